@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <source_location>
+#include <string>
+#include <system_error>
+
+namespace gsched {
+
+/// What can go wrong where gsched throws. Hot paths return these codes instead.
+enum class errc {
+  bad_profile = 1,  ///< a profile or another input file breaks its format
+  bad_trace,        ///< an arrival trace breaks its format
+  does_not_fit,     ///< a kernel whose block fits on no SM of the device
+  dependency_cycle, ///< an operation waits for itself or for a later one
+  unknown_name,     ///< a policy, device, model or arrival law that does not exist
+  bad_option,       ///< a value outside its range
+  too_small,        ///< a ring, pool or queue too small for what it was asked to hold
+  io,               ///< a file that cannot be read or written
+  device_failed,    ///< the device reported an error
+  job_threw,        ///< a job's body ended with an exception
+};
+
+[[nodiscard]] inline const std::error_category& category() noexcept {
+  struct gsched_category final : std::error_category {
+    const char* name() const noexcept override { return "gsched"; }
+    std::string message(int code) const override {
+      switch (static_cast<errc>(code)) {
+      case errc::bad_profile: return "bad profile";
+      case errc::bad_trace: return "bad trace";
+      case errc::does_not_fit: return "kernel fits on no SM";
+      case errc::dependency_cycle: return "dependency cycle";
+      case errc::unknown_name: return "unknown name";
+      case errc::bad_option: return "bad option";
+      case errc::too_small: return "too small";
+      case errc::io: return "input or output";
+      case errc::device_failed: return "device failed";
+      case errc::job_threw: return "job body threw";
+      }
+      return "unknown error";
+    }
+  };
+  static const gsched_category instance;
+  return instance;
+}
+
+[[nodiscard]] inline std::error_code make_error_code(errc e) noexcept {
+  return {static_cast<int>(e), category()};
+}
+
+/// The one exception type of set-up code. what() is one line: what is wrong, where in the input,
+/// and what was expected; where() is the throwing line of source.
+class error : public std::system_error {
+public:
+  error(errc code, const std::string& what_where_expected,
+        std::source_location at = std::source_location::current())
+      : std::system_error(make_error_code(code)), line_(what_where_expected), at_(at) {}
+
+  [[nodiscard]] const char* what() const noexcept override { return line_.c_str(); }
+  [[nodiscard]] const std::source_location& where() const noexcept { return at_; }
+
+private:
+  std::string line_;
+  std::source_location at_;
+};
+
+} // namespace gsched
+
+template <>
+struct std::is_error_code_enum<gsched::errc> : std::true_type {};

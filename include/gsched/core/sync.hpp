@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+/// Atomics under one name, so that a model checker or an instrumented type can stand in for them.
+namespace gsched::sync {
+
+template <class T>
+using atomic = std::atomic<T>;
+template <class T>
+using atomic_ref = std::atomic_ref<T>;
+
+inline constexpr std::memory_order relaxed = std::memory_order_relaxed;
+inline constexpr std::memory_order acquire = std::memory_order_acquire;
+inline constexpr std::memory_order release = std::memory_order_release;
+inline constexpr std::memory_order acq_rel = std::memory_order_acq_rel;
+inline constexpr std::memory_order seq_cst = std::memory_order_seq_cst;
+
+/// What two threads write must lie this far apart, or they slow one another down.
+inline constexpr std::size_t cache_line = 64;
+
+} // namespace gsched::sync

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/id.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/job/operation.hpp>
+#include <gsched/job/program.hpp>
+#include <gsched/occupancy/limits.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <system_error>
+
+namespace gsched {
+
+/// How a segment reaches the hardware.
+enum class submission : std::uint8_t {
+  graph,   ///< one launch of a short graph: the gap between its operations is the smallest
+  launches ///< one launch an operation
+};
+
+/// Consecutive operations of one job that are dispatched as one unit.
+struct segment {
+  segment_id id{};
+  job_id owner{};
+  lane_id lane{};
+  submission how = submission::graph;
+  bool instrumented = false; ///< its kernels report their blocks
+  program_id program = no_program; ///< with `first`: names the range, so graphs can be pooled
+  std::uint32_t first = 0;
+  std::span<const operation* const> operations{}; ///< valid until its end was polled
+};
+
+struct device_event {
+  enum class kind : std::uint8_t {
+    segment_done,
+    segment_failed,
+    blocks_started, ///< instrumented segments only
+    blocks_done,
+  };
+  kind what = kind::segment_done;
+  std::uint8_t blocks = 0;    ///< in the group, at most 16
+  std::uint16_t sm = 0;
+  std::uint32_t operation = 0; ///< within the segment
+  segment_id segment{};
+};
+
+struct device_limits {
+  architecture_limits sm{};   ///< of one SM
+  sm_count sms{};             ///< of the whole device
+  std::uint32_t lanes = 0;    ///< that can be opened
+};
+
+struct lane_options {
+  int priority = 0;        ///< larger runs first
+  sm_count sms{};          ///< a partition of that many SMs; zero is all of them
+};
+
+/// Runs segments, and is the one part that knows the time. A model also keeps:
+///  D1 lane order    segments of one lane start in order, each after the one before has ended.
+///  D2 completeness  each accepted segment is polled once as done or failed, unless evicted.
+///  D3 block order   blocks_started and blocks_done of a segment are polled before its end.
+///  D4 time          now() never falls; wait(t) returns at the first pollable event or at t.
+///  D5 hot path      submit, poll, evict and now neither allocate, lock nor throw once loaded.
+///  D6 eviction      evict(lane) withdraws segments that have not started, newest first, and
+///                   says how many; they are never polled.
+/// The caller owes: a segment's operations stay in place until its end was polled.
+template <class D>
+concept device =
+    requires(D d, const D c, const segment& s, std::span<device_event> out, time_point t,
+             lane_id lane, program& p, const lane_options& how) {
+      { d.open_lane(how) } -> std::same_as<lane_id>; // set-up: may throw gsched::error
+      { d.load(p) } -> std::same_as<void>;           // set-up: sets the program's id
+      { d.submit(s) } noexcept -> std::same_as<std::error_code>;
+      { d.poll(out) } noexcept -> std::same_as<std::size_t>;
+      { d.evict(lane) } noexcept -> std::same_as<std::size_t>;
+      { d.wait(t) } noexcept -> std::same_as<void>;
+      { c.now() } noexcept -> std::same_as<time_point>;
+      { c.limits() } noexcept -> std::same_as<const device_limits&>;
+    };
+
+} // namespace gsched

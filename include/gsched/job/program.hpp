@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/id.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/job/operation.hpp>
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gsched {
+
+/// A captured graph in the order in which it is run: immutable, shared by all jobs that run it.
+///
+/// Differs  a CUDA graph is a partial order; here its operations stand in one order that keeps it,
+///          so a range of them is a segment and a lane's own order is all the synchronisation.
+/// Errors   an empty program, or one with event operations, is bad_profile.
+/// Threads  immutable after construction, but for the id, which the loader sets once.
+class program {
+public:
+  program(std::string name, std::vector<operation> operations)
+      : name_(std::move(name)), operations_(std::move(operations)) {
+    if (operations_.empty()) throw error(errc::bad_profile, name_ + ": no operations");
+    pointers_.reserve(operations_.size());
+    until_.reserve(operations_.size() + 1);
+    until_.push_back(duration::zero());
+    for (const operation& op : operations_) {
+      if (!op.is_device_work())
+        throw error(errc::bad_profile,
+                    name_ + ": operation " + std::to_string(pointers_.size()) +
+                        " is no device work, expected kernel, memcpy or memset");
+      pointers_.push_back(&op);
+      until_.push_back(until_.back() + op.expected);
+      if (op.kernel != no_kernel) kernels_ = std::max(kernels_, std::size_t{index(op.kernel)} + 1);
+    }
+  }
+  program(const program&) = delete;
+  program& operator=(const program&) = delete;
+  program(program&&) noexcept = default;
+  program& operator=(program&&) noexcept = default;
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] program_id id() const noexcept { return id_; }
+  [[nodiscard]] std::size_t size() const noexcept { return operations_.size(); }
+  [[nodiscard]] std::span<const operation> operations() const noexcept { return operations_; }
+  /// Distinct kernel ids are below this.
+  [[nodiscard]] std::size_t kernel_count() const noexcept { return kernels_; }
+
+  /// Operations [first, last) as a device takes them.
+  [[nodiscard]] std::span<const operation* const> range(std::size_t first,
+                                                        std::size_t last) const noexcept {
+    assert(first <= last && last <= size());
+    return {pointers_.data() + first, last - first};
+  }
+
+  /// Sum of the expected times of [first, last). O(1).
+  [[nodiscard]] duration expected(std::size_t first, std::size_t last) const noexcept {
+    assert(first <= last && last <= size());
+    return until_[last] - until_[first];
+  }
+  [[nodiscard]] duration expected() const noexcept { return until_.back(); }
+
+  /// Where a segment that starts at `first` ends so that it takes about one quantum: the end that
+  /// is nearest in time, and at least one operation on. run_to_completion gives size().
+  /// Cost     O(log n).
+  [[nodiscard]] std::size_t cut(std::size_t first, duration quantum) const noexcept {
+    assert(first < size());
+    if (quantum >= until_.back() - until_[first]) return size();
+    const duration target = until_[first] + quantum;
+    const auto from = until_.begin() + static_cast<std::ptrdiff_t>(first) + 1;
+    const auto after = std::upper_bound(from, until_.end(), target); // first end beyond target
+    auto last = static_cast<std::size_t>(after - until_.begin());
+    if (last > first + 1 && target - until_[last - 1] <= until_[last] - target) --last;
+    return last;
+  }
+
+  /// Called once by whoever loads the program on a device.
+  void set_id(program_id id) noexcept { id_ = id; }
+
+private:
+  std::string name_;
+  std::vector<operation> operations_;
+  std::vector<const operation*> pointers_;
+  std::vector<duration> until_; ///< until_[i] is the expected time of all before operation i
+  std::size_t kernels_ = 0;
+  program_id id_ = no_program;
+};
+
+} // namespace gsched

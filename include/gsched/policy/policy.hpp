@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/job/job.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <string_view>
+
+namespace gsched {
+
+/// Orders waiting jobs and says how long the chosen one may run. A model also keeps:
+///  P1 conservation  each enqueued job leaves once, by try_pick or by erase.
+///  P2 no idling     try_pick(now) is null if and only if size() == 0.
+///  P3 determinism   answers depend on the calls alone: no clock, random source or address.
+///  P4 ties          equal keys leave in rising job::id.
+///  P5 hot path      no allocation, lock or throw.
+///  P6 preemption    if wants_preempt(r, now), then r enqueued now is not picked next.
+/// The caller owes: `now` never falls; a job is in at most one policy; a job's facts do not change
+/// while it is in one; a picked job is enqueued again while it has more to dispatch.
+template <class P>
+concept policy = std::default_initializable<P> && !std::copyable<P> &&
+                 requires(P p, const P c, job& j, const job& cj, time_point now) {
+                   { P::name } -> std::convertible_to<std::string_view>;
+                   { p.enqueue(j, now) } noexcept -> std::same_as<void>;
+                   { p.try_pick(now) } noexcept -> std::same_as<job*>;
+                   { p.erase(j) } noexcept -> std::same_as<void>;
+                   { c.wants_preempt(cj, now) } noexcept -> std::same_as<bool>;
+                   { c.slice(cj) } noexcept -> std::same_as<duration>;
+                   { c.size() } noexcept -> std::same_as<std::size_t>;
+                 };
+
+/// A policy that can refuse a job before its first enqueue. A model also keeps:
+///  A1 pure     admits changes nothing.
+///  A2 honest   a refused job could not have been served as the policy promises.
+template <class P>
+concept admitting_policy = policy<P> && requires(const P c, const job& j, time_point now) {
+  { c.admits(j, now) } noexcept -> std::same_as<bool>;
+};
+
+} // namespace gsched
