@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# How this project builds its own programs. Nothing here reaches a consumer.
+
+if(NOT PROJECT_IS_TOP_LEVEL)
+  return()
+endif()
+
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+find_program(CCACHE ccache)
+if(CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+# For the whole directory, not by target: only so do they reach the check of each header alone.
+add_compile_options(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wsign-conversion)
+if(GSCHED_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(GSCHED_SANITIZE)
+  add_compile_options(-fsanitize=${GSCHED_SANITIZE} -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${GSCHED_SANITIZE})
+endif()
