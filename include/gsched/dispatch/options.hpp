@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/device/device.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace gsched {
+
+/// Who uses which lane.
+enum class lane_use : std::uint8_t {
+  shared, ///< jobs borrow a lane for as long as they have work on it
+  own     ///< each job takes the next lane in turn, as programs do that make a stream a request
+};
+
+/// How the dispatcher feeds the device. The defaults trade about 2% of throughput for a decision
+/// every 100 us (docs/architecture.md, "Queued device time").
+///
+/// Units    times are device time; marks count what was submitted to a lane and has not ended.
+struct dispatch_options {
+  duration quantum = std::chrono::microseconds{100}; ///< of a segment; a policy's slice may be less
+  duration low_mark = std::chrono::microseconds{120};  ///< a lane below it is filled ...
+  duration high_mark = std::chrono::microseconds{200}; ///< ... until it holds this much
+  std::uint32_t lanes = 4;
+  std::uint32_t segments_per_job = 2; ///< in flight at once; two hide the notification's way
+  submission how = submission::graph;
+  lane_use use = lane_use::shared;
+  bool instrumented = false;     ///< ask for block notifications
+  bool evict_on_preempt = false; ///< take back what has not started when the policy wants to preempt
+  std::size_t max_jobs = std::size_t{1} << 20;        ///< active at once; more are rejected
+  std::size_t reserved_jobs = 64;                     ///< made at once; the rest on demand
+  std::size_t max_segments = std::size_t{1} << 12;    ///< in flight at once
+  std::size_t reserved_entries = 1024;                ///< waitlist entries made at once
+
+  /// Throws bad_option in one line; called by the dispatcher's constructor.
+  void check() const {
+    const auto fail = [](const std::string& what) { throw error(errc::bad_option, what); };
+    if (quantum <= duration::zero()) fail("quantum: expected more than 0");
+    if (low_mark < duration::zero() || high_mark < low_mark)
+      fail("marks: expected 0 <= low_mark <= high_mark");
+    if (high_mark == duration::zero()) fail("high_mark: expected more than 0");
+    if (lanes == 0) fail("lanes: expected at least 1");
+    if (segments_per_job == 0) fail("segments_per_job: expected at least 1");
+    if (max_jobs == 0 || max_segments == 0 || max_segments > (std::size_t{1} << 20))
+      fail("max_jobs, max_segments: expected at least 1 and at most 2^20 segments");
+  }
+};
+
+} // namespace gsched
