@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/device/device.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace serve_mix {
+
+/// One model of the mix and the profile that stands for it.
+struct mix_entry {
+  std::string name; ///< stem of the profile's file
+  double weight = 1.0;
+  std::filesystem::path profile;
+};
+
+enum class arrival_law { poisson, lognormal, closed, trace };
+
+struct arrival_options {
+  arrival_law law = arrival_law::poisson;
+  std::string text = "poisson"; ///< as it was written
+  double sigma = 0.0;           ///< lognormal
+  std::uint32_t in_flight = 0;  ///< closed: requests under way at any time, over all clients
+  std::filesystem::path file;   ///< trace
+  [[nodiscard]] bool open_loop() const noexcept {
+    return law == arrival_law::poisson || law == arrival_law::lognormal;
+  }
+};
+
+/// What the command line says, checked: names exist, numbers are in range, paths can be used.
+struct options {
+  std::string device = "sim:h200";
+  std::vector<mix_entry> mix;
+  std::uint32_t clients = 8;
+  std::optional<double> load = 0.9; ///< one of load and rate is set if the arrivals are open-loop
+  std::optional<double> rate;       ///< requests per second
+  arrival_options arrivals;
+  std::uint64_t requests = 2000;
+  std::vector<std::string> policies; ///< of policy_names(), none twice
+  std::optional<gsched::duration> slo;
+  std::uint64_t seed = 1;
+  std::filesystem::path json; ///< these three: empty for none
+  std::filesystem::path trace;
+  std::filesystem::path plot;
+
+  std::optional<std::uint32_t> queues; ///< hardware queues; unset: as many as the device has
+  std::uint32_t lanes = 8;             ///< streams that scheduled jobs borrow
+  gsched::duration quantum = gsched::from_us(100);
+  gsched::duration threshold = gsched::from_us(1000); ///< of the deficit policies
+  gsched::duration decision_delay{};                  ///< time that a decision takes the host
+  gsched::submission submission = gsched::submission::graph;
+  bool quiet = false;    ///< no table
+  bool progress = false; ///< wanted, and stderr is a terminal
+};
+
+/// Every policy that --policy takes, in the order in which "all" runs them.
+[[nodiscard]] const std::vector<std::string>& policy_names();
+
+/// Reads the command line. Nothing when it asked for help, which is then printed on stdout.
+/// Errors   gsched::error with one line: what, where, what was expected.
+[[nodiscard]] std::optional<options> parse_options(int argc, const char* const* argv);
+
+} // namespace serve_mix
