@@ -63,9 +63,9 @@ struct accountant_violations {
 template <class A>
 concept accountant =
     std::constructible_from<A, const architecture_limits&, sm_count, const accountant_options&> &&
+    std::same_as<decltype(A::wants_blocks), const bool> &&
     requires(A a, const A c, segment_id s, const footprint& f, const kernel_demand& k,
              std::uint32_t n) {
-  {std::bool_constant<A::wants_blocks>{}};
   { c.has_room() }
   noexcept->std::same_as<bool>;
   { c.admits(f) }
@@ -74,13 +74,12 @@ concept accountant =
   noexcept->std::same_as<void>;
   { a.release(s) }
   noexcept->std::same_as<void>;
-  /* segment, its operation, that operation's demand, SM, blocks */
   { a.started(s, n, k, n, n) }
-  noexcept->std::same_as<void>;
+  noexcept->std::same_as<void>; // operation, demand, SM, blocks
   { a.ended(s, n, n, n) }
-  noexcept->std::same_as<void>; // segment, operation, SM, blocks
+  noexcept->std::same_as<void>; // operation, SM, blocks
   { c.load() }
-  noexcept->std::same_as<double>; // share of the GPU asked for; 1 is full
+  noexcept->std::same_as<double>;
   { c.outstanding() }
   noexcept->std::same_as<std::size_t>;
   { c.violations() }
