@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace gsched::detail {
+
+/// Reads fields out of JSON and refuses what is not as expected. Every refusal is bad_profile and
+/// one line: file, JSON pointer, what is wrong, what was expected.
+class json_fields {
+public:
+  static constexpr int max_depth = 32;
+  static constexpr double max_us = 3.6e9; ///< an hour; sums of all that fit in a file stay in range
+
+  explicit json_fields(std::string file) : file_(std::move(file)) {}
+
+  using json = nlohmann::json;
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+  /// Where in the document; turned into words only for an error.
+  struct place {
+    std::size_t operation = none;
+    std::string_view field{};
+    std::size_t element = none;
+    [[nodiscard]] std::string pointer() const {
+      std::string p;
+      if (operation != none) p += "/operations/" + std::to_string(operation);
+      if (!field.empty()) p.append("/").append(field);
+      if (element != none) p += "/" + std::to_string(element);
+      return p.empty() ? "the document" : p;
+    }
+  };
+
+  [[noreturn]] void fail(const place& at, const std::string& wrong, const std::string& expected,
+                         errc code = errc::bad_profile) const {
+    throw error(code, file_ + ": " + at.pointer() + " " + wrong + ", expected " + expected);
+  }
+
+  /// `known(depth, key)` says which keys are kept; the root's keys have depth 1.
+  template <class Known>
+  [[nodiscard]] json parse(std::string_view text, Known known) const {
+    if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+      throw error(errc::bad_profile, file_ + ": empty, expected a JSON object");
+    const auto keep = [&](int depth, json::parse_event_t event, const json& value) {
+      if (depth > max_depth)
+        throw error(errc::bad_profile, file_ + ": nested deeper than " + std::to_string(max_depth) +
+                                           ", expected less");
+      if (event != json::parse_event_t::key) return true;
+      return known(depth, std::string_view(value.get_ref<const std::string&>()));
+    };
+    try {
+      return json::parse(text.begin(), text.end(), keep);
+    } catch (const json::parse_error& e) {
+      if (e.byte > text.size())
+        throw error(errc::bad_profile, file_ + ": ends too early, at byte " +
+                                           std::to_string(text.size()) +
+                                           ", expected the rest of the JSON document");
+      const auto before = text.substr(0, e.byte > 0 ? e.byte - 1 : 0);
+      throw error(errc::bad_profile,
+                  file_ + ": " + line_and_column(before) + " is not JSON, expected a JSON object");
+    } catch (const json::exception&) { // numbers beyond a double, which carry no position
+      throw error(errc::bad_profile, file_ + ": a number too large, expected at most 1e308");
+    }
+  }
+
+  [[nodiscard]] const json& member(const json& node, const place& at,
+                                   const std::string& expected) const {
+    const auto found = node.find(at.field);
+    if (found == node.end()) fail(at, "is missing", expected);
+    return *found;
+  }
+
+  [[nodiscard]] const json& array(const json& node, const place& at) const {
+    const json& value = member(node, at, "an array");
+    if (!value.is_array()) fail(at, "is " + show(value), "an array");
+    return value;
+  }
+
+  [[nodiscard]] const std::string& label(const json& node, const place& at) const {
+    const json& value = member(node, at, "a string");
+    if (!value.is_string()) fail(at, "is " + show(value), "a string");
+    const auto& s = value.get_ref<const std::string&>();
+    const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+    if (std::any_of(s.begin(), s.end(), control))
+      fail(at, "has a control character", "text of one line");
+    return s;
+  }
+
+  template <class Number>
+  [[nodiscard]] Number whole(const json& node, const place& at, Number least, Number most) const {
+    return static_cast<Number>(whole_of(member(node, at, range(least, most)), at, least, most));
+  }
+
+  [[nodiscard]] std::uint64_t whole_of(const json& value, const place& at, std::uint64_t least,
+                                       std::uint64_t most) const {
+    if (!value.is_number_unsigned()) fail(at, "is " + show(value), range(least, most));
+    const auto n = value.get<std::uint64_t>();
+    if (n < least || n > most) fail(at, "is " + show(value), range(least, most));
+    return n;
+  }
+
+  [[nodiscard]] duration time(const json& node, const place& at, bool positive) const {
+    return time_of(member(node, at, "a time in microseconds"), at, positive);
+  }
+
+  [[nodiscard]] duration time_of(const json& value, const place& at, bool positive) const {
+    const char* const expected =
+        positive ? "microseconds above 0, at most 3.6e9" : "microseconds from 0 to 3.6e9";
+    if (!value.is_number()) fail(at, "is " + show(value), expected);
+    const auto us = value.get<double>();
+    if (!(us >= 0.0 && us <= max_us)) fail(at, "is " + show(value), expected);
+    const duration t = from_us(us);
+    if (positive && t == duration::zero()) fail(at, "is " + show(value), expected);
+    return t;
+  }
+
+  [[nodiscard]] static std::string range(std::uint64_t least, std::uint64_t most) {
+    return "a whole number, " + std::to_string(least) + " to " + std::to_string(most);
+  }
+
+  [[nodiscard]] static std::string kind_of(const json& value) {
+    return std::string(value.is_array() || value.is_object() ? "an " : "a ") + value.type_name();
+  }
+
+  /// A value in an error's one line: short, and without control characters.
+  [[nodiscard]] static std::string show(const json& value) {
+    if (value.is_structured() || value.is_null()) return kind_of(value);
+    std::string s = value.dump(-1, ' ', true, json::error_handler_t::replace);
+    if (s.size() > 40) s = s.substr(0, 40) + "...";
+    return s;
+  }
+
+private:
+  [[nodiscard]] static std::string line_and_column(std::string_view before) {
+    const auto lines = std::count(before.begin(), before.end(), '\n');
+    const std::size_t last = before.rfind('\n');
+    const std::size_t column =
+        last == std::string_view::npos ? before.size() + 1 : before.size() - last;
+    return "line " + std::to_string(lines + 1) + ", column " + std::to_string(column);
+  }
+
+  std::string file_;
+};
+
+} // namespace gsched::detail

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/id.hpp>
+#include <gsched/core/launch.hpp>
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/job/operation.hpp>
+#include <gsched/job/program.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace gsched {
+
+/// A node of a captured graph: the operation, and what only a profile knows of it.
+struct profile_operation {
+  std::vector<std::uint32_t> after; ///< earlier operations that it waits for
+  std::string symbol;               ///< mangled; kernels only
+  std::string name;
+  std::uint64_t local_bytes = 0; ///< local memory a thread spills to; kernels only
+  operation work{};              ///< its kernel id is given by to_program
+
+  bool operator==(const profile_operation& o) const {
+    const operation& a = work;
+    const operation& b = o.work;
+    return std::tie(after, symbol, name, local_bytes) ==
+               std::tie(o.after, o.symbol, o.name, o.local_bytes) &&
+           std::tie(a.kind, a.direction, a.max_blocks_per_sm, a.bytes, a.launch, a.expected) ==
+               std::tie(b.kind, b.direction, b.max_blocks_per_sm, b.bytes, b.launch, b.expected) &&
+           std::vector(a.by_sms.begin(), a.by_sms.end()) ==
+               std::vector(b.by_sms.begin(), b.by_sms.end());
+  }
+};
+
+/// One forward pass of a model at a batch size, captured as a graph and measured.
+///
+/// Units    work.expected is the time alone on all sm_count SMs.
+struct profile {
+  std::string model;
+  std::uint32_t batch = 1;
+  std::string dtype;
+  std::string device;
+  sm_count sms{};
+  byte_count input{};                   ///< a request carries to the device
+  byte_count output{};                  ///< a request carries back
+  std::optional<duration> graph_replay; ///< of the whole graph, with gaps and overlaps
+  bool durations_measured = true;       ///< false: each operation's times are estimates
+  std::vector<profile_operation> operations;
+
+  bool operator==(const profile&) const = default;
+
+  [[nodiscard]] std::string full_name() const { return model + "_b" + std::to_string(batch); }
+
+  /// Sum of the operations' times, which graph_replay differs from.
+  [[nodiscard]] duration total() const noexcept {
+    duration sum{};
+    for (const profile_operation& op : operations) sum += op.work.expected;
+    return sum;
+  }
+};
+
+namespace detail {
+
+[[nodiscard]] inline std::string operation_place(const profile& p, std::size_t i) {
+  return p.full_name() + ": operation " + std::to_string(i);
+}
+
+} // namespace detail
+
+/// Refuses a profile whose operations are not in an order in which they can run.
+/// Errors   dependency_cycle: an operation that waits for itself or for a later one. Any cycle has
+///          such an operation, so none is left.
+///          bad_profile: one that waits for an operation that is not there.
+inline void check_order(const profile& p) {
+  for (std::size_t i = 0; i < p.operations.size(); ++i) {
+    for (const std::uint32_t a : p.operations[i].after) {
+      if (a < i) continue;
+      const std::string where = detail::operation_place(p, i) + " waits for ";
+      if (a == i) throw error(errc::dependency_cycle, where + "itself, expected earlier ones");
+      if (a < p.operations.size())
+        throw error(errc::dependency_cycle,
+                    where + std::to_string(a) + ", which is later, expected earlier ones");
+      throw error(errc::bad_profile, where + std::to_string(a) + ", but there are " +
+                                         std::to_string(p.operations.size()) +
+                                         ", expected earlier ones");
+    }
+  }
+}
+
+/// Refuses a profile with a kernel that a device cannot run. `blocks_per_sm(launch_shape)` says how
+/// many of a kernel's blocks an SM holds; the occupancy calculator bound to a device's limits.
+/// Errors   does_not_fit, naming the first operation for which that is zero.
+template <class BlocksPerSm>
+void check_fits(const profile& p, BlocksPerSm&& blocks_per_sm) {
+  for (std::size_t i = 0; i < p.operations.size(); ++i) {
+    const operation& op = p.operations[i].work;
+    if (op.kind != operation_kind::kernel || blocks_per_sm(op.launch) > 0) continue;
+    const launch_shape& l = op.launch;
+    throw error(errc::does_not_fit,
+                detail::operation_place(p, i) + ": a block of " +
+                    std::to_string(l.threads_per_block()) + " threads, " +
+                    std::to_string(l.registers_per_thread) + " registers each and " +
+                    std::to_string(std::uint64_t{l.static_shared_bytes} + l.dynamic_shared_bytes) +
+                    " bytes of shared memory, expected one that fits on an SM of the device");
+  }
+}
+
+/// The profile as a program: its operations in the order of the capture.
+///
+/// Differs  a kernel is told apart by symbol and launch shape: the same function at another size is
+///          another kernel to whoever estimates times, as its time has little to do with the first.
+/// Errors   those of check_order; bad_profile if there are no operations.
+/// Cost     O(n log n) of n operations.
+[[nodiscard]] inline program to_program(const profile& p) {
+  check_order(p);
+  using key = std::pair<std::string_view, std::array<std::uint32_t, 10>>;
+  std::map<key, std::uint32_t> kernels;
+  std::vector<operation> work;
+  work.reserve(p.operations.size());
+  for (const profile_operation& op : p.operations) {
+    work.push_back(op.work);
+    if (op.work.kind != operation_kind::kernel) continue;
+    const launch_shape& l = op.work.launch;
+    const key k{op.symbol,
+                {l.grid.x, l.grid.y, l.grid.z, l.block.x, l.block.y, l.block.z,
+                 l.registers_per_thread, l.static_shared_bytes, l.dynamic_shared_bytes,
+                 l.cluster_blocks}};
+    const auto next = static_cast<std::uint32_t>(kernels.size());
+    work.back().kernel = kernel_id{kernels.try_emplace(k, next).first->second};
+  }
+  return program(p.full_name(), std::move(work));
+}
+
+} // namespace gsched
