@@ -7,6 +7,32 @@
 
 namespace gsched {
 
+#ifdef __cpp_lib_source_location
+using source_location = std::source_location;
+#else
+/// clang 14 has the built-ins but not what libstdc++'s own type asks of a compiler.
+class source_location {
+public:
+  [[nodiscard]] static constexpr source_location
+  current(const char* file = __builtin_FILE(), const char* function = __builtin_FUNCTION(),
+          unsigned line = __builtin_LINE()) noexcept {
+    source_location here;
+    here.file_ = file;
+    here.function_ = function;
+    here.line_ = line;
+    return here;
+  }
+  [[nodiscard]] constexpr const char* file_name() const noexcept { return file_; }
+  [[nodiscard]] constexpr const char* function_name() const noexcept { return function_; }
+  [[nodiscard]] constexpr unsigned line() const noexcept { return line_; }
+
+private:
+  const char* file_ = "";
+  const char* function_ = "";
+  unsigned line_ = 0;
+};
+#endif
+
 /// What can go wrong where gsched throws. Hot paths return these codes instead.
 enum class errc {
   bad_profile = 1,  ///< a profile or another input file breaks its format
@@ -53,15 +79,15 @@ enum class errc {
 class error : public std::system_error {
 public:
   error(errc code, const std::string& what_where_expected,
-        std::source_location at = std::source_location::current())
+        source_location at = source_location::current())
       : std::system_error(make_error_code(code)), line_(what_where_expected), at_(at) {}
 
   [[nodiscard]] const char* what() const noexcept override { return line_.c_str(); }
-  [[nodiscard]] const std::source_location& where() const noexcept { return at_; }
+  [[nodiscard]] const source_location& where() const noexcept { return at_; }
 
 private:
   std::string line_;
-  std::source_location at_;
+  source_location at_;
 };
 
 } // namespace gsched
