@@ -60,6 +60,7 @@ struct accountant_violations {
 /// overshoot, as in Paella); admits(f) asks whether f stays within it. wants_blocks says whether
 /// started and ended matter; where they do not, they may be left out.
 /// The caller owes: a segment's operations run in order, one at a time.
+// clang-format off: it knows no compound requirements
 template <class A>
 concept accountant =
     std::constructible_from<A, const architecture_limits&, sm_count, const accountant_options&> &&
@@ -85,5 +86,6 @@ concept accountant =
   { c.violations() }
   noexcept->std::same_as<const accountant_violations&>;
 };
+// clang-format on
 
 } // namespace gsched
