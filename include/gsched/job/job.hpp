@@ -40,8 +40,22 @@ struct job {
   duration remaining{}; ///< estimate of its device work not yet dispatched
   duration head{};      ///< estimate of what is dispatched if it is picked now
 
-  set_hook order_hook{}; ///< a policy's main order
-  set_hook fair_hook{};  ///< a combinator's second order
+  std::uint64_t turn = 0; ///< kept by round_robin: the round in which the job is served next
+  set_hook order_hook{};  ///< a policy's main order
+  set_hook fair_hook{};   ///< a combinator's second order
+};
+
+/// A client's account with deficit fairness, in sixteenths of a nanosecond of device time per unit
+/// of weight; deficit_ledger says what the numbers mean. Kept in the client, so that admitting a
+/// job never allocates. A client that moves to another policy object starts with a fresh account.
+struct fair_account {
+  std::int64_t served = 0;      ///< while it has waiting jobs: what it got, on the ledger's scale
+  std::int64_t balance = 0;     ///< while it has none: its deficit when it left
+  std::int64_t left_at = 0;     ///< the ledger's level then
+  std::int64_t last_own = 0;    ///< what its last pick cost it
+  std::int64_t last_shared = 0; ///< what that pick gave to everybody
+  std::uint64_t share = 0;      ///< its weight as the ledger counts it
+  std::uint32_t epoch = 0;      ///< the ledger's epoch when it left
 };
 
 /// A tenant as policies see it. Outlives its jobs; owned by whoever admits jobs.
@@ -51,17 +65,14 @@ struct client {
   struct older {
     bool operator()(const job& a, const job& b) const noexcept { return a.id < b.id; }
   };
-  using by_age = bi::set<job, bi::member_hook<job, set_hook, &job::fair_hook>,
-                         bi::compare<older>, bi::constant_time_size<true>>;
+  using by_age = bi::set<job, bi::member_hook<job, set_hook, &job::fair_hook>, bi::compare<older>>;
 
   client_id id{};
   double weight = 1.0; ///< share relative to other clients; above zero
 
-  /// Deficit fairness keeps its account here, so that admitting a job never allocates.
-  double deficit = 0.0;     ///< device time owed in ns, before the policy's shift
-  std::uint64_t epoch = 0;  ///< the policy's reset from which deficit counts
-  by_age waiting{};         ///< its jobs in the policy, oldest first
-  set_hook deficit_hook{};  ///< linked while it has waiting jobs
+  fair_account account{};
+  by_age waiting{};        ///< its jobs in the policy, oldest first
+  set_hook deficit_hook{}; ///< linked while it has waiting jobs
 };
 
 } // namespace gsched

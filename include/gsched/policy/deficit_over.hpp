@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/job/job.hpp>
+#include <gsched/policy/deficit_ledger.hpp>
+#include <gsched/policy/name.hpp>
+#include <gsched/policy/policy.hpp>
+
+#include <cassert>
+#include <chrono>
+#include <cstddef>
+#include <string_view>
+
+namespace gsched {
+
+/// P, but no client falls behind by more than a threshold: once the highest deficit exceeds it, the
+/// oldest job of that client is picked. deficit_over<srpt> is the policy of the Paella paper.
+///
+/// Source   Paella, SOSP 2023, doi:10.1145/3600006.3613163, section 6.
+/// Differs  as deficit_ledger: device time is charged where the paper counts kernels.
+/// Order    (deficit per weight falling, client id), then job id, while a client is overdue; else
+/// P's. Units    the threshold is device time owed to a client of the mean weight. Zero is pure
+/// fairness,
+///          run_to_completion is P alone. A pick costs the job's head, and at least 1 ns.
+/// Errors   none; enqueueing a linked job is a bug (asserted).
+/// Cost     P's, and O(log n). Never allocates if P does not.
+/// Threads  one owner; no locking.
+template <policy P>
+class deficit_over {
+  static_assert(
+      !requires { typename P::uses_account; }, "a client has one account");
+  static constexpr std::string_view suffix = "+deficit";
+
+public:
+  static constexpr std::string_view name = joined_name<P::name, suffix>::value;
+  using uses_account = void; ///< so that combinators see who owns client::account
+
+  /// A few inferences: short jobs go ahead as P likes, and a starved client waits no longer than
+  /// some ten milliseconds.
+  static constexpr duration default_threshold = std::chrono::milliseconds{10};
+
+  explicit deficit_over(duration threshold = default_threshold) noexcept : threshold_(threshold) {}
+
+  [[nodiscard]] duration threshold() const noexcept { return threshold_; }
+  void set_threshold(duration t) noexcept { threshold_ = t; }
+
+  void enqueue(job& j, time_point now) noexcept {
+    assert(j.owner != nullptr && !j.fair_hook.is_linked());
+    if (j.owner->waiting.empty()) ledger_.enter(*j.owner);
+    j.owner->waiting.insert(j);
+    base_.enqueue(j, now);
+  }
+
+  [[nodiscard]] job* try_pick(time_point now) noexcept {
+    job* picked = nullptr;
+    if (client* owed = ledger_.overdue(threshold_)) {
+      picked = &*owed->waiting.begin();
+      base_.erase(*picked);
+    } else {
+      picked = base_.try_pick(now);
+      if (picked == nullptr) return nullptr;
+    }
+    ledger_.charge(*picked->owner, picked->head);
+    unlink(*picked);
+    return picked;
+  }
+
+  void erase(job& j) noexcept {
+    base_.erase(j);
+    unlink(j);
+  }
+
+  /// As P, unless the running job's client was overdue when it was picked: what fairness gave, P
+  /// does not take back. Deficits themselves never preempt, for they are settled by the segment.
+  [[nodiscard]] bool wants_preempt(const job& running, time_point now) const noexcept {
+    return base_.wants_preempt(running, now) && !ledger_.was_overdue(*running.owner, threshold_);
+  }
+
+  [[nodiscard]] bool admits(const job& j,
+                            time_point now) const noexcept requires admitting_policy<P> {
+    return base_.admits(j, now);
+  }
+
+  [[nodiscard]] duration slice(const job& j) const noexcept { return base_.slice(j); }
+  [[nodiscard]] std::size_t size() const noexcept { return base_.size(); }
+
+private:
+  void unlink(job& j) noexcept {
+    client& owner = *j.owner;
+    owner.waiting.erase(owner.waiting.iterator_to(j));
+    if (owner.waiting.empty()) ledger_.leave(owner);
+  }
+
+  P base_;
+  deficit_ledger ledger_;
+  duration threshold_;
+};
+
+} // namespace gsched

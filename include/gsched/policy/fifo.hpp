@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/job/job.hpp>
+#include <gsched/policy/order.hpp>
+#include <gsched/policy/policy.hpp>
+
+#include <cstddef>
+#include <string_view>
+
+namespace gsched {
+
+/// First come, first served: the job that arrived first runs next, until it is done.
+///
+/// Differs  a job that is enqueued again comes back to its place, not to the tail; round_robin is
+///          the policy that sends it to the tail.
+/// Order    (arrival, id) rising.
+/// Errors   none; enqueueing a linked job is a bug (asserted).
+/// Cost     as job_order.
+/// Threads  one owner; no locking.
+class fifo {
+public:
+  static constexpr std::string_view name = "fifo";
+
+  void enqueue(job& j, time_point) noexcept { waiting_.insert(j); }
+  [[nodiscard]] job* try_pick(time_point) noexcept { return waiting_.pop_front(); }
+  void erase(job& j) noexcept { waiting_.erase(j); }
+
+  /// Never: whoever came first keeps the device.
+  [[nodiscard]] bool wants_preempt(const job&, time_point) const noexcept { return false; }
+
+  [[nodiscard]] duration slice(const job&) const noexcept { return run_to_completion; }
+  [[nodiscard]] std::size_t size() const noexcept { return waiting_.size(); }
+
+private:
+  job_order<&job::arrival> waiting_;
+};
+
+static_assert(policy<fifo>);
+
+} // namespace gsched

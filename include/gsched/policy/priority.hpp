@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/job/job.hpp>
+#include <gsched/policy/name.hpp>
+#include <gsched/policy/policy.hpp>
+
+#include <cstddef>
+#include <string_view>
+
+namespace gsched {
+
+/// Two classes: real-time jobs are ordered by A and go before best-effort jobs, which B orders.
+///
+/// Order    service class, then A's or B's.
+/// Errors   none; enqueueing a linked job is a bug (asserted).
+/// Cost     A's or B's.
+/// Threads  one owner; no locking.
+template <policy A, policy B>
+class priority {
+  static_assert(!(
+                    requires { typename A::uses_account; } &&
+                    requires { typename B::uses_account; }),
+                "a client has one account");
+  static constexpr std::string_view opening = "priority<", comma = ",", closing = ">";
+
+public:
+  static constexpr std::string_view name =
+      joined_name<opening, A::name, comma, B::name, closing>::value;
+
+  void enqueue(job& j, time_point now) noexcept {
+    is_first(j) ? first_.enqueue(j, now) : second_.enqueue(j, now);
+  }
+
+  [[nodiscard]] job* try_pick(time_point now) noexcept {
+    job* picked = first_.try_pick(now);
+    return picked != nullptr ? picked : second_.try_pick(now);
+  }
+
+  void erase(job& j) noexcept { is_first(j) ? first_.erase(j) : second_.erase(j); }
+
+  /// Any waiting real-time job preempts a best-effort one; within a class A or B says.
+  [[nodiscard]] bool wants_preempt(const job& running, time_point now) const noexcept {
+    if (is_first(running)) return first_.wants_preempt(running, now);
+    return first_.size() > 0 || second_.wants_preempt(running, now);
+  }
+
+  /// A class whose policy refuses nobody admits all.
+  [[nodiscard]] bool admits(const job& j, time_point now) const noexcept
+      requires(admitting_policy<A> || admitting_policy<B>) {
+    return is_first(j) ? admits(first_, j, now) : admits(second_, j, now);
+  }
+
+  [[nodiscard]] duration slice(const job& j) const noexcept {
+    return is_first(j) ? first_.slice(j) : second_.slice(j);
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return first_.size() + second_.size(); }
+
+  [[nodiscard]] A& first() noexcept { return first_; }
+  [[nodiscard]] B& second() noexcept { return second_; }
+
+private:
+  static bool is_first(const job& j) noexcept { return j.service == service_class::real_time; }
+
+  template <class P>
+  static bool admits(const P& p, const job& j, time_point now) noexcept {
+    if constexpr (admitting_policy<P>)
+      return p.admits(j, now);
+    else
+      return true;
+  }
+
+  A first_;
+  B second_;
+};
+
+} // namespace gsched

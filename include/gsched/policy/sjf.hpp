@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/job/job.hpp>
+#include <gsched/policy/order.hpp>
+#include <gsched/policy/policy.hpp>
+
+#include <cstddef>
+#include <string_view>
+
+namespace gsched {
+
+/// Shortest job first: the job with the least work in all runs next.
+///
+/// Source   Conway, Maxwell & Miller, Theory of Scheduling, 1967, chapter 8.
+/// Differs  the choice is made anew at each segment, so a shorter job that arrives goes ahead at
+/// the
+///          next one; what has been done of a job does not count (srpt is where it does).
+/// Order    (total, id) rising.
+/// Units    total is device time, as estimated when the job arrived.
+/// Errors   none; enqueueing a linked job is a bug (asserted).
+/// Cost     as job_order.
+/// Threads  one owner; no locking.
+class sjf {
+public:
+  static constexpr std::string_view name = "sjf";
+
+  void enqueue(job& j, time_point) noexcept { waiting_.insert(j); }
+  [[nodiscard]] job* try_pick(time_point) noexcept { return waiting_.pop_front(); }
+  void erase(job& j) noexcept { waiting_.erase(j); }
+
+  /// Never: it orders what waits and takes nothing back.
+  [[nodiscard]] bool wants_preempt(const job&, time_point) const noexcept { return false; }
+
+  [[nodiscard]] duration slice(const job&) const noexcept { return run_to_completion; }
+  [[nodiscard]] std::size_t size() const noexcept { return waiting_.size(); }
+
+private:
+  job_order<&job::total> waiting_;
+};
+
+static_assert(policy<sjf>);
+
+} // namespace gsched
