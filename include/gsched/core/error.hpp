@@ -45,6 +45,7 @@ enum class errc {
   io,               ///< a file that cannot be read or written
   device_failed,    ///< the device reported an error
   job_threw,        ///< a job's body ended with an exception
+  bad_handle,       ///< a stream or an event that the job does not have
 };
 
 [[nodiscard]] inline const std::error_category& category() noexcept {
@@ -62,6 +63,7 @@ enum class errc {
       case errc::io: return "input or output";
       case errc::device_failed: return "device failed";
       case errc::job_threw: return "job body threw";
+      case errc::bad_handle: return "bad handle";
       }
       return "unknown error";
     }
