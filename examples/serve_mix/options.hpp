@@ -12,6 +12,9 @@
 
 namespace serve_mix {
 
+/// What is served when nothing else is said.
+inline constexpr const char* default_mix = "resnet18_b1=2,inception_v3_b1=1";
+
 /// One model of the mix and the profile that stands for it.
 struct mix_entry {
   std::string name; ///< stem of the profile's file
