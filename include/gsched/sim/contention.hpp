@@ -40,13 +40,13 @@ struct surroundings {
 /// Units    times in microseconds; the others are pure numbers but for warps.
 /// Cost     a few multiplications and one division a call.
 struct contention_law {
-  double beside = 0.065;      ///< more time, merely since another lane runs
-  double memory = 0.9;        ///< more time for all of the device's memory throughput taken
+  double beside = 0.06;       ///< more time, merely since another lane runs
+  double memory = 1.03;       ///< more time for all of the device's memory throughput taken
   double near = 0.16;         ///< part of that when the taker shares the SMs: the rest is in warps
   double other_warps = 0.32;  ///< weight of a neighbour's warp against an own one
   double warps_to_fill = 3.0; ///< warps that double the time of an SM's first block
-  double gap_us = 0.1;        ///< longer from kernel to kernel, beside another lane
-  double gap_memory_us = 2.0; ///< and so much more for all of the memory throughput taken
+  double gap_us = 0.06;       ///< longer from kernel to kernel, beside another lane
+  double gap_memory_us = 2.8; ///< and so much more for all of the memory throughput taken
 
   /// Time of a block here over its time when its kernel is alone. Below 1 only where fewer of
   /// its own blocks are on the SM than alone: then each is faster, and the kernel as a whole is

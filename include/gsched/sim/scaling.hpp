@@ -114,24 +114,22 @@ private:
 
   /// Moves the curve through the measured points.
   static void bend(std::vector<double>& curve, const operation& op, const shape& s) {
+    if (op.by_sms.empty()) return;
     const auto n = static_cast<std::uint32_t>(curve.size());
     std::uint32_t last = 0;
     double last_ns = 0;
-    const auto take = [&](std::uint32_t sms, double ns) {
-      if (sms <= last || sms > n || !(ns > 0)) return;
-      if (last == 0) { // all smaller partitions, in the law's proportion
-        const double factor = curve[sms - 1] > 0 ? ns / curve[sms - 1] : 1;
-        for (std::uint32_t i = 1; i < sms; ++i) curve[i - 1] *= factor;
-      }
-      for (std::uint32_t i = last + 1; last != 0 && i < sms; ++i)
-        curve[i - 1] = between(s, i, last, last_ns, sms, ns);
+    const auto pass = [&](std::uint32_t sms, duration time) {
+      if (sms <= last || sms > n || time <= duration::zero()) return;
+      const auto ns = static_cast<double>(time.count());
+      const double factor = curve[sms - 1] > 0 ? ns / curve[sms - 1] : 1;
+      for (std::uint32_t i = last + 1; i < sms; ++i)
+        curve[i - 1] = last == 0 ? curve[i - 1] * factor : between(s, i, last, last_ns, sms, ns);
       curve[sms - 1] = last_ns = ns;
       last = sms;
     };
-    if (op.by_sms.empty()) return;
-    for (const scaling_point& p : op.by_sms)
-      take(p.sms.count(), static_cast<double>(p.time.count()));
-    take(n, static_cast<double>(op.expected.count()));
+    for (const scaling_point& p : op.by_sms) pass(p.sms.count(), p.time);
+    pass(n, op.expected);
+    for (std::uint32_t i = last + 1; last != 0 && i <= n; ++i) curve[i - 1] = last_ns;
   }
 
   static double between(const shape& s, std::uint32_t i, std::uint32_t a, double a_ns,
