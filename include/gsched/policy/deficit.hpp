@@ -3,10 +3,10 @@
 
 #include <gsched/core/time.hpp>
 #include <gsched/job/job.hpp>
+#include <gsched/policy/age_order.hpp>
 #include <gsched/policy/deficit_ledger.hpp>
 #include <gsched/policy/policy.hpp>
 
-#include <cassert>
 #include <cstddef>
 #include <string_view>
 
@@ -19,7 +19,7 @@ namespace gsched {
 /// Order    (deficit per weight falling, client id), then job id.
 /// Units    a pick costs the job's head, in device time, and at least 1 ns.
 /// Errors   none; enqueueing a linked job is a bug (asserted).
-/// Cost     enqueue, try_pick, erase O(log n); the rest O(1). Never allocates.
+/// Cost     enqueue, try_pick, erase O(log n), as deficit_ledger and age_order; the rest O(1).
 /// Threads  one owner; no locking.
 class deficit {
 public:
@@ -27,23 +27,23 @@ public:
   using uses_account = void; ///< so that combinators see who owns client::account
 
   void enqueue(job& j, time_point) noexcept {
-    assert(j.owner != nullptr && !j.fair_hook.is_linked());
     if (j.owner->waiting.empty()) ledger_.enter(*j.owner);
-    j.owner->waiting.insert(j);
+    age_order::insert(j);
     ++size_;
   }
 
   [[nodiscard]] job* try_pick(time_point) noexcept {
     client* owner = ledger_.leader();
     if (owner == nullptr) return nullptr;
-    job& oldest = *owner->waiting.begin();
-    ledger_.charge(*owner, oldest.head);
-    erase(oldest);
-    return &oldest;
+    job& picked = age_order::oldest(*owner);
+    ledger_.pick(*owner, picked.head, age_order::has_one(*owner));
+    age_order::erase(picked);
+    --size_;
+    return &picked;
   }
 
   void erase(job& j) noexcept {
-    j.owner->waiting.erase(j.owner->waiting.iterator_to(j));
+    age_order::erase(j);
     if (j.owner->waiting.empty()) ledger_.leave(*j.owner);
     --size_;
   }

@@ -8,121 +8,114 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 namespace gsched {
 
 /// Who is owed device time. A pick of x ns by client u lowers u's deficit by x (1 - w_u / W) and
-/// raises that of every client v that waits by x w_v / W, where W is the weight of all that wait.
+/// raises that of every other active client v by x w_v / W, where W is the weight of the active.
+/// A client is active while it has waiting jobs or is in debt.
 ///
 /// Source   Paella, SOSP 2023, doi:10.1145/3600006.3613163, section 6 (2) and "Efficient
-///          implementation"; Shreedhar & Varghese, SIGCOMM 1995, doi:10.1145/217382.217453.
-/// Differs  charges device time where the paper counts kernels, because a kernel takes from one
-///          microsecond to a millisecond and a pick is a segment of many. Deficits are compared per
-///          unit of weight, for else one shift could not serve clients of unequal weight. Only
-///          clients with waiting jobs earn. One without keeps the credit with which it left, and
-///          earns nothing; a debt shrinks while others are served, to zero at most. So the credit
-///          of a client that comes back is bounded by what it once waited for.
+///          implementation". Who is active: Parekh & Gallager, IEEE/ACM ToN 1(3), 1993,
+///          doi:10.1109/90.234856 (virtual time).
+/// Differs  charges device time where the paper counts kernels, for a kernel takes from a
+/// microsecond
+///          to a millisecond and a pick is a segment of many. Compares deficits per unit of weight,
+///          for else one shift could not serve clients of unequal weight. A client without waiting
+///          jobs pays off its debt while others are served and then leaves; one that is owed leaves
+///          at once, keeps that credit and earns no more. So deficits add up to zero over all
+///          clients, a client cannot shed a debt by a pause, and none saves up while it is idle.
 /// Order    (deficit per weight falling, client id rising).
 /// Units    thresholds are device time owed to a client of the mean weight, so scaling all weights
-///          changes nothing. Accounts are integers: sums are exact, what the shift's division
-///          leaves is carried to the next pick, and equal calls give equal bits on every machine.
-/// Errors   none; entering twice or charging a client that has not entered is a bug (asserted).
-/// Cost     O(log c) of c clients with waiting jobs: the shift raises all of them at once by
-/// raising
-///          level_, below which their counters stand. O(c log c) once in years of device time, when
-///          the level is set back to zero.
+///          changes nothing. Accounts are integers: what the division of a shift leaves is carried
+///          to the next, and equal calls give equal bits on every machine.
+/// Errors   none; picking for a client that waits not is a bug (asserted).
+/// Cost     O(log c) of c active clients, amortised over the leaving of those who were in debt: a
+///          shift raises all at once by raising level_, on which their counters stand. O(c log c)
+///          once in years of device time, when the level is set back to zero.
 /// Threads  one owner; no locking.
 class deficit_ledger {
 public:
   /// Heads and thresholds beyond 2^40 ns (18 minutes) count as that; such a threshold is never met.
   static constexpr duration longest{std::int64_t{1} << 40};
 
-  deficit_ledger() = default;
-
-  /// c has a waiting job from now on.
+  /// c gets a first waiting job.
   void enter(client& c) noexcept {
-    assert(!c.deficit_hook.is_linked());
     fair_account& a = c.account;
-    const std::int64_t balance = deficit_of(c);
-    a.share = share_of(c);
-    a.served = level_ - balance;
-    total_ += a.share;
-    clients_.insert(c);
-  }
-
-  /// c has no waiting job from now on.
-  void leave(client& c) noexcept {
-    fair_account& a = c.account;
-    clients_.erase(clients_.iterator_to(c));
-    total_ -= a.share;
-    a.balance = level_ - a.served;
-    a.left_at = level_;
-    a.epoch = epoch_;
-  }
-
-  /// One of c's waiting jobs was picked for x of device time.
-  void charge(client& c, duration x) noexcept {
-    assert(c.deficit_hook.is_linked());
-    fair_account& a = c.account;
-    const std::uint64_t amount =
-        static_cast<std::uint64_t>(std::clamp(x, duration{1}, longest).count()) << fraction_bits;
-    carry_ += amount;
-    a.last_shared = static_cast<std::int64_t>(carry_ / total_);
-    carry_ %= total_;
-    a.last_own = static_cast<std::int64_t>(amount / a.share);
-    level_ += a.last_shared;
-    const auto place = clients_.iterator_to(c);
-    const auto next = std::next(place);
-    const std::int64_t served = std::min(a.served + a.last_own, level_ + limit);
-    if (next == clients_.end() ||
-        std::pair(served, c.id) < std::pair(next->account.served, next->id)) {
-      a.served = served; // still in its place
+    if (is_active(c)) { // was in debt
+      indebted_.erase(indebted_.iterator_to(c));
     } else {
-      clients_.erase(place);
+      a.served = level_ - a.credit;
+      a.share = share_of(c);
+      total_ += a.share;
+      ++active_;
+    }
+    waiting_.insert(c);
+  }
+
+  /// c has no waiting job any more, without having been served.
+  void leave(client& c) noexcept {
+    assert(is_active(c));
+    waiting_.erase(waiting_.iterator_to(c));
+    settle(c);
+  }
+
+  /// A waiting job of c is picked, for x of device time; it may be its last one.
+  void pick(client& c, duration x, bool last) noexcept {
+    assert(is_active(c));
+    fair_account& a = c.account;
+    const auto ns = static_cast<std::uint64_t>(std::clamp(x, duration{1}, longest).count());
+    const std::int64_t before = level_;
+    share_out(ns << fraction_bits);
+    a.last_shared = level_ - before;
+    a.last_own = static_cast<std::int64_t>((ns << fraction_bits) / a.share);
+    const std::int64_t served = std::min(a.served + a.last_own, level_ + limit);
+
+    const auto place = waiting_.iterator_to(c);
+    const auto next = std::next(place);
+    if (!last && (next == waiting_.end() ||
+                  std::pair(served, c.id) < std::pair(next->account.served, next->id))) {
+      a.served = served; // keeps its place
+    } else {
+      waiting_.erase(place);
       a.served = served;
-      clients_.insert(c);
+      if (last)
+        settle(c);
+      else
+        waiting_.insert(c);
     }
     if (level_ > limit) set_back();
   }
 
-  /// The client that is owed most; null if none waits.
+  /// Of the clients with waiting jobs the one that is owed most, or null.
   [[nodiscard]] client* leader() const noexcept {
-    return clients_.empty() ? nullptr : const_cast<client*>(&*clients_.begin());
+    return waiting_.empty() ? nullptr : const_cast<client*>(&*waiting_.begin());
   }
 
-  /// The leader if its deficit exceeds the threshold (any will do for a threshold of zero), or
-  /// null.
+  /// The leader if its deficit exceeds the threshold (any does for a threshold of zero), or null.
   [[nodiscard]] client* overdue(duration threshold) const noexcept {
     client* c = leader();
-    if (c == nullptr || !exceeds(level_ - c->account.served, threshold, total_, clients_.size()))
-      return nullptr;
-    return c;
+    if (c != nullptr && exceeds(level_ - c->account.served, threshold, total_, active_)) return c;
+    return nullptr;
   }
 
-  /// Whether c would be overdue, had its last pick not been charged and had it a waiting job.
+  /// Whether c would be overdue with a waiting job, now or if its last pick were undone.
   [[nodiscard]] bool was_overdue(const client& c, duration threshold) const noexcept {
-    const fair_account& a = c.account;
-    const bool here = c.deficit_hook.is_linked();
-    const std::int64_t deficit = deficit_of(c) + a.last_own;
+    const std::int64_t relative = deficit_of(c) + c.account.last_own;
     const client* first = leader();
     if (first != nullptr && first != &c &&
-        std::pair(level_ - deficit, c.id) > std::pair(first->account.served, first->id))
+        std::pair(first->account.served, first->id) < std::pair(level_ - relative, c.id))
       return false;
-    const std::int64_t before = std::max(deficit - a.last_shared, deficit - a.last_own);
-    return exceeds(before, threshold, here ? total_ : total_ + share_of(c),
-                   here ? clients_.size() : clients_.size() + 1);
+    const std::int64_t then = std::max(relative - c.account.last_shared, deficit_of(c));
+    return exceeds(then, threshold, is_active(c) ? total_ : total_ + share_of(c),
+                   is_active(c) ? active_ : active_ + 1);
   }
 
-  /// What c is owed per unit of weight, in sixteenths of a nanosecond.
+  /// What c is owed, in sixteenths of a nanosecond per unit of weight.
   [[nodiscard]] std::int64_t deficit_of(const client& c) const noexcept {
-    const fair_account& a = c.account;
-    if (c.deficit_hook.is_linked()) return level_ - a.served;
-    if (a.balance >= 0) return a.balance;
-    const std::int64_t risen = a.epoch == epoch_       ? level_ - a.left_at
-                               : a.epoch + 1 == epoch_ ? level_ + (last_level_ - a.left_at)
-                                                       : limit;
-    return std::min(std::int64_t{0}, a.balance + risen);
+    return is_active(c) ? level_ - c.account.served : c.account.credit;
   }
 
 private:
@@ -132,11 +125,13 @@ private:
     }
   };
   using hook = bi::member_hook<client, set_hook, &client::deficit_hook>;
-  using by_deficit = bi::set<client, hook, bi::compare<owed_more>>;
+  using by_deficit = bi::set<client, hook, bi::compare<owed_more>, bi::constant_time_size<false>>;
 
-  static constexpr unsigned fraction_bits = 20; ///< of an amount before it is divided by weights
-  static constexpr unsigned weight_bits = 16;   ///< of a weight; accounts have the other four
-  static constexpr std::int64_t limit = std::int64_t{1} << 61; ///< of level_ and of |deficit|
+  static constexpr unsigned fraction_bits = 20; ///< of an amount before it is divided by shares
+  static constexpr unsigned weight_bits = 16;   ///< of a share; accounts have the other four
+  static constexpr std::int64_t limit = std::int64_t{1} << 61; ///< of the level and of a deficit
+
+  static bool is_active(const client& c) noexcept { return c.deficit_hook.is_linked(); }
 
   static std::uint64_t share_of(const client& c) noexcept {
     assert(c.weight > 0);
@@ -147,30 +142,57 @@ private:
   static bool exceeds(std::int64_t deficit, duration threshold, std::uint64_t total,
                       std::size_t clients) noexcept {
     if (threshold <= duration::zero()) return true;
-    if (deficit <= 0 || threshold > longest) return false;
-    const std::uint64_t mean = total / clients;
-    return static_cast<std::uint64_t>(deficit) >
-           (static_cast<std::uint64_t>(threshold.count()) << fraction_bits) / mean;
+    if (deficit <= 0 || threshold >= longest) return false;
+    const auto scaled = static_cast<std::uint64_t>(threshold.count()) << fraction_bits;
+    return static_cast<std::uint64_t>(deficit) > scaled / (total / clients);
+  }
+
+  /// c, of neither set, has no waiting job: it goes to the indebted or leaves.
+  void settle(client& c) noexcept {
+    if (c.account.served > level_) {
+      indebted_.insert(c);
+      return;
+    }
+    c.account.credit = level_ - c.account.served;
+    total_ -= c.account.share;
+    --active_;
+  }
+
+  /// Raises the level by amount / total_. Who pays off its debt on the way leaves there, and the
+  /// rest is for the others; whoever is served has waiting jobs, so some are always left.
+  void share_out(std::uint64_t amount) noexcept {
+    carry_ += amount;
+    while (!indebted_.empty()) {
+      client& next = *indebted_.begin();
+      const auto debt = static_cast<std::uint64_t>(next.account.served - level_);
+      if (debt > carry_ / total_) break;
+      carry_ -= debt * total_;
+      level_ = next.account.served;
+      indebted_.erase(indebted_.begin());
+      settle(next);
+    }
+    level_ += static_cast<std::int64_t>(carry_ / total_);
+    carry_ %= total_;
   }
 
   void set_back() noexcept {
-    by_deficit before;
-    before.swap(clients_);
-    before.clear_and_dispose([this](client* c) {
-      c->account.served = std::max(c->account.served - level_, -limit);
-      clients_.insert(*c);
-    });
-    last_level_ = level_;
+    for (by_deficit* set : {&waiting_, &indebted_}) {
+      by_deficit all;
+      all.swap(*set);
+      all.clear_and_dispose([this, set](client* c) {
+        c->account.served = std::max(c->account.served - level_, -limit);
+        set->insert(*c);
+      });
+    }
     level_ = 0;
-    ++epoch_;
   }
 
-  by_deficit clients_;
-  std::uint64_t total_ = 0;     ///< shares of all clients with waiting jobs
-  std::uint64_t carry_ = 0;     ///< amount not yet shared out, below total_ when it was left
-  std::int64_t level_ = 0;      ///< a deficit is the level less served
-  std::int64_t last_level_ = 0; ///< the level when it was last set back
-  std::uint32_t epoch_ = 0;     ///< how often it was
+  by_deficit waiting_;
+  by_deficit indebted_;     ///< active without a waiting job
+  std::uint64_t total_ = 0; ///< shares of both
+  std::size_t active_ = 0;  ///< number of both
+  std::uint64_t carry_ = 0; ///< amount not yet shared out
+  std::int64_t level_ = 0;  ///< an active client's deficit is the level less what it was served
 };
 
 } // namespace gsched

@@ -3,11 +3,11 @@
 
 #include <gsched/core/time.hpp>
 #include <gsched/job/job.hpp>
+#include <gsched/policy/age_order.hpp>
 #include <gsched/policy/deficit_ledger.hpp>
 #include <gsched/policy/name.hpp>
 #include <gsched/policy/policy.hpp>
 
-#include <cassert>
 #include <chrono>
 #include <cstddef>
 #include <string_view>
@@ -46,29 +46,29 @@ public:
   void set_threshold(duration t) noexcept { threshold_ = t; }
 
   void enqueue(job& j, time_point now) noexcept {
-    assert(j.owner != nullptr && !j.fair_hook.is_linked());
     if (j.owner->waiting.empty()) ledger_.enter(*j.owner);
-    j.owner->waiting.insert(j);
+    age_order::insert(j);
     base_.enqueue(j, now);
   }
 
   [[nodiscard]] job* try_pick(time_point now) noexcept {
     job* picked = nullptr;
     if (client* owed = ledger_.overdue(threshold_)) {
-      picked = &*owed->waiting.begin();
+      picked = &age_order::oldest(*owed);
       base_.erase(*picked);
     } else {
       picked = base_.try_pick(now);
       if (picked == nullptr) return nullptr;
     }
-    ledger_.charge(*picked->owner, picked->head);
-    unlink(*picked);
+    ledger_.pick(*picked->owner, picked->head, age_order::has_one(*picked->owner));
+    age_order::erase(*picked);
     return picked;
   }
 
   void erase(job& j) noexcept {
     base_.erase(j);
-    unlink(j);
+    age_order::erase(j);
+    if (j.owner->waiting.empty()) ledger_.leave(*j.owner);
   }
 
   /// As P, unless the running job's client was overdue when it was picked: what fairness gave, P
@@ -77,21 +77,16 @@ public:
     return base_.wants_preempt(running, now) && !ledger_.was_overdue(*running.owner, threshold_);
   }
 
+  /// As P would with nothing before the job, for fairness may serve it ahead of P's order.
   [[nodiscard]] bool admits(const job& j,
                             time_point now) const noexcept requires admitting_policy<P> {
-    return base_.admits(j, now);
+    return P{}.admits(j, now);
   }
 
   [[nodiscard]] duration slice(const job& j) const noexcept { return base_.slice(j); }
   [[nodiscard]] std::size_t size() const noexcept { return base_.size(); }
 
 private:
-  void unlink(job& j) noexcept {
-    client& owner = *j.owner;
-    owner.waiting.erase(owner.waiting.iterator_to(j));
-    if (owner.waiting.empty()) ledger_.leave(owner);
-  }
-
   P base_;
   deficit_ledger ledger_;
   duration threshold_;
