@@ -45,14 +45,14 @@ struct waitlist_entry {
   std::uint64_t serial = 0;     ///< rises over all launches that share a pool; 0 is not in use
   waitlist_entry* next = nullptr;
   waitlist_entry* previous = nullptr;
-  waitlist_phase* phase = nullptr; ///< null in a non-blocking stream
-  const gsched::program* graph = nullptr;  ///< program
-  waitlist_operation* own = nullptr;       ///< loose
-  waitlist_event* event = nullptr;         ///< record
-  waitlist_queue waiters{};                ///< record: streams whose next entry waits for it
-  waitlist_entry* record = nullptr;        ///< wait; null waits for nothing
-  std::uint64_t record_serial = 0;         ///< wait: the record is done once it has another serial
-  host_call call{};                        ///< call
+  waitlist_phase* phase = nullptr;        ///< null in a non-blocking stream
+  const gsched::program* graph = nullptr; ///< program
+  waitlist_operation* own = nullptr;      ///< loose
+  waitlist_event* event = nullptr;        ///< record
+  waitlist_queue waiters{};               ///< record: streams whose next entry waits for it
+  waitlist_entry* record = nullptr;       ///< wait; null waits for nothing
+  std::uint64_t record_serial = 0;        ///< wait: the record is done once it has another serial
+  host_call call{};                       ///< call
   waitlist_entry* spare = nullptr;
 
   [[nodiscard]] bool is_device_work() const noexcept {

@@ -62,17 +62,15 @@ struct waitlist_stream {
 };
 
 /// Streams that wait for the same thing, in the order in which they began to.
-using waitlist_queue =
-    bi::list<waitlist_stream,
-             bi::member_hook<waitlist_stream, waitlist_stream::list_hook,
-                             &waitlist_stream::wait_hook>,
-             bi::constant_time_size<false>>;
+using waitlist_queue = bi::list<
+    waitlist_stream,
+    bi::member_hook<waitlist_stream, waitlist_stream::list_hook, &waitlist_stream::wait_hook>,
+    bi::constant_time_size<false>>;
 
 /// Streams by the age of their next entry.
-using waitlist_ready =
-    bi::set<waitlist_stream,
-            bi::member_hook<waitlist_stream, waitlist_stream::tree_hook,
-                            &waitlist_stream::ready_hook>,
-            bi::compare<waitlist_stream::older>, bi::constant_time_size<false>>;
+using waitlist_ready = bi::set<
+    waitlist_stream,
+    bi::member_hook<waitlist_stream, waitlist_stream::tree_hook, &waitlist_stream::ready_hook>,
+    bi::compare<waitlist_stream::older>, bi::constant_time_size<false>>;
 
 } // namespace gsched

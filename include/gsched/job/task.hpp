@@ -91,15 +91,13 @@ struct task::promise_type {
 
   awaiter await_transform(task&& nested) const noexcept;
   template <class A>
-    requires std::derived_from<std::remove_cvref_t<A>, task_awaitable>
-  A&& await_transform(A&& a) const noexcept {
-    return std::forward<A>(a);
-  }
+    requires std::derived_from<std::remove_cvref_t<A>, task_awaitable> A && await_transform(A&& a)
+  const noexcept { return std::forward<A>(a); }
 
   /// No template with a pack, because g++ warns that such a one does not match operator delete.
-  static void* operator new(std::size_t bytes, task_argument a = {}, task_argument b = {},
-                            task_argument c = {}, task_argument d = {}, task_argument e = {},
-                            task_argument f = {}) {
+  static void* operator new (std::size_t bytes, task_argument a = {}, task_argument b = {},
+                             task_argument c = {}, task_argument d = {}, task_argument e = {},
+                             task_argument f = {}) {
     for (task_host* host : {a.host, b.host, c.host, d.host, e.host, f.host})
       if (host != nullptr) return frame_pool::allocate(host->frames, bytes);
     return frame_pool::allocate(nullptr, bytes);
@@ -118,8 +116,7 @@ struct task::awaiter {
     nested.start_on(*parent.promise().host);
   }
   void await_resume() const {
-    if (nested.handle_.promise().failure)
-      std::rethrow_exception(nested.handle_.promise().failure);
+    if (nested.handle_.promise().failure) std::rethrow_exception(nested.handle_.promise().failure);
   }
 };
 

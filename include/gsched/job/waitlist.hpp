@@ -160,8 +160,8 @@ private:
 
   void open(default_stream mode) noexcept;
   void forget_all() noexcept;
-  [[nodiscard]] extent_of_cut measure(const entry& head, duration quantum, std::size_t room) const
-      noexcept;
+  [[nodiscard]] extent_of_cut measure(const entry& head, duration quantum,
+                                      std::size_t room) const noexcept;
   template <class Fill>
   [[nodiscard]] std::error_code add(stream_id id, entry::kind what, Fill fill) noexcept;
 
@@ -184,8 +184,8 @@ private:
   }
 
   entry_pool* pool_;
-  stream* default_ = nullptr;      ///< what stream_id{0} is
-  std::array<stream, 2> fixed_{};  ///< legacy, per-thread
+  stream* default_ = nullptr;     ///< what stream_id{0} is
+  std::array<stream, 2> fixed_{}; ///< legacy, per-thread
   entry_pool::stream_table created_{};
   entry_pool::event_table events_{};
   std::size_t in_flight_ = 0;

@@ -125,9 +125,8 @@ inline std::error_code waitlist::launch(stream_id id, const program& graph) noex
 
 inline std::error_code waitlist::record(event_id event, stream_id id) noexcept {
   if (!has(event)) return errc::bad_handle;
-  return add(id, entry::kind::record, [&](entry& e, const stream&) {
-    e.event = &events_[index(event)];
-  });
+  return add(id, entry::kind::record,
+             [&](entry& e, const stream&) { e.event = &events_[index(event)]; });
 }
 
 inline std::error_code waitlist::wait(stream_id id, event_id event) noexcept {
@@ -166,7 +165,10 @@ inline waitlist::extent_of_cut waitlist::measure(const entry& head, duration qua
         last_.quantum == quantum && head.dispatched + last_.extent.operations <= head.size)
       return last_.extent;
     const auto end = std::min<std::size_t>(head.graph->cut(head.dispatched, quantum), head.size);
-    last_ = {&head, head.serial, head.dispatched, quantum,
+    last_ = {&head,
+             head.serial,
+             head.dispatched,
+             quantum,
              {static_cast<std::uint32_t>(end) - head.dispatched,
               head.graph->expected(head.dispatched, end)}};
     return last_.extent;

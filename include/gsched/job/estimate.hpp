@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/id.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/job/estimate_means.hpp>
+#include <gsched/job/operation.hpp>
+#include <gsched/job/program.hpp>
+#include <gsched/job/recycler.hpp>
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace gsched {
+
+/// How far one job has come, for its type's estimator. Made by begin, given back by end.
+class job_progress {
+private:
+  friend class estimator;
+  friend class recycler<job_progress>;
+
+  /// Counts are kept for each kernel only once a program's operations were not dispatched from its
+  /// first on, each once.
+  static constexpr std::uint32_t scattered = 0xffffffffu;
+
+  std::int64_t remaining_ns_ = 0;
+  std::uint64_t epoch_ = 0;
+  std::uint32_t* positions_ = nullptr; ///< by program: operations dispatched, or scattered
+  std::uint32_t* counts_ = nullptr;    ///< by slot, in the same allocation
+  std::unique_ptr<std::uint32_t[]> storage_{};
+  job_progress* spare = nullptr;
+};
+
+/// What the jobs of one type have left to dispatch, by means over the jobs before them:
+/// remaining = sum over kernels of max(0, mean count - times dispatched) * mean time.
+///
+/// Source   Ng, Demoulin, Liu, SOSP'23, section 6 (1), doi:10.1145/3600006.3613163.
+/// Differs  the means in force change at intervals and not with every observation, so that a
+///          job's remaining time is a table's entry for each program that runs from its start.
+///          A term is rounded to a nanosecond, so sums never drift and undone work adds up again.
+///          Copies, memsets and kernels without an id count as one pseudo-kernel a kind. Means
+///          follow a changing load, since the weight of what was seen is bounded.
+/// Errors   add and expect after the first begin are bugs (asserted). Programs that were not added
+///          count as no work.
+/// Cost     a segment of a program O(1) amortised, if the job runs it once from start to end; else
+///          O(operations). No allocation but when more jobs are under way than ever before.
+/// Threads  one owner; no locking.
+class estimator {
+public:
+  /// `loose_kernels`: ids of kernels launched outside programs are below it; others share a slot.
+  explicit estimator(std::size_t loose_kernels = 0, estimate_weights weights = {})
+      : means_(loose_kernels, weights), jobs_(64) {}
+
+  /// A program that these jobs run, how often on average, and its expected times as the prior. It
+  /// outlives the estimator, and its id is set before the first job.
+  void add(const program& graph, double runs = 1.0) {
+    assert(jobs_.made() == 0);
+    means_.add(graph, runs);
+  }
+
+  /// An operation outside programs that these jobs launch `count` times on average.
+  void expect(const operation& op, double count = 1.0) {
+    assert(jobs_.made() == 0);
+    means_.expect(op, count);
+  }
+
+  /// That many jobs can be under way without an allocation.
+  void reserve(std::size_t jobs) {
+    jobs_.reserve(jobs);
+    job_progress* made = nullptr;
+    for (std::size_t i = 0; i < jobs; ++i) {
+      job_progress& p = jobs_.take();
+      if (!p.storage_) allot(p);
+      p.spare = made;
+      made = &p;
+    }
+    while (made != nullptr) {
+      job_progress& p = *made;
+      made = p.spare;
+      jobs_.give(p);
+    }
+  }
+
+  /// What a job of this type takes in all.
+  [[nodiscard]] duration total() const noexcept { return duration{means_.total_ns()}; }
+
+  [[nodiscard]] job_progress& begin() {
+    job_progress& p = jobs_.take();
+    if (!p.storage_) allot(p);
+    std::fill_n(p.positions_, means_.programs() + means_.slots(), 0u);
+    p.remaining_ns_ = means_.total_ns();
+    p.epoch_ = means_.epoch();
+    return p;
+  }
+
+  /// The job's end. Its counts are an observation if it ran to completion.
+  void end(job_progress& p, bool completed) noexcept {
+    if (completed) observe_counts(p);
+    jobs_.give(p);
+  }
+
+  /// Never negative.
+  [[nodiscard]] duration remaining(job_progress& p) const noexcept {
+    refresh(p);
+    return duration{p.remaining_ns_};
+  }
+
+  /// The operations were dispatched: as they stand in the program from `first` on, or loose.
+  void dispatched(job_progress& p, program_id id, std::uint32_t first,
+                  std::span<const operation* const> operations) noexcept {
+    refresh(p);
+    if (id == no_program) {
+      for (const operation* op : operations) count_one(p, means_.loose_slot(*op), 1);
+      return;
+    }
+    const std::size_t j = means_.find(id);
+    if (j == means_.programs()) return;
+    const auto last = first + static_cast<std::uint32_t>(operations.size());
+    if (p.positions_[j] == first)
+      move(p, j, first, last);
+    else
+      count_scattered(p, j, first, last, 1);
+  }
+
+  /// They were evicted: to be dispatched again.
+  void undone(job_progress& p, program_id id, std::uint32_t first,
+              std::span<const operation* const> operations) noexcept {
+    refresh(p);
+    if (id == no_program) {
+      for (const operation* op : operations) count_one(p, means_.loose_slot(*op), -1);
+      return;
+    }
+    const std::size_t j = means_.find(id);
+    if (j == means_.programs()) return;
+    const auto last = first + static_cast<std::uint32_t>(operations.size());
+    if (p.positions_[j] == last)
+      move(p, j, last, first);
+    else
+      count_scattered(p, j, first, last, -1);
+  }
+
+  /// One operation outside programs took so long.
+  void observe(const operation& op, duration took) noexcept {
+    const operation* const one = &op;
+    means_.observe_loose({&one, 1}, took);
+  }
+
+  /// So long took a segment; its operations share the time in proportion to their means.
+  void observe_segment(program_id id, std::uint32_t first,
+                       std::span<const operation* const> operations, duration took) noexcept {
+    if (operations.empty()) return;
+    if (id == no_program) return means_.observe_loose(operations, took);
+    const std::size_t j = means_.find(id);
+    if (j != means_.programs())
+      means_.observe_range(j, first, first + static_cast<std::uint32_t>(operations.size()), took);
+  }
+
+  /// The means, and when they change.
+  [[nodiscard]] const estimate_means& means() const noexcept { return means_; }
+  /// Puts what was observed so far in force at once.
+  void publish() noexcept { means_.publish(); }
+
+private:
+  static constexpr std::uint32_t scattered = job_progress::scattered;
+
+  void allot(job_progress& p) {
+    p.storage_ = std::make_unique<std::uint32_t[]>(means_.programs() + means_.slots());
+    p.positions_ = p.storage_.get();
+    p.counts_ = p.positions_ + means_.programs();
+  }
+
+  void refresh(job_progress& p) const noexcept {
+    if (p.epoch_ == means_.epoch()) return;
+    p.epoch_ = means_.epoch();
+    p.remaining_ns_ = 0;
+    for (std::size_t i = 0; i < means_.loose_slots(); ++i)
+      p.remaining_ns_ += means_.left_ns(i, p.counts_[i]);
+    for (std::size_t j = 0; j < means_.programs(); ++j) {
+      if (p.positions_[j] != scattered)
+        p.remaining_ns_ += means_.left_after_ns(j, p.positions_[j]);
+      else
+        for (std::size_t i = means_.first_slot(j); i < means_.first_slot(j + 1); ++i)
+          p.remaining_ns_ += means_.left_ns(i, p.counts_[i]);
+    }
+  }
+
+  void move(job_progress& p, std::size_t j, std::uint32_t from, std::uint32_t to) noexcept {
+    p.remaining_ns_ += means_.left_after_ns(j, to) - means_.left_after_ns(j, from);
+    p.positions_[j] = to;
+  }
+
+  void count_one(job_progress& p, std::size_t slot, int step) noexcept {
+    std::uint32_t& c = p.counts_[slot];
+    assert(step > 0 || c > 0);
+    p.remaining_ns_ -= means_.left_ns(slot, c);
+    c = step > 0 ? c + 1 : c - 1;
+    p.remaining_ns_ += means_.left_ns(slot, c);
+  }
+
+  void scatter(job_progress& p, std::size_t j) noexcept {
+    for (std::uint32_t k = 0; k < p.positions_[j]; ++k) ++p.counts_[means_.slot_of(j, k)];
+    p.positions_[j] = scattered;
+  }
+
+  void count_scattered(job_progress& p, std::size_t j, std::uint32_t first, std::uint32_t last,
+                       int step) noexcept {
+    if (p.positions_[j] != scattered) scatter(p, j);
+    for (std::uint32_t k = first; k < last; ++k) count_one(p, means_.slot_of(j, k), step);
+  }
+
+  void observe_counts(job_progress& p) noexcept {
+    for (std::size_t j = 0; j < means_.programs(); ++j) {
+      const std::uint32_t done = p.positions_[j];
+      if (done == 0 || done == means_.size(j)) {
+        means_.observe_runs(j, done != 0);
+        continue;
+      }
+      if (done != scattered) scatter(p, j);
+      for (std::size_t i = means_.first_slot(j); i < means_.first_slot(j + 1); ++i)
+        means_.observe_count(i, p.counts_[i]);
+    }
+    for (std::size_t i = 0; i < means_.loose_slots(); ++i) means_.observe_count(i, p.counts_[i]);
+    means_.job_ended();
+  }
+
+  estimate_means means_;
+  recycler<job_progress> jobs_;
+};
+
+} // namespace gsched
