@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve_mix/plot.hpp"
+
+#include <gsched/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace serve_mix {
+
+namespace {
+
+using gsched::duration;
+
+double ms(duration d) { return static_cast<double>(d.count()) / 1e6; }
+
+/// A gnuplot string: in single quotes only the quote itself means something.
+std::string literal(const std::string& text) {
+  std::string s = "'";
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20)
+      s += ' ';
+    else
+      s.append(c == '\'' ? 2 : 1, c);
+  }
+  return s + "'";
+}
+
+struct panel {
+  std::string title;
+  std::vector<latency_summary> rows; ///< one a run
+};
+
+std::vector<panel> panels_of(const options& from, std::span<const run_result> runs) {
+  std::vector<panel> panels;
+  const bool several = from.mix.size() > 1;
+  if (several) panels.push_back({"all requests", {}});
+  for (const mix_entry& m : from.mix) panels.push_back({m.name, {}});
+  for (const run_result& r : runs) {
+    if (several) panels[0].rows.push_back(summarize(r.latencies));
+    for (std::size_t m = 0; m < r.per_model.size(); ++m)
+      panels[m + (several ? 1 : 0)].rows.push_back(summarize(r.per_model[m].latencies));
+  }
+  return panels;
+}
+
+/// Requests that nobody schedules are what the others are compared with.
+bool is_baseline(const std::string& policy) { return policy == "direct" || policy == "single"; }
+
+void put_data(std::ostream& out, std::size_t number, const panel& p,
+              std::span<const run_result> runs) {
+  out << "$panel" << number << " << END\n"; // x, policy, p50, mean, p90, p99, colour
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const latency_summary& s = p.rows[i];
+    if (s.p50 <= duration::zero()) continue; // nothing finished: no place on a logarithmic axis
+    out << fmt::format("{} {} {:.6f} {:.6f} {:.6f} {:.6f} {}\n", i, runs[i].policy, ms(s.p50),
+                       ms(s.mean), ms(s.p90), ms(s.p99),
+                       is_baseline(runs[i].policy) ? "0x8A8F98" : "0x2F6DB5");
+  }
+  out << "END\n";
+}
+
+void put_axes(std::ostream& out, const options& from, const std::vector<panel>& panels,
+              std::span<const run_result> runs) {
+  double least = 1e12, most = 0;
+  for (const panel& p : panels) {
+    for (const latency_summary& s : p.rows) {
+      if (s.p50 <= duration::zero()) continue;
+      least = std::min(least, ms(s.p50));
+      most = std::max(most, ms(s.p99));
+    }
+  }
+  if (most <= 0) least = 0.1, most = 1;
+  if (from.slo) most = std::max(most, ms(*from.slo));
+  out << fmt::format("set yrange [{:g}:{:g}]\nset xrange [-0.6:{}]\nset xtics (", least / 1.8,
+                     most * 2.2, static_cast<double>(runs.size()) - 0.4);
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    out << (i ? "," : "") << literal(runs[i].policy) << ' ' << i;
+  out << ") rotate by -45 nomirror scale 0\n";
+}
+
+void put_panel(std::ostream& out, const options& from, std::size_t number, const panel& p,
+               bool leftmost) {
+  const std::string data = "$panel" + std::to_string(number);
+  out << "set title " << literal(p.title) << " font ',15'\n"
+      << (leftmost ? "set ylabel 'latency, ms'\n" : "unset ylabel\n");
+  const bool empty = std::all_of(p.rows.begin(), p.rows.end(), [](const latency_summary& s) {
+    return s.p50 <= duration::zero();
+  });
+  out << "plot ";
+  if (from.slo)
+    out << fmt::format("{:g} with lines lw 1.5 dt 2 lc rgb '#C0392B' title 'deadline'",
+                       ms(*from.slo));
+  else
+    out << "NaN notitle";
+  if (!empty)
+    out << ", " << data
+        << " using 1:3:(0):($6-$3):7 with vectors nohead lw 9 lc rgb variable notitle"
+        << ", " << data << " using 1:4 with points pt 7 ps 0.75 lc rgb '#111111' title 'mean'"
+        << ", " << data << " using 1:5 with points pt 2 ps 0.7 lw 1.5 lc rgb '#FFFFFF' notitle"
+        << ", " << data << " using 1:6:(sprintf('%.3g', $6)) with labels offset 0,0.8 notitle"
+        << ", " << data << " using 1:3:(sprintf('%.3g', $3)) with labels offset 0,-0.8 notitle";
+  out << '\n';
+}
+
+std::string terminal(const options& from, std::size_t width, std::size_t height) {
+  const std::string type = from.plot.extension().string();
+  if (type == ".png") return fmt::format("pngcairo size {},{} font 'Sans,11'", width, height);
+  if (type == ".pdf")
+    return fmt::format("pdfcairo size {}in,{}in font 'Sans,10'", static_cast<double>(width) / 90,
+                       static_cast<double>(height) / 90);
+  return fmt::format("svg size {},{} font 'Helvetica,Arial,sans-serif,12' background 'white'",
+                     width, height);
+}
+
+} // namespace
+
+void write_gnuplot(std::ostream& out, const options& from, const workload_facts& facts,
+                   std::span<const run_result> runs) {
+  const std::vector<panel> panels = panels_of(from, runs);
+  const std::size_t columns = std::min<std::size_t>(panels.size(), 3);
+  const std::size_t rows = (panels.size() + columns - 1) / columns;
+  const std::size_t width = columns * std::max<std::size_t>(320, 60 + 48 * runs.size());
+  std::string title = from.arrivals.text + " arrivals";
+  if (facts.load) title += fmt::format(", load {:.2f}", *facts.load);
+  title += fmt::format(", {} requests of {} clients on {}: median to 99th percentile",
+                       from.requests, from.clients, from.device);
+
+  out << "set terminal " << terminal(from, width, 60 + 380 * rows) << " noenhanced\n"
+      << "set multiplot layout " << rows << ',' << columns << " title " << literal(title)
+      << " font ',14'\n"
+      << "set logscale y\nset format y '%g'\nset grid ytics lc rgb '#DDDDDD' lw 1\n"
+      << "set border 3 lc rgb '#444444'\nset ytics nomirror\nset tmargin 3.5\nset rmargin 2\n"
+      << "set key top left horizontal samplen 1.5\n";
+  put_axes(out, from, panels, runs);
+  for (std::size_t i = 0; i < panels.size(); ++i) put_data(out, i, panels[i], runs);
+  for (std::size_t i = 0; i < panels.size(); ++i)
+    put_panel(out, from, i, panels[i], i % columns == 0);
+  out << "unset multiplot\n";
+}
+
+bool gnuplot_found() {
+  const char* const path = std::getenv("PATH");
+  std::istringstream places(path ? path : "");
+  for (std::string place; std::getline(places, place, ':');)
+    if (!place.empty() && access((place + "/gnuplot").c_str(), X_OK) == 0) return true;
+  return false;
+}
+
+void draw_plot(const options& from, const workload_facts& facts, std::span<const run_result> runs) {
+  std::ostringstream script;
+  write_gnuplot(script, from, facts, runs);
+  const std::string text = script.str();
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> input(std::tmpfile(), &std::fclose);
+  const auto fail = [&](const char* what) {
+    throw gsched::error(gsched::errc::io, from.plot.string() + ": " + what + ", expected a plot");
+  };
+  if (!input || std::fwrite(text.data(), 1, text.size(), input.get()) != text.size() ||
+      std::fflush(input.get()) != 0)
+    fail("no room for gnuplot's script");
+  std::rewind(input.get());
+
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, fileno(input.get()), STDIN_FILENO);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, from.plot.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  std::string program = "gnuplot";
+  char* const arguments[] = {program.data(), nullptr};
+  pid_t child = 0;
+  const int failed = posix_spawnp(&child, "gnuplot", &files, nullptr, arguments, environ);
+  posix_spawn_file_actions_destroy(&files);
+  if (failed != 0) fail("gnuplot cannot be started");
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) fail("gnuplot was lost");
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("gnuplot failed");
+}
+
+} // namespace serve_mix

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve_mix/report.hpp"
+
+#include <gsched/core/error.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <fstream>
+#include <ostream>
+#include <utility>
+
+namespace serve_mix {
+
+namespace {
+
+using gsched::duration;
+using json = nlohmann::ordered_json;
+
+/// The double that prints as these nanoseconds in microseconds: 2.367, not 2.3670000000000004.
+double us(duration d) { return static_cast<double>(d.count()) / 1e3; }
+
+/// To a millionth, so that the last bits of an intermediate result do not show.
+double rounded(double x) { return std::round(x * 1e6) / 1e6; }
+
+json latency_json(const std::vector<duration>& latencies) {
+  const latency_summary s = summarize(latencies);
+  return {{"mean", us(s.mean)},
+          {"p50", us(s.p50)},
+          {"p90", us(s.p90)},
+          {"p99", us(s.p99)},
+          {"max", us(s.max)}};
+}
+
+json counts_json(std::uint64_t submitted, const std::vector<duration>& latencies) {
+  return {{"submitted", submitted},
+          {"finished", latencies.size()},
+          {"latency_us", latency_json(latencies)}};
+}
+
+json run_json(const run_result& r) {
+  json models = json::object();
+  for (const model_result& m : r.per_model) models[m.name] = counts_json(m.submitted, m.latencies);
+  json clients = json::array();
+  for (const client_result& c : r.per_client)
+    clients.push_back(counts_json(c.submitted, c.latencies));
+  json run{{"policy", r.policy},
+           {"submitted", r.submitted},
+           {"finished", r.finished},
+           {"rejected", r.rejected},
+           {"cancelled", r.cancelled},
+           {"failed", r.failed},
+           {"throughput_per_s", rounded(r.throughput_per_s())},
+           {"latency_us", latency_json(r.latencies)},
+           {"per_model", std::move(models)},
+           {"per_client", std::move(clients)},
+           {"gpu_busy_fraction", rounded(r.gpu_busy_fraction)},
+           {"operations", r.operations},
+           {"decisions", r.decisions}};
+  if (r.deadlines_met) run["deadlines_met"] = *r.deadlines_met;
+  run["wall_s"] = r.wall_s;
+  return run;
+}
+
+json workload_json(const options& from, const workload_facts& facts) {
+  json mix = json::object();
+  for (const mix_entry& m : from.mix) mix[m.name] = m.weight;
+  json w{{"mix", std::move(mix)},
+         {"clients", from.clients},
+         {"requests", from.requests},
+         {"arrivals", from.arrivals.text},
+         {"mean_solo_us", us(facts.mean_solo)}};
+  w["rate_per_s"] = facts.rate_per_s ? json(rounded(*facts.rate_per_s)) : json();
+  w["load"] = facts.load ? json(rounded(*facts.load)) : json();
+  w["slo_ms"] = from.slo ? json(rounded(us(*from.slo) / 1e3)) : json();
+  return w;
+}
+
+json scheduling_json(const options& from) {
+  json s{{"quantum_us", us(from.quantum)},
+         {"lanes", from.lanes},
+         {"threshold_us", us(from.threshold)},
+         {"decision_delay_us", us(from.decision_delay)},
+         {"submission", from.submission == gsched::submission::graph ? "graph" : "launches"}};
+  s["queues"] = from.queues ? json(*from.queues) : json();
+  return s;
+}
+
+} // namespace
+
+latency_summary summarize(std::vector<duration> latencies) {
+  latency_summary s;
+  if (latencies.empty()) return s;
+  std::sort(latencies.begin(), latencies.end());
+  const auto n = static_cast<duration::rep>(latencies.size());
+  duration::rep whole = 0, rest = 0; // of each value by n: exact, and no sum that overflows
+  for (const duration d : latencies) {
+    whole += d.count() / n;
+    rest += d.count() % n;
+  }
+  s.mean = duration{whole + (rest + n / 2) / n};
+  const auto rank = [&](duration::rep percent) { // nearest rank: the least value >= percent of all
+    return latencies[static_cast<std::size_t>((n * percent + 99) / 100 - 1)];
+  };
+  s.p50 = rank(50);
+  s.p90 = rank(90);
+  s.p99 = rank(99);
+  s.max = latencies.back();
+  return s;
+}
+
+run_result::run_result(std::string policy_name, const options& from)
+    : policy(std::move(policy_name)), per_client(from.clients), slo_(from.slo) {
+  for (const mix_entry& m : from.mix) per_model.push_back({m.name, 0, {}});
+  if (slo_) deadlines_met = 0;
+}
+
+void run_result::submit(std::size_t model, std::size_t of_client) {
+  assert(model < per_model.size() && of_client < per_client.size());
+  ++submitted;
+  ++per_model[model].submitted;
+  ++per_client[of_client].submitted;
+}
+
+void run_result::finish(std::size_t model, std::size_t of_client, duration latency) {
+  assert(model < per_model.size() && of_client < per_client.size());
+  ++finished;
+  latencies.push_back(latency);
+  per_model[model].latencies.push_back(latency);
+  per_client[of_client].latencies.push_back(latency);
+  if (slo_ && latency <= *slo_) ++*deadlines_met;
+}
+
+double run_result::throughput_per_s() const noexcept {
+  return span > duration::zero() ? static_cast<double>(finished) / gsched::to_s(span) : 0.0;
+}
+
+void write_json(std::ostream& out, const options& from, const workload_facts& facts,
+                std::span<const run_result> runs) {
+  json document{{"device", from.device},
+                {"seed", from.seed},
+                {"workload", workload_json(from, facts)},
+                {"scheduling", scheduling_json(from)}};
+  json list = json::array();
+  for (const run_result& r : runs) list.push_back(run_json(r));
+  document["runs"] = std::move(list);
+  out << document.dump(2, ' ', true, json::error_handler_t::replace) << '\n';
+}
+
+void save(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write) {
+  std::ofstream out(path, std::ios::binary);
+  write(out);
+  out.close();
+  if (!out)
+    throw gsched::error(gsched::errc::io,
+                        path.string() + ": writing failed, expected room and a writable path");
+}
+
+} // namespace serve_mix
