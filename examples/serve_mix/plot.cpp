@@ -86,7 +86,7 @@ void put_axes(std::ostream& out, const options& from, const std::vector<panel>& 
   }
   if (most <= 0) least = 0.1, most = 1;
   if (from.slo) most = std::max(most, ms(*from.slo));
-  out << fmt::format("set yrange [{:g}:{:g}]\nset xrange [-0.6:{}]\nset xtics (", least / 1.8,
+  out << fmt::format("set yrange [{:g}:{:g}]\nset xrange [-0.6:{}]\nset xtics (", least / 2.2,
                      most * 2.2, static_cast<double>(runs.size()) - 0.4);
   for (std::size_t i = 0; i < runs.size(); ++i)
     out << (i ? "," : "") << literal(runs[i].policy) << ' ' << i;
@@ -103,14 +103,13 @@ void put_panel(std::ostream& out, const options& from, std::size_t number, const
   });
   out << "plot ";
   if (from.slo)
-    out << fmt::format("{:g} with lines lw 1.5 dt 2 lc rgb '#C0392B' title 'deadline'",
-                       ms(*from.slo));
+    out << fmt::format("{:g} with lines lw 1.5 dt 2 lc rgb '#C0392B' notitle", ms(*from.slo));
   else
     out << "NaN notitle";
   if (!empty)
     out << ", " << data
         << " using 1:3:(0):($6-$3):7 with vectors nohead lw 9 lc rgb variable notitle"
-        << ", " << data << " using 1:4 with points pt 7 ps 0.75 lc rgb '#111111' title 'mean'"
+        << ", " << data << " using 1:4 with points pt 7 ps 0.75 lc rgb '#111111' notitle"
         << ", " << data << " using 1:5 with points pt 2 ps 0.7 lw 1.5 lc rgb '#FFFFFF' notitle"
         << ", " << data << " using 1:6:(sprintf('%.3g', $6)) with labels offset 0,0.8 notitle"
         << ", " << data << " using 1:3:(sprintf('%.3g', $3)) with labels offset 0,-0.8 notitle";
@@ -137,15 +136,17 @@ void write_gnuplot(std::ostream& out, const options& from, const workload_facts&
   const std::size_t width = columns * std::max<std::size_t>(320, 60 + 48 * runs.size());
   std::string title = from.arrivals.text + " arrivals";
   if (facts.load) title += fmt::format(", load {:.2f}", *facts.load);
-  title += fmt::format(", {} requests of {} clients on {}: median to 99th percentile",
-                       from.requests, from.clients, from.device);
+  title +=
+      fmt::format(", {} requests of {} clients on {}", from.requests, from.clients, from.device);
+  const std::string legend = "bar: median to 99th percentile, dot: mean, cross: 90th percentile" +
+                             std::string(from.slo ? ", dashed: deadline" : "");
 
-  out << "set terminal " << terminal(from, width, 60 + 380 * rows) << " noenhanced\n"
+  out << "set terminal " << terminal(from, width, 80 + 380 * rows) << " noenhanced\n"
       << "set multiplot layout " << rows << ',' << columns << " title " << literal(title)
-      << " font ',14'\n"
-      << "set logscale y\nset format y '%g'\nset grid ytics lc rgb '#DDDDDD' lw 1\n"
+      << ".\"\\n\"." << literal(legend) << " font ',14'\n"
+      << "set logscale y\nset format y '%g'\nset grid ytics lc rgb '#D0D0D0' lw 1\n"
       << "set border 3 lc rgb '#444444'\nset ytics nomirror\nset tmargin 3.5\nset rmargin 2\n"
-      << "set key top left horizontal samplen 1.5\n";
+      << "unset key\n";
   put_axes(out, from, panels, runs);
   for (std::size_t i = 0; i < panels.size(); ++i) put_data(out, i, panels[i], runs);
   for (std::size_t i = 0; i < panels.size(); ++i)
