@@ -28,7 +28,7 @@ struct segment {
   job_id owner{};
   lane_id lane{};
   submission how = submission::graph;
-  bool instrumented = false; ///< its kernels report their blocks
+  bool instrumented = false;       ///< its kernels report their blocks
   program_id program = no_program; ///< with `first`: names the range, so graphs can be pooled
   std::uint32_t first = 0;
   std::span<const operation* const> operations{}; ///< valid until its end was polled
@@ -42,21 +42,21 @@ struct device_event {
     blocks_done,
   };
   kind what = kind::segment_done;
-  std::uint8_t blocks = 0;    ///< in the group, at most 16
+  std::uint8_t blocks = 0; ///< in the group, at most 16
   std::uint16_t sm = 0;
   std::uint32_t operation = 0; ///< within the segment
   segment_id segment{};
 };
 
 struct device_limits {
-  architecture_limits sm{};   ///< of one SM
-  sm_count sms{};             ///< of the whole device
-  std::uint32_t lanes = 0;    ///< that can be opened
+  architecture_limits sm{}; ///< of one SM
+  sm_count sms{};           ///< of the whole device
+  std::uint32_t lanes = 0;  ///< that can be opened
 };
 
 struct lane_options {
-  int priority = 0;        ///< larger runs first
-  sm_count sms{};          ///< a partition of that many SMs; zero is all of them
+  int priority = 0; ///< larger runs first
+  sm_count sms{};   ///< a partition of that many SMs; zero is all of them
 };
 
 /// Runs segments, and is the one part that knows the time. A model also keeps:
@@ -69,17 +69,22 @@ struct lane_options {
 ///                   says how many; they are never polled.
 /// The caller owes: a segment's operations stay in place until its end was polled.
 template <class D>
-concept device =
-    requires(D d, const D c, const segment& s, std::span<device_event> out, time_point t,
-             lane_id lane, program& p, const lane_options& how) {
-      { d.open_lane(how) } -> std::same_as<lane_id>; // set-up: may throw gsched::error
-      { d.load(p) } -> std::same_as<void>;           // set-up: sets the program's id
-      { d.submit(s) } noexcept -> std::same_as<std::error_code>;
-      { d.poll(out) } noexcept -> std::same_as<std::size_t>;
-      { d.evict(lane) } noexcept -> std::same_as<std::size_t>;
-      { d.wait(t) } noexcept -> std::same_as<void>;
-      { c.now() } noexcept -> std::same_as<time_point>;
-      { c.limits() } noexcept -> std::same_as<const device_limits&>;
-    };
+concept device = requires(D d, const D c, const segment& s, std::span<device_event> out,
+                          time_point t, lane_id lane, program& p, const lane_options& how) {
+  { d.open_lane(how) } -> std::same_as<lane_id>; // set-up: may throw gsched::error
+  { d.load(p) } -> std::same_as<void>;           // set-up: sets the program's id
+  { d.submit(s) }
+  noexcept->std::same_as<std::error_code>;
+  { d.poll(out) }
+  noexcept->std::same_as<std::size_t>;
+  { d.evict(lane) }
+  noexcept->std::same_as<std::size_t>;
+  { d.wait(t) }
+  noexcept->std::same_as<void>;
+  { c.now() }
+  noexcept->std::same_as<time_point>;
+  { c.limits() }
+  noexcept->std::same_as<const device_limits&>;
+};
 
 } // namespace gsched

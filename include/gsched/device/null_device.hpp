@@ -29,9 +29,8 @@ public:
 
   lane_id open_lane(const lane_options&) {
     if (lanes_.size() >= limits_.lanes)
-      throw error(errc::too_small,
-                  "null device: lane " + std::to_string(lanes_.size()) + ", expected at most " +
-                      std::to_string(limits_.lanes));
+      throw error(errc::too_small, "null device: lane " + std::to_string(lanes_.size()) +
+                                       ", expected at most " + std::to_string(limits_.lanes));
     lanes_.push_back(lane{std::vector<entry>(capacity_), 0, 0});
     return lane_id{static_cast<std::uint32_t>(lanes_.size() - 1)};
   }

@@ -28,6 +28,8 @@ struct flight {
   active_job* owner = nullptr; ///< null while the flight is not in use
   std::uint32_t place = 0;     ///< of its lane in the lane_set
   stream_id stream{};
+  program_id program = no_program; ///< with `first`: the range, if it is one of a program
+  std::uint32_t first = 0;
   duration expected{};
   time_point submitted{};
   std::span<const operation* const> operations{};
@@ -35,10 +37,10 @@ struct flight {
   std::array<const operation*, max_loose> loose{}; ///< what operations spans if no program does
 };
 
-using flight_list =
-    bi::list<flight, bi::member_hook<flight, bi::list_member_hook<bi::link_mode<bi::safe_link>>,
-                                     &flight::lane_hook>,
-             bi::constant_time_size<true>>;
+using flight_list = bi::list<
+    flight,
+    bi::member_hook<flight, bi::list_member_hook<bi::link_mode<bi::safe_link>>, &flight::lane_hook>,
+    bi::constant_time_size<true>>;
 
 /// All flights of one dispatcher. A segment's id holds its flight's slot and a serial number, so an
 /// event finds its flight without a search, and an event for a flight long gone is noticed.

@@ -50,9 +50,7 @@ public:
   }
 
   [[nodiscard]] lane_id id(std::uint32_t place) const noexcept { return lanes_[place].id; }
-  [[nodiscard]] duration queued(std::uint32_t place) const noexcept {
-    return lanes_[place].queued;
-  }
+  [[nodiscard]] duration queued(std::uint32_t place) const noexcept { return lanes_[place].queued; }
   /// What was submitted last and not yet seen to end; null when nothing.
   [[nodiscard]] flight* newest(std::uint32_t place) noexcept {
     lane& l = lanes_[place];

@@ -26,15 +26,17 @@ struct dispatch_options {
   duration low_mark = std::chrono::microseconds{120};  ///< a lane below it is filled ...
   duration high_mark = std::chrono::microseconds{200}; ///< ... until it holds this much
   std::uint32_t lanes = 4;
+  lane_options lane{};                ///< of each
   std::uint32_t segments_per_job = 2; ///< in flight at once; two hide the notification's way
   submission how = submission::graph;
   lane_use use = lane_use::shared;
-  bool instrumented = false;     ///< ask for block notifications
-  bool evict_on_preempt = false; ///< take back what has not started when the policy wants to preempt
-  std::size_t max_jobs = std::size_t{1} << 20;        ///< active at once; more are rejected
-  std::size_t reserved_jobs = 64;                     ///< made at once; the rest on demand
-  std::size_t max_segments = std::size_t{1} << 12;    ///< in flight at once
-  std::size_t reserved_entries = 1024;                ///< waitlist entries made at once
+  bool instrumented = false; ///< ask for block notifications
+  bool evict_on_preempt =
+      false; ///< take back what has not started when the policy wants to preempt
+  std::size_t max_jobs = std::size_t{1} << 20;     ///< active at once; more are rejected
+  std::size_t reserved_jobs = 64;                  ///< made at once; the rest on demand
+  std::size_t max_segments = std::size_t{1} << 12; ///< in flight at once
+  std::size_t reserved_entries = 1024;             ///< waitlist entries made at once
 
   /// Throws bad_option in one line; called by the dispatcher's constructor.
   void check() const {

@@ -12,9 +12,9 @@ struct dispatch_statistics {
   std::uint64_t submitted = 0;
   std::uint64_t active = 0;
   std::uint64_t finished = 0;
-  std::uint64_t rejected = 0;  ///< refused before their body started
+  std::uint64_t rejected = 0; ///< refused before their body started
   std::uint64_t cancelled = 0;
-  std::uint64_t failed = 0;    ///< the body threw, or the device reported a failure
+  std::uint64_t failed = 0; ///< the body threw, or the device reported a failure
 
   std::uint64_t decisions = 0;  ///< successful picks
   std::uint64_t segments = 0;   ///< submitted to the device

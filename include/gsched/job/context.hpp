@@ -86,6 +86,8 @@ public:
   job_context& operator=(const job_context&) = delete;
   ~job_context() { cancel(); }
 
+  void* user = nullptr; ///< what came with the request
+
   // The body's side ---------------------------------------------------------------------------
 
   [[nodiscard]] static stream_id default_stream() noexcept { return stream_default; }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/id.hpp>
+#include <gsched/dispatch/model.hpp>
+#include <gsched/job/context.hpp>
+#include <gsched/job/job.hpp>
+
+#include <boost/intrusive/unordered_set.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace gsched {
+
+/// A job with all that its dispatcher keeps of it. Recycled, and in place while the dispatcher
+/// lives.
+struct active_job : job {
+  active_job(entry_pool& entries, frame_pool& frames) : context(entries, frames) {}
+
+  job_context context;
+  model* kind = nullptr;
+  void* user = nullptr;
+  job_progress* progress = nullptr; ///< what was dispatched of it, for the estimate of the rest
+  std::uint32_t flights = 0;        ///< segments in flight
+  bool in_policy = false;
+  bool announced = false;                ///< the listener heard that it is almost finished
+  job_state ending = job_state::running; ///< how it ends once nothing is in flight, if known
+
+  using hook = bi::unordered_set_member_hook<bi::link_mode<bi::safe_link>>;
+  hook id_hook{};
+  active_job* spare = nullptr;
+
+  [[nodiscard]] bool is_ending() const noexcept { return ending != job_state::running; }
+};
+
+/// Finds active jobs by id.
+struct active_job_id {
+  using type = job_id;
+  const type& operator()(const active_job& a) const noexcept { return a.id; }
+};
+struct active_job_hash {
+  // Ids rise by one, so their low bits spread them evenly over a power of two of buckets.
+  std::size_t operator()(job_id id) const noexcept { return static_cast<std::size_t>(id); }
+};
+using active_jobs_by_id =
+    bi::unordered_set<active_job,
+                      bi::member_hook<active_job, active_job::hook, &active_job::id_hook>,
+                      bi::key_of_value<active_job_id>, bi::hash<active_job_hash>,
+                      bi::equal<std::equal_to<job_id>>, bi::power_2_buckets<true>>;
+
+} // namespace gsched

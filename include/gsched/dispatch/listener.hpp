@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/device/device.hpp>
+#include <gsched/job/job.hpp>
+
+#include <concepts>
+
+namespace gsched {
+
+/// Told by a dispatcher what happens, on its thread. A model also keeps:
+///  L1 it neither blocks, throws nor calls the dispatcher back.
+/// The dispatcher owes, for each submitted job: on_arrival first, on_end once and last;
+/// on_almost_finished at most once, before the last work known of the job is submitted; on_submit
+/// before on_segment_end of the same segment.
+template <class L>
+concept listener = requires(L l, const job& j, void* user, const segment& s, segment_id id,
+                            duration expected, time_point now) {
+  { l.on_arrival(j, user, now) }
+  noexcept;
+  { l.on_submit(j, s, expected, now) }
+  noexcept;
+  { l.on_segment_end(j, id, now) }
+  noexcept;
+  { l.on_almost_finished(j, user, now) }
+  noexcept;
+  { l.on_end(j, user, now) }
+  noexcept; // j.state says how
+};
+
+/// Hears nothing, and the base for those who hear a part.
+struct silent_listener {
+  void on_arrival(const job&, void*, time_point) noexcept {}
+  void on_submit(const job&, const segment&, duration, time_point) noexcept {}
+  void on_segment_end(const job&, segment_id, time_point) noexcept {}
+  void on_almost_finished(const job&, void*, time_point) noexcept {}
+  void on_end(const job&, void*, time_point) noexcept {}
+};
+
+static_assert(listener<silent_listener>);
+
+} // namespace gsched

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/id.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/job/job.hpp>
+
+#include <cstdint>
+
+namespace gsched {
+
+/// A kind of job that was registered with a dispatcher: its body and what it has learned of it.
+enum class model_id : std::uint32_t {};
+
+/// What is asked of a dispatcher for one job.
+struct job_request {
+  model_id model{};
+  client* owner = nullptr; ///< of the same dispatcher; never null
+  service_class service = service_class::best_effort;
+  time_point arrival{}; ///< when it was asked for, which may be before it is submitted
+  time_point deadline = no_deadline;
+  void* user = nullptr; ///< handed to the body's context and to the listener
+};
+
+/// A request from another thread. The sender keeps it in place until `taken` is called.
+struct posted_request {
+  enum class kind : std::uint8_t { submit, cancel };
+  kind what = kind::submit;
+  job_request request{};
+  job_id id{}; ///< of whom to cancel; set by the dispatcher when it took a submit
+  void (*taken)(posted_request&) noexcept = nullptr; ///< on the dispatcher's thread; may be null
+  posted_request* next_posted = nullptr;
+};
+
+} // namespace gsched

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/dispatch/lane_set.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <random>
+
+using namespace gsched;
+
+TEST_CASE("lane_set: a lane is filled from below the low mark up to the high mark") {
+  lane_set lanes(from_us(100), from_us(200));
+  lanes.open(lane_id{0});
+  std::array<flight, 3> f;
+  for (flight& one : f) one.expected = from_us(100);
+  CHECK(lanes.hungriest() == 0u);
+  lanes.add(0, f[0]); // 100: below high, still filling
+  CHECK(lanes.any_hungry());
+  lanes.add(0, f[1]); // 200: full
+  CHECK_FALSE(lanes.any_hungry());
+  lanes.remove(0, f[0]); // 100: not below low, so not yet wanted
+  CHECK_FALSE(lanes.any_hungry());
+  lanes.remove(0, f[1]);
+  CHECK(lanes.any_hungry());
+}
+
+TEST_CASE("lane_set: an empty lane is always filled, even when work is expected to take no time") {
+  lane_set lanes(duration::zero(), from_us(1));
+  lanes.open(lane_id{0});
+  flight f;
+  CHECK(lanes.any_hungry());
+  lanes.add(0, f);
+  CHECK(lanes.any_hungry()); // 0 < high
+  f.expected = duration::zero();
+  lanes.remove(0, f);
+  CHECK(lanes.any_hungry());
+}
+
+TEST_CASE("lane_set: random adds and removes agree with a recount") {
+  constexpr std::uint32_t places = 5;
+  const duration low = from_us(50);
+  const duration high = from_us(120);
+  lane_set lanes(low, high);
+  for (std::uint32_t i = 0; i < places; ++i) lanes.open(lane_id{i + 10});
+  std::array<std::deque<flight*>, places> model;
+  std::array<bool, places> hungry;
+  hungry.fill(true);
+  std::deque<flight> storage(400);
+  std::vector<flight*> unused;
+  for (flight& f : storage) unused.push_back(&f);
+  std::mt19937_64 random(7);
+  const auto queued = [&](std::uint32_t p) {
+    duration sum{};
+    for (const flight* f : model[p]) sum += f->expected;
+    return sum;
+  };
+  for (int step = 0; step < 20000; ++step) {
+    const auto place = static_cast<std::uint32_t>(random() % places);
+    if (random() % 2 == 0 && !unused.empty()) {
+      flight* f = unused.back();
+      unused.pop_back();
+      f->expected = duration{static_cast<duration::rep>(random() % 60000)};
+      lanes.add(place, *f);
+      model[place].push_back(f);
+    } else if (!model[place].empty()) {
+      flight* f = random() % 3 == 0 ? model[place].back() : model[place].front();
+      lanes.remove(place, *f);
+      model[place].erase(std::find(model[place].begin(), model[place].end(), f));
+      unused.push_back(f);
+    }
+    const duration q = queued(place);
+    hungry[place] = model[place].empty() || q < low || (hungry[place] && q < high);
+    std::optional<std::uint32_t> expected;
+    for (std::uint32_t p = 0; p < places; ++p) {
+      REQUIRE(lanes.queued(p) == queued(p));
+      REQUIRE(lanes.newest(p) == (model[p].empty() ? nullptr : model[p].back()));
+      REQUIRE(lanes.oldest(p) == (model[p].empty() ? nullptr : model[p].front()));
+      if (hungry[p] && (!expected || queued(p) < queued(*expected))) expected = p;
+    }
+    REQUIRE(lanes.hungriest() == expected);
+    REQUIRE(lanes.any_hungry() == expected.has_value());
+  }
+  for (std::uint32_t p = 0; p < places; ++p)
+    while (flight* f = lanes.oldest(p)) lanes.remove(p, *f);
+}
