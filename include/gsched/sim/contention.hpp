@@ -35,8 +35,8 @@ struct surroundings {
 /// runs has changed. On an SM the blocks share its throughput by their warps; across the device
 /// all share L2 and DRAM; and any neighbour at all costs a little.
 ///
-/// Source   fitted on 480 pairs of networks run side by side on one H200, on SMs of their own and
-///          sharing all of them.
+/// Source   fitted on 120 pairs of networks run side by side on one H200, each on three splits of
+///          the SMs and sharing all of them (examples/data/corun_pairs.csv).
 /// Units    times in microseconds; the others are pure numbers but for warps.
 /// Differs  a linear form: no queueing for memory as it fills, which the pairs did not show.
 /// Order    1 / stretch is the speed of a kernel's blocks, against their time when alone.
@@ -71,9 +71,8 @@ struct contention_law {
 /// Reads a kernel's load off its launch and its scaling. What more SMs do not shorten, floor aside,
 /// is taken for waiting on memory in so far as the kernel has warps enough to ask for it.
 ///
-/// Differs  no hardware counter is needed: over 15 pairs of network and batch size the mean of
-/// memory,
-///          weighted by time, follows the measured L2 throughput with a correlation of 0.97.
+/// Differs  no hardware counter is needed: over 15 pairs of network and batch size the
+///          time-weighted mean of memory follows the measured L2 throughput, correlation 0.97.
 template <class Scaling>
 [[nodiscard]] kernel_load load_of(const operation& op, const Scaling& table, sm_count partition,
                                   std::uint32_t blocks_per_sm) noexcept {

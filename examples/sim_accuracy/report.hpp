@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace sim_accuracy {
+
+/// One thing that was both measured and simulated.
+struct comparison {
+  std::string where; ///< model, batch, SMs, neighbour
+  std::string kind;  ///< rows of a kind are judged together
+  double measured_us = 0;
+  double simulated_us = 0;
+
+  [[nodiscard]] double error() const noexcept { return simulated_us / measured_us - 1; }
+};
+
+struct outcome {
+  std::string what; ///< graph, partition or corun
+  std::vector<comparison> rows;
+  std::size_t without_profile = 0; ///< rows of the table that were left out
+  bool list = false;               ///< print every row to people, not only the kinds
+};
+
+/// A table of median, 90th percentile and worst error by kind, on stdout.
+void print(const outcome& o);
+
+/// Errors   gsched::error: io.
+void write_json(const outcome& o, bool ignore_scaling, const std::filesystem::path& file);
+
+} // namespace sim_accuracy
