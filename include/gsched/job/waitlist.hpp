@@ -96,6 +96,12 @@ public:
   /// Some operation may be submitted now, or a host function is due.
   [[nodiscard]] bool has_active() const noexcept { return !ready_.empty() || !due_.empty(); }
 
+  /// That stream's next operation may be submitted now.
+  [[nodiscard]] bool has_active(stream_id id) const noexcept {
+    const stream* s = find(id);
+    return s != nullptr && s->where == standing::ready;
+  }
+
   /// The host function that has been due for longest. The caller runs it, then calls call_done.
   [[nodiscard]] std::optional<due_call> try_take_call() noexcept;
   void call_done(stream_id) noexcept;
@@ -114,8 +120,9 @@ public:
   /// The newest n dispatched operations of the stream were evicted before they started.
   void undo(stream_id, std::size_t operations) noexcept;
 
-  /// Forgets what is not dispatched, as if it had never been launched, host functions that do not
-  /// run yet among it. For cancelled and failed jobs; after a later undo, call it again.
+  /// Forgets what is not dispatched, host functions that do not run yet among it; an event whose
+  /// latest record is forgotten is complete. For cancelled and failed jobs; after a later undo,
+  /// call it again.
   void drop_pending() noexcept;
 
   [[nodiscard]] std::size_t in_flight(stream_id id) const noexcept { return at(id).in_flight; }
