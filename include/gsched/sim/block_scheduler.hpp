@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/sim/grid.hpp>
+#include <gsched/sim/neighbours.hpp>
+#include <gsched/sim/preset.hpp>
+#include <gsched/sim/sm_map.hpp>
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gsched::sim {
+
+/// Places the blocks of grids on SMs and knows when they end.
+///
+/// Source   Olmedo et al., RTAS 2020, doi:10.1109/RTAS48715.2020.000-5: the leftover policy of
+///          NVIDIA's block scheduler.
+/// Order    grids place by (priority falling, arrival); one begins when those before it that may
+///          use any of its SMs have placed all their blocks. Blocks are never preempted.
+/// Cost     O(runs + cohorts that end) an event: a cohort is all blocks that a grid places at once,
+///          and they end at once; and O(grids that run, squared) where their speeds change. No
+///          allocation after construction.
+/// Threads  one owner; no locking.
+class block_scheduler {
+public:
+  explicit block_scheduler(const preset& p)
+      : rooms_(p.sm), map_(p.sms.count(), rooms_.empty(), p.sm.max_blocks),
+        near_(p.sms.count(), p.resident_grids), law_(p.laws.contention),
+        contended_(p.laws.contended), all_(p.sms.count()), grids_(p.resident_grids),
+        cohorts_(std::size_t{p.sms.count()} * p.sm.max_blocks + p.resident_grids) {
+    free_.reserve(p.resident_grids);
+    for (std::uint32_t i = p.resident_grids; i-- > 0;) free_.push_back(i);
+    running_.reserve(p.resident_grids);
+    placing_.reserve(p.resident_grids);
+    ended_.reserve(p.resident_grids);
+    blocked_.reserve(p.resident_grids);
+    for (std::size_t i = 0; i < cohorts_.size(); ++i)
+      cohorts_[i].next = static_cast<std::uint32_t>(i + 1);
+  }
+
+  [[nodiscard]] const room_model& rooms() const noexcept { return rooms_; }
+  [[nodiscard]] sm_map& map() noexcept { return map_; }
+  [[nodiscard]] bool full() const noexcept { return free_.empty(); }
+  [[nodiscard]] bool idle() const noexcept { return running_.empty(); }
+  [[nodiscard]] time_point next_end() const noexcept { return next_end_; }
+
+  /// A grid to fill in and admit. Only while not full().
+  [[nodiscard]] std::uint32_t take() noexcept {
+    const std::uint32_t slot = free_.back();
+    free_.pop_back();
+    grids_[slot] = grid{};
+    return slot;
+  }
+  [[nodiscard]] grid& operator[](std::uint32_t slot) noexcept { return grids_[slot]; }
+
+  void admit(std::uint32_t slot, time_point now) noexcept {
+    grid& g = grids_[slot];
+    g.order = arrivals_++;
+    g.unplaced = g.cost.blocks;
+    g.updated = now;
+    if (g.cost.blocks == 0) { // no room to find: it runs at once
+      g.moved = true;
+      push_cohort(g, sm_map::none, 0);
+      run(slot);
+      return;
+    }
+    const auto later = [this](std::uint32_t a, std::uint32_t b) {
+      const grid& x = grids_[a];
+      const grid& y = grids_[b];
+      return x.priority != y.priority ? x.priority > y.priority : x.order < y.order;
+    };
+    placing_.insert(std::upper_bound(placing_.begin(), placing_.end(), slot, later), slot);
+    room_changed_ = true;
+  }
+
+  /// Places what fits. `sink` hears placed(grid, pieces) for each cohort.
+  template <class Sink>
+  void place(time_point now, Sink&& sink) noexcept {
+    if (!room_changed_) return;
+    room_changed_ = false;
+    blocked_.clear();
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < placing_.size(); ++i) {
+      const std::uint32_t slot = placing_[i];
+      grid& g = grids_[slot];
+      const bool waits = std::any_of(blocked_.begin(), blocked_.end(),
+                                     [&](const sm_range& r) { return r.meets(g.where); });
+      if (!waits) place_one(slot, now, sink);
+      if (g.unplaced == 0) continue;
+      placing_[kept++] = slot;
+      if (blocked_.empty() || !(blocked_.back() == g.where)) blocked_.push_back(g.where);
+      if (g.where.size() == all_) { // it stands before all the rest
+        for (++i; i < placing_.size(); ++i) placing_[kept++] = placing_[i];
+        break;
+      }
+    }
+    placing_.resize(kept);
+  }
+
+  /// Ends what ends at `now`. `sink` hears left(grid, pieces) for each cohort, then done(slot) for
+  /// each grid that has ended, in the order of their starts; the slot is free after that.
+  template <class Sink>
+  void finish(time_point now, Sink&& sink) noexcept {
+    if (next_end_ > now) return;
+    std::size_t kept = 0;
+    ended_.clear();
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      const std::uint32_t slot = running_[i];
+      grid& g = grids_[slot];
+      if (g.next_end <= now) end_cohorts(slot, now, sink);
+      if (g.resident == 0 && g.unplaced == 0 && g.oldest == sm_map::none)
+        ended_.push_back(slot);
+      else
+        running_[kept++] = slot;
+    }
+    running_.resize(kept);
+    for (const std::uint32_t slot : ended_) {
+      changed_ = true;
+      free_.push_back(slot);
+      sink.done(slot);
+    }
+  }
+
+  /// Another lane has work on the device, or none has any more.
+  void set_beside(bool beside) noexcept {
+    if (beside_ != beside) changed_ = true;
+    beside_ = beside;
+  }
+
+  /// Works out the speeds, where what runs has changed, and when the next blocks end.
+  void refresh(time_point now) noexcept {
+    for (const std::uint32_t slot : running_) {
+      grid& g = grids_[slot];
+      changed_ = changed_ || g.moved || g.resident != g.counted;
+    }
+    if (changed_ && contended_) settle();
+    next_end_ = time_point::max();
+    for (const std::uint32_t slot : running_) {
+      grid& g = grids_[slot];
+      if (changed_ || g.next_end == unknown) update(slot, now);
+      next_end_ = std::min(next_end_, g.next_end);
+    }
+    changed_ = false;
+  }
+
+  /// What is added to the gap before a dependent operation that starts now.
+  [[nodiscard]] duration extra_gap() const noexcept {
+    if (!contended_ || !beside_) return duration::zero();
+    surroundings s;
+    s.beside = true;
+    for (const std::uint32_t slot : running_) s.far_memory += memory(grids_[slot]);
+    return law_.gap(s);
+  }
+
+private:
+  struct cohort {
+    double ends = 0; ///< in its grid's progress
+    std::uint64_t blocks = 0;
+    std::uint32_t pieces = sm_map::none;
+    std::uint32_t next = sm_map::none;
+  };
+
+  static constexpr time_point unknown = time_point::min();
+
+  template <class Sink>
+  void place_one(std::uint32_t slot, time_point now, Sink&& sink) noexcept {
+    grid& g = grids_[slot];
+    const sm_map::placement p = map_.place(g.cost.need, g.where, g.unplaced, g.cost.cluster);
+    if (p.blocks == 0) return;
+    advance(g, now);
+    g.unplaced -= p.blocks;
+    g.resident += p.blocks;
+    push_cohort(g, p.pieces, p.blocks);
+    g.next_end = unknown;
+    g.moved = true;
+    sink.placed(g, p.pieces);
+    if (!g.started) run(slot);
+  }
+
+  void run(std::uint32_t slot) noexcept {
+    grids_[slot].started = true;
+    grids_[slot].next_end = unknown;
+    running_.push_back(slot);
+    changed_ = true;
+  }
+
+  void push_cohort(grid& g, std::uint32_t pieces, std::uint64_t blocks) noexcept {
+    const std::uint32_t c = free_cohort_;
+    assert(c < cohorts_.size()); // each holds a block or is a grid's only one
+    free_cohort_ = cohorts_[c].next;
+    cohorts_[c] = {g.progress + g.cost.wave_ns, blocks, pieces, sm_map::none};
+    (g.oldest == sm_map::none ? g.oldest : cohorts_[g.newest].next) = c;
+    g.newest = c;
+  }
+
+  template <class Sink>
+  void end_cohorts(std::uint32_t slot, time_point now, Sink&& sink) noexcept {
+    grid& g = grids_[slot];
+    advance(g, now);
+    const double until = std::max(g.progress, cohorts_[g.oldest].ends) + 1e-6;
+    while (g.oldest != sm_map::none && cohorts_[g.oldest].ends <= until) {
+      const std::uint32_t c = g.oldest;
+      g.oldest = cohorts_[c].next;
+      g.resident -= cohorts_[c].blocks;
+      if (cohorts_[c].pieces != sm_map::none) {
+        sink.left(g, cohorts_[c].pieces);
+        map_.release(g.cost.need, cohorts_[c].pieces);
+        room_changed_ = true;
+      }
+      cohorts_[c].next = free_cohort_;
+      free_cohort_ = c;
+    }
+    g.next_end = unknown;
+    g.moved = true;
+  }
+
+  static void advance(grid& g, time_point now) noexcept {
+    g.progress += g.speed * static_cast<double>((now - g.updated).count());
+    g.updated = now;
+  }
+
+  /// Where the blocks of grids that moved are now.
+  void settle() noexcept {
+    for (const std::uint32_t slot : running_) {
+      grid& g = grids_[slot];
+      if (!g.moved) continue;
+      near_.clear(slot);
+      for (std::uint32_t c = g.oldest; c != sm_map::none; c = cohorts_[c].next)
+        for (std::uint32_t p = cohorts_[c].pieces; p != sm_map::none; p = map_.at(p).next)
+          near_.add(slot, map_.at(p).first, map_.at(p).sms);
+      near_.settle(slot, running_);
+    }
+  }
+
+  static float memory(const grid& g) noexcept {
+    return g.cost.load.memory * static_cast<float>(g.resident) /
+           static_cast<float>(g.cost.resident);
+  }
+
+  double slowdown(std::uint32_t slot) const noexcept {
+    const grid& g = grids_[slot];
+    if (!contended_) return 1;
+    surroundings s;
+    s.beside = beside_;
+    const auto held = static_cast<float>(std::max(near_.held(slot), 1u));
+    s.own_warps = g.cost.load.warps * static_cast<float>(g.resident) / held;
+    for (const std::uint32_t other : running_) {
+      if (other == slot) continue;
+      const grid& o = grids_[other];
+      const std::uint32_t shared = near_.shared(slot, other);
+      if (shared == 0) {
+        s.far_memory += memory(o);
+        continue;
+      }
+      s.near_memory += memory(o);
+      const auto part = static_cast<float>(shared) / held;
+      s.other_warps += part * o.cost.load.warps * static_cast<float>(o.resident) /
+                       static_cast<float>(near_.held(other));
+    }
+    return law_.stretch(g.cost.load, s);
+  }
+
+  void update(std::uint32_t slot, time_point now) noexcept {
+    grid& g = grids_[slot];
+    advance(g, now);
+    g.moved = false;
+    g.counted = g.resident;
+    g.next_end = time_point::max();
+    if (g.oldest == sm_map::none) return; // waits for room with all that it had placed ended
+    g.speed = 1 / slowdown(slot);
+    const double left = std::max(0.0, cohorts_[g.oldest].ends - g.progress) / g.speed;
+    g.next_end = now + duration{static_cast<duration::rep>(left + 0.5)};
+  }
+
+  room_model rooms_;
+  sm_map map_;
+  neighbours near_;
+  contention_law law_;
+  bool contended_;
+  bool beside_ = false;
+  std::uint32_t all_; ///< SMs
+  std::vector<grid> grids_;
+  std::vector<cohort> cohorts_;
+  std::uint32_t free_cohort_ = 0;
+  std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> running_; ///< in the order of their starts
+  std::vector<std::uint32_t> placing_; ///< in the order in which they may place
+  std::vector<std::uint32_t> ended_;
+  std::vector<sm_range> blocked_;
+  std::uint64_t arrivals_ = 0;
+  bool room_changed_ = false;
+  bool changed_ = false; ///< what runs, or where
+  time_point next_end_ = time_point::max();
+};
+
+} // namespace gsched::sim

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/occupancy/limits.hpp>
+#include <gsched/sim/contention.hpp>
+#include <gsched/sim/graph_law.hpp>
+#include <gsched/sim/scaling.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace gsched::sim {
+
+/// What one host thread pays to drive a device, and how long its word takes either way.
+///
+/// Units    host time, but for the latencies, which run beside it.
+struct host_costs {
+  duration launch{};          ///< one kernel as a launch of its own
+  duration graph{};           ///< one graph, before its operations
+  duration graph_operation{}; ///< each operation of a graph
+  duration start{};           ///< latency: from the call of a submission to its first operation
+  duration start_operation{}; ///< latency: more of it for each operation of a graph
+  duration segment_notice{};  ///< latency: from the end of a segment to a host that sees it
+  duration block_notice{};    ///< latency: from a store of a kernel to a host that sees it
+  duration poll{};            ///< looking once, whatever is found
+  duration take{};            ///< each event that a poll gives out
+  duration evict{};           ///< taking back what has not started, until that is certain
+};
+
+/// How soon an operation follows the one that it waits for, when both have been submitted. Within
+/// one graph, graph_law says.
+struct device_gaps {
+  duration launches{}; ///< two kernels of one stream that were launched one by one
+  duration segments{}; ///< two graphs of one stream, with a notification between them
+};
+
+/// How long operations take. The defaults are the laws' own coefficients.
+struct device_laws {
+  scaling_law scaling{};
+  contention_law contention{};
+  graph_law graph{};
+  bool contended = true; ///< false: kernels never slow one another, and blocks take equal times
+};
+
+/// The way between host and device: one engine a direction.
+struct copy_engines {
+  double host_to_device_bytes_per_ns = 1;
+  double device_to_host_bytes_per_ns = 1;
+  double device_bytes_per_ns = 1; ///< memset, and twice that for a copy on the device
+  duration start{};               ///< of each copy
+};
+
+/// Everything that sim::device has to know of a GPU and of the host that drives it.
+struct preset {
+  std::string name;
+  architecture_limits sm{};
+  sm_count sms{};
+  sm_count partition_unit{};          ///< SMs come in groups of that many; the last has the rest
+  std::uint32_t hardware_queues = 8;  ///< as CUDA_DEVICE_MAX_CONNECTIONS says
+  std::uint32_t queue_limit = 32;     ///< no more of them than this take effect
+  std::uint32_t resident_grids = 128; ///< kernels that are placing or running at once
+  std::uint32_t max_lanes = 1u << 16;
+  host_costs host{};
+  device_gaps gaps{};
+  copy_engines copies{};
+  device_laws laws{};
+
+  [[nodiscard]] std::uint32_t effective_queues() const noexcept {
+    const std::uint32_t n = hardware_queues < queue_limit ? hardware_queues : queue_limit;
+    return n == 0 ? 1 : n;
+  }
+
+  /// Errors   bad_option, in one line, for values with which no device works.
+  void check() const {
+    const auto expect = [this](bool holds, const char* what) {
+      if (!holds) throw error(errc::bad_option, "preset " + name + ": " + what);
+    };
+    expect(sms.count() >= 1 && sms.count() <= 4096, "sms, expected 1 to 4096");
+    expect(partition_unit.count() >= 1, "partition_unit, expected at least 1");
+    expect(sm.max_blocks >= 1 && sm.max_blocks <= 64, "sm.max_blocks, expected 1 to 64");
+    expect(sm.max_warps >= 1 && sm.register_unit >= 1 && sm.shared_unit >= 1 && sm.warp_unit >= 1,
+           "sm, expected the limits of an architecture");
+    expect(resident_grids >= 1, "resident_grids, expected at least 1");
+    expect(max_lanes >= 1, "max_lanes, expected at least 1");
+    expect(copies.host_to_device_bytes_per_ns > 0 && copies.device_to_host_bytes_per_ns > 0 &&
+               copies.device_bytes_per_ns > 0,
+           "copies, expected bandwidths above 0");
+    for (const duration d :
+         {host.launch, host.graph, host.graph_operation, host.start, host.start_operation,
+          host.segment_notice, host.block_notice, host.poll, host.take, host.evict, gaps.launches,
+          gaps.segments, laws.graph.gap, copies.start})
+      expect(d >= duration::zero(), "a time below 0");
+    expect(host.block_notice <= host.segment_notice,
+           "block_notice, expected at most segment_notice, so that ends come last");
+  }
+};
+
+/// One H200 with 132 SMs, driven from one thread with CUDA 13.
+///
+/// Source   measured there (docs/architecture.md, examples/data): each line says how. Where a value
+///          is fitted, it is to a table of whole runs and not to one model.
+[[nodiscard]] inline preset h200() {
+  preset p;
+  p.name = "sim:h200";
+  p.sm = limits_for(9, 0);
+  p.sms = sm_count{132};
+  p.partition_unit = sm_count{8}; // green contexts: 15 groups of 8 and one of 12
+  p.hardware_queues = 8;          // the driver's default; 128 behave as 32
+  p.queue_limit = 32;
+  p.resident_grids = 128; // CUDA C++ Programming Guide, resident grids of 9.0
+
+  p.host.launch = from_us(4.3);            // 3.4-4.4; 4.3 with a stream write behind each kernel
+  p.host.graph = from_us(2.29);            // segments.csv, submit_us_per_segment: fitted ...
+  p.host.graph_operation = from_us(0.228); // ... over all rows, on segments and operations
+  p.host.start = from_us(2.5);            // segments.csv: first launch to last write seen, less ...
+  p.host.start_operation = from_us(0.06); // ... replay, notice and take, fitted over all rows
+  p.host.segment_notice = from_us(3.8);   // a stream write behind a kernel, seen by the host
+  p.host.block_notice = from_us(1.1);     // half of a round trip through pinned memory
+  p.host.poll = from_us(0.1);
+  p.host.take = from_us(1.1);  // what 8-kernel jobs, interleaved, pay a kernel beyond its launch
+  p.host.evict = from_us(5.1); // a flag in device memory: set, obeyed and seen by the host
+
+  p.gaps.launches = from_us(1.0); // back-to-back kernels of a stream
+  p.gaps.segments = from_us(3.9); // segments.csv: all_submitted_us, each cut more
+  return p;
+}
+
+/// Errors   unknown_name.
+[[nodiscard]] inline preset preset_by_name(std::string_view name) {
+  if (name == "sim:h200") return h200();
+  throw error(errc::unknown_name, "device " + std::string(name) + ": not known, expected sim:h200");
+}
+
+} // namespace gsched::sim

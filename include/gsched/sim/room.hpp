@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/launch.hpp>
+#include <gsched/occupancy/calculator.hpp>
+#include <gsched/occupancy/limits.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace gsched::sim {
+
+/// What an SM has left, or what a block takes of it: block slots, warps, registers and shared
+/// memory, 16 bits each, so that n blocks are taken or given back by one multiply and one add.
+using room = std::uint64_t;
+
+/// What one block of a kernel takes.
+struct block_need {
+  room bits = 0;
+  std::array<float, 4> inverse{}; ///< of each field
+  std::uint32_t per_sm = 0;       ///< of such blocks on an empty SM; 0: it fits on none
+};
+
+/// Turns launches into room for one kind of SM.
+///
+/// Differs  where the driver's count is below what the sums allow, as registers belong to parts of
+///          an SM, the scarcest field is rounded up until both agree.
+class room_model {
+public:
+  explicit room_model(const architecture_limits& l) noexcept
+      : limits_(l), totals_{slot_units, l.max_warps, l.registers / l.register_unit,
+                            l.shared_bytes / l.shared_unit} {}
+
+  [[nodiscard]] room empty() const noexcept { return pack(totals_); }
+
+  /// `known_per_sm` is the driver's own count, or 0 to work it out.
+  [[nodiscard]] block_need need_of(const launch_shape& s,
+                                   std::uint32_t known_per_sm) const noexcept {
+    block_need n;
+    n.per_sm = known_per_sm != 0 ? std::min(known_per_sm, limits_.max_blocks)
+                                 : max_blocks_per_sm(limits_, s);
+    if (n.per_sm == 0) return n;
+    const block_allocation a = allocation_of(limits_, s);
+    fields f{slot_units / limits_.max_blocks, std::max(a.warps, 1u),
+             up(a.registers, limits_.register_unit), up(a.shared_bytes, limits_.shared_unit)};
+    for (std::size_t i = 0; i < f.size(); ++i) f[i] = std::min(f[i], totals_[i] / n.per_sm);
+    agree(f, n.per_sm);
+    n.bits = pack(f);
+    for (std::size_t i = 0; i < f.size(); ++i)
+      n.inverse[i] = f[i] == 0 ? 65536.0f : 1.0f / static_cast<float>(f[i]);
+    return n;
+  }
+
+  /// How many such blocks `left` holds. The half keeps a whole quotient from rounding down; fields
+  /// have 15 bits and a float 24, so it never rounds up either.
+  [[nodiscard]] static std::uint32_t fit(room left, const block_need& n) noexcept {
+    std::uint32_t least = 65536;
+    for (std::size_t i = 0; i < 4; ++i) {
+      const auto field = static_cast<float>(static_cast<std::uint16_t>(left >> (16 * i)));
+      least = std::min(least, static_cast<std::uint32_t>(
+                                  static_cast<std::int32_t>((field + 0.5f) * n.inverse[i])));
+    }
+    return least;
+  }
+
+private:
+  using fields = std::array<std::uint32_t, 4>;
+  static constexpr std::uint32_t slot_units = 30240; // many divisors: slots can be shared finely
+
+  static std::uint32_t up(std::uint32_t n, std::uint32_t unit) noexcept {
+    return (n + unit - 1) / unit;
+  }
+  static room pack(const fields& f) noexcept {
+    return f[0] | room{f[1]} << 16 | room{f[2]} << 32 | room{f[3]} << 48;
+  }
+  std::uint32_t count(const fields& f) const noexcept {
+    std::uint32_t least = 65536;
+    for (std::size_t i = 0; i < f.size(); ++i)
+      if (f[i] != 0) least = std::min(least, totals_[i] / f[i]);
+    return least;
+  }
+  void agree(fields& f, std::uint32_t per_sm) const noexcept {
+    if (count(f) <= per_sm) return;
+    std::size_t scarcest = 0;
+    for (std::size_t i = 1; i < f.size(); ++i)
+      if (f[i] * totals_[scarcest] > f[scarcest] * totals_[i]) scarcest = i;
+    f[scarcest] = totals_[scarcest] / per_sm;
+    if (count(f) > per_sm) f[0] = slot_units / per_sm;
+  }
+
+  architecture_limits limits_;
+  fields totals_;
+};
+
+} // namespace gsched::sim

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/id.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/device/device.hpp>
+#include <gsched/sim/work_cost.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace gsched::sim {
+
+/// A segment that a device has accepted.
+struct accepted {
+  segment_id id{};
+  job_id owner{};
+  std::span<const operation* const> operations{};
+  const work_cost* costs = nullptr; ///< one an operation; null: to be worked out
+  time_point arrival{};             ///< of its first operation at the hardware queue
+  duration step{};                  ///< and of each further one
+  std::size_t reports = 0;          ///< block events that are still kept free for it
+  std::uint32_t lane = 0;
+  std::uint32_t issued = 0; ///< operations that have left the queue
+  std::uint32_t queue_next = 0, queue_previous = 0;
+  std::uint32_t lane_previous = 0; ///< the one submitted to its lane before it
+  submission how = submission::graph;
+  bool instrumented = false;
+};
+
+/// A first-in-first-out queue of the hardware. Only its head is looked at: one that waits for its
+/// lane blocks all behind it.
+struct hardware_queue {
+  std::uint32_t head = 0xffffffffu;
+  std::uint32_t tail = 0xffffffffu;
+  time_point look = time_point::max(); ///< when the head may be able to start
+  bool stalled = false;                ///< the head waits for a kernel to end, whichever
+};
+
+/// All accepted segments, and the queues in which they wait.
+///
+/// Cost     O(1) a call; no allocation after construction but for queues.
+/// Threads  one owner; no locking.
+class submissions {
+public:
+  static constexpr std::uint32_t none = 0xffffffffu;
+
+  submissions(std::size_t capacity, std::size_t queues)
+      : capacity_(static_cast<std::uint32_t>(capacity)),
+        slots_(std::make_unique<accepted[]>(capacity)), queues_(queues) {
+    for (std::uint32_t i = 0; i < capacity_; ++i)
+      slots_[i].queue_next = i + 1 < capacity_ ? i + 1 : none;
+    if (capacity_ == 0) free_ = none;
+  }
+
+  [[nodiscard]] bool full() const noexcept { return free_ == none; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] accepted& operator[](std::uint32_t slot) noexcept { return slots_[slot]; }
+  [[nodiscard]] std::vector<hardware_queue>& queues() noexcept { return queues_; }
+
+  /// Only while not full().
+  [[nodiscard]] std::uint32_t take() noexcept {
+    const std::uint32_t slot = free_;
+    free_ = slots_[slot].queue_next;
+    return slot;
+  }
+  void give(std::uint32_t slot) noexcept {
+    slots_[slot].queue_next = free_;
+    free_ = slot;
+  }
+
+  void append(hardware_queue& q, std::uint32_t slot) noexcept {
+    slots_[slot].queue_next = none;
+    slots_[slot].queue_previous = q.tail;
+    (q.tail == none ? q.head : slots_[q.tail].queue_next) = slot;
+    q.tail = slot;
+  }
+  void remove(hardware_queue& q, std::uint32_t slot) noexcept {
+    const accepted& a = slots_[slot];
+    (a.queue_previous == none ? q.head : slots_[a.queue_previous].queue_next) = a.queue_next;
+    (a.queue_next == none ? q.tail : slots_[a.queue_next].queue_previous) = a.queue_previous;
+  }
+
+private:
+  std::uint32_t capacity_;
+  std::unique_ptr<accepted[]> slots_;
+  std::vector<hardware_queue> queues_;
+  std::uint32_t free_ = 0;
+};
+
+} // namespace gsched::sim
