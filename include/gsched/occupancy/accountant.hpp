@@ -58,9 +58,8 @@ struct accountant_violations {
 ///  C2 progress      with nothing outstanding, has_room() and admits(f) for every f.
 ///  C3 agreement     admits(f) implies has_room().
 ///  C4 monotone      charge never makes room; release never takes it.
-///  C5 honesty       what contradicts the account is counted in violations(), at the latest when
-///  its
-///                   segment is released; nothing else is. load() is never negative.
+///  C5 honesty       what contradicts the account is counted in violations(), when its segment is
+///                   released at the latest; nothing else is. load() is never negative.
 ///  C6 saturation    has_room() while what is outstanding cannot fill the GPU and a slot is free.
 ///  C7 hot path      no call but the constructor allocates, locks or throws; each is O(1), release
 ///                   amortised over the reports of its segment.
