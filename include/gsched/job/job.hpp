@@ -58,7 +58,7 @@ static_assert(sizeof(set_hook) == 3 * sizeof(void*));
 
 /// A client's account with deficit fairness, in sixteenths of a nanosecond of device time per unit
 /// of weight; deficit_ledger says what the numbers mean. Kept in the client, so that admitting a
-/// job never allocates. A client that moves to another policy object starts with a fresh account.
+/// job never allocates. A client that moves to another policy object needs a fresh account.
 struct fair_account {
   std::int64_t served = 0;      ///< while active: what it got, on the ledger's scale
   std::int64_t credit = 0;      ///< while inactive: its deficit when it left, not below zero
@@ -67,8 +67,8 @@ struct fair_account {
   std::uint64_t share = 0;      ///< while active: its weight as the ledger counts it
 };
 
-/// A tenant as policies see it. Outlives its jobs and the policy that holds them; owned by whoever
-/// admits jobs.
+/// A tenant as policies see it; owned by whoever admits jobs. Outlives its jobs, and the policy
+/// that they go through unless that is told to forget it.
 ///
 /// Threads  one owner; no locking.
 struct client {

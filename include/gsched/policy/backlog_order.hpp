@@ -30,6 +30,9 @@ public:
   backlog_order() = default;
   backlog_order(const backlog_order&) = delete;
   backlog_order& operator=(const backlog_order&) = delete;
+  ~backlog_order() {
+    while (pop_front() != nullptr) {}
+  }
 
   void insert(job& j) noexcept {
     assert(!is_linked(j));

@@ -51,6 +51,9 @@ public:
   /// Never: a pick is charged in full, so it is also served in full.
   [[nodiscard]] bool wants_preempt(const job&, time_point) const noexcept { return false; }
 
+  /// Before a client without jobs is destroyed while this policy lives on.
+  void forget(client& c) noexcept { ledger_.forget(c); }
+
   [[nodiscard]] duration slice(const job&) const noexcept { return run_to_completion; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 

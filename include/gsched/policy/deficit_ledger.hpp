@@ -41,6 +41,21 @@ public:
   /// Heads and thresholds beyond 2^40 ns (18 minutes) count as that; such a threshold is never met.
   static constexpr duration longest{std::int64_t{1} << 40};
 
+  deficit_ledger() = default;
+  deficit_ledger(const deficit_ledger&) = delete;
+  deficit_ledger& operator=(const deficit_ledger&) = delete;
+
+  /// Lets go of clients and of their jobs, which may outlive it.
+  ~deficit_ledger() {
+    const auto release = [](client* c) {
+      c->waiting.clear();
+      c->after_last = nullptr;
+      c->account = {};
+    };
+    waiting_.clear_and_dispose(release);
+    indebted_.clear_and_dispose(release);
+  }
+
   /// c gets a first waiting job.
   void enter(client& c) noexcept {
     fair_account& a = c.account;
@@ -60,6 +75,16 @@ public:
     assert(is_active(c));
     waiting_.erase(waiting_.iterator_to(c));
     settle(c);
+  }
+
+  /// c, which has no waiting job, will never have one again and may be destroyed. Its debt is lost.
+  void forget(client& c) noexcept {
+    assert(c.waiting.empty());
+    if (is_active(c)) {
+      indebted_.erase(indebted_.iterator_to(c));
+      drop(c);
+    }
+    c.account = {};
   }
 
   /// A waiting job of c is picked, for x of device time; it may be its last one.
@@ -154,6 +179,10 @@ private:
       return;
     }
     c.account.credit = level_ - c.account.served;
+    drop(c);
+  }
+
+  void drop(client& c) noexcept {
     total_ -= c.account.share;
     --active_;
   }

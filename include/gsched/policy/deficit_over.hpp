@@ -83,6 +83,9 @@ public:
     return P{}.admits(j, now);
   }
 
+  /// Before a client without jobs is destroyed while this policy lives on.
+  void forget(client& c) noexcept { ledger_.forget(c); }
+
   [[nodiscard]] duration slice(const job& j) const noexcept { return base_.slice(j); }
   [[nodiscard]] std::size_t size() const noexcept { return base_.size(); }
 

@@ -52,6 +52,24 @@ public:
     return is_first(j) ? admits(first_, j, now) : admits(second_, j, now);
   }
 
+  /// As deficit_over: before a client without jobs is destroyed while this policy lives on.
+  void forget(client& c) noexcept
+    requires(requires(A& a) { a.forget(c); } || requires(B& b) { b.forget(c); })
+  {
+    if constexpr (requires { first_.forget(c); }) first_.forget(c);
+    if constexpr (requires { second_.forget(c); }) second_.forget(c);
+  }
+
+  /// For those of A and B that ask for it. Each class counts its own work alone, so a refusal is
+  /// honest, and a best-effort job may be admitted in vain.
+  void set_busy_until(time_point t) noexcept
+    requires(requires(A& a, time_point at) { a.set_busy_until(at); } ||
+             requires(B& b, time_point at) { b.set_busy_until(at); })
+  {
+    if constexpr (requires { first_.set_busy_until(t); }) first_.set_busy_until(t);
+    if constexpr (requires { second_.set_busy_until(t); }) second_.set_busy_until(t);
+  }
+
   [[nodiscard]] duration slice(const job& j) const noexcept {
     return is_first(j) ? first_.slice(j) : second_.slice(j);
   }
