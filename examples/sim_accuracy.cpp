@@ -129,8 +129,8 @@ int main(int argc, char** argv) {
             ? compare_partitions(read_partition_rows(file("/latency_batch_partition.csv")), all)
         : *corun ? compare_pairs(read_corun_rows(file("/corun_pairs.csv")), all)
                  : compare_graphs(read, all);
-    print(o);
     if (!json.empty()) write_json(o, ignore_scaling, json);
+    print(o);
     return 0;
   } catch (const gsched::error& e) {
     fmt::print(stderr, "sim_accuracy: {}\n", e.what());

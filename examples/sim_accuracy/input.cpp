@@ -116,7 +116,7 @@ private:
 profile_set read_profiles(const fs::path& where) {
   std::vector<fs::path> files;
   std::error_code failed;
-  if (fs::is_directory(where, failed)) {
+  if (std::error_code ignored; fs::is_directory(where, ignored)) {
     for (const fs::directory_entry& e : fs::directory_iterator(where, failed))
       if (e.path().extension() == ".json") files.push_back(e.path());
   } else {

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# sim_accuracy: the figures that the README promises, and one line for each kind of bad input.
+set -u
+program=$GSCHED_BIN_DIR/sim_accuracy
+data=$GSCHED_SOURCE_DIR/examples/data
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# within WHAT KIND FIELD LIMIT [OPTION...]: a summary figure is at most LIMIT.
+within() {
+  local what=$1 kind=$2 field=$3 limit=$4
+  shift 4
+  "$program" "$what" "$@" --json "$work/out.json" > /dev/null || { failed=1; return; }
+  python3 - "$work/out.json" "$kind" "$field" "$limit" <<'PY' || failed=1
+import json, sys
+path, kind, field, limit = sys.argv[1:]
+found = [k for k in json.load(open(path))["kinds"] if k["kind"] == kind]
+assert found, f"no kind {kind}"
+value = abs(found[0][field])
+print(f"{found[0]['rows']} rows, {kind}: {field} {value:.3f}, at most {limit}")
+sys.exit(value > float(limit))
+PY
+}
+
+# refuses STATUS TEXT ARGUMENT...: exit status, one line on stderr that says TEXT, nothing on stdout.
+refuses() {
+  local status=$1 text=$2
+  shift 2
+  "$program" "$@" > "$work/stdout" 2> "$work/stderr"
+  local got=$?
+  if [[ $got -ne $status || $(wc -l < "$work/stderr") -ne 1 || -s $work/stdout ]] ||
+    ! grep -qF -- "$text" "$work/stderr"; then
+    echo "sim_accuracy $*: status $got, expected $status and '$text'; it said:"
+    cat "$work/stdout" "$work/stderr"
+    failed=1
+  fi
+}
+
+within graph all worst_error 0.10
+within partition all median_error 0.04
+within partition all p90_error 0.10
+within partition all median_error 0.15 --ignore-scaling
+within partition all p90_error 0.35 --ignore-scaling
+within corun disjoint p90_error 0.10
+within corun shared p90_error 0.40
+
+refuses 2 'required' # no subcommand
+refuses 2 'no-such' graph --no-such
+refuses 2 'cannot be opened' graph --profiles "$work/none.json"
+mkdir "$work/empty"
+refuses 2 'no *.json' graph --profiles "$work/empty"
+: > "$work/broken.json"
+refuses 2 'broken.json' graph --profiles "$work/broken.json"
+cp "$data/profiles/lenet_b1.json" "$work/empty/a.json"
+cp "$data/profiles/lenet_b1.json" "$work/empty/b.json"
+refuses 2 'read already' graph --profiles "$work/empty"
+refuses 2 'cannot be opened' partition --table "$work/none.csv"
+refuses 2 'is a directory' partition --table "$work"
+: > "$work/t.csv"
+refuses 2 'is empty' partition --table "$work/t.csv"
+echo 'model,batch,sms' > "$work/t.csv"
+refuses 2 'no column latency_us' partition --table "$work/t.csv"
+printf 'model,batch,sms,latency_us\nlenet,1,8\n' > "$work/t.csv"
+refuses 2 't.csv:2: 3 fields' partition --table "$work/t.csv"
+for bad in x 0 -1 1.5 99999999999 ''; do
+  printf 'model,batch,sms,latency_us\nlenet,1,%s,30\n' "$bad" > "$work/t.csv"
+  refuses 2 't.csv:2:' partition --table "$work/t.csv"
+done
+for bad in x 0 -1 nan inf ''; do
+  printf 'model,batch,sms,latency_us\nlenet,1,8,%s\n' "$bad" > "$work/t.csv"
+  refuses 2 't.csv:2:' partition --table "$work/t.csv"
+done
+header='model_a,batch_a,sms_a,model_b,batch_b,sms_b,solo_a_us,solo_b_us,corun_a_us,corun_b_us'
+printf '%s\nlenet,1,100,lenet,1,100,30,30,30,30\n' "$header" > "$work/t.csv"
+refuses 2 'fit beside each other' corun --table "$work/t.csv"
+refuses 2 'cannot be written' graph --profiles "$data/profiles/lenet_b1.json" --json "$work/no/out.json"
+
+exit $failed
