@@ -165,7 +165,7 @@ public:
     cancel();
     list_.reset(mode);
     failure_ = nullptr;
-    announced_ = cancelled_ = false;
+    returned_ = announced_ = cancelled_ = false;
   }
 
   /// Runs the body until it first suspends or ends. What it throws is kept, not passed on.
