@@ -68,23 +68,20 @@ struct lane_options {
 ///  D6 eviction      evict(lane) withdraws segments that have not started, newest first, and
 ///                   says how many; they are never polled.
 /// The caller owes: a segment's operations stay in place until its end was polled.
+// Version 14 of the formatter takes compound requirements apart.
+// clang-format off
 template <class D>
 concept device = requires(D d, const D c, const segment& s, std::span<device_event> out,
                           time_point t, lane_id lane, program& p, const lane_options& how) {
   { d.open_lane(how) } -> std::same_as<lane_id>; // set-up: may throw gsched::error
   { d.load(p) } -> std::same_as<void>;           // set-up: sets the program's id
-  { d.submit(s) }
-  noexcept->std::same_as<std::error_code>;
-  { d.poll(out) }
-  noexcept->std::same_as<std::size_t>;
-  { d.evict(lane) }
-  noexcept->std::same_as<std::size_t>;
-  { d.wait(t) }
-  noexcept->std::same_as<void>;
-  { c.now() }
-  noexcept->std::same_as<time_point>;
-  { c.limits() }
-  noexcept->std::same_as<const device_limits&>;
+  { d.submit(s) } noexcept -> std::same_as<std::error_code>;
+  { d.poll(out) } noexcept -> std::same_as<std::size_t>;
+  { d.evict(lane) } noexcept -> std::same_as<std::size_t>;
+  { d.wait(t) } noexcept -> std::same_as<void>;
+  { c.now() } noexcept -> std::same_as<time_point>;
+  { c.limits() } noexcept -> std::same_as<const device_limits&>;
 };
+// clang-format on
 
 } // namespace gsched

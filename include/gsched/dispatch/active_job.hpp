@@ -3,6 +3,7 @@
 
 #include <gsched/core/id.hpp>
 #include <gsched/dispatch/model.hpp>
+#include <gsched/dispatch/request.hpp>
 #include <gsched/job/context.hpp>
 #include <gsched/job/job.hpp>
 
@@ -31,6 +32,22 @@ struct active_job : job {
   using hook = bi::unordered_set_member_hook<bi::link_mode<bi::safe_link>>;
   hook id_hook{};
   active_job* spare = nullptr;
+
+  /// Takes a request's facts; the id is set already.
+  void begin(const job_request& r, model& m) {
+    kind = &m;
+    service = r.service;
+    state = job_state::waiting;
+    owner = r.owner;
+    arrival = r.arrival;
+    deadline = r.deadline;
+    user = context.user = r.user;
+    progress = &m.estimate.begin();
+    total = remaining = m.estimate.remaining(*progress);
+    flights = 0;
+    announced = false;
+    ending = job_state::running;
+  }
 
   [[nodiscard]] bool is_ending() const noexcept { return ending != job_state::running; }
 };

@@ -6,6 +6,7 @@
 #include <gsched/job/job.hpp>
 
 #include <concepts>
+#include <exception>
 
 namespace gsched {
 
@@ -14,20 +15,18 @@ namespace gsched {
 /// The dispatcher owes, for each submitted job: on_arrival first, on_end once and last;
 /// on_almost_finished at most once, before the last work known of the job is submitted; on_submit
 /// before on_segment_end of the same segment.
+// clang-format off: version 14 takes a compound requirement apart
 template <class L>
 concept listener = requires(L l, const job& j, void* user, const segment& s, segment_id id,
-                            duration expected, time_point now) {
-  { l.on_arrival(j, user, now) }
-  noexcept;
-  { l.on_submit(j, s, expected, now) }
-  noexcept;
-  { l.on_segment_end(j, id, now) }
-  noexcept;
-  { l.on_almost_finished(j, user, now) }
-  noexcept;
-  { l.on_end(j, user, now) }
-  noexcept; // j.state says how
+                            duration expected, std::exception_ptr why, time_point now) {
+  { l.on_arrival(j, user, now) } noexcept;
+  { l.on_submit(j, s, expected, now) } noexcept;
+  { l.on_segment_end(j, id, now) } noexcept;
+  { l.on_almost_finished(j, user, now) } noexcept;
+  { l.on_failure(j, why, now) } noexcept; // before on_end
+  { l.on_end(j, user, now) } noexcept; // j.state says how
 };
+// clang-format on
 
 /// Hears nothing, and the base for those who hear a part.
 struct silent_listener {
@@ -35,6 +34,7 @@ struct silent_listener {
   void on_submit(const job&, const segment&, duration, time_point) noexcept {}
   void on_segment_end(const job&, segment_id, time_point) noexcept {}
   void on_almost_finished(const job&, void*, time_point) noexcept {}
+  void on_failure(const job&, std::exception_ptr, time_point) noexcept {}
   void on_end(const job&, void*, time_point) noexcept {}
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/job/job.hpp>
+
 #include <cstdint>
 
 namespace gsched {
@@ -22,6 +24,20 @@ struct dispatch_statistics {
   std::uint64_t host_calls = 0;
   std::uint64_t evicted_segments = 0;
   std::uint64_t unknown_events = 0; ///< device events for no segment in flight: a device's bug
+
+  void count_submit() noexcept {
+    ++submitted;
+    ++active;
+  }
+  void count_end(job_state how) noexcept {
+    --active;
+    switch (how) {
+    case job_state::finished: ++finished; return;
+    case job_state::rejected: ++rejected; return;
+    case job_state::cancelled: ++cancelled; return;
+    default: ++failed; return;
+    }
+  }
 
   [[nodiscard]] std::uint64_t ended() const noexcept {
     return finished + rejected + cancelled + failed;

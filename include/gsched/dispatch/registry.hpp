@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/device/device.hpp>
+#include <gsched/dispatch/model.hpp>
+#include <gsched/job/context.hpp>
+#include <gsched/job/job.hpp>
+#include <gsched/job/program.hpp>
+#include <gsched/occupancy/program_footprint.hpp>
+
+#include <deque>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace gsched {
+
+/// What a dispatcher knows before the first job: programs, kinds of job, clients.
+///
+/// Errors   throws gsched::error: this is set-up.
+/// Threads  one owner; no locking.
+template <device Device>
+class registry {
+public:
+  explicit registry(Device& on) : device_(on), models_(on.limits()) {}
+
+  /// Loads a captured graph on the device; it stays in place while the registry lives.
+  /// Throws does_not_fit if one of its kernels fits on no SM.
+  void load(program& p) {
+    const program_footprint asks(device_.limits().sm, device_.limits().sms, p); // may refuse
+    device_.load(p);
+    models_.add_program(p, asks);
+  }
+
+  /// A kind of job: its body, which outlives the registry, and the programs to expect of it, which
+  /// were loaded before.
+  [[nodiscard]] model_id add_model(std::string name, job_body body,
+                                   std::span<const program* const> expected) {
+    return models_.add(std::move(name), body, expected);
+  }
+  [[nodiscard]] model_id add_model(std::string name, job_body body,
+                                   const program* expected = nullptr) {
+    return add_model(std::move(name), body, {&expected, expected != nullptr ? 1u : 0u});
+  }
+
+  /// In place while the registry lives.
+  [[nodiscard]] client& add_client(double weight = 1.0) {
+    if (!(weight > 0)) throw error(errc::bad_option, "client weight: expected more than 0");
+    client& c = clients_.emplace_back();
+    c.id = client_id{static_cast<std::uint32_t>(clients_.size() - 1)};
+    c.weight = weight;
+    return c;
+  }
+
+  [[nodiscard]] const model& model_of(model_id id) const noexcept { return models_[id]; }
+
+protected:
+  Device& device_;
+  model_table models_;
+
+private:
+  std::deque<client> clients_;
+};
+
+} // namespace gsched
