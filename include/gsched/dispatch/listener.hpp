@@ -15,7 +15,8 @@ namespace gsched {
 /// The dispatcher owes, for each submitted job: on_arrival first, on_end once and last;
 /// on_almost_finished at most once, before the last work known of the job is submitted; on_submit
 /// before on_segment_end of the same segment.
-// clang-format off: version 14 takes a compound requirement apart
+// Version 14 of the formatter takes compound requirements apart.
+// clang-format off
 template <class L>
 concept listener = requires(L l, const job& j, void* user, const segment& s, segment_id id,
                             duration expected, std::exception_ptr why, time_point now) {
