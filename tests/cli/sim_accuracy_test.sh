@@ -74,7 +74,7 @@ for bad in x 0 -1 nan inf ''; do
 done
 header='model_a,batch_a,sms_a,model_b,batch_b,sms_b,solo_a_us,solo_b_us,corun_a_us,corun_b_us'
 printf '%s\nlenet,1,100,lenet,1,100,30,30,30,30\n' "$header" > "$work/t.csv"
-refuses 2 'fit beside each other' corun --table "$work/t.csv"
+refuses 2 'expected at most what is left' corun --table "$work/t.csv"
 refuses 2 'cannot be written' graph --profiles "$data/profiles/lenet_b1.json" --json "$work/no/out.json"
 
 exit $failed
