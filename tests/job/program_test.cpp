@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/job/program.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace gsched;
+
+namespace {
+
+program with_times(const std::vector<int>& times) {
+  std::vector<operation> ops(times.size());
+  for (std::size_t i = 0; i < times.size(); ++i) ops[i].expected = duration{times[i]};
+  return {"p", std::move(ops)};
+}
+
+/// program::cut's promise, by trying every end.
+std::size_t nearest_end(const program& p, std::size_t first, duration quantum) {
+  std::size_t best = first + 1;
+  const auto distance = [&](std::size_t last) {
+    const duration d = p.expected(first, last) - quantum;
+    return d < duration::zero() ? -d : d;
+  };
+  for (std::size_t last = first + 2; last <= p.size(); ++last)
+    if (distance(last) < distance(best)) best = last;
+  return best;
+}
+
+} // namespace
+
+TEST_CASE("a cut is the end nearest to a quantum, and always goes on") {
+  std::mt19937_64 r(1);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<int> times(1 + r() % 20);
+    for (int& t : times) t = static_cast<int>(r() % 6) * 10;
+    const program p = with_times(times);
+    const std::size_t first = r() % p.size();
+    const duration q{static_cast<int>(r() % 100)};
+    const std::size_t last = p.cut(first, q);
+    REQUIRE(last > first);
+    REQUIRE(last <= p.size());
+    const std::size_t best = nearest_end(p, first, q);
+    const duration here = p.expected(first, last), there = p.expected(first, best);
+    const auto off = [q](duration d) { return d < q ? q - d : d - q; };
+    REQUIRE(off(here) == off(there)); // among equals, which one is free
+  }
+}
+
+TEST_CASE("cuts cover a program without a gap, each no further from a quantum than its longest") {
+  std::mt19937_64 r(2);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<int> times(1 + r() % 200);
+    for (int& t : times) t = 1 + static_cast<int>(r() % 50);
+    const program p = with_times(times);
+    const duration q{100};
+    duration sum{};
+    for (std::size_t first = 0; first < p.size();) {
+      const std::size_t last = p.cut(first, q);
+      REQUIRE(last > first);
+      sum += p.expected(first, last);
+      if (last < p.size()) {
+        CHECK(p.expected(first, last) >= q - duration{25});
+        CHECK(p.expected(first, last) <= q + duration{25});
+      }
+      first = last;
+    }
+    REQUIRE(sum == p.expected());
+  }
+}
+
+TEST_CASE("the longest quantum takes the rest, from anywhere") {
+  const program p = with_times({5, 0, 7, 100000, 3});
+  for (std::size_t first = 0; first < p.size(); ++first)
+    CHECK(p.cut(first, run_to_completion) == p.size());
+  CHECK(p.cut(0, duration::zero()) == 1);
+}
+
+TEST_CASE("ranges are the operations in their order") {
+  const program p = with_times({1, 2, 3, 4});
+  CHECK(p.range(1, 1).empty());
+  const auto range = p.range(1, 3);
+  REQUIRE(range.size() == 2);
+  CHECK(range[0] == &p.operations()[1]);
+  CHECK(range[1] == &p.operations()[2]);
+  CHECK(p.expected(1, 3) == duration{5});
+}
+
+TEST_CASE("a program is neither empty nor holds what is no device work") {
+  CHECK_THROWS_WITH_AS(program("m", {}), "m: no operations", error);
+  for (const operation_kind k :
+       {operation_kind::event_record, operation_kind::event_wait, operation_kind::host_function}) {
+    std::vector<operation> ops(3);
+    ops[2].kind = k;
+    CHECK_THROWS_WITH_AS(program("m", ops),
+                         "m: operation 2 is no device work, expected kernel, memcpy or memset",
+                         error);
+  }
+}
