@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the tests of the programs: what a run of serve_mix must do.
+
+set -u
+bin=${GSCHED_BIN_DIR:?}/serve_mix
+data=${GSCHED_SOURCE_DIR:?}/examples/data
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+checks=0
+failures=0
+
+fail() { # fail WHAT: says it with the last run's output
+  failures=$((failures + 1))
+  printf 'FAILED: %s\n' "$1"
+  sed 's/^/  stdout: /' out | head -n 5
+  sed 's/^/  stderr: /' err | head -n 5
+}
+
+run() { # run ARGS...: serve_mix with a time limit; sets rc, leaves out and err
+  checks=$((checks + 1))
+  timeout 120 "$bin" "$@" >out 2>err </dev/null
+  rc=$?
+}
+
+one_line() { # one_line TEXT: stderr is one whole line that holds TEXT and what was expected
+  [ "$(wc -l <err)" -eq 1 ] && [ "$(grep -c '' err)" -eq 1 ] && grep -q '^serve_mix: ' err &&
+    grep -qF -- "$1" err && grep -q ', expected ' err
+}
+
+refuses() { # refuses TEXT ARGS...: exit code 2, one line, no output
+  local text=$1
+  shift
+  run "$@"
+  [ "$rc" -eq 2 ] && [ ! -s out ] && one_line "$text" ||
+    fail "expected 2 and one line with '$text', got $rc: serve_mix $*"
+}
+
+serves() { # serves ARGS...: exit code 0, nothing on stderr
+  run "$@"
+  [ "$rc" -eq 0 ] && [ ! -s err ] || fail "expected success, got $rc: serve_mix $*"
+}
+
+expect() { # expect WHAT COMMAND...: the command succeeds
+  local what=$1
+  shift
+  checks=$((checks + 1))
+  "$@" || fail "$what"
+}
+
+finish() {
+  printf '%d checks, %d failures\n' "$checks" "$failures"
+  [ "$failures" -eq 0 ] && [ "$checks" -gt 0 ]
+}

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+# What a run writes: the keys, counts that add up, the same bytes from the same seed.
+. "${GSCHED_SOURCE_DIR:?}/tests/cli/expect.sh"
+
+all=fifo,rr,sjf,srpt,edf,deficit,srpt+deficit,direct,single
+few=(--mix lenet_b1=2,squeezenet1_1_b1=1 --requests 200)
+same() { cmp -s <(grep -v '"wall_s"' "$1") <(grep -v '"wall_s"' "$2"); }
+
+# In every run the four end states add up to what was submitted, and that is what was asked for.
+adds_up() { # adds_up FILE REQUESTS RUNS
+  awk -v want="$2" -v runs="$3" '
+    /^      "policy":/ { ++n; left = 0 }
+    /^      "submitted":/ { left = $2 + 0; if (left != want) bad = 1 }
+    /^      "(finished|rejected|cancelled|failed)":/ { left -= $2 + 0 }
+    /^      "failed":/ { if (left != 0) bad = 1 }
+    END { exit bad || n != runs }' "$1"
+}
+
+serves "${few[@]}" --policy $all --json a.json --trace a.trace
+for key in device seed workload runs policy submitted finished rejected cancelled failed \
+  throughput_per_s latency_us mean p50 p90 p99 max per_model per_client gpu_busy_fraction \
+  operations decisions wall_s lenet_b1 squeezenet1_1_b1; do
+  expect "the JSON lacks $key" grep -q "\"$key\":" a.json
+done
+for policy in ${all//,/ }; do
+  expect "the JSON lacks $policy" grep -qF "\"policy\": \"$policy\"" a.json
+  expect "the table lacks $policy" grep -q "^${policy//+/\\+} " out
+done
+expect "counts that do not add up" adds_up a.json 200 9
+expect "a negative number" bash -c '! grep -q ": -" a.json'
+expect "a trace without events" grep -q '"traceEvents"' a.trace
+
+# The same seed and arguments: the same bytes. Another seed: others.
+serves "${few[@]}" --policy $all --json b.json --trace b.trace
+expect "another JSON from the same seed" same a.json b.json
+expect "another trace from the same seed" cmp -s a.trace b.trace
+serves "${few[@]}" --policy $all --seed 2 --json c.json
+expect "the same JSON from another seed" bash -c '! cmp -s <(grep latency -A6 a.json) <(grep latency -A6 c.json)'
+
+# Every arrival law and both ways to submit, each policy's result its own business.
+for law in poisson lognormal:2 closed:6; do
+  serves "${few[@]}" --policy srpt,direct --arrivals $law --json l.json
+  expect "counts that do not add up, $law" adds_up l.json 200 2
+done
+serves "${few[@]}" --policy srpt --submission launches --json l.json
+expect "counts that do not add up, launches" adds_up l.json 200 1
+
+# More than the device can do: it ends, late.
+serves "${few[@]}" --policy $all --load 5 --json o.json
+expect "counts that do not add up, load 5" adds_up o.json 200 9
+serves "${few[@]}" --policy fifo --rate 1000000 --json o.json
+expect "counts that do not add up, 10^6/s" adds_up o.json 200 1
+
+# A client with nothing to do, a single request, no deadline.
+serves --mix lenet_b1 --requests 1 --clients 5 --policy $all --slo none --json s.json
+expect "counts that do not add up, one request" adds_up s.json 1 9
+
+# Output that fails while it is written is a failure of the run.
+run "${few[@]}" --policy fifo --json /dev/full
+[ "$rc" -eq 1 ] && one_line "/dev/full" || fail "expected 1 for a full disk, got $rc"
+
+# A plot, where there is a gnuplot.
+if command -v gnuplot >/dev/null; then
+  serves "${few[@]}" --policy fifo,srpt --plot p.svg
+  expect "no picture" grep -q '</svg>' p.svg
+fi
+
+# Quiet is quiet.
+serves "${few[@]}" --policy fifo --quiet --json q.json
+expect "output in spite of --quiet" test ! -s out
+
+finish

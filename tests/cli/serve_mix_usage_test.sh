@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+# Whatever is wrong with the command line ends with 2 and one line: what, where, what was expected.
+. "${GSCHED_SOURCE_DIR:?}/tests/cli/expect.sh"
+
+# Help teaches and succeeds.
+serves --help
+for word in --device --profiles --mix --clients --load --rate --arrivals --requests --policy --slo \
+  --seed --json --trace --plot Examples srpt+deficit lognormal closed: trace: direct single; do
+  expect "--help lacks $word" grep -qF -- "$word" out
+done
+
+# Names that do not exist.
+refuses "--mix: unknown model 'resnet1800'" --mix resnet1800
+refuses "--mix: unknown model 'x'" --mix resnet18_b1=2,x=1
+refuses "--policy: unknown policy 'lifo'" --policy lifo
+refuses "--policy: unknown policy 'lifo'" --policy fifo,lifo
+refuses "--policy: unknown policy 'FIFO'" --policy FIFO
+refuses "--device: unknown device 'cuda:99'" --device cuda:99
+refuses "--device: unknown device ''" --device ''
+refuses "--arrivals: unknown law 'weibull'" --arrivals weibull
+refuses "--arrivals: unknown law 'poisson:3'" --arrivals poisson:3
+refuses "--submission: unknown way 'magic'" --submission magic
+refuses "--frobnicate" --frobnicate
+refuses "stray" stray
+
+# Numbers out of range or no numbers.
+for bad in 0 -1 0.0 nan inf -inf 1e999 abc '' 1,5 '1 '; do
+  refuses "--rate: " --rate "$bad"
+  refuses "--load: " --load "$bad"
+  refuses "--slo: " --slo "$bad"
+  refuses "--mix: " --mix "lenet_b1=$bad"
+  refuses "--arrivals: " --arrivals "lognormal:$bad"
+  refuses "--quantum: " --quantum "$bad"
+done
+for bad in 0 -1 1.5 abc '' 0x10 99999999999999999999999; do
+  refuses "--clients: " --clients "$bad"
+  refuses "--requests: " --requests "$bad"
+  refuses "--lanes: " --lanes "$bad"
+  refuses "--arrivals: " --arrivals "closed:$bad"
+done
+refuses "--queues: " --queues 0
+refuses "--seed: " --seed -1
+refuses "--seed: " --seed seed
+refuses "--threshold: " --threshold -1
+refuses "--decision-delay: " --decision-delay -1
+refuses "--arrivals: " --arrivals lognormal
+refuses "--arrivals: " --arrivals closed
+refuses "--seed" --seed
+refuses "--seed" --seed 1 --seed 2
+
+# What contradicts itself.
+refuses "--rate: given beside --load" --rate 100 --load 0.5
+refuses "--load: given, but --arrivals" --arrivals closed:4 --load 0.5
+refuses "--rate: given, but --arrivals" --arrivals closed:4 --rate 100
+refuses "'fifo' is named twice" --policy fifo,srpt,fifo
+refuses "'lenet_b1' is named twice" --mix lenet_b1=1,lenet_b1=2
+refuses "empty item" --policy fifo,
+refuses "empty item" --mix ,lenet_b1
+refuses "is also that of --json" --json same.svg --plot same.svg
+
+# Paths.
+refuses "--arrivals: trace file 'none.csv' cannot be opened" --arrivals trace:none.csv
+refuses "--arrivals: trace file '.' cannot be opened" --arrivals trace:.
+refuses "--arrivals: trace file ''" --arrivals trace:
+refuses "--profiles: 'none' does not exist" --profiles none
+mkdir empty one two
+refuses "--profiles: no .json file in 'empty'" --profiles empty
+cp "$data/profiles/lenet_b1.json" one/
+cp "$data/profiles/lenet_b1.json" two/
+refuses "have one name" --profiles one two
+for output in --json --trace --plot; do
+  refuses "$output: 'none/file.svg' cannot be written" $output none/file.svg
+  refuses "$output: 'empty' is a directory" $output empty
+done
+refuses "--plot: 'picture.gif' has an unknown type" --plot picture.gif
+checks=$((checks + 1))
+PATH=$work "$(command -v env)" "$bin" --plot picture.svg >out 2>err
+[ $? -eq 2 ] && one_line "--plot: gnuplot is not on the path" || fail "a plot without gnuplot"
+
+# A refused command line writes nothing, and leaves what was there.
+echo kept >old.json
+refuses "--rate: " --json old.json --trace new.json --rate 0
+refuses "--plot: " --json old.json --trace new.json --plot picture.gif
+expect "an old file was changed" grep -qx kept old.json
+expect "a file was made" test ! -e new.json
+
+# A word that would break the line does not.
+refuses "unknown policy" --policy $'a\nb\x1b[31m'
+refuses "unknown model" --mix "$(printf 'x%.0s' {1..5000})"
+
+finish
