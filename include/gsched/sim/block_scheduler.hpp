@@ -29,8 +29,8 @@ class block_scheduler {
 public:
   explicit block_scheduler(const preset& p)
       : rooms_(p.sm), map_(p.sms.count(), rooms_.empty(), p.sm.max_blocks),
-        near_(p.sms.count(), p.resident_grids), law_(p.laws.contention),
-        contended_(p.laws.contended), all_(p.sms.count()), grids_(p.resident_grids),
+        near_(p.laws.contention, p.sms.count(), p.resident_grids), contended_(p.laws.contended),
+        slack_(p.laws.slack), all_(p.sms.count()), grids_(p.resident_grids),
         cohorts_(std::size_t{p.sms.count()} * p.sm.max_blocks + p.resident_grids) {
     free_.reserve(p.resident_grids);
     for (std::uint32_t i = p.resident_grids; i-- > 0;) free_.push_back(i);
@@ -149,11 +149,7 @@ public:
 
   /// What is added to the gap before a dependent operation that starts now.
   [[nodiscard]] duration extra_gap() const noexcept {
-    if (!contended_ || !beside_) return duration::zero();
-    surroundings s;
-    s.beside = true;
-    for (const std::uint32_t slot : running_) s.far_memory += memory(grids_[slot]);
-    return law_.gap(s);
+    return contended_ && beside_ ? near_.gap(grids_, running_) : duration::zero();
   }
 
 private:
@@ -192,7 +188,10 @@ private:
     const std::uint32_t c = free_cohort_;
     assert(c < cohorts_.size()); // each holds a block or is a grid's only one
     free_cohort_ = cohorts_[c].next;
-    cohorts_[c] = {g.progress + g.cost.wave_ns, blocks, pieces, sm_map::none};
+    double ends = g.progress + g.cost.wave_ns;
+    if (g.oldest != sm_map::none && ends - cohorts_[g.newest].ends < slack_ * g.cost.wave_ns)
+      ends = cohorts_[g.newest].ends;
+    cohorts_[c] = {ends, blocks, pieces, sm_map::none};
     (g.oldest == sm_map::none ? g.oldest : cohorts_[g.newest].next) = c;
     g.newest = c;
   }
@@ -236,34 +235,6 @@ private:
     }
   }
 
-  static float memory(const grid& g) noexcept {
-    return g.cost.load.memory * static_cast<float>(g.resident) /
-           static_cast<float>(g.cost.resident);
-  }
-
-  double slowdown(std::uint32_t slot) const noexcept {
-    const grid& g = grids_[slot];
-    if (!contended_) return 1;
-    surroundings s;
-    s.beside = beside_;
-    const auto held = static_cast<float>(std::max(near_.held(slot), 1u));
-    s.own_warps = g.cost.load.warps * static_cast<float>(g.resident) / held;
-    for (const std::uint32_t other : running_) {
-      if (other == slot) continue;
-      const grid& o = grids_[other];
-      const std::uint32_t shared = near_.shared(slot, other);
-      if (shared == 0) {
-        s.far_memory += memory(o);
-        continue;
-      }
-      s.near_memory += memory(o);
-      const auto part = static_cast<float>(shared) / held;
-      s.other_warps += part * o.cost.load.warps * static_cast<float>(o.resident) /
-                       static_cast<float>(near_.held(other));
-    }
-    return law_.stretch(g.cost.load, s);
-  }
-
   void update(std::uint32_t slot, time_point now) noexcept {
     grid& g = grids_[slot];
     advance(g, now);
@@ -271,7 +242,7 @@ private:
     g.counted = g.resident;
     g.next_end = time_point::max();
     if (g.oldest == sm_map::none) return; // waits for room with all that it had placed ended
-    g.speed = 1 / slowdown(slot);
+    if (contended_) g.speed = 1 / near_.slowdown(slot, grids_, running_, beside_);
     const double left = std::max(0.0, cohorts_[g.oldest].ends - g.progress) / g.speed;
     g.next_end = now + duration{static_cast<duration::rep>(left + 0.5)};
   }
@@ -279,8 +250,8 @@ private:
   room_model rooms_;
   sm_map map_;
   neighbours near_;
-  contention_law law_;
   bool contended_;
+  double slack_;
   bool beside_ = false;
   std::uint32_t all_; ///< SMs
   std::vector<grid> grids_;

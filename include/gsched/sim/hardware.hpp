@@ -127,19 +127,6 @@ public:
   [[nodiscard]] double sm_ns() const noexcept { return sm_ns_; }
 
 private:
-  struct lane_state {
-    std::uint32_t queue = 0;
-    int priority = 0;
-    sm_range where{};
-    std::uint32_t width = 0;
-    bool busy = false;                       ///< one of its operations has left its queue
-    time_point last_end = time_point::min(); ///< of an operation
-    duration extra{};                        ///< of the gap behind it, by contention
-    std::uint32_t current = none;            ///< the segment whose operation runs
-    std::uint32_t newest = none;
-    std::uint32_t outstanding = 0;
-  };
-
   /// What the block scheduler tells.
   struct sink {
     hardware& hw;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/sim/sm_map.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/sim/contention.hpp>
+#include <gsched/sim/grid.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -11,14 +13,15 @@
 
 namespace gsched::sim {
 
-/// Which SMs each grid holds, and how many of them any two share.
+/// Which SMs each running grid holds and how many of them any two share, and from that how they
+/// slow one another.
 ///
-/// Cost     O(SMs / 64 * grids that run) for a grid that changes; reading is one load.
+/// Cost     settling a grid O(SMs / 64 * grids that run); slowdown O(grids that run).
 /// Threads  one owner; no locking.
 class neighbours {
 public:
-  neighbours(std::uint32_t sms, std::uint32_t grids)
-      : words_((sms + 63) / 64), grids_(grids), masks_(words_ * grids), held_(grids),
+  neighbours(const contention_law& law, std::uint32_t sms, std::uint32_t grids)
+      : law_(law), words_((sms + 63) / 64), grids_(grids), masks_(words_ * grids), held_(grids),
         shared_(std::size_t{grids} * grids) {}
 
   void clear(std::uint32_t slot) noexcept {
@@ -26,7 +29,7 @@ public:
     held_[slot] = 0;
   }
 
-  /// SMs [first, first + n).
+  /// The grid holds blocks on SMs [first, first + n).
   void add(std::uint32_t slot, std::uint32_t first, std::uint32_t n) noexcept {
     std::uint64_t* mask = masks_.data() + words_ * slot;
     const std::uint32_t last = first + n;
@@ -37,7 +40,7 @@ public:
     }
   }
 
-  /// Counts what `slot` shares with the others that run.
+  /// Counts what the grid shares with the others that run.
   void settle(std::uint32_t slot, const std::vector<std::uint32_t>& running) noexcept {
     const std::uint64_t* mine = masks_.data() + words_ * slot;
     held_[slot] = count(mine, mine);
@@ -49,18 +52,51 @@ public:
     }
   }
 
-  [[nodiscard]] std::uint32_t held(std::uint32_t slot) const noexcept { return held_[slot]; }
-  [[nodiscard]] std::uint32_t shared(std::uint32_t a, std::uint32_t b) const noexcept {
-    return shared_[std::size_t{a} * grids_ + b];
+  /// The time of this grid's blocks now over their time when it is alone.
+  [[nodiscard]] double slowdown(std::uint32_t slot, const std::vector<grid>& grids,
+                                const std::vector<std::uint32_t>& running,
+                                bool beside) const noexcept {
+    const grid& g = grids[slot];
+    const auto held = static_cast<float>(std::max(held_[slot], 1u));
+    surroundings s;
+    s.beside = beside;
+    s.own_warps = g.cost.load.warps * static_cast<float>(g.resident) / held;
+    for (const std::uint32_t other : running) {
+      if (other == slot) continue;
+      const grid& o = grids[other];
+      const std::uint32_t shared = shared_[std::size_t{slot} * grids_ + other];
+      if (shared == 0) {
+        s.far_memory += memory(o);
+        continue;
+      }
+      s.near_memory += memory(o);
+      s.other_warps += static_cast<float>(shared) / held * o.cost.load.warps *
+                       static_cast<float>(o.resident) / static_cast<float>(held_[other]);
+    }
+    return law_.stretch(g.cost.load, s);
+  }
+
+  /// What is added to the gap before a dependent operation, beside what runs.
+  [[nodiscard]] duration gap(const std::vector<grid>& grids,
+                             const std::vector<std::uint32_t>& running) const noexcept {
+    surroundings s;
+    s.beside = true;
+    for (const std::uint32_t slot : running) s.far_memory += memory(grids[slot]);
+    return law_.gap(s);
   }
 
 private:
+  static float memory(const grid& g) noexcept {
+    return g.cost.load.memory * static_cast<float>(g.resident) /
+           static_cast<float>(g.cost.resident);
+  }
   std::uint32_t count(const std::uint64_t* a, const std::uint64_t* b) const noexcept {
     int n = 0;
     for (std::size_t w = 0; w < words_; ++w) n += std::popcount(a[w] & b[w]);
     return static_cast<std::uint32_t>(n);
   }
 
+  contention_law law_;
   std::size_t words_;
   std::size_t grids_;
   std::vector<std::uint64_t> masks_;

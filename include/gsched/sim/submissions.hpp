@@ -4,6 +4,7 @@
 #include <gsched/core/id.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
+#include <gsched/sim/sm_map.hpp>
 #include <gsched/sim/work_cost.hpp>
 
 #include <cstddef>
@@ -29,6 +30,20 @@ struct accepted {
   std::uint32_t lane_previous = 0; ///< the one submitted to its lane before it
   submission how = submission::graph;
   bool instrumented = false;
+};
+
+/// A lane: where its operations go, and how far it is.
+struct lane_state {
+  std::uint32_t queue = 0;
+  int priority = 0;
+  sm_range where{};
+  std::uint32_t width = 0;                 ///< by which program_costs knows its size
+  bool busy = false;                       ///< one of its operations has left its queue
+  time_point last_end = time_point::min(); ///< of an operation
+  duration extra{};                        ///< of the gap behind it, by contention
+  std::uint32_t current = 0xffffffffu;     ///< the segment whose operation runs
+  std::uint32_t newest = 0xffffffffu;      ///< segment, if any is outstanding
+  std::uint32_t outstanding = 0;
 };
 
 /// A first-in-first-out queue of the hardware. Only its head is looked at: one that waits for its
