@@ -192,6 +192,10 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
     const std::string line = in_quotes(e.what());
     refuse("command line", line.substr(1, line.size() - 2), "what serve_mix --help lists");
   }
+  for (const auto& [option, word] :
+       {std::pair("--json", &w.json), {"--trace", &w.trace}, {"--plot", &w.plot}})
+    if (word->empty() && app.count(option) > 0)
+      refuse(option, "'' is no path", "a path to write a file to");
   return read(w, app.count("--load") > 0, app.count("--rate") > 0);
 }
 

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 namespace fs = std::filesystem;
 
 namespace serve_mix {
@@ -113,7 +115,10 @@ void check_writable(std::string_view option, const fs::path& path) {
   if (fs::is_directory(path, ignored))
     refuse(option, in_quotes(path.string()) + " is a directory", "a path to write a file to",
            gsched::errc::io);
-  const bool opened = std::ofstream(path, std::ios::app).is_open();
+  // A pipe or a device is not opened twice: its other end would see it.
+  const bool other = existed && !fs::is_regular_file(path, ignored);
+  const bool opened =
+      other ? access(path.c_str(), W_OK) == 0 : std::ofstream(path, std::ios::app).is_open();
   if (!opened)
     refuse(option, in_quotes(path.string()) + " cannot be written", "a path to write a file to",
            gsched::errc::io);

@@ -71,6 +71,7 @@ refuses "have one name" --profiles one two
 for output in --json --trace --plot; do
   refuses "$output: 'none/file.svg' cannot be written" $output none/file.svg
   refuses "$output: 'empty' is a directory" $output empty
+  refuses "$output: '' is no path" $output ''
 done
 refuses "--plot: 'picture.gif' has an unknown type" --plot picture.gif
 checks=$((checks + 1))
