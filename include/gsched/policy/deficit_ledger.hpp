@@ -29,8 +29,9 @@ namespace gsched {
 ///          clients, a client cannot shed a debt by a pause, and none saves up while it is idle.
 /// Order    (deficit per weight falling, client id rising).
 /// Units    thresholds are device time owed to a client of the mean weight, so scaling all weights
-///          changes nothing. Accounts are integers: what the division of a shift leaves is carried
-///          to the next, and equal calls give equal bits on every machine.
+///          changes nothing. Weights count from 2^-16 to 2^16, in steps of 2^-16. Accounts are
+///          integers: what the division of a shift leaves is carried to the next, and equal calls
+///          give equal bits on every machine.
 /// Errors   none; picking for a client that waits not is a bug (asserted).
 /// Cost     O(log c) of c active clients, amortised over the leaving of those who were in debt: a
 ///          shift raises all at once by raising level_, on which their counters stand. O(c log c)
