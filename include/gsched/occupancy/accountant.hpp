@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/error.hpp>
 #include <gsched/core/id.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
@@ -10,6 +11,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 namespace gsched {
@@ -27,6 +29,20 @@ struct accountant_options {
   double overshoot_fill = 0.0;              ///< aggregate_accountant: beyond 1, the full GPU
   duration overshoot_time = from_us(100.0); ///< aggregate_accountant: device time that waits
 };
+
+/// Errors   bad_option for options, or a number of SMs, that no accountant can work with.
+inline void check(const accountant_options& o, sm_count sms) {
+  constexpr std::uint32_t most_sms = 65534;
+  if (o.max_outstanding == 0 || o.max_outstanding > accountant_options::most_outstanding)
+    throw error(errc::bad_option, "max_outstanding " + std::to_string(o.max_outstanding) +
+                                      ", expected 1 to " +
+                                      std::to_string(accountant_options::most_outstanding));
+  if (!(o.overshoot_fill >= 0) || o.overshoot_time < duration::zero())
+    throw error(errc::bad_option, "negative overshoot, expected zero or more");
+  if (sms.count() == 0 || sms.count() > most_sms)
+    throw error(errc::bad_option,
+                std::to_string(sms.count()) + " SMs, expected 1 to " + std::to_string(most_sms));
+}
 
 /// Calls that contradict the account, by kind. None of them changes it, but for what is returned in
 /// place of reports that never came.

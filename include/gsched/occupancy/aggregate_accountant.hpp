@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/core/error.hpp>
 #include <gsched/core/id.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
@@ -13,7 +12,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 namespace gsched {
 
@@ -28,17 +26,15 @@ namespace gsched {
 ///          rest to wait.
 /// Units    sums are integers (2^-32 of the GPU, and ns of the whole GPU), so that they return to
 ///          exactly zero.
-/// Errors   the constructor: too_small for no slots, bad_option for a negative overshoot.
+/// Errors   the constructor: bad_option, as check() has it.
 /// Threads  one owner; no locking.
 class aggregate_accountant {
 public:
   static constexpr bool wants_blocks = false;
 
-  aggregate_accountant(const architecture_limits&, sm_count, const accountant_options& o = {})
-      : segments_(o.max_outstanding), full_(full + fixed(o.overshoot_fill)),
-        most_queued_(o.overshoot_time) {
-    check(o);
-  }
+  aggregate_accountant(const architecture_limits&, sm_count sms, const accountant_options& o = {})
+      : segments_((check(o, sms), o.max_outstanding)), full_(full + fixed(o.overshoot_fill)),
+        most_queued_(o.overshoot_time) {}
 
   [[nodiscard]] bool has_room() const noexcept {
     return !segments_.full() && (fill_ < full_ || queued(fill_, work_) < most_queued_);
@@ -114,15 +110,6 @@ private:
     if (fill <= full) return duration::zero();
     const double waits = static_cast<double>(fill - full) / static_cast<double>(fill);
     return duration{static_cast<duration::rep>(static_cast<double>(work) * waits)};
-  }
-
-  static void check(const accountant_options& o) {
-    if (o.max_outstanding > accountant_options::most_outstanding)
-      throw error(errc::bad_option, "max_outstanding " + std::to_string(o.max_outstanding) +
-                                        ", expected at most " +
-                                        std::to_string(accountant_options::most_outstanding));
-    if (!(o.overshoot_fill >= 0) || o.overshoot_time < duration::zero())
-      throw error(errc::bad_option, "negative overshoot, expected zero or more");
   }
 
   void report(segment_id s) noexcept {

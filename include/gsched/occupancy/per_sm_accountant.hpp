@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/core/error.hpp>
 #include <gsched/core/id.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/notify/grouping.hpp>
@@ -16,7 +15,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace gsched {
@@ -39,15 +37,15 @@ struct sm_usage {
 ///          until every SM's share of some resource is asked for, and beyond that while fewer than
 ///          overshoot_blocks wait for room. Which of the waiting blocks those are is not known:
 ///          the mean waiting block stands for them.
-/// Errors   the constructor: bad_option for no SMs or more than 65534, too_small for no slots.
+/// Errors   the constructor: bad_option, as check() has it.
 /// Threads  one owner; no locking.
 class per_sm_accountant {
 public:
   static constexpr bool wants_blocks = true;
 
   per_sm_accountant(const architecture_limits& l, sm_count sms, const accountant_options& o = {})
-      : limits_(l), segments_(o.max_outstanding),
-        placed_(checked(o.max_outstanding, sms), sms.count()), usage_(sms.count()),
+      : limits_(l), segments_((check(o, sms), o.max_outstanding)),
+        placed_(o.max_outstanding, sms.count()), usage_(sms.count()),
         claims_(sms.count(), o.overshoot_blocks) {}
 
   [[nodiscard]] bool has_room() const noexcept { return !segments_.full() && claims_.has_room(); }
@@ -157,16 +155,6 @@ private:
     std::uint32_t early_operation = 0;
     bool reported = false;
   };
-
-  static std::size_t checked(std::size_t slots, sm_count sms) {
-    if (slots > accountant_options::most_outstanding)
-      throw error(errc::bad_option, "max_outstanding " + std::to_string(slots) +
-                                        ", expected at most " +
-                                        std::to_string(accountant_options::most_outstanding));
-    if (sms.count() == 0 || sms.count() > 65534)
-      throw error(errc::bad_option, std::to_string(sms.count()) + " SMs, expected 1 to 65534");
-    return slots;
-  }
 
   [[nodiscard]] std::uint32_t accept(segment_id s, std::uint32_t sm,
                                      std::uint32_t blocks) noexcept {
