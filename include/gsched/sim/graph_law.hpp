@@ -12,7 +12,8 @@ namespace gsched::sim {
 /// alone, an operation takes a little longer than among others, and a dependent one starts a gap
 /// after the one before has ended.
 ///
-/// Source   fitted on the graph replays of 22 profiles and of 176 partitions of one H200.
+/// Source   chosen by hand on a coarse grid, against the graph replays of 22 profiles and of 176
+///          partitions of one H200.
 struct graph_law {
   double scale = 0.986;         ///< of an operation's time inside a graph
   duration gap = from_us(0.34); ///< between dependent operations of one graph
