@@ -47,10 +47,19 @@ public:
   /// All that is passed by reference outlives the dispatcher.
   dispatcher(Device& on, Policy& order, Accountant& account, Listener& hears,
              const dispatch_options& how = {})
-      : registry<Device>(on), policy_(order), listener_(hears), options_(checked(how)),
+      : registry<Device>(on), policy_(order), listener_(hears), options_(how.checked()),
         jobs_(how.reserved_jobs, how.reserved_entries), feed_(on, account, options_) {}
   dispatcher(const dispatcher&) = delete;
   dispatcher& operator=(const dispatcher&) = delete;
+  /// Jobs that are still active are dropped without a word to the listener: cancel_all and run
+  /// until idle first. Nothing of them may be in flight on the device.
+  ~dispatcher() {
+    jobs_.for_each([&](active_job& a) {
+      if (a.in_policy) policy_.erase(a);
+    });
+    if constexpr (requires(client & c) { policy_.forget(c); })
+      this->for_each_client([&](client& c) { policy_.forget(c); });
+  }
 
   // Jobs --------------------------------------------------------------------------------------
 
@@ -64,7 +73,7 @@ public:
     a.head = std::min(a.total, options_.quantum);
     const job_id id = a.id;
     listener_.on_arrival(a, a.user, now);
-    if (jobs_.size() > options_.max_jobs || !admitted(a, now)) {
+    if (jobs_.size() > options_.max_jobs || !admits(policy_, a, now)) {
       end(a, job_state::rejected, now);
       return id;
     }
@@ -112,18 +121,6 @@ public:
   [[nodiscard]] const dispatch_statistics& statistics() const noexcept { return statistics_; }
 
 private:
-  static const dispatch_options& checked(const dispatch_options& o) {
-    o.check();
-    return o;
-  }
-
-  [[nodiscard]] bool admitted(const active_job& a, time_point now) const noexcept {
-    if constexpr (admitting_policy<Policy>)
-      return policy_.admits(a, now);
-    else
-      return true;
-  }
-
   bool take_posted() {
     posted_request* r = inbox_.try_take_all();
     const bool any = r != nullptr;

@@ -38,8 +38,8 @@ struct dispatch_options {
   std::size_t max_segments = std::size_t{1} << 12; ///< in flight at once
   std::size_t reserved_entries = 1024;             ///< waitlist entries made at once
 
-  /// Throws bad_option in one line; called by the dispatcher's constructor.
-  void check() const {
+  /// Itself, or throws bad_option in one line.
+  [[nodiscard]] const dispatch_options& checked() const {
     const auto fail = [](const std::string& what) { throw error(errc::bad_option, what); };
     if (quantum <= duration::zero()) fail("quantum: expected more than 0");
     if (low_mark < duration::zero() || high_mark < low_mark)
@@ -49,6 +49,7 @@ struct dispatch_options {
     if (segments_per_job == 0) fail("segments_per_job: expected at least 1");
     if (max_jobs == 0 || max_segments == 0 || max_segments > (std::size_t{1} << 20))
       fail("max_jobs, max_segments: expected at least 1 and at most 2^20 segments");
+    return *this;
   }
 };
 

@@ -56,6 +56,11 @@ public:
   [[nodiscard]] const model& model_of(model_id id) const noexcept { return models_[id]; }
 
 protected:
+  template <class F>
+  void for_each_client(F f) {
+    for (client& c : clients_) f(c);
+  }
+
   Device& device_;
   model_table models_;
 

@@ -39,4 +39,13 @@ concept admitting_policy = policy<P> && requires(const P c, const job& j, time_p
   { c.admits(j, now) } noexcept -> std::same_as<bool>;
 };
 
+/// Whether p takes the job; a policy that refuses nobody takes all.
+template <policy P>
+[[nodiscard]] bool admits(const P& p, const job& j, time_point now) noexcept {
+  if constexpr (admitting_policy<P>)
+    return p.admits(j, now);
+  else
+    return true;
+}
+
 } // namespace gsched
