@@ -119,12 +119,12 @@ struct preset {
   p.host.launch = from_us(4.3);            // 3.4-4.4; 4.3 with a stream write behind each kernel
   p.host.graph = from_us(2.29);            // segments.csv, submit_us_per_segment: fitted ...
   p.host.graph_operation = from_us(0.228); // ... over all rows, on segments and operations
-  p.host.start = from_us(2.5);            // segments.csv: first launch to last write seen, less ...
-  p.host.start_operation = from_us(0.06); // ... replay, notice and take, fitted over all rows
-  p.host.segment_notice = from_us(3.8);   // a stream write behind a kernel, seen by the host
-  p.host.block_notice = from_us(1.1);     // half of a round trip through pinned memory
-  p.host.poll = from_us(0.1);
-  p.host.take = from_us(1.1);  // what 8-kernel jobs, interleaved, pay a kernel beyond its launch
+  p.host.start = from_us(1.5);             // segments.csv, first launch to last write seen: fitted
+  p.host.start_operation = from_us(0.08);  // ... over all rows, beside notice and take
+  p.host.segment_notice = from_us(3.8);    // a stream write behind a kernel, seen by the host
+  p.host.block_notice = from_us(1.1);      // half of a round trip through pinned memory
+  p.host.poll = from_us(0.1);              // a read of a line that the GPU has not written
+  p.host.take = from_us(1.5);  // what interleaved 8-kernel jobs pay a kernel beyond its launch
   p.host.evict = from_us(5.1); // a flag in device memory: set, obeyed and seen by the host
 
   p.gaps.launches = from_us(1.0); // back-to-back kernels of a stream

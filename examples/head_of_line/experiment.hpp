@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace head_of_line {
+
+struct experiment {
+  std::uint32_t jobs = 256;
+  std::uint32_t kernels = 8; ///< of a job, one after another, each of one block
+  std::uint32_t threads = 128;
+  double kernel_us = 300;
+};
+
+enum class order {
+  job_by_job, ///< all kernels of a job, then the next job
+  interleaved ///< a job's next kernel when its last one has been seen to end
+};
+
+/// Jobs that have a kernel running, averaged over the time in which any has. Each job has a stream
+/// of its own on a simulated H200 with that many hardware queues.
+[[nodiscard]] double jobs_at_once(const experiment& e, std::uint32_t queues, order how);
+
+} // namespace head_of_line
