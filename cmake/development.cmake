@@ -17,6 +17,9 @@ endif()
 
 # For the whole directory, not by target: only so do they reach the check of each header alone.
 add_compile_options(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wsign-conversion)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  add_compile_options(-Wno-restrict) # cries wolf at "text" + std::to_string(n), GCC PR 105651
+endif()
 if(GSCHED_WERROR)
   add_compile_options(-Werror)
 endif()
