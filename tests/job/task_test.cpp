@@ -177,6 +177,18 @@ TEST_CASE("copies, memsets, host functions and waits go to the waitlist") {
   CHECK(r.failure() == "");
 }
 
+TEST_CASE("a body without a coroutine has ended at once") {
+  rig r;
+  auto body = [](job_context& c) -> task {
+    c.launch(work());
+    return {};
+  };
+  r.context.start(body);
+  CHECK(r.context.finished());
+  CHECK(r.context.list().pending() == 1);
+  CHECK(!r.context.failure());
+}
+
 TEST_CASE("the job of a body that returned has its launched work left") {
   rig r;
   auto body = [](job_context& c) -> task {

@@ -64,7 +64,8 @@ public:
   class [[nodiscard]] synchronisation : public task_awaitable {
   public:
     bool await_ready() const noexcept { return context_->holds(*this); }
-    void await_suspend(std::coroutine_handle<> h) const noexcept {
+    void await_suspend(task::handle h) const noexcept {
+      assert(h.promise().host == context_); // another job's context would never resume this one
       context_->awaited_ = *this;
       context_->next = h;
     }
@@ -80,7 +81,8 @@ public:
     event_id event_;
   };
 
-  job_context(entry_pool& entries, frame_pool& pool, default_stream mode = default_stream::legacy)
+  job_context(entry_pool& entries, frame_pool& pool,
+              gsched::default_stream mode = gsched::default_stream::legacy)
       : task_host{&pool, {}}, list_(entries, mode) {}
   job_context(const job_context&) = delete;
   job_context& operator=(const job_context&) = delete;
@@ -174,13 +176,14 @@ public:
     returned_ = false;
     try {
       root_ = body(*this);
-      root_.start_on(*this);
     } catch (...) {
       failure_ = std::current_exception();
+    }
+    if (!root_) { // threw, or had nothing to run
       returned_ = true;
       return;
     }
-    awaited_.what_ = until::nothing;
+    root_.start_on(*this);
     run();
   }
 

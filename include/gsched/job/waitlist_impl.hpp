@@ -10,6 +10,7 @@ inline void waitlist::open(default_stream mode) noexcept {
   for (std::uint32_t i = 0; i < fixed_.size(); ++i) {
     fixed_[i].id = &fixed_[i] == default_ ? stream_default : stream_id{i + 1};
     fixed_[i].alive = true;
+    fixed_[i].lane.reset();
   }
 }
 
@@ -255,7 +256,6 @@ inline void waitlist::undo(stream_id id, std::size_t operations) noexcept {
     operations -= n;
     if (operations == 0) break;
   }
-  unlist(s); // before `next`, the key of the ready order, changes
   s.next = e;
   if (s.in_flight == 0) s.lane.reset();
   settle(s);
