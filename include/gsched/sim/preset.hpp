@@ -49,12 +49,15 @@ struct device_laws {
   bool contended = true; ///< false: kernels never slow one another, and blocks take equal times
 };
 
-/// The way between host and device: one engine a direction.
+/// The way between host and device, one engine a direction, and memory that is copied or set on the
+/// device. Each takes its start, then its bytes at a rate.
 struct copy_engines {
-  double host_to_device_bytes_per_ns = 1;
-  double device_to_host_bytes_per_ns = 1;
-  double device_bytes_per_ns = 1; ///< memset, and twice that for a copy on the device
-  duration start{};               ///< of each copy
+  double to_device_bytes_per_ns = 1;
+  double to_host_bytes_per_ns = 1;
+  double on_device_bytes_per_ns = 1; ///< read or written: a copy does both
+  duration to_device{};
+  duration to_host{};
+  duration on_device{};
 };
 
 /// Everything that sim::device has to know of a GPU and of the host that drives it.
@@ -89,13 +92,13 @@ struct preset {
            "sm, expected the limits of an architecture");
     expect(resident_grids >= 1, "resident_grids, expected at least 1");
     expect(max_lanes >= 1, "max_lanes, expected at least 1");
-    expect(copies.host_to_device_bytes_per_ns > 0 && copies.device_to_host_bytes_per_ns > 0 &&
-               copies.device_bytes_per_ns > 0,
+    expect(copies.to_device_bytes_per_ns > 0 && copies.to_host_bytes_per_ns > 0 &&
+               copies.on_device_bytes_per_ns > 0,
            "copies, expected bandwidths above 0");
     for (const duration d :
          {host.launch, host.graph, host.graph_operation, host.start, host.start_operation,
           host.segment_notice, host.block_notice, host.poll, host.take, host.evict, gaps.launches,
-          gaps.segments, laws.graph.gap, copies.start})
+          gaps.segments, laws.graph.gap, copies.to_device, copies.to_host, copies.on_device})
       expect(d >= duration::zero(), "a time below 0");
     expect(host.block_notice <= host.segment_notice,
            "block_notice, expected at most segment_notice, so that ends come last");
@@ -129,6 +132,14 @@ struct preset {
 
   p.gaps.launches = from_us(1.0); // back-to-back kernels of a stream
   p.gaps.segments = from_us(3.9); // segments.csv: all_submitted_us, each cut more
+
+  // Pinned memory, copies of one stream back to back, medians of 7 times 20.
+  p.copies.to_device_bytes_per_ns = 55.3; // 256 MiB
+  p.copies.to_host_bytes_per_ns = 55.3;
+  p.copies.on_device_bytes_per_ns = 4400; // memset of 256 MiB; a copy makes 2 times 2084
+  p.copies.to_device = from_us(2.5);      // 588 KiB and 1 MiB, less their bytes
+  p.copies.to_host = from_us(1.5);
+  p.copies.on_device = from_us(4.0); // memset 3.8, copy 4.2
   return p;
 }
 

@@ -81,15 +81,22 @@ private:
 [[nodiscard]] inline duration transfer_time(const operation& op, const preset& p) noexcept {
   if (op.expected > duration::zero()) return p.laws.graph.operation(op.expected);
   const copy_engines& e = p.copies;
-  double rate = e.device_bytes_per_ns;
+  double rate = e.on_device_bytes_per_ns;
+  duration start = e.on_device;
   if (op.kind == operation_kind::memcpy) {
     switch (op.direction) {
-    case copy_direction::host_to_device: rate = e.host_to_device_bytes_per_ns; break;
-    case copy_direction::device_to_host: rate = e.device_to_host_bytes_per_ns; break;
-    default: rate = e.device_bytes_per_ns / 2; break; // each byte is read and written
+    case copy_direction::host_to_device:
+      rate = e.to_device_bytes_per_ns;
+      start = e.to_device;
+      break;
+    case copy_direction::device_to_host:
+      rate = e.to_host_bytes_per_ns;
+      start = e.to_host;
+      break;
+    default: rate /= 2; break; // each byte is read and written
     }
   }
-  return e.start + duration{std::llround(static_cast<double>(op.bytes.count()) / rate)};
+  return start + duration{std::llround(static_cast<double>(op.bytes.count()) / rate)};
 }
 
 /// Whether it goes through a copy engine; all else runs on the SMs.
