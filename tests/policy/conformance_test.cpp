@@ -94,6 +94,7 @@ TEST_CASE_TEMPLATE_DEFINE("P1: each enqueued job leaves once, by try_pick or by 
   exercise(p, w, 11, [&](job* picked, const std::vector<bool>& is_in) {
     if (picked != nullptr) {
       CHECK_FALSE(picked->order_hook.is_linked());
+      CHECK_FALSE(picked->queue_hook.is_linked());
       CHECK_FALSE(picked->fair_hook.is_linked());
     }
     REQUIRE(p.size() == count(is_in));

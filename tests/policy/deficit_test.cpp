@@ -244,7 +244,7 @@ TEST_CASE("a client that is forgotten can go, in debt or not, and leaves no weig
     visit.head = 1s;
     p.enqueue(visit, time_point{});
     w[0].head = 100us;
-    while (visit.fair_hook.is_linked()) {
+    while (visit.queue_hook.is_linked()) {
       job* j = p.try_pick(time_point{});
       if (j != &visit) p.enqueue(*j, time_point{});
     }
@@ -278,6 +278,7 @@ TEST_CASE("a policy that ends lets go of the jobs and clients that it holds") {
   }
   for (std::size_t k = 0; k < w.size(); ++k) {
     CHECK_FALSE(w[k].order_hook.is_linked());
+    CHECK_FALSE(w[k].queue_hook.is_linked());
     CHECK_FALSE(w[k].fair_hook.is_linked());
   }
   for (std::size_t c = 0; c < w.clients(); ++c) CHECK_FALSE(w.owner(c).deficit_hook.is_linked());

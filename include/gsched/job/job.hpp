@@ -5,11 +5,14 @@
 #include <gsched/core/time.hpp>
 
 #include <boost/intrusive/link_mode.hpp>
+#include <boost/intrusive/list.hpp>
+#include <boost/intrusive/list_hook.hpp>
 #include <boost/intrusive/options.hpp>
 #include <boost/intrusive/set.hpp>
 #include <boost/intrusive/set_hook.hpp>
 
 #include <cstdint>
+#include <optional>
 
 namespace gsched {
 
@@ -30,6 +33,7 @@ struct backlog_hook {
   duration work{-1}; ///< of the jobs in its subtree; below zero while it is in no order
 };
 
+using list_hook = bi::list_member_hook<bi::link_mode<bi::safe_link>>;
 using set_hook = bi::set_member_hook<bi::link_mode<bi::safe_link>, bi::optimize_size<true>>;
 
 /// What a policy may know of a job, and the hooks by which it holds it. The dispatcher keeps the
@@ -47,7 +51,8 @@ struct alignas(64) job {
 
   client* owner = nullptr; ///< never null for a job in a policy
   duration head{};         ///< estimate of what is dispatched if it is picked now
-  set_hook fair_hook{};    ///< a combinator's second order
+  list_hook queue_hook{};  ///< its client's queue, for fairness between clients ...
+  set_hook fair_hook{};    ///< ... or, of those that come back later, its set
   std::uint64_t turn = 0;  ///< kept by round_robin: the round in which the job is served next
   service_class service = service_class::best_effort;
   job_state state = job_state::waiting;
@@ -75,16 +80,20 @@ struct client {
   struct older {
     bool operator()(const job& a, const job& b) const noexcept { return a.id < b.id; }
   };
-  using age_hook = bi::member_hook<job, set_hook, &job::fair_hook>;
-  using by_age = bi::set<job, age_hook, bi::compare<older>, bi::constant_time_size<false>>;
+  using queue_type = bi::list<job, bi::member_hook<job, list_hook, &job::queue_hook>,
+                              bi::constant_time_size<false>>;
+  using set_type = bi::set<job, bi::member_hook<job, set_hook, &job::fair_hook>, bi::compare<older>,
+                           bi::constant_time_size<false>>;
 
   client_id id{};
   double weight = 1.0; ///< share relative to other clients; above zero
 
   fair_account account{};
-  by_age waiting{};          ///< its jobs in the policy, oldest first
-  job* after_last = nullptr; ///< in waiting, the one after the job that was taken out last
-  set_hook deficit_hook{};   ///< linked while it is active
+  queue_type queue{};          ///< its waiting jobs, oldest first; see age_order
+  set_type returned{};         ///< those that came back when their place in it was lost
+  std::optional<job_id> gap{}; ///< whose place in the queue is still known: it was taken last
+  job* after_gap = nullptr;    ///< who comes after it, or null if it was the last
+  set_hook deficit_hook{};     ///< linked while it is active
 };
 
 } // namespace gsched

@@ -27,7 +27,7 @@ public:
   using uses_account = void; ///< so that combinators see who owns client::account
 
   void enqueue(job& j, time_point) noexcept {
-    if (j.owner->waiting.empty()) ledger_.enter(*j.owner);
+    if (age_order::empty(*j.owner)) ledger_.enter(*j.owner);
     age_order::insert(j);
     ++size_;
   }
@@ -44,7 +44,7 @@ public:
 
   void erase(job& j) noexcept {
     age_order::erase(j);
-    if (j.owner->waiting.empty()) ledger_.leave(*j.owner);
+    if (age_order::empty(*j.owner)) ledger_.leave(*j.owner);
     --size_;
   }
 

@@ -3,6 +3,7 @@
 
 #include <gsched/core/time.hpp>
 #include <gsched/job/job.hpp>
+#include <gsched/policy/age_order.hpp>
 
 #include <algorithm>
 #include <cassert>
@@ -49,8 +50,7 @@ public:
   /// Lets go of clients and of their jobs, which may outlive it.
   ~deficit_ledger() {
     const auto release = [](client* c) {
-      c->waiting.clear();
-      c->after_last = nullptr;
+      age_order::clear(*c);
       c->account = {};
     };
     waiting_.clear_and_dispose(release);
@@ -80,7 +80,7 @@ public:
 
   /// c, which has no waiting job, will never have one again and may be destroyed. Its debt is lost.
   void forget(client& c) noexcept {
-    assert(c.waiting.empty());
+    assert(age_order::empty(c));
     if (is_active(c)) {
       indebted_.erase(indebted_.iterator_to(c));
       drop(c);

@@ -46,7 +46,7 @@ public:
   void set_threshold(duration t) noexcept { threshold_ = t; }
 
   void enqueue(job& j, time_point now) noexcept {
-    if (j.owner->waiting.empty()) ledger_.enter(*j.owner);
+    if (age_order::empty(*j.owner)) ledger_.enter(*j.owner);
     age_order::insert(j);
     base_.enqueue(j, now);
   }
@@ -68,7 +68,7 @@ public:
   void erase(job& j) noexcept {
     base_.erase(j);
     age_order::erase(j);
-    if (j.owner->waiting.empty()) ledger_.leave(*j.owner);
+    if (age_order::empty(*j.owner)) ledger_.leave(*j.owner);
   }
 
   /// As P, unless the running job's client was overdue when it was picked: what fairness gave, P

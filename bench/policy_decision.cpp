@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a decision costs: try_pick, and enqueue of the job that was picked or of the next one.
+//
+// policy/decision/...     each policy as it is
+// policy/container/...    srpt's order in containers that could hold it
+//
+// Times are of this thread on the processor (column CPU), so that other load counts less.
+//
+// pattern=serve   a picked job does up to 100 us of its work and comes back; one that is done makes
+//                 room for a new one, so the number of jobs stands still
+// pattern=random  a picked job's key grows by as much as a new job has: no locality at all
+//
+// Every container must pick the same jobs as srpt, or the program ends with 1. first_pick_ns is the
+// one try_pick after all jobs were enqueued: what a container put off until then.
+
+#include <gsched/policy/names.hpp>
+#include <gsched/policy/priority.hpp>
+
+#include <boost/heap/pairing_heap.hpp>
+#include <boost/intrusive/avl_set.hpp>
+#include <boost/intrusive/splay_set.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <queue>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace {
+
+using namespace gsched;
+using key = std::tuple<duration, job_id>;
+
+key key_of(const job& j) noexcept { return {j.remaining, j.id}; }
+
+/// A job with room for the handles that some containers need. Its first lines are the job's own.
+struct bench_job : job {
+  bi::avl_set_member_hook<> avl_hook{};
+  bi::bs_set_member_hook<> bs_hook{};
+  std::size_t place = 0;
+};
+
+enum class pattern { serve, random };
+
+/// Jobs and the stream of decisions over them, the same for all that is measured.
+class traffic {
+public:
+  traffic(std::size_t n, pattern p, std::size_t clients)
+      : jobs_(new bench_job[n]), clients_(new client[clients]), n_(n), client_count_(clients),
+        pattern_(p) {
+    for (std::size_t i = 0; i < clients; ++i)
+      clients_[i].id = client_id{static_cast<std::uint32_t>(i)};
+  }
+
+  /// In an order that memory does not show.
+  template <class Order>
+  void fill(Order& order) {
+    std::vector<std::uint32_t> ids(n_);
+    for (std::size_t i = 0; i < n_; ++i) ids[i] = static_cast<std::uint32_t>(i);
+    std::shuffle(ids.begin(), ids.end(), random_);
+    for (const std::uint32_t i : ids) {
+      renew(jobs_[i]);
+      order.enqueue(jobs_[i], now_);
+    }
+  }
+
+  template <class Order>
+  std::uint64_t step(Order& order) {
+    job& j = *order.try_pick(now_);
+    const std::uint64_t picked = index(j.id);
+    now_ += j.head;
+    if (pattern_ == pattern::random) {
+      j.remaining += draw(); // so the jobs before it and those after it stay as many
+    } else {
+      j.remaining -= j.head;
+      if (j.remaining == duration::zero()) renew(j);
+      j.head = std::min(j.remaining, duration{std::chrono::microseconds{100}});
+    }
+    order.enqueue(j, now_);
+    return picked;
+  }
+
+private:
+  /// From 200 us to 4 ms: inferences of small and middling networks.
+  duration draw() { return duration{200000 + static_cast<std::int64_t>(random_() % 3800000)}; }
+
+  void renew(job& j) {
+    j.id = job_id{next_id_++};
+    j.owner = &clients_[random_() % client_count_];
+    j.arrival = now_;
+    j.total = j.remaining = draw();
+    j.deadline = now_ + 10 * j.total;
+    j.head = std::min(j.remaining, duration{std::chrono::microseconds{100}});
+    j.service = random_() % 8 == 0 ? service_class::real_time : service_class::best_effort;
+  }
+
+  std::unique_ptr<bench_job[]> jobs_;
+  std::unique_ptr<client[]> clients_;
+  std::size_t n_;
+  std::size_t client_count_;
+  pattern pattern_;
+  std::mt19937_64 random_{1};
+  std::uint64_t next_id_ = 0;
+  time_point now_{};
+};
+
+// Containers that could hold srpt's order ---------------------------------------------------------
+
+struct less {
+  bool operator()(const job& a, const job& b) const noexcept { return key_of(a) < key_of(b); }
+  bool operator()(const job* a, const job* b) const noexcept { return key_of(*a) < key_of(*b); }
+};
+
+struct std_set_of_pointers {
+  std::set<job*, less> jobs;
+  void enqueue(job& j, time_point) { jobs.insert(&j); }
+  job* try_pick(time_point) {
+    job* j = *jobs.begin();
+    jobs.erase(jobs.begin());
+    return j;
+  }
+};
+
+struct std_set_of_keys {
+  std::set<std::tuple<duration, job_id, job*>> jobs;
+  void enqueue(job& j, time_point) { jobs.emplace(j.remaining, j.id, &j); }
+  job* try_pick(time_point) {
+    job* j = std::get<2>(*jobs.begin());
+    jobs.erase(jobs.begin());
+    return j;
+  }
+};
+
+/// An entry of a job that was erased would stay until it comes to the top; here none is.
+struct std_priority_queue {
+  using entry = std::tuple<duration, job_id, job*>;
+  std::priority_queue<entry, std::vector<entry>, std::greater<>> jobs;
+  void enqueue(job& j, time_point) { jobs.emplace(j.remaining, j.id, &j); }
+  job* try_pick(time_point) {
+    job* j = std::get<2>(jobs.top());
+    jobs.pop();
+    return j;
+  }
+};
+
+struct boost_pairing_heap {
+  struct greater {
+    bool operator()(const job* a, const job* b) const noexcept { return key_of(*b) < key_of(*a); }
+  };
+  boost::heap::pairing_heap<job*, boost::heap::compare<greater>> jobs;
+  void enqueue(job& j, time_point) { jobs.push(&j); }
+  job* try_pick(time_point) {
+    job* j = jobs.top();
+    jobs.pop();
+    return j;
+  }
+};
+
+template <class Set>
+struct intrusive {
+  Set jobs;
+  void enqueue(job& j, time_point) { jobs.insert(static_cast<bench_job&>(j)); }
+  job* try_pick(time_point) {
+    job& j = *jobs.begin();
+    jobs.erase(jobs.begin());
+    return &j;
+  }
+};
+using avl_hook = bi::member_hook<bench_job, bi::avl_set_member_hook<>, &bench_job::avl_hook>;
+using bs_hook = bi::member_hook<bench_job, bi::bs_set_member_hook<>, &bench_job::bs_hook>;
+using intrusive_avl = intrusive<bi::avl_set<bench_job, avl_hook, bi::compare<less>>>;
+using intrusive_splay = intrusive<bi::splay_set<bench_job, bs_hook, bi::compare<less>>>;
+
+/// Keys side by side, each job knows its place so that it can be erased. Allocates as it grows.
+struct four_ary_heap {
+  struct entry {
+    key k;
+    bench_job* j;
+  };
+  std::vector<entry> heap;
+
+  void put(std::size_t at, const entry& e) {
+    heap[at] = e;
+    e.j->place = at;
+  }
+  void enqueue(job& j, time_point) {
+    const entry e{key_of(j), static_cast<bench_job*>(&j)};
+    std::size_t at = heap.size();
+    heap.push_back(e);
+    for (; at > 0 && e.k < heap[(at - 1) / 4].k; at = (at - 1) / 4) put(at, heap[(at - 1) / 4]);
+    put(at, e);
+  }
+  job* try_pick(time_point) {
+    job* first = heap[0].j;
+    const entry e = heap.back();
+    heap.pop_back();
+    std::size_t at = 0;
+    while (4 * at + 1 < heap.size()) {
+      std::size_t least = 4 * at + 1;
+      for (std::size_t c = least + 1; c < std::min(4 * at + 5, heap.size()); ++c)
+        if (heap[c].k < heap[least].k) least = c;
+      if (!(heap[least].k < e.k)) break;
+      put(at, heap[least]);
+      at = least;
+    }
+    if (!heap.empty()) put(at, e);
+    return first;
+  }
+};
+
+/// What Paella's section 6 says word by word: a deficit per client that every pick updates.
+struct deficits_one_by_one {
+  std_set_of_pointers base;
+  std::vector<double> deficit = std::vector<double>(1024);
+  struct older {
+    bool operator()(const job* a, const job* b) const noexcept { return a->id < b->id; }
+  };
+  std::vector<std::set<job*, older>> by_age = std::vector<std::set<job*, older>>(1024);
+  std::size_t clients = 0;
+
+  void enqueue(job& j, time_point now) {
+    const std::size_t c = index(j.owner->id);
+    clients = std::max(clients, c + 1);
+    by_age[c].insert(&j);
+    base.enqueue(j, now);
+  }
+  job* try_pick(time_point) {
+    const auto most = std::max_element(deficit.begin(), deficit.begin() + std::ptrdiff_t(clients));
+    const auto c = static_cast<std::size_t>(most - deficit.begin());
+    job* j = *most > 1e7 && !by_age[c].empty() ? *by_age[c].begin() : *base.jobs.begin();
+    base.jobs.erase(j);
+    by_age[index(j->owner->id)].erase(j);
+    const auto x = static_cast<double>(j->head.count());
+    for (std::size_t k = 0; k < clients; ++k) deficit[k] += x / static_cast<double>(clients);
+    deficit[index(j->owner->id)] -= x;
+    return j;
+  }
+};
+
+// Measuring ---------------------------------------------------------------------------------------
+
+template <class Order>
+struct scene {
+  traffic t;
+  Order order;
+  double first_pick_ns = 0;
+
+  scene(std::size_t n, pattern p, std::size_t clients) : t(n, p, clients) {
+    t.fill(order);
+    const auto before = std::chrono::steady_clock::now();
+    t.step(order);
+    first_pick_ns =
+        std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - before).count();
+  }
+};
+
+std::shared_ptr<void> current; // of the benchmark that runs, for all its repetitions
+
+template <class Order>
+void measure(benchmark::State& state, std::size_t n, pattern p, std::size_t clients,
+             const std::string& row) {
+  static std::string made_for;
+  if (made_for != row || current == nullptr) {
+    current.reset();
+    current = std::make_shared<scene<Order>>(n, p, clients);
+    made_for = row;
+  }
+  auto& s = *static_cast<scene<Order>*>(current.get());
+  for (auto _ : state) benchmark::DoNotOptimize(s.t.step(s.order));
+  state.counters["first_pick_ns"] = s.first_pick_ns;
+}
+
+template <class Order>
+void add(const std::string& component, std::string_view name, std::size_t n, pattern p,
+         std::size_t clients = 16) {
+  const std::string row = "policy/" + component + "/cpu/ns{" + component + "=" +
+                          std::string(name) + ",jobs=" + std::to_string(n) +
+                          ",clients=" + std::to_string(clients) +
+                          ",pattern=" + (p == pattern::serve ? "serve" : "random") + "}";
+  benchmark::RegisterBenchmark(
+      row.c_str(), [=](benchmark::State& state) { measure<Order>(state, n, p, clients, row); })
+      ->Repetitions(7)
+      ->MinTime(0.1)
+      ->ReportAggregatesOnly()
+      ->ComputeStatistics("max", [](const std::vector<double>& v) {
+        return *std::max_element(v.begin(), v.end());
+      });
+}
+
+/// The first decisions of srpt, which others must repeat.
+template <class Order>
+std::vector<std::uint64_t> decisions(pattern p) {
+  scene<Order> s(1000, p, 16);
+  std::vector<std::uint64_t> picked;
+  for (int i = 0; i < 20000; ++i) picked.push_back(s.t.step(s.order));
+  return picked;
+}
+
+int differences = 0;
+
+template <class Order>
+void add_container(std::string_view name, bool small_only = false) {
+  for (const pattern p : {pattern::serve, pattern::random}) {
+    if (decisions<Order>(p) != decisions<srpt>(p)) {
+      std::fprintf(stderr, "policy_decision: %.*s decides otherwise than srpt\n",
+                   static_cast<int>(name.size()), name.data());
+      ++differences;
+    }
+    for (const std::size_t n : {10u, 1000u, 10000u, 100000u, 1000000u})
+      if (!small_only || n <= 100000) add<Order>("container", name, n, p);
+  }
+}
+
+template <class P>
+void add_policy() {
+  for (const std::size_t n : {10u, 1000u, 10000u, 100000u, 1000000u})
+    add<P>("decision", P::name, n, pattern::serve);
+  for (const std::size_t n : {10000u, 1000000u}) add<P>("decision", P::name, n, pattern::random);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  [&]<class... Ps>(policy_list<Ps...>) { (add_policy<Ps>(), ...); }(selectable_policies{});
+  add_policy<gsched::priority<edf, deficit_over<srpt>>>();
+  for (const std::size_t n : {10000u, 1000000u})
+    add<deficit_over<srpt>>("decision", deficit_over<srpt>::name, n, pattern::serve, 1000);
+  for (const std::size_t clients : {16u, 1000u})
+    for (const std::size_t n : {10000u, 1000000u})
+      add<deficits_one_by_one>("decision", "deficits-one-by-one", n, pattern::serve, clients);
+
+  add_container<srpt>("bi::set (used)");
+  add_container<intrusive_avl>("bi::avl_set");
+  add_container<intrusive_splay>("bi::splay_set");
+  add_container<std_set_of_pointers>("std::set<job*>");
+  add_container<std_set_of_keys>("std::set<key>");
+  add_container<std_priority_queue>("std::priority_queue");
+  add_container<boost_pairing_heap>("boost::pairing_heap");
+  add_container<four_ary_heap>("4-ary heap");
+  if (differences > 0) return 1;
+
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  current.reset();
+  return 0;
+}
