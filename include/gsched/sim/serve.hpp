@@ -20,7 +20,7 @@ namespace gsched::sim {
 /// Errors   jobs that wait for what can never come (nothing is in flight, nothing arrives) are
 ///          cancelled, so it always returns.
 /// Cost     nothing beside the dispatcher's steps.
-template <class Dispatcher, device Device, arrival_source Source, class Submit, class Tick>
+template <class Dispatcher, gsched::device Device, arrival_source Source, class Submit, class Tick>
 void serve(Dispatcher& to, Device& on, Source& from, std::uint64_t requests, Submit submit,
            Tick tick) {
   std::optional<request> next;

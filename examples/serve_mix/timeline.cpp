@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve_mix/timeline.hpp"
+
+#include <algorithm>
+
+namespace serve_mix {
+
+using namespace gsched;
+
+namespace {
+/// SM occupancy changes with every wave; a person looks at tens of microseconds.
+constexpr duration sample_every = std::chrono::microseconds{10};
+} // namespace
+
+timeline::timeline(const std::vector<std::string>& models, std::size_t events) : recorder_(events) {
+  for (const std::string& m : models) {
+    requests_.push_back(recorder_.add_label(m, "job"));
+    segments_.push_back(recorder_.add_label(m, "job", "segment"));
+  }
+  decision_ = recorder_.add_label("pick", "job", "expected_ns");
+  busy_sms_ = recorder_.add_label("busy SMs");
+}
+
+void timeline::begin_run(const std::string& policy) {
+  policy_ = policy;
+  jobs_ = recorder_.add_track(policy, "requests");
+  decisions_ = recorder_.add_track(policy, "decisions");
+  sms_ = recorder_.add_track(policy, "SMs");
+  lanes_.clear();
+  model_of_.clear();
+  sampled_ = {};
+}
+
+void timeline::arrived(const job& j, std::uint32_t model) noexcept {
+  model_of_[j.id] = model;
+  recorder_.begin(jobs_, requests_[model], j.arrival, index(j.id));
+}
+
+void timeline::decided(const job& j, const segment&, duration expected, time_point now) noexcept {
+  recorder_.instant(decisions_, decision_, now, index(j.id),
+                    static_cast<std::uint64_t>(expected.count()));
+}
+
+void timeline::ended(const job& j, std::uint32_t model, time_point now) noexcept {
+  recorder_.end(jobs_, requests_[model], now, index(j.id));
+}
+
+timeline::lane_state& timeline::lane_of(lane_id id) {
+  const auto at = lanes_.find(id);
+  if (at != lanes_.end()) return at->second;
+  lane_state& l = lanes_[id];
+  l.track = recorder_.add_track(policy_, "lane " + std::to_string(index(id)));
+  return l;
+}
+
+void timeline::close(lane_state& l) {
+  if (!l.open) return;
+  l.open = false;
+  recorder_.complete(l.track, segments_[model_of_[l.owner]], l.start, l.end - l.start,
+                     index(l.owner), index(l.segment));
+}
+
+void timeline::started(time_point at, const sim::operation_mark& m) {
+  lane_state& l = lane_of(m.lane);
+  if (l.open && l.segment == m.segment) return;
+  close(l);
+  l.segment = m.segment;
+  l.owner = m.owner;
+  l.start = l.end = at;
+  l.open = true;
+}
+
+void timeline::occupied(time_point at, sm_count sms) {
+  if (at < sampled_ && sms.count() != 0) return;
+  sampled_ = at + sample_every;
+  recorder_.counter(sms_, busy_sms_, at, sms.count());
+}
+
+sim::observer timeline::device_observer() noexcept {
+  sim::observer o;
+  o.self = this;
+  o.started = [](void* self, time_point at, const sim::operation_mark& m) noexcept {
+    static_cast<timeline*>(self)->started(at, m);
+  };
+  o.ended = [](void* self, time_point at, const sim::operation_mark& m) noexcept {
+    lane_state& l = static_cast<timeline*>(self)->lane_of(m.lane);
+    l.end = std::max(l.end, at);
+  };
+  o.occupied = [](void* self, time_point at, sm_count sms) noexcept {
+    static_cast<timeline*>(self)->occupied(at, sms);
+  };
+  return o;
+}
+
+void timeline::end_run() {
+  for (auto& [id, l] : lanes_) close(l);
+}
+
+} // namespace serve_mix
