@@ -268,6 +268,7 @@ inline void waitlist::drop_pending() noexcept {
   for (std::size_t i = 0; i < created_.size(); ++i) drop(created_[i]);
   pending_ = 0;
   settle_woken();
+  clear_later_phases();
 }
 
 } // namespace gsched

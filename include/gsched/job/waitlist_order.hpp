@@ -113,7 +113,7 @@ protected:
   }
 
   /// Forgets what a stream has not dispatched. Wakes nobody: the caller drops all streams,
-  /// then calls settle_woken.
+  /// then calls settle_woken and clear_later_phases.
   void drop(stream& s) noexcept {
     unlist(s);
     entry* e = s.next;
@@ -156,12 +156,21 @@ protected:
 
   /// Gives back the phases; nothing may be unended.
   void clear_phases() noexcept {
-    while (front_ != nullptr) {
-      phase& p = *front_;
-      front_ = p.next;
+    if (front_ == nullptr) return;
+    clear_later_phases();
+    phase_parts_->give(*front_);
+    front_ = back_ = nullptr;
+  }
+
+  /// After all that could not start was dropped: what is left belongs to the front phase.
+  void clear_later_phases() noexcept {
+    if (front_ == nullptr) return;
+    while (front_->next != nullptr) {
+      phase& p = *front_->next;
+      front_->next = p.next;
       phase_parts_->give(p);
     }
-    back_ = nullptr;
+    back_ = front_;
   }
 
   [[nodiscard]] bool ordered_work_ended() const noexcept {
