@@ -281,9 +281,8 @@ void measure(benchmark::State& state, std::size_t n, pattern p, std::size_t clie
 template <class Order>
 void add(const std::string& component, std::string_view name, std::size_t n, pattern p,
          std::size_t clients = 16) {
-  const std::string row = "policy/" + component + "/cpu/ns{" + component + "=" +
-                          std::string(name) + ",jobs=" + std::to_string(n) +
-                          ",clients=" + std::to_string(clients) +
+  const std::string row = "policy/" + component + "/cpu/ns{" + component + "=" + std::string(name) +
+                          ",jobs=" + std::to_string(n) + ",clients=" + std::to_string(clients) +
                           ",pattern=" + (p == pattern::serve ? "serve" : "random") + "}";
   benchmark::RegisterBenchmark(
       row.c_str(), [=](benchmark::State& state) { measure<Order>(state, n, p, clients, row); })

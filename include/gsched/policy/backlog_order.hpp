@@ -31,7 +31,8 @@ public:
   backlog_order(const backlog_order&) = delete;
   backlog_order& operator=(const backlog_order&) = delete;
   ~backlog_order() {
-    while (pop_front() != nullptr) {}
+    while (pop_front() != nullptr) {
+    }
   }
 
   void insert(job& j) noexcept {

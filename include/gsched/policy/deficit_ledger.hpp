@@ -21,13 +21,13 @@ namespace gsched {
 /// Source   Paella, SOSP 2023, doi:10.1145/3600006.3613163, section 6 (2) and "Efficient
 ///          implementation". Who is active: Parekh & Gallager, IEEE/ACM ToN 1(3), 1993,
 ///          doi:10.1109/90.234856 (virtual time).
-/// Differs  charges device time where the paper counts kernels, for a kernel takes from a
-/// microsecond
-///          to a millisecond and a pick is a segment of many. Compares deficits per unit of weight,
-///          for else one shift could not serve clients of unequal weight. A client without waiting
-///          jobs pays off its debt while others are served and then leaves; one that is owed leaves
-///          at once, keeps that credit and earns no more. So deficits add up to zero over all
-///          clients, a client cannot shed a debt by a pause, and none saves up while it is idle.
+/// Differs  charges device time where the paper counts kernels, for a kernel takes from one
+///          microsecond to a millisecond and a pick is a segment of many. Compares deficits per
+///          unit of weight, for else one shift could not serve clients of unequal weight. A client
+///          without waiting jobs pays off its debt while others are served and then leaves; one
+///          that is owed leaves at once, keeps that credit and earns no more. So deficits add up to
+///          zero over all clients, a client cannot shed a debt by a pause, and none saves up while
+///          it is idle.
 /// Order    (deficit per weight falling, client id rising).
 /// Units    thresholds are device time owed to a client of the mean weight, so scaling all weights
 ///          changes nothing. Weights count from 2^-16 to 2^16, in steps of 2^-16. Accounts are

@@ -11,11 +11,11 @@ namespace gsched {
 
 /// Waiting jobs in rising (job.*Key, id): what most policies are made of.
 ///
-/// A red-black tree. A served job comes back near the front, which is in the cache, and there the tree
-/// is as fast as a 4-ary heap with its keys side by side and faster than std::set; where keys jump at
-/// random among 10^6 jobs that heap is three times faster, but it allocates as it grows. A pairing
-/// heap puts its work off: the first pick after 10^6 arrivals takes 80 ms. bench/policy_decision
-/// compares them.
+/// A red-black tree. A served job comes back near the front, which is in the cache, and there the
+/// tree is as fast as a 4-ary heap with its keys side by side and faster than std::set; where keys
+/// jump at random among 10^6 jobs that heap is three times faster, but it allocates as it grows. A
+/// pairing heap puts its work off: the first pick after 10^6 arrivals takes 80 ms.
+/// bench/policy_decision compares them.
 ///
 /// Order    by a fact of the job, which must not change while the job is in; ties by id.
 /// Errors   none; inserting a linked job is a bug (asserted).

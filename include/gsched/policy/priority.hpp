@@ -11,6 +11,18 @@
 
 namespace gsched {
 
+/// A policy with accounts of clients, which it must be told to forget before they are destroyed.
+template <class P>
+concept forgets_clients = policy<P> && requires(P p, client& c) {
+  p.forget(c);
+};
+
+/// A policy whose admission wants to know what the device already has to do.
+template <class P>
+concept counts_work = policy<P> && requires(P p, time_point t) {
+  p.set_busy_until(t);
+};
+
 /// Two classes: real-time jobs are ordered by A and go before best-effort jobs, which B orders.
 ///
 /// Order    service class, then A's or B's.
@@ -46,28 +58,22 @@ public:
     return first_.size() > 0 || second_.wants_preempt(running, now);
   }
 
-  /// A class whose policy refuses nobody admits all.
   [[nodiscard]] bool admits(const job& j, time_point now) const noexcept
       requires(admitting_policy<A> || admitting_policy<B>) {
-    return is_first(j) ? admits(first_, j, now) : admits(second_, j, now);
+    return is_first(j) ? gsched::admits(first_, j, now) : gsched::admits(second_, j, now);
   }
 
   /// As deficit_over: before a client without jobs is destroyed while this policy lives on.
-  void forget(client& c) noexcept
-    requires(requires(A& a) { a.forget(c); } || requires(B& b) { b.forget(c); })
-  {
-    if constexpr (requires { first_.forget(c); }) first_.forget(c);
-    if constexpr (requires { second_.forget(c); }) second_.forget(c);
+  void forget(client& c) noexcept requires(forgets_clients<A> || forgets_clients<B>) {
+    if constexpr (forgets_clients<A>) first_.forget(c);
+    if constexpr (forgets_clients<B>) second_.forget(c);
   }
 
-  /// For those of A and B that ask for it. Each class counts its own work alone, so a refusal is
-  /// honest, and a best-effort job may be admitted in vain.
-  void set_busy_until(time_point t) noexcept
-    requires(requires(A& a, time_point at) { a.set_busy_until(at); } ||
-             requires(B& b, time_point at) { b.set_busy_until(at); })
-  {
-    if constexpr (requires { first_.set_busy_until(t); }) first_.set_busy_until(t);
-    if constexpr (requires { second_.set_busy_until(t); }) second_.set_busy_until(t);
+  /// As edf. Each class counts its own work alone, so a refusal is honest, and a best-effort job
+  /// may be admitted in vain.
+  void set_busy_until(time_point t) noexcept requires(counts_work<A> || counts_work<B>) {
+    if constexpr (counts_work<A>) first_.set_busy_until(t);
+    if constexpr (counts_work<B>) second_.set_busy_until(t);
   }
 
   [[nodiscard]] duration slice(const job& j) const noexcept {
@@ -80,14 +86,6 @@ public:
 
 private:
   static bool is_first(const job& j) noexcept { return j.service == service_class::real_time; }
-
-  template <class P>
-  static bool admits(const P& p, const job& j, time_point now) noexcept {
-    if constexpr (admitting_policy<P>)
-      return p.admits(j, now);
-    else
-      return true;
-  }
 
   A first_;
   B second_;

@@ -15,8 +15,7 @@ namespace gsched {
 ///
 /// Source   Conway, Maxwell & Miller, Theory of Scheduling, 1967, chapter 8.
 /// Differs  the choice is made anew at each segment, so a shorter job that arrives goes ahead at
-/// the
-///          next one; what has been done of a job does not count (srpt is where it does).
+///          the next one; what has been done of a job does not count (in srpt it does).
 /// Order    (total, id) rising.
 /// Units    total is device time, as estimated when the job arrived.
 /// Errors   none; enqueueing a linked job is a bug (asserted).
