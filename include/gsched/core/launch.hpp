@@ -11,9 +11,7 @@ struct extent {
   std::uint32_t y = 1;
   std::uint32_t z = 1;
 
-  [[nodiscard]] constexpr std::uint64_t volume() const noexcept {
-    return std::uint64_t{x} * y * z;
-  }
+  [[nodiscard]] constexpr std::uint64_t volume() const noexcept { return std::uint64_t{x} * y * z; }
   bool operator==(const extent&) const noexcept = default;
 };
 

@@ -32,9 +32,8 @@ public:
     until_.push_back(duration::zero());
     for (const operation& op : operations_) {
       if (!op.is_device_work())
-        throw error(errc::bad_profile,
-                    name_ + ": operation " + std::to_string(pointers_.size()) +
-                        " is no device work, expected kernel, memcpy or memset");
+        throw error(errc::bad_profile, name_ + ": operation " + std::to_string(pointers_.size()) +
+                                           " is no device work, expected kernel, memcpy or memset");
       pointers_.push_back(&op);
       until_.push_back(until_.back() + op.expected);
       if (op.kernel != no_kernel) kernels_ = std::max(kernels_, std::size_t{index(op.kernel)} + 1);

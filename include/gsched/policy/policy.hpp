@@ -22,21 +22,28 @@ namespace gsched {
 template <class P>
 concept policy = std::default_initializable<P> && !std::copyable<P> &&
                  requires(P p, const P c, job& j, const job& cj, time_point now) {
-                   { P::name } -> std::convertible_to<std::string_view>;
-                   { p.enqueue(j, now) } noexcept -> std::same_as<void>;
-                   { p.try_pick(now) } noexcept -> std::same_as<job*>;
-                   { p.erase(j) } noexcept -> std::same_as<void>;
-                   { c.wants_preempt(cj, now) } noexcept -> std::same_as<bool>;
-                   { c.slice(cj) } noexcept -> std::same_as<duration>;
-                   { c.size() } noexcept -> std::same_as<std::size_t>;
-                 };
+  { P::name } -> std::convertible_to<std::string_view>;
+  { p.enqueue(j, now) }
+  noexcept->std::same_as<void>;
+  { p.try_pick(now) }
+  noexcept->std::same_as<job*>;
+  { p.erase(j) }
+  noexcept->std::same_as<void>;
+  { c.wants_preempt(cj, now) }
+  noexcept->std::same_as<bool>;
+  { c.slice(cj) }
+  noexcept->std::same_as<duration>;
+  { c.size() }
+  noexcept->std::same_as<std::size_t>;
+};
 
 /// A policy that can refuse a job before its first enqueue. A model also keeps:
 ///  A1 pure     admits changes nothing.
 ///  A2 honest   a refused job could not have been served as the policy promises.
 template <class P>
 concept admitting_policy = policy<P> && requires(const P c, const job& j, time_point now) {
-  { c.admits(j, now) } noexcept -> std::same_as<bool>;
+  { c.admits(j, now) }
+  noexcept->std::same_as<bool>;
 };
 
 /// Whether p takes the job; a policy that refuses nobody takes all.
