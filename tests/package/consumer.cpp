@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/core/time.hpp>
-#include <gsched/job/job.hpp>
+#include <gsched/gsched.hpp>
 
-int main() { return gsched::job{}.deadline == gsched::no_deadline ? 0 : 1; }
+int main() {
+  gsched::client tenant;
+  gsched::job waiting;
+  waiting.owner = &tenant;
+  gsched::fifo order;
+  order.enqueue(waiting, gsched::time_point{});
+  return order.try_pick(gsched::time_point{}) == &waiting && order.size() == 0 ? 0 : 1;
+}
