@@ -75,8 +75,6 @@ void run(A& a, workload& w, int steps, See&& see) {
   }
 }
 
-constexpr auto just_do = [](auto&, const call&, auto&& make) { make(); };
-
 } // namespace
 
 TEST_CASE_TEMPLATE_DEFINE("C1: when all is released, the account is exactly that of a new one", A,
