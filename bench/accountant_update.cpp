@@ -121,7 +121,7 @@ void segment(benchmark::State& state) {
   while (next < others) a.charge(segment_id{next++}, f);
   std::uint64_t rooms = 0;
   for (auto _ : state) {
-    rooms += a.has_room() ? 1 : 0;
+    rooms += a.has_room() ? 1u : 0u;
     a.charge(segment_id{next}, f);
     a.release(segment_id{next - others});
     ++next;
@@ -147,11 +147,11 @@ void notification(benchmark::State& state) {
     a.charge(s, f);
     for (std::uint32_t sm = 0; sm < sms.count(); ++sm) {
       a.started(s, 0, f.widest, sm, max_group_blocks);
-      rooms += a.has_room() ? 1 : 0;
+      rooms += a.has_room() ? 1u : 0u;
     }
     for (std::uint32_t sm = 0; sm < sms.count(); ++sm) {
       a.ended(s, 0, sm, max_group_blocks);
-      rooms += a.has_room() ? 1 : 0;
+      rooms += a.has_room() ? 1u : 0u;
     }
     a.release(s);
     words += 2 * sms.count();

@@ -113,12 +113,11 @@ public:
         shift_(std::countr_zero(slots.size())) {}
 
   /// Hands the words that have come, in order of their tickets, to f(const notification&), at most
-  /// `most` of them. Returns how many. One call goes round the ring once at most, whatever is in
-  /// it.
+  /// `most` of them. Returns how many. It ends after two looks a slot, whatever is in them.
   template <class F>
   std::size_t drain(F&& f, std::size_t most = std::numeric_limits<std::size_t>::max()) noexcept {
     const std::uint64_t before = counts_.read;
-    for (std::uint64_t looks = 0; looks <= mask_ && counts_.read - before < most; ++looks)
+    for (std::uint64_t looks = 2 * capacity(); looks > 0 && counts_.read - before < most; --looks)
       if (!try_next(f)) break;
     return static_cast<std::size_t>(counts_.read - before);
   }
