@@ -10,8 +10,11 @@
 //                 room for a new one, so the number of jobs stands still
 // pattern=random  a picked job's key grows by as much as a new job has: no locality at all
 //
-// Every container must pick the same jobs as srpt, or the program ends with 1. first_pick_ns is the
-// one try_pick after all jobs were enqueued: what a container put off until then.
+// pages=huge      jobs lie on huge pages: a million of them are more than the TLB covers otherwise
+//
+// The number of decisions is fixed, so every container sees the same ones. Every container must
+// pick the same jobs as srpt, or the program ends with 1. first_pick_ns is the one try_pick after
+// all jobs were enqueued: what a container put off until then.
 
 #include <gsched/policy/names.hpp>
 #include <gsched/policy/priority.hpp>
@@ -22,11 +25,15 @@
 
 #include <benchmark/benchmark.h>
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <queue>
 #include <random>
 #include <set>
@@ -49,13 +56,37 @@ struct bench_job : job {
 };
 
 enum class pattern { serve, random };
+enum class pages { small, huge };
+
+/// An array of jobs, on the pages that malloc gives or on huge ones where the system has them.
+struct job_memory {
+  job_memory(std::size_t n, pages on) : count(n) {
+    constexpr std::size_t huge = std::size_t{1} << 21;
+    const std::size_t alignment = on == pages::huge ? huge : alignof(bench_job);
+    const std::size_t bytes = (n * sizeof(bench_job) + alignment - 1) / alignment * alignment;
+    void* raw = std::aligned_alloc(alignment, bytes);
+    if (raw == nullptr) throw std::bad_alloc();
+    if (on == pages::huge && madvise(raw, bytes, MADV_HUGEPAGE) != 0)
+      std::fprintf(stderr, "policy_decision: no huge pages here\n");
+    jobs = static_cast<bench_job*>(raw);
+    std::uninitialized_default_construct_n(jobs, n);
+  }
+  job_memory(const job_memory&) = delete;
+  ~job_memory() {
+    std::destroy_n(jobs, count);
+    std::free(jobs);
+  }
+
+  bench_job* jobs;
+  std::size_t count;
+};
 
 /// Jobs and the stream of decisions over them, the same for all that is measured.
 class traffic {
 public:
-  traffic(std::size_t n, pattern p, std::size_t clients)
-      : jobs_(new bench_job[n]), clients_(new client[clients]), n_(n), client_count_(clients),
-        pattern_(p) {
+  traffic(std::size_t n, pattern p, std::size_t clients, pages on)
+      : memory_(n, on), jobs_(memory_.jobs), clients_(new client[clients]), n_(n),
+        client_count_(clients), pattern_(p) {
     for (std::size_t i = 0; i < clients; ++i)
       clients_[i].id = client_id{static_cast<std::uint32_t>(i)};
   }
@@ -102,7 +133,8 @@ private:
     j.service = random_() % 8 == 0 ? service_class::real_time : service_class::best_effort;
   }
 
-  std::unique_ptr<bench_job[]> jobs_;
+  job_memory memory_;
+  bench_job* jobs_;
   std::unique_ptr<client[]> clients_;
   std::size_t n_;
   std::size_t client_count_;
@@ -253,7 +285,7 @@ struct scene {
   Order order;
   double first_pick_ns = 0;
 
-  scene(std::size_t n, pattern p, std::size_t clients) : t(n, p, clients) {
+  scene(std::size_t n, pattern p, std::size_t clients, pages on) : t(n, p, clients, on) {
     t.fill(order);
     const auto before = std::chrono::steady_clock::now();
     t.step(order);
@@ -265,12 +297,12 @@ struct scene {
 std::shared_ptr<void> current; // of the benchmark that runs, for all its repetitions
 
 template <class Order>
-void measure(benchmark::State& state, std::size_t n, pattern p, std::size_t clients,
+void measure(benchmark::State& state, std::size_t n, pattern p, std::size_t clients, pages on,
              const std::string& row) {
   static std::string made_for;
   if (made_for != row || current == nullptr) {
     current.reset();
-    current = std::make_shared<scene<Order>>(n, p, clients);
+    current = std::make_shared<scene<Order>>(n, p, clients, on);
     made_for = row;
   }
   auto& s = *static_cast<scene<Order>*>(current.get());
@@ -280,14 +312,15 @@ void measure(benchmark::State& state, std::size_t n, pattern p, std::size_t clie
 
 template <class Order>
 void add(const std::string& component, std::string_view name, std::size_t n, pattern p,
-         std::size_t clients = 16) {
+         std::size_t clients = 16, pages on = pages::small) {
   const std::string row = "policy/" + component + "/cpu/ns{" + component + "=" + std::string(name) +
                           ",jobs=" + std::to_string(n) + ",clients=" + std::to_string(clients) +
-                          ",pattern=" + (p == pattern::serve ? "serve" : "random") + "}";
+                          ",pattern=" + (p == pattern::serve ? "serve" : "random") +
+                          (on == pages::huge ? ",pages=huge}" : "}");
   benchmark::RegisterBenchmark(
-      row.c_str(), [=](benchmark::State& state) { measure<Order>(state, n, p, clients, row); })
+      row.c_str(), [=](benchmark::State& state) { measure<Order>(state, n, p, clients, on, row); })
       ->Repetitions(7)
-      ->MinTime(0.1)
+      ->Iterations(300000)
       ->ReportAggregatesOnly()
       ->ComputeStatistics("max", [](const std::vector<double>& v) {
         return *std::max_element(v.begin(), v.end());
@@ -297,7 +330,7 @@ void add(const std::string& component, std::string_view name, std::size_t n, pat
 /// The first decisions of srpt, which others must repeat.
 template <class Order>
 std::vector<std::uint64_t> decisions(pattern p) {
-  scene<Order> s(1000, p, 16);
+  scene<Order> s(1000, p, 16, pages::small);
   std::vector<std::uint64_t> picked;
   for (int i = 0; i < 20000; ++i) picked.push_back(s.t.step(s.order));
   return picked;
@@ -332,6 +365,8 @@ int main(int argc, char** argv) {
   add_policy<gsched::priority<edf, deficit_over<srpt>>>();
   for (const std::size_t n : {10000u, 1000000u})
     add<deficit_over<srpt>>("decision", deficit_over<srpt>::name, n, pattern::serve, 1000);
+  for (const pattern p : {pattern::serve, pattern::random})
+    add<deficit_over<srpt>>("decision", deficit_over<srpt>::name, 1000000, p, 16, pages::huge);
   for (const std::size_t clients : {16u, 1000u})
     for (const std::size_t n : {10000u, 1000000u})
       add<deficits_one_by_one>("decision", "deficits-one-by-one", n, pattern::serve, clients);
