@@ -107,7 +107,7 @@ footprint kernel_of(std::uint32_t blocks) {
 
 accountant_options room_for(std::size_t outstanding) {
   accountant_options o;
-  o.max_outstanding = outstanding + 1;
+  o.max_outstanding = outstanding + 2; // or has_room() is answered by the slots alone
   return o;
 }
 
