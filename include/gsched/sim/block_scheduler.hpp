@@ -29,14 +29,15 @@ class block_scheduler {
 public:
   explicit block_scheduler(const preset& p)
       : rooms_(p.sm), map_(p.sms.count(), rooms_.empty(), p.sm.max_blocks),
-        near_(p.laws.contention, p.sms.count(), p.resident_grids), contended_(p.laws.contended),
-        slack_(p.laws.slack), all_(p.sms.count()), grids_(p.resident_grids),
-        cohorts_(std::size_t{p.sms.count()} * p.sm.max_blocks + p.resident_grids) {
+        near_(p.laws.contention, p.sms.count(), p.resident_grids, cohorts_of(p)),
+        contended_(p.laws.contended), slack_(p.laws.slack), all_(p.sms.count()),
+        grids_(p.resident_grids), cohorts_(cohorts_of(p)) {
     free_.reserve(p.resident_grids);
     for (std::uint32_t i = p.resident_grids; i-- > 0;) free_.push_back(i);
     running_.reserve(p.resident_grids);
     placing_.reserve(p.resident_grids);
     ended_.reserve(p.resident_grids);
+    moved_.reserve(2 * std::size_t{p.resident_grids}); // one can end and its slot move again
     blocked_.reserve(p.resident_grids);
     for (std::size_t i = 0; i < cohorts_.size(); ++i)
       cohorts_[i].next = static_cast<std::uint32_t>(i + 1);
@@ -63,8 +64,8 @@ public:
     g.unplaced = g.cost.blocks;
     g.updated = now;
     if (g.cost.blocks == 0) { // no room to find: it runs at once
-      g.moved = true;
       push_cohort(g, sm_map::none, 0);
+      move(g, slot);
       run(slot);
       return;
     }
@@ -133,23 +134,21 @@ public:
 
   /// Works out the speeds, where what runs has changed, and when the next blocks end.
   void refresh(time_point now) noexcept {
-    for (const std::uint32_t slot : running_) {
-      grid& g = grids_[slot];
-      changed_ = changed_ || g.moved || g.resident != g.counted;
-    }
+    changed_ = changed_ || !moved_.empty();
     if (changed_ && contended_) settle();
     next_end_ = time_point::max();
     for (const std::uint32_t slot : running_) {
       grid& g = grids_[slot];
-      if (changed_ || g.next_end == unknown) update(slot, now);
+      if (changed_ && (contended_ || g.moved)) update(g, slot, now);
       next_end_ = std::min(next_end_, g.next_end);
     }
+    moved_.clear();
     changed_ = false;
   }
 
   /// What is added to the gap before a dependent operation that starts now.
-  [[nodiscard]] duration extra_gap() const noexcept {
-    return contended_ && beside_ ? near_.gap(grids_, running_) : duration::zero();
+  [[nodiscard]] duration extra_gap() noexcept {
+    return contended_ && beside_ ? near_.gap(running_) : duration::zero();
   }
 
 private:
@@ -160,7 +159,10 @@ private:
     std::uint32_t next = sm_map::none;
   };
 
-  static constexpr time_point unknown = time_point::min();
+  /// Each holds a block, or is the only one of a grid without.
+  static std::size_t cohorts_of(const preset& p) noexcept {
+    return std::size_t{p.sms.count()} * p.sm.max_blocks + p.resident_grids;
+  }
 
   template <class Sink>
   void place_one(std::uint32_t slot, time_point now, Sink&& sink) noexcept {
@@ -171,27 +173,31 @@ private:
     g.unplaced -= p.blocks;
     g.resident += p.blocks;
     push_cohort(g, p.pieces, p.blocks);
-    g.next_end = unknown;
-    g.moved = true;
+    move(g, slot);
     sink.placed(g, p.pieces);
     if (!g.started) run(slot);
   }
 
+  void move(grid& g, std::uint32_t slot) noexcept {
+    if (!g.moved) moved_.push_back(slot);
+    g.moved = true;
+  }
+
   void run(std::uint32_t slot) noexcept {
     grids_[slot].started = true;
-    grids_[slot].next_end = unknown;
     running_.push_back(slot);
     changed_ = true;
   }
 
   void push_cohort(grid& g, std::uint32_t pieces, std::uint64_t blocks) noexcept {
     const std::uint32_t c = free_cohort_;
-    assert(c < cohorts_.size()); // each holds a block or is a grid's only one
+    assert(c < cohorts_.size());
     free_cohort_ = cohorts_[c].next;
     double ends = g.progress + g.cost.wave_ns;
     if (g.oldest != sm_map::none && ends - cohorts_[g.newest].ends < slack_ * g.cost.wave_ns)
       ends = cohorts_[g.newest].ends;
     cohorts_[c] = {ends, blocks, pieces, sm_map::none};
+    if (contended_) near_.note(c, map_, pieces);
     (g.oldest == sm_map::none ? g.oldest : cohorts_[g.newest].next) = c;
     g.newest = c;
   }
@@ -213,8 +219,7 @@ private:
       cohorts_[c].next = free_cohort_;
       free_cohort_ = c;
     }
-    g.next_end = unknown;
-    g.moved = true;
+    move(g, slot);
   }
 
   static void advance(grid& g, time_point now) noexcept {
@@ -224,25 +229,24 @@ private:
 
   /// Where the blocks of grids that moved are now.
   void settle() noexcept {
-    for (const std::uint32_t slot : running_) {
+    for (const std::uint32_t slot : moved_) {
       grid& g = grids_[slot];
-      if (!g.moved) continue;
-      near_.clear(slot);
-      for (std::uint32_t c = g.oldest; c != sm_map::none; c = cohorts_[c].next)
-        for (std::uint32_t p = cohorts_[c].pieces; p != sm_map::none; p = map_.at(p).next)
-          near_.add(slot, map_.at(p).first, map_.at(p).sms);
-      near_.settle(slot, running_);
+      if (!g.moved || (g.oldest == sm_map::none && g.unplaced == 0)) continue; // it has ended
+      g.moved = false;
+      near_.begin();
+      for (std::uint32_t c = g.oldest; c != sm_map::none; c = cohorts_[c].next) near_.join(c);
+      near_.settle(slot, g, !g.settled, running_);
+      g.settled = true;
     }
+    near_.total(running_);
   }
 
-  void update(std::uint32_t slot, time_point now) noexcept {
-    grid& g = grids_[slot];
+  void update(grid& g, std::uint32_t slot, time_point now) noexcept {
     advance(g, now);
     g.moved = false;
-    g.counted = g.resident;
     g.next_end = time_point::max();
     if (g.oldest == sm_map::none) return; // waits for room with all that it had placed ended
-    if (contended_) g.speed = 1 / near_.slowdown(slot, grids_, running_, beside_);
+    if (contended_) g.speed = 1 / near_.slowdown(slot, g.cost.load, running_, beside_);
     const double left = std::max(0.0, cohorts_[g.oldest].ends - g.progress) / g.speed;
     g.next_end = now + duration{static_cast<duration::rep>(left + 0.5)};
   }
@@ -261,6 +265,7 @@ private:
   std::vector<std::uint32_t> running_; ///< in the order of their starts
   std::vector<std::uint32_t> placing_; ///< in the order in which they may place
   std::vector<std::uint32_t> ended_;
+  std::vector<std::uint32_t> moved_;
   std::vector<sm_range> blocked_;
   std::uint64_t arrivals_ = 0;
   bool room_changed_ = false;

@@ -19,10 +19,10 @@ struct grid {
 
   bool started = false;
   bool moved = false;      ///< its blocks lie elsewhere than when the speeds were worked out
+  bool settled = false;    ///< it has been counted among the neighbours
   std::uint64_t order = 0; ///< of arrival
   std::uint64_t unplaced = 0;
   std::uint64_t resident = 0;
-  std::uint64_t counted = 0;           ///< resident, when the speeds were worked out
   std::uint32_t oldest = sm_map::none; ///< cohorts, in the order in which they end
   std::uint32_t newest = sm_map::none;
   double progress = 0; ///< ns that its first blocks would have run, alone

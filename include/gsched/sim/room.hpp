@@ -56,13 +56,12 @@ public:
   /// How many such blocks `left` holds. The half keeps a whole quotient from rounding down; fields
   /// have 15 bits and a float 24, so it never rounds up either.
   [[nodiscard]] static std::uint32_t fit(room left, const block_need& n) noexcept {
-    std::uint32_t least = 65536;
-    for (std::size_t i = 0; i < 4; ++i) {
-      const auto field = static_cast<float>(static_cast<std::uint16_t>(left >> (16 * i)));
-      least = std::min(least, static_cast<std::uint32_t>(
-                                  static_cast<std::int32_t>((field + 0.5f) * n.inverse[i])));
-    }
-    return least;
+    const auto fits = [&](std::size_t i) {
+      return (static_cast<float>(static_cast<std::int32_t>(left >> (16 * i) & 0xffff)) + 0.5f) *
+             n.inverse[i];
+    };
+    return static_cast<std::uint32_t>(static_cast<std::int32_t>(
+        std::min(std::min(fits(0), fits(1)), std::min(fits(2), fits(3)))));
   }
 
 private:

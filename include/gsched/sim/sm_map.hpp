@@ -59,18 +59,18 @@ public:
   /// Runs never reach across the ends of `r` from now on. Set-up.
   void cut(sm_range r) noexcept {
     edge_[r.first] = edge_[r.last] = true;
-    begin();
+    rewriting next(*this);
     for (std::size_t i = 0; i < size_; ++i) {
       run left = runs_[i];
       for (const std::uint32_t at : {r.first, r.last}) {
         if (at <= left.first || at >= left.first + left.sms) continue;
-        append(left.left, left.first, at - left.first);
+        next.append(left.left, left.first, at - left.first);
         left.sms -= at - left.first;
         left.first = at;
       }
-      append(left.left, left.first, left.sms);
+      next.append(left.left, left.first, left.sms);
     }
-    commit();
+    next.commit();
   }
 
   /// Places as many as fit of `want` blocks, in whole clusters.
@@ -79,8 +79,9 @@ public:
     std::array<std::uint32_t, 65> sms_with{};
     std::uint64_t total = 0;
     std::uint32_t most = 0;
-    for (std::size_t i = 0; i < size_; ++i) {
-      run& r = runs_[i];
+    run* const end = runs_.data() + size_;
+    for (run* i = runs_.data(); i != end; ++i) {
+      run& r = *i;
       const bool inside = r.first >= where.first && r.first < where.last;
       r.fits = inside ? std::min(room_model::fit(r.left, need), 64u) : 0;
       total += std::uint64_t{r.fits} * r.sms;
@@ -109,25 +110,26 @@ public:
 
   /// Gives back what place() took.
   void release(const block_need& need, std::uint32_t list) noexcept {
-    begin();
-    for (std::size_t i = 0; i < size_; ++i) {
-      const run& r = runs_[i];
+    rewriting next(*this);
+    const run* const last = runs_.data() + size_;
+    for (const run* i = runs_.data(); i != last; ++i) {
+      const run& r = *i;
       std::uint32_t at = r.first;
       const std::uint32_t end = r.first + r.sms;
       while (at < end) {
         if (list == none || pieces_[list].first >= end) {
-          append(r.left, at, end - at);
+          next.append(r.left, at, end - at);
           break;
         }
         piece& p = pieces_[list];
         if (p.first > at) {
-          append(r.left, at, p.first - at);
+          next.append(r.left, at, p.first - at);
           at = p.first;
         }
         const std::uint32_t until = std::min(end, p.first + p.sms);
         const room left = r.left + need.bits * p.blocks;
         if (left == empty_) occupied_ -= until - at;
-        append(left, at, until - at);
+        next.append(left, at, until - at);
         p.sms -= until - at;
         p.first = at = until;
         if (p.sms == 0) {
@@ -138,7 +140,7 @@ public:
         }
       }
     }
-    commit();
+    next.commit();
   }
 
   [[nodiscard]] const piece& at(std::uint32_t list) const noexcept { return pieces_[list]; }
@@ -157,9 +159,10 @@ private:
                  std::uint32_t extra) noexcept {
     placement p{give, none};
     std::uint32_t tail = none;
+    rewriting next(*this);
     const auto put = [&](const run& r, std::uint32_t first, std::uint32_t sms,
                          std::uint32_t blocks) {
-      append(r.left - need.bits * blocks, first, sms);
+      next.append(r.left - need.bits * blocks, first, sms);
       if (blocks == 0) return;
       if (r.left == empty_) occupied_ += sms;
       const std::uint32_t slot = free_;
@@ -169,11 +172,11 @@ private:
       (tail == none ? p.pieces : pieces_[tail].next) = slot;
       tail = slot;
     };
-    begin();
-    for (std::size_t i = 0; i < size_; ++i) {
-      const run r = runs_[i];
+    const run* const end = runs_.data() + size_;
+    for (const run* i = runs_.data(); i != end; ++i) {
+      const run& r = *i;
       if (r.fits == 0) {
-        append(r.left, r.first, r.sms);
+        next.append(r.left, r.first, r.sms);
         continue;
       }
       const std::uint32_t blocks = r.fits > level ? r.fits - level : 0;
@@ -182,26 +185,36 @@ private:
       if (more > 0) put(r, r.first, more, blocks + 1);
       if (more < r.sms) put(r, r.first + more, r.sms - more, blocks);
     }
-    commit();
+    next.commit();
     return p;
   }
 
-  void begin() noexcept { next_size_ = 0; }
-  void append(room left, std::uint32_t first, std::uint32_t sms) noexcept {
-    if (next_size_ > 0 && next_runs_[next_size_ - 1].left == left && !edge_[first])
-      next_runs_[next_size_ - 1].sms += sms;
-    else
-      next_runs_[next_size_++] = {left, first, sms, 0};
-  }
-  void commit() noexcept {
-    runs_.swap(next_runs_);
-    size_ = next_size_;
-  }
+  /// The runs as they will be, written in order; neighbours that have become equal are joined.
+  class rewriting {
+  public:
+    explicit rewriting(sm_map& m) noexcept
+        : map_(m), edge_(m.edge_.data()), first_(m.next_runs_.data()), end_(first_) {}
+    void append(room left, std::uint32_t first, std::uint32_t sms) noexcept {
+      if (end_ != first_ && end_[-1].left == left && edge_[first] == 0)
+        end_[-1].sms += sms;
+      else
+        *end_++ = {left, first, sms, 0};
+    }
+    void commit() noexcept {
+      map_.runs_.swap(map_.next_runs_);
+      map_.size_ = static_cast<std::size_t>(end_ - first_);
+    }
+
+  private:
+    sm_map& map_;
+    const unsigned char* edge_;
+    run* first_;
+    run* end_;
+  };
 
   room empty_;
   std::vector<run> runs_, next_runs_;
   std::size_t size_ = 0;
-  std::size_t next_size_ = 0;
   std::vector<unsigned char> edge_; ///< a run may not reach across the start of this SM
   std::vector<piece> pieces_;
   std::uint32_t free_ = 0;
