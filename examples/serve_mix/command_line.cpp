@@ -58,6 +58,11 @@ void declare(CLI::App& app, words& w) {
   add("--policy", w.policy, "P,...",
       "all, or some of\nfifo rr sjf srpt edf deficit srpt+deficit direct single");
   add("--quantum", w.quantum, "US", "Device time of a segment, the unit of dispatch");
+  add("--most-quantum", w.most_quantum, "US",
+      "Segments of a request grow up to this while no other\nrequest waits to be dispatched");
+  add("--overshoot", w.overshoot, "X",
+      "Beyond one GPU full of blocks, how many more are kept\nin flight, each segment by its mean "
+      "fill");
   add("--lanes", w.lanes, "N", "Hardware streams that scheduled requests share");
   add("--threshold", w.threshold, "US", "Deficit policies: device time that a client may be owed");
   add("--submission", w.submission, "HOW",
@@ -68,7 +73,7 @@ void declare(CLI::App& app, words& w) {
   add("--queues", w.queues, "N", "Hardware queues; default: as many as the device has");
   group = "What comes out";
   add("--json", w.json, "FILE", "All results");
-  add("--trace", w.trace, "FILE", "A timeline of the last policy's run, for ui.perfetto.dev");
+  add("--trace", w.trace, "FILE", "A timeline of each policy's run, for ui.perfetto.dev");
   add("--plot", w.plot, "FILE", "Latency by policy and model: .svg, .png or .pdf\n(needs gnuplot)");
   app.add_flag("-q,--quiet", w.quiet, "No table")->group(group);
   app.add_flag("--no-progress", w.no_progress, "No progress bar on a terminal")->group(group);

@@ -79,6 +79,8 @@ options read(const words& w, bool load_given, bool rate_given) {
     o.queues = static_cast<std::uint32_t>(to_count("--queues", w.queues, 1, 1024));
   o.lanes = static_cast<std::uint32_t>(to_count("--lanes", w.lanes, 1, 1024));
   o.quantum = gsched::from_us(to_number("--quantum", w.quantum, {0, 1e9, true, "microseconds"}));
+  o.most_quantum = to_us("--most-quantum", w.most_quantum, 1e9);
+  o.overshoot = to_number("--overshoot", w.overshoot, {0, 1e6});
   o.threshold = to_us("--threshold", w.threshold, 1e9);
   o.decision_delay = to_us("--decision-delay", w.delay, 1e6);
   if (w.submission != "graph" && w.submission != "launches")

@@ -54,6 +54,8 @@ struct options {
   std::optional<std::uint32_t> queues; ///< hardware queues; unset: as many as the device has
   std::uint32_t lanes = 8;             ///< streams that scheduled jobs borrow
   gsched::duration quantum = gsched::from_us(100);
+  gsched::duration most_quantum = gsched::from_us(800); ///< of a segment while no request waits
+  double overshoot = 4.0; ///< GPUs' worth of blocks in flight beyond the first
   gsched::duration threshold = gsched::from_us(1000); ///< of the deficit policies
   gsched::duration decision_delay{};                  ///< time that a decision takes the host
   gsched::submission submission = gsched::submission::graph;

@@ -80,6 +80,8 @@ json workload_json(const options& from, const workload_facts& facts) {
 
 json scheduling_json(const options& from) {
   json s{{"quantum_us", us(from.quantum)},
+         {"most_quantum_us", us(from.most_quantum)},
+         {"overshoot", rounded(from.overshoot)},
          {"lanes", from.lanes},
          {"threshold_us", us(from.threshold)},
          {"decision_delay_us", us(from.decision_delay)},

@@ -8,7 +8,9 @@
 #include <gsched/sim/device.hpp>
 #include <gsched/sim/serve.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <deque>
 #include <type_traits>
 #include <utility>
@@ -43,12 +45,12 @@ struct asked {
 /// Turns what the dispatcher tells into results.
 struct bookkeeper : silent_listener {
   sim::device& device;
-  sim::arrivals* source;
+  sim::arrivals& source;
   run_result& result;
   duration decision_delay;
   timeline* record;
 
-  bookkeeper(sim::device& d, sim::arrivals* s, run_result& r, duration delay, timeline* t)
+  bookkeeper(sim::device& d, sim::arrivals& s, run_result& r, duration delay, timeline* t)
       : device(d), source(s), result(r), decision_delay(delay), record(t) {}
 
   void on_arrival(const job& j, void* user, time_point) noexcept {
@@ -63,7 +65,7 @@ struct bookkeeper : silent_listener {
     const asked& a = *static_cast<const asked*>(user);
     if (j.state == job_state::finished) result.finish(a.model, a.client, now - j.arrival);
     if (record != nullptr) record->ended(j, a.model, now);
-    if (source != nullptr) source->on_reply(client_id{a.client}, now);
+    source.on_reply(client_id{a.client}, now);
   }
 };
 
@@ -80,12 +82,15 @@ manner manner_of(const std::string& policy, const options& from) {
   m.dispatch.how = from.submission;
   m.dispatch.lanes = from.lanes;
   m.dispatch.quantum = from.quantum;
+  m.dispatch.most_quantum = std::max(from.quantum, from.most_quantum);
   m.dispatch.low_mark = from.quantum;
   m.dispatch.high_mark = 2 * from.quantum;
   m.account.max_outstanding = m.dispatch.max_segments;
+  m.account.overshoot_fill = from.overshoot;
   if (policy == "direct" || policy == "single") {
     m.policy = "fifo";
-    m.dispatch.quantum = m.dispatch.low_mark = m.dispatch.high_mark = run_to_completion;
+    m.dispatch.quantum = m.dispatch.most_quantum = run_to_completion;
+    m.dispatch.low_mark = m.dispatch.high_mark = run_to_completion;
     m.dispatch.segments_per_job = 1u << 20;
     m.dispatch.max_segments = m.account.max_outstanding = 1u << 12;
     m.dispatch.use = policy == "direct" ? lane_use::own : lane_use::shared;
@@ -123,7 +128,7 @@ void serve_under(P& order, const manner& how, const options& from, std::uint64_t
   sim::device device(device_of(from), {},
                      record != nullptr ? record->device_observer() : sim::observer{});
   aggregate_accountant account(device.limits().sm, device.limits().sms, how.account);
-  bookkeeper hears(device, &source, result, from.decision_delay, record);
+  bookkeeper hears(device, source, result, from.decision_delay, record);
   dispatcher<P, sim::device, aggregate_accountant, bookkeeper> dispatch(device, order, account,
                                                                         hears, how.dispatch);
   std::deque<inference> bodies;
@@ -136,7 +141,9 @@ void serve_under(P& order, const manner& how, const options& from, std::uint64_t
   std::vector<client*> clients;
   for (std::uint32_t i = 0; i < from.clients; ++i) clients.push_back(&dispatch.add_client());
   std::deque<asked> all;
+  time_point first{};
   const auto submit = [&](const sim::request& q) {
+    if (all.empty()) first = q.at;
     all.push_back({q.model, index(q.client)});
     result.submit(q.model, index(q.client));
     job_request r;
@@ -156,9 +163,19 @@ void serve_under(P& order, const manner& how, const options& from, std::uint64_t
   result.failed = s.failed;
   result.operations = s.operations;
   result.decisions = s.decisions;
-  result.span = device.now().time_since_epoch();
+  result.span = device.now() - first;
   if (result.span > duration::zero())
     result.gpu_busy_fraction = to_s(device.busy_time()) / to_s(result.span);
+}
+
+template <policy P>
+P make_policy(const options& from) {
+  if constexpr (std::constructible_from<P, duration>)
+    return P(from.threshold);
+  else if constexpr (std::same_as<P, edf>)
+    return P(from.lanes); // refuses only what would be late with every lane at full speed
+  else
+    return P();
 }
 
 void serve_named(const std::string& policy, const options& from, std::uint64_t requests,
@@ -166,9 +183,7 @@ void serve_named(const std::string& policy, const options& from, std::uint64_t r
                  run_result& result, progress_bar& bar) {
   const manner how = manner_of(policy, from);
   visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
-    P order;
-    if constexpr (requires { order.set_threshold(from.threshold); })
-      order.set_threshold(from.threshold);
+    P order = make_policy<P>(from);
     serve_under(order, how, from, requests, source, models, record, result, bar);
   });
 }
@@ -213,6 +228,9 @@ run_result run_policy(const std::string& policy, const options& from, const work
   progress_bar bar(policy, from.requests, from.progress);
   sim::arrivals source = arrivals_of(from, facts);
   serve_named(policy, from, from.requests, source, models, record, result, bar);
+  if (from.arrivals.law == arrival_law::trace && result.submitted == 0)
+    throw error(errc::bad_trace, from.arrivals.file.string() +
+                                     ": no requests, expected lines of time_us,model[,client]");
   result.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

@@ -61,9 +61,35 @@ TEST_CASE("dispatcher: a program is cut into segments of about one quantum") {
   for (const auto& s : r.hears.submits) CHECK(s.expected == from_us(100));
 }
 
+TEST_CASE("dispatcher: segments double while no other job waits, and only then") {
+  dispatch_options o;
+  o.most_quantum = from_us(450);
+  o.lanes = 1;
+  o.segments_per_job = 1;
+  rig<fifo> r(o);
+  program& p = r.make_program("p", 200, from_us(10));
+  auto body = [&p](job_context& ctx) -> task {
+    ctx.launch(p);
+    co_return;
+  };
+  const model_id m = r.dispatch.add_model("p", body, &p);
+  client& c = r.dispatch.add_client();
+  static_cast<void>(r.dispatch.submit(r.request(m, c)));
+  r.run();
+  std::vector<duration> sizes;
+  for (const auto& s : r.hears.submits) sizes.push_back(s.expected);
+  CHECK(sizes == std::vector<duration>{from_us(200), from_us(400), from_us(450), from_us(450),
+                                       from_us(450), from_us(50)});
+  r.hears = {};
+  for (int i = 0; i < 3; ++i) static_cast<void>(r.dispatch.submit(r.request(m, c)));
+  r.run();
+  CHECK(std::count_if(r.hears.submits.begin(), r.hears.submits.end(),
+                      [](const auto& s) { return s.expected == from_us(100); }) > 20);
+}
+
 TEST_CASE("dispatcher: at most segments_per_job of a job are in flight") {
   for (std::uint32_t most : {1u, 2u, 3u}) {
-    dispatch_options o;
+    dispatch_options o = rig<fifo>::even();
     o.segments_per_job = most;
     o.high_mark = from_us(10000);
     rig<fifo> r(o);

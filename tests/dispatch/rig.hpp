@@ -50,10 +50,17 @@ struct recording_listener : gsched::silent_listener {
 /// A dispatcher on a null device with all that it refers to.
 template <gsched::policy P, class Listener = recording_listener>
 struct rig {
-  explicit rig(const gsched::dispatch_options& o = {})
+  explicit rig(const gsched::dispatch_options& o = even())
       : device({gsched::limits_for(9, 0), gsched::sm_count{132}, o.lanes}, gsched::from_us(50)),
         account(device.limits().sm, device.limits().sms, accountant_options()),
         dispatch(device, order, account, hears, o) {}
+
+  /// All segments of one quantum, whoever waits.
+  static gsched::dispatch_options even() {
+    gsched::dispatch_options o;
+    o.most_quantum = o.quantum;
+    return o;
+  }
 
   static gsched::accountant_options accountant_options() {
     gsched::accountant_options a;

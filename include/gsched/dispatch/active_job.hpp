@@ -24,6 +24,7 @@ struct active_job : job {
   model* kind = nullptr;
   void* user = nullptr;
   job_progress* progress = nullptr; ///< what was dispatched of it, for the estimate of the rest
+  duration quantum{};               ///< of its next segment
   std::uint32_t flights = 0;        ///< segments in flight
   bool in_policy = false;
   bool announced = false;                ///< the listener heard that it is almost finished

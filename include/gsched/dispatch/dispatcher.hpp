@@ -70,6 +70,7 @@ public:
     active_job& a = jobs_.take(job_id{next_id_++});
     statistics_.count_submit();
     a.begin(r, models_[r.model]);
+    a.quantum = options_.quantum;
     a.head = std::min(a.total, options_.quantum);
     const job_id id = a.id;
     listener_.on_arrival(a, a.user, now);
@@ -92,7 +93,6 @@ public:
     return true;
   }
 
-  /// Cancels all active jobs.
   void cancel_all() noexcept {
     jobs_.for_each([&](active_job& a) {
       if (!a.is_ending()) give_up(a, job_state::cancelled, device_.now());
@@ -107,8 +107,7 @@ public:
   /// Takes what was posted, hears what the device reports, and fills its lanes; never waits. False
   /// if there was nothing to do: then it is time for device.wait.
   bool step() {
-    bool moved = take_posted();
-    moved = hear() || moved;
+    bool moved = take_posted() | hear();
     if (options_.evict_on_preempt) evict_for_better();
     while (dispatch_one()) moved = true;
     return moved;
@@ -205,7 +204,11 @@ private:
   void offer(active_job& a, time_point now) noexcept {
     if (a.in_policy || a.flights >= options_.segments_per_job || !a.context.list().has_active())
       return;
-    a.head = a.context.list().head_expected(options_.quantum);
+    if (policy_.size() > 0)
+      a.quantum = options_.quantum;
+    else if (a.quantum < options_.most_quantum) // nobody would be served sooner by a shorter one
+      a.quantum = a.quantum < options_.most_quantum / 2 ? 2 * a.quantum : options_.most_quantum;
+    a.head = a.context.list().head_expected(a.quantum);
     a.remaining = a.kind->estimate.remaining(*a.progress);
     policy_.enqueue(a, now);
     a.in_policy = true;
@@ -245,7 +248,7 @@ private:
     ++statistics_.decisions;
     flight& f = feed_.take(a);
     waitlist& list = a.context.list();
-    const auto c = list.try_cut(std::min(policy_.slice(a), options_.quantum), f.loose);
+    const auto c = list.try_cut(std::min(policy_.slice(a), a.quantum), f.loose);
     assert(c && !c->operations.empty()); // only jobs with active work are in the policy
     const segment s = feed_.plan(f, *c, now);
     if (c->last_work && a.context.launches_no_more() && !std::exchange(a.announced, true))

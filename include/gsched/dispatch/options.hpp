@@ -23,9 +23,12 @@ enum class lane_use : std::uint8_t {
 /// Units    times are device time; marks count what was submitted to a lane and has not ended.
 struct dispatch_options {
   duration quantum = std::chrono::microseconds{100}; ///< of a segment; a policy's slice may be less
+  /// A job's segments double up to this while no other job waits: fewer cuts, and the next job that
+  /// comes waits no longer than this for a lane.
+  duration most_quantum = std::chrono::microseconds{800};
   duration low_mark = std::chrono::microseconds{120};  ///< a lane below it is filled ...
   duration high_mark = std::chrono::microseconds{200}; ///< ... until it holds this much
-  std::uint32_t lanes = 4;
+  std::uint32_t lanes = 8;            ///< as many as hardware queues, so that none blocks another
   lane_options lane{};                ///< of each
   std::uint32_t segments_per_job = 2; ///< in flight at once; two hide the notification's way
   submission how = submission::graph;
@@ -42,6 +45,7 @@ struct dispatch_options {
   [[nodiscard]] const dispatch_options& checked() const {
     const auto fail = [](const std::string& what) { throw error(errc::bad_option, what); };
     if (quantum <= duration::zero()) fail("quantum: expected more than 0");
+    if (most_quantum < quantum) fail("most_quantum: expected at least quantum");
     if (low_mark < duration::zero() || high_mark < low_mark)
       fail("marks: expected 0 <= low_mark <= high_mark");
     if (high_mark == duration::zero()) fail("high_mark: expected more than 0");
