@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// All of gsched but what needs more than the standard library and Boost.Intrusive: profiles as
-/// JSON are in <gsched/job/profile_json.hpp>, over nlohmann-json.
+/// All of gsched but what needs a JSON library (headers named *_json.hpp) or CUDA.
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/id.hpp>
@@ -11,63 +10,90 @@
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/sync.hpp>
 #include <gsched/core/time.hpp>
-
+#include <gsched/device/device.hpp>
+#include <gsched/device/null_device.hpp>
+#include <gsched/dispatch/active_job.hpp>
+#include <gsched/dispatch/dispatcher.hpp>
+#include <gsched/dispatch/flight.hpp>
+#include <gsched/dispatch/inbox.hpp>
+#include <gsched/dispatch/job_table.hpp>
+#include <gsched/dispatch/lane_feed.hpp>
+#include <gsched/dispatch/lane_set.hpp>
+#include <gsched/dispatch/listener.hpp>
+#include <gsched/dispatch/model.hpp>
+#include <gsched/dispatch/options.hpp>
+#include <gsched/dispatch/registry.hpp>
+#include <gsched/dispatch/request.hpp>
+#include <gsched/dispatch/statistics.hpp>
 #include <gsched/job/context.hpp>
+#include <gsched/job/entry.hpp>
 #include <gsched/job/estimate.hpp>
+#include <gsched/job/estimate_means.hpp>
 #include <gsched/job/frame_pool.hpp>
 #include <gsched/job/job.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/job/program.hpp>
+#include <gsched/job/recycler.hpp>
 #include <gsched/job/stream.hpp>
 #include <gsched/job/task.hpp>
 #include <gsched/job/waitlist.hpp>
-
+#include <gsched/job/waitlist_order.hpp>
 #include <gsched/notify/flow_control.hpp>
 #include <gsched/notify/grouping.hpp>
 #include <gsched/notify/ring.hpp>
 #include <gsched/notify/word.hpp>
-
-#include <gsched/trace/chrome.hpp>
-#include <gsched/trace/histogram.hpp>
-#include <gsched/trace/recorder.hpp>
-
-#include <gsched/policy/deficit.hpp>
-#include <gsched/policy/deficit_over.hpp>
-#include <gsched/policy/edf.hpp>
-#include <gsched/policy/fifo.hpp>
-#include <gsched/policy/name.hpp>
-#include <gsched/policy/names.hpp>
-#include <gsched/policy/policy.hpp>
-#include <gsched/policy/priority.hpp>
-#include <gsched/policy/round_robin.hpp>
-#include <gsched/policy/sjf.hpp>
-#include <gsched/policy/srpt.hpp>
-
 #include <gsched/occupancy/accountant.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/occupancy/calculator.hpp>
 #include <gsched/occupancy/demand.hpp>
 #include <gsched/occupancy/footprint.hpp>
+#include <gsched/occupancy/gpu_claims.hpp>
 #include <gsched/occupancy/limits.hpp>
 #include <gsched/occupancy/per_sm_accountant.hpp>
 #include <gsched/occupancy/program_footprint.hpp>
 #include <gsched/occupancy/segment_table.hpp>
-
-#include <gsched/device/device.hpp>
-#include <gsched/device/null_device.hpp>
-
-#include <gsched/dispatch/dispatcher.hpp>
-#include <gsched/dispatch/inbox.hpp>
-#include <gsched/dispatch/listener.hpp>
-#include <gsched/dispatch/options.hpp>
-#include <gsched/dispatch/request.hpp>
-#include <gsched/dispatch/statistics.hpp>
-
+#include <gsched/occupancy/sm_ledger.hpp>
+#include <gsched/occupancy/sm_shares.hpp>
+#include <gsched/policy/age_order.hpp>
+#include <gsched/policy/backlog_order.hpp>
+#include <gsched/policy/deficit.hpp>
+#include <gsched/policy/deficit_ledger.hpp>
+#include <gsched/policy/deficit_over.hpp>
+#include <gsched/policy/edf.hpp>
+#include <gsched/policy/fifo.hpp>
+#include <gsched/policy/name.hpp>
+#include <gsched/policy/names.hpp>
+#include <gsched/policy/order.hpp>
+#include <gsched/policy/policy.hpp>
+#include <gsched/policy/priority.hpp>
+#include <gsched/policy/round_robin.hpp>
+#include <gsched/policy/sjf.hpp>
+#include <gsched/policy/srpt.hpp>
 #include <gsched/sim/arrivals.hpp>
+#include <gsched/sim/block_scheduler.hpp>
+#include <gsched/sim/contention.hpp>
+#include <gsched/sim/copy_engine.hpp>
 #include <gsched/sim/device.hpp>
+#include <gsched/sim/graph_law.hpp>
+#include <gsched/sim/grid.hpp>
+#include <gsched/sim/hardware.hpp>
 #include <gsched/sim/mix.hpp>
+#include <gsched/sim/neighbours.hpp>
+#include <gsched/sim/notices.hpp>
+#include <gsched/sim/observer.hpp>
+#include <gsched/sim/partitions.hpp>
 #include <gsched/sim/preset.hpp>
+#include <gsched/sim/program_costs.hpp>
 #include <gsched/sim/random.hpp>
+#include <gsched/sim/room.hpp>
+#include <gsched/sim/scaling.hpp>
 #include <gsched/sim/serve.hpp>
+#include <gsched/sim/sm_map.hpp>
+#include <gsched/sim/submissions.hpp>
 #include <gsched/sim/trace_file.hpp>
+#include <gsched/sim/work_cost.hpp>
+#include <gsched/trace/chrome.hpp>
+#include <gsched/trace/histogram.hpp>
+#include <gsched/trace/json_text.hpp>
+#include <gsched/trace/recorder.hpp>
