@@ -229,6 +229,11 @@ TEST_CASE_TEMPLATE_DEFINE("D4: time never falls, and wait ends at the first even
   last = d.device.now();
   d.device.wait(last + from_us(1e6)); // an event can be polled: no waiting
   CHECK(d.device.now() < last + from_us(1e6));
+  d.drain();
+  if (!Rig::reports_blocks) return;
+  CHECK(d.submit(0, 0, 3, submission::graph, true)); // more than 16 events
+  d.device.wait(d.device.now() + from_us(1e6));
+  CHECK(d.poll() < 16); // the first blocks end the wait, and not the last
 }
 
 TEST_CASE_TEMPLATE_DEFINE("D6: eviction takes the newest that have not started, and says how many",

@@ -148,8 +148,10 @@ private:
     for (std::size_t g = 0; g < grids_.size(); ++g)
       if (grids_[g].unplaced > 0) order.push_back(g);
     const auto lane_of = [&](std::size_t g) { return lanes[segments[grids_[g].segment].lane]; };
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return lane_of(a).priority > lane_of(b).priority;
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      const int x = lane_of(a).priority;
+      const int y = lane_of(b).priority;
+      return x != y ? x > y : a < b;
     });
     std::vector<bool> held(sms, false); // by a kernel that has not placed all
     for (const std::size_t g : order) {
