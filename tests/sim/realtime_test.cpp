@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/job/profile_json.hpp>
+#include <gsched/sim/device.hpp>
+#include <gsched/sim/random.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace gsched;
+
+namespace {
+
+const std::string data = std::string(GSCHED_SOURCE_DIR) + "/examples/data/";
+
+/// "resnet18x1" is resnet18 at batch size 1.
+program model(const std::string& name) {
+  const std::size_t x = name.rfind('x');
+  const std::string file = name.substr(0, x) + "_b" + name.substr(x + 1) + ".json";
+  return to_program(read_profile(std::filesystem::path(data + "profiles/" + file)));
+}
+
+struct mode {
+  bool real_time = true;
+  bool best_effort = true;
+  bool paused = false; ///< no best-effort segment is submitted while a request runs
+  duration quantum = run_to_completion;
+  std::size_t window = 2;
+};
+
+mode mode_of(const std::string& name) {
+  mode m;
+  m.real_time = name != "be_only_whole";
+  m.best_effort = name != "rt_only";
+  m.paused = name.find("_paused") != std::string::npos;
+  if (name.starts_with("seg")) m.quantum = from_us(std::stod(name.substr(3)));
+  if (name.find("_w1") != std::string::npos || !m.real_time) m.window = 1;
+  return m;
+}
+
+struct outcome {
+  double p50_us = 0;
+  double best_effort_per_s = 0;
+};
+
+/// The prototype's loop: a request after an exponential time to think, on the higher priority.
+outcome serve(program& request, program& batch, const mode& m) {
+  sim::device d(sim::h200());
+  const lane_id high = d.open_lane({1, sm_count{}});
+  const lane_id low = d.open_lane({0, sm_count{}});
+  d.load(request);
+  d.load(batch);
+  sim::random_engine random(1);
+  const auto think = [&] { return from_us(4000 * sim::exponential(random)); };
+  const time_point end{from_us(1.2e6)};
+  time_point arrival = m.real_time ? time_point{think()} : end;
+  bool running = false;
+  std::size_t at = 0;
+  std::size_t in_flight = 0;
+  duration done{};
+  std::vector<duration> latencies;
+  std::vector<duration> submitted; ///< device time of the segments in flight
+  while (d.now() < end) {
+    segment s;
+    if (!running && m.real_time && d.now() >= arrival) {
+      s.id = segment_id{1};
+      s.lane = high;
+      s.program = request.id();
+      s.operations = request.range(0, request.size());
+      REQUIRE(!d.submit(s));
+      running = true;
+      continue;
+    }
+    if (m.best_effort && in_flight < m.window && !(m.paused && running)) {
+      const std::size_t last = batch.cut(at, m.quantum);
+      s.lane = low;
+      s.program = batch.id();
+      s.first = static_cast<std::uint32_t>(at);
+      s.operations = batch.range(at, last);
+      REQUIRE(!d.submit(s));
+      submitted.push_back(batch.expected(at, last));
+      at = last == batch.size() ? 0 : last;
+      ++in_flight;
+      continue;
+    }
+    d.wait(running ? end : std::min(arrival, end));
+    std::array<device_event, 1> event;
+    if (d.poll(event) == 0) continue;
+    if (index(event[0].segment) == 1) {
+      latencies.push_back(d.now() - arrival);
+      arrival = d.now() + think();
+      running = false;
+    } else {
+      done += submitted.front();
+      submitted.erase(submitted.begin());
+      --in_flight;
+    }
+  }
+  outcome o;
+  if (!latencies.empty()) {
+    const auto middle = latencies.begin() + static_cast<std::ptrdiff_t>(latencies.size() / 2);
+    std::nth_element(latencies.begin(), middle, latencies.end());
+    o.p50_us = to_us(*middle);
+  }
+  o.best_effort_per_s = to_us(done) / to_us(batch.expected()) / to_s(end.time_since_epoch());
+  return o;
+}
+
+} // namespace
+
+// Nothing in the device is fitted to these rows: launches, priorities, blocks that stay, segment
+// boundaries and contention must come out right together.
+TEST_CASE("real-time beside best-effort work is as on the hardware, whatever the preemption") {
+  std::ifstream in(data + "realtime.csv");
+  std::string line;
+  REQUIRE(std::getline(in, line));
+  int rows = 0;
+  while (std::getline(in, line)) {
+    CAPTURE(line);
+    std::vector<std::string> f;
+    std::istringstream fields(line);
+    for (std::string x; std::getline(fields, x, ',');) f.push_back(x);
+    REQUIRE(f.size() == 8);
+    const std::size_t plus = f[0].find('+');
+    program request = model(f[0].substr(0, plus));
+    program batch = model(f[0].substr(plus + 1));
+    const outcome o = serve(request, batch, mode_of(f[1]));
+    const double p50 = std::stod(f[5]);
+    const double per_s = std::stod(f[7]);
+    CHECK(std::abs(o.p50_us - p50) <= 0.20 * p50);
+    CHECK(std::abs(o.best_effort_per_s - per_s) <= 0.08 * per_s);
+    ++rows;
+  }
+  CHECK(rows == 20);
+}
