@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <job/allocations.hpp>
+#include "allocations.hpp"
 
 #include <gsched/job/context.hpp>
 #include <gsched/job/frame_pool.hpp>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One suite for all accountants, one case for each clause of the concept.
+#include "allocations.hpp"
+
 #include <gsched/occupancy/accountant.hpp>
 
 #include <gsched/core/error.hpp>
@@ -13,8 +15,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -24,18 +24,6 @@ using namespace gsched;
 using gsched::test::apply;
 using gsched::test::call;
 using gsched::test::workload;
-
-namespace {
-std::size_t allocations = 0;
-}
-
-void* operator new(std::size_t n) {
-  ++allocations;
-  if (void* p = std::malloc(n)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace {
 
@@ -241,14 +229,14 @@ TEST_CASE_TEMPLATE_DEFINE("C7: nothing allocates once it is built", A, hot) {
   A a(hopper, few, tight());
   std::size_t allocated = 0;
   run(a, w, 5000, [&](A& x, const call& c, auto&& make) {
-    const std::size_t before = allocations;
+    const std::size_t before = gsched::testing::allocations();
     make();
     static_cast<void>(x.has_room());
     static_cast<void>(x.admits(c.asked));
     static_cast<void>(x.load());
-    allocated += allocations - before;
+    allocated += gsched::testing::allocations() - before;
   });
-  CHECK(allocations > 0); // they are being counted
+  CHECK(gsched::testing::allocations() > 0); // they are being counted
   CHECK(allocated == 0);
 }
 TEST_CASE_TEMPLATE_APPLY(hot, all_accountants);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One case for each numbered clause of policy and admitting_policy, for all models.
 
-#include "workload.hpp"
+#include "allocations.hpp"
+#include "policy/workload.hpp"
 
 #include <gsched/policy/names.hpp>
 #include <gsched/policy/priority.hpp>
@@ -9,34 +10,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <string>
 
 using namespace gsched;
 using namespace gsched::test;
-
-namespace {
-std::atomic<std::size_t> allocations{0};
-
-void* counted(std::size_t bytes, std::size_t alignment) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
-  if (void* p = std::aligned_alloc(alignment, whole == 0 ? alignment : whole)) return p;
-  throw std::bad_alloc();
-}
-} // namespace
-
-// All other forms of new and delete come down to these.
-void* operator new(std::size_t n) { return counted(n, alignof(std::max_align_t)); }
-void* operator new(std::size_t n, std::align_val_t a) {
-  return counted(n, std::max(static_cast<std::size_t>(a), alignof(std::max_align_t)));
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
 
 namespace {
 
@@ -158,7 +135,7 @@ TEST_CASE_TEMPLATE_DEFINE("P5: no call allocates", P, hot_path) {
   workload w(200, true, 7);
   std::mt19937_64 random(15);
   for (std::size_t i = 0; i < w.size(); ++i) draw_facts(w[i], random, time_point{});
-  const std::size_t before = allocations.load();
+  const std::size_t before = gsched::testing::allocations();
   P p;
   bool wants = false;
   for (int round = 0; round < 20; ++round) {
@@ -172,7 +149,7 @@ TEST_CASE_TEMPLATE_DEFINE("P5: no call allocates", P, hot_path) {
     for (std::size_t i = 0; i < w.size(); i += 2) p.erase(w[i]);
     while (p.try_pick(now) != nullptr) wants = !wants;
   }
-  CHECK(allocations.load() == before);
+  CHECK(gsched::testing::allocations() == before);
   CHECK((wants || p.size() == 0));
 }
 TEST_CASE_TEMPLATE_APPLY(hot_path, all_policies);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "allocations.hpp"
 #include <device/conformance.hpp>
-#include <job/allocations.hpp>
 
 #include <gsched/sim/device.hpp>
 
@@ -223,8 +223,8 @@ TEST_CASE("set-up refuses what cannot be, in one line") {
                        error);
   for (int i = 0; i < 20; ++i) static_cast<void>(d.open_lane({}));
   CHECK_THROWS_WITH_AS(d.open_lane({}), doctest::Contains("expected at most 20"), error);
-  CHECK_THROWS_WITH_AS(sim::preset_by_name("sim:h100"), doctest::Contains("expected sim:h200"),
-                       error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(sim::preset_by_name("sim:h100")),
+                       doctest::Contains("expected sim:h200"), error);
   p.host.block_notice = p.host.segment_notice + from_us(1);
   CHECK_THROWS_WITH_AS(sim::device{p}, doctest::Contains("block_notice"), error);
 }

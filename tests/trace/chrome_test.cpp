@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "allocations.hpp"
+
 #include <gsched/trace/chrome.hpp>
 #include <gsched/trace/json_text.hpp>
 #include <gsched/trace/recorder.hpp>
@@ -7,10 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 #include <map>
-#include <new>
 #include <random>
 #include <set>
 #include <sstream>
@@ -23,8 +23,6 @@ using namespace gsched::trace;
 using nlohmann::json;
 
 namespace {
-
-thread_local std::uint64_t allocations = 0;
 
 time_point at(duration::rep ns) { return time_point{duration{ns}}; }
 
@@ -63,14 +61,6 @@ std::string written(const recorder& r) {
 }
 
 } // namespace
-
-[[gnu::noinline]] void* operator new(std::size_t n) {
-  ++allocations;
-  if (void* p = std::malloc(n ? n : 1)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 TEST_CASE("the bytes of a small trace") {
   std::ostringstream out;
@@ -223,7 +213,7 @@ TEST_CASE("recording does not allocate, full or not") {
   recorder r(1000);
   const track_id t = r.add_track("p", "t");
   const label_id l = r.add_label("l", "a", "b");
-  const std::uint64_t before = allocations;
+  const std::size_t before = gsched::testing::allocations();
   for (int i = 0; i < 500; ++i) {
     r.begin(t, l, at(i), 1);
     r.complete(t, l, at(i), duration{1}, 1, 2);
@@ -231,7 +221,7 @@ TEST_CASE("recording does not allocate, full or not") {
     r.instant(t, l, at(i), 3);
     r.end(t, l, at(i), 1);
   }
-  CHECK(allocations == before);
+  CHECK(gsched::testing::allocations() == before);
   CHECK(r.size() == 1000);
   CHECK(r.dropped() == 1500);
 }

@@ -9,6 +9,8 @@
 
 #include <boost/intrusive/unordered_set.hpp>
 
+#include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -35,7 +37,8 @@ struct active_job : job {
   active_job* spare = nullptr;
 
   /// Takes a request's facts; the id is set already.
-  void begin(const job_request& r, model& m) {
+  void begin(const job_request& r, model& m, duration first_quantum) {
+    assert(r.owner != nullptr);
     kind = &m;
     service = r.service;
     state = job_state::waiting;
@@ -45,9 +48,16 @@ struct active_job : job {
     user = context.user = r.user;
     progress = &m.estimate.begin();
     total = remaining = m.estimate.remaining(*progress);
+    quantum = first_quantum;
+    head = std::min(total, quantum);
     flights = 0;
     announced = false;
     ending = job_state::running;
+  }
+
+  /// Doubles the next segment while no other job waits: nobody would be served sooner.
+  void size_next(bool contended, duration least, duration most) noexcept {
+    quantum = contended ? least : quantum < most / 2 ? 2 * quantum : most;
   }
 
   [[nodiscard]] bool is_ending() const noexcept { return ending != job_state::running; }

@@ -33,8 +33,8 @@ namespace gsched {
 ///          the host as much as a small kernel runs; what is ahead of the device is counted in
 ///          time, for each lane, beside the accountant's blocks.
 /// Order    a job's operations run in CUDA's order; between jobs the policy decides.
-/// Errors   set-up throws gsched::error. A body that throws and a device that fails end the job as
-///          failed, and the listener is told why; nothing is lost: see dispatch_statistics.
+/// Errors   a body that throws and a device that fails end the job as failed, and the listener is
+///          told why; nothing is lost: see dispatch_statistics.
 /// Cost     a segment costs one pick, one enqueue and O(lanes); no allocation once as many jobs,
 ///          launches and frames have been in use as ever will be.
 /// Threads  one owner; post may be called from any thread.
@@ -65,13 +65,10 @@ public:
 
   /// Starts a job, or refuses it: its end is told to the listener, maybe before this returns.
   job_id submit(const job_request& r) {
-    assert(r.owner != nullptr);
     const time_point now = device_.now();
     active_job& a = jobs_.take(job_id{next_id_++});
     statistics_.count_submit();
-    a.begin(r, models_[r.model]);
-    a.quantum = options_.quantum;
-    a.head = std::min(a.total, options_.quantum);
+    a.begin(r, models_[r.model], options_.quantum);
     const job_id id = a.id;
     listener_.on_arrival(a, a.user, now);
     if (jobs_.size() > options_.max_jobs || !admits(policy_, a, now)) {
@@ -80,7 +77,7 @@ public:
     }
     a.state = job_state::running;
     a.context.start(a.kind->body);
-    settle(a, now);
+    wake(a, now);
     return id;
   }
 
@@ -108,7 +105,7 @@ public:
   /// if there was nothing to do: then it is time for device.wait.
   bool step() {
     bool moved = take_posted() | hear();
-    if (options_.evict_on_preempt) evict_for_better();
+    if (options_.evict_on_preempt && std::exchange(woken_, false)) evict_for_better();
     while (dispatch_one()) moved = true;
     return moved;
   }
@@ -173,7 +170,14 @@ private:
     feed_.drop(f);
     --a.flights;
     if (!done && !a.is_ending()) return fail(a, errc::device_failed, now);
+    wake(a, now);
+  }
+
+  /// A job that comes or comes back to the policy with nothing in flight may preempt others. One
+  /// that was taken back may not, so that two jobs never evict one another in turn.
+  void wake(active_job& a, time_point now) noexcept {
     settle(a, now);
+    if (a.in_policy && a.flights == 0) woken_ = true;
   }
 
   /// After anything about a job has changed: run its host functions and its body as far as they go,
@@ -204,10 +208,7 @@ private:
   void offer(active_job& a, time_point now) noexcept {
     if (a.in_policy || a.flights >= options_.segments_per_job || !a.context.list().has_active())
       return;
-    if (policy_.size() > 0)
-      a.quantum = options_.quantum;
-    else if (a.quantum < options_.most_quantum) // nobody would be served sooner by a shorter one
-      a.quantum = a.quantum < options_.most_quantum / 2 ? 2 * a.quantum : options_.most_quantum;
+    a.size_next(policy_.size() > 0, options_.quantum, options_.most_quantum);
     a.head = a.context.list().head_expected(a.quantum);
     a.remaining = a.kind->estimate.remaining(*a.progress);
     policy_.enqueue(a, now);
@@ -271,19 +272,17 @@ private:
   void evict_for_better() noexcept {
     if (policy_.size() == 0) return;
     const time_point now = device_.now();
-    feed_.evict([&](const active_job& newest) { return policy_.wants_preempt(newest, now); },
-                [&](flight& f) { take_back(f, now); });
-  }
-
-  void take_back(flight& f, time_point now) noexcept {
-    active_job& a = *f.owner;
-    if (std::exchange(a.in_policy, false)) policy_.erase(a); // its facts are about to change
-    a.context.list().undo(f.stream, f.operations.size());
-    a.kind->estimate.undone(*a.progress, f.program, f.first, f.operations);
-    feed_.drop(f);
-    --a.flights;
-    ++statistics_.evicted_segments;
-    settle(a, now);
+    const auto better = [&](const active_job& a) { return policy_.wants_preempt(a, now); };
+    feed_.evict(better, [&](flight& f) {
+      active_job& a = *f.owner;
+      if (std::exchange(a.in_policy, false)) policy_.erase(a); // its facts are about to change
+      a.context.list().undo(f.stream, f.operations.size());
+      a.kind->estimate.undone(*a.progress, f.program, f.first, f.operations);
+      feed_.drop(f);
+      --a.flights;
+      ++statistics_.evicted_segments;
+      settle(a, now);
+    });
   }
 
   Policy& policy_;
@@ -293,6 +292,7 @@ private:
   lane_feed<Device, Accountant> feed_;
   inbox<posted_request> inbox_;
   dispatch_statistics statistics_{};
+  bool woken_ = false; ///< since the last look for what to evict
   std::uint64_t next_id_ = 0;
 };
 

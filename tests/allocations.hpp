@@ -5,7 +5,7 @@
 
 namespace gsched::testing {
 
-/// Calls of the global operator new by this thread so far; counted in allocations_test.cpp.
+/// Calls of the global operator new by this thread so far. Every test program counts them.
 [[nodiscard]] std::size_t allocations() noexcept;
 
 } // namespace gsched::testing
