@@ -104,13 +104,13 @@ public:
   /// Takes what was posted, hears what the device reports, and fills its lanes; never waits. False
   /// if there was nothing to do: then it is time for device.wait.
   bool step() {
-    bool moved = take_posted() | hear();
+    bool moved = take_posted();
+    moved |= hear();
     if (options_.evict_on_preempt && std::exchange(woken_, false)) evict_for_better();
     while (dispatch_one()) moved = true;
     return moved;
   }
 
-  /// No job is active.
   [[nodiscard]] bool idle() const noexcept { return jobs_.size() == 0; }
   /// Nothing is in flight: with active jobs and no step to take, they wait for what never comes.
   [[nodiscard]] bool nothing_in_flight() const noexcept { return feed_.empty(); }
