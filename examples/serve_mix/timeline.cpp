@@ -8,8 +8,8 @@ namespace serve_mix {
 using namespace gsched;
 
 namespace {
-/// SM occupancy changes with every wave; a person looks at tens of microseconds.
-constexpr duration sample_every = std::chrono::microseconds{10};
+/// SM occupancy changes with every wave; a sample now and then shows a person as much.
+constexpr duration sample_every = std::chrono::microseconds{100};
 } // namespace
 
 timeline::timeline(const std::vector<std::string>& models, std::size_t events) : recorder_(events) {
