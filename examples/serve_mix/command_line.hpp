@@ -15,7 +15,7 @@ struct words {
   std::string device = "sim:h200", mix, clients = "8", load = "0.9", rate, arrivals = "poisson",
               requests = "2000", policy = "all", slo = "10", seed = "1", json, trace, plot, queues,
               lanes = "8", quantum = "100", most_quantum = "800", overshoot = "4",
-              threshold = "1000", delay = "0", submission = "graph";
+              threshold = "10000", delay = "0", submission = "graph";
   std::vector<std::string> profiles;
   bool quiet = false, no_progress = false;
 };

@@ -3,6 +3,8 @@
 
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
+#include <gsched/policy/deficit_over.hpp>
+#include <gsched/policy/srpt.hpp>
 
 #include <cstdint>
 #include <filesystem>
@@ -56,8 +58,8 @@ struct options {
   gsched::duration quantum = gsched::from_us(100);
   gsched::duration most_quantum = gsched::from_us(800); ///< of a segment while no request waits
   double overshoot = 4.0; ///< GPUs' worth of blocks in flight beyond the first
-  gsched::duration threshold = gsched::from_us(1000); ///< of the deficit policies
-  gsched::duration decision_delay{};                  ///< time that a decision takes the host
+  gsched::duration threshold = gsched::deficit_over<gsched::srpt>::default_threshold;
+  gsched::duration decision_delay{}; ///< time that a decision takes the host
   gsched::submission submission = gsched::submission::graph;
   bool quiet = false;    ///< no table
   bool progress = false; ///< wanted, and stderr is a terminal
