@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 namespace gsched {
 
@@ -53,6 +54,23 @@ struct active_job : job {
     flights = 0;
     announced = false;
     ending = job_state::running;
+  }
+
+  /// Runs its body and its host functions as far as they go, and counts these. While they run the
+  /// job counts as in flight: what they cancel of it ends after they have returned.
+  std::uint64_t advance() noexcept {
+    std::uint64_t calls = 0;
+    ++flights;
+    if (std::exchange(state, job_state::running) == job_state::waiting) context.start(kind->body);
+    do {
+      while (const auto call = context.list().try_take_call()) {
+        call->function(call->argument);
+        ++calls;
+        context.list().call_done(call->stream);
+      }
+    } while (context.resume_if_ready());
+    --flights;
+    return calls;
   }
 
   /// Doubles the next segment while no other job waits: nobody would be served sooner.

@@ -75,8 +75,6 @@ public:
       end(a, job_state::rejected, now);
       return id;
     }
-    a.state = job_state::running;
-    a.context.start(a.kind->body);
     wake(a, now);
     return id;
   }
@@ -188,20 +186,13 @@ private:
       if (a.flights == 0) end(a, a.ending, now);
       return;
     }
-    waitlist& list = a.context.list();
-    for (;;) {
-      while (const auto call = list.try_take_call()) {
-        call->function(call->argument);
-        ++statistics_.host_calls;
-        list.call_done(call->stream);
-      }
-      if (!a.context.resume_if_ready()) break;
-    }
+    statistics_.host_calls += a.advance();
+    if (a.is_ending()) return settle(a, now); // it cancelled itself
     if (const std::exception_ptr why = a.context.failure()) {
       listener_.on_failure(a, why, now);
       return give_up(a, job_state::failed, now);
     }
-    if (a.context.finished() && list.idle()) return end(a, job_state::finished, now);
+    if (a.context.finished() && a.context.list().idle()) return end(a, job_state::finished, now);
     offer(a, now);
   }
 
@@ -209,7 +200,7 @@ private:
     if (a.in_policy || a.flights >= options_.segments_per_job || !a.context.list().has_active())
       return;
     a.size_next(policy_.size() > 0, options_.quantum, options_.most_quantum);
-    a.head = a.context.list().head_expected(a.quantum);
+    a.head = a.context.list().head_expected(std::min(policy_.slice(a), a.quantum));
     a.remaining = a.kind->estimate.remaining(*a.progress);
     policy_.enqueue(a, now);
     a.in_policy = true;
