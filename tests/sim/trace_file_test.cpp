@@ -8,6 +8,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace gsched;
@@ -52,6 +53,17 @@ TEST_CASE("a trace is read line by line, clients in turn where none is named") {
   CHECK(all_of(from("0,a,0\n10.5,b,1\n\n10.5,a,1\n2000000,b,1")) == expected);
   CHECK(all_of(from("")).empty());
   CHECK(all_of(from("time_us,model\n")).empty());
+}
+
+TEST_CASE("a trace has ended once its end was seen, whatever is appended later") {
+  auto text = std::make_unique<std::stringstream>();
+  std::stringstream& growing = *text;
+  growing << "0,a\n";
+  trace_arrivals t(std::move(text), "t.csv", {"a", "b"}, 1);
+  CHECK(t.next() == at(0, 0, 0));
+  CHECK_FALSE(t.next());
+  growing << "5,b\n";
+  CHECK_FALSE(t.next());
 }
 
 TEST_CASE("what is wrong in a trace is said in one line: file, line, what, what was expected") {

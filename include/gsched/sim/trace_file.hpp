@@ -57,7 +57,8 @@ public:
   }
 
   [[nodiscard]] std::optional<request> next() {
-    while (read_line()) {
+    while (!ended_) {
+      ended_ = !read_line(); // a file that grows meanwhile changes nothing
       if (line_.empty()) continue;
       const std::vector<std::string_view> fields = split();
       if (!begun_ && fields[0] == "time_us") {
@@ -165,6 +166,7 @@ private:
   std::string line_;
   std::size_t number_ = 0;
   bool begun_ = false;
+  bool ended_ = false;
   time_point last_{};
 };
 
