@@ -125,13 +125,13 @@ template <policy P>
 void serve_under(P& order, const manner& how, const options& from, std::uint64_t requests,
                  sim::arrivals& source, std::span<const profile> models, timeline* record,
                  run_result& result, progress_bar& bar) {
+  std::deque<inference> bodies; // outlive the dispatcher, and the device that loaded them
   sim::device device(device_of(from), {},
                      record != nullptr ? record->device_observer() : sim::observer{});
   aggregate_accountant account(device.limits().sm, device.limits().sms, how.account);
   bookkeeper hears(device, source, result, from.decision_delay, record);
   dispatcher<P, sim::device, aggregate_accountant, bookkeeper> dispatch(device, order, account,
                                                                         hears, how.dispatch);
-  std::deque<inference> bodies;
   std::vector<model_id> ids;
   for (const profile& p : models) {
     inference& body = bodies.emplace_back(inference{to_program(p), p.input, p.output});
@@ -217,7 +217,14 @@ workload_facts facts_of(const options& from, std::span<const profile> models) {
   facts.mean_solo = duration{static_cast<duration::rep>(weighted_ns / weights)};
   if (from.load) facts.rate_per_s = *from.load / to_s(facts.mean_solo);
   if (from.rate) facts.rate_per_s = from.rate;
-  if (facts.rate_per_s) facts.load = *facts.rate_per_s * to_s(facts.mean_solo);
+  if (!facts.rate_per_s) return facts;
+  facts.load = *facts.rate_per_s * to_s(facts.mean_solo);
+  constexpr double longest_s = 1e9; // the device's clock counts to 9.2e9
+  if (!(static_cast<double>(from.requests) / *facts.rate_per_s <= longest_s))
+    throw error(errc::bad_option,
+                std::string(from.rate ? "--rate" : "--load") + ": so low that " +
+                    std::to_string(from.requests) +
+                    " requests take more than 1e9 seconds, expected a higher one");
   return facts;
 }
 

@@ -38,6 +38,8 @@ for bad in 0 -1 1.5 abc '' 0x10 99999999999999999999999; do
   refuses "--lanes: " --lanes "$bad"
   refuses "--arrivals: " --arrivals "closed:$bad"
 done
+refuses "--rate: so low that 2000 requests" --rate 1e-6
+refuses "--load: so low that 2000 requests" --load 1e-12
 refuses "--queues: " --queues 0
 refuses "--seed: " --seed -1
 refuses "--seed: " --seed seed
