@@ -33,11 +33,23 @@ struct base {
   const device_limits& limits() const noexcept { return limits_; }
   device_limits limits_{};
 };
+struct silent_open : base {
+  void open_lane(const lane_options&) {}
+};
+struct rvalue_load : base {
+  void load(const program&&) {} // no program that stays can be given to it
+};
+struct answering_load : base {
+  program_id load(program&) { return {}; }
+};
 struct throwing_submit : base {
   std::error_code submit(const segment&) { return {}; }
 };
 struct blind_poll : base {
   bool poll(std::span<device_event>) noexcept { return false; }
+};
+struct throwing_poll : base {
+  std::size_t poll(std::span<device_event>) { return 0; }
 };
 struct changing_now : base {
   time_point now() noexcept { return {}; }
@@ -52,6 +64,8 @@ struct copied_limits : base {
   device_limits limits() const noexcept { return limits_; }
 };
 static_assert(device<base>);
+static_assert(!device<silent_open> && !device<rvalue_load> && !device<answering_load> &&
+              !device<throwing_poll>);
 static_assert(!device<throwing_submit> && !device<blind_poll> && !device<changing_now> &&
               !device<silent_evict> && !device<throwing_wait> && !device<copied_limits>);
 
