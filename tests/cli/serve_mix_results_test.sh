@@ -51,6 +51,22 @@ expect "counts that do not add up, load 5" adds_up o.json 200 9
 serves "${few[@]}" --policy fifo --rate 1000000 --json o.json
 expect "counts that do not add up, 10^6/s" adds_up o.json 200 1
 
+# The largest grids that CUDA allows, and every operation of no time: it ends all the same.
+for grid in '[2147483647,1,1]' '[2147483647,65535,65535]'; do
+  for us in 2.5 0; do
+    cat >grid.json <<JSON
+{"model": "grid", "batch": 1, "dtype": "float32", "device": "any", "sm_count": 132, "input_bytes": 0,
+ "output_bytes": 0, "operations": [{"after": [], "kind": "kernel", "symbol": "k", "name": "k",
+ "grid": $grid, "block": [32, 1, 1], "registers_per_thread": 16, "static_shared_bytes": 0,
+ "dynamic_shared_bytes": 0, "local_bytes": 0, "cluster_blocks": 1, "max_blocks_per_sm": 32,
+ "duration_us": $us}]}
+JSON
+    run --profiles grid.json --mix grid --requests 20 --rate 1000 --policy srpt,direct --json g.json
+    expect "no end with grid $grid of $us us: exit code $rc" test "$rc" -eq 0
+    expect "counts that do not add up, grid $grid" adds_up g.json 20 2
+  done
+done
+
 # A client with nothing to do, a single request, no deadline.
 serves --mix lenet_b1 --requests 1 --clients 5 --policy $all --slo none --json s.json
 expect "counts that do not add up, one request" adds_up s.json 1 9

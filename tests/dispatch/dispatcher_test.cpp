@@ -293,6 +293,36 @@ TEST_CASE("dispatcher: host functions run in stream order, and a job of nothing 
   CHECK(r.dispatch.statistics().host_calls == 4);
 }
 
+TEST_CASE("dispatcher: what the default stream is, the request says") {
+  for (const default_stream streams : {default_stream::legacy, default_stream::per_thread}) {
+    rig<fifo> r;
+    program& p = r.make_program("p", 10, from_us(10));
+    auto body = [&p](job_context& ctx) -> task {
+      ctx.launch(ctx.create_stream(stream_kind::non_blocking), p); // beside either
+      ctx.launch(stream_legacy, p);
+      ctx.launch(ctx.default_stream(), p); // behind the legacy stream, as itself or as blocking
+      co_return;
+    };
+    auto beside = [&p](job_context& ctx) -> task {
+      ctx.launch(ctx.create_stream(stream_kind::blocking), p);
+      ctx.launch(ctx.default_stream(), p); // legacy: behind it; per thread: beside it
+      co_return;
+    };
+    client& c = r.dispatch.add_client();
+    for (const auto& [what, at_once] :
+         {std::pair{job_body(body), 2u},
+          {job_body(beside), streams == default_stream::legacy ? 1u : 2u}}) {
+      r.hears = {};
+      job_request q = r.request(r.dispatch.add_model("m", what, &p), c);
+      q.streams = streams;
+      static_cast<void>(r.dispatch.submit(q));
+      r.run();
+      CHECK(r.hears.most_in_flight == at_once);
+    }
+    CHECK(r.dispatch.statistics().finished == 2);
+  }
+}
+
 TEST_CASE("dispatcher: a kernel that fits on no SM is refused when its program is loaded") {
   rig<fifo> r;
   operation op;

@@ -47,6 +47,7 @@ struct active_job : job {
     arrival = r.arrival;
     deadline = r.deadline;
     user = context.user = r.user;
+    if (r.streams != default_stream::legacy) context.reset(r.streams); // as new, it is legacy
     progress = &m.estimate.begin();
     total = remaining = m.estimate.remaining(*progress);
     quantum = first_quantum;

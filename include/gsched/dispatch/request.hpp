@@ -4,6 +4,7 @@
 #include <gsched/core/id.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/job/job.hpp>
+#include <gsched/job/stream.hpp>
 
 #include <cstdint>
 
@@ -19,6 +20,7 @@ struct job_request {
   service_class service = service_class::best_effort;
   time_point arrival{}; ///< when it was asked for, which may be before it is submitted
   time_point deadline = no_deadline;
+  default_stream streams = default_stream::legacy; ///< what stream_id{0} is in the body
   void* user = nullptr; ///< handed to the body's context and to the listener
 };
 

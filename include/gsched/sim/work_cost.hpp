@@ -104,6 +104,10 @@ private:
   return op.kind == operation_kind::memcpy && op.direction != copy_direction::device_to_device;
 }
 
+/// A kernel of more waves is simulated as one of so many, each so much longer: CUDA allows grids of
+/// 2^63 blocks, and an event for each of their waves would take for ever.
+inline constexpr std::uint64_t most_waves = std::uint64_t{1} << 16;
+
 /// Order    a kernel alone takes what the scaling says, scaled as graph_law has it, in whatever
 ///          waves it runs.
 template <class Scaling>
@@ -123,6 +127,7 @@ template <class Scaling>
   const std::uint64_t n = partition.count();
   const std::uint64_t most = std::min(c.blocks, n * c.need.per_sm);
   c.resident = static_cast<double>(most);
+  c.blocks = std::min(c.blocks, most * most_waves);
   auto waves = static_cast<double>(c.blocks / most);
   if (const std::uint64_t rest = c.blocks % most; rest != 0) {
     surroundings s;
