@@ -53,6 +53,12 @@ public:
     return n;
   }
 
+  /// Whether `left` holds a block: no field borrows from its 16th bit, which is never in use.
+  [[nodiscard]] static bool holds(room left, const block_need& n) noexcept {
+    constexpr room top = 0x8000800080008000u;
+    return (((left | top) - n.bits) & top) == top;
+  }
+
   /// How many such blocks `left` holds. The half keeps a whole quotient from rounding down; fields
   /// have 15 bits and a float 24, so it never rounds up either.
   [[nodiscard]] static std::uint32_t fit(room left, const block_need& n) noexcept {
@@ -60,8 +66,9 @@ public:
       return (static_cast<float>(static_cast<std::int32_t>(left >> (16 * i) & 0xffff)) + 0.5f) *
              n.inverse[i];
     };
-    return static_cast<std::uint32_t>(static_cast<std::int32_t>(
-        std::min(std::min(fits(0), fits(1)), std::min(fits(2), fits(3)))));
+    const auto least = [](float a, float b) { return a < b ? a : b; }; // by value: no branch
+    return static_cast<std::uint32_t>(
+        static_cast<std::int32_t>(least(least(fits(0), fits(1)), least(fits(2), fits(3)))));
   }
 
 private:

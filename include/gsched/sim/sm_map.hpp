@@ -48,10 +48,12 @@ public:
   };
 
   sm_map(std::uint32_t sms, room empty, std::uint32_t max_blocks)
-      : empty_(empty), runs_(sms), next_runs_(sms), edge_(sms + 1),
+      : empty_(empty), sms_(sms), runs_(sms + 1), next_runs_(sms + 1), open_(sms), edge_(sms + 1),
         pieces_(std::size_t{sms} * max_blocks) {
-    runs_[0] = {empty, 0, sms, 0};
-    size_ = 1;
+    edge_[0] = true;
+    rewriting first(*this);
+    first.append(empty, 0);
+    first.commit();
     for (std::size_t i = 0; i < pieces_.size(); ++i)
       pieces_[i].next = i + 1 < pieces_.size() ? static_cast<std::uint32_t>(i + 1) : none;
   }
@@ -60,15 +62,10 @@ public:
   void cut(sm_range r) noexcept {
     edge_[r.first] = edge_[r.last] = true;
     rewriting next(*this);
-    for (std::size_t i = 0; i < size_; ++i) {
-      run left = runs_[i];
-      for (const std::uint32_t at : {r.first, r.last}) {
-        if (at <= left.first || at >= left.first + left.sms) continue;
-        next.append(left.left, left.first, at - left.first);
-        left.sms -= at - left.first;
-        left.first = at;
-      }
-      next.append(left.left, left.first, left.sms);
+    for (const run* i = runs_.data(); i->first != sms_; ++i) {
+      next.append(i->left, i->first);
+      for (const std::uint32_t at : {r.first, r.last})
+        if (at > i->first && at < i[1].first) next.append(i->left, at);
     }
     next.commit();
   }
@@ -76,17 +73,20 @@ public:
   /// Places as many as fit of `want` blocks, in whole clusters.
   [[nodiscard]] placement place(const block_need& need, sm_range where, std::uint64_t want,
                                 std::uint32_t cluster) noexcept {
-    std::array<std::uint32_t, 65> sms_with{};
+    std::size_t open = 0;
+    for (std::size_t i = 0; i < size_; ++i) {
+      const run& r = runs_[i];
+      const bool inside = r.first - where.first < where.size();
+      open_[open] = static_cast<std::uint32_t>(i);
+      open += static_cast<std::size_t>(inside & room_model::holds(r.left, need)); // no branch
+    }
     std::uint64_t total = 0;
     std::uint32_t most = 0;
-    run* const end = runs_.data() + size_;
-    for (run* i = runs_.data(); i != end; ++i) {
-      run& r = *i;
-      const bool inside = r.first >= where.first && r.first < where.last;
-      r.fits = inside ? std::min(room_model::fit(r.left, need), 64u) : 0;
-      total += std::uint64_t{r.fits} * r.sms;
+    for (std::size_t k = 0; k < open; ++k) {
+      run& r = runs_[open_[k]];
+      r.fits = std::min(room_model::fit(r.left, need), most_fits);
+      total += std::uint64_t{r.fits} * sms_of(r);
       most = std::max(most, r.fits);
-      sms_with[r.fits] += r.sms;
     }
     std::uint64_t give = std::min(want, total);
     if (cluster > 1) give -= give % cluster;
@@ -96,6 +96,12 @@ public:
     std::uint32_t level = 0;
     std::uint32_t extra = 0;
     if (give < total) {
+      std::array<std::uint32_t, most_fits + 1> sms_with; // only as far as it is used
+      std::fill_n(sms_with.begin(), most + 1, 0u);
+      for (std::size_t k = 0; k < open; ++k) {
+        const run& r = runs_[open_[k]];
+        sms_with[r.fits] += sms_of(r);
+      }
       std::uint64_t rest = give;
       std::uint64_t round = 0;
       for (level = most;; --level) {
@@ -105,42 +111,37 @@ public:
       }
       extra = static_cast<std::uint32_t>(rest);
     }
-    return take(need, give, level, extra);
+    return take(need, open, give, level, extra);
   }
 
   /// Gives back what place() took.
   void release(const block_need& need, std::uint32_t list) noexcept {
     rewriting next(*this);
-    const run* const last = runs_.data() + size_;
-    for (const run* i = runs_.data(); i != last; ++i) {
-      const run& r = *i;
-      std::uint32_t at = r.first;
-      const std::uint32_t end = r.first + r.sms;
+    const run* i = runs_.data();
+    std::uint32_t at = 0; // as far as the runs are written
+    std::uint32_t last = list;
+    for (std::uint32_t slot = list; slot != none; slot = pieces_[slot].next) {
+      const piece& p = pieces_[slot];
+      last = slot;
+      for (; i[1].first <= p.first; at = (++i)->first) next.append(i->left, at);
+      if (at < p.first) next.append(i->left, at);
+      at = p.first;
+      const std::uint32_t end = p.first + p.sms;
+      const room given = need.bits * p.blocks;
       while (at < end) {
-        if (list == none || pieces_[list].first >= end) {
-          next.append(r.left, at, end - at);
-          break;
-        }
-        piece& p = pieces_[list];
-        if (p.first > at) {
-          next.append(r.left, at, p.first - at);
-          at = p.first;
-        }
-        const std::uint32_t until = std::min(end, p.first + p.sms);
-        const room left = r.left + need.bits * p.blocks;
-        if (left == empty_) occupied_ -= until - at;
-        next.append(left, at, until - at);
-        p.sms -= until - at;
-        p.first = at = until;
-        if (p.sms == 0) {
-          const std::uint32_t rest = p.next;
-          p.next = free_;
-          free_ = list;
-          list = rest;
-        }
+        const room left = i->left + given;
+        const std::uint32_t until = std::min(end, i[1].first);
+        next.append(left, at);
+        occupied_ -= left == empty_ ? until - at : 0;
+        i += until == i[1].first;
+        at = until;
       }
     }
+    for (; at != sms_; at = (++i)->first) next.append(i->left, at);
     next.commit();
+    if (last == none) return;
+    pieces_[last].next = free_;
+    free_ = list;
   }
 
   [[nodiscard]] const piece& at(std::uint32_t list) const noexcept { return pieces_[list]; }
@@ -148,21 +149,24 @@ public:
   [[nodiscard]] std::size_t runs() const noexcept { return size_; }
 
 private:
+  static constexpr std::uint32_t most_fits = 64;
+
+  /// Reaches to where the next one begins; behind the last stands one that begins at sms_.
   struct run {
     room left = 0;
     std::uint32_t first = 0;
-    std::uint32_t sms = 0;
-    std::uint32_t fits = 0; ///< of the blocks that are being placed
+    std::uint32_t fits = 0; ///< of the blocks that are being placed, if it is among the open
   };
+  static std::uint32_t sms_of(const run& r) noexcept { return (&r)[1].first - r.first; }
 
-  placement take(const block_need& need, std::uint64_t give, std::uint32_t level,
+  placement take(const block_need& need, std::size_t open, std::uint64_t give, std::uint32_t level,
                  std::uint32_t extra) noexcept {
     placement p{give, none};
     std::uint32_t tail = none;
     rewriting next(*this);
     const auto put = [&](const run& r, std::uint32_t first, std::uint32_t sms,
                          std::uint32_t blocks) {
-      next.append(r.left - need.bits * blocks, first, sms);
+      next.append(r.left - need.bits * blocks, first);
       if (blocks == 0) return;
       if (r.left == empty_) occupied_ += sms;
       const std::uint32_t slot = free_;
@@ -172,35 +176,36 @@ private:
       (tail == none ? p.pieces : pieces_[tail].next) = slot;
       tail = slot;
     };
-    const run* const end = runs_.data() + size_;
-    for (const run* i = runs_.data(); i != end; ++i) {
-      const run& r = *i;
-      if (r.fits == 0) {
-        next.append(r.left, r.first, r.sms);
-        continue;
-      }
+    const run* i = runs_.data();
+    for (std::size_t k = 0; k < open; ++k, ++i) {
+      const run& r = runs_[open_[k]];
+      for (; i != &r; ++i) next.append(i->left, i->first);
+      const std::uint32_t sms = sms_of(r);
       const std::uint32_t blocks = r.fits > level ? r.fits - level : 0;
-      const std::uint32_t more = r.fits >= level ? std::min(extra, r.sms) : 0;
+      const std::uint32_t more = r.fits >= level ? std::min(extra, sms) : 0;
       extra -= more;
       if (more > 0) put(r, r.first, more, blocks + 1);
-      if (more < r.sms) put(r, r.first + more, r.sms - more, blocks);
+      if (more < sms) put(r, r.first + more, sms - more, blocks);
     }
+    for (; i->first != sms_; ++i) next.append(i->left, i->first);
     next.commit();
     return p;
   }
 
-  /// The runs as they will be, written in order; neighbours that have become equal are joined.
+  /// The runs as they will be, written in order; neighbours that have become equal are joined:
+  /// what is written for the second of two is written over by the next.
   class rewriting {
   public:
     explicit rewriting(sm_map& m) noexcept
         : map_(m), edge_(m.edge_.data()), first_(m.next_runs_.data()), end_(first_) {}
-    void append(room left, std::uint32_t first, std::uint32_t sms) noexcept {
-      if (end_ != first_ && end_[-1].left == left && edge_[first] == 0)
-        end_[-1].sms += sms;
-      else
-        *end_++ = {left, first, sms, 0};
+    /// From SM `first` on, so much is left.
+    void append(room left, std::uint32_t first) noexcept {
+      *end_ = {left, first, 0};
+      end_ += static_cast<int>(left != left_) | edge_[first];
+      left_ = left;
     }
     void commit() noexcept {
+      *end_ = {0, map_.sms_, 0};
       map_.runs_.swap(map_.next_runs_);
       map_.size_ = static_cast<std::size_t>(end_ - first_);
     }
@@ -210,11 +215,14 @@ private:
     const unsigned char* edge_;
     run* first_;
     run* end_;
+    room left_ = 0;
   };
 
   room empty_;
+  std::uint32_t sms_;
   std::vector<run> runs_, next_runs_;
   std::size_t size_ = 0;
+  std::vector<std::uint32_t> open_; ///< runs that hold a block of those that are being placed
   std::vector<unsigned char> edge_; ///< a run may not reach across the start of this SM
   std::vector<piece> pieces_;
   std::uint32_t free_ = 0;
