@@ -90,7 +90,7 @@ public:
       grid& g = grids_[slot];
       const bool waits = std::any_of(blocked_.begin(), blocked_.end(),
                                      [&](const sm_range& r) { return r.meets(g.where); });
-      if (!waits) place_one(slot, now, sink);
+      if (!waits && (freed_ || !g.tried)) place_one(slot, now, sink);
       if (g.unplaced == 0) continue;
       placing_[kept++] = slot;
       if (blocked_.empty() || !(blocked_.back() == g.where)) blocked_.push_back(g.where);
@@ -100,6 +100,7 @@ public:
       }
     }
     placing_.resize(kept);
+    freed_ = false;
   }
 
   /// Ends what ends at `now`. `sink` hears left(grid, pieces) for each cohort, then done(slot) for
@@ -167,6 +168,7 @@ private:
   template <class Sink>
   void place_one(std::uint32_t slot, time_point now, Sink&& sink) noexcept {
     grid& g = grids_[slot];
+    g.tried = true;
     const sm_map::placement p = map_.place(g.cost.need, g.where, g.unplaced, g.cost.cluster);
     if (p.blocks == 0) return;
     advance(g, now);
@@ -214,7 +216,7 @@ private:
       if (cohorts_[c].pieces != sm_map::none) {
         sink.left(g, cohorts_[c].pieces);
         map_.release(g.cost.need, cohorts_[c].pieces);
-        room_changed_ = true;
+        room_changed_ = freed_ = true;
       }
       cohorts_[c].next = free_cohort_;
       free_cohort_ = c;
@@ -238,7 +240,7 @@ private:
       near_.settle(slot, g, !g.settled, running_);
       g.settled = true;
     }
-    near_.total(running_);
+    near_.meet(running_);
   }
 
   void update(grid& g, std::uint32_t slot, time_point now) noexcept {
@@ -246,7 +248,7 @@ private:
     g.moved = false;
     g.next_end = time_point::max();
     if (g.oldest == sm_map::none) return; // waits for room with all that it had placed ended
-    if (contended_) g.speed = 1 / near_.slowdown(slot, g.cost.load, running_, beside_);
+    if (contended_) g.speed = 1 / near_.slowdown(slot, g.cost.load, beside_);
     const double left = std::max(0.0, cohorts_[g.oldest].ends - g.progress) / g.speed;
     g.next_end = now + duration{static_cast<duration::rep>(left + 0.5)};
   }
@@ -269,6 +271,7 @@ private:
   std::vector<sm_range> blocked_;
   std::uint64_t arrivals_ = 0;
   bool room_changed_ = false;
+  bool freed_ = false;   ///< and it has grown
   bool changed_ = false; ///< what runs, or where
   time_point next_end_ = time_point::max();
 };

@@ -18,6 +18,7 @@ struct grid {
   bool reports = false;    ///< of the caller: its blocks are reported
 
   bool started = false;
+  bool tried = false;      ///< it has taken what room there was for it
   bool moved = false;      ///< its blocks lie elsewhere than when the speeds were worked out
   bool settled = false;    ///< it has been counted among the neighbours
   std::uint64_t order = 0; ///< of arrival

@@ -6,6 +6,7 @@
 #include <gsched/sim/grid.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,8 +21,9 @@ namespace gsched::sim {
 class neighbours {
 public:
   neighbours(const contention_law& law, std::uint32_t sms, std::size_t grids, std::size_t cohorts)
-      : law_(law), sms_(sms), words_((sms + 63) / 64), grids_(grids), union_(words_),
-        masks_(words_ * grids), cohorts_(words_ * cohorts), sides_(grids), shared_(grids * grids) {}
+      : law_(law), sms_(sms), words_((sms + 63) / 64), row_((grids + group - 1) / group),
+        union_(words_), masks_(words_ * grids), cohorts_(words_ * cohorts), sides_(grids),
+        weights_(grids * row_), met_(row_) {}
 
   /// A cohort of blocks was placed so.
   void note(std::uint32_t cohort, const sm_map& map, std::uint32_t pieces) noexcept {
@@ -51,44 +53,45 @@ public:
   void settle(std::uint32_t slot, const grid& g, bool fresh,
               const std::vector<std::uint32_t>& running) noexcept {
     std::uint64_t* const mine = masks_.data() + words_ * slot;
-    if (!fresh && std::equal(union_.begin(), union_.end(), mine)) {
+    std::uint64_t differs = 0;
+    for (std::size_t w = 0; w < words_; ++w) {
+      differs |= mine[w] ^ union_[w];
+      mine[w] = union_[w];
+    }
+    if (!fresh && differs == 0) {
       weigh(slot, g);
       return;
     }
-    std::copy(union_.begin(), union_.end(), mine);
     side& s = sides_[slot];
     s.held = count(mine, mine);
     weigh(slot, g);
     if (s.held == sms_) { // slowdown() does not ask; the others' sides are set by what they hold
       for (const std::uint32_t other : running)
-        shared_[other * grids_ + slot] = static_cast<float>(sides_[other].held);
+        if (other != slot) share(other, slot, sides_[other].held);
       return;
     }
     for (const std::uint32_t other : running) {
       if (other == slot) continue;
       const std::uint32_t n =
           sides_[other].held == sms_ ? s.held : count(mine, masks_.data() + words_ * other);
-      shared_[slot * grids_ + other] = static_cast<float>(n);
-      shared_[other * grids_ + slot] = static_cast<float>(n);
+      share(slot, other, n);
+      share(other, slot, n);
     }
   }
 
-  /// Adds up all that run: before slowdown() is asked.
-  void total(const std::vector<std::uint32_t>& running) noexcept {
-    all_warps_ = all_memory_ = 0;
-    for (const std::uint32_t slot : running) {
-      all_warps_ += sides_[slot].all_warps;
-      all_memory_ += sides_[slot].memory;
-    }
+  /// Adds up all that run, and for each grid what it meets: before slowdown() is asked.
+  void meet(const std::vector<std::uint32_t>& running) noexcept {
+    total(running);
+    std::uint32_t last = 0;
+    for (const std::uint32_t slot : running) last = std::max(last, slot);
+    for (std::size_t first = 0; first <= last / group; ++first) meet(running, first);
   }
 
   /// The time of this grid's blocks now over their time when it is alone.
   [[nodiscard]] double slowdown(std::uint32_t slot, const kernel_load& load,
-                                const std::vector<std::uint32_t>& running,
                                 bool beside) const noexcept {
-    const float* const shared = shared_.data() + slot * grids_;
-    const side* const sides = sides_.data();
-    const side& me = sides[slot];
+    const side& me = sides_[slot];
+    const lanes& of_group = met_[slot / group];
     surroundings s;
     s.beside = beside;
     s.own_warps = me.warps;
@@ -97,13 +100,9 @@ public:
       s.near_memory = all_memory_ - me.memory;
       return law_.stretch(load, s);
     }
-    for (const std::uint32_t other : running) {
-      if (other == slot) continue;
-      const side& o = sides[other];
-      s.other_warps += shared[other] * o.warps;
-      (shared[other] > 0 ? s.near_memory : s.far_memory) += o.memory;
-    }
-    s.other_warps /= static_cast<float>(std::max(me.held, 1u));
+    s.other_warps = of_group.warps[slot % group] / static_cast<float>(std::max(me.held, 1u));
+    s.near_memory = of_group.near[slot % group];
+    s.far_memory = of_group.far[slot % group];
     return law_.stretch(load, s);
   }
 
@@ -123,6 +122,49 @@ private:
     float memory = 0; ///< of the device's throughput
     std::uint32_t held = 0;
   };
+
+  static constexpr std::size_t group = 4; ///< grids that are added up at once: a vector
+
+  /// What a group of grids meets; or the weights of one neighbour in that: its SMs that each
+  /// shares, whether it shares any, and whether none. Nothing is its own neighbour.
+  struct lanes {
+    std::array<float, group> warps{};
+    std::array<float, group> near{};
+    std::array<float, group> far{};
+  };
+
+  /// `slot` holds n of the SMs that `other` holds.
+  void share(std::uint32_t slot, std::uint32_t other, std::uint32_t n) noexcept {
+    lanes& l = weights_[other * row_ + slot / group];
+    l.warps[slot % group] = static_cast<float>(n);
+    l.near[slot % group] = static_cast<float>(n != 0);
+    l.far[slot % group] = static_cast<float>(n == 0);
+  }
+
+  void total(const std::vector<std::uint32_t>& running) noexcept {
+    all_warps_ = all_memory_ = 0;
+    for (const std::uint32_t slot : running) {
+      all_warps_ += sides_[slot].all_warps;
+      all_memory_ += sides_[slot].memory;
+    }
+  }
+
+  /// For a group of slots, whether they run or not: by vectors, and in the order of `running`, as
+  /// sums of floats depend on it.
+  void meet(const std::vector<std::uint32_t>& running, std::size_t which) noexcept {
+    lanes sum;
+    for (const std::uint32_t other : running) {
+      const lanes& weight = weights_[other * row_ + which];
+      const float warps = sides_[other].warps;
+      const float memory = sides_[other].memory;
+      for (std::size_t i = 0; i < group; ++i) {
+        sum.warps[i] += weight.warps[i] * warps;
+        sum.near[i] += weight.near[i] * memory;
+        sum.far[i] += weight.far[i] * memory;
+      }
+    }
+    met_[which] = sum;
+  }
 
   /// Takes how many blocks the grid has now.
   void weigh(std::uint32_t slot, const grid& g) noexcept {
@@ -149,14 +191,15 @@ private:
   contention_law law_;
   std::uint32_t sms_;
   std::size_t words_;
-  std::size_t grids_;
+  std::size_t row_; ///< groups
   float all_warps_ = 0;
   float all_memory_ = 0;
   std::vector<std::uint64_t> union_;
   std::vector<std::uint64_t> masks_;   ///< a bit an SM, by grid
   std::vector<std::uint64_t> cohorts_; ///< and by cohort
   std::vector<side> sides_;
-  std::vector<float> shared_; ///< SMs, grid by grid
+  std::vector<lanes> weights_; ///< a row a neighbour
+  std::vector<lanes> met_;
 };
 
 } // namespace gsched::sim
