@@ -36,10 +36,7 @@ void serve(Dispatcher& to, Device& on, Source& from, std::uint64_t requests, Sub
       continue;
     }
     const bool more = requests > 0 && next.has_value();
-    if (to.idle() && !more) {
-      if (requests > 0 && (next = from.next())) continue; // a reply has brought one
-      return;
-    }
+    if (to.idle() && !more) return;
     if (to.nothing_in_flight() && !more)
       to.cancel_all();
     else
