@@ -200,7 +200,8 @@ private:
     if (a.in_policy || a.flights >= options_.segments_per_job || !a.context.list().has_active())
       return;
     a.size_next(policy_.size() > 0, options_.quantum, options_.most_quantum);
-    a.head = a.context.list().head_expected(std::min(policy_.slice(a), a.quantum));
+    a.head =
+        a.context.list().head_expected(std::min(policy_.slice(a), a.quantum), flight::max_loose);
     a.remaining = a.kind->estimate.remaining(*a.progress);
     policy_.enqueue(a, now);
     a.in_policy = true;

@@ -106,8 +106,8 @@ public:
   [[nodiscard]] std::optional<due_call> try_take_call() noexcept;
   void call_done(stream_id) noexcept;
 
-  /// Expected time of what try_cut would take; zero if nothing.
-  [[nodiscard]] duration head_expected(duration quantum) const noexcept;
+  /// Expected time of what try_cut would take with a buffer of that size; zero if nothing.
+  [[nodiscard]] duration head_expected(duration quantum, std::size_t room) const noexcept;
 
   /// Takes about one quantum (program::cut's rule) from the oldest launch that may start, or from
   /// stream `only`. A cut ends where the launch ends if that is a program, and before a program, a

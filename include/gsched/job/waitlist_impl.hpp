@@ -186,9 +186,9 @@ inline waitlist::extent_of_cut waitlist::measure(const entry& head, duration qua
   return x;
 }
 
-inline duration waitlist::head_expected(duration quantum) const noexcept {
+inline duration waitlist::head_expected(duration quantum, std::size_t room) const noexcept {
   if (ready_.empty()) return duration::zero();
-  return measure(*ready_.begin()->next, quantum, ~std::size_t{0}).expected;
+  return measure(*ready_.begin()->next, quantum, room).expected;
 }
 
 inline std::optional<cut> waitlist::try_cut(duration quantum, std::span<const operation*> buffer,
