@@ -46,6 +46,8 @@ enum class errc {
   device_failed,    ///< the device reported an error
   job_threw,        ///< a job's body ended with an exception
   bad_handle,       ///< a stream or an event that the job does not have
+  no_device,        ///< no GPU, no driver, or a driver that is too old
+  bad_graph,        ///< a captured graph with a node that cannot be scheduled
 };
 
 [[nodiscard]] inline const std::error_category& category() noexcept {
@@ -64,6 +66,8 @@ enum class errc {
       case errc::device_failed: return "device failed";
       case errc::job_threw: return "job body threw";
       case errc::bad_handle: return "bad handle";
+      case errc::no_device: return "no device";
+      case errc::bad_graph: return "bad graph";
       }
       return "unknown error";
     }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda/program.hpp>
+#include <gsched/device/device.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+
+namespace gsched::cuda {
+
+struct device_options {
+  int gpu = 0;                                     ///< the runtime's number
+  std::size_t max_segments = std::size_t{1} << 12; ///< accepted and not yet polled
+  std::size_t ring_slots = std::size_t{1} << 16;   ///< of the notification ring; a power of two
+  std::uint32_t group_blocks = 16; ///< blocks a notification of an instrumented kernel covers
+  bool instrumented = false;       ///< load() builds the graphs that report blocks, too
+  duration grain =
+      std::chrono::microseconds{100}; ///< load() cuts programs into pieces of about this ...
+  unsigned levels = 4; ///< ... and builds graphs of 1, 2, 4, ... 2^(levels-1) pieces, aligned
+  std::uint32_t copies =
+      1; ///< graphs of each range: as many launches of it can be in flight at once.
+         ///< One, for programs with memory of their own: jobs must not share that
+  /// A segment on which nothing was seen to move for that long counts as hung: the device ends, and
+  /// failure() names it. Zero: never.
+  duration watchdog = std::chrono::seconds{10};
+};
+
+struct device_statistics {
+  std::uint64_t graph_launches = 0;
+  std::uint64_t direct_launches = 0; ///< kernels launched one by one, on any lane
+  std::uint64_t built_late = 0; ///< graphs that submit had to build, as load had not foreseen them
+  std::uint64_t held = 0;       ///< segments that waited for room in the notification ring
+  std::uint64_t driver_ns = 0;  ///< host time inside the driver's calls; if timed
+};
+
+/// Runs segments on a GPU: a model of gsched::device.
+///
+/// A lane is a CUDA stream; one with its own SMs is a stream of a green context. A segment is the
+/// launch of a graph that was instantiated at load, or for operations of no program copies and
+/// sets; then a stream memory operation writes the lane's count of ended segments to pinned memory,
+/// where poll reads it. A range that load() has not foreseen is built when it is first submitted,
+/// which allocates and takes about 10 us an operation.
+///
+/// Differs  D6: what has been handed to the driver has started; evict takes back what waits for
+/// room
+///          in the notification ring.
+/// Errors   open_lane: too_small for SMs that are taken. load: bad_handle for a program that is not
+/// of
+///          cuda::program::host(); device_failed with CUDA's words, out of memory included.
+///          submit: bad_option as in every device; bad_handle for an operation without an action;
+///          a CUDA code where the driver refuses, with nothing of the segment launched or, if a
+///          part was, with the device ended. An error that CUDA keeps to (an illegal access, a hung
+///          kernel) ends the device: all that was accepted is polled as failed, submit answers with
+///          the code, failure() says which.
+/// Cost     submit: one graph launch and one memory operation; poll: a load for each busy lane.
+/// Threads  one owner; several devices, of one GPU or of several, may be driven by one thread.
+class device {
+public:
+  explicit device(const device_options& o = {});
+  /// Waits for what is in flight, up to the watchdog's time; what hangs is left behind.
+  ~device();
+  device(device&&) noexcept;
+  device& operator=(device&&) noexcept;
+
+  lane_id open_lane(const lane_options& how);
+  void load(gsched::program& p);
+  void load(program& p) { load(p.host()); }
+  [[nodiscard]] std::error_code submit(const segment& s) noexcept;
+  [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept;
+  [[nodiscard]] std::size_t evict(lane_id lane) noexcept;
+  void wait(time_point t) noexcept;
+  [[nodiscard]] time_point now() const noexcept;
+  [[nodiscard]] const device_limits& limits() const noexcept;
+
+  [[nodiscard]] const gpu& facts() const noexcept;
+  [[nodiscard]] const device_statistics& statistics() const noexcept;
+  [[nodiscard]] program_memory memory_of(const gsched::program& p) const;
+  /// Why the device has ended: one line with CUDA's words and the segment that was running
+  /// (program, operations, kernel). Unset while it works.
+  [[nodiscard]] const std::optional<std::string>& failure() const noexcept;
+  /// The stream of a lane, for set-up that has to run there, such as capture.
+  [[nodiscard]] CUstream stream_of(lane_id lane) const noexcept;
+
+private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+static_assert(gsched::device<device>);
+
+} // namespace gsched::cuda

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda.h>
+
+namespace gsched::cuda {
+
+/// What the driver offers beyond the runtime, found at run time, so that a program starts on a
+/// machine without a driver and says so in one line. Graphs go through here as well: the runtime
+/// does not know the kernels of another copy of itself, such as a framework's.
+///
+/// Each entry is the driver's function of that name, as cuda.h of this toolkit declares it.
+#define GSCHED_CUDA_DRIVER_FUNCTIONS(X)                                                            \
+  X(cuCtxGetDevResource)                                                                           \
+  X(cuDevResourceGenerateDesc)                                                                     \
+  X(cuDevSmResourceSplitByCount)                                                                   \
+  X(cuDeviceGetDevResource)                                                                        \
+  X(cuFuncGetAttribute)                                                                            \
+  X(cuFuncGetName)                                                                                 \
+  X(cuFuncGetParamInfo)                                                                            \
+  X(cuGetErrorName)                                                                                \
+  X(cuGetErrorString)                                                                              \
+  X(cuGraphAddBatchMemOpNode)                                                                      \
+  X(cuGraphAddDependencies)                                                                        \
+  X(cuGraphAddEmptyNode)                                                                           \
+  X(cuGraphAddEventRecordNode)                                                                     \
+  X(cuGraphAddKernelNode)                                                                          \
+  X(cuGraphAddMemcpyNode)                                                                          \
+  X(cuGraphAddMemsetNode)                                                                          \
+  X(cuGraphChildGraphNodeGetGraph)                                                                 \
+  X(cuGraphClone)                                                                                  \
+  X(cuGraphCreate)                                                                                 \
+  X(cuGraphDestroy)                                                                                \
+  X(cuGraphDestroyNode)                                                                            \
+  X(cuGraphExecDestroy)                                                                            \
+  X(cuGraphGetEdges)                                                                               \
+  X(cuGraphGetNodes)                                                                               \
+  X(cuGraphInstantiateWithFlags)                                                                   \
+  X(cuGraphKernelNodeGetAttribute)                                                                 \
+  X(cuGraphKernelNodeGetParams)                                                                    \
+  X(cuGraphKernelNodeSetAttribute)                                                                 \
+  X(cuGraphKernelNodeSetParams)                                                                    \
+  X(cuGraphLaunch)                                                                                 \
+  X(cuGraphMemcpyNodeGetParams)                                                                    \
+  X(cuGraphMemsetNodeGetParams)                                                                    \
+  X(cuGraphNodeFindInClone)                                                                        \
+  X(cuGraphNodeGetType)                                                                            \
+  X(cuGraphUpload)                                                                                 \
+  X(cuGreenCtxCreate)                                                                              \
+  X(cuGreenCtxDestroy)                                                                             \
+  X(cuGreenCtxStreamCreate)                                                                        \
+  X(cuKernelGetFunction)                                                                           \
+  X(cuLaunchKernelEx)                                                                              \
+  X(cuOccupancyMaxActiveBlocksPerMultiprocessor)                                                   \
+  X(cuOccupancyMaxActiveClusters)                                                                  \
+  X(cuPointerGetAttribute)                                                                         \
+  X(cuStreamDestroy)                                                                               \
+  X(cuStreamWaitValue32)                                                                           \
+  X(cuStreamWriteValue32)                                                                          \
+  X(cuStreamWriteValue64)
+
+struct driver_functions {
+#define GSCHED_CUDA_DECLARE(name) decltype(&::name) name = nullptr;
+  GSCHED_CUDA_DRIVER_FUNCTIONS(GSCHED_CUDA_DECLARE)
+#undef GSCHED_CUDA_DECLARE
+};
+
+/// Looked up once.
+/// Errors   gsched::error: no_device where there is no driver, no GPU, or a driver too old.
+[[nodiscard]] const driver_functions& driver();
+
+} // namespace gsched::cuda

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <system_error>
+
+namespace gsched::cuda {
+
+/// Codes of the CUDA runtime; the driver's own have the same numbers where both have one. Its
+/// messages are CUDA's words: "an illegal memory access was encountered
+/// (cudaErrorIllegalAddress)".
+[[nodiscard]] const std::error_category& category() noexcept;
+
+[[nodiscard]] inline std::error_code code_of(cudaError_t e) noexcept {
+  return e == cudaSuccess ? std::error_code{} : std::error_code{static_cast<int>(e), category()};
+}
+[[nodiscard]] inline std::error_code code_of(CUresult e) noexcept {
+  return code_of(static_cast<cudaError_t>(e));
+}
+
+/// Throws gsched::error: "WHAT: CUDA's words".
+/// Errors   no_device where there is no GPU or no driver that is new enough; else device_failed.
+[[noreturn]] void fail(std::error_code e, const std::string& what);
+
+/// For set-up: throws where a call failed.
+inline void check(cudaError_t e, const char* what) {
+  if (e != cudaSuccess) fail(code_of(e), what);
+}
+inline void check(CUresult e, const char* what) {
+  if (e != CUDA_SUCCESS) fail(code_of(e), what);
+}
+
+} // namespace gsched::cuda

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/cuda/notification_ring.hpp>
+#include <gsched/cuda/report.hpp>
+#include <gsched/job/program.hpp>
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gsched::cuda {
+
+struct program_options {
+  std::string name;
+  /// What each operation takes, alone; must be as many as there are operations. Empty: they are
+  /// measured on the GPU when the program is made, which runs the whole graph a few times.
+  std::vector<duration> durations;
+  bool measure = true; ///< false, and no durations: all operations count as equal, 5 us each
+  int measured_runs = 5;
+};
+
+/// What a node of the captured graph is to whoever profiles or replays it.
+struct node_facts {
+  std::string symbol; ///< mangled; kernels only
+  std::uint64_t local_bytes = 0;
+  bool instrumented = false;        ///< a parameter of it is a gsched::cuda::report
+  std::vector<std::uint32_t> after; ///< operations it waits for directly, in the program's order
+};
+
+/// What a program costs beyond the model itself.
+struct program_memory {
+  std::uint64_t device_bytes = 0; ///< free memory before and after, so others' allocations count
+  std::uint64_t graphs = 0;       ///< instantiated
+  std::uint64_t nodes = 0;        ///< of them all together
+};
+
+/// A captured graph as operations that can be cut into segments anywhere.
+///
+/// The graph is cloned: what becomes of it afterwards does not matter, but the memory that its
+/// nodes use, and the modules of its kernels, must live as long as the program. Its nodes are put
+/// into one order that keeps all dependencies, nearest to the order of capture; kernels, memcpys
+/// and memsets become operations; empty, event and host nodes go with the operation before them (or
+/// the first), and child graphs are taken apart. Clusters, priorities and edges of any kind are
+/// kept, as a segment's graph is a clone of the whole from which the other nodes are taken out.
+///
+/// Errors   no_device; bad_graph, one line that names the node, for memory allocation, conditional
+/// and
+///          other nodes that cannot be kept, an empty graph or a cycle; does_not_fit; device_failed
+///          with CUDA's words where a clone or a measurement fails.
+/// Threads  set-up on one thread; immutable afterwards.
+class program {
+public:
+  /// Of the GPU that is current.
+  program(CUgraph graph, const program_options& how);
+  ~program();
+  program(program&&) noexcept;
+  program& operator=(program&&) noexcept;
+
+  /// What the host library schedules; each operation's handle leads back here. In place while this
+  /// lives, also when moved.
+  [[nodiscard]] gsched::program& host() noexcept;
+  [[nodiscard]] const gsched::program& host() const noexcept;
+  /// The program whose host() that is; null if it was not made here.
+  [[nodiscard]] static program* of(const gsched::program& p) noexcept;
+
+  [[nodiscard]] std::span<const node_facts> facts() const noexcept;
+  /// Of the whole captured graph, replayed; unset if it was not measured.
+  [[nodiscard]] std::optional<duration> graph_replay() const noexcept;
+
+  /// A graph of operations [first, last), to be instantiated; the caller destroys it. Its
+  /// instrumented kernels report to the slots given, one for each of them in order, or to nobody
+  /// when the span is empty. O(nodes of the whole program).
+  [[nodiscard]] CUgraph make_range(std::size_t first, std::size_t last,
+                                   std::span<const report> reports) const;
+  /// How many kernels of the range are instrumented.
+  [[nodiscard]] std::size_t instrumented(std::size_t first, std::size_t last) const noexcept;
+  /// Launches the operations of a range one by one on a stream: kernels, copies and sets, without
+  /// the nodes that go with them. For submission::launches.
+  [[nodiscard]] CUresult launch_each(std::size_t first, std::size_t last, CUstream stream,
+                                     std::span<const report> reports) const noexcept;
+
+private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+} // namespace gsched::cuda

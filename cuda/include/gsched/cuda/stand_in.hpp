@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/cuda/program.hpp>
+#include <gsched/job/profile.hpp>
+#include <gsched/job/program.hpp>
+
+namespace gsched::cuda {
+
+/// Programs of kernels that stand in for others: of the same grid, block, registers, shared memory,
+/// cluster and time, which do nothing else. A profile of a model runs with them on any GPU, without
+/// the model. They are instrumented, and hold no memory but one buffer for copies and sets, which
+/// all of a GPU share: what one writes there nobody reads.
+///
+/// Units    a stand-in of one block's wave runs for operation::expected divided among the waves of
+///          its grid on this GPU.
+/// Differs  it uses time, blocks, registers and shared memory, and neither bandwidth nor caches:
+/// two
+///          side by side on different SMs do not slow one another.
+/// Errors   as cuda::program; does_not_fit names a kernel that no SM of this GPU holds.
+[[nodiscard]] program make_stand_in(const profile& of);
+/// Of operations as a device takes them, such as a program's; kernels, copies and sets.
+[[nodiscard]] program make_stand_in(const gsched::program& of);
+
+} // namespace gsched::cuda

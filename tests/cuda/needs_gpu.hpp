@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cuda_runtime_api.h>
+
+namespace gsched::testing {
+
+[[nodiscard]] inline int gpus_here() noexcept {
+  int n = 0;
+  return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
+}
+
+} // namespace gsched::testing
+
+/// First line of a test that needs a GPU: where there is none, the test is passed over with a word.
+#define GSCHED_NEEDS_GPU()                                                                         \
+  do {                                                                                             \
+    if (gsched::testing::gpus_here() == 0) {                                                       \
+      MESSAGE("no GPU here: passed over");                                                         \
+      return;                                                                                      \
+    }                                                                                              \
+  } while (false)
