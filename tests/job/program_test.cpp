@@ -3,9 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <random>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,6 +82,50 @@ TEST_CASE("the longest quantum takes the rest, from anywhere") {
   for (std::size_t first = 0; first < p.size(); ++first)
     CHECK(p.cut(first, run_to_completion) == p.size());
   CHECK(p.cut(0, duration::zero()) == 1);
+}
+
+TEST_CASE("an aligned program is cut into the ranges that were promised, and no others") {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<int> times(1 + random() % 80);
+    for (int& t : times) t = 1 + static_cast<int>(random() % 40);
+    program p = with_times(times);
+    const unsigned levels = 1 + static_cast<unsigned>(random() % 5);
+    p.align(duration{50}, levels);
+    const std::span<const std::size_t> pieces = p.pieces();
+    REQUIRE(pieces.front() == 0);
+    REQUIRE(pieces.back() == p.size());
+    std::set<std::pair<std::size_t, std::size_t>> promised;
+    const std::size_t n = pieces.size() - 1;
+    for (unsigned k = 0; k < levels; ++k)
+      for (std::size_t i = 0; i < n; i += std::size_t{1} << k)
+        promised.emplace(pieces[i], pieces[std::min(i + (std::size_t{1} << k), n)]);
+    CHECK(promised.size() <= 2 * n);
+    for (std::size_t first = 0; first < p.size();) {
+      const duration quantum{static_cast<duration::rep>(random() % 900)};
+      const std::size_t last = p.cut(first, quantum);
+      REQUIRE(last > first);
+      REQUIRE(promised.count({first, last}) == 1);
+      const bool one_piece = std::upper_bound(pieces.begin(), pieces.end(), first)[0] == last;
+      if (!one_piece) CHECK(p.expected(first, last) <= quantum + quantum / 4);
+      first = last;
+    }
+    CHECK(p.cut(0, run_to_completion) == p.size());
+  }
+}
+
+TEST_CASE("an aligned program's segments grow as far as its levels and its alignment let them") {
+  program p = with_times(std::vector<int>(16, 100));
+  p.align(duration{100}, 4);
+  CHECK(p.pieces().size() == 17);
+  CHECK(p.cut(0, duration{100}) == 1);
+  CHECK(p.cut(0, duration{200}) == 2);
+  CHECK(p.cut(0, duration{399}) == 4);
+  CHECK(p.cut(0, duration{3000}) == 8);
+  CHECK(p.cut(2, duration{800}) == 4); // 2 is a multiple of 2, and not of 4
+  CHECK(p.cut(3, duration{800}) == 4);
+  CHECK(p.cut(12, duration{800}) == 16);
+  CHECK(p.cut(5, duration::zero()) == 6);
 }
 
 TEST_CASE("ranges are the operations in their order") {

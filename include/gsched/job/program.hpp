@@ -66,10 +66,37 @@ public:
   [[nodiscard]] duration expected() const noexcept { return until_.back(); }
 
   /// Where a segment that starts at `first` ends so that it takes about one quantum: the end that
-  /// is nearest in time, and at least one operation on. run_to_completion gives size().
+  /// is nearest in time, and at least one operation on. run_to_completion gives size(). Of an
+  /// aligned program: the longest run of pieces that align() allows there and that is no longer
+  /// than that, or one piece.
   /// Cost     O(log n).
   [[nodiscard]] std::size_t cut(std::size_t first, duration quantum) const noexcept {
     assert(first < size());
+    if (!pieces_.empty() && quantum < run_to_completion) return cut_aligned(first, quantum);
+    if (quantum >= until_.back() - until_[first]) return size();
+    return cut_freely(first, quantum);
+  }
+
+  /// From now on the program is cut only into ranges [pieces[i], pieces[min(i + 2^k, n)]) with i a
+  /// multiple of 2^k and k < levels, where a piece is what cut gave for `grain` before. So whoever
+  /// has to prepare ranges, as graphs, prepares fewer than 2n of them however segments grow; each
+  /// operation is in `levels` of them. Set-up: by whoever loads the program on a device.
+  void align(duration grain, unsigned levels) {
+    pieces_.clear();
+    std::vector<std::size_t> ends{0};
+    while (ends.back() < size()) ends.push_back(cut_freely(ends.back(), grain));
+    pieces_ = std::move(ends);
+    levels_ = levels;
+  }
+  /// The ends of the pieces, from 0 to size(); empty for a program that is not aligned.
+  [[nodiscard]] std::span<const std::size_t> pieces() const noexcept { return pieces_; }
+  [[nodiscard]] unsigned levels() const noexcept { return levels_; }
+
+  /// Called once by whoever loads the program on a device.
+  void set_id(program_id id) noexcept { id_ = id; }
+
+private:
+  [[nodiscard]] std::size_t cut_freely(std::size_t first, duration quantum) const noexcept {
     if (quantum >= until_.back() - until_[first]) return size();
     const duration target = until_[first] + quantum;
     const auto from = until_.begin() + static_cast<std::ptrdiff_t>(first) + 1;
@@ -79,14 +106,28 @@ public:
     return last;
   }
 
-  /// Called once by whoever loads the program on a device.
-  void set_id(program_id id) noexcept { id_ = id; }
+  [[nodiscard]] std::size_t cut_aligned(std::size_t first, duration quantum) const noexcept {
+    const auto at = std::upper_bound(pieces_.begin(), pieces_.end(), first); // end of its piece
+    const auto i = static_cast<std::size_t>(at - pieces_.begin()) - 1;
+    std::size_t last = *at;
+    if (pieces_[i] != first) return last; // within a piece: up to its end
+    for (unsigned k = 1; k < levels_; ++k) {
+      const std::size_t run = std::size_t{1} << k;
+      if (i % run != 0 || last == size()) break;
+      const std::size_t end = pieces_[std::min(i + run, pieces_.size() - 1)];
+      // Pieces differ from the grain by rounding: half of one over is still about a quantum.
+      if (expected(first, end) > quantum + quantum / (2 * static_cast<duration::rep>(run))) break;
+      last = end;
+    }
+    return last;
+  }
 
-private:
   std::string name_;
   std::vector<operation> operations_;
   std::vector<const operation*> pointers_;
   std::vector<duration> until_; ///< until_[i] is the expected time of all before operation i
+  std::vector<std::size_t> pieces_;
+  unsigned levels_ = 0;
   std::size_t kernels_ = 0;
   program_id id_ = no_program;
 };
