@@ -95,7 +95,7 @@ void storm(Device& device, const dispatch_options& o, std::uint64_t seed) {
   program p("p", ops);
   d.load(p);
   auto body = [&p](job_context& ctx) -> task { return draw_and_run(ctx, p); };
-  const model_id m = d.add_model("drawn", body, &p);
+  const model_id m = d.add_model("drawn", body, &p, static_cast<std::uint32_t>(seed % 4) * 3);
   std::vector<client*> clients{&d.add_client(), &d.add_client(3.0), &d.add_client(0.5)};
   std::vector<std::unique_ptr<drawn_job>> jobs;
   std::vector<job_id> ids;

@@ -30,6 +30,8 @@ struct active_job : job {
   duration quantum{};               ///< of its next segment
   std::uint32_t flights = 0;        ///< segments in flight
   bool in_policy = false;
+  bool waits = false;                    ///< for an instance of its model, and has not started
+  bool holds = false;                    ///< context.instance is its own
   bool announced = false;                ///< the listener heard that it is almost finished
   job_state ending = job_state::running; ///< how it ends once nothing is in flight, if known
 
@@ -53,8 +55,30 @@ struct active_job : job {
     quantum = first_quantum;
     head = std::min(total, quantum);
     flights = 0;
-    announced = false;
+    announced = waits = holds = false;
     ending = job_state::running;
+  }
+
+  /// Takes an instance of its model, or begins to wait for one and says so.
+  [[nodiscard]] bool claim_instance() noexcept {
+    waits = !kind->instances.has_free() || kind->instances.has_waiting(); // nobody jumps the queue
+    if (waits)
+      kind->instances.wait(*this);
+    else
+      hold_instance();
+    return !waits;
+  }
+  void hold_instance() noexcept {
+    waits = false;
+    holds = true;
+    context.instance = kind->instances.take();
+  }
+  /// When it ends or gives up. True if another may start.
+  bool drop_instance() noexcept {
+    if (std::exchange(waits, false)) kind->instances.leave(*this);
+    if (!std::exchange(holds, false)) return false;
+    kind->instances.give_back(context.instance);
+    return kind->instances.has_waiting();
   }
 
   /// Runs its body and its host functions as far as they go, and counts these. While they run the

@@ -56,6 +56,7 @@ public:
   ~dispatcher() {
     jobs_.for_each([&](active_job& a) {
       if (a.in_policy) policy_.erase(a);
+      static_cast<void>(a.drop_instance());
     });
     if constexpr (requires(client & c) { policy_.forget(c); })
       this->for_each_client([&](client& c) { policy_.forget(c); });
@@ -75,7 +76,7 @@ public:
       end(a, job_state::rejected, now);
       return id;
     }
-    wake(a, now);
+    if (a.claim_instance()) wake(a, now);
     return id;
   }
 
@@ -104,6 +105,7 @@ public:
   bool step() {
     bool moved = take_posted();
     moved |= hear();
+    moved |= start_waiting();
     if (options_.evict_on_preempt && std::exchange(woken_, false)) evict_for_better();
     while (dispatch_one()) moved = true;
     return moved;
@@ -116,18 +118,23 @@ public:
 
 private:
   bool take_posted() {
-    posted_request* r = inbox_.try_take_all();
-    const bool any = r != nullptr;
-    while (r != nullptr) {
-      posted_request* const next = r->next_posted;
-      if (r->what == posted_request::kind::submit)
-        r->id = submit(r->request);
+    return inbox_.take_each([&](posted_request& r) {
+      if (r.what == posted_request::kind::submit)
+        r.id = submit(r.request);
       else
-        cancel(r->id);
-      if (r->taken != nullptr) r->taken(*r); // after this the sender may free it
-      r = next;
-    }
-    return any;
+        cancel(r.id);
+      if (r.taken != nullptr) r.taken(r); // after this the sender may free it
+    });
+  }
+
+  /// Instances have come free: the jobs that waited for them start.
+  bool start_waiting() {
+    if (!std::exchange(freed_, false)) return false;
+    models_.start_waiting([&](job& j) {
+      static_cast<active_job&>(j).hold_instance();
+      wake(static_cast<active_job&>(j), device_.now());
+    });
+    return true;
   }
 
   bool hear() noexcept {
@@ -224,6 +231,7 @@ private:
   void end(active_job& a, job_state how, time_point now) noexcept {
     assert(!a.in_policy && a.flights == 0);
     a.state = how;
+    freed_ |= a.drop_instance();
     statistics_.count_end(how);
     a.kind->estimate.end(*a.progress, how == job_state::finished);
     jobs_.remove(a);
@@ -285,6 +293,7 @@ private:
   inbox<posted_request> inbox_;
   dispatch_statistics statistics_{};
   bool woken_ = false; ///< since the last look for what to evict
+  bool freed_ = false; ///< an instance that a job waits for, since the last look
   std::uint64_t next_id_ = 0;
 };
 

@@ -42,6 +42,20 @@ public:
     return oldest;
   }
 
+  /// Calls f(message) for all there is, oldest first; f may give its message back to the sender.
+  /// False when there was none.
+  template <class F>
+  bool take_each(F f) {
+    Message* m = try_take_all();
+    const bool any = m != nullptr;
+    while (m != nullptr) {
+      Message* const next = m->next_posted;
+      f(*m);
+      m = next;
+    }
+    return any;
+  }
+
   /// Whether something was posted; stale on return.
   [[nodiscard]] bool was_empty() const noexcept {
     return newest_.load(sync::relaxed) == nullptr; // unordered: only a hint

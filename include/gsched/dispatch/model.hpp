@@ -3,6 +3,7 @@
 
 #include <gsched/core/id.hpp>
 #include <gsched/device/device.hpp>
+#include <gsched/dispatch/instances.hpp>
 #include <gsched/dispatch/request.hpp>
 #include <gsched/job/context.hpp>
 #include <gsched/job/estimate.hpp>
@@ -25,10 +26,12 @@ namespace gsched {
 
 /// A kind of job, and what was learned of its kernels' counts and times.
 struct model {
-  model(std::string named, job_body does) : name(std::move(named)), body(does) {}
+  model(std::string named, job_body does, std::uint32_t instance_count)
+      : name(std::move(named)), body(does), instances(instance_count) {}
 
   std::string name;
   job_body body;
+  instance_pool instances;
   estimator estimate;
 };
 
@@ -47,8 +50,8 @@ public:
   }
 
   [[nodiscard]] model_id add(std::string name, job_body body,
-                             std::span<const program* const> priors) {
-    model& m = models_.emplace_back(std::move(name), body);
+                             std::span<const program* const> priors, std::uint32_t instances) {
+    model& m = models_.emplace_back(std::move(name), body, instances);
     for (const program* p : priors) m.estimate.add(*p);
     return model_id{static_cast<std::uint32_t>(models_.size() - 1)};
   }
@@ -60,6 +63,13 @@ public:
   [[nodiscard]] const model& operator[](model_id id) const noexcept {
     assert(static_cast<std::size_t>(id) < models_.size());
     return models_[static_cast<std::size_t>(id)];
+  }
+
+  /// Calls start(job) for each that waits for an instance and may have one; it takes it.
+  template <class F>
+  void start_waiting(F start) {
+    for (model& m : models_)
+      while (m.instances.has_waiting() && m.instances.has_free()) start(m.instances.next());
   }
 
   /// What a segment asks of the GPU.

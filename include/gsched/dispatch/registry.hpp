@@ -9,6 +9,7 @@
 #include <gsched/job/program.hpp>
 #include <gsched/occupancy/program_footprint.hpp>
 
+#include <cstdint>
 #include <deque>
 #include <span>
 #include <string>
@@ -34,14 +35,18 @@ public:
   }
 
   /// A kind of job: its body, which outlives the registry, and the programs to expect of it, which
-  /// were loaded before.
+  /// were loaded before. With a limited number of instances, as many of its jobs are between start
+  /// and end at once, each with a number of its own (job_context::instance); the others wait before
+  /// their body starts (instances.hpp says in which order).
   [[nodiscard]] model_id add_model(std::string name, job_body body,
-                                   std::span<const program* const> expected) {
-    return models_.add(std::move(name), body, expected);
+                                   std::span<const program* const> expected,
+                                   std::uint32_t instances = instance_pool::unlimited) {
+    return models_.add(std::move(name), body, expected, instances);
   }
   [[nodiscard]] model_id add_model(std::string name, job_body body,
-                                   const program* expected = nullptr) {
-    return add_model(std::move(name), body, {&expected, expected != nullptr ? 1u : 0u});
+                                   const program* expected = nullptr,
+                                   std::uint32_t instances = instance_pool::unlimited) {
+    return add_model(std::move(name), body, {&expected, expected != nullptr ? 1u : 0u}, instances);
   }
 
   /// In place while the registry lives.

@@ -88,7 +88,8 @@ public:
   job_context& operator=(const job_context&) = delete;
   ~job_context() { cancel(); }
 
-  void* user = nullptr; ///< what came with the request
+  void* user = nullptr;       ///< what came with the request
+  std::uint32_t instance = 0; ///< of its model: this job's alone while it runs, if they are limited
 
   // The body's side ---------------------------------------------------------------------------
 
