@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GSCHED_C_H
+#define GSCHED_C_H
+
+/* gsched for other languages: captured CUDA graphs, scheduled segment by segment on one GPU.
+ *
+ * A server owns a GPU and one thread, its dispatcher. Models are added as captured graphs, requests
+ * come from any thread, and each ends exactly once: finished, failed, rejected or cancelled.
+ *
+ *     gsched_server_options o = {.size = sizeof o};
+ *     gsched_default_options(&o);
+ *     gsched_server *s;
+ *     if (gsched_server_open(&o, &s) != GSCHED_OK) puts(gsched_last_error());
+ *
+ * Errors   functions that can fail return a gsched_code, and leave one line for the calling thread
+ *          in gsched_last_error(). What they were to write is then left alone, but for handles,
+ *          which become NULL. No C++ exception leaves the library.
+ * Structs  begin with `size`, which the caller sets to sizeof of the struct as it knows it: a later
+ *          library takes what an older caller does not know at its default, and writes no more than
+ *          the caller has room for. Arrays of such structs have the first one's size as stride.
+ * Units    durations in microseconds (_us), points in time in nanoseconds of gsched_now_ns() (_ns).
+ * Threads  any function may be called from any thread, unless it says otherwise. Where "not on the
+ *          dispatcher's thread" is said, a call from within gsched_callback fails instead of
+ *          waiting for itself.
+ * A child made by fork() may not use the servers of its parent.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(GSCHED_C_BUILD)
+#define GSCHED_API __attribute__((visibility("default")))
+#else
+#define GSCHED_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Rises when a function or the meaning of a field changes, not when some are added. */
+#define GSCHED_ABI 1
+
+typedef enum gsched_code {
+  GSCHED_OK = 0,
+  GSCHED_BAD_ARGUMENT = 1, /* NULL, out of range, an unknown name, model or client */
+  GSCHED_NO_DEVICE = 2,    /* no driver, no GPU, no GPU of that number, a driver that is too old */
+  GSCHED_BAD_GRAPH = 3,    /* a graph with a node that cannot be scheduled, or a kernel that fits on
+                              no SM; the line names it */
+  GSCHED_OUT_OF_MEMORY = 4, /* of the host; the GPU's is GSCHED_DEVICE_FAILED, with CUDA's words */
+  GSCHED_DEVICE_FAILED = 5, /* CUDA refused or the GPU failed; the line has CUDA's words */
+  GSCHED_CLOSED = 6,        /* the server was closed */
+  GSCHED_TIMED_OUT = 7,
+  GSCHED_ENDED = 8, /* the request has ended already */
+  GSCHED_IO = 9,
+  GSCHED_INTERNAL = 10 /* a bug of the library */
+} gsched_code;
+
+/* "0.1.0", and GSCHED_ABI of the library: compare it with the header's before anything else. */
+GSCHED_API const char* gsched_version(void);
+GSCHED_API uint32_t gsched_abi(void);
+
+/* What the last failing call of this thread said: one line, never NULL, valid until the next
+ * failing call of this thread. */
+GSCHED_API const char* gsched_last_error(void);
+
+/* The clock of all points in time here: CLOCK_MONOTONIC, nanoseconds. In Python:
+ * time.monotonic_ns(). */
+GSCHED_API uint64_t gsched_now_ns(void);
+
+/* What gsched_server_options.policy can be, separated by one space each. Static. */
+GSCHED_API const char* gsched_policy_names(void);
+
+/* Server -------------------------------------------------------------------------------------- */
+
+typedef struct gsched_server gsched_server;
+
+typedef struct gsched_server_options {
+  uint32_t size;
+  int32_t gpu; /* the runtime's number; 0 */
+  /* Who is next: fifo, round_robin, sjf, srpt, edf, deficit, srpt+deficit, each segment by segment;
+   * "direct": whole graphs, a stream for each client in turn, nothing held back; "single": whole
+   * graphs on one stream, as they come. Default "srpt+deficit". Copied. */
+  const char* policy;
+  uint32_t lanes;            /* streams that segments go to; 8. direct: clients beyond them share */
+  uint32_t segments_per_job; /* in flight at once of one request; 2 */
+  double quantum_us;         /* of a segment; 100 */
+  double most_quantum_us;    /* segments grow to this while no other request waits; 800 */
+  double low_mark_us;        /* a lane that holds less gets more; 0 is quantum_us */
+  double high_mark_us;       /* ... until it holds this much; 0 is twice quantum_us */
+  double overshoot;          /* work submitted beyond a full GPU, in GPUs; 4.0 */
+  double threshold_us;       /* of the policies with deficit: what a client may be owed; 10000 */
+  double decision_delay_us; /* burnt on the dispatcher's thread for each segment: for experiments */
+  double slo_us;            /* deadline of requests that give none, after arrival; 0 is none */
+  double spin_us;           /* with nothing to do, the dispatcher looks for that long before it
+                               sleeps; 50 */
+  uint64_t max_jobs;        /* active requests; more are rejected; 65536 */
+  uint32_t watchdog_ms;     /* a segment that shows no progress for that long is a hang, and the
+                               device fails; at least 1; 10000 */
+  uint32_t instrumented;    /* 1: kernels with GSCHED_INSTRUMENT report their blocks; 0 */
+} gsched_server_options;
+
+/* Fills in the defaults; `size` is set by the caller. */
+GSCHED_API int gsched_default_options(gsched_server_options* options);
+
+/* Starts a server. Takes the GPU's primary context, as CUDA's runtime and PyTorch do.
+ * Owner    the caller, who gives it to gsched_server_release once.
+ * Errors   GSCHED_BAD_ARGUMENT, GSCHED_NO_DEVICE, GSCHED_DEVICE_FAILED. */
+GSCHED_API int gsched_server_open(const gsched_server_options* options, gsched_server** server);
+
+typedef enum gsched_close_how {
+  GSCHED_DRAIN = 0, /* serve what was submitted, until the timeout; cancel what is left then */
+  GSCHED_CANCEL = 1 /* cancel what is not on the GPU; segments there end first */
+} gsched_close_how;
+
+/* Takes no more requests, ends all there are, and stops the thread. All tickets have ended when it
+ * returns, with whatever code; they and the server stay valid for calls until released. To close
+ * again does nothing.
+ * Bounds   returns after timeout_us and the time of what is on the GPU, at most a few times
+ *          watchdog_ms.
+ * Errors   GSCHED_DEVICE_FAILED if the device had failed; GSCHED_TIMED_OUT if the driver did not
+ *          come back: the thread and its memory are then left behind.
+ * Threads  not on the dispatcher's thread. */
+GSCHED_API int gsched_server_close(gsched_server* server, gsched_close_how how, int64_t timeout_us);
+
+/* Closes with GSCHED_CANCEL if it is not closed, and frees it; its tickets stay valid. NULL does
+ * nothing. No other call with this server may be under way or follow.
+ * Threads  not on the dispatcher's thread. */
+GSCHED_API int gsched_server_release(gsched_server* server);
+
+/* A tenant, with its share relative to the others; weight > 0. Waits for the dispatcher's thread.
+ * Threads  not on the dispatcher's thread. */
+GSCHED_API int gsched_add_client(gsched_server* server, double weight, uint32_t* client);
+
+/* Models -------------------------------------------------------------------------------------- */
+
+/* Memory of an instance, fixed when its graph was captured. This struct never grows. */
+typedef struct gsched_buffer {
+  void* device; /* device pointer */
+  uint64_t bytes;
+} gsched_buffer;
+
+/* One captured graph with memory of its own: two requests never run on one instance at once. */
+typedef struct gsched_instance {
+  uint32_t size;
+  uint32_t reserved; /* 0 */
+  void* graph;       /* CUgraph or cudaGraph_t; cloned, so it may be destroyed after the call. The
+                        memory it uses and its kernels' modules must live until the server is closed */
+  const gsched_buffer* inputs;  /* gsched_model.inputs of them */
+  const gsched_buffer* outputs; /* gsched_model.outputs of them */
+} gsched_instance;
+
+typedef struct gsched_model {
+  uint32_t size;
+  uint32_t instances_count; /* at least 1: requests beyond them wait before they start */
+  const gsched_instance* instances;
+  const char* name; /* copied */
+  uint32_t inputs;  /* buffers of each instance; the same number of bytes in all of them */
+  uint32_t outputs;
+  /* What each operation takes alone, in the order of the program; NULL: the first instance is
+   * measured, which runs its graph several times on the GPU. */
+  const double* durations_us;
+  uint32_t durations_count;
+  uint32_t unmeasured; /* 1 and no durations: all operations count as equal */
+} gsched_model;
+
+/* Adds a model; it stays until the server is closed. Graphs are read and measured on the calling
+ * thread, and their segments built on the dispatcher's, one instance at a time between its steps:
+ * meanwhile other requests wait, typically 5 to 30 ms at a time. To be exact the measurement needs
+ * the GPU for itself.
+ * Errors   GSCHED_BAD_ARGUMENT, GSCHED_BAD_GRAPH, GSCHED_DEVICE_FAILED (out of memory included),
+ *          GSCHED_CLOSED. The server goes on as before.
+ * Threads  not on the dispatcher's thread. */
+GSCHED_API int gsched_add_model(gsched_server* server, const gsched_model* what, uint32_t* model);
+
+typedef struct gsched_model_facts {
+  uint32_t size;
+  uint32_t instances;
+  uint64_t operations;    /* of one instance */
+  uint64_t segments;      /* of one instance, each of about a quantum */
+  uint64_t device_bytes;  /* of all instances, beyond the model's own */
+  uint64_t graphs;        /* instantiated, of all instances */
+  uint64_t nodes;         /* of those graphs */
+  double measure_ms;      /* on the calling thread: reading and measuring the graphs */
+  double build_ms;        /* on the dispatcher's thread */
+  double expected_us;     /* sum of the operations of one instance */
+  double graph_replay_us; /* of the whole graph, replayed; 0 if not measured */
+} gsched_model_facts;
+
+/* facts->size is set by the caller. */
+GSCHED_API int gsched_get_model_facts(gsched_server* server, uint32_t model,
+                                      gsched_model_facts* facts);
+
+/* Requests ------------------------------------------------------------------------------------ */
+
+typedef struct gsched_ticket gsched_ticket;
+
+/* Told on the dispatcher's thread when a request has ended, whatever way; everything else waits for
+ * it to return. It may submit, cancel, look at and release tickets. */
+typedef void (*gsched_callback)(void* user, gsched_ticket* ticket);
+
+typedef struct gsched_request {
+  uint32_t size;
+  uint32_t model;
+  uint32_t client;
+  uint32_t real_time;  /* 1: of the class that gets an instance first */
+  uint64_t arrival_ns; /* latency and deadline count from it; 0 is now */
+  double deadline_us;  /* after arrival; 0 is the server's slo_us, below 0 is none */
+  /* Where to copy each input from, before, and each output to, after: host memory, pinned or not,
+   * or device memory, gsched_buffer.bytes of it. NULL, as an element or for all: no copy. The
+   * arrays are copied; what they point to stays in place until the request has ended. From memory
+   * that is not pinned the dispatcher's thread copies itself, at the cost of everyone. */
+  const void* const* inputs;
+  void* const* outputs;
+  gsched_callback done; /* may be NULL */
+  void* user;           /* for `done`, and in gsched_report */
+  uint32_t collected;   /* 1: gsched_collect hands out the ticket when the request has ended */
+  uint32_t reserved;    /* 0 */
+} gsched_request;
+
+/* Posts a request: never waits, takes no lock. `ticket` may be NULL if `done` is not or nobody
+ * wants to know, but not for a collected request. Owner    the caller, who gives the ticket to
+ * gsched_release once. With `collected` there is only one ticket too, written here and handed out
+ * again by gsched_collect. Cost     about a microsecond; one allocation on the calling thread.
+ * Errors   GSCHED_BAD_ARGUMENT, GSCHED_CLOSED, GSCHED_DEVICE_FAILED once the device has failed: no
+ *          ticket then, and no callback. */
+GSCHED_API int gsched_submit(gsched_server* server, const gsched_request* request,
+                             gsched_ticket** ticket);
+
+/* Sleeps until the request has ended; timeout_us below 0 is without limit, 0 only looks.
+ * Errors   GSCHED_TIMED_OUT.
+ * Threads  not on the dispatcher's thread, unless timeout_us is 0. */
+GSCHED_API int gsched_wait(gsched_ticket* ticket, int64_t timeout_us);
+
+/* Asks for the request to end as cancelled: at once if nothing of it is on the GPU, else when its
+ * segments there have ended. It may still finish first: gsched_status says. Does not wait.
+ * Errors   GSCHED_ENDED. */
+GSCHED_API int gsched_cancel(gsched_ticket* ticket);
+
+typedef enum gsched_state {
+  GSCHED_PENDING = 0, /* waiting or running */
+  GSCHED_FINISHED = 1,
+  GSCHED_FAILED = 2,
+  GSCHED_REJECTED = 3, /* before it started: too many active, or a deadline that edf cannot meet */
+  GSCHED_CANCELLED = 4
+} gsched_state;
+
+typedef struct gsched_report {
+  uint32_t size;
+  uint32_t state;      /* gsched_state; the rest is filled in once it is not pending */
+  uint64_t arrival_ns; /* known at once */
+  uint64_t start_ns;   /* its first segment went to the GPU; 0 if none did */
+  uint64_t end_ns;     /* its last segment was seen to end, outputs copied */
+  uint32_t segments;   /* that went to the GPU */
+  uint32_t instance;   /* that it ran on; UINT32_MAX if it did not start */
+  void* user;          /* known at once */
+  const char* error;   /* why it failed, was rejected or cancelled: one line; "" if it finished.
+                          Valid until the ticket is released */
+} gsched_report;
+
+/* report->size is set by the caller. */
+GSCHED_API int gsched_status(const gsched_ticket* ticket, gsched_report* report);
+
+/* Gives the ticket back; the request goes on if it has not ended. NULL does nothing. A collected
+ * ticket is released after gsched_collect handed it out, not before. */
+GSCHED_API void gsched_release(gsched_ticket* ticket);
+
+/* Sleeps until collected requests have ended and writes up to `most` of their tickets, in order of
+ * their ends. For one thread that serves many waiters, such as futures. `written` is 0 where it
+ * returns an error.
+ * Errors   GSCHED_TIMED_OUT; GSCHED_CLOSED once the server is closed and all are handed out.
+ * Threads  one at a time; not on the dispatcher's thread. */
+GSCHED_API int gsched_collect(gsched_server* server, gsched_ticket** tickets, uint32_t most,
+                              uint32_t* written, int64_t timeout_us);
+
+/* What happened ------------------------------------------------------------------------------- */
+
+typedef struct gsched_statistics {
+  uint32_t size;
+  uint32_t reserved;
+  uint64_t submitted; /* taken up: active + finished + failed + rejected + cancelled */
+  uint64_t active;
+  uint64_t finished;
+  uint64_t failed;
+  uint64_t rejected;
+  uint64_t cancelled;
+  uint64_t decisions;
+  uint64_t segments;
+  uint64_t operations;     /* that ended on the GPU */
+  uint64_t graph_launches; /* of the driver */
+  uint64_t built_late;     /* graphs that were built while requests waited; 0 is as it should be */
+  uint64_t host_ns;        /* of the dispatcher's thread in turns that did something */
+  uint64_t driver_ns;      /* of those, inside the driver's calls; 0 if not counted */
+  uint64_t sleeps;         /* times that the dispatcher went to sleep */
+} gsched_statistics;
+
+/* Of the server since it was opened; also when it is closed. statistics->size is set by the caller.
+ * Threads  not on the dispatcher's thread. */
+GSCHED_API int gsched_get_statistics(gsched_server* server, gsched_statistics* statistics);
+
+/* Profiles ------------------------------------------------------------------------------------ */
+
+typedef struct gsched_profile_options {
+  uint32_t size;
+  int32_t gpu;       /* 0 */
+  const char* model; /* its name */
+  const char* dtype; /* "fp32" */
+  uint32_t batch;    /* 1 */
+  uint32_t runs;     /* that the medians are taken from; 0 is the default */
+  uint64_t input_bytes;
+  uint64_t output_bytes;
+} gsched_profile_options;
+
+/* Measures a captured graph, operation by operation, and writes its profile as JSON. Needs no
+ * server, and the GPU for itself.
+ * Errors   GSCHED_BAD_ARGUMENT, GSCHED_NO_DEVICE, GSCHED_BAD_GRAPH, GSCHED_DEVICE_FAILED,
+ *          GSCHED_IO. */
+GSCHED_API int gsched_profile_graph(void* graph, const gsched_profile_options* options,
+                                    const char* path);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
