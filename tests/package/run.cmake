@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds and runs the consumer twice: against an installed package, and with this source tree as a
-# folder of its own. Takes BUILD, SOURCE, CONSUMER, WORK, GENERATOR, CXX and INCLUDE_DIR.
+# folder of its own. Takes BUILD, SOURCE, CONSUMER, WORK, GENERATOR, CXX, INCLUDE_DIR, LIB_DIR and
+# CUDA, whether the build has gsched::cuda: then the package's is linked too.
 
 file(REMOVE_RECURSE ${WORK})
 function(run)
@@ -16,16 +17,19 @@ function(consume way)
 endfunction()
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
-consume(package -DCMAKE_PREFIX_PATH=${WORK}/prefix)
+consume(package -DCMAKE_PREFIX_PATH=${WORK}/prefix -DCONSUMER_CUDA=${CUDA})
+if(CUDA)
+  run(${WORK}/package/cuda_consumer)
+endif()
 file(STRINGS ${WORK}/package/CMakeCache.txt found REGEX "^gsched_DIR:")
 if(NOT found MATCHES "${WORK}/prefix/")
   message(FATAL_ERROR "another gsched was found: ${found}")
 endif()
-consume(subfolder -DGSCHED_SOURCE=${SOURCE})
+consume(subfolder -DGSCHED_SOURCE=${SOURCE} -DGSCHED_CUDA=OFF)
 
 # A package holds what a user needs and no program or test.
 file(GLOB_RECURSE files RELATIVE ${WORK}/prefix ${WORK}/prefix/*)
-list(FILTER files EXCLUDE REGEX "^(${INCLUDE_DIR}/gsched/|[^ ]*/cmake/gsched/gsched)")
+list(FILTER files EXCLUDE REGEX "^(${INCLUDE_DIR}/gsched/|[^ ]*/cmake/gsched/|${LIB_DIR}/libgsched_)")
 if(files)
   message(FATAL_ERROR "the package also installs ${files}")
 endif()
