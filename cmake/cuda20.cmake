@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+# CMake 3.25 does not know that nvcc 12 and later speaks C++20, and would silently build C++17.
+if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION
+   AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+endif()
