@@ -11,6 +11,7 @@ namespace gsched::cuda {
 ///
 /// Each entry is the driver's function of that name, as cuda.h of this toolkit declares it.
 #define GSCHED_CUDA_DRIVER_FUNCTIONS(X)                                                            \
+  X(cuCtxGetCurrent)                                                                               \
   X(cuCtxGetDevResource)                                                                           \
   X(cuDevResourceGenerateDesc)                                                                     \
   X(cuDevSmResourceSplitByCount)                                                                   \
@@ -45,12 +46,21 @@ namespace gsched::cuda {
   X(cuGraphMemsetNodeGetParams)                                                                    \
   X(cuGraphNodeFindInClone)                                                                        \
   X(cuGraphNodeGetType)                                                                            \
+  X(cuGraphRemoveDependencies)                                                                     \
   X(cuGraphUpload)                                                                                 \
   X(cuGreenCtxCreate)                                                                              \
   X(cuGreenCtxDestroy)                                                                             \
   X(cuGreenCtxStreamCreate)                                                                        \
   X(cuKernelGetFunction)                                                                           \
   X(cuLaunchKernelEx)                                                                              \
+  X(cuMemcpy3DAsync)                                                                               \
+  X(cuMemcpyAsync)                                                                                 \
+  X(cuMemsetD16Async)                                                                              \
+  X(cuMemsetD2D16Async)                                                                            \
+  X(cuMemsetD2D32Async)                                                                            \
+  X(cuMemsetD2D8Async)                                                                             \
+  X(cuMemsetD32Async)                                                                              \
+  X(cuMemsetD8Async)                                                                               \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor)                                                   \
   X(cuOccupancyMaxActiveClusters)                                                                  \
   X(cuPointerGetAttribute)                                                                         \
