@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/cuda/stand_in.hpp>
+
+#include "stand_in_launch.hpp"
+#include "stand_in_memory.hpp"
+#include "stand_in_timing.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/gpu.hpp>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gsched::cuda {
+
+namespace {
+
+/// What the stand-ins of a GPU share. It stays until the process ends: graphs point into it, and
+/// when statics are destroyed CUDA may be gone.
+struct shared_parts {
+  gpu on;
+  stand_in_timing timing;
+  stand_in_memory memory;
+
+  explicit shared_parts(gpu g) : on(std::move(g)), timing(on) {}
+};
+
+std::mutex building; // set-up only
+
+shared_parts& parts_of_current_gpu() {
+  static auto& all = *new std::map<int, std::unique_ptr<shared_parts>>;
+  static_cast<void>(driver()); // says in one line what is absent
+  int ordinal = 0;
+  check(cudaGetDevice(&ordinal), "GPU");
+  auto& parts = all[ordinal];
+  if (!parts) parts = std::make_unique<shared_parts>(find_gpu(ordinal));
+  return *parts;
+}
+
+/// An operation to stand in for, and the earlier ones it waits for.
+struct wanted {
+  const operation* work = nullptr;
+  std::vector<std::uint32_t> after;
+};
+
+/// In a graph, one kernel's end and the next one's start are about this far apart.
+constexpr duration usual_gap{350};
+
+class builder {
+public:
+  builder(shared_parts& parts, std::string name, duration gap)
+      : parts_(parts), name_(std::move(name)), gap_(gap) {
+    check(cudaGraphCreate(&graph_, 0), "stand-in graph");
+  }
+  ~builder() { static_cast<void>(cudaGraphDestroy(graph_)); }
+  builder(const builder&) = delete;
+  builder& operator=(const builder&) = delete;
+
+  void add(const wanted& w) {
+    std::vector<cudaGraphNode_t> after;
+    for (const std::uint32_t a : w.after) after.push_back(nodes_[a]);
+    const bool kernel = w.work->kind == operation_kind::kernel;
+    nodes_.push_back(kernel ? add_kernel(*w.work, after)
+                            : parts_.memory.add(graph_, after, *w.work, place()));
+    durations_.push_back(w.work->expected);
+  }
+
+  [[nodiscard]] program finish() {
+    program_options how;
+    how.name = name_;
+    how.durations = durations_;
+    return program(graph_, how);
+  }
+
+private:
+  [[nodiscard]] std::string place() const {
+    return name_ + ": operation " + std::to_string(nodes_.size());
+  }
+
+  cudaGraphNode_t add_kernel(const operation& op, std::span<const cudaGraphNode_t> after) {
+    const stand_in_launch l = fit_stand_in(op.launch, op.max_blocks_per_sm, parts_.on, place());
+    // Some kernels are shorter than any stand-in: those after them make up for it.
+    const duration target = std::max(duration::zero(), op.expected + gap_ - debt_);
+    const auto [cycles, takes] = parts_.timing.cycles_for(l, target);
+    debt_ = std::max(duration::zero(), takes - (op.expected + gap_ - debt_));
+    return add_stand_in(graph_, after, l, cycles);
+  }
+
+  shared_parts& parts_;
+  std::string name_;
+  duration gap_;
+  duration debt_{};
+  cudaGraph_t graph_ = nullptr;
+  std::vector<cudaGraphNode_t> nodes_;
+  std::vector<duration> durations_;
+};
+
+program build(const std::string& name, const std::vector<wanted>& operations, duration gap) {
+  const std::lock_guard lock(building);
+  shared_parts& parts = parts_of_current_gpu();
+  for (const wanted& w : operations) parts.memory.reserve(*w.work, name);
+  builder b(parts, name, gap);
+  for (const wanted& w : operations) b.add(w);
+  return b.finish();
+}
+
+} // namespace
+
+program make_stand_in(const profile& of) {
+  check_order(of);
+  std::vector<wanted> operations;
+  for (const profile_operation& op : of.operations) operations.push_back({&op.work, op.after});
+  duration gap = usual_gap;
+  if (of.graph_replay && !of.operations.empty())
+    gap = (*of.graph_replay - of.total()) / static_cast<duration::rep>(of.operations.size());
+  return build(of.full_name(), operations, gap);
+}
+
+program make_stand_in(const gsched::program& of) {
+  std::vector<wanted> operations;
+  for (const operation& op : of.operations()) {
+    const auto before = static_cast<std::uint32_t>(operations.size());
+    operations.push_back({&op, {}});
+    if (before > 0) operations.back().after = {before - 1};
+  }
+  return build(of.name(), operations, usual_gap);
+}
+
+} // namespace gsched::cuda

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stand_in_timing.hpp"
+
+#include <gsched/core/launch.hpp>
+#include <gsched/cuda/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+namespace gsched::cuda {
+
+namespace {
+
+template <class Handle, cudaError_t (*Destroy)(Handle)>
+struct destroyer {
+  using pointer = Handle;
+  void operator()(Handle h) const noexcept { static_cast<void>(Destroy(h)); }
+};
+template <class Handle, cudaError_t (*Destroy)(Handle)>
+using owned = std::unique_ptr<std::remove_pointer_t<Handle>, destroyer<Handle, Destroy>>;
+
+using owned_graph = owned<cudaGraph_t, cudaGraphDestroy>;
+using owned_exec = owned<cudaGraphExec_t, cudaGraphExecDestroy>;
+using owned_event = owned<cudaEvent_t, cudaEventDestroy>;
+
+owned_exec chain_of(const stand_in_launch& l, double cycles, std::size_t nodes) {
+  cudaGraph_t made = nullptr;
+  check(cudaGraphCreate(&made, 0), "stand-in measurement");
+  const owned_graph graph(made);
+  std::vector<cudaGraphNode_t> before;
+  for (std::size_t i = 0; i < nodes; ++i)
+    before = {add_stand_in(graph.get(), before, l, static_cast<std::uint64_t>(cycles))};
+  cudaGraphExec_t exec = nullptr;
+  check(cudaGraphInstantiate(&exec, graph.get(), 0), "stand-in measurement");
+  return owned_exec(exec);
+}
+
+} // namespace
+
+stand_in_timing::stand_in_timing(const gpu& on) : sms_(on.sms.count()) {
+  int khz = 0;
+  check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, on.ordinal), "GPU clock");
+  ns_per_cycle_ = 1e6 / std::max(khz, 1);
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stand-in measurement");
+  launch_shape smallest;
+  smallest.block.x = 32;
+  const stand_in_launch l = fit_stand_in(smallest, 0, on, "stand-in measurement");
+  // An idle GPU's clock takes some time to rise.
+  constexpr std::size_t some = 32;
+  for (int i = 0; i < 5; ++i) static_cast<void>(replay(l, 100e3 / ns_per_cycle_, some));
+  const double few = replay(l, 0, 4);
+  const double many = replay(l, 0, 4 + some);
+  graph_ns_ = std::max(0.0, few - 4 * (many - few) / some);
+}
+
+stand_in_timing::~stand_in_timing() { static_cast<void>(cudaStreamDestroy(stream_)); }
+
+double stand_in_timing::replay(const stand_in_launch& l, double cycles, std::size_t nodes) const {
+  constexpr std::size_t runs = 3;
+  const owned_exec exec = chain_of(l, cycles, nodes);
+  std::array<owned_event, runs + 1> marks;
+  for (owned_event& m : marks) {
+    cudaEvent_t made = nullptr;
+    check(cudaEventCreate(&made), "stand-in measurement");
+    m.reset(made);
+  }
+  // The first ones keep the GPU busy while the host submits the rest: no time of the host's is in
+  // what lies between two marks.
+  check(cudaGraphLaunch(exec.get(), stream_), "stand-in measurement");
+  for (const owned_event& m : marks) {
+    check(cudaGraphLaunch(exec.get(), stream_), "stand-in measurement");
+    check(cudaEventRecord(m.get(), stream_), "stand-in measurement");
+  }
+  check(cudaStreamSynchronize(stream_), "stand-in measurement");
+  std::array<double, runs> ns{};
+  for (std::size_t i = 0; i < runs; ++i) {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, marks[i].get(), marks[i + 1].get()), "stand-in measurement");
+    ns[i] = static_cast<double>(ms) * 1e6;
+  }
+  std::sort(ns.begin(), ns.end());
+  return ns[runs / 2];
+}
+
+double stand_in_timing::pitch(const stand_in_launch& l, double cycles, std::size_t nodes) const {
+  return std::max(1.0, (replay(l, cycles, nodes) - graph_ns_) / static_cast<double>(nodes));
+}
+
+stand_in_timing::point stand_in_timing::measure(const stand_in_launch& l, double target_ns) const {
+  const auto nodes = static_cast<std::size_t>(std::clamp(200e3 / target_ns, 4.0, 32.0));
+  const double at_once = static_cast<double>(sms_) * l.blocks_per_sm;
+  const double waves = std::ceil(static_cast<double>(l.blocks()) / at_once);
+  point p;
+  p.ns = p.floor_ns = pitch(l, 0, nodes);
+  p.ns_per_cycle = waves * ns_per_cycle_;
+  if (target_ns <= p.floor_ns) return p;
+  p.cycles = (target_ns - p.floor_ns) / p.ns_per_cycle;
+  // Waves do not follow one another seamlessly, and blocks that are started one by one hide a part
+  // of their time behind that: so the first guess is corrected by what came of it.
+  for (int round = 0;; ++round) {
+    p.ns = pitch(l, p.cycles, nodes);
+    const double off = target_ns - p.ns;
+    if (round == 4 || std::abs(off) <= std::max(50.0, 0.01 * target_ns)) break;
+    p.cycles = std::clamp(p.cycles + off / p.ns_per_cycle, 0.3 * p.cycles, 3.0 * p.cycles);
+  }
+  return p;
+}
+
+stand_in_timing::answer stand_in_timing::cycles_for(const stand_in_launch& launch, duration time) {
+  const double target = std::max(1.0, static_cast<double>(time.count()));
+  const key k{launch.key(), std::ilogb(target)};
+  auto at = known_.find(k);
+  if (at == known_.end()) at = known_.emplace(k, measure(launch, target)).first;
+  const point& p = at->second;
+  if (target <= p.floor_ns) return {0, duration{static_cast<duration::rep>(p.floor_ns)}};
+  const double cycles = p.cycles + (target - p.ns) / p.ns_per_cycle;
+  return {static_cast<std::uint64_t>(std::max(0.0, cycles)), time};
+}
+
+} // namespace gsched::cuda
