@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cliff/experiments.hpp"
+#include "cliff/run.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/error.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace cliff {
+
+using gsched::cuda::check;
+using nlohmann::ordered_json;
+
+std::vector<experiment_case> all_cases() {
+  cases all;
+  add_controls(all);
+  add_counts(all);
+  add_cures(all);
+  add_harmless(all);
+  add_surroundings(all);
+  add_streams(all);
+  add_kernels(all);
+  return all;
+}
+
+std::optional<experiment_case> find_case(const std::string& name) {
+  for (const experiment_case& c : all_cases())
+    if (c.name == name) return c;
+  unsigned streams = 0;
+  int launches = 0;
+  if (std::sscanf(name.c_str(), "count.s%u.l%d", &streams, &launches) == 2 && streams >= 1 &&
+      streams <= 128 && launches >= 1 && launches <= 100000)
+    return count_case(streams, launches);
+  return std::nullopt;
+}
+
+int run_child(const std::string& name) {
+  // What kernels print must not come between the figures.
+  const int figures_to = ::dup(1);
+  const int nowhere = ::open("/dev/null", O_WRONLY);
+  ::dup2(nowhere, 1);
+  ordered_json out{{"experiment", name}};
+  experiment::watchdog dog("gsched.gpu.cliff --child " + name);
+  int status = 0;
+  try {
+    const std::optional<experiment_case> found = find_case(name);
+    if (!found) throw gsched::error(gsched::errc::unknown_name, name + ": no such experiment");
+    dog.step("start of CUDA", 20);
+    int gpus = 0;
+    if (const cudaError_t none = cudaGetDeviceCount(&gpus); none != cudaSuccess) {
+      status = 4;
+      check(none, "CUDA");
+    }
+    check(cudaInitDevice(this_program().gpu, found->device_flags, cudaInitDeviceFlagsAreValid),
+          "GPU");
+    check(cudaSetDevice(this_program().gpu), "GPU");
+    scene s(dog);
+    found->run(s);
+    for (const auto& [label, f] : s.marks)
+      out["marks"].push_back({{"label", label},
+                              {"graph700_us", f.large_us},
+                              {"graph100_us", f.small_us},
+                              {"graph700_wall_us", f.wall_us}});
+    for (const auto& [label, value] : s.extras) out["extras"][label] = value;
+  } catch (const std::exception& wrong) {
+    out["error"] = wrong.what();
+    if (status == 0) status = 1;
+  }
+  const std::string line = out.dump() + "\n";
+  const ssize_t written = ::write(figures_to, line.data(), line.size());
+  // The context is left to the driver: what an experiment left on the GPU may hang in destructors.
+  std::_Exit(written == static_cast<ssize_t>(line.size()) ? status : 1);
+}
+
+} // namespace cliff
