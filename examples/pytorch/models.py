@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ten models with random weights, ready to be captured: batch 1, fp32.
+
+The first eight are those of table 2 of the Paella paper (SOSP 2023, doi:10.1145/3600006.3613163),
+as torchvision has them; DenseNet is DenseNet-121. All of them classify images and have no
+data-dependent control flow, so each is captured whole. BERT (base) and GPT-2 (small) come from
+transformers' configurations and read 128 tokens; GPT-2 answers with the last token's logits.
+
+Differs   the attention masks of BERT (all tokens see one another) and GPT-2 (causal) are tensors
+          made once, where transformers would work them out in every forward pass, and differently
+          while it is captured: so eager and captured runs launch the same kernels.
+"""
+
+TABLE_2 = ("resnet18", "mobilenet_v2", "resnet34", "squeezenet1_1", "resnet50", "densenet121",
+           "googlenet", "inception_v3")
+NAMES = TABLE_2 + ("bert_base", "gpt2")
+TOKENS = 128
+
+
+def known(name):
+    """The model's name, with or without the _b1 that profiles have; a ValueError in one line."""
+    plain = name[:-3] if name.endswith("_b1") else name
+    if plain not in NAMES:
+        raise ValueError(f'model "{name}", expected one of {", ".join(NAMES)}')
+    return plain
+
+
+def make(name, seed=0):
+    """(module, example_input), on the host; the same weights for the same seed."""
+    import torch
+
+    name = known(name)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = _transformer(name) if name in ("bert_base", "gpt2") else _vision(name)
+    return module.eval().requires_grad_(False), draw(name, torch.Generator().manual_seed(seed))
+
+
+def draw(name, generator):
+    """A random input of the model on the host."""
+    import torch
+
+    name = known(name)
+    if name in ("bert_base", "gpt2"):
+        words = 30522 if name == "bert_base" else 50257
+        return torch.randint(0, words, (1, TOKENS), generator=generator)
+    side = 299 if name == "inception_v3" else 224
+    return torch.randn((1, 3, side, side), generator=generator)
+
+
+def _vision(name):
+    import torchvision
+
+    # The heads that help training are left out, and the slow way to draw initial weights.
+    more = {"googlenet": {"aux_logits": False, "init_weights": False},
+            "inception_v3": {"aux_logits": False, "init_weights": False}}
+    return getattr(torchvision.models, name)(weights=None, **more.get(name, {}))
+
+
+def _transformer(name):
+    import torch
+
+    class Bert(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            from transformers import BertConfig, BertModel
+
+            self.bert = BertModel(BertConfig())
+            self.register_buffer("mask", torch.zeros((1, 1, TOKENS, TOKENS)), persistent=False)
+
+        def forward(self, tokens):
+            out = self.bert(input_ids=tokens, attention_mask=self.mask, return_dict=True)
+            return out.last_hidden_state, out.pooler_output
+
+    class Gpt2(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            from transformers import GPT2Config, GPT2Model
+
+            config = GPT2Config(use_cache=False)
+            self.gpt2 = GPT2Model(config)
+            self.head = torch.nn.Linear(config.n_embd, config.vocab_size, bias=False)
+            self.head.weight = self.gpt2.wte.weight
+            seen = torch.full((TOKENS, TOKENS), torch.finfo(torch.float32).min).triu(1)
+            self.register_buffer("mask", seen[None, None].contiguous(), persistent=False)
+
+        def forward(self, tokens):
+            out = self.gpt2(input_ids=tokens, attention_mask=self.mask, use_cache=False,
+                            return_dict=True)
+            return self.head(out.last_hidden_state[:, -1])
+
+    return Bert() if name == "bert_base" else Gpt2()
