@@ -26,10 +26,13 @@ struct device_options {
       std::chrono::microseconds{100}; ///< load() cuts programs into pieces of about this ...
   unsigned levels = 4; ///< ... and builds graphs of 1, 2, 4, ... 2^(levels-1) pieces, aligned
   std::uint32_t copies =
-      1; ///< graphs of each range: as many launches of it can be in flight at once.
-         ///< One, for programs with memory of their own: jobs must not share that
-  /// A segment on which nothing was seen to move for that long counts as hung: the device ends, and
-  /// failure() names it. Zero: never.
+      1;              ///< graphs of each range: as many launches of it can be in flight at once.
+                      ///< One, for programs with memory of their own: jobs must not share that
+  bool whole = false; ///< load() builds the graph of all of a program's operations as well
+  bool time_driver = false; ///< keep device_statistics::driver_ns, which takes 50 ns a call
+  /// A segment at the head of its lane on which nothing was seen to move for that long counts as
+  /// hung, also when more urgent lanes keep it from running: the device ends, and failure() names
+  /// it. Zero: never.
   duration watchdog = std::chrono::seconds{10};
 };
 
@@ -38,30 +41,42 @@ struct device_statistics {
   std::uint64_t direct_launches = 0; ///< kernels launched one by one, on any lane
   std::uint64_t built_late = 0; ///< graphs that submit had to build, as load had not foreseen them
   std::uint64_t held = 0;       ///< segments that waited for room in the notification ring
-  std::uint64_t driver_ns = 0;  ///< host time inside the driver's calls; if timed
+  std::uint64_t lost_words = 0; ///< of instrumented kernels that ended; see submit
+  std::uint64_t unknown_words = 0; ///< in the notification ring, of no segment in flight
+  std::uint64_t driver_ns = 0;     ///< host time inside the driver's calls; if timed
 };
 
 /// Runs segments on a GPU: a model of gsched::device.
 ///
 /// A lane is a CUDA stream; one with its own SMs is a stream of a green context. A segment is the
-/// launch of a graph that was instantiated at load, or for operations of no program copies and
-/// sets; then a stream memory operation writes the lane's count of ended segments to pinned memory,
-/// where poll reads it. A range that load() has not foreseen is built when it is first submitted,
-/// which allocates and takes about 10 us an operation.
+/// launch of a graph that was instantiated when its program was loaded, or copies and sets for
+/// operations of no program; then a stream memory operation writes the lane's count of ended
+/// segments to pinned memory, where poll reads it. A range that load() has not foreseen is built
+/// when it is first submitted, which allocates and takes about 10 us an operation.
+///
+/// On a lane of priority 0, the kernels of a graph keep the priorities with which they were
+/// captured; on any other they have the lane's.
 ///
 /// Differs  D6: what has been handed to the driver has started; evict takes back what waits for
-/// room
-///          in the notification ring.
-/// Errors   open_lane: too_small for SMs that are taken. load: bad_handle for a program that is not
-/// of
-///          cuda::program::host(); device_failed with CUDA's words, out of memory included.
+///          room in the notification ring.
+///          D4: where nothing is under way, waiting for no_deadline returns at once.
+/// Errors   open_lane: too_small for lanes or SMs that are taken.
+///          load: bad_handle for a program that is not of cuda::program::host(); device_failed with
+///          CUDA's words, out of memory included, and the device works on without the program.
 ///          submit: bad_option as in every device; bad_handle for an operation without an action;
-///          a CUDA code where the driver refuses, with nothing of the segment launched or, if a
-///          part was, with the device ended. An error that CUDA keeps to (an illegal access, a hung
-///          kernel) ends the device: all that was accepted is polled as failed, submit answers with
-///          the code, failure() says which.
+///          too_small for a segment of more words than the notification ring has slots, or one
+///          beyond max_segments; a CUDA code where the driver refuses, with nothing of the segment
+///          launched or, if a part was, with the device ended.
+///          Words of an instrumented kernel that never come are counted as lost, 200 ms after its
+///          segment ended, and then the segment counts as done.
+///          An error that CUDA keeps to (an illegal access), or a kernel that hangs, ends the
+///          device: all that was accepted and has not ended is polled as failed, submit answers
+///          with the code, failure() says which. Work that hangs or that was on the GPU when CUDA
+///          failed is left where it is, with its memory.
 /// Cost     submit: one graph launch and one memory operation; poll: a load for each busy lane.
-/// Threads  one owner; several devices, of one GPU or of several, may be driven by one thread.
+///          A copy to pageable memory makes submit wait for it, and for all before it on its lane.
+/// Threads  one owner; several devices, of one GPU or of several, may be driven by one thread. What
+///          was loaded outlives the device.
 class device {
 public:
   explicit device(const device_options& o = {});
@@ -88,6 +103,8 @@ public:
   [[nodiscard]] const std::optional<std::string>& failure() const noexcept;
   /// The stream of a lane, for set-up that has to run there, such as capture.
   [[nodiscard]] CUstream stream_of(lane_id lane) const noexcept;
+  /// The SMs that a lane has, which can be more than were asked for.
+  [[nodiscard]] sm_count sms_of(lane_id lane) const noexcept;
 
 private:
   struct state;

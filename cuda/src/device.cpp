@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_state.hpp"
+
+#include <gsched/core/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+namespace gsched::cuda {
+
+namespace {
+
+const device_options& checked(const device_options& o) {
+  const auto need = [](bool good, const char* what) {
+    if (!good) throw error(errc::bad_option, what);
+  };
+  need(o.max_segments >= 1 && o.max_segments <= (std::size_t{1} << 20),
+       "max_segments: expected 1 to 2^20");
+  need(o.group_blocks >= 1 && o.group_blocks <= max_group_blocks, "group_blocks: expected 1 to 16");
+  need(o.grain > duration::zero(), "grain: expected more than 0");
+  need(o.levels >= 1 && o.levels <= 16, "levels: expected 1 to 16");
+  need(o.copies >= 1 && o.copies <= 64, "copies: expected 1 to 64");
+  need(o.watchdog >= duration::zero(), "watchdog: expected 0 or more");
+  return o;
+}
+
+} // namespace
+
+device::state::state(const device_options& o)
+    : options(checked(o)), facts(find_gpu(o.gpu)), cu(driver()), flights(o.max_segments) {
+  lanes.reserve(max_lanes);
+  limits.sm = facts.sm;
+  limits.sms = facts.sms;
+  limits.lanes = max_lanes;
+  const on_gpu here(facts.ordinal);
+  ring = std::make_unique<notification_ring>(facts.ordinal, options.ring_slots);
+  graphs = std::make_unique<segment_graphs>(cu, *ring, options);
+  int least = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &most_urgent), "stream priorities");
+  check(cudaStreamCreateWithFlags(&set_up, cudaStreamNonBlocking), "stream for set-up");
+  void* memory = nullptr;
+  cudaError_t e = cudaHostAlloc(&memory, max_lanes * sizeof(lane_line), cudaHostAllocMapped);
+  void* on_device = nullptr;
+  if (e == cudaSuccess) e = cudaHostGetDevicePointer(&on_device, memory, 0);
+  if (e != cudaSuccess) {
+    if (memory != nullptr) cudaFreeHost(memory);
+    cudaStreamDestroy(set_up);
+    check(e, "pinned memory of the lanes");
+  }
+  lines = static_cast<lane_line*>(memory);
+  std::uninitialized_default_construct_n(lines, max_lanes);
+  lines_on_gpu = reinterpret_cast<CUdeviceptr>(on_device);
+}
+
+device::state::~state() {
+  const on_gpu here(facts.ordinal);
+  const duration most =
+      options.watchdog > duration::zero() ? options.watchdog : std::chrono::seconds{10};
+  if (broken() || !drain(most)) {
+    // The GPU may still write to all of it, and freeing it would wait for a GPU that is stuck.
+    for (device_lane& l : lanes) {
+      if (l.own) l.own->leave_behind();
+      while (!l.flights.empty()) drop(l.flights.front(), l);
+    }
+    graphs->leave_behind();
+    graphs.reset();
+    static_cast<void>(ring.release());
+    return;
+  }
+  graphs.reset();
+  for (device_lane& l : lanes) cu.cuStreamDestroy(l.stream);
+  lanes.clear();
+  cudaStreamDestroy(set_up);
+  ring.reset();
+  cudaFreeHost(lines);
+}
+
+bool device::state::drain(duration most) noexcept {
+  for (std::uint32_t i = 0; i < lanes.size(); ++i) static_cast<void>(evict(lane_id{i}));
+  const time_point until = saturating_add(now(), most);
+  std::array<device_event, 64> out;
+  while (flights.in_use() > 0 && !broken() && now() < until) {
+    wait(until);
+    while (poll(out) > 0) {
+    }
+  }
+  return flights.in_use() == 0 && !broken();
+}
+
+void device::state::expect_works() const {
+  if (broken()) throw error(errc::device_failed, failure.value_or(failed.message()));
+}
+
+lane_id device::state::open_lane(const lane_options& how) {
+  expect_works();
+  const on_gpu here(facts.ordinal);
+  if (lanes.size() >= max_lanes)
+    throw error(errc::too_small, "GPU " + std::to_string(facts.ordinal) + ": lane " +
+                                     std::to_string(lanes.size()) + ", expected at most " +
+                                     std::to_string(max_lanes));
+  // CUDA's most urgent is the lowest, and 0 the least urgent.
+  const int priority = std::clamp(-std::max(how.priority, 0), most_urgent, 0);
+  const auto id = static_cast<std::uint32_t>(lanes.size());
+  device_lane& l = lanes.emplace_back();
+  try {
+    if (how.sms.count() > 0) {
+      l.own.emplace(facts.ordinal, how.sms);
+      l.stream = l.own->make_stream(priority);
+      l.place = graphs->add_place({l.stream, priority == 0});
+    } else {
+      check(cudaStreamCreateWithPriority(&l.stream, cudaStreamNonBlocking, priority),
+            "stream of a lane");
+      std::optional<std::uint32_t>& place = common[priority == 0 ? 0 : 1];
+      if (!place) place = graphs->add_place({set_up, priority == 0});
+      l.place = *place;
+    }
+    check(cudaStreamSynchronize(how.sms.count() > 0 ? l.stream : set_up), "graphs of a new lane");
+  } catch (...) {
+    if (l.stream != nullptr) cu.cuStreamDestroy(l.stream);
+    lanes.pop_back();
+    throw;
+  }
+  l.line = lines + id;
+  l.line_on_gpu = lines_on_gpu + id * sizeof(lane_line);
+  return lane_id{id};
+}
+
+void device::state::load(gsched::program& p) {
+  expect_works();
+  const on_gpu here(facts.ordinal);
+  const program_id id = graphs->add(p);
+  check(cudaStreamSynchronize(set_up), "segment graphs");
+  p.set_id(id);
+}
+
+device::device(const device_options& o) : state_(std::make_unique<state>(o)) {}
+device::~device() = default;
+device::device(device&&) noexcept = default;
+device& device::operator=(device&&) noexcept = default;
+
+lane_id device::open_lane(const lane_options& how) { return state_->open_lane(how); }
+void device::load(gsched::program& p) { state_->load(p); }
+std::error_code device::submit(const segment& s) noexcept { return state_->submit(s); }
+std::size_t device::poll(std::span<device_event> out) noexcept { return state_->poll(out); }
+std::size_t device::evict(lane_id lane) noexcept { return state_->evict(lane); }
+void device::wait(time_point t) noexcept { state_->wait(t); }
+time_point device::now() const noexcept { return state_->now(); }
+const device_limits& device::limits() const noexcept { return state_->limits; }
+const gpu& device::facts() const noexcept { return state_->facts; }
+const device_statistics& device::statistics() const noexcept { return state_->statistics; }
+program_memory device::memory_of(const gsched::program& p) const {
+  return state_->graphs->memory_of(p);
+}
+const std::optional<std::string>& device::failure() const noexcept { return state_->failure; }
+CUstream device::stream_of(lane_id lane) const noexcept {
+  return state_->lanes[index(lane)].stream;
+}
+sm_count device::sms_of(lane_id lane) const noexcept {
+  const device_lane& l = state_->lanes[index(lane)];
+  return l.own ? l.own->sms() : state_->limits.sms;
+}
+
+} // namespace gsched::cuda

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/device/device.hpp>
+
+#include <boost/intrusive/list.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace gsched::cuda {
+
+namespace bi = boost::intrusive;
+struct range_graphs;
+struct segment_graph;
+
+/// A segment from when it is accepted until its end is polled.
+struct flight {
+  enum class stage : std::uint8_t {
+    held,    ///< waits for room in the notification ring, or behind one that does
+    started, ///< handed to the driver
+    refused  ///< was held, and then the driver refused it
+  };
+  segment what{};
+  stage at = stage::held;
+  bool words_lost = false; ///< it has ended, and some of its words never came
+  std::uint32_t replay = 0;
+  std::uint64_t sequence = 0; ///< its lane's count once it has ended
+  std::uint64_t words = 0;    ///< that its kernels write
+  std::uint64_t words_read = 0;
+  range_graphs* graphs = nullptr; ///< null for loose operations and plain direct launches
+  segment_graph* graph = nullptr; ///< the one that was launched
+  time_point started{};
+  std::uint64_t words_checked = 0; ///< words_read when it was last looked at ...
+  time_point last_word{};          ///< ... and when that was, if they had grown
+  time_point seen_ended{};         ///< while words are missing
+
+  using hook = bi::list_member_hook<bi::link_mode<bi::safe_link>>;
+  hook lane_hook{};
+  hook held_hook{};
+  hook graph_hook{};
+};
+
+template <flight::hook flight::*Hook>
+using flight_queue =
+    bi::list<flight, bi::member_hook<flight, flight::hook, Hook>, bi::constant_time_size<false>>;
+using lane_queue = flight_queue<&flight::lane_hook>;
+using held_queue = flight_queue<&flight::held_hook>;
+using graph_queue = flight_queue<&flight::graph_hook>;
+
+/// All flights of a device. Never allocates after construction.
+class flight_pool {
+public:
+  explicit flight_pool(std::size_t n) : all_(std::make_unique<flight[]>(n)), size_(n) {
+    free_.reserve(n);
+    for (std::size_t i = n; i-- > 0;) free_.push_back(&all_[i]);
+  }
+  /// Null when all are in use.
+  [[nodiscard]] flight* try_take() noexcept {
+    if (free_.empty()) return nullptr;
+    flight* const f = free_.back();
+    free_.pop_back();
+    return f;
+  }
+  void give_back(flight& f) noexcept { free_.push_back(&f); } // within reserved capacity
+  [[nodiscard]] std::size_t in_use() const noexcept { return size_ - free_.size(); }
+
+private:
+  std::unique_ptr<flight[]> all_;
+  std::vector<flight*> free_;
+  std::size_t size_;
+};
+
+} // namespace gsched::cuda

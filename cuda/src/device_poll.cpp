@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_state.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace gsched::cuda {
+
+namespace {
+
+void pause() noexcept {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+} // namespace
+
+std::size_t device::state::poll(std::span<device_event> out) noexcept {
+  if (flights.in_use() == 0) return 0;
+  // Counts first: the words of what they say has ended can be read then.
+  if (!broken()) read_counts();
+  std::size_t n = take_words(out);
+  n += take_ends(out.subspan(n));
+  if (!held.empty() && !broken()) start_held();
+  if (n > 0)
+    idle_polls = 0;
+  else if (++idle_polls % 32 == 0)
+    check_health(now());
+  return n;
+}
+
+void device::state::read_counts() noexcept {
+  for (device_lane& l : lanes)
+    if (!l.flights.empty() && l.ended != l.started)
+      // [L1] acquire <- the stream's memory operation in hand_over.
+      l.ended = sync::atomic_ref<std::uint64_t>(l.line->ended).load(sync::acquire);
+}
+
+std::optional<device_event> device::state::event_of(const notification& n) noexcept {
+  const segment_graphs::node at = graphs->node_of(notification_ring::slot_of(n.instance));
+  const std::uint32_t replay = n.instance & ((1u << notification_ring::replay_bits) - 1);
+  if (at.graph != nullptr) {
+    // Launches of one graph run in turn, so it is nearly always the first.
+    for (flight& f : at.graph->flights) {
+      if (f.replay != replay) continue;
+      ++f.words_read;
+      return device_event{n.type == notification_type::blocks_started
+                              ? device_event::kind::blocks_started
+                              : device_event::kind::blocks_done,
+                          n.blocks, n.sm, at.operation, f.what.id};
+    }
+  }
+  ++statistics.unknown_words;
+  return std::nullopt;
+}
+
+std::optional<device_event> device::state::try_word() noexcept {
+  std::optional<device_event> e;
+  const auto take = [&](const notification& n) { e = event_of(n); };
+  while (!e && ring->reader().try_next(take)) {
+  }
+  return e;
+}
+
+std::size_t device::state::take_words(std::span<device_event> out) noexcept {
+  std::size_t n = 0;
+  if (pending && !out.empty()) {
+    out[n++] = *pending;
+    pending.reset();
+  }
+  if (reporting == 0 || broken()) return n;
+  while (n < out.size()) {
+    const std::optional<device_event> e = try_word();
+    if (!e) break;
+    out[n++] = *e;
+  }
+  return n;
+}
+
+std::size_t device::state::take_ends(std::span<device_event> out) noexcept {
+  std::size_t n = 0;
+  if (pending) return n; // D3: a word comes first, and there was no room for it
+  for (device_lane& l : lanes) {
+    bool moved = false;
+    while (n < out.size() && !l.flights.empty()) {
+      flight& f = l.flights.front();
+      const bool ended = f.at == flight::stage::started && f.sequence <= l.ended;
+      if (!ended && f.at != flight::stage::refused && !broken()) break;
+      if (ended && f.words_read < f.words && !f.words_lost && !broken()) {
+        if (f.seen_ended == time_point{}) f.seen_ended = now();
+        break;
+      }
+      out[n] = device_event{};
+      out[n].what = ended ? device_event::kind::segment_done : device_event::kind::segment_failed;
+      out[n].segment = f.what.id;
+      ++n;
+      drop(f, l);
+      moved = true;
+    }
+    if (moved) l.last_progress = now();
+  }
+  return n;
+}
+
+void device::state::drop(flight& f, device_lane& l) noexcept {
+  if (f.at == flight::stage::held) {
+    held.erase(held.iterator_to(f));
+    --l.held;
+  } else if (f.at == flight::stage::started && f.graph != nullptr) {
+    --f.graph->in_flight;
+    if (f.words > 0) {
+      f.graph->flights.erase(f.graph->flights.iterator_to(f));
+      ring->flow().release(f.words);
+      --reporting;
+    }
+  }
+  l.flights.erase(l.flights.iterator_to(f));
+  flights.give_back(f);
+}
+
+bool device::state::pollable() noexcept {
+  if (pending || broken()) return true;
+  read_counts();
+  for (const device_lane& l : lanes) {
+    if (l.flights.empty()) continue;
+    const flight& f = l.flights.front();
+    if (f.at == flight::stage::refused) return true;
+    if (f.at == flight::stage::started && f.sequence <= l.ended &&
+        (f.words_read >= f.words || f.words_lost))
+      return true;
+  }
+  if (reporting > 0) pending = try_word();
+  return pending.has_value();
+}
+
+void device::state::wait(time_point t) noexcept {
+  if (flights.in_use() == 0) return rest(t);
+  while (!pollable()) {
+    const time_point at = now();
+    if (at >= t) return;
+    check_health(at);
+    pause();
+  }
+}
+
+void device::state::rest(time_point t) const noexcept {
+  if (t == no_deadline) return; // nothing is under way that could end it
+  constexpr duration wake_up = std::chrono::microseconds{80}; // what the kernel may oversleep
+  constexpr duration at_most = std::chrono::hours{1};         // in one go: clocks overflow
+  for (;;) {
+    const duration left = t - now();
+    if (left <= duration::zero()) return;
+    if (left > wake_up)
+      std::this_thread::sleep_for(std::min(left - wake_up, at_most));
+    else
+      pause();
+  }
+}
+
+} // namespace gsched::cuda

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "device_flight.hpp"
+#include "segment_graphs.hpp"
+
+#include <gsched/core/sync.hpp>
+#include <gsched/cuda/action.hpp>
+#include <gsched/cuda/device.hpp>
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/notification_ring.hpp>
+#include <gsched/cuda/partitions.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace gsched::cuda {
+
+/// One line of pinned memory: how many segments of a lane have ended, written by the GPU.
+struct alignas(sync::cache_line) lane_line {
+  std::uint64_t ended = 0;
+};
+
+struct device_lane {
+  CUstream stream = nullptr;
+  std::optional<partition> own; ///< its SMs, if they are not all
+  std::uint32_t place = 0;      ///< of segment_graphs
+  lane_line* line = nullptr;
+  CUdeviceptr line_on_gpu = 0;
+  std::uint64_t started = 0;  ///< segments handed to the driver
+  std::uint64_t ended = 0;    ///< as last read
+  std::uint32_t held = 0;     ///< of its flights
+  time_point last_progress{}; ///< when something was last seen to move
+  lane_queue flights;         ///< accepted and not polled, oldest first; those held are the newest
+};
+
+/// Makes a GPU current for the calling thread; its context as well, where the thread has none yet,
+/// as the driver's functions need.
+class on_gpu {
+public:
+  explicit on_gpu(int ordinal) noexcept : here_(ordinal) {
+    thread_local bool bound = false; // from the first call on, the runtime keeps it so
+    if (bound) return;
+    cudaSetDevice(ordinal);
+    bound = true;
+  }
+
+private:
+  current_gpu here_;
+};
+
+struct device::state {
+  static constexpr std::uint32_t max_lanes = 128;
+  static constexpr duration check_every = std::chrono::milliseconds{1};
+  static constexpr duration words_grace = std::chrono::milliseconds{200};
+
+  explicit state(const device_options& o);
+  ~state();
+  state(const state&) = delete;
+  state& operator=(const state&) = delete;
+
+  // Set-up (device.cpp)
+  [[nodiscard]] lane_id open_lane(const lane_options& how);
+  void load(gsched::program& p);
+  void expect_works() const;
+  /// False if it did not become idle in time.
+  [[nodiscard]] bool drain(duration most) noexcept;
+
+  // Submission (device_submit.cpp)
+  [[nodiscard]] std::error_code submit(const segment& s) noexcept;
+  [[nodiscard]] std::error_code find_graphs(const segment& s, const device_lane& l, flight& f);
+  [[nodiscard]] std::error_code check_loose(const segment& s) const noexcept;
+  /// Whether it can be handed over now; if so its words are reserved.
+  [[nodiscard]] bool try_room(flight& f) noexcept;
+  [[nodiscard]] std::error_code start(flight& f, device_lane& l) noexcept;
+  [[nodiscard]] std::error_code hand_over(flight& f, device_lane& l, bool& partly) noexcept;
+  void start_held() noexcept;
+  [[nodiscard]] std::size_t evict(lane_id lane) noexcept;
+
+  // Ends and words (device_poll.cpp)
+  [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept;
+  void wait(time_point t) noexcept;
+  void rest(time_point t) const noexcept;
+  [[nodiscard]] bool pollable() noexcept;
+  void read_counts() noexcept;
+  [[nodiscard]] std::size_t take_words(std::span<device_event> out) noexcept;
+  [[nodiscard]] std::size_t take_ends(std::span<device_event> out) noexcept;
+  /// The next word of a segment in flight, if one has come.
+  [[nodiscard]] std::optional<device_event> try_word() noexcept;
+  [[nodiscard]] std::optional<device_event> event_of(const notification& n) noexcept;
+  void drop(flight& f, device_lane& l) noexcept;
+
+  // Failure (device_failure.cpp)
+  /// Every millisecond or so in which nothing moved.
+  void check_health(time_point at) noexcept;
+  void end_with(std::error_code why, const flight* during) noexcept;
+  [[nodiscard]] std::string describe(std::error_code why, const flight* during);
+  [[nodiscard]] std::string describe(const flight& f);
+  /// The error that the stream's context has come to, if any.
+  [[nodiscard]] std::error_code lasting_error(CUstream s) const noexcept;
+
+  [[nodiscard]] time_point now() const noexcept {
+    return time_point{
+        std::chrono::duration_cast<duration>(std::chrono::steady_clock::now() - made)};
+  }
+  [[nodiscard]] bool broken() const noexcept { return failed.operator bool(); }
+
+  /// Runs a call of the driver, and adds up how long it took if asked to.
+  template <class Call>
+  [[nodiscard]] CUresult timed(Call call) noexcept {
+    if (!options.time_driver) return call();
+    const auto from = std::chrono::steady_clock::now();
+    const CUresult r = call();
+    const auto took = std::chrono::steady_clock::now() - from;
+    statistics.driver_ns += static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+    return r;
+  }
+
+  device_options options;
+  gpu facts;
+  const driver_functions& cu;
+  std::chrono::steady_clock::time_point made = std::chrono::steady_clock::now();
+  device_limits limits{};
+  device_statistics statistics{};
+
+  std::unique_ptr<notification_ring> ring;
+  std::unique_ptr<segment_graphs> graphs;
+  lane_line* lines = nullptr;
+  CUdeviceptr lines_on_gpu = 0;
+  CUstream set_up = nullptr;
+  int most_urgent = 0;                    ///< as CUDA counts priorities
+  std::optional<std::uint32_t> common[2]; ///< places on all SMs: of nodes', of lanes' priority
+  std::vector<device_lane> lanes;         ///< in place: room for all is there from the start
+  flight_pool flights;
+  held_queue held;                     ///< in order of submission
+  std::uint32_t reporting = 0;         ///< started segments whose kernels report
+  std::optional<device_event> pending; ///< a word that wait has read
+  std::uint32_t idle_polls = 0;
+  time_point last_check{};
+  std::error_code failed{};
+  std::optional<std::string> failure;
+};
+
+} // namespace gsched::cuda

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_state.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace gsched::cuda {
+
+namespace {
+
+cudaMemcpyKind kind_of(copy_direction d) noexcept {
+  switch (d) {
+  case copy_direction::host_to_device: return cudaMemcpyHostToDevice;
+  case copy_direction::device_to_host: return cudaMemcpyDeviceToHost;
+  case copy_direction::device_to_device: return cudaMemcpyDeviceToDevice;
+  case copy_direction::host_to_host: return cudaMemcpyHostToHost;
+  }
+  return cudaMemcpyDefault;
+}
+
+CUresult launch_loose(const operation& op, CUstream stream) noexcept {
+  const action& a = *static_cast<const action*>(op.handle);
+  cudaError_t e = cudaSuccess;
+  if (op.kind == operation_kind::memcpy) {
+    const auto& c = static_cast<const copy_action&>(a);
+    e = cudaMemcpyAsync(c.to, c.from, op.bytes.count(), kind_of(op.direction), stream);
+  } else {
+    const auto& v = static_cast<const set_action&>(a);
+    e = cudaMemsetAsync(v.to, v.value, op.bytes.count(), stream);
+  }
+  if (e != cudaSuccess) static_cast<void>(cudaGetLastError()); // told by its code
+  return static_cast<CUresult>(e);
+}
+
+} // namespace
+
+std::error_code device::state::submit(const segment& s) noexcept {
+  if (broken()) return failed;
+  if (index(s.lane) >= lanes.size() || s.operations.empty()) return errc::bad_option;
+  device_lane& l = lanes[index(s.lane)];
+  flight* const f = flights.try_take();
+  if (f == nullptr) return errc::too_small;
+  f->what = s;
+  f->at = flight::stage::held;
+  f->words_lost = false;
+  f->words = f->words_read = f->words_checked = 0;
+  f->graphs = nullptr;
+  f->graph = nullptr;
+  f->last_word = f->seen_ended = time_point{};
+
+  const on_gpu here(facts.ordinal);
+  std::error_code e = s.program == no_program ? check_loose(s) : find_graphs(s, l, *f);
+  if (!e) {
+    // Those that wait for room let nobody pass who needs some, or a big one would wait for ever.
+    const bool waits = l.held > 0 || (f->words > 0 && !held.empty());
+    if (waits || !try_room(*f)) {
+      held.push_back(*f);
+      ++l.held;
+      ++statistics.held;
+      l.flights.push_back(*f);
+      return {};
+    }
+    e = start(*f, l);
+  }
+  if (e) {
+    flights.give_back(*f);
+    return e;
+  }
+  l.flights.push_back(*f);
+  return {};
+}
+
+std::error_code device::state::check_loose(const segment& s) const noexcept {
+  for (const operation* op : s.operations) {
+    if (!op->is_device_work()) return errc::bad_option;
+    const auto* a = static_cast<const action*>(op->handle);
+    if (a == nullptr) return errc::bad_handle;
+    const bool fits = (op->kind == operation_kind::memcpy && a->what == action::kind::copy) ||
+                      (op->kind == operation_kind::memset && a->what == action::kind::set);
+    if (!fits) return errc::bad_handle;
+  }
+  return {};
+}
+
+std::error_code device::state::find_graphs(const segment& s, const device_lane& l, flight& f) {
+  const std::size_t count = s.operations.size();
+  if (!graphs->has(s.program, s.first, count)) return errc::bad_option;
+  const auto last = static_cast<std::uint32_t>(s.first + count);
+  const bool reports = s.instrumented && graphs->reports(s.program, s.first, last);
+  if (s.how == submission::launches && !reports) return {}; // nothing to prepare
+  const graph_kind kind = !reports                     ? graph_kind::plain
+                          : s.how == submission::graph ? graph_kind::reporting
+                                                       : graph_kind::direct;
+  const std::uint32_t place = kind == graph_kind::direct ? 0 : l.place;
+  f.graphs = graphs->find(s.program, s.first, last, place, kind);
+  if (f.graphs == nullptr) {
+    try {
+      f.graphs = graphs->build_late(s.program, s.first, last, place, kind);
+      ++statistics.built_late;
+    } catch (const error& e) {
+      if (const std::error_code lasting = lasting_error(l.stream)) end_with(lasting, &f);
+      return graphs->refusal() ? graphs->refusal() : e.code();
+    } catch (...) {
+      return make_error_code(std::errc::not_enough_memory);
+    }
+  }
+  f.words = f.graphs->words;
+  return f.words > ring->reader().capacity() ? make_error_code(errc::too_small) : std::error_code{};
+}
+
+bool device::state::try_room(flight& f) noexcept {
+  if (f.words == 0) return true;
+  // The slots of direct launches belong to one launch at a time; graphs keep to that by themselves.
+  const bool direct = f.what.how == submission::launches;
+  if (direct && f.graphs->best().in_flight > 0) return false;
+  return ring->flow().try_reserve(f.words);
+}
+
+std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly) noexcept {
+  const segment& s = f.what;
+  CUresult r = CUDA_SUCCESS;
+  if (s.program == no_program) {
+    for (const operation* op : s.operations) {
+      r = timed([&] { return launch_loose(*op, l.stream); });
+      if (r != CUDA_SUCCESS) return code_of(r);
+      partly = true;
+    }
+  } else if (s.how == submission::launches) {
+    const program* const p = program::of(graphs->host(s.program));
+    if (p == nullptr) return errc::bad_handle;
+    const std::span<const report> to =
+        f.graph == nullptr ? std::span<const report>{} : f.graph->reports;
+    r = timed([&] { return p->launch_each(s.first, s.first + s.operations.size(), l.stream, to); });
+    partly = r == CUDA_SUCCESS || s.operations.size() > 1; // how far it came is not known
+    if (r != CUDA_SUCCESS) return code_of(r);
+    for (const operation* op : s.operations)
+      statistics.direct_launches += op->kind == operation_kind::kernel ? 1u : 0u;
+  } else {
+    r = timed([&] { return cu.cuGraphLaunch(f.graph->exec, l.stream); });
+    if (r != CUDA_SUCCESS) return code_of(r);
+    partly = true;
+    ++statistics.graph_launches;
+  }
+  // [L1] The GPU writes the count after all of the segment, with a fence of system scope before
+  // it, for the stream's earlier writes -> acquire in read_counts: what the segment wrote to host
+  // memory is visible, and so are its kernels' words in the ring.
+  r = timed([&] { return cu.cuStreamWriteValue64(l.stream, l.line_on_gpu, l.started + 1, 0); });
+  return code_of(r);
+}
+
+std::error_code device::state::start(flight& f, device_lane& l) noexcept {
+  f.graph = f.graphs == nullptr ? nullptr : &f.graphs->best();
+  bool partly = false;
+  if (const std::error_code e = hand_over(f, l, partly)) {
+    if (f.words > 0) ring->flow().cancel(f.words);
+    f.graph = nullptr;
+    if (broken()) return e;
+    // A kernel that failed earlier makes every later call fail, and what was launched in part can
+    // neither be taken back nor be told from the rest.
+    const std::error_code lasting = lasting_error(l.stream);
+    if (lasting || partly) end_with(lasting ? lasting : e, &f);
+    return e;
+  }
+  f.at = flight::stage::started;
+  f.sequence = ++l.started;
+  f.started = now();
+  if (f.graph == nullptr) return {};
+  ++f.graph->in_flight;
+  if (f.words == 0) return {};
+  for (const launch_slot slot : f.graph->slots)
+    f.replay = ring->count_launch(slot) & ((1u << notification_ring::replay_bits) - 1);
+  f.graph->flights.push_back(f);
+  ++reporting;
+  return {};
+}
+
+void device::state::start_held() noexcept {
+  const on_gpu here(facts.ordinal);
+  while (!held.empty() && !broken()) {
+    flight& f = held.front();
+    if (!try_room(f)) return;
+    held.pop_front();
+    device_lane& l = lanes[index(f.what.lane)];
+    --l.held;
+    if (start(f, l)) f.at = flight::stage::refused;
+  }
+}
+
+std::size_t device::state::evict(lane_id lane) noexcept {
+  if (index(lane) >= lanes.size() || broken()) return 0;
+  device_lane& l = lanes[index(lane)];
+  std::size_t n = 0;
+  for (; l.held > 0; ++n) drop(l.flights.back(), l);
+  return n;
+}
+
+} // namespace gsched::cuda

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "segment_graphs.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/error.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace gsched::cuda {
+
+namespace {
+
+/// A graph that is only there to be instantiated.
+class passing_graph {
+public:
+  passing_graph(const driver_functions& cu, CUgraph g) noexcept : cu_(cu), graph_(g) {}
+  ~passing_graph() { cu_.cuGraphDestroy(graph_); }
+  passing_graph(const passing_graph&) = delete;
+  passing_graph& operator=(const passing_graph&) = delete;
+  [[nodiscard]] CUgraph get() const noexcept { return graph_; }
+
+private:
+  const driver_functions& cu_;
+  CUgraph graph_;
+};
+
+std::uint32_t narrow(std::size_t n) noexcept { return static_cast<std::uint32_t>(n); }
+
+} // namespace
+
+segment_graphs::~segment_graphs() {
+  if (left_) {
+    for (auto& l : programs_) static_cast<void>(l.release());
+    return;
+  }
+  for (auto& l : programs_) {
+    take_apart(l->foreseen);
+    for (auto& [k, r] : l->others) take_apart(*r);
+  }
+}
+
+program* segment_graphs::find_program(const gsched::program& p) const noexcept {
+  for (const auto& l : programs_)
+    if (l->host == &p) return program::of(p);
+  return nullptr;
+}
+
+program_memory segment_graphs::memory_of(const gsched::program& p) const noexcept {
+  for (const auto& l : programs_)
+    if (l->host == &p) return l->memory;
+  return {};
+}
+
+program_id segment_graphs::add(gsched::program& p) {
+  const program* const made = program::of(p);
+  if (made == nullptr)
+    throw error(errc::bad_handle, p.name() + ": operations without a graph, expected the host() "
+                                             "of a cuda::program");
+  for (std::size_t i = 0; i < programs_.size(); ++i)
+    if (programs_[i]->host == &p) return program_id{narrow(i)};
+
+  auto l = std::make_unique<loaded>();
+  l->host = &p;
+  p.align(how_.grain, how_.levels);
+  l->piece_at.assign(p.size() + 1, no_piece);
+  for (std::size_t i = 0; i < p.pieces().size(); ++i) l->piece_at[p.pieces()[i]] = narrow(i);
+  l->reporting_until.push_back(0);
+  for (std::size_t i = 0; i < p.size(); ++i)
+    l->reporting_until.push_back(l->reporting_until.back() +
+                                 (made->instrumented(i, i + 1) > 0 ? 1u : 0u));
+  programs_.reserve(programs_.size() + 1);
+
+  const std::uint64_t before = free_memory();
+  try {
+    for (std::uint32_t place = 0; place < places_.size(); ++place)
+      for (table& t : foresee(*l, place, l->memory)) l->foreseen.push_back(std::move(t));
+  } catch (...) {
+    take_apart(l->foreseen);
+    for (std::uint32_t place = 0; place < places_.size(); ++place) forget_others(*l, place);
+    throw;
+  }
+  const std::uint64_t after = free_memory();
+  l->memory.device_bytes += before > after ? before - after : 0;
+  programs_.push_back(std::move(l));
+  return program_id{narrow(programs_.size() - 1)};
+}
+
+std::uint32_t segment_graphs::add_place(const graph_place& p) {
+  places_.reserve(places_.size() + 1);
+  places_.push_back(p);
+  const std::uint32_t place = narrow(places_.size() - 1);
+  std::vector<std::vector<table>> made;
+  std::vector<program_memory> costs(programs_.size());
+  try {
+    made.reserve(programs_.size());
+    for (std::size_t i = 0; i < programs_.size(); ++i) {
+      programs_[i]->foreseen.reserve(2 * places_.size());
+      const std::uint64_t before = free_memory();
+      made.push_back(foresee(*programs_[i], place, costs[i]));
+      const std::uint64_t after = free_memory();
+      costs[i].device_bytes = before > after ? before - after : 0;
+    }
+  } catch (...) {
+    for (auto& tables : made) take_apart(tables);
+    for (auto& l : programs_) forget_others(*l, place);
+    places_.pop_back();
+    throw;
+  }
+  for (std::size_t i = 0; i < programs_.size(); ++i) {
+    for (table& t : made[i]) programs_[i]->foreseen.push_back(std::move(t));
+    programs_[i]->memory.device_bytes += costs[i].device_bytes;
+    programs_[i]->memory.graphs += costs[i].graphs;
+    programs_[i]->memory.nodes += costs[i].nodes;
+  }
+  return place;
+}
+
+std::vector<segment_graphs::table> segment_graphs::foresee(loaded& l, std::uint32_t place,
+                                                           program_memory& costs) {
+  const auto pieces = l.host->pieces();
+  const std::size_t n = pieces.size() - 1;
+  std::vector<table> both(2);
+  try {
+    for (table& t : both) t.resize(n * how_.levels);
+    for (unsigned level = 0; level < how_.levels; ++level) {
+      const std::size_t run = std::size_t{1} << level;
+      for (std::size_t i = 0; i < n; i += run) {
+        if (level > 0 && i + run / 2 >= n) continue; // the level below reaches the end as well
+        key k{narrow(pieces[i]), narrow(pieces[std::min(i + run, n)]), place, graph_kind::plain};
+        const std::size_t at = i * how_.levels + level;
+        both[0][at] = build(l, k, costs.nodes);
+        costs.graphs += how_.copies;
+        if (!how_.instrumented || l.reporting_until[k.first] == l.reporting_until[k.last]) continue;
+        k.kind = graph_kind::reporting;
+        both[1][at] = build(l, k, costs.nodes);
+        costs.graphs += how_.copies;
+      }
+    }
+    if (how_.whole && find_in(both[0], l, 0, narrow(l.host->size())) == nullptr) {
+      const key k{0, narrow(l.host->size()), place, graph_kind::plain};
+      l.others[k] = build(l, k, costs.nodes);
+      costs.graphs += how_.copies;
+    }
+  } catch (...) {
+    take_apart(both);
+    throw;
+  }
+  return both;
+}
+
+range_graphs* segment_graphs::find_in(const table& t, const loaded& l, std::uint32_t first,
+                                      std::uint32_t last) const noexcept {
+  const std::uint32_t i = l.piece_at[first];
+  const std::uint32_t end = l.piece_at[last];
+  if (i == no_piece || end == no_piece || end <= i) return nullptr;
+  const auto level = static_cast<unsigned>(std::bit_width(end - i - 1));
+  const std::uint32_t run = std::uint32_t{1} << level;
+  if (level >= how_.levels || i % run != 0) return nullptr;
+  if (end - i != run && last != l.host->size()) return nullptr;
+  return t[i * how_.levels + level].get();
+}
+
+range_graphs* segment_graphs::find(program_id id, std::uint32_t first, std::uint32_t last,
+                                   std::uint32_t place, graph_kind kind) noexcept {
+  loaded& l = *programs_[index(id)];
+  if (kind != graph_kind::direct) {
+    const std::size_t which = 2 * std::size_t{place} + (kind == graph_kind::reporting ? 1 : 0);
+    if (range_graphs* r = find_in(l.foreseen[which], l, first, last)) return r;
+  }
+  const auto at = l.others.find(key{first, last, place, kind});
+  return at == l.others.end() ? nullptr : at->second.get();
+}
+
+range_graphs* segment_graphs::build_late(program_id id, std::uint32_t first, std::uint32_t last,
+                                         std::uint32_t place, graph_kind kind) {
+  loaded& l = *programs_[index(id)];
+  const key k{first, last, place, kind};
+  built& kept = l.others[k]; // room for it comes first
+  try {
+    kept = build(l, k, l.memory.nodes);
+  } catch (...) {
+    l.others.erase(k);
+    throw;
+  }
+  if (kind != graph_kind::direct) l.memory.graphs += how_.copies;
+  return kept.get();
+}
+
+segment_graphs::built segment_graphs::build(loaded& l, const key& k, std::uint64_t& nodes) {
+  const program* const p = program::of(*l.host);
+  if (p == nullptr)
+    throw error(errc::bad_handle, "a loaded program has gone, expected it in place");
+  auto r = std::make_unique<range_graphs>();
+  r->first = k.first;
+  r->last = k.last;
+  r->copies = std::vector<segment_graph>(how_.copies);
+  refusal_ = {};
+  std::uint64_t added = 0;
+  try {
+    for (segment_graph& g : r->copies) fill(g, *p, l, k, added);
+  } catch (...) {
+    take_apart(*r);
+    throw;
+  }
+  std::size_t reporting = 0;
+  const segment_graph& one = r->copies.front();
+  for (std::uint32_t i = k.first; i < k.last && !one.slots.empty(); ++i)
+    if (l.reporting_until[i + 1] > l.reporting_until[i])
+      r->words += ring_.words_of(one.slots[reporting++], l.host->operations()[i].launch.blocks());
+  nodes += added;
+  return r;
+}
+
+void segment_graphs::fill(segment_graph& g, const program& p, const loaded& l, const key& k,
+                          std::uint64_t& nodes) {
+  if (k.kind != graph_kind::plain) {
+    const std::size_t n = l.reporting_until[k.last] - l.reporting_until[k.first];
+    g.slots.reserve(n);
+    g.reports.reserve(n);
+    for (std::uint32_t i = k.first; i < k.last; ++i) {
+      if (l.reporting_until[i + 1] == l.reporting_until[i]) continue;
+      const launch_slot s = ring_.take_slot(how_.group_blocks);
+      g.slots.push_back(s);
+      g.reports.push_back(ring_.report_of(s));
+      const auto at = static_cast<std::size_t>(s);
+      if (at >= nodes_.size()) nodes_.resize(std::max(at + 1, 2 * nodes_.size()));
+      nodes_[at] = {&g, i - k.first};
+    }
+  }
+  if (k.kind == graph_kind::direct) return;
+
+  const auto need = [&](CUresult r) {
+    if (r == CUDA_SUCCESS) return;
+    refusal_ = code_of(r);
+    fail(refusal_, l.host->name() + ": graph of operations " + std::to_string(k.first) + " to " +
+                       std::to_string(k.last - 1));
+  };
+  const passing_graph graph(cu_, p.make_range(k.first, k.last, g.reports));
+  std::size_t n = 0;
+  need(cu_.cuGraphGetNodes(graph.get(), nullptr, &n));
+  const graph_place& where = places_[k.place];
+  need(cu_.cuGraphInstantiateWithFlags(
+      &g.exec, graph.get(),
+      where.node_priorities ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0));
+  need(cu_.cuGraphUpload(g.exec, where.upload));
+  nodes += n;
+}
+
+void segment_graphs::take_apart(range_graphs& r) noexcept {
+  for (segment_graph& g : r.copies) {
+    if (g.exec != nullptr) cu_.cuGraphExecDestroy(g.exec);
+    g.exec = nullptr;
+    for (const launch_slot s : g.slots) {
+      nodes_[static_cast<std::size_t>(s)] = {};
+      ring_.give_back(s);
+    }
+    g.slots.clear();
+  }
+}
+
+void segment_graphs::take_apart(std::vector<table>& tables) noexcept {
+  for (table& t : tables)
+    for (built& r : t)
+      if (r != nullptr) take_apart(*r);
+  tables.clear();
+}
+
+void segment_graphs::forget_others(loaded& l, std::uint32_t place) noexcept {
+  for (auto at = l.others.begin(); at != l.others.end();) {
+    if (at->first.place != place) {
+      ++at;
+      continue;
+    }
+    take_apart(*at->second);
+    at = l.others.erase(at);
+  }
+}
+
+std::uint64_t segment_graphs::free_memory() const noexcept {
+  std::size_t unused = 0;
+  std::size_t all = 0;
+  return cudaMemGetInfo(&unused, &all) == cudaSuccess ? unused : 0;
+}
+
+} // namespace gsched::cuda

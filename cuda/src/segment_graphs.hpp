@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "device_flight.hpp"
+
+#include <gsched/cuda/device.hpp>
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/notification_ring.hpp>
+#include <gsched/cuda/program.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <unordered_map>
+#include <vector>
+
+namespace gsched::cuda {
+
+/// One instantiated graph of a range, or for direct launches the slots of its kernels alone.
+struct segment_graph {
+  CUgraphExec exec = nullptr;
+  std::vector<launch_slot> slots; ///< of its instrumented kernels, in order
+  std::vector<report> reports;    ///< of these
+  std::uint32_t in_flight = 0;
+  graph_queue flights; ///< those that report
+};
+
+/// As many graphs of one range as can be in flight at once. CUDA runs the launches of one graph in
+/// turn, whatever streams they are on.
+struct range_graphs {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  std::uint64_t words = 0; ///< of one launch, in the notification ring
+  std::vector<segment_graph> copies;
+
+  /// One that is not in flight, or else the one with the fewest launches ahead.
+  [[nodiscard]] segment_graph& best() noexcept {
+    segment_graph* least = &copies.front();
+    for (segment_graph& g : copies)
+      if (g.in_flight < least->in_flight) least = &g;
+    return *least;
+  }
+};
+
+/// Where graphs run: each partition needs its own, as a graph stays on the SMs of its first launch,
+/// and lanes with a priority need some that take the stream's priority and not their nodes'.
+struct graph_place {
+  CUstream upload = nullptr; ///< a stream of that partition
+  bool node_priorities = true;
+};
+
+enum class graph_kind : std::uint8_t {
+  plain,
+  reporting,
+  direct ///< reporting, launched kernel by kernel: slots and no graph
+};
+
+/// The graphs of all loaded programs.
+///
+/// Cost     find is O(1) and allocates nothing; everything else is set-up.
+class segment_graphs {
+public:
+  segment_graphs(const driver_functions& cu, notification_ring& ring, const device_options& how)
+      : cu_(cu), ring_(ring), how_(how) {}
+  segment_graphs(const segment_graphs&) = delete;
+  segment_graphs& operator=(const segment_graphs&) = delete;
+  ~segment_graphs();
+
+  /// Builds the graphs of all programs for it. Changes nothing if it throws.
+  [[nodiscard]] std::uint32_t add_place(const graph_place& p);
+  /// Aligns a program and builds its graphs for all places. Changes nothing if it throws, but the
+  /// alignment.
+  [[nodiscard]] program_id add(gsched::program& p);
+
+  [[nodiscard]] bool has(program_id id, std::size_t first, std::size_t count) const noexcept {
+    return index(id) < programs_.size() && count <= programs_[index(id)]->host->size() &&
+           first <= programs_[index(id)]->host->size() - count;
+  }
+  /// Whether a kernel of the range is instrumented. The range is one of the program's.
+  [[nodiscard]] bool reports(program_id id, std::size_t first, std::size_t last) const noexcept {
+    const auto& until = programs_[index(id)]->reporting_until;
+    return until[last] > until[first];
+  }
+  /// Null if it was not built.
+  [[nodiscard]] range_graphs* find(program_id id, std::uint32_t first, std::uint32_t last,
+                                   std::uint32_t place, graph_kind kind) noexcept;
+  [[nodiscard]] range_graphs* build_late(program_id id, std::uint32_t first, std::uint32_t last,
+                                         std::uint32_t place, graph_kind kind);
+
+  /// Whose words carry this slot.
+  struct node {
+    segment_graph* graph = nullptr;
+    std::uint32_t operation = 0; ///< in its range
+  };
+  [[nodiscard]] node node_of(launch_slot s) const noexcept {
+    const auto i = static_cast<std::size_t>(s);
+    return i < nodes_.size() ? nodes_[i] : node{};
+  }
+  [[nodiscard]] gsched::program& host(program_id id) noexcept {
+    return *programs_[index(id)]->host;
+  }
+  [[nodiscard]] program* find_program(const gsched::program& p) const noexcept;
+  [[nodiscard]] program_memory memory_of(const gsched::program& p) const noexcept;
+  /// What the driver said when building threw; unset where something else did.
+  [[nodiscard]] std::error_code refusal() const noexcept { return refusal_; }
+  /// Destroys nothing from now on: for a GPU that does not answer any more.
+  void leave_behind() noexcept { left_ = true; }
+
+private:
+  using built = std::unique_ptr<range_graphs>;
+  struct key {
+    std::uint32_t first, last, place;
+    graph_kind kind;
+    bool operator==(const key&) const noexcept = default;
+  };
+  struct key_hash {
+    std::size_t operator()(const key& k) const noexcept {
+      const std::uint64_t range = std::uint64_t{k.first} << 32 | k.last;
+      const std::uint64_t rest = std::uint64_t{k.place} << 2 | static_cast<std::uint64_t>(k.kind);
+      return static_cast<std::size_t>((range * 0x9e37'79b9'7f4a'7c15) ^
+                                      (rest * 0xc2b2'ae3d'27d4'eb4f));
+    }
+  };
+  /// The foreseen ranges of a program in one place, by piece and level.
+  using table = std::vector<built>;
+  struct loaded {
+    gsched::program* host = nullptr;
+    std::vector<std::uint32_t> piece_at;        ///< by operation; no_piece within one
+    std::vector<std::uint32_t> reporting_until; ///< instrumented kernels before an operation
+    std::vector<table> foreseen;                ///< by place and kind, plain or reporting
+    std::unordered_map<key, built, key_hash> others;
+    program_memory memory{};
+  };
+  static constexpr std::uint32_t no_piece = 0xffff'ffff;
+
+  [[nodiscard]] built build(loaded& l, const key& k, std::uint64_t& nodes);
+  void fill(segment_graph& g, const program& p, const loaded& l, const key& k,
+            std::uint64_t& nodes);
+  /// The program's tables for a place.
+  [[nodiscard]] std::vector<table> foresee(loaded& l, std::uint32_t place, program_memory& costs);
+  [[nodiscard]] range_graphs* find_in(const table& t, const loaded& l, std::uint32_t first,
+                                      std::uint32_t last) const noexcept;
+  void take_apart(range_graphs& r) noexcept;
+  void take_apart(std::vector<table>& tables) noexcept;
+  /// Those of a place that is given up.
+  void forget_others(loaded& l, std::uint32_t place) noexcept;
+  [[nodiscard]] std::uint64_t free_memory() const noexcept;
+
+  const driver_functions& cu_;
+  notification_ring& ring_;
+  const device_options& how_;
+  std::vector<graph_place> places_;
+  std::vector<std::unique_ptr<loaded>> programs_;
+  std::vector<node> nodes_;
+  std::error_code refusal_{};
+  bool left_ = false;
+};
+
+} // namespace gsched::cuda
