@@ -1,31 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stand_in_timing.hpp"
 
+#include "profiling_replay.hpp"
+
 #include <gsched/core/launch.hpp>
 #include <gsched/cuda/error.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <memory>
-#include <type_traits>
 #include <vector>
 
 namespace gsched::cuda {
 
 namespace {
-
-template <class Handle, cudaError_t (*Destroy)(Handle)>
-struct destroyer {
-  using pointer = Handle;
-  void operator()(Handle h) const noexcept { static_cast<void>(Destroy(h)); }
-};
-template <class Handle, cudaError_t (*Destroy)(Handle)>
-using owned = std::unique_ptr<std::remove_pointer_t<Handle>, destroyer<Handle, Destroy>>;
-
-using owned_graph = owned<cudaGraph_t, cudaGraphDestroy>;
-using owned_exec = owned<cudaGraphExec_t, cudaGraphExecDestroy>;
-using owned_event = owned<cudaEvent_t, cudaEventDestroy>;
 
 owned_exec chain_of(const stand_in_launch& l, double cycles, std::size_t nodes) {
   cudaGraph_t made = nullptr;
@@ -34,18 +21,15 @@ owned_exec chain_of(const stand_in_launch& l, double cycles, std::size_t nodes) 
   std::vector<cudaGraphNode_t> before;
   for (std::size_t i = 0; i < nodes; ++i)
     before = {add_stand_in(graph.get(), before, l, static_cast<std::uint64_t>(cycles))};
-  cudaGraphExec_t exec = nullptr;
-  check(cudaGraphInstantiate(&exec, graph.get(), 0), "stand-in measurement");
-  return owned_exec(exec);
+  return instantiate(graph.get());
 }
 
 } // namespace
 
-stand_in_timing::stand_in_timing(const gpu& on) : sms_(on.sms.count()) {
+stand_in_timing::stand_in_timing(const gpu& on) : sms_(on.sms.count()), stream_(make_stream()) {
   int khz = 0;
   check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, on.ordinal), "GPU clock");
   ns_per_cycle_ = 1e6 / std::max(khz, 1);
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stand-in measurement");
   launch_shape smallest;
   smallest.block.x = 32;
   const stand_in_launch l = fit_stand_in(smallest, 0, on, "stand-in measurement");
@@ -57,33 +41,8 @@ stand_in_timing::stand_in_timing(const gpu& on) : sms_(on.sms.count()) {
   graph_ns_ = std::max(0.0, few - 4 * (many - few) / some);
 }
 
-stand_in_timing::~stand_in_timing() { static_cast<void>(cudaStreamDestroy(stream_)); }
-
 double stand_in_timing::replay(const stand_in_launch& l, double cycles, std::size_t nodes) const {
-  constexpr std::size_t runs = 3;
-  const owned_exec exec = chain_of(l, cycles, nodes);
-  std::array<owned_event, runs + 1> marks;
-  for (owned_event& m : marks) {
-    cudaEvent_t made = nullptr;
-    check(cudaEventCreate(&made), "stand-in measurement");
-    m.reset(made);
-  }
-  // The first ones keep the GPU busy while the host submits the rest: no time of the host's is in
-  // what lies between two marks.
-  check(cudaGraphLaunch(exec.get(), stream_), "stand-in measurement");
-  for (const owned_event& m : marks) {
-    check(cudaGraphLaunch(exec.get(), stream_), "stand-in measurement");
-    check(cudaEventRecord(m.get(), stream_), "stand-in measurement");
-  }
-  check(cudaStreamSynchronize(stream_), "stand-in measurement");
-  std::array<double, runs> ns{};
-  for (std::size_t i = 0; i < runs; ++i) {
-    float ms = 0;
-    check(cudaEventElapsedTime(&ms, marks[i].get(), marks[i + 1].get()), "stand-in measurement");
-    ns[i] = static_cast<double>(ms) * 1e6;
-  }
-  std::sort(ns.begin(), ns.end());
-  return ns[runs / 2];
+  return median_replay_ns(chain_of(l, cycles, nodes).get(), stream_.get(), 3);
 }
 
 double stand_in_timing::pitch(const stand_in_launch& l, double cycles, std::size_t nodes) const {

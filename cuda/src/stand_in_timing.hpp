@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "profiling_replay.hpp"
 #include "stand_in_launch.hpp"
 
 #include <gsched/core/time.hpp>
 #include <gsched/cuda/gpu.hpp>
-
-#include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -24,9 +23,6 @@ namespace gsched::cuda {
 class stand_in_timing {
 public:
   explicit stand_in_timing(const gpu& on);
-  ~stand_in_timing();
-  stand_in_timing(const stand_in_timing&) = delete;
-  stand_in_timing& operator=(const stand_in_timing&) = delete;
 
   struct answer {
     std::uint64_t cycles = 0;
@@ -45,7 +41,7 @@ private:
   };
   using key = std::pair<decltype(stand_in_launch{}.key()), int>;
 
-  /// Median time of a graph of that many of them, while others of it run before and after.
+  /// Time of a graph of that many of them.
   [[nodiscard]] double replay(const stand_in_launch& l, double cycles, std::size_t nodes) const;
   [[nodiscard]] double pitch(const stand_in_launch& l, double cycles, std::size_t nodes) const;
   [[nodiscard]] point measure(const stand_in_launch& l, double target_ns) const;
@@ -53,7 +49,7 @@ private:
   std::uint32_t sms_ = 0;
   double ns_per_cycle_ = 1; ///< as the GPU claims; measurements correct it
   double graph_ns_ = 0;     ///< what a graph takes beyond its nodes
-  cudaStream_t stream_ = nullptr;
+  owned_stream stream_;
   std::map<key, point> known_;
 };
 

@@ -19,9 +19,10 @@ struct profiling_options {
   std::string dtype;
   byte_count input{};
   byte_count output{};
-  int replays = 5;                  ///< each time is the median of that many
-  std::vector<sm_count> partitions; ///< also measured on that many SMs each; together no more than
-                                    ///< the GPU has
+  int replays = 5; ///< each time is the median of that many
+  /// Also measured on green contexts of at least so many SMs each, one after the other; what takes
+  /// the whole GPU is left out. At most 8. With CUPTI only.
+  std::vector<sm_count> partitions;
   /// Durations as the profiling interface of the toolkit (CUPTI) sees them; false: as cuda::program
   /// measures them by itself, and the profile calls them estimates.
   bool cupti = true;
