@@ -20,10 +20,10 @@
 namespace gsched::cuda {
 
 struct program_options {
-  std::string name;
+  std::string name{};
   /// What each operation takes, alone; must be as many as there are operations. Empty: they are
   /// measured on the GPU when the program is made, which runs the whole graph a few times.
-  std::vector<duration> durations;
+  std::vector<duration> durations{};
   bool measure = true; ///< false, and no durations: all operations count as equal, 5 us each
   int measured_runs = 5;
 };

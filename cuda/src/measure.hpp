@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "graph_order.hpp"
+
+#include <gsched/core/time.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gsched::cuda {
+
+struct measured_graph {
+  std::vector<duration> operations{};
+  duration whole{}; ///< replayed as it is
+};
+
+/// Runs a graph 2 + runs times as it is, and 1 + runs times one operation after another with the
+/// GPU's clock read between them, more often where that clock is coarse; on a stream of its own, in
+/// graphs alone.
+///
+/// Units    an operation's time is what it takes beyond a kernel that does nothing, for which 0.5
+///          us are counted. What overlaps in the graph counts once: if the times add up to more
+///          than the whole graph takes, all shrink alike.
+/// Errors   device_failed: CUDA's words, or the operation that has not ended after 20 s; what was
+///          made for the measurement is left behind then, as to free it would wait for the GPU.
+[[nodiscard]] measured_graph measure_graph(const graph_level& top, std::size_t operations, int runs,
+                                           const std::string& where);
+
+/// What an empty kernel counts as, and the least that any operation does.
+inline constexpr duration least_operation{500};
+
+/// Turns readings of the clock into times. `stamps` holds, for each run, one reading before each
+/// operation and one at the end, in nanoseconds; `step` is what one reading costs; with `mean` the
+/// runs are averaged, as is right for a clock that is coarser than what it measures, else the
+/// median is taken.
+[[nodiscard]] std::vector<duration> times_of(std::span<const std::vector<std::uint64_t>> stamps,
+                                             duration step, bool mean);
+
+/// Shrinks times that add up to more than `whole`.
+void fit(std::vector<duration>& times, duration whole) noexcept;
+
+} // namespace gsched::cuda

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/cuda/capture.hpp>
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
+
+#include <utility>
+
+namespace gsched::cuda {
+
+stream_capture::stream_capture(std::string name) : name_(std::move(name)) {
+  static_cast<void>(driver()); // says in one line what is absent
+  const std::string where = "capture of " + name_;
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), where.c_str());
+  if (const cudaError_t e = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
+      e != cudaSuccess) {
+    cudaStreamDestroy(stream_);
+    fail(code_of(e), where);
+  }
+  open_ = true;
+}
+
+stream_capture::~stream_capture() {
+  if (open_ && cudaStreamEndCapture(stream_, &graph_) != cudaSuccess) {
+    graph_ = nullptr;
+    static_cast<void>(cudaGetLastError()); // so that nobody takes it for an error of theirs
+  }
+  if (graph_ != nullptr) cudaGraphDestroy(graph_);
+  cudaStreamDestroy(stream_);
+}
+
+CUgraph stream_capture::end() {
+  open_ = false;
+  if (const cudaError_t e = cudaStreamEndCapture(stream_, &graph_); e != cudaSuccess) {
+    graph_ = nullptr;
+    static_cast<void>(cudaGetLastError());
+    throw error(errc::bad_graph, "capture of " + name_ + ": " + code_of(e).message() +
+                                     ", expected only calls that can be captured, and every stream "
+                                     "that was forked off joined again");
+  }
+  return graph_;
+}
+
+} // namespace gsched::cuda

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program_node.hpp"
+
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace gsched::cuda {
+
+namespace {
+
+std::uint32_t attribute_of(CUfunction f, CUfunction_attribute which, const std::string& where) {
+  int value = 0;
+  check(driver().cuFuncGetAttribute(&value, which, f), where.c_str());
+  return static_cast<std::uint32_t>(std::max(value, 0));
+}
+
+/// Pointers to a kernel's arguments. A launch may have given them as one buffer instead.
+std::vector<void*> arguments_of(CUfunction f, const CUDA_KERNEL_NODE_PARAMS& k) {
+  std::byte* buffer = nullptr;
+  for (void** e = k.extra; k.kernelParams == nullptr && e != nullptr && *e != CU_LAUNCH_PARAM_END;
+       e += 2)
+    if (e[0] == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = static_cast<std::byte*>(e[1]);
+  std::vector<void*> arguments;
+  std::size_t offset = 0;
+  std::size_t size = 0;
+  while (driver().cuFuncGetParamInfo(f, arguments.size(), &offset, &size) == CUDA_SUCCESS) {
+    if (k.kernelParams != nullptr)
+      arguments.push_back(k.kernelParams[arguments.size()]);
+    else if (buffer != nullptr)
+      arguments.push_back(buffer + offset);
+    else
+      break;
+  }
+  return arguments;
+}
+
+/// Whether a copy's end is memory of the host: pointers that CUDA does not know are.
+bool is_host(CUmemorytype type, CUdeviceptr unified) noexcept {
+  if (type != CU_MEMORYTYPE_UNIFIED) return type == CU_MEMORYTYPE_HOST;
+  unsigned found = 0;
+  const CUresult got =
+      driver().cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, unified);
+  return got != CUDA_SUCCESS || found == CU_MEMORYTYPE_HOST;
+}
+
+copy_direction direction_of(const CUDA_MEMCPY3D& c) noexcept {
+  const bool from_host = is_host(c.srcMemoryType, c.srcDevice);
+  const bool to_host = is_host(c.dstMemoryType, c.dstDevice);
+  if (from_host) return to_host ? copy_direction::host_to_host : copy_direction::host_to_device;
+  return to_host ? copy_direction::device_to_host : copy_direction::device_to_device;
+}
+
+} // namespace
+
+void program_node::read(const std::string& where, operation& op, node_facts& facts) {
+  if (type == CU_GRAPH_NODE_TYPE_KERNEL) read_kernel(where, op, facts);
+  if (type == CU_GRAPH_NODE_TYPE_MEMCPY) read_copy(where, op);
+  if (type == CU_GRAPH_NODE_TYPE_MEMSET) read_set(where, op);
+  op.handle = static_cast<const action*>(this);
+}
+
+void program_node::read_kernel(const std::string& where, operation& op, node_facts& facts) {
+  const driver_functions& d = driver();
+  check(d.cuGraphKernelNodeGetParams(node, &kernel), where.c_str());
+  function = kernel.func;
+  if (function == nullptr) check(d.cuKernelGetFunction(&function, kernel.kern), where.c_str());
+  const char* symbol = nullptr;
+  check(d.cuFuncGetName(&symbol, function), where.c_str());
+  facts.symbol = symbol;
+  facts.local_bytes = attribute_of(function, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, where);
+
+  op.kind = operation_kind::kernel;
+  launch_shape& l = op.launch;
+  l.grid = {kernel.gridDimX, kernel.gridDimY, kernel.gridDimZ};
+  l.block = {kernel.blockDimX, kernel.blockDimY, kernel.blockDimZ};
+  l.registers_per_thread = attribute_of(function, CU_FUNC_ATTRIBUTE_NUM_REGS, where);
+  l.static_shared_bytes = attribute_of(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, where);
+  l.dynamic_shared_bytes = kernel.sharedMemBytes;
+  read_attributes(op);
+  for (const auto side :
+       {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH})
+    if (attribute_count == 0 || attributes[0].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+      l.cluster_blocks *= std::max(1u, attribute_of(function, side, where));
+
+  int blocks = 0;
+  const CUresult counted = d.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, function, static_cast<int>(l.threads_per_block()), kernel.sharedMemBytes);
+  if (counted == CUDA_SUCCESS && blocks == 0)
+    throw error(errc::does_not_fit, where + ", kernel " + facts.symbol + ": a block of " +
+                                        std::to_string(l.threads_per_block()) +
+                                        " threads, expected one that fits on an SM of this GPU");
+  if (counted == CUDA_SUCCESS) op.max_blocks_per_sm = static_cast<std::uint32_t>(blocks);
+
+  arguments = arguments_of(function, kernel);
+  find_report(where);
+  facts.instrumented = reports_by.has_value();
+}
+
+/// Those that a kernel launched on its own needs, the cluster first. Of edges there are none then,
+/// and what is at its default is not passed, as the default is not a value that all take.
+void program_node::read_attributes(operation& op) {
+  const auto get = [this](CUlaunchAttributeID id, auto is_set) {
+    CUlaunchAttribute a{};
+    a.id = id;
+    if (driver().cuGraphKernelNodeGetAttribute(node, id, &a.value) == CUDA_SUCCESS &&
+        is_set(a.value))
+      attributes[attribute_count++] = a;
+  };
+  get(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, [&](const CUlaunchAttributeValue& v) {
+    if (v.clusterDim.x == 0) return false;
+    op.launch.cluster_blocks = v.clusterDim.x * v.clusterDim.y * v.clusterDim.z;
+    return true;
+  });
+  get(CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, [](const auto& v) {
+    return v.clusterSchedulingPolicyPreference != CU_CLUSTER_SCHEDULING_POLICY_DEFAULT;
+  });
+  get(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, [](const auto& v) { return v.cooperative != 0; });
+  get(CU_LAUNCH_ATTRIBUTE_PRIORITY, [](const auto& v) { return v.priority != 0; });
+  get(CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW,
+      [](const auto& v) { return v.accessPolicyWindow.num_bytes != 0; });
+  get(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN,
+      [](const auto& v) { return v.memSyncDomain != CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT; });
+}
+
+void program_node::find_report(const std::string& where) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::size_t offset = 0;
+    std::size_t size = 0;
+    check(driver().cuFuncGetParamInfo(function, i, &offset, &size), where.c_str());
+    report found;
+    if (size != sizeof(report)) continue;
+    std::memcpy(static_cast<void*>(&found), arguments[i], sizeof found);
+    if (found.mark != report::mark_value) continue;
+    reports_by = i;
+    if (arguments.size() > max_reported_arguments)
+      throw error(errc::bad_graph,
+                  where + ": an instrumented kernel of " + std::to_string(arguments.size()) +
+                      " parameters, expected at most " + std::to_string(max_reported_arguments));
+    return;
+  }
+}
+
+void program_node::read_copy(const std::string& where, operation& op) {
+  check(driver().cuGraphMemcpyNodeGetParams(node, &copy), where.c_str());
+  op.kind = operation_kind::memcpy;
+  op.direction = direction_of(copy);
+  op.bytes = byte_count{std::uint64_t{copy.WidthInBytes} * std::max<std::size_t>(copy.Height, 1) *
+                        std::max<std::size_t>(copy.Depth, 1)};
+}
+
+void program_node::read_set(const std::string& where, operation& op) {
+  check(driver().cuGraphMemsetNodeGetParams(node, &set), where.c_str());
+  op.kind = operation_kind::memset;
+  op.bytes =
+      byte_count{std::uint64_t{set.elementSize} * set.width * std::max<std::size_t>(set.height, 1)};
+}
+
+} // namespace gsched::cuda

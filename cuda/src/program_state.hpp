@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "graph_walk.hpp"
+#include "program_node.hpp"
+
+#include <gsched/cuda/program.hpp>
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gsched::cuda {
+
+struct program::state {
+  program* self = nullptr; ///< follows moves
+  int gpu = 0;
+  graph_owner whole{}; ///< a clone of what was captured
+  graph_level top{};   ///< of whole
+  flat_graph flat{};
+  std::deque<program_node> nodes{}; ///< one an operation; in place
+  std::vector<node_facts> facts{};
+  std::vector<std::uint32_t> instrumented{}; ///< operations, rising
+  std::optional<gsched::program> host{};
+  std::optional<duration> replay{};
+
+  /// Takes nodes out of a clone of `level` that do not go with operations [first, last), and has
+  /// the instrumented ones report.
+  void keep_range(const graph_level& level, CUgraph clone, std::size_t first, std::size_t last,
+                  std::span<const report> reports) const;
+};
+
+} // namespace gsched::cuda
