@@ -224,7 +224,7 @@ private:
   }
 
   void fail(active_job& a, std::error_code why, time_point now) noexcept {
-    listener_.on_failure(a, std::make_exception_ptr(std::system_error(why)), now);
+    listener_.on_failure(a, failure_of(device_, why), now);
     give_up(a, job_state::failed, now);
   }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
 #include <gsched/job/job.hpp>
 
 #include <concepts>
 #include <exception>
+#include <optional>
+#include <string>
+#include <system_error>
 
 namespace gsched {
 
@@ -40,5 +44,18 @@ struct silent_listener {
 };
 
 static_assert(listener<silent_listener>);
+
+/// What a listener is told where a device failed a job: the device's own words, if it has any and
+/// they are known; else the code's.
+template <class Device>
+[[nodiscard]] std::exception_ptr failure_of(const Device& on, std::error_code why) {
+  if constexpr (requires {
+                  { on.failure() } -> std::convertible_to<const std::optional<std::string>&>;
+                }) {
+    if (const std::optional<std::string>& words = on.failure())
+      return std::make_exception_ptr(error(errc::device_failed, *words));
+  }
+  return std::make_exception_ptr(std::system_error(why));
+}
 
 } // namespace gsched
