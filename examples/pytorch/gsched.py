@@ -9,12 +9,12 @@
         future = server.submit(resnet, torch.randn(1, 3, 224, 224))
         print(future.result().argmax(), future.latency)
 
-One file over libgsched_c and ctypes; torch is imported when the first model is captured. The library
-is the file that GSCHED_C_LIBRARY names, or libgsched_c.so beside this file, or in
+One file over libgsched_c and ctypes; torch is imported when the first model is captured. The
+library is the file that GSCHED_C_LIBRARY names, or libgsched_c.so beside this file, or in
 build/release/cuda/c of the checkout that this file is in, or where the system's loader finds it.
 
-Errors   GschedError, a line each. What a model's forward raises while it is captured comes out as it
-         is, and the server goes on.
+Errors   GschedError, a line each. What a model's forward raises while it is captured comes out as
+         it is, and the server goes on.
 Units    seconds, as usual in Python, but for names that end in _us and _ns; points in time are
          nanoseconds of time.monotonic_ns().
 Threads  everything may be called from any thread; one model is captured at a time.
@@ -196,7 +196,7 @@ def _microseconds(seconds):
 # Nested inputs and outputs ------------------------------------------------------------------------
 
 def _leaves(tree):
-    """The tensors of nested tuples, lists and mappings, in order; what else is in them is constant."""
+    """The tensors of nested tuples, lists and mappings, in order; all else in them is constant."""
     if _is_buffer(tree):
         return [tree]
     if isinstance(tree, collections.abc.Mapping):
@@ -393,11 +393,12 @@ def _capture_one(torch, module, example, gpu, stream):
 def capture(module, example_input, instances=2, name=None, gpu=0, warm_up=3):
     """Captures a module as CUDA graphs.
 
-    The module is moved to the GPU and set to eval(). `example_input` is a tensor, a tuple or list of
-    positional arguments or a dict of keyword arguments, nested as they like; requests have inputs of
-    the same structure, shapes and types, and what is no tensor is part of the graph. Warm-up runs
-    are on the default stream (launches on further streams would make every graph of the process
-    slower for good). Random numbers drawn in forward() are the same in every request.
+    The module is moved to the GPU and set to eval(). `example_input` is a tensor, a tuple or list
+    of positional arguments or a dict of keyword arguments, nested as they like; requests have
+    inputs of the same structure, shapes and types, and what is no tensor is part of the graph.
+    Warm-up runs are on the default stream (launches on further streams would make every graph of
+    the process slower for good). A forward() that draws random numbers draws the same ones each
+    time; one that writes to its module's own tensors is not fit for more than one instance.
     """
     import torch
 
@@ -671,33 +672,35 @@ class Server:
                arrival_ns=0):
         """Asks for one inference, and does not wait for it: a Future.
 
-        `inputs` are like the example's, on the host or the GPU. From pageable memory they are copied
-        here first. `outputs`: None for new tensors in pinned memory; "cuda" for new ones on the GPU;
-        or tensors like the module's outputs, in its structure, to be overwritten. Where CUDA tensors
-        take part, this waits for what torch's current stream holds so far: the server does not know
-        of that stream, and may read or write them as soon as it likes. In turn what result() returns
-        is complete, for any stream. `deadline`: seconds after arrival. `client`: of add_client();
-        None is the server's first one. `arrival_ns`: when it was due, if that was not now.
+        `inputs` are like the example's, on the host or the GPU; from pageable memory they are copied
+        here first; None runs on what is in the instance's memory. `outputs`: None for new tensors
+        in pinned memory; "cuda" for new ones on the GPU; () for no outputs; or tensors like the
+        module's outputs, in its structure, to be overwritten. Where CUDA tensors take part, this
+        waits for what torch's current stream holds so far: the server does not know of that stream,
+        and may read or write them as soon as it likes. In turn what result() returns is complete,
+        for any stream. `deadline`: seconds after arrival. `client`: of add_client(); None is the
+        server's first one. `arrival_ns`: when it was due, if that was not now.
         """
         import torch
 
         if model._state is not self._state:
-            raise GschedError(f"{model.name}: a model of another server, expected one of this one's")
+            raise GschedError(f"{model.name}: another server's model, expected one of this one's")
         if client is None:
             client = self._default_client()
         captured, first = model.captured, model.captured.instances[0]
-        sent = [self._sent(torch, x, like) for x, like in zip(captured.checked(inputs), first.inputs)]
+        sent = [] if inputs is None else [
+            self._sent(torch, x, like) for x, like in zip(captured.checked(inputs), first.inputs)]
         got = self._received(torch, captured, first, outputs)
         if any(x.is_cuda for x in sent) or any(x.is_cuda for x in got):
             torch.cuda.current_stream(self.gpu).synchronize()
         request = gsched_request(
             model=model.index, client=client, real_time=int(real_time), arrival_ns=arrival_ns,
             deadline_us=0.0 if deadline is None else deadline * 1e6,
-            inputs=(_pointer * len(sent))(*[x.data_ptr() for x in sent]),
-            outputs=(_pointer * len(got))(*[x.data_ptr() for x in got]))
+            inputs=(_pointer * len(sent))(*[x.data_ptr() for x in sent]) if sent else None,
+            outputs=(_pointer * len(got))(*[x.data_ptr() for x in got]) if got else None)
         ticket = _pointer()
         _check(_library.gsched_submit(self._state.handle, request, ticket))
-        answer = _rebuilt(first.answer, iter(got))
+        answer = _rebuilt(first.answer, iter(got)) if got else None
         future = Future(self._state, model, ticket.value, sent, answer)
         self._state.keep(future)
         return future
@@ -741,6 +744,8 @@ class Server:
             return [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, **where)
                     for x in first.outputs]
         given = _leaves(outputs)
+        if isinstance(outputs, tuple) and not outputs:
+            return []
         if len(given) != len(first.outputs):
             raise GschedError(f"{captured.name}: {len(given)} output tensors, expected "
                               f"{len(first.outputs)}")

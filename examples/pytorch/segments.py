@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What it costs to cut a model into segments: against one replay of its whole graph.
+
+For each model one captured graph is given to two servers of one process: one launches it whole and
+is notified at the end; the other submits segments of about --quantum with two in flight. They take
+turns, one request at a time and nothing else on the GPU, and the host's time from the first launch
+to the last notification is compared. Copies of inputs and outputs are left out.
+"""
+
+import argparse
+import faulthandler
+import json
+import sys
+import time
+
+import gsched
+import models
+import ways
+
+
+def options():
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--models", default=",".join(models.NAMES), help="default: all ten")
+    p.add_argument("--repetitions", type=int, default=300, help="default: %(default)s")
+    p.add_argument("--quantum", type=float, default=100.0, metavar="US")
+    p.add_argument("--in-flight", type=int, default=2, help="segments; default: %(default)s")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--gpu", type=int, default=0)
+    p.add_argument("--time-limit", type=float, default=300.0, metavar="S",
+                   help="models that do not fit in are left out; default: %(default)s")
+    p.add_argument("--strict", action="store_true",
+                   help="exit with 1 unless the median is below 1.02 and the worst below 1.04")
+    p.add_argument("--json", metavar="FILE")
+    a = p.parse_args()
+    try:
+        a.models = [models.known(m) for m in a.models.split(",")]
+    except ValueError as e:
+        p.error(str(e))
+    for name in ("repetitions", "quantum", "in_flight", "time_limit"):
+        if getattr(a, name) <= 0:
+            p.error(f"--{name.replace('_', '-')}: expected more than 0")
+    return a
+
+
+def percentile(values, percent):
+    s = sorted(values)
+    return s[(len(s) * percent + 99) // 100 - 1]
+
+
+def compare(a, whole, cut, name):
+    """Interleaved requests to both servers, in alternating order."""
+    captured = gsched.capture(*models.make(name, a.seed), instances=1, name=name, gpu=a.gpu)
+    pair = [(server, server.add_model(captured), []) for server in (whole, cut)]
+    segments = set()
+    for i in range(a.repetitions + 10):
+        for server, model, took in pair if i % 2 else pair[::-1]:
+            future = server.submit(model, None, outputs=())
+            future.result(60)
+            report = future.report
+            if i >= 10:
+                took.append((report["end_ns"] - report["start_ns"]) / 1e3)
+            if server is cut:
+                segments.add(report["segments"])
+    facts = pair[1][1].facts()
+    said = {"operations": facts["operations"], "segments": max(segments),
+            "graph_replay_us": facts["graph_replay_us"], "expected_us": facts["expected_us"],
+            "device_bytes": facts["device_bytes"], "build_ms": facts["build_ms"]}
+    for key, (_, _, took) in zip(("whole_us", "segments_us"), pair):
+        said[key] = {"p50": percentile(took, 50), "p10": percentile(took, 10),
+                     "p90": percentile(took, 90), "n": len(took)}
+    said["ratio"] = said["segments_us"]["p50"] / said["whole_us"]["p50"]
+    return said
+
+
+def main():
+    a = options()
+    faulthandler.dump_traceback_later(a.time_limit + 120, exit=True)
+    began = time.monotonic()
+    try:
+        import torch
+    except ImportError:
+        print("segments: torch is not installed, expected PyTorch 2.11 or newer", file=sys.stderr)
+        return 1
+    try:
+        gsched.load_library()
+        torch.cuda.init()
+        reference = ways.Reference(torch, a.gpu)
+        before, results = reference.us(), {}
+        with gsched.Server(policy="single", gpu=a.gpu) as whole, \
+                gsched.Server(policy="fifo", gpu=a.gpu, quantum_us=a.quantum,
+                              most_quantum_us=a.quantum, segments_per_job=a.in_flight) as cut:
+            print(f"{'model':14} operations  segments  whole us  segments us   ratio", flush=True)
+            for name in a.models:
+                if time.monotonic() - began > a.time_limit:
+                    print(f"{name}: left out, --time-limit {a.time_limit:g} is over", flush=True)
+                    continue
+                r = results[name] = compare(a, whole, cut, name)
+                print(f"{name:14} {r['operations']:10}  {r['segments']:8}  "
+                      f"{r['whole_us']['p50']:8.1f}  {r['segments_us']['p50']:11.1f}  "
+                      f"{r['ratio']:6.4f}", flush=True)
+        after = reference.us()
+    except (gsched.GschedError, RuntimeError, AssertionError) as e:
+        print(f"segments: {str(e).splitlines()[0]}", file=sys.stderr)
+        return 1
+    ratios = sorted(r["ratio"] for r in results.values())
+    if not ratios:
+        return 1
+    half = len(ratios) // 2
+    median = ratios[half] if len(ratios) % 2 else (ratios[half - 1] + ratios[half]) / 2
+    print(f"median {median:.4f}, worst {ratios[-1]:.4f}; reference graph {before:.1f} us before, "
+          f"{after:.1f} after", flush=True)
+    if a.json:
+        with open(a.json, "w", encoding="utf-8") as out:
+            json.dump({"device": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__,
+                       "quantum_us": a.quantum, "in_flight": a.in_flight,
+                       "median_ratio": median, "worst_ratio": ratios[-1],
+                       "reference_us": {"before": before, "after": after}, "models": results},
+                      out, indent=2)
+            out.write("\n")
+    complete = len(results) == len(a.models)
+    return 1 if not complete or (a.strict and (median > 1.02 or ratios[-1] > 1.04)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

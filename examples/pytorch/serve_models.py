@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Serves PyTorch models in several ways, with the same arrivals for all of them, and compares.
+
+Each way has a process of its own. All of them start at once, then the runs take turns on the GPU, way
+after way for each load, so that no two ever run together and all of them see the same GPU.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import queue
+import subprocess
+import sys
+import threading
+import time
+
+import gsched
+import ways
+import workload
+
+HERE = pathlib.Path(__file__).resolve().parent
+EPILOG = """ways
+  srpt+deficit srpt sjf fifo rr edf deficit   scheduled by gsched, segment by segment
+  direct, single      whole graphs, on a stream per client or all on one, by gsched's host code
+  eager-single        modules as they are: one thread, one stream
+  eager-streams       modules as they are: a thread and a stream per client
+  torch-direct        whole graphs, replayed by torch on a stream per client
+
+Load 1 is one request per mean time of a whole graph, alone on the GPU; small models fit beside one
+another, so more than 1 can be served. Latencies count from when a request was due. `reference us` is
+a fixed graph of small kernels replayed after the run: it rises by some 10%, for good, in a process
+that has launched kernels on several streams.
+
+Exit code: 0; 1 if a way failed or lost a request; 2 for a usage error, told in one line.
+"""
+
+
+class Refused(Exception):
+    pass
+
+
+def number(kind, least, what):
+    def parse(text):
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not least <= value < 1e12:
+            raise argparse.ArgumentTypeError(f'"{text}", expected {what}')
+        return value
+    return parse
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise Refused(message)
+
+
+def options():
+    p = Parser(description=__doc__, epilog=EPILOG,
+               formatter_class=argparse.RawDescriptionHelpFormatter)
+    count = number(int, 1, "a whole number above 0")
+    some = number(float, 1e-9, "a number above 0")
+    p.add_argument("--ways", default="srpt+deficit,direct,single", help="see below; default: "
+                   "%(default)s")
+    p.add_argument("--mix", default="uniform", help="NAME=WEIGHT,..., uniform (table 2 of the "
+                   "Paella paper) or all (those, BERT and GPT-2); default: %(default)s")
+    p.add_argument("--arrivals", default="poisson", metavar="LAW",
+                   help="poisson or lognormal:SIGMA; default: %(default)s")
+    p.add_argument("--load", help="see below; default: 0.9")
+    p.add_argument("--loads", help="several, between commas")
+    p.add_argument("--rate", type=some, help="requests a second, in place of a load")
+    p.add_argument("--requests", type=count, default=1000, help="of each run; default: %(default)s")
+    p.add_argument("--clients", type=count, default=8)
+    p.add_argument("--instances", type=count, default=4,
+                   help="of each model: so many requests of it run at once; default: %(default)s")
+    p.add_argument("--repeat", type=count, default=1, help="runs of each way and load")
+    p.add_argument("--seed", type=number(int, 0, "a whole number"), default=1)
+    p.add_argument("--gpu", type=number(int, 0, "a GPU's number"), default=0)
+    p.add_argument("--quantum", type=some, metavar="US", help="of a segment")
+    p.add_argument("--most-quantum", type=some, metavar="US")
+    p.add_argument("--lanes", type=count)
+    p.add_argument("--overshoot", type=some)
+    p.add_argument("--threshold", type=some, metavar="US")
+    p.add_argument("--no-isolate", action="store_true", help="one process for all ways; those that "
+                   "launch on several streams run last")
+    p.add_argument("--no-warmup", action="store_true", help="no requests before those that count")
+    p.add_argument("--time-limit", type=some, default=300.0, metavar="S",
+                   help="for everything: fewer requests are sent to keep it; default: %(default)s")
+    p.add_argument("--json", metavar="FILE", help="all results, as serve_mix writes them")
+    p.add_argument("--save-arrivals", metavar="FILE",
+                   help="those of the first run, for serve_mix --arrivals trace:FILE")
+    a = p.parse_args()
+    a.ways = [{"rr": "round_robin"}.get(w.strip(), w.strip()) for w in a.ways.split(",")]
+    for w in a.ways:
+        if w not in ways.ALL:
+            raise Refused(f'--ways: "{w}", expected some of {", ".join(ways.ALL)}')
+    if len(set(a.ways)) != len(a.ways):
+        raise Refused("--ways: one of them twice, expected each once")
+    if sum(x is not None for x in (a.load, a.loads, a.rate)) > 1:
+        raise Refused("--load, --loads, --rate: more than one of them, expected one")
+    try:
+        texts = (a.loads or a.load or "0.9").split(",")
+        a.load_list = [None] if a.rate else [number(float, 1e-6, "a number above 0")(t)
+                                             for t in texts]
+    except argparse.ArgumentTypeError as e:
+        raise Refused(f"--loads: {e}") from None
+    try:
+        a.weights = workload.mix_of(a.mix)
+        workload.law_of(a.arrivals)
+    except ValueError as e:
+        raise Refused(str(e)) from None
+    for name in (a.json, a.save_arrivals):
+        if name and not pathlib.Path(name).resolve().parent.is_dir():
+            raise Refused(f"{name}: no such folder, expected a path that can be written")
+    return a
+
+
+class Process:
+    """A process that serves in some of the ways."""
+
+    def __init__(self, names):
+        self.ways, self.failure = names, None
+        self._process = subprocess.Popen([sys.executable, str(HERE / "ways.py")], text=True,
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._answers = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self._process.stdout:
+            self._answers.put(line)
+        self._answers.put(None)
+
+    def ask(self, within_s, **said):
+        try:
+            self._process.stdin.write(json.dumps({**said, "within_s": within_s}) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            pass # the answer says why
+
+    def answer(self, within_s):
+        """The answer to what was asked; None if there will be none: then `failure` says why."""
+        try:
+            line = self._answers.get(timeout=within_s + 5)
+        except queue.Empty:
+            line = None
+            self.failure = f"no answer within {within_s:.0f} s"
+            self._process.kill()
+        said = json.loads(line) if line else {}
+        if "error" in said or line is None:
+            self.failure = said.get("error") or self.failure or \
+                f"ended with status {self._process.wait()}"
+            return None
+        return said
+
+    def close(self):
+        self._process.stdin.close()
+        try:
+            self._process.wait(35)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+def start(a, deadline):
+    """Processes that are ready."""
+    groups = [a.ways] if a.no_isolate else [[w] for w in a.ways]
+    given = {"quantum_us": a.quantum, "most_quantum_us": a.most_quantum, "lanes": a.lanes,
+             "overshoot": a.overshoot, "threshold_us": a.threshold}
+    within = max(10.0, deadline - time.monotonic())
+    processes = [Process(g) for g in groups]
+    for p in processes:
+        p.ask(within, ways=p.ways, names=list(a.weights), clients=a.clients, gpu=a.gpu,
+              instances=a.instances, seed=a.seed,
+              options={k: v for k, v in given.items() if v is not None})
+    for p in processes:
+        said = p.answer(max(1.0, deadline - time.monotonic()))
+        if said is None:
+            print(f"serve_models: {', '.join(p.ways)}: {p.failure}", file=sys.stderr, flush=True)
+        else:
+            p.ready = said["ready"]
+    return processes
+
+
+def seconds(a, process, way, rate, requests):
+    """What a run takes: the arrivals, or the service if that is slower."""
+    serve = process.ready["serve_us"][way]
+    mean = sum(a.weights[n] * serve[n] for n in a.weights) / sum(a.weights.values()) / 1e6
+    return requests * max(1 / rate, mean) + 0.5
+
+
+def plan(a, processes, rates, left):
+    """How many requests each run sends so that all of them fit into the time left."""
+    def total(requests):
+        return a.repeat * sum(seconds(a, p, w, r, requests)
+                              for p in processes for w in p.ways for r in rates)
+
+    requests, least = a.requests, min(a.requests, 100)
+    while requests > least and total(requests) > left:
+        requests = max(least, int(requests * 0.9))
+    runs = a.repeat * len(rates) * sum(len(p.ways) for p in processes)
+    print(f"{runs} runs of {requests} requests: about {total(requests):.0f} s, {left:.0f} s left"
+          + (f"; {a.requests} requests would take {total(a.requests):.0f} s"
+             if requests < a.requests else ""), flush=True)
+    return requests
+
+
+def document(a, facts, mean_us, rate, requests, runs):
+    lanes = a.lanes or 8
+    connections = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS")
+    return {
+        "device": facts["device"], "seed": a.seed,
+        "workload": {"mix": a.weights, "clients": a.clients, "requests": requests,
+                     "arrivals": a.arrivals, "mean_solo_us": round(mean_us, 3),
+                     "rate_per_s": round(rate, 6), "load": round(rate * mean_us / 1e6, 6),
+                     "slo_ms": None},
+        "scheduling": {"quantum_us": a.quantum or 100.0, "most_quantum_us": a.most_quantum or 800.0,
+                       "overshoot": a.overshoot or 4.0, "lanes": lanes,
+                       "threshold_us": a.threshold or 10000.0, "decision_delay_us": 0.0,
+                       "submission": "graph",
+                       "queues": int(connections) if (connections or "").isdigit() else None},
+        "instances": a.instances, "isolated": not a.no_isolate,
+        "environment": {"CUDA_DEVICE_MAX_CONNECTIONS": connections, "torch": facts["torch"],
+                        "cuda": facts["cuda"]},
+        "runs": runs}
+
+
+def measure(a, deadline):
+    """Documents in the words of serve_mix, one for each load, and whether all went well."""
+    processes, began = start(a, deadline), time.monotonic()
+    try:
+        well = all(p.failure is None for p in processes)
+        processes = [p for p in processes if p.failure is None]
+        if not processes:
+            return [], {}, False
+        facts, names = processes[0].ready, list(a.weights)
+        solo = {n: ways.median([p.ready["solo_us"][n] for p in processes]) for n in names}
+        mean_us = sum(a.weights[n] * solo[n] for n in names) / sum(a.weights.values())
+        rates = [a.rate if load is None else load * 1e6 / mean_us for load in a.load_list]
+        print(f"{facts['device']}, torch {facts['torch']}: whole graphs take "
+              + ", ".join(f"{n} {solo[n]:.0f}" for n in names) + f" us; the mix {mean_us:.0f} us",
+              flush=True)
+        requests = plan(a, processes, rates, deadline - time.monotonic() - 5)
+        documents, warm = [], set()
+        for rate in rates:
+            runs = []
+            for repeat in range(a.repeat):
+                asked = workload.arrivals(a.arrivals, rate, list(a.weights.values()), a.clients,
+                                          a.seed + repeat, requests)
+                if a.save_arrivals and not documents and repeat == 0:
+                    workload.save_trace(a.save_arrivals, asked, names)
+                for p, way in [(p, w) for p in processes for w in p.ways]:
+                    if p.failure is not None:
+                        continue
+                    needs = seconds(a, p, way, rate, requests)
+                    left = deadline - time.monotonic() - 2
+                    if left < min(needs, 2.0):
+                        print(f"{way}, {rate:.0f} a second: skipped, no time left", flush=True)
+                        well = False
+                        continue
+                    limit = min(left, 2 * needs + 5)
+                    p.ask(limit + 70, way=way, asked=asked, limit_s=limit,
+                          warm=not a.no_warmup and way not in warm)
+                    said = p.answer(limit + 70)
+                    if said is None:
+                        print(f"serve_models: {way}: {p.failure}", file=sys.stderr, flush=True)
+                        well = False
+                        continue
+                    warm.add(way)
+                    run = workload.run_json(way, repeat, asked, names, a.clients, said["outcome"])
+                    run["statistics"] = said["outcome"].get("statistics")
+                    runs.append(run)
+                    well = well and run["finished"] == run["submitted"]
+                    print(f"  load {rate * mean_us / 1e6:.2f} {way}: {run['finished']} of "
+                          f"{run['submitted']}, {run['throughput_per_s']:.1f}/s, mean "
+                          f"{run['latency_us']['mean'] / 1e3:.3f} ms, p99 "
+                          f"{run['latency_us']['p99'] / 1e3:.3f} ms"
+                          + (f"; {run['error']}" if "error" in run else ""), flush=True)
+            documents.append(document(a, facts, mean_us, rate, requests, runs))
+        said = {w: {k: p.ready[k] for k in ("solo_us", "serve_us", "reference_us", "setup_s")}
+                | {"models": p.ready["models"].get(w)} for p in processes for w in p.ways}
+        print(f"{time.monotonic() - began:.0f} s of runs", flush=True)
+        return documents, said, well
+    finally:
+        for p in processes:
+            p.close()
+
+
+def main():
+    try:
+        a = options()
+        if importlib.util.find_spec("torch") is None:
+            raise gsched.GschedError("torch is not installed, expected PyTorch 2.11 or newer")
+        if any(w in ways.SCHEDULED for w in a.ways):
+            gsched.load_library()
+        documents, processes, well = measure(a, time.monotonic() + a.time_limit)
+    except Refused as e:
+        print(f"serve_models: {e}", file=sys.stderr)
+        return 2
+    except gsched.GschedError as e:
+        print(f"serve_models: {e}", file=sys.stderr)
+        return 1
+    for d in documents:
+        w = d["workload"]
+        print("\n".join(["", *workload.table(
+            f"{d['device']}: {w['requests']} requests of {w['clients']} clients, {w['arrivals']} "
+            f"arrivals, {w['rate_per_s']:.1f} a second, load {w['load']:.2f}, seed {d['seed']}",
+            d["runs"])]), flush=True)
+    if a.json and documents:
+        said = documents[0] | {"processes": processes}
+        if a.loads:
+            said = {"device": said["device"], "seed": a.seed, "processes": processes,
+                    "sweep": documents}
+        with open(a.json, "w", encoding="utf-8") as out:
+            json.dump(said, out, indent=2)
+            out.write("\n")
+    return 0 if well and documents else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
