@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "collector.hpp"
+#include "mailbox.hpp"
+#include "message.hpp"
+#include "model.hpp"
+#include "ticket.hpp"
+#include "turn.hpp"
+
+#include <gsched/gsched_c.h>
+
+#include <gsched/core/sync.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace gsched::abi {
+
+/// Where a server's thread and everybody else meet. It lives as long as the server, its thread and
+/// any ticket.
+struct desk {
+  static constexpr std::size_t most_models = 4096;
+
+  // Anybody's ---------------------------------------------------------------------------------
+  mailbox<message> box;
+  doorbell bell; ///< rung after each post
+  turn whose;
+  sync::atomic<bool> stopping{false};                  ///< no more requests
+  sync::atomic<std::int64_t> drain_until_ns{never_ns}; ///< then the active ones are cancelled
+  sync::atomic<bool> failed{false};                    ///< the device has
+  sync::atomic<std::uint64_t> rounds{0};               ///< of the thread's loop: it is alive
+  futex_word stopped{0};                               ///< the thread has let go of everything
+  std::int64_t longest_away_ns = 0; ///< in the driver; set before the thread starts
+  std::thread::id dispatcher;       ///< set before the server is open
+  /// What a submission has to know of the models; they stay in place.
+  std::array<sync::atomic<model_record*>, most_models> models{};
+  sync::atomic<std::uint32_t> models_count{0};
+  sync::atomic<std::uint32_t> clients_count{0};
+  collector ended;
+
+  // Of who has the turn -----------------------------------------------------------------------
+  ticket_list live; ///< taken up and not ended
+  std::size_t live_count = 0;
+  std::deque<command*> commands; ///< begun, oldest first
+  std::deque<model_record> records;
+  gsched_statistics last_statistics{}; ///< for after the end, from before `stopped`
+
+  /// False once the server's thread takes nothing more.
+  [[nodiscard]] bool try_post(message& m) noexcept {
+    if (!box.try_post(m)) return false;
+    bell.ring();
+    return true;
+  }
+
+  /// From now on requests are refused. Those active are served until then, and cancelled. Of two
+  /// such calls the earlier time counts.
+  void stop(std::int64_t drain_until) noexcept {
+    std::int64_t before = drain_until_ns.load(sync::relaxed); // unordered: a number
+    while (drain_until < before &&
+           !drain_until_ns.compare_exchange_weak(before, drain_until, sync::relaxed, sync::relaxed))
+      ;
+    stopping.store(true, sync::release); // [Z1] release -> [Z1] acquire: publishes drain_until_ns
+    bell.ring();
+  }
+
+  void set_failure(std::string line) {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failure_.empty()) return;
+    failure_ = std::move(line);
+    failed.store(true, sync::release); // [F1] release -> [F1] acquire in failure
+  }
+  [[nodiscard]] std::string failure() const {
+    const std::lock_guard lock(failure_mutex_);
+    return failure_;
+  }
+
+  /// A request's last moment: its result is known. Takes it off the list and tells who waits.
+  void end(ticket& t, gsched_state how, std::int64_t at_ns) noexcept;
+
+  /// Ends whatever has not ended, and takes nothing more. By who has the turn; again: nothing.
+  void end_everything(gsched_state how, const char* why) noexcept;
+
+private:
+  mutable std::mutex failure_mutex_;
+  std::string failure_;
+};
+
+/// Watches that a server's thread goes on, for whoever waits for it: one that stays in the driver
+/// for too long is given up, and all that waits for it ends as failed.
+class patience {
+public:
+  explicit patience(desk& at) : at_(at), seen_(at.rounds.load(sync::relaxed)), since_(now_ns()) {}
+
+  /// When to look again, at the latest.
+  [[nodiscard]] std::int64_t next(std::int64_t deadline_ns) const noexcept {
+    return std::min(deadline_ns, now_ns() + at_.longest_away_ns / 4);
+  }
+  void look();
+
+private:
+  desk& at_;
+  std::uint64_t seen_; ///< unordered: only whether it changes counts
+  std::int64_t since_;
+};
+
+/// Copies a line; without memory for it there is none.
+void set_line(std::string& to, const char* line) noexcept;
+
+} // namespace gsched::abi

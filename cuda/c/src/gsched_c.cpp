@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/gsched_c.h>
+
+#include "engines.hpp"
+#include "ingest.hpp"
+#include "profile.hpp"
+#include "refusal.hpp"
+#include "server.hpp"
+#include "settings.hpp"
+#include "structs.hpp"
+#include "ticket.hpp"
+
+#include <gsched/cuda/gpu.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+using gsched::abi::read_struct;
+using gsched::abi::refusal;
+using gsched::abi::server;
+using gsched::abi::write_struct;
+
+struct gsched_server : server {
+  using server::server;
+  int gpu = 0;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+int failed(gsched_code code, const char* line) noexcept {
+  gsched::abi::set_line(last_error, line);
+  return code;
+}
+
+/// Calls f, which gives a code with its line already kept, or throws.
+template <class F>
+int guarded(F f) noexcept {
+  try {
+    return f();
+  } catch (...) {
+    try {
+      const refusal r = gsched::abi::refusal_of_current_exception();
+      return failed(r.code(), r.what());
+    } catch (...) {
+      last_error.clear();
+      return GSCHED_OUT_OF_MEMORY;
+    }
+  }
+}
+
+template <class T>
+T& expected(T* p, const char* what) {
+  if (p == nullptr) throw refusal(GSCHED_BAD_ARGUMENT, std::string(what) + ": NULL");
+  return *p;
+}
+
+} // namespace
+
+extern "C" {
+
+const char* gsched_version(void) { return GSCHED_VERSION; }
+uint32_t gsched_abi(void) { return GSCHED_ABI; }
+const char* gsched_last_error(void) { return last_error.c_str(); }
+uint64_t gsched_now_ns(void) { return static_cast<uint64_t>(gsched::abi::now_ns()); }
+const char* gsched_policy_names(void) {
+  try {
+    return gsched::abi::policy_names().c_str();
+  } catch (...) {
+    return "";
+  }
+}
+
+int gsched_default_options(gsched_server_options* options) {
+  return guarded([&] {
+    write_struct(options, "options", gsched::abi::default_options());
+    return GSCHED_OK;
+  });
+}
+
+int gsched_server_open(const gsched_server_options* options, gsched_server** out) {
+  return guarded([&] {
+    expected(out, "server") = nullptr;
+    const auto o = read_struct(options, "options", gsched::abi::default_options());
+    const gsched::abi::settings how = gsched::abi::settings_of(o);
+    static_cast<void>(gsched::cuda::find_gpu(how.gpu)); // says in one line what is absent
+    auto made = std::make_unique<gsched_server>(
+        how, [how](gsched::abi::desk& at) { return gsched::abi::make_cuda_engine(at, how); },
+        gsched::abi::is_device_memory);
+    made->gpu = how.gpu;
+    *out = made.release();
+    return GSCHED_OK;
+  });
+}
+
+int gsched_server_close(gsched_server* s, gsched_close_how how, int64_t timeout_us) {
+  return guarded([&] {
+    if (how != GSCHED_DRAIN && how != GSCHED_CANCEL)
+      throw refusal(GSCHED_BAD_ARGUMENT, "how: expected GSCHED_DRAIN or GSCHED_CANCEL");
+    std::string why;
+    const gsched_code code = expected(s, "server").close(how, timeout_us, why);
+    return code == GSCHED_OK ? code : static_cast<gsched_code>(failed(code, why.c_str()));
+  });
+}
+
+int gsched_server_release(gsched_server* s) {
+  return guarded([&] {
+    if (s == nullptr) return GSCHED_OK;
+    std::string why;
+    const gsched_code code = s->close(GSCHED_CANCEL, 0, why); // throws on the wrong thread
+    delete s;
+    return code == GSCHED_OK ? code : static_cast<gsched_code>(failed(code, why.c_str()));
+  });
+}
+
+int gsched_add_client(gsched_server* s, double weight, uint32_t* client) {
+  return guarded([&] {
+    uint32_t& out = expected(client, "client");
+    if (!(weight > 0 && weight <= 1e9))
+      throw refusal(GSCHED_BAD_ARGUMENT, "weight: expected more than 0 and at most 1e9");
+    out = expected(s, "server").add_client(weight);
+    return GSCHED_OK;
+  });
+}
+
+int gsched_add_model(gsched_server* s, const gsched_model* what, uint32_t* model) {
+  return guarded([&] {
+    uint32_t& out = expected(model, "model");
+    gsched_server& to = expected(s, "server");
+    out = to.add_model(gsched::abi::ingest(read_struct(what, "gsched_model"), to.gpu));
+    return GSCHED_OK;
+  });
+}
+
+int gsched_get_model_facts(gsched_server* s, uint32_t model, gsched_model_facts* facts) {
+  return guarded([&] {
+    write_struct(facts, "facts", expected(s, "server").facts(model));
+    return GSCHED_OK;
+  });
+}
+
+int gsched_submit(gsched_server* s, const gsched_request* request, gsched_ticket** ticket) {
+  return guarded([&] {
+    if (ticket != nullptr) *ticket = nullptr;
+    const auto r = read_struct(request, "request");
+    expected(s, "server").submit(r, ticket);
+    return GSCHED_OK;
+  });
+}
+
+int gsched_wait(gsched_ticket* ticket, int64_t timeout_us) {
+  return guarded([&] {
+    if (server::wait(expected(ticket, "ticket"), timeout_us)) return GSCHED_OK;
+    throw refusal(GSCHED_TIMED_OUT, "the request has not ended in time");
+  });
+}
+
+int gsched_cancel(gsched_ticket* ticket) {
+  return guarded([&] {
+    if (server::cancel(expected(ticket, "ticket"))) return GSCHED_OK;
+    throw refusal(GSCHED_ENDED, "the request has ended already");
+  });
+}
+
+int gsched_status(const gsched_ticket* ticket, gsched_report* report) {
+  return guarded([&] {
+    const gsched_ticket& t = expected(ticket, "ticket");
+    gsched_report r{};
+    r.instance = UINT32_MAX;
+    r.arrival_ns = static_cast<uint64_t>(t.arrival_ns);
+    r.user = t.user;
+    r.error = "";
+    if (t.has_ended()) {
+      r.state = t.state;
+      r.start_ns = static_cast<uint64_t>(t.start_ns);
+      r.end_ns = static_cast<uint64_t>(t.end_ns);
+      r.segments = t.segments;
+      r.instance = t.instance;
+      r.error = t.error.c_str();
+    }
+    write_struct(report, "report", r);
+    return GSCHED_OK;
+  });
+}
+
+void gsched_release(gsched_ticket* ticket) {
+  if (ticket != nullptr) ticket->let_go();
+}
+
+int gsched_collect(gsched_server* s, gsched_ticket** tickets, uint32_t most, uint32_t* written,
+                   int64_t timeout_us) {
+  return guarded([&] {
+    expected(written, "written") = 0;
+    expected(tickets, "tickets");
+    if (most == 0) throw refusal(GSCHED_BAD_ARGUMENT, "most: expected at least 1");
+    *written = expected(s, "server").collect(tickets, most, timeout_us);
+    return GSCHED_OK;
+  });
+}
+
+int gsched_get_statistics(gsched_server* s, gsched_statistics* statistics) {
+  return guarded([&] {
+    write_struct(statistics, "statistics", expected(s, "server").statistics());
+    return GSCHED_OK;
+  });
+}
+
+int gsched_profile_graph(void* graph, const gsched_profile_options* options, const char* path) {
+  return guarded([&] {
+    gsched_profile_options defaults{};
+    defaults.batch = 1;
+    gsched::abi::write_profile_of(graph, read_struct(options, "options", defaults), path);
+    return GSCHED_OK;
+  });
+}
+
+} // extern "C"

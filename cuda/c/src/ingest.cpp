@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ingest.hpp"
+
+#include "refusal.hpp"
+#include "structs.hpp"
+
+#include <gsched/core/time.hpp>
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda/program.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gsched::abi {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& line) { throw refusal(GSCHED_BAD_ARGUMENT, line); }
+
+[[nodiscard]] std::vector<buffer> buffers_of(const gsched_buffer* all, std::uint32_t count,
+                                             const std::string& whose) {
+  std::vector<buffer> out;
+  if (count > 0 && all == nullptr) refuse(whose + ": NULL, expected " + std::to_string(count));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (all[i].device == nullptr || all[i].bytes == 0)
+      refuse(whose + "[" + std::to_string(i) + "]: expected device memory of at least a byte");
+    out.push_back({all[i].device, all[i].bytes});
+  }
+  return out;
+}
+
+void refuse_other_sizes(const std::vector<buffer>& first, const std::vector<buffer>& other,
+                        const std::string& whose) {
+  for (std::size_t i = 0; i < first.size(); ++i)
+    if (first[i].bytes != other[i].bytes)
+      refuse(whose + "[" + std::to_string(i) + "]: " + std::to_string(other[i].bytes) +
+             " bytes, expected " + std::to_string(first[i].bytes) + " as in the first instance");
+}
+
+[[nodiscard]] std::vector<duration> given_durations(const gsched_model& m) {
+  std::vector<duration> all;
+  if (m.durations_us == nullptr) {
+    if (m.durations_count != 0) refuse("durations_us: NULL, but durations_count is not 0");
+    return all;
+  }
+  for (std::uint32_t i = 0; i < m.durations_count; ++i) {
+    const double us = m.durations_us[i];
+    if (!(us >= 0 && us <= 1e9))
+      refuse("durations_us[" + std::to_string(i) + "]: expected 0 to 1e9");
+    all.push_back(from_us(us));
+  }
+  if (all.empty()) refuse("durations_count: 0, expected one for each operation");
+  return all;
+}
+
+[[nodiscard]] std::vector<duration> durations_of(const gsched::program& p) {
+  std::vector<duration> all;
+  for (const operation& op : p.operations()) all.push_back(op.expected);
+  return all;
+}
+
+/// Another instance of the same model: the same operations, so that what was learned of one holds
+/// for all.
+void refuse_other_shape(const gsched::program& first, const gsched::program& other,
+                        const std::string& whose) {
+  if (first.size() != other.size())
+    throw refusal(GSCHED_BAD_GRAPH, whose + ": " + std::to_string(other.size()) +
+                                        " operations, expected " + std::to_string(first.size()) +
+                                        " as in the first instance");
+  for (std::size_t i = 0; i < first.size(); ++i)
+    if (first.operations()[i].kind != other.operations()[i].kind)
+      throw refusal(GSCHED_BAD_GRAPH, whose + ": operation " + std::to_string(i) +
+                                          " is of another kind than in the first instance");
+}
+
+} // namespace
+
+model_record ingest(const gsched_model& what, int gpu) {
+  if (what.name == nullptr || *what.name == '\0') refuse("name: expected one");
+  if (what.instances == nullptr || what.instances_count == 0)
+    refuse("instances: expected at least one");
+  if (what.instances_count > 1024) refuse("instances_count: expected at most 1024");
+  if (what.unmeasured > 1) refuse("unmeasured: expected 0 or 1");
+  const std::int64_t start = now_ns();
+  const cuda::current_gpu on(gpu);
+  model_record m;
+  m.name = what.name;
+  cuda::program_options how;
+  how.durations = given_durations(what);
+  how.measure = what.unmeasured == 0;
+  const std::uint32_t stride = what.instances->size;
+  for (std::uint32_t i = 0; i < what.instances_count; ++i) {
+    const std::string whose = m.name + ": instance " + std::to_string(i);
+    const auto* const at = reinterpret_cast<const unsigned char*>(what.instances) +
+                           std::size_t{i} * std::size_t{stride};
+    const auto one = read_struct(reinterpret_cast<const gsched_instance*>(at), "gsched_instance");
+    if (one.graph == nullptr) refuse(whose + ".graph: NULL, expected a captured graph");
+    instance& made = m.instances.emplace_back();
+    made.inputs = buffers_of(one.inputs, what.inputs, whose + ".inputs");
+    made.outputs = buffers_of(one.outputs, what.outputs, whose + ".outputs");
+    refuse_other_sizes(m.instances.front().inputs, made.inputs, whose + ".inputs");
+    refuse_other_sizes(m.instances.front().outputs, made.outputs, whose + ".outputs");
+    how.name = m.name;
+    auto p = std::make_shared<cuda::program>(static_cast<CUgraph>(one.graph), how);
+    made.graph = &p->host();
+    if (i == 0) {
+      if (p->graph_replay()) m.facts.graph_replay_us = to_us(*p->graph_replay());
+      how.durations = durations_of(*made.graph);
+    } else {
+      refuse_other_shape(*m.instances.front().graph, *made.graph, whose);
+    }
+    made.keep = std::move(p);
+  }
+  m.facts.measure_ms = static_cast<double>(now_ns() - start) * 1e-6;
+  return m;
+}
+
+bool is_device_memory(const void* p) noexcept {
+  std::uint32_t type = 0;
+  const CUresult e = cuda::driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                                          reinterpret_cast<CUdeviceptr>(p));
+  return e == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE; // memory of no kind is the host's
+}
+
+} // namespace gsched::abi

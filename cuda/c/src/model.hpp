@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ticket.hpp"
+
+#include <gsched/cuda/action.hpp>
+#include <gsched/dispatch/request.hpp>
+#include <gsched/job/context.hpp>
+#include <gsched/job/program.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gsched::abi {
+
+/// Device memory of an instance.
+struct buffer {
+  void* at = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+/// A captured graph with memory of its own.
+struct instance {
+  gsched::program* graph = nullptr;
+  std::shared_ptr<void> keep; ///< what the graph is a part of
+  std::vector<buffer> inputs; ///< the same sizes in all instances of a model
+  std::vector<buffer> outputs;
+};
+
+/// A model of a server, and what runs as a job for it: copy the inputs in, infer, copy the outputs
+/// out, on the instance that the job was given.
+struct model_record {
+  std::string name;
+  std::vector<instance> instances;
+  model_id id{};
+  gsched_model_facts facts{};
+
+  task operator()(job_context& ctx) {
+    ticket& t = *static_cast<ticket*>(ctx.user);
+    t.instance = ctx.instance;
+    instance& with = instances[ctx.instance];
+    const stream_id s = ctx.default_stream();
+    for (transfer& each : t.inputs) {
+      const buffer& in = with.inputs[each.buffer];
+      each.action.to = in.at;
+      each.action.from = each.outside;
+      copy(ctx, s, each, copy_direction::host_to_device, in.bytes);
+    }
+    ctx.launch(s, *with.graph);
+    for (transfer& each : t.outputs) {
+      const buffer& out = with.outputs[each.buffer];
+      each.action.to = each.outside;
+      each.action.from = out.at;
+      copy(ctx, s, each, copy_direction::device_to_host, out.bytes);
+    }
+    co_return;
+  }
+
+private:
+  static void copy(job_context& ctx, stream_id s, const transfer& what, copy_direction direction,
+                   std::uint64_t bytes) {
+    if (what.on_device) direction = copy_direction::device_to_device;
+    // A guess at the bus, to begin with; it only says how much is queued.
+    const duration expected{2000 +
+                            static_cast<duration::rep>(bytes / (what.on_device ? 1000 : 20))};
+    ctx.launch(s, what.action.as_operation(direction, bytes, expected));
+  }
+};
+
+} // namespace gsched::abi

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "desk.hpp"
+#include "engine.hpp"
+#include "model.hpp"
+#include "settings.hpp"
+
+#include <gsched/gsched_c.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace gsched::abi {
+
+/// A server as its callers see it: each call is posted to the server's thread, or answered from
+/// what that has published.
+///
+/// Errors   refusal or gsched::error, as gsched_c.h says for the function of that name.
+/// Threads  any.
+class server {
+public:
+  using make_engine = std::function<std::unique_ptr<engine>(desk&)>;
+  /// Whether a pointer of a request is device memory.
+  using is_device_memory = std::function<bool(const void*)>;
+
+  /// Starts the thread, which makes its engine there; throws what that throws.
+  server(const settings& how, make_engine make, is_device_memory on_device);
+  /// Closes, if it was not closed.
+  ~server();
+  server(const server&) = delete;
+  server& operator=(const server&) = delete;
+
+  /// Of GSCHED_OK, GSCHED_DEVICE_FAILED and GSCHED_TIMED_OUT, with the line in `why`.
+  [[nodiscard]] gsched_code close(gsched_close_how how, std::int64_t timeout_us, std::string& why);
+
+  [[nodiscard]] std::uint32_t add_client(double weight);
+  /// What is measured on the calling thread has been; the rest of its facts is filled in.
+  [[nodiscard]] std::uint32_t add_model(model_record m);
+  [[nodiscard]] gsched_model_facts facts(std::uint32_t model) const;
+  /// Writes the ticket, where it is asked for, before the request can end.
+  void submit(const gsched_request& r, ticket** out);
+  [[nodiscard]] gsched_statistics statistics();
+  /// Throws refusal where none came.
+  [[nodiscard]] std::uint32_t collect(ticket** out, std::uint32_t most, std::int64_t timeout_us);
+
+  /// False if the time was over first. The server may be closed, and gone.
+  [[nodiscard]] static bool wait(ticket& t, std::int64_t timeout_us);
+  /// False if it has ended already.
+  [[nodiscard]] static bool cancel(ticket& t) noexcept;
+
+private:
+  void refuse_own_thread(const char* what) const;
+  void refuse_if_gone() const;
+  /// Runs it on the server's thread; waits.
+  void order(std::function<bool(engine&)> turn);
+  [[nodiscard]] bool wait_stopped(std::int64_t deadline_ns) const;
+
+  settings settings_;
+  is_device_memory on_device_;
+  std::shared_ptr<desk> desk_;
+};
+
+} // namespace gsched::abi

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "desk.hpp"
+#include "engine.hpp"
+#include "hearing.hpp"
+#include "settings.hpp"
+#include "turn.hpp"
+
+#include <gsched/device/device.hpp>
+#include <gsched/dispatch/dispatcher.hpp>
+#include <gsched/occupancy/aggregate_accountant.hpp>
+#include <gsched/policy/edf.hpp>
+#include <gsched/policy/policy.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace gsched::abi {
+
+/// The loop of one server: a dispatcher on a device whose time runs with CLOCK_MONOTONIC.
+///
+/// When a device says failure(), all that was accepted ends as failed with that line, and nothing
+/// more is accepted.
+///
+/// Threads  all of it, from the constructor to the destructor, on the server's thread.
+template <policy P, device Device>
+class serving final : public engine {
+public:
+  /// make() gives the device.
+  template <class Make>
+  serving(desk& at, const settings& how, Make make)
+      : at_(at), settings_(how), device_(make()), driver_(device_, at.whose),
+        order_(make_policy(how)), account_(device_.limits().sm, device_.limits().sms, how.account),
+        hears_(at, epoch_of(device_), how.decision_delay, how.dispatch.max_jobs),
+        dispatch_(driver_, order_, account_, hears_, how.dispatch) {
+    if constexpr (tells_failure) hears_.device_failure = &device_.failure();
+  }
+
+  ~serving() override { at_.last_statistics = statistics(); }
+
+  void run() override {
+    for (std::uint64_t n = 1; !stopping_ || !dispatch_.idle(); ++n) {
+      at_.rounds.store(n, sync::relaxed); // unordered: only whether it changes counts
+      const std::int64_t start = now_ns();
+      if (round()) {
+        host_ns_ += now_ns() - start;
+        quiet_since_.reset();
+      } else {
+        rest(start);
+      }
+    }
+  }
+
+  std::uint32_t add_client(double weight) override {
+    clients_.push_back(nullptr); // so that nothing can fail after the dispatcher has it
+    try {
+      clients_.back() = &dispatch_.add_client(weight);
+    } catch (...) {
+      clients_.pop_back();
+      throw;
+    }
+    const auto id = static_cast<std::uint32_t>(clients_.size() - 1);
+    at_.clients_count.store(id + 1, sync::release); // [N1] release -> [N1] acquire in submit
+    return id;
+  }
+
+  void load(gsched::program& p, gsched_model_facts& costs) override {
+    dispatch_.load(p);
+    costs.operations = p.size();
+    costs.segments = p.pieces().empty() ? 1 : p.pieces().size() - 1;
+    costs.expected_us = to_us(p.expected());
+    ++costs.instances;
+    if constexpr (requires(const Device& d) { d.memory_of(p).nodes; }) {
+      const auto memory = device_.memory_of(p);
+      costs.device_bytes += memory.device_bytes;
+      costs.graphs += memory.graphs;
+      costs.nodes += memory.nodes;
+    }
+  }
+
+  std::uint32_t add(model_record& m) override {
+    const std::uint32_t id = at_.models_count.load(sync::relaxed); // unordered: written here alone
+    if (id == desk::most_models) throw error(errc::too_small, "a server has at most 4096 models");
+    const program* const first = m.instances.front().graph;
+    m.id = dispatch_.add_model(m.name, m, first, static_cast<std::uint32_t>(m.instances.size()));
+    at_.models[id].store(&m, sync::relaxed);
+    at_.models_count.store(id + 1, sync::release); // [N2] release -> [N2] acquire in submit
+    return id;
+  }
+
+  [[nodiscard]] gsched_statistics statistics() const noexcept override {
+    const dispatch_statistics& s = dispatch_.statistics();
+    gsched_statistics out{};
+    out.submitted = s.submitted + refused_ + failed_here_;
+    out.active = s.active;
+    out.finished = s.finished;
+    out.failed = s.failed + failed_here_;
+    out.rejected = s.rejected;
+    out.cancelled = s.cancelled + refused_;
+    out.decisions = s.decisions;
+    out.segments = s.segments;
+    out.operations = s.operations;
+    out.host_ns = static_cast<std::uint64_t>(host_ns_);
+    out.sleeps = sleeps_;
+    if constexpr (requires(const Device& d) { d.statistics().graph_launches; }) {
+      out.graph_launches = device_.statistics().graph_launches;
+      out.built_late = device_.statistics().built_late;
+      out.driver_ns = device_.statistics().driver_ns;
+    }
+    return out;
+  }
+
+private:
+  static constexpr bool tells_failure = requires(const Device& d) { d.failure()->c_str(); };
+  using dispatcher_type = dispatcher<P, interruptible<Device>, aggregate_accountant, hearing>;
+
+  [[nodiscard]] static P make_policy(const settings& how) {
+    if constexpr (std::constructible_from<P, duration>)
+      return P(how.threshold);
+    else if constexpr (std::same_as<P, edf>)
+      return P(how.dispatch.lanes); // refuses only what would be late with every lane at full speed
+    else
+      return P();
+  }
+
+  /// The device's time zero, as near as two readings of the clock can say.
+  [[nodiscard]] static std::int64_t epoch_of(const Device& d) noexcept {
+    std::int64_t best = 0;
+    std::int64_t narrowest = never_ns;
+    for (int i = 0; i < 16; ++i) {
+      const std::int64_t before = now_ns();
+      const std::int64_t then = d.now().time_since_epoch().count();
+      const std::int64_t width = now_ns() - before;
+      if (width >= narrowest) continue;
+      narrowest = width;
+      best = before + width / 2 - then;
+    }
+    return best;
+  }
+
+  /// One round; false if there was nothing to do.
+  bool round() {
+    const bool stop = at_.stopping.load(sync::acquire); // [Z1] acquire <- [Z1] release in stop
+    bool moved = at_.box.take_each([&](message& m) { take(m); });
+    stopping_ = stop; // what was posted before was served as always
+    moved |= work_on_commands();
+    moved |= dispatch_.step();
+    if (moved) look_for_failure();
+    // unordered: the number alone counts
+    if (stopping_ && now_ns() >= at_.drain_until_ns.load(sync::relaxed)) give_up_active();
+    return moved;
+  }
+
+  void take(message& m) noexcept {
+    switch (m.what) {
+    case message::kind::submit: submit(*static_cast<ticket*>(m.of)); return;
+    case message::kind::cancel: {
+      ticket& t = *static_cast<ticket*>(m.of);
+      if (!t.has_ended()) dispatch_.cancel(t.id);
+      t.let_go();
+      return;
+    }
+    case message::kind::command: at_.commands.push_back(static_cast<command*>(m.of)); return;
+    }
+  }
+
+  void submit(ticket& t) noexcept {
+    at_.live.push_back(t);
+    ++at_.live_count;
+    if (stopping_) {
+      set_line(t.error, "cancelled: the server was closed");
+      ++refused_;
+      return at_.end(t, GSCHED_CANCELLED, now_ns());
+    }
+    job_request r;
+    r.model = at_.models[t.model].load(sync::relaxed)->id; // unordered: written by this thread
+    r.owner = clients_[t.client];
+    r.service = t.real_time ? service_class::real_time : service_class::best_effort;
+    r.arrival = to_point(t.arrival_ns);
+    if (t.deadline_ns != never_ns) r.deadline = to_point(t.deadline_ns);
+    r.user = &t;
+    try {
+      static_cast<void>(dispatch_.submit(r));
+    } catch (...) { // no memory for one more job
+      set_line(t.error, refusal_of_current_exception().what());
+      ++failed_here_;
+      at_.end(t, GSCHED_FAILED, now_ns());
+    }
+  }
+
+  /// One turn of the oldest command.
+  bool work_on_commands() noexcept {
+    if (at_.commands.empty()) return false;
+    command& c = *at_.commands.front();
+    std::exception_ptr thrown;
+    try {
+      if (!c.turn(*this)) return true;
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    at_.commands.pop_front();
+    c.answer(thrown);
+    return true;
+  }
+
+  void look_for_failure() {
+    if constexpr (tells_failure)
+      if (device_.failure() && !std::exchange(failed_, true)) at_.set_failure(*device_.failure());
+  }
+
+  void give_up_active() {
+    if (dispatch_.idle() || std::exchange(gave_up_, true)) return;
+    dispatch_.cancel_all();
+  }
+
+  /// Nothing to do now: waits for the device, or for somebody to post.
+  void rest(std::int64_t now) {
+    if (!dispatch_.nothing_in_flight()) {
+      // So short that a request which is posted meanwhile is seen within a few microseconds.
+      driver_.wait(device_.now() + std::chrono::microseconds{2});
+      return;
+    }
+    if (!dispatch_.idle()) return dispatch_.cancel_all(); // they wait for what never comes
+    if (!quiet_since_) quiet_since_ = now;
+    if (now - *quiet_since_ < settings_.spin.count() || stopping_) return;
+    ++sleeps_;
+    at_.bell.sleep_unless([&] {
+      return !at_.box.was_empty() || at_.stopping.load(sync::relaxed);
+    }); // the bell orders
+    quiet_since_.reset();
+  }
+
+  [[nodiscard]] time_point to_point(std::int64_t ns) const noexcept {
+    return time_point{duration{ns - hears_.epoch_ns}};
+  }
+
+  desk& at_;
+  settings settings_;
+  Device device_;
+  interruptible<Device> driver_;
+  P order_;
+  aggregate_accountant account_;
+  hearing hears_;
+  dispatcher_type dispatch_;
+  std::vector<client*> clients_;
+  bool stopping_ = false;
+  bool gave_up_ = false;
+  bool failed_ = false;
+  std::uint64_t refused_ = 0;     ///< ended here, before the dispatcher knew of them ...
+  std::uint64_t failed_here_ = 0; ///< ... or could
+  std::int64_t host_ns_ = 0;
+  std::uint64_t sleeps_ = 0;
+  std::optional<std::int64_t> quiet_since_;
+};
+
+} // namespace gsched::abi

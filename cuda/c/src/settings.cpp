@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "settings.hpp"
+
+#include "refusal.hpp"
+
+#include <gsched/policy/names.hpp>
+
+#include <algorithm>
+#include <string_view>
+
+namespace gsched::abi {
+
+namespace {
+
+/// As gsched_server_options says: programs that do not schedule, and submit whole graphs.
+constexpr std::string_view whole_graphs[] = {"direct", "single"};
+
+[[nodiscard]] duration time_of(const char* field, double us, double least_us, double most_us) {
+  if (!(us >= least_us && us <= most_us))
+    throw refusal(GSCHED_BAD_ARGUMENT, std::string(field) + " " + std::to_string(us) +
+                                           ", expected " + std::to_string(least_us) + " to " +
+                                           std::to_string(most_us));
+  return from_us(us);
+}
+
+void refuse_unless(bool good, const char* field, const char* expected) {
+  if (!good) throw refusal(GSCHED_BAD_ARGUMENT, std::string(field) + ": expected " + expected);
+}
+
+[[nodiscard]] std::string known_policy(const char* asked) {
+  refuse_unless(asked != nullptr, "policy", "a name, not NULL");
+  const std::string name = asked;
+  if (std::find(std::begin(whole_graphs), std::end(whole_graphs), name) != std::end(whole_graphs))
+    return std::string(fifo::name);
+  constexpr auto& known = decltype(policy_list{selectable_policies{}})::names;
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    throw refusal(GSCHED_BAD_ARGUMENT,
+                  "policy '" + name + "': unknown, expected one of " + policy_names());
+  return name;
+}
+
+/// Nothing is held back: whatever arrives is submitted, whole.
+void submit_everything(settings& s, std::uint32_t lanes, lane_use use) {
+  s.dispatch.quantum = s.dispatch.most_quantum = run_to_completion;
+  s.dispatch.low_mark = s.dispatch.high_mark = run_to_completion;
+  s.dispatch.segments_per_job = 1u << 20;
+  s.dispatch.lanes = lanes;
+  s.dispatch.use = use;
+  s.account.overshoot_fill = 1e6;
+  s.grain = run_to_completion;
+  s.levels = 1;
+}
+
+} // namespace
+
+gsched_server_options default_options() noexcept {
+  const dispatch_options d;
+  gsched_server_options o{};
+  o.size = sizeof o;
+  o.policy = "srpt+deficit";
+  o.lanes = d.lanes;
+  o.segments_per_job = d.segments_per_job;
+  o.quantum_us = to_us(d.quantum);
+  o.most_quantum_us = to_us(d.most_quantum);
+  o.overshoot = 4.0;
+  o.threshold_us = to_us(deficit_over<srpt>::default_threshold);
+  o.spin_us = 50.0;
+  o.max_jobs = 65536;
+  o.watchdog_ms = 10000;
+  return o;
+}
+
+const std::string& policy_names() {
+  static const std::string all = [] {
+    std::string names;
+    for (const std::string_view each : policy_list{selectable_policies{}}.names)
+      names.append(each).append(" ");
+    return names + "direct single";
+  }();
+  return all;
+}
+
+settings settings_of(const gsched_server_options& o) {
+  constexpr double most_us = 1e9;
+  settings s;
+  s.policy = known_policy(o.policy);
+  refuse_unless(o.gpu >= 0, "gpu", "0 or more");
+  refuse_unless(o.lanes >= 1 && o.lanes <= 1024, "lanes", "1 to 1024");
+  refuse_unless(o.segments_per_job >= 1, "segments_per_job", "at least 1");
+  refuse_unless(o.overshoot >= 0 && o.overshoot <= 1e6, "overshoot", "0 to 1e6");
+  refuse_unless(o.max_jobs >= 1, "max_jobs", "at least 1");
+  refuse_unless(o.watchdog_ms >= 1, "watchdog_ms", "at least 1");
+  refuse_unless(o.instrumented <= 1, "instrumented", "0 or 1");
+  s.gpu = o.gpu;
+  s.dispatch.lanes = o.lanes;
+  s.dispatch.segments_per_job = o.segments_per_job;
+  s.dispatch.quantum = time_of("quantum_us", o.quantum_us, 1, most_us);
+  s.dispatch.most_quantum =
+      std::max(s.dispatch.quantum, time_of("most_quantum_us", o.most_quantum_us, 0, most_us));
+  s.dispatch.low_mark = time_of("low_mark_us", o.low_mark_us, 0, most_us);
+  s.dispatch.high_mark = time_of("high_mark_us", o.high_mark_us, 0, most_us);
+  if (o.low_mark_us == 0) s.dispatch.low_mark = s.dispatch.quantum;
+  if (o.high_mark_us == 0)
+    s.dispatch.high_mark = std::max(2 * s.dispatch.quantum, s.dispatch.low_mark);
+  s.dispatch.instrumented = o.instrumented != 0;
+  s.dispatch.max_jobs = o.max_jobs;
+  s.account.max_outstanding = s.dispatch.max_segments;
+  s.account.overshoot_fill = o.overshoot;
+  s.threshold = time_of("threshold_us", o.threshold_us, 0, most_us);
+  s.decision_delay = time_of("decision_delay_us", o.decision_delay_us, 0, 1e6);
+  s.slo = time_of("slo_us", o.slo_us, 0, 1e12);
+  s.spin = time_of("spin_us", o.spin_us, 0, most_us);
+  s.watchdog = std::chrono::milliseconds{o.watchdog_ms};
+  s.grain = s.dispatch.quantum;
+  while (s.levels < 8 && s.grain * (1 << (s.levels - 1)) < s.dispatch.most_quantum) ++s.levels;
+  if (std::string_view(o.policy) == "direct") submit_everything(s, o.lanes, lane_use::own);
+  if (std::string_view(o.policy) == "single") submit_everything(s, 1, lane_use::shared);
+  static_cast<void>(s.dispatch.checked());
+  return s;
+}
+
+} // namespace gsched::abi
