@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/cuda/launch_counters.hpp>
 #include <gsched/cuda/report.hpp>
 #include <gsched/notify/flow_control.hpp>
 #include <gsched/notify/ring.hpp>
@@ -23,11 +24,15 @@ enum class launch_slot : std::uint32_t {};
 /// replayed graph needs nothing of the host.
 ///
 /// Source   Paella, SOSP 2023, doi:10.1145/3600006.3613163, section 5.2.
-/// Errors   too_small for slots that are no power of two; device_failed where memory is short.
+/// Units    a grid that reports has at most max_reporting_blocks.
+/// Errors   too_small for slots that are no power of two, bad_option for more than max_slots of
+///          them; device_failed where memory is short.
 /// Threads  one owner.
 class notification_ring {
 public:
-  static constexpr unsigned replay_bits = 12;
+  static constexpr unsigned replay_bits = cuda::replay_bits;
+
+  static constexpr std::size_t max_slots = std::size_t{1} << 28;
 
   notification_ring(int gpu, std::size_t slots);
   ~notification_ring();
@@ -35,7 +40,8 @@ public:
   notification_ring& operator=(const notification_ring&) = delete;
 
   /// A slot for a kernel, that reports groups of that many blocks, 1 to max_group_blocks. Set-up:
-  /// may allocate. Errors   too_small when 2^(32 - replay_bits) are in use.
+  /// may allocate. It does not wait for what the GPU is doing. Errors   bad_option for groups of
+  /// another size; too_small when 2^(32 - replay_bits) are in use.
   [[nodiscard]] launch_slot take_slot(std::uint32_t group_blocks);
   /// Nothing of it may be in flight.
   void give_back(launch_slot s);
