@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Are the outputs of scheduled models those of the same captured graphs replayed whole, bit for bit?
+"""Are the outputs of scheduled models, bit for bit, those of their captured graphs replayed whole?
 
 Each model is captured, and each instance's graph is replayed whole on random inputs, one at a time,
 with nothing else on the GPU: that is what is expected. Then all models are served at once, cut into
@@ -12,37 +12,35 @@ of the graphs are replayed whole again, to see that the answers expected were no
 import argparse
 import collections
 import faulthandler
-import json
 import random
 import sys
 import time
 
 import gsched
 import models
+import workload
 
 
 def options():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = workload.Parser(description=__doc__,
+                        formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--models", default=",".join(models.NAMES), help="default: all ten")
-    p.add_argument("--inferences", type=int, default=1000, help="of each; default: %(default)s")
-    p.add_argument("--inputs", type=int, default=50, help="different ones of each model")
-    p.add_argument("--instances", type=int, default=2)
-    p.add_argument("--clients", type=int, default=8)
-    p.add_argument("--in-flight", type=int, default=32)
+    p.add_argument("--inferences", type=workload.COUNT, default=1000,
+                   help="of each; default: %(default)s")
+    p.add_argument("--inputs", type=workload.COUNT, default=50, help="different ones of each model")
+    p.add_argument("--instances", type=workload.COUNT, default=2)
+    p.add_argument("--clients", type=workload.COUNT, default=8)
+    p.add_argument("--in-flight", type=workload.COUNT, default=32)
     p.add_argument("--policy", default="srpt+deficit")
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--gpu", type=int, default=0)
-    p.add_argument("--time-limit", type=float, default=300.0, metavar="S")
-    p.add_argument("--json", metavar="FILE")
+    p.add_argument("--seed", type=workload.FROM_0, default=1)
+    p.add_argument("--gpu", type=workload.FROM_0, default=0)
+    p.add_argument("--time-limit", type=workload.SOME, default=300.0, metavar="S")
+    p.add_argument("--json", metavar="FILE", type=workload.writable)
     a = p.parse_args()
     try:
         a.models = [models.known(m) for m in a.models.split(",")]
     except ValueError as e:
         p.error(str(e))
-    for name in ("inferences", "inputs", "instances", "clients", "in_flight", "time_limit"):
-        if getattr(a, name) <= 0:
-            p.error(f"--{name.replace('_', '-')}: expected more than 0")
     return a
 
 
@@ -167,12 +165,12 @@ def main():
     for line in faults:
         print(line, flush=True)
     if a.json:
-        with open(a.json, "w", encoding="utf-8") as out:
-            json.dump({"device": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__,
-                       "policy": a.policy, "in_flight": a.in_flight, "serving_s": took,
-                       "statistics": statistics, "faults": faults,
-                       "models": {s.name: s.facts for s in subjects}}, out, indent=2)
-            out.write("\n")
+        saved = workload.save(a.json, {
+            "device": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__,
+            "policy": a.policy, "in_flight": a.in_flight, "serving_s": took,
+            "statistics": statistics, "faults": faults,
+            "models": {s.name: s.facts for s in subjects}})
+        faults += [] if saved else ["results were not written"]
     print("bit-equal" if not faults else "NOT bit-equal, or not shown", flush=True)
     return 1 if faults else 0
 

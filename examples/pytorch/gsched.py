@@ -672,8 +672,8 @@ class Server:
                arrival_ns=0):
         """Asks for one inference, and does not wait for it: a Future.
 
-        `inputs` are like the example's, on the host or the GPU; from pageable memory they are copied
-        here first; None runs on what is in the instance's memory. `outputs`: None for new tensors
+        `inputs` are like the example's, on the host or the GPU; from pageable memory they are
+        copied here first; None runs on what is in the instance's memory. `outputs`: None for new tensors
         in pinned memory; "cuda" for new ones on the GPU; () for no outputs; or tensors like the
         module's outputs, in its structure, to be overwritten. Where CUDA tensors take part, this
         waits for what torch's current stream holds so far: the server does not know of that stream,

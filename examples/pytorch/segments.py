@@ -10,37 +10,35 @@ to the last notification is compared. Copies of inputs and outputs are left out.
 
 import argparse
 import faulthandler
-import json
 import sys
 import time
 
 import gsched
 import models
 import ways
+import workload
 
 
 def options():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = workload.Parser(description=__doc__,
+                        formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--models", default=",".join(models.NAMES), help="default: all ten")
-    p.add_argument("--repetitions", type=int, default=300, help="default: %(default)s")
-    p.add_argument("--quantum", type=float, default=100.0, metavar="US")
-    p.add_argument("--in-flight", type=int, default=2, help="segments; default: %(default)s")
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--gpu", type=int, default=0)
-    p.add_argument("--time-limit", type=float, default=300.0, metavar="S",
+    p.add_argument("--repetitions", type=workload.COUNT, default=300, help="default: %(default)s")
+    p.add_argument("--quantum", type=workload.SOME, default=100.0, metavar="US")
+    p.add_argument("--in-flight", type=workload.COUNT, default=2,
+                   help="segments; default: %(default)s")
+    p.add_argument("--seed", type=workload.FROM_0, default=1)
+    p.add_argument("--gpu", type=workload.FROM_0, default=0)
+    p.add_argument("--time-limit", type=workload.SOME, default=300.0, metavar="S",
                    help="models that do not fit in are left out; default: %(default)s")
     p.add_argument("--strict", action="store_true",
                    help="exit with 1 unless the median is below 1.02 and the worst below 1.04")
-    p.add_argument("--json", metavar="FILE")
+    p.add_argument("--json", metavar="FILE", type=workload.writable)
     a = p.parse_args()
     try:
         a.models = [models.known(m) for m in a.models.split(",")]
     except ValueError as e:
         p.error(str(e))
-    for name in ("repetitions", "quantum", "in_flight", "time_limit"):
-        if getattr(a, name) <= 0:
-            p.error(f"--{name.replace('_', '-')}: expected more than 0")
     return a
 
 
@@ -111,15 +109,13 @@ def main():
     median = ratios[half] if len(ratios) % 2 else (ratios[half - 1] + ratios[half]) / 2
     print(f"median {median:.4f}, worst {ratios[-1]:.4f}; reference graph {before:.1f} us before, "
           f"{after:.1f} after", flush=True)
-    if a.json:
-        with open(a.json, "w", encoding="utf-8") as out:
-            json.dump({"device": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__,
-                       "quantum_us": a.quantum, "in_flight": a.in_flight,
-                       "median_ratio": median, "worst_ratio": ratios[-1],
-                       "reference_us": {"before": before, "after": after}, "models": results},
-                      out, indent=2)
-            out.write("\n")
     complete = len(results) == len(a.models)
+    if a.json:
+        complete = workload.save(a.json, {
+            "device": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__,
+            "quantum_us": a.quantum, "in_flight": a.in_flight, "median_ratio": median,
+            "worst_ratio": ratios[-1], "reference_us": {"before": before, "after": after},
+            "models": results}) and complete
     return 1 if not complete or (a.strict and (median > 1.02 or ratios[-1] > 1.04)) else 0
 
 

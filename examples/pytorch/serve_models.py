@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serves PyTorch models in several ways, with the same arrivals for all of them, and compares.
 
-Each way has a process of its own. All of them start at once, then the runs take turns on the GPU, way
-after way for each load, so that no two ever run together and all of them see the same GPU.
+Each way has a process of its own. All of them start at once, then the runs take turns on the GPU,
+way after way for each load, so that no two ever run together and all of them see the same GPU.
 """
 
 import argparse
@@ -30,40 +30,18 @@ EPILOG = """ways
   torch-direct        whole graphs, replayed by torch on a stream per client
 
 Load 1 is one request per mean time of a whole graph, alone on the GPU; small models fit beside one
-another, so more than 1 can be served. Latencies count from when a request was due. `reference us` is
-a fixed graph of small kernels replayed after the run: it rises by some 10%, for good, in a process
-that has launched kernels on several streams.
+another, so more than 1 can be served. Latencies count from when a request was due. `reference us`
+is a fixed graph of small kernels replayed after the run: it rises by some 10%, for good, in a
+process that has launched kernels on several streams.
 
 Exit code: 0; 1 if a way failed or lost a request; 2 for a usage error, told in one line.
 """
 
 
-class Refused(Exception):
-    pass
-
-
-def number(kind, least, what):
-    def parse(text):
-        try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or not least <= value < 1e12:
-            raise argparse.ArgumentTypeError(f'"{text}", expected {what}')
-        return value
-    return parse
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise Refused(message)
-
-
 def options():
-    p = Parser(description=__doc__, epilog=EPILOG,
-               formatter_class=argparse.RawDescriptionHelpFormatter)
-    count = number(int, 1, "a whole number above 0")
-    some = number(float, 1e-9, "a number above 0")
+    p = workload.Parser(description=__doc__, epilog=EPILOG,
+                        formatter_class=argparse.RawDescriptionHelpFormatter)
+    count, some, from_0 = workload.COUNT, workload.SOME, workload.FROM_0
     p.add_argument("--ways", default="srpt+deficit,direct,single", help="see below; default: "
                    "%(default)s")
     p.add_argument("--mix", default="uniform", help="NAME=WEIGHT,..., uniform (table 2 of the "
@@ -78,8 +56,8 @@ def options():
     p.add_argument("--instances", type=count, default=4,
                    help="of each model: so many requests of it run at once; default: %(default)s")
     p.add_argument("--repeat", type=count, default=1, help="runs of each way and load")
-    p.add_argument("--seed", type=number(int, 0, "a whole number"), default=1)
-    p.add_argument("--gpu", type=number(int, 0, "a GPU's number"), default=0)
+    p.add_argument("--seed", type=from_0, default=1)
+    p.add_argument("--gpu", type=from_0, default=0)
     p.add_argument("--quantum", type=some, metavar="US", help="of a segment")
     p.add_argument("--most-quantum", type=some, metavar="US")
     p.add_argument("--lanes", type=count)
@@ -90,32 +68,29 @@ def options():
     p.add_argument("--no-warmup", action="store_true", help="no requests before those that count")
     p.add_argument("--time-limit", type=some, default=300.0, metavar="S",
                    help="for everything: fewer requests are sent to keep it; default: %(default)s")
-    p.add_argument("--json", metavar="FILE", help="all results, as serve_mix writes them")
-    p.add_argument("--save-arrivals", metavar="FILE",
+    p.add_argument("--json", metavar="FILE", type=workload.writable,
+                   help="all results, as serve_mix writes them")
+    p.add_argument("--save-arrivals", metavar="FILE", type=workload.writable,
                    help="those of the first run, for serve_mix --arrivals trace:FILE")
     a = p.parse_args()
     a.ways = [{"rr": "round_robin"}.get(w.strip(), w.strip()) for w in a.ways.split(",")]
     for w in a.ways:
         if w not in ways.ALL:
-            raise Refused(f'--ways: "{w}", expected some of {", ".join(ways.ALL)}')
+            p.error(f'--ways: "{w}", expected some of {", ".join(ways.ALL)}')
     if len(set(a.ways)) != len(a.ways):
-        raise Refused("--ways: one of them twice, expected each once")
+        p.error("--ways: one of them twice, expected each once")
     if sum(x is not None for x in (a.load, a.loads, a.rate)) > 1:
-        raise Refused("--load, --loads, --rate: more than one of them, expected one")
+        p.error("--load, --loads, --rate: more than one of them, expected one")
     try:
         texts = (a.loads or a.load or "0.9").split(",")
-        a.load_list = [None] if a.rate else [number(float, 1e-6, "a number above 0")(t)
-                                             for t in texts]
+        a.load_list = [None] if a.rate else [workload.SOME(t) for t in texts]
     except argparse.ArgumentTypeError as e:
-        raise Refused(f"--loads: {e}") from None
+        p.error(f"--loads: {e}")
     try:
         a.weights = workload.mix_of(a.mix)
         workload.law_of(a.arrivals)
     except ValueError as e:
-        raise Refused(str(e)) from None
-    for name in (a.json, a.save_arrivals):
-        if name and not pathlib.Path(name).resolve().parent.is_dir():
-            raise Refused(f"{name}: no such folder, expected a path that can be written")
+        p.error(str(e))
     return a
 
 
@@ -289,16 +264,13 @@ def measure(a, deadline):
 
 
 def main():
+    a = options()
     try:
-        a = options()
         if importlib.util.find_spec("torch") is None:
             raise gsched.GschedError("torch is not installed, expected PyTorch 2.11 or newer")
         if any(w in ways.SCHEDULED for w in a.ways):
             gsched.load_library()
         documents, processes, well = measure(a, time.monotonic() + a.time_limit)
-    except Refused as e:
-        print(f"serve_models: {e}", file=sys.stderr)
-        return 2
     except gsched.GschedError as e:
         print(f"serve_models: {e}", file=sys.stderr)
         return 1
@@ -313,9 +285,7 @@ def main():
         if a.loads:
             said = {"device": said["device"], "seed": a.seed, "processes": processes,
                     "sweep": documents}
-        with open(a.json, "w", encoding="utf-8") as out:
-            json.dump(said, out, indent=2)
-            out.write("\n")
+        well = workload.save(a.json, said) and well
     return 0 if well and documents else 1
 
 

@@ -275,8 +275,8 @@ class TorchDirect:
 
 
 class Reference:
-    """A fixed graph of many small kernels, whose time shows whether launches on several streams have
-    made the process's graphs slower for good."""
+    """A fixed graph of many small kernels, whose time shows whether launches on several streams
+    have made the process's graphs slower for good."""
 
     def __init__(self, torch, gpu):
         def many(x):

@@ -5,13 +5,24 @@ The arrivals are serve_mix's own: for one mix, rate, law, number of clients and 
 same list of requests, so the simulated and the real GPU can be compared request by request.
 """
 
+import argparse
 import bisect
+import json
 import math
+import os
 import re
+import sys
 
 import models
 
 STATES = ("finished", "rejected", "cancelled", "failed")
+
+
+class Parser(argparse.ArgumentParser):
+    """Usage errors are one line, and exit code 2."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog.removesuffix('.py')}: {message}\n")
 
 
 class Mersenne:
@@ -157,6 +168,43 @@ def run_json(way, repeat, asked, names, clients, outcome):
         "wall_s": span, "way": way, "repeat": repeat})
     run.update({k: outcome[k] for k in ("late_us", "reference_us", "error") if k in outcome})
     return run
+
+
+def writable(path):
+    """A path that results can go to; for argparse."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder) or os.path.isdir(path) or not os.access(folder, os.W_OK):
+        raise argparse.ArgumentTypeError(f'"{path}", expected a file in a folder that exists')
+    return path
+
+
+def number(kind, least, what):
+    """Reads a number that is not below `least`; for argparse."""
+    def parse(text):
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not least <= value < 1e12:
+            raise argparse.ArgumentTypeError(f'"{text}", expected {what}')
+        return value
+    return parse
+
+
+COUNT, SOME = number(int, 1, "a whole number above 0"), number(float, 1e-9, "a number above 0")
+FROM_0 = number(int, 0, "a whole number from 0")
+
+
+def save(path, said):
+    """Writes JSON; False, and a line on stderr, where that fails."""
+    try:
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump(said, out, indent=2)
+            out.write("\n")
+    except OSError as e:
+        print(f"{path}: {e.strerror}, expected a file that can be written", file=sys.stderr)
+        return False
+    return True
 
 
 def table(title, runs):

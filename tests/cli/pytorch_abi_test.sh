@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# gsched.py and gsched_c.h agree: sizes and places of all fields, functions, numbers of states. Where
+# the library is built and there is no GPU, a server says so in one line.
+set -euo pipefail
+header=$GSCHED_SOURCE_DIR/cuda/c/include/gsched/gsched_c.h
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export PYTHONPATH=$GSCHED_SOURCE_DIR/examples/pytorch PYTHONDONTWRITEBYTECODE=1
+
+python3 - "$work/layout.c" <<'PY'
+import ctypes, sys
+import gsched
+structs = [c for c in vars(gsched).values() if isinstance(c, type)
+           and issubclass(c, ctypes.Structure) and c.__name__.startswith("gsched_")]
+assert len(structs) == 9, structs
+lines = ["#include <gsched/gsched_c.h>", "#include <stdio.h>", "int main(void) {"]
+for s in structs:
+    lines.append(f'printf("{s.__name__} %zu\\n", sizeof({s.__name__}));')
+    lines += [f'printf("{s.__name__}.{f} %zu %zu\\n", offsetof({s.__name__}, {f}), '
+              f'sizeof((({s.__name__}*)0)->{f}));' for f, _ in s._fields_]
+for i, state in enumerate(gsched._STATES):
+    lines.append(f'printf("{i} %d\\n", (int)GSCHED_{state.upper()});')
+lines += [f'printf("{value} %d\\n", (int){name});' for name, value in (
+    ("GSCHED_ABI", gsched.ABI), ("GSCHED_OK", gsched._OK), ("GSCHED_CLOSED", gsched._CLOSED),
+    ("GSCHED_TIMED_OUT", gsched._TIMED_OUT), ("GSCHED_DRAIN", 0), ("GSCHED_CANCEL", 1))]
+open(sys.argv[1], "w").write("\n".join([*lines, "return 0; }", ""]))
+PY
+${CC:-cc} -std=c11 -Wall -Wextra -Werror -I "$GSCHED_SOURCE_DIR/cuda/c/include" \
+  -o "$work/layout" "$work/layout.c"
+"$work/layout" >"$work/said"
+
+python3 - "$work/said" "$header" <<'PY'
+import ctypes, re, sys
+import gsched
+checks = 0
+for line in open(sys.argv[1]):
+    what, *numbers = line.split()
+    numbers = list(map(int, numbers))
+    name, _, field = what.partition(".")
+    if field:
+        ours = getattr(getattr(gsched, name), field)
+        assert [ours.offset, ours.size] == numbers, f"{what}: {ours}, the header says {numbers}"
+    elif name.isdigit():
+        assert [int(name)] == numbers, line
+    else:
+        assert [ctypes.sizeof(getattr(gsched, name))] == numbers, line
+    checks += 1
+text = re.sub(r"/\*.*?\*/", "", open(sys.argv[2]).read(), flags=re.S)
+for name, (_, arguments) in gsched._FUNCTIONS.items():
+    declared = re.search(rf"GSCHED_API [^;(]*\b{name}\(([^;]*)\);", text)
+    assert declared, f"{name}: not in the header"
+    parameters = [p for p in declared.group(1).split(",") if p.strip() != "void"]
+    assert len(parameters) == len(arguments), f"{name}: {parameters}"
+    checks += 1
+print(f"{checks} layouts, numbers and functions agree")
+assert checks > 100
+PY
+
+library=$(find "$GSCHED_BIN_DIR/.." -name libgsched_c.so -print -quit)
+if [ -n "$library" ]; then
+  GSCHED_C_LIBRARY=$library python3 - <<'PY'
+import gsched
+library = gsched.load_library()
+assert set(library.gsched_policy_names().decode().split()) >= {
+    "fifo", "round_robin", "sjf", "srpt", "edf", "deficit", "srpt+deficit", "direct", "single"}
+try:
+    with gsched.Server() as server:
+        print("there is a GPU:", server.statistics()["submitted"], "requests")
+except gsched.GschedError as e:
+    assert e.code == 2 and str(e) and "\n" not in str(e), (e.code, str(e))
+    print("no GPU:", e)
+for arguments, text in (({"policy": "no-such"}, "no-such"), ({"quantum_us": -1.0}, "quantum")):
+    try:
+        gsched.Server(**arguments).close()
+    except gsched.GschedError as e:
+        assert text in str(e) and "\n" not in str(e), str(e)
+    else:
+        raise AssertionError(f"{arguments} went unnoticed")
+PY
+fi
