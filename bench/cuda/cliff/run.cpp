@@ -3,7 +3,7 @@
 
 #include "cliff/run.hpp"
 #include "cliff/experiments.hpp"
-#include "cliff/process.hpp"
+#include "process.hpp"
 
 #include <gsched/core/error.hpp>
 
@@ -47,7 +47,7 @@ public:
   /// Whether it crossed; nothing where it failed.
   std::optional<bool> run(const experiment_case& c) {
     const double started = experiment::seconds_now();
-    process child(
+    experiment::process child(
         {this_program().path, "--child", c.name, "--gpu", std::to_string(this_program().gpu)},
         c.environment);
     child.close_input();

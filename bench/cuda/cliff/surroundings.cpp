@@ -2,7 +2,7 @@
 // The environment, the device's flags, and other processes on the GPU.
 
 #include "cliff/experiments.hpp"
-#include "cliff/process.hpp"
+#include "process.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
@@ -28,11 +28,11 @@ void strong(scene& s) {
   s.mark("after");
 }
 
-std::unique_ptr<process> helper(const std::string& kind) {
-  auto child = std::make_unique<process>(
+std::unique_ptr<experiment::process> helper(const std::string& kind) {
+  auto child = std::make_unique<experiment::process>(
       std::vector<std::string>{this_program().path, "--helper", kind, "--gpu",
                                std::to_string(this_program().gpu)},
-      process::variables{});
+      experiment::process::variables{});
   std::string line;
   if (!child->read(line, 10, true))
     throw gsched::error(gsched::errc::device_failed,

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace head_of_line {
+
+/// Parameters of the one kernel: a block stays for that many cycles; then, if there is a word, it
+/// counts up and stores the count where the host looks.
+struct hold_arguments {
+  long long cycles = 0;
+  unsigned long long* ended = nullptr; ///< the count, in device memory
+  unsigned long long* word = nullptr;  ///< in pinned memory
+};
+
+inline constexpr unsigned block_threads = 128;
+
+/// For graphs; takes the three arguments in their order.
+[[nodiscard]] const void* hold_kernel() noexcept;
+
+[[nodiscard]] cudaError_t launch_hold(const hold_arguments& a, cudaStream_t on) noexcept;
+
+} // namespace head_of_line
