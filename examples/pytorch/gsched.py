@@ -591,7 +591,7 @@ def _close_all():
 class Server:
     """A GPU and the thread that schedules it.
 
-    `policy`: srpt+deficit, srpt, sjf, fifo, round_robin, edf, deficit; or "direct" (whole graphs, a
+    `policy`: srpt+deficit, srpt, sjf, fifo, rr, edf, deficit; or "direct" (whole graphs, a
     stream per client) and "single" (whole graphs on one stream), for comparison. `options`: the
     other fields of gsched_server_options in gsched_c.h, such as lanes=8, quantum_us=100.
 

@@ -73,7 +73,7 @@ def options():
     p.add_argument("--save-arrivals", metavar="FILE", type=workload.writable,
                    help="those of the first run, for serve_mix --arrivals trace:FILE")
     a = p.parse_args()
-    a.ways = [{"rr": "round_robin"}.get(w.strip(), w.strip()) for w in a.ways.split(",")]
+    a.ways = [w.strip() for w in a.ways.split(",")]
     for w in a.ways:
         if w not in ways.ALL:
             p.error(f'--ways: "{w}", expected some of {", ".join(ways.ALL)}')

@@ -22,7 +22,7 @@ import time
 import gsched
 import models
 
-SCHEDULED = ("srpt+deficit", "srpt", "sjf", "fifo", "round_robin", "edf", "deficit", "direct",
+SCHEDULED = ("srpt+deficit", "srpt", "sjf", "fifo", "rr", "edf", "deficit", "direct",
              "single")
 EAGER = ("eager-single", "eager-streams")
 ALL = SCHEDULED + EAGER + ("torch-direct",)

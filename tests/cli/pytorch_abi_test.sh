@@ -63,7 +63,7 @@ if [ -n "$library" ]; then
 import gsched
 library = gsched.load_library()
 assert set(library.gsched_policy_names().decode().split()) >= {
-    "fifo", "round_robin", "sjf", "srpt", "edf", "deficit", "srpt+deficit", "direct", "single"}
+    "fifo", "rr", "sjf", "srpt", "edf", "deficit", "srpt+deficit", "direct", "single"}
 try:
     with gsched.Server() as server:
         print("there is a GPU:", server.statistics()["submitted"], "requests")
