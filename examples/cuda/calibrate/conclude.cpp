@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+
+namespace calibrate {
+
+namespace {
+
+using namespace gsched;
+
+/// "NVIDIA H200" -> "sim:h200".
+std::string preset_name(std::string_view gpu) {
+  constexpr std::string_view maker = "NVIDIA ";
+  if (gpu.starts_with(maker)) gpu.remove_prefix(maker.size());
+  std::string name = "sim:";
+  for (const char c : gpu)
+    name += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c == ' ' ? '-' : c;
+  return name;
+}
+
+/// What follows the colon of the first line of a file that holds `word`; or nothing.
+std::string field_of(const char* path, std::string_view word) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto at = line.find(word);
+    if (at == std::string::npos) continue;
+    const auto colon = line.find(':', at);
+    const auto begin = line.find_first_not_of(" \t", colon == std::string::npos ? at : colon + 1);
+    return begin == std::string::npos ? std::string{} : line.substr(begin);
+  }
+  return {};
+}
+
+std::string cuda_version(int v) { return fmt::format("CUDA {}.{}", v / 1000, v % 1000 / 10); }
+
+/// The driver's own number beside the CUDA that it offers, where the system tells.
+std::string driver_text(int version) {
+  const std::string line = field_of("/proc/driver/nvidia/version", "NVRM version");
+  const auto begin = line.find_first_of("0123456789");
+  const auto is_number = [](const std::string& s) {
+    return s.find('.') != std::string::npos &&
+           s.find_first_not_of("0123456789.") == std::string::npos;
+  };
+  for (std::size_t at = begin; at < line.size();) {
+    const auto end = std::min(line.find(' ', at), line.size());
+    const std::string word = line.substr(at, end - at);
+    if (is_number(word)) return word + ", " + cuda_version(version);
+    at = end + 1;
+  }
+  return cuda_version(version);
+}
+
+std::uint32_t connections_set() {
+  const char* const text = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const int n = text != nullptr ? std::atoi(text) : 0;
+  return n >= 1 && n <= 128 ? static_cast<std::uint32_t>(n) : 8;
+}
+
+class conclusion {
+public:
+  conclusion(const samples& s, findings& f) : s_(s), f_(f) {}
+
+  [[nodiscard]] double median(const char* sample) const { return s_.of(sample).median; }
+
+  /// A time of the preset: a sample, and what is to be added to it.
+  void time(const char* pointer, duration& into, const char* what, const char* sample, double more,
+            const char* how) {
+    if (!s_.has(sample)) return keep(pointer);
+    const double us = std::max(0.0, median(sample) + more);
+    into = from_us(us);
+    add(what, us, "us", sample, how, pointer);
+  }
+  void rate(const char* pointer, double& into, const char* what, const char* sample,
+            const char* how) {
+    if (!(median(sample) > 0)) return keep(pointer);
+    into = median(sample);
+    add(what, into, "bytes/ns", sample, how, pointer);
+  }
+  /// What the preset has no field for.
+  void info(const char* what, const char* sample, const char* unit, const char* how) {
+    if (s_.has(sample)) add(what, median(sample), unit, sample, how, "");
+  }
+  void add(const char* what, double value, const char* unit, const char* sample, const char* how,
+           const char* pointer) {
+    const double spread = sample != nullptr ? s_.of(sample).spread : 0;
+    f_.rows.push_back({what, value, unit, spread, how, pointer});
+  }
+  void keep(const char* pointer) { f_.from.kept.emplace_back(pointer); }
+
+private:
+  const samples& s_;
+  findings& f_;
+};
+
+void host_rows(conclusion& c, sim::host_costs& h, duration graph_gap) {
+  const double gap = to_us(graph_gap);
+  const double block = c.median("store seen");
+  const double notice = std::max(0.0, c.median("end behind store")) + block;
+  c.time("/host/graph_us", h.graph, "submit a graph", "submit graph", 0,
+         "cuda::device::submit, 1 to 80 kernels, 8 in flight: at none");
+  c.time("/host/graph_operation_us", h.graph_operation, "  each operation of it",
+         "submit operation", 0, "... and the slope");
+  c.time("/host/launch_us", h.launch, "launch a kernel", "launch and notify", 0,
+         "200 in a row, a stream write behind each");
+  c.info("  without the stream write", "launch", "us", "200 in a row");
+  c.time("/host/start_us", h.start, "start of a graph", "end graph", gap - notice,
+         "launch to notification seen, 1 to 160 kernels: at none, less notification");
+  c.time("/host/start_operation_us", h.start_operation, "  each operation of it", "end operation",
+         -c.median("in graph"), "... the slope, less what each takes in a row");
+  c.info("launch to a store seen", "store", "us", "a graph of one kernel");
+  c.info("launch to notification seen", "end 1", "us", "a graph of one empty kernel");
+  c.time("/host/segment_notice_us", h.segment_notice, "end of a segment seen", "end behind store",
+         block, "a kernel's last store to the stream write behind it, and the store's own way");
+  c.time("/host/block_notice_us", h.block_notice, "a kernel's store seen", "store seen", 0,
+         "half of a round trip through pinned memory, 500 in a row");
+  c.time("/host/poll_us", h.poll, "poll", "poll", 0,
+         "cuda::device::poll, a lane busy, nothing seen");
+  c.time("/host/take_us", h.take, "take an event", "take", 0, "polls with an event, less a poll");
+  c.keep("/host/evict_us"); // a device that does not interrupt what runs has none
+}
+
+void device_rows(conclusion& c, sim::preset& p) {
+  const double gap = to_us(p.laws.graph.gap);
+  const double in_graph = c.median("in graph");
+  c.info("empty kernel in a graph", "in graph", "us", "each more, 40 to 200 in one graph");
+  c.info("SM clock", "clock ghz", "GHz", "10 us of cycles in each of them");
+  c.info("graph of one after another", "graph of one", "us", "each more, 40 to 200 of them");
+  c.time("/gaps/launches_us", p.gaps.launches, "gap between launches", "launch after launch",
+         gap - in_graph, "each more, less that in a graph, and the gap there");
+  c.time("/gaps/segments_us", p.gaps.segments, "gap between segments", "cut", gap,
+         "8 kernels and a notification each: what a cut adds, and the gap in a graph");
+  sim::copy_engines& e = p.copies;
+  const char* const large = "256 MiB, pinned";
+  const char* const small = "588 KiB and 1 MiB, 20 in a row, less their bytes";
+  c.rate("/copies/to_device_bytes_per_ns", e.to_device_bytes_per_ns, "copy to the device",
+         "h2d rate", large);
+  c.rate("/copies/to_host_bytes_per_ns", e.to_host_bytes_per_ns, "copy to the host", "d2h rate",
+         large);
+  c.rate("/copies/on_device_bytes_per_ns", e.on_device_bytes_per_ns, "set on the device",
+         "set rate", "256 MiB");
+  c.info("copy on the device", "d2d rate", "bytes/ns", "256 MiB; each is read and written");
+  c.info("copy to the device, pageable", "h2d pageable", "bytes/ns", "64 MiB, with the host");
+  c.info("copy to the host, pageable", "d2h pageable", "bytes/ns", "64 MiB, with the host");
+  c.time("/copies/to_device_us", e.to_device, "start of a copy to the device", "h2d start", 0,
+         small);
+  c.time("/copies/to_host_us", e.to_host, "start of a copy to the host", "d2h start", 0, small);
+  const double both = (c.median("d2d start") - c.median("set start")) / 2;
+  c.time("/copies/on_device_us", e.on_device, "start on the device", "set start", both,
+         "sets and copies, as above: the mean");
+}
+
+void partition_rows(conclusion& c, sim::preset& p) {
+  if (c.median("group") >= 1) {
+    p.partition_unit = sm_count{static_cast<std::uint32_t>(std::lround(c.median("group")))};
+    c.add("SMs of a green context", c.median("group"), "SMs", "group", "the smallest group",
+          "/partition_unit");
+  } else {
+    c.keep("/partition_unit");
+  }
+  c.info("  such groups", "groups", "", "one split of all SMs");
+  c.info("  SMs left over", "rest", "SMs", "of it");
+  c.info("make a green context", "create", "us", "with a stream");
+  c.info("end a green context", "destroy", "us", "with its stream");
+  c.info("launch there", "launch on some", "us", "a graph of one kernel, 50 in a row");
+  c.info("  on an ordinary stream", "launch on all", "us", "a graph of one kernel, 50 in a row");
+}
+
+void queue_rows(conclusion& c, const queue_counts& queues, sim::preset& p) {
+  p.hardware_queues = connections_set();
+  c.add("hardware queues", p.hardware_queues, "", nullptr, "as CUDA_DEVICE_MAX_CONNECTIONS says",
+        "/hardware_queues");
+  if (queues.empty()) {
+    c.keep("/queue_limit");
+    c.keep("/resident_grids");
+    return;
+  }
+  for (const auto& [connections, q] : queues) {
+    c.add(fmt::format("chains at once, {} connections", connections).c_str(), q.chains, "", nullptr,
+          "96 streams of two kernels, submitted stream by stream", "");
+    c.add(fmt::format("kernels at once, {} connections", connections).c_str(), q.grids, "", nullptr,
+          "192 streams of one kernel of one block", "");
+  }
+  // What the driver runs beside its queues shows where their number is set and few.
+  const auto& [fewest, few] = *queues.begin();
+  const auto& [most, many] = *queues.rbegin();
+  const std::uint32_t beside = few.chains > fewest ? few.chains - fewest : 0;
+  p.queue_limit = std::max(1u, many.chains > beside ? many.chains - beside : many.chains);
+  p.resident_grids = std::max(1u, many.grids);
+  c.add("queues that take effect", p.queue_limit, "", nullptr,
+        "chains at the most connections, less what runs beside the queues", "/queue_limit");
+  c.add("grids at once", p.resident_grids, "", nullptr, "kernels at the most connections",
+        "/resident_grids");
+}
+
+} // namespace
+
+findings conclude(const samples& measured, const queue_counts& queues, const cuda::gpu& gpu) {
+  findings f;
+  f.preset = sim::h200(); // its laws, and what is not measured here
+  f.preset.name = preset_name(gpu.name);
+  f.preset.sm = gpu.sm;
+  f.preset.sms = gpu.sms;
+  f.from.gpu = gpu.name;
+  f.from.driver = driver_text(gpu.driver_version);
+  f.from.runtime = cuda_version(gpu.runtime_version);
+  f.from.host = field_of("/proc/cpuinfo", "model name");
+  conclusion c(measured, f);
+  host_rows(c, f.preset.host, f.preset.laws.graph.gap);
+  device_rows(c, f.preset);
+  partition_rows(c, f.preset);
+  queue_rows(c, queues, f.preset);
+  for (const char* const law : {"/max_lanes", "/laws/scaling", "/laws/contention", "/laws/graph",
+                                "/laws/slack", "/laws/contended"})
+    c.keep(law); // they want many models, or are no property of a GPU
+  return f;
+}
+
+} // namespace calibrate

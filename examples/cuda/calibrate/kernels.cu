@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/kernels.hpp"
+
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
+
+#include <cuda/atomic>
+
+namespace calibrate {
+
+namespace {
+
+using word = cuda::atomic_ref<std::uint64_t, cuda::thread_scope_system>;
+
+__device__ void wait_cycles(std::uint64_t cycles) {
+  const long long start = clock64();
+  while (static_cast<std::uint64_t>(clock64() - start) < cycles) {
+  }
+}
+
+__device__ std::uint64_t now_ns() {
+  std::uint64_t t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
+}
+
+__global__ void spin_kernel(std::uint64_t cycles) {
+  if (cycles > 0) wait_cycles(cycles);
+}
+
+__global__ void mark_kernel(std::uint64_t cycles, std::uint64_t* count, std::uint64_t* seen) {
+  if (threadIdx.x != 0) return;
+  if (cycles > 0) wait_cycles(cycles);
+  const std::uint64_t n = ++*count;                      // launches of it follow one another
+  word(*seen).store(n, cuda::std::memory_order_relaxed); // the word is all the payload
+}
+
+__global__ void answer_kernel(std::uint64_t* ask, std::uint64_t* answer, std::uint64_t rounds,
+                              std::uint64_t most_cycles) {
+  if (threadIdx.x != 0) return;
+  const long long start = clock64();
+  for (std::uint64_t i = 1; i <= rounds; ++i) {
+    while (word(*ask).load(cuda::std::memory_order_relaxed) < i)
+      if (static_cast<std::uint64_t>(clock64() - start) > most_cycles) return;
+    word(*answer).store(i, cuda::std::memory_order_relaxed);
+  }
+}
+
+__global__ void counted_kernel(starts* at, std::uint64_t ns) {
+  if (threadIdx.x != 0) return;
+  atomicAdd(&at->now, 1u);
+  const std::uint64_t start = now_ns();
+  while (now_ns() - start < ns) __nanosleep(1000);
+  atomicCAS(&at->at_first_end, 0u, atomicAdd(&at->now, 0u));
+}
+
+CUfunction function_of(const void* kernel) {
+  cudaFunction_t f = nullptr;
+  gsched::cuda::check(cudaGetFuncBySymbol(&f, kernel), "calibration kernels");
+  return f;
+}
+
+std::uint64_t pointer(const void* p) { return reinterpret_cast<std::uint64_t>(p); }
+
+} // namespace
+
+node spin(std::uint64_t cycles) {
+  return {function_of(reinterpret_cast<const void*>(&spin_kernel)), {cycles}};
+}
+
+node mark(std::uint64_t cycles, std::uint64_t* count, std::uint64_t* seen) {
+  return {function_of(reinterpret_cast<const void*>(&mark_kernel)),
+          {cycles, pointer(count), pointer(seen)}};
+}
+
+node answer(const std::uint64_t* ask, std::uint64_t* answer, std::uint64_t rounds,
+            std::uint64_t most_cycles) {
+  return {function_of(reinterpret_cast<const void*>(&answer_kernel)),
+          {pointer(ask), pointer(answer), rounds, most_cycles}};
+}
+
+CUgraph make_chain(std::span<const node> nodes) {
+  const gsched::cuda::driver_functions& cu = gsched::cuda::driver();
+  CUgraph graph = nullptr;
+  gsched::cuda::check(cu.cuGraphCreate(&graph, 0), "a graph");
+  CUgraphNode last = nullptr;
+  for (const node& n : nodes) {
+    std::array<std::uint64_t, 4> values = n.arguments;
+    void* arguments[] = {&values[0], &values[1], &values[2], &values[3]};
+    CUDA_KERNEL_NODE_PARAMS p{};
+    p.func = n.function;
+    p.gridDimX = p.gridDimY = p.gridDimZ = 1;
+    p.blockDimX = 32;
+    p.blockDimY = p.blockDimZ = 1;
+    p.kernelParams = arguments;
+    CUgraphNode added = nullptr;
+    const CUresult result = cu.cuGraphAddKernelNode(
+        &added, graph, last != nullptr ? &last : nullptr, last != nullptr ? 1 : 0, &p);
+    if (result != CUDA_SUCCESS) cu.cuGraphDestroy(graph);
+    gsched::cuda::check(result, "a kernel of a graph");
+    last = added;
+  }
+  return graph;
+}
+
+cudaError_t launch_empty(cudaStream_t on) {
+  spin_kernel<<<1, 32, 0, on>>>(0);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_counted(cudaStream_t on, starts* at, std::uint64_t ns) {
+  counted_kernel<<<1, 32, 0, on>>>(at, ns);
+  return cudaGetLastError();
+}
+
+} // namespace calibrate

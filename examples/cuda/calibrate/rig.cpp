@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/rig.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
+
+#include <cstring>
+
+namespace calibrate {
+
+using gsched::cuda::check;
+using gsched::cuda::driver;
+
+executable::executable(std::span<const node> nodes) {
+  CUgraph graph = make_chain(nodes);
+  const CUresult made = driver().cuGraphInstantiateWithFlags(&exec_, graph, 0);
+  driver().cuGraphDestroy(graph);
+  check(made, "instantiating a graph");
+}
+
+executable::~executable() {
+  if (exec_ != nullptr) driver().cuGraphExecDestroy(exec_);
+}
+
+void executable::launch(CUstream on) const {
+  check(driver().cuGraphLaunch(exec_, on), "launching a graph");
+}
+
+rig::rig(const gsched::cuda::gpu& which) : gpu_(which) {
+  check(cudaSetDevice(gpu_.ordinal), "choosing the GPU");
+  int khz = 0;
+  check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, gpu_.ordinal), "the GPU's clock");
+  if (khz > 0) cycles_per_us_ = khz / 1e3;
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
+  check(cudaEventCreate(&begin_), "an event");
+  check(cudaEventCreate(&end_), "an event");
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, 64 * lines, cudaHostAllocDefault), "pinned memory");
+  pinned_ = static_cast<std::uint64_t*>(memory);
+  std::memset(pinned_, 0, 64 * lines);
+  check(cudaMalloc(&memory, 64 * lines), "device memory");
+  counters_ = static_cast<std::uint64_t*>(memory);
+  check(cudaMemset(counters_, 0, 64 * lines), "device memory");
+  for (double us = 2000; us < 100'000; us *= 2) blockers_.emplace_back(spin(cycles(us)));
+}
+
+rig::~rig() {
+  cudaStreamSynchronize(stream_);
+  blockers_.clear();
+  cudaEventDestroy(begin_);
+  cudaEventDestroy(end_);
+  cudaStreamDestroy(stream_);
+  cudaFree(counters_);
+  cudaFreeHost(pinned_);
+}
+
+double rig::wait_for(std::size_t i, std::uint64_t value) const noexcept {
+  while (read(i) < value) {
+  }
+  return now_us();
+}
+
+void rig::notify(std::size_t i, std::uint64_t value) const {
+  check(driver().cuStreamWriteValue64(stream_, reinterpret_cast<CUdeviceptr>(line(i)), value, 0),
+        "writing a value from a stream");
+}
+
+void rig::synchronize() const { check(cudaStreamSynchronize(stream_), "waiting for a stream"); }
+
+double rig::device_us(const std::function<void()>& enqueue) {
+  for (; blocker_ < blockers_.size(); ++blocker_) {
+    blockers_[blocker_].launch(stream_);
+    check(cudaEventRecord(begin_, stream_), "recording an event");
+    enqueue();
+    check(cudaEventRecord(end_, stream_), "recording an event");
+    const cudaError_t begun = cudaEventQuery(begin_);
+    synchronize();
+    if (begun == cudaErrorNotReady) {
+      float ms = 0;
+      check(cudaEventElapsedTime(&ms, begin_, end_), "reading an event");
+      return 1e3 * static_cast<double>(ms);
+    }
+    check(begun, "asking an event"); // the GPU was first: once more, with more time
+  }
+  blocker_ = 0;
+  throw gsched::error(gsched::errc::too_small,
+                      "the host did not stay ahead of the GPU for 60 ms, expected an idle host");
+}
+
+} // namespace calibrate

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "calibrate/kernels.hpp"
+
+#include <gsched/cuda/gpu.hpp>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace calibrate {
+
+/// Host time in microseconds.
+[[nodiscard]] inline double now_us() {
+  return std::chrono::duration<double, std::micro>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// A graph that can be launched.
+class executable {
+public:
+  explicit executable(std::span<const node> nodes);
+  explicit executable(const node& n) : executable(std::span(&n, 1)) {}
+  ~executable();
+  executable(executable&& o) noexcept : exec_(o.exec_) { o.exec_ = nullptr; }
+  executable& operator=(executable&&) = delete;
+
+  void launch(CUstream on) const;
+
+private:
+  CUgraphExec exec_ = nullptr;
+};
+
+[[nodiscard]] inline executable chain_of(std::size_t n, std::uint64_t cycles = 0) {
+  return executable(std::vector<node>(n, spin(cycles)));
+}
+
+/// What the experiments share on one GPU: a stream, events, and lines of pinned memory.
+///
+/// Errors   gsched::error with CUDA's words, from every call; device_us also too_small, where the
+///          host is too slow.
+class rig {
+public:
+  explicit rig(const gsched::cuda::gpu& which);
+  ~rig();
+  rig(const rig&) = delete;
+  rig& operator=(const rig&) = delete;
+
+  [[nodiscard]] const gsched::cuda::gpu& gpu() const noexcept { return gpu_; }
+  [[nodiscard]] CUstream stream() const noexcept { return stream_; }
+  /// At the GPU's highest clock.
+  [[nodiscard]] std::uint64_t cycles(double us) const noexcept {
+    return static_cast<std::uint64_t>(us * cycles_per_us_);
+  }
+
+  static constexpr std::size_t lines = 8;
+  /// A cache line of pinned memory of its own; both sides use this address.
+  [[nodiscard]] std::uint64_t* line(std::size_t i) const noexcept { return pinned_ + 8 * i; }
+  [[nodiscard]] std::uint64_t* counter(std::size_t i) const noexcept { return counters_ + i; }
+  [[nodiscard]] std::uint64_t read(std::size_t i) const noexcept {
+    // Pairs with the GPU's store: the word is all the payload, but what follows must not move up.
+    return std::atomic_ref<std::uint64_t>(*line(i)).load(std::memory_order_acquire);
+  }
+  void write(std::size_t i, std::uint64_t value) const noexcept {
+    std::atomic_ref<std::uint64_t>(*line(i)).store(value, std::memory_order_release);
+  }
+  /// Until the line holds that value: bounded by the watchdog alone. Returns the time.
+  double wait_for(std::size_t i, std::uint64_t value) const noexcept;
+
+  /// A notification as cuda::device has it: the value, written behind all work of the stream.
+  void notify(std::size_t i, std::uint64_t value) const;
+  void synchronize() const;
+
+  /// Time on the GPU of what `enqueue` puts on the stream, in microseconds, with the host ahead of
+  /// the GPU all the time: the stream is kept busy until all is enqueued.
+  double device_us(const std::function<void()>& enqueue);
+
+private:
+  gsched::cuda::gpu gpu_;
+  double cycles_per_us_ = 1000;
+  CUstream stream_ = nullptr;
+  CUevent_st* begin_ = nullptr;
+  CUevent_st* end_ = nullptr;
+  std::uint64_t* pinned_ = nullptr;
+  std::uint64_t* counters_ = nullptr;
+  std::vector<executable> blockers_; ///< each twice as long as the one before
+  std::size_t blocker_ = 0;
+};
+
+} // namespace calibrate

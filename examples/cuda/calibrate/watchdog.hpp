@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace calibrate {
+
+/// Ends the process, with status 3 and one line, when a step takes longer than it may: what hangs
+/// on a GPU cannot be waited for.
+class watchdog {
+public:
+  watchdog() : thread_([this] { watch(); }) {}
+  ~watchdog() {
+    {
+      const std::lock_guard hold(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  watchdog(const watchdog&) = delete;
+  watchdog& operator=(const watchdog&) = delete;
+
+  void step(std::string what, std::chrono::seconds most) {
+    const std::lock_guard hold(mutex_);
+    what_ = std::move(what);
+    until_ = std::chrono::steady_clock::now() + most;
+  }
+
+private:
+  void watch() {
+    std::unique_lock hold(mutex_);
+    while (!ended_) {
+      changed_.wait_for(hold, std::chrono::milliseconds{100});
+      if (ended_ || std::chrono::steady_clock::now() < until_) continue;
+      std::fflush(stdout);
+      std::fprintf(stderr, "calibrate: %s: hangs, expected it to end\n", what_.c_str());
+      std::_Exit(3);
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string what_;
+  std::chrono::steady_clock::time_point until_ = std::chrono::steady_clock::time_point::max();
+  bool ended_ = false;
+  std::thread thread_; ///< last: it uses the others
+};
+
+} // namespace calibrate

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# calibrate: help, usage errors, and one line where there is no GPU to measure.
+set -u
+program=${GSCHED_BIN_DIR:?}/calibrate
+if [[ ! -x $program ]]; then
+  echo "calibrate was not built: no CUDA compiler"
+  exit 0
+fi
+preset=${GSCHED_SOURCE_DIR:?}/examples/data/presets/h200.json
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+checks=0 failed=0
+
+fail() {
+  failed=$((failed + 1))
+  printf 'FAILED: %s\n' "$1"
+  sed 's/^/  /' stdout stderr | head -n 12
+}
+
+run() {
+  checks=$((checks + 1))
+  timeout 120 "$program" "$@" >stdout 2>stderr </dev/null
+  rc=$?
+}
+
+# refuses STATUS TEXT ARGUMENT...: exit status, nothing on stdout, one line on stderr with TEXT.
+refuses() {
+  local status=$1 text=$2
+  shift 2
+  run "$@"
+  if [[ $rc -ne $status || -s stdout || $(wc -l <stderr) -ne 1 ]] || ! grep -q '^calibrate: ' stderr ||
+    ! grep -qF -- "$text" stderr || { [[ $status -eq 2 ]] && ! grep -qF ', expected ' stderr; }; then
+    fail "calibrate $*: status $rc, expected $status and one line with '$text'"
+  fi
+}
+
+run --help
+[[ $rc -eq 0 && ! -s stderr ]] || fail "--help: status $rc"
+for word in --gpu --out --json --check --compare --seconds --quick --date Examples 'Exit code'; do
+  checks=$((checks + 1))
+  grep -qF -- "$word" stdout || fail "--help lacks $word"
+done
+
+refuses 2 --frobnicate --frobnicate
+refuses 2 stray stray
+refuses 2 --gpu --gpu x
+refuses 2 --gpu --gpu -1
+refuses 2 --seconds --seconds 0
+refuses 2 --seconds --seconds nan
+refuses 2 none/p.json --out none/p.json
+refuses 2 none/p.json --json none/p.json
+
+# Without a GPU, or with none visible, each way of running says so and writes nothing.
+export CUDA_VISIBLE_DEVICES=-1
+for arguments in '' --quick "--out p.json --json t.json" --count-queues "--check $preset"; do
+  # shellcheck disable=SC2086
+  refuses 1 "CUDA" $arguments
+done
+checks=$((checks + 1))
+[[ ! -e p.json && ! -e t.json ]] || fail "a file was written without a GPU"
+
+printf '%d checks, %d failures\n' "$checks" "$failed"
+[[ $failed -eq 0 ]]
