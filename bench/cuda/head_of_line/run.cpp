@@ -66,6 +66,7 @@ public:
   explicit parent(const run_options& o) : o_(o) {}
 
   ordered_json run(const way& w, bool with_sweep) {
+    ++seen_;
     std::vector<std::string> command{"/proc/self/exe",
                                      "--child",
                                      w.name,
@@ -98,10 +99,12 @@ public:
   }
 
   [[nodiscard]] std::size_t failed() const { return failed_; }
+  [[nodiscard]] std::size_t seen() const { return seen_; }
 
 private:
   const run_options& o_;
   std::size_t failed_ = 0;
+  std::size_t seen_ = 0;
 };
 
 bool wanted(const run_options& o, const std::string& name) {
@@ -190,6 +193,9 @@ int run_all(const run_options& o) {
         w.name == "graphs.32" || w.name == "interleaved.32")
       compared.push_back(w);
   }
+  if (p.seen() == 0)
+    throw gsched::error(gsched::errc::unknown_name,
+                        o.only.front() + ": no such way, expected one of --list");
   if (most_default > 0) compared.push_back(best_default);
   if (most > 0 && best.name != best_default.name) compared.push_back(best);
   ordered_json sweeps = ordered_json::array();

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace segment_cost {
+
+struct run_options {
+  std::filesystem::path profiles;
+  std::vector<std::string> models;
+  std::vector<double> targets_us{20, 50, 100, 200};
+  unsigned most_in_flight = 3;
+  unsigned runs = 60; ///< of each variant, in turn with the others
+  double seconds = 400;
+  std::string json;
+  int gpu = 0;
+};
+
+/// A table of each model, as it is done, then over all models.
+void run(const run_options& o);
+
+} // namespace segment_cost
