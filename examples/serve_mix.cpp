@@ -3,6 +3,7 @@
 // Serves a mix of models from profile files under a list of policies and compares them.
 #include "serve_mix/models.hpp"
 #include "serve_mix/options.hpp"
+#include "serve_mix/platform.hpp"
 #include "serve_mix/plot.hpp"
 #include "serve_mix/report.hpp"
 #include "serve_mix/run.hpp"
@@ -14,6 +15,7 @@
 
 #include <exception>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,12 +27,14 @@ constexpr int bad_input = 2;
 
 /// Malformed input is the caller's, wherever it is noticed.
 bool is_input(const gsched::error& e) {
-  return e.code() != gsched::errc::io && e.code() != gsched::errc::device_failed;
+  return e.code() != gsched::errc::io && e.code() != gsched::errc::device_failed &&
+         e.code() != gsched::errc::no_device;
 }
 
 int serve(const serve_mix::options& o) {
-  const std::vector<gsched::profile> models = serve_mix::load_models(o, serve_mix::device_of(o).sm);
-  const serve_mix::workload_facts facts = serve_mix::facts_of(o, models);
+  const std::unique_ptr<serve_mix::platform> on = serve_mix::open_platform(o);
+  const std::vector<gsched::profile> models = serve_mix::load_models(o, on->sm());
+  const serve_mix::workload_facts facts = serve_mix::facts_of(*on, o, models);
   std::optional<serve_mix::timeline> record;
   if (!o.trace.empty()) {
     std::vector<std::string> names;
@@ -40,7 +44,8 @@ int serve(const serve_mix::options& o) {
   std::vector<serve_mix::run_result> runs;
   for (const std::string& policy : o.policies) {
     if (record) record->begin_run(policy);
-    runs.push_back(serve_mix::run_policy(policy, o, facts, models, record ? &*record : nullptr));
+    runs.push_back(
+        serve_mix::run_policy(*on, policy, o, facts, models, record ? &*record : nullptr));
     if (record) record->end_run();
   }
   if (!o.quiet) serve_mix::write_table(std::cout, o, facts, runs, isatty(STDOUT_FILENO) == 1);

@@ -9,7 +9,9 @@ namespace {
 
 constexpr const char* teaching =
     R"(Units: times of requests in milliseconds (MS), of the device in microseconds (US).
-The same arguments and seed give the same results, byte for byte; wall_s is the one exception.
+On a simulated GPU the same arguments and seed give the same results, byte for byte, but for
+wall_s. On a GPU, models run as kernels of the same size and time that do nothing else, requests
+come in real time, and it counts as busy while a segment is in flight.
 direct and single stand for no scheduling at all: every request goes to the hardware at once,
 to a stream of its own or to one stream for all.
 
@@ -24,6 +26,8 @@ Examples
       sixteen requests always under way; open the trace in ui.perfetto.dev
   serve_mix --profiles mine.json --policy single --requests 100
       a profile of your own, alone
+  serve_mix --device cuda --policy srpt+deficit,direct
+      the same on the machine's first GPU
 
 Exit code: 0; 1 for a failure while running; 2 for a usage or input error, told in one line.)";
 
@@ -44,7 +48,8 @@ void declare(CLI::App& app, words& w) {
       "Models by file stem, and how often each is asked for;\nweights default to 1. Default: "
       "resnet18_b1=2,inception_v3_b1=1,\nor all files if --profiles names files");
   add("--clients", w.clients, "N", "Tenants among whom fair policies divide the device");
-  add("--requests", w.requests, "N", "Requests in all, for each policy");
+  add("--requests", w.requests, "N",
+      "Requests in all, for each policy; 500 on a GPU\nif nothing is said");
   group = "When requests arrive";
   add("--arrivals", w.arrivals, "LAW",
       "poisson, lognormal:SIGMA (burstier as sigma rises),\n"
@@ -69,7 +74,9 @@ void declare(CLI::App& app, words& w) {
       "graph (one launch a segment) or launches (one a kernel)");
   add("--decision-delay", w.delay, "US", "Time that each decision takes the host");
   group = "On what device";
-  add("--device", w.device, "NAME", "sim:h200, a simulated NVIDIA H200");
+  add("--device", w.device, "NAME",
+      "sim:h200, a simulated NVIDIA H200; a simulated GPU's\npreset, FILE.json; cuda or cuda:N, a "
+      "GPU of this machine");
   add("--queues", w.queues, "N", "Hardware queues; default: as many as the device has");
   group = "What comes out";
   add("--json", w.json, "FILE", "All results");

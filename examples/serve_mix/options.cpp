@@ -11,6 +11,7 @@
 
 #include <iostream>
 #include <limits>
+#include <system_error>
 #include <utility>
 
 namespace serve_mix {
@@ -19,6 +20,28 @@ namespace {
 
 gsched::duration to_us(std::string_view option, const std::string& word, double most) {
   return gsched::from_us(to_number(option, word, {0, most, false, "microseconds"}));
+}
+
+std::filesystem::path to_file(std::string_view option, const std::string& word,
+                              const std::string& expected) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(word, ignored))
+    refuse(option, in_quotes(word) + " does not exist", expected, gsched::errc::io);
+  return word;
+}
+
+void read_device(options& o, const std::string& word) {
+  o.device = word;
+  const std::string_view text = word;
+  if (text == "cuda")
+    o.gpu = 0;
+  else if (text.starts_with("cuda:"))
+    o.gpu = static_cast<int>(to_count("--device", text.substr(5), 0, 1023));
+  else if (text.ends_with(".json"))
+    o.preset = to_file("--device", word, "a preset's file");
+  else if (text != "sim:h200")
+    refuse("--device", "unknown device " + in_quotes(word),
+           "sim:h200, cuda, cuda:N or a preset's file (.json)", gsched::errc::unknown_name);
 }
 
 void read_rate(options& o, const words& w, bool load_given, bool rate_given) {
@@ -58,16 +81,14 @@ void read_outputs(options& o, const words& w) {
     refuse("--plot", "gnuplot is not on the path", "it installed (package gnuplot-nox)");
 }
 
-options read(const words& w, bool load_given, bool rate_given) {
+options read(const words& w, bool load_given, bool rate_given, bool requests_given) {
   constexpr std::uint64_t million = 1'000'000;
   options o;
-  o.device = w.device;
-  if (o.device != "sim:h200")
-    refuse("--device", "unknown device " + in_quotes(o.device), "sim:h200",
-           gsched::errc::unknown_name);
+  read_device(o, w.device);
   o.mix = to_mix(w.mix, w.profiles);
   o.clients = static_cast<std::uint32_t>(to_count("--clients", w.clients, 1, million));
   o.requests = to_count("--requests", w.requests, 1, 100 * million);
+  if (o.gpu && !requests_given) o.requests = default_gpu_requests;
   o.arrivals = to_arrivals(w.arrivals);
   read_rate(o, w, load_given, rate_given);
   if (w.slo != "none")
@@ -118,7 +139,7 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
        {std::pair("--json", &w.json), {"--trace", &w.trace}, {"--plot", &w.plot}})
     if (word->empty() && app.count(option) > 0)
       refuse(option, "'' is no path", "a path to write a file to");
-  return read(w, app.count("--load") > 0, app.count("--rate") > 0);
+  return read(w, app.count("--load") > 0, app.count("--rate") > 0, app.count("--requests") > 0);
 }
 
 } // namespace serve_mix

@@ -17,6 +17,10 @@ namespace serve_mix {
 /// What is served when nothing else is said.
 inline constexpr const char* default_mix = "resnet18_b1=2,inception_v3_b1=1";
 
+/// Requests when nothing else is said; those on a GPU take real time.
+inline constexpr std::uint64_t default_requests = 2000;
+inline constexpr std::uint64_t default_gpu_requests = 500;
+
 /// One model of the mix and the profile that stands for it.
 struct mix_entry {
   std::string name; ///< stem of the profile's file
@@ -39,13 +43,15 @@ struct arrival_options {
 
 /// What the command line says, checked: names exist, numbers are in range, paths can be used.
 struct options {
-  std::string device = "sim:h200";
+  std::string device = "sim:h200"; ///< as it was written
+  std::filesystem::path preset;    ///< a simulated GPU's file; empty: the one that ships
+  std::optional<int> gpu;          ///< a real one, by the runtime's number
   std::vector<mix_entry> mix;
   std::uint32_t clients = 8;
   std::optional<double> load = 0.9; ///< one of load and rate is set if the arrivals are open-loop
   std::optional<double> rate;       ///< requests per second
   arrival_options arrivals;
-  std::uint64_t requests = 2000;
+  std::uint64_t requests = default_requests;
   std::vector<std::string> policies; ///< of policy_names(), none twice
   std::optional<gsched::duration> slo;
   std::uint64_t seed = 1;

@@ -145,6 +145,7 @@ void write_json(std::ostream& out, const options& from, const workload_facts& fa
                 {"seed", from.seed},
                 {"workload", workload_json(from, facts)},
                 {"scheduling", scheduling_json(from)}};
+  if (!facts.device_name.empty()) document["device_name"] = facts.device_name;
   json list = json::array();
   for (const run_result& r : runs) list.push_back(run_json(r));
   document["runs"] = std::move(list);

@@ -69,6 +69,7 @@ private:
 
 /// What follows from options and profiles together.
 struct workload_facts {
+  std::string device_name;          ///< empty for the device that ships with the library
   gsched::duration mean_solo{};     ///< of the mix: by weight, each model alone on the device
   std::optional<double> rate_per_s; ///< offered; unset when the arrivals are a closed loop
   std::optional<double> load;       ///< rate times mean_solo

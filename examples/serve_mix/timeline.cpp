@@ -28,6 +28,7 @@ void timeline::begin_run(const std::string& policy) {
   sms_ = recorder_.add_track(policy, "SMs");
   lanes_.clear();
   model_of_.clear();
+  flights_.clear();
   sampled_ = {};
 }
 
@@ -74,6 +75,22 @@ void timeline::occupied(time_point at, sm_count sms) {
   if (at < sampled_ && sms.count() != 0) return;
   sampled_ = at + sample_every;
   recorder_.counter(sms_, busy_sms_, at, sms.count());
+}
+
+void timeline::submitted(const job& j, const segment& s, time_point now) noexcept {
+  flights_[s.id] = {s.lane, j.id, now};
+}
+
+void timeline::landed(segment_id id, time_point now) noexcept {
+  const auto at = flights_.find(id);
+  if (at == flights_.end()) return;
+  const flight f = at->second;
+  flights_.erase(at);
+  lane_state& l = lane_of(f.lane);
+  const time_point start = std::max(f.submitted, l.end);
+  l.end = now;
+  recorder_.complete(l.track, segments_[model_of_[f.owner]], start, now - start, index(f.owner),
+                     index(id));
 }
 
 sim::observer timeline::device_observer() noexcept {

@@ -30,6 +30,11 @@ public:
                gsched::time_point now) noexcept;
   void ended(const gsched::job& j, std::uint32_t model, gsched::time_point now) noexcept;
 
+  /// Of a device that tells no more: a segment is drawn from its submission, or the end of the one
+  /// before it on its lane, until it was seen to have ended.
+  void submitted(const gsched::job& j, const gsched::segment& s, gsched::time_point now) noexcept;
+  void landed(gsched::segment_id id, gsched::time_point now) noexcept;
+
   /// Hears the simulated device; valid while the timeline is in place.
   [[nodiscard]] gsched::sim::observer device_observer() noexcept;
 
@@ -63,6 +68,12 @@ private:
   gsched::trace::track_id sms_{};
   std::map<gsched::lane_id, lane_state> lanes_;
   std::map<gsched::job_id, std::uint32_t> model_of_;
+  struct flight {
+    gsched::lane_id lane{};
+    gsched::job_id owner{};
+    gsched::time_point submitted{};
+  };
+  std::map<gsched::segment_id, flight> flights_;
   gsched::time_point sampled_{};
 };
 

@@ -15,7 +15,11 @@ refuses "--mix: unknown model 'x'" --mix resnet18_b1=2,x=1
 refuses "--policy: unknown policy 'lifo'" --policy lifo
 refuses "--policy: unknown policy 'lifo'" --policy fifo,lifo
 refuses "--policy: unknown policy 'FIFO'" --policy FIFO
-refuses "--device: unknown device 'cuda:99'" --device cuda:99
+refuses "--device: unknown device 'sim:a100'" --device sim:a100
+refuses "--device: 'x' is not a whole number" --device cuda:x
+refuses "--device: '-1' is not a whole number" --device cuda:-1
+refuses "--device: '' is not a whole number" --device cuda:
+refuses "--device: 'none.json' does not exist" --device none.json
 refuses "--device: unknown device ''" --device ''
 refuses "--arrivals: unknown law 'weibull'" --arrivals weibull
 refuses "--arrivals: unknown law 'poisson:3'" --arrivals poisson:3

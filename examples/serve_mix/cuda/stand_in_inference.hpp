@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/quantity.hpp>
+#include <gsched/cuda/action.hpp>
+#include <gsched/cuda/program.hpp>
+#include <gsched/job/context.hpp>
+#include <gsched/job/profile.hpp>
+#include <gsched/job/task.hpp>
+
+#include <memory>
+
+namespace serve_mix {
+
+/// What runs as a job for one model on a GPU: the input copied in, stand-ins of the model's
+/// kernels, the output copied out.
+///
+/// Differs  all jobs copy from and to the same memory: what is in it means nothing.
+class stand_in_inference {
+public:
+  explicit stand_in_inference(const gsched::profile& of);
+
+  [[nodiscard]] gsched::program& program() noexcept { return graph_.host(); }
+  gsched::task operator()(gsched::job_context& ctx);
+
+private:
+  /// Pinned and device memory for one way, and the copy between them; in place when its owner
+  /// moves.
+  struct way {
+    way(gsched::copy_direction direction, gsched::byte_count bytes);
+    ~way();
+    way(const way&) = delete;
+    way& operator=(const way&) = delete;
+
+    void* pinned = nullptr;
+    void* device = nullptr;
+    gsched::cuda::copy_action action{nullptr, nullptr};
+    gsched::operation work{};
+  };
+
+  gsched::cuda::program graph_;
+  std::unique_ptr<way> in_; ///< null for nothing to copy
+  std::unique_ptr<way> out_;
+};
+
+} // namespace serve_mix
