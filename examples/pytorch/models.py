@@ -69,7 +69,7 @@ def _transformer(name):
             self.register_buffer("mask", torch.zeros((1, 1, TOKENS, TOKENS)), persistent=False)
 
         def forward(self, tokens):
-            out = self.bert(input_ids=tokens, attention_mask=self.mask, return_dict=True)
+            out = self.bert(input_ids=tokens, attention_mask=self.mask)
             return out.last_hidden_state, out.pooler_output
 
     class Gpt2(torch.nn.Module):
@@ -85,8 +85,7 @@ def _transformer(name):
             self.register_buffer("mask", seen[None, None].contiguous(), persistent=False)
 
         def forward(self, tokens):
-            out = self.gpt2(input_ids=tokens, attention_mask=self.mask, use_cache=False,
-                            return_dict=True)
+            out = self.gpt2(input_ids=tokens, attention_mask=self.mask, use_cache=False)
             return self.head(out.last_hidden_state[:, -1])
 
     return Bert() if name == "bert_base" else Gpt2()
