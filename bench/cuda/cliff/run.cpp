@@ -84,7 +84,7 @@ private:
     double before = 0;
     double before_small = 0;
     std::size_t next = 0;
-    const auto& marks = out["marks"];
+    const ordered_json marks = out["marks"]; // a copy: adding to `out` moves what is in it
     if (marks[0]["label"] == "before") {
       before = marks[0]["graph700_us"];
       before_small = marks[0]["graph100_us"];
