@@ -484,7 +484,9 @@ class Future:
         return True
 
     def done(self):
-        return self._report()["state"] != "pending"
+        if self._end is None and _library.gsched_wait(self._ticket, 0) == _OK:
+            self._report()
+        return self._end is not None
 
     def cancelled(self):
         return self._report()["state"] == "cancelled"
