@@ -45,7 +45,7 @@ void device::state::read_counts() noexcept {
 
 std::optional<device_event> device::state::event_of(const notification& n) noexcept {
   const segment_graphs::node at = graphs->node_of(notification_ring::slot_of(n.instance));
-  const std::uint32_t replay = n.instance & ((1u << notification_ring::replay_bits) - 1);
+  const std::uint32_t replay = segment_graphs::replay_of(at, n.instance);
   if (at.graph != nullptr) {
     // Launches of one graph run in turn, so it is nearly always the first.
     for (flight& f : at.graph->flights) {

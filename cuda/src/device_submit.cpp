@@ -167,8 +167,7 @@ std::error_code device::state::start(flight& f, device_lane& l) noexcept {
   if (f.graph == nullptr) return {};
   ++f.graph->in_flight;
   if (f.words == 0) return {};
-  for (const launch_slot slot : f.graph->slots)
-    f.replay = ring->count_launch(slot) & ((1u << notification_ring::replay_bits) - 1);
+  f.replay = graphs->count_launch(*f.graph);
   f.graph->flights.push_back(f);
   ++reporting;
   return {};

@@ -24,7 +24,8 @@ struct segment_graph {
   std::vector<launch_slot> slots; ///< of its instrumented kernels, in order
   std::vector<report> reports;    ///< of these
   std::uint32_t in_flight = 0;
-  graph_queue flights; ///< those that report
+  std::uint32_t launches = 0; ///< that report
+  graph_queue flights;        ///< those that report
 };
 
 /// As many graphs of one range as can be in flight at once. CUDA runs the launches of one graph in
@@ -93,10 +94,23 @@ public:
   struct node {
     segment_graph* graph = nullptr;
     std::uint32_t operation = 0; ///< in its range
+    std::uint32_t base = 0;      ///< the slot's replay count at the graph's first launch
   };
   [[nodiscard]] node node_of(launch_slot s) const noexcept {
     const auto i = static_cast<std::size_t>(s);
     return i < nodes_.size() ? nodes_[i] : node{};
+  }
+  /// A launch of a graph counts for its slots, in the order of the launches. Returns which launch
+  /// of the graph it is, as replay_of gives it for its words.
+  [[nodiscard]] std::uint32_t count_launch(segment_graph& g) noexcept {
+    for (const launch_slot s : g.slots) {
+      const std::uint32_t instance = ring_.count_launch(s);
+      if (g.launches == 0) nodes_[static_cast<std::size_t>(s)].base = instance & replay_mask;
+    }
+    return g.launches++ & replay_mask;
+  }
+  [[nodiscard]] static std::uint32_t replay_of(const node& n, std::uint32_t instance) noexcept {
+    return (instance - n.base) & replay_mask;
   }
   [[nodiscard]] gsched::program& host(program_id id) noexcept {
     return *programs_[index(id)]->host;
@@ -133,6 +147,7 @@ private:
     std::unordered_map<key, built, key_hash> others;
     program_memory memory{};
   };
+  static constexpr std::uint32_t replay_mask = (1u << notification_ring::replay_bits) - 1;
   static constexpr std::uint32_t no_piece = 0xffff'ffff;
 
   [[nodiscard]] built build(loaded& l, const key& k, std::uint64_t& nodes);

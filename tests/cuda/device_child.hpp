@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char** environ;
+
+namespace gsched::testing {
+
+/// Runs a test case that others skip in a process of its own, as what CUDA does not forgive would
+/// spoil the rest. Empty if it passed in time; else what became of it.
+[[nodiscard]] inline std::string run_child(const std::string& test_case, int seconds) {
+  std::fflush(stdout);
+  std::string filter = "-tc=" + test_case;
+  char program[] = "/proc/self/exe";
+  char no_skip[] = "--no-skip";
+  char* arguments[] = {program, filter.data(), no_skip, nullptr};
+  pid_t child = 0;
+  if (posix_spawn(&child, program, nullptr, nullptr, arguments, environ) != 0)
+    return "it did not start";
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{seconds};
+  for (;;) {
+    int status = 0;
+    if (waitpid(child, &status, WNOHANG) == child) {
+      if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));
+      return WEXITSTATUS(status) == 0 ? "" : "exit " + std::to_string(WEXITSTATUS(status));
+    }
+    if (std::chrono::steady_clock::now() > until) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      return "it hung for " + std::to_string(seconds) + " s";
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  }
+}
+
+/// What a child found. It leaves without the destructors of static objects: a process whose GPU
+/// hangs may not come through them.
+class verdict {
+public:
+  void need(bool good, const char* what) noexcept {
+    if (good) return;
+    std::printf("child: not so: %s\n", what);
+    good_ = false;
+  }
+  void say(const std::string& line) const noexcept { std::printf("child: %s\n", line.c_str()); }
+  [[noreturn]] void leave() const noexcept {
+    std::fflush(stdout);
+    std::_Exit(good_ ? 0 : 2);
+  }
+
+private:
+  bool good_ = true;
+};
+
+} // namespace gsched::testing

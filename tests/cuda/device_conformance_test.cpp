@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The clauses of the device concept on a real GPU: stand-ins take the place of the operations that
+// the suite asks for.
+#include "cuda/needs_gpu.hpp"
+
+#include <device/conformance.hpp>
+
+#include <gsched/cuda/device.hpp>
+#include <gsched/cuda/stand_in.hpp>
+#include <gsched/sim/device.hpp>
+
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <optional>
+#include <tuple>
+
+namespace gsched::testing {
+namespace {
+
+/// Loads stand-ins of what it is given. Where there is no GPU, a simulated one takes its place, so
+/// that the rig itself is tried.
+class stand_in_device {
+public:
+  explicit stand_in_device(const cuda::device_options& o) {
+    if (gpus_here() > 0) {
+      real_.emplace(o);
+      return;
+    }
+    MESSAGE("no GPU here: a simulated one");
+    simulated_.emplace(sim::h200());
+  }
+
+  template <class F>
+  auto on(F f) {
+    return real_ ? f(*real_) : f(*simulated_);
+  }
+
+  lane_id open_lane(const lane_options& how) {
+    return on([&](auto& d) { return d.open_lane(how); });
+  }
+  void load(gsched::program& p) {
+    if (!real_) return simulated_->load(p);
+    real_->load(programs_.emplace_back(cuda::make_stand_in(p)));
+    p.set_id(programs_.back().host().id());
+  }
+  [[nodiscard]] std::error_code submit(const segment& s) noexcept {
+    return on([&](auto& d) { return d.submit(s); });
+  }
+  [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept {
+    return on([&](auto& d) { return d.poll(out); });
+  }
+  [[nodiscard]] std::size_t evict(lane_id lane) noexcept {
+    return on([&](auto& d) { return d.evict(lane); });
+  }
+  void wait(time_point t) noexcept {
+    on([&](auto& d) { d.wait(t); });
+  }
+  [[nodiscard]] time_point now() const noexcept { return real_ ? real_->now() : simulated_->now(); }
+  [[nodiscard]] const device_limits& limits() const noexcept {
+    return real_ ? real_->limits() : simulated_->limits();
+  }
+
+private:
+  std::deque<cuda::program> programs_; // they outlive the device
+  std::optional<cuda::device> real_;
+  std::optional<sim::device> simulated_;
+};
+static_assert(gsched::device<stand_in_device>);
+
+struct cuda_rig {
+  using device = stand_in_device;
+  static constexpr bool reports_blocks = true;
+  static device make() { return device(options()); }
+  static cuda::device_options options() {
+    cuda::device_options o;
+    o.instrumented = true;
+    o.max_segments = 64;
+    return o;
+  }
+};
+/// A ring so small that segments wait for room, several graphs of a range, every block reported.
+struct narrow_cuda_rig {
+  using device = stand_in_device;
+  static constexpr bool reports_blocks = true;
+  static device make() {
+    cuda::device_options o = cuda_rig::options();
+    o.ring_slots = std::size_t{1} << 15;
+    o.copies = 3;
+    o.group_blocks = 4;
+    return device(o);
+  }
+};
+
+using rigs = std::tuple<cuda_rig, narrow_cuda_rig>;
+
+TEST_CASE_TEMPLATE_APPLY(device_lane_order, rigs);
+TEST_CASE_TEMPLATE_APPLY(device_completeness, rigs);
+TEST_CASE_TEMPLATE_APPLY(device_block_order, rigs);
+TEST_CASE_TEMPLATE_APPLY(device_time, rigs);
+TEST_CASE_TEMPLATE_APPLY(device_eviction, rigs);
+
+} // namespace
+} // namespace gsched::testing

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ends a device: each in a process of its own, for CUDA's context does not survive it.
+#include "cuda/device_child.hpp"
+#include "cuda/device_driven.hpp"
+#include "cuda/device_kernels.hpp"
+#include "cuda/needs_gpu.hpp"
+
+#include <gsched/cuda/error.hpp>
+#include <gsched/dispatch/dispatcher.hpp>
+#include <gsched/occupancy/aggregate_accountant.hpp>
+#include <gsched/policy/fifo.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gsched::testing {
+namespace {
+
+bool has(const std::string& line, const char* part) { return line.find(part) != std::string::npos; }
+
+/// The error that f throws, as a line; empty if it throws none.
+template <class F>
+std::string refusal(F f) {
+  try {
+    f();
+  } catch (const error& e) {
+    return e.code() == errc::device_failed ? e.what() : "another code";
+  }
+  return "";
+}
+
+int* pinned_flag() {
+  void* p = nullptr;
+  REQUIRE(cudaHostAlloc(&p, sizeof(int), cudaHostAllocMapped) == cudaSuccess);
+  *static_cast<int*>(p) = 0;
+  return static_cast<int*>(p);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point from) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+}
+
+TEST_CASE("device child: illegal access" * doctest::skip()) {
+  if (gpus_here() == 0) return;
+  verdict v;
+  cuda::program bad = make_faulty("bad");
+  cuda::program good = stand_ins("good", 20, kernel_of(66, 128, 20));
+  auto d = std::make_unique<driven_cuda>();
+  const lane_id a = d->device.open_lane({});
+  const lane_id b = d->device.open_lane({});
+  d->device.load(bad);
+  d->device.load(good);
+  v.need(!d->submit(a, good.host()), "a good segment is accepted");
+  v.need(d->finish(), "it ends");
+  v.need(d->done == 1 && !d->device.failure(), "it ends well");
+  v.need(!d->submit(b, good.host()), "accepted beside the bad one");
+  v.need(!d->submit(a, bad.host()), "the bad one is accepted");
+  // The failure may be seen by these, which then are not accepted.
+  for (int i = 0; i < 5; ++i) static_cast<void>(d->submit(a, good.host()));
+  v.need(d->finish(), "all that was accepted is polled");
+  v.need(d->failed >= 1, "the bad one failed");
+  v.need(d->done + d->failed == d->accepted, "each once");
+  v.need(d->device.failure().has_value(), "there is a reason");
+  const std::string line = d->device.failure().value_or("");
+  v.say(line);
+  v.need(has(line, "illegal memory access") && has(line, "cudaErrorIllegalAddress"),
+         "it has CUDA's words");
+  v.need(has(line, "bad operations 0 to 0") && has(line, "faulty_kernel"),
+         "it names segment and kernel");
+  v.need(!has(line, "\n"), "it is one line");
+  v.need(d->submit(a, good.host()) == cuda::code_of(cudaErrorIllegalAddress), "submit says why");
+  v.need(refusal([&] { d->device.load(good); }) == line, "load says why");
+  v.need(refusal([&] { static_cast<void>(d->device.open_lane({})); }) == line,
+         "open_lane says why");
+  const auto from = std::chrono::steady_clock::now();
+  d.reset();
+  v.need(seconds_since(from) < 2, "it is soon gone");
+  v.leave();
+}
+
+TEST_CASE("device child: hung kernel" * doctest::skip()) {
+  if (gpus_here() == 0) return;
+  verdict v;
+  cuda::program endless = make_endless("endless", pinned_flag());
+  cuda::program good = stand_ins("good", 20, kernel_of(66, 128, 20));
+  cuda::device_options o;
+  o.watchdog = std::chrono::seconds{1};
+  auto d = std::make_unique<driven_cuda>(o);
+  const lane_id a = d->device.open_lane({});
+  const lane_id b = d->device.open_lane({});
+  d->device.load(endless);
+  d->device.load(good);
+  const auto from = std::chrono::steady_clock::now();
+  v.need(!d->submit(a, endless.host()), "accepted");
+  for (int i = 0; i < 10; ++i) v.need(!d->submit(b, good.host()), "accepted beside it");
+  v.need(!d->submit(a, good.host()), "accepted behind it");
+  v.need(d->finish(), "all is polled");
+  const double took = seconds_since(from);
+  v.need(took > 0.9 && took < 5, "after the watchdog's second");
+  v.need(d->done == 10 && d->failed == 2, "what ran beside it ended well");
+  const std::string line = d->device.failure().value_or("");
+  v.say(line);
+  v.need(has(line, "endless operations 0 to 0") && has(line, "endless_kernel"), "it is named");
+  v.need(has(line, "cudaErrorLaunchTimeout") && !has(line, "good"), "and it alone");
+  v.need(d->submit(b, good.host()) == cuda::code_of(cudaErrorLaunchTimeout), "submit says why");
+  const auto end = std::chrono::steady_clock::now();
+  d.reset();
+  v.need(seconds_since(end) < 2, "it is left behind");
+  v.leave();
+}
+
+TEST_CASE("device child: shutdown while a kernel hangs" * doctest::skip()) {
+  if (gpus_here() == 0) return;
+  verdict v;
+  cuda::program endless = make_endless("endless", pinned_flag());
+  cuda::device_options o;
+  o.watchdog = std::chrono::seconds{1};
+  auto d = std::make_unique<driven_cuda>(o);
+  const lane_id a = d->device.open_lane({});
+  d->device.load(endless);
+  v.need(!d->submit(a, endless.host()), "accepted");
+  const auto from = std::chrono::steady_clock::now();
+  d.reset();
+  const double took = seconds_since(from);
+  v.need(took > 0.8 && took < 5, "it waits for the watchdog's second and no longer");
+  v.leave();
+}
+
+struct words_listener : silent_listener {
+  void on_failure(const job&, std::exception_ptr why, time_point) noexcept {
+    ++failures;
+    try {
+      std::rethrow_exception(why);
+    } catch (const std::exception& e) {
+      words = e.what();
+    }
+  }
+  std::uint64_t failures = 0;
+  std::string words;
+};
+
+TEST_CASE("device child: jobs of a device that ends" * doctest::skip()) {
+  if (gpus_here() == 0) return;
+  verdict v;
+  cuda::program bad = make_faulty("bad");
+  cuda::program good = stand_ins("good", 100, kernel_of(66, 128, 20));
+  cuda::device device;
+  aggregate_accountant account(device.limits().sm, device.limits().sms);
+  fifo order;
+  words_listener hears;
+  dispatcher<fifo, cuda::device, aggregate_accountant, words_listener> d(device, order, account,
+                                                                         hears);
+  d.load(bad.host());
+  d.load(good.host());
+  auto run_bad = [&](job_context& ctx) -> task {
+    ctx.launch(bad.host());
+    co_await ctx.synchronize();
+  };
+  auto run_good = [&](job_context& ctx) -> task {
+    ctx.launch(good.host());
+    co_await ctx.synchronize();
+  };
+  job_request q;
+  q.owner = &d.add_client();
+  q.model = d.add_model("good", run_good, &good.host());
+  const model_id m = d.add_model("bad", run_bad, &bad.host());
+  for (int i = 0; i < 20; ++i) static_cast<void>(d.submit(q));
+  q.model = m;
+  static_cast<void>(d.submit(q));
+  q.model = model_id{0};
+  for (int i = 0; i < 20; ++i) static_cast<void>(d.submit(q));
+  const time_point until = device.now() + from_us(20e6);
+  while (!d.idle() && device.now() < until)
+    if (!d.step()) device.wait(until);
+  v.need(d.idle(), "every job ends");
+  v.need(d.statistics().submitted == 41 && d.statistics().ended() == 41, "once");
+  v.need(d.statistics().failed >= 1 && hears.failures == d.statistics().failed, "with a reason");
+  v.say(hears.words);
+  v.need(has(hears.words, "illegal memory access") && has(hears.words, "faulty_kernel"),
+         "CUDA's words and the kernel");
+  v.leave();
+}
+
+/// Takes all memory that is left, in pieces that become smaller.
+std::vector<void*> hoard() {
+  std::vector<void*> all;
+  for (std::size_t bytes = std::size_t{1} << 33; bytes >= 4096; bytes /= 2) {
+    void* p = nullptr;
+    while (cudaMalloc(&p, bytes) == cudaSuccess) all.push_back(p);
+    static_cast<void>(cudaGetLastError());
+  }
+  return all;
+}
+
+TEST_CASE("device child: out of memory" * doctest::skip()) {
+  if (gpus_here() == 0) return;
+  verdict v;
+  cuda::program small = stand_ins("small", 4, kernel_of(66, 128, 20));
+  std::deque<cuda::program> many;
+  for (int i = 0; i < 12; ++i) many.push_back(stand_ins("many", 300, kernel_of(66, 128, 10)));
+  cuda::device_options o;
+  o.copies = 8;
+  o.grain = std::chrono::microseconds{20};
+  driven_cuda d(o);
+  const lane_id lane = d.device.open_lane({});
+  d.device.load(small);
+  v.need(!d.submit(lane, small.host()) && d.finish(), "it works");
+  const std::vector<void*> taken = hoard();
+  std::string line;
+  for (cuda::program& p : many) {
+    line = refusal([&] { d.device.load(p); });
+    if (!line.empty()) break;
+  }
+  v.say(line.empty() ? "nothing was refused" : line);
+  v.need(line.empty() || has(line, "out of memory"), "in CUDA's words");
+  for (void* p : taken) v.need(cudaFree(p) == cudaSuccess, "the context lives");
+  v.need(!d.device.failure(), "the device lives");
+  v.need(!d.submit(lane, small.host()) && d.finish(), "it works on");
+  v.need(refusal([&] { d.device.load(many.front()); }).empty(), "and loads what fits now");
+  v.need(!d.submit(lane, many.front().host()) && d.finish() && d.failed == 0, "which runs");
+  v.leave();
+}
+
+TEST_CASE("an illegal access ends the device, in CUDA's words, and loses nothing") {
+  GSCHED_NEEDS_GPU();
+  CHECK(run_child("device child: illegal access", 60) == "");
+}
+TEST_CASE("a kernel that never ends is named by the watchdog") {
+  GSCHED_NEEDS_GPU();
+  CHECK(run_child("device child: hung kernel", 60) == "");
+}
+TEST_CASE("a device ends although a kernel hangs") {
+  GSCHED_NEEDS_GPU();
+  CHECK(run_child("device child: shutdown while a kernel hangs", 60) == "");
+}
+TEST_CASE("every job of a device that ends is accounted for, and told why") {
+  GSCHED_NEEDS_GPU();
+  CHECK(run_child("device child: jobs of a device that ends", 60) == "");
+}
+TEST_CASE("a program for which there is no memory is refused, and the device works on") {
+  GSCHED_NEEDS_GPU();
+  CHECK(run_child("device child: out of memory", 120) == "");
+}
+
+TEST_CASE("a child that fails, hangs or crashes is told from one that passes") {
+  CHECK(run_child("a test that does not exist", 30) == "");
+  CHECK(run_child("device child: bad verdict", 30) == "exit 2");
+  CHECK(run_child("device child: crash", 30).rfind("signal", 0) == 0);
+  CHECK(run_child("device child: endless loop", 1) == "it hung for 1 s");
+}
+TEST_CASE("device child: bad verdict" * doctest::skip()) {
+  verdict v;
+  v.need(false, "anything (as it should be)");
+  v.leave();
+}
+TEST_CASE("device child: crash" * doctest::skip()) {
+  signal(SIGABRT, SIG_DFL);
+  kill(getpid(), SIGKILL);
+}
+TEST_CASE("device child: endless loop" * doctest::skip()) {
+  for (;;) std::this_thread::sleep_for(std::chrono::seconds{1});
+}
+
+} // namespace
+} // namespace gsched::testing

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/cuda/program.hpp>
+
+#include <string>
+
+namespace gsched::testing {
+
+/// A kernel that writes where no memory is.
+[[nodiscard]] cuda::program make_faulty(std::string name);
+/// A kernel that ends once *stop, in pinned memory, is not zero.
+[[nodiscard]] cuda::program make_endless(std::string name, const int* stop);
+
+} // namespace gsched::testing

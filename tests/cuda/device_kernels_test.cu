@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/device_kernels.hpp"
+
+#include <gsched/cuda/call.hpp>
+
+#include <utility>
+
+namespace gsched::testing {
+
+namespace {
+
+__global__ void faulty_kernel(int* nowhere) { *nowhere = 1; }
+
+__global__ void endless_kernel(const int* stop) {
+  const volatile int* seen = stop;
+  while (*seen == 0) {
+  }
+}
+
+cuda::program_options not_measured(std::string name) {
+  cuda::program_options o;
+  o.name = std::move(name);
+  o.durations = {std::chrono::microseconds{10}};
+  o.measure = false;
+  return o;
+}
+
+} // namespace
+
+cuda::program make_faulty(std::string name) {
+  return cuda::make_call(not_measured(std::move(name)), {}, faulty_kernel,
+                         reinterpret_cast<int*>(0x10));
+}
+
+cuda::program make_endless(std::string name, const int* stop) {
+  return cuda::make_call(not_measured(std::move(name)), {}, endless_kernel, stop);
+}
+
+} // namespace gsched::testing

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/device_driven.hpp"
+#include "cuda/needs_gpu.hpp"
+
+#include <gsched/cuda/partitions.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+namespace gsched::testing {
+namespace {
+
+using groups = std::vector<std::uint32_t>;
+
+TEST_CASE("a partition is the run of free groups with the fewest SMs to spare, lowest first") {
+  std::vector<std::uint32_t> sizes(15, 8);
+  sizes.push_back(12); // an H200
+  std::vector<bool> taken(16, false);
+  CHECK(cuda::fewest_groups(sizes, taken, 1) == groups{0});
+  CHECK(cuda::fewest_groups(sizes, taken, 8) == groups{0});
+  CHECK(cuda::fewest_groups(sizes, taken, 12) == groups{15});
+  CHECK(cuda::fewest_groups(sizes, taken, 20) == groups{14, 15});
+  CHECK(cuda::fewest_groups(sizes, taken, 24) == groups{0, 1, 2});
+  CHECK(cuda::fewest_groups(sizes, taken, 132).size() == 16);
+  CHECK(cuda::fewest_groups(sizes, taken, 133).empty());
+  taken[1] = true;
+  CHECK(cuda::fewest_groups(sizes, taken, 16) == groups{2, 3});
+  CHECK(cuda::fewest_groups(sizes, taken, 8) == groups{0});
+  CHECK(cuda::fewest_groups(sizes, taken, 117).empty());
+  CHECK(cuda::fewest_groups({}, {}, 1).empty());
+}
+
+std::set<std::uint16_t> sms_seen(const driven_cuda& d, std::size_t from) {
+  std::set<std::uint16_t> sms;
+  for (std::size_t i = from; i < d.events.size(); ++i)
+    if (d.events[i].what == device_event::kind::blocks_started) sms.insert(d.events[i].sm);
+  return sms;
+}
+
+TEST_CASE("a lane with SMs of its own runs its graphs there and nowhere else") {
+  GSCHED_NEEDS_GPU();
+  // In every round anew: what the former device had is free again.
+  for (int round = 0; round < 2; ++round) {
+    cuda::program p = stand_ins("p", 5, kernel_of(400, 256, 20));
+    cuda::device_options o;
+    o.instrumented = true;
+    o.group_blocks = 1; // so that every block's SM is told
+    driven_cuda d(o);
+    const lane_id one = d.device.open_lane({0, sm_count{1}});
+    d.device.load(p);
+    const lane_id two = d.device.open_lane({1, sm_count{20}});
+    const lane_id all = d.device.open_lane({});
+    CHECK(d.device.sms_of(one).count() >= 1);
+    CHECK(d.device.sms_of(one).count() <= 16);
+    CHECK(d.device.sms_of(two).count() >= 20);
+    CHECK(d.device.sms_of(all) == d.device.limits().sms);
+    for (const lane_id lane : {one, two, all, one}) {
+      const std::size_t from = d.events.size();
+      CHECK(!d.submit(lane, p.host(), 0, p.host().cut(0, from_us(100)), true));
+      REQUIRE(d.finish());
+      const std::set<std::uint16_t> sms = sms_seen(d, from);
+      CHECK(!sms.empty());
+      CHECK(sms.size() <= d.device.sms_of(lane).count());
+      if (lane == all) CHECK(sms.size() > d.device.sms_of(two).count());
+    }
+    CHECK(d.device.statistics().built_late == 0);
+    CHECK_THROWS_WITH_AS(static_cast<void>(d.device.open_lane({0, d.device.limits().sms})),
+                         doctest::Contains("expected at most what is left"), error);
+    static_cast<void>(d.device.open_lane({})); // the refused one left nothing behind
+    CHECK(!d.submit(all, p.host()));
+    REQUIRE(d.finish());
+  }
+}
+
+TEST_CASE("partitions are disjoint: one that is full does not hold up another") {
+  GSCHED_NEEDS_GPU();
+  driven_cuda d;
+  const lane_id a = d.device.open_lane({0, sm_count{8}});
+  const lane_id b = d.device.open_lane({0, sm_count{8}});
+  const std::uint32_t fills = 2 * d.device.sms_of(a).count(); // two blocks of 1024 fill an SM
+  cuda::program slow = stand_ins("slow", 1, kernel_of(fills, 1024, 5000));
+  cuda::program quick = stand_ins("quick", 1, kernel_of(fills, 1024, 50));
+  d.device.load(slow);
+  d.device.load(quick);
+  for (int round = 0; round < 3; ++round) {
+    d.events.clear();
+    CHECK(!d.submit(a, slow.host()));
+    CHECK(!d.submit(b, quick.host()));
+    REQUIRE(d.finish());
+    REQUIRE(d.events.size() == 2);
+    CHECK(index(d.events.front().segment) % 2 == 1); // the quick one, though it came later
+  }
+  for (int i = 0; i < 40; ++i) {
+    CHECK(!d.submit(i % 2 == 0 ? a : b, quick.host()));
+    CHECK(!d.submit(i % 2 == 0 ? b : a, quick.host()));
+  }
+  REQUIRE(d.finish());
+  CHECK(d.failed == 0);
+}
+
+} // namespace
+} // namespace gsched::testing
