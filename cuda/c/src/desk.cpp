@@ -3,8 +3,6 @@
 
 #include "refusal.hpp"
 
-#include <exception>
-
 namespace gsched::abi {
 
 void set_line(std::string& to, const char* line) noexcept {
@@ -46,8 +44,7 @@ void patience::look() {
 
 void desk::end_everything(gsched_state how, const char* why) noexcept {
   stopping.store(true, sync::relaxed); // unordered: the mailbox decides
-  const std::exception_ptr closed =
-      std::make_exception_ptr(refusal(GSCHED_CLOSED, "the server was closed"));
+  const refusal closed(GSCHED_CLOSED, "the server was closed");
   const auto give_up = [&](ticket& t) {
     set_line(t.error, why);
     end(t, how, now_ns());

@@ -2,12 +2,14 @@
 #pragma once
 
 #include "futex.hpp"
+#include "refusal.hpp"
 
 #include <gsched/core/sync.hpp>
 
 #include <cstdint>
-#include <exception>
 #include <functional>
+#include <optional>
+#include <utility>
 
 namespace gsched::abi {
 
@@ -24,10 +26,10 @@ struct message {
 /// Something to be done on the dispatcher's thread while the sender waits. It may take several
 /// turns of the loop, so that requests are served in between.
 struct command {
-  /// True when it is done; what it throws is passed to the sender.
+  /// True when it is done; what it throws refuses it.
   std::function<bool(engine&)> turn;
   message asked{message::kind::command, this, nullptr};
-  std::exception_ptr thrown{};
+  std::optional<refusal> refused{};
   futex_word answered{0};
 
   explicit command(std::function<bool(engine&)> does) : turn(std::move(does)) {}
@@ -36,9 +38,9 @@ struct command {
 
   /// The sender may free it as soon as it has seen the answer, so it is not touched after the
   /// store; a wake-up on memory that was freed wakes somebody for nothing, which all allow for.
-  void answer(std::exception_ptr why = nullptr) noexcept {
-    thrown = std::move(why);
-    answered.store(1, sync::release); // [C1] release -> [C1] acquire: publishes thrown
+  void answer(std::optional<refusal> why = {}) noexcept {
+    refused = std::move(why);
+    answered.store(1, sync::release); // [C1] release -> [C1] acquire: publishes refused
     futex_wake_all(answered);
   }
   /// False if the deadline came first.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -17,7 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-void thread_main(std::shared_ptr<desk> at, server::make_engine make, std::promise<void> started) {
+void thread_main(std::shared_ptr<desk> at, server::make_engine make,
+                 std::promise<std::optional<refusal>> started) {
   pthread_setname_np(pthread_self(), "gsched");
   at->dispatcher = std::this_thread::get_id();
   std::unique_ptr<engine> e;
@@ -25,10 +27,10 @@ void thread_main(std::shared_ptr<desk> at, server::make_engine make, std::promis
     e = make(*at);
     make = nullptr;
   } catch (...) {
-    started.set_exception(std::current_exception());
+    started.set_value(refusal_of_current_exception());
     return;
   }
-  started.set_value();
+  started.set_value({});
   try {
     e->run();
   } catch (...) {
@@ -69,10 +71,10 @@ void refuse_on_thread(const desk& of, const char* what) {
 server::server(const settings& how, make_engine make, is_device_memory on_device)
     : settings_(how), on_device_(std::move(on_device)), desk_(std::make_shared<desk>()) {
   desk_->longest_away_ns = (2 * how.watchdog + 3s).count(); // the device's watchdog comes first
-  std::promise<void> started;
-  std::future<void> start = started.get_future();
+  std::promise<std::optional<refusal>> started;
+  std::future<std::optional<refusal>> start = started.get_future();
   std::thread(thread_main, desk_, std::move(make), std::move(started)).detach();
-  start.get();
+  if (const std::optional<refusal> why = start.get()) throw *why;
 }
 
 server::~server() {
@@ -116,7 +118,7 @@ void server::order(std::function<bool(engine&)> turn) {
   command c(std::move(turn));
   if (!desk_->try_post(c.asked)) throw refusal(GSCHED_CLOSED, "the server was closed");
   for (patience p(*desk_); !c.wait_until(p.next(never_ns));) p.look();
-  if (c.thrown) std::rethrow_exception(c.thrown);
+  if (c.refused) throw *c.refused;
 }
 
 std::uint32_t server::add_client(double weight) {

@@ -4,6 +4,7 @@
 #include "desk.hpp"
 #include "engine.hpp"
 #include "hearing.hpp"
+#include "refusal.hpp"
 #include "settings.hpp"
 #include "turn.hpp"
 
@@ -16,7 +17,6 @@
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
-#include <exception>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -200,14 +200,14 @@ private:
   bool work_on_commands() noexcept {
     if (at_.commands.empty()) return false;
     command& c = *at_.commands.front();
-    std::exception_ptr thrown;
+    std::optional<refusal> refused;
     try {
       if (!c.turn(*this)) return true;
     } catch (...) {
-      thrown = std::current_exception();
+      refused = refusal_of_current_exception();
     }
     at_.commands.pop_front();
-    c.answer(thrown);
+    c.answer(std::move(refused));
     return true;
   }
 

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests of cuda/c. The server is tested without a GPU, and so wherever there is no CUDA either.
+
+set(c_abi ${PROJECT_SOURCE_DIR}/cuda/c)
+add_executable(gsched.test.c_abi_server cuda/c_abi_server.cpp
+  ${c_abi}/src/desk.cpp ${c_abi}/src/refusal.cpp ${c_abi}/src/server.cpp ${c_abi}/src/settings.cpp)
+target_link_libraries(gsched.test.c_abi_server PRIVATE gsched::gsched gsched.test.main)
+target_include_directories(gsched.test.c_abi_server PRIVATE
+  ${CMAKE_CURRENT_SOURCE_DIR} ${c_abi}/src ${c_abi}/include ${PROJECT_SOURCE_DIR}/cuda/include)
+add_test(NAME gsched.test.c_abi_server COMMAND gsched.test.c_abi_server)
+set_tests_properties(gsched.test.c_abi_server PROPERTIES TIMEOUT 300)
+
+add_test(NAME gsched.test.c_abi_header COMMAND ${CMAKE_CXX_COMPILER} -x c -std=c99 -pedantic -Wall
+  -Wextra -Werror -fsyntax-only -I${c_abi}/include ${CMAKE_CURRENT_SOURCE_DIR}/cuda/c_abi_header.c)
+
+if(GSCHED_HAS_CUDA)
+  file(GLOB files CONFIGURE_DEPENDS cuda/c_abi_gpu*.cpp cuda/c_abi_gpu*.cu)
+  add_executable(gsched.test.c_abi cuda/c_abi_calls.cpp ${files})
+  target_link_libraries(gsched.test.c_abi PRIVATE gsched::c gsched.test.main CUDA::cudart_static)
+  target_include_directories(gsched.test.c_abi PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_features(gsched.test.c_abi PRIVATE cxx_std_20)
+  add_test(NAME gsched.test.c_abi COMMAND gsched.test.c_abi)
+  set_tests_properties(gsched.test.c_abi PROPERTIES LABELS gpu TIMEOUT 300 RUN_SERIAL ON)
+
+  # The library shows its ABI and nothing else.
+  add_test(NAME gsched.test.c_abi_symbols COMMAND bash -c
+    "nm -D --defined-only $<TARGET_FILE:gsched.c> | grep -v ' A ' | grep -v ' gsched_'; test $? = 1")
+endif()

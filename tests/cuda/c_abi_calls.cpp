@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that need no GPU: versions, structs, and everything that is refused.
+#include "cuda/needs_gpu.hpp"
+
+#include <gsched/gsched_c.h>
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <thread>
+
+namespace {
+
+/// The line of the call that has just failed.
+[[nodiscard]] std::string line() {
+  const std::string l = gsched_last_error();
+  CHECK(!l.empty());
+  CHECK(l.find('\n') == std::string::npos);
+  return l;
+}
+
+[[nodiscard]] gsched_server_options defaults() {
+  gsched_server_options o{};
+  o.size = sizeof o;
+  CHECK(gsched_default_options(&o) == GSCHED_OK);
+  return o;
+}
+
+} // namespace
+
+TEST_CASE("c abi: it says what it is") {
+  CHECK(gsched_abi() == GSCHED_ABI);
+  CHECK(std::string(gsched_version()).find('.') != std::string::npos);
+  const std::string names = std::string(" ") + gsched_policy_names() + " ";
+  for (const char* each : {"fifo", "srpt", "edf", "srpt+deficit", "direct", "single"})
+    CHECK(names.find(std::string(" ") + each + " ") != std::string::npos);
+}
+
+TEST_CASE("c abi: its clock is the monotonic one") {
+  const auto before = std::chrono::steady_clock::now().time_since_epoch();
+  const std::chrono::nanoseconds now{gsched_now_ns()};
+  CHECK(now >= before);
+  CHECK(now - before < std::chrono::seconds(1));
+}
+
+TEST_CASE("c abi: defaults are what the header says, and no more is written than there is room") {
+  const gsched_server_options o = defaults();
+  CHECK(std::string(o.policy) == "srpt+deficit");
+  CHECK(o.lanes == 8);
+  CHECK(o.segments_per_job == 2);
+  CHECK(o.quantum_us == 100);
+  CHECK(o.most_quantum_us == 800);
+  CHECK(o.overshoot == 4);
+  CHECK(o.threshold_us == 10000);
+  CHECK(o.spin_us == 50);
+  CHECK(o.max_jobs == 65536);
+  CHECK(o.watchdog_ms == 10000);
+  struct {
+    gsched_server_options known;
+    unsigned char later[16];
+  } longer{};
+  std::memset(&longer, 0xff, sizeof longer);
+  longer.known.size = sizeof longer;
+  CHECK(gsched_default_options(&longer.known) == GSCHED_OK);
+  CHECK(longer.known.size == sizeof longer);
+  for (const unsigned char b : longer.later) CHECK(b == 0);
+  longer.known.size = 4;
+  CHECK(gsched_default_options(&longer.known) == GSCHED_BAD_ARGUMENT);
+  CHECK(line().find("size") != std::string::npos);
+  CHECK(gsched_default_options(nullptr) == GSCHED_BAD_ARGUMENT);
+}
+
+TEST_CASE("c abi: an option out of range is refused by its name") {
+  const auto refused = [](const gsched_server_options& o, const char* name) {
+    gsched_server* s = reinterpret_cast<gsched_server*>(1);
+    CHECK(gsched_server_open(&o, &s) == GSCHED_BAD_ARGUMENT);
+    CHECK(s == nullptr);
+    CHECK(line().find(name) != std::string::npos);
+  };
+  gsched_server_options o = defaults();
+  o.policy = "best";
+  refused(o, "policy 'best'");
+  o = defaults();
+  o.policy = nullptr;
+  refused(o, "policy");
+  o = defaults();
+  o.lanes = 0;
+  refused(o, "lanes");
+  o = defaults();
+  o.quantum_us = 0;
+  refused(o, "quantum_us");
+  o = defaults();
+  o.quantum_us = std::numeric_limits<double>::quiet_NaN();
+  refused(o, "quantum_us");
+  o = defaults();
+  o.low_mark_us = 500;
+  o.high_mark_us = 400;
+  refused(o, "marks");
+  o = defaults();
+  o.watchdog_ms = 0;
+  refused(o, "watchdog_ms");
+  o = defaults();
+  o.gpu = -1;
+  refused(o, "gpu");
+  CHECK(gsched_server_open(nullptr, nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_server_open(&o, nullptr) == GSCHED_BAD_ARGUMENT);
+}
+
+TEST_CASE("c abi: a struct with fields of a later version is refused unless they are zero") {
+  struct {
+    gsched_server_options known;
+    unsigned char later[8];
+  } longer{};
+  longer.known = defaults();
+  longer.known.size = sizeof longer;
+  longer.later[3] = 1;
+  gsched_server* s = nullptr;
+  CHECK(gsched_server_open(&longer.known, &s) == GSCHED_BAD_ARGUMENT);
+  CHECK(line().find("does not know") != std::string::npos);
+}
+
+TEST_CASE("c abi: without a GPU a server is refused in one line") {
+  if (gsched::testing::gpus_here() > 0) return;
+  const gsched_server_options o = defaults();
+  gsched_server* s = reinterpret_cast<gsched_server*>(1);
+  CHECK(gsched_server_open(&o, &s) == GSCHED_NO_DEVICE);
+  CHECK(s == nullptr);
+  CHECK(line().find("driver") != std::string::npos);
+  gsched_profile_options p{};
+  p.size = sizeof p;
+  p.model = "m";
+  p.batch = 1;
+  CHECK(gsched_profile_graph(&p, &p, "/tmp/never.json") == GSCHED_NO_DEVICE);
+}
+
+TEST_CASE("c abi: nulls are refused, and releasing nothing does nothing") {
+  uint32_t n = 0;
+  double weight = 1.0;
+  CHECK(gsched_server_close(nullptr, GSCHED_DRAIN, 0) == GSCHED_BAD_ARGUMENT);
+  CHECK(line() == "server: NULL");
+  CHECK(gsched_server_release(nullptr) == GSCHED_OK);
+  CHECK(gsched_add_client(nullptr, weight, &n) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_add_model(nullptr, nullptr, &n) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_get_model_facts(nullptr, 0, nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_submit(nullptr, nullptr, nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_wait(nullptr, 0) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_cancel(nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_status(nullptr, nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_collect(nullptr, nullptr, 0, &n, 0) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_get_statistics(nullptr, nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_profile_graph(nullptr, nullptr, nullptr) == GSCHED_BAD_ARGUMENT);
+  gsched_release(nullptr);
+}
+
+TEST_CASE("c abi: each thread has its own last error") {
+  CHECK(gsched_wait(nullptr, 0) == GSCHED_BAD_ARGUMENT);
+  std::string there = "?";
+  std::thread([&] { there = gsched_last_error(); }).join();
+  CHECK(there.empty());
+  CHECK(line() == "ticket: NULL");
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/cuda/action.hpp>
+#include <gsched/device/device.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace gsched::testing {
+
+/// What a kernel of a fake program does when its segment ends.
+struct fake_kernel : cuda::action {
+  explicit fake_kernel(void (*f)(void*), void* a = nullptr)
+      : action{kind::node}, run(f), argument(a) {}
+  void (*run)(void*);
+  void* argument;
+};
+
+/// How a fake device behaves, told from any thread.
+struct fake_control {
+  std::atomic<std::int64_t> submits_until_failure{INT64_MAX};
+  std::atomic<std::int64_t> submits_until_hang{INT64_MAX};
+  std::atomic<bool> hung{false};
+  std::atomic<bool> frozen{false}; ///< nothing ends
+  std::atomic<int> loads_until_failure{INT32_MAX};
+};
+
+/// A device in real time without a GPU: a segment takes what its operations expect, then copies are
+/// made and kernels called. It fails and hangs on demand.
+class fake_device {
+public:
+  explicit fake_device(std::shared_ptr<fake_control> c) : control_(std::move(c)) {}
+
+  lane_id open_lane(const lane_options&) {
+    lanes_.emplace_back();
+    return lane_id{static_cast<std::uint32_t>(lanes_.size() - 1)};
+  }
+  void load(program& p) {
+    if (control_->loads_until_failure.fetch_sub(1) <= 0)
+      throw error(errc::device_failed, p.name() + ": out of memory (cudaErrorMemoryAllocation)");
+    p.align(from_us(100), 4);
+    p.set_id(program_id{programs_++});
+  }
+  [[nodiscard]] std::error_code submit(const segment& s) noexcept {
+    if (control_->submits_until_hang.fetch_sub(1) <= 0) {
+      control_->hung = true;
+      for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+    }
+    if (!failure_ && control_->submits_until_failure.fetch_sub(1) <= 0)
+      failure_ = "an illegal memory access was encountered (cudaErrorIllegalAddress)";
+    if (failure_) return errc::device_failed;
+    std::deque<entry>& lane = lanes_[index(s.lane)];
+    duration takes{};
+    for (const operation* op : s.operations) takes += op->expected;
+    const time_point start = lane.empty() ? now() : std::max(now(), lane.back().end);
+    lane.push_back({s.id, start + takes, s.operations});
+    return {};
+  }
+  [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept {
+    std::size_t n = 0;
+    if (control_->frozen && !failure_) return 0;
+    for (std::deque<entry>& lane : lanes_) {
+      while (n < out.size() && !lane.empty() && (failure_ || lane.front().end <= now())) {
+        if (!failure_) run(lane.front());
+        out[n] = device_event{};
+        out[n].what =
+            failure_ ? device_event::kind::segment_failed : device_event::kind::segment_done;
+        out[n++].segment = lane.front().id;
+        lane.pop_front();
+      }
+    }
+    return n;
+  }
+  [[nodiscard]] std::size_t evict(lane_id) noexcept { return 0; }
+  void wait(time_point t) noexcept {
+    while (now() < t) std::this_thread::yield();
+  }
+  [[nodiscard]] time_point now() const noexcept {
+    return time_point{std::chrono::steady_clock::now() - made_};
+  }
+  [[nodiscard]] const device_limits& limits() const noexcept { return limits_; }
+  [[nodiscard]] const std::optional<std::string>& failure() const noexcept { return failure_; }
+
+private:
+  struct entry {
+    segment_id id{};
+    time_point end{};
+    std::span<const operation* const> operations{};
+  };
+
+  static void run(const entry& e) noexcept {
+    for (const operation* op : e.operations) {
+      if (op->handle == nullptr) continue;
+      const auto& a = *static_cast<const cuda::action*>(op->handle);
+      if (a.what == cuda::action::kind::copy) {
+        const auto& c = static_cast<const cuda::copy_action&>(a);
+        std::memcpy(c.to, c.from, op->bytes.count());
+      } else if (a.what == cuda::action::kind::node) {
+        const auto& k = static_cast<const fake_kernel&>(a);
+        k.run(k.argument);
+      }
+    }
+  }
+
+  std::shared_ptr<fake_control> control_;
+  device_limits limits_{limits_for(9, 0), sm_count{132}, 64};
+  std::chrono::steady_clock::time_point made_ = std::chrono::steady_clock::now();
+  std::deque<std::deque<entry>> lanes_;
+  std::uint32_t programs_ = 0;
+  std::optional<std::string> failure_;
+};
+
+static_assert(device<fake_device>);
+
+} // namespace gsched::testing

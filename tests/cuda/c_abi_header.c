@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The header in plain C: every struct, and every function by its type. */
+#include <gsched/gsched_c.h>
+
+static void done(void* user, gsched_ticket* ticket) {
+  (void)user;
+  gsched_release(ticket);
+}
+
+int use(gsched_server* server, const gsched_buffer* in, void* graph);
+int use(gsched_server* server, const gsched_buffer* in, void* graph) {
+  const char* (*version)(void) = gsched_version;
+  uint32_t (*abi)(void) = gsched_abi;
+  const char* (*last_error)(void) = gsched_last_error;
+  uint64_t (*now)(void) = gsched_now_ns;
+  const char* (*names)(void) = gsched_policy_names;
+  int (*defaults)(gsched_server_options*) = gsched_default_options;
+  int (*open)(const gsched_server_options*, gsched_server**) = gsched_server_open;
+  int (*close)(gsched_server*, gsched_close_how, int64_t) = gsched_server_close;
+  int (*release)(gsched_server*) = gsched_server_release;
+  int (*client)(gsched_server*, double, uint32_t*) = gsched_add_client;
+  int (*add)(gsched_server*, const gsched_model*, uint32_t*) = gsched_add_model;
+  int (*facts_of)(gsched_server*, uint32_t, gsched_model_facts*) = gsched_get_model_facts;
+  int (*submit)(gsched_server*, const gsched_request*, gsched_ticket**) = gsched_submit;
+  int (*wait)(gsched_ticket*, int64_t) = gsched_wait;
+  int (*cancel)(gsched_ticket*) = gsched_cancel;
+  int (*status)(const gsched_ticket*, gsched_report*) = gsched_status;
+  int (*collect)(gsched_server*, gsched_ticket**, uint32_t, uint32_t*, int64_t) = gsched_collect;
+  int (*count)(gsched_server*, gsched_statistics*) = gsched_get_statistics;
+  int (*profile)(void*, const gsched_profile_options*, const char*) = gsched_profile_graph;
+  gsched_server_options options = {0};
+  gsched_instance instance = {0};
+  gsched_model model = {0};
+  gsched_request request = {0};
+  gsched_report report = {0};
+  gsched_statistics statistics = {0};
+  gsched_model_facts facts = {0};
+  gsched_profile_options profiling = {0};
+  gsched_ticket* ticket = NULL;
+  uint32_t n = 0;
+  if (abi() != GSCHED_ABI || version() == NULL || last_error() == NULL || names() == NULL ||
+      now() == 0)
+    return GSCHED_INTERNAL;
+  options.size = (uint32_t)sizeof options;
+  instance.size = (uint32_t)sizeof instance;
+  instance.graph = graph;
+  instance.inputs = in;
+  model.instances = &instance;
+  request.done = done;
+  profiling.model = "m";
+  return defaults(&options) | open(&options, &server) | client(server, 1.0, &n) |
+         add(server, &model, &n) | facts_of(server, n, &facts) | submit(server, &request, &ticket) |
+         wait(ticket, -1) | cancel(ticket) | status(ticket, &report) |
+         collect(server, &ticket, 1, &n, 0) | count(server, &statistics) |
+         profile(graph, &profiling, "p.json") | close(server, GSCHED_DRAIN, -1) | release(server);
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cuda/c_abi_fake.hpp"
+
+#include "refusal.hpp"
+#include "server.hpp"
+#include "serving.hpp"
+#include "settings.hpp"
+
+#include <gsched/policy/names.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace gsched::testing {
+
+/// An instance of a fake model: out = 3 in + 1, done by its last kernel.
+struct fake_instance {
+  std::uint64_t in = 0;
+  std::uint64_t out = 0;
+  fake_kernel last{[](void* self) {
+                     auto& i = *static_cast<fake_instance*>(self);
+                     i.out = 3 * i.in + 1;
+                   },
+                   this};
+  program graph;
+
+  fake_instance(std::size_t operations, duration each) : graph(make(operations, each)) {}
+
+private:
+  [[nodiscard]] program make(std::size_t operations, duration each) const {
+    operation op;
+    op.launch.grid = {16, 1, 1};
+    op.launch.block = {128, 1, 1};
+    op.launch.registers_per_thread = 32;
+    op.expected = each;
+    op.kernel = kernel_id{0};
+    std::vector<operation> all(operations, op);
+    all.back().handle = static_cast<const cuda::action*>(&last);
+    return program("fake", std::move(all));
+  }
+};
+
+[[nodiscard]] inline gsched_server_options options_for(const char* policy) {
+  gsched_server_options o = abi::default_options();
+  o.policy = policy;
+  o.watchdog_ms = 1;
+  return o;
+}
+
+/// A server on a fake device.
+struct server_rig {
+  explicit server_rig(const char* policy = "srpt+deficit") : server_rig(options_for(policy)) {}
+  explicit server_rig(const gsched_server_options& o)
+      : how(abi::settings_of(o)),
+        it(
+            how,
+            [this, c = control](abi::desk& at) {
+              std::unique_ptr<abi::engine> e;
+              visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
+                e = std::make_unique<abi::serving<P, fake_device>>(at, how,
+                                                                   [&] { return fake_device(c); });
+              });
+              return e;
+            },
+            [](const void*) { return false; }) {}
+
+  std::uint32_t add_model(std::uint32_t instances, std::size_t operations = 20,
+                          duration each = from_us(5)) {
+    abi::model_record m;
+    m.name = "fake";
+    for (std::uint32_t i = 0; i < instances; ++i) {
+      auto made = std::make_shared<fake_instance>(operations, each);
+      m.instances.push_back(
+          {&made->graph, made, {{&made->in, sizeof made->in}}, {{&made->out, sizeof made->out}}});
+    }
+    return it.add_model(std::move(m));
+  }
+
+  [[nodiscard]] gsched_ticket* submit(gsched_request r) {
+    r.size = sizeof r;
+    gsched_ticket* t = nullptr;
+    it.submit(r, &t);
+    return t;
+  }
+  [[nodiscard]] gsched_ticket* submit(std::uint32_t model, std::uint32_t client) {
+    gsched_request r{};
+    r.model = model;
+    r.client = client;
+    return submit(r);
+  }
+
+  std::shared_ptr<fake_control> control = std::make_shared<fake_control>();
+  abi::settings how;
+  abi::server it;
+};
+
+/// The code with which f is refused; GSCHED_OK if it is not.
+template <class F>
+[[nodiscard]] gsched_code code_of(F f, std::string* line = nullptr) {
+  try {
+    f();
+    return GSCHED_OK;
+  } catch (...) {
+    const abi::refusal r = abi::refusal_of_current_exception();
+    if (line != nullptr) *line = r.what();
+    CHECK(std::string(r.what()).find('\n') == std::string::npos);
+    return r.code();
+  }
+}
+
+} // namespace gsched::testing
