@@ -43,7 +43,7 @@ __global__ void __maxnreg__(Registers)
     stand_in(report to, std::uint64_t cycles, std::uint32_t* never) {
   GSCHED_INSTRUMENT(to);
   const std::int64_t start = clock64();
-  if (never != nullptr) hold(never, std::make_index_sequence<Registers - step + 1>{});
+  if (never != nullptr) hold(never, std::make_index_sequence<Registers - step>{});
   // One warp watches the clock; the barrier keeps the others, and with them the block, in place.
   const std::uint32_t thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   if (thread < 32)

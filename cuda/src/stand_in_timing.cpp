@@ -58,13 +58,15 @@ stand_in_timing::point stand_in_timing::measure(const stand_in_launch& l, double
   p.ns_per_cycle = waves * ns_per_cycle_;
   if (target_ns <= p.floor_ns) return p;
   p.cycles = (target_ns - p.floor_ns) / p.ns_per_cycle;
-  // Waves do not follow one another seamlessly, and blocks that are started one by one hide a part
-  // of their time behind that: so the first guess is corrected by what came of it.
+  // Waves do not follow one another seamlessly, and while blocks are started one by one a part of
+  // their time is hidden: so the first guess is corrected by what came of it.
   for (int round = 0;; ++round) {
     p.ns = pitch(l, p.cycles, nodes);
     const double off = target_ns - p.ns;
-    if (round == 4 || std::abs(off) <= std::max(50.0, 0.01 * target_ns)) break;
-    p.cycles = std::clamp(p.cycles + off / p.ns_per_cycle, 0.3 * p.cycles, 3.0 * p.cycles);
+    if (round == 6 || std::abs(off) <= std::max(50.0, 0.01 * target_ns)) break;
+    const bool hidden = p.ns - p.floor_ns < 0.5 * (target_ns - p.floor_ns);
+    p.cycles = hidden ? 2 * p.cycles
+                      : std::clamp(p.cycles + off / p.ns_per_cycle, 0.3 * p.cycles, 3 * p.cycles);
   }
   return p;
 }
