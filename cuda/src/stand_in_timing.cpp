@@ -36,8 +36,10 @@ stand_in_timing::stand_in_timing(const gpu& on) : sms_(on.sms.count()), stream_(
   // An idle GPU's clock takes some time to rise.
   constexpr std::size_t some = 32;
   for (int i = 0; i < 5; ++i) static_cast<void>(replay(l, 100e3 / ns_per_cycle_, some));
-  const double few = replay(l, 0, 4);
-  const double many = replay(l, 0, 4 + some);
+  // Long enough that the host submits graphs faster than the GPU runs them.
+  const double cycles = 10e3 / ns_per_cycle_;
+  const double few = replay(l, cycles, 4);
+  const double many = replay(l, cycles, 4 + some);
   graph_ns_ = std::max(0.0, few - 4 * (many - few) / some);
 }
 
