@@ -140,8 +140,10 @@ class Process:
 
 
 def start(a, deadline):
-    """Processes that are ready."""
-    groups = [a.ways] if a.no_isolate else [[w] for w in a.ways]
+    """Processes that are ready. They load at once, then set up the GPU one after another, as they
+    measure what they find there."""
+    several = ("eager-streams", "torch-direct") # streams: last, where all are in one process
+    groups = [sorted(a.ways, key=several.__contains__)] if a.no_isolate else [[w] for w in a.ways]
     given = {"quantum_us": a.quantum, "most_quantum_us": a.most_quantum, "lanes": a.lanes,
              "overshoot": a.overshoot, "threshold_us": a.threshold}
     within = max(10.0, deadline - time.monotonic())
@@ -152,6 +154,10 @@ def start(a, deadline):
               options={k: v for k, v in given.items() if v is not None})
     for p in processes:
         said = p.answer(max(1.0, deadline - time.monotonic()))
+        if said is not None:
+            left = max(1.0, deadline - time.monotonic())
+            p.ask(left, set_up=True)
+            said = p.answer(left)
         if said is None:
             print(f"serve_models: {', '.join(p.ways)}: {p.failure}", file=sys.stderr, flush=True)
         else:
@@ -218,42 +224,46 @@ def measure(a, deadline):
               + ", ".join(f"{n} {solo[n]:.0f}" for n in names) + f" us; the mix {mean_us:.0f} us",
               flush=True)
         requests = plan(a, processes, rates, deadline - time.monotonic() - 5)
-        documents, warm = [], set()
-        for rate in rates:
-            runs = []
-            for repeat in range(a.repeat):
-                asked = workload.arrivals(a.arrivals, rate, list(a.weights.values()), a.clients,
-                                          a.seed + repeat, requests)
-                if a.save_arrivals and not documents and repeat == 0:
-                    workload.save_trace(a.save_arrivals, asked, names)
-                for p, way in [(p, w) for p in processes for w in p.ways]:
-                    if p.failure is not None:
-                        continue
-                    needs = seconds(a, p, way, rate, requests)
-                    left = deadline - time.monotonic() - 2
-                    if left < min(needs, 2.0):
-                        print(f"{way}, {rate:.0f} a second: skipped, no time left", flush=True)
-                        well = False
-                        continue
-                    limit = min(left, 2 * needs + 5)
-                    p.ask(limit + 70, way=way, asked=asked, limit_s=limit,
-                          warm=not a.no_warmup and way not in warm)
-                    said = p.answer(limit + 70)
-                    if said is None:
-                        print(f"serve_models: {way}: {p.failure}", file=sys.stderr, flush=True)
-                        well = False
-                        continue
-                    warm.add(way)
-                    run = workload.run_json(way, repeat, asked, names, a.clients, said["outcome"])
-                    run["statistics"] = said["outcome"].get("statistics")
-                    runs.append(run)
-                    well = well and run["finished"] == run["submitted"]
-                    print(f"  load {rate * mean_us / 1e6:.2f} {way}: {run['finished']} of "
-                          f"{run['submitted']}, {run['throughput_per_s']:.1f}/s, mean "
-                          f"{run['latency_us']['mean'] / 1e3:.3f} ms, p99 "
-                          f"{run['latency_us']['p99'] / 1e3:.3f} ms"
-                          + (f"; {run['error']}" if "error" in run else ""), flush=True)
-            documents.append(document(a, facts, mean_us, rate, requests, runs))
+        every = [(w, r, n) for w in range(sum(len(p.ways) for p in processes))
+                 for r in range(len(rates)) for n in range(a.repeat)]
+        if not a.no_isolate: # ways take turns
+            every.sort(key=lambda run: (run[1], run[2], run[0]))
+        homes = [(p, way) for p in processes for way in p.ways]
+        runs, warm = [[] for _ in rates], set()
+        for w, r, repeat in every:
+            (p, way), rate = homes[w], rates[r]
+            if p.failure is not None:
+                continue
+            asked = workload.arrivals(a.arrivals, rate, list(a.weights.values()), a.clients,
+                                      a.seed + repeat, requests)
+            if a.save_arrivals and (w, r, repeat) == every[0]:
+                workload.save_trace(a.save_arrivals, asked, names)
+            needs = seconds(a, p, way, rate, requests)
+            left = deadline - time.monotonic() - 2
+            if left < min(needs, 2.0):
+                print(f"{way}, {rate:.0f} a second: skipped, no time left", flush=True)
+                well = False
+                continue
+            limit = min(left, 2 * needs + 5)
+            p.ask(limit + 70, way=way, asked=asked, limit_s=limit,
+                  warm=not a.no_warmup and way not in warm)
+            said = p.answer(limit + 70)
+            if said is None:
+                print(f"serve_models: {way}: {p.failure}", file=sys.stderr, flush=True)
+                well = False
+                continue
+            warm.add(way)
+            run = workload.run_json(way, repeat, asked, names, a.clients, said["outcome"])
+            run["statistics"] = said["outcome"].get("statistics")
+            runs[r].append(run)
+            well = well and run["finished"] == run["submitted"]
+            print(f"  load {rate * mean_us / 1e6:.2f} {way}: {run['finished']} of "
+                  f"{run['submitted']}, {run['throughput_per_s']:.1f}/s, mean "
+                  f"{run['latency_us']['mean'] / 1e3:.3f} ms, p99 "
+                  f"{run['latency_us']['p99'] / 1e3:.3f} ms"
+                  + (f"; {run['error']}" if "error" in run else ""), flush=True)
+        documents = [document(a, facts, mean_us, rate, requests, runs[r])
+                     for r, rate in enumerate(rates)]
         said = {w: {k: p.ready[k] for k in ("solo_us", "serve_us", "reference_us", "setup_s")}
                 | {"models": p.ready["models"].get(w)} for p in processes for w in p.ways}
         print(f"{time.monotonic() - began:.0f} s of runs", flush=True)

@@ -305,38 +305,40 @@ class Reference:
 
 
 class Host:
-    """What the ways of one process share."""
+    """What the ways of one process share. Made without the GPU, so that several processes can start
+    at once; set_up() and run() need it for themselves."""
 
     def __init__(self, asked):
         import torch
 
-        began = time.monotonic()
-        self.torch, self.gpu = torch, asked["gpu"]
-        self.names, self.clients, self.options = asked["names"], asked["clients"], asked["options"]
         if not torch.cuda.is_available():
             raise gsched.GschedError("torch sees no GPU, expected one")
+        self.torch, self.asked, self.gpu = torch, asked, asked["gpu"]
+        self.names, self.clients, self.options = asked["names"], asked["clients"], asked["options"]
+        self.made = {name: models.make(name, asked["seed"]) for name in self.names}
+        self.modules = {name: module for name, (module, _) in self.made.items()}
+
+    def set_up(self):
+        began, torch, asked = time.monotonic(), self.torch, self.asked
         torch.cuda.set_device(self.gpu)
         self.reference = Reference(torch, self.gpu)
-        start_us = self.reference.us()
-        instances = asked["instances"]
+        start_us, instances = self.reference.us(), asked["instances"]
         if "torch-direct" in asked["ways"]:
             instances = max(instances, self.clients)
-        self.modules, self.captured, self.buffers, self.solo_us = {}, {}, {}, {}
+        if all(w in EAGER for w in asked["ways"]):
+            instances = 1
+        self.captured, self.buffers, self.solo_us = {}, {}, {}
         for k, name in enumerate(self.names):
-            module, example = models.make(name, asked["seed"])
-            eager = all(w in EAGER for w in asked["ways"])
-            self.modules[name] = module
-            self.captured[name] = gsched.capture(module, example, 1 if eager else instances, name,
-                                                 self.gpu)
+            self.captured[name] = gsched.capture(*self.made[name], instances, name, self.gpu)
             self.buffers[name] = Buffers(torch, name, asked["seed"] + k,
                                          self.captured[name].instances[0].outputs)
             self.solo_us[name] = self.reference.us(self.captured[name], 20)
         captured_us = self.reference.us()
         self.ways, self.after_us = {}, {}
-        for way in sorted(asked["ways"], key=lambda w: w not in SCHEDULED): # side streams last
+        for way in asked["ways"]:
             kind = Scheduled if way in SCHEDULED else Eager if way in EAGER else TorchDirect
             self.ways[way] = kind(self, way)
-        self.ready = {
+        return {
             "device": torch.cuda.get_device_name(self.gpu), "torch": torch.__version__,
             "cuda": torch.version.cuda, "solo_us": self.solo_us,
             "serve_us": {w: getattr(o, "serve_us", self.solo_us) for w, o in self.ways.items()},
@@ -360,7 +362,7 @@ class Host:
         return outcome
 
     def close(self):
-        for way in self.ways.values():
+        for way in getattr(self, "ways", {}).values():
             way.close()
 
 
@@ -381,7 +383,9 @@ def main():
             faulthandler.dump_traceback_later(asked["within_s"], exit=True)
             if host is None:
                 host = Host(asked)
-                answer(ready=host.ready)
+                answer(made=True)
+            elif "set_up" in asked:
+                answer(ready=host.set_up())
             else:
                 answer(outcome=host.run(asked))
             faulthandler.cancel_dump_traceback_later()

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the tests of the PyTorch example: a library and a torch that only play their parts, on
+# the host, in $work.
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export PYTHONPATH=$GSCHED_SOURCE_DIR/examples/pytorch:$work PYTHONDONTWRITEBYTECODE=1
+
+cat >"$work/played.c" <<'C'
+// A server that adds one to each float of the input. Requests end at once, or when told to.
+#include <gsched/gsched_c.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct gsched_server { int closed; };
+struct gsched_ticket { gsched_report report; float* out; float* in; size_t n; };
+static gsched_model model;
+static gsched_buffer in[4], out[4];
+static struct gsched_ticket* waiting[64];
+static const char* said = "";
+int held, ends_as = GSCHED_FINISHED, released, closes, opened_lanes, last_client, tickets;
+double last_deadline;
+
+static int fail(int code, const char* line) { said = line; return code; }
+const char* gsched_version(void) { return "played"; }
+uint32_t gsched_abi(void) { return GSCHED_ABI; }
+const char* gsched_last_error(void) { return said; }
+uint64_t gsched_now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+const char* gsched_policy_names(void) { return "fifo"; }
+int gsched_default_options(gsched_server_options* o) {
+  if (o->size != sizeof *o) return fail(GSCHED_BAD_ARGUMENT, "size");
+  o->lanes = 8;
+  return GSCHED_OK;
+}
+int gsched_server_open(const gsched_server_options* o, gsched_server** s) {
+  if (strcmp(o->policy, "lifo") == 0) return fail(GSCHED_BAD_ARGUMENT, "policy: unknown, expected fifo");
+  opened_lanes = (int)o->lanes;
+  *s = calloc(1, sizeof **s);
+  return GSCHED_OK;
+}
+static void end(struct gsched_ticket* t, int state) {
+  t->report.state = (uint32_t)state;
+  t->report.end_ns = gsched_now_ns();
+  t->report.error = state == GSCHED_FINISHED ? "" : "because it was told to";
+  if (state == GSCHED_FINISHED)
+    for (size_t i = 0; i < t->n && t->out && t->in; ++i) t->out[i] = t->in[i] + 1;
+}
+void end_held(int state) {
+  for (int i = 0; i < held; ++i)
+    if (waiting[i]->report.state == GSCHED_PENDING) end(waiting[i], state);
+  held = 0;
+}
+int holding;
+int gsched_server_close(gsched_server* s, gsched_close_how how, int64_t t) {
+  (void)t;
+  ++closes;
+  s->closed = 1;
+  end_held(how == GSCHED_DRAIN ? GSCHED_FINISHED : GSCHED_CANCELLED);
+  return GSCHED_OK;
+}
+int gsched_server_release(gsched_server* s) { ++released; free(s); return GSCHED_OK; }
+int gsched_add_client(gsched_server* s, double w, uint32_t* c) {
+  (void)s;
+  static uint32_t next;
+  if (!(w > 0)) return fail(GSCHED_BAD_ARGUMENT, "weight: expected more than 0");
+  *c = next++;
+  return GSCHED_OK;
+}
+int gsched_add_model(gsched_server* s, const gsched_model* m, uint32_t* id) {
+  (void)s;
+  if (m->size != sizeof *m || m->instances[0].size != sizeof m->instances[0] || !m->instances[0].graph)
+    return fail(GSCHED_BAD_ARGUMENT, "model: expected what the header says");
+  if (strcmp(m->name, "refused") == 0) return fail(GSCHED_BAD_GRAPH, "refused: a node, expected another");
+  model = *m;
+  memcpy(in, m->instances[0].inputs, m->inputs * sizeof *in);
+  memcpy(out, m->instances[0].outputs, m->outputs * sizeof *out);
+  *id = 0;
+  return GSCHED_OK;
+}
+int gsched_get_model_facts(gsched_server* s, uint32_t m, gsched_model_facts* f) {
+  (void)s, (void)m;
+  f->instances = model.instances_count;
+  return GSCHED_OK;
+}
+int gsched_submit(gsched_server* s, const gsched_request* r, gsched_ticket** ticket) {
+  if (s->closed) return fail(GSCHED_CLOSED, "server: closed, expected an open one");
+  struct gsched_ticket* t = calloc(1, sizeof *t);
+  ++tickets;
+  t->report.arrival_ns = r->arrival_ns ? r->arrival_ns : gsched_now_ns();
+  t->in = r->inputs ? (float*)(size_t)r->inputs[0] : NULL;
+  t->out = r->outputs ? (float*)r->outputs[0] : NULL;
+  t->n = in[0].bytes / sizeof(float);
+  last_client = (int)r->client;
+  last_deadline = r->deadline_us;
+  if (holding) waiting[held++] = t;
+  else end(t, ends_as);
+  *ticket = t;
+  return GSCHED_OK;
+}
+int gsched_wait(gsched_ticket* t, int64_t us) {
+  struct timespec nap = {0, 1000000};
+  for (int64_t i = 0; t->report.state == GSCHED_PENDING; ++i) {
+    if (us >= 0 && i * 1000 >= us) return fail(GSCHED_TIMED_OUT, "timed out");
+    nanosleep(&nap, NULL);
+  }
+  return GSCHED_OK;
+}
+int gsched_cancel(gsched_ticket* t) {
+  if (t->report.state != GSCHED_PENDING) return fail(GSCHED_ENDED, "ended");
+  end(t, GSCHED_CANCELLED);
+  return GSCHED_OK;
+}
+int gsched_status(const gsched_ticket* t, gsched_report* r) {
+  if (r->size != sizeof *r) return fail(GSCHED_BAD_ARGUMENT, "size");
+  *r = t->report;
+  return GSCHED_OK;
+}
+void gsched_release(gsched_ticket* t) { if (t) --tickets; free(t); }
+int gsched_collect(gsched_server* s, gsched_ticket** t, uint32_t m, uint32_t* w, int64_t us) {
+  (void)s, (void)t, (void)m, (void)w, (void)us;
+  return GSCHED_CLOSED;
+}
+int gsched_get_statistics(gsched_server* s, gsched_statistics* x) { (void)s; x->submitted = 7; return GSCHED_OK; }
+int gsched_profile_graph(void* g, const gsched_profile_options* o, const char* p) {
+  (void)g, (void)o, (void)p;
+  return GSCHED_OK;
+}
+C
+${CC:-cc} -std=gnu11 -shared -fPIC -o "$work/libgsched_c.so" "$work/played.c" \
+  -I "$GSCHED_SOURCE_DIR/cuda/c/include" -lm
+export GSCHED_C_LIBRARY=$work/libgsched_c.so
+
+mkdir "$work/torch" "$work/torchvision"
+cat >"$work/torch/__init__.py" <<'PY'
+"""Tensors of floats in host memory, some of which say that they are on the GPU."""
+import contextlib, ctypes, os, random as _random, time, types
+
+class Tensor:
+    def __init__(self, shape, values=None, cuda=False, pinned=False, stride=None, dtype="torch.f32"):
+        self.shape, self.is_cuda, self._pinned, self.dtype = tuple(shape), cuda, pinned, dtype
+        n = 1
+        strides = []
+        for s in reversed(self.shape):
+            strides.insert(0, n)
+            n *= s
+        self._stride = tuple(stride or strides)
+        self.values = (ctypes.c_float * n)(*(values or [0.0] * n))
+    def numel(self): return len(self.values)
+    def size(self): return self.shape
+    def element_size(self): return 4
+    def stride(self): return self._stride
+    def data_ptr(self): return ctypes.addressof(self.values)
+    def is_pinned(self): return self._pinned
+    def pin_memory(self): return Tensor(self.shape, list(self.values), pinned=True)
+    def get_device(self): return 0
+    def detach(self): return self
+    contiguous = detach
+    def view(self, *_): return self
+    def numpy(self): return bytes(self.values)
+    def all(self): return True
+    def copy_(self, other, non_blocking=False):
+        self.values[:] = other.values[:]
+        return self
+    def to(self, device, copy=False, non_blocking=False):
+        return Tensor(self.shape, list(self.values), cuda=str(device) != "cpu")
+    def __add__(self, x):
+        out = Tensor(self.shape, [v + x for v in self.values], self.is_cuda)
+        for graph in CUDAGraph.capturing:
+            graph.nodes.append((out, self, x))
+        return out
+    def add_(self, x): return self
+
+class Device:
+    def __init__(self, kind, index=0): self.kind = kind
+    def __str__(self): return self.kind
+device = Device
+
+class Generator:
+    def manual_seed(self, seed):
+        self.random = _random.Random(seed)
+        return self
+
+__version__, uint8 = "played", "torch.u8"
+version = types.SimpleNamespace(cuda="13.0")
+def tensor(values, **how): return Tensor((len(values),), values, **how)
+def randn(shape, generator): return tensor([generator.random.random() for _ in range(4)])
+def zeros(n): return Tensor((4,))
+def manual_seed(seed): pass
+def isfinite(x): return x
+def equal(a, b): return list(a.values) == list(b.values)
+def empty_strided(shape, stride, dtype=None, device=None, pin_memory=False):
+    return Tensor(shape, None, str(device) == "cuda", pin_memory, stride, dtype)
+def empty(shape, device=None): return Tensor(shape)
+@contextlib.contextmanager
+def inference_mode(mode=True): yield
+
+class Stream:
+    waits = 0
+    def __init__(self, gpu=0): pass
+    def synchronize(self): Stream.waits += 1
+class Event:
+    def __init__(self, enable_timing=False): pass
+    def record(self, stream=None): self.ns = time.monotonic_ns()
+    def synchronize(self): pass
+    def elapsed_time(self, other): return (other.ns - self.ns) / 1e6
+class CUDAGraph:
+    begun = ended = 0
+    capturing = []
+    def __init__(self, keep_graph=False):
+        assert keep_graph
+        self.nodes = []
+    def capture_begin(self, capture_error_mode):
+        CUDAGraph.begun += 1
+        CUDAGraph.capturing.append(self)
+    def capture_end(self):
+        CUDAGraph.ended += 1
+        CUDAGraph.capturing.remove(self)
+    def instantiate(self): pass
+    def raw_cuda_graph(self): return 4096
+    def replay(self):
+        for out, x, by in self.nodes:
+            out.values[:] = [v + by for v in x.values]
+@contextlib.contextmanager
+def within(*_, **__): yield
+random = types.SimpleNamespace(fork_rng=within)
+cuda = types.SimpleNamespace(
+    is_available=lambda: "NO_GPU" not in os.environ, device=within, stream=within, Stream=Stream,
+    Event=Event, CUDAGraph=CUDAGraph, default_stream=lambda gpu=0: Stream(),
+    current_stream=lambda gpu=0: Stream(), synchronize=lambda gpu=0: None, init=lambda: None,
+    set_device=lambda gpu: None, get_device_name=lambda gpu: "no GPU at all")
+cleared = []
+_C = types.SimpleNamespace(_cuda_clearCublasWorkspaces=lambda: cleared.append(1))
+PY
+cat >"$work/torchvision/__init__.py" <<'PY'
+import os, time
+class Model:
+    def eval(self): return self
+    def requires_grad_(self, _): return self
+    def to(self, _): return self
+    def __call__(self, x):
+        if "HANG" in os.environ:
+            time.sleep(1000)
+        return x + float(os.environ.get("ADDS", 1))
+class models:
+    resnet18 = resnet50 = staticmethod(lambda weights=None: Model())
+PY
