@@ -42,7 +42,7 @@ std::optional<experiment_case> find_case(const std::string& name) {
 
 int run_child(const std::string& name) {
   // What kernels print must not come between the figures.
-  const int figures_to = ::dup(1);
+  const int figures_to = ::fcntl(1, F_DUPFD_CLOEXEC, 3);
   const int nowhere = ::open("/dev/null", O_WRONLY);
   ::dup2(nowhere, 1);
   ordered_json out{{"experiment", name}};

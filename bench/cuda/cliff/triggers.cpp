@@ -73,7 +73,9 @@ std::vector<cudaStream_t> green_streams(unsigned groups, bool whole) {
   return streams;
 }
 
-void in_second_context(scene& s, std::size_t n, int each) {
+/// Calls f while a context of this process's own making is current.
+template <class F>
+void in_second_context(F f) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult how{};
   check(cudaGetDriverEntryPointByVersion("cuCtxCreate", &found, 3020, cudaEnableDefault, &how),
@@ -85,14 +87,43 @@ void in_second_context(scene& s, std::size_t n, int each) {
   const auto pop = reinterpret_cast<PFN_cuCtxPopCurrent_v4000>(found);
   CUcontext second = nullptr;
   check(create(&second, 0, this_program().gpu), "second context");
-  float* memory = nullptr;
-  check(cudaMalloc(reinterpret_cast<void**>(&memory), 512), "memory");
-  for (cudaStream_t on : s.streams(n))
-    for (int i = 0; i < each; ++i) check(launch(kernel::same, memory, on), "kernel launch");
-  s.synchronise();
-  reference there(s.streams(1).front());
-  s.mark("second_context_itself", there);
+  f();
   check(pop(&second), "second context");
+}
+
+/// Direct launches in a second context: the primary one, and the second itself.
+void cross_second_context(scene& s) {
+  s.mark("before");
+  in_second_context([&] {
+    float* memory = nullptr;
+    check(cudaMalloc(reinterpret_cast<void**>(&memory), 512), "memory");
+    for (cudaStream_t on : s.streams(7))
+      for (int i = 0; i < 5; ++i) check(launch(kernel::same, memory, on), "kernel launch");
+    s.synchronise();
+    reference there(s.streams(1).front());
+    s.mark("second_context_itself", there);
+  });
+  s.mark("after");
+  std::swap(s.marks[1], s.marks.back());
+}
+
+/// Graphs in a context of their own, while the primary one is crossed.
+void graphs_in_second_context(scene& s) {
+  s.mark("before");
+  s.cross();
+  s.mark("after");
+  in_second_context([&] {
+    reference there(s.streams(1).front());
+    s.mark("in_second_context", there);
+  });
+}
+
+/// The stream of the direct launches was there first, and graphs are replayed on the second.
+void graphs_on_second_stream(scene& s) {
+  s.graphs().move_to(s.streams(1).front());
+  s.mark("before");
+  s.launch(kernel::same, {s.main()}, 200);
+  s.mark("after");
 }
 
 } // namespace
@@ -109,6 +140,8 @@ void add_controls(cases& to) {
     to.push_back({"first_stream.l" + std::to_string(n),
                   around([n](scene& s) { s.launch(kernel::same, {s.main()}, n); })});
   to.push_back({"streams_unused.64", around([](scene& s) { static_cast<void>(s.streams(64)); })});
+  to.push_back({"first_stream.graphs_on_second.l200", graphs_on_second_stream});
+  to.push_back({"cure.second_context", graphs_in_second_context});
   to.push_back({"direct.speed", [](scene& s) {
                   s.mark("before");
                   s.extras["first_stream_us"] = s.direct_us(s.main());
@@ -196,12 +229,7 @@ void add_streams(cases& to) {
                 around([](scene& s) { s.launch(kernel::same, green_streams(1, true), 100); })});
   to.push_back(
       {"green.unused.s12", around([](scene&) { static_cast<void>(green_streams(12, false)); })});
-  to.push_back({"context.second.s7.l5", [](scene& s) {
-                  s.mark("before");
-                  in_second_context(s, 7, 5);
-                  s.mark("after");
-                  std::swap(s.marks[1], s.marks.back());
-                }});
+  to.push_back({"context.second.s7.l5", cross_second_context});
 }
 
 } // namespace cliff
