@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/cuda/report.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace instrumentation {
+
+/// How the kernel that is measured tells of its blocks. The library's way is GSCHED_INSTRUMENT; the
+/// others are here to compare it with.
+enum class way {
+  plain,       ///< not at all: the kernel without the macro
+  library,     ///< GSCHED_INSTRUMENT
+  global,      ///< no barrier: threads that exit count in device memory, one counter a block
+  end_barrier, ///< a barrier at the end, as in the paper: hangs where threads return early
+  fenced,      ///< the library's, with fences where it argues by dependencies, and for all data
+};
+
+struct variant {
+  std::string_view name;
+  way how;
+  std::uint32_t group; ///< zero: the report reports nothing
+  bool rival;
+};
+
+inline constexpr std::array variants{
+    variant{"plain", way::plain, 0, false},
+    variant{"off", way::library, 0, false},
+    variant{"every block", way::library, 1, false},
+    variant{"groups of 16", way::library, 16, false},
+    variant{"every block, counted in device memory", way::global, 1, true},
+    variant{"groups of 16, counted in device memory", way::global, 16, true},
+    variant{"every block, barrier at the end", way::end_barrier, 1, true},
+    variant{"groups of 16, barrier at the end", way::end_barrier, 16, true},
+    variant{"every block, fences", way::fenced, 1, true},
+    variant{"groups of 16, fences", way::fenced, 16, true},
+};
+
+/// A kernel whose blocks take that many cycles, zero for none at all. `exits`: a zero for each
+/// block.
+cudaError_t launch(way how, unsigned blocks, unsigned threads, cudaStream_t stream,
+                   const gsched::cuda::report& to, std::uint32_t* exits, std::uint32_t cycles);
+
+} // namespace instrumentation

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels.hpp"
+
+#include <gsched/cuda/instrument.cuh>
+
+#include <cstdint>
+
+/// Other ways to do what GSCHED_INSTRUMENT does, for grids of one dimension.
+namespace instrumentation {
+
+namespace library = gsched::cuda::detail;
+using gsched::cuda::report;
+
+/// Nothing, for the plain kernel.
+template <way>
+struct block {
+  __device__ block(const report&, std::uint32_t*) {}
+};
+
+/// The counter of exits is in device memory, where it is zero from the start: no barrier, but each
+/// warp that exits goes to L2 and back, and each launch needs room for a counter a block.
+template <>
+struct block<way::global> {
+  __device__ __forceinline__ block(const report& to, std::uint32_t* counters)
+      : to_(to), exits_(counters) {
+    if (to_.counters != nullptr && threadIdx.x == 0) library::report_start(to_, threadIdx.x);
+  }
+  __device__ __forceinline__ ~block() {
+    if (to_.counters != nullptr) {
+      std::uint32_t before;
+      asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+                   : "=r"(before)
+                   : "l"(exits_ + blockIdx.x), "r"(1)
+                   : "memory");
+      if (before + 1 == blockDim.x) {
+        exits_[blockIdx.x] = 0;
+        library::report_end(to_, before >> 31);
+      }
+    }
+    asm volatile("exit;");
+    __builtin_unreachable();
+  }
+  const report& to_;
+  std::uint32_t* exits_;
+};
+
+template <>
+struct block<way::end_barrier> {
+  __device__ __forceinline__ block(const report& to, std::uint32_t*) : to_(to) {
+    if (to_.counters != nullptr && threadIdx.x == 0) library::report_start(to_, threadIdx.x);
+  }
+  __device__ __forceinline__ ~block() {
+    if (to_.counters == nullptr) return;
+    __syncthreads();
+    if (threadIdx.x == 0) library::report_end(to_, threadIdx.x);
+  }
+  const report& to_;
+};
+
+/// The same counts in the same order, with a fence before each word: for the whole system, so that
+/// a word publishes what its block wrote, and before each claim.
+template <>
+struct block<way::fenced> {
+  __device__ __forceinline__ block(const report& to, std::uint32_t& exits)
+      : to_(to), exits_(exits) {
+    if (to_.counters == nullptr) return;
+    if (threadIdx.x == 0) exits_ = 0;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    __threadfence();
+    library::report_start(to_, threadIdx.x);
+    __threadfence();
+  }
+  __device__ __forceinline__ ~block() {
+    if (to_.counters != nullptr) {
+      const std::uint32_t before = library::count_exit(exits_);
+      if (before + 1 == blockDim.x) {
+        __threadfence_system();
+        library::report_end(to_, before >> 31);
+      }
+    }
+    asm volatile("exit;");
+    __builtin_unreachable();
+  }
+  const report& to_;
+  std::uint32_t& exits_;
+};
+
+} // namespace instrumentation

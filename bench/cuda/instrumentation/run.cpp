@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run.hpp"
+#include "rig.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/gpu.hpp>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace instrumentation {
+
+namespace {
+
+using experiment::quantile;
+using nlohmann::json;
+
+struct setting {
+  unsigned blocks;
+  unsigned threads;
+};
+
+std::vector<setting> settings(const options& o) {
+  std::vector<setting> all;
+  for (const unsigned threads : o.threads)
+    for (const unsigned blocks : o.blocks) all.push_back({blocks, threads});
+  return all;
+}
+
+/// Samples of each variant, which take turns: whoever comes first differs from round to round.
+template <class F>
+std::vector<std::vector<double>> take_turns(rig& r, unsigned rounds, F&& sample_us) {
+  const std::size_t n = r.chosen().size();
+  std::vector<std::vector<double>> samples(n);
+  for (unsigned round = 0; round < rounds; ++round)
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t at = (i + round) % n;
+      samples[at].push_back(sample_us(r.chosen()[at]));
+    }
+  return samples;
+}
+
+/// A row of the table and of the JSON for each variant; the first is what the rest is compared
+/// with.
+void tell(json& rows, const rig& r, const setting& s, const std::vector<std::vector<double>>& all) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const variant& v = r.chosen()[i].what;
+    json row{{"blocks", s.blocks},
+             {"threads", s.threads},
+             {"variant", v.name},
+             {"rival", v.rival},
+             {"n", all[i].size()}};
+    for (const int p : {10, 50, 90, 99}) row[fmt::format("p{}_us", p)] = quantile(all[i], p / 100.);
+    const double p50 = row["p50_us"].get<double>() - quantile(all[0], 0.5);
+    const double p90 = row["p90_us"].get<double>() - quantile(all[0], 0.9);
+    row["over_plain_p50_us"] = p50;
+    row["over_plain_p90_us"] = p90;
+    std::vector<double> sorted = all[i];
+    std::sort(sorted.begin(), sorted.end());
+    for (unsigned p = 0; p <= 100; ++p)
+      row["quantiles_us"].push_back(sorted[(sorted.size() - 1) * p / 100]);
+    fmt::print("{:>6} {:>7}  {:<38} {:>8.2f} {:>8.2f} {:>8.2f} {:>8.2f} {:>+8.2f} {:>+8.2f}\n",
+               s.blocks, s.threads, v.name, row["p10_us"].get<double>(),
+               row["p50_us"].get<double>(), row["p90_us"].get<double>(),
+               row["p99_us"].get<double>(), p50, p90);
+    rows.push_back(std::move(row));
+  }
+  std::fflush(stdout);
+}
+
+void head(const char* what) {
+  fmt::print("\n{}, us\n{:>6} {:>7}  {:<38} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", what, "blocks",
+             "threads", "variant", "p10", "p50", "p90", "p99", "+p50", "+p90");
+}
+
+/// From the call that launches an empty kernel to the return of the one that waits for it.
+std::vector<std::vector<double>> latency(rig& r, const setting& s, unsigned repetitions) {
+  const auto once = [&](const rig::choice& c) {
+    const double start = experiment::seconds_now();
+    r.launch(c, s.blocks, s.threads, 0);
+    cuda::check(cudaStreamSynchronize(r.stream()), "wait");
+    const double end = experiment::seconds_now();
+    r.expect(c, s.blocks, 1);
+    return (end - start) * 1e6;
+  };
+  static_cast<void>(take_turns(r, 100, once)); // clocks up, code loaded
+  return take_turns(r, repetitions, once);
+}
+
+/// Kernels on one stream without a wait, each launched by itself: time for one.
+std::vector<std::vector<double>> back_to_back(rig& r, const setting& s, const options& o,
+                                              std::uint32_t cycles) {
+  return take_turns(r, o.rounds, [&](const rig::choice& c) {
+    const double start = experiment::seconds_now();
+    for (unsigned i = 0; i < o.launches; ++i) r.launch(c, s.blocks, s.threads, cycles);
+    cuda::check(cudaStreamSynchronize(r.stream()), "wait");
+    const double end = experiment::seconds_now();
+    r.expect(c, s.blocks, o.launches);
+    return (end - start) * 1e6 / o.launches;
+  });
+}
+
+/// The same kernels as one graph, where no launch is between them: time for one.
+std::vector<std::vector<double>> in_a_graph(rig& r, const setting& s, const options& o,
+                                            std::uint32_t cycles) {
+  const cuda::driver_functions& cu = cuda::driver();
+  std::vector<CUgraphExec> graphs;
+  for (const rig::choice& c : r.chosen()) {
+    cuda::check(cudaStreamBeginCapture(r.stream(), cudaStreamCaptureModeThreadLocal), "capture");
+    for (unsigned i = 0; i < o.launches; ++i) r.launch(c, s.blocks, s.threads, cycles);
+    cudaGraph_t graph = nullptr;
+    cuda::check(cudaStreamEndCapture(r.stream(), &graph), "capture");
+    graphs.push_back(nullptr);
+    cuda::check(cu.cuGraphInstantiateWithFlags(&graphs.back(), graph, 0), "graph");
+    cuda::check(cu.cuGraphUpload(graphs.back(), r.stream()), "graph");
+    cuda::check(cu.cuGraphDestroy(graph), "graph");
+  }
+  auto samples = take_turns(r, o.rounds, [&](const rig::choice& c) {
+    const auto at = static_cast<std::size_t>(&c - r.chosen().data());
+    const double start = experiment::seconds_now();
+    cuda::check(cu.cuGraphLaunch(graphs[at], r.stream()), "graph");
+    cuda::check(cudaStreamSynchronize(r.stream()), "wait");
+    const double end = experiment::seconds_now();
+    r.expect(c, s.blocks, o.launches);
+    return (end - start) * 1e6 / o.launches;
+  });
+  for (const CUgraphExec g : graphs) cuda::check(cu.cuGraphExecDestroy(g), "graph");
+  return samples;
+}
+
+} // namespace
+
+void run(const options& o) {
+  const cuda::gpu gpu = cuda::find_gpu(o.gpu);
+  cuda::check(cudaSetDevice(o.gpu), "GPU");
+  cuda::check(cudaSetDeviceFlags(cudaDeviceScheduleSpin), "GPU");
+  int khz = 0;
+  cuda::check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, o.gpu), "clock");
+  const auto cycles = static_cast<std::uint32_t>(o.kernel_us * 1e-3 * khz);
+  const unsigned most = *std::max_element(o.blocks.begin(), o.blocks.end());
+  const double start = experiment::seconds_now();
+  const auto in_time = [&] { return experiment::seconds_now() - start < o.seconds; };
+  experiment::watchdog dog("gsched.gpu.instrumentation");
+  json result{{"experiment", "instrumentation"},
+              {"gpu", gpu.name},
+              {"sms", gpu.sms.count()},
+              {"driver", gpu.driver_version},
+              {"utc", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+              {"kernel_us", o.kernel_us},
+              {"launches", o.launches},
+              {"latency", json::array()},
+              {"back_to_back", json::array()},
+              {"graph", json::array()}};
+  const auto save = [&] {
+    if (o.json.empty()) return;
+    std::ofstream file(o.json);
+    file << result.dump(1) << '\n';
+    if (!file.flush())
+      throw gsched::error(gsched::errc::io, o.json + ": cannot be written, expected a new file");
+  };
+  const auto part = [&](rig& r, const char* about, const char* key, auto&& measure) {
+    head(about);
+    for (const setting& s : settings(o)) {
+      if (!in_time()) {
+        fmt::print("the time is up: {} blocks of {} threads left out\n", s.blocks, s.threads);
+        continue;
+      }
+      dog.step(fmt::format("{}, {} blocks of {} threads", about, s.blocks, s.threads), 100);
+      tell(result[key], r, s, measure(s));
+      dog.rest();
+      save();
+    }
+    if (!r.intact())
+      throw gsched::error(gsched::errc::device_failed,
+                          "notification ring: words were lost, expected all of them");
+  };
+  fmt::print("{}, {} SMs\n", gpu.name, gpu.sms.count());
+  {
+    rig r(o.gpu, o.slots, most, o.rivals);
+    part(r, "launch to synchronised, empty kernel", "latency",
+         [&](const setting& s) { return latency(r, s, o.repetitions); });
+  }
+  // Room for all words of a round: nothing has to wait.
+  const std::size_t all = std::bit_ceil(std::size_t{2} * most * o.launches);
+  rig r(o.gpu, std::max(o.slots, all), most, o.rivals);
+  part(r, "back to back, each launched by itself, a kernel", "back_to_back",
+       [&](const setting& s) { return back_to_back(r, s, o, cycles); });
+  part(r, "back to back in one graph, a kernel", "graph",
+       [&](const setting& s) { return in_a_graph(r, s, o, cycles); });
+}
+
+} // namespace instrumentation
