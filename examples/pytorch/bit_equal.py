@@ -148,7 +148,8 @@ def main():
         print(f"bit_equal: {e}", file=sys.stderr)
         return 1
 
-    print(f"served in {took:.1f} s\n{'model':14} inferences  mismatches  segments each")
+    print(f"served in {took:.1f} s, {statistics['built_late']} graphs built late\n"
+          f"{'model':14} inferences  mismatches  segments each")
     for s in subjects:
         f = s.facts
         f["replays_that_changed"] = again[s.name]

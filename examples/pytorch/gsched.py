@@ -353,6 +353,23 @@ def _launch_elsewhere(torch, gpu):
     return Elsewhere()
 
 
+def _give_up(torch, graph, gpu):
+    """Ends a capture on the current stream in which something was raised."""
+    try:
+        graph.capture_end()
+    except Exception:
+        # CUDA had given it up before, and torch its end: its random numbers would stay in the state
+        # of a capture, until one ends well.
+        with contextlib.suppress(Exception):
+            small = torch.cuda.CUDAGraph(keep_graph=True)
+            with _launch_elsewhere(torch, gpu):
+                small.capture_begin(capture_error_mode="thread_local")
+            try:
+                torch.zeros(1, device=torch.device("cuda", gpu))
+            finally:
+                small.capture_end()
+
+
 def _capture_one(torch, module, example, gpu, stream):
     """An _Instance. What the module raises ends the capture and comes out as it is."""
     device = torch.device("cuda", gpu)
@@ -375,8 +392,7 @@ def _capture_one(torch, module, example, gpu, stream):
                 answer = module(*args, **kwargs)
                 outputs = [x if _is_dense(x) else x.contiguous() for x in _leaves(answer)]
             except BaseException:
-                with contextlib.suppress(Exception):
-                    graph.capture_end()
+                _give_up(torch, graph, gpu)
                 raise
             graph.capture_end()
     finally:

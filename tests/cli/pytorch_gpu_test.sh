@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# gsched.py with PyTorch on a GPU: answers, tensors wherever they are, captures that fail in every way,
+# servers closed with requests in flight. Passes over itself where there is no PyTorch or no GPU.
+set -euo pipefail
+library=$(find "$GSCHED_BIN_DIR/.." -name libgsched_c.so -print -quit)
+export PYTHONPATH=$GSCHED_SOURCE_DIR/examples/pytorch PYTHONDONTWRITEBYTECODE=1
+if ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+  echo "no PyTorch or no GPU: not tested"
+  exit 0
+fi
+[ -n "$library" ] || { echo "no libgsched_c.so below $GSCHED_BIN_DIR/.."; exit 1; }
+export GSCHED_C_LIBRARY=$library
+
+timeout 280 python3 - <<'PY'
+import concurrent.futures, faulthandler, gc, threading, time
+faulthandler.dump_traceback_later(270, exit=True)
+import gsched, torch
+
+def step(what):
+    print(f"{time.monotonic() - began:6.2f} s  {what}", flush=True)
+
+def raises(kind, text, call, *args, **named):
+    try:
+        call(*args, **named)
+    except kind as e:
+        assert text in str(e), repr(e)
+        return e
+    raise AssertionError(f"no {kind.__name__} that says {text!r}")
+
+class Net(torch.nn.Module):
+    """Some work, and an answer whose structure and strides are not the simplest."""
+    def __init__(self, depth=8, width=512):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(depth))
+    def forward(self, x, scale=None):
+        for layer in self.layers:
+            x = torch.relu(layer(x)) + x
+        if scale is not None:
+            x = x * scale["by"]
+        return {"full": x, "parts": (x.transpose(0, 1), x[:, ::2]), "note": "constant"}
+
+began = time.monotonic()
+torch.manual_seed(1)
+net = Net()
+x = [torch.randn(16, 512) for _ in range(8)]
+server = gsched.Server(policy="srpt+deficit")
+model = server.add_model(net, x[0], name="net", instances=3)
+assert model.facts()["operations"] > 8
+step(f"captured: {model.facts()}")
+
+def plain(i): # the same graph, replayed whole, by itself
+    return model.captured.replay(x[i])
+expected = [plain(i) for i in range(len(x))]
+def right(got, i):
+    want = expected[i]
+    return (torch.equal(got["full"].cpu(), want["full"])
+            and all(torch.equal(a.cpu(), b) for a, b in zip(got["parts"], want["parts"]))
+            and got["note"] == "constant")
+assert not torch.equal(expected[0]["full"], expected[1]["full"])
+with torch.inference_mode(): # and it is what the module says
+    eager = net(x[0].cuda())["full"].cpu()
+assert torch.allclose(eager, expected[0]["full"], rtol=1e-3, atol=1e-3)
+
+for i in range(8):
+    assert right(server.submit(model, x[i]).result(30), i)
+    assert right(server.submit(model, x[i].pin_memory()).result(30), i)
+    got = server.submit(model, x[i].cuda(), outputs="cuda").result(30)
+    assert got["full"].is_cuda and right(got, i)
+step("inputs and outputs in pageable, pinned and device memory")
+for i in range(50): # made by kernels that may still run as they are handed over
+    made = x[i % 8].cuda()
+    for _ in range(20):
+        made = made + 1
+    for _ in range(20):
+        made = made - 1
+    back = server.submit(model, made, outputs="cuda").result(30)["full"] * 1.0
+    assert torch.allclose(back.cpu(), expected[i % 8]["full"], rtol=1e-3, atol=1e-3)
+step("inputs from torch's current stream")
+clients = [server.add_client(w) for w in (1.0, 2.0)]
+with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    work = lambda n: right(server.submit(model, x[n % 8], clients[n % 2]).result(60), n % 8)
+    assert all(pool.map(work, range(1000)))
+step("a thousand requests from eight threads")
+for n in range(200): # nobody holds on to these
+    server.submit(model, x[n % 8])
+gc.collect()
+assert right(server.submit(model, x[3]).result(60), 3)
+named = server.add_model(Net(2), {"x": x[0], "scale": {"by": torch.full((1,), 2.0)}}, "named", 1)
+got = server.submit(named, {"x": x[1], "scale": {"by": torch.full((1,), 3.0)}}).result(30)
+want = named.captured.replay({"x": x[1], "scale": {"by": torch.full((1,), 3.0)}})
+assert torch.equal(got["full"], want["full"])
+step("inputs by name")
+
+class Raises(Net):
+    calls = 0
+    def forward(self, x):
+        self.calls += 1
+        if self.calls > 3:
+            raise ValueError("from inside the capture")
+        return super().forward(x)
+class Waits(Net):
+    def forward(self, x):
+        x = super().forward(x)["full"]
+        return x if x.sum().item() > 0 else -x
+assert "inside the capture" in str(raises(ValueError, "inside", server.add_model, Raises(1), x[0]))
+raises(RuntimeError, "captur", server.add_model, Waits(1), x[0])
+raises(gsched.GschedError, "expected tensors", server.add_model, lambda x: 5, x[0])
+torch.cuda.synchronize()
+torch.rand(4, device="cuda").sum().item() # torch's random numbers still work
+assert right(server.submit(model, x[2]).result(30), 2)
+again = server.add_model(Net(1), x[0], "again", 1)
+server.submit(again, x[0]).result(30)
+step("captures that failed, and one after them")
+
+futures = [server.submit(model, x[n % 8], deadline=5.0) for n in range(300)]
+cancelled = sum(f.cancel() for f in futures[100:200])
+server.close(timeout=60)
+states = [f.state for f in futures]
+assert set(states) <= {"finished", "cancelled"} and states.count("finished") >= 200, states
+assert all(right(f.result(), n % 8) for n, f in enumerate(futures) if f.state == "finished")
+raises(gsched.GschedError, "", server.submit, model, x[0])
+s = server.statistics()
+assert s["submitted"] == s["finished"] + s["failed"] + s["rejected"] + s["cancelled"], s
+assert s["active"] == 0 and s["failed"] == 0
+step(f"closed with requests in flight, {cancelled} cancelled: {s}")
+
+other = gsched.Server(policy="fifo")
+slow = other.add_model(model.captured)
+futures = [other.submit(slow, x[0]) for _ in range(500)]
+closing = time.monotonic()
+other.close(cancel=True)
+assert time.monotonic() - closing < 20 and all(f.done() for f in futures)
+step(f"closed by cancelling: {sum(f.cancelled() for f in futures)} of 500 cancelled")
+for policy in ("direct", "single", "rr", "edf"):
+    with gsched.Server(policy=policy) as one:
+        m = one.add_model(model.captured)
+        assert all(right(f.result(60), n % 8)
+                   for n, f in enumerate([one.submit(m, x[n % 8]) for n in range(50)]))
+step("the other policies")
+abandoned = gsched.Server()
+abandoned.submit(abandoned.add_model(model.captured), x[0])
+del abandoned
+gc.collect()
+at_exit = gsched.Server()
+pending = [at_exit.submit(at_exit.add_model(model.captured), x[0]) for _ in range(3)]
+step("servers dropped and left open")
+PY
+
+cd "$GSCHED_SOURCE_DIR/examples/pytorch"
+timeout 200 python3 bit_equal.py --models resnet18,bert_base --inferences 50 --inputs 5 --time-limit 90
