@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The comparison of simulator and GPU: with a simulated device in the GPU's place, equal sides agree
+# to the bit and unequal ones are marked; what serve_models.py writes is run again the same.
+set -u
+script=${GSCHED_SOURCE_DIR:?}/bench/sim_vs_gpu.py
+bin=${GSCHED_BIN_DIR:?}
+preset=$GSCHED_SOURCE_DIR/examples/data/presets/h200.json
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+checks=0 failed=0
+
+check() { # check WHAT COMMAND...
+  local what=$1
+  shift
+  checks=$((checks + 1))
+  "$@" >out 2>err || {
+    failed=$((failed + 1))
+    printf 'FAILED: %s\n' "$what"
+    tail -n 5 out err
+  }
+}
+
+refuses() { # refuses STATUS TEXT ARGUMENT...: one line on stderr
+  local status=$1 text=$2 rc
+  shift 2
+  checks=$((checks + 1))
+  python3 "$script" "$@" >out 2>err
+  rc=$?
+  if [[ $rc -ne $status || $(wc -l <err) -ne 1 ]] || ! grep -qF -- "$text" err; then
+    failed=$((failed + 1))
+    echo "FAILED: sim_vs_gpu $*: status $rc, expected $status and one line with '$text'"
+    cat err
+  fi
+}
+
+# shellcheck disable=SC2054
+small=(--bin "$bin" --requests 100 --repeat 2 --loads 0.5,1.5 --policy srpt,direct
+  --mix resnet18_b1=2,lenet_b1=1)
+
+check "equal sides" python3 "$script" stand-ins --device sim:h200 --preset "$preset" --contended \
+  "${small[@]}" --lanes 4 --strict --json equal.json
+check "equal sides, row by row" python3 - <<'PY'
+import json
+said = json.load(open("equal.json"))
+rows = said["rows"]
+assert len(rows) == 2 * 2 * 3, len(rows)
+assert all(r["mean_ratio"] == 1 and r["p99_ratio"] == 1 and r["lost"] == 0 for r in rows), rows
+assert {r["model"] for r in rows} == {"all", "resnet18_b1", "lenet_b1"}
+assert said["summary"]["all/p99"] == {"rows": 12, "outside": 0, "median_off": 0, "worst_ratio": 1}
+PY
+
+# A GPU whose segments are seen half a millisecond later: every row is off, and marked.
+python3 - "$preset" <<'PY'
+import json, sys
+p = json.load(open(sys.argv[1]))
+p["host"]["segment_notice_us"] += 500
+json.dump(p, open("slow.json", "w"))
+PY
+checks=$((checks + 1))
+python3 "$script" stand-ins --device slow.json --contended "${small[@]}" --strict --json slow_rows.json \
+  >out 2>err
+[[ $? -eq 1 && $(grep -c '!' out) -ge 12 ]] || { failed=$((failed + 1)) && echo "FAILED: not marked"; }
+if python3 -c 'import matplotlib' 2>/dev/null; then
+  check "a plot" python3 "$script" stand-ins --device slow.json "${small[@]}" --plot plot.svg
+  check "a plot's file" grep -q '</svg>' plot.svg
+else
+  refuses 2 "matplotlib" stand-ins --device slow.json "${small[@]}" --plot plot.svg
+fi
+
+# The results of PyTorch models, as one document and as a sweep: here serve_mix stands in.
+"$bin/serve_mix" --mix resnet18_b1=2,lenet_b1=1 --policy srpt,single --load 0.9 --requests 100 --seed 3 \
+  --lanes 5 --quiet --no-progress --json m.json
+"$bin/serve_mix" --mix resnet18_b1=2,lenet_b1=1 --policy srpt --load 0.9 --requests 100 --seed 4 \
+  --lanes 5 --quiet --no-progress --json m2.json
+python3 - <<'PY'
+import json
+def plain(run, repeat):
+    run["per_model"] = {k.removesuffix("_b1"): v for k, v in run["per_model"].items()}
+    return dict(run, way=run["policy"], repeat=repeat)
+d = json.load(open("m.json"))
+again = json.load(open("m2.json"))
+d["workload"]["mix"] = {k.removesuffix("_b1"): v for k, v in d["workload"]["mix"].items()}
+d["runs"] = [plain(r, 0) for r in d["runs"]] + [plain(r, 1) for r in again["runs"]]
+d["runs"].append(dict(d["runs"][0], policy="eager-streams"))
+json.dump(d, open("torch.json", "w"))
+json.dump({"device": d["device"], "seed": 3, "sweep": [d, d]}, open("sweep.json", "w"))
+PY
+for file in torch sweep; do
+  check "$file.json" python3 "$script" models --gpu-json $file.json --bin "$bin" --strict --json rows.json
+  check "$file.json, row by row" python3 - $file <<'PY'
+import json, sys
+rows = json.load(open("rows.json"))["rows"]
+assert len(rows) == 6 * (2 if sys.argv[1] == "sweep" else 1), len(rows)
+assert all(abs(r[f"{f}_ratio"] - 1) < 1e-3 for r in rows for f in ("mean", "p99")), rows
+assert {r["policy"] for r in rows} == {"srpt", "single"}
+PY
+done
+
+refuses 2 "expected" stand-ins --loads x
+refuses 2 "expected" stand-ins --arrivals weibull
+refuses 2 "expected" nothing
+refuses 2 "none.json" models --gpu-json none.json --bin "$bin"
+refuses 2 "no such folder" stand-ins --json none/rows.json
+refuses 1 "not found" stand-ins --device sim:h200 --bin "$work"
+refuses 1 "resnet1800" stand-ins --device sim:h200 --mix resnet1800 --bin "$bin"
+echo '{"runs": 1}' >broken.json
+refuses 2 "broken.json" models --gpu-json broken.json --bin "$bin"
+echo '{' >broken.json
+refuses 2 "expected JSON" models --gpu-json broken.json --bin "$bin"
+
+printf '%d checks, %d failures\n' "$checks" "$failed"
+[[ $failed -eq 0 ]]
