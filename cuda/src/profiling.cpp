@@ -74,6 +74,7 @@ private:
       for (std::size_t i = first; i < last; ++i)
         (*into)[i].push_back(time_of(seen[i - first].start, seen[i - first].end));
     } else if (last - first > 1) {
+      static_cast<void>(records_.take(0)); // stragglers of this round
       const std::size_t middle = first + (last - first) / 2;
       run(first, middle, into);
       run(middle, last, into);

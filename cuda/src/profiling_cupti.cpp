@@ -93,6 +93,11 @@ cupti_records::span span_of(const CUpti_Activity* r) noexcept {
   return {record->start, record->end};
 }
 
+/// Nothing where CUPTI could not tell the times.
+void keep(std::vector<cupti_records::span>& in, cupti_records::span s) {
+  if (s.start != 0 && s.end != 0) in.push_back(s);
+}
+
 void take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
                  std::size_t valid) noexcept {
   records& all = all_records();
@@ -102,10 +107,10 @@ void take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
     switch (r->kind) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-      all.spans.push_back(span_of<CUpti_ActivityKernel10>(r));
+      keep(all.spans, span_of<CUpti_ActivityKernel10>(r));
       break;
-    case CUPTI_ACTIVITY_KIND_MEMCPY: all.spans.push_back(span_of<CUpti_ActivityMemcpy6>(r)); break;
-    case CUPTI_ACTIVITY_KIND_MEMSET: all.spans.push_back(span_of<CUpti_ActivityMemset4>(r)); break;
+    case CUPTI_ACTIVITY_KIND_MEMCPY: keep(all.spans, span_of<CUpti_ActivityMemcpy6>(r)); break;
+    case CUPTI_ACTIVITY_KIND_MEMSET: keep(all.spans, span_of<CUpti_ActivityMemset4>(r)); break;
     default: break;
     }
   }
