@@ -49,6 +49,16 @@ public:
     return add_model(std::move(name), body, {&expected, expected != nullptr ? 1u : 0u}, instances);
   }
 
+  /// A program, loaded before, that the model's jobs run in place of one that it expects, with the
+  /// same operations: another of its instances.
+  void add_twin(model_id m, const program& twin, const program& of) {
+    if (twin.size() != of.size())
+      throw error(errc::bad_option, twin.name() + ": " + std::to_string(twin.size()) +
+                                        " operations, expected " + std::to_string(of.size()) +
+                                        " as its twin has");
+    models_[m].estimate.add_twin(twin, of);
+  }
+
   /// In place while the registry lives.
   [[nodiscard]] client& add_client(double weight = 1.0) {
     if (!(weight > 0)) throw error(errc::bad_option, "client weight: expected more than 0");

@@ -62,6 +62,13 @@ public:
     means_.add(graph, runs);
   }
 
+  /// Another program that some of these jobs run in place of one that was added, with the same
+  /// operations: another instance of a captured model. What is learned of either holds for both.
+  void add_twin(const program& twin, const program& of) {
+    assert(twin.size() == of.size() && means_.find(of.id()) != means_.programs());
+    means_.add_twin(twin, means_.find(of.id()));
+  }
+
   /// An operation outside programs that these jobs launch `count` times on average.
   void expect(const operation& op, double count = 1.0) {
     assert(jobs_.made() == 0);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace gsched {
@@ -68,6 +69,9 @@ public:
     rebuild();
   }
 
+  /// What is seen of the twin counts for program j, which has the same operations.
+  void add_twin(const program& twin, std::size_t j) { twins_.emplace_back(&twin, j); }
+
   void expect(const operation& op, double count) {
     slot& s = slots_[loose_slot(op)];
     const double time = std::max(1.0, static_cast<double>(op.expected.count()));
@@ -86,6 +90,8 @@ public:
   [[nodiscard]] std::size_t find(program_id id) const noexcept {
     std::size_t j = 0;
     while (j < tables_.size() && tables_[j].graph->id() != id) ++j;
+    for (std::size_t i = 0; j == tables_.size() && i < twins_.size(); ++i)
+      if (twins_[i].first->id() == id) return twins_[i].second;
     return j;
   }
   [[nodiscard]] std::uint32_t size(std::size_t j) const noexcept {
@@ -280,6 +286,7 @@ private:
   std::size_t loose_kernels_;
   std::vector<slot> slots_;
   std::vector<table> tables_;
+  std::vector<std::pair<const program*, std::size_t>> twins_;
   std::int64_t total_ns_ = 0;
   std::size_t operations_ = 0; ///< of all programs
   std::size_t since_ = 0;      ///< operations observed since the last publish
