@@ -91,6 +91,8 @@ public:
     if (id == desk::most_models) throw error(errc::too_small, "a server has at most 4096 models");
     const program* const first = m.instances.front().graph;
     m.id = dispatch_.add_model(m.name, m, first, static_cast<std::uint32_t>(m.instances.size()));
+    for (const instance& i : m.instances)
+      if (i.graph != first) dispatch_.add_twin(m.id, *i.graph, *first);
     at_.models[id].store(&m, sync::relaxed);
     at_.models_count.store(id + 1, sync::release); // [N2] release -> [N2] acquire in submit
     return id;
