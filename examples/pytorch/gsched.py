@@ -691,12 +691,12 @@ class Server:
         """Asks for one inference, and does not wait for it: a Future.
 
         `inputs` are like the example's, on the host or the GPU; from pageable memory they are
-        copied here first; None runs on what is in the instance's memory. `outputs`: None for new tensors
-        in pinned memory; "cuda" for new ones on the GPU; () for no outputs; or tensors like the
-        module's outputs, in its structure, to be overwritten. Where CUDA tensors take part, this
-        waits for what torch's current stream holds so far: the server does not know of that stream,
-        and may read or write them as soon as it likes. In turn what result() returns is complete,
-        for any stream. `deadline`: seconds after arrival. `client`: of add_client(); None is the
+        copied here first; None runs on what is in the instance's memory. `outputs`: None for new
+        tensors in pinned memory; "cuda" for new ones on the GPU; () for no outputs; or tensors like
+        the module's outputs, in its structure, to be overwritten. Where CUDA tensors take part,
+        this waits for what torch's current stream holds so far: the server does not know of that
+        stream, and may read or write them as soon as it likes. In turn what result() returns is
+        complete, for any stream. `deadline`: seconds after arrival. `client`: of add_client(); None is the
         server's first one. `arrival_ns`: when it was due, if that was not now.
         """
         import torch

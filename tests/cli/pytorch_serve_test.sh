@@ -30,6 +30,10 @@ assert one["workload"]["rate_per_s"] == 400 and set(one["processes"]) == {r["way
 assert len(sweep["sweep"]) == 2 and all("workload" in d for d in sweep["sweep"])
 PY
 
+python3 "$example/plot_sweep.py" one.json --other single >out && grep -q 'not both in it' out
+python3 "$example/plot_sweep.py" one.json one.json --model resnet18 --plot one.svg >out
+grep -q 'most served: srpt+deficit' out && grep -q '</svg>' one.svg
+
 says() { # says STATUS TEXT COMMAND...: that exit status, and TEXT on one line of its stderr
   local status=$1 text=$2 rc=0
   shift 2
@@ -39,6 +43,8 @@ says() { # says STATUS TEXT COMMAND...: that exit status, and TEXT on one line o
 }
 says 1 'fifo: GschedError: torch sees no GPU, expected one' \
   env NO_GPU=1 python3 "$example/serve_models.py" --ways fifo
+says 2 'no model "gpt2", expected one of resnet18, resnet50' \
+  python3 "$example/plot_sweep.py" one.json --model gpt2
 says 1 'no-such.so' env GSCHED_C_LIBRARY=no-such.so python3 "$example/serve_models.py" --ways fifo
 says 1 'fifo: ' env HANG=1 python3 "$example/serve_models.py" --ways fifo --mix resnet18 \
   --time-limit 10
