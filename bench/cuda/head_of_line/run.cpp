@@ -190,7 +190,7 @@ int run_all(const run_options& o) {
     }
     // The paper's comparison, and the same with graphs and by hand.
     if (w.name == "launches.default" || w.name == "launches.32" || w.name == "graphs.default" ||
-        w.name == "graphs.32" || w.name == "interleaved.32")
+        w.name == "graphs.32" || w.name == "interleaved.default" || w.name == "interleaved.32")
       compared.push_back(w);
   }
   if (p.seen() == 0)

@@ -46,11 +46,9 @@ void add_gsched(std::vector<way>& all, unsigned connections, unsigned lanes, uns
 std::vector<way> all_ways() {
   std::vector<way> all;
   add_driver(all);
-  add_gsched(all, 0, 8, 1);
-  add_gsched(all, 0, 32, 1);
+  for (const unsigned lanes : {8u, 32u, 64u, 128u}) add_gsched(all, 0, lanes, 1);
   add_gsched(all, 0, 48, 6);
-  add_gsched(all, 32, 32, 1);
-  add_gsched(all, 32, 64, 1);
+  for (const unsigned lanes : {32u, 64u, 128u}) add_gsched(all, 32, lanes, 1);
   add_gsched(all, 32, 64, 2);
   add_gsched(all, 32, 96, 3);
   add_gsched(all, 32, 128, 6);
