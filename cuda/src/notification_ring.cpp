@@ -131,7 +131,7 @@ struct notification_ring::state {
   std::unique_ptr<std::remove_pointer_t<cudaStream_t>, destroyed_stream> stream;
   std::vector<device_memory<launch_counters>> chunks;
   std::vector<std::uint32_t> launches; ///< of each slot since it was taken
-  std::vector<std::uint8_t> groups;    ///< of each slot
+  std::vector<std::uint8_t> groups;    ///< of each slot; zero: never taken
   std::vector<std::uint32_t> free;     ///< the next is the last
 };
 
@@ -161,7 +161,7 @@ launch_slot notification_ring::take_slot(std::uint32_t group_blocks) {
     s.add_chunk();
   }
   const std::uint32_t slot = s.free.back();
-  if (s.launches[slot] != 0) { // used before
+  if (s.groups[slot] != 0) { // taken before: its counters say where that ended
     const launch_counters again = fresh(slot);
     s.write(s.counters(slot), {&again, 1});
     s.launches[slot] = 0;

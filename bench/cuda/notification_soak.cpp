@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Very many notifications of mixed kernels through the ring: none lost, none twice, in order. Then
+// a ring far too small, where flow control holds launches back; then one without flow control,
+// where what is lost must be counted.
+
+#include "notification_soak/run.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+int main(int argc, char** argv) {
+  soak::options o;
+  bool quick = false;
+  CLI::App app("Very many notifications of mixed kernels, on a GPU.");
+  const auto add = [&](const char* name, auto& value, auto least, auto most, const char* about) {
+    app.add_option(name, value, about)->check(CLI::Range(least, most))->capture_default_str();
+  };
+  add("--words", o.words, 1.0, 1e13, "notifications of the first part");
+  add("--overload-words", o.overload_words, 1.0, 1e12, "notifications of the second part");
+  add("--seconds", o.seconds, 1.0, 1e6, "end the first part after that time");
+  add("--seed", o.seed, std::uint64_t{0}, ~std::uint64_t{0}, "of the mix of kernels");
+  add("--gpu", o.gpu, 0, 1024, "the GPU's number");
+  app.add_flag("--quick", quick, "ten million notifications, one million under overload");
+  app.add_option("--json", o.json, "write the figures to this file");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& wrong) {
+    if (wrong.get_exit_code() == 0) return app.exit(wrong);
+    fmt::print(stderr, "gsched.gpu.notification_soak: {}\n", wrong.what());
+    return 2;
+  }
+  if (quick) {
+    o.words = 1e7;
+    o.overload_words = 1e6;
+  }
+  try {
+    return soak::run(o) ? 0 : 1;
+  } catch (const std::exception& wrong) {
+    fmt::print(stderr, "gsched.gpu.notification_soak: {}\n", wrong.what());
+    return 1;
+  }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace soak {
+
+struct options {
+  double words = 1e9;
+  double overload_words = 2e7;
+  double seconds = 150; ///< of the first part, at most
+  std::size_t slots = std::size_t{1} << 21;
+  std::size_t overload_slots = std::size_t{1} << 12;
+  std::uint64_t seed = 1;
+  int gpu = 0;
+  std::string json;
+};
+
+/// Prints as it goes; writes the JSON. False where a word was lost, came twice or out of order.
+[[nodiscard]] bool run(const options& o);
+
+} // namespace soak
