@@ -253,6 +253,7 @@ def _shape(x):
 
 _capture_lock = threading.Lock()
 _capture_streams = {}
+_given_up = []
 
 
 class _Instance:
@@ -353,21 +354,26 @@ def _launch_elsewhere(torch, gpu):
     return Elsewhere()
 
 
-def _give_up(torch, graph, gpu):
+def _give_up(torch, graph, pool, gpu):
     """Ends a capture on the current stream in which something was raised."""
     try:
         graph.capture_end()
+        return
     except Exception:
-        # CUDA had given it up before, and torch its end: its random numbers would stay in the state
-        # of a capture, until one ends well.
-        with contextlib.suppress(Exception):
-            small = torch.cuda.CUDAGraph(keep_graph=True)
-            with _launch_elsewhere(torch, gpu):
-                small.capture_begin(capture_error_mode="thread_local")
-            try:
-                torch.zeros(1, device=torch.device("cuda", gpu))
-            finally:
-                small.capture_end()
+        # CUDA had given up the capture, and so torch its end: the allocator would ask the graph for
+        # ever whether memory is for it, and the random numbers would stay as in a capture until one
+        # ends well.
+        _given_up.append(graph)
+    with contextlib.suppress(AttributeError, RuntimeError):
+        torch._C._cuda_endAllocateToPool(gpu, pool)
+    with contextlib.suppress(RuntimeError):
+        small = torch.cuda.CUDAGraph(keep_graph=True)
+        with _launch_elsewhere(torch, gpu):
+            small.capture_begin(capture_error_mode="thread_local")
+        try:
+            torch.zeros(1, device=torch.device("cuda", gpu))
+        finally:
+            small.capture_end()
 
 
 def _capture_one(torch, module, example, gpu, stream):
@@ -381,18 +387,18 @@ def _capture_one(torch, module, example, gpu, stream):
     args, kwargs = _arguments(_rebuilt(example, iter(inputs)))
     _forget_workspaces(torch)
     torch.cuda.synchronize(gpu)
-    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    graph, pool = torch.cuda.CUDAGraph(keep_graph=True), torch.cuda.graph_pool_handle()
     collecting = gc.isenabled()
     gc.disable() # what it frees could call CUDA in the middle of the capture
     try:
         with torch.cuda.stream(stream):
             with _launch_elsewhere(torch, gpu):
-                graph.capture_begin(capture_error_mode="thread_local")
+                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:
                 answer = module(*args, **kwargs)
                 outputs = [x if _is_dense(x) else x.contiguous() for x in _leaves(answer)]
             except BaseException:
-                _give_up(torch, graph, gpu)
+                _give_up(torch, graph, pool, gpu)
                 raise
             graph.capture_end()
     finally:
@@ -696,8 +702,8 @@ class Server:
         the module's outputs, in its structure, to be overwritten. Where CUDA tensors take part,
         this waits for what torch's current stream holds so far: the server does not know of that
         stream, and may read or write them as soon as it likes. In turn what result() returns is
-        complete, for any stream. `deadline`: seconds after arrival. `client`: of add_client(); None is the
-        server's first one. `arrival_ns`: when it was due, if that was not now.
+        complete, for any stream. `deadline`: seconds after arrival. `client`: of add_client(); None
+        is the server's first one. `arrival_ns`: when it was due, if that was not now.
         """
         import torch
 

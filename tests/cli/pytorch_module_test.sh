@@ -61,6 +61,12 @@ class Broken(Plus):
 begun, ended = torch.cuda.CUDAGraph.begun, torch.cuda.CUDAGraph.ended
 raises(KeyError, "from inside", server.add_model, Broken(), one(1))
 assert torch.cuda.CUDAGraph.begun - begun == 1 == torch.cuda.CUDAGraph.ended - ended and gc.isenabled()
+class Waits(Broken): # CUDA gives the capture up, so that it does not end as it should either
+    def __call__(self, x):
+        torch.cuda.CUDAGraph.broken = bool(torch.cuda.CUDAGraph.capturing)
+        return super().__call__(x)
+raises(KeyError, "from inside", server.add_model, Waits(), one(1))
+assert len(torch.pools_ended) == 1 and not torch.cuda.CUDAGraph.capturing
 class Host(Plus):
     def __call__(self, x): return torch.tensor([1.0])
 raises(gsched.GschedError, "on the host", server.add_model, Host(), one(1))

@@ -139,7 +139,7 @@ export GSCHED_C_LIBRARY=$work/libgsched_c.so
 mkdir "$work/torch" "$work/torchvision"
 cat >"$work/torch/__init__.py" <<'PY'
 """Tensors of floats in host memory, some of which say that they are on the GPU."""
-import contextlib, ctypes, os, random as _random, time, types
+import contextlib, ctypes, itertools, os, random as _random, time, types
 
 class Tensor:
     def __init__(self, shape, values=None, cuda=False, pinned=False, stride=None, dtype="torch.f32"):
@@ -190,7 +190,7 @@ __version__, uint8 = "played", "torch.u8"
 version = types.SimpleNamespace(cuda="13.0")
 def tensor(values, **how): return Tensor((len(values),), values, **how)
 def randn(shape, generator): return tensor([generator.random.random() for _ in range(4)])
-def zeros(n): return Tensor((4,))
+def zeros(n, device=None): return Tensor((4,))
 def manual_seed(seed): pass
 def isfinite(x): return x
 def equal(a, b): return list(a.values) == list(b.values)
@@ -211,16 +211,19 @@ class Event:
     def elapsed_time(self, other): return (other.ns - self.ns) / 1e6
 class CUDAGraph:
     begun = ended = 0
-    capturing = []
+    capturing, broken = [], False
     def __init__(self, keep_graph=False):
         assert keep_graph
         self.nodes = []
-    def capture_begin(self, capture_error_mode):
+    def capture_begin(self, capture_error_mode, pool=None):
         CUDAGraph.begun += 1
         CUDAGraph.capturing.append(self)
     def capture_end(self):
         CUDAGraph.ended += 1
         CUDAGraph.capturing.remove(self)
+        if CUDAGraph.broken:
+            CUDAGraph.broken = False
+            raise RuntimeError("the capture was given up")
     def instantiate(self): pass
     def raw_cuda_graph(self): return 4096
     def replay(self):
@@ -232,10 +235,12 @@ random = types.SimpleNamespace(fork_rng=within)
 cuda = types.SimpleNamespace(
     is_available=lambda: "NO_GPU" not in os.environ, device=within, stream=within, Stream=Stream,
     Event=Event, CUDAGraph=CUDAGraph, default_stream=lambda gpu=0: Stream(),
-    current_stream=lambda gpu=0: Stream(), synchronize=lambda gpu=0: None, init=lambda: None,
+    current_stream=lambda gpu=0: Stream(), synchronize=lambda gpu=0: None, graph_pool_handle=lambda: (0, next(_pools)), init=lambda: None,
     set_device=lambda gpu: None, get_device_name=lambda gpu: "no GPU at all")
+_pools, pools_ended = itertools.count(1), []
 cleared = []
-_C = types.SimpleNamespace(_cuda_clearCublasWorkspaces=lambda: cleared.append(1))
+_C = types.SimpleNamespace(_cuda_endAllocateToPool=lambda gpu, pool: pools_ended.append(pool),
+                           _cuda_clearCublasWorkspaces=lambda: cleared.append(1))
 PY
 cat >"$work/torchvision/__init__.py" <<'PY'
 import os, time
