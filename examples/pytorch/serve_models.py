@@ -54,8 +54,8 @@ def options():
     p.add_argument("--requests", type=count, default=1000, help="of each run; default: %(default)s")
     p.add_argument("--clients", type=count, default=8)
     p.add_argument("--instances", type=count, default=4,
-                   help="of each model: so many requests of it run at once; direct and torch-direct "
-                   "have one for each client at least; default: %(default)s")
+                   help="of each model: so many requests of it run at once; direct and "
+                   "torch-direct have one for each client at least; default: %(default)s")
     p.add_argument("--repeat", type=count, default=1, help="runs of each way and load")
     p.add_argument("--seed", type=from_0, default=1)
     p.add_argument("--gpu", type=from_0, default=0)
