@@ -332,3 +332,27 @@ TEST_CASE("dispatcher: a kernel that fits on no SM is refused when its program i
   program p("wide", {op});
   CHECK_THROWS_AS(r.dispatch.load(p), error);
 }
+
+TEST_CASE("dispatcher: with a lane for each client, its jobs run there whatever else is queued") {
+  dispatch_options o = rig<fifo>::even();
+  o.lanes = 3;
+  o.use = lane_use::client;
+  rig<fifo> r(o);
+  program& p = r.make_program("p", 40, from_us(20));
+  auto body = [&p](job_context& ctx) -> task {
+    ctx.launch(p);
+    co_return;
+  };
+  const model_id m = r.dispatch.add_model("p", body, &p);
+  std::vector<client*> clients;
+  for (int i = 0; i < 5; ++i) clients.push_back(&r.dispatch.add_client());
+  std::vector<std::uint32_t> client_of;
+  for (const int c : {0, 0, 1, 2, 2, 2, 3, 4, 1, 0, 4}) {
+    static_cast<void>(r.dispatch.submit(r.request(m, *clients[static_cast<std::size_t>(c)])));
+    client_of.push_back(static_cast<std::uint32_t>(c));
+  }
+  r.run();
+  CHECK(r.dispatch.statistics().finished == client_of.size());
+  for (const auto& s : r.hears.submits)
+    CHECK(s.lane == lane_id{client_of[static_cast<std::size_t>(s.job)] % 3});
+}

@@ -155,7 +155,7 @@ dispatch_options drawn_options(std::uint64_t seed) {
   o.low_mark = from_us(static_cast<double>(random() % 100));
   o.high_mark = o.low_mark + from_us(static_cast<double>(1 + random() % 300));
   o.how = random() % 2 ? submission::graph : submission::launches;
-  o.use = random() % 4 ? lane_use::shared : lane_use::own;
+  o.use = random() % 4 ? lane_use::shared : random() % 2 ? lane_use::own : lane_use::client;
   o.evict_on_preempt = random() % 2 == 0;
   o.max_segments = 64;
   o.reserved_jobs = 1 + random() % 4; // so that it grows

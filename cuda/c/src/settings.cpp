@@ -113,7 +113,7 @@ settings settings_of(const gsched_server_options& o) {
   s.watchdog = std::chrono::milliseconds{o.watchdog_ms};
   s.grain = s.dispatch.quantum;
   while (s.levels < 8 && s.grain * (1 << (s.levels - 1)) < s.dispatch.most_quantum) ++s.levels;
-  if (std::string_view(o.policy) == "direct") submit_everything(s, o.lanes, lane_use::own);
+  if (std::string_view(o.policy) == "direct") submit_everything(s, o.lanes, lane_use::client);
   if (std::string_view(o.policy) == "single") submit_everything(s, 1, lane_use::shared);
   static_cast<void>(s.dispatch.checked());
   return s;

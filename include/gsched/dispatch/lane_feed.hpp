@@ -35,7 +35,7 @@ public:
   /// The device is to get more, whoever it comes from.
   [[nodiscard]] bool wants_more() const noexcept {
     return !flights_.full() && accountant_.has_room() &&
-           (options_.use == lane_use::own || lanes_.any_hungry());
+           (options_.use != lane_use::shared || lanes_.any_hungry());
   }
 
   /// Room for a flight, to be given to submit or dropped; wants_more() must hold.
@@ -45,7 +45,7 @@ public:
   /// The segment that the cut becomes, on the lane where the stream's earlier work is in flight, or
   /// else on the one that wants work most.
   [[nodiscard]] segment plan(flight& f, const cut& c, time_point now) noexcept {
-    f.place = place_for(f.owner->context.list(), c.stream);
+    f.place = place_for(f, c.stream);
     f.stream = c.stream;
     f.program = c.program;
     f.first = c.first;
@@ -107,9 +107,11 @@ public:
   [[nodiscard]] bool empty() const noexcept { return flights_.in_use() == 0; }
 
 private:
-  [[nodiscard]] std::uint32_t place_for(const waitlist& list, stream_id stream) noexcept {
-    if (const auto bound = list.lane(stream)) return index(*bound);
+  [[nodiscard]] std::uint32_t place_for(const flight& f, stream_id stream) noexcept {
+    if (const auto bound = f.owner->context.list().lane(stream)) return index(*bound);
     if (options_.use == lane_use::own) return lanes_.next_in_turn();
+    if (options_.use == lane_use::client)
+      return index(f.owner->owner->id) % static_cast<std::uint32_t>(lanes_.size());
     return *lanes_.hungriest();
   }
 

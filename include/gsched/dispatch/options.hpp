@@ -14,7 +14,8 @@ namespace gsched {
 /// Who uses which lane.
 enum class lane_use : std::uint8_t {
   shared, ///< jobs borrow a lane for as long as they have work on it
-  own     ///< each job takes the next lane in turn, as programs do that make a stream a request
+  own,    ///< each job takes the next lane in turn, as programs do that make a stream a request
+  client  ///< each client has one, as programs do that make a stream a user; the lanes in turn
 };
 
 /// How the dispatcher feeds the device. The defaults trade about 2% of throughput for a decision

@@ -79,7 +79,7 @@ typedef struct gsched_server_options {
   uint32_t size;
   int32_t gpu; /* the runtime's number; 0 */
   /* Who is next: fifo, rr, sjf, srpt, edf, deficit, srpt+deficit, each segment by segment;
-   * "direct": whole graphs, a stream for each client in turn, nothing held back; "single": whole
+   * "direct": whole graphs, a stream for each client, nothing held back; "single": whole
    * graphs on one stream, as they come. Default "srpt+deficit". Copied. */
   const char* policy;
   uint32_t lanes;            /* streams that segments go to; 8. direct: clients beyond them share */
