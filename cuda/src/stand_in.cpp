@@ -133,4 +133,16 @@ program make_stand_in(const gsched::program& of) {
   return build(of.name(), operations, usual_gap);
 }
 
+std::size_t count_mismatches(const profile& of, const program& made) noexcept {
+  const auto operations = made.host().operations();
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < std::min(operations.size(), of.operations.size()); ++i) {
+    const operation& wanted = of.operations[i].work;
+    if (wanted.kind == operation_kind::kernel && wanted.max_blocks_per_sm != 0 &&
+        wanted.max_blocks_per_sm != operations[i].max_blocks_per_sm)
+      ++n;
+  }
+  return n;
+}
+
 } // namespace gsched::cuda

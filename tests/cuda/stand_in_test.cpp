@@ -76,6 +76,7 @@ TEST_CASE("stand-ins of every shipped profile keep grid, block, shared memory, c
     CAPTURE(file.filename().string());
     const cuda::program made = cuda::make_stand_in(p);
     REQUIRE(made.host().size() == p.operations.size());
+    if (gpu.sm.major == 9) CHECK(cuda::count_mismatches(p, made) == 0);
     for (std::size_t i = 0; i < p.operations.size(); ++i) {
       const operation& want = p.operations[i].work;
       const operation& got = made.host().operations()[i];

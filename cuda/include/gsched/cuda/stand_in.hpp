@@ -5,6 +5,8 @@
 #include <gsched/job/profile.hpp>
 #include <gsched/job/program.hpp>
 
+#include <cstddef>
+
 namespace gsched::cuda {
 
 /// Programs of kernels that stand in for others: of the same grid, block, registers, shared memory,
@@ -21,5 +23,9 @@ namespace gsched::cuda {
 [[nodiscard]] program make_stand_in(const profile& of);
 /// Of operations as a device takes them, such as a program's; kernels, copies and sets.
 [[nodiscard]] program make_stand_in(const gsched::program& of);
+
+/// Kernels of which an SM of this GPU holds another number of blocks than the profile says: none
+/// where both GPUs are of one architecture.
+[[nodiscard]] std::size_t count_mismatches(const profile& of, const program& made) noexcept;
 
 } // namespace gsched::cuda
