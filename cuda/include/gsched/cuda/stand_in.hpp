@@ -14,11 +14,15 @@ namespace gsched::cuda {
 /// the model. They are instrumented, and hold no memory but one buffer for copies and sets, which
 /// all of a GPU share: what one writes there nobody reads.
 ///
-/// Units    a stand-in of one block's wave runs for operation::expected divided among the waves of
-///          its grid on this GPU.
+/// Units    in a chain a stand-in takes operation::expected and the usual gap to the next one, so
+///          that the whole takes the profile's graph_replay. Blocks stay as long as measurements on
+///          this GPU say, shape by shape; what is shorter than any kernel can be is made up for by
+///          the ones after it. On fewer SMs it takes as many more waves.
 /// Differs  it uses time, blocks, registers and shared memory, and neither bandwidth nor caches:
-/// two
-///          side by side on different SMs do not slow one another.
+///          two side by side do not slow one another. Copies take what they take.
+/// Cost     set-up: some milliseconds for each shape that this process has not made before. The
+///          GPU should have nothing else to do meanwhile.
+/// Threads  one at a time; a later call waits.
 /// Errors   as cuda::program; does_not_fit names a kernel that no SM of this GPU holds.
 [[nodiscard]] program make_stand_in(const profile& of);
 /// Of operations as a device takes them, such as a program's; kernels, copies and sets.
