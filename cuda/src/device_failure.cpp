@@ -6,6 +6,16 @@
 
 namespace gsched::cuda {
 
+namespace {
+
+/// Symbols of libraries' kernels can be longer than a screen.
+std::string shortened(const std::string& symbol) {
+  constexpr std::size_t most = 120;
+  return symbol.size() <= most ? symbol : symbol.substr(0, most) + "...";
+}
+
+} // namespace
+
 std::error_code device::state::lasting_error(CUstream s) const noexcept {
   const cudaError_t e = cudaStreamQuery(s);
   static_cast<void>(cudaGetLastError()); // a stream that is busy counts as an error there
@@ -32,25 +42,25 @@ void device::state::check_health(time_point at) noexcept {
     f.words_checked = f.words_read;
     const duration still = at - std::max({f.started, l.last_progress, f.last_word});
     if (still < check_every) continue;
-    if (const std::error_code e = lasting_error(l.stream)) return end_with(e, nullptr);
+    if (const std::error_code e = lasting_error(l.stream)) return end_with(e);
     if (options.watchdog > duration::zero() && still > options.watchdog)
-      return end_with(code_of(cudaErrorLaunchTimeout), &f);
+      return end_with(code_of(cudaErrorLaunchTimeout), &f, true);
   }
 }
 
-void device::state::end_with(std::error_code why, const flight* during) noexcept {
+void device::state::end_with(std::error_code why, const flight* with, bool alone) noexcept {
   if (broken()) return;
   read_counts(); // what has ended in time has ended well
   failed = why;
   try {
-    failure = describe(why, during);
+    failure = describe(why, with, alone);
   } catch (...) {
     failure.emplace(); // no memory for the words; the code is there
   }
 }
 
-std::string device::state::describe(std::error_code why, const flight* during) {
-  constexpr int most = 4;
+std::string device::state::describe(std::error_code why, const flight* with, bool alone) {
+  constexpr int most = 16;
   std::string line = "GPU " + std::to_string(facts.ordinal) + ": " + why.message();
   int named = 0;
   const auto name = [&](const flight& f) {
@@ -58,10 +68,8 @@ std::string device::state::describe(std::error_code why, const flight* during) {
     line += named < most ? describe(f) : "...";
     ++named;
   };
-  if (during != nullptr) {
-    name(*during);
-    return line;
-  }
+  if (with != nullptr) name(*with);
+  if (alone) return line;
   // CUDA does not say which kernel it was: one of those that were at the head of a lane.
   for (const device_lane& l : lanes) {
     const auto first = std::find_if(l.flights.begin(), l.flights.end(), [&](const flight& f) {
@@ -89,7 +97,7 @@ std::string device::state::describe(const flight& f) {
     const std::string& symbol = p->facts()[i].symbol;
     if (symbol.empty()) continue;
     line += kernels == 0 ? " (" : ", ";
-    line += kernels < most ? symbol : "...";
+    line += kernels < most ? shortened(symbol) : "...";
     ++kernels;
   }
   return kernels > 0 ? line + ")" : line;

@@ -100,8 +100,10 @@ struct device::state {
   // Failure (device_failure.cpp)
   /// Every millisecond or so in which nothing moved.
   void check_health(time_point at) noexcept;
-  void end_with(std::error_code why, const flight* during) noexcept;
-  [[nodiscard]] std::string describe(std::error_code why, const flight* during);
+  /// The reason names what was at the head of a lane, and a flight that is not accepted yet; or
+  /// that flight alone.
+  void end_with(std::error_code why, const flight* with = nullptr, bool alone = false) noexcept;
+  [[nodiscard]] std::string describe(std::error_code why, const flight* with, bool alone);
   [[nodiscard]] std::string describe(const flight& f);
   /// The error that the stream's context has come to, if any.
   [[nodiscard]] std::error_code lasting_error(CUstream s) const noexcept;

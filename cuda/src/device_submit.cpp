@@ -98,7 +98,7 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
       f.graphs = graphs->build_late(s.program, s.first, last, place, kind);
       ++statistics.built_late;
     } catch (const error& e) {
-      if (const std::error_code lasting = lasting_error(l.stream)) end_with(lasting, &f);
+      if (const std::error_code lasting = lasting_error(l.stream)) end_with(lasting);
       return graphs->refusal() ? graphs->refusal() : e.code();
     } catch (...) {
       return make_error_code(std::errc::not_enough_memory);
@@ -158,7 +158,7 @@ std::error_code device::state::start(flight& f, device_lane& l) noexcept {
     // A kernel that failed earlier makes every later call fail, and what was launched in part can
     // neither be taken back nor be told from the rest.
     const std::error_code lasting = lasting_error(l.stream);
-    if (lasting || partly) end_with(lasting ? lasting : e, &f);
+    if (lasting || partly) end_with(lasting ? lasting : e, partly ? &f : nullptr);
     return e;
   }
   f.at = flight::stage::started;

@@ -116,8 +116,8 @@ TEST_CASE("a copy that CUDA refuses is refused with its words, and the device wo
   const lane_id lane = d.device.open_lane({});
   const device_bytes there = on_device(64);
   std::array<std::uint8_t, 64> here{};
-  const cuda::copy_action backwards(here.data(), there.get());
-  const operation op = backwards.as_operation(copy_direction::host_to_device, 64);
+  const cuda::copy_action nowhere(nullptr, here.data());
+  const operation op = nowhere.as_operation(copy_direction::host_to_device, 64);
   const operation* one = &op;
   const std::error_code e = d.submit_loose(lane, {&one, 1});
   CHECK(e == cuda::code_of(cudaErrorInvalidValue));

@@ -63,11 +63,12 @@ TEST_CASE("device child: illegal access" * doctest::skip()) {
   v.need(d->finish(), "it ends");
   v.need(d->done == 1 && !d->device.failure(), "it ends well");
   v.need(!d->submit(b, good.host()), "accepted beside the bad one");
-  v.need(!d->submit(a, bad.host()), "the bad one is accepted");
-  // The failure may be seen by these, which then are not accepted.
+  // The failure may be seen by any of these submissions, which then are not accepted.
+  const std::error_code refused = d->submit(a, bad.host());
+  v.need(!refused || refused == cuda::code_of(cudaErrorIllegalAddress), "the bad one is taken");
   for (int i = 0; i < 5; ++i) static_cast<void>(d->submit(a, good.host()));
   v.need(d->finish(), "all that was accepted is polled");
-  v.need(d->failed >= 1, "the bad one failed");
+  v.need(d->failed >= 1 || refused, "the bad one failed");
   v.need(d->done + d->failed == d->accepted, "each once");
   v.need(d->device.failure().has_value(), "there is a reason");
   const std::string line = d->device.failure().value_or("");
