@@ -25,7 +25,8 @@ template <>
 struct block<way::global> {
   __device__ __forceinline__ block(const report& to, std::uint32_t* counters)
       : to_(to), exits_(counters) {
-    if (to_.counters != nullptr && threadIdx.x == 0) library::report_start(to_, threadIdx.x);
+    if (to_.counters != nullptr && threadIdx.x == 0)
+      library::report_start<library::this_gpu>(to_, threadIdx.x);
   }
   __device__ __forceinline__ ~block() {
     if (to_.counters != nullptr) {
@@ -36,7 +37,7 @@ struct block<way::global> {
                    : "memory");
       if (before + 1 == blockDim.x) {
         exits_[blockIdx.x] = 0;
-        library::report_end(to_, before >> 31);
+        library::report_end<library::this_gpu>(to_, before >> 31);
       }
     }
     asm volatile("exit;");
@@ -49,12 +50,13 @@ struct block<way::global> {
 template <>
 struct block<way::end_barrier> {
   __device__ __forceinline__ block(const report& to, std::uint32_t*) : to_(to) {
-    if (to_.counters != nullptr && threadIdx.x == 0) library::report_start(to_, threadIdx.x);
+    if (to_.counters != nullptr && threadIdx.x == 0)
+      library::report_start<library::this_gpu>(to_, threadIdx.x);
   }
   __device__ __forceinline__ ~block() {
     if (to_.counters == nullptr) return;
     __syncthreads();
-    if (threadIdx.x == 0) library::report_end(to_, threadIdx.x);
+    if (threadIdx.x == 0) library::report_end<library::this_gpu>(to_, threadIdx.x);
   }
   const report& to_;
 };
@@ -70,7 +72,7 @@ struct block<way::fenced> {
     __syncthreads();
     if (threadIdx.x != 0) return;
     __threadfence();
-    library::report_start(to_, threadIdx.x);
+    library::report_start<library::this_gpu>(to_, threadIdx.x);
     __threadfence();
   }
   __device__ __forceinline__ ~block() {
@@ -78,7 +80,7 @@ struct block<way::fenced> {
       const std::uint32_t before = library::count_exit(exits_);
       if (before + 1 == blockDim.x) {
         __threadfence_system();
-        library::report_end(to_, before >> 31);
+        library::report_end<library::this_gpu>(to_, before >> 31);
       }
     }
     asm volatile("exit;");

@@ -60,7 +60,7 @@ def bars(axes, rows, title, rivals):
     axes.set_ylabel("µs a kernel")
     axes.set_title(title, fontsize=9)
     axes.grid(axis="y", linewidth=0.3)
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc="lower right", framealpha=0.9)
 
 
 def main():
