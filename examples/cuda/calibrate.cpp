@@ -4,6 +4,7 @@
 #include "calibrate/experiments.hpp"
 #include "calibrate/options.hpp"
 #include "calibrate/report.hpp"
+#include "calibrate/self_check.hpp"
 #include "calibrate/watchdog.hpp"
 
 #include <gsched/core/error.hpp>
@@ -13,11 +14,11 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -79,6 +80,18 @@ int check(const options& o, const gsched::cuda::gpu& gpu) {
   return 0;
 }
 
+int simulate(const options& o) {
+  const gsched::sim::preset p = gsched::sim::read_preset(o.simulate);
+  gsched::cuda::gpu as;
+  as.name = p.name;
+  as.sm = p.sm;
+  as.sms = p.sms;
+  findings found = conclude(measure_simulated(p), {}, as);
+  found.from.driver = found.from.runtime = found.from.host = "simulated";
+  tell(o, std::move(found));
+  return 0;
+}
+
 int measure(const options& o, const gsched::cuda::gpu& gpu, watchdog& dog) {
   std::printf("%s, %u SMs, compute capability %u.%u\n", gpu.name.c_str(), gpu.sms.count(),
               gpu.sm.major, gpu.sm.minor);
@@ -88,6 +101,7 @@ int measure(const options& o, const gsched::cuda::gpu& gpu, watchdog& dog) {
   list graphs;
   add(graphs, dog, "submitting and polling", errc::too_small, [&] { return device_costs(gpu); });
   add(graphs, dog, "latencies", errc::too_small, [&] { return latencies(on); });
+  add(graphs, dog, "block notifications", errc::too_small, [&] { return block_notices(on); });
   add(graphs, dog, "gaps", errc::too_small, [&] { return gaps(on); });
   add(graphs, dog, "copies and sets", errc::too_small, [&] { return transfers(on); });
   add(graphs, dog, "green contexts", errc::device_failed, [&] { return green_contexts(on); });
@@ -101,20 +115,12 @@ int measure(const options& o, const gsched::cuda::gpu& gpu, watchdog& dog) {
   dog.step("ending the experiments", std::chrono::seconds{30});
   direct.clear();
 
-  findings found = conclude(measured, count_queues(o, dog), gpu);
-  if (!o.name.empty()) found.preset.name = o.name;
-  found.from.date = o.date;
-  print_table(found, o.compare);
-  if (!o.out.empty()) gsched::sim::write_preset(o.out, found.preset, found.from);
-  if (o.json.empty()) return 0;
-  std::ofstream out(o.json);
-  write_rows(out, found);
-  out.close();
-  if (!out) throw error(errc::io, o.json + ": cannot be written, expected a writable path");
+  tell(o, conclude(measured, count_queues(o, dog), gpu));
   return 0;
 }
 
 int run(const options& o) {
+  if (!o.simulate.empty()) return simulate(o);
   watchdog dog;
   dog.step("finding the GPU", std::chrono::seconds{60});
   const gsched::cuda::gpu gpu = gsched::cuda::find_gpu(o.gpu);

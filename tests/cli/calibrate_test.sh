@@ -52,6 +52,32 @@ refuses 2 --seconds --seconds nan
 refuses 2 none/p.json --out none/p.json
 refuses 2 none/p.json --json none/p.json
 
+# On the simulator it finds what the preset says: a preset that differs from the library's own.
+python3 - "$preset" <<'PY'
+import json, sys
+p = json.load(open(sys.argv[1]))
+p["host"].update(graph_us=3.1, graph_operation_us=0.3, start_us=2.4, start_operation_us=0.12,
+                 segment_notice_us=4.4, block_notice_us=1.3)
+p["gaps"].update(launches_us=1.7, segments_us=5.2)
+json.dump(p, open("other.json", "w"))
+PY
+run --simulate other.json --out found.json --json rows.json --name sim:found --date 2026-01-02
+[[ $rc -eq 0 && ! -s stderr ]] || fail "--simulate: status $rc"
+checks=$((checks + 1))
+python3 - <<'PY' >stdout 2>stderr || fail "--simulate found something else"
+import json
+asked, found = json.load(open("other.json")), json.load(open("found.json"))
+for group in ("host", "gaps"):
+    for field, value in asked[group].items():
+        kept = f"/{group}/{field}" in found["measured"]["kept"]
+        assert kept or abs(found[group][field] - value) < 0.002, (field, found[group][field], value)
+assert "/host/graph_us" not in found["measured"]["kept"]
+assert found["name"] == "sim:found" and found["measured"]["date"] == "2026-01-02"
+rows = json.load(open("rows.json"))["rows"]
+assert {"/host/start_us", "/gaps/segments_us"} <= {r["preset_field"] for r in rows}
+PY
+refuses 1 none.json --simulate none.json
+
 # Without a GPU, or with none visible, each way of running says so and writes nothing.
 export CUDA_VISIBLE_DEVICES=-1
 for arguments in '' --quick "--out p.json --json t.json" --count-queues "--check $preset"; do

@@ -120,6 +120,10 @@ void host_rows(conclusion& c, sim::host_costs& h, duration graph_gap) {
          block, "a kernel's last store to the stream write behind it, and the store's own way");
   c.time("/host/block_notice_us", h.block_notice, "a kernel's store seen", "store seen", 0,
          "half of a round trip through pinned memory, 500 in a row");
+  c.info("launch to block start seen", "block start seen", "us",
+         "an instrumented kernel, in the notification ring");
+  c.info("block end seen, how much earlier", "block end earlier", "us",
+         "than the end of its segment");
   c.time("/host/poll_us", h.poll, "poll", "poll", 0,
          "cuda::device::poll, a lane busy, nothing seen");
   c.time("/host/take_us", h.take, "take an event", "take", 0, "polls with an event, less a poll");

@@ -27,6 +27,8 @@ public:
 [[nodiscard]] std::unique_ptr<experiment> device_costs(const gsched::cuda::gpu& which);
 /// From a submission to what the host sees of it.
 [[nodiscard]] std::unique_ptr<experiment> latencies(const rig& on);
+/// From a launch to the words of its block in the notification ring.
+[[nodiscard]] std::unique_ptr<experiment> block_notices(const rig& on);
 /// From one operation to the next: within a graph, between graphs, between segments.
 [[nodiscard]] std::unique_ptr<experiment> gaps(rig& on);
 [[nodiscard]] std::unique_ptr<experiment> transfers(rig& on);

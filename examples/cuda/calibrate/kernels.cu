@@ -3,8 +3,12 @@
 
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
+#include <gsched/cuda/instrument.cuh>
 
 #include <cuda/atomic>
+
+#include <cstddef>
+#include <cstring>
 
 namespace calibrate {
 
@@ -46,6 +50,11 @@ __global__ void answer_kernel(std::uint64_t* ask, std::uint64_t* answer, std::ui
   }
 }
 
+__global__ void reporting_kernel(gsched::cuda::report to, std::uint64_t cycles) {
+  GSCHED_INSTRUMENT(to);
+  wait_cycles(cycles);
+}
+
 __global__ void counted_kernel(starts* at, std::uint64_t ns) {
   if (threadIdx.x != 0) return;
   atomicAdd(&at->now, 1u);
@@ -79,14 +88,24 @@ node answer(const std::uint64_t* ask, std::uint64_t* answer, std::uint64_t round
           {pointer(ask), pointer(answer), rounds, most_cycles}};
 }
 
+node reporting(const gsched::cuda::report& to, std::uint64_t cycles) {
+  constexpr std::size_t words = sizeof to / sizeof(std::uint64_t);
+  node n{function_of(reinterpret_cast<const void*>(&reporting_kernel)), {}, {0, words}};
+  static_assert(words < std::tuple_size_v<decltype(n.arguments)>);
+  std::memcpy(n.arguments.data(), &to, sizeof to);
+  n.arguments[words] = cycles;
+  return n;
+}
+
 CUgraph make_chain(std::span<const node> nodes) {
   const gsched::cuda::driver_functions& cu = gsched::cuda::driver();
   CUgraph graph = nullptr;
   gsched::cuda::check(cu.cuGraphCreate(&graph, 0), "a graph");
   CUgraphNode last = nullptr;
   for (const node& n : nodes) {
-    std::array<std::uint64_t, 4> values = n.arguments;
-    void* arguments[] = {&values[0], &values[1], &values[2], &values[3]};
+    auto values = n.arguments;
+    void* arguments[4];
+    for (std::size_t i = 0; i < 4; ++i) arguments[i] = &values[n.begins[i]];
     CUDA_KERNEL_NODE_PARAMS p{};
     p.func = n.function;
     p.gridDimX = p.gridDimY = p.gridDimZ = 1;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/cuda/report.hpp>
+
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -10,10 +12,11 @@
 
 namespace calibrate {
 
-/// A kernel of one block as a node of a graph; each argument takes 8 bytes.
+/// A kernel of one block as a node of a graph.
 struct node {
   CUfunction function = nullptr;
-  std::array<std::uint64_t, 4> arguments{};
+  std::array<std::uint64_t, 8> arguments{};       ///< in words
+  std::array<std::uint8_t, 4> begins{0, 1, 2, 3}; ///< the word at which each argument begins
 };
 
 /// Does nothing for that many cycles of its SM's clock; 0 is an empty kernel.
@@ -25,6 +28,8 @@ struct node {
 /// pinned memory; gives up after so many cycles.
 [[nodiscard]] node answer(const std::uint64_t* ask, std::uint64_t* answer, std::uint64_t rounds,
                           std::uint64_t most_cycles);
+/// As spin, instrumented.
+[[nodiscard]] node reporting(const gsched::cuda::report& to, std::uint64_t cycles);
 
 /// A chain of nodes as a graph, to be destroyed by the caller.
 /// Errors   gsched::error with CUDA's words.

@@ -44,6 +44,9 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   app.add_option("--out", o.out, "Write the preset to this file");
   app.add_option("--json", o.json, "Write the table to this file");
   app.add_option("--check", o.check, "Measure nothing: say whether this preset is one of this GPU");
+  app.add_option("--simulate", o.simulate,
+                 "Measure the simulator with this preset instead of a GPU, as far as that goes:\n"
+                 "what comes out should be what the preset says");
   app.add_flag("--compare", o.compare, "Beside each value, that of sim:h200");
   app.add_option("--name", o.name, "Of the preset; default: sim: and the GPU's");
   app.add_option("--date", o.date, "Written into the preset; default: today");

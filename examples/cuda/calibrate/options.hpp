@@ -8,9 +8,10 @@ namespace calibrate {
 
 struct options {
   int gpu = 0;
-  std::string out;   ///< the preset; these three: empty for none
-  std::string json;  ///< the table
-  std::string check; ///< a preset to be compared with this GPU
+  std::string out;      ///< the preset; these three: empty for none
+  std::string json;     ///< the table
+  std::string check;    ///< a preset to be compared with this GPU
+  std::string simulate; ///< a preset to be measured as if it were a GPU
   std::string name;
   std::string date;
   double seconds = 20;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/report.hpp"
 
+#include <gsched/core/error.hpp>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <ostream>
 #include <sstream>
 
 namespace calibrate {
@@ -20,8 +23,7 @@ json as_json(const gsched::sim::preset& p) {
   return json::parse(out.str());
 }
 
-} // namespace
-
+/// `compare` adds what h200() has.
 void print_table(const findings& f, bool compare) {
   const json other = compare ? as_json(gsched::sim::h200()) : json();
   fmt::print("{:<34} {:>10} {:<9} {:>8}{} {}\n", "what", "value", "unit", "spread",
@@ -54,7 +56,22 @@ void write_rows(std::ostream& out, const findings& f) {
       {"gpu", f.from.gpu},   {"driver", f.from.driver}, {"runtime", f.from.runtime},
       {"date", f.from.date}, {"host", f.from.host},     {"kept", f.from.kept},
       {"rows", rows}};
-  out << document.dump(2) << '\n';
+  out << document.dump(2, ' ', true, json::error_handler_t::replace) << '\n';
+}
+
+} // namespace
+
+void tell(const options& o, findings found) {
+  if (!o.name.empty()) found.preset.name = o.name;
+  found.from.date = o.date;
+  print_table(found, o.compare);
+  if (!o.out.empty()) gsched::sim::write_preset(o.out, found.preset, found.from);
+  if (o.json.empty()) return;
+  std::ofstream out(o.json);
+  write_rows(out, found);
+  out.close();
+  if (!out)
+    throw gsched::error(gsched::errc::io, o.json + ": cannot be written, expected a writable path");
 }
 
 } // namespace calibrate

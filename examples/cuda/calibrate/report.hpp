@@ -2,6 +2,7 @@
 #pragma once
 
 #include "calibrate/experiments.hpp"
+#include "calibrate/options.hpp"
 #include "calibrate/samples.hpp"
 
 #include <gsched/cuda/gpu.hpp>
@@ -9,7 +10,6 @@
 
 #include <cstdint>
 #include <map>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -40,8 +40,8 @@ struct findings {
 [[nodiscard]] findings conclude(const samples& measured, const queue_counts& queues,
                                 const gsched::cuda::gpu& gpu);
 
-/// `compare` adds what h200() has.
-void print_table(const findings& f, bool compare);
-void write_rows(std::ostream& out, const findings& f);
+/// Prints the table, and writes the files that the options name.
+/// Errors   gsched::error: io.
+void tell(const options& o, findings found);
 
 } // namespace calibrate
