@@ -75,14 +75,15 @@ double rig::device_us(const std::function<void()>& enqueue) {
     enqueue();
     check(cudaEventRecord(end_, stream_), "recording an event");
     const cudaError_t begun = cudaEventQuery(begin_);
+    check(begun == cudaErrorNotReady ? cudaSuccess : begun, "asking an event");
     synchronize();
     if (begun == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError()); // no error, but the next launch would be told of it
       float ms = 0;
       check(cudaEventElapsedTime(&ms, begin_, end_), "reading an event");
       return 1e3 * static_cast<double>(ms);
     }
-    check(begun, "asking an event"); // the GPU was first: once more, with more time
-  }
+  } // the GPU was first: once more, with more time
   blocker_ = 0;
   throw gsched::error(gsched::errc::too_small,
                       "the host did not stay ahead of the GPU for 60 ms, expected an idle host");
