@@ -18,6 +18,19 @@ std::uint32_t attribute_of(CUfunction f, CUfunction_attribute which, const std::
   return static_cast<std::uint32_t>(std::max(value, 0));
 }
 
+/// Blocks of the cluster that a kernel was compiled for; 1 where it was for none, or for any.
+std::uint32_t compiled_cluster(CUfunction f) noexcept {
+  std::uint32_t blocks = 1;
+  for (const auto side :
+       {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH}) {
+    int value = 0;
+    if (driver().cuFuncGetAttribute(&value, side, f) == CUDA_SUCCESS && value > 1)
+      blocks *= static_cast<std::uint32_t>(value);
+  }
+  return blocks;
+}
+
 /// Pointers to a kernel's arguments. A launch may have given them as one buffer instead.
 std::vector<void*> arguments_of(CUfunction f, const CUDA_KERNEL_NODE_PARAMS& k) {
   std::byte* buffer = nullptr;
@@ -81,11 +94,8 @@ void program_node::read_kernel(const std::string& where, operation& op, node_fac
   l.static_shared_bytes = attribute_of(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, where);
   l.dynamic_shared_bytes = kernel.sharedMemBytes;
   read_attributes(op);
-  for (const auto side :
-       {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
-        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH})
-    if (attribute_count == 0 || attributes[0].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
-      l.cluster_blocks *= std::max(1u, attribute_of(function, side, where));
+  if (attribute_count == 0 || attributes[0].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+    l.cluster_blocks = compiled_cluster(function);
 
   int blocks = 0;
   const CUresult counted = d.cuOccupancyMaxActiveBlocksPerMultiprocessor(

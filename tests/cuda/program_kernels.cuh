@@ -15,7 +15,7 @@ namespace gsched::testing {
 
 using word = std::uint32_t;
 
-__device__ inline word mixed(word a, word b, word salt) {
+__host__ __device__ inline word mixed(word a, word b, word salt) {
   word x = a * 2654435761u + b * 40503u + salt;
   x ^= x >> 15;
   return x * 2246822519u + 1;

@@ -22,7 +22,9 @@ namespace gsched::cuda {
 struct program_options {
   std::string name{};
   /// What each operation takes, alone; must be as many as there are operations. Empty: they are
-  /// measured on the GPU when the program is made, which runs the whole graph a few times.
+  /// measured on the GPU when the program is made. That runs the graph 2 * measured_runs + 3 times,
+  /// or eight times as often where the GPU's clock is coarse, and has all the effects of running
+  /// it: on its buffers, and by its host functions. An operation that takes over 20 s is an error.
   std::vector<duration> durations{};
   bool measure = true; ///< false, and no durations: all operations count as equal, 5 us each
   int measured_runs = 5;
@@ -50,12 +52,16 @@ struct program_memory {
 /// into one order that keeps all dependencies, nearest to the order of capture; kernels, memcpys
 /// and memsets become operations; empty, event and host nodes go with the operation before them (or
 /// the first), and child graphs are taken apart. Clusters, priorities and edges of any kind are
-/// kept, as a segment's graph is a clone of the whole from which the other nodes are taken out.
+/// kept, as a segment's graph is a clone of the whole from which the other nodes are taken out. A
+/// programmatic edge from a kernel outside of the range goes with that kernel, which has ended
+/// then.
 ///
 /// Errors   no_device; bad_graph, one line that names the node, for memory allocation, conditional
 /// and
-///          other nodes that cannot be kept, an empty graph or a cycle; does_not_fit; device_failed
-///          with CUDA's words where a clone or a measurement fails.
+///          other nodes that cannot be kept, an empty graph or a cycle: "graph NAME: node 3.12 is
+///          ..." is node 12 of the child graph that is node 3; does_not_fit; bad_option for a wrong
+///          number of durations or reports; device_failed with CUDA's words where a clone or a
+///          measurement fails.
 /// Threads  set-up on one thread; immutable afterwards.
 class program {
 public:
@@ -73,7 +79,8 @@ public:
   [[nodiscard]] static program* of(const gsched::program& p) noexcept;
 
   [[nodiscard]] std::span<const node_facts> facts() const noexcept;
-  /// Of the whole captured graph, replayed; unset if it was not measured.
+  /// Of the whole captured graph, replayed back to back: the median. A graph that is shorter than
+  /// its launch takes the host's time for that. Unset if it was not measured.
   [[nodiscard]] std::optional<duration> graph_replay() const noexcept;
 
   /// A graph of operations [first, last), to be instantiated; the caller destroys it. Its
