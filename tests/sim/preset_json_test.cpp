@@ -136,7 +136,9 @@ TEST_CASE("each field has its own place, and comes back as it was") {
     const std::string text = written(p);
     const json after = json::parse(text).flatten();
     REQUIRE(after.size() == before.size());
-    for (const auto& [key, value] : before.items()) {
+    for (const auto& item : before.items()) {
+      const std::string key = item.key();
+      const json& value = item.value();
       CAPTURE(key);
       CHECK((after.at(key) != value) == (key == f.pointer));
     }
@@ -167,7 +169,9 @@ TEST_CASE("members come back, not only their text") {
 
 TEST_CASE("what is missing, unknown, of another type or out of range is one line") {
   const json flat = valid().flatten();
-  for (const auto& [pointer, value] : flat.items()) {
+  for (const auto& item : flat.items()) {
+    const std::string pointer = item.key();
+    const json& value = item.value();
     if (pointer == "/measured/kept") continue;
     CAPTURE(pointer);
     json j = valid();
