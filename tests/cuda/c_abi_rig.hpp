@@ -70,7 +70,7 @@ struct server_rig {
               });
               return e;
             },
-            [](const void*) { return false; }) {}
+            [](const void*) { return abi::memory_kind::pageable; }) {}
 
   std::uint32_t add_model(std::uint32_t instances, std::size_t operations = 20,
                           duration each = from_us(5)) {
@@ -78,10 +78,14 @@ struct server_rig {
     m.name = "fake";
     for (std::uint32_t i = 0; i < instances; ++i) {
       auto made = std::make_shared<fake_instance>(operations, each);
-      m.instances.push_back(
-          {&made->graph, made, {{&made->in, sizeof made->in}}, {{&made->out, sizeof made->out}}});
+      m.instances.push_back({&made->graph, made, {{&made->in, 8, staging()}}, {{&made->out, 8}}});
+      if (i % 2 == 0) m.instances.back().outputs[0].staging = staging();
     }
     return it.add_model(std::move(m));
+  }
+
+  [[nodiscard]] static std::shared_ptr<void> staging() {
+    return std::make_shared<std::uint64_t>(0x5555555555555555u);
   }
 
   [[nodiscard]] gsched_ticket* submit(gsched_request r) {

@@ -444,7 +444,7 @@ TEST_CASE("server: one that cannot start says why and is not there") {
                   [](abi::desk&) -> std::unique_ptr<abi::engine> {
                     throw error(errc::no_device, "GPU 7: not there");
                   },
-                  [](const void*) { return false; });
+                  [](const void*) { return abi::memory_kind::pageable; });
             },
             &line) == GSCHED_NO_DEVICE);
   CHECK(line == "GPU 7: not there");

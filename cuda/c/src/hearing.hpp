@@ -53,7 +53,10 @@ struct hearing : silent_listener {
     ticket& t = *static_cast<ticket*>(user);
     gsched_state how = GSCHED_FAILED;
     switch (j.state) {
-    case job_state::finished: how = GSCHED_FINISHED; break;
+    case job_state::finished:
+      how = GSCHED_FINISHED;
+      at.models[t.model].load(sync::relaxed)->deliver(t); // unordered: written by this thread
+      break;
     case job_state::rejected:
       how = GSCHED_REJECTED;
       set_line(t.error, at.live_count > max_jobs

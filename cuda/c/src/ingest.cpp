@@ -6,11 +6,13 @@
 
 #include <gsched/core/time.hpp>
 #include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/program.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +23,12 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& line) { throw refusal(GSCHED_BAD_ARGUMENT, line); }
 
+[[nodiscard]] std::shared_ptr<void> pinned(std::uint64_t bytes) {
+  void* p = nullptr;
+  cuda::check(cudaHostAlloc(&p, bytes, cudaHostAllocPortable), "pinned memory for a model");
+  return {p, [](void* memory) { static_cast<void>(cudaFreeHost(memory)); }};
+}
+
 [[nodiscard]] std::vector<buffer> buffers_of(const gsched_buffer* all, std::uint32_t count,
                                              const std::string& whose) {
   std::vector<buffer> out;
@@ -28,7 +36,7 @@ namespace {
   for (std::uint32_t i = 0; i < count; ++i) {
     if (all[i].device == nullptr || all[i].bytes == 0)
       refuse(whose + "[" + std::to_string(i) + "]: expected device memory of at least a byte");
-    out.push_back({all[i].device, all[i].bytes});
+    out.push_back({all[i].device, all[i].bytes, pinned(all[i].bytes)});
   }
   return out;
 }
@@ -119,11 +127,12 @@ model_record ingest(const gsched_model& what, int gpu) {
   return m;
 }
 
-bool is_device_memory(const void* p) noexcept {
+memory_kind kind_of_memory(const void* p) noexcept {
   std::uint32_t type = 0;
   const CUresult e = cuda::driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                                           reinterpret_cast<CUdeviceptr>(p));
-  return e == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE; // memory of no kind is the host's
+  if (e != CUDA_SUCCESS) return memory_kind::pageable; // the driver does not know of it
+  return type == CU_MEMORYTYPE_DEVICE ? memory_kind::device : memory_kind::pinned;
 }
 
 } // namespace gsched::abi

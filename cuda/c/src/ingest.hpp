@@ -12,7 +12,7 @@ namespace gsched::abi {
 /// Errors   refusal for what the caller got wrong, else as cuda::program.
 [[nodiscard]] model_record ingest(const gsched_model& what, int gpu);
 
-/// Whether it is device memory of any GPU, managed memory included.
-[[nodiscard]] bool is_device_memory(const void* p) noexcept;
+/// As the driver knows it.
+[[nodiscard]] memory_kind kind_of_memory(const void* p) noexcept;
 
 } // namespace gsched::abi

@@ -9,6 +9,7 @@
 #include <gsched/job/program.hpp>
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,6 +21,13 @@ namespace gsched::abi {
 struct buffer {
   void* at = nullptr;
   std::uint64_t bytes = 0;
+  /// Pinned memory of the same size. What goes to and from pageable memory goes through it, since a
+  /// driver that copies from pageable memory itself makes its caller wait for the lane.
+  std::shared_ptr<void> staging{};
+
+  [[nodiscard]] bool stages(const transfer& t) const noexcept {
+    return t.kind == memory_kind::pageable && staging != nullptr;
+  }
 };
 
 /// A captured graph with memory of its own.
@@ -28,6 +36,13 @@ struct instance {
   std::shared_ptr<void> keep; ///< what the graph is a part of
   std::vector<buffer> inputs; ///< the same sizes in all instances of a model
   std::vector<buffer> outputs;
+
+  /// Nothing runs on it any more, and nothing will.
+  void forget_memory() noexcept {
+    keep.reset();
+    for (buffer& b : inputs) b.staging.reset();
+    for (buffer& b : outputs) b.staging.reset();
+  }
 };
 
 /// A model of a server, and what runs as a job for it: copy the inputs in, infer, copy the outputs
@@ -45,27 +60,36 @@ struct model_record {
     const stream_id s = ctx.default_stream();
     for (transfer& each : t.inputs) {
       const buffer& in = with.inputs[each.buffer];
+      if (in.stages(each)) std::memcpy(in.staging.get(), each.outside, in.bytes);
       each.action.to = in.at;
-      each.action.from = each.outside;
+      each.action.from = in.stages(each) ? in.staging.get() : each.outside;
       copy(ctx, s, each, copy_direction::host_to_device, in.bytes);
     }
     ctx.launch(s, *with.graph);
     for (transfer& each : t.outputs) {
       const buffer& out = with.outputs[each.buffer];
-      each.action.to = each.outside;
+      each.action.to = out.stages(each) ? out.staging.get() : each.outside;
       each.action.from = out.at;
       copy(ctx, s, each, copy_direction::device_to_host, out.bytes);
     }
     co_return;
   }
 
+  /// After the job, before anybody hears of its end: what its outputs left in pinned memory.
+  void deliver(const ticket& t) const noexcept {
+    for (const transfer& each : t.outputs) {
+      const buffer& out = instances[t.instance].outputs[each.buffer];
+      if (out.stages(each)) std::memcpy(each.outside, out.staging.get(), out.bytes);
+    }
+  }
+
 private:
   static void copy(job_context& ctx, stream_id s, const transfer& what, copy_direction direction,
                    std::uint64_t bytes) {
-    if (what.on_device) direction = copy_direction::device_to_device;
+    if (what.kind == memory_kind::device) direction = copy_direction::device_to_device;
     // A guess at the bus, to begin with; it only says how much is queued.
-    const duration expected{2000 +
-                            static_cast<duration::rep>(bytes / (what.on_device ? 1000 : 20))};
+    const duration expected{
+        2000 + static_cast<duration::rep>(bytes / (what.kind == memory_kind::device ? 1000 : 20))};
     ctx.launch(s, what.action.as_operation(direction, bytes, expected));
   }
 };

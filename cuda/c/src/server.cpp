@@ -41,7 +41,7 @@ void thread_main(std::shared_ptr<desk> at, server::make_engine make,
                      why.empty() ? "cancelled: the server was closed" : why.c_str());
   e.reset(); // waits for what hangs, within bounds
   for (model_record& m : at->records)
-    for (instance& i : m.instances) i.keep.reset();
+    for (instance& i : m.instances) i.forget_memory();
   at->stopped.store(1, sync::release); // [S1] release -> [S1] acquire in wait_stopped
   futex_wake_all(at->stopped);
 }
@@ -54,22 +54,22 @@ void refuse_on_thread(const desk& of, const char* what) {
 }
 
 [[nodiscard]] std::vector<transfer> transfers_of(const void* const* from, std::size_t count,
-                                                 const server::is_device_memory& on_device) {
+                                                 const server::look_at_memory& look) {
   std::vector<transfer> all;
   for (std::uint32_t i = 0; from != nullptr && i < count; ++i) {
     if (from[i] == nullptr) continue;
     transfer& t = all.emplace_back();
     t.buffer = i;
     t.outside = const_cast<void*>(from[i]);
-    t.on_device = on_device(from[i]);
+    t.kind = look(from[i]);
   }
   return all;
 }
 
 } // namespace
 
-server::server(const settings& how, make_engine make, is_device_memory on_device)
-    : settings_(how), on_device_(std::move(on_device)), desk_(std::make_shared<desk>()) {
+server::server(const settings& how, make_engine make, look_at_memory look)
+    : settings_(how), look_(std::move(look)), desk_(std::make_shared<desk>()) {
   desk_->longest_away_ns = (2 * how.watchdog + 3s).count(); // the device's watchdog comes first
   std::promise<std::optional<refusal>> started;
   std::future<std::optional<refusal>> start = started.get_future();
@@ -172,8 +172,8 @@ void server::submit(const gsched_request& r, ticket** out) {
     throw refusal(GSCHED_BAD_ARGUMENT, "arrival_ns, deadline_us: expected times of this century");
   auto t = std::make_unique<ticket>(desk_);
   const instance& shape = desk_->models[r.model].load(sync::relaxed)->instances.front();
-  t->inputs = transfers_of(r.inputs, shape.inputs.size(), on_device_);
-  t->outputs = transfers_of(r.outputs, shape.outputs.size(), on_device_);
+  t->inputs = transfers_of(r.inputs, shape.inputs.size(), look_);
+  t->outputs = transfers_of(r.outputs, shape.outputs.size(), look_);
   t->model = r.model;
   t->client = r.client;
   t->real_time = r.real_time != 0;

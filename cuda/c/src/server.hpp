@@ -23,11 +23,10 @@ namespace gsched::abi {
 class server {
 public:
   using make_engine = std::function<std::unique_ptr<engine>(desk&)>;
-  /// Whether a pointer of a request is device memory.
-  using is_device_memory = std::function<bool(const void*)>;
+  using look_at_memory = std::function<memory_kind(const void*)>;
 
   /// Starts the thread, which makes its engine there; throws what that throws.
-  server(const settings& how, make_engine make, is_device_memory on_device);
+  server(const settings& how, make_engine make, look_at_memory look);
   /// Closes, if it was not closed.
   ~server();
   server(const server&) = delete;
@@ -59,7 +58,7 @@ private:
   [[nodiscard]] bool wait_stopped(std::int64_t deadline_ns) const;
 
   settings settings_;
-  is_device_memory on_device_;
+  look_at_memory look_;
   std::shared_ptr<desk> desk_;
 };
 

@@ -23,11 +23,14 @@ namespace gsched::abi {
 
 struct desk;
 
+/// What kind of memory a pointer of a caller's is.
+enum class memory_kind : std::uint8_t { pageable, pinned, device };
+
 /// A copy that a request asks for: the instance's memory is known when the request starts.
 struct transfer {
   std::uint32_t buffer = 0; ///< which input or output of the model
   void* outside = nullptr;  ///< host or device memory of the caller
-  bool on_device = false;
+  memory_kind kind = memory_kind::pageable;
   cuda::copy_action action{nullptr, nullptr}; ///< in place until the copy has ended
 };
 

@@ -208,8 +208,8 @@ typedef struct gsched_request {
   double deadline_us;  /* after arrival; 0 is the server's slo_us, below 0 is none */
   /* Where to copy each input from, before, and each output to, after: host memory, pinned or not,
    * or device memory, gsched_buffer.bytes of it. NULL, as an element or for all: no copy. The
-   * arrays are copied; what they point to stays in place until the request has ended. From memory
-   * that is not pinned the dispatcher's thread copies itself, at the cost of everyone. */
+   * arrays are copied; what they point to stays in place until the request has ended. To and from
+   * memory that is not pinned the dispatcher's thread copies by itself: everybody waits. */
   const void* const* inputs;
   void* const* outputs;
   gsched_callback done; /* may be NULL */
@@ -218,10 +218,12 @@ typedef struct gsched_request {
   uint32_t reserved;    /* 0 */
 } gsched_request;
 
-/* Posts a request: never waits, takes no lock. `ticket` may be NULL if `done` is not or nobody
- * wants to know, but not for a collected request. Owner    the caller, who gives the ticket to
- * gsched_release once. With `collected` there is only one ticket too, written here and handed out
- * again by gsched_collect. Cost     about a microsecond; one allocation on the calling thread.
+/* Posts a request: never waits, takes no lock. `ticket` may be NULL; a callback's ticket is then
+ * good while that runs.
+ * Owner    the caller, who gives the ticket to gsched_release once; it is written before the
+ *          request can end. Of a collected request it is lent, until gsched_collect hands it out
+ *          and with it the duty to release it.
+ * Cost     about a microsecond; a few allocations on the calling thread.
  * Errors   GSCHED_BAD_ARGUMENT, GSCHED_CLOSED, GSCHED_DEVICE_FAILED once the device has failed: no
  *          ticket then, and no callback. */
 GSCHED_API int gsched_submit(gsched_server* server, const gsched_request* request,
@@ -262,7 +264,8 @@ typedef struct gsched_report {
 GSCHED_API int gsched_status(const gsched_ticket* ticket, gsched_report* report);
 
 /* Gives the ticket back; the request goes on if it has not ended. NULL does nothing. A collected
- * ticket is released after gsched_collect handed it out, not before. */
+ * ticket is released after gsched_collect has handed it out; those that never were go with the
+ * server. */
 GSCHED_API void gsched_release(gsched_ticket* ticket);
 
 /* Sleeps until collected requests have ended and writes up to `most` of their tickets, in order of
