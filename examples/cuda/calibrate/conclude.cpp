@@ -108,8 +108,8 @@ void host_rows(conclusion& c, sim::host_costs& h, duration graph_gap) {
   c.time("/host/graph_operation_us", h.graph_operation, "  each operation of it",
          "submit operation", 0, "... and the slope");
   c.time("/host/launch_us", h.launch, "launch a kernel", "launch and notify", 0,
-         "200 in a row, a stream write behind each");
-  c.info("  without the stream write", "launch", "us", "200 in a row");
+         "120 in a row, a stream write behind each");
+  c.info("  without the stream write", "launch", "us", "120 in a row");
   c.time("/host/start_us", h.start, "start of a graph", "end graph", gap - notice,
          "launch to notification seen, 1 to 160 kernels: at none, less notification");
   c.time("/host/start_operation_us", h.start_operation, "  each operation of it", "end operation",
@@ -133,9 +133,9 @@ void host_rows(conclusion& c, sim::host_costs& h, duration graph_gap) {
 void device_rows(conclusion& c, sim::preset& p) {
   const double gap = to_us(p.laws.graph.gap);
   const double in_graph = c.median("in graph");
-  c.info("empty kernel in a graph", "in graph", "us", "each more, 40 to 200 in one graph");
+  c.info("empty kernel in a graph", "in graph", "us", "each more, 24 to 120 in one graph");
   c.info("SM clock", "clock ghz", "GHz", "10 us of cycles in each of them");
-  c.info("graph of one after another", "graph of one", "us", "each more, 40 to 200 of them");
+  c.info("graph of one after another", "graph of one", "us", "each more, 24 to 120 of them");
   c.time("/gaps/launches_us", p.gaps.launches, "gap between launches", "launch after launch",
          gap - in_graph, "each more, less that in a graph, and the gap there");
   c.time("/gaps/segments_us", p.gaps.segments, "gap between segments", "cut", gap,

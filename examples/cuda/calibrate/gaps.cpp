@@ -12,10 +12,10 @@ namespace calibrate {
 
 namespace {
 
-constexpr std::size_t few = 40;
-constexpr std::size_t many = 200;
-constexpr std::size_t piece = 8; ///< kernels of a segment
-constexpr std::size_t line = 4;  ///< of pinned memory, for the notifications
+constexpr std::size_t few = 24;
+constexpr std::size_t many = 120; ///< launches: a stream's queue holds them all
+constexpr std::size_t piece = 8;  ///< kernels of a segment
+constexpr std::size_t line = 4;   ///< of pinned memory, for the notifications
 
 /// Of one more, from the difference of many and few: what begins and ends them is not in it.
 double each(rig& on, const std::function<void(std::size_t)>& enqueue) {

@@ -40,8 +40,8 @@ public:
 
   /// Of each kernel more, in segments of `piece`, with a lane that is always ahead.
   [[nodiscard]] double each(std::size_t piece, submission how) const {
-    constexpr std::size_t few = 40;
-    constexpr std::size_t many = 200;
+    constexpr std::size_t few = 24;
+    constexpr std::size_t many = 120;
     return (last_end(many, piece, how) - last_end(few, piece, how)) / (many - few);
   }
 
