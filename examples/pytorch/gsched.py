@@ -267,8 +267,9 @@ class Captured:
     """A module captured as CUDA graphs, each with memory of its own; what add_model makes of a
     module, and takes in place of one. Its weights are shared and must stay as they are."""
 
-    def __init__(self, name, gpu, example, instances):
+    def __init__(self, name, gpu, example, instances, module):
         self.name, self.gpu, self.example, self.instances = name, gpu, example, instances
+        self._module = module  # its graphs read the weights where they are now
 
     def replay(self, inputs=None, instance=0):
         """Runs one whole graph on torch's current stream, without any server, and waits: what the
@@ -446,7 +447,7 @@ def capture(module, example_input, instances=2, name=None, gpu=0, warm_up=3):
                            for _ in range(instances)]
             torch.cuda.synchronize(gpu)
     example = example_input if not isinstance(example_input, list) else tuple(example_input)
-    return Captured(name, gpu, example, all_of_them)
+    return Captured(name, gpu, example, all_of_them, module)
 
 
 # Requests -----------------------------------------------------------------------------------------
