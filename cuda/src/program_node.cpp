@@ -126,9 +126,10 @@ void program_node::read_attributes(operation& op) {
     op.launch.cluster_blocks = v.clusterDim.x * v.clusterDim.y * v.clusterDim.z;
     return true;
   });
-  get(CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, [](const auto& v) {
-    return v.clusterSchedulingPolicyPreference != CU_CLUSTER_SCHEDULING_POLICY_DEFAULT;
-  });
+  if (attribute_count > 0) // of a cluster
+    get(CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, [](const auto& v) {
+      return v.clusterSchedulingPolicyPreference != CU_CLUSTER_SCHEDULING_POLICY_DEFAULT;
+    });
   get(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, [](const auto& v) { return v.cooperative != 0; });
   get(CU_LAUNCH_ATTRIBUTE_PRIORITY, [](const auto& v) { return v.priority != 0; });
   get(CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW,

@@ -60,6 +60,12 @@ std::optional<options> parse(int argc, char** argv, int& exit) {
     exit = 2;
     return std::nullopt;
   }
+  if (!o.json.empty() && o.json != "-" && !std::ofstream(o.json, std::ios::app)) {
+    std::fprintf(stderr, "two_gpu_tenants: %s: cannot be written, expected a file that can\n",
+                 o.json.c_str());
+    exit = 2;
+    return std::nullopt;
+  }
   return o;
 }
 
