@@ -59,14 +59,16 @@ void run_rounds(list& of, samples& into, watchdog& dog, const options& o) {
     }
 }
 
-queue_counts count_queues(const options& o, watchdog& dog) {
+queue_counts count_queues(const options& o, watchdog& dog) try {
   queue_counts counts;
-  if (o.queues)
-    for (const std::uint32_t connections : {8u, 32u, 128u}) {
-      dog.step("counting hardware queues", std::chrono::seconds{60});
-      counts[connections] = count_in_child(o.gpu, connections);
-    }
+  for (const std::uint32_t connections : {8u, 32u, 128u}) {
+    dog.step("counting hardware queues", std::chrono::seconds{60});
+    counts[connections] = count_in_child(o.gpu, connections);
+  }
   return counts;
+} catch (const error& e) { // all else has been measured
+  note(e.what());
+  return {};
 }
 
 int check(const options& o, const gsched::cuda::gpu& gpu) {
@@ -115,7 +117,7 @@ int measure(const options& o, const gsched::cuda::gpu& gpu, watchdog& dog) {
   dog.step("ending the experiments", std::chrono::seconds{30});
   direct.clear();
 
-  tell(o, conclude(measured, count_queues(o, dog), gpu));
+  tell(o, conclude(measured, o.queues ? count_queues(o, dog) : queue_counts{}, gpu));
   return 0;
 }
 
