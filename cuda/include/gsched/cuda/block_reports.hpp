@@ -69,12 +69,18 @@ GSCHED_IN_KERNEL void report_start(const report& r, std::uint32_t zero) {
 /// The next launch begins when this one is complete, as launches of one slot do not overlap.
 template <class Machine>
 GSCHED_IN_KERNEL void report_end(const report& r, std::uint32_t zero) {
-  std::uint32_t claimed = Machine::load_lower(&r.counters->claimed); // together with the count
+  const bool grouped = r.reciprocal != 0;
+  std::uint64_t ticket = 0;
+  std::uint32_t claimed = 0;
+  if (grouped) // one or the other is on its way together with the count
+    claimed = Machine::load_lower(&r.counters->claimed);
+  else
+    ticket = Machine::add(r.ticket, zero + 1u);
   const std::uint64_t was = Machine::add(&r.counters->ended, zero + 1u);
   const auto before = static_cast<std::uint32_t>(was);
   const auto instance = static_cast<std::uint32_t>(was >> 32);
   std::uint32_t place = 0;
-  if (r.reciprocal != 0) {
+  if (grouped) {
     place = place_in_group(before, r.reciprocal, r.group);
     if (place + 1 != r.group && before != Machine::last_of_grid()) return;
     while (claimed <= before) { // [I1] <- [I1] in report_start
@@ -82,8 +88,8 @@ GSCHED_IN_KERNEL void report_end(const report& r, std::uint32_t zero) {
       if (static_cast<std::uint32_t>(now >> 32) != instance) break;
       claimed = static_cast<std::uint32_t>(now);
     }
+    ticket = Machine::add(r.ticket, (before >> 31) + 1u); // zero + 1 would hold a register
   }
-  const std::uint64_t ticket = Machine::add(r.ticket, (before >> 31) + 1u);
   publish<Machine>(r, ticket, instance,
                    upper_half(notification_type::blocks_ended, place, Machine::this_sm()));
   if (before == Machine::last_of_grid()) {
