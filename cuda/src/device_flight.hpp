@@ -19,12 +19,13 @@ struct segment_graph;
 /// A segment from when it is accepted until its end is polled.
 struct flight {
   enum class stage : std::uint8_t {
-    held,    ///< waits for room in the notification ring, or behind one that does
+    held,    ///< waits for room in the notification ring, for its lane, or behind one that does
     started, ///< handed to the driver
     refused  ///< was held, and then the driver refused it
   };
   segment what{};
   stage at = stage::held;
+  bool alone = false;      ///< it is handed over when nothing else is under way on its lane
   bool words_lost = false; ///< it has ended, and some of its words never came
   std::uint32_t replay = 0;
   std::uint64_t sequence = 0; ///< its lane's count once it has ended

@@ -37,6 +37,7 @@ struct device_lane {
   std::uint64_t started = 0;  ///< segments handed to the driver
   std::uint64_t ended = 0;    ///< as last read
   std::uint32_t held = 0;     ///< of its flights
+  bool waits = false;         ///< while start_held looks: an earlier one stays held
   time_point last_progress{}; ///< when something was last seen to move
   lane_queue flights;         ///< accepted and not polled, oldest first; those held are the newest
 };
@@ -76,9 +77,9 @@ struct device::state {
   // Submission (device_submit.cpp)
   [[nodiscard]] std::error_code submit(const segment& s) noexcept;
   [[nodiscard]] std::error_code find_graphs(const segment& s, const device_lane& l, flight& f);
-  [[nodiscard]] std::error_code check_loose(const segment& s) const noexcept;
+  [[nodiscard]] std::error_code check_loose(const segment& s, flight& f) const noexcept;
   /// Whether it can be handed over now; if so its words are reserved.
-  [[nodiscard]] bool try_room(flight& f) noexcept;
+  [[nodiscard]] bool try_room(flight& f, const device_lane& l) noexcept;
   [[nodiscard]] std::error_code start(flight& f, device_lane& l) noexcept;
   [[nodiscard]] std::error_code hand_over(flight& f, device_lane& l, bool& partly) noexcept;
   void start_held() noexcept;

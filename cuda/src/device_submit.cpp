@@ -18,6 +18,27 @@ cudaMemcpyKind kind_of(copy_direction d) noexcept {
   return cudaMemcpyDefault;
 }
 
+/// Whether the driver may make its caller wait until the stream has come so far: copies to memory
+/// that is not pinned, and from it where they are too big for the driver's own buffer.
+bool may_block(const operation& op) noexcept {
+  if (op.kind != operation_kind::memcpy) return false;
+  constexpr std::uint64_t driver_buffer = 1 << 16;
+  const auto& c = static_cast<const copy_action&>(*static_cast<const action*>(op.handle));
+  const auto pageable = [](const void* p) {
+    cudaPointerAttributes a{};
+    if (cudaPointerGetAttributes(&a, p) == cudaSuccess) return a.type == cudaMemoryTypeUnregistered;
+    static_cast<void>(cudaGetLastError());
+    return true;
+  };
+  switch (op.direction) {
+  case copy_direction::device_to_device: return false;
+  case copy_direction::host_to_device: return op.bytes.count() > driver_buffer && pageable(c.from);
+  case copy_direction::device_to_host: return pageable(c.to);
+  case copy_direction::host_to_host: return true;
+  }
+  return true;
+}
+
 CUresult launch_loose(const operation& op, CUstream stream) noexcept {
   const action& a = *static_cast<const action*>(op.handle);
   cudaError_t e = cudaSuccess;
@@ -42,18 +63,18 @@ std::error_code device::state::submit(const segment& s) noexcept {
   if (f == nullptr) return errc::too_small;
   f->what = s;
   f->at = flight::stage::held;
-  f->words_lost = false;
+  f->alone = f->words_lost = false;
   f->words = f->words_read = f->words_checked = 0;
   f->graphs = nullptr;
   f->graph = nullptr;
   f->last_word = f->seen_ended = time_point{};
 
   const on_gpu here(facts.ordinal);
-  std::error_code e = s.program == no_program ? check_loose(s) : find_graphs(s, l, *f);
+  std::error_code e = s.program == no_program ? check_loose(s, *f) : find_graphs(s, l, *f);
   if (!e) {
     // Those that wait for room let nobody pass who needs some, or a big one would wait for ever.
     const bool waits = l.held > 0 || (f->words > 0 && !held.empty());
-    if (waits || !try_room(*f)) {
+    if (waits || !try_room(*f, l)) {
       held.push_back(*f);
       ++l.held;
       ++statistics.held;
@@ -70,7 +91,7 @@ std::error_code device::state::submit(const segment& s) noexcept {
   return {};
 }
 
-std::error_code device::state::check_loose(const segment& s) const noexcept {
+std::error_code device::state::check_loose(const segment& s, flight& f) const noexcept {
   for (const operation* op : s.operations) {
     if (!op->is_device_work()) return errc::bad_option;
     const auto* a = static_cast<const action*>(op->handle);
@@ -78,6 +99,7 @@ std::error_code device::state::check_loose(const segment& s) const noexcept {
     const bool fits = (op->kind == operation_kind::memcpy && a->what == action::kind::copy) ||
                       (op->kind == operation_kind::memset && a->what == action::kind::set);
     if (!fits) return errc::bad_handle;
+    f.alone = f.alone || may_block(*op);
   }
   return {};
 }
@@ -108,7 +130,9 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
   return f.words > ring->reader().capacity() ? make_error_code(errc::too_small) : std::error_code{};
 }
 
-bool device::state::try_room(flight& f) noexcept {
+bool device::state::try_room(flight& f, const device_lane& l) noexcept {
+  // A host that waits for one lane serves none, and hears of no kernel that hangs.
+  if (f.alone && l.started != l.ended) return false;
   if (f.words == 0) return true;
   // The slots of direct launches belong to one launch at a time; graphs keep to that by themselves.
   const bool direct = f.what.how == submission::launches;
@@ -175,11 +199,17 @@ std::error_code device::state::start(flight& f, device_lane& l) noexcept {
 
 void device::state::start_held() noexcept {
   const on_gpu here(facts.ordinal);
-  while (!held.empty() && !broken()) {
-    flight& f = held.front();
-    if (!try_room(f)) return;
-    held.pop_front();
+  for (device_lane& l : lanes) l.waits = false;
+  bool words_wait = false;
+  for (auto at = held.begin(); at != held.end() && !broken();) {
+    flight& f = *at++;
     device_lane& l = lanes[index(f.what.lane)];
+    if (l.waits || (f.words > 0 && words_wait) || !try_room(f, l)) {
+      l.waits = true;
+      words_wait = words_wait || f.words > 0;
+      continue;
+    }
+    held.erase(held.iterator_to(f));
     --l.held;
     if (start(f, l)) f.at = flight::stage::refused;
   }

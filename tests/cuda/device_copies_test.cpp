@@ -110,6 +110,37 @@ TEST_CASE("sets and copies of a lane run in order, after its graphs") {
   CHECK(std::all_of(seen.get() + n / 2, seen.get() + n, [](std::uint8_t b) { return b == 0x5a; }));
 }
 
+TEST_CASE("a copy to pageable memory waits for its lane, and the host does not") {
+  GSCHED_NEEDS_GPU();
+  constexpr std::size_t n = 1 << 20;
+  cuda::program p = stand_ins("p", 1, kernel_of(132, 128, 50'000));
+  driven_cuda d;
+  const lane_id lane = d.device.open_lane({});
+  const lane_id other = d.device.open_lane({});
+  d.device.load(p);
+  const device_bytes there = on_device(n);
+  std::vector<std::uint8_t> seen(n, 0);
+  const cuda::set_action set(there.get(), 0x5a);
+  const cuda::copy_action down(seen.data(), there.get());
+  const std::array ops{set.as_operation(n), down.as_operation(copy_direction::device_to_host, n)};
+  const std::array<const operation*, 2> all{&ops[0], &ops[1]};
+  const time_point from = d.device.now();
+  CHECK(!d.submit(lane, p.host()));
+  CHECK(!d.submit_loose(lane, all));
+  CHECK(!d.submit(lane, p.host())); // behind the copy
+  CHECK(!d.submit(other, p.host()));
+  CHECK(d.device.now() - from < from_us(25'000));
+  CHECK(d.device.statistics().held == 2);
+  REQUIRE(d.finish());
+  CHECK(d.done == 4);
+  CHECK(std::count(seen.begin(), seen.end(), std::uint8_t{0x5a}) == n);
+  CHECK(!d.submit(lane, p.host()));
+  CHECK(!d.submit_loose(lane, all));
+  CHECK(d.device.evict(lane) == 1);
+  --d.accepted;
+  REQUIRE(d.finish());
+}
+
 TEST_CASE("a copy that CUDA refuses is refused with its words, and the device works on") {
   GSCHED_NEEDS_GPU();
   driven_cuda d;

@@ -6,6 +6,7 @@
 #include "cuda/device_kernels.hpp"
 #include "cuda/needs_gpu.hpp"
 
+#include <gsched/cuda/action.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
@@ -100,14 +101,21 @@ TEST_CASE("device child: hung kernel" * doctest::skip()) {
   const lane_id b = d->device.open_lane({});
   d->device.load(endless);
   d->device.load(good);
+  void* there = nullptr; // now: once a kernel hangs, this would wait for it
+  v.need(cudaMalloc(&there, 64) == cudaSuccess, "memory");
   const auto from = std::chrono::steady_clock::now();
   v.need(!d->submit(a, endless.host()), "accepted");
   for (int i = 0; i < 10; ++i) v.need(!d->submit(b, good.host()), "accepted beside it");
   v.need(!d->submit(a, good.host()), "accepted behind it");
+  std::vector<char> pageable(64);
+  const cuda::copy_action down(pageable.data(), there);
+  const operation copy = down.as_operation(copy_direction::device_to_host, 64);
+  const operation* one = &copy;
+  v.need(!d->submit_loose(a, {&one, 1}), "a copy to pageable memory, too");
   v.need(d->finish(), "all is polled");
   const double took = seconds_since(from);
   v.need(took > 0.9 && took < 5, "after the watchdog's second");
-  v.need(d->done == 10 && d->failed == 2, "what ran beside it ended well");
+  v.need(d->done == 10 && d->failed == 3, "what ran beside it ended well");
   const std::string line = d->device.failure().value_or("");
   v.say(line);
   v.need(has(line, "endless operations 0 to 0") && has(line, "endless_kernel"), "it is named");

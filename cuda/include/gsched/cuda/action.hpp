@@ -18,8 +18,8 @@ struct action {
   kind what = kind::copy;
 };
 
-/// A copy by cudaMemcpyAsync: host memory may be pinned or pageable. From pageable memory the host
-/// pays for the copy as it is submitted, and the lane waits for it.
+/// A copy by cudaMemcpyAsync: host memory may be pinned or pageable. For pageable memory the host
+/// pays while it is copied, and the copy starts when the host has seen all before it end.
 struct copy_action : action {
   copy_action(void* destination, const void* source) noexcept
       : action{kind::copy}, to(destination), from(source) {}

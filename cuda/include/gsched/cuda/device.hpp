@@ -40,8 +40,8 @@ struct device_statistics {
   std::uint64_t graph_launches = 0;
   std::uint64_t direct_launches = 0; ///< kernels launched one by one, on any lane
   std::uint64_t built_late = 0; ///< graphs that submit had to build, as load had not foreseen them
-  std::uint64_t held = 0;       ///< segments that waited for room in the notification ring
-  std::uint64_t lost_words = 0; ///< of instrumented kernels that ended; see submit
+  std::uint64_t held = 0; ///< segments that waited for room in the notification ring or their lane
+  std::uint64_t lost_words = 0;    ///< of instrumented kernels that ended; see submit
   std::uint64_t unknown_words = 0; ///< in the notification ring, of no segment in flight
   std::uint64_t driver_ns = 0;     ///< host time inside the driver's calls; if timed
 };
@@ -58,7 +58,7 @@ struct device_statistics {
 /// captured; on any other they have the lane's.
 ///
 /// Differs  D6: what has been handed to the driver has started; evict takes back what waits for
-///          room in the notification ring.
+///          room in the notification ring, or for its lane (see Cost).
 ///          D4: where nothing is under way, waiting for no_deadline returns at once.
 /// Errors   open_lane: too_small for lanes or SMs that are taken.
 ///          load: bad_handle for a program that is not of cuda::program::host(); device_failed with
@@ -74,7 +74,8 @@ struct device_statistics {
 ///          with the code, failure() says which. Work that hangs or that was on the GPU when CUDA
 ///          failed is left where it is, with its memory.
 /// Cost     submit: one graph launch and one memory operation; poll: a load for each busy lane.
-///          A copy to pageable memory makes submit wait for it, and for all before it on its lane.
+///          Loose copies to pageable memory, or of more than 64 KiB from it, make the host wait
+///          while they run; so they are handed over when all before them on their lane has ended.
 /// Threads  one owner; several devices, of one GPU or of several, may be driven by one thread. What
 ///          was loaded outlives the device.
 class device {
