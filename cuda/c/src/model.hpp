@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,14 @@ struct buffer {
   }
 };
 
+/// Keeps it until the process ends.
+inline void leave(std::shared_ptr<void> p) {
+  static std::mutex one_at_a_time;
+  static auto& all = *new std::vector<std::shared_ptr<void>>;
+  const std::lock_guard lock(one_at_a_time);
+  all.push_back(std::move(p));
+}
+
 /// A captured graph with memory of its own.
 struct instance {
   gsched::program* graph = nullptr;
@@ -37,11 +46,16 @@ struct instance {
   std::vector<buffer> inputs; ///< the same sizes in all instances of a model
   std::vector<buffer> outputs;
 
-  /// Nothing runs on it any more, and nothing will.
-  void forget_memory() noexcept {
-    keep.reset();
-    for (buffer& b : inputs) b.staging.reset();
-    for (buffer& b : outputs) b.staging.reset();
+  /// Nothing of it will be used again. On a device that has failed it is left behind, as to free
+  /// memory can mean to wait for a kernel that never ends.
+  void forget_memory(bool leave_behind) {
+    const auto drop = [leave_behind](std::shared_ptr<void>& p) {
+      if (leave_behind) leave(std::move(p));
+      p.reset();
+    };
+    drop(keep);
+    for (buffer& b : inputs) drop(b.staging);
+    for (buffer& b : outputs) drop(b.staging);
   }
 };
 

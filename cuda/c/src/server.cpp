@@ -41,7 +41,7 @@ void thread_main(std::shared_ptr<desk> at, server::make_engine make,
                      why.empty() ? "cancelled: the server was closed" : why.c_str());
   e.reset(); // waits for what hangs, within bounds
   for (model_record& m : at->records)
-    for (instance& i : m.instances) i.forget_memory();
+    for (instance& i : m.instances) i.forget_memory(!why.empty());
   at->stopped.store(1, sync::release); // [S1] release -> [S1] acquire in wait_stopped
   futex_wake_all(at->stopped);
 }

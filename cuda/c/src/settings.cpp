@@ -85,7 +85,7 @@ settings settings_of(const gsched_server_options& o) {
   settings s;
   s.policy = known_policy(o.policy);
   refuse_unless(o.gpu >= 0, "gpu", "0 or more");
-  refuse_unless(o.lanes >= 1 && o.lanes <= 1024, "lanes", "1 to 1024");
+  refuse_unless(o.lanes >= 1 && o.lanes <= 128, "lanes", "1 to 128");
   refuse_unless(o.segments_per_job >= 1, "segments_per_job", "at least 1");
   refuse_unless(o.overshoot >= 0 && o.overshoot <= 1e6, "overshoot", "0 to 1e6");
   refuse_unless(o.max_jobs >= 1, "max_jobs", "at least 1");

@@ -82,7 +82,7 @@ typedef struct gsched_server_options {
    * "direct": whole graphs, a stream for each client, nothing held back; "single": whole
    * graphs on one stream, as they come. Default "srpt+deficit". Copied. */
   const char* policy;
-  uint32_t lanes;            /* streams that segments go to; 8. direct: clients beyond them share */
+  uint32_t lanes; /* streams that segments go to, at most 128; 8. direct: clients share them */
   uint32_t segments_per_job; /* in flight at once of one request; 2 */
   double quantum_us;         /* of a segment; 100 */
   double most_quantum_us;    /* segments grow to this while no other request waits; 800 */
