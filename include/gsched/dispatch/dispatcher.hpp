@@ -19,7 +19,6 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -195,7 +194,7 @@ private:
     }
     statistics_.host_calls += a.advance();
     if (a.is_ending()) return settle(a, now); // it cancelled itself
-    if (const std::exception_ptr why = a.context.failure()) {
+    if (const auto why = a.context.failure()) {
       listener_.on_failure(a, why, now);
       return give_up(a, job_state::failed, now);
     }
