@@ -76,6 +76,23 @@ TEST_CASE("what load foresees is never built later, and is launched as graphs") 
   CHECK(s.direct_launches == 3);
 }
 
+TEST_CASE("the graph of all operations is built when asked for, and the driver's time is kept") {
+  GSCHED_NEEDS_GPU();
+  cuda::program p = stand_ins("p", 100, kernel_of(132, 128, 20)); // 20 pieces, beyond 8
+  for (const bool whole : {true, false}) {
+    cuda::device_options o;
+    o.whole = whole;
+    o.time_driver = true;
+    driven_cuda d(o);
+    const lane_id lane = d.device.open_lane({});
+    d.device.load(p);
+    CHECK(!d.submit(lane, p.host()));
+    REQUIRE(d.finish());
+    CHECK(d.device.statistics().built_late == (whole ? 0 : 1));
+    CHECK(d.device.statistics().driver_ns > 0);
+  }
+}
+
 TEST_CASE("lanes opened after load have their graphs too, with the stream's priority") {
   GSCHED_NEEDS_GPU();
   cuda::program p = stand_ins("p", 30, kernel_of(20, 128, 20));
