@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 #ifndef GSCHED_C_H
 #define GSCHED_C_H
 
@@ -6,11 +6,6 @@
  *
  * A server owns a GPU and one thread, its dispatcher. Models are added as captured graphs, requests
  * come from any thread, and each ends exactly once: finished, failed, rejected or cancelled.
- *
- *     gsched_server_options o = {.size = sizeof o};
- *     gsched_default_options(&o);
- *     gsched_server *s;
- *     if (gsched_server_open(&o, &s) != GSCHED_OK) puts(gsched_last_error());
  *
  * Errors   functions that can fail return a gsched_code, and leave one line for the calling thread
  *          in gsched_last_error(). What they were to write is then left alone, but for handles,
@@ -28,11 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(GSCHED_C_BUILD)
 #define GSCHED_API __attribute__((visibility("default")))
-#else
-#define GSCHED_API
-#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,10 +34,9 @@ extern "C" {
 
 typedef enum gsched_code {
   GSCHED_OK = 0,
-  GSCHED_BAD_ARGUMENT = 1, /* NULL, out of range, an unknown name, model or client */
-  GSCHED_NO_DEVICE = 2,    /* no driver, no GPU, no GPU of that number, a driver that is too old */
-  GSCHED_BAD_GRAPH = 3,    /* a graph with a node that cannot be scheduled, or a kernel that fits on
-                              no SM; the line names it */
+  GSCHED_BAD_ARGUMENT = 1,  /* NULL, out of range, an unknown name, model or client */
+  GSCHED_NO_DEVICE = 2,     /* no driver, no GPU, no GPU of that number, a driver that is too old */
+  GSCHED_BAD_GRAPH = 3,     /* a node that cannot be scheduled, a kernel that fits on no SM */
   GSCHED_OUT_OF_MEMORY = 4, /* of the host; the GPU's is GSCHED_DEVICE_FAILED, with CUDA's words */
   GSCHED_DEVICE_FAILED = 5, /* CUDA refused or the GPU failed; the line has CUDA's words */
   GSCHED_CLOSED = 6,        /* the server was closed */
@@ -60,12 +50,10 @@ typedef enum gsched_code {
 GSCHED_API const char* gsched_version(void);
 GSCHED_API uint32_t gsched_abi(void);
 
-/* What the last failing call of this thread said: one line, never NULL, valid until the next
- * failing call of this thread. */
+/* What the last failing call of this thread said; never NULL, valid until the next one. */
 GSCHED_API const char* gsched_last_error(void);
 
-/* The clock of all points in time here: CLOCK_MONOTONIC, nanoseconds. In Python:
- * time.monotonic_ns(). */
+/* The clock of all points in time here: CLOCK_MONOTONIC, in Python time.monotonic_ns(). */
 GSCHED_API uint64_t gsched_now_ns(void);
 
 /* What gsched_server_options.policy can be, separated by one space each. Static. */
@@ -116,8 +104,7 @@ typedef enum gsched_close_how {
 /* Takes no more requests, ends all there are, and stops the thread. All tickets have ended when it
  * returns, with whatever code; they and the server stay valid for calls until released. To close
  * again does nothing.
- * Bounds   returns after timeout_us and the time of what is on the GPU, at most a few times
- *          watchdog_ms.
+ * Bounds   returns after timeout_us and the time of what is on the GPU: a few times watchdog_ms.
  * Errors   GSCHED_DEVICE_FAILED if the device had failed; GSCHED_TIMED_OUT if the driver did not
  *          come back: the thread and its memory are then left behind.
  * Threads  not on the dispatcher's thread. */
@@ -146,17 +133,15 @@ typedef struct gsched_instance {
   uint32_t reserved; /* 0 */
   void* graph;       /* CUgraph or cudaGraph_t; cloned, so it may be destroyed after the call. The
                         memory it uses and its kernels' modules must live until the server is closed */
-  const gsched_buffer* inputs;  /* gsched_model.inputs of them */
-  const gsched_buffer* outputs; /* gsched_model.outputs of them */
+  const gsched_buffer *inputs, *outputs; /* as many as gsched_model.inputs and outputs */
 } gsched_instance;
 
 typedef struct gsched_model {
   uint32_t size;
   uint32_t instances_count; /* at least 1: requests beyond them wait before they start */
   const gsched_instance* instances;
-  const char* name; /* copied */
-  uint32_t inputs;  /* buffers of each instance; the same number of bytes in all of them */
-  uint32_t outputs;
+  const char* name;         /* copied */
+  uint32_t inputs, outputs; /* buffers of each instance; of the same bytes in all of them */
   /* What each operation takes alone, in the order of the program; NULL: the first instance is
    * measured, which runs its graph several times on the GPU. */
   const double* durations_us;
@@ -168,8 +153,7 @@ typedef struct gsched_model {
  * thread, and their segments built on the dispatcher's, one instance at a time between its steps:
  * meanwhile other requests wait, typically 5 to 30 ms at a time. To be exact the measurement needs
  * the GPU for itself.
- * Errors   GSCHED_BAD_ARGUMENT, GSCHED_BAD_GRAPH, GSCHED_DEVICE_FAILED (out of memory included),
- *          GSCHED_CLOSED. The server goes on as before.
+ * Errors   GSCHED_BAD_GRAPH, GSCHED_DEVICE_FAILED, out of memory included; the server goes on.
  * Threads  not on the dispatcher's thread. */
 GSCHED_API int gsched_add_model(gsched_server* server, const gsched_model* what, uint32_t* model);
 
@@ -179,15 +163,13 @@ typedef struct gsched_model_facts {
   uint64_t operations;    /* of one instance */
   uint64_t segments;      /* of one instance, each of about a quantum */
   uint64_t device_bytes;  /* of all instances, beyond the model's own */
-  uint64_t graphs;        /* instantiated, of all instances */
-  uint64_t nodes;         /* of those graphs */
+  uint64_t graphs, nodes; /* instantiated, of all instances; and of those graphs */
   double measure_ms;      /* on the calling thread: reading and measuring the graphs */
   double build_ms;        /* on the dispatcher's thread */
   double expected_us;     /* sum of the operations of one instance */
   double graph_replay_us; /* of the whole graph, replayed; 0 if not measured */
 } gsched_model_facts;
 
-/* facts->size is set by the caller. */
 GSCHED_API int gsched_get_model_facts(gsched_server* server, uint32_t model,
                                       gsched_model_facts* facts);
 
@@ -256,21 +238,17 @@ typedef struct gsched_report {
   uint32_t segments;   /* that went to the GPU */
   uint32_t instance;   /* that it ran on; UINT32_MAX if it did not start */
   void* user;          /* known at once */
-  const char* error;   /* why it failed, was rejected or cancelled: one line; "" if it finished.
-                          Valid until the ticket is released */
+  const char* error;   /* one line, "" if it finished; valid until the ticket is released */
 } gsched_report;
 
-/* report->size is set by the caller. */
 GSCHED_API int gsched_status(const gsched_ticket* ticket, gsched_report* report);
 
-/* Gives the ticket back; the request goes on if it has not ended. NULL does nothing. A collected
- * ticket is released after gsched_collect has handed it out; those that never were go with the
- * server. */
+/* Gives the ticket back; the request goes on if it has not ended. NULL does nothing. Collected
+ * tickets that gsched_collect never handed out go with the server. */
 GSCHED_API void gsched_release(gsched_ticket* ticket);
 
 /* Sleeps until collected requests have ended and writes up to `most` of their tickets, in order of
- * their ends. For one thread that serves many waiters, such as futures. `written` is 0 where it
- * returns an error.
+ * their ends. For one thread that serves many waiters, such as futures. On an error it writes 0.
  * Errors   GSCHED_TIMED_OUT; GSCHED_CLOSED once the server is closed and all are handed out.
  * Threads  one at a time; not on the dispatcher's thread. */
 GSCHED_API int gsched_collect(gsched_server* server, gsched_ticket** tickets, uint32_t most,
@@ -282,13 +260,8 @@ typedef struct gsched_statistics {
   uint32_t size;
   uint32_t reserved;
   uint64_t submitted; /* taken up: active + finished + failed + rejected + cancelled */
-  uint64_t active;
-  uint64_t finished;
-  uint64_t failed;
-  uint64_t rejected;
-  uint64_t cancelled;
-  uint64_t decisions;
-  uint64_t segments;
+  uint64_t active, finished, failed, rejected, cancelled;
+  uint64_t decisions, segments;
   uint64_t operations;     /* that ended on the GPU */
   uint64_t graph_launches; /* of the driver */
   uint64_t built_late;     /* graphs that were built while requests waited; 0 is as it should be */
@@ -297,7 +270,7 @@ typedef struct gsched_statistics {
   uint64_t sleeps;         /* times that the dispatcher went to sleep */
 } gsched_statistics;
 
-/* Of the server since it was opened; also when it is closed. statistics->size is set by the caller.
+/* Of the server since it was opened; also when it is closed.
  * Threads  not on the dispatcher's thread. */
 GSCHED_API int gsched_get_statistics(gsched_server* server, gsched_statistics* statistics);
 
@@ -310,14 +283,12 @@ typedef struct gsched_profile_options {
   const char* dtype; /* "fp32" */
   uint32_t batch;    /* 1 */
   uint32_t runs;     /* that the medians are taken from; 0 is the default */
-  uint64_t input_bytes;
-  uint64_t output_bytes;
+  uint64_t input_bytes, output_bytes;
 } gsched_profile_options;
 
 /* Measures a captured graph, operation by operation, and writes its profile as JSON. Needs no
  * server, and the GPU for itself.
- * Errors   GSCHED_BAD_ARGUMENT, GSCHED_NO_DEVICE, GSCHED_BAD_GRAPH, GSCHED_DEVICE_FAILED,
- *          GSCHED_IO. */
+ * Errors   as gsched_add_model; GSCHED_NO_DEVICE, GSCHED_IO. */
 GSCHED_API int gsched_profile_graph(void* graph, const gsched_profile_options* options,
                                     const char* path);
 
