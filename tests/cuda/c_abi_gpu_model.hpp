@@ -31,6 +31,7 @@ struct captured_model {
   std::uint32_t words;
   std::uint32_t steps;
   std::uint32_t spin;
+  host_step step{spin};
   std::uint32_t id = 0;
 
   std::vector<cudaGraph_t> graphs{};
@@ -51,7 +52,7 @@ struct captured_model {
 
   [[nodiscard]] std::size_t bytes() const noexcept { return words * sizeof(std::uint32_t); }
   [[nodiscard]] std::uint32_t expected(std::uint32_t v) const {
-    for (std::uint32_t k = 0; k < steps; ++k) v = step_on_host(v, k, spin);
+    for (std::uint32_t k = 0; k < steps; ++k) v = step(v, k);
     return v;
   }
 

@@ -4,6 +4,7 @@
 #include "refusal.hpp"
 #include "structs.hpp"
 
+#include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
@@ -85,6 +86,17 @@ void refuse_other_shape(const gsched::program& first, const gsched::program& oth
                                           " is of another kind than in the first instance");
 }
 
+/// `like_first`: what to call an instance whose times are those of the first.
+[[nodiscard]] std::shared_ptr<cuda::program>
+program_of(void* graph, const cuda::program_options& how, const std::string& like_first) {
+  try {
+    return std::make_shared<cuda::program>(static_cast<CUgraph>(graph), how);
+  } catch (const error& e) {
+    if (like_first.empty() || e.code() != errc::bad_option) throw;
+    throw refusal(GSCHED_BAD_GRAPH, like_first + ": not as the first instance: " + e.what());
+  }
+}
+
 } // namespace
 
 model_record ingest(const gsched_model& what, int gpu) {
@@ -113,7 +125,7 @@ model_record ingest(const gsched_model& what, int gpu) {
     refuse_other_sizes(m.instances.front().inputs, made.inputs, whose + ".inputs");
     refuse_other_sizes(m.instances.front().outputs, made.outputs, whose + ".outputs");
     how.name = m.name;
-    auto p = std::make_shared<cuda::program>(static_cast<CUgraph>(one.graph), how);
+    auto p = program_of(one.graph, how, i == 0 ? std::string() : whose);
     made.graph = &p->host();
     if (i == 0) {
       if (p->graph_replay()) m.facts.graph_replay_us = to_us(*p->graph_replay());
