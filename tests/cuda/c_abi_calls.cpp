@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -73,6 +74,19 @@ TEST_CASE("c abi: defaults are what the header says, and no more is written than
   CHECK(gsched_default_options(nullptr) == GSCHED_BAD_ARGUMENT);
 }
 
+TEST_CASE("c abi: a caller who knows fewer options gets and gives those") {
+  gsched_server_options o{};
+  o.size = offsetof(gsched_server_options, time_driver);
+  o.time_driver = 77;
+  CHECK(gsched_default_options(&o) == GSCHED_OK);
+  CHECK(o.instrumented == 0);
+  CHECK(o.time_driver == 77); // beyond what is the caller's
+  o.gpu = -1;
+  gsched_server* s = nullptr;
+  CHECK(gsched_server_open(&o, &s) == GSCHED_BAD_ARGUMENT);
+  CHECK(line().find("gpu") != std::string::npos); // and not time_driver
+}
+
 TEST_CASE("c abi: an option out of range is refused by its name") {
   const auto refused = [](const gsched_server_options& o, const char* name) {
     gsched_server* s = reinterpret_cast<gsched_server*>(1);
@@ -102,6 +116,9 @@ TEST_CASE("c abi: an option out of range is refused by its name") {
   o = defaults();
   o.watchdog_ms = 0;
   refused(o, "watchdog_ms");
+  o = defaults();
+  o.time_driver = 2;
+  refused(o, "time_driver");
   o = defaults();
   o.gpu = -1;
   refused(o, "gpu");

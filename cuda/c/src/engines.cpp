@@ -18,6 +18,7 @@ std::unique_ptr<engine> make_cuda_engine(desk& at, const settings& how) {
   o.grain = how.grain;
   o.levels = how.levels;
   o.watchdog = how.watchdog;
+  o.time_driver = how.time_driver;
   std::unique_ptr<engine> made;
   visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
     made = std::make_unique<serving<P, cuda::device>>(at, how, [&] { return cuda::device(o); });

@@ -12,7 +12,7 @@
 
 #include <gsched/cuda/gpu.hpp>
 
-#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -29,6 +29,10 @@ struct gsched_server : server {
 namespace {
 
 thread_local std::string last_error;
+
+/// What the first callers knew of the structs that have grown.
+constexpr std::size_t first_options = offsetof(gsched_server_options, time_driver);
+static_assert(first_options == 112);
 
 int failed(gsched_code code, const char* line) noexcept {
   gsched::abi::set_line(last_error, line);
@@ -75,7 +79,7 @@ const char* gsched_policy_names(void) {
 
 int gsched_default_options(gsched_server_options* options) {
   return guarded([&] {
-    write_struct(options, "options", gsched::abi::default_options());
+    write_struct(options, "options", gsched::abi::default_options(), first_options);
     return GSCHED_OK;
   });
 }
@@ -83,7 +87,7 @@ int gsched_default_options(gsched_server_options* options) {
 int gsched_server_open(const gsched_server_options* options, gsched_server** out) {
   return guarded([&] {
     expected(out, "server") = nullptr;
-    const auto o = read_struct(options, "options", gsched::abi::default_options());
+    const auto o = read_struct(options, "options", gsched::abi::default_options(), first_options);
     const gsched::abi::settings how = gsched::abi::settings_of(o);
     static_cast<void>(gsched::cuda::find_gpu(how.gpu)); // says in one line what is absent
     auto made = std::make_unique<gsched_server>(

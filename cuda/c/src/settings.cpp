@@ -91,7 +91,9 @@ settings settings_of(const gsched_server_options& o) {
   refuse_unless(o.max_jobs >= 1, "max_jobs", "at least 1");
   refuse_unless(o.watchdog_ms >= 1, "watchdog_ms", "at least 1");
   refuse_unless(o.instrumented <= 1, "instrumented", "0 or 1");
+  refuse_unless(o.time_driver <= 1, "time_driver", "0 or 1");
   s.gpu = o.gpu;
+  s.time_driver = o.time_driver != 0;
   s.dispatch.lanes = o.lanes;
   s.dispatch.segments_per_job = o.segments_per_job;
   s.dispatch.quantum = time_of("quantum_us", o.quantum_us, 1, most_us);

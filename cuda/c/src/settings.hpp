@@ -23,6 +23,7 @@ struct settings {
   duration slo{}; ///< zero: none
   duration spin{};
   duration watchdog{};
+  bool time_driver = false;
   duration grain{};    ///< of the pieces that programs are built in ...
   unsigned levels = 1; ///< ... and of 2, 4 ... of them: see cuda::device_options
 };

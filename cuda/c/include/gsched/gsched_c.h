@@ -86,6 +86,8 @@ typedef struct gsched_server_options {
   uint32_t watchdog_ms;     /* a segment that shows no progress for that long is a hang, and the
                                device fails; at least 1; 10000 */
   uint32_t instrumented;    /* 1: kernels with GSCHED_INSTRUMENT report their blocks; 0 */
+  uint32_t time_driver;     /* 1: counts gsched_statistics.driver_ns, at 50 ns a call; 0 */
+  uint32_t reserved;        /* 0 */
 } gsched_server_options;
 
 /* Fills in the defaults; `size` is set by the caller. */
@@ -129,10 +131,9 @@ typedef struct gsched_buffer {
 
 /* One captured graph with memory of its own: two requests never run on one instance at once. */
 typedef struct gsched_instance {
-  uint32_t size;
-  uint32_t reserved; /* 0 */
-  void* graph;       /* CUgraph or cudaGraph_t; cloned, so it may be destroyed after the call. The
-                        memory it uses and its kernels' modules must live until the server is closed */
+  uint32_t size, reserved; /* reserved: 0 */
+  void* graph; /* CUgraph or cudaGraph_t; cloned, so it may be destroyed after the call. The
+                  memory it uses and its kernels' modules must live until the server is closed */
   const gsched_buffer *inputs, *outputs; /* as many as gsched_model.inputs and outputs */
 } gsched_instance;
 
@@ -194,10 +195,9 @@ typedef struct gsched_request {
    * memory that is not pinned the dispatcher's thread copies by itself: everybody waits. */
   const void* const* inputs;
   void* const* outputs;
-  gsched_callback done; /* may be NULL */
-  void* user;           /* for `done`, and in gsched_report */
-  uint32_t collected;   /* 1: gsched_collect hands out the ticket when the request has ended */
-  uint32_t reserved;    /* 0 */
+  gsched_callback done;         /* may be NULL */
+  void* user;                   /* for `done`, and in gsched_report */
+  uint32_t collected, reserved; /* 1: gsched_collect hands out the ticket at its end; 0 */
 } gsched_request;
 
 /* Posts a request: never waits, takes no lock. `ticket` may be NULL; a callback's ticket is then
