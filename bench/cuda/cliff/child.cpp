@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cliff/experiments.hpp"
 #include "cliff/run.hpp"
+#include "cliff/sequence.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
@@ -20,6 +21,9 @@ using nlohmann::ordered_json;
 std::vector<experiment_case> all_cases() {
   cases all;
   add_controls(all);
+  add_sequences(all);
+  add_speeds(all);
+  add_bases(all);
   add_counts(all);
   add_cures(all);
   add_harmless(all);
@@ -37,6 +41,9 @@ std::optional<experiment_case> find_case(const std::string& name) {
   if (std::sscanf(name.c_str(), "count.s%u.l%d", &streams, &launches) == 2 && streams >= 1 &&
       streams <= 128 && launches >= 1 && launches <= 100000)
     return count_case(streams, launches);
+  if (const std::string head = "sequence.";
+      name.starts_with(head) && is_sequence(name.substr(head.size())))
+    return sequence_case(name.substr(head.size()));
   return std::nullopt;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What might bring a process back, and what might keep it on the good side.
 
+#include "cliff/contexts.hpp"
 #include "cliff/experiments.hpp"
 
-#include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 
 #include <cstddef>
@@ -11,31 +11,12 @@
 namespace cliff {
 
 using gsched::cuda::check;
-using gsched::cuda::driver;
 
 namespace {
 
 void pause(scene& s, double seconds) {
   s.dog().step("idle", seconds + 10);
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-}
-
-cudaStream_t green_stream() {
-  const auto& d = driver();
-  CUdevResource part{};
-  CUdevResource all{};
-  CUdevResource rest{};
-  unsigned one = 1;
-  const int gpu = this_program().gpu;
-  check(d.cuDeviceGetDevResource(gpu, &all, CU_DEV_RESOURCE_TYPE_SM), "SM resource");
-  check(d.cuDevSmResourceSplitByCount(&part, &one, &all, &rest, 0, 64), "SM split");
-  CUdevResourceDesc how = nullptr;
-  check(d.cuDevResourceGenerateDesc(&how, &part, 1), "green context");
-  CUgreenCtx context = nullptr;
-  check(d.cuGreenCtxCreate(&context, how, gpu, CU_GREEN_CTX_DEFAULT_STREAM), "green context");
-  CUstream on = nullptr;
-  check(d.cuGreenCtxStreamCreate(&on, context, CU_STREAM_NON_BLOCKING, 0), "green stream");
-  return on;
 }
 
 /// One after the other in one process; each is marked.
@@ -94,12 +75,12 @@ void reset_cure(scene& s) {
 
 void green_cure(scene& s) {
   s.mark("before");
-  reference green(green_stream());
+  reference green(green_streams(1, 64).front());
   s.mark("green_before", green);
   s.cross();
   s.mark("after");
   s.mark("green_after", green);
-  reference later(green_stream());
+  reference later(green_streams(1, 64).front());
   s.mark("green_made_after", later);
   std::swap(s.marks[1], s.marks[2]);
 }

@@ -23,13 +23,17 @@ struct experiment_case {
 
 /// In the order of importance.
 [[nodiscard]] std::vector<experiment_case> all_cases();
-/// By name; also count.sN.lM for any N streams and M launches on each.
+/// By name; also count.sN.lM for any N streams and M launches on each, and sequence.X for any
+/// sequence (sequence.hpp).
 [[nodiscard]] std::optional<experiment_case> find_case(const std::string& name);
 
 [[nodiscard]] experiment_case count_case(std::size_t streams, int launches);
 
 using cases = std::vector<experiment_case>;
 void add_controls(cases& to);
+void add_sequences(cases& to);
+void add_speeds(cases& to);
+void add_bases(cases& to);
 void add_counts(cases& to);
 void add_kernels(cases& to);
 void add_streams(cases& to);

@@ -30,7 +30,7 @@ cudaGraphNode_t add(cudaGraph_t graph, const std::vector<cudaGraphNode_t>& after
 
 } // namespace
 
-cudaGraphExec_t make_graph(std::size_t width, std::size_t depth, float* memory) {
+cudaGraphExec_t make_graph(std::size_t width, std::size_t depth, float* memory, unsigned flags) {
   cudaGraph_t graph = nullptr;
   check(cudaGraphCreate(&graph, 0), "graph");
   std::vector<cudaGraphNode_t> start;
@@ -44,12 +44,13 @@ cudaGraphExec_t make_graph(std::size_t width, std::size_t depth, float* memory) 
   }
   if (width > 1) add(graph, ends, 32, memory);
   cudaGraphExec_t ready = nullptr;
-  check(cudaGraphInstantiate(&ready, graph, 0), "graph instantiation");
+  check(cudaGraphInstantiate(&ready, graph, flags), "graph instantiation");
   check(cudaGraphDestroy(graph), "graph");
   return ready;
 }
 
-reference::reference(cudaStream_t stream) : stream_(stream) {
+reference::reference(cudaStream_t stream, std::size_t width, unsigned flags)
+    : stream_(stream), width_(width), flags_(flags) {
   check(cudaMalloc(reinterpret_cast<void**>(&memory_), floats * sizeof(float)), "memory");
   check(cudaEventCreate(&before_), "event");
   check(cudaEventCreate(&after_), "event");
@@ -57,8 +58,8 @@ reference::reference(cudaStream_t stream) : stream_(stream) {
 }
 
 void reference::instantiate() {
-  large_ = make_graph(1, large_kernels, memory_);
-  small_ = make_graph(1, small_kernels, memory_);
+  large_ = make_graph(width_, large_kernels / width_, memory_, flags_);
+  small_ = make_graph(width_, small_kernels / width_, memory_, flags_);
 }
 
 void reference::upload() {

@@ -24,7 +24,8 @@ struct figures {
 /// that was current when it was made. Nothing is freed: a process is one experiment.
 class reference {
 public:
-  explicit reference(cudaStream_t stream);
+  /// The large graph is 700 kernels in `width` parallel chains; `flags` are of instantiation.
+  explicit reference(cudaStream_t stream, std::size_t width = 1, unsigned flags = 0);
 
   /// Medians.
   [[nodiscard]] figures measure(int runs = 30, int warm = 20);
@@ -38,6 +39,8 @@ private:
   [[nodiscard]] double once(cudaGraphExec_t graph);
 
   cudaStream_t stream_;
+  std::size_t width_;
+  unsigned flags_;
   float* memory_ = nullptr;
   cudaEvent_t before_ = nullptr;
   cudaEvent_t after_ = nullptr;
@@ -47,7 +50,8 @@ private:
 
 /// A graph of `width` parallel chains of `depth` kernels each; with more than one, between a first
 /// and a last kernel.
-[[nodiscard]] cudaGraphExec_t make_graph(std::size_t width, std::size_t depth, float* memory);
+[[nodiscard]] cudaGraphExec_t make_graph(std::size_t width, std::size_t depth, float* memory,
+                                         unsigned flags = 0);
 
 /// One process under experiment: marks what the reference takes at each point, and has the
 /// triggers.

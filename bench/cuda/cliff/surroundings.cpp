@@ -92,7 +92,6 @@ void add_surroundings(cases& to) {
   for (const char* scale : {"0.25x", "4x"}) with("CUDA_SCALE_LAUNCH_QUEUES", scale);
   with("CUDA_LAUNCH_BLOCKING", "1");
   with("CUDA_FORCE_PTX_JIT", "1");
-  with("CUDA_DEVICE_DEFAULT_PERSISTING_L2_CACHE_PERCENTAGE_LIMIT", "100");
   with("CUDA_DISABLE_PERF_BOOST", "1");
   const std::pair<const char*, unsigned> flags[] = {
       {"spin", cudaDeviceScheduleSpin},

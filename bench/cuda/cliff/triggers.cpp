@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What might push a process over the cliff: how many launches, of what, on which streams.
 
+#include "cliff/contexts.hpp"
 #include "cliff/experiments.hpp"
 
-#include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
-
-#include <cudaTypedefs.h>
 
 #include <algorithm>
 
 namespace cliff {
 
 using gsched::cuda::check;
-using gsched::cuda::driver;
 
 namespace {
 
@@ -46,55 +43,10 @@ void step_until_crossed(scene& s, std::size_t n) {
   s.mark("after");
 }
 
-std::vector<cudaStream_t> green_streams(unsigned groups, bool whole) {
-  const auto& d = driver();
-  CUdevResource all{};
-  check(d.cuDeviceGetDevResource(this_program().gpu, &all, CU_DEV_RESOURCE_TYPE_SM), "SM resource");
-  std::vector<CUdevResource> parts(groups);
-  unsigned made = groups;
-  if (whole) {
-    parts.assign(1, all);
-    made = 1;
-  } else {
-    CUdevResource rest{};
-    check(d.cuDevSmResourceSplitByCount(parts.data(), &made, &all, &rest, 0, 8), "SM split");
-  }
-  std::vector<cudaStream_t> streams;
-  for (unsigned i = 0; i < made; ++i) {
-    CUdevResourceDesc how = nullptr;
-    check(d.cuDevResourceGenerateDesc(&how, &parts[i], 1), "green context");
-    CUgreenCtx context = nullptr;
-    check(d.cuGreenCtxCreate(&context, how, this_program().gpu, CU_GREEN_CTX_DEFAULT_STREAM),
-          "green context");
-    CUstream on = nullptr;
-    check(d.cuGreenCtxStreamCreate(&on, context, CU_STREAM_NON_BLOCKING, 0), "green stream");
-    streams.push_back(on);
-  }
-  return streams;
-}
-
-/// Calls f while a context of this process's own making is current.
-template <class F>
-void in_second_context(F f) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult how{};
-  check(cudaGetDriverEntryPointByVersion("cuCtxCreate", &found, 3020, cudaEnableDefault, &how),
-        "cuCtxCreate");
-  const auto create = reinterpret_cast<PFN_cuCtxCreate_v3020>(found);
-  found = nullptr;
-  check(cudaGetDriverEntryPointByVersion("cuCtxPopCurrent", &found, 4000, cudaEnableDefault, &how),
-        "cuCtxPopCurrent");
-  const auto pop = reinterpret_cast<PFN_cuCtxPopCurrent_v4000>(found);
-  CUcontext second = nullptr;
-  check(create(&second, 0, this_program().gpu), "second context");
-  f();
-  check(pop(&second), "second context");
-}
-
 /// Direct launches in a second context: the primary one, and the second itself.
 void cross_second_context(scene& s) {
   s.mark("before");
-  in_second_context([&] {
+  in_context(second_context(), [&] {
     float* memory = nullptr;
     check(cudaMalloc(reinterpret_cast<void**>(&memory), 512), "memory");
     for (cudaStream_t on : s.streams(7))
@@ -105,17 +57,6 @@ void cross_second_context(scene& s) {
   });
   s.mark("after");
   std::swap(s.marks[1], s.marks.back());
-}
-
-/// Graphs in a context of their own, while the primary one is crossed.
-void graphs_in_second_context(scene& s) {
-  s.mark("before");
-  s.cross();
-  s.mark("after");
-  in_second_context([&] {
-    reference there(s.streams(1).front());
-    s.mark("in_second_context", there);
-  });
 }
 
 /// The stream of the direct launches was there first, and graphs are replayed on the second.
@@ -141,7 +82,6 @@ void add_controls(cases& to) {
                   around([n](scene& s) { s.launch(kernel::same, {s.main()}, n); })});
   to.push_back({"streams_unused.64", around([](scene& s) { static_cast<void>(s.streams(64)); })});
   to.push_back({"first_stream.graphs_on_second.l200", graphs_on_second_stream});
-  to.push_back({"cure.second_context", graphs_in_second_context});
   to.push_back({"direct.speed", [](scene& s) {
                   s.mark("before");
                   s.extras["first_stream_us"] = s.direct_us(s.main());
@@ -221,14 +161,14 @@ void add_streams(cases& to) {
                     check(cudaStreamDestroy(on), "stream");
                   }
                 })});
-  to.push_back({"green.s7.l2",
-                around([](scene& s) { s.launch(kernel::same, green_streams(7, false), 2); })});
-  to.push_back({"green.s12.l50",
-                around([](scene& s) { s.launch(kernel::same, green_streams(12, false), 50); })});
-  to.push_back({"green.all_sms.l100",
-                around([](scene& s) { s.launch(kernel::same, green_streams(1, true), 100); })});
   to.push_back(
-      {"green.unused.s12", around([](scene&) { static_cast<void>(green_streams(12, false)); })});
+      {"green.s7.l2", around([](scene& s) { s.launch(kernel::same, green_streams(7, 8), 2); })});
+  to.push_back({"green.s12.l50",
+                around([](scene& s) { s.launch(kernel::same, green_streams(12, 8), 50); })});
+  to.push_back({"green.all_sms.l100",
+                around([](scene& s) { s.launch(kernel::same, green_streams(1, 0), 100); })});
+  to.push_back(
+      {"green.unused.s12", around([](scene&) { static_cast<void>(green_streams(12, 8)); })});
   to.push_back({"context.second.s7.l5", cross_second_context});
 }
 
