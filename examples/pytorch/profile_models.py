@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the profiles of models as this GPU runs them: every operation of the captured graph, what
+it asks of an SM and how long it takes alone. serve_mix and the simulator read them.
+"""
+
+import argparse
+import os
+import sys
+
+import gsched
+import models
+import workload
+
+
+def main():
+    p = workload.Parser(description=__doc__,
+                        formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--models", default=",".join(models.NAMES), help="default: all ten")
+    p.add_argument("--out", metavar="DIR", default="profiles",
+                   help="MODEL_b1.json goes there; default: %(default)s")
+    p.add_argument("--seed", type=workload.FROM_0, default=1)
+    p.add_argument("--gpu", type=workload.FROM_0, default=0)
+    a = p.parse_args()
+    try:
+        a.models = [models.known(m) for m in a.models.split(",")]
+    except ValueError as e:
+        p.error(str(e))
+    try:
+        gsched.load_library()
+        os.makedirs(a.out, exist_ok=True)
+        for name in a.models:
+            module, example = models.make(name, a.seed)
+            captured = gsched.capture(module, example, instances=1, name=name, gpu=a.gpu)
+            path = os.path.join(a.out, f"{name}_b1.json")
+            captured.profile(path)
+            print(path, flush=True)
+            del captured, module, example
+    except (gsched.GschedError, ImportError, OSError) as e:
+        print(f"profile_models: {str(e).splitlines()[0]}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
