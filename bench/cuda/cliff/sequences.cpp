@@ -109,7 +109,8 @@ void add_sequences(cases& to) {
         "100gA_100gB_7AB_1A", "100gA_100gB_8AB", "8AeAwBBeBwA", "7AeAwBBeBwA_1A", "7AB_1L_1A",
         // beside work that is under way
         "1rM_8AB", "1rM_20AB", "1rM_400AB", "1rM_1s_8AB", "1rC_8AB", "1rA_8AB", "20kM_8AB",
-        "20kC_8AB", "1rM_8AB_1s_1A", "1rM_8AB_1s_7AB_1A", "1rM_8AB_1s_8AB",
+        "20kC_8AB", "1rM_8AB_1s_1A", "1rM_8AB_1s_7AB_1A", "1rM_8AB_1s_8AB", "1rM_1nAnB_20AB",
+        "1rM_5ABCDEFQ",
         // copies and sets
         "16cA", "100cA", "7cAcB", "7cAcB_1cA", "8cAcB", "16tA", "7tAtB", "7tAtB_1tA", "8tAtB",
         "15A_1cB", "4ABcAcB", "4ABtAtB", "8AcB", "8AtB", "100hAhB", "100AcA", "100AtA",
