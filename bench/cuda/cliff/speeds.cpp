@@ -75,8 +75,14 @@ void second_made_late(scene& s) {
   });
 }
 
-void resets(scene& s) {
+/// What differs from here on is not the cliff.
+void mark_twice(scene& s) {
   s.mark("before");
+  s.mark("after");
+}
+
+void resets(scene& s) {
+  mark_twice(s);
   for (int i = 1; i <= 6; ++i) {
     s.reset_device();
     s.mark("reset_" + std::to_string(i));
@@ -84,7 +90,7 @@ void resets(scene& s) {
 }
 
 void contexts(scene& s) {
-  s.mark("before");
+  mark_twice(s);
   for (int i = 1; i <= 6; ++i)
     in_context(second_context(), [&] {
       reference there(s.streams(1).front());
@@ -95,13 +101,13 @@ void contexts(scene& s) {
 /// Device memory is taken before a context of its own loads any code, so that the code lies
 /// elsewhere.
 void memory_first(scene& s, std::size_t mib) {
-  s.mark("before");
+  mark_twice(s);
   check(cudaDeviceReset(), "cudaDeviceReset");
   void* taken = nullptr;
   check(cudaMalloc(&taken, mib << 20), "memory");
   // The reset took the scene's handles: a reference of its own, on a stream of its own.
   reference other(s.streams(1).front());
-  s.mark("after", other);
+  s.mark("moved", other);
 }
 
 } // namespace
@@ -118,17 +124,15 @@ void add_speeds(cases& to) {
 }
 
 void add_bases(cases& to) {
-  for (int i = 0; i < 10; ++i)
-    to.push_back({"base.process" + std::to_string(i), [](scene& s) { s.mark("before"); }});
+  for (int i = 0; i < 10; ++i) to.push_back({"base.process" + std::to_string(i), mark_twice});
   to.push_back({"base.resets", resets});
   to.push_back({"base.contexts", contexts});
   for (const unsigned mib : {1U, 2U, 16U, 64U})
     to.push_back({"base.memory_first." + std::to_string(mib) + "MiB",
                   [mib](scene& s) { memory_first(s, mib); }});
   for (int i = 0; i < 3; ++i)
-    to.push_back({"base.eager" + std::to_string(i),
-                  [](scene& s) { s.mark("before"); },
-                  {{"CUDA_MODULE_LOADING", "EAGER"}}});
+    to.push_back(
+        {"base.eager" + std::to_string(i), mark_twice, {{"CUDA_MODULE_LOADING", "EAGER"}}});
 }
 
 } // namespace cliff
