@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "beside_captures.hpp"
+
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/notification_ring.hpp>
@@ -6,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -42,22 +45,9 @@ device_memory<T> allocate(std::size_t bytes, const char* what) {
   return device_memory<T>(static_cast<T*>(p));
 }
 
-/// Another thread's capture does not concern what is done here, nor is it spoilt by it.
-class beside_captures {
-public:
-  beside_captures() noexcept { swap(); }
-  ~beside_captures() { swap(); }
-  beside_captures(const beside_captures&) = delete;
-  beside_captures& operator=(const beside_captures&) = delete;
-
-private:
-  void swap() noexcept { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 constexpr launch_counters fresh(std::size_t slot) noexcept {
-  const std::uint64_t first = static_cast<std::uint64_t>(slot << replay_bits) << 32;
-  return {first, first, first};
+  const auto first = static_cast<std::uint32_t>(slot << replay_bits);
+  return {std::uint64_t{first} << 32, none_ended(first)};
 }
 
 std::size_t checked(std::size_t slots) {
@@ -80,7 +70,12 @@ struct notification_ring::state {
     void* seen = nullptr;
     check(cudaHostGetDevicePointer(&seen, words.data(), 0), "notification ring: its slots");
     device_words = static_cast<std::uint64_t*>(seen);
-    check(cudaMemsetAsync(ticket.get(), 0, ticket_bytes, s), "notification ring: its ticket");
+    // By a copy: a memset outside of a graph is a kernel, and kernels that are launched on several
+    // streams make every later graph of the process slower.
+    const std::array<std::byte, ticket_bytes> zeros{};
+    check(cudaMemcpyAsync(ticket.get(), zeros.data(), zeros.size(), cudaMemcpyHostToDevice, s),
+          "notification ring: its ticket");
+    check(cudaStreamSynchronize(s), "notification ring: its ticket");
     add_chunk();
   }
 

@@ -27,6 +27,33 @@ __global__ void kernel<way::library>(report to, std::uint32_t*, std::uint32_t cy
 }
 
 template <>
+__global__ void kernel<way::carved>(report to, std::uint32_t*, std::uint32_t cycles) {
+  GSCHED_INSTRUMENT(to);
+  stay(cycles);
+}
+
+template <>
+__global__ void kernel<way::by_thread>(report to, std::uint32_t*, std::uint32_t cycles) {
+  __shared__ std::uint32_t exits;
+  const block<way::by_thread> here(to, exits);
+  stay(cycles);
+}
+
+template <>
+__global__ void kernel<way::unordered>(report to, std::uint32_t*, std::uint32_t cycles) {
+  __shared__ std::uint32_t exits;
+  const block<way::unordered> here(to, exits);
+  stay(cycles);
+}
+
+template <>
+__global__ void kernel<way::shared>(report to, std::uint32_t*, std::uint32_t cycles) {
+  __shared__ volatile std::uint32_t exits;
+  if (to.counters != nullptr) exits = cycles;
+  stay(cycles);
+}
+
+template <>
 __global__ void kernel<way::fenced>(report to, std::uint32_t*, std::uint32_t cycles) {
   __shared__ std::uint32_t exits;
   const block<way::fenced> here(to, exits);
@@ -35,6 +62,12 @@ __global__ void kernel<way::fenced>(report to, std::uint32_t*, std::uint32_t cyc
 
 } // namespace
 
+cudaError_t prepare() {
+  // A block takes 1 KiB for itself and what is declared: 64 KiB hold 32 of them.
+  return cudaFuncSetAttribute(kernel<way::carved>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                              30);
+}
+
 cudaError_t launch(way how, unsigned blocks, unsigned threads, cudaStream_t stream,
                    const report& to, std::uint32_t* exits, std::uint32_t cycles) {
   switch (how) {
@@ -42,6 +75,10 @@ cudaError_t launch(way how, unsigned blocks, unsigned threads, cudaStream_t stre
   case way::name: kernel<way::name><<<blocks, threads, 0, stream>>>(to, exits, cycles); break;
     GSCHED_CASE(plain)
     GSCHED_CASE(library)
+    GSCHED_CASE(carved)
+    GSCHED_CASE(by_thread)
+    GSCHED_CASE(unordered)
+    GSCHED_CASE(shared)
     GSCHED_CASE(global)
     GSCHED_CASE(end_barrier)
     GSCHED_CASE(fenced)

@@ -33,6 +33,13 @@ public:
   consumer(const consumer&) = delete;
   consumer& operator=(const consumer&) = delete;
 
+  /// For that long it leaves the ring alone when it has found nothing: a look takes the line from
+  /// where the GPU's words arrive.
+  void rest(unsigned ns) noexcept {
+    // relaxed: a hint.
+    rest_ns_.store(ns, std::memory_order_relaxed);
+  }
+
   /// Until that many words have been read in all.
   void wait_for(std::uint64_t words) const {
     // [C1] acquire <- [C1] release in read.
@@ -44,14 +51,21 @@ private:
   void read() {
     std::uint64_t words = 0;
     while (!leave_.load(std::memory_order_relaxed)) {
-      words += reader_.drain([](const gsched::notification&) {}, 4096);
+      const std::size_t found = reader_.drain([](const gsched::notification&) {}, 4096);
+      words += found;
       words_.store(words, std::memory_order_release); // [C1]
+      const unsigned ns = found > 0 ? 0 : rest_ns_.load(std::memory_order_relaxed);
+      if (ns == 0) continue;
+      const double until = experiment::seconds_now() + ns * 1e-9;
+      while (experiment::seconds_now() < until) {
+      }
     }
   }
 
   gsched::ring_reader& reader_;
   std::atomic<bool> leave_{false};
   std::atomic<std::uint64_t> words_{0};
+  std::atomic<unsigned> rest_ns_{0};
   std::thread thread_;
 };
 
@@ -61,6 +75,7 @@ public:
   rig(int gpu, std::size_t slots, unsigned most_blocks, bool rivals)
       : ring_(gpu, slots), consumer_(ring_.reader()) {
     cuda::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
+    cuda::check(instrumentation::prepare(), "shared memory of a kernel");
     void* p = nullptr;
     cuda::check(cudaMalloc(&p, most_blocks * sizeof(std::uint32_t)), "counters of exits");
     exits_ = static_cast<std::uint32_t*>(p);
@@ -87,6 +102,8 @@ public:
   };
   [[nodiscard]] const std::vector<choice>& chosen() const noexcept { return chosen_; }
   [[nodiscard]] cudaStream_t stream() const noexcept { return stream_; }
+
+  void rest_as(const choice& c) noexcept { consumer_.rest(c.what.rest_ns); }
 
   void launch(const choice& c, unsigned blocks, unsigned threads, std::uint32_t cycles) {
     cuda::check(instrumentation::launch(c.what.how, blocks, threads, stream_, c.to, exits_, cycles),

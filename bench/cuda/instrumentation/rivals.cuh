@@ -61,6 +61,58 @@ struct block<way::end_barrier> {
   const report& to_;
 };
 
+/// Each thread adds to the block's exits by itself.
+template <>
+struct block<way::by_thread> {
+  __device__ __forceinline__ block(const report& to, std::uint32_t& exits)
+      : to_(to), exits_(exits) {
+    if (to_.counters == nullptr) return;
+    if (threadIdx.x == 0) exits_ = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) library::report_start<library::this_gpu>(to_, threadIdx.x);
+  }
+  __device__ __forceinline__ ~block() {
+    if (to_.counters != nullptr) {
+      const std::uint32_t before = library::count_exits(exits_, 1);
+      if (before + 1 == blockDim.x) library::report_end<library::this_gpu>(to_, before >> 31);
+    }
+    asm volatile("exit;");
+    __builtin_unreachable();
+  }
+  const report& to_;
+  std::uint32_t& exits_;
+};
+
+/// What ends would cost if a reader put them after their starts: nobody says what is covered, and
+/// nobody waits for it.
+struct unordered_start : library::this_gpu {
+  static __device__ __forceinline__ void add_only(std::uint64_t*, std::uint64_t) {}
+};
+struct unordered_end : library::this_gpu {
+  static __device__ __forceinline__ std::uint64_t load(const std::uint64_t*) { return 0; }
+};
+
+template <>
+struct block<way::unordered> {
+  __device__ __forceinline__ block(const report& to, std::uint32_t& exits)
+      : to_(to), exits_(exits) {
+    if (to_.counters == nullptr) return;
+    if (threadIdx.x == 0) exits_ = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) library::report_start<unordered_start>(to_, threadIdx.x);
+  }
+  __device__ __forceinline__ ~block() {
+    if (to_.counters != nullptr) {
+      std::uint32_t zero;
+      if (library::is_last_exit(exits_, zero)) library::report_end<unordered_end>(to_, zero);
+    }
+    asm volatile("exit;");
+    __builtin_unreachable();
+  }
+  const report& to_;
+  std::uint32_t& exits_;
+};
+
 /// The same counts in the same order, with a fence before each word: for the whole system, so that
 /// a word publishes what its block wrote, and before each claim.
 template <>
@@ -77,10 +129,10 @@ struct block<way::fenced> {
   }
   __device__ __forceinline__ ~block() {
     if (to_.counters != nullptr) {
-      const std::uint32_t before = library::count_exit(exits_);
-      if (before + 1 == blockDim.x) {
+      std::uint32_t zero;
+      if (library::is_last_exit(exits_, zero)) {
         __threadfence_system();
-        library::report_end<library::this_gpu>(to_, before >> 31);
+        library::report_end<library::this_gpu>(to_, zero);
       }
     }
     asm volatile("exit;");

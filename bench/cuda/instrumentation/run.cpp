@@ -45,6 +45,7 @@ std::vector<std::vector<double>> take_turns(rig& r, unsigned rounds, F&& sample_
   for (unsigned round = 0; round < rounds; ++round)
     for (std::size_t i = 0; i < n; ++i) {
       const std::size_t at = (i + round) % n;
+      r.rest_as(r.chosen()[at]);
       samples[at].push_back(sample_us(r.chosen()[at]));
     }
   return samples;
@@ -159,6 +160,8 @@ void run(const options& o) {
               {"kernel_us", o.kernel_us},
               {"launches", o.launches},
               {"latency", json::array()},
+              {"back_to_back_empty", json::array()},
+              {"graph_empty", json::array()},
               {"back_to_back", json::array()},
               {"graph", json::array()}};
   const auto save = [&] {
@@ -193,6 +196,10 @@ void run(const options& o) {
   // Room for all words of a round: nothing has to wait.
   const std::size_t all = std::bit_ceil(std::size_t{2} * most * o.launches);
   rig r(o.gpu, std::max(o.slots, all), most, o.rivals);
+  part(r, "back to back, each launched by itself, an empty kernel", "back_to_back_empty",
+       [&](const setting& s) { return back_to_back(r, s, o, 0); });
+  part(r, "back to back in one graph, an empty kernel", "graph_empty",
+       [&](const setting& s) { return in_a_graph(r, s, o, 0); });
   part(r, "back to back, each launched by itself, a kernel", "back_to_back",
        [&](const setting& s) { return back_to_back(r, s, o, cycles); });
   part(r, "back to back in one graph, a kernel", "graph",
