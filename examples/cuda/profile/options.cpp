@@ -94,7 +94,12 @@ std::optional<options> parse(int argc, const char* const* argv) {
     refuse("--no-cupti: given beside --partitions or --cupti, which need CUPTI");
   o.how.cupti = !no_cupti;
   for (const std::uint32_t sms : partitions) o.how.partitions.emplace_back(sms);
-  if (o.how.model.empty()) o.how.model = o.graph.empty() ? o.replay.stem().string() : o.graph;
+  if (o.how.model.empty() && o.graph.empty()) { // resnet18_b1 is resnet18, of batch 1
+    o.how.model = o.replay.stem().string();
+    const std::string batch = "_b" + std::to_string(o.how.batch);
+    if (o.how.model.ends_with(batch)) o.how.model.resize(o.how.model.size() - batch.size());
+  }
+  if (o.how.model.empty()) o.how.model = o.graph;
   return o;
 }
 
