@@ -103,7 +103,7 @@ void add_sequences(cases& to) {
         "7A_8B", "8A_8B", "30A_1B_30A", "5AAB_1A", "100A_7BA", "100A_8BA", "ABCDEFQRSTUVWXY",
         "ABCDEFQRSTUVWXYZ",
         // the stream of the graphs among them
-        "15M_1A", "15A_1M", "100M_1A", "1M_15A", "7MA_1M", "8MA", "100M_100A",
+        "15M_1A", "15A_1M", "100M_1A", "1M_15A", "7MA_1M", "8MA", "100M_100A", "4000A", "4000M",
         // what is between
         "7AsBs_1As", "8AsBs", "7AgMBgM_1A", "8AgMBgM", "8AgABgB", "15A_1gB", "15A_1gB_1B",
         "100gA_100gB_7AB_1A", "100gA_100gB_8AB", "8AeAwBBeBwA", "7AeAwBBeBwA_1A", "7AB_1L_1A",
