@@ -40,6 +40,13 @@ __global__ void kernel<way::by_thread>(report to, std::uint32_t*, std::uint32_t 
 }
 
 template <>
+__global__ void kernel<way::relaxed>(report to, std::uint32_t*, std::uint32_t cycles) {
+  __shared__ std::uint32_t exits;
+  const block<way::relaxed> here(to, exits);
+  stay(cycles);
+}
+
+template <>
 __global__ void kernel<way::unordered>(report to, std::uint32_t*, std::uint32_t cycles) {
   __shared__ std::uint32_t exits;
   const block<way::unordered> here(to, exits);
@@ -77,6 +84,7 @@ cudaError_t launch(way how, unsigned blocks, unsigned threads, cudaStream_t stre
     GSCHED_CASE(library)
     GSCHED_CASE(carved)
     GSCHED_CASE(by_thread)
+    GSCHED_CASE(relaxed)
     GSCHED_CASE(unordered)
     GSCHED_CASE(shared)
     GSCHED_CASE(global)

@@ -19,6 +19,7 @@ enum class way {
   carved,      ///< that, with a part of L1 asked for as shared memory that holds a full SM's blocks
   by_thread,   ///< the library's, but each thread that exits counts itself
   unordered,   ///< the library's, but ends do not wait for starts: the host would have to sort
+  relaxed,     ///< the library's, but exits are counted without order: starts may come after ends
   shared,      ///< not at all, but four bytes of shared memory are declared
   global,      ///< no barrier: threads that exit count in device memory, one counter a block
   end_barrier, ///< a barrier at the end, as in the paper: hangs where threads return early
@@ -50,6 +51,8 @@ inline constexpr std::array variants{
     variant{"off, barrier at the end", way::end_barrier, 0, true},
     variant{"every block, exits by thread", way::by_thread, 1, true},
     variant{"groups of 16, exits by thread", way::by_thread, 16, true},
+    variant{"every block, exits relaxed", way::relaxed, 1, true},
+    variant{"groups of 16, exits relaxed", way::relaxed, 16, true},
     variant{"groups of 16, unordered", way::unordered, 16, true},
     variant{"every block, counted in device memory", way::global, 1, true},
     variant{"groups of 16, counted in device memory", way::global, 16, true},

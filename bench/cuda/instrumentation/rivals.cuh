@@ -83,6 +83,37 @@ struct block<way::by_thread> {
   std::uint32_t& exits_;
 };
 
+template <>
+struct block<way::relaxed> {
+  __device__ __forceinline__ block(const report& to, std::uint32_t& exits)
+      : to_(to), exits_(exits) {
+    if (to_.counters == nullptr) return;
+    if (threadIdx.x == 0) exits_ = 0;
+    __syncthreads();
+    if (threadIdx.x == 0) library::report_start<library::this_gpu>(to_, threadIdx.x);
+  }
+  __device__ __forceinline__ ~block() {
+    if (to_.counters != nullptr) count();
+    asm volatile("exit;");
+    __builtin_unreachable();
+  }
+  __device__ __forceinline__ void count() {
+    std::uint32_t together;
+    std::uint32_t below;
+    asm volatile("activemask.b32 %0;" : "=r"(together));
+    asm volatile("mov.u32 %0, %%lanemask_lt;" : "=r"(below));
+    if ((together & below) != 0) return;
+    const auto n = static_cast<std::uint32_t>(__popc(together));
+    std::uint32_t before;
+    asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(&exits_))), "r"(n));
+    if (before + n == blockDim.x) library::report_end<library::this_gpu>(to_, before >> 31);
+  }
+  const report& to_;
+  std::uint32_t& exits_;
+};
+
 /// What ends would cost if a reader put them after their starts: nobody says what is covered, and
 /// nobody waits for it.
 struct unordered_start : library::this_gpu {
