@@ -36,22 +36,17 @@ device::state::state(const device_options& o)
   limits.lanes = max_lanes;
   const on_gpu here(facts.ordinal);
   ring = std::make_unique<notification_ring>(facts.ordinal, options.ring_slots);
-  graphs = std::make_unique<segment_graphs>(cu, *ring, options);
+  check(cu.cuCtxGetCurrent(&primary), "CUDA context");
+  ends = std::make_unique<end_words>();
+  graphs = std::make_unique<segment_graphs>(cu, *ring, *ends, options);
   int least = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &most_urgent), "stream priorities");
   check(cudaStreamCreateWithFlags(&set_up, cudaStreamNonBlocking), "stream for set-up");
   void* memory = nullptr;
-  cudaError_t e = cudaHostAlloc(&memory, max_lanes * sizeof(lane_line), cudaHostAllocMapped);
-  void* on_device = nullptr;
-  if (e == cudaSuccess) e = cudaHostGetDevicePointer(&on_device, memory, 0);
-  if (e != cudaSuccess) {
-    if (memory != nullptr) cudaFreeHost(memory);
-    cudaStreamDestroy(set_up);
-    check(e, "pinned memory of the lanes");
-  }
-  lines = static_cast<lane_line*>(memory);
-  std::uninitialized_default_construct_n(lines, max_lanes);
-  lines_on_gpu = reinterpret_cast<CUdeviceptr>(on_device);
+  const cudaError_t e = cudaMalloc(&memory, lane_graphs::room_bytes);
+  if (e != cudaSuccess) cudaStreamDestroy(set_up);
+  check(e, "memory of the lanes");
+  room = reinterpret_cast<CUdeviceptr>(memory);
 }
 
 device::state::~state() {
@@ -62,19 +57,25 @@ device::state::~state() {
     // The GPU may still write to all of it, and freeing it would wait for a GPU that is stuck.
     for (device_lane& l : lanes) {
       if (l.own) l.own->leave_behind();
+      l.graphs->leave_behind();
       while (!l.flights.empty()) drop(l.flights.front(), l);
     }
     graphs->leave_behind();
     graphs.reset();
+    ends->leave_behind();
     static_cast<void>(ring.release());
     return;
   }
   graphs.reset();
-  for (device_lane& l : lanes) cu.cuStreamDestroy(l.stream);
+  for (device_lane& l : lanes) {
+    l.graphs.reset();
+    cu.cuStreamDestroy(l.stream);
+  }
   lanes.clear();
   cudaStreamDestroy(set_up);
   ring.reset();
-  cudaFreeHost(lines);
+  ends.reset();
+  cudaFree(reinterpret_cast<void*>(room));
 }
 
 bool device::state::drain(duration most) noexcept {
@@ -105,25 +106,28 @@ lane_id device::state::open_lane(const lane_options& how) {
   const auto id = static_cast<std::uint32_t>(lanes.size());
   device_lane& l = lanes.emplace_back();
   try {
+    CUstream upload = set_up;
+    CUcontext place = primary;
     if (how.sms.count() > 0) {
       l.own.emplace(facts.ordinal, how.sms);
-      l.stream = l.own->make_stream(priority);
-      l.place = graphs->add_place({l.stream, priority == 0});
+      l.stream = upload = l.own->make_stream(priority);
+      place = l.own->context();
+      l.place = graphs->add_place({upload, place, true, priority == 0});
     } else {
       check(cudaStreamCreateWithPriority(&l.stream, cudaStreamNonBlocking, priority),
             "stream of a lane");
-      std::optional<std::uint32_t>& place = common[priority == 0 ? 0 : 1];
-      if (!place) place = graphs->add_place({set_up, priority == 0});
-      l.place = *place;
+      std::optional<std::uint32_t>& shared = common[priority == 0 ? 0 : 1];
+      if (!shared) shared = graphs->add_place({upload, place, false, priority == 0});
+      l.place = *shared;
     }
-    check(cudaStreamSynchronize(how.sms.count() > 0 ? l.stream : set_up), "graphs of a new lane");
+    l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
+    check(cudaStreamSynchronize(upload), "graphs of a new lane");
   } catch (...) {
+    l.graphs.reset();
     if (l.stream != nullptr) cu.cuStreamDestroy(l.stream);
     lanes.pop_back();
     throw;
   }
-  l.line = lines + id;
-  l.line_on_gpu = lines_on_gpu + id * sizeof(lane_line);
   return lane_id{id};
 }
 

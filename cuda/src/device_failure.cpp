@@ -30,14 +30,14 @@ void device::state::check_health(time_point at) noexcept {
   for (device_lane& l : lanes) {
     if (l.flights.empty()) continue;
     flight& f = l.flights.front();
-    if (f.at != flight::stage::started) continue;
-    if (f.sequence <= l.ended) {
+    if (f.at == flight::stage::ended) {
       // It has ended, and so have its kernels: a word that is not there by now never comes.
       if (f.seen_ended == time_point{} || f.words_lost || at - f.seen_ended < words_grace) continue;
       f.words_lost = true;
       statistics.lost_words += f.words - f.words_read;
       continue;
     }
+    if (f.at != flight::stage::started) continue;
     if (f.words_read > f.words_checked) f.last_word = at;
     f.words_checked = f.words_read;
     const duration still = at - std::max({f.started, l.last_progress, f.last_word});
@@ -50,7 +50,7 @@ void device::state::check_health(time_point at) noexcept {
 
 void device::state::end_with(std::error_code why, const flight* with, bool alone) noexcept {
   if (broken()) return;
-  read_counts(); // what has ended in time has ended well
+  read_ends(); // what has ended in time has ended well
   failed = why;
   try {
     failure = describe(why, with, alone);
@@ -71,12 +71,8 @@ std::string device::state::describe(std::error_code why, const flight* with, boo
   if (with != nullptr) name(*with);
   if (alone) return line;
   // CUDA does not say which kernel it was: one of those that were at the head of a lane.
-  for (const device_lane& l : lanes) {
-    const auto first = std::find_if(l.flights.begin(), l.flights.end(), [&](const flight& f) {
-      return f.at == flight::stage::started && f.sequence > l.ended;
-    });
-    if (first != l.flights.end() && named <= most) name(*first);
-  }
+  for (const device_lane& l : lanes)
+    if (l.oldest != nullptr && named <= most) name(*l.oldest);
   return line;
 }
 

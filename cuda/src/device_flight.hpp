@@ -15,21 +15,26 @@ namespace gsched::cuda {
 namespace bi = boost::intrusive;
 struct range_graphs;
 struct segment_graph;
+struct end_word;
 
 /// A segment from when it is accepted until its end is polled.
 struct flight {
   enum class stage : std::uint8_t {
     held,    ///< waits for room in the notification ring, for its lane, or behind one that does
     started, ///< handed to the driver
+    ended,   ///< as its word says; its kernels' words may still be missing
     refused  ///< was held, and then the driver refused it
   };
   segment what{};
   stage at = stage::held;
   bool alone = false;      ///< it is handed over when nothing else is under way on its lane
   bool words_lost = false; ///< it has ended, and some of its words never came
+  std::uint64_t within_gpu =
+      0; ///< which of its first 64 loose operations are copies within the GPU
   std::uint32_t replay = 0;
-  std::uint64_t sequence = 0; ///< its lane's count once it has ended
-  std::uint64_t words = 0;    ///< that its kernels write
+  const end_word* end = nullptr; ///< of the graph that was launched last for it ...
+  std::uint64_t end_value = 0;   ///< ... and what it has reached when that launch has ended
+  std::uint64_t words = 0;       ///< that its kernels write
   std::uint64_t words_read = 0;
   range_graphs* graphs = nullptr; ///< null for loose operations and plain direct launches
   segment_graph* graph = nullptr; ///< the one that was launched

@@ -2,6 +2,7 @@
 #include "device_state.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 
 #if defined(__x86_64__)
@@ -24,8 +25,8 @@ void pause() noexcept {
 
 std::size_t device::state::poll(std::span<device_event> out) noexcept {
   if (flights.in_use() == 0) return 0;
-  // Counts first: the words of what they say has ended can be read then.
-  if (!broken()) read_counts();
+  // Ends first: the words in the ring of what has ended can be read then.
+  if (!broken()) read_ends();
   std::size_t n = take_words(out);
   n += take_ends(out.subspan(n));
   if (!held.empty() && !broken()) start_held();
@@ -36,11 +37,17 @@ std::size_t device::state::poll(std::span<device_event> out) noexcept {
   return n;
 }
 
-void device::state::read_counts() noexcept {
-  for (device_lane& l : lanes)
-    if (!l.flights.empty() && l.ended != l.started)
-      // [L1] acquire <- the stream's memory operation in hand_over.
-      l.ended = sync::atomic_ref<std::uint64_t>(l.line->ended).load(sync::acquire);
+void device::state::read_ends() noexcept {
+  for (device_lane& l : lanes) {
+    // Those of a lane end in order, so one load tells that nothing has changed.
+    while (l.oldest != nullptr && l.oldest->end->value() >= l.oldest->end_value) {
+      l.oldest->at = flight::stage::ended;
+      auto next = std::next(l.flights.iterator_to(*l.oldest));
+      while (next != l.flights.end() && next->at == flight::stage::refused) ++next;
+      const bool runs = next != l.flights.end() && next->at == flight::stage::started;
+      l.oldest = runs ? &*next : nullptr;
+    }
+  }
 }
 
 std::optional<device_event> device::state::event_of(const notification& n) noexcept {
@@ -91,7 +98,7 @@ std::size_t device::state::take_ends(std::span<device_event> out) noexcept {
     bool moved = false;
     while (n < out.size() && !l.flights.empty()) {
       flight& f = l.flights.front();
-      const bool ended = f.at == flight::stage::started && f.sequence <= l.ended;
+      const bool ended = f.at == flight::stage::ended;
       if (!ended && f.at != flight::stage::refused && !broken()) break;
       if (ended && f.words_read < f.words && !f.words_lost && !broken()) {
         if (f.seen_ended == time_point{}) f.seen_ended = now();
@@ -113,7 +120,7 @@ void device::state::drop(flight& f, device_lane& l) noexcept {
   if (f.at == flight::stage::held) {
     held.erase(held.iterator_to(f));
     --l.held;
-  } else if (f.at == flight::stage::started && f.graph != nullptr) {
+  } else if (f.at != flight::stage::refused && f.graph != nullptr) {
     --f.graph->in_flight;
     if (f.words > 0) {
       f.graph->flights.erase(f.graph->flights.iterator_to(f));
@@ -121,20 +128,19 @@ void device::state::drop(flight& f, device_lane& l) noexcept {
       --reporting;
     }
   }
+  if (l.oldest == &f) l.oldest = nullptr;
   l.flights.erase(l.flights.iterator_to(f));
   flights.give_back(f);
 }
 
 bool device::state::pollable() noexcept {
   if (pending || broken()) return true;
-  read_counts();
+  read_ends();
   for (const device_lane& l : lanes) {
     if (l.flights.empty()) continue;
     const flight& f = l.flights.front();
     if (f.at == flight::stage::refused) return true;
-    if (f.at == flight::stage::started && f.sequence <= l.ended &&
-        (f.words_read >= f.words || f.words_lost))
-      return true;
+    if (f.at == flight::stage::ended && (f.words_read >= f.words || f.words_lost)) return true;
   }
   if (reporting > 0) pending = try_word();
   return pending.has_value();

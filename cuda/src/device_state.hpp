@@ -2,6 +2,8 @@
 #pragma once
 
 #include "device_flight.hpp"
+#include "end_words.hpp"
+#include "lane_graphs.hpp"
 #include "segment_graphs.hpp"
 
 #include <gsched/core/sync.hpp>
@@ -23,19 +25,12 @@
 
 namespace gsched::cuda {
 
-/// One line of pinned memory: how many segments of a lane have ended, written by the GPU.
-struct alignas(sync::cache_line) lane_line {
-  std::uint64_t ended = 0;
-};
-
 struct device_lane {
   CUstream stream = nullptr;
   std::optional<partition> own; ///< its SMs, if they are not all
   std::uint32_t place = 0;      ///< of segment_graphs
-  lane_line* line = nullptr;
-  CUdeviceptr line_on_gpu = 0;
-  std::uint64_t started = 0;  ///< segments handed to the driver
-  std::uint64_t ended = 0;    ///< as last read
+  std::unique_ptr<lane_graphs> graphs;
+  flight* oldest = nullptr;   ///< of those that have started and not ended
   std::uint32_t held = 0;     ///< of its flights
   bool waits = false;         ///< while start_held looks: an earlier one stays held
   time_point last_progress{}; ///< when something was last seen to move
@@ -82,6 +77,7 @@ struct device::state {
   [[nodiscard]] bool try_room(flight& f, const device_lane& l) noexcept;
   [[nodiscard]] std::error_code start(flight& f, device_lane& l) noexcept;
   [[nodiscard]] std::error_code hand_over(flight& f, device_lane& l, bool& partly) noexcept;
+  [[nodiscard]] CUresult launch_loose(const flight& f, std::size_t i, device_lane& l) noexcept;
   void start_held() noexcept;
   [[nodiscard]] std::size_t evict(lane_id lane) noexcept;
 
@@ -90,7 +86,7 @@ struct device::state {
   void wait(time_point t) noexcept;
   void rest(time_point t) const noexcept;
   [[nodiscard]] bool pollable() noexcept;
-  void read_counts() noexcept;
+  void read_ends() noexcept;
   [[nodiscard]] std::size_t take_words(std::span<device_event> out) noexcept;
   [[nodiscard]] std::size_t take_ends(std::span<device_event> out) noexcept;
   /// The next word of a segment in flight, if one has come.
@@ -135,10 +131,11 @@ struct device::state {
   device_statistics statistics{};
 
   std::unique_ptr<notification_ring> ring;
+  std::unique_ptr<end_words> ends;
   std::unique_ptr<segment_graphs> graphs;
-  lane_line* lines = nullptr;
-  CUdeviceptr lines_on_gpu = 0;
   CUstream set_up = nullptr;
+  CUcontext primary = nullptr;
+  CUdeviceptr room = 0;                   ///< for lane_graphs
   int most_urgent = 0;                    ///< as CUDA counts priorities
   std::optional<std::uint32_t> common[2]; ///< places on all SMs: of nodes', of lanes' priority
   std::vector<device_lane> lanes;         ///< in place: room for all is there from the start

@@ -12,48 +12,60 @@ cudaMemcpyKind kind_of(copy_direction d) noexcept {
   switch (d) {
   case copy_direction::host_to_device: return cudaMemcpyHostToDevice;
   case copy_direction::device_to_host: return cudaMemcpyDeviceToHost;
-  case copy_direction::device_to_device: return cudaMemcpyDeviceToDevice;
   case copy_direction::host_to_host: return cudaMemcpyHostToHost;
+  case copy_direction::device_to_device: break; // and yet an end of it is in host memory
   }
   return cudaMemcpyDefault;
 }
 
-/// Whether the driver may make its caller wait until the stream has come so far: copies to memory
-/// that is not pinned, and from it where they are too big for the driver's own buffer.
-bool may_block(const operation& op) noexcept {
-  if (op.kind != operation_kind::memcpy) return false;
+/// What a loose copy is, by its pointers: directions are only what a caller says.
+struct copy_facts {
+  bool within_gpu = false; ///< both ends are in memory of GPUs, so that a kernel copies
+  /// The driver may make its caller wait until the stream has come so far: copies to memory that is
+  /// not pinned, and from it where they are too big for the driver's own buffer.
+  bool may_block = false;
+};
+
+copy_facts facts_of(const operation& op) noexcept {
   constexpr std::uint64_t driver_buffer = 1 << 16;
   const auto& c = static_cast<const copy_action&>(*static_cast<const action*>(op.handle));
-  const auto pageable = [](const void* p) {
+  const auto type_of = [](const void* p) {
     cudaPointerAttributes a{};
-    if (cudaPointerGetAttributes(&a, p) == cudaSuccess) return a.type == cudaMemoryTypeUnregistered;
+    if (cudaPointerGetAttributes(&a, p) == cudaSuccess) return a.type;
     static_cast<void>(cudaGetLastError());
-    return true;
+    return cudaMemoryTypeUnregistered;
   };
-  switch (op.direction) {
-  case copy_direction::device_to_device: return false;
-  case copy_direction::host_to_device: return op.bytes.count() > driver_buffer && pageable(c.from);
-  case copy_direction::device_to_host: return pageable(c.to);
-  case copy_direction::host_to_host: return true;
-  }
-  return true;
+  const auto on_gpu = [](cudaMemoryType t) {
+    return t == cudaMemoryTypeDevice || t == cudaMemoryTypeManaged;
+  };
+  const cudaMemoryType to = type_of(c.to);
+  const cudaMemoryType from = type_of(c.from);
+  if (on_gpu(to) && on_gpu(from)) return {true, false};
+  if (!on_gpu(to) && !on_gpu(from)) return {false, true};
+  return {false, to == cudaMemoryTypeUnregistered ||
+                     (from == cudaMemoryTypeUnregistered && op.bytes.count() > driver_buffer)};
 }
 
-CUresult launch_loose(const operation& op, CUstream stream) noexcept {
+/// Of the first so many operations of a loose segment it is kept what they are.
+constexpr std::size_t kept_facts = 64;
+
+} // namespace
+
+CUresult device::state::launch_loose(const flight& f, std::size_t i, device_lane& l) noexcept {
+  const operation& op = *f.what.operations[i];
   const action& a = *static_cast<const action*>(op.handle);
-  cudaError_t e = cudaSuccess;
-  if (op.kind == operation_kind::memcpy) {
-    const auto& c = static_cast<const copy_action&>(a);
-    e = cudaMemcpyAsync(c.to, c.from, op.bytes.count(), kind_of(op.direction), stream);
-  } else {
+  if (op.kind == operation_kind::memset) {
     const auto& v = static_cast<const set_action&>(a);
-    e = cudaMemsetAsync(v.to, v.value, op.bytes.count(), stream);
+    return l.graphs->set(v.to, v.value, op.bytes.count(), l.stream);
   }
+  const auto& c = static_cast<const copy_action&>(a);
+  const bool within = i < kept_facts ? (f.within_gpu >> i & 1) != 0 : facts_of(op).within_gpu;
+  if (within) return l.graphs->copy(c.to, c.from, op.bytes.count(), l.stream);
+  const cudaError_t e =
+      cudaMemcpyAsync(c.to, c.from, op.bytes.count(), kind_of(op.direction), l.stream);
   if (e != cudaSuccess) static_cast<void>(cudaGetLastError()); // told by its code
   return static_cast<CUresult>(e);
 }
-
-} // namespace
 
 std::error_code device::state::submit(const segment& s) noexcept {
   if (broken()) return failed;
@@ -67,6 +79,8 @@ std::error_code device::state::submit(const segment& s) noexcept {
   f->words = f->words_read = f->words_checked = 0;
   f->graphs = nullptr;
   f->graph = nullptr;
+  f->end = nullptr;
+  f->within_gpu = 0;
   f->last_word = f->seen_ended = time_point{};
 
   const on_gpu here(facts.ordinal);
@@ -92,14 +106,18 @@ std::error_code device::state::submit(const segment& s) noexcept {
 }
 
 std::error_code device::state::check_loose(const segment& s, flight& f) const noexcept {
-  for (const operation* op : s.operations) {
+  for (std::size_t i = 0; i < s.operations.size(); ++i) {
+    const operation* const op = s.operations[i];
     if (!op->is_device_work()) return errc::bad_option;
     const auto* a = static_cast<const action*>(op->handle);
     if (a == nullptr) return errc::bad_handle;
     const bool fits = (op->kind == operation_kind::memcpy && a->what == action::kind::copy) ||
                       (op->kind == operation_kind::memset && a->what == action::kind::set);
     if (!fits) return errc::bad_handle;
-    f.alone = f.alone || may_block(*op);
+    if (op->kind != operation_kind::memcpy) continue;
+    const copy_facts what = facts_of(*op);
+    f.alone = f.alone || what.may_block;
+    if (what.within_gpu && i < kept_facts) f.within_gpu |= std::uint64_t{1} << i;
   }
   return {};
 }
@@ -132,7 +150,7 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
 
 bool device::state::try_room(flight& f, const device_lane& l) noexcept {
   // A host that waits for one lane serves none, and hears of no kernel that hangs.
-  if (f.alone && l.started != l.ended) return false;
+  if (f.alone && l.oldest != nullptr) return false;
   if (f.words == 0) return true;
   // The slots of direct launches belong to one launch at a time; graphs keep to that by themselves.
   const bool direct = f.what.how == submission::launches;
@@ -144,8 +162,8 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
   const segment& s = f.what;
   CUresult r = CUDA_SUCCESS;
   if (s.program == no_program) {
-    for (const operation* op : s.operations) {
-      r = timed([&] { return launch_loose(*op, l.stream); });
+    for (std::size_t i = 0; i < s.operations.size(); ++i) {
+      r = timed([&] { return launch_loose(f, i, l); });
       if (r != CUDA_SUCCESS) return code_of(r);
       partly = true;
     }
@@ -162,14 +180,16 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
   } else {
     r = timed([&] { return cu.cuGraphLaunch(f.graph->exec, l.stream); });
     if (r != CUDA_SUCCESS) return code_of(r);
-    partly = true;
     ++statistics.graph_launches;
+    f.end = f.graph->ends; // its last node
+    f.end_value = ++f.graph->ends->launched;
+    return {};
   }
-  // [L1] The GPU writes the count after all of the segment, with a fence of system scope before
-  // it, for the stream's earlier writes -> acquire in read_counts: what the segment wrote to host
-  // memory is visible, and so are its kernels' words in the ring.
-  r = timed([&] { return cu.cuStreamWriteValue64(l.stream, l.line_on_gpu, l.started + 1, 0); });
-  return code_of(r);
+  r = timed([&] { return l.graphs->mark(l.stream); });
+  if (r != CUDA_SUCCESS) return code_of(r);
+  f.end = &l.graphs->ends();
+  f.end_value = ++l.graphs->ends().launched;
+  return {};
 }
 
 std::error_code device::state::start(flight& f, device_lane& l) noexcept {
@@ -186,7 +206,7 @@ std::error_code device::state::start(flight& f, device_lane& l) noexcept {
     return e;
   }
   f.at = flight::stage::started;
-  f.sequence = ++l.started;
+  if (l.oldest == nullptr) l.oldest = &f;
   f.started = now();
   if (f.graph == nullptr) return {};
   ++f.graph->in_flight;

@@ -122,6 +122,12 @@ partition::~partition() {
   for (const std::uint32_t g : groups_) all.of.at(gpu_).taken[g] = false;
 }
 
+CUcontext partition::context() const {
+  CUcontext c = nullptr;
+  check(driver().cuCtxFromGreenCtx(&c, context_), "context of a partition");
+  return c;
+}
+
 CUstream partition::make_stream(int priority) const {
   CUstream s = nullptr;
   check(driver().cuGreenCtxStreamCreate(&s, context_, CU_STREAM_NON_BLOCKING, priority),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure.hpp"
+#include "program_place.hpp"
 #include "program_state.hpp"
 
 #include <gsched/cuda/driver.hpp>
@@ -116,8 +117,8 @@ std::size_t program::instrumented(std::size_t first, std::size_t last) const noe
   return static_cast<std::size_t>(std::lower_bound(from, all.end(), last) - from);
 }
 
-CUgraph program::make_range(std::size_t first, std::size_t last,
-                            std::span<const report> reports) const {
+CUgraph program::make_range(std::size_t first, std::size_t last, std::span<const report> reports,
+                            CUcontext place) const {
   const state& s = *state_;
   const bound_gpu here(s.gpu);
   const std::string where = "graph " + s.host->name() + ": ";
@@ -130,25 +131,27 @@ CUgraph program::make_range(std::size_t first, std::size_t last,
                                       std::to_string(instrumented(first, last)) +
                                       ", one for each instrumented kernel");
   graph_owner clone = clone_of(s.whole.get(), where);
-  s.keep_range(s.top, clone.get(), first, last, reports);
+  state::range r{first, last, reports, place, {}};
+  r.what = where + "operations " + std::to_string(first) + " to " + std::to_string(last - 1);
+  s.keep_range(s.top, clone.get(), r);
   return clone.release();
 }
 
-void program::state::keep_range(const graph_level& level, CUgraph clone, std::size_t first,
-                                std::size_t last, std::span<const report> reports) const {
+void program::state::keep_range(const graph_level& level, CUgraph clone, const range& r) const {
   const std::vector<CUgraphNode> found = find_in_clone(level, clone);
-  const auto before = std::lower_bound(instrumented.begin(), instrumented.end(), first);
+  const auto before = std::lower_bound(instrumented.begin(), instrumented.end(), r.first);
   for (std::size_t i = 0; i < found.size(); ++i) {
     const level_node& node = level.nodes[i];
-    if (node.last <= first || node.first >= last) {
+    if (node.last <= r.first || node.first >= r.last) {
       check(driver().cuGraphDestroyNode(found[i]), "graph range");
     } else if (node.child) {
-      keep_range(*node.child, child_of(found[i]), first, last, reports);
-    } else if (!reports.empty() && node.is_operation() && nodes[node.first].reports_by) {
+      keep_range(*node.child, child_of(found[i]), r);
+    } else if (!r.reports.empty() && node.is_operation() && nodes[node.first].reports_by) {
       const auto at = std::lower_bound(before, instrumented.end(), node.first);
-      nodes[node.first].report_in_clone(found[i], reports[static_cast<std::size_t>(at - before)]);
+      nodes[node.first].report_in_clone(found[i], r.reports[static_cast<std::size_t>(at - before)]);
     }
   }
+  if (r.place != nullptr) place_kernels(clone, r.place, r.what);
 }
 
 CUresult program::launch_each(std::size_t first, std::size_t last, CUstream stream,

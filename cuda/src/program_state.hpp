@@ -25,10 +25,17 @@ struct program::state {
   std::optional<gsched::program> host{};
   std::optional<duration> replay{};
 
-  /// Takes nodes out of a clone of `level` that do not go with operations [first, last), and has
-  /// the instrumented ones report.
-  void keep_range(const graph_level& level, CUgraph clone, std::size_t first, std::size_t last,
-                  std::span<const report> reports) const;
+  /// What make_range makes of a clone.
+  struct range {
+    std::size_t first = 0;
+    std::size_t last = 0;
+    std::span<const report> reports{};
+    CUcontext place = nullptr;
+    std::string what{}; ///< for errors
+  };
+  /// Takes nodes out of a clone of `level` that do not go with the range, has the instrumented ones
+  /// report, and places the kernels.
+  void keep_range(const graph_level& level, CUgraph clone, const range& r) const;
 };
 
 } // namespace gsched::cuda

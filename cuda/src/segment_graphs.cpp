@@ -237,10 +237,13 @@ void segment_graphs::fill(segment_graph& g, const program& p, const loaded& l, c
     fail(refusal_, l.host->name() + ": graph of operations " + std::to_string(k.first) + " to " +
                        std::to_string(k.last - 1));
   };
-  const passing_graph graph(cu_, p.make_range(k.first, k.last, g.reports));
+  const graph_place& where = places_[k.place];
+  const passing_graph graph(
+      cu_, p.make_range(k.first, k.last, g.reports, where.own ? where.context : nullptr));
+  g.ends = ends_.take();
+  add_marker(cu_, graph.get(), *g.ends, where.context);
   std::size_t n = 0;
   need(cu_.cuGraphGetNodes(graph.get(), nullptr, &n));
-  const graph_place& where = places_[k.place];
   need(cu_.cuGraphInstantiateWithFlags(
       &g.exec, graph.get(),
       where.node_priorities ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0));
@@ -252,6 +255,8 @@ void segment_graphs::take_apart(range_graphs& r) noexcept {
   for (segment_graph& g : r.copies) {
     if (g.exec != nullptr) cu_.cuGraphExecDestroy(g.exec);
     g.exec = nullptr;
+    if (g.ends != nullptr) ends_.give_back(g.ends);
+    g.ends = nullptr;
     for (const launch_slot s : g.slots) {
       nodes_[static_cast<std::size_t>(s)] = {};
       ring_.give_back(s);

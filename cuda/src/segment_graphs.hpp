@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device_flight.hpp"
+#include "end_words.hpp"
 
 #include <gsched/cuda/device.hpp>
 #include <gsched/cuda/driver.hpp>
@@ -21,6 +22,7 @@ namespace gsched::cuda {
 /// One instantiated graph of a range, or for direct launches the slots of its kernels alone.
 struct segment_graph {
   CUgraphExec exec = nullptr;
+  end_word* ends = nullptr;       ///< of its launches, told by its last node
   std::vector<launch_slot> slots; ///< of its instrumented kernels, in order
   std::vector<report> reports;    ///< of these
   std::uint32_t in_flight = 0;
@@ -45,10 +47,13 @@ struct range_graphs {
   }
 };
 
-/// Where graphs run: each partition needs its own, as a graph stays on the SMs of its first launch,
-/// and lanes with a priority need some that take the stream's priority and not their nodes'.
+/// Where graphs run: each partition needs its own, as a kernel node runs on the SMs of the context
+/// it was made for, and lanes with a priority need some that take the stream's priority and not
+/// their nodes'.
 struct graph_place {
-  CUstream upload = nullptr; ///< a stream of that partition
+  CUstream upload = nullptr;   ///< a stream of that partition
+  CUcontext context = nullptr; ///< of that partition
+  bool own = false;            ///< a partition, and not all SMs
   bool node_priorities = true;
 };
 
@@ -63,8 +68,9 @@ enum class graph_kind : std::uint8_t {
 /// Cost     find is O(1) and allocates nothing; everything else is set-up.
 class segment_graphs {
 public:
-  segment_graphs(const driver_functions& cu, notification_ring& ring, const device_options& how)
-      : cu_(cu), ring_(ring), how_(how) {}
+  segment_graphs(const driver_functions& cu, notification_ring& ring, end_words& ends,
+                 const device_options& how)
+      : cu_(cu), ring_(ring), ends_(ends), how_(how) {}
   segment_graphs(const segment_graphs&) = delete;
   segment_graphs& operator=(const segment_graphs&) = delete;
   ~segment_graphs();
@@ -165,6 +171,7 @@ private:
 
   const driver_functions& cu_;
   notification_ring& ring_;
+  end_words& ends_;
   const device_options& how_;
   std::vector<graph_place> places_;
   std::vector<std::unique_ptr<loaded>> programs_;

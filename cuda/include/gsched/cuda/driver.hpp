@@ -11,14 +11,18 @@ namespace gsched::cuda {
 ///
 /// Each entry is the driver's function of that name, as cuda.h of this toolkit declares it.
 #define GSCHED_CUDA_DRIVER_FUNCTIONS(X)                                                            \
+  X(cuCtxFromGreenCtx)                                                                             \
   X(cuCtxGetCurrent)                                                                               \
   X(cuCtxGetDevResource)                                                                           \
+  X(cuCtxPopCurrent)                                                                               \
+  X(cuCtxPushCurrent)                                                                              \
   X(cuDevResourceGenerateDesc)                                                                     \
   X(cuDevSmResourceSplitByCount)                                                                   \
   X(cuDeviceGetDevResource)                                                                        \
   X(cuFuncGetAttribute)                                                                            \
   X(cuFuncGetName)                                                                                 \
   X(cuFuncGetParamInfo)                                                                            \
+  X(cuFuncSetAttribute)                                                                            \
   X(cuGetErrorName)                                                                                \
   X(cuGetErrorString)                                                                              \
   X(cuGraphAddBatchMemOpNode)                                                                      \
@@ -34,6 +38,8 @@ namespace gsched::cuda {
   X(cuGraphDestroy)                                                                                \
   X(cuGraphDestroyNode)                                                                            \
   X(cuGraphExecDestroy)                                                                            \
+  X(cuGraphExecMemcpyNodeSetParams)                                                                \
+  X(cuGraphExecMemsetNodeSetParams)                                                                \
   X(cuGraphGetEdges)                                                                               \
   X(cuGraphGetNodes)                                                                               \
   X(cuGraphInstantiateWithFlags)                                                                   \

@@ -28,6 +28,8 @@ public:
   [[nodiscard]] sm_count sms() const noexcept { return sms_; }
   /// A stream whose kernels run on these SMs alone; the caller destroys it.
   [[nodiscard]] CUstream make_stream(int priority) const;
+  /// For kernels that are made to run on these SMs, in graphs.
+  [[nodiscard]] CUcontext context() const;
   /// Never gives the SMs back: for a GPU that does not answer any more.
   void leave_behind() noexcept { context_ = nullptr; }
 

@@ -86,8 +86,13 @@ public:
   /// A graph of operations [first, last), to be instantiated; the caller destroys it. Its
   /// instrumented kernels report to the slots given, one for each of them in order, or to nobody
   /// when the span is empty. O(nodes of the whole program).
+  ///
+  /// `place`: a green context's, on whose SMs the kernels run then; null, as they were captured.
+  /// bad_graph, one line that names the kernel, for one that belongs to a context, such as one of
+  /// cuModuleLoad: it cannot be placed. Copies and sets run where the driver has them run.
   [[nodiscard]] CUgraph make_range(std::size_t first, std::size_t last,
-                                   std::span<const report> reports) const;
+                                   std::span<const report> reports,
+                                   CUcontext place = nullptr) const;
   /// How many kernels of the range are instrumented.
   [[nodiscard]] std::size_t instrumented(std::size_t first, std::size_t last) const noexcept;
   /// Launches the operations of a range one by one on a stream: kernels, copies and sets, without

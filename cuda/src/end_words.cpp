@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "end_words.hpp"
+
+#include "beside_captures.hpp"
+#include "marker.hpp"
+
+#include <gsched/cuda/error.hpp>
+
+#include <memory>
+#include <unordered_set>
+#include <utility>
+
+namespace gsched::cuda {
+
+struct end_words::chunk {
+  struct alignas(sync::cache_line) line {
+    std::uint64_t ended = 0;
+  };
+  struct freed {
+    void operator()(line* p) const noexcept { cudaFreeHost(p); }
+    void operator()(std::uint64_t* p) const noexcept { cudaFree(p); }
+  };
+
+  std::unique_ptr<line, freed> lines;
+  std::unique_ptr<std::uint64_t, freed> counts;
+  std::array<end_word, chunk_words> words;
+};
+
+end_words::end_words() = default;
+
+end_words::~end_words() {
+  if (!left_) return;
+  for (auto& c : chunks_) static_cast<void>(c.release());
+}
+
+void end_words::add_chunk() {
+  constexpr const char* what = "words of ended graphs";
+  const beside_captures here;
+  auto c = std::make_unique<chunk>();
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, chunk_words * sizeof(chunk::line), cudaHostAllocMapped), what);
+  c->lines.reset(static_cast<chunk::line*>(memory));
+  std::uninitialized_default_construct_n(c->lines.get(), chunk_words);
+  void* seen = nullptr;
+  check(cudaHostGetDevicePointer(&seen, memory, 0), what);
+  void* counts = nullptr;
+  check(cudaMalloc(&counts, chunk_words * sizeof(std::uint64_t)), what);
+  c->counts.reset(static_cast<std::uint64_t*>(counts));
+  // By a copy, as a memset outside of a graph is a kernel; on a stream of its own, so as to wait
+  // for nothing else. The lines are zeros, too, and pinned.
+  cudaStream_t s = nullptr;
+  check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), what);
+  cudaError_t e = cudaMemcpyAsync(counts, memory, chunk_words * sizeof(std::uint64_t),
+                                  cudaMemcpyHostToDevice, s);
+  if (e == cudaSuccess) e = cudaStreamSynchronize(s);
+  cudaStreamDestroy(s);
+  check(e, what);
+  free_.reserve((chunks_.size() + 1) * chunk_words);
+  for (std::size_t i = chunk_words; i-- > 0;) {
+    end_word& w = c->words[i];
+    w.seen = &c->lines.get()[i].ended;
+    w.word = reinterpret_cast<CUdeviceptr>(seen) + i * sizeof(chunk::line);
+    w.count = reinterpret_cast<CUdeviceptr>(counts) + i * sizeof(std::uint64_t);
+  }
+  chunks_.push_back(std::move(c));
+  for (std::size_t i = chunk_words; i-- > 0;) free_.push_back(&chunks_.back()->words[i]);
+}
+
+end_word* end_words::take() {
+  if (free_.empty()) add_chunk();
+  end_word* const w = free_.back();
+  free_.pop_back();
+  return w;
+}
+
+void add_marker(const driver_functions& cu, CUgraph graph, const end_word& to, CUcontext place) {
+  constexpr const char* what = "end of a segment's graph";
+  std::size_t n = 0;
+  check(cu.cuGraphGetNodes(graph, nullptr, &n), what);
+  std::vector<CUgraphNode> leaves(n);
+  if (n > 0) check(cu.cuGraphGetNodes(graph, leaves.data(), &n), what);
+  check(cu.cuGraphGetEdges(graph, nullptr, nullptr, nullptr, &n), what);
+  std::vector<CUgraphNode> from(n), into(n);
+  std::vector<CUgraphEdgeData> data(n);
+  if (n > 0) check(cu.cuGraphGetEdges(graph, from.data(), into.data(), data.data(), &n), what);
+  const std::unordered_set<CUgraphNode> followed(from.begin(), from.end());
+  std::erase_if(leaves, [&](CUgraphNode node) { return followed.contains(node); });
+
+  CUdeviceptr count = to.count;
+  CUdeviceptr word = to.word;
+  void* arguments[] = {&count, &word};
+  CUDA_KERNEL_NODE_PARAMS k{};
+  k.kern = marker_kernel();
+  k.ctx = place;
+  k.gridDimX = k.gridDimY = k.gridDimZ = 1;
+  k.blockDimX = k.blockDimY = k.blockDimZ = 1;
+  k.kernelParams = arguments;
+  CUgraphNode marker = nullptr;
+  check(cu.cuGraphAddKernelNode(&marker, graph, leaves.data(), leaves.size(), &k), what);
+  // A node of another priority than those before it would go through another of the GPU's queues.
+  for (const CUgraphNode leaf : leaves) {
+    CUgraphNodeType type{};
+    CUkernelNodeAttrValue v{};
+    check(cu.cuGraphNodeGetType(leaf, &type), what);
+    if (type != CU_GRAPH_NODE_TYPE_KERNEL ||
+        cu.cuGraphKernelNodeGetAttribute(leaf, CU_KERNEL_NODE_ATTRIBUTE_PRIORITY, &v) !=
+            CUDA_SUCCESS)
+      continue;
+    if (v.priority != 0)
+      check(cu.cuGraphKernelNodeSetAttribute(marker, CU_KERNEL_NODE_ATTRIBUTE_PRIORITY, &v), what);
+    break;
+  }
+}
+
+} // namespace gsched::cuda

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/sync.hpp>
+#include <gsched/cuda/driver.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace gsched::cuda {
+
+/// How many launches of one graph have ended: counted in device memory, told in pinned memory.
+///
+/// CUDA runs the launches of one instantiated graph in turn, whatever streams they are on. So the
+/// n-th has ended when the word has reached n, also when several are under way.
+struct end_word {
+  std::uint64_t* seen = nullptr; ///< as the host sees it
+  CUdeviceptr word = 0;
+  CUdeviceptr count = 0;
+  std::uint64_t launched = 0; ///< by the host's count
+
+  [[nodiscard]] std::uint64_t value() const noexcept {
+    // [L1] acquire <- the marker's store.
+    return sync::atomic_ref<std::uint64_t>(*seen).load(sync::acquire);
+  }
+};
+
+/// The words of a device's graphs, each in a cache line of its own. They stay in place, and start
+/// at 0.
+///
+/// Errors   device_failed with CUDA's words, out of memory included.
+/// Cost     take allocates for many at a time, in set-up and for graphs that are built late.
+class end_words {
+public:
+  end_words();
+  ~end_words();
+  end_words(const end_words&) = delete;
+  end_words& operator=(const end_words&) = delete;
+
+  [[nodiscard]] end_word* take();
+  /// Of a graph of which nothing is under way.
+  void give_back(end_word* w) noexcept { free_.push_back(w); } // within reserved capacity
+  /// Frees nothing from now on: for a GPU that may still write.
+  void leave_behind() noexcept { left_ = true; }
+
+private:
+  static constexpr std::size_t chunk_words = 512;
+  struct chunk;
+  void add_chunk();
+
+  std::vector<std::unique_ptr<chunk>> chunks_;
+  std::vector<end_word*> free_;
+  bool left_ = false;
+};
+
+/// Adds a kernel to a graph that runs when all else in it has ended and then counts the launch, on
+/// the SMs of a context, with the priority of a kernel before it.
+///
+/// A programmatic edge counts as any other: the kernel behind one has to wait for the kernel before
+/// it (griddepcontrol.wait) if that lets it start early, so it ends later.
+void add_marker(const driver_functions& cu, CUgraph graph, const end_word& to, CUcontext place);
+
+} // namespace gsched::cuda
