@@ -6,6 +6,7 @@
 
 #include <gsched/cuda/error.hpp>
 
+#include <cstring>
 #include <memory>
 #include <unordered_set>
 #include <utility>
@@ -40,7 +41,7 @@ void end_words::add_chunk() {
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, chunk_words * sizeof(chunk::line), cudaHostAllocMapped), what);
   c->lines.reset(static_cast<chunk::line*>(memory));
-  std::uninitialized_default_construct_n(c->lines.get(), chunk_words);
+  std::memset(memory, 0, chunk_words * sizeof(chunk::line)); // the rest of each line, too
   void* seen = nullptr;
   check(cudaHostGetDevicePointer(&seen, memory, 0), what);
   void* counts = nullptr;
