@@ -54,13 +54,20 @@ constexpr std::size_t kept_facts = 64;
 CUresult device::state::launch_loose(const flight& f, std::size_t i, device_lane& l) noexcept {
   const operation& op = *f.what.operations[i];
   const action& a = *static_cast<const action*>(op.handle);
+  const auto by_graph = [&](auto launch) {
+    const std::uint64_t before = l.graphs->made_anew();
+    const CUresult r = launch();
+    statistics.built_late += l.graphs->made_anew() - before;
+    return r;
+  };
   if (op.kind == operation_kind::memset) {
     const auto& v = static_cast<const set_action&>(a);
-    return l.graphs->set(v.to, v.value, op.bytes.count(), l.stream);
+    return by_graph([&] { return l.graphs->set(v.to, v.value, op.bytes.count(), l.stream); });
   }
   const auto& c = static_cast<const copy_action&>(a);
   const bool within = i < kept_facts ? (f.within_gpu >> i & 1) != 0 : facts_of(op).within_gpu;
-  if (within) return l.graphs->copy(c.to, c.from, op.bytes.count(), l.stream);
+  if (within)
+    return by_graph([&] { return l.graphs->copy(c.to, c.from, op.bytes.count(), l.stream); });
   const cudaError_t e =
       cudaMemcpyAsync(c.to, c.from, op.bytes.count(), kind_of(op.direction), l.stream);
   if (e != cudaSuccess) static_cast<void>(cudaGetLastError()); // told by its code

@@ -3,11 +3,14 @@
 #include "cuda/program_kernels.cuh"
 #include "cuda/program_samples.hpp"
 
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/partitions.hpp>
 #include <gsched/cuda/program.hpp>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <random>
 #include <string>
@@ -303,6 +306,95 @@ TEST_CASE("in whatever ranges a program runs, what it leaves is the whole graph'
     on.run_and_destroy(p.make_range(1, s.operations, {}));
     CHECK(t.memory.snapshot() != expected);
   }
+}
+
+/// What a level's kernels and edges carry, in an order of its own.
+std::vector<std::array<int, 4>> carried(CUgraph g) {
+  const cuda::driver_functions& d = cuda::driver();
+  std::vector<std::array<int, 4>> all;
+  std::size_t count = 64;
+  std::vector<CUgraphNode> nodes(count), to(count);
+  std::vector<CUgraphEdgeData> data(count);
+  cuda::check(d.cuGraphGetNodes(g, nodes.data(), &count), "nodes");
+  for (std::size_t i = 0; i < count; ++i) {
+    CUgraphNodeType type{};
+    cuda::check(d.cuGraphNodeGetType(nodes[i], &type), "node");
+    CUkernelNodeAttrValue cluster{}, priority{};
+    if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
+      cuda::check(d.cuGraphKernelNodeGetAttribute(
+                      nodes[i], CU_KERNEL_NODE_ATTRIBUTE_CLUSTER_DIMENSION, &cluster),
+                  "node");
+      cuda::check(
+          d.cuGraphKernelNodeGetAttribute(nodes[i], CU_KERNEL_NODE_ATTRIBUTE_PRIORITY, &priority),
+          "node");
+    }
+    all.push_back(
+        {0, static_cast<int>(type), static_cast<int>(cluster.clusterDim.x), priority.priority});
+  }
+  count = data.size();
+  cuda::check(d.cuGraphGetEdges(g, nodes.data(), to.data(), data.data(), &count), "edges");
+  for (std::size_t i = 0; i < count; ++i) all.push_back({1, data[i].type, data[i].from_port, 0});
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+bool all_made_for(CUgraph g, CUcontext place) {
+  const cuda::driver_functions& d = cuda::driver();
+  std::size_t count = 64;
+  std::vector<CUgraphNode> nodes(count);
+  cuda::check(d.cuGraphGetNodes(g, nodes.data(), &count), "nodes");
+  bool all = true;
+  for (std::size_t i = 0; i < count; ++i) {
+    CUgraphNodeType type{};
+    cuda::check(d.cuGraphNodeGetType(nodes[i], &type), "node");
+    if (type != CU_GRAPH_NODE_TYPE_KERNEL) continue;
+    CUDA_KERNEL_NODE_PARAMS k{};
+    cuda::check(d.cuGraphKernelNodeGetParams(nodes[i], &k), "node");
+    all = all && k.ctx == place;
+  }
+  return all;
+}
+
+TEST_CASE("ranges for SMs of their own are made for these, compute the same and keep all else") {
+  GSCHED_NEEDS_GPU();
+  const cuda::driver_functions& d = cuda::driver();
+  tools t;
+  runner on;
+  const cuda::partition own(0, sm_count{8});
+  const CUcontext place = own.context();
+  const CUstream there = own.make_stream(0);
+  for (const sample& s : samples()) {
+    if (s.needs_clusters && !has_clusters()) continue;
+    INFO(s.name);
+    cudaGraph_t g = s.make(t);
+    t.memory.reset();
+    on.run(g);
+    const auto expected = t.memory.snapshot();
+    cuda::program p(g, named(s.name));
+    cuda::check(cudaGraphDestroy(g), "graph");
+    for (unsigned seed = 0; seed < 4; ++seed) {
+      t.memory.reset();
+      std::size_t first = 0;
+      for (const std::size_t last : random_ends(s.operations, seed)) {
+        const CUgraph plain = p.make_range(first, last, {});
+        const CUgraph placed = p.make_range(first, last, {}, place);
+        CHECK(carried(placed) == carried(plain));
+        cuda::check(d.cuGraphDestroy(plain), "graph");
+        CHECK(all_made_for(placed, place));
+        CUgraphExec e = nullptr;
+        cuda::check(d.cuGraphInstantiateWithFlags(&e, placed,
+                                                  CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY),
+                    "graph");
+        cuda::check(d.cuGraphLaunch(e, there), "graph");
+        cuda::check(cudaStreamSynchronize(there), "graph");
+        cuda::check(d.cuGraphExecDestroy(e), "graph");
+        cuda::check(d.cuGraphDestroy(placed), "graph");
+        first = last;
+      }
+      CHECK(t.memory.snapshot() == expected);
+    }
+  }
+  cuda::check(d.cuStreamDestroy(there), "stream");
 }
 
 TEST_CASE("a graph that is changed after it was taken in changes nothing") {

@@ -18,8 +18,9 @@ struct action {
   kind what = kind::copy;
 };
 
-/// A copy by cudaMemcpyAsync: host memory may be pinned or pageable. For pageable memory the host
-/// pays while it is copied, and the copy starts when the host has seen all before it end.
+/// A copy: host memory may be pinned or pageable. For pageable memory the host pays while it is
+/// copied, and the copy starts when the host has seen all before it end. The pointers say what kind
+/// of copy it is; that the direction fits is not asked for.
 struct copy_action : action {
   copy_action(void* destination, const void* source) noexcept
       : action{kind::copy}, to(destination), from(source) {}

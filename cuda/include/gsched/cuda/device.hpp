@@ -37,7 +37,7 @@ struct device_options {
 };
 
 struct device_statistics {
-  std::uint64_t graph_launches = 0;
+  std::uint64_t graph_launches = 0;  ///< of programs
   std::uint64_t direct_launches = 0; ///< kernels launched one by one, on any lane
   std::uint64_t built_late = 0; ///< graphs that submit had to build, as load had not foreseen them
   std::uint64_t held = 0; ///< segments that waited for room in the notification ring or their lane
@@ -48,11 +48,18 @@ struct device_statistics {
 
 /// Runs segments on a GPU: a model of gsched::device.
 ///
-/// A lane is a CUDA stream; one with its own SMs is a stream of a green context. A segment is the
-/// launch of a graph that was instantiated when its program was loaded, or copies and sets for
-/// operations of no program; then a stream memory operation writes the lane's count of ended
-/// segments to pinned memory, where poll reads it. A range that load() has not foreseen is built
-/// when it is first submitted, which allocates and takes about 10 us an operation.
+/// A lane is a CUDA stream; one with its own SMs is a stream of a green context, and has graphs of
+/// its own, whose kernels are placed there; copies and sets run where the driver has them run. A
+/// segment is the launch of a graph that was instantiated when its program was loaded. The graph's
+/// last node is a kernel of one thread that counts its launches in pinned memory, where poll reads
+/// it. A range that load() has not foreseen is built when it is first submitted, which allocates
+/// and takes about 10 us an operation.
+///
+/// Operations of no program are copies and sets, and after them a graph of that last node alone.
+/// Copies within a GPU and sets are kernels; they are launched as graphs of one node, as kernels
+/// launched on several streams would make every later graph of the process slower, for good. So
+/// nothing but submission::launches launches kernels outside of graphs. What a copy is, its
+/// pointers say, not its direction.
 ///
 /// On a lane of priority 0, the kernels of a graph keep the priorities with which they were
 /// captured; on any other they have the lane's.
@@ -63,6 +70,8 @@ struct device_statistics {
 /// Errors   open_lane: too_small for lanes or SMs that are taken.
 ///          load: bad_handle for a program that is not of cuda::program::host(); device_failed with
 ///          CUDA's words, out of memory included, and the device works on without the program.
+///          Both: bad_graph where a lane has its own SMs, for a kernel that belongs to a context
+///          (of cuModuleLoad), as it cannot be placed on them.
 ///          submit: bad_option as in every device; bad_handle for an operation without an action;
 ///          too_small for a segment of more words than the notification ring has slots, or one
 ///          beyond max_segments; a CUDA code where the driver refuses, with nothing of the segment
@@ -73,7 +82,10 @@ struct device_statistics {
 ///          device: all that was accepted and has not ended is polled as failed, submit answers
 ///          with the code, failure() says which. Work that hangs or that was on the GPU when CUDA
 ///          failed is left where it is, with its memory.
-/// Cost     submit: one graph launch and one memory operation; poll: a load for each busy lane.
+/// Cost     submit: one graph launch; poll: a load for each busy lane. A loose operation takes a
+///          call or two of the driver, a copy two look-ups of its pointers as well, and the segment
+///          one graph launch more. A set or a copy that the driver cannot make of the former one
+///          (of another size or kind of memory, as it sees fit) is built_late.
 ///          Loose copies to pageable memory, or of more than 64 KiB from it, make the host wait
 ///          while they run; so they are handed over when all before them on their lane has ended.
 /// Threads  one owner; several devices, of one GPU or of several, may be driven by one thread. What
