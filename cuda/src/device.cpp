@@ -112,15 +112,16 @@ lane_id device::state::open_lane(const lane_options& how) {
       l.own.emplace(facts.ordinal, how.sms);
       l.stream = upload = l.own->make_stream(priority);
       place = l.own->context();
+      l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
       l.place = graphs->add_place({upload, place, true, priority == 0});
     } else {
       check(cudaStreamCreateWithPriority(&l.stream, cudaStreamNonBlocking, priority),
             "stream of a lane");
+      l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
       std::optional<std::uint32_t>& shared = common[priority == 0 ? 0 : 1];
       if (!shared) shared = graphs->add_place({upload, place, false, priority == 0});
       l.place = *shared;
     }
-    l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
     check(cudaStreamSynchronize(upload), "graphs of a new lane");
   } catch (...) {
     l.graphs.reset();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/sync.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
 
@@ -15,7 +16,6 @@ namespace gsched::cuda {
 namespace bi = boost::intrusive;
 struct range_graphs;
 struct segment_graph;
-struct end_word;
 
 /// A segment from when it is accepted until its end is polled.
 struct flight {
@@ -32,9 +32,15 @@ struct flight {
   std::uint64_t within_gpu =
       0; ///< which of its first 64 loose operations are copies within the GPU
   std::uint32_t replay = 0;
-  const end_word* end = nullptr; ///< of the graph that was launched last for it ...
-  std::uint64_t end_value = 0;   ///< ... and what it has reached when that launch has ended
-  std::uint64_t words = 0;       ///< that its kernels write
+  std::uint64_t* end_word = nullptr; ///< of the graph that was launched last for it ...
+  std::uint64_t end_value = 0;       ///< ... and what it has reached when that launch has ended
+
+  /// Whether it has, of one that has started: one load.
+  [[nodiscard]] bool over() const noexcept {
+    // [L1] acquire <- the marker's store.
+    return sync::atomic_ref<std::uint64_t>(*end_word).load(sync::acquire) >= end_value;
+  }
+  std::uint64_t words = 0; ///< that its kernels write
   std::uint64_t words_read = 0;
   range_graphs* graphs = nullptr; ///< null for loose operations and plain direct launches
   segment_graph* graph = nullptr; ///< the one that was launched

@@ -40,7 +40,7 @@ std::size_t device::state::poll(std::span<device_event> out) noexcept {
 void device::state::read_ends() noexcept {
   for (device_lane& l : lanes) {
     // Those of a lane end in order, so one load tells that nothing has changed.
-    while (l.oldest != nullptr && l.oldest->end->value() >= l.oldest->end_value) {
+    while (l.oldest != nullptr && l.oldest->over()) {
       l.oldest->at = flight::stage::ended;
       auto next = std::next(l.flights.iterator_to(*l.oldest));
       while (next != l.flights.end() && next->at == flight::stage::refused) ++next;

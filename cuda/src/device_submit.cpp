@@ -86,7 +86,7 @@ std::error_code device::state::submit(const segment& s) noexcept {
   f->words = f->words_read = f->words_checked = 0;
   f->graphs = nullptr;
   f->graph = nullptr;
-  f->end = nullptr;
+  f->end_word = nullptr;
   f->within_gpu = 0;
   f->last_word = f->seen_ended = time_point{};
 
@@ -188,13 +188,13 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
     r = timed([&] { return cu.cuGraphLaunch(f.graph->exec, l.stream); });
     if (r != CUDA_SUCCESS) return code_of(r);
     ++statistics.graph_launches;
-    f.end = f.graph->ends; // its last node
+    f.end_word = f.graph->ends->seen; // its last node's
     f.end_value = ++f.graph->ends->launched;
     return {};
   }
   r = timed([&] { return l.graphs->mark(l.stream); });
   if (r != CUDA_SUCCESS) return code_of(r);
-  f.end = &l.graphs->ends();
+  f.end_word = l.graphs->ends().seen;
   f.end_value = ++l.graphs->ends().launched;
   return {};
 }

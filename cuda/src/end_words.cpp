@@ -4,6 +4,7 @@
 #include "beside_captures.hpp"
 #include "marker.hpp"
 
+#include <gsched/core/sync.hpp>
 #include <gsched/cuda/error.hpp>
 
 #include <cstring>

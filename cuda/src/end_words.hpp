@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/core/sync.hpp>
 #include <gsched/cuda/driver.hpp>
 
 #include <array>
@@ -21,11 +20,6 @@ struct end_word {
   CUdeviceptr word = 0;
   CUdeviceptr count = 0;
   std::uint64_t launched = 0; ///< by the host's count
-
-  [[nodiscard]] std::uint64_t value() const noexcept {
-    // [L1] acquire <- the marker's store.
-    return sync::atomic_ref<std::uint64_t>(*seen).load(sync::acquire);
-  }
 };
 
 /// The words of a device's graphs, each in a cache line of its own. They stay in place, and start

@@ -36,12 +36,13 @@ std::string name_of(CUfunction f) {
              : "of unknown name";
 }
 
-/// What was allowed to a kernel in its own context: more shared memory, larger clusters.
+/// What was allowed to a kernel in its own context: more shared memory, larger clusters. Where that
+/// fails, so does making the node, which says what is wrong.
 void allow_as_before(CUfunction before, const CUDA_KERNEL_NODE_PARAMS& k, const std::string& what) {
   const driver_functions& d = driver();
   const current_context there(k.ctx, what);
   CUfunction now = nullptr;
-  check(d.cuKernelGetFunction(&now, k.kern), what.c_str());
+  if (d.cuKernelGetFunction(&now, k.kern) != CUDA_SUCCESS) return;
   for (const CUfunction_attribute a : {CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                        CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
                                        CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED}) {
@@ -50,7 +51,7 @@ void allow_as_before(CUfunction before, const CUDA_KERNEL_NODE_PARAMS& k, const 
     if (d.cuFuncGetAttribute(&wanted, a, before) != CUDA_SUCCESS ||
         d.cuFuncGetAttribute(&has, a, now) != CUDA_SUCCESS || wanted == has)
       continue;
-    check(d.cuFuncSetAttribute(now, a, wanted), what.c_str());
+    static_cast<void>(d.cuFuncSetAttribute(now, a, wanted));
   }
 }
 
