@@ -46,8 +46,8 @@ device_memory<T> allocate(std::size_t bytes, const char* what) {
 }
 
 constexpr launch_counters fresh(std::size_t slot) noexcept {
-  const auto first = static_cast<std::uint32_t>(slot << replay_bits);
-  return {std::uint64_t{first} << 32, none_ended(first)};
+  const std::uint64_t first = static_cast<std::uint64_t>(slot << replay_bits) << 32;
+  return {first, first, first};
 }
 
 std::size_t checked(std::size_t slots) {
@@ -140,6 +140,10 @@ notification_ring::~notification_ring() {
   const current_gpu here(state_->gpu);
   const beside_captures apart;
   state_.reset();
+}
+
+launch_slot notification_ring::take_slot(std::uint32_t group_blocks, std::uint64_t blocks) {
+  return take_slot(group_blocks == 0 ? automatic_group(blocks) : group_blocks);
 }
 
 launch_slot notification_ring::take_slot(std::uint32_t group_blocks) {

@@ -5,6 +5,7 @@
 
 #include <gsched/core/sync.hpp>
 #include <gsched/cuda/block_reports.hpp>
+#include <gsched/cuda/notification_ring.hpp>
 #include <gsched/notify/ring.hpp>
 
 #include <doctest/doctest.h>
@@ -41,8 +42,8 @@ struct on_threads {
     limit->look();
     return at(where).load(sync::seq_cst);
   }
-  static std::uint32_t load_upper(const std::uint64_t* where) {
-    return static_cast<std::uint32_t>(load(where) >> 32);
+  static std::uint32_t load_lower(const std::uint64_t* where) {
+    return static_cast<std::uint32_t>(load(where));
   }
   static void store(std::uint64_t* where, std::uint64_t value) {
     at(where).store(value, sync::seq_cst);
@@ -88,7 +89,8 @@ TEST_CASE("blocks that start and end in any order keep counters and ring in orde
       CAPTURE(group);
       CAPTURE(blocks);
       const std::uint32_t instance = 5u << cuda::replay_bits;
-      launch_counters counters{std::uint64_t{instance} << 32, cuda::none_ended(instance)};
+      launch_counters counters{std::uint64_t{instance} << 32, std::uint64_t{instance} << 32,
+                               std::uint64_t{instance} << 32};
       cuda::report r;
       r.counters = &counters;
       r.slots = ring.data();
@@ -106,8 +108,8 @@ TEST_CASE("blocks that start and end in any order keep counters and ring in orde
         while (reader.drain(book) > 0) {
         }
         expected = cuda::next_instance(expected);
-        CHECK(counters.started == std::uint64_t{expected} << 32);
-        CHECK(counters.ended == cuda::none_ended(expected));
+        const std::uint64_t fresh = std::uint64_t{expected} << 32;
+        CHECK((counters.started == fresh && counters.ended == fresh && counters.claimed == fresh));
       }
       CHECK(book.launches_of(slot) == 40);
     }
@@ -117,6 +119,13 @@ TEST_CASE("blocks that start and end in any order keep counters and ring in orde
   CHECK(book.disorder == 0);
   CHECK(book.bad_groups == 0);
   CHECK(reader.counts().intact());
+}
+
+TEST_CASE("small launches report each block, large ones groups, unless asked") {
+  CHECK(cuda::automatic_group(1) == 1);
+  CHECK(cuda::automatic_group(cuda::every_block_up_to) == 1);
+  CHECK(cuda::automatic_group(cuda::every_block_up_to + 1) == max_group_blocks);
+  CHECK(cuda::automatic_group(cuda::max_reporting_blocks) == max_group_blocks);
 }
 
 TEST_CASE("launches of a slot are numbered round and round") {

@@ -46,9 +46,10 @@ struct rig {
     return out;
   }
 
+  /// Zero for the group: automatic.
   cuda::launch_slot slot_for(const shape& s, std::uint32_t group) {
-    const cuda::launch_slot at = ring.take_slot(group);
-    book.expect(at, s.blocks(), group);
+    const cuda::launch_slot at = ring.take_slot(group, s.blocks());
+    book.expect(at, s.blocks(), group == 0 ? cuda::automatic_group(s.blocks()) : group);
     return at;
   }
 

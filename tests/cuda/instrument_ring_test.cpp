@@ -37,7 +37,7 @@ choice draw(std::mt19937_64& random) {
   constexpr body bodies[] = {body::straight, body::scattered_return, body::warps_return,
                              body::first_returns, body::loop_return};
   constexpr unsigned threads[] = {1, 32, 64, 100, 128, 256, 1024};
-  constexpr std::uint32_t groups[] = {1, 2, 7, 16};
+  constexpr std::uint32_t groups[] = {0, 1, 2, 7, 16};
   const auto pick = [&](auto& from) { return from[random() % std::size(from)]; };
   const auto blocks = static_cast<unsigned>(1 + random() % (random() % 4 == 0 ? 3000 : 200));
   return {of(pick(bodies), blocks, pick(threads)), pick(groups)};
@@ -52,10 +52,15 @@ TEST_CASE("a ring says what is wrong with its options") {
   cuda::notification_ring ring(0, 64);
   CHECK_THROWS_AS(static_cast<void>(ring.take_slot(0)), error);
   CHECK_THROWS_AS(static_cast<void>(ring.take_slot(17)), error);
+  CHECK_THROWS_AS(static_cast<void>(ring.take_slot(17, 100)), error);
   const auto s = ring.take_slot(7);
   CHECK(ring.words_of(s, 1) == 2);
   CHECK(ring.words_of(s, 7) == 2);
   CHECK(ring.words_of(s, 8) == 4);
+  CHECK(ring.words_of(ring.take_slot(7, 1000), 14) == 4);
+  const std::uint64_t small = cuda::every_block_up_to;
+  CHECK(ring.words_of(ring.take_slot(0, small), small) == 2 * small);
+  CHECK(ring.words_of(ring.take_slot(0, small + 1), 4800) == 600);
   CHECK(cuda::notification_ring::slot_of(ring.count_launch(s)) == s);
   CHECK((ring.count_launch(s) & 0xfff) == 1);
 }

@@ -64,9 +64,9 @@ struct this_gpu {
     return value;
   }
 
-  static GSCHED_DEVICE std::uint32_t load_upper(const std::uint64_t* where) {
+  static GSCHED_DEVICE std::uint32_t load_lower(const std::uint64_t* where) {
     std::uint32_t value;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1+4];" : "=r"(value) : "l"(where));
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(where));
     return value;
   }
 
@@ -89,34 +89,16 @@ struct this_gpu {
   }
 };
 
-/// Adds to the exits of this block. Release and acquire among the block: what thread 0 did before
-/// its exit, such as taking a ticket for the block's start, is before what the last one does.
-GSCHED_DEVICE std::uint32_t count_exits(unsigned& exits, std::uint32_t by) {
+/// Adds one to the exits of this block. Release and acquire among the block: what was done before
+/// any exit, such as taking a ticket for the block's start, is before what the last one does.
+/// Each thread by itself: to see who is there and have one of a warp add for all takes longer.
+GSCHED_DEVICE std::uint32_t count_exit(unsigned& exits) {
   std::uint32_t before;
   asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], %2;"
                : "=r"(before)
-               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(&exits))), "r"(by)
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(&exits))), "r"(1)
                : "memory");
   return before;
-}
-
-/// A thread is about to exit. True for one of the block, when all are; `zero` is zero then.
-///
-/// Those of a warp that come here together are counted by the lowest of them, by one addition in
-/// place of up to 32 to the same word. Who is together is seen by one instruction, which each
-/// thread runs once, and all that run it together see the same: so each thread is counted once,
-/// however the warp has come apart. Thread 0 is the lowest wherever it is, and counts itself, so
-/// that the order that count_exits speaks of needs no barrier of the warp.
-GSCHED_DEVICE bool is_last_exit(unsigned& exits, std::uint32_t& zero) {
-  std::uint32_t together;
-  std::uint32_t below;
-  asm volatile("activemask.b32 %0;" : "=r"(together));
-  asm volatile("mov.u32 %0, %%lanemask_lt;" : "=r"(below));
-  if ((together & below) != 0) return false;
-  const auto n = static_cast<std::uint32_t>(__popc(together));
-  const std::uint32_t before = count_exits(exits, n);
-  zero = before >> 31;
-  return before + n == blockDim.x * blockDim.y * blockDim.z;
 }
 
 /// A thread's way through a kernel. Nothing of it stays in registers in between: it is read again
@@ -139,8 +121,9 @@ public:
   /// return early would wait for others that wait for them at a barrier.
   GSCHED_DEVICE ~instrumented_block() {
     if (report_.counters != nullptr) {
-      std::uint32_t zero;
-      if (is_last_exit(exits_, zero)) report_end<this_gpu>(report_, zero);
+      const std::uint32_t before = count_exit(exits_);
+      if (before + 1 == blockDim.x * blockDim.y * blockDim.z)
+        report_end<this_gpu>(report_, before >> 31);
     }
     asm volatile("exit;");
     __builtin_unreachable();

@@ -10,30 +10,20 @@
 
 namespace gsched::cuda {
 
-/// What the blocks of one launch count together, in device memory. Between launches the numbers are
-/// zero, and the instance is that of the next launch: the last block to end sees to both
-/// (block_reports.hpp).
+/// What the blocks of one launch count together, in device memory. Each word has the launch's
+/// instance in its upper half, as it goes into notifications, and a number of blocks in its lower
+/// half. Between launches the numbers are zero, and the instance is that of the next launch: the
+/// last block to end sees to both (block_reports.hpp).
 struct alignas(64) launch_counters {
-  /// Lower half: blocks that started. Upper half: the launch's instance, as it goes into words.
   std::uint64_t started;
-  /// Lower half: blocks that ended. Upper half: blocks whose start is covered by a word with a
-  /// ticket, and in the highest bit the lowest one of the instance. One word, so that a block that
-  /// ends has both numbers by one trip to L2. In another sector, as L2 works on each by itself.
-  alignas(32) std::uint64_t ended;
+  alignas(32) std::uint64_t ended; // another sector: L2 works on each by itself
+  /// Of those that started, how many are covered by words with a ticket. By itself: in one word
+  /// with `ended`, of which one trip to L2 would tell both, it is slower
+  /// (bench/cuda/instrumentation).
+  std::uint64_t claimed;
 };
 
 static_assert(sizeof(launch_counters) == 64);
-
-/// launch_counters::ended, as a launch finds it.
-[[nodiscard]] __host__ __device__ constexpr std::uint64_t
-none_ended(std::uint32_t instance) noexcept {
-  return std::uint64_t{instance} << 63;
-}
-
-/// Blocks covered by words of starts, of launch_counters::ended.
-[[nodiscard]] __host__ __device__ constexpr std::uint32_t covered_in(std::uint64_t ended) noexcept {
-  return static_cast<std::uint32_t>(ended >> 32) & 0x7fff'ffffu;
-}
 
 /// Launches of one slot are told apart by the lowest bits of their instance.
 inline constexpr unsigned replay_bits = 12;
@@ -43,15 +33,6 @@ inline constexpr unsigned replay_bits = 12;
 next_instance(std::uint32_t instance) noexcept {
   constexpr std::uint32_t replays = (1u << replay_bits) - 1;
   return (instance & ~replays) | ((instance + 1) & replays);
-}
-
-/// The instance of the launch that `ended` was read in, where the other counter was read as well,
-/// maybe after it had been put back for the next launch.
-[[nodiscard]] __host__ __device__ constexpr std::uint32_t
-instance_of(std::uint32_t seen, std::uint64_t ended) noexcept {
-  constexpr std::uint32_t replays = (1u << replay_bits) - 1;
-  const std::uint32_t ahead = (seen ^ static_cast<std::uint32_t>(ended >> 63)) & 1;
-  return (seen & ~replays) | ((seen - ahead) & replays);
 }
 
 /// Largest grid that may report, in blocks: what place_in_group is exact for.
@@ -84,17 +65,6 @@ upper_half(notification_type type, std::uint32_t further, std::uint32_t sm) noex
   return upper + (laps << (word_layout::lap_at - 32)) + (1u << (word_layout::lap_at - 32));
 }
 
-static_assert([] {
-  for (const std::uint32_t slot : {0u, 5u, 0xf'ffffu})
-    for (std::uint32_t replay = 0; replay < 1u << replay_bits; ++replay) {
-      const std::uint32_t now = slot << replay_bits | replay;
-      const std::uint64_t ended = none_ended(now) + (7ull << 32) + 3;
-      if (instance_of(now, ended) != now || instance_of(next_instance(now), ended) != now ||
-          covered_in(ended) != 7)
-        return false;
-    }
-  return true;
-}());
 // The bits are those of notify/word.hpp and the groups those of notify/grouping.hpp.
 static_assert([] {
   for (const std::uint32_t blocks : {1u, 7u, 16u})
