@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   add("--launches", o.launches, 1u, 100'000u, "back to back");
   add("--rounds", o.rounds, 3u, 100'000u, "of those, each variant");
   add("--kernel-us", o.kernel_us, 0.0, 1000.0, "what such a kernel takes");
+  add("--nap-ns", o.nap_ns, 0u, 10'000u, "its sleep between two looks at the clock; 0: it spins");
   add("--seconds", o.seconds, 1.0, 1e5, "begin nothing further after that time");
   add("--gpu", o.gpu, 0, 1024, "the GPU's number");
   app.add_flag("--rivals", o.rivals, "other ways of doing it, too");

@@ -65,7 +65,7 @@ private:
   gsched::ring_reader& reader_;
   std::atomic<bool> leave_{false};
   std::atomic<std::uint64_t> words_{0};
-  std::atomic<unsigned> rest_ns_{0};
+  std::atomic<unsigned> rest_ns_{cuda::reader_rest.count()};
   std::thread thread_;
 };
 
@@ -86,6 +86,7 @@ public:
         if (v.group == 0) continue;
         chosen_.back().slot = ring_.take_slot(v.group);
         chosen_.back().to = ring_.report_of(chosen_.back().slot);
+        if (v.how == way::merged) cuda::check(prepare_merged(chosen_.back().to), "counters");
       }
   }
   ~rig() {
@@ -105,8 +106,8 @@ public:
 
   void rest_as(const choice& c) noexcept { consumer_.rest(c.what.rest_ns); }
 
-  void launch(const choice& c, unsigned blocks, unsigned threads, std::uint32_t cycles) {
-    cuda::check(instrumentation::launch(c.what.how, blocks, threads, stream_, c.to, exits_, cycles),
+  void launch(const choice& c, unsigned blocks, unsigned threads, const duration& d) {
+    cuda::check(instrumentation::launch(c.what.how, blocks, threads, stream_, c.to, exits_, d),
                 "launch");
   }
 

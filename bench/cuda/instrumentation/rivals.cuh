@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels.hpp"
+#include "merged.cuh"
 
 #include <gsched/cuda/instrument.cuh>
 
@@ -61,20 +62,20 @@ struct block<way::end_barrier> {
   const report& to_;
 };
 
-/// Each thread adds to the block's exits by itself.
-template <>
-struct block<way::by_thread> {
-  __device__ __forceinline__ block(const report& to, std::uint32_t& exits)
+/// A counter of exits in shared memory, as the library's; How differs in what is counted and told.
+template <class How>
+struct shared_block {
+  __device__ __forceinline__ shared_block(const report& to, std::uint32_t& exits)
       : to_(to), exits_(exits) {
     if (to_.counters == nullptr) return;
     if (threadIdx.x == 0) exits_ = 0;
     __syncthreads();
-    if (threadIdx.x == 0) library::report_start<library::this_gpu>(to_, threadIdx.x);
+    if (threadIdx.x == 0) How::start(to_);
   }
-  __device__ __forceinline__ ~block() {
+  __device__ __forceinline__ ~shared_block() {
     if (to_.counters != nullptr) {
-      const std::uint32_t before = library::count_exits(exits_, 1);
-      if (before + 1 == blockDim.x) library::report_end<library::this_gpu>(to_, before >> 31);
+      std::uint32_t zero;
+      if (How::is_last_exit(exits_, zero)) How::end(to_, zero);
     }
     asm volatile("exit;");
     __builtin_unreachable();
@@ -83,94 +84,91 @@ struct block<way::by_thread> {
   std::uint32_t& exits_;
 };
 
-template <>
-struct block<way::relaxed> {
-  __device__ __forceinline__ block(const report& to, std::uint32_t& exits)
-      : to_(to), exits_(exits) {
-    if (to_.counters == nullptr) return;
-    if (threadIdx.x == 0) exits_ = 0;
-    __syncthreads();
-    if (threadIdx.x == 0) library::report_start<library::this_gpu>(to_, threadIdx.x);
+/// What the library does.
+struct as_library {
+  static __device__ __forceinline__ void start(const report& to) {
+    library::report_start<library::this_gpu>(to, threadIdx.x);
   }
-  __device__ __forceinline__ ~block() {
-    if (to_.counters != nullptr) count();
-    asm volatile("exit;");
-    __builtin_unreachable();
+  static __device__ __forceinline__ bool is_last_exit(std::uint32_t& exits, std::uint32_t& zero) {
+    const std::uint32_t before = library::count_exit(exits);
+    zero = before >> 31;
+    return before + 1 == blockDim.x;
   }
-  __device__ __forceinline__ void count() {
+  static __device__ __forceinline__ void end(const report& to, std::uint32_t zero) {
+    library::report_end<library::this_gpu>(to, zero);
+  }
+};
+
+/// Those of a warp that exit together are counted by the lowest of them, by one addition.
+struct exits_by_warp : as_library {
+  static __device__ __forceinline__ bool is_last_exit(std::uint32_t& exits, std::uint32_t& zero) {
     std::uint32_t together;
     std::uint32_t below;
     asm volatile("activemask.b32 %0;" : "=r"(together));
     asm volatile("mov.u32 %0, %%lanemask_lt;" : "=r"(below));
-    if ((together & below) != 0) return;
+    if ((together & below) != 0) return false;
     const auto n = static_cast<std::uint32_t>(__popc(together));
+    std::uint32_t before;
+    asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(&exits))), "r"(n)
+                 : "memory");
+    zero = before >> 31;
+    return before + n == blockDim.x;
+  }
+};
+
+/// One word has the ends and the starts that are claimed: merged.cuh.
+struct one_counter : as_library {
+  static __device__ __forceinline__ void start(const report& to) {
+    library::report_start<merged::start_machine>(to, threadIdx.x);
+  }
+  static __device__ __forceinline__ void end(const report& to, std::uint32_t zero) {
+    merged::end(to, zero);
+  }
+};
+
+/// Exits are counted without order: a word of a start may come after that of the end.
+struct relaxed_exits : as_library {
+  static __device__ __forceinline__ bool is_last_exit(std::uint32_t& exits, std::uint32_t& zero) {
     std::uint32_t before;
     asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], %2;"
                  : "=r"(before)
-                 : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(&exits_))), "r"(n));
-    if (before + n == blockDim.x) library::report_end<library::this_gpu>(to_, before >> 31);
+                 : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(&exits))), "r"(1));
+    zero = before >> 31;
+    return before + 1 == blockDim.x;
   }
-  const report& to_;
-  std::uint32_t& exits_;
 };
 
 /// What ends would cost if a reader put them after their starts: nobody says what is covered, and
 /// nobody waits for it.
-struct unordered_start : library::this_gpu {
-  static __device__ __forceinline__ void add_only(std::uint64_t*, std::uint64_t) {}
-};
-struct unordered_end : library::this_gpu {
-  static __device__ __forceinline__ std::uint64_t load(const std::uint64_t*) { return 0; }
-};
-
-template <>
-struct block<way::unordered> {
-  __device__ __forceinline__ block(const report& to, std::uint32_t& exits)
-      : to_(to), exits_(exits) {
-    if (to_.counters == nullptr) return;
-    if (threadIdx.x == 0) exits_ = 0;
-    __syncthreads();
-    if (threadIdx.x == 0) library::report_start<unordered_start>(to_, threadIdx.x);
+struct not_ordered : as_library {
+  struct start_machine : library::this_gpu {
+    static __device__ __forceinline__ void add_only(std::uint64_t*, std::uint64_t) {}
+  };
+  struct end_machine : library::this_gpu {
+    static __device__ __forceinline__ std::uint32_t load_lower(const std::uint64_t*) { return ~0u; }
+  };
+  static __device__ __forceinline__ void start(const report& to) {
+    library::report_start<start_machine>(to, threadIdx.x);
   }
-  __device__ __forceinline__ ~block() {
-    if (to_.counters != nullptr) {
-      std::uint32_t zero;
-      if (library::is_last_exit(exits_, zero)) library::report_end<unordered_end>(to_, zero);
-    }
-    asm volatile("exit;");
-    __builtin_unreachable();
+  static __device__ __forceinline__ void end(const report& to, std::uint32_t zero) {
+    library::report_end<end_machine>(to, zero);
   }
-  const report& to_;
-  std::uint32_t& exits_;
 };
 
 /// The same counts in the same order, with a fence before each word: for the whole system, so that
 /// a word publishes what its block wrote, and before each claim.
-template <>
-struct block<way::fenced> {
-  __device__ __forceinline__ block(const report& to, std::uint32_t& exits)
-      : to_(to), exits_(exits) {
-    if (to_.counters == nullptr) return;
-    if (threadIdx.x == 0) exits_ = 0;
-    __syncthreads();
-    if (threadIdx.x != 0) return;
+struct with_fences : as_library {
+  static __device__ __forceinline__ void start(const report& to) {
     __threadfence();
-    library::report_start<library::this_gpu>(to_, threadIdx.x);
+    as_library::start(to);
     __threadfence();
   }
-  __device__ __forceinline__ ~block() {
-    if (to_.counters != nullptr) {
-      std::uint32_t zero;
-      if (library::is_last_exit(exits_, zero)) {
-        __threadfence_system();
-        library::report_end<library::this_gpu>(to_, zero);
-      }
-    }
-    asm volatile("exit;");
-    __builtin_unreachable();
+  static __device__ __forceinline__ void end(const report& to, std::uint32_t zero) {
+    __threadfence_system();
+    as_library::end(to, zero);
   }
-  const report& to_;
-  std::uint32_t& exits_;
 };
 
 } // namespace instrumentation

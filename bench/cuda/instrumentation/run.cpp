@@ -15,6 +15,8 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
+#include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -37,19 +39,45 @@ std::vector<setting> settings(const options& o) {
   return all;
 }
 
-/// Samples of each variant, which take turns: whoever comes first differs from round to round.
+/// Samples of each variant, which take turns in an order that differs from round to round.
 template <class F>
 std::vector<std::vector<double>> take_turns(rig& r, unsigned rounds, F&& sample_us) {
   const std::size_t n = r.chosen().size();
   std::vector<std::vector<double>> samples(n);
-  for (unsigned round = 0; round < rounds; ++round)
-    for (std::size_t i = 0; i < n; ++i) {
-      const std::size_t at = (i + round) % n;
+  std::vector<std::size_t> order(n);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937_64 random(1);
+  for (unsigned round = 0; round < rounds; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    for (const std::size_t at : order) {
       r.rest_as(r.chosen()[at]);
       samples[at].push_back(sample_us(r.chosen()[at]));
     }
+  }
   return samples;
 }
+
+/// A quantile's difference to that of the plain kernel, in each part of the run: what a machine
+/// does now and then shows as spread, and moves the median of the parts little.
+struct difference {
+  std::vector<double> of_parts; ///< in ascending order
+
+  difference(const std::vector<double>& of, const std::vector<double>& plain, double q) {
+    constexpr std::size_t parts = 5;
+    const std::size_t n = of.size();
+    for (std::size_t i = 0; i < parts; ++i) {
+      const auto from = static_cast<std::ptrdiff_t>(n * i / parts);
+      const auto to = static_cast<std::ptrdiff_t>(n * (i + 1) / parts);
+      if (from == to) continue;
+      const auto part = [&](const std::vector<double>& all) {
+        return quantile({all.begin() + from, all.begin() + to}, q);
+      };
+      of_parts.push_back(part(of) - part(plain));
+    }
+    std::sort(of_parts.begin(), of_parts.end());
+  }
+  [[nodiscard]] double median() const { return quantile(of_parts, 0.5); }
+};
 
 /// A row of the table and of the JSON for each variant; the first is what the rest is compared
 /// with.
@@ -62,33 +90,37 @@ void tell(json& rows, const rig& r, const setting& s, const std::vector<std::vec
              {"rival", v.rival},
              {"n", all[i].size()}};
     for (const int p : {10, 50, 90, 99}) row[fmt::format("p{}_us", p)] = quantile(all[i], p / 100.);
-    const double p50 = row["p50_us"].get<double>() - quantile(all[0], 0.5);
-    const double p90 = row["p90_us"].get<double>() - quantile(all[0], 0.9);
-    row["over_plain_p50_us"] = p50;
-    row["over_plain_p90_us"] = p90;
+    const difference p50(all[i], all[0], 0.5);
+    const difference p90(all[i], all[0], 0.9);
+    row["over_plain_p50_us"] = p50.median();
+    row["over_plain_p90_us"] = p90.median();
+    row["over_plain_p50_of_parts_us"] = p50.of_parts;
+    row["over_plain_p90_of_parts_us"] = p90.of_parts;
     std::vector<double> sorted = all[i];
     std::sort(sorted.begin(), sorted.end());
     for (unsigned p = 0; p <= 100; ++p)
       row["quantiles_us"].push_back(sorted[(sorted.size() - 1) * p / 100]);
-    fmt::print("{:>6} {:>7}  {:<38} {:>8.2f} {:>8.2f} {:>8.2f} {:>8.2f} {:>+8.2f} {:>+8.2f}\n",
+    fmt::print("{:>6} {:>7}  {:<38} {:>8.2f} {:>8.2f} {:>8.2f} {:>8.2f} {:>+8.2f} {:>+8.2f} "
+               "[{:+.2f} {:+.2f}]\n",
                s.blocks, s.threads, v.name, row["p10_us"].get<double>(),
                row["p50_us"].get<double>(), row["p90_us"].get<double>(),
-               row["p99_us"].get<double>(), p50, p90);
+               row["p99_us"].get<double>(), p50.median(), p90.median(), p90.of_parts.front(),
+               p90.of_parts.back());
     rows.push_back(std::move(row));
   }
   std::fflush(stdout);
 }
 
 void head(const char* what) {
-  fmt::print("\n{}, us\n{:>6} {:>7}  {:<38} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", what, "blocks",
-             "threads", "variant", "p10", "p50", "p90", "p99", "+p50", "+p90");
+  fmt::print("\n{}, us\n{:>6} {:>7}  {:<38} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} least, most\n",
+             what, "blocks", "threads", "variant", "p10", "p50", "p90", "p99", "+p50", "+p90");
 }
 
 /// From the call that launches an empty kernel to the return of the one that waits for it.
 std::vector<std::vector<double>> latency(rig& r, const setting& s, unsigned repetitions) {
   const auto once = [&](const rig::choice& c) {
     const double start = experiment::seconds_now();
-    r.launch(c, s.blocks, s.threads, 0);
+    r.launch(c, s.blocks, s.threads, {});
     cuda::check(cudaStreamSynchronize(r.stream()), "wait");
     const double end = experiment::seconds_now();
     r.expect(c, s.blocks, 1);
@@ -100,10 +132,10 @@ std::vector<std::vector<double>> latency(rig& r, const setting& s, unsigned repe
 
 /// Kernels on one stream without a wait, each launched by itself: time for one.
 std::vector<std::vector<double>> back_to_back(rig& r, const setting& s, const options& o,
-                                              std::uint32_t cycles) {
+                                              const duration& d) {
   return take_turns(r, o.rounds, [&](const rig::choice& c) {
     const double start = experiment::seconds_now();
-    for (unsigned i = 0; i < o.launches; ++i) r.launch(c, s.blocks, s.threads, cycles);
+    for (unsigned i = 0; i < o.launches; ++i) r.launch(c, s.blocks, s.threads, d);
     cuda::check(cudaStreamSynchronize(r.stream()), "wait");
     const double end = experiment::seconds_now();
     r.expect(c, s.blocks, o.launches);
@@ -113,12 +145,12 @@ std::vector<std::vector<double>> back_to_back(rig& r, const setting& s, const op
 
 /// The same kernels as one graph, where no launch is between them: time for one.
 std::vector<std::vector<double>> in_a_graph(rig& r, const setting& s, const options& o,
-                                            std::uint32_t cycles) {
+                                            const duration& d) {
   const cuda::driver_functions& cu = cuda::driver();
   std::vector<CUgraphExec> graphs;
   for (const rig::choice& c : r.chosen()) {
     cuda::check(cudaStreamBeginCapture(r.stream(), cudaStreamCaptureModeThreadLocal), "capture");
-    for (unsigned i = 0; i < o.launches; ++i) r.launch(c, s.blocks, s.threads, cycles);
+    for (unsigned i = 0; i < o.launches; ++i) r.launch(c, s.blocks, s.threads, d);
     cudaGraph_t graph = nullptr;
     cuda::check(cudaStreamEndCapture(r.stream(), &graph), "capture");
     graphs.push_back(nullptr);
@@ -147,7 +179,7 @@ void run(const options& o) {
   cuda::check(cudaSetDeviceFlags(cudaDeviceScheduleSpin), "GPU");
   int khz = 0;
   cuda::check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, o.gpu), "clock");
-  const auto cycles = static_cast<std::uint32_t>(o.kernel_us * 1e-3 * khz);
+  const duration stays{static_cast<std::uint32_t>(o.kernel_us * 1e-3 * khz), o.nap_ns};
   const unsigned most = *std::max_element(o.blocks.begin(), o.blocks.end());
   const double start = experiment::seconds_now();
   const auto in_time = [&] { return experiment::seconds_now() - start < o.seconds; };
@@ -158,6 +190,8 @@ void run(const options& o) {
               {"driver", gpu.driver_version},
               {"utc", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
               {"kernel_us", o.kernel_us},
+              {"nap_ns", o.nap_ns},
+              {"reader_rest_ns", cuda::reader_rest.count()},
               {"launches", o.launches},
               {"latency", json::array()},
               {"back_to_back_empty", json::array()},
@@ -197,13 +231,13 @@ void run(const options& o) {
   const std::size_t all = std::bit_ceil(std::size_t{2} * most * o.launches);
   rig r(o.gpu, std::max(o.slots, all), most, o.rivals);
   part(r, "back to back, each launched by itself, an empty kernel", "back_to_back_empty",
-       [&](const setting& s) { return back_to_back(r, s, o, 0); });
+       [&](const setting& s) { return back_to_back(r, s, o, {}); });
   part(r, "back to back in one graph, an empty kernel", "graph_empty",
-       [&](const setting& s) { return in_a_graph(r, s, o, 0); });
+       [&](const setting& s) { return in_a_graph(r, s, o, {}); });
   part(r, "back to back, each launched by itself, a kernel", "back_to_back",
-       [&](const setting& s) { return back_to_back(r, s, o, cycles); });
+       [&](const setting& s) { return back_to_back(r, s, o, stays); });
   part(r, "back to back in one graph, a kernel", "graph",
-       [&](const setting& s) { return in_a_graph(r, s, o, cycles); });
+       [&](const setting& s) { return in_a_graph(r, s, o, stays); });
 }
 
 } // namespace instrumentation

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 
 namespace soak {
@@ -113,8 +114,17 @@ void feed::launch_single() {
 }
 
 std::size_t feed::read() {
+  using clock = std::chrono::steady_clock;
+  if (look_again_ != clock::time_point{}) {
+    if (clock::now() < look_again_) return 0;
+    look_again_ = {};
+  }
   const std::size_t words = ring_.reader().drain(books_, std::size_t{1} << 15);
-  if (words == 0) return 0;
+  if (words == 0) {
+    ++tally_.empty_looks;
+    if (how_.rest.count() > 0) look_again_ = clock::now() + how_.rest;
+    return 0;
+  }
   for (graph& g : graphs_)
     while (g.over < books_.launches_of(g.last)) {
       ++g.over;

@@ -9,6 +9,7 @@
 
 #include <cuda.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -22,6 +23,7 @@ struct tally {
   std::uint64_t direct_launches = 0;
   std::uint64_t held = 0; ///< launches that had to wait for room in the ring
   std::uint64_t most_reserved = 0;
+  std::uint64_t empty_looks = 0;
 };
 
 /// One thread that launches and reads, as a dispatcher does: graphs of mixed kernels on a stream
@@ -37,6 +39,7 @@ public:
     unsigned in_flight = 2;             ///< launches of one graph
     unsigned direct_every = 64;         ///< graph launches to one direct launch
     unsigned direct_blocks = 3000;      ///< at most
+    std::chrono::nanoseconds rest = gsched::cuda::reader_rest; ///< after an empty look
   };
 
   feed(const gsched::cuda::gpu& gpu, const shape& how, std::uint64_t seed);
@@ -46,7 +49,7 @@ public:
 
   /// Launches what has room.
   void launch();
-  /// Reads what is there. Returns how many words.
+  /// Reads what is there, but for a while after it found nothing. Returns how many words.
   std::size_t read();
   /// Whether everything that was launched is over and booked.
   [[nodiscard]] bool idle() const noexcept;
@@ -86,6 +89,7 @@ private:
   std::vector<graph> graphs_;
   cudaStream_t singles_on_ = nullptr;
   std::deque<single> singles_;
+  std::chrono::steady_clock::time_point look_again_{};
 };
 
 } // namespace soak

@@ -57,6 +57,7 @@ json judge(feed& f, unsigned kernels) {
           {"direct_launches", t.direct_launches},
           {"launches_held_back", t.held},
           {"most_words_outstanding", t.most_reserved},
+          {"empty_looks", t.empty_looks},
           {"flow_violations", f.ring().flow().violations()}};
 }
 
@@ -102,14 +103,14 @@ json feed_until(const char* part, const cuda::gpu& gpu, const feed::shape& how, 
   row["seconds"] = end - start;
   row["words_per_second"] = static_cast<double>(f.booked().words()) / (end - start);
   row["slots"] = how.slots;
-  print(fmt::format("{}: {} words in {:.1f} s, {:.1f} M words/s; lost {}, overwritten {}, of no "
-                    "running launch {}, out of order {}; held back {} of {} launches: {}",
-                    part, f.booked().words(), end - start,
-                    row["words_per_second"].get<double>() * 1e-6, row["lost"].get<std::uint64_t>(),
-                    row["overwritten"].get<std::uint64_t>(), f.booked().strays(),
-                    f.booked().disorder(), f.counted().held,
-                    f.counted().graph_launches + f.counted().direct_launches,
-                    row["good"].get<bool>() ? "good" : "FAILED"));
+  print(fmt::format(
+      "{}: {} words in {:.1f} s, {:.1f} M words/s; lost {}, overwritten {}, of no "
+      "running launch {}, out of order {}; held back {} of {} launches, {} empty looks: {}",
+      part, f.booked().words(), end - start, row["words_per_second"].get<double>() * 1e-6,
+      row["lost"].get<std::uint64_t>(), row["overwritten"].get<std::uint64_t>(),
+      f.booked().strays(), f.booked().disorder(), f.counted().held,
+      f.counted().graph_launches + f.counted().direct_launches, f.counted().empty_looks,
+      row["good"].get<bool>() ? "good" : "FAILED"));
   return row;
 }
 
@@ -150,6 +151,7 @@ bool run(const options& o) {
               {"sms", gpu.sms.count()},
               {"driver", gpu.driver_version},
               {"seed", o.seed},
+              {"reader_rest_ns", o.rest.count()},
               {"utc", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
               {"parts", json::array()}};
   bool good = true;
@@ -164,11 +166,13 @@ bool run(const options& o) {
   };
   feed::shape wide;
   wide.slots = o.slots;
+  wide.rest = o.rest;
   wide.graph_words = o.slots / 32; // some of the launches in flight always have room
   wide.direct_blocks = static_cast<unsigned>(o.slots / 512);
   keep(feed_until("soak", gpu, wide, o.words, o.seconds, o.seed, dog));
   feed::shape narrow;
   narrow.slots = o.overload_slots;
+  narrow.rest = o.rest;
   narrow.graph_words = o.overload_slots / 3; // many times what there is room for
   narrow.direct_blocks = static_cast<unsigned>(o.overload_slots / 8);
   narrow.in_flight = 4;

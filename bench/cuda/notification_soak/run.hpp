@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/cuda/notification_ring.hpp>
+
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -13,6 +16,7 @@ struct options {
   double seconds = 150; ///< of the first part, at most
   std::size_t slots = std::size_t{1} << 21;
   std::size_t overload_slots = std::size_t{1} << 12;
+  std::chrono::nanoseconds rest = gsched::cuda::reader_rest; ///< after an empty look at the ring
   std::uint64_t seed = 1;
   int gpu = 0;
   std::string json;

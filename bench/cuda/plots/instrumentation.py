@@ -34,7 +34,10 @@ def distributions(axes, rows, blocks, rivals):
         if r["rival"] and not rivals:
             continue
         q = r["quantiles_us"]
-        over = f" (p90 {r['over_plain_p90_us']:+.2f})" if r is not plain else ""
+        over = f" (p90 {r['over_plain_p90_us']:+.2f}" if r is not plain else ""
+        if parts := r.get("over_plain_p90_of_parts_us") if over else None:
+            over += f", {parts[0]:+.2f} to {parts[-1]:+.2f}"
+        over += ")" if over else ""
         axes.plot(q, [i / (len(q) - 1) for i in range(len(q))], label=r["variant"] + over,
                   **style(r["variant"]))
     last = max(r["p99_us"] for r in rows)
