@@ -18,7 +18,7 @@ const device_options& checked(const device_options& o) {
   };
   need(o.max_segments >= 1 && o.max_segments <= (std::size_t{1} << 20),
        "max_segments: expected 1 to 2^20");
-  need(o.group_blocks >= 1 && o.group_blocks <= max_group_blocks, "group_blocks: expected 1 to 16");
+  need(o.group_blocks <= max_group_blocks, "group_blocks: expected 1 to 16, or 0 for automatic");
   need(o.grain > duration::zero(), "grain: expected more than 0");
   need(o.levels >= 1 && o.levels <= 16, "levels: expected 1 to 16");
   need(o.copies >= 1 && o.copies <= 64, "copies: expected 1 to 64");

@@ -42,6 +42,7 @@ void device::state::read_ends() noexcept {
     // Those of a lane end in order, so one load tells that nothing has changed.
     while (l.oldest != nullptr && l.oldest->over()) {
       l.oldest->at = flight::stage::ended;
+      if (l.oldest->words > 0) ring_rests_until = {}; // its words are all there: look at once
       auto next = std::next(l.flights.iterator_to(*l.oldest));
       while (next != l.flights.end() && next->at == flight::stage::refused) ++next;
       const bool runs = next != l.flights.end() && next->at == flight::stage::started;
@@ -69,10 +70,13 @@ std::optional<device_event> device::state::event_of(const notification& n) noexc
 }
 
 std::optional<device_event> device::state::try_word() noexcept {
+  // Where the last look found nothing, the slots are left to the GPU for a while (reader_rest).
+  if (ring_rests_until != time_point{} && now() < ring_rests_until) return std::nullopt;
   std::optional<device_event> e;
   const auto take = [&](const notification& n) { e = event_of(n); };
   while (!e && ring->reader().try_next(take)) {
   }
+  ring_rests_until = e ? time_point{} : now() + reader_rest;
   return e;
 }
 

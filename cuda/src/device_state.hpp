@@ -144,6 +144,7 @@ struct device::state {
   std::uint32_t reporting = 0;         ///< started segments whose kernels report
   std::optional<device_event> pending; ///< a word that wait has read
   std::uint32_t idle_polls = 0;
+  time_point ring_rests_until{}; ///< zero: look at the ring at the next poll
   time_point last_check{};
   std::error_code failed{};
   std::optional<std::string> failure;

@@ -221,7 +221,8 @@ void segment_graphs::fill(segment_graph& g, const program& p, const loaded& l, c
     g.reports.reserve(n);
     for (std::uint32_t i = k.first; i < k.last; ++i) {
       if (l.reporting_until[i + 1] == l.reporting_until[i]) continue;
-      const launch_slot s = ring_.take_slot(how_.group_blocks);
+      const launch_slot s =
+          ring_.take_slot(how_.group_blocks, l.host->operations()[i].launch.blocks());
       g.slots.push_back(s);
       g.reports.push_back(ring_.report_of(s));
       const auto at = static_cast<std::size_t>(s);

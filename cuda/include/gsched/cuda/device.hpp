@@ -20,8 +20,10 @@ struct device_options {
   int gpu = 0;                                     ///< the runtime's number
   std::size_t max_segments = std::size_t{1} << 12; ///< accepted and not yet polled
   std::size_t ring_slots = std::size_t{1} << 16;   ///< of the notification ring; a power of two
-  std::uint32_t group_blocks = 16; ///< blocks a notification of an instrumented kernel covers
-  bool instrumented = false;       ///< load() builds the graphs that report blocks, too
+  /// Blocks that a notification of an instrumented kernel covers, 1 to 16; 0 chooses by the launch:
+  /// every block tells where they are few, groups of 16 where they are many.
+  std::uint32_t group_blocks = 0;
+  bool instrumented = false; ///< load() builds the graphs that report blocks, too
   duration grain =
       std::chrono::microseconds{100}; ///< load() cuts programs into pieces of about this ...
   unsigned levels = 4; ///< ... and builds graphs of 1, 2, 4, ... 2^(levels-1) pieces, aligned
