@@ -100,8 +100,9 @@ void add_sequences(cases& to) {
   for (const char* text :
        {// how many: in all, on each, or changes of stream
         "7AB", "7AB_1A", "8AB", "14A_1B", "15A_1B", "16A_1B", "100A_1B", "1A_14B", "1A_15B",
-        "7A_8B", "8A_8B", "30A_1B_30A", "5AAB_1A", "100A_7BA", "100A_8BA", "ABCDEFQRSTUVWXY",
-        "ABCDEFQRSTUVWXYZ",
+        "7A_8B", "8A_8B", "9A_7B", "9A_8B", "20A_7B", "20A_8B", "8A_7B_1A", "2A_6B_2A_6B",
+        "8A_1B_7C", "8A_4B_4C", "9A_4B_3C", "5A_5B_6C", "4A_4B_4C_4D", "8A_100s_8B", "30A_1B_30A",
+        "5AAB_1A", "100A_7BA", "100A_8BA", "ABCDEFQRSTUVWXY", "ABCDEFQRSTUVWXYZ",
         // the stream of the graphs among them
         "15M_1A", "15A_1M", "100M_1A", "1M_15A", "7MA_1M", "8MA", "100M_100A", "4000A", "4000M",
         // what is between
