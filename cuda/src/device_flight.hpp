@@ -33,7 +33,7 @@ struct flight {
       0; ///< which of its first 64 loose operations are copies within the GPU
   std::uint32_t replay = 0;
   std::uint64_t* end_word = nullptr; ///< of the graph that was launched last for it ...
-  std::uint64_t end_value = 0;       ///< ... and what it has reached when that launch has ended
+  std::uint64_t end_value = 0;       ///< ... and what it has reached once that launch has ended
 
   /// Whether it has, of one that has started: one load.
   [[nodiscard]] bool over() const noexcept {

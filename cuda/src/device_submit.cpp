@@ -185,12 +185,20 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
     for (const operation* op : s.operations)
       statistics.direct_launches += op->kind == operation_kind::kernel ? 1u : 0u;
   } else {
+    // Its last node tells its end. Where another launch of it is under way, that could be the
+    // other's that was seen: then the lane's marker tells.
+    const bool alone = f.graph->in_flight == 0;
+    if (alone) {
+      f.end_word = f.graph->ends->seen;
+      f.end_value = 1;
+      // relaxed: the launch orders it before what the GPU stores, and no earlier store is to come.
+      sync::atomic_ref<std::uint64_t>(*f.end_word).store(0, sync::relaxed);
+    }
     r = timed([&] { return cu.cuGraphLaunch(f.graph->exec, l.stream); });
     if (r != CUDA_SUCCESS) return code_of(r);
     ++statistics.graph_launches;
-    f.end_word = f.graph->ends->seen; // its last node's
-    f.end_value = ++f.graph->ends->launched;
-    return {};
+    if (alone) return {};
+    partly = true;
   }
   r = timed([&] { return l.graphs->mark(l.stream); });
   if (r != CUDA_SUCCESS) return code_of(r);

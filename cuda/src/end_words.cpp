@@ -2,8 +2,6 @@
 #include "end_words.hpp"
 
 #include "beside_captures.hpp"
-#include "marker.hpp"
-
 #include <gsched/core/sync.hpp>
 #include <gsched/cuda/error.hpp>
 
@@ -75,7 +73,8 @@ end_word* end_words::take() {
   return w;
 }
 
-void add_marker(const driver_functions& cu, CUgraph graph, const end_word& to, CUcontext place) {
+void add_marker(const driver_functions& cu, CUgraph graph, marker kind, const end_word& to,
+                CUcontext place) {
   constexpr const char* what = "end of a segment's graph";
   std::size_t n = 0;
   check(cu.cuGraphGetNodes(graph, nullptr, &n), what);
@@ -92,13 +91,13 @@ void add_marker(const driver_functions& cu, CUgraph graph, const end_word& to, C
   CUdeviceptr word = to.word;
   void* arguments[] = {&count, &word};
   CUDA_KERNEL_NODE_PARAMS k{};
-  k.kern = marker_kernel();
+  k.kern = marker_kernel(kind);
   k.ctx = place;
   k.gridDimX = k.gridDimY = k.gridDimZ = 1;
   k.blockDimX = k.blockDimY = k.blockDimZ = 1;
   k.kernelParams = arguments;
-  CUgraphNode marker = nullptr;
-  check(cu.cuGraphAddKernelNode(&marker, graph, leaves.data(), leaves.size(), &k), what);
+  CUgraphNode end = nullptr;
+  check(cu.cuGraphAddKernelNode(&end, graph, leaves.data(), leaves.size(), &k), what);
   // A node of another priority than those before it would go through another of the GPU's queues.
   for (const CUgraphNode leaf : leaves) {
     CUgraphNodeType type{};
@@ -109,7 +108,7 @@ void add_marker(const driver_functions& cu, CUgraph graph, const end_word& to, C
             CUDA_SUCCESS)
       continue;
     if (v.priority != 0)
-      check(cu.cuGraphKernelNodeSetAttribute(marker, CU_KERNEL_NODE_ATTRIBUTE_PRIORITY, &v), what);
+      check(cu.cuGraphKernelNodeSetAttribute(end, CU_KERNEL_NODE_ATTRIBUTE_PRIORITY, &v), what);
     break;
   }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "marker.hpp"
+
 #include <gsched/cuda/driver.hpp>
 
 #include <array>
@@ -11,10 +13,12 @@
 
 namespace gsched::cuda {
 
-/// How many launches of one graph have ended: counted in device memory, told in pinned memory.
+/// Where the end of a graph's launch is told, in pinned memory.
 ///
-/// CUDA runs the launches of one instantiated graph in turn, whatever streams they are on. So the
-/// n-th has ended when the word has reached n, also when several are under way.
+/// Of a program's graph: the host clears the word before a launch, and the launch sets it to 1; so
+/// this can be used while no other launch of that graph is under way. Of a lane's own graph: how
+/// many of its launches have ended, which CUDA runs in turn; so the n-th has when the word has
+/// reached n.
 struct end_word {
   std::uint64_t* seen = nullptr; ///< as the host sees it
   CUdeviceptr word = 0;
@@ -50,11 +54,12 @@ private:
   bool left_ = false;
 };
 
-/// Adds a kernel to a graph that runs when all else in it has ended and then counts the launch, on
-/// the SMs of a context, with the priority of a kernel before it.
+/// Adds a kernel to a graph that runs when all else in it has ended and then tells it, on the SMs
+/// of a context, with the priority of a kernel before it.
 ///
 /// A programmatic edge counts as any other: the kernel behind one has to wait for the kernel before
 /// it (griddepcontrol.wait) if that lets it start early, so it ends later.
-void add_marker(const driver_functions& cu, CUgraph graph, const end_word& to, CUcontext place);
+void add_marker(const driver_functions& cu, CUgraph graph, marker what, const end_word& to,
+                CUcontext place);
 
 } // namespace gsched::cuda

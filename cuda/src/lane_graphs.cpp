@@ -38,7 +38,7 @@ lane_graphs::lane_graphs(const driver_functions& cu, end_words& words, CUcontext
   CUgraph marker = nullptr;
   try {
     check(cu_.cuGraphCreate(&marker, 0), what);
-    add_marker(cu_, marker, *ends_, place);
+    add_marker(cu_, marker, gsched::cuda::marker::counts, *ends_, place);
     check(cu_.cuGraphInstantiateWithFlags(&marker_, marker, 0), what);
     check(make(copy_, row(room, room + room_bytes / 2, room_bytes / 2)), what);
     check(make(set_, fill(room, 0, room_bytes)), what);

@@ -40,7 +40,12 @@ inline constexpr duration least_operation{500};
 [[nodiscard]] std::vector<duration> times_of(std::span<const std::vector<std::uint64_t>> stamps,
                                              duration step, bool mean);
 
-/// Shrinks times that add up to more than `whole`.
+/// What an operation may take beyond its own time, in a row of them: the gap to the next.
+inline constexpr duration most_gap{1500};
+
+/// Makes times add up to `whole`, gaps included, as a lane that runs them is as long busy: all by
+/// the same factor, and by no more than most_gap an operation longer, as a short graph's replay
+/// holds its launch.
 void fit(std::vector<duration>& times, duration whole) noexcept;
 
 } // namespace gsched::cuda

@@ -36,8 +36,10 @@ std::vector<duration> times_of(std::span<const std::vector<std::uint64_t>> stamp
 
 void fit(std::vector<duration>& times, duration whole) noexcept {
   const duration sum = std::accumulate(times.begin(), times.end(), duration{});
-  if (sum <= whole || whole <= duration::zero()) return;
-  const double share = static_cast<double>(whole.count()) / static_cast<double>(sum.count());
+  if (whole <= duration::zero() || sum <= duration::zero()) return;
+  const duration most = sum + most_gap * static_cast<duration::rep>(times.size());
+  const double share =
+      static_cast<double>(std::min(whole, most).count()) / static_cast<double>(sum.count());
   for (duration& t : times)
     t = duration{std::max(duration::rep{1},
                           static_cast<duration::rep>(static_cast<double>(t.count()) * share))};

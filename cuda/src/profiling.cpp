@@ -41,10 +41,11 @@ std::string name_of(const operation& op, const node_facts& facts) {
 /// Each operation of a program launched by itself on one stream, and what was recorded of it.
 class one_by_one {
 public:
-  one_by_one(const program& p, cudaStream_t stream, cupti_records& from)
+  /// On the SMs of a context, or all of them.
+  one_by_one(const program& p, cudaStream_t stream, cupti_records& from, CUcontext place = nullptr)
       : program_(p), stream_(stream), records_(from) {
     for (std::size_t i = 0; i < p.host().size(); ++i)
-      graphs_.push_back(instantiate(owned_graph(p.make_range(i, i + 1, {})).get()));
+      graphs_.push_back(instantiate(owned_graph(p.make_range(i, i + 1, {}, place)).get()));
   }
 
   /// Medians.
@@ -116,8 +117,9 @@ void measure_with_cupti(const program& p, const profiling_options& how, cudaStre
     if (part.sms() <= last || part.sms() >= on.sms) continue;
     last = part.sms();
     const owned_stream its(part.make_stream(0));
-    // Graphs of its own: which SMs one may use is settled at its first launch.
-    const std::vector<duration> there = one_by_one(p, its.get(), records).times(how.replays);
+    // Graphs of its own: a kernel node runs on the SMs of the context that it was made for.
+    const std::vector<duration> there =
+        one_by_one(p, its.get(), records, part.context()).times(how.replays);
     for (std::size_t i = 0; i < there.size(); ++i)
       into.operations[i].work.by_sms.push_back({last, there[i]});
   }

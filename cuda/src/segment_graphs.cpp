@@ -219,10 +219,10 @@ void segment_graphs::fill(segment_graph& g, const program& p, const loaded& l, c
     const std::size_t n = l.reporting_until[k.last] - l.reporting_until[k.first];
     g.slots.reserve(n);
     g.reports.reserve(n);
+    const std::uint32_t group = group_for(l, k);
     for (std::uint32_t i = k.first; i < k.last; ++i) {
       if (l.reporting_until[i + 1] == l.reporting_until[i]) continue;
-      const launch_slot s =
-          ring_.take_slot(how_.group_blocks, l.host->operations()[i].launch.blocks());
+      const launch_slot s = ring_.take_slot(group, l.host->operations()[i].launch.blocks());
       g.slots.push_back(s);
       g.reports.push_back(ring_.report_of(s));
       const auto at = static_cast<std::size_t>(s);
@@ -242,7 +242,9 @@ void segment_graphs::fill(segment_graph& g, const program& p, const loaded& l, c
   const passing_graph graph(
       cu_, p.make_range(k.first, k.last, g.reports, where.own ? where.context : nullptr));
   g.ends = ends_.take();
-  add_marker(cu_, graph.get(), *g.ends, where.context);
+  // What a host reads is promised to it at a program's end.
+  add_marker(cu_, graph.get(), k.last == l.host->size() ? marker::publishes : marker::tells,
+             *g.ends, where.context);
   std::size_t n = 0;
   need(cu_.cuGraphGetNodes(graph.get(), nullptr, &n));
   need(cu_.cuGraphInstantiateWithFlags(

@@ -157,6 +157,8 @@ private:
   static constexpr std::uint32_t no_piece = 0xffff'ffff;
 
   [[nodiscard]] built build(loaded& l, const key& k, std::uint64_t& nodes);
+  /// Blocks a word for the kernels of a range; 0 leaves it to each launch.
+  [[nodiscard]] std::uint32_t group_for(const loaded& l, const key& k);
   void fill(segment_graph& g, const program& p, const loaded& l, const key& k,
             std::uint64_t& nodes);
   /// The program's tables for a place.
@@ -179,5 +181,17 @@ private:
   std::error_code refusal_{};
   bool left_ = false;
 };
+
+inline std::uint32_t segment_graphs::group_for(const loaded& l, const key& k) {
+  if (how_.group_blocks != 0) return how_.group_blocks;
+  std::uint64_t words = 0;
+  for (std::uint32_t i = k.first; i < k.last; ++i) {
+    if (l.reporting_until[i + 1] == l.reporting_until[i]) continue;
+    const std::uint64_t blocks = l.host->operations()[i].launch.blocks();
+    words += automatic_group(blocks) == 1 ? 2 * blocks : gsched::words_of(blocks);
+  }
+  // Two such segments have room in the ring, or larger groups are worth their cost.
+  return words <= ring_.reader().capacity() / 2 ? 0 : max_group_blocks;
+}
 
 } // namespace gsched::cuda

@@ -25,11 +25,10 @@ enum class launch_slot : std::uint32_t {};
 inline constexpr std::chrono::nanoseconds reader_rest{2000};
 
 /// Largest launch of which each block reports by itself where groups are chosen automatically.
-/// Below, a group costs a trip to L2 more than it saves in words; far above, the words and the
-/// one ticket of the ring are what takes the time. On an H200, over the plain kernel: 160 blocks
-/// 1.7 us (groups of 16: 2.3), 1584 blocks 4.1 us (3.2); from
-/// gsched.gpu.instrumentation --rivals --blocks 16,160,528,1584.
-inline constexpr std::uint64_t every_block_up_to = 256;
+/// A group costs a trip to L2 more, which its fewer words are not worth up to here: on an H200 and
+/// over the plain kernel, 1.6 us where each of 160 blocks tells and 2.2 in groups of 16; of 1584
+/// blocks 4.2 and 5.3 (gsched.gpu.instrumentation). Far above, the words fill the ring: 8 ns each.
+inline constexpr std::uint64_t every_block_up_to = 2048;
 
 /// Blocks that share a word in a launch of that many, where nothing else is asked for.
 [[nodiscard]] constexpr std::uint32_t automatic_group(std::uint64_t blocks) noexcept {
