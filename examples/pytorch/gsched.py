@@ -68,7 +68,7 @@ class gsched_server_options(_Struct):
                 ("low_mark_us", _f64), ("high_mark_us", _f64), ("overshoot", _f64),
                 ("threshold_us", _f64), ("decision_delay_us", _f64), ("slo_us", _f64),
                 ("spin_us", _f64), ("max_jobs", _u64), ("watchdog_ms", _u32),
-                ("instrumented", _u32)]
+                ("instrumented", _u32), ("time_driver", _u32), ("reserved", _u32)]
 
 
 class gsched_buffer(ctypes.Structure):
