@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma nv_diag_suppress 2810 // takes what coroutines return for discarded
 
 #include "cuda/needs_gpu.hpp"
 #include "cuda/program_kernels.cuh"

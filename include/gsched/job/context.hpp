@@ -176,7 +176,7 @@ public:
     assert(!root_ && !running_);
     returned_ = false;
     try {
-      root_ = body(*this);
+      static_cast<void>(root_ = body(*this)); // nvcc takes it for a value thrown away
     } catch (...) {
       failure_ = std::current_exception();
     }
@@ -209,7 +209,7 @@ public:
     if (!root_) return;
     cancelled_ = true;
     if (running_) return;
-    root_ = task{};
+    static_cast<void>(root_ = task{});
     next = {};
   }
 
@@ -234,7 +234,7 @@ private:
     if (root_.done()) {
       failure_ = root_.failure();
       returned_ = true;
-      root_ = task{};
+      static_cast<void>(root_ = task{});
     } else if (cancelled_) {
       cancel();
     }

@@ -33,7 +33,7 @@ class deficit_over {
   static constexpr std::string_view suffix = "+deficit";
 
 public:
-  static constexpr std::string_view name = joined_name<P::name, suffix>::value;
+  static constexpr std::string_view name = joined_name<&P::name, &suffix>::value;
   using uses_account = void; ///< so that combinators see who owns client::account
 
   /// A few inferences: short jobs go ahead as P likes, and a starved client waits no longer than

@@ -8,15 +8,15 @@
 namespace gsched {
 
 /// Several names as one, at compile time: how a combinator names itself.
-template <const std::string_view&... Parts>
+template <const std::string_view*... Parts> // not references: nvcc hands those on as pointers
 class joined_name {
   static constexpr auto chars = [] {
-    std::array<char, (Parts.size() + ... + 0)> out{};
+    std::array<char, (Parts->size() + ... + 0)> out{};
     std::size_t at = 0;
     const auto append = [&](std::string_view part) {
       for (const char c : part) out[at++] = c;
     };
-    (append(Parts), ...);
+    (append(*Parts), ...);
     return out;
   }();
 

@@ -39,7 +39,7 @@ class priority {
 
 public:
   static constexpr std::string_view name =
-      joined_name<opening, A::name, comma, B::name, closing>::value;
+      joined_name<&opening, &A::name, &comma, &B::name, &closing>::value;
 
   void enqueue(job& j, time_point now) noexcept {
     is_first(j) ? first_.enqueue(j, now) : second_.enqueue(j, now);

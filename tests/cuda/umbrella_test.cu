@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/gsched.hpp>
+
+#include <doctest/doctest.h>
+
+// All of the host library can be had in a file of kernels.
+TEST_CASE("a .cu file can include everything") {
+  CHECK(gsched::deficit_over<gsched::srpt>::name == "srpt+deficit");
+  CHECK(gsched::priority<gsched::edf, gsched::fifo>::name == "priority<edf,fifo>");
+  CHECK(gsched::sim::h200().sms.count() == 132);
+}
