@@ -54,6 +54,22 @@ experiment_case beside(const std::string& kind) {
           }};
 }
 
+/// This process has crossed; then another one makes a context, and maybe works, and goes.
+experiment_case other_process(const std::string& kind) {
+  return {"cure.other_process_" + kind, [kind](scene& s) {
+            s.mark("before");
+            s.cross();
+            s.mark("after");
+            const auto other = helper(kind);
+            s.mark("beside_other");
+            s.cross();
+            s.mark("crossed_again");
+            other->close_input();
+            other->wait(5);
+            s.mark("other_ended");
+          }};
+}
+
 } // namespace
 
 int run_helper(const std::string& kind, int gpu) {
@@ -104,6 +120,7 @@ void add_surroundings(cases& to) {
     to.push_back({std::string("flags.") + name + ".strong", strong, {}, flag});
   }
   for (const char* kind : {"context", "crossed", "streams"}) to.push_back(beside(kind));
+  for (const char* kind : {"context", "crossed", "streams"}) to.push_back(other_process(kind));
   to.push_back({"process.after_a_warm_up", [](scene& s) {
                   {
                     const auto other = helper("crossed");
