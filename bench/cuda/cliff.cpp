@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cliff: after some direct kernel launches on streams beyond the first, every replay of a graph
-// in the process is slower, for good. Each experiment here is a fresh process, as the state is the
+// in the process is slower. Each experiment here is a fresh process, as the state is the
 // process's: it replays reference graphs, does what may cross the cliff, and replays them again.
 
 #include "cliff/experiments.hpp"

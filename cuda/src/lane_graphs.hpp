@@ -13,7 +13,7 @@ namespace gsched::cuda {
 /// What a lane runs beside the graphs of programs: a marker alone, a copy within the GPU, a set.
 ///
 /// Copies within the GPU and sets are kernels. Kernels that are launched on several streams make
-/// every later graph of the process slower, for good; graphs of one node don't. Their nodes'
+/// every later graph of the process slower; graphs of one node don't. Their nodes'
 /// parameters are set before each launch, which leaves alone what was launched before.
 class lane_graphs {
 public:

@@ -336,7 +336,7 @@ def _launch_elsewhere(torch, gpu):
     """While this lasts, what torch itself launches goes to the default stream.
 
     To begin a capture torch sets the state of its random numbers by two kernels on the stream to
-    capture; launches on more streams than one make all graphs of a process slower for good.
+    capture; launches on more streams than one make all graphs of a process slower (docs/cliff.md).
     GSCHED_PLAIN_CAPTURE=1 in the environment leaves torch alone.
     """
     if os.environ.get("GSCHED_PLAIN_CAPTURE"):
@@ -422,7 +422,7 @@ def capture(module, example_input, instances=2, name=None, gpu=0, warm_up=3):
     of positional arguments or a dict of keyword arguments, nested as they like; requests have
     inputs of the same structure, shapes and types, and what is no tensor is part of the graph.
     Warm-up runs are on the default stream (launches on further streams would make every graph of
-    the process slower for good). A forward() that draws random numbers draws the same ones each
+    the process slower; see leave_slow_side). A forward() that draws random numbers draws the same ones each
     time; one that writes to its module's own tensors is not fit for more than one instance.
     """
     import torch

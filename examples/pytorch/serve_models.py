@@ -31,7 +31,7 @@ EPILOG = """ways
 
 Load 1 is one request per mean time of a whole graph, alone on the GPU; small models fit beside one
 another, so more than 1 can be served. Latencies count from when a request was due. `reference us`
-is a fixed graph of small kernels replayed after the run: it rises by some 10%, for good, in a
+is a fixed graph of small kernels replayed after the run: it rises by some 10%, and stays there, in a
 process that has launched kernels on several streams.
 
 Exit code: 0; 1 if a way failed or lost a request; 2 for a usage error, told in one line.

@@ -276,7 +276,7 @@ class TorchDirect:
 
 class Reference:
     """A fixed graph of many small kernels, whose time shows whether launches on several streams
-    have made the process's graphs slower for good."""
+    have made the process's graphs slower."""
 
     def __init__(self, torch, gpu):
         def many(x):

@@ -59,8 +59,8 @@ struct device_statistics {
 ///
 /// Operations of no program are copies and sets, and after them a graph of that last node alone.
 /// Copies within a GPU and sets are kernels; they are launched as graphs of one node, as kernels
-/// launched on several streams would make every later graph of the process slower, for good. So
-/// nothing but submission::launches launches kernels outside of graphs. What a copy is, its
+/// launched on several streams would make every later graph of the process slower (docs/cliff.md).
+/// So nothing but submission::launches launches kernels outside of graphs. What a copy is, its
 /// pointers say, not its direction.
 ///
 /// On a lane of priority 0, the kernels of a graph keep the priorities with which they were
