@@ -13,7 +13,6 @@ namespace gsched::cuda {
 #define GSCHED_CUDA_DRIVER_FUNCTIONS(X)                                                            \
   X(cuCtxFromGreenCtx)                                                                             \
   X(cuCtxGetCurrent)                                                                               \
-  X(cuCtxGetDevResource)                                                                           \
   X(cuCtxPopCurrent)                                                                               \
   X(cuCtxPushCurrent)                                                                              \
   X(cuDevResourceGenerateDesc)                                                                     \
@@ -23,12 +22,7 @@ namespace gsched::cuda {
   X(cuFuncGetName)                                                                                 \
   X(cuFuncGetParamInfo)                                                                            \
   X(cuFuncSetAttribute)                                                                            \
-  X(cuGetErrorName)                                                                                \
-  X(cuGetErrorString)                                                                              \
-  X(cuGraphAddBatchMemOpNode)                                                                      \
   X(cuGraphAddDependencies)                                                                        \
-  X(cuGraphAddEmptyNode)                                                                           \
-  X(cuGraphAddEventRecordNode)                                                                     \
   X(cuGraphAddKernelNode)                                                                          \
   X(cuGraphAddMemcpyNode)                                                                          \
   X(cuGraphAddMemsetNode)                                                                          \
@@ -68,11 +62,8 @@ namespace gsched::cuda {
   X(cuMemsetD32Async)                                                                              \
   X(cuMemsetD8Async)                                                                               \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor)                                                   \
-  X(cuOccupancyMaxActiveClusters)                                                                  \
   X(cuPointerGetAttribute)                                                                         \
   X(cuStreamDestroy)                                                                               \
-  X(cuStreamWaitValue32)                                                                           \
-  X(cuStreamWriteValue32)                                                                          \
   X(cuStreamWriteValue64)
 
 struct driver_functions {
