@@ -12,6 +12,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
 #include <gsched/device/null_device.hpp>
+#include <gsched/device/preemptive_device.hpp>
 #include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/dispatch/flight.hpp>
@@ -70,6 +71,7 @@
 #include <gsched/policy/round_robin.hpp>
 #include <gsched/policy/sjf.hpp>
 #include <gsched/policy/srpt.hpp>
+#include <gsched/preempt/options.hpp>
 #include <gsched/sim/arrivals.hpp>
 #include <gsched/sim/block_scheduler.hpp>
 #include <gsched/sim/contention.hpp>

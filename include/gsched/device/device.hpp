@@ -40,12 +40,16 @@ struct device_event {
     segment_failed,
     blocks_started, ///< instrumented segments only
     blocks_done,
+    segment_preempted, ///< it has left: see preemptive_device, which alone says these three
+    lane_yielded,      ///< nothing of `lane` runs any more
+    lane_resumed,      ///< work of `lane` runs again
   };
   kind what = kind::segment_done;
   std::uint8_t blocks = 0; ///< in the group, at most 16
   std::uint16_t sm = 0;
-  std::uint32_t operation = 0; ///< within the segment
+  std::uint32_t operation = 0; ///< within the segment; of one preempted: how many have ended
   segment_id segment{};
+  lane_id lane{}; ///< of lane_yielded and lane_resumed alone
 };
 
 struct device_limits {
@@ -55,8 +59,9 @@ struct device_limits {
 };
 
 struct lane_options {
-  int priority = 0; ///< larger runs first
-  sm_count sms{};   ///< a partition of that many SMs; zero is all of them
+  int priority = 0;    ///< larger runs first
+  sm_count sms{};      ///< a partition of that many SMs; zero is all of them
+  bool yields = false; ///< yield() will be called for it: see preemptive_device
 };
 
 /// Runs segments, and is the one part that knows the time. A model also keeps:

@@ -159,6 +159,9 @@ private:
     case device_event::kind::segment_failed: land(*f, false, now); return;
     case device_event::kind::blocks_started:
     case device_event::kind::blocks_done: feed_.report(*f, e, models_); return;
+    case device_event::kind::segment_preempted:
+    case device_event::kind::lane_yielded:
+    case device_event::kind::lane_resumed: return;
     }
   }
 

@@ -4,6 +4,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
+#include <gsched/preempt/options.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +38,7 @@ struct dispatch_options {
   bool instrumented = false; ///< ask for block notifications
   bool evict_on_preempt =
       false; ///< take back what has not started when the policy wants to preempt
+  preemption_options preemption{};
   std::size_t max_jobs = std::size_t{1} << 20;     ///< active at once; more are rejected
   std::size_t reserved_jobs = 64;                  ///< made at once; the rest on demand
   std::size_t max_segments = std::size_t{1} << 12; ///< in flight at once

@@ -28,6 +28,13 @@ enum class copy_direction : std::uint8_t {
   host_to_host,
 };
 
+/// Where a kernel can leave the GPU before it has ended, so that only the rest of it is run later.
+enum class leaving : std::uint8_t {
+  never,          ///< it knows nothing of preemption: what has started ends
+  between_blocks, ///< blocks that have not started leave, those that have end
+  at_checkpoints  ///< running blocks leave as well, at their next checkpoint
+};
+
 /// How long an operation takes alone on a partition of that many SMs.
 struct scaling_point {
   sm_count sms{};
@@ -49,12 +56,14 @@ struct host_call {
 struct operation {
   operation_kind kind = operation_kind::kernel;
   copy_direction direction = copy_direction::host_to_device; ///< memcpy
+  leaving leaves = leaving::never;                           ///< kernel
   std::uint32_t max_blocks_per_sm = 0; ///< as the driver counts it; 0 is not known
   kernel_id kernel = no_kernel;        ///< which function: estimates are kept for each
   event_id event = no_event;           ///< event_record, event_wait
   byte_count bytes{};                  ///< memcpy, memset
   launch_shape launch{};               ///< kernel
   duration expected{};
+  duration checkpoint{}; ///< leaving::at_checkpoints: between two of them in a block
   inline_vector<scaling_point, 8> by_sms{}; ///< measured on partitions, SMs rising; may be empty
   host_call call{};                         ///< host_function
   const void* handle = nullptr;             ///< what a real device launches; null in simulation

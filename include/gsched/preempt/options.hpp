@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/inline_vector.hpp>
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/device/device.hpp>
+
+#include <cstdint>
+
+namespace gsched {
+
+/// How a dispatcher keeps best-effort work out of the way of real-time work. Needs a policy that
+/// serves real-time jobs first, such as priority<A, B>.
+///
+/// Source   Han et al., ACM TOCS 44(1), 2025, sections 3 to 5, doi:10.1145/3768622.
+struct preemption_options {
+  /// For real-time jobs alone; 0: both classes share all lanes, and the rest of this is not used.
+  std::uint32_t real_time_lanes = 0;
+  lane_options real_time_lane{.priority = 1};
+  /// While real-time jobs are active, best-effort lanes yield (on a preemptive_device) and nothing
+  /// is submitted to them. False: only the lanes' priorities tell the classes apart.
+  bool yields = true;
+  /// Part of the time, 0 to below 1, that best-effort jobs get even if real-time jobs never end.
+  double floor = 0;
+  /// Sizes of partitions on which best-effort jobs may run beside real-time ones, tried in turn and
+  /// kept where that gains; empty: none.
+  inline_vector<sm_count, 4> side{};
+  /// How much longer, as a part of their time alone, real-time jobs may take because of that.
+  double tolerance = 0.05;
+  /// What is queued ahead of the device is short while a real-time job is likely to come, long
+  /// while none is, between these marks; for lanes that cannot yield.
+  bool adaptive = true;
+  duration least_queue = std::chrono::microseconds{20};
+  duration cut_cost = std::chrono::nanoseconds{2500}; ///< of one more segment, in device time
+};
+
+} // namespace gsched
