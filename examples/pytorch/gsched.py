@@ -70,7 +70,9 @@ class gsched_server_options(_Struct):
                 ("low_mark_us", _f64), ("high_mark_us", _f64), ("overshoot", _f64),
                 ("threshold_us", _f64), ("decision_delay_us", _f64), ("slo_us", _f64),
                 ("spin_us", _f64), ("max_jobs", _u64), ("watchdog_ms", _u32),
-                ("instrumented", _u32), ("time_driver", _u32), ("reserved", _u32)]
+                ("instrumented", _u32), ("time_driver", _u32), ("reserved", _u32),
+                ("real_time_lanes", _u32), ("yields", _u32), ("floor", _f64), ("tolerance", _f64),
+                ("side_sms", _u32 * 4)]
 
 
 class gsched_buffer(ctypes.Structure):
@@ -114,7 +116,9 @@ class gsched_statistics(_Struct):
                 ("finished", _u64), ("failed", _u64), ("rejected", _u64), ("cancelled", _u64),
                 ("decisions", _u64), ("segments", _u64), ("operations", _u64),
                 ("graph_launches", _u64), ("built_late", _u64), ("host_ns", _u64),
-                ("driver_ns", _u64), ("sleeps", _u64)]
+                ("driver_ns", _u64), ("sleeps", _u64), ("preemptions", _u64), ("restores", _u64),
+                ("preempt_p50_us", _f64), ("preempt_p99_us", _f64), ("restore_p50_us", _f64),
+                ("restore_p99_us", _f64)]
 
 
 class gsched_profile_options(_Struct):
@@ -646,7 +650,9 @@ class Server:
 
     `policy`: srpt+deficit, srpt, sjf, fifo, rr, edf, deficit; or "direct" (whole graphs, a
     stream per client) and "single" (whole graphs on one stream), for comparison. `options`: the
-    other fields of gsched_server_options in gsched_c.h, such as lanes=8, quantum_us=100.
+    other fields of gsched_server_options in gsched_c.h, such as lanes=8, quantum_us=100. With
+    real_time_lanes=1 or more, requests submitted with real_time=True have the GPU at once: what
+    others have there makes way between two kernels, and goes on where it was when they are done.
 
     To drop the last reference, or to leave a `with` because of an exception, cancels what is under
     way; to leave it otherwise waits for it.
@@ -662,8 +668,8 @@ class Server:
             if name not in known:
                 raise GschedError(f'option "{name}", expected one of {", ".join(known)}')
             try:
-                setattr(said, name, value)
-            except TypeError:
+                setattr(said, name, tuple(value) if name == "side_sms" else value)
+            except (TypeError, RuntimeError):
                 raise GschedError(f"{name}: {value!r}, expected a number") from None
         handle = _pointer()
         _check(library.gsched_server_open(said, handle))

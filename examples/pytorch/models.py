@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten models with random weights, ready to be captured: batch 1, fp32.
+"""Models with random weights, ready to be captured, in fp32: ten, and more that are bigger.
 
 The first eight are those of table 2 of the Paella paper (SOSP 2023, doi:10.1145/3600006.3613163),
 as torchvision has them; DenseNet is DenseNet-121. All of them classify images and have no
@@ -9,30 +9,42 @@ transformers' configurations and read 128 tokens; GPT-2 answers with the last to
 Differs   the attention masks of BERT (all tokens see one another) and GPT-2 (causal) are tensors
           made once, where transformers would work them out in every forward pass, and differently
           while it is captured: so eager and captured runs launch the same kernels.
+
+A name may end in _bN, for batches of N: "resnet50_b8"; without it the batch is 1.
 """
+
+import re
 
 TABLE_2 = ("resnet18", "mobilenet_v2", "resnet34", "squeezenet1_1", "resnet50", "densenet121",
            "googlenet", "inception_v3")
 NAMES = TABLE_2 + ("bert_base", "gpt2")
+BIGGER = ("resnet152", "vgg16", "vgg19")
 TOKENS = 128
 
 
+def parts(name):
+    """(model, batch) of a name; a ValueError in one line."""
+    found = re.fullmatch(r"(.+?)(?:_b([1-9][0-9]{0,3}))?", name)
+    if not found or found.group(1) not in NAMES + BIGGER:
+        raise ValueError(f'model "{name}", expected one of {", ".join(NAMES + BIGGER)}, with or '
+                         "without a batch, as in resnet50_b8")
+    return found.group(1), int(found.group(2) or 1)
+
+
 def known(name):
-    """The model's name, with or without the _b1 that profiles have; a ValueError in one line."""
-    plain = name[:-3] if name.endswith("_b1") else name
-    if plain not in NAMES:
-        raise ValueError(f'model "{name}", expected one of {", ".join(NAMES)}')
-    return plain
+    """The name as it is used here, without _b1; a ValueError in one line."""
+    model, batch = parts(name)
+    return model if batch == 1 else f"{model}_b{batch}"
 
 
 def make(name, seed=0):
     """(module, example_input), on the host; the same weights for the same seed."""
     import torch
 
-    name = known(name)
+    model, _ = parts(name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = _transformer(name) if name in ("bert_base", "gpt2") else _vision(name)
+        module = _transformer(model) if model in ("bert_base", "gpt2") else _vision(model)
     return module.eval().requires_grad_(False), draw(name, torch.Generator().manual_seed(seed))
 
 
@@ -40,12 +52,12 @@ def draw(name, generator):
     """A random input of the model on the host."""
     import torch
 
-    name = known(name)
-    if name in ("bert_base", "gpt2"):
-        words = 30522 if name == "bert_base" else 50257
-        return torch.randint(0, words, (1, TOKENS), generator=generator)
-    side = 299 if name == "inception_v3" else 224
-    return torch.randn((1, 3, side, side), generator=generator)
+    model, batch = parts(name)
+    if model in ("bert_base", "gpt2"):
+        words = 30522 if model == "bert_base" else 50257
+        return torch.randint(0, words, (batch, TOKENS), generator=generator)
+    side = 299 if model == "inception_v3" else 224
+    return torch.randn((batch, 3, side, side), generator=generator)
 
 
 def _vision(name):

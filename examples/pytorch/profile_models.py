@@ -18,7 +18,7 @@ def main():
                         formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--models", default=",".join(models.NAMES), help="default: all ten")
     p.add_argument("--out", metavar="DIR", default="profiles",
-                   help="MODEL_b1.json goes there; default: %(default)s")
+                   help="MODEL_bBATCH.json goes there; default: %(default)s")
     p.add_argument("--seed", type=workload.FROM_0, default=1)
     p.add_argument("--gpu", type=workload.FROM_0, default=0)
     a = p.parse_args()
@@ -31,9 +31,10 @@ def main():
         os.makedirs(a.out, exist_ok=True)
         for name in a.models:
             module, example = models.make(name, a.seed)
-            captured = gsched.capture(module, example, instances=1, name=name, gpu=a.gpu)
-            path = os.path.join(a.out, f"{name}_b1.json")
-            captured.profile(path)
+            model, batch = models.parts(name)
+            captured = gsched.capture(module, example, instances=1, name=model, gpu=a.gpu)
+            path = os.path.join(a.out, f"{model}_b{batch}.json")
+            captured.profile(path, batch=batch)
             print(path, flush=True)
             del captured, module, example
     except (gsched.GschedError, ImportError, OSError) as e:

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A real-time model beside a best-effort one, both unmodified, in every way of sharing a GPU.
+
+The real-time client asks, waits for the answer, thinks for an exponential time and asks again. The
+best-effort client always has requests waiting. All ways are served by one process and take turns,
+so that they meet the same GPU; the times are those of the dispatcher, from the request to the end
+of its last operation, without copies of inputs and outputs.
+
+  rt_only           the real-time client alone
+  be_only           the best-effort client alone, whole graphs, two queued
+  seq               whole requests one after the other, real-time ones first
+  streams           whole graphs, a stream for each client
+  streams_priority  the same, with a high priority for the real-time client's stream
+  preempt           best-effort graphs make way between two of their kernels
+  preempt_pad       the same, and part of the SMs for best-effort work beside real-time requests, if
+                    that turns out to gain
+
+left_over is the part of the time in which no real-time request was there, by rt_only's mean, and
+be_share the best-effort requests done over be_only's rate and that part of the time.
+"""
+
+import argparse
+import collections
+import faulthandler
+import random
+import sys
+import threading
+import time
+
+import gsched
+import models
+import workload
+
+WAYS = ("rt_only", "be_only", "seq", "streams", "streams_priority", "preempt", "preempt_pad")
+PAIRS = ("resnet152+vgg19,resnet18+resnet50_b8,bert_base+vgg16_b8,resnet50+bert_base_b8")
+
+
+def options():
+    p = workload.Parser(description=__doc__,
+                        formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--pairs", default=PAIRS, help="real-time+best-effort, ...; default: %(default)s")
+    p.add_argument("--ways", default=",".join(WAYS), help="default: all")
+    p.add_argument("--think", type=workload.SOME, default=4.0, metavar="MS",
+                   help="mean think time; default: %(default)s")
+    p.add_argument("--seconds", type=workload.SOME, default=1.2, help="a turn; default: %(default)s")
+    p.add_argument("--turns", type=workload.COUNT, default=3, help="of each way; default: %(default)s")
+    p.add_argument("--side", default="8,16", help="SMs for preempt_pad to try; default: %(default)s")
+    p.add_argument("--floor", type=float, default=0.0,
+                   help="part of the time for best-effort work all the same; default: %(default)s")
+    p.add_argument("--seed", type=workload.FROM_0, default=1)
+    p.add_argument("--gpu", type=workload.FROM_0, default=0)
+    p.add_argument("--time-limit", type=workload.SOME, default=300.0, metavar="S",
+                   help="pairs that do not fit in are left out; default: %(default)s")
+    p.add_argument("--json", metavar="FILE", type=workload.writable)
+    a = p.parse_args()
+    try:
+        a.pairs = [tuple(models.known(m) for m in pair.split("+")) for pair in a.pairs.split(",")]
+        if any(len(pair) != 2 for pair in a.pairs):
+            raise ValueError("--pairs: expected pairs like resnet18+resnet50_b8")
+        a.ways = a.ways.split(",")
+        unknown = [w for w in a.ways if w not in WAYS]
+        if unknown:
+            raise ValueError(f'--ways: "{unknown[0]}", expected some of {", ".join(WAYS)}')
+        a.side = [int(n) for n in a.side.split(",")]
+        if not 1 <= len(a.side) <= 4 or any(n < 1 for n in a.side):
+            raise ValueError("--side: expected one to four numbers of SMs")
+    except ValueError as e:
+        p.error(str(e))
+    return a
+
+
+def server_of(a, way):
+    """The server that a way is, and how many clients it serves."""
+    one_lane = {"lanes": 1, "segments_per_job": 1, "quantum_us": 1e8, "most_quantum_us": 1e8,
+                "low_mark_us": 1, "high_mark_us": 1}
+    how = {"rt_only": ("direct", {}), "be_only": ("direct", {}),
+           "seq": ("fifo", one_lane), "streams": ("direct", {"lanes": 2}),
+           "streams_priority": ("direct", {"lanes": 1, "real_time_lanes": 1, "yields": 0}),
+           "preempt": ("fifo", {"lanes": 1, "real_time_lanes": 1, "floor": a.floor}),
+           "preempt_pad": ("fifo", {"lanes": 1, "real_time_lanes": 1, "floor": a.floor,
+                                    "side_sms": tuple(a.side + [0] * (4 - len(a.side)))})}
+    policy, more = how[way]
+    return gsched.Server(policy=policy, gpu=a.gpu, **more)
+
+
+class Way:
+    """A server with both models, and what was measured of it."""
+
+    def __init__(self, a, name, urgent, patient):
+        self.name, self.server = name, server_of(a, name)
+        # As two streams need two of the clients.
+        self.clients = [self.server.add_client() for _ in range(2)]
+        self.urgent = None if name == "be_only" else self.server.add_model(urgent)
+        self.patient = None if name == "rt_only" else self.server.add_model(patient)
+        self.latencies, self.done, self.spans = [], [], []
+
+    def turn(self, seconds, think_ms, draw):
+        """One turn: both clients at work for that long."""
+        end = time.monotonic() + seconds
+        done, failures = 0, []
+
+        def work():
+            nonlocal done
+            waiting = collections.deque()
+            try:
+                while time.monotonic() < end:
+                    while len(waiting) < 2:
+                        waiting.append(self.server.submit(self.patient, None, self.clients[1],
+                                                          outputs=()))
+                    waiting.popleft().result(60)
+                    done += time.monotonic() < end
+                for one in waiting:
+                    one.result(60)
+            except Exception as e: # told by the thread that waits for this one
+                failures.append(e)
+
+        other = threading.Thread(target=work)
+        began = time.monotonic()
+        if self.patient is not None:
+            other.start()
+        while self.urgent is not None and time.monotonic() < end and not failures:
+            time.sleep(draw.expovariate(1.0) * think_ms / 1e3)
+            future = self.server.submit(self.urgent, None, self.clients[0], outputs=(),
+                                        real_time=True)
+            future.result(60)
+            self.latencies.append(future.latency * 1e6)
+        if self.patient is not None:
+            other.join()
+        if failures:
+            raise failures[0]
+        self.done.append(done)
+        self.spans.append(min(time.monotonic(), end) - began)
+
+    def facts(self):
+        """What was seen of it, over all turns."""
+        span = sum(self.spans)
+        said = {"seconds": span, "be_finished": sum(self.done), "be_per_s": sum(self.done) / span,
+                "be_per_s_turns": [d / s for d, s in zip(self.done, self.spans)]}
+        if self.latencies:
+            s = sorted(self.latencies)
+            said["rt"] = {"requests": len(s), "mean": sum(s) / len(s), "max": s[-1],
+                          **{f"p{p}": s[(len(s) * p + 99) // 100 - 1] for p in (50, 90, 99)}}
+        statistics = self.server.statistics()
+        said["preemptions"] = {k: statistics[k] for k in (
+            "preemptions", "restores", "preempt_p50_us", "preempt_p99_us", "restore_p50_us",
+            "restore_p99_us")}
+        said["lost"] = statistics["submitted"] - sum(
+            statistics[k] for k in ("finished", "failed", "rejected", "cancelled"))
+        return said
+
+
+def compare(a, pair):
+    """All ways of one pair in turn; {way: facts}."""
+    captured = [gsched.capture(*models.make(name, a.seed), instances=n, name=name, gpu=a.gpu)
+                for name, n in zip(pair, (1, 2))]
+    ways = [Way(a, name, *captured) for name in a.ways]
+    for way in ways: # its graphs are uploaded
+        way.turn(0.05, 1.0, random.Random(0))
+        way.latencies, way.done, way.spans = [], [], []
+    for turn in range(a.turns):
+        for way in ways if turn % 2 else ways[::-1]:
+            way.turn(a.seconds, a.think, random.Random(a.seed * 1000 + turn))
+    facts = {way.name: way.facts() for way in ways}
+    for way in ways:
+        way.server.close()
+    return judged(facts)
+
+
+def judged(facts):
+    """Adds the ratios to rt_only and be_only, where these were measured."""
+    alone, rate = facts.get("rt_only", {}).get("rt"), facts.get("be_only", {}).get("be_per_s")
+    for f in facts.values():
+        if alone and "rt" in f:
+            f["rt"]["slowdown"] = f["rt"]["mean"] / alone["mean"]
+            f["rt"]["p99_ratio"] = f["rt"]["p99"] / alone["p99"]
+            f["left_over"] = 1 - f["rt"]["requests"] * alone["mean"] / 1e6 / f["seconds"]
+        if rate and "rt" in f and alone:
+            f["be_share"] = f["be_per_s"] / rate / max(f["left_over"], 1e-9)
+    return facts
+
+
+def print_rows(pair, facts):
+    print(f"\n{pair[0]} in real time beside {pair[1]}")
+    print(f"{'way':17} requests    mean us     p50     p99   slower   p99 ratio   "
+          "be/s   be share   preempt p50/p99 us   restore p50", flush=True)
+    for name, f in facts.items():
+        row = f"{name:17}"
+        if "rt" in f:
+            r = f["rt"]
+            row += (f" {r['requests']:8} {r['mean']:10.1f} {r['p50']:7.1f} {r['p99']:7.1f}"
+                    f" {r.get('slowdown', 0):8.3f} {r.get('p99_ratio', 0):11.3f}")
+        else:
+            row += " " * 55
+        row += f" {f['be_per_s']:6.1f}"
+        if "be_share" in f:
+            row += f" {f['be_share']:10.3f}"
+        p = f["preemptions"]
+        if p["preemptions"]:
+            row += (f"   {p['preempt_p50_us']:8.1f} /{p['preempt_p99_us']:8.1f}"
+                    f" {p['restore_p50_us']:13.1f}")
+        print(row, flush=True)
+
+
+def main():
+    a = options()
+    faulthandler.dump_traceback_later(a.time_limit + 120, exit=True)
+    began = time.monotonic()
+    try:
+        import torch
+    except ImportError:
+        print("realtime: torch is not installed, expected PyTorch 2.11 or newer", file=sys.stderr)
+        return 1
+    results = {}
+    try:
+        gsched.load_library()
+        torch.cuda.init()
+        for pair in a.pairs:
+            name = "+".join(pair)
+            if time.monotonic() - began > a.time_limit:
+                print(f"{name}: left out, --time-limit {a.time_limit:g} is over", flush=True)
+                continue
+            results[name] = compare(a, pair)
+            print_rows(pair, results[name])
+            if a.json and not workload.save(a.json, {
+                    "device": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__,
+                    "think_ms": a.think, "seconds": a.seconds, "turns": a.turns, "seed": a.seed,
+                    "pairs": results}):
+                return 1
+    except (gsched.GschedError, RuntimeError, AssertionError) as e:
+        print(f"realtime: {str(e).splitlines()[0]}", file=sys.stderr)
+        return 1
+    return 0 if len(results) == len(a.pairs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
