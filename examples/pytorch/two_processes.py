@@ -12,7 +12,8 @@ beside the other, in turns, under every setting:
   mps_25         ... with a quarter
   mps_priority   the best-effort process with the lower client priority
 
-Ratios are to the same process alone under the same setting. MPS is started for these runs and
+Ratios are to the same process alone with the whole GPU: without MPS where that is among the
+settings, else under the same setting. MPS is started for these runs and
 stopped after them, in a directory of its own; a control daemon that runs already is left alone.
 """
 
@@ -169,8 +170,8 @@ def mps():
             time.sleep(1)
 
 
-def measure(a, environment, patient_only):
-    """{pair: facts} of one setting."""
+def measure(a, environment, patient_only, whole):
+    """{pair: facts} of one setting; `whole`: those with the whole GPU, if they are known."""
     workers = {"rt": Worker(a, "rt", environment),
                "be": Worker(a, "be", {**environment, **patient_only})}
     try:
@@ -189,14 +190,15 @@ def measure(a, environment, patient_only):
                         said = workers[r].answer()
                         key = f"{r} {'beside' if len(roles) == 2 else 'alone'}"
                         seen[key] += said.get("latencies_us", [said.get("done")])
-            facts["+".join(pair)] = summed_up(a, seen)
+            name = "+".join(pair)
+            facts[name] = summed_up(a, seen, whole.get(name))
         return facts
     finally:
         for w in workers.values():
             w.close()
 
 
-def summed_up(a, seen):
+def summed_up(a, seen, whole):
     def of(values):
         s = sorted(values)
         return {"requests": len(s), "mean": sum(s) / len(s),
@@ -204,10 +206,13 @@ def summed_up(a, seen):
 
     alone, beside, span = of(seen["rt alone"]), of(seen["rt beside"]), a.seconds * a.turns
     rate, kept = sum(seen["be alone"]) / span, sum(seen["be beside"]) / span
-    left_over = 1 - beside["requests"] * alone["mean"] / 1e6 / span
-    return {"rt_alone": alone, "rt": beside, "be_alone_per_s": rate, "be_per_s": kept,
-            "slowdown": beside["mean"] / alone["mean"], "p99_ratio": beside["p99"] / alone["p99"],
-            "left_over": left_over, "be_share": kept / rate / max(left_over, 1e-9)}
+    facts = {"rt_alone": alone, "rt": beside, "be_alone_per_s": rate, "be_per_s": kept}
+    base = whole or facts
+    left_over = 1 - beside["requests"] * base["rt_alone"]["mean"] / 1e6 / span
+    return {**facts, "slowdown": beside["mean"] / base["rt_alone"]["mean"],
+            "p99_ratio": beside["p99"] / base["rt_alone"]["p99"], "left_over": left_over,
+            "be_kept": kept / base["be_alone_per_s"],
+            "be_share": kept / base["be_alone_per_s"] / max(left_over, 1e-9)}
 
 
 def main():
@@ -222,7 +227,8 @@ def main():
         for setting in a.settings:
             shared, patient_only = SETTINGS[setting]
             with mps() if shared else contextlib.nullcontext({}) as environment:
-                results[setting] = measure(a, environment, patient_only)
+                results[setting] = measure(a, environment, patient_only,
+                                           results.get("time_slicing", {}))
             for pair, f in results[setting].items():
                 print(f"{setting:14} {pair:28} {f['rt_alone']['mean']:11.1f} {f['rt']['mean']:8.1f}"
                       f" {f['rt']['p99']:7.1f} {f['slowdown']:8.3f} {f['p99_ratio']:11.3f}"
