@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Serves a mix of models from profile files under a list of policies and compares them.
-#include "serve_mix/models.hpp"
 #include "serve_mix/options.hpp"
 #include "serve_mix/platform.hpp"
 #include "serve_mix/plot.hpp"
 #include "serve_mix/report.hpp"
 #include "serve_mix/run.hpp"
-#include "serve_mix/timeline.hpp"
+
+#include "parts/catalogue.hpp"
+#include "parts/save.hpp"
+#include "parts/timeline.hpp"
 
 #include <gsched/core/error.hpp>
 
@@ -33,9 +35,11 @@ bool is_input(const gsched::error& e) {
 
 int serve(const serve_mix::options& o) {
   const std::unique_ptr<serve_mix::platform> on = serve_mix::open_platform(o);
-  const std::vector<gsched::profile> models = serve_mix::load_models(o, on->sm());
+  std::vector<gsched::profile> models;
+  for (const serve_mix::mix_entry& m : o.mix)
+    models.push_back(parts::load_model(m.profile, on->sm()));
   const serve_mix::workload_facts facts = serve_mix::facts_of(*on, o, models);
-  std::optional<serve_mix::timeline> record;
+  std::optional<parts::timeline> record;
   if (!o.trace.empty()) {
     std::vector<std::string> names;
     for (const serve_mix::mix_entry& m : o.mix) names.push_back(m.name);
@@ -50,9 +54,9 @@ int serve(const serve_mix::options& o) {
   }
   if (!o.quiet) serve_mix::write_table(std::cout, o, facts, runs, isatty(STDOUT_FILENO) == 1);
   if (!o.json.empty())
-    serve_mix::save(o.json, [&](std::ostream& out) { serve_mix::write_json(out, o, facts, runs); });
+    parts::save(o.json, [&](std::ostream& out) { serve_mix::write_json(out, o, facts, runs); });
   if (record) {
-    serve_mix::save(o.trace, [&](std::ostream& out) { record->write(out); });
+    parts::save(o.trace, [&](std::ostream& out) { record->write(out); });
     if (record->dropped() > 0)
       std::cerr << "serve_mix: " << o.trace.string() << ": " << record->dropped()
                 << " events beyond the first " << (1u << 20) << " left out\n";

@@ -2,7 +2,6 @@
 #include "serve_mix/options.hpp"
 
 #include "serve_mix/command_line.hpp"
-#include "serve_mix/plot.hpp"
 #include "serve_mix/values.hpp"
 
 #include <CLI/CLI.hpp>
@@ -11,38 +10,11 @@
 
 #include <iostream>
 #include <limits>
-#include <system_error>
 #include <utility>
 
 namespace serve_mix {
 
 namespace {
-
-gsched::duration to_us(std::string_view option, const std::string& word, double most) {
-  return gsched::from_us(to_number(option, word, {0, most, false, "microseconds"}));
-}
-
-std::filesystem::path to_file(std::string_view option, const std::string& word,
-                              const std::string& expected) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(word, ignored))
-    refuse(option, in_quotes(word) + " does not exist", expected, gsched::errc::io);
-  return word;
-}
-
-void read_device(options& o, const std::string& word) {
-  o.device = word;
-  const std::string_view text = word;
-  if (text == "cuda")
-    o.gpu = 0;
-  else if (text.starts_with("cuda:"))
-    o.gpu = static_cast<int>(to_count("--device", text.substr(5), 0, 1023));
-  else if (text.ends_with(".json"))
-    o.preset = to_file("--device", word, "a preset's file");
-  else if (text != "sim:h200")
-    refuse("--device", "unknown device " + in_quotes(word),
-           "sim:h200, cuda, cuda:N or a preset's file (.json)", gsched::errc::unknown_name);
-}
 
 void read_rate(options& o, const words& w, bool load_given, bool rate_given) {
   if (load_given && rate_given) refuse("--rate", "given beside --load", "one of the two");
@@ -57,28 +29,6 @@ void read_rate(options& o, const words& w, bool load_given, bool rate_given) {
   } else {
     o.load = to_number("--load", w.load, {0, 1000, true});
   }
-}
-
-void read_outputs(options& o, const words& w) {
-  o.json = w.json;
-  o.trace = w.trace;
-  o.plot = w.plot;
-  std::vector<std::pair<const char*, std::filesystem::path>> out;
-  for (const auto& [option, path] :
-       {std::pair("--json", o.json), {"--trace", o.trace}, {"--plot", o.plot}}) {
-    if (path.empty()) continue;
-    for (const auto& [other, taken] : out)
-      if (taken == path)
-        refuse(option, in_quotes(path.string()) + " is also that of " + other, "a file of its own");
-    check_writable(option, path);
-    out.emplace_back(option, path);
-  }
-  if (o.plot.empty()) return;
-  const auto type = o.plot.extension();
-  if (type != ".svg" && type != ".png" && type != ".pdf")
-    refuse("--plot", in_quotes(o.plot.string()) + " has an unknown type", ".svg, .png or .pdf");
-  if (!gnuplot_found())
-    refuse("--plot", "gnuplot is not on the path", "it installed (package gnuplot-nox)");
 }
 
 options read(const words& w, bool load_given, bool rate_given, bool requests_given) {
@@ -108,7 +58,7 @@ options read(const words& w, bool load_given, bool rate_given, bool requests_giv
     refuse("--submission", "unknown way " + in_quotes(w.submission), "graph or launches",
            gsched::errc::unknown_name);
   o.submission = w.submission == "graph" ? gsched::submission::graph : gsched::submission::launches;
-  read_outputs(o, w);
+  read_outputs(o, w.json, w.trace, w.plot);
   o.quiet = w.quiet;
   o.progress = !w.no_progress && !w.quiet && isatty(STDERR_FILENO) == 1;
   return o;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "parts/values.hpp"
+
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
 #include <gsched/policy/deficit_over.hpp>
@@ -13,6 +15,8 @@
 #include <vector>
 
 namespace serve_mix {
+
+using namespace parts; // what it shares with other programs
 
 /// What is served when nothing else is said.
 inline constexpr const char* default_mix = "resnet18_b1=2,inception_v3_b1=1";
@@ -42,10 +46,7 @@ struct arrival_options {
 };
 
 /// What the command line says, checked: names exist, numbers are in range, paths can be used.
-struct options {
-  std::string device = "sim:h200"; ///< as it was written
-  std::filesystem::path preset;    ///< a simulated GPU's file; empty: the one that ships
-  std::optional<int> gpu;          ///< a real one, by the runtime's number
+struct options : device_choice, outputs {
   std::vector<mix_entry> mix;
   std::uint32_t clients = 8;
   std::optional<double> load = 0.9; ///< one of load and rate is set if the arrivals are open-loop
@@ -55,12 +56,8 @@ struct options {
   std::vector<std::string> policies; ///< of policy_names(), none twice
   std::optional<gsched::duration> slo;
   std::uint64_t seed = 1;
-  std::filesystem::path json; ///< these three: empty for none
-  std::filesystem::path trace;
-  std::filesystem::path plot;
 
-  std::optional<std::uint32_t> queues; ///< hardware queues; unset: as many as the device has
-  std::uint32_t lanes = 8;             ///< streams that scheduled jobs borrow
+  std::uint32_t lanes = 8; ///< streams that scheduled jobs borrow
   gsched::duration quantum = gsched::from_us(100);
   gsched::duration most_quantum = gsched::from_us(800); ///< of a segment while no request waits
   double overshoot = 4.0; ///< GPUs' worth of blocks in flight beyond the first

@@ -5,7 +5,7 @@
 
 namespace serve_mix {
 
-#ifndef SERVE_MIX_HAS_CUDA
+#ifndef GSCHED_EXAMPLES_CUDA
 std::unique_ptr<platform> open_cuda(const options& from) {
   throw gsched::error(gsched::errc::no_device,
                       "--device: " + from.device +

@@ -3,7 +3,9 @@
 
 #include "serve_mix/options.hpp"
 #include "serve_mix/report.hpp"
-#include "serve_mix/timeline.hpp"
+
+#include "parts/progress.hpp"
+#include "parts/timeline.hpp"
 
 #include <gsched/job/profile.hpp>
 #include <gsched/occupancy/limits.hpp>
@@ -15,6 +17,8 @@
 #include <string>
 
 namespace serve_mix {
+
+using parts::timeline; // and not gsched's
 
 /// One policy's run: what is asked for, and where its results go.
 struct run_order {

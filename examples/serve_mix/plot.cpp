@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_mix/plot.hpp"
 
-#include <gsched/core/error.hpp>
+#include "parts/gnuplot.hpp"
 
 #include <fmt/format.h>
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
 #include <ostream>
 #include <sstream>
 #include <string>
@@ -27,18 +18,6 @@ namespace {
 using gsched::duration;
 
 double ms(duration d) { return static_cast<double>(d.count()) / 1e6; }
-
-/// A gnuplot string: in single quotes only the quote itself means something.
-std::string literal(const std::string& text) {
-  std::string s = "'";
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20)
-      s += ' ';
-    else
-      s.append(c == '\'' ? 2 : 1, c);
-  }
-  return s + "'";
-}
 
 struct panel {
   std::string title;
@@ -89,14 +68,14 @@ void put_axes(std::ostream& out, const options& from, const std::vector<panel>& 
   out << fmt::format("set yrange [{:g}:{:g}]\nset xrange [-0.6:{}]\nset xtics (", least / 2.2,
                      most * 2.2, static_cast<double>(runs.size()) - 0.4);
   for (std::size_t i = 0; i < runs.size(); ++i)
-    out << (i ? "," : "") << literal(runs[i].policy) << ' ' << i;
+    out << (i ? "," : "") << gnuplot_literal(runs[i].policy) << ' ' << i;
   out << ") rotate by -45 nomirror scale 0\n";
 }
 
 void put_panel(std::ostream& out, const options& from, std::size_t number, const panel& p,
                bool leftmost) {
   const std::string data = "$panel" + std::to_string(number);
-  out << "set title " << literal(p.title) << " font ',15'\n"
+  out << "set title " << gnuplot_literal(p.title) << " font ',15'\n"
       << (leftmost ? "set ylabel 'latency, ms'\n" : "unset ylabel\n");
   const bool empty = std::all_of(p.rows.begin(), p.rows.end(), [](const latency_summary& s) {
     return s.p50 <= duration::zero();
@@ -116,16 +95,6 @@ void put_panel(std::ostream& out, const options& from, std::size_t number, const
   out << '\n';
 }
 
-std::string terminal(const options& from, std::size_t width, std::size_t height) {
-  const std::string type = from.plot.extension().string();
-  if (type == ".png") return fmt::format("pngcairo size {},{} font 'Sans,11'", width, height);
-  if (type == ".pdf")
-    return fmt::format("pdfcairo size {}in,{}in font 'Sans,10'", static_cast<double>(width) / 90,
-                       static_cast<double>(height) / 90);
-  return fmt::format("svg size {},{} font 'Helvetica,Arial,sans-serif,12' background 'white'",
-                     width, height);
-}
-
 } // namespace
 
 void write_gnuplot(std::ostream& out, const options& from, const workload_facts& facts,
@@ -141,9 +110,9 @@ void write_gnuplot(std::ostream& out, const options& from, const workload_facts&
   const std::string legend = "bar: median to 99th percentile, dot: mean, cross: 90th percentile" +
                              std::string(from.slo ? ", dashed: deadline" : "");
 
-  out << "set terminal " << terminal(from, width, 80 + 380 * rows) << " noenhanced\n"
-      << "set multiplot layout " << rows << ',' << columns << " title " << literal(title)
-      << ".\"\\n\"." << literal(legend) << " font ',14'\n"
+  out << "set terminal " << gnuplot_terminal(from.plot, width, 80 + 380 * rows) << " noenhanced\n"
+      << "set multiplot layout " << rows << ',' << columns << " title " << gnuplot_literal(title)
+      << ".\"\\n\"." << gnuplot_literal(legend) << " font ',14'\n"
       << "set logscale y\nset format y '%g'\nset grid ytics lc rgb '#D0D0D0' lw 1\n"
       << "set border 3 lc rgb '#444444'\nset ytics nomirror\nset tmargin 3.5\nset rmargin 2\n"
       << "unset key\n";
@@ -154,43 +123,10 @@ void write_gnuplot(std::ostream& out, const options& from, const workload_facts&
   out << "unset multiplot\n";
 }
 
-bool gnuplot_found() {
-  const char* const path = std::getenv("PATH");
-  std::istringstream places(path ? path : "");
-  for (std::string place; std::getline(places, place, ':');)
-    if (!place.empty() && access((place + "/gnuplot").c_str(), X_OK) == 0) return true;
-  return false;
-}
-
 void draw_plot(const options& from, const workload_facts& facts, std::span<const run_result> runs) {
   std::ostringstream script;
   write_gnuplot(script, from, facts, runs);
-  const std::string text = script.str();
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> input(std::tmpfile(), &std::fclose);
-  const auto fail = [&](const char* what) {
-    throw gsched::error(gsched::errc::io, from.plot.string() + ": " + what + ", expected a plot");
-  };
-  if (!input || std::fwrite(text.data(), 1, text.size(), input.get()) != text.size() ||
-      std::fflush(input.get()) != 0)
-    fail("no room for gnuplot's script");
-  std::rewind(input.get());
-
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, fileno(input.get()), STDIN_FILENO);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, from.plot.c_str(),
-                                   O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::string program = "gnuplot";
-  char* const arguments[] = {program.data(), nullptr};
-  pid_t child = 0;
-  const int failed = posix_spawnp(&child, "gnuplot", &files, nullptr, arguments, environ);
-  posix_spawn_file_actions_destroy(&files);
-  if (failed != 0) fail("gnuplot cannot be started");
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) fail("gnuplot was lost");
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail("gnuplot failed");
+  draw(script.str(), from.plot);
 }
 
 } // namespace serve_mix

@@ -4,14 +4,10 @@
 #include "serve_mix/options.hpp"
 #include "serve_mix/report.hpp"
 
-#include <filesystem>
 #include <iosfwd>
 #include <span>
 
 namespace serve_mix {
-
-/// Looks for gnuplot on PATH.
-[[nodiscard]] bool gnuplot_found();
 
 /// The script, with its data inline, for a picture of latency by policy and model: the type follows
 /// the path's extension (.svg, .png, .pdf).

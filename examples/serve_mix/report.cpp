@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_mix/report.hpp"
 
-#include <gsched/core/error.hpp>
+#include "parts/json.hpp"
 
-#include <nlohmann/json.hpp>
-
-#include <algorithm>
 #include <cassert>
-#include <cmath>
-#include <fstream>
 #include <ostream>
 #include <utility>
 
@@ -17,22 +12,6 @@ namespace serve_mix {
 namespace {
 
 using gsched::duration;
-using json = nlohmann::ordered_json;
-
-/// The double that prints as these nanoseconds in microseconds: 2.367, not 2.3670000000000004.
-double us(duration d) { return static_cast<double>(d.count()) / 1e3; }
-
-/// To a millionth, so that the last bits of an intermediate result do not show.
-double rounded(double x) { return std::round(x * 1e6) / 1e6; }
-
-json latency_json(const std::vector<duration>& latencies) {
-  const latency_summary s = summarize(latencies);
-  return {{"mean", us(s.mean)},
-          {"p50", us(s.p50)},
-          {"p90", us(s.p90)},
-          {"p99", us(s.p99)},
-          {"max", us(s.max)}};
-}
 
 json counts_json(std::uint64_t submitted, const std::vector<duration>& latencies) {
   return {{"submitted", submitted},
@@ -92,27 +71,6 @@ json scheduling_json(const options& from) {
 
 } // namespace
 
-latency_summary summarize(std::vector<duration> latencies) {
-  latency_summary s;
-  if (latencies.empty()) return s;
-  std::sort(latencies.begin(), latencies.end());
-  const auto n = static_cast<duration::rep>(latencies.size());
-  duration::rep whole = 0, rest = 0; // of each value by n: exact, and no sum that overflows
-  for (const duration d : latencies) {
-    whole += d.count() / n;
-    rest += d.count() % n;
-  }
-  s.mean = duration{whole + (rest + n / 2) / n};
-  const auto rank = [&](duration::rep percent) { // nearest rank: the least value >= percent of all
-    return latencies[static_cast<std::size_t>((n * percent + 99) / 100 - 1)];
-  };
-  s.p50 = rank(50);
-  s.p90 = rank(90);
-  s.p99 = rank(99);
-  s.max = latencies.back();
-  return s;
-}
-
 run_result::run_result(std::string policy_name, const options& from)
     : policy(std::move(policy_name)), per_client(from.clients), slo_(from.slo) {
   for (const mix_entry& m : from.mix) per_model.push_back({m.name, 0, {}});
@@ -150,15 +108,6 @@ void write_json(std::ostream& out, const options& from, const workload_facts& fa
   for (const run_result& r : runs) list.push_back(run_json(r));
   document["runs"] = std::move(list);
   out << document.dump(2, ' ', true, json::error_handler_t::replace) << '\n';
-}
-
-void save(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write) {
-  std::ofstream out(path, std::ios::binary);
-  write(out);
-  out.close();
-  if (!out)
-    throw gsched::error(gsched::errc::io,
-                        path.string() + ": writing failed, expected room and a writable path");
 }
 
 } // namespace serve_mix

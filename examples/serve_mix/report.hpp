@@ -3,12 +3,12 @@
 
 #include "serve_mix/options.hpp"
 
+#include "parts/latency.hpp"
+
 #include <gsched/core/time.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <span>
@@ -16,16 +16,6 @@
 #include <vector>
 
 namespace serve_mix {
-
-/// Exact: by nearest rank over all values. All zero when there is none.
-struct latency_summary {
-  gsched::duration mean{};
-  gsched::duration p50{};
-  gsched::duration p90{};
-  gsched::duration p99{};
-  gsched::duration max{};
-};
-[[nodiscard]] latency_summary summarize(std::vector<gsched::duration> latencies);
 
 struct model_result {
   std::string name;
@@ -82,24 +72,5 @@ void write_json(std::ostream& out, const options& from, const workload_facts& fa
 /// For people: one line a policy, the best value of each column marked. Bold on a terminal.
 void write_table(std::ostream& out, const options& from, const workload_facts& facts,
                  std::span<const run_result> runs, bool terminal);
-
-/// Opens, writes and closes a file. Errors   gsched::error (io), naming the path.
-void save(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write);
-
-/// A bar on stderr that is redrawn as the share done rises; silent if not enabled.
-class progress_bar {
-public:
-  progress_bar(std::string label, std::uint64_t total, bool enabled);
-  ~progress_bar(); ///< wipes the line
-  progress_bar(const progress_bar&) = delete;
-  progress_bar& operator=(const progress_bar&) = delete;
-  void update(std::uint64_t done);
-
-private:
-  std::string label_;
-  std::uint64_t total_;
-  int drawn_ = -1; ///< percent on the screen
-  bool enabled_;
-};
 
 } // namespace serve_mix

@@ -4,7 +4,6 @@
 #include "serve_mix/options.hpp"
 #include "serve_mix/platform.hpp"
 #include "serve_mix/report.hpp"
-#include "serve_mix/timeline.hpp"
 
 #include <gsched/job/profile.hpp>
 

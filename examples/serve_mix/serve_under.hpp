@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "serve_mix/manner.hpp"
 #include "serve_mix/platform.hpp"
+
+#include "parts/stage.hpp"
 
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
@@ -23,30 +24,6 @@ struct asked {
   std::uint32_t model = 0;
   std::uint32_t client = 0;
 };
-
-/// What a platform makes a run of, kept for that run:
-///   device            the type, and device make_device(const manner&)
-///   body              the type of a model's job, with program(), and body make_body(profile)
-///   spend(device, t)  the host does something else
-///   submitted(job, segment, now), landed(segment, now): told of each segment
-///   busy(device)      time in which the device worked
-///   ended(device)     no more requests shall come
-///   finish(device, statistics): after the last request; may throw
-// Version 14 of the formatter takes compound requirements apart.
-// clang-format off
-template <class S>
-concept stage = requires(S s, typename S::device& d, const manner& how, const gsched::profile& p,
-                         const gsched::job& j, const gsched::segment& g, gsched::time_point t) {
-  { s.make_device(how) } -> std::same_as<typename S::device>;
-  { s.make_body(p) } -> std::same_as<typename S::body>;
-  { s.spend(d, gsched::duration{}) } noexcept;
-  { s.submitted(j, g, t) } noexcept;
-  { s.landed(g.id, t) } noexcept;
-  { s.busy(d) } -> std::same_as<gsched::duration>;
-  { s.ended(d) } noexcept -> std::same_as<bool>;
-  { s.finish(d, gsched::dispatch_statistics{}) };
-};
-// clang-format on
 
 /// A source of requests on a clock that stood at `origin` when the source's stood at zero.
 template <stage S>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve_mix/report.hpp"
+#include "parts/progress.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <utility>
 
-namespace serve_mix {
+namespace parts {
 
 progress_bar::progress_bar(std::string label, std::uint64_t total, bool enabled)
     : label_(std::move(label)), total_(std::max<std::uint64_t>(total, 1)), enabled_(enabled) {
@@ -29,4 +29,4 @@ void progress_bar::update(std::uint64_t done) {
   std::fflush(stderr);
 }
 
-} // namespace serve_mix
+} // namespace parts

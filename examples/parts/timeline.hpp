@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace serve_mix {
+namespace parts {
 
 /// What happened in all runs, for ui.perfetto.dev: for each policy its requests, its decisions, the
 /// segments on each lane as the device ran them, and how many SMs held blocks.
@@ -77,4 +77,4 @@ private:
   gsched::time_point sampled_{};
 };
 
-} // namespace serve_mix
+} // namespace parts

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve_mix/cuda/stand_in_inference.hpp"
+#include "parts/cuda/stand_in_inference.hpp"
 
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/stand_in.hpp>
 
 #include <cuda_runtime_api.h>
 
-namespace serve_mix {
+namespace parts {
 
 using namespace gsched;
 
@@ -42,4 +42,4 @@ task stand_in_inference::operator()(job_context& ctx) {
   co_return;
 }
 
-} // namespace serve_mix
+} // namespace parts

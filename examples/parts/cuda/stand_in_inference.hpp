@@ -10,7 +10,7 @@
 
 #include <memory>
 
-namespace serve_mix {
+namespace parts {
 
 /// What runs as a job for one model on a GPU: the input copied in, stand-ins of the model's
 /// kernels, the output copied out.
@@ -43,4 +43,4 @@ private:
   std::unique_ptr<way> out_;
 };
 
-} // namespace serve_mix
+} // namespace parts

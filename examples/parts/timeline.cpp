@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve_mix/timeline.hpp"
+#include "parts/timeline.hpp"
 
 #include <algorithm>
 
-namespace serve_mix {
+namespace parts {
 
 using namespace gsched;
 
@@ -113,4 +113,4 @@ void timeline::end_run() {
   for (auto& [id, l] : lanes_) close(l);
 }
 
-} // namespace serve_mix
+} // namespace parts

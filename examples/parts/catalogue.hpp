@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/job/profile.hpp>
+#include <gsched/occupancy/limits.hpp>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace parts {
+
+/// The profiles that --profiles names: files by stem, of directories and of files.
+/// Errors   gsched::error (io, bad_option) with one line that names the option.
+class catalogue {
+public:
+  /// A word is a path, or several between commas. No words: the profiles that ship with gsched.
+  explicit catalogue(const std::vector<std::string>& words);
+
+  using files_by_name = std::map<std::string, std::filesystem::path>;
+  [[nodiscard]] const files_by_name& files() const noexcept { return files_; }
+  /// Files were named, and no directories.
+  [[nodiscard]] bool only_files() const noexcept { return only_files_; }
+  /// Errors   unknown_name; `where` names what asks for it, as an option.
+  [[nodiscard]] const std::filesystem::path& find(std::string_view where,
+                                                  const std::string& name) const;
+
+private:
+  void add_file(const std::filesystem::path& file);
+  void add_directory(const std::filesystem::path& directory);
+  void add_words(const std::vector<std::string>& words);
+  [[nodiscard]] std::string names() const;
+
+  files_by_name files_;
+  bool only_files_;
+};
+
+/// The profile of a file, each kernel of which an SM has room for.
+/// Errors   gsched::error with one line that names the file, the place and what was expected.
+[[nodiscard]] gsched::profile load_model(const std::filesystem::path& file,
+                                         const gsched::architecture_limits& sm);
+
+} // namespace parts

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "parts/cuda/stand_in_inference.hpp"
+#include "parts/manner.hpp"
+#include "parts/timeline.hpp"
+#include "parts/values.hpp"
+
+#include <gsched/cuda/device.hpp>
+#include <gsched/cuda/gpu.hpp>
+#include <gsched/dispatch/statistics.hpp>
+
+#include <cstdint>
+
+namespace parts {
+
+/// The GPU that --device names, made the one in use: stand-ins are made for that.
+/// Errors   no_device.
+[[nodiscard]] gsched::cuda::gpu find_real(const device_choice& which);
+
+/// A stage on a real GPU.
+struct cuda_stage {
+  using device = gsched::cuda::device;
+  using body = stand_in_inference;
+
+  int gpu;
+  timeline* record;
+  std::uint64_t in_flight = 0;
+  gsched::time_point since{}; ///< since when something is in flight
+  gsched::duration worked{};
+
+  [[nodiscard]] device make_device(const manner& how) const;
+  [[nodiscard]] static body make_body(const gsched::profile& p) { return body(p); }
+  static void spend(const device& d, gsched::duration t) noexcept;
+  void submitted(const gsched::job& j, const gsched::segment& s, gsched::time_point now) noexcept;
+  void landed(gsched::segment_id id, gsched::time_point now) noexcept;
+  [[nodiscard]] gsched::duration busy(const device&) const noexcept { return worked; }
+  /// A device that has failed serves nobody: requests that have not come yet are not waited for.
+  [[nodiscard]] static bool ended(const device& d) noexcept { return d.failure().has_value(); }
+  static void finish(const device& d, const gsched::dispatch_statistics& s);
+};
+
+} // namespace parts

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parts/save.hpp"
+
+#include <gsched/core/error.hpp>
+
+#include <fstream>
+
+namespace parts {
+
+void save(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write) {
+  std::ofstream out(path, std::ios::binary);
+  write(out);
+  out.close();
+  if (!out)
+    throw gsched::error(gsched::errc::io,
+                        path.string() + ": writing failed, expected room and a writable path");
+}
+
+} // namespace parts

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "parts/manner.hpp"
+#include "parts/timeline.hpp"
+#include "parts/values.hpp"
+
+#include <gsched/dispatch/statistics.hpp>
+#include <gsched/job/context.hpp>
+#include <gsched/job/profile.hpp>
+#include <gsched/job/program.hpp>
+#include <gsched/job/task.hpp>
+#include <gsched/sim/device.hpp>
+#include <gsched/sim/preset.hpp>
+
+#include <string>
+
+namespace parts {
+
+/// A preset, and the GPU that it was measured on: empty for the one that ships with the library.
+struct simulated_gpu {
+  gsched::sim::preset preset;
+  std::string name;
+};
+/// Errors   those of read_preset.
+[[nodiscard]] simulated_gpu find_simulated(const device_choice& which);
+
+/// What runs as a job for one model: copy the input in, infer, copy the output out.
+class simulated_inference {
+public:
+  explicit simulated_inference(const gsched::profile& of)
+      : graph_(gsched::to_program(of)), in_(of.input), out_(of.output) {}
+
+  [[nodiscard]] gsched::program& program() noexcept { return graph_; }
+
+  gsched::task operator()(gsched::job_context& ctx) {
+    const gsched::stream_id s = ctx.default_stream();
+    if (in_.count() > 0) ctx.copy_async(s, gsched::copy_direction::host_to_device, in_);
+    ctx.launch(s, graph_);
+    if (out_.count() > 0) ctx.copy_async(s, gsched::copy_direction::device_to_host, out_);
+    co_return;
+  }
+
+private:
+  gsched::program graph_;
+  gsched::byte_count in_;
+  gsched::byte_count out_;
+};
+
+/// A stage in virtual time.
+struct simulated_stage {
+  using device = gsched::sim::device;
+  using body = simulated_inference;
+
+  const gsched::sim::preset& preset;
+  timeline* record;
+
+  [[nodiscard]] device make_device(const manner&) const {
+    return device(preset, {},
+                  record != nullptr ? record->device_observer() : gsched::sim::observer{});
+  }
+  [[nodiscard]] static body make_body(const gsched::profile& p) { return body(p); }
+  static void spend(device& d, gsched::duration t) noexcept { d.spend(t); }
+  static void submitted(const gsched::job&, const gsched::segment&, gsched::time_point) noexcept {}
+  static void landed(gsched::segment_id, gsched::time_point) noexcept {}
+  [[nodiscard]] static gsched::duration busy(device& d) { return d.busy_time(); }
+  [[nodiscard]] static bool ended(const device&) noexcept { return false; }
+  static void finish(const device&, const gsched::dispatch_statistics&) noexcept {}
+};
+
+} // namespace parts

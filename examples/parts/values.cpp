@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parts/values.hpp"
+
+#include "parts/gnuplot.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#ifndef GSCHED_EXAMPLES_DATA_DIR
+#define GSCHED_EXAMPLES_DATA_DIR "examples/data"
+#endif
+
+namespace fs = std::filesystem;
+
+namespace parts {
+
+namespace {
+
+void check_writable(std::string_view option, const fs::path& path) {
+  std::error_code ignored;
+  const bool existed = fs::exists(path, ignored);
+  if (fs::is_directory(path, ignored))
+    refuse(option, in_quotes(path.string()) + " is a directory", "a path to write a file to",
+           gsched::errc::io);
+  // A pipe or a device is not opened twice: its other end would see it.
+  const bool other = existed && !fs::is_regular_file(path, ignored);
+  const bool opened =
+      other ? access(path.c_str(), W_OK) == 0 : std::ofstream(path, std::ios::app).is_open();
+  if (!opened)
+    refuse(option, in_quotes(path.string()) + " cannot be written", "a path to write a file to",
+           gsched::errc::io);
+  if (!existed) fs::remove(path, ignored);
+}
+
+} // namespace
+
+void refuse(std::string_view option, const std::string& wrong, const std::string& expected,
+            gsched::errc code) {
+  throw gsched::error(code, fmt::format("{}: {}, expected {}", option, wrong, expected));
+}
+
+std::string in_quotes(std::string_view word) {
+  std::string s(word.substr(0, 200));
+  for (char& c : s)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return "'" + s + (word.size() > 200 ? "...'" : "'");
+}
+
+double to_number(std::string_view option, std::string_view word, const number_range& range) {
+  double n = 0;
+  const char* const end = word.data() + word.size();
+  const auto [stop, ec] = std::from_chars(word.data(), end, n);
+  const bool readable = !word.empty() && ec == std::errc{} && stop == end && std::isfinite(n);
+  if (readable && n >= range.least && n <= range.most && !(range.above && n == range.least))
+    return n;
+  refuse(option,
+         readable ? in_quotes(word) + " is out of range" : in_quotes(word) + " is not a number",
+         fmt::format("{} {} {}{} {}", range.unit.empty() ? "a number" : range.unit,
+                     range.above ? "above" : "from", range.least, range.above ? ", at most" : " to",
+                     range.most));
+}
+
+std::uint64_t to_count(std::string_view option, std::string_view word, std::uint64_t least,
+                       std::uint64_t most) {
+  std::uint64_t n = 0;
+  const char* const end = word.data() + word.size();
+  const auto [stop, ec] = std::from_chars(word.data(), end, n);
+  const bool readable = !word.empty() && ec != std::errc::invalid_argument && stop == end;
+  if (readable && ec == std::errc{} && n >= least && n <= most) return n;
+  refuse(option,
+         readable ? in_quotes(word) + " is out of range"
+                  : in_quotes(word) + " is not a whole number",
+         fmt::format("a whole number from {} to {}", least, most));
+}
+
+std::vector<std::string> to_list(std::string_view option, std::string_view words) {
+  std::vector<std::string> items;
+  for (std::size_t from = 0; from <= words.size();) {
+    const std::size_t comma = std::min(words.find(',', from), words.size());
+    if (comma == from)
+      refuse(option, in_quotes(words) + " has an empty item", "names between commas");
+    items.emplace_back(words.substr(from, comma - from));
+    from = comma + 1;
+  }
+  return items;
+}
+
+gsched::duration to_us(std::string_view option, std::string_view word, double most) {
+  return gsched::from_us(to_number(option, word, {0, most, false, "microseconds"}));
+}
+
+fs::path to_file(std::string_view option, const std::string& word, const std::string& expected) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(word, ignored))
+    refuse(option, in_quotes(word) + " does not exist", expected, gsched::errc::io);
+  return word;
+}
+
+void read_device(device_choice& o, const std::string& word) {
+  o.device = word;
+  const std::string_view text = word;
+  if (text == "cuda")
+    o.gpu = 0;
+  else if (text.starts_with("cuda:"))
+    o.gpu = static_cast<int>(to_count("--device", text.substr(5), 0, 1023));
+  else if (text.ends_with(".json"))
+    o.preset = to_file("--device", word, "a preset's file");
+  else if (text != "sim:h200")
+    refuse("--device", "unknown device " + in_quotes(word),
+           "sim:h200, cuda, cuda:N or a preset's file (.json)", gsched::errc::unknown_name);
+}
+
+void read_outputs(outputs& o, const std::string& json, const std::string& trace,
+                  const std::string& plot) {
+  o = {json, trace, plot};
+  std::vector<std::pair<const char*, fs::path>> out;
+  for (const auto& [option, path] :
+       {std::pair("--json", o.json), {"--trace", o.trace}, {"--plot", o.plot}}) {
+    if (path.empty()) continue;
+    for (const auto& [other, taken] : out)
+      if (taken == path)
+        refuse(option, in_quotes(path.string()) + " is also that of " + other, "a file of its own");
+    check_writable(option, path);
+    out.emplace_back(option, path);
+  }
+  if (o.plot.empty()) return;
+  const auto type = o.plot.extension();
+  if (type != ".svg" && type != ".png" && type != ".pdf")
+    refuse("--plot", in_quotes(o.plot.string()) + " has an unknown type", ".svg, .png or .pdf");
+  if (!gnuplot_found())
+    refuse("--plot", "gnuplot is not on the path", "it installed (package gnuplot-nox)");
+}
+
+fs::path shipped(const std::string& folder) {
+  const fs::path built = fs::path(GSCHED_EXAMPLES_DATA_DIR) / folder;
+  std::error_code ec;
+  if (fs::is_directory(built, ec)) return built;
+  const fs::path self = fs::read_symlink("/proc/self/exe", ec);
+  const fs::path installed = self.parent_path() / "../share/gsched" / folder;
+  return fs::is_directory(installed, ec) ? installed : built;
+}
+
+} // namespace parts

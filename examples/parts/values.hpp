@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace parts {
+
+/// The words of a command line turned into values. Each throws gsched::error with one line that
+/// names the option, what is wrong with the word, and what was expected.
+
+[[noreturn]] void refuse(std::string_view option, const std::string& wrong,
+                         const std::string& expected, gsched::errc code = gsched::errc::bad_option);
+
+/// A word in quotes, cut short, control characters replaced: fit for one line.
+[[nodiscard]] std::string in_quotes(std::string_view word);
+
+/// A finite number in [least, most], or in (least, most] if `above`.
+struct number_range {
+  double least;
+  double most;
+  bool above = false;
+  std::string_view unit{};
+};
+[[nodiscard]] double to_number(std::string_view option, std::string_view word,
+                               const number_range& range);
+[[nodiscard]] std::uint64_t to_count(std::string_view option, std::string_view word,
+                                     std::uint64_t least, std::uint64_t most);
+/// Microseconds from 0 to `most`.
+[[nodiscard]] gsched::duration to_us(std::string_view option, std::string_view word, double most);
+
+/// Cut at commas; an empty item is refused.
+[[nodiscard]] std::vector<std::string> to_list(std::string_view option, std::string_view words);
+
+/// A file that is there.
+[[nodiscard]] std::filesystem::path to_file(std::string_view option, const std::string& word,
+                                            const std::string& expected);
+
+/// What models run on, as --device says.
+struct device_choice {
+  std::string device = "sim:h200";     ///< as it was written
+  std::filesystem::path preset;        ///< a simulated GPU's file; empty: the one that ships
+  std::optional<int> gpu;              ///< a real one, by the runtime's number
+  std::optional<std::uint32_t> queues; ///< hardware queues; unset: as many as the device has
+};
+void read_device(device_choice& into, const std::string& word);
+
+/// Files that a program writes. Refuses an empty path, one that cannot be opened for writing or
+/// that another option has, and a plot whose type nothing draws; leaves what is there as it is.
+struct outputs {
+  std::filesystem::path json; ///< these three: empty for none
+  std::filesystem::path trace;
+  std::filesystem::path plot;
+};
+void read_outputs(outputs& into, const std::string& json, const std::string& trace,
+                  const std::string& plot);
+
+/// Where the data that ships with gsched is: a folder of it by name, as `profiles`.
+[[nodiscard]] std::filesystem::path shipped(const std::string& folder);
+
+} // namespace parts
