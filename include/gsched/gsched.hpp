@@ -56,6 +56,14 @@
 #include <gsched/occupancy/segment_table.hpp>
 #include <gsched/occupancy/sm_ledger.hpp>
 #include <gsched/occupancy/sm_shares.hpp>
+#include <gsched/pad/candidate.hpp>
+#include <gsched/pad/dominance.hpp>
+#include <gsched/pad/options.hpp>
+#include <gsched/pad/plan.hpp>
+#include <gsched/pad/program.hpp>
+#include <gsched/pad/room.hpp>
+#include <gsched/pad/rules.hpp>
+#include <gsched/pad/selection.hpp>
 #include <gsched/policy/age_order.hpp>
 #include <gsched/policy/backlog_order.hpp>
 #include <gsched/policy/deficit.hpp>

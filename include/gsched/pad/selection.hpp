@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/pad/candidate.hpp>
+#include <gsched/pad/rules.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gsched {
+
+/// What a selector picked: a task and which of its variants.
+struct pad_choice {
+  std::uint32_t task = 0;
+  std::uint32_t variant = 0;
+  bool operator==(const pad_choice&) const noexcept = default;
+};
+
+/// The best-effort tasks' next kernels, of which one is to be found that may pad a real-time
+/// kernel. Tasks are numbers below max_tasks that the caller gives out.
+///
+/// Source   REEF, ACM TOCS 2025, section 5.3: of all variants of all tasks' kernels, those that
+/// meet
+///          both rules, and of them the one with the shortest kernel time.
+/// Differs  a scan over columns of numbers that the compiler turns into vector instructions, every
+///          task with a fixed piece of them: bench/pad_selection.cpp has it beside an ordered index
+///          by level, which is faster where much is admitted and slower where little is, and whose
+///          updates, one for each kernel of a guest, cost more than the whole scan.
+/// Order    (kernel time, task, variant) rising.
+/// Units    times in ns up to 2.147 s; longer ones count as that, and such a block is never chosen.
+/// Errors   the constructor: bad_option.
+/// Cost     select O(tasks x max_variants), from the first task up to the last one in use; set and
+///          erase O(max_variants). No allocation after construction.
+/// Threads  one owner; no locking.
+class pad_selector {
+public:
+  pad_selector(std::size_t max_tasks, std::size_t max_variants)
+      : stride_(max_variants), tasks_(max_tasks) {
+    if (max_tasks == 0 || max_variants == 0 || max_tasks > most_rows / max_variants)
+      throw error(errc::bad_option, "pad_selector: " + std::to_string(max_tasks) + " tasks of " +
+                                        std::to_string(max_variants) +
+                                        " variants, expected at least one of each and 2^24 in all");
+    const std::size_t rows = (max_tasks * max_variants + lanes - 1) / lanes * lanes;
+    block_time_.assign(rows, never);
+    kernel_time_.assign(rows, never);
+    level_.assign(rows, 0);
+    counts_.assign(max_tasks, 0);
+  }
+
+  /// The task's next kernel from now on: one that comes, or goes on to its next kernel. At most
+  /// max_variants of them; none: as erase().
+  void set(std::uint32_t task, std::span<const kernel_variant> variants) noexcept {
+    assert(task < tasks_ && variants.size() <= stride_);
+    const std::size_t first = task * stride_;
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      block_time_[first + i] = column(variants[i].block_time);
+      kernel_time_[first + i] = column(variants[i].kernel_time);
+      level_[first + i] = static_cast<std::int32_t>(variants[i].level);
+    }
+    for (std::size_t i = variants.size(); i < counts_[task]; ++i) block_time_[first + i] = never;
+    counts_[task] = static_cast<std::uint32_t>(variants.size());
+    if (!variants.empty()) used_ = std::max(used_, std::size_t{task} + 1);
+    while (used_ > 0 && counts_[used_ - 1] == 0) --used_;
+  }
+
+  /// The task has no kernel that could pad another one.
+  void erase(std::uint32_t task) noexcept { set(task, {}); }
+
+  /// Of the variants that the terms admit, the one with the shortest kernel time.
+  [[nodiscard]] std::optional<pad_choice> select(const pad_terms& terms) const noexcept {
+    const std::size_t end = (used_ * stride_ + lanes - 1) / lanes * lanes;
+    const std::int32_t time = column(terms.time);
+    const auto level = static_cast<std::int32_t>(terms.level);
+    std::array<std::int32_t, lanes> least;
+    least.fill(none);
+    for (std::size_t row = 0; row < end; row += lanes)
+      for (std::size_t i = 0; i < lanes; ++i) {
+        const std::int32_t t = kernel_time_[row + i];
+        // No branch: both are always compared.
+        const int admitted = int{block_time_[row + i] < time} & int{level_[row + i] >= level};
+        const std::int32_t key = admitted != 0 ? t : none;
+        least[i] = key < least[i] ? key : least[i];
+      }
+    const std::int32_t best = *std::min_element(least.begin(), least.end());
+    if (best == none) return std::nullopt;
+    return first_of(best, time, level);
+  }
+
+  /// By rules 1 and 2, where nothing pads the kernel yet.
+  [[nodiscard]] std::optional<pad_choice> select(const kernel_variant& real_time, level_rule rule,
+                                                 sm_count sms) const noexcept {
+    return select(terms_of(real_time, rule, sms));
+  }
+
+private:
+  static constexpr std::size_t lanes = 16;
+  static constexpr std::size_t most_rows = std::size_t{1} << 24;
+  static constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
+  static constexpr std::int32_t never = none - 1; ///< as a block time: no terms are longer
+
+  [[nodiscard]] static std::int32_t column(duration d) noexcept {
+    return static_cast<std::int32_t>(
+        std::clamp<duration::rep>(d.count(), std::numeric_limits<std::int32_t>::min(), never));
+  }
+
+  /// The first row that is admitted and has this kernel time; there is one.
+  [[nodiscard]] pad_choice first_of(std::int32_t best, std::int32_t time,
+                                    std::int32_t level) const noexcept {
+    for (std::size_t row = 0;; row += lanes) {
+      std::int32_t any = 0;
+      for (std::size_t i = 0; i < lanes; ++i) any |= kernel_time_[row + i] == best ? 1 : 0;
+      if (any == 0) continue;
+      for (std::size_t i = row; i < row + lanes; ++i)
+        if (kernel_time_[i] == best && block_time_[i] < time && level_[i] >= level)
+          return {static_cast<std::uint32_t>(i / stride_), static_cast<std::uint32_t>(i % stride_)};
+    }
+  }
+
+  std::size_t stride_; ///< rows of a task
+  std::size_t tasks_;
+  std::size_t used_ = 0; ///< tasks from there on have none
+  std::vector<std::int32_t> block_time_;
+  std::vector<std::int32_t> kernel_time_;
+  std::vector<std::int32_t> level_;
+  std::vector<std::uint32_t> counts_; ///< variants of each task
+};
+
+} // namespace gsched
