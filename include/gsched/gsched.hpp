@@ -80,6 +80,7 @@
 #include <gsched/policy/sjf.hpp>
 #include <gsched/policy/srpt.hpp>
 #include <gsched/preempt/options.hpp>
+#include <gsched/preempt/statistics.hpp>
 #include <gsched/sim/arrivals.hpp>
 #include <gsched/sim/block_scheduler.hpp>
 #include <gsched/sim/contention.hpp>

@@ -56,6 +56,9 @@ struct dispatch_options {
     if (segments_per_job == 0) fail("segments_per_job: expected at least 1");
     if (max_jobs == 0 || max_segments == 0 || max_segments > (std::size_t{1} << 20))
       fail("max_jobs, max_segments: expected at least 1 and at most 2^20 segments");
+    static_cast<void>(preemption.checked());
+    if (preemption.real_time_lanes > 0 && max_segments < 4)
+      fail("max_segments: expected at least 4 with real_time_lanes");
     return *this;
   }
 };

@@ -22,8 +22,12 @@ struct preemption_options {
   /// While real-time jobs are active, best-effort lanes yield (on a preemptive_device) and nothing
   /// is submitted to them. False: only the lanes' priorities tell the classes apart.
   bool yields = true;
-  /// Part of the time, 0 to below 1, that best-effort jobs get even if real-time jobs never end.
+  /// Part of the time, 0 to below 1, that best-effort jobs get even if real-time jobs never end: in
+  /// each window they are let on for that part of it, with real-time jobs beside them.
   double floor = 0;
+  duration floor_window = std::chrono::milliseconds{10};
+  /// A listener hears of best-effort jobs of which nothing was let on for so long.
+  duration starved_after = std::chrono::milliseconds{100};
   /// Sizes of partitions on which best-effort jobs may run beside real-time ones, tried in turn and
   /// kept where that gains; empty: none.
   inline_vector<sm_count, 4> side{};
@@ -34,6 +38,22 @@ struct preemption_options {
   bool adaptive = true;
   duration least_queue = std::chrono::microseconds{20};
   duration cut_cost = std::chrono::nanoseconds{2500}; ///< of one more segment, in device time
+
+  /// Itself, or throws bad_option in one line.
+  [[nodiscard]] const preemption_options& checked() const {
+    const auto fail = [](const char* what) { throw error(errc::bad_option, what); };
+    if (!(floor >= 0 && floor < 1)) fail("preemption.floor: expected 0 to below 1");
+    if (floor_window <= duration::zero()) fail("preemption.floor_window: expected more than 0");
+    if (starved_after <= duration::zero()) fail("preemption.starved_after: expected more than 0");
+    if (!(tolerance >= 0)) fail("preemption.tolerance: expected 0 or more");
+    if (least_queue <= duration::zero()) fail("preemption.least_queue: expected more than 0");
+    if (cut_cost <= duration::zero()) fail("preemption.cut_cost: expected more than 0");
+    for (const sm_count sms : side)
+      if (sms.count() == 0) fail("preemption.side: expected partitions of at least 1 SM");
+    if (real_time_lanes == 0 && (floor > 0 || !side.empty()))
+      fail("preemption.floor, preemption.side: expected real_time_lanes of at least 1 with them");
+    return *this;
+  }
 };
 
 } // namespace gsched
