@@ -79,6 +79,10 @@
 #include <gsched/policy/round_robin.hpp>
 #include <gsched/policy/sjf.hpp>
 #include <gsched/policy/srpt.hpp>
+#include <gsched/preempt/access.hpp>
+#include <gsched/preempt/access_history.hpp>
+#include <gsched/preempt/access_set.hpp>
+#include <gsched/preempt/idempotence.hpp>
 #include <gsched/preempt/options.hpp>
 #include <gsched/preempt/statistics.hpp>
 #include <gsched/sim/arrivals.hpp>
