@@ -17,6 +17,7 @@
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/dispatch/flight.hpp>
 #include <gsched/dispatch/inbox.hpp>
+#include <gsched/dispatch/job_life.hpp>
 #include <gsched/dispatch/job_table.hpp>
 #include <gsched/dispatch/lane_feed.hpp>
 #include <gsched/dispatch/lane_set.hpp>
