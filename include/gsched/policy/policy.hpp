@@ -46,6 +46,20 @@ concept admitting_policy = policy<P> && requires(const P c, const job& j, time_p
   noexcept->std::same_as<bool>;
 };
 
+/// A policy that serves real-time jobs before best-effort ones, and can be asked for either class
+/// alone. A model also keeps:
+///  R1 first     try_pick(now) gives a real-time job while one waits.
+///  R2 by class  try_pick(c, now) gives what try_pick(now) would if only jobs of class c waited; it
+///               is null if and only if size(c) == 0.
+template <class P>
+concept serves_real_time_first = policy<P> &&
+    requires(P p, const P c, service_class of, time_point now) {
+  { p.try_pick(of, now) }
+  noexcept->std::same_as<job*>;
+  { c.size(of) }
+  noexcept->std::same_as<std::size_t>;
+};
+
 /// Whether p takes the job; a policy that refuses nobody takes all.
 template <policy P>
 [[nodiscard]] bool admits(const P& p, const job& j, time_point now) noexcept {

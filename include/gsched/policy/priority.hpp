@@ -6,6 +6,7 @@
 #include <gsched/policy/name.hpp>
 #include <gsched/policy/policy.hpp>
 
+#include <concepts>
 #include <cstddef>
 #include <string_view>
 
@@ -41,6 +42,11 @@ public:
   static constexpr std::string_view name =
       joined_name<&opening, &A::name, &comma, &B::name, &closing>::value;
 
+  priority() = default;
+  /// Of policies that are made with arguments: each function returns one.
+  template <std::invocable MakeA, std::invocable MakeB>
+  priority(MakeA make_first, MakeB make_second) : first_(make_first()), second_(make_second()) {}
+
   void enqueue(job& j, time_point now) noexcept {
     is_first(j) ? first_.enqueue(j, now) : second_.enqueue(j, now);
   }
@@ -48,6 +54,11 @@ public:
   [[nodiscard]] job* try_pick(time_point now) noexcept {
     job* picked = first_.try_pick(now);
     return picked != nullptr ? picked : second_.try_pick(now);
+  }
+
+  /// As serves_real_time_first.
+  [[nodiscard]] job* try_pick(service_class of, time_point now) noexcept {
+    return of == service_class::real_time ? first_.try_pick(now) : second_.try_pick(now);
   }
 
   void erase(job& j) noexcept { is_first(j) ? first_.erase(j) : second_.erase(j); }
@@ -80,6 +91,9 @@ public:
     return is_first(j) ? first_.slice(j) : second_.slice(j);
   }
   [[nodiscard]] std::size_t size() const noexcept { return first_.size() + second_.size(); }
+  [[nodiscard]] std::size_t size(service_class of) const noexcept {
+    return of == service_class::real_time ? first_.size() : second_.size();
+  }
 
   [[nodiscard]] A& first() noexcept { return first_; }
   [[nodiscard]] B& second() noexcept { return second_; }
