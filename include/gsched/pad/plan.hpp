@@ -96,7 +96,7 @@ private:
     pad_room room(host, options_);
     std::size_t n = 0;
     while (n < out.size()) {
-      const std::optional<pad_choice> c = candidates_.select(room.terms());
+      const std::optional<pad_pick> c = candidates_.select(room.terms());
       if (!c) break;
       pad_guest& guest = guests[c->task];
       if (guest.block == 0) guest.variant = c->variant;

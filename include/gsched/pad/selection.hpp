@@ -20,10 +20,10 @@
 namespace gsched {
 
 /// What a selector picked: a task and which of its variants.
-struct pad_choice {
+struct pad_pick {
   std::uint32_t task = 0;
   std::uint32_t variant = 0;
-  bool operator==(const pad_choice&) const noexcept = default;
+  bool operator==(const pad_pick&) const noexcept = default;
 };
 
 /// The best-effort tasks' next kernels, of which one is to be found that may pad a real-time
@@ -77,7 +77,7 @@ public:
   void erase(std::uint32_t task) noexcept { set(task, {}); }
 
   /// Of the variants that the terms admit, the one with the shortest kernel time.
-  [[nodiscard]] std::optional<pad_choice> select(const pad_terms& terms) const noexcept {
+  [[nodiscard]] std::optional<pad_pick> select(const pad_terms& terms) const noexcept {
     const std::size_t end = (used_ * stride_ + lanes - 1) / lanes * lanes;
     const std::int32_t time = column(terms.time);
     const auto level = static_cast<std::int32_t>(terms.level);
@@ -97,8 +97,8 @@ public:
   }
 
   /// By rules 1 and 2, where nothing pads the kernel yet.
-  [[nodiscard]] std::optional<pad_choice> select(const kernel_variant& real_time, level_rule rule,
-                                                 sm_count sms) const noexcept {
+  [[nodiscard]] std::optional<pad_pick> select(const kernel_variant& real_time, level_rule rule,
+                                               sm_count sms) const noexcept {
     return select(terms_of(real_time, rule, sms));
   }
 
@@ -114,8 +114,8 @@ private:
   }
 
   /// The first row that is admitted and has this kernel time; there is one.
-  [[nodiscard]] pad_choice first_of(std::int32_t best, std::int32_t time,
-                                    std::int32_t level) const noexcept {
+  [[nodiscard]] pad_pick first_of(std::int32_t best, std::int32_t time,
+                                  std::int32_t level) const noexcept {
     for (std::size_t row = 0;; row += lanes) {
       std::int32_t any = 0;
       for (std::size_t i = 0; i < lanes; ++i) any |= kernel_time_[row + i] == best ? 1 : 0;
