@@ -7,10 +7,10 @@
 #include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/job/profile_reader_json.hpp>
+#include <gsched/job/text_file_json.hpp>
 
 #include <nlohmann/json.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -38,23 +38,13 @@ inline constexpr std::size_t max_profile_bytes = std::size_t{64} << 20;
 /// As parse_profile; reads no more than max_profile_bytes and one of the stream.
 /// Errors   also io if the stream fails.
 [[nodiscard]] inline profile read_profile(std::istream& in, std::string name) {
-  std::string text;
-  std::array<char, 65536> chunk;
-  while (in && text.size() <= max_profile_bytes) {
-    in.read(chunk.data(), static_cast<std::streamsize>(chunk.size()));
-    text.append(chunk.data(), static_cast<std::size_t>(in.gcount()));
-  }
-  if (in.bad()) throw error(errc::io, name + ": cannot be read, expected a file");
+  const std::string text = detail::whole_text(in, name, max_profile_bytes);
   return parse_profile(text, std::move(name));
 }
 
 [[nodiscard]] inline profile read_profile(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    throw error(errc::io, path.string() + ": is a directory, expected a profile's file");
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw error(errc::io, path.string() + ": cannot be opened, expected a profile's file");
-  return read_profile(in, path.string());
+  return parse_profile(detail::whole_text(path, "a profile's file", max_profile_bytes),
+                       path.string());
 }
 
 namespace detail {

@@ -3,6 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/quantity.hpp>
+#include <gsched/job/text_file_json.hpp>
 #include <gsched/occupancy/limits.hpp>
 #include <gsched/sim/preset.hpp>
 #include <gsched/sim/preset_fields_json.hpp>
@@ -10,7 +11,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -18,7 +18,6 @@
 #include <ostream>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace gsched::sim {
@@ -50,19 +49,8 @@ inline constexpr std::size_t max_preset_bytes = std::size_t{1} << 20;
 /// Errors   also io if there is no such file or it cannot be read.
 [[nodiscard]] inline preset read_preset(const std::filesystem::path& path,
                                         preset_provenance* from = nullptr) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    throw error(errc::io, path.string() + ": is a directory, expected a preset's file");
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw error(errc::io, path.string() + ": cannot be opened, expected a preset's file");
-  std::string text;
-  std::array<char, 4096> chunk;
-  while (in && text.size() <= max_preset_bytes) {
-    in.read(chunk.data(), static_cast<std::streamsize>(chunk.size()));
-    text.append(chunk.data(), static_cast<std::size_t>(in.gcount()));
-  }
-  if (in.bad()) throw error(errc::io, path.string() + ": cannot be read, expected a file");
-  return parse_preset(text, path.string(), from);
+  return parse_preset(gsched::detail::whole_text(path, "a preset's file", max_preset_bytes),
+                      path.string(), from);
 }
 
 /// Writes what read_preset reads: equal presets give equal bytes, and what is read back is equal.
