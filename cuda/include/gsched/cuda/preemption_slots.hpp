@@ -3,6 +3,8 @@
 
 #include <gsched/cuda/preemption.hpp>
 
+#include <cuda_runtime_api.h> // __host__, __device__
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -32,14 +34,26 @@ struct preemption_end {
     if (word > low) return {kind::divergent, operations, static_cast<std::uint32_t>(word >> 32)};
     return {kind::left, operations, 0};
   }
-  [[nodiscard]] static constexpr std::uint64_t word_of_left(std::uint32_t operations) noexcept {
+  [[nodiscard]] __host__ __device__ static constexpr std::uint64_t
+  word_of_left(std::uint32_t operations) noexcept {
     return std::uint64_t{2} + operations;
   }
-  [[nodiscard]] static constexpr std::uint64_t word_of_divergent(std::uint32_t operation,
-                                                                 std::uint32_t line) noexcept {
+  [[nodiscard]] __host__ __device__ static constexpr std::uint64_t
+  word_of_divergent(std::uint32_t operation, std::uint32_t line) noexcept {
     return std::uint64_t{line} << 32 | (std::uint64_t{2} + operation);
   }
 };
+
+/// P3 below: what is to run next of a kernel of which, in the launch that has ended, `left` blocks
+/// have left, with something saved (`begun`) or not; of which it was to run `state`, and whose grid
+/// has that many blocks.
+[[nodiscard]] __host__ __device__ constexpr std::uint32_t
+state_after(std::uint32_t state, std::uint32_t left, bool begun, std::uint32_t blocks,
+            bool behind_an_unfinished_one) noexcept {
+  if (left == 0) return behind_an_unfinished_one ? resumption::some : 0;
+  if (left == blocks && !begun) return 0;
+  return resumption::some | (~state & resumption::second) | left;
+}
 
 /// Slots of consecutive kernels, such as all of a program, in device memory. A kernel has one slot
 /// in whatever graphs it is: one launch may leave, and another graph's run what is left. So of all
