@@ -94,7 +94,7 @@ TEST_CASE("killed again and again, also while a group runs again") {
       again += i < furthest ? 1 : 0;
       furthest = std::max(furthest, i);
       const bool killed = random() % 3 == 0;
-      const auto from = restore_point(verdicts, i, killed, furthest);
+      const auto from = restore_point(verdicts, i, killed);
       if (killed && from) {
         run_in_part(t.operations[i], i, m, random);
         i = *from;

@@ -152,12 +152,11 @@ TEST_CASE("accesses that nobody saw: verdicts that rest on them say so") {
   CHECK(v[4].assumed);
 }
 
-TEST_CASE("killed again while a group runs again: the group restarts") {
-  // The group of 2 is (1, 2), that of 1 is (0, 1).
-  const auto v = verdicts_of({does("", "B"), does("B", "BC"), does("C", "BC")});
-  REQUIRE(v[1].group_first == 0);
-  REQUIRE(v[2].how == restart::with_group);
-  CHECK(restore_point(v, 1, true, 2) == v[2].group_first);
+TEST_CASE("the group of an operation within a group begins in it") {
+  const auto v = verdicts_of({does("A", "B"), does("", "C"), does("BC", "BC"), does("C", "D")});
+  CHECK(v[2].group_first == 0);
+  CHECK(v[1].group_first == 1);
+  CHECK(v[3].group_first == 3);
 }
 
 TEST_CASE("an empty trace, and operations that touch nothing") {

@@ -184,28 +184,21 @@ private:
   return verdicts;
 }
 
-/// The operation from which a program goes on, when `operation` is the first that has not ended.
-/// If it was not killed, but has not started, that is the operation itself.
+/// The operation from which a program goes on, when `operation` is the first that has not ended. If
+/// it was not killed, but has not started, that is the operation itself.
 ///
-/// A program that is killed again while it still runs a group again restarts that group: what the
-/// operation killed first has overwritten is not there for an earlier, longer group. So `furthest`
-/// is the last operation that has started since the program began, and it decides.
+/// As often as need be, also while a group runs again: the group of an operation within it begins
+/// in it, and reads nothing that the rest of it has overwritten and that has not been written anew.
 ///
-/// Errors   none if it must not have been killed, or the furthest must not.
-[[nodiscard]] inline std::optional<std::size_t>
-restore_point(std::span<const idempotence_verdict> verdicts, std::size_t operation,
-              bool killed_mid_way, std::size_t furthest) noexcept {
-  if (!killed_mid_way) return operation;
-  assert(operation <= furthest && furthest < verdicts.size());
-  const idempotence_verdict& v = verdicts[furthest];
-  if (v.how == restart::never || verdicts[operation].how == restart::never) return std::nullopt;
-  assert(v.group_first <= operation);
-  return v.group_first;
-}
+/// Errors   none if it was killed and must not have been.
 [[nodiscard]] inline std::optional<std::size_t>
 restore_point(std::span<const idempotence_verdict> verdicts, std::size_t operation,
               bool killed_mid_way) noexcept {
-  return restore_point(verdicts, operation, killed_mid_way, operation);
+  if (!killed_mid_way) return operation;
+  assert(operation < verdicts.size());
+  const idempotence_verdict& v = verdicts[operation];
+  if (v.how == restart::never) return std::nullopt;
+  return v.group_first;
 }
 
 } // namespace gsched
