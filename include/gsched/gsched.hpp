@@ -88,6 +88,7 @@
 #include <gsched/preempt/statistics.hpp>
 #include <gsched/sim/arrivals.hpp>
 #include <gsched/sim/block_scheduler.hpp>
+#include <gsched/sim/cohorts.hpp>
 #include <gsched/sim/contention.hpp>
 #include <gsched/sim/copy_engine.hpp>
 #include <gsched/sim/device.hpp>
@@ -96,11 +97,13 @@
 #include <gsched/sim/hardware.hpp>
 #include <gsched/sim/mix.hpp>
 #include <gsched/sim/neighbours.hpp>
+#include <gsched/sim/news.hpp>
 #include <gsched/sim/notices.hpp>
 #include <gsched/sim/observer.hpp>
 #include <gsched/sim/partitions.hpp>
 #include <gsched/sim/preset.hpp>
 #include <gsched/sim/program_costs.hpp>
+#include <gsched/sim/queues.hpp>
 #include <gsched/sim/random.hpp>
 #include <gsched/sim/room.hpp>
 #include <gsched/sim/scaling.hpp>
@@ -109,6 +112,7 @@
 #include <gsched/sim/submissions.hpp>
 #include <gsched/sim/trace_file.hpp>
 #include <gsched/sim/work_cost.hpp>
+#include <gsched/sim/yielding.hpp>
 #include <gsched/trace/chrome.hpp>
 #include <gsched/trace/histogram.hpp>
 #include <gsched/trace/json_text.hpp>

@@ -110,6 +110,14 @@ const std::vector<field> fields{
     FIELD("/laws/graph/gap_us", laws.graph.gap),
     FIELD("/laws/slack", laws.slack),
     {"/laws/contended", [](preset& p) { p.laws.contended = !p.laws.contended; }},
+    FIELD("/yields/gate_every", yields.gate_every),
+    FIELD("/yields/gate_us", yields.gate),
+    FIELD("/yields/hold_us", yields.hold),
+    FIELD("/yields/held_us", yields.held),
+    FIELD("/yields/going_on_us", yields.going_on),
+    FIELD("/yields/flag_us", yields.flag),
+    FIELD("/yields/flagged_us", yields.flagged),
+    FIELD("/yields/passing_us", yields.passing),
 };
 #undef FIELD
 
@@ -144,6 +152,14 @@ TEST_CASE("each field has its own place, and comes back as it was") {
     }
     CHECK(written(parse_preset(text, "again")) == text);
   }
+}
+
+TEST_CASE("a file from before lanes yielded keeps the defaults") {
+  json j = valid();
+  j.erase("yields");
+  CHECK(written(parse_preset(j.dump(), "old")) == written(h200()));
+  CHECK(refusal_with("/yields", 1).find("/yields is 1, expected an object") != std::string::npos);
+  CHECK(refusal_with("/yields/colour", 1).find("/yields has the unknown key") != std::string::npos);
 }
 
 TEST_CASE("members come back, not only their text") {

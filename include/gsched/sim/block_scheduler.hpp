@@ -2,13 +2,13 @@
 #pragma once
 
 #include <gsched/core/time.hpp>
+#include <gsched/sim/cohorts.hpp>
 #include <gsched/sim/grid.hpp>
 #include <gsched/sim/neighbours.hpp>
 #include <gsched/sim/preset.hpp>
 #include <gsched/sim/sm_map.hpp>
 
 #include <algorithm>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,7 +20,8 @@ namespace gsched::sim {
 /// Source   Olmedo et al., RTAS 2020, doi:10.1109/RTAS48715.2020.000-5: the leftover policy of
 ///          NVIDIA's block scheduler.
 /// Order    grids place by (priority falling, arrival); one begins when those before it that may
-///          use any of its SMs have placed all their blocks. Blocks are never preempted.
+///          use any of its SMs have placed all their blocks. Blocks that run stay until they end,
+///          unless leave() tells them to go.
 /// Cost     O(runs + cohorts that end) an event: a cohort is all blocks that a grid places at once,
 ///          and they end at once; and O(grids that run, squared) where their speeds change. No
 ///          allocation after construction.
@@ -30,8 +31,8 @@ public:
   explicit block_scheduler(const preset& p)
       : rooms_(p.sm), map_(p.sms.count(), rooms_.empty(), p.sm.max_blocks),
         near_(p.laws.contention, p.sms.count(), p.resident_grids, cohorts_of(p)),
-        contended_(p.laws.contended), slack_(p.laws.slack), all_(p.sms.count()),
-        grids_(p.resident_grids), cohorts_(cohorts_of(p)) {
+        contended_(p.laws.contended), all_(p.sms.count()), grids_(p.resident_grids),
+        cohorts_(cohorts_of(p), p.laws.slack) {
     free_.reserve(p.resident_grids);
     for (std::uint32_t i = p.resident_grids; i-- > 0;) free_.push_back(i);
     running_.reserve(p.resident_grids);
@@ -39,8 +40,6 @@ public:
     ended_.reserve(p.resident_grids);
     moved_.reserve(2 * std::size_t{p.resident_grids}); // one can end and its slot move again
     blocked_.reserve(p.resident_grids);
-    for (std::size_t i = 0; i < cohorts_.size(); ++i)
-      cohorts_[i].next = static_cast<std::uint32_t>(i + 1);
   }
 
   [[nodiscard]] const room_model& rooms() const noexcept { return rooms_; }
@@ -103,7 +102,7 @@ public:
     freed_ = false;
   }
 
-  /// Ends what ends at `now`. `sink` hears left(grid, pieces) for each cohort, then done(slot) for
+  /// Ends what ends at `now`. `sink` hears left(grid, cohort) for each cohort, then done(slot) for
   /// each grid that has ended, in the order of their starts; the slot is free after that.
   template <class Sink>
   void finish(time_point now, Sink&& sink) noexcept {
@@ -125,6 +124,34 @@ public:
       free_.push_back(slot);
       sink.done(slot);
     }
+  }
+
+  /// Blocks of the grid that have not been placed never will be; those that run leave at their next
+  /// checkpoint, if that is asked for. Says how many blocks that run will leave. `sink` hears
+  /// done(slot) now if none runs, else from finish().
+  template <class Sink>
+  std::uint64_t leave(std::uint32_t slot, bool at_checkpoints, duration checkpoint, time_point now,
+                      Sink&& sink) noexcept {
+    grid& g = grids_[slot];
+    std::uint64_t leaving = 0;
+    if (g.unplaced > 0) {
+      g.left = true;
+      g.unplaced = 0;
+      placing_.erase(std::find(placing_.begin(), placing_.end(), slot));
+      room_changed_ = freed_ = true; // for those behind it
+    }
+    if (g.started) advance(g, now);
+    if (at_checkpoints && g.resident > 0) {
+      leaving = cohorts_.leave(g, checkpoint);
+      g.left = g.left || leaving > 0;
+      move(g, slot);
+    }
+    if (g.resident > 0) return leaving;
+    if (g.started) running_.erase(std::find(running_.begin(), running_.end(), slot));
+    changed_ = true;
+    free_.push_back(slot);
+    sink.done(slot);
+    return leaving;
   }
 
   /// Another lane has work on the device, or none has any more.
@@ -153,13 +180,6 @@ public:
   }
 
 private:
-  struct cohort {
-    double ends = 0; ///< in its grid's progress
-    std::uint64_t blocks = 0;
-    std::uint32_t pieces = sm_map::none;
-    std::uint32_t next = sm_map::none;
-  };
-
   /// Each holds a block, or is the only one of a grid without.
   static std::size_t cohorts_of(const preset& p) noexcept {
     return std::size_t{p.sms.count()} * p.sm.max_blocks + p.resident_grids;
@@ -192,16 +212,8 @@ private:
   }
 
   void push_cohort(grid& g, std::uint32_t pieces, std::uint64_t blocks) noexcept {
-    const std::uint32_t c = free_cohort_;
-    assert(c < cohorts_.size());
-    free_cohort_ = cohorts_[c].next;
-    double ends = g.progress + g.cost.wave_ns;
-    if (g.oldest != sm_map::none && ends - cohorts_[g.newest].ends < slack_ * g.cost.wave_ns)
-      ends = cohorts_[g.newest].ends;
-    cohorts_[c] = {ends, blocks, pieces, sm_map::none};
+    const std::uint32_t c = cohorts_.push(g, pieces, blocks);
     if (contended_) near_.note(c, map_, pieces);
-    (g.oldest == sm_map::none ? g.oldest : cohorts_[g.newest].next) = c;
-    g.newest = c;
   }
 
   template <class Sink>
@@ -210,16 +222,14 @@ private:
     advance(g, now);
     const double until = std::max(g.progress, cohorts_[g.oldest].ends) + 1e-6;
     while (g.oldest != sm_map::none && cohorts_[g.oldest].ends <= until) {
-      const std::uint32_t c = g.oldest;
-      g.oldest = cohorts_[c].next;
-      g.resident -= cohorts_[c].blocks;
-      if (cohorts_[c].pieces != sm_map::none) {
-        sink.left(g, cohorts_[c].pieces);
-        map_.release(g.cost.need, cohorts_[c].pieces);
+      const cohort& c = cohorts_[cohorts_.pop(g)];
+      g.resident -= c.blocks;
+      if (c.pieces != sm_map::none) {
+        sink.left(g, c);
+        map_.release(g.cost.need, c.pieces);
         room_changed_ = freed_ = true;
       }
-      cohorts_[c].next = free_cohort_;
-      free_cohort_ = c;
+      if (!c.leaves) g.finished += c.blocks;
     }
     move(g, slot);
   }
@@ -257,12 +267,10 @@ private:
   sm_map map_;
   neighbours near_;
   bool contended_;
-  double slack_;
   bool beside_ = false;
   std::uint32_t all_; ///< SMs
   std::vector<grid> grids_;
-  std::vector<cohort> cohorts_;
-  std::uint32_t free_cohort_ = 0;
+  cohorts cohorts_;
   std::vector<std::uint32_t> free_;
   std::vector<std::uint32_t> running_; ///< in the order of their starts
   std::vector<std::uint32_t> placing_; ///< in the order in which they may place

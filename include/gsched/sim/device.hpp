@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/device/device.hpp>
+#include <gsched/device/preemptive_device.hpp>
 #include <gsched/sim/hardware.hpp>
 #include <gsched/sim/observer.hpp>
 #include <gsched/sim/partitions.hpp>
@@ -27,15 +27,19 @@ struct device_options {
   std::size_t max_block_events = std::size_t{1} << 20;
 };
 
-/// A GPU and the host thread that drives it, in virtual time: a model of gsched::device that needs
-/// no GPU. The host pays for each call as it would on the hardware, and the GPU runs beside it.
+/// A GPU and the host thread that drives it, in virtual time: a model of gsched::device, and of
+/// preemptive_device, that needs no GPU. The host pays for each call as it would on the hardware,
+/// and the GPU runs beside it.
 ///
-/// Differs  nothing fails here: segment_failed is never polled. On the hardware a kernel that the
-///          queues have let go can still leave at its preamble; here it has started and stays.
+/// Differs  nothing fails here: segment_failed is never polled. When a lane yields, segments that
+///          have not started are all taken back, and a segment that stays holds up no other lane of
+///          its hardware queue. Blocks that leave at a checkpoint save nothing: they start again.
+///          Segments of no program never leave.
 /// Order    what happens at one time happens in one order, so equal calls give equal answers.
-/// Errors   submit: bad_option for an unknown lane, an empty segment, a range outside its program
-///          or an operation that is no device work; does_not_fit for a kernel that no SM holds;
-///          too_small where device_options are exceeded. None changes anything.
+/// Errors   submit: bad_option for an unknown lane or one that yields now, an empty segment, a
+/// range
+///          outside its program or an operation that is no device work; does_not_fit for a kernel
+///          that no SM holds; too_small where device_options are exceeded. None changes anything.
 ///          open_lane: too_small for too many lanes or SMs that are taken.
 ///          load: does_not_fit.
 /// Cost     submit, poll and evict O(1) a segment or event, beside what the GPU did meanwhile.
@@ -47,8 +51,8 @@ public:
 
   lane_id open_lane(const lane_options& how) {
     state& s = *state_;
-    if (s.hw.lanes() >= s.limits.lanes)
-      throw error(errc::too_small, s.p.name + ": lane " + std::to_string(s.hw.lanes()) +
+    if (s.hw.lanes().lanes() >= s.limits.lanes)
+      throw error(errc::too_small, s.p.name + ": lane " + std::to_string(s.hw.lanes().lanes()) +
                                        ", expected at most " + std::to_string(s.limits.lanes));
     sm_range where{0, s.p.sms.count()};
     if (how.sms.count() != 0) {
@@ -56,15 +60,18 @@ public:
       s.hw.blocks().map().cut(where);
     }
     const std::uint32_t width = s.costs.width(sm_count{where.size()});
-    return lane_id{s.hw.open_lane(how.priority, where, width)};
+    return lane_id{s.hw.open_lane(how, where, width)};
   }
 
   void load(program& p) { p.set_id(state_->costs.load(p)); }
 
   [[nodiscard]] std::error_code submit(const segment& s) noexcept {
     state& d = *state_;
-    if (index(s.lane) >= d.hw.lanes() || s.operations.empty()) return errc::bad_option;
-    const std::uint32_t width = d.hw.width(index(s.lane));
+    const queues& all = d.hw.lanes();
+    if (index(s.lane) >= all.lanes() || s.operations.empty()) return errc::bad_option;
+    const lane_state& on = all.lane(index(s.lane));
+    if (on.yielding) return errc::bad_option;
+    const std::uint32_t width = on.width;
     accepted a;
     if (s.program == no_program) {
       for (const operation* op : s.operations) {
@@ -74,6 +81,7 @@ public:
     } else {
       if (!d.costs.has(s.program, s.first, s.operations.size())) return errc::bad_option;
       a.costs = d.costs.at(s.program, width) + s.first;
+      a.leaves = on.yields && d.costs.leave(s.program, s.first, s.operations.size());
     }
     if (s.instrumented) {
       for (const operation* op : s.operations)
@@ -89,6 +97,8 @@ public:
     a.id = s.id;
     a.owner = s.owner;
     a.operations = s.operations;
+    a.program = s.program;
+    a.first = s.first;
     a.lane = index(s.lane);
     a.how = s.how;
     a.instrumented = s.instrumented;
@@ -104,34 +114,40 @@ public:
   [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept {
     state& d = *state_;
     settle(d.now);
-    notices& blocks = d.hw.reports();
-    notices& ends = d.hw.ends();
+    news& told = d.hw.out();
     std::size_t n = 0;
-    while (n < out.size()) {
-      notices& first = blocks.next() <= ends.next() ? blocks : ends;
-      if (first.next() > d.now) break;
-      out[n++] = first.front().event;
-      first.pop();
-    }
+    while (n < out.size() && told.next() <= d.now) out[n++] = told.take();
     d.now += d.p.host.poll + d.p.host.take * static_cast<duration::rep>(n);
     return n;
   }
 
   [[nodiscard]] std::size_t evict(lane_id lane) noexcept {
     state& d = *state_;
-    assert(index(lane) < d.hw.lanes());
+    assert(index(lane) < d.hw.lanes().lanes());
     settle(d.now);
     const std::size_t n = d.hw.evict(index(lane), d.now);
     if (n > 0) d.now += d.p.host.evict;
     return n;
   }
 
+  void yield(lane_id lane) noexcept {
+    state& d = *state_;
+    assert(index(lane) < d.hw.lanes().lanes());
+    settle(d.now);
+    d.now += d.hw.ways().yield(index(lane), d.now);
+  }
+  void resume(lane_id lane) noexcept {
+    state& d = *state_;
+    assert(index(lane) < d.hw.lanes().lanes());
+    settle(d.now);
+    d.now += d.hw.ways().resume(index(lane), d.now);
+  }
+
   /// Where nothing is under way, waiting for no_deadline returns at once: nothing could end it.
   void wait(time_point t) noexcept {
     state& d = *state_;
     for (;;) {
-      const time_point seen = std::min(d.hw.reports().next(), d.hw.ends().next());
-      const time_point until = std::min(seen, t);
+      const time_point until = std::min(d.hw.out().next(), t);
       if (d.hw.next() <= until && d.hw.next() != time_point::max()) {
         d.hw.step();
         continue;
@@ -149,7 +165,7 @@ public:
 
   /// The SMs that a lane has, which can be more than were asked for.
   [[nodiscard]] sm_count sms_of(lane_id lane) const noexcept {
-    return sm_count{state_->hw.sms(index(lane)).size()};
+    return sm_count{state_->hw.lanes().lane(index(lane)).where.size()};
   }
 
   /// Time until now in which some kernel ran.
@@ -165,6 +181,15 @@ public:
     const auto passed = static_cast<double>(state_->now.time_since_epoch().count());
     return passed > 0 ? state_->hw.sm_ns() / passed / state_->p.sms.count() : 0;
   }
+
+  /// Blocks that had started when their lane yielded and left at a checkpoint: what they had done
+  /// is lost.
+  [[nodiscard]] std::uint64_t restarted_blocks() const noexcept {
+    return state_->hw.ways().restarted_blocks();
+  }
+  /// Blocks run again though they had ended. None, unless a program is run again before what was
+  /// left of it.
+  [[nodiscard]] std::uint64_t rerun_blocks() const noexcept { return state_->costs.rerun_blocks(); }
 
 private:
   struct state {
@@ -197,6 +222,6 @@ private:
   std::unique_ptr<state> state_; ///< its parts refer to one another; the device itself can move
 };
 
-static_assert(gsched::device<device>);
+static_assert(preemptive_device<device>);
 
 } // namespace gsched::sim

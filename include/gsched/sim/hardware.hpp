@@ -3,17 +3,16 @@
 
 #include <gsched/sim/block_scheduler.hpp>
 #include <gsched/sim/copy_engine.hpp>
-#include <gsched/sim/notices.hpp>
+#include <gsched/sim/news.hpp>
 #include <gsched/sim/observer.hpp>
 #include <gsched/sim/program_costs.hpp>
-#include <gsched/sim/submissions.hpp>
+#include <gsched/sim/queues.hpp>
+#include <gsched/sim/yielding.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace gsched::sim {
 
@@ -24,96 +23,72 @@ namespace gsched::sim {
 /// Threads  one owner; no locking.
 class hardware {
 public:
-  static constexpr std::uint32_t none = submissions::none;
+  static constexpr std::uint32_t none = queues::none;
 
-  hardware(const preset& p, const program_costs& costs, const observer& watch,
-           std::size_t max_segments, std::size_t max_block_events)
+  hardware(const preset& p, program_costs& costs, const observer& watch, std::size_t max_segments,
+           std::size_t max_block_events)
       : preset_(p), costs_(costs), watch_(watch), scheduler_(p),
-        submissions_(max_segments, p.effective_queues()), ends_(max_segments),
-        reports_(max_block_events) {}
+        news_(max_segments, max_block_events), queues_(max_segments, p.effective_queues()),
+        yielding_(p.yields, p.laws.graph.gap, p.host.block_notice, queues_, scheduler_, news_) {}
 
   [[nodiscard]] block_scheduler& blocks() noexcept { return scheduler_; }
-  [[nodiscard]] notices& ends() noexcept { return ends_; }
-  [[nodiscard]] notices& reports() noexcept { return reports_; }
-  [[nodiscard]] std::size_t lanes() const noexcept { return lanes_.size(); }
-  [[nodiscard]] std::uint32_t width(std::uint32_t lane) const noexcept {
-    return lanes_[lane].width;
-  }
-  [[nodiscard]] sm_range sms(std::uint32_t lane) const noexcept { return lanes_[lane].where; }
+  [[nodiscard]] news& out() noexcept { return news_; }
+  [[nodiscard]] const queues& lanes() const noexcept { return queues_; }
+  [[nodiscard]] yielding& ways() noexcept { return yielding_; }
 
-  std::uint32_t open_lane(int priority, sm_range where, std::uint32_t width) {
-    const auto id = static_cast<std::uint32_t>(lanes_.size());
-    const auto queues = static_cast<std::uint32_t>(submissions_.queues().size());
-    lanes_.push_back({id % queues, priority, where, width});
+  std::uint32_t open_lane(const lane_options& how, sm_range where, std::uint32_t width) {
+    lane_state l;
+    l.priority = how.priority;
+    l.where = where;
+    l.width = width;
+    l.yields = how.yields;
+    const std::uint32_t id = queues_.open_lane(l);
     for (copy_engine& e : engines_) e.open_lane();
-    used_queues_ = std::min(id + 1, queues);
+    if (how.yields) yielding_.open_lane();
     return id;
   }
 
   /// Whether one more segment, with so many block events at most, can be taken.
   [[nodiscard]] bool has_room(std::size_t reports) const noexcept {
-    return live_ + ends_.size() < submissions_.capacity() &&
-           reports <= reports_.capacity() - reports_.size() - kept_reports_;
+    return queues_.room() > news_.ends() && reports <= news_.block_room() - queues_.kept_reports();
   }
 
   /// Only if has_room.
-  void enqueue(const accepted& a) noexcept {
-    const std::uint32_t slot = submissions_.take();
-    lane_state& l = lanes_[a.lane];
-    submissions_[slot] = a;
-    submissions_[slot].lane_previous = l.newest;
-    l.newest = slot;
-    if (l.outstanding++ == 0) ++active_lanes_;
-    ++live_;
-    kept_reports_ += a.reports;
-    hardware_queue& q = submissions_.queues()[l.queue];
-    const bool idle = q.head == none;
-    submissions_.append(q, slot);
-    if (idle) look(q, a.arrival);
-  }
+  void enqueue(const accepted& a) noexcept { queues_.enqueue(a); }
 
-  /// Takes back what has not started.
+  /// Takes back what has not started; nothing that a yield takes back.
   [[nodiscard]] std::size_t evict(std::uint32_t id, time_point now) noexcept {
-    lane_state& l = lanes_[id];
-    hardware_queue& q = submissions_.queues()[l.queue];
-    std::size_t n = 0;
-    while (l.outstanding > 0 && submissions_[l.newest].issued == 0) {
-      const std::uint32_t slot = l.newest;
-      l.newest = submissions_[slot].lane_previous;
-      submissions_.remove(q, slot);
-      retire(slot);
-      ++n;
-    }
-    if (n > 0 && q.head != none) look(q, now);
-    return n;
+    return queues_.lane(id).stopped ? 0 : queues_.evict(id, now);
   }
 
   /// When something happens next, if nothing is submitted before.
-  [[nodiscard]] time_point next() const noexcept { return next_; }
+  [[nodiscard]] time_point next() const noexcept {
+    return std::min(std::min(next_, queues_.next()), yielding_.next());
+  }
 
   /// Lets happen what happens at next().
   void step() noexcept {
-    const time_point now = next_;
+    const time_point now = next();
     account(now);
     scheduler_.finish(now, sink{*this, now});
     for (copy_engine& e : engines_)
       while (e.ends() <= now) {
-        const std::uint32_t slot = lanes_[e.head()].current;
+        const std::uint32_t slot = queues_.lane(e.head()).current;
         e.finish();
         mark(watch_.ended, now, slot);
         complete(slot, now);
         start_copy(e, now);
       }
-    for (std::uint32_t i = 0; i < used_queues_; ++i)
-      if (submissions_.queues()[i].look <= now) issue(submissions_.queues()[i], now);
+    if (yielding_.next() <= now) yielding_.step(now, sink{*this, now});
+    for (std::uint32_t i = 0; i < queues_.used(); ++i)
+      if (queues_.queue(i).look <= now) issue(queues_.queue(i), now);
     scheduler_.place(now, sink{*this, now});
-    scheduler_.set_beside(active_lanes_ > 1);
+    scheduler_.set_beside(queues_.active_lanes() > 1);
     scheduler_.refresh(now);
     watch_occupied(now);
     next_ = scheduler_.next_end();
     for (const copy_engine& e : engines_) next_ = std::min(next_, e.ends());
-    for (std::uint32_t i = 0; i < used_queues_; ++i)
-      next_ = std::min(next_, submissions_.queues()[i].look);
+    queues_.settle();
   }
 
   /// Adds up what has been busy until `now`, which is no later than next().
@@ -135,33 +110,34 @@ private:
       if (!g.started) hw.mark(hw.watch_.started, now, g.owner);
       if (g.reports) hw.report(device_event::kind::blocks_started, g.owner, pieces, now);
     }
-    void left(const grid& g, std::uint32_t pieces) noexcept {
-      if (g.reports) hw.report(device_event::kind::blocks_done, g.owner, pieces, now);
+    void left(const grid& g, const cohort& c) noexcept {
+      if (g.reports) hw.report(device_event::kind::blocks_done, g.owner, c.pieces, now);
+      if (hw.watch_.blocks != nullptr && !c.leaves)
+        hw.watch_.blocks(hw.watch_.self, now, hw.mark_of(g.owner), g.base + g.finished, c.blocks);
     }
     void done(std::uint32_t slot) noexcept {
-      const std::uint32_t owner = hw.scheduler_[slot].owner;
-      hw.mark(hw.watch_.ended, now, owner);
-      hw.complete(owner, now);
+      const grid& g = hw.scheduler_[slot];
+      if (g.started) hw.mark(hw.watch_.ended, now, g.owner);
+      if (g.left) hw.keep_rest(g);
+      hw.complete(g.owner, now);
       if (hw.stalled_ == 0) return;
       hw.stalled_ = 0;
-      for (hardware_queue& q : hw.submissions_.queues()) {
-        if (q.stalled) hw.look(q, now);
+      for (std::uint32_t i = 0; i < hw.queues_.used(); ++i) {
+        hardware_queue& q = hw.queues_.queue(i);
+        if (q.stalled) hw.queues_.look(q, now);
         q.stalled = false;
       }
     }
   };
 
-  void look(hardware_queue& q, time_point at) noexcept {
-    q.look = std::min(q.look, at);
-    next_ = std::min(next_, at);
-  }
-
   /// When the next operation of a segment can start, its lane being free.
   time_point ready_at(const accepted& a, const lane_state& l) const noexcept {
-    const time_point here = a.arrival + a.step * static_cast<duration::rep>(a.issued);
+    const time_point here =
+        std::max(l.goes_on, a.arrival + a.step * static_cast<duration::rep>(a.issued));
     if (l.last_end == time_point::min()) return here;
     duration gap = a.issued == 0 ? preset_.gaps.segments : preset_.laws.graph.gap + l.extra;
     if (a.how == submission::launches) gap = preset_.gaps.launches + l.extra;
+    if (l.yields && a.issued > 0 && yielding_.gated(a.issued)) gap += preset_.yields.gate;
     return std::max(here, l.last_end + gap);
   }
 
@@ -170,8 +146,8 @@ private:
     q.look = time_point::max();
     while (q.head != none) {
       const std::uint32_t slot = q.head;
-      accepted& a = submissions_[slot];
-      lane_state& l = lanes_[a.lane];
+      accepted& a = queues_[slot];
+      lane_state& l = queues_.lane(a.lane);
       if (l.busy) return; // until it completes
       const time_point ready = ready_at(a, l);
       if (ready > now) {
@@ -188,12 +164,13 @@ private:
       l.current = slot;
       ++a.issued;
       start(slot, a, l, op, now);
+      if (l.resuming) yielding_.resumed(l, a.lane, now);
       if (a.issued < a.operations.size()) return; // the next one waits for this one
-      submissions_.remove(q, slot);
+      queues_.remove(slot);
     }
   }
 
-  void start(std::uint32_t slot, const accepted& a, const lane_state& l, const operation& op,
+  void start(std::uint32_t slot, const accepted& a, lane_state& l, const operation& op,
              time_point now) noexcept {
     if (uses_copy_engine(op)) {
       copy_engine& e = engines_[op.direction == copy_direction::device_to_host ? 1 : 0];
@@ -201,13 +178,17 @@ private:
       start_copy(e, now);
       return;
     }
-    const std::uint32_t g = scheduler_.take();
+    const std::uint32_t g = l.grid = scheduler_.take();
     grid& it = scheduler_[g];
     it.cost = a.costs != nullptr ? a.costs[a.issued - 1] : costs_.brief(op, l.width);
     it.where = l.where;
     it.priority = l.priority;
     it.owner = slot;
     it.reports = a.instrumented;
+    if (op.leaves != leaving::never && a.costs != nullptr) {
+      it.base = costs_.resume(a.program, a.first + a.issued - 1, a.issued == 1);
+      it.cost.blocks -= it.base;
+    }
     scheduler_.admit(g, now);
     if (it.cost.blocks == 0) mark(watch_.started, now, slot);
   }
@@ -215,52 +196,52 @@ private:
   void start_copy(copy_engine& e, time_point now) noexcept {
     if (e.running() || e.head() == none) return;
     e.start(now);
-    mark(watch_.started, now, lanes_[e.head()].current);
+    mark(watch_.started, now, queues_.lane(e.head()).current);
   }
 
-  /// One operation of a segment has ended.
+  /// Blocks of a kernel have left.
+  void keep_rest(const grid& g) noexcept {
+    accepted& a = queues_[g.owner];
+    a.partial = true;
+    costs_.keep(a.program, a.first + a.issued - 1, g.base + g.finished);
+  }
+
+  /// One operation of a segment has ended, or left.
   void complete(std::uint32_t slot, time_point now) noexcept {
-    const accepted& a = submissions_[slot];
-    lane_state& l = lanes_[a.lane];
+    const accepted& a = queues_[slot];
+    lane_state& l = queues_.lane(a.lane);
     l.busy = false;
     l.current = none;
     l.last_end = now;
     l.extra = scheduler_.extra_gap();
-    look(submissions_.queues()[l.queue], now);
+    if (l.stopped && yielding_.stays(slot, now)) return;
+    queues_.look(queues_.queue(l.queue), now);
     if (a.issued < a.operations.size()) return;
     device_event e;
     e.what = device_event::kind::segment_done;
     e.segment = a.id;
-    ends_.push(now + preset_.host.segment_notice, e);
-    retire(slot);
-  }
-
-  void retire(std::uint32_t slot) noexcept {
-    const accepted& a = submissions_[slot];
-    lane_state& l = lanes_[a.lane];
-    if (l.newest == slot) l.newest = none;
-    if (--l.outstanding == 0) --active_lanes_;
-    --live_;
-    kept_reports_ -= a.reports;
-    submissions_.give(slot);
+    l.last_told = now + preset_.host.segment_notice;
+    news_.end(l.last_told, e);
+    queues_.retire(slot);
+    if (l.stopped) yielding_.all_ended(a.lane, now);
   }
 
   void report(device_event::kind what, std::uint32_t slot, std::uint32_t pieces,
               time_point now) noexcept {
-    accepted& a = submissions_[slot];
-    const device_event e{what, 0, 0, a.issued - 1, a.id};
+    accepted& a = queues_[slot];
+    const device_event e{what, 0, 0, a.issued - 1, a.id, {}};
     const time_point seen = now + preset_.host.block_notice;
-    const std::size_t n = push_groups(reports_, seen, e, scheduler_.map(), pieces);
-    a.reports -= n;
-    kept_reports_ -= n;
+    queues_.reported(a, news_.blocks(seen, e, scheduler_.map(), pieces));
   }
 
+  [[nodiscard]] operation_mark mark_of(std::uint32_t slot) noexcept {
+    const accepted& a = queues_[slot];
+    const std::uint32_t i = a.issued - 1;
+    return {a.id, a.owner, lane_id{a.lane}, i, a.operations[i]};
+  }
   void mark(void (*hears)(void*, time_point, const operation_mark&) noexcept, time_point now,
             std::uint32_t slot) noexcept {
-    if (hears == nullptr) return;
-    const accepted& a = submissions_[slot];
-    const std::uint32_t i = a.issued - 1;
-    hears(watch_.self, now, {a.id, a.owner, lane_id{a.lane}, i, a.operations[i]});
+    if (hears != nullptr) hears(watch_.self, now, mark_of(slot));
   }
   void watch_occupied(time_point now) noexcept {
     if (watch_.occupied == nullptr || seen_occupied_ == scheduler_.map().occupied()) return;
@@ -269,20 +250,15 @@ private:
   }
 
   preset preset_;
-  const program_costs& costs_;
+  program_costs& costs_;
   observer watch_;
   block_scheduler scheduler_;
-  submissions submissions_;
-  notices ends_;
-  notices reports_;
-  std::vector<lane_state> lanes_;
+  news news_;
+  queues queues_;
+  yielding yielding_;
   std::array<copy_engine, 2> engines_; ///< to the device, to the host
-  std::uint32_t used_queues_ = 0;
   std::uint32_t stalled_ = 0;
-  std::uint32_t active_lanes_ = 0;
   std::uint32_t seen_occupied_ = 0;
-  std::size_t live_ = 0;
-  std::size_t kept_reports_ = 0;
   time_point next_ = time_point::max();
   time_point accounted_{};
   duration busy_{};

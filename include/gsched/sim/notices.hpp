@@ -10,13 +10,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 namespace gsched::sim {
 
 /// Events on their way to the host, each with the time from which it can be polled; times never
 /// fall. Room for as many as were asked for; whoever fills it counts.
 ///
-/// Cost     O(1) a call; memory is touched as far as it is used.
+/// Cost     O(1) a call, but for push_in_order: O(entries behind it).
 class notices {
 public:
   struct entry {
@@ -29,9 +30,20 @@ public:
 
   void push(time_point at, const device_event& e) noexcept {
     assert(size_ < capacity_);
-    const std::size_t end = head_ + size_;
-    ring_[end < capacity_ ? end : end - capacity_] = {at, e};
+    place(size_) = {at, e};
     ++size_;
+  }
+  /// Before those that are seen later.
+  void push_in_order(time_point at, const device_event& e) noexcept {
+    push(at, e);
+    for (std::size_t i = size_ - 1; i > 0 && place(i - 1).at > at; --i)
+      std::swap(place(i - 1), place(i));
+  }
+  /// Set-up.
+  void grow(std::size_t capacity) {
+    notices larger(capacity);
+    for (; size_ > 0; pop()) larger.push(front().at, front().event);
+    *this = std::move(larger);
   }
   void pop() noexcept {
     if (++head_ == capacity_) head_ = 0;
@@ -46,6 +58,11 @@ public:
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
 
 private:
+  entry& place(std::size_t i) noexcept {
+    const std::size_t at = head_ + i;
+    return ring_[at < capacity_ ? at : at - capacity_];
+  }
+
   std::size_t capacity_;
   std::unique_ptr<entry[]> ring_;
   std::size_t head_ = 0;

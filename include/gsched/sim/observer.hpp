@@ -22,7 +22,8 @@ struct operation_mark {
 /// Hears what a simulated device does, in order of virtual time; null where it does not listen. A
 /// device that nobody listens to pays one test an event.
 ///
-/// Order    an operation starts when its first blocks are placed or its copy begins.
+/// Order    an operation starts when its first blocks are placed or its copy begins. One whose
+///          blocks leave ends with the last of them, and starts again when the rest is run.
 /// Errors   a listener must not call the device, nor throw.
 struct observer {
   void* self = nullptr;
@@ -30,6 +31,9 @@ struct observer {
   void (*ended)(void* self, time_point at, const operation_mark& m) noexcept = nullptr;
   /// SMs that hold at least one block, whenever that changes.
   void (*occupied)(void* self, time_point at, sm_count sms) noexcept = nullptr;
+  /// Blocks [first, first + n) of a kernel have run to their end: those that leave before have not.
+  void (*blocks)(void* self, time_point at, const operation_mark& m, std::uint64_t first,
+                 std::uint64_t n) noexcept = nullptr;
 };
 
 } // namespace gsched::sim

@@ -49,6 +49,27 @@ struct device_laws {
   bool contended = true; ///< false: kernels never slow one another, and blocks take equal times
 };
 
+/// How lanes make way. The defaults are one H200's: a host beside graphs of kernels of 8 us each,
+/// and 528 blocks that look at a flag all the time.
+struct yield_costs {
+  /// A gate beside every so-manyth operation: a graph can be held before the next one. With more
+  /// than two a GPU runs the graph slower than `gate` says.
+  std::uint32_t gate_every = 1;
+  duration gate = from_us(0.05);    ///< longer from operation to operation: 0.02 to 0.09, by blocks
+  duration hold = from_us(0.1);     ///< host time: a store to pinned memory, or its undoing
+  duration held = from_us(1.0);     ///< latency: from that store to a gate that sees it
+  duration going_on = from_us(2.2); ///< latency: from its undoing until what was held runs
+  /// Host time: a stream memory operation sets the flag in device memory, or clears it. What is
+  /// left of 6.9 from a decision to a real-time kernel that runs, less a graph of it.
+  duration flag = from_us(2.6);
+  /// Latency: from its call to blocks that see it. What is left of 5.1 from a decision until the
+  /// host sees all blocks gone, less half a checkpoint, their words' way and the poll.
+  duration flagged = from_us(2.2);
+  /// A kernel, or what is left of one, all of whose blocks find the flag set as they start. 700
+  /// small kernels in one graph take 995; less graph_law::gap.
+  duration passing = from_us(1.08);
+};
+
 /// The way between host and device, one engine a direction, and memory that is copied or set on the
 /// device. Each takes its start, then its bytes at a rate.
 struct copy_engines {
@@ -74,6 +95,7 @@ struct preset {
   device_gaps gaps{};
   copy_engines copies{};
   device_laws laws{};
+  yield_costs yields{};
 
   [[nodiscard]] std::uint32_t effective_queues() const noexcept {
     const std::uint32_t n = hardware_queues < queue_limit ? hardware_queues : queue_limit;
@@ -92,13 +114,33 @@ struct preset {
            "sm, expected the limits of an architecture");
     expect(resident_grids >= 1, "resident_grids, expected at least 1");
     expect(max_lanes >= 1, "max_lanes, expected at least 1");
+    expect(yields.gate_every >= 1, "yields.gate_every, expected at least 1");
     expect(copies.to_device_bytes_per_ns > 0 && copies.to_host_bytes_per_ns > 0 &&
                copies.on_device_bytes_per_ns > 0,
            "copies, expected bandwidths above 0");
-    for (const duration d :
-         {host.launch, host.graph, host.graph_operation, host.start, host.start_operation,
-          host.segment_notice, host.block_notice, host.poll, host.take, host.evict, gaps.launches,
-          gaps.segments, laws.graph.gap, copies.to_device, copies.to_host, copies.on_device})
+    for (const duration d : {host.launch,
+                             host.graph,
+                             host.graph_operation,
+                             host.start,
+                             host.start_operation,
+                             host.segment_notice,
+                             host.block_notice,
+                             host.poll,
+                             host.take,
+                             host.evict,
+                             gaps.launches,
+                             gaps.segments,
+                             laws.graph.gap,
+                             copies.to_device,
+                             copies.to_host,
+                             copies.on_device,
+                             yields.gate,
+                             yields.hold,
+                             yields.held,
+                             yields.going_on,
+                             yields.flag,
+                             yields.flagged,
+                             yields.passing})
       expect(d >= duration::zero(), "a time below 0");
     expect(host.block_notice <= host.segment_notice,
            "block_notice, expected at most segment_notice, so that ends come last");

@@ -40,7 +40,8 @@ template <class Preset, class Visitor>
 void visit_fields(Preset& p, Visitor& v) {
   constexpr double big = 1e9;
   constexpr double some = std::numeric_limits<double>::min(); // above 0
-  auto& [name, sm, sms, unit, queues, queue_limit, grids, lanes, host, gaps, copies, laws] = p;
+  auto& [name, sm, sms, unit, queues, queue_limit, grids, lanes, host, gaps, copies, laws, yields] =
+      p;
   v.text("name", name);
   v.architecture("compute_capability", sm);
   v.count("sms", sms, 1, 4096);
@@ -105,6 +106,17 @@ void visit_fields(Preset& p, Visitor& v) {
     v.number("slack", slack, 0, 1);
     v.flag("contended", contended);
   });
+  v.optional_group("yields", yields, [&](auto& g) {
+    auto& [gate_every, gate, hold, held, going_on, flag, flagged, passing] = g;
+    v.count("gate_every", gate_every, 1, 1u << 16);
+    v.time("gate_us", gate);
+    v.time("hold_us", hold);
+    v.time("held_us", held);
+    v.time("going_on_us", going_on);
+    v.time("flag_us", flag);
+    v.time("flagged_us", flagged);
+    v.time("passing_us", passing);
+  });
 }
 
 /// Whether the limits are those that a compute capability has: what a file can say of them.
@@ -143,6 +155,10 @@ public:
     node_ = &(*outer)[key];
     fields(of);
     node_ = outer;
+  }
+  template <class Group, class Fields>
+  void optional_group(const char* key, const Group& of, Fields fields) {
+    group(key, of, fields);
   }
 
 private:

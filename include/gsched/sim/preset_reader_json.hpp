@@ -109,6 +109,13 @@ public:
     seen_ = std::move(outer_seen);
   }
 
+  /// A file from before there were such fields keeps their defaults.
+  template <class Group, class Fields>
+  void optional_group(const char* key, Group& into, Fields fields) {
+    if (node_->contains(key)) return group(key, into, fields);
+    seen_.push_back(key);
+  }
+
 private:
   /// For parse(): keeps every key, and refuses one that its object has already.
   struct once_each {

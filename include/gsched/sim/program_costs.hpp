@@ -7,14 +7,17 @@
 #include <gsched/sim/scaling.hpp>
 #include <gsched/sim/work_cost.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gsched::sim {
 
-/// The costs of all loaded programs on partitions of all sizes that lanes have.
+/// The costs of all loaded programs on partitions of all sizes that lanes have, and what is left of
+/// their operations that have left the GPU unfinished.
 ///
 /// Errors   does_not_fit for a program with a kernel that no SM holds.
 /// Cost     a table an operation when a program is loaded, or when a lane brings a new size.
@@ -44,7 +47,10 @@ public:
         throw error(errc::does_not_fit, p.name() + ": operation " + std::to_string(i) + ": " +
                                             why_not_fit(preset_.sm, op.launch));
       e.tables.emplace_back(op, preset_.sms, per_sm, preset_.laws.scaling);
+      const bool leaves = op.kind == operation_kind::kernel && op.leaves != leaving::never;
+      e.leaving.push_back(e.leaving.back() + (leaves ? 1 : 0));
     }
+    e.ended.resize(p.size());
     for (const sm_count sms : widths_) e.by_width.push_back(costs(e, sms));
     programs_.push_back(std::move(e));
     return program_id{static_cast<std::uint32_t>(programs_.size() - 1)};
@@ -56,6 +62,30 @@ public:
   [[nodiscard]] const work_cost* at(program_id id, std::uint32_t width) const noexcept {
     return programs_[index(id)].by_width[width].data();
   }
+  /// Whether all of these operations can leave.
+  [[nodiscard]] bool leave(program_id id, std::size_t first, std::size_t n) const noexcept {
+    const std::vector<std::uint32_t>& until = programs_[index(id)].leaving;
+    return until[first + n] - until[first] == n;
+  }
+
+  /// The first so many blocks of an operation have ended and the rest have left. Two runs of one
+  /// program are not to leave at once; if they do, what either has left is run.
+  void keep(program_id id, std::size_t operation, std::uint64_t ended) noexcept {
+    std::uint64_t& known = programs_[index(id)].ended[operation];
+    if (known != 0) rerun_ += std::max(known, ended) - std::min(known, ended);
+    known = known != 0 ? std::min(known, ended) : ended;
+  }
+  /// How many blocks of an operation that begins a segment have ended: it runs the others. One that
+  /// stands elsewhere runs all of them.
+  [[nodiscard]] std::uint64_t resume(program_id id, std::size_t operation, bool begins) noexcept {
+    const std::uint64_t ended = std::exchange(programs_[index(id)].ended[operation], 0);
+    if (begins) return ended;
+    rerun_ += ended;
+    return 0;
+  }
+  /// Blocks run again that had ended.
+  [[nodiscard]] std::uint64_t rerun_blocks() const noexcept { return rerun_; }
+
   /// Of an operation that belongs to no program.
   [[nodiscard]] work_cost brief(const operation& op, std::uint32_t width) const noexcept {
     const std::uint32_t per_sm = op.kind == operation_kind::kernel
@@ -70,6 +100,8 @@ private:
     std::vector<operation> operations;
     std::vector<scaling_table> tables;
     std::vector<std::vector<work_cost>> by_width;
+    std::vector<std::uint32_t> leaving{0}; ///< [i]: operations before i that can leave
+    std::vector<std::uint64_t> ended;      ///< blocks of operation i, if others have left
   };
 
   [[nodiscard]] std::vector<work_cost> costs(const entry& e, sm_count sms) const {
@@ -84,6 +116,7 @@ private:
   room_model rooms_;
   std::vector<sm_count> widths_;
   std::vector<entry> programs_;
+  std::uint64_t rerun_ = 0;
 };
 
 } // namespace gsched::sim

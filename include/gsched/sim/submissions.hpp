@@ -21,15 +21,20 @@ struct accepted {
   job_id owner{};
   std::span<const operation* const> operations{};
   const work_cost* costs = nullptr; ///< one an operation; null: to be worked out
-  time_point arrival{};             ///< of its first operation at the hardware queue
-  duration step{};                  ///< and of each further one
-  std::size_t reports = 0;          ///< block events that are still kept free for it
+  program_id program = no_program;  ///< with `first`: where its operations come from
+  std::uint32_t first = 0;
+  time_point arrival{};    ///< of its first operation at the hardware queue
+  duration step{};         ///< and of each further one
+  std::size_t reports = 0; ///< block events that are still kept free for it
   std::uint32_t lane = 0;
   std::uint32_t issued = 0; ///< operations that have left the queue
   std::uint32_t queue_next = 0, queue_previous = 0;
   std::uint32_t lane_previous = 0; ///< the one submitted to its lane before it
   submission how = submission::graph;
   bool instrumented = false;
+  bool leaves = false;  ///< all of its operations do, and the device can tell what is left of them
+  bool partial = false; ///< blocks of the last one that started have left, unfinished
+  bool passes = false;  ///< and some before they had started
 };
 
 /// A lane: where its operations go, and how far it is.
@@ -44,6 +49,20 @@ struct lane_state {
   std::uint32_t current = 0xffffffffu;     ///< the segment whose operation runs
   std::uint32_t newest = 0xffffffffu;      ///< segment, if any is outstanding
   std::uint32_t outstanding = 0;
+
+  // Of lanes that yield: see yielding.
+  bool yields = false;
+  bool yielding = false;                    ///< from the call of yield to that of resume
+  bool stopped = false;                     ///< what runs of it has been told: nothing more starts
+  bool rests = false;                       ///< lane_yielded has been told: nothing of it runs
+  bool flagged = false;                     ///< told by the flag, which is set
+  bool resuming = false;                    ///< what had been held has not started again
+  std::uint32_t grid = 0xffffffffu;         ///< that runs for `current`, if that is no copy
+  std::uint32_t held = 0xffffffffu;         ///< segment that stays until the lane resumes
+  time_point stops = time_point::max();     ///< when it will be told
+  time_point quiet = time_point::max();     ///< when the last of it will have left
+  time_point goes_on = time_point::min();   ///< nothing of it starts before
+  time_point last_told = time_point::min(); ///< when the host sees what it was told last
 };
 
 /// A first-in-first-out queue of the hardware. Only its head is looked at: one that waits for its

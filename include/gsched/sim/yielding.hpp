@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/device/device.hpp>
+#include <gsched/sim/block_scheduler.hpp>
+#include <gsched/sim/news.hpp>
+#include <gsched/sim/preset.hpp>
+#include <gsched/sim/queues.hpp>
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace gsched::sim {
+
+/// Lanes that make way and come back. A lane that was told to yield is in turn
+///  told     its gates and blocks have yet to see it: all goes on as if nothing were;
+///  stopped  what has started ends or leaves, and nothing starts;
+///  at rest  nothing of it runs: what stays is held before one of its operations, out of its
+///           hardware queue, and the host is told.
+///
+/// Cost     O(segments on the lane) a yield, and what block_scheduler::leave costs.
+/// Threads  one owner; no locking.
+class yielding {
+public:
+  static constexpr std::uint32_t none = queues::none;
+
+  yielding(const yield_costs& costs, duration gap, duration notice, queues& q, block_scheduler& s,
+           news& out)
+      : costs_(costs), pass_(costs.passing + gap), notice_(notice), queues_(q), scheduler_(s),
+        news_(out) {}
+
+  /// Set-up.
+  void open_lane() {
+    news_.open_lane();
+    moving_.reserve(queues_.lanes());
+  }
+
+  /// Whether gates stand before an operation of a segment.
+  [[nodiscard]] bool gated(std::uint32_t operation) const noexcept {
+    return operation % costs_.gate_every == 0;
+  }
+
+  /// Tells a lane to make way; says what that costs the host.
+  duration yield(std::uint32_t id, time_point now) noexcept {
+    lane_state& l = queues_.lane(id);
+    assert(l.yields && !l.yielding && "yield: for a lane that yields, in turn with resume");
+    if (!l.yields || l.yielding) return duration::zero();
+    l.yielding = true;
+    if (l.outstanding == 0) {
+      l.stopped = true;
+      come_to_rest(id, now, duration::zero());
+      return costs_.hold;
+    }
+    std::uint32_t oldest = l.newest;
+    for (std::uint32_t n = l.outstanding; n > 1; --n) oldest = queues_[oldest].lane_previous;
+    l.flagged = queues_[oldest].leaves;
+    l.stops = now + (l.flagged ? costs_.flagged : costs_.held);
+    enlist(id, l.stops);
+    return l.flagged ? costs_.flag : costs_.hold;
+  }
+
+  /// Lets a lane go on; says what that costs the host.
+  duration resume(std::uint32_t id, time_point now) noexcept {
+    lane_state& l = queues_.lane(id);
+    assert(l.rests && "resume: for a lane that has yielded");
+    if (!l.rests) return duration::zero();
+    l.yielding = l.stopped = l.rests = false;
+    const bool flagged = std::exchange(l.flagged, false);
+    l.goes_on = now + (flagged ? costs_.flagged : duration::zero());
+    if (l.held == none) {
+      tell(l, now, lane_event(device_event::kind::lane_resumed, id));
+    } else {
+      l.goes_on = std::max(l.goes_on, now + costs_.going_on);
+      l.resuming = true;
+      queues_.wake();
+      queues_.append(std::exchange(l.held, none), l.goes_on);
+    }
+    return flagged ? costs_.flag : costs_.hold;
+  }
+
+  /// When a lane stops or comes to rest next.
+  [[nodiscard]] time_point next() const noexcept { return next_; }
+
+  /// Lets that happen, of all lanes that are due. `sink` is the block scheduler's.
+  template <class Sink>
+  void step(time_point now, Sink&& sink) noexcept {
+    time_point next = time_point::max();
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < moving_.size(); ++i) { // none joins meanwhile
+      const std::uint32_t id = moving_[i];
+      lane_state& l = queues_.lane(id);
+      if (l.stops <= now) {
+        l.stops = time_point::max();
+        stop(id, now, sink);
+      }
+      if (l.quiet <= now) come_to_rest(id, now, notice_);
+      if (l.rests) continue;
+      moving_[kept++] = id;
+      next = std::min(next, std::min(l.stops, l.quiet));
+    }
+    moving_.resize(kept);
+    next_ = next;
+  }
+
+  /// An operation of a lane that has stopped has ended or left. Whether its segment goes no further
+  /// for now.
+  [[nodiscard]] bool stays(std::uint32_t slot, time_point now) noexcept {
+    accepted& a = queues_[slot];
+    lane_state& l = queues_.lane(a.lane);
+    const auto left = static_cast<std::uint32_t>(a.operations.size()) - a.issued;
+    if (left == 0 && !a.partial) return false;
+    if (a.leaves) {
+      rest_at(l, now + pass_ * static_cast<duration::rep>(left + (a.passes ? 1 : 0)));
+      return true;
+    }
+    if (!gated(a.issued)) return false;
+    hold(slot, now);
+    return true;
+  }
+
+  /// The segment of a lane that has stopped has ended, and nothing behind it has started.
+  void all_ended(std::uint32_t id, time_point now) noexcept { rest_at(queues_.lane(id), now); }
+
+  /// Work of a lane that goes on has started.
+  void resumed(lane_state& l, std::uint32_t id, time_point now) noexcept {
+    l.resuming = false;
+    tell(l, now + notice_, lane_event(device_event::kind::lane_resumed, id));
+  }
+
+  /// Blocks that had started and left, to be run from their beginning again.
+  [[nodiscard]] std::uint64_t restarted_blocks() const noexcept { return restarted_; }
+
+private:
+  static device_event lane_event(device_event::kind what, std::uint32_t id) noexcept {
+    device_event e;
+    e.what = what;
+    e.lane = lane_id{id};
+    return e;
+  }
+
+  void tell(lane_state& l, time_point at, const device_event& e) noexcept {
+    l.last_told = std::max(l.last_told, at);
+    news_.lane(l.last_told, e);
+  }
+  void enlist(std::uint32_t id, time_point at) noexcept {
+    moving_.push_back(id);
+    next_ = std::min(next_, at);
+  }
+  void rest_at(lane_state& l, time_point at) noexcept {
+    l.quiet = at;
+    next_ = std::min(next_, at);
+  }
+
+  /// The lane's gates and blocks have seen it: what has not started is taken back.
+  template <class Sink>
+  void stop(std::uint32_t id, time_point now, Sink&& sink) noexcept {
+    lane_state& l = queues_.lane(id);
+    l.stopped = true;
+    std::uint32_t started = none;
+    std::uint32_t slot = l.newest;
+    for (std::uint32_t n = l.outstanding; n > 0; --n) {
+      const accepted& a = queues_[slot];
+      if (a.issued != 0) started = slot; // the oldest, if any
+      if (a.issued == 0 || (a.leaves && a.issued < a.operations.size())) queues_.remove(slot);
+      slot = a.lane_previous;
+    }
+    queues_.look(queues_.queue(l.queue), now);
+    if (started == none) return rest_at(l, now);
+    accepted& a = queues_[started];
+    if (!l.busy) {
+      if (!stays(started, now)) return; // up to its next gate
+    } else if (a.leaves) {
+      const operation& op = *a.operations[a.issued - 1];
+      a.passes = scheduler_[l.grid].unplaced > 0;
+      restarted_ +=
+          scheduler_.leave(l.grid, op.leaves == leaving::at_checkpoints, op.checkpoint, now, sink);
+    }
+  }
+
+  void hold(std::uint32_t slot, time_point now) noexcept {
+    lane_state& l = queues_.lane(queues_[slot].lane);
+    queues_.remove(slot);
+    l.held = slot;
+    rest_at(l, now);
+  }
+
+  void come_to_rest(std::uint32_t id, time_point now, duration notice) noexcept {
+    lane_state& l = queues_.lane(id);
+    l.quiet = time_point::max();
+    if (l.resuming) resumed(l, id, now); // though it has come to nothing
+    std::uint32_t oldest = none;         // turns the list round
+    std::uint32_t slot = l.newest;
+    for (std::uint32_t n = l.outstanding - (l.held != none ? 1 : 0); n > 0; --n)
+      oldest = std::exchange(slot, std::exchange(queues_[slot].lane_previous, oldest));
+    while (oldest != none) {
+      const accepted& a = queues_[oldest];
+      device_event e;
+      e.what = device_event::kind::segment_preempted;
+      e.segment = a.id;
+      e.operation = a.issued - (a.partial ? 1 : 0);
+      tell(l, now + notice, e);
+      queues_.retire(std::exchange(oldest, a.lane_previous));
+    }
+    l.newest = l.held;
+    if (l.held != none) queues_.rest();
+    l.rests = true;
+    tell(l, now + notice, lane_event(device_event::kind::lane_yielded, id));
+  }
+
+  yield_costs costs_;
+  duration pass_;
+  duration notice_;
+  queues& queues_;
+  block_scheduler& scheduler_;
+  news& news_;
+  std::vector<std::uint32_t> moving_; ///< lanes that were told to yield and do not rest yet
+  time_point next_ = time_point::max();
+  std::uint64_t restarted_ = 0;
+};
+
+} // namespace gsched::sim
