@@ -68,31 +68,40 @@ private:
   std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, destroyer> graph_{};
 };
 
-} // namespace detail
-
-/// A program of one operation: a kernel of the caller's own, with its arguments as they are now.
-///
-///   make_call({.name = "scale"}, {.grid = blocks, .block = 256}, scale, data, n, 2.0f);
-///
-/// A gsched::cuda::report among the parameters is given as `report{}`; devices put theirs in.
-///
-/// Errors   those of program; device_failed with CUDA's words for a shape that cannot be launched.
-template <class... Parameters, class... Arguments>
-[[nodiscard]] program make_call(const program_options& how, const call_shape& shape,
-                                void (*kernel)(Parameters...), Arguments&&... arguments) {
+/// Gives `use` a graph of a kernel with its arguments as they are now, for as long as it runs.
+template <class Use, class... Parameters, class... Arguments>
+[[nodiscard]] auto with_call_graph(const std::string& name, const call_shape& shape, const Use& use,
+                                   void (*kernel)(Parameters...), Arguments&&... arguments) {
   static_assert(sizeof...(Parameters) == sizeof...(Arguments),
-                "make_call: as many arguments as the kernel has parameters");
+                "as many arguments as the kernel has parameters");
   std::tuple<std::remove_cv_t<Parameters>...> values(std::forward<Arguments>(arguments)...);
   return std::apply(
       [&](auto&... value) {
         // One more than there are, so that a kernel without parameters has an array as well.
         std::array<void*, sizeof...(Parameters) + 1> pointers{
             const_cast<void*>(static_cast<const void*>(std::addressof(value)))..., nullptr};
-        const detail::call_graph graph(how.name, reinterpret_cast<const void*>(kernel), shape,
-                                       pointers.data());
-        return program(graph.get(), how);
+        const call_graph graph(name, reinterpret_cast<const void*>(kernel), shape, pointers.data());
+        return use(graph.get());
       },
       values);
+}
+
+} // namespace detail
+
+/// A program of one operation: a kernel of the caller's own, with its arguments as they are now.
+///
+///   make_call({.name = "scale"}, {.grid = blocks, .block = 256}, scale, data, n, 2.0f);
+///
+/// A gsched::cuda::report among the parameters is given as `report{}`, and a preemption as
+/// preemption::between_blocks() or at_checkpoints(): devices put theirs in.
+///
+/// Errors   those of program; device_failed with CUDA's words for a shape that cannot be launched.
+template <class... Parameters, class... Arguments>
+[[nodiscard]] program make_call(const program_options& how, const call_shape& shape,
+                                void (*kernel)(Parameters...), Arguments&&... arguments) {
+  return detail::with_call_graph(
+      how.name, shape, [&](CUgraph graph) { return program(graph, how); }, kernel,
+      std::forward<Arguments>(arguments)...);
 }
 
 } // namespace gsched::cuda

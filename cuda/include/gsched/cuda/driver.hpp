@@ -64,6 +64,7 @@ namespace gsched::cuda {
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor)                                                   \
   X(cuPointerGetAttribute)                                                                         \
   X(cuStreamDestroy)                                                                               \
+  X(cuStreamWriteValue32)                                                                          \
   X(cuStreamWriteValue64)
 
 struct driver_functions {

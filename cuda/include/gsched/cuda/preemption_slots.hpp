@@ -61,11 +61,13 @@ state_after(std::uint32_t state, std::uint32_t left, bool begun, std::uint32_t b
 ///
 /// Who writes what, for a segment that is a graph of leaving kernels, with a flag, and a marker
 /// (add_preemption_marker) behind all of them:
-///  P1 flag     The host sets it, whenever it likes; clears it when no launch of a graph that has
-///              it is under way, which it knows by their end words. So a kernel that finds what is
-///              before it unfinished finds the flag set, in all its blocks, and none of them
-///              begins; all nodes between first and last kernel are leaving ones, for a copy would
-///              not leave.
+///  P1 flag     The host sets it whenever it likes, and clears it when no launch of a graph that
+///  has
+///              it is under way, which it knows by their end words. Both go through one stream, as
+///              a write of 1 still under way could come after the clearing one; and launches wait
+///              for that stream. So a kernel that finds what is before it unfinished finds the flag
+///              set, in all its blocks, and none of them begins. That holds of leaving kernels
+///              alone: a copy between two of them would not leave.
 ///  P2 blocks   A block that leaves adds 1 to `left` and itself to the list that is not being read.
 ///              One that ends writes nothing.
 ///  P3 marker   For each kernel of the segment: where blocks have left, it makes them what is to
