@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/pad_family.cuh>
+#include <gsched/cuda/pad_graph.hpp>
+#include <gsched/cuda/pad_kernels.cuh>
+#include <gsched/cuda/pad_table.hpp>
+#include <gsched/cuda/pad_work.cuh>
+#include <gsched/pad/candidate.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+
+namespace gsched::cuda {
+
+/// Launches functions of a family together: a real-time part, whose blocks are the first, and
+/// guests.
+///
+///   using family = pad_family<gemm, copy>;
+///   padder<family> pads(find_gpu(0));
+///   pad_work<family> mine(gemm{a, b, c, n}, {n / 64, n / 64}, 16384), guest(copy{x, y, m}, {m});
+///   pads.launch(stream, mine, {{guest.range(0, 200)}});
+///   pads.launch(stream, {}, {{guest.range(200, m - 200)}}); // what was left, alone
+///
+/// Source   Han et al., ACM TOCS 44(1), 2025, sections 5.1 and 5.5, doi:10.1145/3768622.
+/// Differs  functions are inlined, not called or jumped to, and so named when this is compiled.
+/// Order    one launch is one kernel: its parts start together, and what follows waits for all of
+///          them. Launches through one padder follow one another on whatever stream.
+/// Errors   does_not_fit for what why_not() says in one line, or CUDA's codes; what is not noexcept
+///          throws them.
+/// Cost     launch: choosing the kernel, and two calls of the driver; no allocation.
+/// Threads  one owner.
+template <class Family>
+class padder {
+public:
+  using work = pad_work<Family>;
+
+  explicit padder(const gpu& on)
+      : table_(pad_table::of_kernels(on, detail::pad_proxies<Family>(),
+                                     detail::pad_demands_of<Family>(), Family::most_guests)) {
+    const typename Family::parameters none{};
+    pad_call any;
+    any.function = table_.proxies().front().function;
+    any.blocks = 1;
+    any.threads = 32;
+    any.parameters = &none;
+    graph_.make(any);
+  }
+
+  [[nodiscard]] std::error_code launch(cudaStream_t stream, const work& real_time,
+                                       std::span<const work> guests) noexcept {
+    prepared p;
+    if (!prepare(p, real_time, guests)) return errc::does_not_fit;
+    return graph_.launch(stream, p.call());
+  }
+
+  /// Adds the padded kernel to a graph, behind nodes of it.
+  cudaGraphNode_t add_node(cudaGraph_t graph, std::span<const cudaGraphNode_t> after,
+                           const work& real_time, std::span<const work> guests) const {
+    return add_pad_node(graph, after, prepared_or_throw(real_time, guests).call());
+  }
+  /// Sets a node of an instantiated graph to other parts, from its next launch on.
+  [[nodiscard]] std::error_code set_node(cudaGraphExec_t graph, cudaGraphNode_t node,
+                                         const work& real_time,
+                                         std::span<const work> guests) const noexcept {
+    prepared p;
+    if (!prepare(p, real_time, guests)) return errc::does_not_fit;
+    return set_pad_node(graph, node, p.call());
+  }
+
+  /// How these would be launched: nothing where they cannot be.
+  [[nodiscard]] std::optional<pad_launch> choose(const work& real_time,
+                                                 std::span<const work> guests) const noexcept {
+    if (guests.size() > Family::most_guests) return {};
+    const pieces all(real_time, guests);
+    return table_.choose(all.get());
+  }
+  /// One line; empty where they can.
+  [[nodiscard]] std::string why_not(const work& real_time, std::span<const work> guests) const {
+    if (guests.size() > Family::most_guests)
+      return "padded kernel: " + std::to_string(guests.size()) + " guests, expected at most " +
+             std::to_string(Family::most_guests);
+    const pieces all(real_time, guests);
+    return table_.why_not(all.get());
+  }
+
+  /// A part's facts for the rules of padding: as the kernel of the family that runs it alone, with
+  /// that one's registers. Measures both times on the current GPU, so it runs the
+  /// part some hundred times.
+  [[nodiscard]] kernel_variant measure(const work& of) const {
+    kernel_variant v = facts(of);
+    v.kernel_time = measure_pad_call(prepared_alone(of).call());
+    v.block_time = measure_pad_call(prepared_alone(of.range(0, 1)).call());
+    return v;
+  }
+  /// The same without the times.
+  [[nodiscard]] kernel_variant facts(const work& of) const {
+    const prepared p = prepared_alone(of);
+    kernel_variant v;
+    v.registers_per_thread = p.choice.proxy->registers;
+    v.shared_bytes = of.shared_bytes() + p.choice.proxy->static_shared_bytes;
+    v.threads_per_block = of.threads();
+    v.blocks = of.blocks();
+    v.level = level_of(table_.on().sm, v);
+    v.function = of.guest_place() < Family::guests::size ? of.guest_place() : of.real_place();
+    return v;
+  }
+
+  [[nodiscard]] const pad_table& table() const noexcept { return table_; }
+
+private:
+  struct prepared {
+    typename Family::parameters parameters{};
+    pad_launch choice;
+
+    [[nodiscard]] pad_call call() const noexcept {
+      return {choice.proxy->function, choice.blocks, choice.threads, choice.shared_bytes,
+              &parameters};
+    }
+  };
+
+  class pieces {
+  public:
+    pieces(const work& real_time, std::span<const work> guests) noexcept
+        : size_(guests.size() + 1) {
+      constexpr auto reals = static_cast<std::uint32_t>(Family::real::size);
+      const auto known = [](std::uint32_t place, std::size_t of, std::uint32_t from) {
+        return place < of ? place + from : pad_piece::unknown;
+      };
+      all_[0] = {known(real_time.real_place(), reals, 0), real_time.blocks(),
+                 real_time.shared_bytes()};
+      for (std::size_t i = 0; i < guests.size(); ++i)
+        all_[i + 1] = {known(guests[i].guest_place(), Family::guests::size, reals),
+                       guests[i].blocks(), guests[i].shared_bytes()};
+    }
+    [[nodiscard]] std::span<const pad_piece> get() const noexcept { return {all_.data(), size_}; }
+
+  private:
+    std::array<pad_piece, Family::most_guests + 1> all_{};
+    std::size_t size_;
+  };
+
+  [[nodiscard]] bool prepare(prepared& p, const work& real_time,
+                             std::span<const work> guests) const noexcept {
+    const std::optional<pad_launch> c = choose(real_time, guests);
+    if (!c) return false;
+    p.choice = *c;
+    p.parameters.real_time = real_time.entry();
+    p.parameters.real_time.function = real_time.real_place();
+    for (std::size_t i = 0; i < guests.size(); ++i) {
+      p.parameters.guests[i] = guests[i].entry();
+      p.parameters.guests[i].function = guests[i].guest_place();
+    }
+    return true;
+  }
+  [[nodiscard]] prepared prepared_or_throw(const work& real_time,
+                                           std::span<const work> guests) const {
+    prepared p;
+    if (!prepare(p, real_time, guests)) throw error(errc::does_not_fit, why_not(real_time, guests));
+    return p;
+  }
+  /// In the role that it has; as the real-time part where it has both.
+  [[nodiscard]] prepared prepared_alone(const work& of) const {
+    if (of.real_place() < Family::real::size) return prepared_or_throw(of, {});
+    return prepared_or_throw({}, {&of, 1});
+  }
+
+  pad_table table_;
+  pad_graph graph_;
+};
+
+/// A function as a kernel by itself, as the compiler makes it without company.
+template <paddable F>
+class plain_kernel {
+public:
+  /// Errors   device_failed with CUDA's words, for more shared memory than a block may have.
+  plain_kernel(const F& f, extent grid, std::uint32_t shared_bytes = 0)
+      : parameters_{f, grid}, shared_bytes_(shared_bytes) {
+    allow_shared_memory(kernel(), shared_bytes);
+  }
+  /// Points into this object.
+  [[nodiscard]] pad_call call() const noexcept {
+    return {kernel(), static_cast<std::uint32_t>(parameters_.grid.volume()), F::threads,
+            shared_bytes_, &parameters_};
+  }
+
+private:
+  [[nodiscard]] static const void* kernel() noexcept {
+    return reinterpret_cast<const void*>(&detail::plain_kernel<F>);
+  }
+
+  detail::plain_parameters<F> parameters_;
+  std::uint32_t shared_bytes_;
+};
+
+} // namespace gsched::cuda

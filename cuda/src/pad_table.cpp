@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/cuda/pad_table.hpp>
+
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/pad_graph.hpp>
+#include <gsched/occupancy/calculator.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace gsched::cuda {
+
+namespace {
+
+constexpr const char* what = "padded kernel";
+constexpr std::uint64_t most_blocks = 0x7fffffff;
+
+cudaFuncAttributes attributes_of(const void* function) {
+  cudaFuncAttributes a{};
+  check(cudaFuncGetAttributes(&a, function), what);
+  return a;
+}
+
+std::string text(std::uint64_t n) { return std::to_string(n); }
+
+std::string place(std::size_t piece) {
+  return piece == 0 ? "real-time part" : "guest " + text(piece - 1);
+}
+
+} // namespace
+
+pad_table pad_table::of_kernels(const gpu& on, std::span<const kernel> proxies,
+                                std::span<const kernel> demands, std::size_t most_guests) {
+  std::vector<pad_proxy> found;
+  for (const kernel& k : proxies) {
+    const cudaFuncAttributes a = attributes_of(k.function);
+    pad_proxy p;
+    p.function = k.function;
+    p.limit = k.figure;
+    p.registers = static_cast<std::uint32_t>(a.numRegs);
+    p.static_shared_bytes = static_cast<std::uint32_t>(a.sharedSizeBytes);
+    const std::uint32_t most = on.sm.max_shared_per_block;
+    allow_shared_memory(k.function, most - std::min(p.static_shared_bytes, most));
+    found.push_back(p);
+  }
+  std::vector<pad_demand> asked;
+  for (const kernel& k : demands)
+    asked.push_back({k.figure, static_cast<std::uint32_t>(attributes_of(k.function).numRegs)});
+  return {on, std::move(found), std::move(asked), most_guests};
+}
+
+bool pad_table::sound(std::span<const pad_piece> pieces) const noexcept {
+  if (pieces.empty() || pieces.size() > most_guests_ + 1) return false;
+  std::uint64_t blocks = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (i == 0 && pieces[i].blocks == 0) continue;
+    if (!known(pieces[i]) || pieces[i].blocks == 0) return false;
+    blocks += pieces[i].blocks;
+  }
+  return blocks > 0 && blocks <= most_blocks;
+}
+
+pad_table::sum pad_table::add_up(std::span<const pad_piece> pieces) const noexcept {
+  sum all;
+  for (const pad_piece& p : pieces) {
+    if (p.blocks == 0) continue;
+    const pad_demand& d = demands_[p.demand];
+    all.blocks += p.blocks;
+    all.threads = std::max(all.threads, d.threads);
+    all.registers = std::max(all.registers, d.registers);
+    all.shared_bytes = std::max(all.shared_bytes, p.shared_bytes);
+  }
+  return all;
+}
+
+const pad_proxy* pad_table::proxy_for(std::uint32_t registers) const noexcept {
+  for (const pad_proxy& p : proxies_)
+    if (p.limit >= registers) return &p;
+  return nullptr;
+}
+
+launch_shape pad_table::shape_of(const pad_proxy& p, const sum& all) const noexcept {
+  launch_shape s;
+  s.grid.x = static_cast<std::uint32_t>(all.blocks);
+  s.block.x = all.threads;
+  s.registers_per_thread = p.registers;
+  s.static_shared_bytes = p.static_shared_bytes;
+  s.dynamic_shared_bytes = all.shared_bytes;
+  return s;
+}
+
+std::optional<pad_launch> pad_table::choose(std::span<const pad_piece> pieces) const noexcept {
+  if (!sound(pieces)) return {};
+  const sum all = add_up(pieces);
+  const pad_proxy* const p = proxy_for(all.registers);
+  if (p == nullptr) return {};
+  pad_launch c;
+  c.proxy = p;
+  c.blocks = static_cast<std::uint32_t>(all.blocks);
+  c.threads = all.threads;
+  c.shared_bytes = all.shared_bytes;
+  c.blocks_per_sm = max_blocks_per_sm(on_.sm, shape_of(*p, all));
+  if (c.blocks_per_sm == 0) return {};
+  return c;
+}
+
+std::string pad_table::why_not(std::span<const pad_piece> pieces) const {
+  const std::string head = "padded kernel: ";
+  if (pieces.empty()) return head + "no parts, expected at least one";
+  if (pieces.size() > most_guests_ + 1)
+    return head + text(pieces.size() - 1) + " guests, expected at most " + text(most_guests_);
+  std::uint64_t blocks = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    blocks += pieces[i].blocks;
+    if (i == 0 && pieces[i].blocks == 0) continue;
+    if (!known(pieces[i]))
+      return head + place(i) + ": a function that the family does not have in this role";
+    if (pieces[i].blocks == 0) return head + place(i) + ": no blocks, expected some";
+  }
+  if (blocks == 0 || blocks > most_blocks)
+    return head + text(blocks) + " blocks, expected 1 to " + text(most_blocks);
+  const sum all = add_up(pieces);
+  const pad_proxy* const p = proxy_for(all.registers);
+  if (p == nullptr)
+    return head + text(all.registers) + " registers a thread, expected at most " +
+           text(proxies_.empty() ? 0 : proxies_.back().limit);
+  const std::string wrong = why_not_fit(on_.sm, shape_of(*p, all));
+  return wrong.empty() ? wrong : head + wrong;
+}
+
+} // namespace gsched::cuda

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/cuda/pad_table.hpp>
+#include <gsched/occupancy/limits.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gsched::testing {
+namespace {
+
+using cuda::pad_demand;
+using cuda::pad_launch;
+using cuda::pad_piece;
+using cuda::pad_proxy;
+using cuda::pad_table;
+
+/// Of blocks of 256 threads: 8, 4, 2 and 1 of them on an SM.
+pad_table table() {
+  cuda::gpu on;
+  on.sm = limits_for(9, 0);
+  std::vector<pad_proxy> proxies;
+  for (const std::uint32_t limit : {32u, 64u, 128u, 255u})
+    proxies.push_back({nullptr, limit, limit, 0});
+  proxies[1].registers = 60;
+  proxies[2].static_shared_bytes = 1024;
+  const std::vector<pad_demand> demands{{256, 32}, {128, 33}, {512, 130}, {1024, 30}};
+  return {on, proxies, demands, 2};
+}
+
+pad_launch chosen(const pad_table& t, const std::vector<pad_piece>& pieces) {
+  CHECK(t.why_not(pieces) == "");
+  const auto c = t.choose(pieces);
+  REQUIRE(c);
+  return *c;
+}
+
+TEST_CASE("the proxy with the fewest registers that no part exceeds runs them") {
+  const pad_table t = table();
+  const pad_proxy* const first = t.proxies().data();
+  pad_launch c = chosen(t, {{0, 100, 0}});
+  CHECK(c.proxy == first);
+  CHECK(c.blocks == 100);
+  CHECK(c.threads == 256);
+  CHECK(c.blocks_per_sm == 8);
+  c = chosen(t, {{0, 100, 0}, {1, 7, 0}}); // one more register is the next level
+  CHECK(c.proxy == first + 1);
+  CHECK(c.blocks == 107);
+  CHECK(c.blocks_per_sm == 4);
+  c = chosen(t, {{1, 7, 0}}); // with fewer threads an SM holds more
+  CHECK(c.threads == 128);
+  CHECK(c.blocks_per_sm == 8);
+  c = chosen(t, {{0, 5, 100'000}, {1, 7, 200}});
+  CHECK(c.shared_bytes == 100'000); // the most, not the sum
+  CHECK(c.blocks_per_sm == 2);
+  c = chosen(t, {{0, 0, 99}, {3, 6, 10}, {0, 1, 20}}); // no real-time part
+  CHECK(c.blocks == 7);
+  CHECK(c.threads == 1024);
+  CHECK(c.shared_bytes == 20);
+}
+
+TEST_CASE("parts that no proxy runs are refused, with the reason") {
+  const pad_table t = table();
+  const auto why = [&](const std::vector<pad_piece>& pieces) {
+    CHECK(!t.choose(pieces));
+    return t.why_not(pieces);
+  };
+  CHECK(why({}) == "padded kernel: no parts, expected at least one");
+  CHECK(why({{0, 1, 0}, {0, 1, 0}, {0, 1, 0}, {0, 1, 0}}) ==
+        "padded kernel: 3 guests, expected at most 2");
+  CHECK(why({{4, 1, 0}}) ==
+        "padded kernel: real-time part: a function that the family does not have in this role");
+  CHECK(why({{0, 1, 0}, {pad_piece::unknown, 1, 0}}) ==
+        "padded kernel: guest 0: a function that the family does not have in this role");
+  CHECK(why({{0, 1, 0}, {0, 1, 0}, {0, 0, 0}}) ==
+        "padded kernel: guest 1: no blocks, expected some");
+  CHECK(why({{0, 0, 0}}) == "padded kernel: 0 blocks, expected 1 to 2147483647");
+  CHECK(why({{0, 0x7fffffff, 0}, {0, 1, 0}}) ==
+        "padded kernel: 2147483648 blocks, expected 1 to 2147483647");
+  CHECK(why({{0, 1, 232'449}}) == "padded kernel: 232449 bytes of shared memory a block, expected "
+                                  "at most 232448");
+  CHECK(why({{2, 1, 0}}) ==
+        "padded kernel: 255 registers for each of 512 threads, expected at most 65536 in all");
+  CHECK(why({{3, 1, 0}, {2, 1, 0}}).find("1024 threads") != std::string::npos);
+}
+
+} // namespace
+} // namespace gsched::testing
