@@ -52,7 +52,7 @@ public:
                                         " variants, expected at least one of each and 2^24 in all");
     const std::size_t rows = (max_tasks * max_variants + lanes - 1) / lanes * lanes;
     block_time_.assign(rows, never);
-    kernel_time_.assign(rows, never);
+    haste_.assign(rows, 0);
     level_.assign(rows, 0);
     counts_.assign(max_tasks, 0);
   }
@@ -64,7 +64,7 @@ public:
     const std::size_t first = task * stride_;
     for (std::size_t i = 0; i < variants.size(); ++i) {
       block_time_[first + i] = column(variants[i].block_time);
-      kernel_time_[first + i] = column(variants[i].kernel_time);
+      haste_[first + i] = none - column(variants[i].kernel_time);
       level_[first + i] = static_cast<std::int32_t>(variants[i].level);
     }
     for (std::size_t i = variants.size(); i < counts_[task]; ++i) block_time_[first + i] = never;
@@ -79,21 +79,25 @@ public:
   /// Of the variants that the terms admit, the one with the shortest kernel time.
   [[nodiscard]] std::optional<pad_pick> select(const pad_terms& terms) const noexcept {
     const std::size_t end = (used_ * stride_ + lanes - 1) / lanes * lanes;
-    const std::int32_t time = column(terms.time);
-    const auto level = static_cast<std::int32_t>(terms.level);
-    std::array<std::int32_t, lanes> least;
-    least.fill(none);
+    const std::int32_t last = column(terms.time) - 1;
+    const auto level = static_cast<std::int32_t>(std::min<std::uint32_t>(terms.level, never));
+    std::array<std::int32_t, lanes> most{};
+    // In sums and masks, which the oldest vector instructions have: they have no minimum.
     for (std::size_t row = 0; row < end; row += lanes)
       for (std::size_t i = 0; i < lanes; ++i) {
-        const std::int32_t t = kernel_time_[row + i];
-        // No branch: both are always compared.
-        const int admitted = int{block_time_[row + i] < time} & int{level_[row + i] >= level};
-        const std::int32_t key = admitted != 0 ? t : none;
-        least[i] = key < least[i] ? key : least[i];
+        const std::int32_t refused =
+            -std::int32_t{block_time_[row + i] > last} | -std::int32_t{level > level_[row + i]};
+        const std::int32_t more = (haste_[row + i] & ~refused) - most[i];
+        most[i] += more & ~(more >> 31);
       }
-    const std::int32_t best = *std::min_element(least.begin(), least.end());
-    if (best == none) return std::nullopt;
-    return first_of(best, time, level);
+    std::int32_t best = 0;
+    for (const std::int32_t m : most) best = m > best ? m : best;
+    if (best == 0) return std::nullopt;
+    std::size_t first = end;
+    for (std::size_t i = 0; i < lanes; ++i)
+      if (most[i] == best) first = std::min(first, first_of(i, best, last, level));
+    return pad_pick{static_cast<std::uint32_t>(first / stride_),
+                    static_cast<std::uint32_t>(first % stride_)};
   }
 
   /// By rules 1 and 2, where nothing pads the kernel yet.
@@ -109,28 +113,22 @@ private:
   static constexpr std::int32_t never = none - 1; ///< as a block time: no terms are longer
 
   [[nodiscard]] static std::int32_t column(duration d) noexcept {
-    return static_cast<std::int32_t>(
-        std::clamp<duration::rep>(d.count(), std::numeric_limits<std::int32_t>::min(), never));
+    return static_cast<std::int32_t>(std::clamp<duration::rep>(d.count(), 0, never));
   }
 
-  /// The first row that is admitted and has this kernel time; there is one.
-  [[nodiscard]] pad_pick first_of(std::int32_t best, std::int32_t time,
-                                  std::int32_t level) const noexcept {
-    for (std::size_t row = 0;; row += lanes) {
-      std::int32_t any = 0;
-      for (std::size_t i = 0; i < lanes; ++i) any |= kernel_time_[row + i] == best ? 1 : 0;
-      if (any == 0) continue;
-      for (std::size_t i = row; i < row + lanes; ++i)
-        if (kernel_time_[i] == best && block_time_[i] < time && level_[i] >= level)
-          return {static_cast<std::uint32_t>(i / stride_), static_cast<std::uint32_t>(i % stride_)};
-    }
+  /// The first row of a lane that is admitted and has this haste; there is one.
+  [[nodiscard]] std::size_t first_of(std::size_t lane, std::int32_t best, std::int32_t last,
+                                     std::int32_t level) const noexcept {
+    std::size_t row = lane;
+    while (haste_[row] != best || block_time_[row] > last || level_[row] < level) row += lanes;
+    return row;
   }
 
   std::size_t stride_; ///< rows of a task
   std::size_t tasks_;
-  std::size_t used_ = 0; ///< tasks from there on have none
-  std::vector<std::int32_t> block_time_;
-  std::vector<std::int32_t> kernel_time_;
+  std::size_t used_ = 0;                 ///< tasks from there on have none
+  std::vector<std::int32_t> block_time_; ///< never: no candidate
+  std::vector<std::int32_t> haste_;      ///< the greatest number less the kernel time
   std::vector<std::int32_t> level_;
   std::vector<std::uint32_t> counts_; ///< variants of each task
 };

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// What it costs to choose a best-effort kernel for a real-time one, and to keep the candidates.
+//
+// pad/select/...   one choice. admit=some: by real-time kernels of 2 to 40 us of levels 1 to 8;
+//                  admit=none: by terms that no candidate meets, so that nothing ends a search
+//                  early
+// pad/advance/...  a task goes on to its next kernel: its old variants go, new ones come
+// pad/erase/...    a task has no kernel any more, and gets one again: both together
+//
+// candidates is the number of variants in all. Containers: the selector of the library; the same
+// scan over an array of structs; one list ordered by kernel time that is walked until a candidate
+// is admitted; and such a list for each level, of which those from the required level on are
+// walked.
+//
+// All containers must choose what an exhaustive search does, while tasks come, go and advance, or
+// the program ends with 1.
+
+#include <gsched/pad/selection.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace {
+
+using namespace gsched;
+
+constexpr std::uint32_t highest_level = 16;
+
+double draw(std::mt19937_64& random, double least, double most) { // evenly by magnitude
+  const double part = static_cast<double>(random() >> 11) * 0x1.0p-53;
+  return least * std::pow(most / least, part);
+}
+
+/// The variants of a kernel as a compiler tunes them: less time in all for a lower level.
+std::vector<kernel_variant> kernel(std::mt19937_64& random, std::size_t variants) {
+  std::vector<kernel_variant> all(variants);
+  const double us = draw(random, 2, 200);
+  for (kernel_variant& k : all) {
+    k.level = 1 + static_cast<std::uint32_t>(random() % highest_level);
+    k.kernel_time = from_us(us * draw(random, 1, 1 + 0.1 * k.level));
+    k.block_time = from_us(to_us(k.kernel_time) / draw(random, 1, 8));
+    k.blocks = 1 + static_cast<std::uint32_t>(random() % 2000);
+  }
+  return all;
+}
+
+// Containers that could hold the candidates -------------------------------------------------------
+
+struct array_of_structs {
+  std::vector<std::vector<kernel_variant>> tasks;
+  array_of_structs(std::size_t n, std::size_t variants) : tasks(n) {
+    for (auto& t : tasks) t.reserve(variants);
+  }
+  void set(std::uint32_t task, std::span<const kernel_variant> variants) {
+    tasks[task].assign(variants.begin(), variants.end());
+  }
+  void erase(std::uint32_t task) { tasks[task].clear(); }
+  std::optional<pad_pick> select(const pad_terms& terms) const {
+    std::optional<pad_pick> best;
+    duration least = duration::max();
+    for (std::uint32_t t = 0; t < tasks.size(); ++t)
+      for (std::uint32_t v = 0; v < tasks[t].size(); ++v)
+        if (terms.admit(tasks[t][v]) && tasks[t][v].kernel_time < least) {
+          least = tasks[t][v].kernel_time;
+          best = pad_pick{t, v};
+        }
+    return best;
+  }
+};
+
+/// Candidates ordered by (kernel time, task, variant), with what the terms ask beside them.
+struct ordered_list {
+  struct entry {
+    duration kernel_time;
+    std::uint32_t task, variant;
+    duration block_time;
+    std::uint32_t level;
+    bool operator<(const entry& o) const {
+      return std::tie(kernel_time, task, variant) < std::tie(o.kernel_time, o.task, o.variant);
+    }
+  };
+  std::vector<entry> entries;
+
+  static entry of(const kernel_variant& k, std::uint32_t task, std::uint32_t variant) {
+    return {k.kernel_time, task, variant, k.block_time, k.level};
+  }
+  void insert(const entry& e) {
+    entries.insert(std::upper_bound(entries.begin(), entries.end(), e), e);
+  }
+  void remove(const entry& e) {
+    entries.erase(std::lower_bound(entries.begin(), entries.end(), e));
+  }
+  const entry* first(const pad_terms& terms) const {
+    for (const entry& e : entries)
+      if (e.block_time < terms.time && e.level >= terms.level) return &e;
+    return nullptr;
+  }
+};
+
+/// Lists of which each holds the candidates of one level, or one that holds all.
+template <std::uint32_t Lists>
+struct ordered {
+  std::array<ordered_list, Lists> lists;
+  std::vector<std::vector<kernel_variant>> tasks; ///< to find what to remove
+  ordered(std::size_t n, std::size_t variants) : tasks(n) {
+    for (auto& l : lists) l.entries.reserve(n * variants);
+    for (auto& t : tasks) t.reserve(variants);
+  }
+  static std::uint32_t list_of(std::uint32_t level) { return std::min(level, Lists) - 1; }
+  void set(std::uint32_t task, std::span<const kernel_variant> variants) {
+    erase(task);
+    tasks[task].assign(variants.begin(), variants.end());
+    for (std::uint32_t v = 0; v < variants.size(); ++v)
+      lists[list_of(variants[v].level)].insert(ordered_list::of(variants[v], task, v));
+  }
+  void erase(std::uint32_t task) {
+    for (std::uint32_t v = 0; v < tasks[task].size(); ++v)
+      lists[list_of(tasks[task][v].level)].remove(ordered_list::of(tasks[task][v], task, v));
+    tasks[task].clear();
+  }
+  std::optional<pad_pick> select(const pad_terms& terms) const {
+    const ordered_list::entry* best = nullptr;
+    for (std::uint32_t l = list_of(std::max(terms.level, 1u)); l < Lists; ++l) {
+      const ordered_list::entry* e = lists[l].first(terms);
+      if (e != nullptr && (best == nullptr || *e < *best)) best = e;
+    }
+    if (best == nullptr) return std::nullopt;
+    return pad_pick{best->task, best->variant};
+  }
+};
+
+// Measuring ---------------------------------------------------------------------------------------
+
+template <class Container>
+struct scene {
+  static constexpr std::size_t kernels = 512;
+  static constexpr std::size_t queries = 1024;
+
+  std::size_t tasks;
+  std::vector<std::vector<kernel_variant>> all;
+  std::vector<pad_terms> terms;
+  std::vector<std::uint32_t> order; ///< of tasks that change
+  Container candidates;
+
+  scene(std::size_t n, std::size_t variants, bool some) : tasks(n), candidates(n, variants) {
+    std::mt19937_64 random(1);
+    for (std::size_t i = 0; i < kernels; ++i) all.push_back(kernel(random, variants));
+    for (std::uint32_t t = 0; t < n; ++t) candidates.set(t, all[t % kernels]);
+    for (std::size_t i = 0; i < queries; ++i) {
+      const duration time = from_us(draw(random, 2, 40));
+      terms.push_back(
+          {some ? time : duration::zero(), 1 + static_cast<std::uint32_t>(random() % 8)});
+      order.push_back(static_cast<std::uint32_t>(random() % n));
+    }
+  }
+};
+
+enum class what { select, advance, erase };
+
+template <class Container>
+void measure(benchmark::State& state, std::size_t tasks, std::size_t variants, bool some, what of) {
+  scene<Container> s(tasks, variants, some);
+  std::size_t i = 0;
+  for (auto _ : state) {
+    const std::size_t now = i++ % s.queries;
+    if (of == what::select) {
+      benchmark::DoNotOptimize(s.candidates.select(s.terms[now]));
+    } else {
+      if (of == what::erase) s.candidates.erase(s.order[now]);
+      s.candidates.set(s.order[now], s.all[i % s.kernels]);
+      benchmark::ClobberMemory();
+    }
+  }
+}
+
+/// What the exhaustive search says, and what the container says, while tasks come and go.
+template <class Container>
+bool agrees(std::size_t tasks, std::size_t variants) {
+  scene<Container> s(tasks, variants, true);
+  scene<array_of_structs> naive(tasks, variants, true);
+  for (std::size_t i = 0; i < 20000; ++i) {
+    const std::uint32_t task = s.order[i % s.queries];
+    if (i % 3 == 0) {
+      s.candidates.erase(task);
+      naive.candidates.erase(task);
+    } else {
+      s.candidates.set(task, s.all[i % s.kernels]);
+      naive.candidates.set(task, s.all[i % s.kernels]);
+    }
+    const pad_terms& t = s.terms[(i * 7) % s.queries];
+    if (s.candidates.select(t) != naive.candidates.select(t)) return false;
+  }
+  return true;
+}
+
+int differences = 0;
+
+template <class Container>
+void add(const std::string& name) {
+  struct size {
+    std::size_t tasks, variants;
+  };
+  for (const auto& [tasks, variants] : {size{10, 1}, size{10, 10}, size{100, 10}, size{1000, 1}}) {
+    if (!agrees<Container>(tasks, variants)) {
+      std::fprintf(stderr, "pad_selection: %s chooses otherwise than a search of all\n",
+                   name.c_str());
+      ++differences;
+    }
+    const auto row = [&](what of, const std::string& kind, const std::string& more, bool some) {
+      const std::string label = "pad/" + kind + "/cpu/ns{container=" + name +
+                                ",candidates=" + std::to_string(tasks * variants) +
+                                ",variants=" + std::to_string(variants) + more + "}";
+      benchmark::RegisterBenchmark(
+          label.c_str(),
+          [=](benchmark::State& state) { measure<Container>(state, tasks, variants, some, of); })
+          ->Repetitions(7)
+          ->ReportAggregatesOnly()
+          ->MinTime(0.05);
+    };
+    row(what::select, "select", ",admit=some", true);
+    row(what::select, "select", ",admit=none", false);
+    row(what::advance, "advance", "", true);
+    row(what::erase, "erase", "", true);
+  }
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  add<pad_selector>("pad_selector (used)");
+  add<array_of_structs>("array of structs");
+  add<ordered<1>>("ordered list");
+  add<ordered<highest_level>>("ordered list a level");
+  if (differences > 0) return 1;
+
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
