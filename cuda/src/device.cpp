@@ -22,6 +22,7 @@ const device_options& checked(const device_options& o) {
   need(o.grain > duration::zero(), "grain: expected more than 0");
   need(o.levels >= 1 && o.levels <= 16, "levels: expected 1 to 16");
   need(o.copies >= 1 && o.copies <= 64, "copies: expected 1 to 64");
+  need(o.gate_every >= 1 && o.gate_every <= 64, "gate_every: expected 1 to 64");
   need(o.watchdog >= duration::zero(), "watchdog: expected 0 or more");
   return o;
 }
@@ -79,7 +80,10 @@ device::state::~state() {
 }
 
 bool device::state::drain(duration most) noexcept {
-  for (std::uint32_t i = 0; i < lanes.size(); ++i) static_cast<void>(evict(lane_id{i}));
+  for (std::uint32_t i = 0; i < lanes.size(); ++i) {
+    static_cast<void>(evict(lane_id{i}));
+    resume(lane_id{i});
+  }
   const time_point until = saturating_add(now(), most);
   std::array<device_event, 64> out;
   while (flights.in_use() > 0 && !broken() && now() < until) {
@@ -113,16 +117,17 @@ lane_id device::state::open_lane(const lane_options& how) {
       l.stream = upload = l.own->make_stream(priority);
       place = l.own->context();
       l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
-      l.place = graphs->add_place({upload, place, true, priority == 0});
+      l.place = graphs->add_place({upload, place, true, priority == 0, how.yields});
     } else {
       check(cudaStreamCreateWithPriority(&l.stream, cudaStreamNonBlocking, priority),
             "stream of a lane");
       l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
-      std::optional<std::uint32_t>& shared = common[priority == 0 ? 0 : 1];
-      if (!shared) shared = graphs->add_place({upload, place, false, priority == 0});
+      std::optional<std::uint32_t>& shared = common[priority == 0 ? 0 : 1][how.yields ? 1 : 0];
+      if (!shared) shared = graphs->add_place({upload, place, false, priority == 0, how.yields});
       l.place = *shared;
     }
     check(cudaStreamSynchronize(upload), "graphs of a new lane");
+    statistics.gates = graphs->gates();
   } catch (...) {
     l.graphs.reset();
     if (l.stream != nullptr) cu.cuStreamDestroy(l.stream);
@@ -136,6 +141,7 @@ void device::state::load(gsched::program& p) {
   expect_works();
   const on_gpu here(facts.ordinal);
   const program_id id = graphs->add(p);
+  statistics.gates = graphs->gates();
   check(cudaStreamSynchronize(set_up), "segment graphs");
   p.set_id(id);
 }
@@ -150,6 +156,8 @@ void device::load(gsched::program& p) { state_->load(p); }
 std::error_code device::submit(const segment& s) noexcept { return state_->submit(s); }
 std::size_t device::poll(std::span<device_event> out) noexcept { return state_->poll(out); }
 std::size_t device::evict(lane_id lane) noexcept { return state_->evict(lane); }
+void device::yield(lane_id lane) noexcept { state_->yield(lane); }
+void device::resume(lane_id lane) noexcept { state_->resume(lane); }
 void device::wait(time_point t) noexcept { state_->wait(t); }
 time_point device::now() const noexcept { return state_->now(); }
 const device_limits& device::limits() const noexcept { return state_->limits; }

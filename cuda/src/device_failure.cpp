@@ -43,7 +43,8 @@ void device::state::check_health(time_point at) noexcept {
     const duration still = at - std::max({f.started, l.last_progress, f.last_word});
     if (still < check_every) continue;
     if (const std::error_code e = lasting_error(l.stream)) return end_with(e);
-    if (options.watchdog > duration::zero() && still > options.watchdog)
+    const bool stands = l.yields && !l.owes_yielded; // whose work waits on purpose
+    if (options.watchdog > duration::zero() && still > options.watchdog && !stands)
       return end_with(code_of(cudaErrorLaunchTimeout), &f, true);
   }
 }
@@ -52,6 +53,7 @@ void device::state::end_with(std::error_code why, const flight* with, bool alone
   if (broken()) return;
   read_ends(); // what has ended in time has ended well
   failed = why;
+  open_gates(); // so that what stands at one ends
   try {
     failure = describe(why, with, alone);
   } catch (...) {

@@ -20,10 +20,11 @@ struct segment_graph;
 /// A segment from when it is accepted until its end is polled.
 struct flight {
   enum class stage : std::uint8_t {
-    held,    ///< waits for room in the notification ring, for its lane, or behind one that does
-    started, ///< handed to the driver
-    ended,   ///< as its word says; its kernels' words may still be missing
-    refused  ///< was held, and then the driver refused it
+    held,     ///< waits for room in the notification ring, for its lane, or behind one that does
+    started,  ///< handed to the driver
+    ended,    ///< as its word says; its kernels' words may still be missing
+    refused,  ///< was held, and then the driver refused it
+    withdrawn ///< was held, and then its lane yielded
   };
   segment what{};
   stage at = stage::held;

@@ -24,7 +24,7 @@ void pause() noexcept {
 } // namespace
 
 std::size_t device::state::poll(std::span<device_event> out) noexcept {
-  if (flights.in_use() == 0) return 0;
+  if (flights.in_use() == 0 && turns_owed == 0) return 0;
   // Ends first: the words in the ring of what has ended can be read then.
   if (!broken()) read_ends();
   std::size_t n = take_words(out);
@@ -103,19 +103,23 @@ std::size_t device::state::take_ends(std::span<device_event> out) noexcept {
     while (n < out.size() && !l.flights.empty()) {
       flight& f = l.flights.front();
       const bool ended = f.at == flight::stage::ended;
-      if (!ended && f.at != flight::stage::refused && !broken()) break;
+      const bool withdrawn = f.at == flight::stage::withdrawn;
+      if (!ended && !withdrawn && f.at != flight::stage::refused && !broken()) break;
       if (ended && f.words_read < f.words && !f.words_lost && !broken()) {
         if (f.seen_ended == time_point{}) f.seen_ended = now();
         break;
       }
       out[n] = device_event{};
-      out[n].what = ended ? device_event::kind::segment_done : device_event::kind::segment_failed;
+      out[n].what = ended       ? device_event::kind::segment_done
+                    : withdrawn ? device_event::kind::segment_preempted
+                                : device_event::kind::segment_failed;
       out[n].segment = f.what.id;
       ++n;
       drop(f, l);
       moved = true;
     }
     if (moved) l.last_progress = now();
+    if (l.owes_yielded || l.owes_resumed) n += take_turns(l, out.subspan(n));
   }
   return n;
 }
@@ -140,18 +144,26 @@ void device::state::drop(flight& f, device_lane& l) noexcept {
 bool device::state::pollable() noexcept {
   if (pending || broken()) return true;
   read_ends();
-  for (const device_lane& l : lanes) {
+  for (device_lane& l : lanes) {
+    if (turns_owed > 0 && turn_pollable(l)) return true;
     if (l.flights.empty()) continue;
     const flight& f = l.flights.front();
-    if (f.at == flight::stage::refused) return true;
+    if (f.at == flight::stage::refused || f.at == flight::stage::withdrawn) return true;
     if (f.at == flight::stage::ended && (f.words_read >= f.words || f.words_lost)) return true;
   }
   if (reporting > 0) pending = try_word();
   return pending.has_value();
 }
 
+bool device::state::idle() const noexcept {
+  if (turns_owed > 0 || (broken() && flights.in_use() > 0)) return false;
+  return std::all_of(lanes.begin(), lanes.end(), [](const device_lane& l) {
+    return l.flights.empty() || l.yields || l.flights.front().at == flight::stage::held;
+  });
+}
+
 void device::state::wait(time_point t) noexcept {
-  if (flights.in_use() == 0) return rest(t);
+  if (idle()) return rest(t);
   while (!pollable()) {
     const time_point at = now();
     if (at >= t) return;

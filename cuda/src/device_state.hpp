@@ -34,6 +34,11 @@ struct device_lane {
   std::uint32_t held = 0;     ///< of its flights
   bool waits = false;         ///< while start_held looks: an earlier one stays held
   time_point last_progress{}; ///< when something was last seen to move
+  bool yields = false;        ///< from yield to resume
+  bool owes_yielded = false;  ///< the event, until it is polled
+  bool owes_resumed = false;  ///< this one, too
+  std::uint32_t turn = 0;     ///< which time it yields; never 0 then
+  time_point stands_since{};  ///< when a gate was first seen to stand in this turn
   lane_queue flights;         ///< accepted and not polled, oldest first; those held are the newest
 };
 
@@ -73,19 +78,34 @@ struct device::state {
   [[nodiscard]] std::error_code submit(const segment& s) noexcept;
   [[nodiscard]] std::error_code find_graphs(const segment& s, const device_lane& l, flight& f);
   [[nodiscard]] std::error_code check_loose(const segment& s, flight& f) const noexcept;
-  /// Whether it can be handed over now; if so its words are reserved.
-  [[nodiscard]] bool try_room(flight& f, const device_lane& l) noexcept;
+  /// Whether its lane lets it be handed over now.
+  [[nodiscard]] bool may_start(const flight& f, const device_lane& l) const noexcept;
+  [[nodiscard]] bool try_reserve_words(const flight& f) noexcept;
   [[nodiscard]] std::error_code start(flight& f, device_lane& l) noexcept;
   [[nodiscard]] std::error_code hand_over(flight& f, device_lane& l, bool& partly) noexcept;
   [[nodiscard]] CUresult launch_loose(const flight& f, std::size_t i, device_lane& l) noexcept;
   void start_held() noexcept;
   [[nodiscard]] std::size_t evict(lane_id lane) noexcept;
 
+  // Lanes that make way (device_yield.cpp)
+  void yield(lane_id lane) noexcept;
+  void resume(lane_id lane) noexcept;
+  void withdraw(flight& f, device_lane& l) noexcept;
+  /// Whether nothing of a lane that yields runs any more.
+  [[nodiscard]] bool stopped(device_lane& l) noexcept;
+  /// Whether work of it runs again, or there is none.
+  [[nodiscard]] static bool goes_on(const device_lane& l) noexcept;
+  [[nodiscard]] bool turn_pollable(device_lane& l) noexcept;
+  [[nodiscard]] std::size_t take_turns(device_lane& l, std::span<device_event> out) noexcept;
+  void open_gates() noexcept;
+
   // Ends and words (device_poll.cpp)
   [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept;
   void wait(time_point t) noexcept;
   void rest(time_point t) const noexcept;
   [[nodiscard]] bool pollable() noexcept;
+  /// Nothing will become pollable without a call of submit or resume.
+  [[nodiscard]] bool idle() const noexcept;
   void read_ends() noexcept;
   [[nodiscard]] std::size_t take_words(std::span<device_event> out) noexcept;
   [[nodiscard]] std::size_t take_ends(std::span<device_event> out) noexcept;
@@ -135,13 +155,15 @@ struct device::state {
   std::unique_ptr<segment_graphs> graphs;
   CUstream set_up = nullptr;
   CUcontext primary = nullptr;
-  CUdeviceptr room = 0;                   ///< for lane_graphs
-  int most_urgent = 0;                    ///< as CUDA counts priorities
-  std::optional<std::uint32_t> common[2]; ///< places on all SMs: of nodes', of lanes' priority
-  std::vector<device_lane> lanes;         ///< in place: room for all is there from the start
+  CUdeviceptr room = 0; ///< for lane_graphs
+  int most_urgent = 0;  ///< as CUDA counts priorities
+  /// Places on all SMs: of nodes' or of lanes' priority, without or with gates.
+  std::optional<std::uint32_t> common[2][2];
+  std::vector<device_lane> lanes; ///< in place: room for all is there from the start
   flight_pool flights;
   held_queue held;                     ///< in order of submission
   std::uint32_t reporting = 0;         ///< started segments whose kernels report
+  std::uint32_t turns_owed = 0;        ///< lanes' events that were not polled yet
   std::optional<device_event> pending; ///< a word that wait has read
   std::uint32_t idle_polls = 0;
   time_point ring_rests_until{}; ///< zero: look at the ring at the next poll

@@ -95,7 +95,7 @@ std::error_code device::state::submit(const segment& s) noexcept {
   if (!e) {
     // Those that wait for room let nobody pass who needs some, or a big one would wait for ever.
     const bool waits = l.held > 0 || (f->words > 0 && !held.empty());
-    if (waits || !try_room(*f, l)) {
+    if (waits || !may_start(*f, l) || !try_reserve_words(*f)) {
       held.push_back(*f);
       ++l.held;
       ++statistics.held;
@@ -155,14 +155,19 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
   return f.words > ring->reader().capacity() ? make_error_code(errc::too_small) : std::error_code{};
 }
 
-bool device::state::try_room(flight& f, const device_lane& l) noexcept {
+bool device::state::may_start(const flight& f, const device_lane& l) const noexcept {
+  if (l.yields) return false;
   // A host that waits for one lane serves none, and hears of no kernel that hangs.
   if (f.alone && l.oldest != nullptr) return false;
-  if (f.words == 0) return true;
+  if (f.graphs == nullptr) return true;
+  const segment_graph* const g = f.graphs->best(f.what.lane);
+  if (g == nullptr) return false;
   // The slots of direct launches belong to one launch at a time; graphs keep to that by themselves.
-  const bool direct = f.what.how == submission::launches;
-  if (direct && f.graphs->best().in_flight > 0) return false;
-  return ring->flow().try_reserve(f.words);
+  return f.what.how != submission::launches || g->in_flight == 0;
+}
+
+bool device::state::try_reserve_words(const flight& f) noexcept {
+  return f.words == 0 || ring->flow().try_reserve(f.words);
 }
 
 std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly) noexcept {
@@ -189,6 +194,8 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
     // other's that was seen: then the lane's marker tells.
     const bool alone = f.graph->in_flight == 0;
     if (alone) {
+      f.graph->lane = s.lane;
+      f.graph->set_hold(0); // of a launch that had passed its gates when its lane yielded
       f.end_word = f.graph->ends->seen;
       f.end_value = 1;
       // relaxed: the launch orders it before what the GPU stores, and no earlier store is to come.
@@ -208,7 +215,7 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
 }
 
 std::error_code device::state::start(flight& f, device_lane& l) noexcept {
-  f.graph = f.graphs == nullptr ? nullptr : &f.graphs->best();
+  f.graph = f.graphs == nullptr ? nullptr : f.graphs->best(f.what.lane);
   bool partly = false;
   if (const std::error_code e = hand_over(f, l, partly)) {
     if (f.words > 0) ring->flow().cancel(f.words);
@@ -239,9 +246,12 @@ void device::state::start_held() noexcept {
   for (auto at = held.begin(); at != held.end() && !broken();) {
     flight& f = *at++;
     device_lane& l = lanes[index(f.what.lane)];
-    if (l.waits || (f.words > 0 && words_wait) || !try_room(f, l)) {
+    if (l.waits || !may_start(f, l)) {
       l.waits = true;
-      words_wait = words_wait || f.words > 0;
+      continue;
+    }
+    if ((f.words > 0 && words_wait) || !try_reserve_words(f)) {
+      l.waits = words_wait = true;
       continue;
     }
     held.erase(held.iterator_to(f));

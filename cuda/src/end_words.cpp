@@ -2,19 +2,20 @@
 #include "end_words.hpp"
 
 #include "beside_captures.hpp"
+#include "graph_end.hpp"
 #include <gsched/core/sync.hpp>
 #include <gsched/cuda/error.hpp>
 
 #include <cstring>
 #include <memory>
-#include <unordered_set>
 #include <utility>
 
 namespace gsched::cuda {
 
 struct end_words::chunk {
-  struct alignas(sync::cache_line) line {
-    std::uint64_t ended = 0;
+  struct line {
+    alignas(sync::cache_line) std::uint64_t ended = 0;
+    alignas(sync::cache_line) gate_line gates{};
   };
   struct freed {
     void operator()(line* p) const noexcept { cudaFreeHost(p); }
@@ -61,6 +62,8 @@ void end_words::add_chunk() {
     w.seen = &c->lines.get()[i].ended;
     w.word = reinterpret_cast<CUdeviceptr>(seen) + i * sizeof(chunk::line);
     w.count = reinterpret_cast<CUdeviceptr>(counts) + i * sizeof(std::uint64_t);
+    w.gates = &c->lines.get()[i].gates;
+    w.gates_there = w.word + offsetof(chunk::line, gates);
   }
   chunks_.push_back(std::move(c));
   for (std::size_t i = chunk_words; i-- > 0;) free_.push_back(&chunks_.back()->words[i]);
@@ -75,18 +78,6 @@ end_word* end_words::take() {
 
 void add_marker(const driver_functions& cu, CUgraph graph, marker kind, const end_word& to,
                 CUcontext place) {
-  constexpr const char* what = "end of a segment's graph";
-  std::size_t n = 0;
-  check(cu.cuGraphGetNodes(graph, nullptr, &n), what);
-  std::vector<CUgraphNode> leaves(n);
-  if (n > 0) check(cu.cuGraphGetNodes(graph, leaves.data(), &n), what);
-  check(cu.cuGraphGetEdges(graph, nullptr, nullptr, nullptr, &n), what);
-  std::vector<CUgraphNode> from(n), into(n);
-  std::vector<CUgraphEdgeData> data(n);
-  if (n > 0) check(cu.cuGraphGetEdges(graph, from.data(), into.data(), data.data(), &n), what);
-  const std::unordered_set<CUgraphNode> followed(from.begin(), from.end());
-  std::erase_if(leaves, [&](CUgraphNode node) { return followed.contains(node); });
-
   CUdeviceptr count = to.count;
   CUdeviceptr word = to.word;
   void* arguments[] = {&count, &word};
@@ -96,21 +87,7 @@ void add_marker(const driver_functions& cu, CUgraph graph, marker kind, const en
   k.gridDimX = k.gridDimY = k.gridDimZ = 1;
   k.blockDimX = k.blockDimY = k.blockDimZ = 1;
   k.kernelParams = arguments;
-  CUgraphNode end = nullptr;
-  check(cu.cuGraphAddKernelNode(&end, graph, leaves.data(), leaves.size(), &k), what);
-  // A node of another priority than those before it would go through another of the GPU's queues.
-  for (const CUgraphNode leaf : leaves) {
-    CUgraphNodeType type{};
-    CUkernelNodeAttrValue v{};
-    check(cu.cuGraphNodeGetType(leaf, &type), what);
-    if (type != CU_GRAPH_NODE_TYPE_KERNEL ||
-        cu.cuGraphKernelNodeGetAttribute(leaf, CU_KERNEL_NODE_ATTRIBUTE_PRIORITY, &v) !=
-            CUDA_SUCCESS)
-      continue;
-    if (v.priority != 0)
-      check(cu.cuGraphKernelNodeSetAttribute(end, CU_KERNEL_NODE_ATTRIBUTE_PRIORITY, &v), what);
-    break;
-  }
+  add_at_end(cu, graph, k);
 }
 
 } // namespace gsched::cuda

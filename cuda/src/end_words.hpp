@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "gate.hpp"
 #include "marker.hpp"
 
 #include <gsched/cuda/driver.hpp>
@@ -13,7 +14,7 @@
 
 namespace gsched::cuda {
 
-/// Where the end of a graph's launch is told, in pinned memory.
+/// Where the end of a graph's launch is told, in pinned memory, and where its gates look.
 ///
 /// Of a program's graph: the host clears the word before a launch, and the launch sets it to 1; so
 /// this can be used while no other launch of that graph is under way. Of a lane's own graph: how
@@ -23,11 +24,13 @@ struct end_word {
   std::uint64_t* seen = nullptr; ///< as the host sees it
   CUdeviceptr word = 0;
   CUdeviceptr count = 0;
+  gate_line* gates = nullptr; ///< as the host sees them
+  CUdeviceptr gates_there = 0;
   std::uint64_t launched = 0; ///< by the host's count
 };
 
-/// The words of a device's graphs, each in a cache line of its own. They stay in place, and start
-/// at 0.
+/// The words of a device's graphs, each in a cache line of its own, and so are those of its gates.
+/// They stay in place, and start at 0.
 ///
 /// Errors   device_failed with CUDA's words, out of memory included.
 /// Cost     take allocates for many at a time, in set-up and for graphs that are built late.

@@ -45,7 +45,7 @@ public:
   one_by_one(const program& p, cudaStream_t stream, cupti_records& from, CUcontext place = nullptr)
       : program_(p), stream_(stream), records_(from) {
     for (std::size_t i = 0; i < p.host().size(); ++i)
-      graphs_.push_back(instantiate(owned_graph(p.make_range(i, i + 1, {}, place)).get()));
+      graphs_.push_back(instantiate(owned_graph(p.make_range(i, i + 1, {.place = place})).get()));
   }
 
   /// Medians.

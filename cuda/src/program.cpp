@@ -117,8 +117,7 @@ std::size_t program::instrumented(std::size_t first, std::size_t last) const noe
   return static_cast<std::size_t>(std::lower_bound(from, all.end(), last) - from);
 }
 
-CUgraph program::make_range(std::size_t first, std::size_t last, std::span<const report> reports,
-                            CUcontext place) const {
+CUgraph program::make_range(std::size_t first, std::size_t last, const range_options& how) const {
   const state& s = *state_;
   const bound_gpu here(s.gpu);
   const std::string where = "graph " + s.host->name() + ": ";
@@ -126,32 +125,43 @@ CUgraph program::make_range(std::size_t first, std::size_t last, std::span<const
     throw error(errc::bad_option, where + "operations " + std::to_string(first) + " to " +
                                       std::to_string(last) + ", expected a range within 0 to " +
                                       std::to_string(s.nodes.size()));
-  if (!reports.empty() && reports.size() != instrumented(first, last))
-    throw error(errc::bad_option, where + std::to_string(reports.size()) + " reports, expected " +
+  if (!how.reports.empty() && how.reports.size() != instrumented(first, last))
+    throw error(errc::bad_option, where + std::to_string(how.reports.size()) +
+                                      " reports, expected " +
                                       std::to_string(instrumented(first, last)) +
                                       ", one for each instrumented kernel");
   graph_owner clone = clone_of(s.whole.get(), where);
-  state::range r{first, last, reports, place, {}};
+  state::range r{first, last, how, {}, {}};
   r.what = where + "operations " + std::to_string(first) + " to " + std::to_string(last - 1);
+  if (how.gate_every > 0)
+    r.gates = range_gates{how.gates_look_at, how.gate_every, last, r.what + ": gates", 0, {}};
   s.keep_range(s.top, clone.get(), r);
+  if (r.gates && how.gates != nullptr) *how.gates = std::move(r.gates->made);
   return clone.release();
 }
 
-void program::state::keep_range(const graph_level& level, CUgraph clone, const range& r) const {
+void program::state::keep_range(const graph_level& level, CUgraph clone, range& r) const {
   const std::vector<CUgraphNode> found = find_in_clone(level, clone);
   const auto before = std::lower_bound(instrumented.begin(), instrumented.end(), r.first);
-  for (std::size_t i = 0; i < found.size(); ++i) {
+  std::optional<level_gates> gates;
+  if (r.gates) gates.emplace(*r.gates, level, clone, found);
+  for (const std::uint32_t i : level.order) {
     const level_node& node = level.nodes[i];
     if (node.last <= r.first || node.first >= r.last) {
       check(driver().cuGraphDestroyNode(found[i]), "graph range");
-    } else if (node.child) {
-      keep_range(*node.child, child_of(found[i]), r);
-    } else if (!r.reports.empty() && node.is_operation() && nodes[node.first].reports_by) {
-      const auto at = std::lower_bound(before, instrumented.end(), node.first);
-      nodes[node.first].report_in_clone(found[i], r.reports[static_cast<std::size_t>(at - before)]);
+      continue;
     }
+    const std::size_t gates_before = r.gates ? r.gates->made.size() : 0;
+    if (node.child) {
+      keep_range(*node.child, child_of(found[i]), r);
+    } else if (!r.how.reports.empty() && node.is_operation() && nodes[node.first].reports_by) {
+      const auto at = std::lower_bound(before, instrumented.end(), node.first);
+      nodes[node.first].report_in_clone(found[i],
+                                        r.how.reports[static_cast<std::size_t>(at - before)]);
+    }
+    if (gates) gates->pass(i, r.gates->made.size() > gates_before);
   }
-  if (r.place != nullptr) place_kernels(clone, r.place, r.what);
+  if (r.how.place != nullptr) place_kernels(clone, r.how.place, r.what);
 }
 
 CUresult program::launch_each(std::size_t first, std::size_t last, CUstream stream,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph_walk.hpp"
+#include "program_gates.hpp"
 #include "program_node.hpp"
 
 #include <gsched/cuda/program.hpp>
@@ -29,13 +30,13 @@ struct program::state {
   struct range {
     std::size_t first = 0;
     std::size_t last = 0;
-    std::span<const report> reports{};
-    CUcontext place = nullptr;
+    range_options how{};
     std::string what{}; ///< for errors
+    std::optional<range_gates> gates{};
   };
   /// Takes nodes out of a clone of `level` that do not go with the range, has the instrumented ones
-  /// report, and places the kernels.
-  void keep_range(const graph_level& level, CUgraph clone, const range& r) const;
+  /// report, adds gates, and places the kernels.
+  void keep_range(const graph_level& level, CUgraph clone, range& r) const;
 };
 
 } // namespace gsched::cuda

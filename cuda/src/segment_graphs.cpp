@@ -239,9 +239,15 @@ void segment_graphs::fill(segment_graph& g, const program& p, const loaded& l, c
                        std::to_string(k.last - 1));
   };
   const graph_place& where = places_[k.place];
-  const passing_graph graph(
-      cu_, p.make_range(k.first, k.last, g.reports, where.own ? where.context : nullptr));
   g.ends = ends_.take();
+  range_options how;
+  how.reports = g.reports;
+  how.place = where.own ? where.context : nullptr;
+  how.gate_every = where.gated ? how_.gate_every : 0;
+  how.gates_look_at = g.ends->gates_there;
+  how.gates = &g.gates;
+  const passing_graph graph(cu_, p.make_range(k.first, k.last, how));
+  gates_ += g.gates.size();
   // What a host reads is promised to it at a program's end.
   add_marker(cu_, graph.get(), k.last == l.host->size() ? marker::publishes : marker::tells,
              *g.ends, where.context);
@@ -260,6 +266,8 @@ void segment_graphs::take_apart(range_graphs& r) noexcept {
     g.exec = nullptr;
     if (g.ends != nullptr) ends_.give_back(g.ends);
     g.ends = nullptr;
+    gates_ -= g.gates.size();
+    g.gates.clear();
     for (const launch_slot s : g.slots) {
       nodes_[static_cast<std::size_t>(s)] = {};
       ring_.give_back(s);

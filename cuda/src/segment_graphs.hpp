@@ -23,11 +23,24 @@ namespace gsched::cuda {
 struct segment_graph {
   CUgraphExec exec = nullptr;
   end_word* ends = nullptr;       ///< of its launches, told by its last node
+  std::vector<gate> gates;        ///< in order
   std::vector<launch_slot> slots; ///< of its instrumented kernels, in order
   std::vector<report> reports;    ///< of these
   std::uint32_t in_flight = 0;
+  lane_id lane{};             ///< of those in flight, for a graph with gates
   std::uint32_t launches = 0; ///< that report
   graph_queue flights;        ///< those that report
+
+  /// 0: its gates let everything pass.
+  void set_hold(std::uint32_t turn) noexcept {
+    if (!gates.empty())
+      sync::atomic_ref<std::uint32_t>(ends->gates->hold).store(turn, sync::relaxed);
+  }
+  /// Which of two gates at most stand now.
+  [[nodiscard]] gate_told stands(unsigned which) const noexcept {
+    return told_by(
+        sync::atomic_ref<std::uint64_t>(ends->gates->standing[which]).load(sync::relaxed));
+  }
 };
 
 /// As many graphs of one range as can be in flight at once. CUDA runs the launches of one graph in
@@ -38,23 +51,28 @@ struct range_graphs {
   std::uint64_t words = 0; ///< of one launch, in the notification ring
   std::vector<segment_graph> copies;
 
-  /// One that is not in flight, or else the one with the fewest launches ahead.
-  [[nodiscard]] segment_graph& best() noexcept {
-    segment_graph* least = &copies.front();
-    for (segment_graph& g : copies)
-      if (g.in_flight < least->in_flight) least = &g;
-    return *least;
+  /// One that is not in flight, or else the one with the fewest launches ahead. A graph with gates
+  /// is one lane's as long as it is in flight, as all its launches look at one word: so there may
+  /// be none.
+  [[nodiscard]] segment_graph* best(lane_id lane) noexcept {
+    segment_graph* least = nullptr;
+    for (segment_graph& g : copies) {
+      if (g.in_flight > 0 && !g.gates.empty() && g.lane != lane) continue;
+      if (least == nullptr || g.in_flight < least->in_flight) least = &g;
+    }
+    return least;
   }
 };
 
 /// Where graphs run: each partition needs its own, as a kernel node runs on the SMs of the context
-/// it was made for, and lanes with a priority need some that take the stream's priority and not
-/// their nodes'.
+/// it was made for, lanes with a priority need some that take the stream's priority and not their
+/// nodes', and lanes that yield need gates.
 struct graph_place {
   CUstream upload = nullptr;   ///< a stream of that partition
   CUcontext context = nullptr; ///< of that partition
   bool own = false;            ///< a partition, and not all SMs
   bool node_priorities = true;
+  bool gated = false;
 };
 
 enum class graph_kind : std::uint8_t {
@@ -125,6 +143,7 @@ public:
   [[nodiscard]] program_memory memory_of(const gsched::program& p) const noexcept;
   /// What the driver said when building threw; unset where something else did.
   [[nodiscard]] std::error_code refusal() const noexcept { return refusal_; }
+  [[nodiscard]] std::uint64_t gates() const noexcept { return gates_; }
   /// Destroys nothing from now on: for a GPU that does not answer any more.
   void leave_behind() noexcept { left_ = true; }
 
@@ -179,6 +198,7 @@ private:
   std::vector<std::unique_ptr<loaded>> programs_;
   std::vector<node> nodes_;
   std::error_code refusal_{};
+  std::uint64_t gates_ = 0; ///< in all graphs that are there
   bool left_ = false;
 };
 

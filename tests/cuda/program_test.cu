@@ -377,7 +377,7 @@ TEST_CASE("ranges for SMs of their own are made for these, compute the same and 
       std::size_t first = 0;
       for (const std::size_t last : random_ends(s.operations, seed)) {
         const CUgraph plain = p.make_range(first, last, {});
-        const CUgraph placed = p.make_range(first, last, {}, place);
+        const CUgraph placed = p.make_range(first, last, {.place = place});
         CHECK(carried(placed) == carried(plain));
         cuda::check(d.cuGraphDestroy(plain), "graph");
         CHECK(all_made_for(placed, place));
@@ -582,14 +582,14 @@ TEST_CASE("instrumented kernels report where they are told to, the others as bef
   };
   on.run_and_destroy(p.make_range(0, 6, {}));
   CHECK(counted() == std::vector<word>{0, 0, 0});
-  on.run_and_destroy(p.make_range(0, 6, to));
+  on.run_and_destroy(p.make_range(0, 6, {.reports = to}));
   CHECK(counted() == std::vector<word>{1, 1, 1});
-  on.run_and_destroy(p.make_range(1, 3, std::span(to).subspan(2, 1)));
+  on.run_and_destroy(p.make_range(1, 3, {.reports = std::span(to).subspan(2, 1)}));
   CHECK(counted() == std::vector<word>{1, 1, 2});
   cuda::check(p.launch_each(0, 3, on.stream(), std::span(to).first(2)), "launches");
   cuda::check(cudaStreamSynchronize(on.stream()), "launches");
   CHECK(counted() == std::vector<word>{2, 2, 2});
-  CHECK(line_of([&] { static_cast<void>(p.make_range(0, 6, std::span(to).first(2))); },
+  CHECK(line_of([&] { static_cast<void>(p.make_range(0, 6, {.reports = std::span(to).first(2)})); },
                 errc::bad_option)
             .find("2 reports, expected 3") != std::string::npos);
   cudaFree(counts);

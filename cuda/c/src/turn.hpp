@@ -2,7 +2,7 @@
 #pragma once
 
 #include <gsched/core/sync.hpp>
-#include <gsched/device/device.hpp>
+#include <gsched/device/preemptive_device.hpp>
 
 #include <unistd.h>
 
@@ -70,6 +70,12 @@ public:
   }
   [[nodiscard]] std::size_t evict(lane_id lane) noexcept {
     return turn_.away([&]() noexcept { return on_.evict(lane); });
+  }
+  void yield(lane_id lane) noexcept requires preemptive_device<Device> {
+    turn_.away([&]() noexcept { on_.yield(lane); });
+  }
+  void resume(lane_id lane) noexcept requires preemptive_device<Device> {
+    turn_.away([&]() noexcept { on_.resume(lane); });
   }
   void wait(time_point t) noexcept {
     turn_.away([&]() noexcept { on_.wait(t); });

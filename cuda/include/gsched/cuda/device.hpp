@@ -4,7 +4,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/program.hpp>
-#include <gsched/device/device.hpp>
+#include <gsched/device/preemptive_device.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +31,9 @@ struct device_options {
       1;              ///< graphs of each range: as many launches of it can be in flight at once.
                       ///< One, for programs with memory of their own: jobs must not share that
   bool whole = false; ///< load() builds the graph of all of a program's operations as well
+  /// Lanes that yield have graphs of their own, with a gate beside every so many kernels, 1 to 64.
+  /// With 1 a lane that yields stops soonest.
+  unsigned gate_every = 2;
   bool time_driver = false; ///< keep device_statistics::driver_ns, which takes 50 ns a call
   /// A segment at the head of its lane on which nothing was seen to move for that long counts as
   /// hung, also when more urgent lanes keep it from running: the device ends, and failure() names
@@ -42,7 +45,10 @@ struct device_statistics {
   std::uint64_t graph_launches = 0;  ///< of programs
   std::uint64_t direct_launches = 0; ///< kernels launched one by one, on any lane
   std::uint64_t built_late = 0; ///< graphs that submit had to build, as load had not foreseen them
-  std::uint64_t held = 0; ///< segments that waited for room in the notification ring or their lane
+  std::uint64_t held = 0;  ///< segments that waited for room in the notification ring or their lane
+  std::uint64_t gates = 0; ///< in all graphs
+  std::uint64_t yields = 0;        ///< calls of yield
+  std::uint64_t stopped = 0;       ///< segments that stood at a gate when their lane had yielded
   std::uint64_t lost_words = 0;    ///< of instrumented kernels that ended; see submit
   std::uint64_t unknown_words = 0; ///< in the notification ring, of no segment in flight
   std::uint64_t driver_ns = 0;     ///< host time inside the driver's calls; if timed
@@ -106,6 +112,8 @@ public:
   [[nodiscard]] std::error_code submit(const segment& s) noexcept;
   [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept;
   [[nodiscard]] std::size_t evict(lane_id lane) noexcept;
+  void yield(lane_id lane) noexcept;
+  void resume(lane_id lane) noexcept;
   void wait(time_point t) noexcept;
   [[nodiscard]] time_point now() const noexcept;
   [[nodiscard]] const device_limits& limits() const noexcept;
@@ -126,6 +134,6 @@ private:
   std::unique_ptr<state> state_;
 };
 
-static_assert(gsched::device<device>);
+static_assert(preemptive_device<device>);
 
 } // namespace gsched::cuda

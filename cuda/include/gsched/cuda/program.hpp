@@ -38,6 +38,26 @@ struct node_facts {
   std::vector<std::uint32_t> after; ///< operations it waits for directly, in the program's order
 };
 
+/// Holds a range's graph between two of its kernels: see device.
+struct gate {
+  std::uint32_t operation = 0; ///< of the program, beside which it runs
+  bool followed = false; ///< where the graph is held by it, the next gate stands once that kernel
+                         ///< has ended
+};
+
+/// How a range's graph is made.
+struct range_options {
+  /// Its instrumented kernels report to these, one for each of them in order, or to nobody.
+  std::span<const report> reports{};
+  /// A green context's, on whose SMs the kernels run then; null, as they were captured.
+  CUcontext place = nullptr;
+  /// A gate beside every so many kernels, from the second on, but none beside the last operation;
+  /// 0: none. Where the graph forks, its branches meet at each gate.
+  unsigned gate_every = 0;
+  CUdeviceptr gates_look_at = 0;      ///< the device's: a line for each graph
+  std::vector<gate>* gates = nullptr; ///< this is set to them, in order
+};
+
 /// What a program costs beyond the model itself.
 struct program_memory {
   std::uint64_t device_bytes = 0; ///< free memory before and after, so others' allocations count
@@ -83,16 +103,14 @@ public:
   /// its launch takes the host's time for that. Unset if it was not measured.
   [[nodiscard]] std::optional<duration> graph_replay() const noexcept;
 
-  /// A graph of operations [first, last), to be instantiated; the caller destroys it. Its
-  /// instrumented kernels report to the slots given, one for each of them in order, or to nobody
-  /// when the span is empty. O(nodes of the whole program).
+  /// A graph of operations [first, last), to be instantiated; the caller destroys it. O(nodes of
+  /// the whole program).
   ///
-  /// `place`: a green context's, on whose SMs the kernels run then; null, as they were captured.
-  /// bad_graph, one line that names the kernel, for one that belongs to a context, such as one of
-  /// cuModuleLoad: it cannot be placed. Copies and sets run where the driver has them run.
+  /// With a place: bad_graph, one line that names the kernel, for one that belongs to a context,
+  /// such as one of cuModuleLoad: it cannot be placed. Copies and sets run where the driver has
+  /// them run.
   [[nodiscard]] CUgraph make_range(std::size_t first, std::size_t last,
-                                   std::span<const report> reports,
-                                   CUcontext place = nullptr) const;
+                                   const range_options& how = {}) const;
   /// How many kernels of the range are instrumented.
   [[nodiscard]] std::size_t instrumented(std::size_t first, std::size_t last) const noexcept;
   /// Launches the operations of a range one by one on a stream: kernels, copies and sets, without
