@@ -214,8 +214,8 @@ private:
     l.current = none;
     l.last_end = now;
     l.extra = scheduler_.extra_gap();
-    if (l.stopped && yielding_.stays(slot, now)) return;
     queues_.look(queues_.queue(l.queue), now);
+    if (l.stopped && yielding_.stays(slot, now)) return;
     if (a.issued < a.operations.size()) return;
     device_event e;
     e.what = device_event::kind::segment_done;

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "allocations.hpp"
+
+#include <gsched/device/preemptive_device.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// The clauses of the preemptive_device concept, one case each, for any device. A rig says how to
+/// make one:
+///   using device;                    loads programs of operations without handles, by stand-ins
+///   static device make();            three lanes and 64 segments at least
+///   static constexpr bool leaves;    whether it has kernels that leave; if not, theirs are held
+///   static std::uint64_t ended_again(device&);  blocks of kernels that leave that have run to
+///   their
+///                                    end and were run again, as far as the rig can tell
+/// Apply each suite in the device's own test: TEST_CASE_TEMPLATE_APPLY(device_yielding, rigs).
+namespace gsched::testing {
+
+/// A device with two lanes that yield and one that does not, and a record of all that it said.
+template <class Rig>
+class yielding_device {
+public:
+  using kind = device_event::kind;
+
+  yielding_device()
+      : device(Rig::make()), plain("plain", kernels({leaving::never})),
+        leaver("leaver", kernels({leaving::at_checkpoints, leaving::between_blocks})),
+        mixed("mixed", kernels({leaving::at_checkpoints, leaving::never})) {
+    low = device.open_lane({0, {}, true});
+    other = device.open_lane({0, {}, true});
+    high = device.open_lane({1, {}});
+    for (program* p : {&plain, &leaver, &mixed}) device.load(*p);
+  }
+
+  struct submitted {
+    lane_id lane{};
+    const program* of = nullptr;
+    std::size_t first = 0;
+    std::size_t last = 0;
+  };
+
+  segment_id submit(lane_id lane, const program& p, std::size_t first, std::size_t last) {
+    segment s;
+    s.id = segment_id{segments.size()};
+    s.lane = lane;
+    s.program = p.id();
+    s.first = static_cast<std::uint32_t>(first);
+    s.operations = p.range(first, last);
+    REQUIRE(!device.submit(s));
+    segments.push_back({lane, &p, first, last});
+    return s.id;
+  }
+  segment_id submit(lane_id lane, const program& p) { return submit(lane, p, 0, p.size()); }
+
+  /// Polls for that long.
+  void run_for(double us) {
+    run([until = device.now() + from_us(us), this] { return device.now() >= until; });
+  }
+  /// Polls until it has said that much, or for ten seconds.
+  void until(kind what, std::size_t times) {
+    const time_point late = device.now() + from_us(1e7);
+    run([&] { return count(what) >= times || device.now() >= late; });
+    REQUIRE(count(what) == times);
+  }
+  /// Tells a lane to yield and waits until it has.
+  void yield(lane_id lane) {
+    const std::size_t before = count(kind::lane_yielded);
+    device.yield(lane);
+    until(kind::lane_yielded, before + 1);
+    CHECK(events.back().what == kind::lane_yielded);
+    CHECK(events.back().lane == lane);
+  }
+  void resume(lane_id lane) {
+    const std::size_t before = count(kind::lane_resumed);
+    device.resume(lane);
+    until(kind::lane_resumed, before + 1);
+  }
+
+  [[nodiscard]] std::size_t count(kind what) const {
+    return static_cast<std::size_t>(
+        std::count_if(events.begin(), events.end(), [&](auto& e) { return e.what == what; }));
+  }
+  /// How a segment ended; nothing if it has not. Twice is a fault.
+  [[nodiscard]] std::optional<device_event> end_of(segment_id id) const {
+    std::optional<device_event> found;
+    for (const device_event& e : events) {
+      if (e.segment != id || (e.what != kind::segment_done && e.what != kind::segment_preempted))
+        continue;
+      CHECK(!found);
+      found = e;
+    }
+    return found;
+  }
+  [[nodiscard]] bool done(segment_id id) const {
+    const std::optional<device_event> e = end_of(id);
+    return e && e->what == kind::segment_done;
+  }
+  [[nodiscard]] bool preempted(segment_id id) const {
+    const std::optional<device_event> e = end_of(id);
+    return e && e->what == kind::segment_preempted;
+  }
+  /// Waits until all that was submitted has ended, and runs what was preempted again, on `lane`.
+  void finish(lane_id lane) {
+    for (std::size_t i = 0; i < segments.size(); ++i) { // which grows
+      const segment_id id{i};
+      const time_point late = device.now() + from_us(1e7);
+      run([&] { return end_of(id) || device.now() >= late; });
+      REQUIRE(end_of(id));
+      if (preempted(id) && again_.insert({i, true}).second) again(id, lane);
+    }
+  }
+  /// Submits what a preempted segment has left.
+  segment_id again(segment_id id, lane_id lane) {
+    again_[index(id)] = true;
+    const submitted s = segments[index(id)];
+    return submit(lane, *s.of, s.first + end_of(id)->operation, s.last);
+  }
+
+  typename Rig::device device;
+  program plain;  ///< kernels that know nothing of it
+  program leaver; ///< kernels that leave, of both sorts
+  program mixed;
+  lane_id low{}, other{}, high{};
+  std::vector<submitted> segments; ///< by id
+  std::vector<device_event> events;
+
+private:
+  template <class Stop>
+  void run(Stop stop) {
+    while (!stop()) {
+      device.wait(device.now() + from_us(20));
+      std::array<device_event, 1> one;
+      while (!stop() && device.poll(one) == 1) {
+        CHECK(one[0].what != kind::segment_failed);
+        events.push_back(one[0]);
+      }
+    }
+  }
+
+  static std::vector<operation> kernels(const std::vector<leaving>& ways) {
+    std::vector<operation> ops(12);
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      operation& op = ops[i];
+      op.kernel = kernel_id{static_cast<std::uint32_t>(i)};
+      op.launch.grid = {static_cast<std::uint32_t>(i % 3 == 2 ? 4000 : 100 + 40 * i), 1, 1};
+      op.launch.block = {128, 1, 1};
+      op.launch.registers_per_thread = 32;
+      op.expected = from_us(20.0 + static_cast<double>(i % 4) * 7);
+      op.leaves = ways[i % ways.size()];
+      op.checkpoint = from_us(2);
+    }
+    return ops;
+  }
+
+  std::map<std::uint64_t, bool> again_;
+};
+
+TEST_CASE_TEMPLATE_DEFINE("Y1: a lane that yields stops, says so once, and stays stopped", Rig,
+                          device_yielding) {
+  using kind = device_event::kind;
+  yielding_device<Rig> d;
+  d.yield(d.low); // nothing runs
+  CHECK(d.events.size() == 1);
+  d.resume(d.low);
+  std::size_t stopped = 0;
+  for (int i = 0; i < 10; ++i) {
+    const segment_id id = d.submit(d.low, d.plain);
+    d.run_for(25.0 * i);
+    d.yield(d.low);
+    const std::size_t said = d.events.size();
+    const bool stays = !d.end_of(id);
+    d.run_for(1500); // longer than all of it takes
+    CHECK(d.events.size() == said);
+    stopped += stays ? 1u : 0u;
+    d.resume(d.low);
+    if (d.preempted(id)) d.again(id, d.low);
+    d.until(kind::segment_done, static_cast<std::size_t>(i) + 1);
+  }
+  CHECK(stopped >= 5);
+  CHECK(d.count(kind::lane_yielded) == 11);
+  CHECK(d.count(kind::lane_resumed) == 11);
+}
+
+TEST_CASE_TEMPLATE_DEFINE("Y2: segments of kernels that leave are preempted, in lane order, before "
+                          "their lane has yielded",
+                          Rig, device_leaving) {
+  using kind = device_event::kind;
+  yielding_device<Rig> d;
+  std::size_t in_part = 0;
+  for (int i = 0; Rig::leaves && i < 12; ++i) {
+    std::vector<segment_id> ids;
+    for (std::size_t first = 0; first < 12; first += 4)
+      ids.push_back(d.submit(d.low, d.leaver, first, first + 4));
+    d.run_for(10.0 + 20.0 * i);
+    d.events.clear();
+    d.yield(d.low);
+    std::vector<segment_id> told; // up to and without lane_yielded, which is last
+    bool preempted = false;
+    for (const device_event& e : d.events) {
+      if (e.what == kind::lane_yielded) continue;
+      REQUIRE((e.what == kind::segment_done || e.what == kind::segment_preempted));
+      if (preempted) CHECK(e.what == kind::segment_preempted);
+      if (preempted) CHECK(e.operation == 0);
+      if (e.what == kind::segment_preempted) CHECK(e.operation < 4);
+      preempted = preempted || e.what == kind::segment_preempted;
+      in_part += e.what == kind::segment_preempted && e.operation > 0 ? 1u : 0u;
+      told.push_back(e.segment);
+    }
+    CHECK(std::equal(told.rbegin(), told.rend(), ids.rbegin())); // none is missing at the end
+    d.resume(d.low);
+    for (const segment_id id : told)
+      if (d.preempted(id)) d.again(id, d.low);
+    d.until(kind::segment_done, told.size());
+  }
+  if (Rig::leaves) CHECK(in_part >= 3);
+}
+
+TEST_CASE_TEMPLATE_DEFINE(
+    "Y3: what is left of a preempted segment runs anywhere, and no block that "
+    "has ended runs again",
+    Rig, device_progress) {
+  yielding_device<Rig> d;
+  std::size_t restored = 0;
+  for (int i = 0; Rig::leaves && i < 40; ++i) {
+    segment_id id = d.submit(d.low, d.leaver);
+    lane_id on = d.low;
+    for (int k = 0; k < 4 && !d.done(id); ++k) { // preempted again and again, from lane to lane
+      d.run_for(1.0 + 7.0 * i);
+      d.yield(on);
+      d.resume(on);
+      REQUIRE(d.end_of(id));
+      if (d.done(id)) break;
+      const std::size_t ended = d.end_of(id)->operation;
+      const std::size_t size = d.segments[index(id)].last - d.segments[index(id)].first;
+      CHECK(ended < size);
+      on = on == d.low ? d.other : d.low;
+      id = d.again(id, on);
+      ++restored;
+    }
+    d.finish(d.high);
+    CHECK(Rig::ended_again(d.device) == 0);
+  }
+  if (Rig::leaves) CHECK(restored >= 40);
+}
+
+TEST_CASE_TEMPLATE_DEFINE("Y4: other segments stay where they are until the lane resumes", Rig,
+                          device_holding) {
+  using kind = device_event::kind;
+  yielding_device<Rig> d;
+  std::size_t held = 0;
+  for (int i = 0; i < 12; ++i) {
+    const program& p = i % 2 == 0 ? d.plain : d.mixed;
+    const segment_id head = d.submit(d.low, p);
+    const segment_id behind = d.submit(d.low, d.plain, 0, 2);
+    d.run_for(30 + 20.0 * i);
+    d.yield(d.low);
+    if (d.preempted(head)) CHECK(d.end_of(head)->operation == 0);
+    if (d.preempted(behind)) CHECK(d.end_of(behind)->operation == 0);
+    const bool stays = !d.end_of(head);
+    held += stays ? 1u : 0u;
+    d.run_for(200);
+    CHECK(stays == !d.end_of(head));
+    d.resume(d.low);
+    d.finish(d.low);
+    CHECK((!stays || d.done(head)));
+  }
+  CHECK(held >= 6);
+  CHECK(d.count(kind::lane_yielded) == 12);
+}
+
+TEST_CASE_TEMPLATE_DEFINE("Y5: a lane that resumes goes on where it stood, and says so once", Rig,
+                          device_resuming) {
+  using kind = device_event::kind;
+  yielding_device<Rig> d;
+  d.yield(d.low);
+  d.resume(d.low); // nothing stayed: at once
+  CHECK(d.events.size() == 2);
+  const segment_id id = d.submit(d.low, d.plain);
+  std::size_t resumed = 1;
+  while (!d.done(id) && resumed < 100) {
+    d.run_for(20);
+    d.yield(d.low);
+    CHECK(d.count(kind::lane_resumed) == resumed);
+    d.resume(d.low);
+    ++resumed;
+    if (d.preempted(id)) break; // it had not started
+  }
+  CHECK(resumed > 4);
+  CHECK(resumed < 30); // each time some of its 12 operations ran
+  d.finish(d.low);
+  CHECK(d.count(kind::lane_resumed) == resumed);
+  CHECK(d.count(kind::lane_yielded) == resumed);
+}
+
+TEST_CASE_TEMPLATE_DEFINE("Y6: the other lanes take no notice", Rig, device_others) {
+  yielding_device<Rig> d;
+  for (const program* p : {&d.plain, &d.leaver}) {
+    const segment_id stopped = d.submit(d.low, *p);
+    std::vector<segment_id> going;
+    for (int i = 0; i < 3; ++i)
+      for (const lane_id lane : {d.other, d.high}) {
+        const std::size_t from = lane == d.other ? 0 : 6;
+        const program& work = p == &d.plain ? d.mixed : d.plain;
+        going.push_back(d.submit(lane, work, from, from + 6));
+      }
+    d.run_for(60);
+    d.yield(d.low);
+    const time_point late = d.device.now() + from_us(1e7);
+    const auto all = [&] {
+      return std::all_of(going.begin(), going.end(), [&](segment_id id) { return d.done(id); });
+    };
+    while (!all() && d.device.now() < late) d.run_for(100);
+    CHECK(all()); // while it is stopped
+    CHECK(!d.done(stopped));
+    going.push_back(d.submit(d.high, d.plain, 0, 3));
+    while (!all() && d.device.now() < late) d.run_for(100);
+    CHECK(all());
+    d.resume(d.low);
+    d.finish(d.low);
+  }
+}
+
+TEST_CASE_TEMPLATE_DEFINE("Y7: yield and resume do not allocate", Rig, device_yield_hot_path) {
+  yielding_device<Rig> d;
+  std::size_t by_calls = 0;
+  for (int i = 0; i < 20; ++i) {
+    const program& p = i % 3 == 0 ? d.plain : i % 3 == 1 ? d.leaver : d.mixed;
+    d.submit(d.low, p, 0, 6);
+    d.submit(d.low, d.plain, 6, 12);
+    d.run_for(7.0 * i);
+    std::size_t before = allocations();
+    d.device.yield(d.low);
+    by_calls += allocations() - before;
+    d.until(device_event::kind::lane_yielded, static_cast<std::size_t>(i) + 1);
+    before = allocations();
+    d.device.resume(d.low);
+    by_calls += allocations() - before;
+    d.finish(d.low);
+  }
+  CHECK(by_calls == 0);
+}
+
+} // namespace gsched::testing
