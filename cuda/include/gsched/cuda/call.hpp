@@ -27,6 +27,15 @@ struct call_shape {
 
 namespace detail {
 
+/// More dynamic shared memory than kernels have without asking has to be asked for.
+inline void allow_shared(const void* kernel, const call_shape& shape, const std::string& where) {
+  constexpr unsigned without_asking = 48 * 1024;
+  if (shape.dynamic_shared_bytes > without_asking)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shape.dynamic_shared_bytes)),
+          where.c_str());
+}
+
 /// A graph of one kernel node.
 class call_graph {
 public:
@@ -34,11 +43,7 @@ public:
              void** arguments) {
     static_cast<void>(driver()); // says in one line what is absent
     const std::string where = "kernel " + name;
-    constexpr unsigned without_asking = 48 * 1024;
-    if (shape.dynamic_shared_bytes > without_asking)
-      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(shape.dynamic_shared_bytes)),
-            where.c_str());
+    allow_shared(kernel, shape, where);
     cudaGraph_t made = nullptr;
     check(cudaGraphCreate(&made, 0), where.c_str());
     graph_.reset(made);
