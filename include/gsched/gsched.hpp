@@ -24,6 +24,7 @@
 #include <gsched/dispatch/listener.hpp>
 #include <gsched/dispatch/model.hpp>
 #include <gsched/dispatch/options.hpp>
+#include <gsched/dispatch/preemptor.hpp>
 #include <gsched/dispatch/registry.hpp>
 #include <gsched/dispatch/request.hpp>
 #include <gsched/dispatch/statistics.hpp>
@@ -59,6 +60,7 @@
 #include <gsched/occupancy/sm_shares.hpp>
 #include <gsched/pad/candidate.hpp>
 #include <gsched/pad/dominance.hpp>
+#include <gsched/pad/exploration.hpp>
 #include <gsched/pad/options.hpp>
 #include <gsched/pad/plan.hpp>
 #include <gsched/pad/program.hpp>
@@ -84,7 +86,11 @@
 #include <gsched/preempt/access_history.hpp>
 #include <gsched/preempt/access_set.hpp>
 #include <gsched/preempt/idempotence.hpp>
+#include <gsched/preempt/floor.hpp>
+#include <gsched/preempt/forecast.hpp>
+#include <gsched/preempt/guard.hpp>
 #include <gsched/preempt/options.hpp>
+#include <gsched/preempt/queue_bound.hpp>
 #include <gsched/preempt/statistics.hpp>
 #include <gsched/sim/arrivals.hpp>
 #include <gsched/sim/block_scheduler.hpp>
@@ -100,6 +106,7 @@
 #include <gsched/sim/news.hpp>
 #include <gsched/sim/notices.hpp>
 #include <gsched/sim/observer.hpp>
+#include <gsched/sim/padded.hpp>
 #include <gsched/sim/partitions.hpp>
 #include <gsched/sim/preset.hpp>
 #include <gsched/sim/program_costs.hpp>
