@@ -11,6 +11,7 @@
 #include <gsched/cuda/gpu.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -55,8 +56,8 @@ constexpr duration usual_gap{350};
 
 class builder {
 public:
-  builder(shared_parts& parts, std::string name, duration gap)
-      : parts_(parts), name_(std::move(name)), gap_(gap) {
+  builder(shared_parts& parts, std::string name, duration gap, const stand_in_options& how)
+      : parts_(parts), name_(std::move(name)), gap_(gap), how_(how) {
     check(cudaGraphCreate(&graph_, 0), "stand-in graph");
   }
   ~builder() { static_cast<void>(cudaGraphDestroy(graph_)); }
@@ -90,47 +91,60 @@ private:
     const duration target = std::max(duration::zero(), op.expected + gap_ - debt_);
     const auto [cycles, takes] = parts_.timing.cycles_for(l, target);
     debt_ = std::max(duration::zero(), takes - (op.expected + gap_ - debt_));
-    return add_stand_in(graph_, after, l, cycles);
+    stand_in_stay stay{cycles, {}, nullptr};
+    if (l.cluster_size() == 1) leave(op, l, stay);
+    return add_stand_in(graph_, after, l, stay);
+  }
+
+  void leave(const operation& op, const stand_in_launch& l, stand_in_stay& stay) {
+    const leaving wanted = how_.leaves.value_or(op.leaves);
+    if (wanted == leaving::between_blocks) stay.may = preemption::between_blocks();
+    if (wanted != leaving::at_checkpoints) return;
+    constexpr duration usual = std::chrono::microseconds{1};
+    stay.may = preemption::at_checkpoints(op.checkpoint > duration::zero() ? op.checkpoint : usual);
+    stay.saved = parts_.memory.saved(l.blocks(), place());
   }
 
   shared_parts& parts_;
   std::string name_;
   duration gap_;
+  stand_in_options how_;
   duration debt_{};
   cudaGraph_t graph_ = nullptr;
   std::vector<cudaGraphNode_t> nodes_;
   std::vector<duration> durations_;
 };
 
-program build(const std::string& name, const std::vector<wanted>& operations, duration gap) {
+program build(const std::string& name, const std::vector<wanted>& operations, duration gap,
+              const stand_in_options& how) {
   const std::lock_guard lock(building);
   shared_parts& parts = parts_of_current_gpu();
   for (const wanted& w : operations) parts.memory.reserve(*w.work, name);
-  builder b(parts, name, gap);
+  builder b(parts, name, gap, how);
   for (const wanted& w : operations) b.add(w);
   return b.finish();
 }
 
 } // namespace
 
-program make_stand_in(const profile& of) {
+program make_stand_in(const profile& of, const stand_in_options& how) {
   check_order(of);
   std::vector<wanted> operations;
   for (const profile_operation& op : of.operations) operations.push_back({&op.work, op.after});
   duration gap = usual_gap;
   if (of.graph_replay && !of.operations.empty())
     gap = (*of.graph_replay - of.total()) / static_cast<duration::rep>(of.operations.size());
-  return build(of.full_name(), operations, gap);
+  return build(of.full_name(), operations, gap, how);
 }
 
-program make_stand_in(const gsched::program& of) {
+program make_stand_in(const gsched::program& of, const stand_in_options& how) {
   std::vector<wanted> operations;
   for (const operation& op : of.operations()) {
     const auto before = static_cast<std::uint32_t>(operations.size());
     operations.push_back({&op, {}});
     if (before > 0) operations.back().after = {before - 1};
   }
-  return build(of.name(), operations, usual_gap);
+  return build(of.name(), operations, usual_gap, how);
 }
 
 std::size_t count_mismatches(const profile& of, const program& made) noexcept {

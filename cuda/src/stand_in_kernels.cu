@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stand_in_kernels.hpp"
 
-#if __has_include(<gsched/cuda/instrument.cuh>)
 #include <gsched/cuda/instrument.cuh>
-#else
-#define GSCHED_INSTRUMENT(r) static_cast<void>(r)
-#endif
+#include <gsched/cuda/preempt.cuh>
 
 #include <array>
 #include <cstddef>
@@ -36,19 +33,38 @@ __device__ __forceinline__ void hold(std::uint32_t* at, std::index_sequence<Is..
   }());
 }
 
+__device__ __forceinline__ std::uint32_t linear_index(const uint3& block) {
+  return block.x + gridDim.x * (block.y + gridDim.y * block.z);
+}
+
+__device__ __forceinline__ void save(std::uint64_t* where, std::uint32_t thread,
+                                     std::uint64_t value) {
+  if (thread == 0) *where = value;
+}
+
 /// Registers are allocated for the whole kernel by the place that needs most of them, also if it is
 /// never reached: so they cost no time.
 template <std::uint32_t Registers>
-__global__ void __maxnreg__(Registers)
-    stand_in(report to, std::uint64_t cycles, std::uint32_t* never) {
+__global__ void __maxnreg__(Registers) stand_in(report to, preemption may, std::uint64_t cycles,
+                                                std::uint64_t* saved, std::uint32_t* never) {
   GSCHED_INSTRUMENT(to);
-  const std::int64_t start = clock64();
   if (never != nullptr) hold(never, std::make_index_sequence<Registers - step>{});
-  // One warp watches the clock; the barrier keeps the others, and with them the block, in place.
+  const std::int64_t start = clock64();
+  GSCHED_PREEMPTIBLE(may);
   const std::uint32_t thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-  if (thread < 32)
-    while (static_cast<std::uint64_t>(clock64() - start) < cycles) {
-    }
+  std::uint64_t* const mine = saved + linear_index(gsched_block);
+  const std::uint64_t stays = GSCHED_RESUMED() ? *mine : cycles;
+  // Two checkpoints in that time, as a cycle is less than a nanosecond, and it takes two to leave.
+  const std::uint64_t pass = saved != nullptr ? may.checkpoint_ns : stays;
+  for (std::uint64_t until = pass;; until += pass) {
+    if (until > stays) until = stays;
+    // One warp watches the clock; the barrier keeps the others, and with them the block, in place.
+    if (thread < 32)
+      while (static_cast<std::uint64_t>(clock64() - start) < until) {
+      }
+    if (until == stays) break;
+    GSCHED_CHECKPOINT(save(mine, thread, stays - until));
+  }
   __syncthreads();
 }
 

@@ -105,8 +105,11 @@ stand_in_launch fit_stand_in(const launch_shape& shape, std::uint32_t wanted, co
 }
 
 cudaGraphNode_t add_stand_in(cudaGraph_t graph, std::span<const cudaGraphNode_t> after,
-                             const stand_in_launch& launch, std::uint64_t cycles) {
-  stand_in_arguments arguments(cycles);
+                             const stand_in_launch& launch, const stand_in_stay& stay) {
+  stand_in_arguments arguments;
+  arguments.may = stay.may;
+  arguments.cycles = stay.cycles;
+  arguments.saved = stay.saved;
   cudaKernelNodeParams p{};
   p.func = const_cast<void*>(launch.function);
   p.gridDim = launch.grid;

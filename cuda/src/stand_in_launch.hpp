@@ -3,6 +3,7 @@
 
 #include <gsched/core/launch.hpp>
 #include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda/preemption.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -41,9 +42,17 @@ struct stand_in_launch {
 [[nodiscard]] stand_in_launch fit_stand_in(const launch_shape& shape, std::uint32_t wanted,
                                            const gpu& on, const std::string& what);
 
+/// How long the blocks of one stay, and how they leave earlier.
+struct stand_in_stay {
+  std::uint64_t cycles = 0;
+  preemption may{};
+  std::uint64_t* saved = nullptr; ///< a word for each block, where it leaves at checkpoints
+};
+
 /// Adds one to a graph, after a node of it or as its first.
 [[nodiscard]] cudaGraphNode_t add_stand_in(cudaGraph_t graph,
                                            std::span<const cudaGraphNode_t> after,
-                                           const stand_in_launch& launch, std::uint64_t cycles);
+                                           const stand_in_launch& launch,
+                                           const stand_in_stay& stay);
 
 } // namespace gsched::cuda

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <utility>
 
 namespace gsched::cuda {
 
@@ -54,6 +55,19 @@ void stand_in_memory::reserve(const operation& op, const std::string& name) {
   grow(n.device, device_bytes_, device_, [](void** p, std::size_t b) { return cudaMalloc(p, b); });
   grow(n.host, host_bytes_, host_,
        [](void** p, std::size_t b) { return cudaHostAlloc(p, b, cudaHostAllocPortable); });
+}
+
+std::uint64_t* stand_in_memory::saved(std::uint64_t blocks, const std::string& what) {
+  constexpr std::uint64_t least = std::uint64_t{1} << 17;
+  if (blocks > words_left_) {
+    const std::uint64_t words = std::max(blocks, least);
+    void* fresh = nullptr;
+    check(cudaMalloc(&fresh, words * sizeof(std::uint64_t)), (what + ": memory to leave").c_str());
+    words_ = static_cast<std::uint64_t*>(fresh);
+    words_left_ = words;
+  }
+  words_left_ -= blocks;
+  return std::exchange(words_, words_ + blocks);
 }
 
 cudaGraphNode_t stand_in_memory::add(cudaGraph_t graph, std::span<const cudaGraphNode_t> after,

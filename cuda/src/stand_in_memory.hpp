@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -22,11 +23,16 @@ public:
   [[nodiscard]] cudaGraphNode_t add(cudaGraph_t graph, std::span<const cudaGraphNode_t> after,
                                     const operation& op, const std::string& what) const;
 
+  /// Room for what blocks that leave save, a word each; for one kernel alone.
+  [[nodiscard]] std::uint64_t* saved(std::uint64_t blocks, const std::string& what);
+
 private:
   void* device_ = nullptr;
   void* host_ = nullptr;
   std::size_t device_bytes_ = 0;
   std::size_t host_bytes_ = 0;
+  std::uint64_t* words_ = nullptr; ///< the rest of what was allocated for `saved`
+  std::uint64_t words_left_ = 0;
 };
 
 } // namespace gsched::cuda

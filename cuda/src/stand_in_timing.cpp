@@ -20,7 +20,8 @@ owned_exec chain_of(const stand_in_launch& l, double cycles, std::size_t nodes) 
   const owned_graph graph(made);
   std::vector<cudaGraphNode_t> before;
   for (std::size_t i = 0; i < nodes; ++i)
-    before = {add_stand_in(graph.get(), before, l, static_cast<std::uint64_t>(cycles))};
+    before = {
+        add_stand_in(graph.get(), before, l, {static_cast<std::uint64_t>(cycles), {}, nullptr})};
   return instantiate(graph.get());
 }
 
