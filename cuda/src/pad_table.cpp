@@ -25,6 +25,10 @@ cudaFuncAttributes attributes_of(const void* function) {
 
 std::string text(std::uint64_t n) { return std::to_string(n); }
 
+bool sound_threads(const pad_piece& p) {
+  return p.threads > 0 && p.threads <= 1024 && p.threads % 32 == 0;
+}
+
 std::string place(std::size_t piece) {
   return piece == 0 ? "real-time part" : "guest " + text(piece - 1);
 }
@@ -38,16 +42,16 @@ pad_table pad_table::of_kernels(const gpu& on, std::span<const kernel> proxies,
     const cudaFuncAttributes a = attributes_of(k.function);
     pad_proxy p;
     p.function = k.function;
-    p.limit = k.figure;
+    p.limit = k.limit;
     p.registers = static_cast<std::uint32_t>(a.numRegs);
     p.static_shared_bytes = static_cast<std::uint32_t>(a.sharedSizeBytes);
     const std::uint32_t most = on.sm.max_shared_per_block;
     allow_shared_memory(k.function, most - std::min(p.static_shared_bytes, most));
     found.push_back(p);
   }
-  std::vector<pad_demand> asked;
+  std::vector<std::uint32_t> asked;
   for (const kernel& k : demands)
-    asked.push_back({k.figure, static_cast<std::uint32_t>(attributes_of(k.function).numRegs)});
+    asked.push_back(static_cast<std::uint32_t>(attributes_of(k.function).numRegs));
   return {on, std::move(found), std::move(asked), most_guests};
 }
 
@@ -56,7 +60,7 @@ bool pad_table::sound(std::span<const pad_piece> pieces) const noexcept {
   std::uint64_t blocks = 0;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (i == 0 && pieces[i].blocks == 0) continue;
-    if (!known(pieces[i]) || pieces[i].blocks == 0) return false;
+    if (!known(pieces[i]) || pieces[i].blocks == 0 || !sound_threads(pieces[i])) return false;
     blocks += pieces[i].blocks;
   }
   return blocks > 0 && blocks <= most_blocks;
@@ -66,10 +70,9 @@ pad_table::sum pad_table::add_up(std::span<const pad_piece> pieces) const noexce
   sum all;
   for (const pad_piece& p : pieces) {
     if (p.blocks == 0) continue;
-    const pad_demand& d = demands_[p.demand];
     all.blocks += p.blocks;
-    all.threads = std::max(all.threads, d.threads);
-    all.registers = std::max(all.registers, d.registers);
+    all.threads = std::max(all.threads, p.threads);
+    all.registers = std::max({all.registers, demands_[p.demand], p.registers});
     all.shared_bytes = std::max(all.shared_bytes, p.shared_bytes);
   }
   return all;
@@ -118,6 +121,9 @@ std::string pad_table::why_not(std::span<const pad_piece> pieces) const {
     if (!known(pieces[i]))
       return head + place(i) + ": a function that the family does not have in this role";
     if (pieces[i].blocks == 0) return head + place(i) + ": no blocks, expected some";
+    if (!sound_threads(pieces[i]))
+      return head + place(i) + ": " + text(pieces[i].threads) +
+             " threads a block, expected a multiple of 32 up to 1024";
   }
   if (blocks == 0 || blocks > most_blocks)
     return head + text(blocks) + " blocks, expected 1 to " + text(most_blocks);

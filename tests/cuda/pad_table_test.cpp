@@ -11,7 +11,6 @@
 namespace gsched::testing {
 namespace {
 
-using cuda::pad_demand;
 using cuda::pad_launch;
 using cuda::pad_piece;
 using cuda::pad_proxy;
@@ -26,7 +25,7 @@ pad_table table() {
     proxies.push_back({nullptr, limit, limit, 0});
   proxies[1].registers = 60;
   proxies[2].static_shared_bytes = 1024;
-  const std::vector<pad_demand> demands{{256, 32}, {128, 33}, {512, 130}, {1024, 30}};
+  const std::vector<std::uint32_t> demands{32, 33, 130, 30};
   return {on, proxies, demands, 2};
 }
 
@@ -40,22 +39,24 @@ pad_launch chosen(const pad_table& t, const std::vector<pad_piece>& pieces) {
 TEST_CASE("the proxy with the fewest registers that no part exceeds runs them") {
   const pad_table t = table();
   const pad_proxy* const first = t.proxies().data();
-  pad_launch c = chosen(t, {{0, 100, 0}});
+  pad_launch c = chosen(t, {{0, 100, 256}});
   CHECK(c.proxy == first);
   CHECK(c.blocks == 100);
   CHECK(c.threads == 256);
   CHECK(c.blocks_per_sm == 8);
-  c = chosen(t, {{0, 100, 0}, {1, 7, 0}}); // one more register is the next level
+  c = chosen(t, {{0, 100, 256}, {1, 7, 128}}); // one more register is the next level
   CHECK(c.proxy == first + 1);
   CHECK(c.blocks == 107);
   CHECK(c.blocks_per_sm == 4);
-  c = chosen(t, {{1, 7, 0}}); // with fewer threads an SM holds more
+  c = chosen(t, {{1, 7, 128}}); // with fewer threads an SM holds more
   CHECK(c.threads == 128);
   CHECK(c.blocks_per_sm == 8);
-  c = chosen(t, {{0, 5, 100'000}, {1, 7, 200}});
+  c = chosen(t, {{0, 5, 256, 100'000}, {1, 7, 128, 200}});
   CHECK(c.shared_bytes == 100'000); // the most, not the sum
   CHECK(c.blocks_per_sm == 2);
-  c = chosen(t, {{0, 0, 99}, {3, 6, 10}, {0, 1, 20}}); // no real-time part
+  c = chosen(t, {{0, 1, 256, 0, 65}}); // as many registers as it is to have
+  CHECK(c.proxy == first + 2);
+  c = chosen(t, {{0, 0, 256, 99}, {3, 6, 1024, 10}, {0, 1, 256, 20}}); // no real-time part
   CHECK(c.blocks == 7);
   CHECK(c.threads == 1024);
   CHECK(c.shared_bytes == 20);
@@ -68,22 +69,27 @@ TEST_CASE("parts that no proxy runs are refused, with the reason") {
     return t.why_not(pieces);
   };
   CHECK(why({}) == "padded kernel: no parts, expected at least one");
-  CHECK(why({{0, 1, 0}, {0, 1, 0}, {0, 1, 0}, {0, 1, 0}}) ==
+  CHECK(why({{0, 1, 256}, {0, 1, 256}, {0, 1, 256}, {0, 1, 256}}) ==
         "padded kernel: 3 guests, expected at most 2");
-  CHECK(why({{4, 1, 0}}) ==
+  CHECK(why({{4, 1, 256}}) ==
         "padded kernel: real-time part: a function that the family does not have in this role");
-  CHECK(why({{0, 1, 0}, {pad_piece::unknown, 1, 0}}) ==
+  CHECK(why({{0, 1, 256}, {pad_piece::unknown, 1, 256}}) ==
         "padded kernel: guest 0: a function that the family does not have in this role");
-  CHECK(why({{0, 1, 0}, {0, 1, 0}, {0, 0, 0}}) ==
+  CHECK(why({{0, 1, 256}, {0, 1, 256}, {0, 0, 256}}) ==
         "padded kernel: guest 1: no blocks, expected some");
-  CHECK(why({{0, 0, 0}}) == "padded kernel: 0 blocks, expected 1 to 2147483647");
-  CHECK(why({{0, 0x7fffffff, 0}, {0, 1, 0}}) ==
+  CHECK(why({{0, 0, 256}}) == "padded kernel: 0 blocks, expected 1 to 2147483647");
+  CHECK(why({{0, 0x7fffffff, 256}, {0, 1, 256}}) ==
         "padded kernel: 2147483648 blocks, expected 1 to 2147483647");
-  CHECK(why({{0, 1, 232'449}}) == "padded kernel: 232449 bytes of shared memory a block, expected "
-                                  "at most 232448");
-  CHECK(why({{2, 1, 0}}) ==
+  CHECK(why({{0, 1, 256, 232'449}}) ==
+        "padded kernel: 232449 bytes of shared memory a block, expected "
+        "at most 232448");
+  CHECK(why({{0, 1, 256}, {0, 1, 1056}}) ==
+        "padded kernel: guest 0: 1056 threads a block, expected a multiple of 32 up to 1024");
+  CHECK(why({{0, 1, 100}}).find("100 threads a block") != std::string::npos);
+  CHECK(why({{0, 1, 0}}).find("real-time part: 0 threads a block") != std::string::npos);
+  CHECK(why({{2, 1, 512}}) ==
         "padded kernel: 255 registers for each of 512 threads, expected at most 65536 in all");
-  CHECK(why({{3, 1, 0}, {2, 1, 0}}).find("1024 threads") != std::string::npos);
+  CHECK(why({{3, 1, 1024}, {2, 1, 512}}).find("1024 threads") != std::string::npos);
 }
 
 } // namespace

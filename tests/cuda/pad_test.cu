@@ -253,15 +253,15 @@ TEST_CASE("a proxy has its level's registers at most, and the fewest that do") {
   CHECK(both->blocks == 65);
   CHECK(both->threads == 256);
   CHECK(both->shared_bytes == gemm<32>::shared_bytes());
-  CHECK(both->proxy->limit >= std::max(demands[3].registers, demands[4].registers));
+  CHECK(both->proxy->limit >= std::max(demands[3], demands[4]));
   if (both->proxy != proxies.data())
-    CHECK((both->proxy - 1)->limit < std::max(demands[3].registers, demands[4].registers));
+    CHECK((both->proxy - 1)->limit < std::max(demands[3], demands[4]));
   // What the roles cost a function: nothing beside its plain kernel, but for the guest's place.
   cudaFuncAttributes plain{};
   const cuda::plain_kernel<gemm<32>> kernel({}, {1, 1, 1});
   cuda::check(cudaFuncGetAttributes(&plain, kernel.call().function), "registers");
-  CHECK(demands[0].registers <= static_cast<std::uint32_t>(plain.numRegs));
-  CHECK(demands[4].registers <= static_cast<std::uint32_t>(plain.numRegs) + 8);
+  CHECK(demands[0] <= static_cast<std::uint32_t>(plain.numRegs));
+  CHECK(demands[4] <= static_cast<std::uint32_t>(plain.numRegs) + 8);
   int held = 0;
   cuda::check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&held, both->proxy->function,
                                                             static_cast<int>(both->threads),

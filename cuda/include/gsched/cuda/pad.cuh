@@ -133,11 +133,12 @@ private:
       const auto known = [](std::uint32_t place, std::size_t of, std::uint32_t from) {
         return place < of ? place + from : pad_piece::unknown;
       };
-      all_[0] = {known(real_time.real_place(), reals, 0), real_time.blocks(),
-                 real_time.shared_bytes()};
+      all_[0] = {known(real_time.real_place(), reals, 0), real_time.blocks(), real_time.threads(),
+                 real_time.shared_bytes(), real_time.registers()};
       for (std::size_t i = 0; i < guests.size(); ++i)
         all_[i + 1] = {known(guests[i].guest_place(), Family::guests::size, reals),
-                       guests[i].blocks(), guests[i].shared_bytes()};
+                       guests[i].blocks(), guests[i].threads(), guests[i].shared_bytes(),
+                       guests[i].registers()};
     }
     [[nodiscard]] std::span<const pad_piece> get() const noexcept { return {all_.data(), size_}; }
 
@@ -180,13 +181,14 @@ template <paddable F>
 class plain_kernel {
 public:
   /// Errors   device_failed with CUDA's words, for more shared memory than a block may have.
-  plain_kernel(const F& f, extent grid, std::uint32_t shared_bytes = 0)
-      : parameters_{f, grid}, shared_bytes_(shared_bytes) {
+  plain_kernel(const F& f, extent grid, std::uint32_t shared_bytes = 0,
+               std::uint32_t threads = F::threads)
+      : parameters_{f, grid}, shared_bytes_(shared_bytes), threads_(threads) {
     allow_shared_memory(kernel(), shared_bytes);
   }
   /// Points into this object.
   [[nodiscard]] pad_call call() const noexcept {
-    return {kernel(), static_cast<std::uint32_t>(parameters_.grid.volume()), F::threads,
+    return {kernel(), static_cast<std::uint32_t>(parameters_.grid.volume()), threads_,
             shared_bytes_, &parameters_};
   }
 
@@ -197,6 +199,7 @@ private:
 
   detail::plain_parameters<F> parameters_;
   std::uint32_t shared_bytes_;
+  std::uint32_t threads_;
 };
 
 } // namespace gsched::cuda

@@ -42,11 +42,11 @@ struct pad_block {
 ///   };
 ///
 /// Differs  from a kernel: its block has one dimension, a multiple of 32 threads known when it is
-///          compiled; what it declares __shared__ every kernel of its family has, so shared memory
-///          is better taken from the block. It must be inlined: were it called, it could not use
-///          the registers that its kernel has.
+///          compiled, or threads = 0 and each launch says how many; what it declares __shared__
+///          every kernel of its family has, so shared memory is better taken from the block. It
+///          must be inlined: were it called, it could not use the registers that its kernel has.
 template <class F>
-concept paddable = std::is_trivially_copyable_v<F> && alignof(F) <= 16 && F::threads >= 32 &&
-                   F::threads <= 1024 && F::threads % 32 == 0;
+concept paddable = std::is_trivially_copyable_v<F> && alignof(F) <= 16 && F::threads <= 1024 &&
+                   F::threads % 32 == 0;
 
 } // namespace gsched::cuda

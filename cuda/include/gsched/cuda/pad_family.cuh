@@ -39,6 +39,7 @@ struct pad_entry {
   std::uint32_t function = 0; ///< its place in the list of its role
   std::uint32_t blocks = 0;   ///< of this launch
   std::uint32_t first = 0;    ///< index in its own grid of the first of them
+  std::uint32_t threads = 0;  ///< of a block
   extent grid{};
 };
 

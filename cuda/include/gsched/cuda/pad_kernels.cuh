@@ -16,6 +16,9 @@ namespace gsched::cuda {
 
 namespace detail {
 
+template <class F>
+inline constexpr std::uint32_t most_threads = F::threads != 0 ? F::threads : 1024;
+
 /// Runs a block of the function that the entry names. The chain of comparisons becomes a switch.
 template <class... F, std::size_t Bytes>
 __device__ __forceinline__ void run_pad_entry(pad_functions<F...>, const pad_entry<Bytes>& e,
@@ -24,9 +27,10 @@ __device__ __forceinline__ void run_pad_entry(pad_functions<F...>, const pad_ent
   std::uint32_t place = 0;
   [[maybe_unused]] const auto run = [&]<class G>(std::type_identity<G>) {
     if (e.function != place++) return false;
-    if (threadIdx.x < G::threads) {
+    const std::uint32_t threads = G::threads != 0 ? G::threads : e.threads;
+    if (threadIdx.x < threads) {
       const G f = *reinterpret_cast<const G*>(e.arguments);
-      f(pad_block{e.first + at, e.grid, threadIdx.x, G::threads, gsched_pad_shared});
+      f(pad_block{e.first + at, e.grid, threadIdx.x, threads, gsched_pad_shared});
     }
     return true;
   };
@@ -70,11 +74,12 @@ struct plain_parameters {
 };
 
 template <class F>
-__global__ void __launch_bounds__(F::threads)
+__global__ void __launch_bounds__(most_threads<F>)
     plain_kernel(const __grid_constant__ plain_parameters<F> p) {
   extern __shared__ __align__(16) unsigned char gsched_pad_shared[];
   const F f = p.function;
-  f(pad_block{blockIdx.x, p.grid, threadIdx.x, F::threads, gsched_pad_shared});
+  const std::uint32_t threads = F::threads != 0 ? F::threads : blockDim.x;
+  f(pad_block{blockIdx.x, p.grid, threadIdx.x, threads, gsched_pad_shared});
 }
 
 template <class Family, class List>
@@ -83,14 +88,12 @@ template <class Family, class... F>
 struct pad_demands<Family, pad_functions<F...>> {
   static void add_real(std::vector<pad_table::kernel>& to) {
     (to.push_back({reinterpret_cast<const void*>(
-                       &pad_demand_kernel<Family, pad_functions<F>, pad_functions<>, F::threads>),
-                   F::threads}),
+         &pad_demand_kernel<Family, pad_functions<F>, pad_functions<>, most_threads<F>>)}),
      ...);
   }
   static void add_guests(std::vector<pad_table::kernel>& to) {
     (to.push_back({reinterpret_cast<const void*>(
-                       &pad_demand_kernel<Family, pad_functions<>, pad_functions<F>, F::threads>),
-                   F::threads}),
+         &pad_demand_kernel<Family, pad_functions<>, pad_functions<F>, most_threads<F>>)}),
      ...);
   }
 };

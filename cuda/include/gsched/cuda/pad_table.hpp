@@ -21,19 +21,15 @@ struct pad_proxy {
   std::uint32_t static_shared_bytes = 0;
 };
 
-/// What a function takes in one of its roles, real-time or guest, as part of a proxy by itself.
-struct pad_demand {
-  std::uint32_t threads = 0; ///< a block
-  std::uint32_t registers = 0;
-};
-
 /// A part of a launch as the choice of a proxy sees it.
 struct pad_piece {
   static constexpr std::uint32_t unknown = ~std::uint32_t{0};
 
   std::uint32_t demand = unknown; ///< which of the table's
   std::uint32_t blocks = 0;
+  std::uint32_t threads = 0;
   std::uint32_t shared_bytes = 0; ///< dynamic, of a block
+  std::uint32_t registers = 0;    ///< at least so many, whatever the function needs
 };
 
 /// How parts are launched together.
@@ -54,19 +50,19 @@ struct pad_launch {
 /// Threads  immutable once made.
 class pad_table {
 public:
-  /// A kernel and its limit of registers; a kernel of one function in one role and its threads.
   struct kernel {
     const void* function = nullptr;
-    std::uint32_t figure = 0;
+    std::uint32_t limit = 0; ///< of its registers; 0: none
   };
 
-  /// Asks the runtime about kernels of this process, and lets the proxies have shared memory.
+  /// `demands` are kernels of one function in one role each. Asks the runtime about kernels of this
+  /// process, and lets the proxies have shared memory.
   /// Errors   device_failed with CUDA's words.
   [[nodiscard]] static pad_table of_kernels(const gpu& on, std::span<const kernel> proxies,
                                             std::span<const kernel> demands,
                                             std::size_t most_guests);
   /// `proxies` by rising limits.
-  pad_table(const gpu& on, std::vector<pad_proxy> proxies, std::vector<pad_demand> demands,
+  pad_table(const gpu& on, std::vector<pad_proxy> proxies, std::vector<std::uint32_t> demands,
             std::size_t most_guests)
       : on_(on), proxies_(std::move(proxies)), demands_(std::move(demands)),
         most_guests_(most_guests) {}
@@ -77,7 +73,8 @@ public:
   [[nodiscard]] std::string why_not(std::span<const pad_piece> pieces) const;
 
   [[nodiscard]] std::span<const pad_proxy> proxies() const noexcept { return proxies_; }
-  [[nodiscard]] std::span<const pad_demand> demands() const noexcept { return demands_; }
+  /// Registers of each function in each role, real-time ones first.
+  [[nodiscard]] std::span<const std::uint32_t> demands() const noexcept { return demands_; }
   [[nodiscard]] const gpu& on() const noexcept { return on_; }
 
 private:
@@ -95,7 +92,7 @@ private:
 
   gpu on_;
   std::vector<pad_proxy> proxies_;
-  std::vector<pad_demand> demands_;
+  std::vector<std::uint32_t> demands_;
   std::size_t most_guests_ = 0;
 };
 

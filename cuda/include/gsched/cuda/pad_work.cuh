@@ -17,10 +17,13 @@ public:
   /// Of no blocks: in the real-time role, a launch of guests alone.
   pad_work() = default;
 
-  /// All blocks of a grid.
+  /// All blocks of a grid. `threads` is for functions that leave it open.
   template <class F>
-  pad_work(const F& f, extent grid, std::uint32_t shared_bytes = 0)
-      : threads_(F::threads), shared_bytes_(shared_bytes) {
+  pad_work(const F& f, extent grid, std::uint32_t shared_bytes = 0,
+           std::uint32_t threads = F::threads)
+      : shared_bytes_(shared_bytes) {
+    assert(F::threads == 0 || F::threads == threads);
+    entry_.threads = threads;
     static_assert(Family::real::template has<F> || Family::guests::template has<F>,
                   "a function of the family");
     std::memcpy(entry_.arguments, &f, sizeof(F));
@@ -41,7 +44,16 @@ public:
   }
 
   [[nodiscard]] std::uint32_t blocks() const noexcept { return entry_.blocks; }
-  [[nodiscard]] std::uint32_t threads() const noexcept { return threads_; }
+  /// With at least so many registers a thread, whatever the function needs: for what stands in for
+  /// another kernel.
+  [[nodiscard]] pad_work with_registers(std::uint32_t at_least) const noexcept {
+    pad_work p = *this;
+    p.registers_ = at_least;
+    return p;
+  }
+
+  [[nodiscard]] std::uint32_t threads() const noexcept { return entry_.threads; }
+  [[nodiscard]] std::uint32_t registers() const noexcept { return registers_; }
   [[nodiscard]] std::uint32_t shared_bytes() const noexcept { return shared_bytes_; }
   /// In the list of the role; the size of that list where the function is not in it.
   [[nodiscard]] std::uint32_t real_place() const noexcept { return real_; }
@@ -50,7 +62,7 @@ public:
 
 private:
   typename Family::entry entry_{};
-  std::uint32_t threads_ = 0;
+  std::uint32_t registers_ = 0;
   std::uint32_t shared_bytes_ = 0;
   std::uint32_t real_ = static_cast<std::uint32_t>(Family::real::size);
   std::uint32_t guest_ = static_cast<std::uint32_t>(Family::guests::size);
