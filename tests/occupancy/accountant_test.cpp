@@ -279,6 +279,7 @@ struct base {
   void ended(segment_id, std::uint32_t, std::uint32_t, std::uint32_t) noexcept;
   double load() const noexcept;
   std::size_t outstanding() const noexcept;
+  std::size_t slots() const noexcept;
   const accountant_violations& violations() const noexcept;
 };
 static_assert(accountant<base>);

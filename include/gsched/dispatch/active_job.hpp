@@ -14,14 +14,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace gsched {
 
 /// A job with all that its dispatcher keeps of it. Recycled, and in place while the dispatcher
 /// lives.
 struct active_job : job {
-  active_job(entry_pool& entries, frame_pool& frames) : context(entries, frames) {}
+  active_job(entry_pool& entries, frame_pool& frames) : context(entries, frames) {
+    remainders.reserve(4);
+  }
 
   job_context context;
   model* kind = nullptr;
@@ -29,6 +33,12 @@ struct active_job : job {
   job_progress* progress = nullptr; ///< what was dispatched of it, for the estimate of the rest
   duration quantum{};               ///< of its next segment
   std::uint32_t flights = 0;        ///< segments in flight
+  std::uint32_t side_flights = 0;   ///< of these, on the side lanes of one group
+  std::uint32_t side_group = 0;
+  std::uint64_t side_epoch = 0; ///< what was chosen to run beside it when it was dispatched first
+  time_point first_dispatch{};
+  bool dispatched = false; ///< any of it
+  bool counted = false;    ///< among the active jobs of its class
   bool in_policy = false;
   bool waits = false;                    ///< for an instance of its model, and has not started
   bool holds = false;                    ///< context.instance is its own
@@ -38,6 +48,23 @@ struct active_job : job {
   using hook = bi::unordered_set_member_hook<bi::link_mode<bi::safe_link>>;
   hook id_hook{};
   active_job* spare = nullptr;
+
+  /// An operation that may have run in part, of a program, and the rest of which was not dispatched
+  /// again. A job that gives up runs it before it ends, as preemptive_device asks.
+  struct remainder {
+    program_id program = no_program;
+    std::uint32_t at = 0;
+    std::span<const operation* const> what{}; ///< it alone
+  };
+  std::vector<remainder> remainders;
+
+  void keep_remainder(program_id p, std::uint32_t first, std::span<const operation* const> left) {
+    if (p == no_program || left.empty() || left.front()->leaves == leaving::never) return;
+    remainders.push_back({p, first, left.first(1)});
+  }
+  void forget_remainder(program_id p, std::uint32_t first) noexcept {
+    std::erase_if(remainders, [&](const remainder& r) { return r.program == p && r.at == first; });
+  }
 
   /// Takes a request's facts; the id is set already.
   void begin(const job_request& r, model& m, duration first_quantum) {
@@ -54,7 +81,9 @@ struct active_job : job {
     total = remaining = m.estimate.remaining(*progress);
     quantum = first_quantum;
     head = std::min(total, quantum);
-    flights = 0;
+    flights = side_flights = 0;
+    dispatched = counted = false;
+    remainders.clear();
     announced = waits = holds = false;
     ending = job_state::running;
   }
@@ -101,6 +130,19 @@ struct active_job : job {
   /// Doubles the next segment while no other job waits: nobody would be served sooner.
   void size_next(bool contended, duration least, duration most) noexcept {
     quantum = contended ? least : quantum < most / 2 ? 2 * quantum : most;
+  }
+
+  /// Nothing of it is in flight on lanes of another kind than that group's.
+  [[nodiscard]] bool may_go_to(std::size_t group, std::size_t first_side) const noexcept {
+    if (group < first_side) return side_flights == 0;
+    return flights == side_flights && (flights == 0 || side_group == group);
+  }
+
+  void dispatched_at(std::size_t group, std::uint64_t epoch, time_point now) noexcept {
+    side_group = static_cast<std::uint32_t>(group);
+    if (std::exchange(dispatched, true)) return;
+    first_dispatch = now;
+    side_epoch = epoch;
   }
 
   [[nodiscard]] bool is_ending() const noexcept { return ending != job_state::running; }

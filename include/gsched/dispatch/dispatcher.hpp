@@ -9,15 +9,18 @@
 #include <gsched/dispatch/lane_feed.hpp>
 #include <gsched/dispatch/listener.hpp>
 #include <gsched/dispatch/options.hpp>
+#include <gsched/dispatch/preemptor.hpp>
 #include <gsched/dispatch/request.hpp>
 #include <gsched/occupancy/accountant.hpp>
 #include <gsched/policy/policy.hpp>
+#include <gsched/preempt/statistics.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -39,6 +42,11 @@ namespace gsched {
 template <policy Policy, device Device, accountant Accountant, listener Listener = silent_listener>
 class dispatcher : public job_life<Policy, Device, Listener> {
   using life = job_life<Policy, Device, Listener>;
+  using feed = lane_feed<Device, Accountant>;
+  using life::active;
+  using life::arrivals_;
+  using life::beside_;
+  using life::close;
   using life::device_;
   using life::fail;
   using life::listener_;
@@ -56,7 +64,8 @@ public:
   /// All that is passed by reference outlives the dispatcher.
   dispatcher(Device& on, Policy& order, Accountant& account, Listener& hears,
              const dispatch_options& how = {})
-      : life(on, order, hears, how), feed_(on, account, options_) {}
+      : life(on, order, hears, how), feed_(on, account, options_),
+        preempt_(on, feed_, hears, options_, beside_) {}
   dispatcher(const dispatcher&) = delete;
   dispatcher& operator=(const dispatcher&) = delete;
 
@@ -71,6 +80,7 @@ public:
     bool moved = take_posted();
     moved |= hear();
     moved |= start_waiting();
+    keep_apart();
     if (options_.evict_on_preempt && std::exchange(woken_, false)) evict_for_better();
     while (dispatch_one()) moved = true;
     return moved;
@@ -78,6 +88,10 @@ public:
 
   /// Nothing is in flight: with active jobs and no step to take, they wait for what never comes.
   [[nodiscard]] bool nothing_in_flight() const noexcept { return feed_.empty(); }
+  /// What was done to keep the classes apart.
+  [[nodiscard]] const preemption_statistics& preemption() const noexcept {
+    return preempt_.statistics();
+  }
 
 private:
   bool take_posted() {
@@ -103,83 +117,180 @@ private:
   }
 
   void hear(const device_event& e, time_point now) noexcept {
+    using kind = device_event::kind;
+    if (e.what == kind::lane_yielded || e.what == kind::lane_resumed) {
+      if (!preempt_.hear(e, now, back_at(now))) ++statistics_.unknown_events;
+      return;
+    }
     flight* f = feed_.find(e.segment);
     if (f == nullptr) {
       ++statistics_.unknown_events;
       return;
     }
-    switch (e.what) {
-    case device_event::kind::segment_done: land(*f, true, now); return;
-    case device_event::kind::segment_failed: land(*f, false, now); return;
-    case device_event::kind::blocks_started:
-    case device_event::kind::blocks_done: feed_.report(*f, e, models_); return;
-    case device_event::kind::segment_preempted:
-    case device_event::kind::lane_yielded:
-    case device_event::kind::lane_resumed: return;
+    if (e.what == kind::segment_done || e.what == kind::segment_failed) {
+      land(*f, e.what == kind::segment_done, now);
+    } else if (e.what == kind::segment_preempted) {
+      f->preempted = true; // what is behind it is next, and must be taken back first
+      f->ended = e.operation;
+    } else {
+      feed_.report(*f, e, models_);
     }
   }
 
   /// A segment has ended: free what it held, learn from it, and let its job go on.
   void land(flight& f, bool done, time_point now) noexcept {
     active_job& a = *f.owner;
-    const duration took = feed_.land(f, now);
+    const std::optional<duration> took = feed_.land(f, now);
     listener_.on_segment_end(a, f.id, now);
-    if (done && !a.is_ending())
-      a.kind->estimate.observe_segment(f.program, f.first, f.operations, took);
+    if (done && took && !a.is_ending())
+      a.kind->estimate.observe_segment(f.program, f.first, f.operations, *took);
     statistics_.operations += f.operations.size();
-    a.context.list().done(f.stream, f.operations.size());
-    feed_.drop(f);
-    --a.flights;
+    if (!f.remainder) a.context.list().done(f.stream, f.operations.size());
+    a.forget_remainder(f.program, f.first);
+    preempt_.landed(f, now);
+    drop(f);
     if (!done && !a.is_ending()) return fail(a, errc::device_failed, now);
     wake(a, now);
   }
 
+  /// A segment has left the device, and the rest of it is to be dispatched again.
+  void take_back(flight& f, bool may_have_started, time_point now) noexcept {
+    active_job& a = *f.owner;
+    if (std::exchange(a.in_policy, false)) policy_.erase(a); // its facts are about to change
+    const std::uint32_t ended = f.preempted ? f.ended : 0;
+    const auto left = f.operations.subspan(ended);
+    if (f.preempted) {
+      listener_.on_segment_end(a, f.id, now);
+      statistics_.operations += ended;
+      if (may_have_started) {
+        a.forget_remainder(f.program, f.first);
+        a.keep_remainder(f.program, f.first + ended, left);
+      }
+    } else {
+      ++statistics_.evicted_segments;
+    }
+    if (!f.remainder) {
+      a.context.list().done(f.stream, ended);
+      a.context.list().undo(f.stream, left.size());
+      a.kind->estimate.undone(*a.progress, f.program, f.first + ended, left);
+    }
+    drop(f);
+    settle(a, now);
+  }
+  [[nodiscard]] auto back_at(time_point now) noexcept {
+    return [this, now](flight& f, bool may_have_started) { take_back(f, may_have_started, now); };
+  }
+
+  void drop(flight& f) noexcept {
+    --f.owner->flights;
+    if (feed_.is_side(f)) --f.owner->side_flights;
+    feed_.drop(f);
+  }
+
+  /// Before a round of decisions: whose turn is it, and how much may be queued?
+  void keep_apart() noexcept {
+    if (!feed_.apart()) return;
+    preempt_.update(active(service_class::real_time) > 0, active(service_class::best_effort) > 0,
+                    back_at(device_.now()));
+    if (const auto most = preempt_.adapt(arrivals_)) this->most_best_effort_ = *most;
+  }
+
+  /// The lanes that are to get more next, and for which a job waits.
+  [[nodiscard]] std::optional<std::size_t> next_group() const noexcept {
+    if constexpr (serves_real_time_first<Policy>) {
+      if (feed_.apart()) {
+        if (policy_.size(service_class::real_time) > 0 && feed_.wants_more(feed::real_time))
+          return feed::real_time;
+        if (policy_.size(service_class::best_effort) == 0) return std::nullopt;
+        const auto to = preempt_.open() ? std::optional(feed::best_effort) : preempt_.side();
+        return to && feed_.wants_more(*to) ? to : std::nullopt;
+      }
+    }
+    if (policy_.size() == 0 || !feed_.wants_more(feed::best_effort)) return std::nullopt;
+    return feed::best_effort;
+  }
+
+  [[nodiscard]] active_job& pick_for(std::size_t group, time_point now) noexcept {
+    if constexpr (serves_real_time_first<Policy>) {
+      if (feed_.apart()) {
+        const auto of =
+            group == feed::real_time ? service_class::real_time : service_class::best_effort;
+        return static_cast<active_job&>(*policy_.try_pick(of, now));
+      }
+    }
+    return static_cast<active_job&>(*policy_.try_pick(now));
+  }
+
   /// Picks a job and submits its next segment; false if nothing waits or nothing more is wanted.
   bool dispatch_one() noexcept {
-    if (policy_.size() == 0 || !feed_.wants_more()) return false;
+    const std::optional<std::size_t> group = next_group();
+    if (!group) return false;
     const time_point now = device_.now();
-    active_job& a = static_cast<active_job&>(*policy_.try_pick(now));
+    active_job& a = pick_for(*group, now);
     a.in_policy = false;
     ++statistics_.decisions;
+    // What it has in flight elsewhere comes first; the end of that brings it back to the policy.
+    if (!a.may_go_to(*group, feed::first_side)) return true;
     flight& f = feed_.take(a);
-    waitlist& list = a.context.list();
-    const auto c = list.try_cut(std::min(policy_.slice(a), a.quantum), f.loose);
-    assert(c && !c->operations.empty()); // only jobs with active work are in the policy
-    const segment s = feed_.plan(f, *c, now);
-    if (c->last_work && a.context.launches_no_more() && !std::exchange(a.announced, true))
+    const cut c = next_of(a, f, *group);
+    const segment s = feed_.plan(f, c, *group, now);
+    if (c.last_work && a.context.launches_no_more() && !std::exchange(a.announced, true))
       listener_.on_almost_finished(a, a.user, now);
     if (const std::error_code e = feed_.submit(f, s, models_)) {
-      list.undo(f.stream, f.operations.size());
-      feed_.drop(f);
-      fail(a, e, now);
+      refuse(f, e, now);
       return true;
     }
-    a.kind->estimate.dispatched(*a.progress, f.program, f.first, f.operations);
+    if (!f.remainder) a.kind->estimate.dispatched(*a.progress, f.program, f.first, f.operations);
     ++a.flights;
+    if (feed_.is_side(f)) {
+      ++a.side_flights;
+      preempt_.let_beside(now);
+    }
+    a.dispatched_at(*group, beside_.epoch(), now);
     ++statistics_.segments;
     listener_.on_submit(a, s, f.expected, now);
-    offer(a, now);
+    if (!a.is_ending()) offer(a, now);
     return true;
   }
 
-  /// Takes back what has not started where the policy would rather serve another job.
+  /// Its next operations; only jobs that have some are in the policy.
+  [[nodiscard]] cut next_of(active_job& a, flight& f, std::size_t group) noexcept {
+    if (a.is_ending()) {
+      const auto& r = a.remainders.back();
+      f.remainder = true;
+      return {stream_default, r.program, r.at, r.what, r.what.front()->expected, false};
+    }
+    duration quantum = this->quantum_of(a);
+    if (group >= feed::first_side) quantum = std::min(quantum, options_.quantum);
+    const auto c = a.context.list().try_cut(quantum, f.loose);
+    assert(c && !c->operations.empty());
+    return *c;
+  }
+
+  /// The device did not take a segment.
+  void refuse(flight& f, std::error_code why, time_point now) noexcept {
+    active_job& a = *f.owner;
+    if (!f.remainder) a.context.list().undo(f.stream, f.operations.size());
+    a.forget_remainder(f.program, f.first); // nobody can run it
+    feed_.drop(f);
+    a.is_ending() ? close(a, now) : fail(a, why, now);
+  }
+
+  /// Takes back what has not started where the policy would rather serve another job. Where the
+  /// classes are kept apart, a job makes way for its own class.
   void evict_for_better() noexcept {
     if (policy_.size() == 0) return;
     const time_point now = device_.now();
-    const auto better = [&](const active_job& a) { return policy_.wants_preempt(a, now); };
-    feed_.evict(better, [&](flight& f) {
-      active_job& a = *f.owner;
-      if (std::exchange(a.in_policy, false)) policy_.erase(a); // its facts are about to change
-      a.context.list().undo(f.stream, f.operations.size());
-      a.kind->estimate.undone(*a.progress, f.program, f.first, f.operations);
-      feed_.drop(f);
-      --a.flights;
-      ++statistics_.evicted_segments;
-      settle(a, now);
-    });
+    const auto better = [&](const flight& f) {
+      if (feed_.apart() && f.place < options_.lanes && active(service_class::real_time) > 0)
+        return false;
+      return policy_.wants_preempt(*f.owner, now);
+    };
+    feed_.evict(better, [&](flight& f) { take_back(f, false, now); });
   }
 
-  lane_feed<Device, Accountant> feed_;
+  feed feed_;
+  preemptor<Device, Accountant, Listener> preempt_;
   inbox<posted_request> inbox_;
 };
 

@@ -30,6 +30,9 @@ struct flight {
   stream_id stream{};
   program_id program = no_program; ///< with `first`: the range, if it is one of a program
   std::uint32_t first = 0;
+  bool preempted = false;  ///< it has left, and its lane has not yet yielded
+  bool remainder = false;  ///< of a job that ends: see active_job::remainders
+  std::uint32_t ended = 0; ///< of its operations, if it was preempted
   duration expected{};
   time_point submitted{};
   std::span<const operation* const> operations{};
@@ -66,6 +69,7 @@ public:
     flight& f = flights_[slot];
     f.id = segment_id{(serial_++ << slot_bits) | slot};
     f.owner = &owner;
+    f.preempted = f.remainder = false;
     return &f;
   }
 
@@ -83,6 +87,7 @@ public:
   }
 
   [[nodiscard]] bool full() const noexcept { return free_.empty(); }
+  [[nodiscard]] std::size_t slots() const noexcept { return slots_; }
   [[nodiscard]] std::size_t in_use() const noexcept { return slots_ - free_.size(); }
 
 private:

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
+#include <gsched/device/preemptive_device.hpp>
 #include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/flight.hpp>
 #include <gsched/dispatch/job_table.hpp>
@@ -10,11 +13,16 @@
 #include <gsched/dispatch/registry.hpp>
 #include <gsched/dispatch/request.hpp>
 #include <gsched/dispatch/statistics.hpp>
+#include <gsched/pad/exploration.hpp>
 #include <gsched/policy/policy.hpp>
+#include <gsched/preempt/forecast.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -32,7 +40,8 @@ protected:
 
 public:
   job_life(Device& on, Policy& order, Listener& hears, const dispatch_options& how)
-      : registry<Device>(on), policy_(order), listener_(hears), options_(how.checked()),
+      : registry<Device>(on), policy_(order), listener_(hears), options_(checked(how)),
+        beside_(choices(how.preemption), how.preemption.tolerance),
         jobs_(how.reserved_jobs, how.reserved_entries) {}
   /// Jobs that are still active are dropped without a word to the listener: cancel_all and run
   /// until idle first. Nothing of them may be in flight on the device.
@@ -53,13 +62,16 @@ public:
     active_job& a = jobs_.take(job_id{next_id_++});
     statistics_.count_submit();
     a.begin(r, models_[r.model], options_.quantum);
+    if (is_real_time(a)) arrivals_.arrived(index(r.owner->id), now);
     const job_id id = a.id;
     listener_.on_arrival(a, a.user, now);
     if (jobs_.size() > options_.max_jobs || !admits(policy_, a, now)) {
       end(a, job_state::rejected, now);
       return id;
     }
-    if (a.claim_instance()) wake(a, now);
+    const bool starts = a.claim_instance();
+    if (starts || !is_real_time(a)) count(a);
+    if (starts) wake(a, now);
     return id;
   }
 
@@ -86,8 +98,10 @@ protected:
   bool start_waiting() {
     if (!std::exchange(freed_, false)) return false;
     models_.start_waiting([&](job& j) {
-      static_cast<active_job&>(j).hold_instance();
-      wake(static_cast<active_job&>(j), device_.now());
+      active_job& a = static_cast<active_job&>(j);
+      a.hold_instance();
+      if (!a.counted) count(a);
+      wake(a, device_.now());
     });
     return true;
   }
@@ -104,8 +118,7 @@ protected:
   void settle(active_job& a, time_point now) noexcept {
     if (a.is_ending()) {
       a.context.list().drop_pending();
-      if (a.flights == 0) end(a, a.ending, now);
-      return;
+      return close(a, now);
     }
     statistics_.host_calls += a.advance();
     if (a.is_ending()) return settle(a, now); // it cancelled itself
@@ -120,9 +133,8 @@ protected:
   void offer(active_job& a, time_point now) noexcept {
     if (a.in_policy || a.flights >= options_.segments_per_job || !a.context.list().has_active())
       return;
-    a.size_next(policy_.size() > 0, options_.quantum, options_.most_quantum);
-    a.head =
-        a.context.list().head_expected(std::min(policy_.slice(a), a.quantum), flight::max_loose);
+    a.size_next(contended(a), options_.quantum, options_.most_quantum);
+    a.head = a.context.list().head_expected(quantum_of(a), flight::max_loose);
     a.remaining = a.kind->estimate.remaining(*a.progress);
     policy_.enqueue(a, now);
     a.in_policy = true;
@@ -134,7 +146,17 @@ protected:
     a.ending = how;
     a.context.cancel();
     a.context.list().drop_pending();
-    if (a.flights == 0) end(a, how, now);
+    close(a, now);
+  }
+
+  /// Ends a job that gave up, once nothing of it is in flight; first it runs what was preempted
+  /// half way.
+  void close(active_job& a, time_point now) noexcept {
+    if (a.flights > 0 || a.in_policy) return;
+    if (a.remainders.empty()) return end(a, a.ending, now);
+    a.head = a.remainders.back().what.front()->expected;
+    policy_.enqueue(a, now);
+    a.in_policy = true;
   }
 
   void fail(active_job& a, std::error_code why, time_point now) noexcept {
@@ -147,6 +169,9 @@ protected:
     a.state = how;
     freed_ |= a.drop_instance();
     statistics_.count_end(how);
+    if (std::exchange(a.counted, false)) --active_[static_cast<std::size_t>(a.service)];
+    if (is_real_time(a) && how == job_state::finished && a.dispatched)
+      beside_.ended(a.kind->alone, a.side_epoch, now - a.first_dispatch);
     a.kind->estimate.end(*a.progress, how == job_state::finished);
     jobs_.remove(a);
     listener_.on_end(a, a.user, now);
@@ -154,15 +179,62 @@ protected:
     jobs_.give_back(a);
   }
 
+  /// What a job's next segment may take.
+  [[nodiscard]] duration quantum_of(const active_job& a) const noexcept {
+    const duration own = std::min(policy_.slice(a), a.quantum);
+    return is_real_time(a) ? own : std::min(own, most_best_effort_);
+  }
+
+  /// Active jobs of a class that can run: of real-time jobs, those that wait for an instance do
+  /// not count. Who holds it may be a best-effort job, and must be let on.
+  [[nodiscard]] std::size_t active(service_class of) const noexcept {
+    return active_[static_cast<std::size_t>(of)];
+  }
+
+  [[nodiscard]] static bool is_real_time(const job& j) noexcept {
+    return j.service == service_class::real_time;
+  }
+
   Policy& policy_;
   Listener& listener_;
   dispatch_options options_;
+  arrival_forecast arrivals_;                     ///< of real-time jobs
+  exploration beside_;                            ///< of real-time jobs
+  duration most_best_effort_ = run_to_completion; ///< of a best-effort segment
   job_table jobs_;
   dispatch_statistics statistics_{};
   bool woken_ = false; ///< since the last look for what to evict
 
 private:
-  bool freed_ = false; ///< an instance that a job waits for, since the last look
+  [[nodiscard]] static const dispatch_options& checked(const dispatch_options& how) {
+    if (how.preemption.real_time_lanes > 0 && !serves_real_time_first<Policy>)
+      throw error(errc::bad_option, "preemption.real_time_lanes: policy " +
+                                        std::string(Policy::name) +
+                                        ", expected one that serves real-time jobs first, such as "
+                                        "priority<edf,srpt>");
+    return how.checked();
+  }
+
+  /// For exploration: nothing; each side lane while the other lanes yield, if they can; each side
+  /// lane while what is in flight on them drains.
+  [[nodiscard]] static std::size_t choices(const preemption_options& p) noexcept {
+    return 1 + (preemptive_device<Device> ? 2 : 1) * p.side.size();
+  }
+
+  void count(active_job& a) noexcept {
+    a.counted = true;
+    ++active_[static_cast<std::size_t>(a.service)];
+  }
+
+  /// Another job would be served if this one's segment ended sooner.
+  [[nodiscard]] bool contended(const active_job& a) const noexcept {
+    if constexpr (serves_real_time_first<Policy>)
+      if (options_.preemption.real_time_lanes > 0) return policy_.size(a.service) > 0;
+    return policy_.size() > 0;
+  }
+
+  std::array<std::size_t, 2> active_{}; ///< by class
+  bool freed_ = false;                  ///< an instance that a job waits for, since the last look
   std::uint64_t next_id_ = 0;
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/error.hpp>
 #include <gsched/device/device.hpp>
+#include <gsched/device/preemptive_device.hpp>
 #include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/flight.hpp>
 #include <gsched/dispatch/lane_set.hpp>
@@ -18,24 +20,52 @@
 
 namespace gsched {
 
+/// The groups of lanes that a dispatcher has. Where classes share all lanes, the first is the only
+/// one; each side lane is a group.
+struct lane_groups {
+  static constexpr std::size_t best_effort = 0, real_time = 1, first_side = 2;
+};
+
 /// Everything between a cut and the device: which lane it goes to, how much is ahead of the
 /// device, and what is in flight. It knows jobs only as the owners of flights.
 ///
 /// Cost     O(lanes) to submit, O(1) to land; no allocation after construction.
 /// Threads  one owner; no locking.
 template <device Device, accountant Accountant>
-class lane_feed {
+class lane_feed : public lane_groups {
 public:
   lane_feed(Device& on, Accountant& account, const dispatch_options& how)
       : device_(on), accountant_(account), options_(how), flights_(how.max_segments),
         lanes_(how.low_mark, how.high_mark) {
-    for (std::uint32_t i = 0; i < how.lanes; ++i) lanes_.open(device_.open_lane(how.lane));
+    const preemption_options& p = how.preemption;
+    lane_options best = how.lane;
+    if (apart()) best.yields = p.yields && preemptive_device<Device>;
+    for (std::uint32_t i = 0; i < how.lanes; ++i) lanes_.open(device_.open_lane(best));
+    if (!apart()) return;
+    if (accountant_.slots() < 2)
+      throw error(errc::bad_option, "max_outstanding 1, expected at least 2 with real_time_lanes");
+    lanes_.add_group(how.low_mark, how.high_mark);
+    for (std::uint32_t i = 0; i < p.real_time_lanes; ++i)
+      lanes_.open(device_.open_lane(p.real_time_lane));
+    for (const sm_count sms : p.side) {
+      lanes_.add_group(duration::zero(), duration::zero()); // one segment at a time
+      lanes_.open(device_.open_lane({.priority = how.lane.priority, .sms = sms}));
+    }
   }
 
-  /// The device is to get more, whoever it comes from.
-  [[nodiscard]] bool wants_more() const noexcept {
-    return !flights_.full() && accountant_.has_room() &&
-           (options_.use != lane_use::shared || lanes_.any_hungry());
+  /// The device is to get more on that group's lanes, whoever it comes from. What the accountant
+  /// has no room for waits, except for real-time work: what is in its way makes way. So that there
+  /// is always a place for that, others leave a quarter of all places free.
+  [[nodiscard]] bool wants_more(std::size_t group) const noexcept {
+    if (!lanes_.any_hungry(group) && (options_.use == lane_use::shared || group >= first_side))
+      return false;
+    if (!apart()) return !flights_.full() && accountant_.has_room();
+    if (group == real_time)
+      return !flights_.full() && accountant_.outstanding() < accountant_.slots();
+    const auto most = [](std::size_t places) { return places - (places + 3) / 4; };
+    return flights_.in_use() < most(flights_.slots()) &&
+           accountant_.outstanding() < most(accountant_.slots()) &&
+           (group != best_effort || accountant_.has_room());
   }
 
   /// Room for a flight, to be given to submit or dropped; wants_more() must hold.
@@ -43,9 +73,9 @@ public:
   void drop(flight& f) noexcept { flights_.give_back(f); }
 
   /// The segment that the cut becomes, on the lane where the stream's earlier work is in flight, or
-  /// else on the one that wants work most.
-  [[nodiscard]] segment plan(flight& f, const cut& c, time_point now) noexcept {
-    f.place = place_for(f, c.stream);
+  /// else on the one of the group that wants work most.
+  [[nodiscard]] segment plan(flight& f, const cut& c, std::size_t group, time_point now) noexcept {
+    f.place = place_for(f, c.stream, group);
     f.stream = c.stream;
     f.program = c.program;
     f.first = c.first;
@@ -80,12 +110,14 @@ public:
     }
   }
 
-  /// It was seen to end. Returns for how long it had its lane, as the host sees it.
-  duration land(flight& f, time_point now) noexcept {
-    const duration took = now - std::max(f.submitted, lanes_.last_end(f.place));
+  /// It was seen to end. Returns for how long it had its lane, as the host sees it, if that says
+  /// how long it takes: it does not if it was held meanwhile or ran on a side lane.
+  std::optional<duration> land(flight& f, time_point now) noexcept {
+    const time_point began = std::max(f.submitted, lanes_.last_end(f.place));
+    const bool plain = began >= lanes_.last_let_on(f.place) && !is_side(f);
     lanes_.ended(f.place, now);
     release(f);
-    return took;
+    return plain ? std::optional(now - began) : std::nullopt;
   }
 
   /// Takes back the segments that have not started, newest first, from each lane where
@@ -95,7 +127,7 @@ public:
   void evict(Better better, Back back) noexcept {
     for (std::uint32_t place = 0; place < lanes_.size(); ++place) {
       const flight* newest = lanes_.newest(place);
-      if (newest == nullptr || !better(*newest->owner)) continue;
+      if (newest == nullptr || !better(*newest)) continue;
       for (std::size_t n = device_.evict(lanes_.id(place)); n > 0; --n) {
         flight& f = *lanes_.newest(place);
         release(f);
@@ -104,15 +136,35 @@ public:
     }
   }
 
+  /// Takes back what has left a lane that has yielded, newest first, as evict does; back is also
+  /// told whether the segment may have started.
+  template <class Back>
+  void take_preempted(std::uint32_t place, Back back) noexcept {
+    flight* older = nullptr;
+    for (flight* f = lanes_.newest(place); f != nullptr; f = older) {
+      older = lanes_.before(*f);
+      if (!f->preempted) continue;
+      release(*f);
+      back(*f, older == nullptr);
+    }
+  }
+
   [[nodiscard]] bool empty() const noexcept { return flights_.in_use() == 0; }
+  [[nodiscard]] lane_set& lanes() noexcept { return lanes_; }
+  /// Whether real-time jobs have lanes of their own.
+  [[nodiscard]] bool apart() const noexcept { return options_.preemption.real_time_lanes > 0; }
+  [[nodiscard]] bool is_side(const flight& f) const noexcept {
+    return lanes_.group_of(f.place) >= first_side;
+  }
 
 private:
-  [[nodiscard]] std::uint32_t place_for(const flight& f, stream_id stream) noexcept {
+  [[nodiscard]] std::uint32_t place_for(const flight& f, stream_id stream,
+                                        std::size_t group) noexcept {
     if (const auto bound = f.owner->context.list().lane(stream)) return index(*bound);
-    if (options_.use == lane_use::own) return lanes_.next_in_turn();
-    if (options_.use == lane_use::client)
-      return index(f.owner->owner->id) % static_cast<std::uint32_t>(lanes_.size());
-    return *lanes_.hungriest();
+    if (group < first_side && options_.use == lane_use::own) return lanes_.next_in_turn(group);
+    if (group < first_side && options_.use == lane_use::client)
+      return lanes_.first(group) + index(f.owner->owner->id) % lanes_.lanes(group);
+    return *lanes_.hungriest(group);
   }
 
   void release(flight& f) noexcept {

@@ -13,43 +13,79 @@
 namespace gsched {
 
 /// The lanes of one device as the dispatcher fills them: what is queued on each, in order, and
-/// which want more.
+/// which want more. Lanes are opened in groups, each with marks of its own.
 ///
 /// A lane wants work from when its queued time falls below the low mark until it reaches the high
-/// mark: the gap between the marks makes decisions come in runs, not one by one.
+/// mark: the gap between the marks makes decisions come in runs, not one by one. An empty lane
+/// always does.
 ///
 /// Order    least queued time first, then lowest lane.
-/// Cost     add and remove O(1); hungriest and any_hungry O(lanes), lanes being few.
+/// Cost     add and remove O(1); hungriest and set_marks O(lanes of the group), lanes being few.
 /// Threads  one owner; no locking.
 class lane_set {
 public:
-  lane_set(duration low, duration high) noexcept : low_(low), high_(high) {}
-
-  /// Set-up: all lanes are opened before the first add.
+  /// Set-up: groups, and then the lanes of each, are opened before the first add. The first group
+  /// is made here.
+  lane_set(duration low, duration high) { add_group(low, high); }
+  void add_group(duration low, duration high) {
+    groups_.push_back({low, high, static_cast<std::uint32_t>(lanes_.size()), 0, 0, 0});
+  }
+  /// A lane of the last group.
   void open(lane_id id) {
-    lanes_.emplace_back().id = id;
-    settle(lanes_.back());
+    lane& l = lanes_.emplace_back();
+    l.id = id;
+    l.group = static_cast<std::uint32_t>(groups_.size() - 1);
+    ++groups_.back().lanes;
+    settle(l);
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return lanes_.size(); }
-  [[nodiscard]] bool any_hungry() const noexcept { return hungry_ > 0; }
+  [[nodiscard]] std::size_t groups() const noexcept { return groups_.size(); }
+  [[nodiscard]] std::uint32_t first(std::size_t group) const noexcept {
+    return groups_[group].first;
+  }
+  [[nodiscard]] std::uint32_t lanes(std::size_t group) const noexcept {
+    return groups_[group].lanes;
+  }
+  [[nodiscard]] std::uint32_t group_of(std::uint32_t place) const noexcept {
+    return lanes_[place].group;
+  }
+  [[nodiscard]] bool any_hungry(std::size_t group = 0) const noexcept {
+    return groups_[group].hungry > 0;
+  }
 
-  /// The place of the lane that wants work most; none when no lane wants any.
-  [[nodiscard]] std::optional<std::uint32_t> hungriest() const noexcept {
+  /// The place of the group's lane that wants work most; none when no lane wants any.
+  [[nodiscard]] std::optional<std::uint32_t> hungriest(std::size_t group = 0) const noexcept {
+    const lane_group& g = groups_[group];
     std::optional<std::uint32_t> best;
-    for (std::uint32_t i = 0; i < lanes_.size(); ++i)
+    for (std::uint32_t i = g.first; i < g.first + g.lanes; ++i)
       if (lanes_[i].hungry && (!best || lanes_[i].queued < lanes_[*best].queued)) best = i;
     return best;
   }
 
-  /// The lanes in turn, whatever is queued on them.
-  [[nodiscard]] std::uint32_t next_in_turn() noexcept {
-    const std::uint32_t place = turn_;
-    turn_ = (turn_ + 1) % static_cast<std::uint32_t>(lanes_.size());
+  /// The group's lanes in turn, whatever is queued on them.
+  [[nodiscard]] std::uint32_t next_in_turn(std::size_t group = 0) noexcept {
+    lane_group& g = groups_[group];
+    const std::uint32_t place = g.first + g.turn;
+    g.turn = (g.turn + 1) % g.lanes;
     return place;
   }
 
+  void set_marks(std::size_t group, duration low, duration high) noexcept {
+    lane_group& g = groups_[group];
+    if (g.low == low && g.high == high) return;
+    g.low = low;
+    g.high = high;
+    for (std::uint32_t i = g.first; i < g.first + g.lanes; ++i) settle(lanes_[i]);
+  }
+
   [[nodiscard]] lane_id id(std::uint32_t place) const noexcept { return lanes_[place].id; }
+  /// The place of a lane; none when it is not of this set.
+  [[nodiscard]] std::optional<std::uint32_t> find(lane_id id) const noexcept {
+    for (std::uint32_t i = 0; i < lanes_.size(); ++i)
+      if (lanes_[i].id == id) return i;
+    return std::nullopt;
+  }
   [[nodiscard]] duration queued(std::uint32_t place) const noexcept { return lanes_[place].queued; }
   /// What was submitted last and not yet seen to end; null when nothing.
   [[nodiscard]] flight* newest(std::uint32_t place) noexcept {
@@ -59,6 +95,12 @@ public:
   [[nodiscard]] flight* oldest(std::uint32_t place) noexcept {
     lane& l = lanes_[place];
     return l.flights.empty() ? nullptr : &l.flights.front();
+  }
+  /// What was submitted to the flight's lane just before it; null when nothing.
+  [[nodiscard]] flight* before(flight& f) noexcept {
+    flight_list& all = lanes_[f.place].flights;
+    auto at = all.iterator_to(f);
+    return at == all.begin() ? nullptr : &*--at;
   }
   /// When the last segment of this lane was seen to end.
   [[nodiscard]] time_point last_end(std::uint32_t place) const noexcept {
@@ -81,26 +123,40 @@ public:
 
   void ended(std::uint32_t place, time_point at) noexcept { lanes_[place].last_end = at; }
 
+  /// What had stayed on the lane while it yielded goes on.
+  void let_on(std::uint32_t place, time_point at) noexcept { lanes_[place].let_on = at; }
+  [[nodiscard]] time_point last_let_on(std::uint32_t place) const noexcept {
+    return lanes_[place].let_on;
+  }
+
 private:
   struct lane {
     lane_id id{};
+    std::uint32_t group = 0;
     bool hungry = false;
     duration queued{};
     time_point last_end{};
+    time_point let_on{};
     flight_list flights;
+  };
+  struct lane_group {
+    duration low{};
+    duration high{};
+    std::uint32_t first = 0; ///< place
+    std::uint32_t lanes = 0;
+    std::uint32_t hungry = 0;
+    std::uint32_t turn = 0;
   };
 
   void settle(lane& l) noexcept {
-    const bool now = l.flights.empty() || l.queued < low_ || (l.hungry && l.queued < high_);
-    hungry_ += static_cast<std::size_t>(now) - static_cast<std::size_t>(l.hungry);
+    lane_group& g = groups_[l.group];
+    const bool now = l.flights.empty() || l.queued < g.low || (l.hungry && l.queued < g.high);
+    g.hungry += static_cast<std::uint32_t>(now) - static_cast<std::uint32_t>(l.hungry);
     l.hungry = now;
   }
 
-  duration low_;
-  duration high_;
   std::vector<lane> lanes_;
-  std::size_t hungry_ = 0;
-  std::uint32_t turn_ = 0;
+  std::vector<lane_group> groups_;
 };
 
 } // namespace gsched

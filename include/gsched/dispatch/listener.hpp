@@ -18,7 +18,12 @@ namespace gsched {
 ///  L1 it neither blocks, throws nor calls the dispatcher back.
 /// The dispatcher owes, for each submitted job: on_arrival first, on_end once and last;
 /// on_almost_finished at most once, before the last work known of the job is submitted; on_submit
-/// before on_segment_end of the same segment.
+/// before on_segment_end of the same segment, which is told of one that was preempted too, but not
+/// of one that was evicted. A listener that has them is also told, where the classes are kept
+/// apart:
+///   on_preempt(now)             best-effort work is to make way
+///   on_restore(now)             it is let on
+///   on_starvation(waited, now)  nothing of it was let on for preemption_options::starved_after
 // Version 14 of the formatter takes compound requirements apart.
 // clang-format off
 template <class L>

@@ -98,6 +98,7 @@ concept accountant =
       { a.ended(s, n, n, n) } noexcept -> std::same_as<void>;      // operation, SM, blocks
       { c.load() } noexcept -> std::same_as<double>;
       { c.outstanding() } noexcept -> std::same_as<std::size_t>;
+      { c.slots() } noexcept -> std::same_as<std::size_t>; // of these, at most
       { c.violations() } noexcept -> std::same_as<const accountant_violations&>;
     };
 // clang-format on

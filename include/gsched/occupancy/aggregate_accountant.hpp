@@ -81,6 +81,7 @@ public:
   void ended(segment_id s, std::uint32_t, std::uint32_t, std::uint32_t) noexcept { report(s); }
 
   [[nodiscard]] double load() const noexcept { return static_cast<double>(fill_) / full; }
+  [[nodiscard]] std::size_t slots() const noexcept { return segments_.capacity(); }
   [[nodiscard]] std::size_t outstanding() const noexcept { return segments_.size(); }
   [[nodiscard]] const accountant_violations& violations() const noexcept { return violations_; }
 

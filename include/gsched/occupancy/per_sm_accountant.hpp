@@ -132,6 +132,7 @@ public:
   }
 
   [[nodiscard]] double load() const noexcept { return claims_.load(); }
+  [[nodiscard]] std::size_t slots() const noexcept { return segments_.capacity(); }
   [[nodiscard]] std::size_t outstanding() const noexcept { return segments_.size(); }
   [[nodiscard]] const accountant_violations& violations() const noexcept { return violations_; }
 

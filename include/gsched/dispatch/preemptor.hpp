@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/device/device.hpp>
+#include <gsched/device/preemptive_device.hpp>
+#include <gsched/dispatch/flight.hpp>
+#include <gsched/dispatch/lane_feed.hpp>
+#include <gsched/dispatch/lane_set.hpp>
+#include <gsched/dispatch/listener.hpp>
+#include <gsched/dispatch/options.hpp>
+#include <gsched/occupancy/accountant.hpp>
+#include <gsched/pad/exploration.hpp>
+#include <gsched/preempt/floor.hpp>
+#include <gsched/preempt/forecast.hpp>
+#include <gsched/preempt/guard.hpp>
+#include <gsched/preempt/queue_bound.hpp>
+#include <gsched/preempt/statistics.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace gsched {
+
+/// Decides when best-effort lanes make way, when they are let on, and what may run beside real-time
+/// work meanwhile; and tells the device.
+///
+/// Cost     a decision O(best-effort lanes); no allocation after construction.
+/// Threads  one owner; no locking.
+template <device Device, accountant Accountant, listener Listener>
+class preemptor {
+  using feed = lane_feed<Device, Accountant>;
+
+public:
+  preemptor(Device& on, feed& lanes, Listener& hears, const dispatch_options& how,
+            exploration& beside)
+      : device_(on), feed_(lanes), listener_(hears), options_(how), beside_(beside),
+        guards_(lanes.apart() && how.preemption.yields),
+        guard_(guards_ ? how.lanes : 0, preemptive_device<Device>),
+        floor_(how.preemption.floor, how.preemption.floor_window),
+        bound_{how.preemption.cut_cost, how.preemption.least_queue,
+               std::max(how.high_mark, 2 * how.most_quantum)} {}
+
+  /// Best-effort work may be submitted to its lanes.
+  [[nodiscard]] bool open() const noexcept { return guard_.open(); }
+  /// The group of side lanes that it may go to instead, if any.
+  [[nodiscard]] std::optional<std::size_t> side() const noexcept {
+    if (!guard_.holds() || beside_.current() == 0) return std::nullopt;
+    return feed::first_side + (beside_.current() - 1) % sides();
+  }
+  [[nodiscard]] const preemption_statistics& statistics() const noexcept { return statistics_; }
+
+  /// Before a round of decisions: which classes have jobs that can run. back(flight) is given each
+  /// segment that is taken back, and whether its first operation may have run in part; it drops it.
+  template <class Back>
+  void update(bool real_time, bool best_effort, Back back) noexcept {
+    if (!guards_ || (!real_time && !real_time_)) return;
+    const time_point now = device_.now();
+    const bool held = guard_.holds();
+    floor_.pass(now, real_time_ && best_effort_, !held);
+    if (real_time_) beside_.gained(now - last_, duration::zero());
+    last_ = now;
+    const bool hold = real_time && !(best_effort && floor_.lets_on());
+    if (hold && !held) begin(now, back);
+    if (!hold && held) end(now);
+    watch(now, best_effort && (held || hold), hold);
+    real_time_ = real_time;
+    best_effort_ = best_effort;
+  }
+
+  /// What the device says of a lane. False if that lane was not asked.
+  template <class Back>
+  [[nodiscard]] bool hear(const device_event& e, time_point now, Back back) noexcept {
+    const std::optional<std::uint32_t> place = feed_.lanes().find(e.lane);
+    if (!place || *place >= options_.lanes || !guards_) return false;
+    if (e.what == device_event::kind::lane_resumed) {
+      guard_.resumed(*place, now, statistics_);
+      return true;
+    }
+    if (!guard_.is_leaving(*place)) return false;
+    feed_.take_preempted(*place, [&](flight& f, bool may_have_started) {
+      ++statistics_.preempted_segments;
+      statistics_.undone_operations += f.operations.size() - f.ended;
+      back(f, may_have_started);
+    });
+    return out_of_the_way(*place, now);
+  }
+
+  /// A segment has left its lane for good.
+  void landed(const flight& f, time_point now) noexcept {
+    if (feed_.is_side(f)) beside_.gained(duration::zero(), f.expected);
+    if constexpr (!preemptive_device<Device>) {
+      if (guard_.is_leaving(f.place) && feed_.lanes().oldest(f.place) == nullptr)
+        static_cast<void>(out_of_the_way(f.place, now));
+    }
+  }
+
+  /// A best-effort segment was submitted to a side lane.
+  void let_beside(time_point now) noexcept {
+    ++statistics_.side_segments;
+    watch(now, true, false);
+    watch(now, true, true);
+  }
+
+  /// Sets how much is queued on best-effort lanes, as real-time jobs are likely to come; and says
+  /// what their segments may take, or none if that is as before.
+  [[nodiscard]] std::optional<duration> adapt(const arrival_forecast& arrivals) noexcept {
+    if (preemptive_device<Device> || !guards_ || !options_.preemption.adaptive) return std::nullopt;
+    const time_point now = device_.now();
+    if (now < look_again_) return std::nullopt;
+    look_again_ = now + bound_.least / 2;
+    const duration b = bound_.at([&](duration next) { return arrivals.within(now, next); });
+    const duration high = std::min(b, options_.high_mark);
+    const double part =
+        static_cast<double>(high.count()) / static_cast<double>(options_.high_mark.count());
+    const auto low = static_cast<double>(options_.low_mark.count()) * part;
+    feed_.lanes().set_marks(feed::best_effort, duration{static_cast<duration::rep>(low)}, high);
+    return b / 2; // two of them, so that one runs while the other's notification travels
+  }
+
+private:
+  [[nodiscard]] std::size_t sides() const noexcept { return options_.preemption.side.size(); }
+
+  template <class Back>
+  void begin(time_point now, Back back) noexcept {
+    lane_set& lanes = feed_.lanes();
+    bool drains = false;
+    if constexpr (preemptive_device<Device>)
+      drains = beside_.current() > sides();
+    else
+      feed_.evict([&](const flight& f) { return f.place < options_.lanes; },
+                  [&](flight& f) {
+                    ++statistics_.evicted_segments;
+                    back(f, false);
+                  });
+    guard_.hold(
+        now, [&](std::uint32_t place) { return !drains && lanes.oldest(place) != nullptr; },
+        [&](std::uint32_t place) {
+          if constexpr (preemptive_device<Device>) device_.yield(lanes.id(place));
+        },
+        statistics_);
+    if constexpr (requires { listener_.on_preempt(now); }) listener_.on_preempt(now);
+  }
+
+  void end(time_point now) noexcept {
+    guard_.let_on(now, stays(), resume(now), statistics_);
+    if constexpr (requires { listener_.on_restore(now); }) listener_.on_restore(now);
+  }
+
+  bool out_of_the_way(std::uint32_t place, time_point now) noexcept {
+    return guard_.yielded(place, now, stays(), resume(now), statistics_);
+  }
+
+  [[nodiscard]] auto stays() noexcept {
+    return [this](std::uint32_t place) { return feed_.lanes().oldest(place) != nullptr; };
+  }
+  [[nodiscard]] auto resume(time_point now) noexcept {
+    return [this, now](std::uint32_t place) {
+      if constexpr (preemptive_device<Device>) device_.resume(feed_.lanes().id(place));
+      feed_.lanes().let_on(place, now);
+    };
+  }
+
+  /// How long best-effort jobs have been waiting with nothing let on, and whether they still are.
+  void watch(time_point now, bool waited, bool waits) noexcept {
+    if (waited && waits_since_) {
+      const duration wait = now - *waits_since_;
+      statistics_.longest_wait = std::max(statistics_.longest_wait, wait);
+      if (wait >= options_.preemption.starved_after && !told_) {
+        told_ = true;
+        ++statistics_.starvations;
+        if constexpr (requires { listener_.on_starvation(wait, now); })
+          listener_.on_starvation(wait, now);
+      }
+    }
+    if (!waited || !waits) {
+      waits_since_.reset();
+    } else if (!waits_since_) {
+      waits_since_ = now;
+      told_ = false;
+    }
+  }
+
+  Device& device_;
+  feed& feed_;
+  Listener& listener_;
+  const dispatch_options& options_;
+  exploration& beside_;
+  bool guards_;
+  guard guard_;
+  floor_clock floor_;
+  queue_bound bound_;
+  preemption_statistics statistics_{};
+  bool real_time_ = false;   ///< at the last update
+  bool best_effort_ = false; ///< at the last update
+  bool told_ = false;        ///< of this wait
+  time_point last_{};
+  time_point look_again_{};
+  std::optional<time_point> waits_since_;
+};
+
+} // namespace gsched
