@@ -44,9 +44,13 @@ device::state::state(const device_options& o)
   check(cudaDeviceGetStreamPriorityRange(&least, &most_urgent), "stream priorities");
   check(cudaStreamCreateWithFlags(&set_up, cudaStreamNonBlocking), "stream for set-up");
   void* memory = nullptr;
-  const cudaError_t e = cudaMalloc(&memory, lane_graphs::room_bytes);
-  if (e != cudaSuccess) cudaStreamDestroy(set_up);
-  check(e, "memory of the lanes");
+  cudaError_t e = cudaStreamCreateWithPriority(&urgent, cudaStreamNonBlocking, most_urgent);
+  if (e == cudaSuccess) e = cudaMalloc(&memory, lane_graphs::room_bytes);
+  if (e != cudaSuccess) {
+    cudaStreamDestroy(set_up);
+    if (urgent != nullptr) cudaStreamDestroy(urgent);
+  }
+  check(e, "streams and memory of the device");
   room = reinterpret_cast<CUdeviceptr>(memory);
 }
 
@@ -74,16 +78,16 @@ device::state::~state() {
   }
   lanes.clear();
   cudaStreamDestroy(set_up);
+  cudaStreamSynchronize(urgent);
+  cudaStreamDestroy(urgent);
   ring.reset();
   ends.reset();
   cudaFree(reinterpret_cast<void*>(room));
 }
 
 bool device::state::drain(duration most) noexcept {
-  for (std::uint32_t i = 0; i < lanes.size(); ++i) {
-    static_cast<void>(evict(lane_id{i}));
-    resume(lane_id{i});
-  }
+  for (std::uint32_t i = 0; i < lanes.size(); ++i) static_cast<void>(evict(lane_id{i}));
+  for (std::uint32_t i = 0; i < lanes.size(); ++i) resume(lane_id{i});
   const time_point until = saturating_add(now(), most);
   std::array<device_event, 64> out;
   while (flights.in_use() > 0 && !broken() && now() < until) {

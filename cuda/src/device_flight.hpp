@@ -14,6 +14,7 @@
 namespace gsched::cuda {
 
 namespace bi = boost::intrusive;
+struct leaving_program;
 struct range_graphs;
 struct segment_graph;
 
@@ -30,6 +31,13 @@ struct flight {
   stage at = stage::held;
   bool alone = false;      ///< it is handed over when nothing else is under way on its lane
   bool words_lost = false; ///< it has ended, and some of its words never came
+  enum class outcome : std::uint8_t {
+    whole,
+    left, ///< not all of its operations have ended
+    wrong ///< it cannot be told what has
+  };
+  outcome how = outcome::whole;       ///< of one that has ended
+  std::uint32_t operations_ended = 0; ///< of one that has left
   std::uint64_t within_gpu =
       0; ///< which of its first 64 loose operations are copies within the GPU
   std::uint32_t replay = 0;
@@ -41,10 +49,13 @@ struct flight {
     // [L1] acquire <- the marker's store.
     return sync::atomic_ref<std::uint64_t>(*end_word).load(sync::acquire) >= end_value;
   }
+  /// Whether it was launched as a graph with gates.
+  [[nodiscard]] bool has_gates() const noexcept;
   std::uint64_t words = 0; ///< that its kernels write
   std::uint64_t words_read = 0;
-  range_graphs* graphs = nullptr; ///< null for loose operations and plain direct launches
-  segment_graph* graph = nullptr; ///< the one that was launched
+  leaving_program* leaves = nullptr; ///< its program, of one whose operations leave
+  range_graphs* graphs = nullptr;    ///< null for loose operations and plain direct launches
+  segment_graph* graph = nullptr;    ///< the one that was launched
   time_point started{};
   std::uint64_t words_checked = 0; ///< words_read when it was last looked at ...
   time_point last_word{};          ///< ... and when that was, if they had grown

@@ -29,6 +29,7 @@ std::size_t device::state::poll(std::span<device_event> out) noexcept {
   if (!broken()) read_ends();
   std::size_t n = take_words(out);
   n += take_ends(out.subspan(n));
+  see_lowered();
   if (!held.empty() && !broken()) start_held();
   if (n > 0)
     idle_polls = 0;
@@ -42,11 +43,13 @@ void device::state::read_ends() noexcept {
     // Those of a lane end in order, so one load tells that nothing has changed.
     while (l.oldest != nullptr && l.oldest->over()) {
       l.oldest->at = flight::stage::ended;
+      flight& ended = *l.oldest;
       if (l.oldest->words > 0) ring_rests_until = {}; // its words are all there: look at once
       auto next = std::next(l.flights.iterator_to(*l.oldest));
       while (next != l.flights.end() && next->at == flight::stage::refused) ++next;
       const bool runs = next != l.flights.end() && next->at == flight::stage::started;
       l.oldest = runs ? &*next : nullptr;
+      see_end(ended, l);
     }
   }
 }
@@ -103,16 +106,19 @@ std::size_t device::state::take_ends(std::span<device_event> out) noexcept {
     while (n < out.size() && !l.flights.empty()) {
       flight& f = l.flights.front();
       const bool ended = f.at == flight::stage::ended;
-      const bool withdrawn = f.at == flight::stage::withdrawn;
+      const bool withdrawn = f.at == flight::stage::withdrawn && !broken();
       if (!ended && !withdrawn && f.at != flight::stage::refused && !broken()) break;
       if (ended && f.words_read < f.words && !f.words_lost && !broken()) {
         if (f.seen_ended == time_point{}) f.seen_ended = now();
         break;
       }
       out[n] = device_event{};
-      out[n].what = ended       ? device_event::kind::segment_done
-                    : withdrawn ? device_event::kind::segment_preempted
-                                : device_event::kind::segment_failed;
+      const bool left = ended && f.how == flight::outcome::left;
+      const bool good = ended && f.how == flight::outcome::whole;
+      out[n].what = left || withdrawn ? device_event::kind::segment_preempted
+                    : good            ? device_event::kind::segment_done
+                                      : device_event::kind::segment_failed;
+      if (left) out[n].operation = f.operations_ended;
       out[n].segment = f.what.id;
       ++n;
       drop(f, l);
@@ -156,7 +162,7 @@ bool device::state::pollable() noexcept {
 }
 
 bool device::state::idle() const noexcept {
-  if (turns_owed > 0 || (broken() && flights.in_use() > 0)) return false;
+  if (turns_owed > 0 || lowering > 0 || (broken() && flights.in_use() > 0)) return false;
   return std::all_of(lanes.begin(), lanes.end(), [](const device_lane& l) {
     return l.flights.empty() || l.yields || l.flights.front().at == flight::stage::held;
   });
@@ -168,6 +174,10 @@ void device::state::wait(time_point t) noexcept {
     const time_point at = now();
     if (at >= t) return;
     check_health(at);
+    if (lowering > 0) {
+      see_lowered();
+      if (idle()) return rest(t);
+    }
     pause();
   }
 }

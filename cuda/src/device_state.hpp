@@ -32,6 +32,8 @@ struct device_lane {
   std::unique_ptr<lane_graphs> graphs;
   flight* oldest = nullptr;   ///< of those that have started and not ended
   std::uint32_t held = 0;     ///< of its flights
+  std::uint32_t gated = 0;    ///< of those that have started and not ended
+  std::uint32_t leaving = 0;  ///< of these, too
   bool waits = false;         ///< while start_held looks: an earlier one stays held
   time_point last_progress{}; ///< when something was last seen to move
   bool yields = false;        ///< from yield to resume
@@ -79,7 +81,7 @@ struct device::state {
   [[nodiscard]] std::error_code find_graphs(const segment& s, const device_lane& l, flight& f);
   [[nodiscard]] std::error_code check_loose(const segment& s, flight& f) const noexcept;
   /// Whether its lane lets it be handed over now.
-  [[nodiscard]] bool may_start(const flight& f, const device_lane& l) const noexcept;
+  [[nodiscard]] static bool may_start(const flight& f, const device_lane& l) noexcept;
   [[nodiscard]] bool try_reserve_words(const flight& f) noexcept;
   [[nodiscard]] std::error_code start(flight& f, device_lane& l) noexcept;
   [[nodiscard]] std::error_code hand_over(flight& f, device_lane& l, bool& partly) noexcept;
@@ -98,6 +100,17 @@ struct device::state {
   [[nodiscard]] bool turn_pollable(device_lane& l) noexcept;
   [[nodiscard]] std::size_t take_turns(device_lane& l, std::span<device_event> out) noexcept;
   void open_gates() noexcept;
+
+  // Segments that leave (device_leave.cpp)
+  void raise(leaving_program& p) noexcept;
+  void lower(leaving_program& p) noexcept;
+  /// Starts what has waited for flags that are down by now.
+  void see_lowered() noexcept;
+  /// Of one that has just been seen to have ended.
+  void see_end(flight& f, device_lane& l) noexcept;
+  void end_divergent(const flight& f, const preemption_end& end) noexcept;
+  /// A segment that begins with that operation is about to start.
+  [[nodiscard]] std::error_code begin_anew(leaving_program& p, std::uint32_t first) noexcept;
 
   // Ends and words (device_poll.cpp)
   [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept;
@@ -154,6 +167,7 @@ struct device::state {
   std::unique_ptr<end_words> ends;
   std::unique_ptr<segment_graphs> graphs;
   CUstream set_up = nullptr;
+  CUstream urgent = nullptr; ///< for flags alone
   CUcontext primary = nullptr;
   CUdeviceptr room = 0; ///< for lane_graphs
   int most_urgent = 0;  ///< as CUDA counts priorities
@@ -163,6 +177,7 @@ struct device::state {
   flight_pool flights;
   held_queue held;                     ///< in order of submission
   std::uint32_t reporting = 0;         ///< started segments whose kernels report
+  std::uint32_t lowering = 0;          ///< flags that are not known to be down
   std::uint32_t turns_owed = 0;        ///< lanes' events that were not polled yet
   std::optional<device_event> pending; ///< a word that wait has read
   std::uint32_t idle_polls = 0;

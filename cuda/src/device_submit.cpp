@@ -83,6 +83,8 @@ std::error_code device::state::submit(const segment& s) noexcept {
   f->what = s;
   f->at = flight::stage::held;
   f->alone = f->words_lost = false;
+  f->how = flight::outcome::whole;
+  f->leaves = nullptr;
   f->words = f->words_read = f->words_checked = 0;
   f->graphs = nullptr;
   f->graph = nullptr;
@@ -132,12 +134,15 @@ std::error_code device::state::check_loose(const segment& s, flight& f) const no
 std::error_code device::state::find_graphs(const segment& s, const device_lane& l, flight& f) {
   const std::size_t count = s.operations.size();
   if (!graphs->has(s.program, s.first, count)) return errc::bad_option;
+  f.leaves = graphs->leaving_of(s.program);
+  if (f.leaves != nullptr) f.what.how = submission::graph; // what is left is known of graphs alone
   const auto last = static_cast<std::uint32_t>(s.first + count);
   const bool reports = s.instrumented && graphs->reports(s.program, s.first, last);
-  if (s.how == submission::launches && !reports) return {}; // nothing to prepare
-  const graph_kind kind = !reports                     ? graph_kind::plain
-                          : s.how == submission::graph ? graph_kind::reporting
-                                                       : graph_kind::direct;
+  const bool by_graph = f.what.how == submission::graph;
+  if (!by_graph && !reports) return {}; // nothing to prepare
+  const graph_kind kind = !reports   ? graph_kind::plain
+                          : by_graph ? graph_kind::reporting
+                                     : graph_kind::direct;
   const std::uint32_t place = kind == graph_kind::direct ? 0 : l.place;
   f.graphs = graphs->find(s.program, s.first, last, place, kind);
   if (f.graphs == nullptr) {
@@ -155,15 +160,20 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
   return f.words > ring->reader().capacity() ? make_error_code(errc::too_small) : std::error_code{};
 }
 
-bool device::state::may_start(const flight& f, const device_lane& l) const noexcept {
+bool device::state::may_start(const flight& f, const device_lane& l) noexcept {
   if (l.yields) return false;
+  // Behind one that leaves, only what leaves as well does not start too early; and while a flag is
+  // up, nothing stands at a gate.
+  if (f.leaves == nullptr && l.leaving > 0) return false;
+  if (f.leaves != nullptr && (l.gated > 0 || !f.leaves->is_down())) return false;
   // A host that waits for one lane serves none, and hears of no kernel that hangs.
   if (f.alone && l.oldest != nullptr) return false;
   if (f.graphs == nullptr) return true;
   const segment_graph* const g = f.graphs->best(f.what.lane);
   if (g == nullptr) return false;
   // The slots of direct launches belong to one launch at a time; graphs keep to that by themselves.
-  return f.what.how != submission::launches || g->in_flight == 0;
+  const bool one_launch = f.leaves != nullptr || f.what.how == submission::launches;
+  return !one_launch || g->in_flight == 0;
 }
 
 bool device::state::try_reserve_words(const flight& f) noexcept {
@@ -217,7 +227,9 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
 std::error_code device::state::start(flight& f, device_lane& l) noexcept {
   f.graph = f.graphs == nullptr ? nullptr : f.graphs->best(f.what.lane);
   bool partly = false;
-  if (const std::error_code e = hand_over(f, l, partly)) {
+  std::error_code e = f.leaves == nullptr ? std::error_code{} : begin_anew(*f.leaves, f.what.first);
+  if (!e) e = hand_over(f, l, partly);
+  if (e) {
     if (f.words > 0) ring->flow().cancel(f.words);
     f.graph = nullptr;
     if (broken()) return e;
@@ -230,6 +242,11 @@ std::error_code device::state::start(flight& f, device_lane& l) noexcept {
   f.at = flight::stage::started;
   if (l.oldest == nullptr) l.oldest = &f;
   f.started = now();
+  if (f.has_gates()) ++l.gated;
+  if (f.leaves != nullptr) {
+    ++l.leaving;
+    ++f.leaves->in_flight;
+  }
   if (f.graph == nullptr) return {};
   ++f.graph->in_flight;
   if (f.words == 0) return {};

@@ -8,8 +8,9 @@ namespace {
 /// How long at least a gate is waited for that may have passed already.
 constexpr duration missed_gate = std::chrono::microseconds{50};
 
-bool has_gates(const flight& f) noexcept {
-  return f.at == flight::stage::started && f.graph != nullptr && !f.graph->gates.empty();
+/// Whether it has started, and gates may hold it.
+bool stands_or_will(const flight& f) noexcept {
+  return f.at == flight::stage::started && f.has_gates();
 }
 
 } // namespace
@@ -21,9 +22,11 @@ void device::state::yield(lane_id lane) noexcept {
   if (++l.turn == 0) ++l.turn;
   bool stays = false; // what is behind it cannot leave the lane before it
   for (flight& f : l.flights) {
-    if (has_gates(f)) {
+    if (stands_or_will(f)) {
       f.graph->set_hold(l.turn);
       stays = true;
+    } else if (f.at == flight::stage::started && f.leaves != nullptr) {
+      raise(*f.leaves);
     } else if (f.at == flight::stage::held && !stays) {
       withdraw(f, l);
     }
@@ -45,7 +48,7 @@ void device::state::resume(lane_id lane) noexcept {
   device_lane& l = lanes[index(lane)];
   if (!l.yields) return;
   for (flight& f : l.flights)
-    if (has_gates(f)) f.graph->set_hold(0);
+    if (stands_or_will(f)) f.graph->set_hold(0);
   l.yields = false;
   l.owes_resumed = true;
   ++turns_owed;
@@ -57,7 +60,7 @@ bool device::state::stopped(device_lane& l) noexcept {
   if (l.flights.empty()) return true;
   const flight& f = l.flights.front();
   if (f.at == flight::stage::held) return true;
-  if (!has_gates(f)) return false; // its end comes first
+  if (!stands_or_will(f)) return false; // its end comes first
   std::uint32_t standing = 0;
   std::uint32_t which = 0;
   for (const unsigned i : {0u, 1u}) {
@@ -78,7 +81,7 @@ bool device::state::stopped(device_lane& l) noexcept {
 }
 
 bool device::state::goes_on(const device_lane& l) noexcept {
-  if (l.flights.empty() || !has_gates(l.flights.front())) return true;
+  if (l.flights.empty() || !stands_or_will(l.flights.front())) return true;
   const segment_graph& g = *l.flights.front().graph;
   return g.stands(0).hold == 0 && g.stands(1).hold == 0;
 }
@@ -100,7 +103,7 @@ std::size_t device::state::take_turns(device_lane& l, std::span<device_event> ou
   };
   const auto yielded = [&] {
     if (!l.owes_yielded || n == out.size() || (l.yields && !stopped(l))) return;
-    if (l.yields && !l.flights.empty() && has_gates(l.flights.front())) ++statistics.stopped;
+    if (l.yields && !l.flights.empty() && stands_or_will(l.flights.front())) ++statistics.stopped;
     say(device_event::kind::lane_yielded, l.owes_yielded);
   };
   const auto resumed = [&] {
@@ -117,7 +120,7 @@ std::size_t device::state::take_turns(device_lane& l, std::span<device_event> ou
 void device::state::open_gates() noexcept {
   for (device_lane& l : lanes)
     for (flight& f : l.flights)
-      if (has_gates(f)) f.graph->set_hold(0);
+      if (stands_or_will(f)) f.graph->set_hold(0);
 }
 
 } // namespace gsched::cuda

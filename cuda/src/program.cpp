@@ -74,6 +74,11 @@ program::program(CUgraph graph, const program_options& how) : state_(std::make_u
     if (op.kind == operation_kind::kernel) op.kernel = ids.of(node.function, op.launch);
     if (facts.instrumented) s.instrumented.push_back(static_cast<std::uint32_t>(i));
   }
+  // What is left of a kernel has to be run before what comes after it, wherever it is cut.
+  s.leaves = std::all_of(operations.begin(), operations.end(),
+                         [](const operation& op) { return op.leaves != leaving::never; });
+  if (!s.leaves)
+    for (operation& op : operations) op.leaves = leaving::never;
 
   std::vector<duration> times = how.durations;
   if (times.empty() && how.measure) {
@@ -111,6 +116,12 @@ program* program::of(const gsched::program& p) noexcept {
 std::span<const node_facts> program::facts() const noexcept { return state_->facts; }
 std::optional<duration> program::graph_replay() const noexcept { return state_->replay; }
 
+bool program::leaves() const noexcept { return state_->leaves; }
+
+const preemption& program::captured_preemption(std::size_t i) const noexcept {
+  return state_->nodes[i].leaves_by->captured;
+}
+
 std::size_t program::instrumented(std::size_t first, std::size_t last) const noexcept {
   const auto& all = state_->instrumented;
   const auto from = std::lower_bound(all.begin(), all.end(), first);
@@ -130,6 +141,10 @@ CUgraph program::make_range(std::size_t first, std::size_t last, const range_opt
                                       " reports, expected " +
                                       std::to_string(instrumented(first, last)) +
                                       ", one for each instrumented kernel");
+  if (!how.leaving.empty() && (!s.leaves || how.leaving.size() != last - first))
+    throw error(errc::bad_option, where + std::to_string(how.leaving.size()) +
+                                      " preemptions, expected one for each operation of a program "
+                                      "all of which leave");
   graph_owner clone = clone_of(s.whole.get(), where);
   state::range r{first, last, how, {}, {}};
   r.what = where + "operations " + std::to_string(first) + " to " + std::to_string(last - 1);
@@ -154,10 +169,16 @@ void program::state::keep_range(const graph_level& level, CUgraph clone, range& 
     const std::size_t gates_before = r.gates ? r.gates->made.size() : 0;
     if (node.child) {
       keep_range(*node.child, child_of(found[i]), r);
-    } else if (!r.how.reports.empty() && node.is_operation() && nodes[node.first].reports_by) {
-      const auto at = std::lower_bound(before, instrumented.end(), node.first);
-      nodes[node.first].report_in_clone(found[i],
-                                        r.how.reports[static_cast<std::size_t>(at - before)]);
+    } else if (node.is_operation()) {
+      const program_node& op = nodes[node.first];
+      const report* to = nullptr;
+      if (!r.how.reports.empty() && op.reports_by) {
+        const auto at = std::lower_bound(before, instrumented.end(), node.first);
+        to = &r.how.reports[static_cast<std::size_t>(at - before)];
+      }
+      const preemption* const leaving =
+          r.how.leaving.empty() ? nullptr : &r.how.leaving[node.first - r.first];
+      if (to != nullptr || leaving != nullptr) op.set_in_clone(found[i], to, leaving);
     }
     if (gates) gates->pass(i, r.gates->made.size() > gates_before);
   }

@@ -74,13 +74,15 @@ CUresult program_node::launch(CUstream stream, const report* to) const noexcept 
   return driver().cuLaunchKernelEx(&how, function, with.data(), nullptr);
 }
 
-void program_node::report_in_clone(CUgraphNode clone, const report& to) const {
+void program_node::set_in_clone(CUgraphNode clone, const report* to,
+                                const preemption* leaves) const {
   std::vector<void*> with = arguments;
-  with[reports_by.value()] = const_cast<report*>(&to);
+  if (to != nullptr) with[reports_by.value()] = const_cast<report*>(to);
+  if (leaves != nullptr) with[leaves_by.value().argument] = const_cast<preemption*>(leaves);
   CUDA_KERNEL_NODE_PARAMS k = kernel;
   k.kernelParams = with.data();
   k.extra = nullptr;
-  check(driver().cuGraphKernelNodeSetParams(clone, &k), "report of an instrumented kernel");
+  check(driver().cuGraphKernelNodeSetParams(clone, &k), "parameters of a kernel");
 }
 
 } // namespace gsched::cuda

@@ -109,6 +109,11 @@ void program_node::read_kernel(const std::string& where, operation& op, node_fac
   arguments = arguments_of(function, kernel);
   find_report(where);
   facts.instrumented = reports_by.has_value();
+  leaves_by = find_preemption(where, function, arguments, {attributes.data(), attribute_count},
+                              l.blocks(), l.cluster_blocks);
+  if (!leaves_by) return;
+  op.leaves = leaves_by->captured.leaves;
+  op.checkpoint = std::chrono::nanoseconds{leaves_by->captured.checkpoint_ns};
 }
 
 /// Those that a kernel launched on its own needs, the cluster first. Of edges there are none then,

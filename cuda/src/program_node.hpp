@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "preemption_parameter.hpp"
+
 #include <gsched/cuda/action.hpp>
 #include <gsched/cuda/program.hpp>
 #include <gsched/cuda/report.hpp>
@@ -29,8 +31,9 @@ struct program_node : action {
 
   CUDA_KERNEL_NODE_PARAMS kernel{}; ///< its pointers lead into the node
   CUfunction function = nullptr;
-  std::vector<void*> arguments{};                             ///< of the kernel, one by one
-  std::optional<std::size_t> reports_by;                      ///< the argument that is a report
+  std::vector<void*> arguments{};        ///< of the kernel, one by one
+  std::optional<std::size_t> reports_by; ///< the argument that is a report
+  std::optional<preemption_parameter> leaves_by;
   std::array<CUlaunchAttribute, max_attributes> attributes{}; ///< for a direct launch
   unsigned attribute_count = 0;
 
@@ -39,8 +42,8 @@ struct program_node : action {
 
   /// The node itself is in the graph; where: "graph resnet18: operation 3".
   void read(const std::string& where, operation& op, node_facts& facts);
-  /// Sets the report of the same kernel in a clone.
-  void report_in_clone(CUgraphNode clone, const report& to) const;
+  /// Sets the parameters of the same kernel in a clone that are for a device; those not given stay.
+  void set_in_clone(CUgraphNode clone, const report* to, const preemption* leaves) const;
   /// One call of the driver, on a stream; `to` may be null.
   [[nodiscard]] CUresult launch(CUstream stream, const report* to) const noexcept;
 

@@ -25,6 +25,7 @@ struct program::state {
   std::vector<std::uint32_t> instrumented{}; ///< operations, rising
   std::optional<gsched::program> host{};
   std::optional<duration> replay{};
+  bool leaves = false; ///< all operations do
 
   /// What make_range makes of a clone.
   struct range {

@@ -12,20 +12,6 @@ namespace gsched::cuda {
 
 namespace {
 
-/// A graph that is only there to be instantiated.
-class passing_graph {
-public:
-  passing_graph(const driver_functions& cu, CUgraph g) noexcept : cu_(cu), graph_(g) {}
-  ~passing_graph() { cu_.cuGraphDestroy(graph_); }
-  passing_graph(const passing_graph&) = delete;
-  passing_graph& operator=(const passing_graph&) = delete;
-  [[nodiscard]] CUgraph get() const noexcept { return graph_; }
-
-private:
-  const driver_functions& cu_;
-  CUgraph graph_;
-};
-
 std::uint32_t narrow(std::size_t n) noexcept { return static_cast<std::uint32_t>(n); }
 
 } // namespace
@@ -73,12 +59,14 @@ program_id segment_graphs::add(gsched::program& p) {
   programs_.reserve(programs_.size() + 1);
 
   const std::uint64_t before = free_memory();
+  if (made->leaves()) l->leaving = make_leaving(*made);
   try {
     for (std::uint32_t place = 0; place < places_.size(); ++place)
       for (table& t : foresee(*l, place, l->memory)) l->foreseen.push_back(std::move(t));
   } catch (...) {
     take_apart(l->foreseen);
     for (std::uint32_t place = 0; place < places_.size(); ++place) forget_others(*l, place);
+    if (l->leaving) ends_.give_back(&l->leaving->words);
     throw;
   }
   const std::uint64_t after = free_memory();
@@ -138,6 +126,7 @@ std::vector<segment_graphs::table> segment_graphs::foresee(loaded& l, std::uint3
         costs.graphs += how_.copies;
       }
     }
+    if (l.leaving && (places_[place].gated || places_[place].own)) foresee_tails(l, place, costs);
     if (how_.whole && find_in(both[0], l, 0, narrow(l.host->size())) == nullptr) {
       const key k{0, narrow(l.host->size()), place, graph_kind::plain};
       l.others[k] = build(l, k, costs.nodes);
@@ -148,6 +137,19 @@ std::vector<segment_graphs::table> segment_graphs::foresee(loaded& l, std::uint3
     throw;
   }
   return both;
+}
+
+void segment_graphs::foresee_tails(loaded& l, std::uint32_t place, program_memory& costs) {
+  const auto pieces = l.host->pieces();
+  for (std::size_t i = 0; i + 1 < pieces.size(); ++i)
+    for (std::size_t first = pieces[i] + 1; first < pieces[i + 1]; ++first)
+      for (const graph_kind kind : {graph_kind::plain, graph_kind::reporting}) {
+        const key k{narrow(first), narrow(pieces[i + 1]), place, kind};
+        const bool reports = l.reporting_until[k.first] < l.reporting_until[k.last];
+        if (kind == graph_kind::reporting && (!how_.instrumented || !reports)) continue;
+        l.others[k] = build(l, k, costs.nodes);
+        costs.graphs += how_.copies;
+      }
 }
 
 range_graphs* segment_graphs::find_in(const table& t, const loaded& l, std::uint32_t first,
@@ -186,78 +188,6 @@ range_graphs* segment_graphs::build_late(program_id id, std::uint32_t first, std
   }
   if (kind != graph_kind::direct) l.memory.graphs += how_.copies;
   return kept.get();
-}
-
-segment_graphs::built segment_graphs::build(loaded& l, const key& k, std::uint64_t& nodes) {
-  const program* const p = program::of(*l.host);
-  if (p == nullptr)
-    throw error(errc::bad_handle, "a loaded program has gone, expected it in place");
-  auto r = std::make_unique<range_graphs>();
-  r->first = k.first;
-  r->last = k.last;
-  r->copies = std::vector<segment_graph>(how_.copies);
-  refusal_ = {};
-  std::uint64_t added = 0;
-  try {
-    for (segment_graph& g : r->copies) fill(g, *p, l, k, added);
-  } catch (...) {
-    take_apart(*r);
-    throw;
-  }
-  std::size_t reporting = 0;
-  const segment_graph& one = r->copies.front();
-  for (std::uint32_t i = k.first; i < k.last && !one.slots.empty(); ++i)
-    if (l.reporting_until[i + 1] > l.reporting_until[i])
-      r->words += ring_.words_of(one.slots[reporting++], l.host->operations()[i].launch.blocks());
-  nodes += added;
-  return r;
-}
-
-void segment_graphs::fill(segment_graph& g, const program& p, const loaded& l, const key& k,
-                          std::uint64_t& nodes) {
-  if (k.kind != graph_kind::plain) {
-    const std::size_t n = l.reporting_until[k.last] - l.reporting_until[k.first];
-    g.slots.reserve(n);
-    g.reports.reserve(n);
-    const std::uint32_t group = group_for(l, k);
-    for (std::uint32_t i = k.first; i < k.last; ++i) {
-      if (l.reporting_until[i + 1] == l.reporting_until[i]) continue;
-      const launch_slot s = ring_.take_slot(group, l.host->operations()[i].launch.blocks());
-      g.slots.push_back(s);
-      g.reports.push_back(ring_.report_of(s));
-      const auto at = static_cast<std::size_t>(s);
-      if (at >= nodes_.size()) nodes_.resize(std::max(at + 1, 2 * nodes_.size()));
-      nodes_[at] = {&g, i - k.first};
-    }
-  }
-  if (k.kind == graph_kind::direct) return;
-
-  const auto need = [&](CUresult r) {
-    if (r == CUDA_SUCCESS) return;
-    refusal_ = code_of(r);
-    fail(refusal_, l.host->name() + ": graph of operations " + std::to_string(k.first) + " to " +
-                       std::to_string(k.last - 1));
-  };
-  const graph_place& where = places_[k.place];
-  g.ends = ends_.take();
-  range_options how;
-  how.reports = g.reports;
-  how.place = where.own ? where.context : nullptr;
-  how.gate_every = where.gated ? how_.gate_every : 0;
-  how.gates_look_at = g.ends->gates_there;
-  how.gates = &g.gates;
-  const passing_graph graph(cu_, p.make_range(k.first, k.last, how));
-  gates_ += g.gates.size();
-  // What a host reads is promised to it at a program's end.
-  add_marker(cu_, graph.get(), k.last == l.host->size() ? marker::publishes : marker::tells,
-             *g.ends, where.context);
-  std::size_t n = 0;
-  need(cu_.cuGraphGetNodes(graph.get(), nullptr, &n));
-  need(cu_.cuGraphInstantiateWithFlags(
-      &g.exec, graph.get(),
-      where.node_priorities ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0));
-  need(cu_.cuGraphUpload(g.exec, where.upload));
-  nodes += n;
 }
 
 void segment_graphs::take_apart(range_graphs& r) noexcept {

@@ -3,6 +3,7 @@
 
 #include "device_flight.hpp"
 #include "end_words.hpp"
+#include "leaving.hpp"
 
 #include <gsched/cuda/device.hpp>
 #include <gsched/cuda/driver.hpp>
@@ -42,6 +43,8 @@ struct segment_graph {
         sync::atomic_ref<std::uint64_t>(ends->gates->standing[which]).load(sync::relaxed));
   }
 };
+
+inline bool flight::has_gates() const noexcept { return graph != nullptr && !graph->gates.empty(); }
 
 /// As many graphs of one range as can be in flight at once. CUDA runs the launches of one graph in
 /// turn, whatever streams they are on.
@@ -136,6 +139,10 @@ public:
   [[nodiscard]] static std::uint32_t replay_of(const node& n, std::uint32_t instance) noexcept {
     return (instance - n.base) & replay_mask;
   }
+  /// Null for a program that does not leave.
+  [[nodiscard]] leaving_program* leaving_of(program_id id) noexcept {
+    return programs_[index(id)]->leaving.get();
+  }
   [[nodiscard]] gsched::program& host(program_id id) noexcept {
     return *programs_[index(id)]->host;
   }
@@ -143,6 +150,9 @@ public:
   [[nodiscard]] program_memory memory_of(const gsched::program& p) const noexcept;
   /// What the driver said when building threw; unset where something else did.
   [[nodiscard]] std::error_code refusal() const noexcept { return refusal_; }
+  [[nodiscard]] std::uint32_t programs() const noexcept {
+    return static_cast<std::uint32_t>(programs_.size());
+  }
   [[nodiscard]] std::uint64_t gates() const noexcept { return gates_; }
   /// Destroys nothing from now on: for a GPU that does not answer any more.
   void leave_behind() noexcept { left_ = true; }
@@ -170,6 +180,7 @@ private:
     std::vector<std::uint32_t> reporting_until; ///< instrumented kernels before an operation
     std::vector<table> foreseen;                ///< by place and kind, plain or reporting
     std::unordered_map<key, built, key_hash> others;
+    std::unique_ptr<leaving_program> leaving; ///< of one that leaves
     program_memory memory{};
   };
   static constexpr std::uint32_t replay_mask = (1u << notification_ring::replay_bits) - 1;
@@ -180,6 +191,13 @@ private:
   [[nodiscard]] std::uint32_t group_for(const loaded& l, const key& k);
   void fill(segment_graph& g, const program& p, const loaded& l, const key& k,
             std::uint64_t& nodes);
+  void take_slots(segment_graph& g, const loaded& l, const key& k);
+  [[nodiscard]] std::unique_ptr<leaving_program> make_leaving(const program& p);
+  /// The parameters of a range's kernels; none for a program that does not leave.
+  [[nodiscard]] std::vector<preemption> preemptions(const program& p, const loaded& l,
+                                                    const key& k) const;
+  /// Of a program that leaves: from each operation to the end of its piece.
+  void foresee_tails(loaded& l, std::uint32_t place, program_memory& costs);
   /// The program's tables for a place.
   [[nodiscard]] std::vector<table> foresee(loaded& l, std::uint32_t place, program_memory& costs);
   [[nodiscard]] range_graphs* find_in(const table& t, const loaded& l, std::uint32_t first,

@@ -49,6 +49,7 @@ struct device_statistics {
   std::uint64_t gates = 0; ///< in all graphs
   std::uint64_t yields = 0;        ///< calls of yield
   std::uint64_t stopped = 0;       ///< segments that stood at a gate when their lane had yielded
+  std::uint64_t left = 0;          ///< segments that have left before their end
   std::uint64_t lost_words = 0;    ///< of instrumented kernels that ended; see submit
   std::uint64_t unknown_words = 0; ///< in the notification ring, of no segment in flight
   std::uint64_t driver_ns = 0;     ///< host time inside the driver's calls; if timed

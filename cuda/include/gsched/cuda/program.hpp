@@ -4,6 +4,7 @@
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/cuda/notification_ring.hpp>
+#include <gsched/cuda/preemption.hpp>
 #include <gsched/cuda/report.hpp>
 #include <gsched/job/program.hpp>
 
@@ -49,6 +50,8 @@ struct gate {
 struct range_options {
   /// Its instrumented kernels report to these, one for each of them in order, or to nobody.
   std::span<const report> reports{};
+  /// Of a program that leaves: by operation of the range, instead of those captured.
+  std::span<const preemption> leaving{};
   /// A green context's, on whose SMs the kernels run then; null, as they were captured.
   CUcontext place = nullptr;
   /// A gate beside every so many kernels, from the second on, but none beside the last operation;
@@ -111,6 +114,11 @@ public:
   /// them run.
   [[nodiscard]] CUgraph make_range(std::size_t first, std::size_t last,
                                    const range_options& how = {}) const;
+  /// Whether all operations are kernels that leave (gsched::cuda::preemption). If only some do,
+  /// none does here, and operation::leaves says so.
+  [[nodiscard]] bool leaves() const noexcept;
+  /// Of operation i of a program that leaves.
+  [[nodiscard]] const preemption& captured_preemption(std::size_t i) const noexcept;
   /// How many kernels of the range are instrumented.
   [[nodiscard]] std::size_t instrumented(std::size_t first, std::size_t last) const noexcept;
   /// Launches the operations of a range one by one on a stream: kernels, copies and sets, without
