@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph_walk.hpp"
-#include "kernel_signature.hpp"
 #include "program_node.hpp"
 
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/graph_accesses.hpp>
+#include <gsched/cuda/kernel_signature.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel_signature.hpp"
+#include <gsched/cuda/kernel_signature.hpp>
 
 #include <cxxabi.h>
 
