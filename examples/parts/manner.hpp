@@ -4,6 +4,7 @@
 #include <gsched/dispatch/options.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 
+#include <cstdint>
 #include <string>
 
 namespace parts {
@@ -13,6 +14,8 @@ struct manner {
   gsched::dispatch_options dispatch;
   gsched::accountant_options account;
   std::string policy;
+  /// Jobs of one program that a device must be able to hold at once.
+  std::uint32_t copies = 1;
   bool scheduled = true; ///< false: every request goes to the hardware at once, as one whole
 };
 

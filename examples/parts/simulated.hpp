@@ -13,6 +13,8 @@
 #include <gsched/sim/device.hpp>
 #include <gsched/sim/preset.hpp>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace parts {
@@ -28,8 +30,8 @@ struct simulated_gpu {
 /// What runs as a job for one model: copy the input in, infer, copy the output out.
 class simulated_inference {
 public:
-  explicit simulated_inference(const gsched::profile& of)
-      : graph_(gsched::to_program(of)), in_(of.input), out_(of.output) {}
+  /// `leaves` is true of all of its kernels.
+  simulated_inference(const gsched::profile& of, gsched::leaving leaves);
 
   [[nodiscard]] gsched::program& program() noexcept { return graph_; }
 
@@ -59,11 +61,16 @@ struct simulated_stage {
     return device(preset, {},
                   record != nullptr ? record->device_observer() : gsched::sim::observer{});
   }
-  [[nodiscard]] static body make_body(const gsched::profile& p) { return body(p); }
+  [[nodiscard]] static body make_body(const gsched::profile& p, gsched::leaving how) {
+    return body(p, how);
+  }
   static void spend(device& d, gsched::duration t) noexcept { d.spend(t); }
   static void submitted(const gsched::job&, const gsched::segment&, gsched::time_point) noexcept {}
   static void landed(gsched::segment_id, gsched::time_point) noexcept {}
   [[nodiscard]] static gsched::duration busy(device& d) { return d.busy_time(); }
+  [[nodiscard]] static std::optional<std::uint64_t> rerun(const device& d) noexcept {
+    return d.rerun_blocks();
+  }
   [[nodiscard]] static bool ended(const device&) noexcept { return false; }
   static void finish(const device&, const gsched::dispatch_statistics&) noexcept {}
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <ostream>
 #include <utility>
@@ -23,7 +24,7 @@ std::size_t winner(const column& c, const std::vector<bool>& eligible) {
   std::size_t first = nobody;
   bool differ = false;
   for (std::size_t i = 0; i < c.values.size(); ++i) {
-    if (!eligible[i]) continue;
+    if (!eligible[i] || std::isnan(c.values[i])) continue;
     if (first == nobody) {
       first = i;
       continue;
@@ -66,7 +67,7 @@ void print(std::ostream& out, const std::string& head_of_names, std::span<const 
     std::size_t width = c.head.size();
     auto& texts = cells.emplace_back();
     for (const double v : c.values) {
-      texts.push_back(fmt::format(fmt::runtime(c.format), v));
+      texts.push_back(std::isnan(v) ? "-" : fmt::format(fmt::runtime(c.format), v));
       width = std::max(width, texts.back().size());
     }
     for (std::string& t : texts) t.insert(0, width - t.size(), ' ');

@@ -12,7 +12,8 @@ namespace parts {
 
 enum class best { none, least, most };
 
-/// One value a row. The best of the eligible rows is marked, if one is wanted and they differ.
+/// One value a row, NaN for none. The best of the eligible rows is marked, if one is wanted and
+/// they differ.
 struct column {
   std::string head;
   std::vector<double> values; ///< one a run

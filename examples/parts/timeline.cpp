@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parts/timeline.hpp"
 
+#include "parts/save.hpp"
+
 #include <algorithm>
+#include <iostream>
 
 namespace parts {
 
@@ -12,20 +15,25 @@ namespace {
 constexpr duration sample_every = std::chrono::microseconds{100};
 } // namespace
 
-timeline::timeline(const std::vector<std::string>& models, std::size_t events) : recorder_(events) {
+timeline::timeline(const std::vector<std::string>& models) : recorder_(capacity) {
   for (const std::string& m : models) {
     requests_.push_back(recorder_.add_label(m, "job"));
     segments_.push_back(recorder_.add_label(m, "job", "segment"));
   }
   decision_ = recorder_.add_label("pick", "job", "expected_ns");
   busy_sms_ = recorder_.add_label("busy SMs");
+  yielding_ = recorder_.add_label("makes way");
+  held_ = recorder_.add_label("held");
+  resuming_ = recorder_.add_label("resumes");
 }
 
-void timeline::begin_run(const std::string& policy) {
-  policy_ = policy;
-  jobs_ = recorder_.add_track(policy, "requests");
-  decisions_ = recorder_.add_track(policy, "decisions");
-  sms_ = recorder_.add_track(policy, "SMs");
+void timeline::begin_run(const std::string& name) {
+  run_ = name;
+  real_time_.reset();
+  jobs_ = recorder_.add_track(name, "requests");
+  decisions_ = recorder_.add_track(name, "decisions");
+  sms_ = recorder_.add_track(name, "SMs");
+  holds_.clear();
   lanes_.clear();
   model_of_.clear();
   flights_.clear();
@@ -34,7 +42,9 @@ void timeline::begin_run(const std::string& policy) {
 
 void timeline::arrived(const job& j, std::uint32_t model) noexcept {
   model_of_[j.id] = model;
-  recorder_.begin(jobs_, requests_[model], j.arrival, index(j.id));
+  const bool first = j.service == service_class::real_time;
+  if (first && !real_time_) real_time_ = recorder_.add_track(run_, "real-time requests");
+  recorder_.begin(first ? *real_time_ : jobs_, requests_[model], j.arrival, index(j.id));
 }
 
 void timeline::decided(const job& j, const segment&, duration expected, time_point now) noexcept {
@@ -43,14 +53,15 @@ void timeline::decided(const job& j, const segment&, duration expected, time_poi
 }
 
 void timeline::ended(const job& j, std::uint32_t model, time_point now) noexcept {
-  recorder_.end(jobs_, requests_[model], now, index(j.id));
+  recorder_.end(j.service == service_class::real_time ? *real_time_ : jobs_, requests_[model], now,
+                index(j.id));
 }
 
 timeline::lane_state& timeline::lane_of(lane_id id) {
   const auto at = lanes_.find(id);
   if (at != lanes_.end()) return at->second;
   lane_state& l = lanes_[id];
-  l.track = recorder_.add_track(policy_, "lane " + std::to_string(index(id)));
+  l.track = recorder_.add_track(run_, "lane " + std::to_string(index(id)));
   return l;
 }
 
@@ -93,6 +104,22 @@ void timeline::landed(segment_id id, time_point now) noexcept {
                      index(id));
 }
 
+void timeline::yields(lane_id lane) {
+  holds_[lane].track = recorder_.add_track(run_, "lane " + std::to_string(index(lane)) + ", held");
+}
+
+void timeline::yielding(lane_id lane, time_point now) noexcept { holds_[lane].since = now; }
+
+void timeline::held_until(lane_id lane, trace::label_id what, time_point now) noexcept {
+  hold& h = holds_[lane];
+  recorder_.complete(h.track, what, h.since, now - h.since);
+  h.since = now;
+}
+
+void timeline::yielded(lane_id lane, time_point now) noexcept { held_until(lane, yielding_, now); }
+void timeline::resuming(lane_id lane, time_point now) noexcept { held_until(lane, held_, now); }
+void timeline::resumed(lane_id lane, time_point now) noexcept { held_until(lane, resuming_, now); }
+
 sim::observer timeline::device_observer() noexcept {
   sim::observer o;
   o.self = this;
@@ -111,6 +138,13 @@ sim::observer timeline::device_observer() noexcept {
 
 void timeline::end_run() {
   for (auto& [id, l] : lanes_) close(l);
+}
+
+void timeline::save(const std::string& program, const std::filesystem::path& file) const {
+  parts::save(file, [&](std::ostream& out) { recorder_.write(out); });
+  if (recorder_.dropped() > 0)
+    std::cerr << program << ": " << file.string() << ": " << recorder_.dropped()
+              << " events beyond the first " << capacity << " left out\n";
 }
 
 } // namespace parts

@@ -8,22 +8,25 @@
 #include <gsched/trace/recorder.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
-#include <ostream>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace parts {
 
-/// What happened in all runs, for ui.perfetto.dev: for each policy its requests, its decisions, the
-/// segments on each lane as the device ran them, and how many SMs held blocks.
+/// What happened in all runs, for ui.perfetto.dev: for each run its requests by class, its
+/// decisions, the segments on each lane as the device ran them, when lanes were held, and how many
+/// SMs held blocks.
 class timeline {
 public:
-  /// Room for that many events; what is beyond is counted and left out.
-  explicit timeline(const std::vector<std::string>& models, std::size_t events = 1u << 20);
+  static constexpr std::size_t capacity = 1u << 20; ///< events beyond are left out
 
-  /// The next run: its tracks carry the policy's name.
-  void begin_run(const std::string& policy);
+  explicit timeline(const std::vector<std::string>& models);
+
+  /// The next run: its tracks carry its name.
+  void begin_run(const std::string& name);
 
   void arrived(const gsched::job& j, std::uint32_t model) noexcept;
   void decided(const gsched::job& j, const gsched::segment& s, gsched::duration expected,
@@ -35,12 +38,21 @@ public:
   void submitted(const gsched::job& j, const gsched::segment& s, gsched::time_point now) noexcept;
   void landed(gsched::segment_id id, gsched::time_point now) noexcept;
 
+  /// A lane that makes way when told to (gsched::preemptive_device), named before the run: what it
+  /// waits for, and how long it is held.
+  void yields(gsched::lane_id lane);
+  void yielding(gsched::lane_id lane, gsched::time_point now) noexcept;
+  void yielded(gsched::lane_id lane, gsched::time_point now) noexcept;
+  void resuming(gsched::lane_id lane, gsched::time_point now) noexcept;
+  void resumed(gsched::lane_id lane, gsched::time_point now) noexcept;
+
   /// Hears the simulated device; valid while the timeline is in place.
   [[nodiscard]] gsched::sim::observer device_observer() noexcept;
 
   void end_run();
-  void write(std::ostream& out) const { recorder_.write(out); }
-  [[nodiscard]] std::uint64_t dropped() const noexcept { return recorder_.dropped(); }
+  /// Writes the file, and a line on stderr if something was left out.
+  /// Errors   gsched::error (io).
+  void save(const std::string& program, const std::filesystem::path& file) const;
 
 private:
   struct lane_state {
@@ -62,8 +74,9 @@ private:
   std::vector<gsched::trace::label_id> segments_; ///< by model
   gsched::trace::label_id decision_{};
   gsched::trace::label_id busy_sms_{};
-  std::string policy_;
+  std::string run_;
   gsched::trace::track_id jobs_{};
+  std::optional<gsched::trace::track_id> real_time_; ///< of their requests, if there are any
   gsched::trace::track_id decisions_{};
   gsched::trace::track_id sms_{};
   std::map<gsched::lane_id, lane_state> lanes_;
@@ -75,6 +88,17 @@ private:
   };
   std::map<gsched::segment_id, flight> flights_;
   gsched::time_point sampled_{};
+
+  struct hold {
+    gsched::trace::track_id track{};
+    gsched::time_point since{}; ///< of what it is at
+  };
+  void held_until(gsched::lane_id lane, gsched::trace::label_id what,
+                  gsched::time_point now) noexcept;
+  std::map<gsched::lane_id, hold> holds_;
+  gsched::trace::label_id yielding_{};
+  gsched::trace::label_id held_{};
+  gsched::trace::label_id resuming_{};
 };
 
 } // namespace parts

@@ -118,6 +118,11 @@ void read_device(device_choice& o, const std::string& word) {
            "sim:h200, cuda, cuda:N or a preset's file (.json)", gsched::errc::unknown_name);
 }
 
+void no_cuda(const device_choice& which) {
+  refuse("--device", which.device + ", but this build has no CUDA", "one made with a CUDA compiler",
+         gsched::errc::no_device);
+}
+
 void read_outputs(outputs& o, const std::string& json, const std::string& trace,
                   const std::string& plot) {
   o = {json, trace, plot};

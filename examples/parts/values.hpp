@@ -51,6 +51,8 @@ struct device_choice {
   std::optional<std::uint32_t> queues; ///< hardware queues; unset: as many as the device has
 };
 void read_device(device_choice& into, const std::string& word);
+/// For a GPU in a build without CUDA.
+[[noreturn]] void no_cuda(const device_choice& which);
 
 /// Files that a program writes. Refuses an empty path, one that cannot be opened for writing or
 /// that another option has, and a plot whose type nothing draws; leaves what is there as it is.

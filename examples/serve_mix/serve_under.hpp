@@ -85,7 +85,7 @@ template <gsched::policy P, stage S>
 void serve_under(P& order, const manner& how, const run_order& run, S& on) {
   using namespace gsched;
   std::deque<typename S::body> bodies; // outlive the dispatcher, and the device that loaded them
-  for (const profile& p : run.models) bodies.push_back(on.make_body(p));
+  for (const profile& p : run.models) bodies.push_back(on.make_body(p, leaving::never));
   typename S::device device = on.make_device(how);
   aggregate_accountant account(device.limits().sm, device.limits().sms, how.account);
   bookkeeper<S> hears(on, device, run);

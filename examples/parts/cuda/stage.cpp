@@ -29,7 +29,7 @@ cuda::device cuda_stage::make_device(const manner& how) const {
   cuda::device_options o;
   o.gpu = gpu;
   o.max_segments = how.dispatch.max_segments;
-  o.copies = std::min(how.dispatch.lanes, 64u); // any job's piece can be on every lane
+  o.copies = how.copies;
   if (how.scheduled) {
     o.grain = how.dispatch.quantum;
     const auto longest =

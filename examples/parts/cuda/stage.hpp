@@ -11,6 +11,7 @@
 #include <gsched/dispatch/statistics.hpp>
 
 #include <cstdint>
+#include <optional>
 
 namespace parts {
 
@@ -30,11 +31,12 @@ struct cuda_stage {
   gsched::duration worked{};
 
   [[nodiscard]] device make_device(const manner& how) const;
-  [[nodiscard]] static body make_body(const gsched::profile& p) { return body(p); }
+  [[nodiscard]] static body make_body(const gsched::profile& p, gsched::leaving) { return body(p); }
   static void spend(const device& d, gsched::duration t) noexcept;
   void submitted(const gsched::job& j, const gsched::segment& s, gsched::time_point now) noexcept;
   void landed(gsched::segment_id id, gsched::time_point now) noexcept;
   [[nodiscard]] gsched::duration busy(const device&) const noexcept { return worked; }
+  [[nodiscard]] static std::optional<std::uint64_t> rerun(const device&) noexcept { return {}; }
   /// A device that has failed serves nobody: requests that have not come yet are not waited for.
   [[nodiscard]] static bool ended(const device& d) noexcept { return d.failure().has_value(); }
   static void finish(const device& d, const gsched::dispatch_statistics& s);

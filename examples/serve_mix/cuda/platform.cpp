@@ -19,6 +19,7 @@ constexpr std::uint32_t unscheduled_lanes = 64;
 manner manner_on_gpu(const std::string& policy, const options& from) {
   manner m = manner_of(policy, from);
   if (!m.scheduled) m.dispatch.lanes = std::min(m.dispatch.lanes, unscheduled_lanes);
+  m.copies = std::min(m.dispatch.lanes, 64u); // any job's piece can be on every lane
   return m;
 }
 

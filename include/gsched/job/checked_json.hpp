@@ -10,9 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace gsched::detail {
 
@@ -50,28 +52,27 @@ public:
   /// `known(depth, key)` says which keys are kept; the root's keys have depth 1.
   template <class Known>
   [[nodiscard]] json parse(std::string_view text, Known known) const {
-    if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
-      throw error(errc::bad_profile, file_ + ": empty, expected a JSON object");
-    const auto keep = [&](int depth, json::parse_event_t event, const json& value) {
-      if (depth > max_depth)
-        throw error(errc::bad_profile, file_ + ": nested deeper than " + std::to_string(max_depth) +
-                                           ", expected less");
+    return parse_events(text, [&](int depth, json::parse_event_t event, const json& value) {
       if (event != json::parse_event_t::key) return true;
       return known(depth, std::string_view(value.get_ref<const std::string&>()));
-    };
-    try {
-      return json::parse(text.begin(), text.end(), keep);
-    } catch (const json::parse_error& e) {
-      if (e.byte > text.size())
-        throw error(errc::bad_profile, file_ + ": ends too early, at byte " +
-                                           std::to_string(text.size()) +
-                                           ", expected the rest of the JSON document");
-      const auto before = text.substr(0, e.byte > 0 ? e.byte - 1 : 0);
-      throw error(errc::bad_profile,
-                  file_ + ": " + line_and_column(before) + " is not JSON, expected a JSON object");
-    } catch (const json::exception&) { // numbers beyond a double, which carry no position
-      throw error(errc::bad_profile, file_ + ": a number too large, expected at most 1e308");
-    }
+    });
+  }
+
+  /// Every key is kept, and one that its object has already is refused.
+  [[nodiscard]] json parse_once(std::string_view text) const {
+    std::vector<std::set<std::string>> open; // by depth: the keys of the objects that are open
+    return parse_events(text, [&](int depth, json::parse_event_t event, const json& value) {
+      const auto level = static_cast<std::size_t>(depth);
+      if (event == json::parse_event_t::object_start) {
+        open.resize(level);
+        open.emplace_back();
+      } else if (event == json::parse_event_t::key) {
+        const auto& key = value.get_ref<const std::string&>();
+        if (!open[level - 1].insert(key).second)
+          fail({}, "has the key " + show(json(key)) + " twice", "it once");
+      }
+      return true;
+    });
   }
 
   [[nodiscard]] const json& member(const json& node, const place& at,
@@ -142,6 +143,31 @@ public:
   }
 
 private:
+  template <class Keep>
+  [[nodiscard]] json parse_events(std::string_view text, Keep keep_event) const {
+    if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
+      throw error(errc::bad_profile, file_ + ": empty, expected a JSON object");
+    const auto keep = [&](int depth, json::parse_event_t event, const json& value) {
+      if (depth > max_depth)
+        throw error(errc::bad_profile, file_ + ": nested deeper than " + std::to_string(max_depth) +
+                                           ", expected less");
+      return keep_event(depth, event, value);
+    };
+    try {
+      return json::parse(text.begin(), text.end(), keep);
+    } catch (const json::parse_error& e) {
+      if (e.byte > text.size())
+        throw error(errc::bad_profile, file_ + ": ends too early, at byte " +
+                                           std::to_string(text.size()) +
+                                           ", expected the rest of the JSON document");
+      const auto before = text.substr(0, e.byte > 0 ? e.byte - 1 : 0);
+      throw error(errc::bad_profile,
+                  file_ + ": " + line_and_column(before) + " is not JSON, expected a JSON object");
+    } catch (const json::exception&) { // numbers beyond a double, which carry no position
+      throw error(errc::bad_profile, file_ + ": a number too large, expected at most 1e308");
+    }
+  }
+
   [[nodiscard]] static std::string line_and_column(std::string_view before) {
     const auto lines = std::count(before.begin(), before.end(), '\n');
     const std::size_t last = before.rfind('\n');

@@ -13,8 +13,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,7 +29,7 @@ public:
   explicit preset_reader(std::string file) : json_fields(std::move(file)) {}
 
   [[nodiscard]] sim::preset read(std::string_view text, sim::preset_provenance& f) {
-    const json document = parse(text, once_each{*this});
+    const json document = parse_once(text);
     if (!document.is_object()) fail({}, "is " + kind_of(document), "an object");
     node_ = &document;
     std::uint32_t of_version = 0;
@@ -117,19 +115,6 @@ public:
   }
 
 private:
-  /// For parse(): keeps every key, and refuses one that its object has already.
-  struct once_each {
-    const preset_reader& reader;
-    std::vector<std::set<std::string, std::less<>>> open{};
-
-    bool operator()(int depth, std::string_view key) {
-      open.resize(static_cast<std::size_t>(depth)); // deeper ones have ended
-      if (!open.back().emplace(key).second)
-        reader.fail({}, "has the key " + show(json(std::string(key))) + " twice", "it once");
-      return true;
-    }
-  };
-
   const json& find(const char* key, const std::string& expected) {
     seen_.push_back(key);
     at_ = path_ + key;

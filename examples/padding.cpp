@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What kernel padding promises before anything is run: how much best-effort work real-time models
+// could carry by the rules, and what padded kernels are predicted to take.
+#include "padding/facts.hpp"
+#include "padding/potential.hpp"
+#include "padding/report.hpp"
+
+#include "parts/catalogue.hpp"
+#include "parts/main.hpp"
+#include "parts/save.hpp"
+#include "parts/simulated.hpp"
+#include "parts/values.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct options : parts::device_choice, parts::outputs {
+  std::filesystem::path facts; ///< of pairs; empty: potential
+  std::vector<std::string> profiles;
+  std::vector<std::string> real_time;
+  std::vector<std::string> guest;
+  std::vector<gsched::level_rule> rules{gsched::level_rule::own, gsched::level_rule::needed};
+  padding::question question;
+};
+
+std::optional<options> parse(int argc, char** argv) {
+  CLI::App app("What kernel padding promises, by its rules and by the simulated GPU.\n"
+               "Exit code: 0; 1 for a failure while running; 2 for a usage or input error.");
+  app.require_subcommand(1);
+  std::string device = "sim:h200", rule, share = "1", number = "3", count = "1", places = "16",
+              simulated = "0", facts, json, real_time, guest;
+  options o;
+  CLI::App* const potential = app.add_subcommand(
+      "potential", "best-effort time that each pair of models could get, guests in order");
+  CLI::App* const pairs = app.add_subcommand("pairs", "predicted times of pairs of kernels");
+  potential->add_option("--profiles", o.profiles, "directories and files; default: those shipped");
+  potential->add_option("--real-time", real_time, "these as real-time models; default: all");
+  potential->add_option("--guest", guest, "these as best-effort models; default: all");
+  potential->add_option("--guests", count, "requests of the guest at once")->capture_default_str();
+  potential->add_option("--starts", places, "places in the guest to begin at")
+      ->capture_default_str();
+  potential->add_option("--predict", simulated, "how many of these to simulate, at some cost")
+      ->capture_default_str();
+  pairs->add_option("--facts", facts, "kernels and pairs: examples/padding/facts.hpp says how")
+      ->required();
+  for (CLI::App* const sub : {potential, pairs}) {
+    sub->add_option("--rule", rule, "the form of rule 2: own or needed; default: needed, or both");
+    sub->add_option("--parts", number, "guests that a padded kernel carries")
+        ->capture_default_str();
+    sub->add_option("--share", share, "of a real-time kernel's time that guests may use")
+        ->capture_default_str();
+    sub->add_option("--device", device, "a simulated one")->capture_default_str();
+    sub->add_option("--json", json, "write all rows to this file");
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() != 0) throw;
+    app.exit(e);
+    return std::nullopt;
+  }
+  const auto small = [](const char* option, const std::string& word, std::uint64_t least) {
+    return static_cast<std::uint32_t>(parts::to_count(option, word, least, 1000));
+  };
+  parts::read_device(o, device);
+  if (o.gpu) parts::refuse("--device", parts::in_quotes(device), "a simulated one");
+  parts::read_outputs(o, json, "", "");
+  if (*pairs) {
+    o.facts = parts::to_file("--facts", facts, "a file of kernel facts");
+    o.rules = {gsched::level_rule::needed};
+  }
+  if (rule == "own" || rule == "needed")
+    o.rules = {rule == "own" ? gsched::level_rule::own : gsched::level_rule::needed};
+  else if (!rule.empty())
+    parts::refuse("--rule", parts::in_quotes(rule), "own or needed", gsched::errc::unknown_name);
+  if (!real_time.empty()) o.real_time = parts::to_list("--real-time", real_time);
+  if (!guest.empty()) o.guest = parts::to_list("--guest", guest);
+  padding::question& q = o.question;
+  q.guests = small("--guests", count, 1);
+  q.starts = small("--starts", places, 1);
+  q.predicted = small("--predict", simulated, 0);
+  q.options.parts = static_cast<std::uint32_t>(
+      parts::to_count("--parts", number, 1, gsched::pad_options::most_parts));
+  q.options.share = parts::to_number("--share", share, {0, 1, true});
+  return o;
+}
+
+std::vector<padding::model> models(const parts::catalogue& all, const char* option,
+                                   const std::vector<std::string>& names,
+                                   const gsched::sim::preset& on) {
+  std::vector<padding::model> found;
+  const auto add = [&](const std::filesystem::path& file) {
+    found.push_back(padding::to_model(parts::load_model(file, on.sm), on));
+  };
+  for (const std::string& name : names) add(all.find(option, name));
+  if (names.empty())
+    for (const auto& [name, file] : all.files()) add(file);
+  return found;
+}
+
+int serve(options& o) {
+  const gsched::sim::preset on = parts::find_simulated(o).preset;
+  o.question.options.sms = on.sms;
+  if (!o.facts.empty()) {
+    o.question.options.level = o.rules.front();
+    const padding::facts f = padding::read_facts(o.facts, on);
+    const auto results = padding::predict_pairs(f, o.question.options, on);
+    padding::print(std::cout, results);
+    if (!o.json.empty())
+      parts::save(o.json, [&](std::ostream& to) { write_json(to, results, f.device); });
+    return 0;
+  }
+  const parts::catalogue all(o.profiles);
+  const auto hosts = models(all, "--real-time", o.real_time, on);
+  const auto guests = models(all, "--guest", o.guest, on);
+  gsched::sim::padded_kernels predictor(on);
+  std::vector<padding::potential> results;
+  for (const padding::model& host : hosts)
+    for (const padding::model& guest : guests)
+      for (const gsched::level_rule rule : o.rules) {
+        o.question.options.level = rule;
+        results.push_back(potential_of(host, guest, o.question, predictor));
+      }
+  padding::print(std::cout, results, o.question.predicted > 0);
+  if (!o.json.empty())
+    parts::save(o.json, [&](std::ostream& to) { write_json(to, results, o.question); });
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) { return parts::run_main("padding", argc, argv, parse, serve); }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Serves real-time and best-effort clients on one GPU in several modes and compares them.
+#include "realtime/options.hpp"
+#include "realtime/platform.hpp"
+#include "realtime/plot.hpp"
+#include "realtime/report.hpp"
+#include "realtime/run.hpp"
+
+#include "parts/catalogue.hpp"
+#include "parts/main.hpp"
+#include "parts/save.hpp"
+#include "parts/timeline.hpp"
+
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace {
+
+int serve(const realtime::options& o) {
+  const std::unique_ptr<realtime::platform> on = realtime::open_platform(o);
+  std::vector<gsched::profile> models;
+  for (const std::filesystem::path& p : o.profiles)
+    models.push_back(parts::load_model(p, on->sm()));
+  const realtime::workload_facts facts = realtime::facts_of(*on, o, models);
+  std::optional<parts::timeline> record;
+  if (!o.trace.empty()) {
+    std::vector<std::string> names;
+    for (const realtime::client_spec& c : o.work.clients) names.push_back(c.name);
+    record.emplace(names);
+  }
+  std::vector<realtime::run_result> runs;
+  for (const realtime::mode m : o.modes) {
+    if (record) record->begin_run(realtime::name_of(m));
+    runs.push_back(realtime::run_mode(*on, m, o, facts, models, record ? &*record : nullptr));
+    if (record) record->end_run();
+  }
+  if (!o.quiet) realtime::write_table(std::cout, o, facts, runs, isatty(STDOUT_FILENO) == 1);
+  if (!o.json.empty())
+    parts::save(o.json, [&](std::ostream& out) { realtime::write_json(out, o, facts, runs); });
+  if (record) record->save("realtime", o.trace);
+  if (!o.plot.empty()) realtime::draw_plot(o, facts, runs);
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return parts::run_main("realtime", argc, argv, realtime::parse_options, serve);
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realtime/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace realtime {
+
+namespace {
+
+constexpr const char* teaching =
+    R"(Modes, each on the same arrivals
+  rt_only           best-effort clients are left out: what the others are compared with
+  seq               one request at a time; when it is done, real-time ones go first
+  streams           a stream for each client, whole graphs, no order
+  streams_priority  the same, real-time streams with a higher priority
+  preempt           best-effort work makes way as soon as a real-time request comes, and goes on
+                    where it stood when none is left
+  preempt_pad       as preempt, and best-effort work also runs beside real-time work, on a few SMs
+                    (--side), where that slows it down by no more than --tolerance
+
+A workload is a JSON file that names clients: class (real_time or best_effort), model (a profile)
+and when it asks (uniform, poisson, closed loop with a time to think, or a trace). Rates may be
+parts of what the model does alone, which is measured first. examples/data/README.md has the
+format. Those that ship: disb_a to disb_e, driving, and pair_*.
+
+Units: times of the device in microseconds (US). A real-time request's latency counts from when it
+was due until its reply; slowdown is the mean over that of rt_only. Throughput is the sum over
+clients of requests a second over those of the model alone. Work done is best-effort work, parts
+of requests too, over the time that real-time work leaves.
+On a simulated GPU the same arguments and seed give the same results, byte for byte, but for
+wall_s. On a GPU, models run as kernels of the same size and time that do nothing else.
+
+Examples
+  realtime
+      a real-time client beside a best-effort one, in every mode: a table
+  realtime --workload disb_e --mode rt_only,preempt --json runs.json --plot runs.svg
+      five random real-time clients beside five best-effort ones
+  realtime --workload pair_bert_vgg16 --mode preempt --trace timeline.json
+      what was held when: open the trace in ui.perfetto.dev
+  realtime --workload disb_b --mode preempt --floor 0.1
+      real-time work without a pause, and a tenth of the time for the others
+  realtime --workload mine.json --profiles mine/ --requests 1000 --seed 7
+      a workload of your own
+  realtime --workload disb_a --device cuda
+      the same on the machine's first GPU
+
+Exit code: 0; 1 for a failure while running; 2 for a usage or input error, told in one line.)";
+
+} // namespace
+
+void declare(CLI::App& app, words& w) {
+  std::string group;
+  const auto add = [&](const char* name, std::string& word, const char* type, const char* help) {
+    app.add_option(name, word, help)->type_name(type)->group(group)->capture_default_str();
+  };
+  group = "What is served";
+  add("--workload", w.workload, "NAME", "One that ships, or FILE.json");
+  app.add_option("--profiles", w.profiles,
+                 "The models' profiles, as directories and files;\n"
+                 "default: those that ship with gsched")
+      ->type_name("DIR_OR_FILES")
+      ->group(group);
+  add("--seconds", w.seconds, "S", "Device time of each mode's run");
+  add("--requests", w.requests, "N",
+      "Real-time requests of each mode's run, in place of\n--seconds; with both, what ends first");
+  add("--seed", w.seed, "N", "Of all that is random");
+  group = "How it is scheduled";
+  add("--mode", w.mode, "M,...",
+      "all, or some of\nrt_only seq streams streams_priority preempt preempt_pad");
+  add("--floor", w.floor, "X",
+      "preempt*: part of the time, below 1, that best-effort\nwork gets even if real-time work "
+      "never ends");
+  add("--side", w.side, "SMS,...", "preempt_pad: sizes of the partition to try, at most 4");
+  add("--tolerance", w.tolerance, "PERCENT",
+      "preempt_pad: how much longer real-time requests may\ntake for it");
+  add("--leaves", w.leaves, "HOW",
+      "Where best-effort kernels can leave before they end:\nnever (they are held between two of "
+      "them), between_blocks\nor at_checkpoints; default: never, in preempt_pad\nat_checkpoints");
+  add("--lanes", w.lanes, "N", "Streams that best-effort requests share");
+  add("--rt-lanes", w.real_time_lanes, "N", "rt_only, preempt*: streams of real-time requests");
+  add("--quantum", w.quantum, "US", "Device time of a segment, the unit of dispatch");
+  add("--most-quantum", w.most_quantum, "US",
+      "Segments of a request grow up to this while no other\nrequest waits to be dispatched");
+  add("--overshoot", w.overshoot, "X",
+      "Beyond one GPU full of blocks, how many more are kept\nin flight, each segment by its mean "
+      "fill");
+  group = "On what device";
+  add("--device", w.device, "NAME",
+      "sim:h200, a simulated NVIDIA H200; a simulated GPU's\npreset, FILE.json; cuda or cuda:N, a "
+      "GPU of this machine");
+  add("--queues", w.queues, "N", "Hardware queues; default: as many as the device has");
+  group = "What comes out";
+  add("--json", w.json, "FILE", "All results");
+  add("--trace", w.trace, "FILE", "A timeline of each mode's run, for ui.perfetto.dev");
+  add("--plot", w.plot, "FILE",
+      "Latency and throughput by mode: .svg, .png or .pdf\n(needs gnuplot)");
+  app.add_flag("-q,--quiet", w.quiet, "No table")->group(group);
+  app.add_flag("--no-progress", w.no_progress, "No progress bar on a terminal")->group(group);
+  app.name("realtime");
+  app.description(
+      "Serves real-time and best-effort clients on one GPU in a list of modes, and compares what\n"
+      "they do to real-time latency and to the work that gets done.");
+  app.get_formatter()->column_width(30);
+  app.set_help_flag("-h,--help", "This text");
+  app.footer(teaching);
+}
+
+} // namespace realtime

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "realtime/options.hpp"
+
+#include "realtime/command_line.hpp"
+#include "realtime/workload_json.hpp"
+
+#include "parts/catalogue.hpp"
+
+#include <gsched/job/text_file_json.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <limits>
+#include <utility>
+
+namespace realtime {
+
+namespace {
+
+std::filesystem::path find_workload(const std::string& word) {
+  if (word.ends_with(".json")) return to_file("--workload", word, "a workload's file");
+  std::vector<std::string> names;
+  std::error_code ec;
+  for (std::filesystem::directory_iterator at(shipped("workloads"), ec), end; !ec && at != end;
+       at.increment(ec)) {
+    if (at->path().extension() != ".json") continue;
+    if (at->path().stem() == word) return at->path();
+    names.push_back(at->path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  refuse("--workload", "unknown workload " + in_quotes(word),
+         fmt::format("FILE.json, or one of {}", fmt::join(names, ", ")),
+         gsched::errc::unknown_name);
+}
+
+std::vector<mode> to_modes(const std::string& words) {
+  std::vector<mode> modes;
+  if (words == "all") {
+    for (std::size_t i = 0; i < std::size(mode_names); ++i) modes.push_back(static_cast<mode>(i));
+    return modes;
+  }
+  for (const std::string& name : to_list("--mode", words)) {
+    const auto at = std::find(std::begin(mode_names), std::end(mode_names), name);
+    if (at == std::end(mode_names))
+      refuse("--mode", "unknown mode " + in_quotes(name),
+             fmt::format("all, or some of {}", fmt::join(mode_names, ",")),
+             gsched::errc::unknown_name);
+    const auto m = static_cast<mode>(at - std::begin(mode_names));
+    if (std::find(modes.begin(), modes.end(), m) != modes.end())
+      refuse("--mode", in_quotes(name) + " is named twice", "each mode once");
+    modes.push_back(m);
+  }
+  return modes;
+}
+
+std::optional<gsched::leaving> to_leaving(const std::string& word) {
+  if (word.empty()) return std::nullopt;
+  if (word == "never") return gsched::leaving::never;
+  if (word == "between_blocks") return gsched::leaving::between_blocks;
+  if (word == "at_checkpoints") return gsched::leaving::at_checkpoints;
+  refuse("--leaves", "unknown way " + in_quotes(word), "never, between_blocks or at_checkpoints",
+         gsched::errc::unknown_name);
+}
+
+std::vector<gsched::sm_count> to_side(const std::string& words) {
+  std::vector<gsched::sm_count> side;
+  for (const std::string& item : to_list("--side", words))
+    side.emplace_back(static_cast<std::uint32_t>(to_count("--side", item, 1, 1024)));
+  if (side.size() > 4) refuse("--side", fmt::format("{} sizes", side.size()), "at most 4");
+  return side;
+}
+
+void read_work(options& o, const words& w) {
+  o.file = find_workload(w.workload);
+  o.work = parse_workload(
+      gsched::detail::whole_text(o.file, "a workload's file", max_workload_bytes), o.file.string());
+  const catalogue known(w.profiles);
+  for (std::size_t i = 0; i < o.work.clients.size(); ++i)
+    o.profiles.push_back(known.find(fmt::format("{}: clients/{}/model", o.file.string(), i),
+                                    o.work.clients[i].model));
+  const bool any = std::any_of(o.work.clients.begin(), o.work.clients.end(),
+                               [](const client_spec& c) { return c.real_time(); });
+  if (!any)
+    throw gsched::error(gsched::errc::bad_profile,
+                        o.file.string() + ": no real-time client, expected one or more");
+}
+
+options read(const words& w, bool seconds_given, bool requests_given) {
+  options o;
+  read_device(o, w.device);
+  read_work(o, w);
+  o.modes = to_modes(w.mode);
+  if (seconds_given || !requests_given)
+    o.length = gsched::from_us(1e6 * to_number("--seconds", w.seconds, {0, 1e5, true, "seconds"}));
+  if (requests_given) o.requests = to_count("--requests", w.requests, 1, 100'000'000);
+  o.seed = to_count("--seed", w.seed, 0, std::numeric_limits<std::uint64_t>::max());
+  o.lanes = static_cast<std::uint32_t>(to_count("--lanes", w.lanes, 1, 1024));
+  o.real_time_lanes =
+      static_cast<std::uint32_t>(to_count("--rt-lanes", w.real_time_lanes, 1, 1024));
+  o.quantum = gsched::from_us(to_number("--quantum", w.quantum, {0, 1e9, true, "microseconds"}));
+  o.most_quantum = to_us("--most-quantum", w.most_quantum, 1e9);
+  o.overshoot = to_number("--overshoot", w.overshoot, {0, 1e6});
+  o.floor = to_number("--floor", w.floor, {0, 0.99});
+  o.side = to_side(w.side);
+  o.tolerance = to_number("--tolerance", w.tolerance, {0, 1000, false, "percent"}) / 100;
+  o.leaves = to_leaving(w.leaves);
+  if (!w.queues.empty())
+    o.queues = static_cast<std::uint32_t>(to_count("--queues", w.queues, 1, 1024));
+  read_outputs(o, w.json, w.trace, w.plot);
+  o.quiet = w.quiet;
+  o.progress = !w.no_progress && !w.quiet && isatty(STDERR_FILENO) == 1;
+  return o;
+}
+
+} // namespace
+
+std::optional<options> parse_options(int argc, const char* const* argv) {
+  CLI::App app;
+  words w;
+  declare(app, w);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return std::nullopt;
+  } catch (const CLI::ParseError& e) {
+    const std::string line = in_quotes(e.what());
+    refuse("command line", line.substr(1, line.size() - 2), "what realtime --help lists");
+  }
+  for (const auto& [option, word] :
+       {std::pair("--json", &w.json), {"--trace", &w.trace}, {"--plot", &w.plot}})
+    if (word->empty() && app.count(option) > 0)
+      refuse(option, "'' is no path", "a path to write a file to");
+  return read(w, app.count("--seconds") > 0, app.count("--requests") > 0);
+}
+
+} // namespace realtime

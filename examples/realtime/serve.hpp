@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "realtime/bookkeeper.hpp"
+#include "realtime/platform.hpp"
+
+#include "parts/stage.hpp"
+#include "parts/watched_device.hpp"
+
+#include <gsched/core/time.hpp>
+#include <gsched/dispatch/dispatcher.hpp>
+#include <gsched/occupancy/aggregate_accountant.hpp>
+#include <gsched/preempt/statistics.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+namespace realtime {
+
+[[nodiscard]] inline timed timed_of(const gsched::timed_count& c) {
+  return {c.count, c.latency.percentile(0.5), c.latency.percentile(0.99)};
+}
+
+/// Submits requests as they fall due and drives the dispatcher until the run's end, and on until
+/// every request has ended.
+template <class Dispatcher, class Device, class Books, class Submit>
+void drive(Dispatcher& to, Device& on, Books& books, Submit submit) {
+  for (;;) {
+    std::optional<sources::next_request> next = books.next();
+    for (; next && next->at <= on.now(); next = books.next()) submit(*next);
+    if (to.step()) {
+      books.show_progress();
+      continue;
+    }
+    next = books.next();
+    if (to.idle() && !next) return;
+    if (to.nothing_in_flight() && !next)
+      to.cancel_all(); // they wait for what can never come
+    else
+      on.wait(next ? next->at : gsched::no_deadline);
+  }
+}
+
+template <parts::stage S>
+void serve_on(S& on, const run_order& run) {
+  using namespace gsched;
+  using device_type = parts::watched_device<typename S::device>;
+  std::deque<typename S::body> bodies; // outlive the dispatcher, and the device that loaded them
+  for (std::size_t i = 0; i < run.clients.size(); ++i)
+    bodies.push_back(
+        on.make_body(run.models[i], run.clients[i].real_time() ? leaving::never : run.leaves));
+  device_type device(on.make_device(run.how), run.record);
+  aggregate_accountant account(device.limits().sm, device.limits().sms, run.how.account);
+  ordering order;
+  order.set_whole(run.whole);
+  bookkeeper<S, device_type> books(on, device, order, run);
+  dispatcher<ordering, device_type, aggregate_accountant, bookkeeper<S, device_type>> dispatch(
+      device, order, account, books, run.how.dispatch);
+  std::vector<model_id> ids;
+  std::vector<client*> owners;
+  for (std::size_t i = 0; i < run.clients.size(); ++i) {
+    program& p = bodies[i].program();
+    dispatch.load(p);
+    const bool one = !run.clients[i].real_time() && run.leaves != leaving::never;
+    ids.push_back(dispatch.add_model(run.clients[i].name, bodies[i], &p, one ? 1 : run.how.copies));
+    owners.push_back(&dispatch.add_client());
+  }
+  books.begin();
+  const auto submit = [&](const sources::next_request& q) {
+    job_request r;
+    r.model = ids[q.client];
+    r.owner = owners[q.client];
+    r.service = run.clients[q.client].service;
+    r.arrival = q.at;
+    r.user = &books.ask(q.client);
+    run.from.take(q.client);
+    static_cast<void>(dispatch.submit(r));
+  };
+  drive(dispatch, device, books, submit);
+  books.end();
+  if constexpr (requires { dispatch.preemption(); }) {
+    const preemption_statistics& p = dispatch.preemption();
+    run.result.preemptions = timed_of(p.preemptions);
+    run.result.restores = timed_of(p.restores);
+    run.result.preempted_segments = p.preempted_segments;
+    run.result.undone_operations = p.undone_operations;
+    run.result.side_segments = p.side_segments;
+  }
+  run.result.rerun_blocks = on.rerun(device.inner());
+  on.finish(device.inner(), dispatch.statistics());
+}
+
+} // namespace realtime

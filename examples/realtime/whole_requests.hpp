@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/job/job.hpp>
+#include <gsched/policy/policy.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace realtime {
+
+/// One request after the other: whoever was picked has the device to itself until it was told to
+/// have ended; then P says who is next. As P where that is not asked for.
+///
+/// Source   Gujarati et al., OSDI 2020 (Clockwork), as Han et al., doi:10.1145/3768622, section
+///          6.2, compare with it: "SEQ".
+/// Differs  of policies: while one that was picked has all of its work dispatched, the others do
+///          not count in size(). Whoever hears of a job's end calls ended.
+/// Order    P's.
+/// Cost     P's.
+/// Threads  one owner; no locking.
+template <gsched::serves_real_time_first P>
+class whole_requests {
+public:
+  static constexpr std::string_view name = P::name;
+
+  /// Before the first job.
+  void set_whole(bool whole) noexcept { whole_ = whole; }
+  void ended(gsched::job_id id) noexcept {
+    if (current_ == id) current_.reset();
+  }
+
+  void enqueue(gsched::job& j, gsched::time_point now) noexcept {
+    if (current_ == j.id)
+      more_ = &j;
+    else
+      rest_.enqueue(j, now);
+  }
+  [[nodiscard]] gsched::job* try_pick(gsched::time_point now) noexcept {
+    if (current_) return std::exchange(more_, nullptr);
+    return keep(rest_.try_pick(now));
+  }
+  [[nodiscard]] gsched::job* try_pick(gsched::service_class of, gsched::time_point now) noexcept {
+    if (current_) return more_ && more_->service == of ? std::exchange(more_, nullptr) : nullptr;
+    return keep(rest_.try_pick(of, now));
+  }
+  void erase(gsched::job& j) noexcept {
+    if (more_ == &j)
+      more_ = nullptr;
+    else
+      rest_.erase(j);
+  }
+  [[nodiscard]] bool wants_preempt(const gsched::job& running,
+                                   gsched::time_point now) const noexcept {
+    return !whole_ && rest_.wants_preempt(running, now);
+  }
+  [[nodiscard]] gsched::duration slice(const gsched::job& j) const noexcept {
+    return rest_.slice(j);
+  }
+  [[nodiscard]] std::size_t size() const noexcept {
+    return current_ ? (more_ ? 1u : 0u) : rest_.size();
+  }
+  [[nodiscard]] std::size_t size(gsched::service_class of) const noexcept {
+    return current_ ? (more_ && more_->service == of ? 1u : 0u) : rest_.size(of);
+  }
+
+private:
+  gsched::job* keep(gsched::job* picked) noexcept {
+    if (whole_ && picked != nullptr) current_ = picked->id;
+    return picked;
+  }
+
+  P rest_;
+  bool whole_ = false;
+  std::optional<gsched::job_id> current_;
+  gsched::job* more_ = nullptr; ///< the one picked, if it has more to dispatch
+};
+
+} // namespace realtime
