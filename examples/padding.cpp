@@ -48,7 +48,7 @@ std::optional<options> parse(int argc, char** argv) {
       ->capture_default_str();
   potential->add_option("--predict", simulated, "how many of these to simulate, at some cost")
       ->capture_default_str();
-  pairs->add_option("--facts", facts, "kernels and pairs: examples/padding/facts.hpp says how")
+  pairs->add_option("--facts", facts, "CSV of kernels: examples/padding/facts.hpp has its columns")
       ->required();
   for (CLI::App* const sub : {potential, pairs}) {
     sub->add_option("--rule", rule, "the form of rule 2: own or needed; default: needed, or both");
@@ -110,11 +110,10 @@ int serve(options& o) {
   o.question.options.sms = on.sms;
   if (!o.facts.empty()) {
     o.question.options.level = o.rules.front();
-    const padding::facts f = padding::read_facts(o.facts, on);
-    const auto results = padding::predict_pairs(f, o.question.options, on);
-    padding::print(std::cout, results);
-    if (!o.json.empty())
-      parts::save(o.json, [&](std::ostream& to) { write_json(to, results, f.device); });
+    const auto results =
+        padding::predict_pairs(padding::read_facts(o.facts, on), o.question.options, on);
+    padding::print(std::cout, results, on.laws.graph.gap);
+    if (!o.json.empty()) parts::save(o.json, [&](std::ostream& to) { write_json(to, results); });
     return 0;
   }
   const parts::catalogue all(o.profiles);

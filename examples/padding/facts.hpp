@@ -13,65 +13,68 @@
 
 namespace padding {
 
-/// A kernel of a facts file.
+/// A kernel of a pair.
 struct kernel_facts {
   std::string name;
   gsched::kernel_variant variant;
   gsched::sim::padded_work work; ///< all of its blocks
 };
 
-/// Times of a pair as measured on a GPU.
+/// Times as measured on a GPU, in microseconds: of the real-time part, and from the start of the
+/// kernel to that of the next one in a graph.
 struct pair_times {
-  double alone_us = 0;      ///< the host by itself
-  double together_us = 0;   ///< the padded kernel
-  double one_by_one_us = 0; ///< the host, then the guest's blocks
+  double part_plain = 0;
+  double part_padded = 0;
+  double whole_plain = 0;
+  double whole_padded = 0;
 };
 
-/// Two kernels of the file, to be run together.
+/// Two kernels that run together.
 struct pair_facts {
-  std::size_t host = 0;
-  std::size_t guest = 0;
-  std::optional<std::uint32_t> guest_blocks; ///< unset: as many as the rules let in
-  std::optional<std::uint32_t> level;        ///< unset: as a plan would choose
+  kernel_facts real_time;
+  kernel_facts guest;
+  std::optional<std::uint32_t> blocks; ///< of the guest; unset: as many as the rules let in
+  std::optional<std::uint32_t> level;  ///< of the padded kernel; unset: the lower of the two
   std::optional<pair_times> measured;
 };
 
-struct facts {
-  std::string device;
-  std::vector<kernel_facts> kernels;
-  std::vector<pair_facts> pairs;
-};
-
-/// The pair facts format, version 1: one JSON object.
+/// Reads pair facts: a CSV file with a header, a row a pair, as gsched.gpu.padding --facts writes
+/// it for a GPU. Its columns, in any order:
 ///
-///   {"device": "NVIDIA H200",
-///    "kernels": [{"name": "gemm", "kernel_us": 41.5, "block_us": 39.0, "blocks": 128,
-///                 "threads_per_block": 256, "registers_per_thread": 128, "shared_bytes": 32768,
-///                 "level": 2, "memory": 0.15, "us_by_sms": {"66": 80.1}}],
-///    "pairs": [{"host": "gemm", "guest": "copy", "guest_blocks": 136, "level": 2,
-///               "measured": {"alone_us": 41.5, "together_us": 47.0, "one_by_one_us": 60.2}}]}
+///   rt_function, rt_kernel_ns, rt_block_ns, rt_registers, rt_shared_bytes, rt_threads, rt_blocks
+///     the real-time kernel: its name, the time of all of its blocks and of one, alone on the
+///     device; registers of a thread, bytes of shared memory and threads of a block; blocks
+///   rt_variant, rt_shape
+///     more of its name, for people; may be missing, as may what follows
+///   rt_level
+///     blocks of it that an SM holds; missing: worked out
+///   rt_bytes
+///     that it moves to and from memory: with the time, its share of the memory's throughput;
+///     missing: guessed from how it scales
+///   be_...
+///     the same of the guest
+///   be_padded_blocks, level
+///     blocks of the guest beside the real-time kernel, and blocks of both that an SM holds
+///   rt_plain_us, rt_padded_us, whole_plain_us, whole_padded_us
+///     measured: the real-time part, and from the kernel's start to the next one's
 ///
-/// Of a kernel: the time of all its blocks alone and of one block, what a block takes, and how many
-/// an SM holds; that is worked out if `level` is missing. `memory` is the share of the device's
-/// memory throughput that it takes alone, 0 to 1; it, or times on fewer SMs, tell the simulator
-/// what bounds the kernel. Both may be missing. Without `pairs`, every two kernels are a pair, in
-/// either role. Of a pair only the names are needed. Other fields are passed over.
-///
-/// Errors   gsched::error, one line: io; bad_profile for the format; bad_option and does_not_fit
-///          for a kernel that check() refuses.
-[[nodiscard]] facts read_facts(const std::filesystem::path& file, const gsched::sim::preset& on);
+/// Errors   gsched::error, one line: those of parts::csv_table; bad_option and does_not_fit for a
+///          kernel that check() refuses.
+[[nodiscard]] std::vector<pair_facts> read_facts(const std::filesystem::path& file,
+                                                 const gsched::sim::preset& on);
 
 /// A pair, predicted; and measured where the file says.
 struct pair_result {
-  std::string host;
+  std::string real_time;
   std::string guest;
-  std::uint32_t guest_blocks = 0; ///< 0: the rules let none in, and nothing is predicted
+  std::uint32_t blocks = 0; ///< 0: the rules let none in, and nothing is predicted
   std::uint32_t level = 0;
   gsched::sim::padded_times predicted;
   std::optional<pair_times> measured;
 };
 /// Errors   does_not_fit for two kernels that no proxy can run.
-[[nodiscard]] std::vector<pair_result> predict_pairs(const facts& f, const gsched::pad_options& o,
+[[nodiscard]] std::vector<pair_result> predict_pairs(const std::vector<pair_facts>& pairs,
+                                                     const gsched::pad_options& o,
                                                      const gsched::sim::preset& on);
 
 } // namespace padding

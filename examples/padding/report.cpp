@@ -42,17 +42,17 @@ summary of(std::span<const potential> all, const std::string& real_time, gsched:
   return {s.share / n, s.padded / n, s.slowdown / n, s.throughput / n, s.best};
 }
 
-json times_json(double alone, double together, double one_by_one) {
-  return {{"alone_us", rounded(alone)},
-          {"together_us", rounded(together)},
-          {"one_by_one_us", rounded(one_by_one)},
-          {"slowdown", rounded(together / alone)},
-          {"speed_up", rounded(one_by_one / together)}};
-}
-
-json times_json(const gsched::sim::padded_times& t) {
-  return times_json(gsched::to_us(t.alone), gsched::to_us(t.together), gsched::to_us(t.one_by_one));
-}
+/// What is seen of one kind of error over pairs.
+struct errors {
+  std::vector<double> of;
+  void add(double predicted, double measured) { of.push_back(std::abs(predicted / measured - 1)); }
+  void print(std::ostream& out, const char* what) {
+    if (of.empty()) return;
+    std::sort(of.begin(), of.end());
+    fmt::print(out, "error of {}: median {:.1f}%, 90th percentile {:.1f}%, worst {:.1f}%\n", what,
+               100 * of[of.size() / 2], 100 * of[of.size() * 9 / 10], 100 * of.back());
+  }
+};
 
 } // namespace
 
@@ -93,46 +93,56 @@ void write_json(std::ostream& out, std::span<const potential> all, const questio
   out << json{{"guests", q.guests}, {"parts", q.options.parts}, {"pairs", rows}}.dump(1) << '\n';
 }
 
-void print(std::ostream& out, std::span<const pair_result> all) {
-  fmt::print(out, "{:<22}{:<22}{:>8}{:>7}{:>10}{:>10}{:>10}{:>10}\n", "host", "guest", "blocks",
-             "level", "slowdown", "speed-up", "measured", "measured");
-  std::vector<double> errors;
+void print(std::ostream& out, std::span<const pair_result> all, gsched::duration gap) {
+  fmt::print(out, "{:<24}{:<24}{:>8}{:>7}{:>10}{:>10}{:>10}{:>10}\n", "real-time", "guest",
+             "blocks", "level", "slowdown", "measured", "of part", "measured");
+  errors part, whole, slower;
   for (const pair_result& r : all) {
-    fmt::print(out, "{:<22}{:<22}{:>8}", r.host, r.guest, r.guest_blocks);
-    if (r.guest_blocks == 0) {
+    fmt::print(out, "{:<24}{:<24}{:>8}", r.real_time, r.guest, r.blocks);
+    if (r.blocks == 0) {
       fmt::print(out, "  not by the rules\n");
       continue;
     }
-    fmt::print(out, "{:>7}{:>10.3f}{:>10.3f}", r.level, r.predicted.slowdown(),
-               r.predicted.speed_up());
-    if (r.measured) {
-      const pair_times& m = *r.measured;
-      fmt::print(out, "{:>10.3f}{:>10.3f}", m.together_us / m.alone_us,
-                 m.one_by_one_us / m.together_us);
-      errors.push_back(std::abs(gsched::to_us(r.predicted.together) / m.together_us - 1));
+    const gsched::sim::padded_times& p = r.predicted;
+    const double part_slower = gsched::to_us(p.real_time) / gsched::to_us(p.alone);
+    fmt::print(out, "{:>7}{:>10.3f}", r.level, p.slowdown());
+    if (!r.measured) {
+      fmt::print(out, "{:>10}{:>10.3f}\n", "", part_slower);
+      continue;
     }
-    fmt::print(out, "\n");
+    const pair_times& m = *r.measured;
+    fmt::print(out, "{:>10.3f}{:>10.3f}{:>10.3f}\n", m.whole_padded / m.whole_plain, part_slower,
+               m.part_padded / m.part_plain);
+    part.add(part_slower, m.part_padded / m.part_plain);
+    whole.add(gsched::to_us(p.together + gap), m.whole_padded);
+    slower.add((gsched::to_us(p.together + gap)) / gsched::to_us(p.alone + gap),
+               m.whole_padded / m.whole_plain);
   }
-  if (errors.empty()) return;
-  std::sort(errors.begin(), errors.end());
-  fmt::print(out, "error of the padded kernel's time: median {:.1f}%, worst {:.1f}%\n",
-             100 * errors[errors.size() / 2], 100 * errors.back());
+  whole.print(out, "padded kernels' times");
+  slower.print(out, "their ratio to plain ones");
+  part.print(out, "the real-time parts' ratio");
 }
 
-void write_json(std::ostream& out, std::span<const pair_result> all, const std::string& device) {
+void write_json(std::ostream& out, std::span<const pair_result> all) {
   json rows = json::array();
   for (const pair_result& r : all) {
-    json row = {{"host", r.host}, {"guest", r.guest}, {"guest_blocks", r.guest_blocks}};
-    if (r.guest_blocks > 0) {
+    json row = {{"real_time", r.real_time}, {"guest", r.guest}, {"blocks", r.blocks}};
+    if (r.blocks > 0) {
+      const gsched::sim::padded_times& p = r.predicted;
       row["level"] = r.level;
-      row["predicted"] = times_json(r.predicted);
+      row["predicted"] = {
+          {"alone_us", parts::us(p.alone)},    {"part_us", parts::us(p.real_time)},
+          {"whole_us", parts::us(p.together)}, {"one_by_one_us", parts::us(p.one_by_one)},
+          {"slowdown", rounded(p.slowdown())}, {"speed_up", rounded(p.speed_up())}};
     }
     if (r.measured)
-      row["measured"] =
-          times_json(r.measured->alone_us, r.measured->together_us, r.measured->one_by_one_us);
+      row["measured"] = {{"part_plain_us", r.measured->part_plain},
+                         {"part_padded_us", r.measured->part_padded},
+                         {"whole_plain_us", r.measured->whole_plain},
+                         {"whole_padded_us", r.measured->whole_padded}};
     rows.push_back(std::move(row));
   }
-  out << json{{"device", device}, {"pairs", rows}}.dump(1) << '\n';
+  out << json{{"pairs", rows}}.dump(1) << '\n';
 }
 
 } // namespace padding

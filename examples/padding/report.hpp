@@ -14,8 +14,9 @@ namespace padding {
 void print(std::ostream& out, std::span<const potential> all, bool predicted);
 void write_json(std::ostream& out, std::span<const potential> all, const question& q);
 
-/// A row a pair; and how far the predictions are from what was measured, where it was.
-void print(std::ostream& out, std::span<const pair_result> all);
-void write_json(std::ostream& out, std::span<const pair_result> all, const std::string& device);
+/// A row a pair; and how far the predictions are from what was measured, where it was. `gap` is
+/// from a kernel's end to the next one's start, which measured whole kernels have.
+void print(std::ostream& out, std::span<const pair_result> all, gsched::duration gap);
+void write_json(std::ostream& out, std::span<const pair_result> all);
 
 } // namespace padding
