@@ -74,12 +74,13 @@ def server_of(a, way):
     """The server that a way is, and how many clients it serves."""
     one_lane = {"lanes": 1, "segments_per_job": 1, "quantum_us": 1e8, "most_quantum_us": 1e8,
                 "low_mark_us": 1, "high_mark_us": 1}
+    # Best-effort work stops between kernels, so its segments may be long.
+    apart = {"lanes": 1, "real_time_lanes": 1, "floor": a.floor, "quantum_us": 400}
     how = {"rt_only": ("direct", {}), "be_only": ("direct", {}),
            "seq": ("fifo", one_lane), "streams": ("direct", {"lanes": 2}),
            "streams_priority": ("direct", {"lanes": 1, "real_time_lanes": 1, "yields": 0}),
-           "preempt": ("fifo", {"lanes": 1, "real_time_lanes": 1, "floor": a.floor}),
-           "preempt_pad": ("fifo", {"lanes": 1, "real_time_lanes": 1, "floor": a.floor,
-                                    "side_sms": tuple(a.side + [0] * (4 - len(a.side)))})}
+           "preempt": ("fifo", apart),
+           "preempt_pad": ("fifo", {**apart, "side_sms": a.side + [0] * (4 - len(a.side))})}
     policy, more = how[way]
     return gsched.Server(policy=policy, gpu=a.gpu, **more)
 

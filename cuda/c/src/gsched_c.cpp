@@ -33,6 +33,8 @@ thread_local std::string last_error;
 /// What the first callers knew of the structs that have grown.
 constexpr std::size_t first_options = offsetof(gsched_server_options, time_driver);
 static_assert(first_options == 112);
+constexpr std::size_t first_statistics = offsetof(gsched_statistics, preemptions);
+static_assert(first_statistics == 120);
 
 int failed(gsched_code code, const char* line) noexcept {
   gsched::abi::set_line(last_error, line);
@@ -206,7 +208,7 @@ int gsched_collect(gsched_server* s, gsched_ticket** tickets, uint32_t most, uin
 
 int gsched_get_statistics(gsched_server* s, gsched_statistics* statistics) {
   return guarded([&] {
-    write_struct(statistics, "statistics", expected(s, "server").statistics());
+    write_struct(statistics, "statistics", expected(s, "server").statistics(), first_statistics);
     return GSCHED_OK;
   });
 }

@@ -13,6 +13,7 @@
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/policy/edf.hpp>
 #include <gsched/policy/policy.hpp>
+#include <gsched/policy/priority.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -25,14 +26,17 @@
 
 namespace gsched::abi {
 
-/// The loop of one server: a dispatcher on a device whose time runs with CLOCK_MONOTONIC.
+/// The loop of one server: a dispatcher on a device whose time runs with CLOCK_MONOTONIC. `Best`
+/// orders the best-effort requests; real-time ones go before them, by deadline.
 ///
 /// When a device says failure(), all that was accepted ends as failed with that line, and nothing
 /// more is accepted.
 ///
 /// Threads  all of it, from the constructor to the destructor, on the server's thread.
-template <policy P, device Device>
+template <policy Best, device Device>
 class serving final : public engine {
+  using P = priority<edf, Best>;
+
 public:
   /// make() gives the device.
   template <class Make>
@@ -112,6 +116,13 @@ public:
     out.operations = s.operations;
     out.host_ns = static_cast<std::uint64_t>(host_ns_);
     out.sleeps = sleeps_;
+    const preemption_statistics& p = dispatch_.preemption();
+    out.preemptions = p.preemptions.count;
+    out.restores = p.restores.count;
+    out.preempt_p50_us = to_us(p.preemptions.latency.percentile(0.5));
+    out.preempt_p99_us = to_us(p.preemptions.latency.percentile(0.99));
+    out.restore_p50_us = to_us(p.restores.latency.percentile(0.5));
+    out.restore_p99_us = to_us(p.restores.latency.percentile(0.99));
     if constexpr (requires(const Device& d) { d.statistics().graph_launches; }) {
       out.graph_launches = device_.statistics().graph_launches;
       out.built_late = device_.statistics().built_late;
@@ -124,13 +135,19 @@ private:
   static constexpr bool tells_failure = requires(const Device& d) { d.failure()->c_str(); };
   using dispatcher_type = dispatcher<P, interruptible<Device>, aggregate_accountant, hearing>;
 
-  [[nodiscard]] static P make_policy(const settings& how) {
-    if constexpr (std::constructible_from<P, duration>)
-      return P(how.threshold);
-    else if constexpr (std::same_as<P, edf>)
-      return P(how.dispatch.lanes); // refuses only what would be late with every lane at full speed
+  template <policy Q>
+  [[nodiscard]] static Q make(const settings& how, std::uint32_t lanes) {
+    if constexpr (std::constructible_from<Q, duration>)
+      return Q(how.threshold);
+    else if constexpr (std::same_as<Q, edf>)
+      return Q(lanes); // refuses only what would be late with every lane at full speed
     else
-      return P();
+      return Q();
+  }
+  [[nodiscard]] static P make_policy(const settings& how) {
+    const std::uint32_t urgent = how.dispatch.preemption.real_time_lanes;
+    return P([&] { return make<edf>(how, urgent > 0 ? urgent : how.dispatch.lanes); },
+             [&] { return make<Best>(how, how.dispatch.lanes); });
   }
 
   /// The device's time zero, as near as two readings of the clock can say.

@@ -51,6 +51,19 @@ void submit_everything(settings& s, std::uint32_t lanes, lane_use use) {
   s.levels = 1;
 }
 
+void read_preemption(preemption_options& p, const gsched_server_options& o) {
+  refuse_unless(o.real_time_lanes <= 64, "real_time_lanes", "at most 64");
+  refuse_unless(o.yields <= 1, "yields", "0 or 1");
+  refuse_unless(o.floor >= 0 && o.floor < 1, "floor", "0 to below 1");
+  refuse_unless(o.tolerance >= 0 && o.tolerance <= 100, "tolerance", "0 to 100");
+  p.real_time_lanes = o.real_time_lanes;
+  p.yields = o.yields != 0;
+  p.floor = o.floor;
+  p.tolerance = o.tolerance;
+  for (const std::uint32_t sms : o.side_sms)
+    if (sms != 0) p.side.push_back(sm_count{sms});
+}
+
 } // namespace
 
 gsched_server_options default_options() noexcept {
@@ -67,6 +80,9 @@ gsched_server_options default_options() noexcept {
   o.spin_us = 50.0;
   o.max_jobs = 65536;
   o.watchdog_ms = 10000;
+  o.yields = d.preemption.yields ? 1 : 0;
+  o.floor = d.preemption.floor;
+  o.tolerance = d.preemption.tolerance;
   return o;
 }
 
@@ -108,6 +124,7 @@ settings settings_of(const gsched_server_options& o) {
   s.dispatch.max_jobs = o.max_jobs;
   s.account.max_outstanding = s.dispatch.max_segments;
   s.account.overshoot_fill = o.overshoot;
+  read_preemption(s.dispatch.preemption, o);
   s.threshold = time_of("threshold_us", o.threshold_us, 0, most_us);
   s.decision_delay = time_of("decision_delay_us", o.decision_delay_us, 0, 1e6);
   s.slo = time_of("slo_us", o.slo_us, 0, 1e12);

@@ -88,6 +88,16 @@ typedef struct gsched_server_options {
   uint32_t instrumented;    /* 1: kernels with GSCHED_INSTRUMENT report their blocks; 0 */
   uint32_t time_driver;     /* 1: counts gsched_statistics.driver_ns, at 50 ns a call; 0 */
   uint32_t reserved;        /* 0 */
+  /* Real-time requests, by gsched_request.real_time. They go before all others, by deadline; with
+   * lanes of their own, more urgent ones, what others have on the GPU makes way for them too. */
+  uint32_t real_time_lanes; /* 0: they share the lanes; 0. With "direct" each client has one */
+  uint32_t yields;          /* 1: other lanes stop between two kernels while a real-time request is
+                               active; 0: the lanes' priorities alone; 1 */
+  double floor;             /* part of the time that others get all the same, 0 to below 1; 0 */
+  double tolerance;         /* how much longer, as a part of their time, real-time requests may take
+                               for work beside them on side_sms; 0.05 */
+  uint32_t side_sms[4];     /* sizes of partitions for such work, tried and kept where it gains;
+                               0 is none; 0, 0, 0, 0 */
 } gsched_server_options;
 
 /* Fills in the defaults; `size` is set by the caller. */
@@ -186,7 +196,8 @@ typedef struct gsched_request {
   uint32_t size;
   uint32_t model;
   uint32_t client;
-  uint32_t real_time;  /* 1: of the class that gets an instance first */
+  uint32_t real_time;  /* 1: goes before those with 0, by deadline, and gets an instance first;
+                          rejected if that deadline cannot be met */
   uint64_t arrival_ns; /* latency and deadline count from it; 0 is now */
   double deadline_us;  /* after arrival; 0 is the server's slo_us, below 0 is none */
   /* Where to copy each input from, before, and each output to, after: host memory, pinned or not,
@@ -268,6 +279,10 @@ typedef struct gsched_statistics {
   uint64_t host_ns;        /* of the dispatcher's thread in turns that did something */
   uint64_t driver_ns;      /* of those, inside the driver's calls; 0 if not counted */
   uint64_t sleeps;         /* times that the dispatcher went to sleep */
+  uint64_t preemptions;    /* times that other work made way for real-time requests ... */
+  uint64_t restores;       /* ... and went on */
+  double preempt_p50_us, preempt_p99_us; /* from the decision until the GPU was free of it */
+  double restore_p50_us, restore_p99_us; /* from the decision until it ran again */
 } gsched_statistics;
 
 /* Of the server since it was opened; also when it is closed.
