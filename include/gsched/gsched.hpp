@@ -118,6 +118,7 @@
 #include <gsched/sim/sm_map.hpp>
 #include <gsched/sim/submissions.hpp>
 #include <gsched/sim/trace_file.hpp>
+#include <gsched/sim/untouched.hpp>
 #include <gsched/sim/work_cost.hpp>
 #include <gsched/sim/yielding.hpp>
 #include <gsched/trace/chrome.hpp>

@@ -22,9 +22,10 @@
 ///   using device;                    loads programs of operations without handles, by stand-ins
 ///   static device make();            three lanes and 64 segments at least
 ///   static constexpr bool leaves;    whether it has kernels that leave; if not, theirs are held
-///   static std::uint64_t ended_again(device&);  blocks of kernels that leave that have run to
-///   their
-///                                    end and were run again, as far as the rig can tell
+///   static std::uint64_t wrong_blocks(device&, const program&, std::uint64_t runs);
+///                                    blocks of a program of kernels that leave, run that often,
+///                                    that have not run to their end as often, so far as it can
+///                                    tell
 /// Apply each suite in the device's own test: TEST_CASE_TEMPLATE_APPLY(device_yielding, rigs).
 namespace gsched::testing {
 
@@ -250,7 +251,7 @@ TEST_CASE_TEMPLATE_DEFINE(
       ++restored;
     }
     d.finish(d.high);
-    CHECK(Rig::ended_again(d.device) == 0);
+    CHECK(Rig::wrong_blocks(d.device, d.leaver, static_cast<std::uint64_t>(i) + 1) == 0);
   }
   if (Rig::leaves) CHECK(restored >= 40);
 }

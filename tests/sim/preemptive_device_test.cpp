@@ -6,16 +6,48 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <tuple>
+#include <vector>
 
 namespace gsched::testing {
 namespace {
 
+/// Counts the blocks that run to their end, by operation.
+struct block_counts {
+  std::map<const operation*, std::vector<std::uint64_t>> ended;
+
+  static void blocks(void* self, time_point, const sim::operation_mark& m, std::uint64_t first,
+                     std::uint64_t n) noexcept {
+    std::vector<std::uint64_t>& of = static_cast<block_counts*>(self)->ended[m.work];
+    of.resize(m.work->launch.blocks());
+    for (std::uint64_t b = first; b < first + n; ++b) ++of[b];
+  }
+};
+class counting_device : public sim::device {
+public:
+  explicit counting_device(const sim::preset& p) : counting_device(p, new block_counts) {}
+  std::unique_ptr<block_counts> counts;
+
+private:
+  counting_device(const sim::preset& p, block_counts* c)
+      : sim::device(p, {}, {c, nullptr, nullptr, nullptr, block_counts::blocks}), counts(c) {}
+};
+
 struct sim_rig {
-  using device = sim::device;
+  using device = counting_device;
   static constexpr bool leaves = true;
   static device make() { return device(sim::h200()); }
-  static std::uint64_t ended_again(device& d) { return d.rerun_blocks(); }
+  static std::uint64_t wrong_blocks(device& d, const program& p, std::uint64_t runs) {
+    std::uint64_t wrong = d.rerun_blocks();
+    for (const operation& op : p.operations()) {
+      std::vector<std::uint64_t>& of = d.counts->ended[&op];
+      of.resize(op.launch.blocks());
+      for (const std::uint64_t n : of) wrong += n != runs ? 1u : 0u;
+    }
+    return wrong;
+  }
 };
 struct narrow_rig : sim_rig { // one queue, one kernel at a time, no laws, fewer gates
   static device make() {

@@ -4,12 +4,12 @@
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
 #include <gsched/sim/sm_map.hpp>
+#include <gsched/sim/untouched.hpp>
 
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
 
 namespace gsched::sim {
@@ -17,7 +17,8 @@ namespace gsched::sim {
 /// Events on their way to the host, each with the time from which it can be polled; times never
 /// fall. Room for as many as were asked for; whoever fills it counts.
 ///
-/// Cost     O(1) a call, but for push_in_order: O(entries behind it).
+/// Cost     O(1) a call, but for push_in_order: O(entries behind it). Memory is touched as far as
+///          it is used.
 class notices {
 public:
   struct entry {
@@ -25,8 +26,7 @@ public:
     device_event event{};
   };
 
-  explicit notices(std::size_t capacity)
-      : capacity_(capacity), ring_(std::make_unique_for_overwrite<entry[]>(capacity)) {}
+  explicit notices(std::size_t capacity) : capacity_(capacity), ring_(capacity) {}
 
   void push(time_point at, const device_event& e) noexcept {
     assert(size_ < capacity_);
@@ -64,7 +64,7 @@ private:
   }
 
   std::size_t capacity_;
-  std::unique_ptr<entry[]> ring_;
+  untouched<entry> ring_;
   std::size_t head_ = 0;
   std::size_t size_ = 0;
 };

@@ -49,22 +49,25 @@ struct device_laws {
   bool contended = true; ///< false: kernels never slow one another, and blocks take equal times
 };
 
-/// How lanes make way. The defaults are one H200's: a host beside graphs of kernels of 8 us each,
-/// and 528 blocks that look at a flag all the time.
+/// How lanes make way. The defaults are measured on one H200.
 struct yield_costs {
   /// A gate beside every so-manyth operation: a graph can be held before the next one. With more
   /// than two a GPU runs the graph slower than `gate` says.
   std::uint32_t gate_every = 1;
-  duration gate = from_us(0.05);    ///< longer from operation to operation: 0.02 to 0.09, by blocks
-  duration hold = from_us(0.1);     ///< host time: a store to pinned memory, or its undoing
-  duration held = from_us(1.0);     ///< latency: from that store to a gate that sees it
+  duration gate = from_us(0.05); ///< longer from operation to operation: 0.02 to 0.09, by blocks
+  duration hold = from_us(0.1);  ///< host time: a store to pinned memory, or its undoing
+  /// Latency: from that store to a gate that sees it. What is left of 7, 12 and 20 from the store
+  /// until the host sees the GPU quiet, with gates at every first, second and fourth kernel of 8,
+  /// less half the way from gate to gate, the gate's word and the poll.
+  duration held = from_us(2.0);
   duration going_on = from_us(2.2); ///< latency: from its undoing until what was held runs
-  /// Host time: a stream memory operation sets the flag in device memory, or clears it. What is
-  /// left of 6.9 from a decision to a real-time kernel that runs, less a graph of it.
-  duration flag = from_us(2.6);
+  /// Host time: a stream memory operation sets the flag in device memory, or clears it. One behind
+  /// each kernel makes a launch take 4.3 instead of 3.4.
+  duration flag = from_us(0.9);
   /// Latency: from its call to blocks that see it. What is left of 5.1 from a decision until the
-  /// host sees all blocks gone, less half a checkpoint, their words' way and the poll.
-  duration flagged = from_us(2.2);
+  /// host sees 528 blocks gone that look all the time, less half a checkpoint, their words' way and
+  /// the poll.
+  duration flagged = from_us(3.6);
   /// A kernel, or what is left of one, all of whose blocks find the flag set as they start. 700
   /// small kernels in one graph take 995; less graph_law::gap.
   duration passing = from_us(1.08);

@@ -5,11 +5,11 @@
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
 #include <gsched/sim/sm_map.hpp>
+#include <gsched/sim/untouched.hpp>
 #include <gsched/sim/work_cost.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -83,20 +83,15 @@ public:
   static constexpr std::uint32_t none = 0xffffffffu;
 
   submissions(std::size_t capacity, std::size_t queues)
-      : capacity_(static_cast<std::uint32_t>(capacity)),
-        slots_(std::make_unique<accepted[]>(capacity)), queues_(queues) {
-    for (std::uint32_t i = 0; i < capacity_; ++i)
-      slots_[i].queue_next = i + 1 < capacity_ ? i + 1 : none;
-    if (capacity_ == 0) free_ = none;
-  }
+      : capacity_(static_cast<std::uint32_t>(capacity)), slots_(capacity), queues_(queues) {}
 
-  [[nodiscard]] bool full() const noexcept { return free_ == none; }
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] accepted& operator[](std::uint32_t slot) noexcept { return slots_[slot]; }
   [[nodiscard]] std::vector<hardware_queue>& queues() noexcept { return queues_; }
 
-  /// Only while not full().
+  /// To be assigned before it is read. Only while fewer than capacity() are taken.
   [[nodiscard]] std::uint32_t take() noexcept {
+    if (free_ == none) return fresh_++;
     const std::uint32_t slot = free_;
     free_ = slots_[slot].queue_next;
     return slot;
@@ -120,9 +115,10 @@ public:
 
 private:
   std::uint32_t capacity_;
-  std::unique_ptr<accepted[]> slots_;
+  untouched<accepted> slots_;
   std::vector<hardware_queue> queues_;
-  std::uint32_t free_ = 0;
+  std::uint32_t free_ = none;
+  std::uint32_t fresh_ = 0; ///< from here on none has been taken yet
 };
 
 } // namespace gsched::sim
