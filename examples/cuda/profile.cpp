@@ -4,6 +4,8 @@
 #include "profile/graphs.hpp"
 #include "profile/options.hpp"
 
+#include "parts/watchdog.hpp"
+
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
@@ -12,59 +14,22 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-#include <condition_variable>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <iostream>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 namespace {
 
 constexpr int failed_while_running = 1;
 constexpr int bad_input = 2;
-constexpr int hung = 3;
-
-/// A GPU that does not answer cannot be waited for: the process ends as it is.
-class watchdog {
-public:
-  explicit watchdog(double seconds)
-      : thread_([this, seconds] {
-          std::unique_lock hold(mutex_);
-          if (ended_.wait_for(hold, std::chrono::duration<double>(seconds),
-                              [this] { return done_; }))
-            return;
-          std::fputs("profile: the GPU does not answer, expected it to within --limit\n", stderr);
-          std::fflush(nullptr);
-          std::_Exit(hung);
-        }) {}
-  ~watchdog() {
-    {
-      const std::lock_guard hold(mutex_);
-      done_ = true;
-    }
-    ended_.notify_one();
-    thread_.join();
-  }
-  watchdog(const watchdog&) = delete;
-  watchdog& operator=(const watchdog&) = delete;
-
-private:
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool done_ = false;
-  std::thread thread_;
-};
 
 bool is_input(const gsched::error& e) {
   return e.code() != gsched::errc::device_failed && e.code() != gsched::errc::no_device;
 }
 
 void run(const profile_example::options& o) {
-  const watchdog limit(o.limit_s);
+  const parts::watchdog limit("profile", o.limit_s);
   const gsched::cuda::gpu gpu = gsched::cuda::find_gpu(o.gpu);
   gsched::cuda::check(cudaSetDevice(o.gpu), "GPU");
   const auto graph = o.graph.empty() ? profile_example::stand_ins(o.replay)

@@ -37,8 +37,10 @@ struct idempotence_verdict {
   /// What is run again is [group_first, operation], the shortest such group; the operation itself
   /// for restart::alone and never.
   std::size_t group_first = 0;
-  /// Why no shorter group will do or, for restart::never, not even the longest. None for
-  /// restart::alone, barriers and what is declared.
+  /// What it does to its own input. None, as the next, for restart::alone, barriers and what is
+  /// declared.
+  std::optional<clobber> own{};
+  /// Why no shorter group will do or, for restart::never, not even the longest.
   std::optional<clobber> why{};
   bool barrier = false;  ///< no group reaches across it
   bool declared = false; ///< the user's word, not the accesses'
@@ -179,6 +181,7 @@ private:
     if (first == k) continue;
     v.how = first ? restart::with_group : restart::never;
     v.group_first = first.value_or(k);
+    v.own = finder.lost(k);
     v.why = finder.lost(first ? from + 1 : from);
   }
   return verdicts;
