@@ -45,10 +45,10 @@ struct options : device_choice, outputs {
   std::optional<std::uint64_t> requests;       ///< ... first ends a run; of real-time clients
   std::uint64_t seed = 1;
 
-  std::uint32_t lanes = 8; ///< streams that best-effort requests share
+  std::uint32_t lanes = 4; ///< streams that best-effort requests share
   std::uint32_t real_time_lanes = 1;
-  gsched::duration quantum = gsched::from_us(100);
-  gsched::duration most_quantum = gsched::from_us(800);
+  gsched::duration quantum = gsched::from_us(200);
+  gsched::duration most_quantum = gsched::from_us(3200);
   double overshoot = 4;
   double floor = 0;
   std::vector<gsched::sm_count> side{gsched::sm_count{8}, gsched::sm_count{16},
