@@ -18,7 +18,8 @@ namespace gsched {
 
 /// One implementation of a kernel, as padding sees it: what it takes and how long.
 ///
-/// Source   REEF, ACM TOCS 2025, sections 5.1 to 5.3: the facts that its offline profiler measures.
+/// Source   REEF, ACM TOCS 44(1), 2025, doi:10.1145/3768622, sections 5.1 to 5.3: what its offline
+///          profiler measures.
 /// Units    kernel_time is of all blocks, alone on all SMs of the device; block_time is of one
 ///          block. The rest are counts and bytes, for one thread or one block as they say.
 struct kernel_variant {

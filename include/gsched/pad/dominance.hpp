@@ -39,9 +39,9 @@ namespace detail {
 
 /// Whether there is no reason to run b where there is a.
 ///
-/// Source   REEF, section 5.3: kernel time, block time, registers, shared memory, block size,
-/// blocks. Differs  the paper's words are "shorter", "lower", "smaller" in all six:
-/// better_in_every. Block
+/// Source   REEF, doi:10.1145/3768622, section 5.3: kernel time, block time, registers, shared
+///          memory, block size, number of blocks.
+/// Differs  the paper's words are "shorter", "lower", "smaller" in all six: better_in_every. Block
 ///          sizes and shared memory come in few values, and of two variants that tie in one of them
 ///          neither would ever go. no_worse lets ties be, and loses nothing: a variant that it
 ///          drops meets rules 1 and 2 nowhere where the one that stays does not.

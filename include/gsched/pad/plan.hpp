@@ -39,9 +39,10 @@ struct pad_guest {
 
 /// Pads real-time programs with the kernels of best-effort ones.
 ///
-/// Source   REEF, ACM TOCS 2025, sections 5.2 and 5.3: for each real-time kernel in turn, of the
-///          guests' next kernels that meet both rules the one with the shortest kernel time takes
-///          what room it can use, until there is no room or no candidate.
+/// Source   REEF, ACM TOCS 44(1), 2025, doi:10.1145/3768622, sections 5.2 and 5.3: for
+///          each real-time kernel in turn, of the guests' next kernels that meet both rules the one
+///          with the shortest kernel time takes what room it can use, until there is no room or no
+///          candidate.
 /// Differs  a kernel may be spread over several real-time kernels by ranges of its blocks, all of
 ///          one variant. Kernel j + 1 of a guest begins in a later real-time kernel than the one in
 ///          which kernel j ends, as only then all of j's results are there.

@@ -19,9 +19,8 @@ namespace gsched {
 /// place takes several short blocks one after the other, and a later guest's where an earlier one
 /// has ended.
 ///
-/// Source   REEF, ACM TOCS 2025, section 5.2: the real-time kernel first, the rest for others,
-/// until
-///          no place or no candidate is left.
+/// Source   REEF, ACM TOCS 44(1), 2025, doi:10.1145/3768622, section 5.2: the real-time
+///          kernel first, the rest for others, until no place or no candidate is left.
 /// Differs  the paper counts whole compute units and adds to each what fits at once; here a unit is
 ///          a block's place on an SM, and blocks of less than half of the time follow each other.
 ///          A real-time kernel of several waves is taken to leave places in its last one alone, for

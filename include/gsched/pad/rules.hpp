@@ -12,7 +12,7 @@ namespace gsched {
 /// Rule 1: one block of the best-effort kernel takes less time than the whole real-time kernel, as
 /// the padded kernel ends with its slowest block.
 ///
-/// Source   REEF, ACM TOCS 2025, section 5.2.
+/// Source   REEF, ACM TOCS 44(1), 2025, doi:10.1145/3768622, section 5.2.
 [[nodiscard]] constexpr bool rule_1(const kernel_variant& real_time,
                                     const kernel_variant& best_effort) noexcept {
   return best_effort.block_time < real_time.kernel_time;
@@ -21,8 +21,8 @@ namespace gsched {
 /// Rule 2: the best-effort kernel has the real-time kernel's occupancy level or a higher one, as
 /// the padded kernel has the least of its parts'.
 ///
-/// Source   REEF, section 5.2. It says "higher"; of equal levels the least is the real-time one's
-///          too, and its proxy kernels are picked by level, so equal ones pass.
+/// Source   REEF, doi:10.1145/3768622, section 5.2. It says "higher"; of equal levels the
+///          least is the real-time one's too, so equal ones pass.
 [[nodiscard]] constexpr bool rule_2(const kernel_variant& real_time,
                                     const kernel_variant& best_effort) noexcept {
   return best_effort.level >= real_time.level;

@@ -29,13 +29,14 @@ struct pad_pick {
 /// The best-effort tasks' next kernels, of which one is to be found that may pad a real-time
 /// kernel. Tasks are numbers below max_tasks that the caller gives out.
 ///
-/// Source   REEF, ACM TOCS 2025, section 5.3: of all variants of all tasks' kernels, those that
-/// meet
-///          both rules, and of them the one with the shortest kernel time.
+/// Source   REEF, ACM TOCS 44(1), 2025, doi:10.1145/3768622, section 5.3: of all variants
+///          of all tasks' kernels, those that meet both rules, and of them the one with the
+///          shortest kernel time.
 /// Differs  a scan over columns of numbers that the compiler turns into vector instructions, every
-///          task with a fixed piece of them: bench/pad_selection.cpp has it beside an ordered index
-///          by level, which is faster where much is admitted and slower where little is, and whose
-///          updates, one for each kernel of a guest, cost more than the whole scan.
+///          task with a fixed piece of them. An ordered list a level, beside it in
+///          bench/pad_selection.cpp, answers sooner where much is admitted and later where nothing
+///          is, and pays for each kernel that a guest goes on to: with ten variants a kernel, three
+///          times what the scan of 1000 takes.
 /// Order    (kernel time, task, variant) rising.
 /// Units    times in ns up to 2.147 s; longer ones count as that, and such a block is never chosen.
 /// Errors   the constructor: bad_option.
