@@ -162,7 +162,9 @@ bool device::state::pollable() noexcept {
 }
 
 bool device::state::idle() const noexcept {
-  if (turns_owed > 0 || lowering > 0 || (broken() && flights.in_use() > 0)) return false;
+  if (turns_owed > 0) return false;
+  if (broken()) return flights.in_use() == 0;
+  if (lowering > 0) return false;
   return std::all_of(lanes.begin(), lanes.end(), [](const device_lane& l) {
     return l.flights.empty() || l.yields || l.flights.front().at == flight::stage::held;
   });

@@ -5,6 +5,7 @@
 #include "cuda/needs_gpu.hpp"
 
 #include <device/conformance.hpp>
+#include <device/preemptive_conformance.hpp>
 
 #include <gsched/cuda/device.hpp>
 #include <gsched/cuda/stand_in.hpp>
@@ -54,6 +55,12 @@ public:
   [[nodiscard]] std::size_t evict(lane_id lane) noexcept {
     return on([&](auto& d) { return d.evict(lane); });
   }
+  void yield(lane_id lane) noexcept {
+    on([&](auto& d) { d.yield(lane); });
+  }
+  void resume(lane_id lane) noexcept {
+    on([&](auto& d) { d.resume(lane); });
+  }
   void wait(time_point t) noexcept {
     on([&](auto& d) { d.wait(t); });
   }
@@ -67,7 +74,7 @@ private:
   std::optional<cuda::device> real_;
   std::optional<sim::device> simulated_;
 };
-static_assert(gsched::device<stand_in_device>);
+static_assert(preemptive_device<stand_in_device>);
 
 struct cuda_rig {
   using device = stand_in_device;
@@ -95,11 +102,32 @@ struct narrow_cuda_rig {
 
 using rigs = std::tuple<cuda_rig, narrow_cuda_rig>;
 
+/// Stand-ins hold nothing by which a block that ran twice would be told.
+template <unsigned GateEvery>
+struct yielding_cuda_rig {
+  using device = stand_in_device;
+  static constexpr bool leaves = true;
+  static device make() {
+    cuda::device_options o = cuda_rig::options();
+    o.gate_every = GateEvery;
+    return device(o);
+  }
+  static std::uint64_t wrong_blocks(device&, const gsched::program&, std::uint64_t) { return 0; }
+};
+using yielding_rigs = std::tuple<yielding_cuda_rig<1>, yielding_cuda_rig<2>>;
+
 TEST_CASE_TEMPLATE_APPLY(device_lane_order, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_completeness, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_block_order, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_time, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_eviction, rigs);
+TEST_CASE_TEMPLATE_APPLY(device_yielding, yielding_rigs);
+TEST_CASE_TEMPLATE_APPLY(device_leaving, yielding_rigs);
+TEST_CASE_TEMPLATE_APPLY(device_progress, yielding_rigs);
+TEST_CASE_TEMPLATE_APPLY(device_holding, yielding_rigs);
+TEST_CASE_TEMPLATE_APPLY(device_resuming, yielding_rigs);
+TEST_CASE_TEMPLATE_APPLY(device_others, yielding_rigs);
+TEST_CASE_TEMPLATE_APPLY(device_yield_hot_path, yielding_rigs);
 
 } // namespace
 } // namespace gsched::testing

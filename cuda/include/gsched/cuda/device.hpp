@@ -73,11 +73,26 @@ struct device_statistics {
 /// On a lane of priority 0, the kernels of a graph keep the priorities with which they were
 /// captured; on any other they have the lane's.
 ///
+/// A lane opened with lane_options::yields has graphs with gates: kernels of one thread, each
+/// beside a kernel of the graph, for both of which the next kernel waits. yield and resume store to
+/// words in pinned memory that the gates read, and call nothing. A segment stops behind the kernel
+/// beside which the next gate is. Where no gate comes right behind that kernel, lane_yielded is
+/// said when the time is over that the kernel takes alone. Copies and sets of no program, and
+/// direct launches, run to their ends. Calls of CUDA that wait for the whole GPU wait until such a
+/// lane resumes.
+///
+/// A program that leaves (cuda::program::leaves) has no gates: yield raises a flag of the program
+/// with one call of the driver, its segments are preempted (Y2), and nothing of it starts until the
+/// flag is seen to be down again. At most one launch of each range is under way, and behind its
+/// segments nothing else is launched on their lane before they have ended; nor are they behind
+/// segments with gates. A segment of it that begins elsewhere than with what is left runs all.
+///
 /// Differs  D6: what has been handed to the driver has started; evict takes back what waits for
 ///          room in the notification ring, or for its lane (see Cost).
 ///          D4: where nothing is under way, waiting for no_deadline returns at once.
 /// Errors   open_lane: too_small for lanes or SMs that are taken.
-///          load: bad_handle for a program that is not of cuda::program::host(); device_failed with
+///          load: bad_handle for a program that is not of cuda::program::host(); bad_option for one
+///          that leaves where device_options::copies is not 1; device_failed with
 ///          CUDA's words, out of memory included, and the device works on without the program.
 ///          Both: bad_graph where a lane has its own SMs, for a kernel that belongs to a context
 ///          (of cuModuleLoad), as it cannot be placed on them.
