@@ -138,6 +138,41 @@ TEST_CASE("a stand-in's time is that of all its waves together") {
   }
 }
 
+TEST_CASE("stand-ins leave as their operations say, or as they are asked to, and are as long") {
+  GSCHED_NEEDS_GPU();
+  const std::uint32_t sms = cuda::find_gpu(0).sms.count();
+  std::vector<operation> operations;
+  for (const leaving how : {leaving::never, leaving::between_blocks, leaving::at_checkpoints}) {
+    operations.push_back(kernel_of(4 * sms, 256, 64, 100));
+    operations.back().leaves = how;
+    operations.back().checkpoint = how == leaving::at_checkpoints ? from_us(3) : duration::zero();
+  }
+  const auto told = [](const cuda::program& p, std::size_t i) {
+    return p.host().operations()[i].leaves;
+  };
+  // A program leaves if all of it does, so each is one of its own.
+  for (const operation& op : operations) {
+    const gsched::program one("one", std::vector(8, op));
+    const cuda::program made = cuda::make_stand_in(one);
+    CHECK(told(made, 0) == op.leaves);
+    CHECK(made.host().operations()[0].checkpoint == op.checkpoint);
+    CHECK(made.host().operations()[0].launch.registers_per_thread == 64);
+    const double got = replay_us(made) / 8;
+    CHECK(got > 95);
+    CHECK(got < 105);
+  }
+  const gsched::program plain("plain", {operations[0]});
+  const cuda::program asked = cuda::make_stand_in(plain, {.leaves = leaving::at_checkpoints});
+  CHECK(told(asked, 0) == leaving::at_checkpoints);
+  CHECK(asked.host().operations()[0].checkpoint == from_us(1));
+  const gsched::program leaves("leaves", {operations[2]});
+  CHECK(told(cuda::make_stand_in(leaves, {.leaves = leaving::never}), 0) == leaving::never);
+  if (cuda::find_gpu(0).sm.major < 9) return;
+  operations[2].launch.cluster_blocks = 2;
+  const gsched::program clusters("clusters", {operations[2]});
+  CHECK(told(cuda::make_stand_in(clusters), 0) == leaving::never);
+}
+
 TEST_CASE("copies and sets of stand-ins have memory of their own to work on") {
   GSCHED_NEEDS_GPU();
   std::vector<operation> operations;

@@ -63,7 +63,7 @@ def main():
     figure, axes = plt.subplot_mosaic("abc;ddd;eee", figsize=(15, 13), layout="constrained")
     distributions(axes["a"], said["gone"], "decision to preempt → all blocks gone", 6)
     distributions(axes["b"], said["urgent"], "decision → urgent kernel running")
-    distributions(axes["c"], [said["restore"]],
+    distributions(axes["c"], [said["restore"], said["restore_by_flag"]],
                   f"decision to go on → a block runs; {said['restore']['rerun_blocks']} blocks run "
                   "again", 15)
     short = [r for r in said["costs"] if r["kernel"] in ("empty", "chain, 2 us")]

@@ -54,25 +54,36 @@ public:
 
   [[nodiscard]] unsigned blocks() const noexcept { return blocks_; }
 
-  /// Goes on, or starts, and has run for a random time. What it takes from the decision until a
-  /// block runs again, seen here; nothing if it starts.
-  std::optional<double> go() {
+  /// From the decision to go on until a block runs again, seen here.
+  struct restored {
+    double us = 0;
+    bool flag_was_down = false; ///< else it was cleared on the way
+  };
+  /// Goes on, or starts, and has run for a random time. Unset if it starts.
+  std::optional<restored> go() {
     clear(running_);
+    const bool down = down_;
     const double from = seconds_now();
-    must(who_.let_run(stage_.best_effort), "flag");
+    if (!down) must(who_.let_run(stage_.best_effort), "flag");
+    down_ = false;
     must(left_ ? launch_.resume(stage_.best_effort) : launch_.start(stage_.best_effort), "launch");
     await(running_);
     const double took = (seconds_now() - from) * 1e6;
     const double until = seconds_now() + 1e-6 * (20 + 80 * instant_(random_));
     while (seconds_now() < until) {
     }
-    return left_ ? std::optional(took) : std::nullopt;
+    return left_ ? std::optional(restored{took, down}) : std::nullopt;
   }
   void preempt() { must(who_.preempt(), "flag"); }
   /// Until all are gone. False: it had just ended.
   bool gone() {
     const cuda::preemption_end e = launch_.wait();
     left_ = e.what == end_kind::left;
+    // In turn at once, when nobody waits for it, and when the work goes on.
+    if (left_ && ++turn_ % 2 == 0) {
+      must(who_.let_run(stage_.best_effort), "flag");
+      down_ = true;
+    }
     return left_;
   }
   [[nodiscard]] std::uint32_t rerun() const {
@@ -114,6 +125,8 @@ private:
   cuda::tenant who_;
   cuda::preemptible_launch launch_;
   bool left_ = false;
+  bool down_ = false; ///< the flag
+  unsigned turn_ = 0;
   std::mt19937_64 random_{7};
   std::uniform_real_distribution<double> instant_{0, 1};
 };
@@ -121,11 +134,12 @@ private:
 /// Decision to all gone and back again, by the library.
 void by_library(stage& s, const options& o, json& out) {
   filling_work work(s, o);
-  std::vector<double> gone, back;
+  std::vector<double> gone, back, back_by_flag;
   std::uint32_t lost = 0;
   s.dog.step("preempting a kernel that fills the GPU", 60);
   while (gone.size() < o.repeats) {
-    if (const auto took = work.go()) back.push_back(*took);
+    if (const auto again = work.go())
+      (again->flag_was_down ? back : back_by_flag).push_back(again->us);
     const double from = seconds_now();
     work.preempt();
     if (work.gone()) {
@@ -138,7 +152,9 @@ void by_library(stage& s, const options& o, json& out) {
   const std::uint32_t rerun = work.rerun();
   out["gone"].push_back(
       summary(fmt::format("decision -> all {} blocks gone", work.blocks()), gone));
-  out["restore"] = summary("restore -> first unfinished block running", back);
+  out["restore"] = summary("restore -> first unfinished block running, flag down before", back);
+  out["restore_by_flag"] =
+      summary("restore -> first unfinished block running, flag cleared first", back_by_flag);
   out["restore"]["rerun_blocks"] = rerun;
   out["restore"]["lost_blocks"] = lost;
   fmt::print("blocks that ran again though they had ended: {}; blocks lost: {}\n", rerun, lost);

@@ -27,8 +27,9 @@
 /// later.
 ///
 /// GSCHED_PREEMPTIBLE_LATER(p): the same, but the block does not wait for the flag's value: it acts
-/// on it at its first checkpoint, wherever that is. No thread writes to memory before it, except
-/// for shared memory, and what that checkpoint saves is not saved.
+/// on it at its first checkpoint, wherever that is, and saves nothing there. So every block gets to
+/// a checkpoint before it writes anything but shared memory: in a kernel without loops, one between
+/// its loads and its stores. Where what comes before takes longer than a trip to L2, this is free.
 ///
 /// GSCHED_CHECKPOINT(save...), in a kernel's body: all threads of the block get here together, or
 /// none. If the flag was found set, all of them run the statement, if there is one, and return from
@@ -60,8 +61,10 @@
 /// Errors   a kernel that needs all of its blocks at once, by a barrier of the grid or in clusters,
 ///          is refused where its parameter is found.
 /// Cost     GSCHED_PREEMPTIBLE: a trip to L2 by one thread, and a barrier. A checkpoint: a load by
-///          one thread for which nobody waits, and a barrier. Two to four registers. A kernel whose
-///          parameter is not filled in pays a test of it. Blocks that end pay nothing.
+///          one thread for which nobody waits, and a barrier. At most four registers where a kernel
+///          has 26 or more, and no memory. A kernel whose parameter is not filled in pays a test of
+///          it. Blocks that end pay nothing more. Checkpoints should be half a microsecond apart or
+///          more: the blocks of a full GPU all ask for one word.
 #ifdef GSCHED_NO_PREEMPTION
 #define GSCHED_PREEMPTIBLE(p)                                                                      \
   static_cast<void>(p);                                                                            \

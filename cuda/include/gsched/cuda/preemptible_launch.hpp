@@ -30,7 +30,8 @@ public:
 
   /// Its kernels leave.
   std::error_code preempt() noexcept;
-  /// What is launched into that stream from now on runs. Nothing of the tenant may be under way.
+  /// What is launched into that stream from now on runs. Nothing of the tenant may be under way: as
+  /// soon as that is so is the best time, as it takes the GPU some microseconds.
   std::error_code let_run(CUstream then) noexcept;
   /// In device memory.
   [[nodiscard]] const std::uint32_t* flag() const noexcept { return flag_; }
@@ -49,8 +50,8 @@ private:
 ///   sum.start(stream);
 ///   background.preempt();                                   // at any time
 ///   if (sum.wait().what == preemption_end::kind::left) {
-///     ...                                                   // what is urgent
 ///     background.let_run(stream);
+///     ...                                                   // what is urgent
 ///     sum.resume(stream);                                   // and wait again
 ///   }
 ///
