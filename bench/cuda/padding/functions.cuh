@@ -81,15 +81,21 @@ struct copy {
   [[nodiscard]] static std::uint32_t shared_bytes() { return 0; }
   [[nodiscard]] std::uint64_t bytes() const { return 32ull * n; }
 
+  /// At most four loads under way: a longer block is not a larger one.
   __device__ __forceinline__ void operator()(const pad_block& k) const {
-    float4 value[Items];
-    const std::uint32_t at = k.index * threads * Items + k.thread;
+    constexpr std::uint32_t batch = Items < 4 ? Items : 4;
+    const std::uint32_t from_here = k.index * threads * Items + k.thread;
+#pragma unroll 1
+    for (std::uint32_t done = 0; done < Items; done += batch) {
+      float4 value[batch];
+      const std::uint32_t at = from_here + done * threads;
 #pragma unroll
-    for (std::uint32_t i = 0; i < Items; ++i)
-      if (at + i * threads < n) value[i] = from[at + i * threads];
+      for (std::uint32_t i = 0; i < batch; ++i)
+        if (at + i * threads < n) value[i] = from[at + i * threads];
 #pragma unroll
-    for (std::uint32_t i = 0; i < Items; ++i)
-      if (at + i * threads < n) to[at + i * threads] = value[i];
+      for (std::uint32_t i = 0; i < batch; ++i)
+        if (at + i * threads < n) to[at + i * threads] = value[i];
+    }
   }
 };
 

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What padded kernels cost and gain: proxies without guests, real-time kernels with each guest that
+// the rules select, matrix products with copies, the host's part, and whole programs of stand-ins.
+
+#include "padding/run.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+int main(int argc, char** argv) {
+  padding::run_options o;
+  o.profiles = GSCHED_EXAMPLES_DATA_DIR "/profiles";
+  CLI::App app("Padded kernels on a GPU, beside plain ones.");
+  app.add_option("--parts", o.parts, "which of them to run")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"overhead", "pairs", "fused", "selection", "programs"}))
+      ->capture_default_str();
+  app.add_option("--rounds", o.rounds, "of each figure")
+      ->check(CLI::Range(5u, 100u))
+      ->capture_default_str();
+  app.add_option("--bandwidth-share", o.bandwidth_share,
+                 "third rule: the part of the copies' rate that both may move together")
+      ->check(CLI::Range(0.01, 2.0))
+      ->capture_default_str();
+  app.add_option("--seconds", o.seconds, "for the pairs; those beyond are left out")
+      ->check(CLI::Range(1.0, 1e5))
+      ->capture_default_str();
+  app.add_option("--profiles", o.profiles, "folder of profiles")->capture_default_str();
+  app.add_option("--real-time", o.real_time, "program: file there, without .json")
+      ->capture_default_str();
+  app.add_option("--best-effort", o.best_effort, "program: file there, without .json")
+      ->capture_default_str();
+  app.add_option("--gpu", o.gpu, "the GPU's number")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--json", o.json, "write the figures to this file");
+  app.add_option("--facts", o.facts, "write each pair's facts and times to this file, as CSV");
+  app.add_flag("--quick", o.quick, "one shape of each function, fewer rounds");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& wrong) {
+    if (wrong.get_exit_code() == 0) return app.exit(wrong);
+    fmt::print(stderr, "gsched.gpu.padding: {}\n", wrong.what());
+    return 2;
+  }
+  if (o.quick) o.rounds = 9;
+  try {
+    padding::run(o);
+    return 0;
+  } catch (const std::exception& wrong) {
+    fmt::print(stderr, "gsched.gpu.padding: {}\n", wrong.what());
+    return 1;
+  }
+}

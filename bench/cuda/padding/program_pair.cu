@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "padding/program_pair.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/pad.cuh>
+#include <gsched/occupancy/calculator.hpp>
+#include <gsched/pad/plan.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace padding {
+
+namespace cuda = gsched::cuda;
+
+namespace {
+
+/// Holds its block for a time.
+struct hold {
+  static constexpr std::uint32_t threads = 0;
+  std::uint64_t cycles;
+
+  __device__ __forceinline__ void operator()(const cuda::pad_block& b) const {
+    const long long start = clock64();
+    if (b.thread < 32)
+      while (static_cast<std::uint64_t>(clock64() - start) < cycles) {
+      }
+    b.sync();
+  }
+};
+
+/// Never run: gives every proxy as many registers as its level allows.
+struct registers {
+  static constexpr std::uint32_t threads = 0;
+  std::uint32_t* never;
+
+  __device__ __forceinline__ void operator()(const cuda::pad_block&) const {
+    constexpr int n = 250;
+    std::uint32_t value[n];
+#pragma unroll
+    for (int i = 0; i < n; ++i)
+      asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(value[i]) : "l"(never + i) : "memory");
+#pragma unroll
+    for (int i = 0; i < n; ++i)
+      asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(never + n + i), "r"(value[i])
+                   : "memory");
+  }
+};
+
+using family =
+    cuda::basic_pad_family<cuda::pad_functions<hold>, cuda::pad_functions<hold, registers>>;
+using work = cuda::pad_work<family>;
+using node = cudaGraphNode_t;
+
+/// A profile's kernels as stand-ins that can be padded.
+struct stand_ins {
+  std::vector<work> kernels;
+  std::vector<std::vector<gsched::kernel_variant>> facts; ///< one each
+  std::size_t fewer_registers = 0; ///< kernels whose registers no proxy has for their block size
+};
+
+class maker {
+public:
+  maker(const cuda::padder<family>& pads, gsched::sm_count sms) : pads_(pads), sms_(sms) {
+    constexpr std::uint64_t many = 200000;
+    const work short_one(hold{0}, {1, 1, 1}, 0, 128), long_one(hold{many}, {1, 1, 1}, 0, 128);
+    const auto ns = [&](const work& w) {
+      return static_cast<double>(pads.measure(w).kernel_time.count());
+    };
+    static_cast<void>(ns(long_one)); // an idle GPU's clock takes some time to rise
+    ns_per_cycle_ = (ns(long_one) - ns(short_one)) / static_cast<double>(many);
+  }
+
+  [[nodiscard]] stand_ins make(const gsched::profile& p) {
+    stand_ins all;
+    for (const gsched::profile_operation& op : p.operations) {
+      if (op.work.kind != gsched::operation_kind::kernel) continue;
+      work w = shape_of(op.work.launch, all);
+      gsched::kernel_variant v = pads_.facts(w);
+      const double floor = floor_of(w);
+      const auto waves = gsched::waves_of(v.blocks, std::uint64_t{sms_.count()} * v.level);
+      const double time = static_cast<double>(op.work.expected.count());
+      const double block = std::max(0.0, time - floor) / waves;
+      const auto cycles = static_cast<std::uint64_t>(block / ns_per_cycle_);
+      v.kernel_time = gsched::duration{std::llround(std::max(time, floor))};
+      v.block_time = gsched::duration{std::max<long long>(std::llround(block), 1)};
+      const gsched::extent grid{v.blocks, 1, 1};
+      all.kernels.push_back(
+          work(hold{cycles}, grid, w.shared_bytes(), w.threads()).with_registers(w.registers()));
+      all.facts.push_back({v});
+    }
+    if (all.kernels.empty())
+      throw gsched::error(gsched::errc::bad_profile, p.full_name() + ": no kernels");
+    return all;
+  }
+
+private:
+  [[nodiscard]] work shape_of(const gsched::launch_shape& l, stand_ins& all) const {
+    const auto threads = static_cast<std::uint32_t>((l.threads_per_block() + 31) / 32 * 32);
+    const gsched::extent grid{static_cast<std::uint32_t>(l.blocks()), 1, 1};
+    const work w(hold{0}, grid, l.static_shared_bytes + l.dynamic_shared_bytes, threads);
+    for (std::uint32_t r = l.registers_per_thread; r >= 32; r -= 8) {
+      if (!pads_.choose(w.with_registers(r), {})) continue;
+      if (r != l.registers_per_thread) ++all.fewer_registers;
+      return w.with_registers(r);
+    }
+    return w;
+  }
+
+  /// What it takes when its blocks do nothing.
+  [[nodiscard]] double floor_of(const work& w) {
+    const auto key = std::tuple(w.blocks(), w.threads(), w.shared_bytes(), w.registers());
+    const auto at = floors_.find(key);
+    if (at != floors_.end()) return at->second;
+    return floors_[key] = static_cast<double>(pads_.measure(w).kernel_time.count());
+  }
+
+  const cuda::padder<family>& pads_;
+  gsched::sm_count sms_;
+  double ns_per_cycle_ = 1;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>, double> floors_;
+};
+
+/// A program again and again, for a guest that never ends.
+stand_ins repeated(const stand_ins& once, std::size_t times) {
+  stand_ins all;
+  for (std::size_t i = 0; i < times; ++i) {
+    all.kernels.insert(all.kernels.end(), once.kernels.begin(), once.kernels.end());
+    all.facts.insert(all.facts.end(), once.facts.begin(), once.facts.end());
+  }
+  return all;
+}
+
+/// What a guest's kernels are beside real-time kernels of one shape: the level is that of both
+/// together, and those that do not fit beside it are none.
+class guest_programs {
+public:
+  guest_programs(const cuda::padder<family>& pads, const stand_ins& guest)
+      : pads_(pads), guest_(guest) {}
+
+  [[nodiscard]] const gsched::pad_program& beside(const work& real) {
+    const auto key = std::tuple(real.threads(), real.registers(), real.shared_bytes());
+    const auto at = known_.find(key);
+    if (at != known_.end()) return at->second;
+    std::vector<std::vector<gsched::kernel_variant>> facts = guest_.facts;
+    for (std::size_t k = 0; k < facts.size(); ++k) {
+      const auto both = pads_.choose(real, {&guest_.kernels[k], 1});
+      if (both)
+        facts[k].front().level = both->blocks_per_sm;
+      else
+        facts[k].clear();
+    }
+    return known_.emplace(key, gsched::pad_program("best-effort", facts)).first->second;
+  }
+
+private:
+  const cuda::padder<family>& pads_;
+  const stand_ins& guest_;
+  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, gsched::pad_program> known_;
+};
+
+struct destroys_graph {
+  void operator()(cudaGraph_t g) const noexcept { cudaGraphDestroy(g); }
+};
+using owned_graph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, destroys_graph>;
+
+class chain {
+public:
+  explicit chain(const cuda::padder<family>& pads) : pads_(pads) {
+    cudaGraph_t made = nullptr;
+    cuda::check(cudaGraphCreate(&made, 0), "padding: graph");
+    graph_.reset(made);
+  }
+  void add(const work& real, std::span<const work> guests) {
+    last_ = {pads_.add_node(graph_.get(), last_, real, guests)};
+  }
+  [[nodiscard]] cudaGraph_t get() const { return graph_.get(); }
+
+private:
+  const cuda::padder<family>& pads_;
+  owned_graph graph_;
+  std::vector<node> last_;
+};
+
+} // namespace
+
+struct program_pair::state {
+  state(const cuda::gpu& on, const gsched::profile& host, const gsched::profile& other) : pads(on) {
+    maker makes(pads, on.sms);
+    real = makes.make(host);
+    const stand_ins once = makes.make(other);
+    fewer_registers = real.fewer_registers + once.fewer_registers;
+    // More than there is room for, as long as its kernels take no less than the profile says.
+    const auto times = static_cast<std::size_t>(8 * host.total() / other.total()) + 2;
+    guest = repeated(once, std::min<std::size_t>(times, 1000));
+  }
+
+  cuda::padder<family> pads;
+  timeline time;
+  stand_ins real, guest;
+  std::size_t fewer_registers = 0;
+};
+
+program_pair::program_pair(const cuda::gpu& on, const gsched::profile& real_time,
+                           const gsched::profile& best_effort)
+    : state_(std::make_unique<state>(on, real_time, best_effort)) {}
+program_pair::~program_pair() = default;
+
+std::size_t program_pair::fewer_registers() const { return state_->fewer_registers; }
+
+program_pair::figures program_pair::run(gsched::level_rule rule, unsigned rounds) const {
+  const auto& [pads, time, real, guest, _] = *state_;
+  gsched::pad_options o;
+  o.sms = pads.table().on().sms;
+  o.level = rule;
+  const gsched::pad_program host("real-time", real.facts);
+  guest_programs programs(pads, guest);
+  gsched::pad_planner planner(o, 1, 1);
+  std::array<gsched::pad_guest, 1> at{};
+  std::array<gsched::pad_part, gsched::pad_options::most_parts> parts;
+
+  figures made;
+  chain alone(pads), padded(pads), in_turn(pads);
+  std::vector<work> beside;
+  for (std::size_t i = 0; i < real.kernels.size(); ++i) {
+    at[0].program = &programs.beside(real.kernels[i]);
+    const std::size_t n = planner.plan(host, i, i + 1, at, parts);
+    made.parts += n;
+    beside.clear();
+    for (const gsched::pad_part& p : std::span(parts).first(n))
+      beside.push_back(guest.kernels[p.guest_operation].range(p.first_block, p.blocks));
+    alone.add(real.kernels[i], {});
+    padded.add(real.kernels[i], beside);
+    in_turn.add(real.kernels[i], {});
+  }
+  // The same blocks of the guest, each kernel at once.
+  for (std::uint32_t k = 0; k < at[0].operation; ++k) in_turn.add(guest.kernels[k], {});
+  if (at[0].block > 0) in_turn.add(guest.kernels[at[0].operation].range(0, at[0].block), {});
+
+  const std::array<cudaGraph_t, 3> graphs{alone.get(), padded.get(), in_turn.get()};
+  const std::vector<double> us = time_in_turn(graphs, rounds, time.stream());
+  made.alone_us = us[0];
+  made.padded_us = us[1];
+  made.in_turn_us = us[2];
+  return made;
+}
+
+} // namespace padding

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "padding/programs.hpp"
+
+#include "padding/program_pair.hpp"
+
+#include <gsched/core/time.hpp>
+#include <gsched/job/profile_json.hpp>
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+
+namespace padding {
+
+void measure_programs(const gsched::cuda::gpu& on, const run_options& how,
+                      experiment::watchdog& dog, results& out) {
+  dog.step("programs: set-up", 120);
+  const gsched::profile host = gsched::read_profile(how.profiles / (how.real_time + ".json"));
+  const gsched::profile other = gsched::read_profile(how.profiles / (how.best_effort + ".json"));
+  const program_pair both(on, host, other);
+  fmt::print(
+      "\nstand-ins: {} ({} operations, {:.0f} us) padded with {} ({}, {:.0f} us); {} kernels "
+      "with fewer registers\n",
+      host.full_name(), host.operations.size(), gsched::to_us(host.total()), other.full_name(),
+      other.operations.size(), gsched::to_us(other.total()), both.fewer_registers());
+  for (const auto& [name, rule] : {std::pair{"own level", gsched::level_rule::own},
+                                   std::pair{"needed level", gsched::level_rule::needed}}) {
+    dog.step(std::string("programs: ") + name, 60);
+    const program_pair::figures f = both.run(rule, how.rounds);
+    const double gained = f.in_turn_us - f.alone_us;
+    const double slowdown = 100 * (f.padded_us / f.alone_us - 1);
+    fmt::print("{:<13} {:>5} parts: alone {:.1f} us, padded {:.1f} "
+               "({:+.2f}%), in turn {:.1f}; "
+               "best-effort work of {:.1f} us done; in turn / padded {:.3f}\n",
+               name, f.parts, f.alone_us, f.padded_us, slowdown, f.in_turn_us, gained,
+               f.in_turn_us / f.padded_us);
+    std::fflush(stdout);
+    out["programs"].push_back({{"rule", name},
+                               {"real_time", host.full_name()},
+                               {"best_effort", other.full_name()},
+                               {"parts", f.parts},
+                               {"alone_us", f.alone_us},
+                               {"padded_us", f.padded_us},
+                               {"in_turn_us", f.in_turn_us},
+                               {"slowdown_percent", slowdown},
+                               {"best_effort_us", gained}});
+  }
+  dog.rest();
+}
+
+} // namespace padding

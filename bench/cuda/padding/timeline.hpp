@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "padding/subjects.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace padding {
+
+/// Runs kernels with stamps one after the other in one graph, in another order each round, so that
+/// all see the same GPU and each comes behind each.
+class timeline {
+public:
+  static constexpr std::size_t most = 512; ///< kernels of a graph
+
+  timeline();
+  ~timeline();
+  timeline(const timeline&) = delete;
+  timeline& operator=(const timeline&) = delete;
+
+  /// Adds a kernel with a real-time part to a graph.
+  using adder =
+      std::function<cudaGraphNode_t(cudaGraph_t, std::span<const cudaGraphNode_t>, stamps*)>;
+
+  /// Means in microseconds over the rounds, without the fifth of them that is fastest and slowest.
+  struct figures {
+    double part_us = 0;  ///< from the real-time part's start to its end
+    double whole_us = 0; ///< from its start to the next kernel's: all parts, and the usual gap
+  };
+  /// One for each kernel, in their order.
+  [[nodiscard]] std::vector<figures> run(std::span<const adder> kernels, unsigned rounds,
+                                         unsigned seed) const;
+
+  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+
+private:
+  stamps* device_ = nullptr;
+  stamps* host_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+};
+
+/// Median times in microseconds of graphs that are launched in turn.
+[[nodiscard]] std::vector<double> time_in_turn(std::span<const cudaGraph_t> graphs, unsigned rounds,
+                                               cudaStream_t stream);
+
+} // namespace padding
