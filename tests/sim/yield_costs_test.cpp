@@ -182,7 +182,7 @@ TEST_CASE("gates cost a graph next to nothing, and a graph that is held costs ot
     d.wait(no_deadline);
     return to_us(d.now().time_since_epoch());
   };
-  const double a_gate = (time_of(true) - time_of(false)) / 199;
+  const double a_gate = (time_of(true) - time_of(false)) / (199 / sim::h200().yields.gate_every);
   CHECK(a_gate >= 0.02); // 132 blocks
   CHECK(a_gate <= 0.09); // 528 blocks
 

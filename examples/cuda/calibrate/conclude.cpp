@@ -128,6 +128,7 @@ void host_rows(conclusion& c, sim::host_costs& h, duration graph_gap) {
          "cuda::device::poll, a lane busy, nothing seen");
   c.time("/host/take_us", h.take, "take an event", "take", 0, "polls with an event, less a poll");
   c.keep("/host/evict_us"); // a device that does not interrupt what runs has none
+  c.keep("/yields");        // gsched.gpu.preemption measures that
 }
 
 void device_rows(conclusion& c, sim::preset& p) {

@@ -53,7 +53,7 @@ struct device_laws {
 struct yield_costs {
   /// A gate beside every so-manyth operation: a graph can be held before the next one. With more
   /// than two a GPU runs the graph slower than `gate` says.
-  std::uint32_t gate_every = 1;
+  std::uint32_t gate_every = 2;
   duration gate = from_us(0.05); ///< longer from operation to operation: 0.02 to 0.09, by blocks
   duration hold = from_us(0.1);  ///< host time: a store to pinned memory, or its undoing
   /// Latency: from that store to a gate that sees it. What is left of 7, 12 and 20 from the store
