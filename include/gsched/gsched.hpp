@@ -89,6 +89,7 @@
 #include <gsched/preempt/floor.hpp>
 #include <gsched/preempt/forecast.hpp>
 #include <gsched/preempt/guard.hpp>
+#include <gsched/preempt/host_queue.hpp>
 #include <gsched/preempt/options.hpp>
 #include <gsched/preempt/queue_bound.hpp>
 #include <gsched/preempt/statistics.hpp>
