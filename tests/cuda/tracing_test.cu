@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <string>
 #include <type_traits>
@@ -40,6 +41,11 @@ public:
   [[nodiscard]] byte_range range(std::size_t first, std::size_t last) const noexcept {
     const auto base = reinterpret_cast<std::uint64_t>(at_);
     return {base + first * sizeof(float), base + last * sizeof(float)};
+  }
+  void count_up() const {
+    std::vector<float> v(n_);
+    std::iota(v.begin(), v.end(), 1.0f);
+    cuda::check(cudaMemcpy(at_, v.data(), n_ * sizeof(float), cudaMemcpyHostToDevice), "test");
   }
   [[nodiscard]] std::vector<float> values() const {
     std::vector<float> v(n_);
@@ -275,6 +281,7 @@ TEST_CASE("GPU: traced and plain kernels do the same, and verdicts follow from w
   GSCHED_NEEDS_GPU();
   constexpr int n = 5000;
   const floats a(n), traced(2 * n), plain(2 * n);
+  a.count_up();
   scale<float*><<<20, 256>>>(a.get(), n, 3.0f);
   every_other<const float*, float*><<<20, 256>>>(a.get(), plain.get(), 2 * n);
   scale<float*><<<40, 256>>>(plain.get(), 2 * n, 1.5f);
@@ -287,6 +294,7 @@ TEST_CASE("GPU: traced and plain kernels do the same, and verdicts follow from w
   t.operations.push_back(recorder.trace("scale", {.grid = 40, .block = 256},
                                         scale<traced_ptr<float>>, traced.get(), 2 * n, 1.5f));
   CHECK(traced.values() == plain.values());
+  CHECK(traced.values()[2] == 9); // 2 * 3 * 1.5
   const auto v = find_verdicts(t);
   CHECK(v[0].how == restart::alone);
   CHECK(v[1].how == restart::never); // the other half of what it scales comes from outside
