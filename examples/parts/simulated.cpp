@@ -23,8 +23,11 @@ gsched::program leaving_program(gsched::profile p, gsched::leaving how) {
 
 } // namespace
 
-simulated_inference::simulated_inference(const gsched::profile& of, gsched::leaving leaves)
-    : graph_(leaving_program(of, leaves)), in_(of.input), out_(of.output) {}
+simulated_inference::simulated_inference(const gsched::profile& of, gsched::leaving leaves,
+                                         std::uint32_t instances)
+    : in_(of.input), out_(of.output) {
+  for (std::uint32_t i = 0; i < instances; ++i) graphs_.push_back(leaving_program(of, leaves));
+}
 
 simulated_gpu find_simulated(const device_choice& which) {
   simulated_gpu found;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace parts {
 
@@ -30,21 +31,24 @@ struct simulated_gpu {
 /// What runs as a job for one model: copy the input in, infer, copy the output out.
 class simulated_inference {
 public:
-  /// `leaves` is true of all of its kernels.
-  simulated_inference(const gsched::profile& of, gsched::leaving leaves);
+  /// With so many programs, one for each instance (gsched::job_context); `leaves` is true
+  /// of all their kernels.
+  simulated_inference(const gsched::profile& of, gsched::leaving leaves, std::uint32_t instances);
 
-  [[nodiscard]] gsched::program& program() noexcept { return graph_; }
+  [[nodiscard]] gsched::program& program(std::uint32_t instance) noexcept {
+    return graphs_[instance];
+  }
 
   gsched::task operator()(gsched::job_context& ctx) {
     const gsched::stream_id s = ctx.default_stream();
     if (in_.count() > 0) ctx.copy_async(s, gsched::copy_direction::host_to_device, in_);
-    ctx.launch(s, graph_);
+    ctx.launch(s, graphs_[ctx.instance]);
     if (out_.count() > 0) ctx.copy_async(s, gsched::copy_direction::device_to_host, out_);
     co_return;
   }
 
 private:
-  gsched::program graph_;
+  std::vector<gsched::program> graphs_;
   gsched::byte_count in_;
   gsched::byte_count out_;
 };
@@ -61,8 +65,9 @@ struct simulated_stage {
     return device(preset, {},
                   record != nullptr ? record->device_observer() : gsched::sim::observer{});
   }
-  [[nodiscard]] static body make_body(const gsched::profile& p, gsched::leaving how) {
-    return body(p, how);
+  [[nodiscard]] static body make_body(const gsched::profile& p, gsched::leaving leaves,
+                                      std::uint32_t instances) {
+    return body(p, leaves, instances);
   }
   static void spend(device& d, gsched::duration t) noexcept { d.spend(t); }
   static void submitted(const gsched::job&, const gsched::segment&, gsched::time_point) noexcept {}

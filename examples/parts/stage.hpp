@@ -28,7 +28,7 @@ template <class S>
 concept stage = requires(S s, typename S::device& d, const manner& how, const gsched::profile& p,
                          const gsched::job& j, const gsched::segment& g, gsched::time_point t) {
   { s.make_device(how) } -> std::same_as<typename S::device>;
-  { s.make_body(p, gsched::leaving::never) } -> std::same_as<typename S::body>;
+  { s.make_body(p, gsched::leaving::never, 1u) } -> std::same_as<typename S::body>;
   { s.spend(d, gsched::duration{}) } noexcept;
   { s.submitted(j, g, t) } noexcept;
   { s.landed(g.id, t) } noexcept;

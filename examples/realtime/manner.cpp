@@ -28,7 +28,6 @@ manner manner_of(mode how, const options& from) {
   const auto all = static_cast<std::uint32_t>(from.work.clients.size());
   manner m;
   m.policy = "priority<fifo,fifo>";
-  m.copies = 2;
   m.dispatch.lanes = from.lanes;
   m.dispatch.quantum = from.quantum;
   m.dispatch.most_quantum = std::max(from.quantum, from.most_quantum);

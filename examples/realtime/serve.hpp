@@ -12,6 +12,7 @@
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/preempt/statistics.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -22,6 +23,12 @@ namespace realtime {
 
 [[nodiscard]] inline timed timed_of(const gsched::timed_count& c) {
   return {c.count, c.latency.percentile(0.5), c.latency.percentile(0.99)};
+}
+
+/// Requests of a client that can be under way at once; the others wait. Each has a program of its
+/// own, as a captured graph has one set of addresses.
+[[nodiscard]] inline std::uint32_t instances_of(const arrival_spec& a) noexcept {
+  return a.law == arrival_law::closed ? std::min(a.under_way, 4u) : 2;
 }
 
 /// Submits requests as they fall due and drives the dispatcher until the run's end, and on until
@@ -49,9 +56,13 @@ void serve_on(S& on, const run_order& run) {
   using namespace gsched;
   using device_type = parts::watched_device<typename S::device>;
   std::deque<typename S::body> bodies; // outlive the dispatcher, and the device that loaded them
-  for (std::size_t i = 0; i < run.clients.size(); ++i)
+  std::vector<std::uint32_t> instances;
+  for (std::size_t i = 0; i < run.clients.size(); ++i) {
+    const client_spec& c = run.clients[i];
+    instances.push_back(instances_of(c.arrivals));
     bodies.push_back(
-        on.make_body(run.models[i], run.clients[i].real_time() ? leaving::never : run.leaves));
+        on.make_body(run.models[i], c.real_time() ? leaving::never : run.leaves, instances.back()));
+  }
   device_type device(on.make_device(run.how), run.record);
   aggregate_accountant account(device.limits().sm, device.limits().sms, run.how.account);
   ordering order;
@@ -62,10 +73,13 @@ void serve_on(S& on, const run_order& run) {
   std::vector<model_id> ids;
   std::vector<client*> owners;
   for (std::size_t i = 0; i < run.clients.size(); ++i) {
-    program& p = bodies[i].program();
+    program& p = bodies[i].program(0);
     dispatch.load(p);
-    const bool one = !run.clients[i].real_time() && run.leaves != leaving::never;
-    ids.push_back(dispatch.add_model(run.clients[i].name, bodies[i], &p, one ? 1 : run.how.copies));
+    ids.push_back(dispatch.add_model(run.clients[i].name, bodies[i], &p, instances[i]));
+    for (std::uint32_t k = 1; k < instances[i]; ++k) {
+      dispatch.load(bodies[i].program(k));
+      dispatch.add_twin(ids.back(), bodies[i].program(k), p);
+    }
     owners.push_back(&dispatch.add_client());
   }
   books.begin();
@@ -81,14 +95,12 @@ void serve_on(S& on, const run_order& run) {
   };
   drive(dispatch, device, books, submit);
   books.end();
-  if constexpr (requires { dispatch.preemption(); }) {
-    const preemption_statistics& p = dispatch.preemption();
-    run.result.preemptions = timed_of(p.preemptions);
-    run.result.restores = timed_of(p.restores);
-    run.result.preempted_segments = p.preempted_segments;
-    run.result.undone_operations = p.undone_operations;
-    run.result.side_segments = p.side_segments;
-  }
+  const preemption_statistics& p = dispatch.preemption();
+  run.result.preemptions = timed_of(p.preemptions);
+  run.result.restores = timed_of(p.restores);
+  run.result.preempted_segments = p.preempted_segments;
+  run.result.undone_operations = p.undone_operations;
+  run.result.side_segments = p.side_segments;
   run.result.rerun_blocks = on.rerun(device.inner());
   on.finish(device.inner(), dispatch.statistics());
 }

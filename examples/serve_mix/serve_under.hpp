@@ -85,7 +85,7 @@ template <gsched::policy P, stage S>
 void serve_under(P& order, const manner& how, const run_order& run, S& on) {
   using namespace gsched;
   std::deque<typename S::body> bodies; // outlive the dispatcher, and the device that loaded them
-  for (const profile& p : run.models) bodies.push_back(on.make_body(p, leaving::never));
+  for (const profile& p : run.models) bodies.push_back(on.make_body(p, leaving::never, 1));
   typename S::device device = on.make_device(how);
   aggregate_accountant account(device.limits().sm, device.limits().sms, how.account);
   bookkeeper<S> hears(on, device, run);
@@ -93,8 +93,9 @@ void serve_under(P& order, const manner& how, const run_order& run, S& on) {
       device, order, account, hears, how.dispatch);
   std::vector<model_id> ids;
   for (typename S::body& body : bodies) {
-    dispatch.load(body.program());
-    ids.push_back(dispatch.add_model(body.program().name(), body, &body.program()));
+    program& p = body.program(0);
+    dispatch.load(p);
+    ids.push_back(dispatch.add_model(p.name(), body, &p));
   }
   std::vector<client*> clients;
   for (std::uint32_t i = 0; i < run.from.clients; ++i) clients.push_back(&dispatch.add_client());

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by the tests of the programs: what a run of serve_mix must do.
+# Sourced by the tests of the programs: what a run of serve_mix, or $program, must do.
 
 set -u
-bin=${GSCHED_BIN_DIR:?}/serve_mix
+program=${program:-serve_mix} # who is tested
+bin=${GSCHED_BIN_DIR:?}/$program
 data=${GSCHED_SOURCE_DIR:?}/examples/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -17,14 +18,14 @@ fail() { # fail WHAT: says it with the last run's output
   sed 's/^/  stderr: /' err | head -n 5
 }
 
-run() { # run ARGS...: serve_mix with a time limit; sets rc, leaves out and err
+run() { # run ARGS...: the program with a time limit; sets rc, leaves out and err
   checks=$((checks + 1))
   timeout 120 "$bin" "$@" >out 2>err </dev/null
   rc=$?
 }
 
 one_line() { # one_line TEXT: stderr is one whole line that holds TEXT and what was expected
-  [ "$(wc -l <err)" -eq 1 ] && [ "$(grep -c '' err)" -eq 1 ] && grep -q '^serve_mix: ' err &&
+  [ "$(wc -l <err)" -eq 1 ] && [ "$(grep -c '' err)" -eq 1 ] && grep -q "^$program: " err &&
     grep -qF -- "$1" err && grep -q ', expected ' err
 }
 
@@ -33,12 +34,12 @@ refuses() { # refuses TEXT ARGS...: exit code 2, one line, no output
   shift
   run "$@"
   [ "$rc" -eq 2 ] && [ ! -s out ] && one_line "$text" ||
-    fail "expected 2 and one line with '$text', got $rc: serve_mix $*"
+    fail "expected 2 and one line with '$text', got $rc: $program $*"
 }
 
 serves() { # serves ARGS...: exit code 0, nothing on stderr
   run "$@"
-  [ "$rc" -eq 0 ] && [ ! -s err ] || fail "expected success, got $rc: serve_mix $*"
+  [ "$rc" -eq 0 ] && [ ! -s err ] || fail "expected success, got $rc: $program $*"
 }
 
 expect() { # expect WHAT COMMAND...: the command succeeds

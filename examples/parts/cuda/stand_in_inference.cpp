@@ -28,7 +28,9 @@ stand_in_inference::way::~way() {
   static_cast<void>(cudaFreeHost(pinned));
 }
 
-stand_in_inference::stand_in_inference(const profile& of) : graph_(cuda::make_stand_in(of)) {
+stand_in_inference::stand_in_inference(const profile& of, leaving leaves, std::uint32_t instances) {
+  for (std::uint32_t i = 0; i < instances; ++i)
+    graphs_.push_back(cuda::make_stand_in(of, {.leaves = leaves}));
   if (of.input.count() > 0) in_ = std::make_unique<way>(copy_direction::host_to_device, of.input);
   if (of.output.count() > 0)
     out_ = std::make_unique<way>(copy_direction::device_to_host, of.output);
@@ -37,7 +39,7 @@ stand_in_inference::stand_in_inference(const profile& of) : graph_(cuda::make_st
 task stand_in_inference::operator()(job_context& ctx) {
   const stream_id s = ctx.default_stream();
   if (in_) ctx.launch(s, in_->work);
-  ctx.launch(s, graph_.host());
+  ctx.launch(s, graphs_[ctx.instance].host());
   if (out_) ctx.launch(s, out_->work);
   co_return;
 }

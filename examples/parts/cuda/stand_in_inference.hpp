@@ -5,10 +5,13 @@
 #include <gsched/cuda/action.hpp>
 #include <gsched/cuda/program.hpp>
 #include <gsched/job/context.hpp>
+#include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/job/task.hpp>
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace parts {
 
@@ -18,9 +21,13 @@ namespace parts {
 /// Differs  all jobs copy from and to the same memory: what is in it means nothing.
 class stand_in_inference {
 public:
-  explicit stand_in_inference(const gsched::profile& of);
+  /// With so many programs, one for each instance (gsched::job_context). Where all kernels can
+  /// leave they do as `leaves` says; where one cannot, as in a cluster, none does.
+  stand_in_inference(const gsched::profile& of, gsched::leaving leaves, std::uint32_t instances);
 
-  [[nodiscard]] gsched::program& program() noexcept { return graph_.host(); }
+  [[nodiscard]] gsched::program& program(std::uint32_t instance) noexcept {
+    return graphs_[instance].host();
+  }
   gsched::task operator()(gsched::job_context& ctx);
 
 private:
@@ -38,7 +45,7 @@ private:
     gsched::operation work{};
   };
 
-  gsched::cuda::program graph_;
+  std::vector<gsched::cuda::program> graphs_;
   std::unique_ptr<way> in_; ///< null for nothing to copy
   std::unique_ptr<way> out_;
 };
