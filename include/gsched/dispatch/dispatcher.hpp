@@ -282,7 +282,8 @@ private:
     if (policy_.size() == 0) return;
     const time_point now = device_.now();
     const auto better = [&](const flight& f) {
-      if (feed_.apart() && f.place < options_.lanes && active(service_class::real_time) > 0)
+      if (feed_.apart() && f.place < options_.lanes &&
+          (active(service_class::real_time) > 0 || !preempt_.open()))
         return false;
       return policy_.wants_preempt(*f.owner, now);
     };

@@ -89,7 +89,7 @@ public:
   [[nodiscard]] std::error_code submit(flight& f, const segment& s,
                                        const model_table& models) noexcept {
     if (const std::error_code e = device_.submit(s)) return e;
-    f.owner->context.list().bind(f.stream, lane_id{f.place});
+    if (!f.remainder) f.owner->context.list().bind(f.stream, lane_id{f.place});
     accountant_.charge(f.id, models.asks(s));
     lanes_.add(f.place, f);
     return {};
@@ -160,7 +160,8 @@ public:
 private:
   [[nodiscard]] std::uint32_t place_for(const flight& f, stream_id stream,
                                         std::size_t group) noexcept {
-    if (const auto bound = f.owner->context.list().lane(stream)) return index(*bound);
+    if (const auto bound = f.owner->context.list().lane(stream); bound && !f.remainder)
+      return index(*bound);
     if (group < first_side && options_.use == lane_use::own) return lanes_.next_in_turn(group);
     if (group < first_side && options_.use == lane_use::client)
       return lanes_.first(group) + index(f.owner->owner->id) % lanes_.lanes(group);

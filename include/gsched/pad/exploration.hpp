@@ -84,7 +84,7 @@ public:
 
 private:
   static constexpr std::uint32_t trial = 8; ///< jobs
-  static constexpr double remembered = 32;  ///< jobs
+  static constexpr double remembered = 256; ///< jobs
 
   struct choice {
     double seen = 0;
@@ -98,6 +98,7 @@ private:
   void measure(solo_time& alone, duration took) noexcept {
     if (current_ == 0) return alone.learn(took);
     if (!alone.known()) return;
+    spread_ += (alone.spread() - spread_) / 64;
     choice& c = choices_[current_];
     const double slower = static_cast<double>(took.count()) / alone.mean_ns() - 1;
     c.seen = std::min(c.seen + 1, remembered);
@@ -108,7 +109,9 @@ private:
 
   [[nodiscard]] bool admissible(std::size_t i) const noexcept {
     const choice& c = choices_[i];
-    return i == 0 || (!c.stopped && c.seen >= trial / 2 && c.mean <= tolerance_);
+    // What stays is not given up for what may be chance.
+    const double chance = i == current_ && !trying_ ? 2 * spread_ / std::sqrt(c.seen) : 0;
+    return i == 0 || (!c.stopped && c.seen >= trial / 2 && c.mean <= tolerance_ + chance);
   }
 
   /// A choice that was never tried; 0 if there is none.
@@ -136,11 +139,11 @@ private:
 
   /// Ends a trial, and goes to what is best by now.
   void settle() noexcept {
-    trying_ = false;
     since_trial_ = 0;
     std::size_t best = 0;
     for (std::size_t i = 1; i < choices_.size(); ++i)
       if (admissible(i) && gain(i) > gain(best)) best = i;
+    trying_ = false;
     change(best);
   }
 
@@ -152,6 +155,7 @@ private:
 
   std::vector<choice> choices_;
   double tolerance_;
+  double spread_ = 0; ///< of the latest jobs' times alone
   std::size_t current_ = 0;
   std::size_t turn_ = 0;
   std::uint64_t epoch_ = 0;

@@ -17,7 +17,8 @@ namespace gsched {
 /// Source   a Weibull law; its shape from the coefficient of variation c as c^-1.086: Justus et
 ///          al., J. Applied Meteorology 17(3), 1978, pages 350 to 353.
 /// Differs  a client may have stopped: after each arrival with a chance of 1 in 64. The longer the
-///          silence, the likelier that it has.
+///          silence, the likelier that it has. A client that mixes laws is taken for one of a law
+///          in between.
 /// Cost     arrived and within O(1). Never allocates.
 /// Threads  one owner; no locking. Depends on the calls alone.
 class client_forecast {

@@ -5,7 +5,7 @@
 #include <gsched/preempt/statistics.hpp>
 
 #include <cstdint>
-#include <optional>
+#include <utility>
 #include <vector>
 
 namespace gsched {
@@ -36,7 +36,7 @@ public:
   void hold(time_point now, Busy busy, Yield yield, preemption_statistics& to) noexcept {
     holds_ = true;
     since_ = now;
-    restoring_.reset();
+    restoring_ = false;
     const std::uint32_t leaving = leaving_;
     for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
       if (lanes_[i].is != standing::on || !busy(i)) continue;
@@ -82,8 +82,8 @@ public:
   /// Work of a lane that was let on runs again.
   void resumed(std::uint32_t lane, time_point now, preemption_statistics& to) noexcept {
     if (!restoring_ || lane >= lanes_.size() || !lanes_[lane].stays) return;
-    to.restores.latency.record(now - *restoring_);
-    restoring_.reset();
+    to.restores.latency.record(now - let_on_);
+    restoring_ = false;
   }
 
   [[nodiscard]] bool is_leaving(std::uint32_t lane) const noexcept {
@@ -102,18 +102,19 @@ private:
     lanes_[lane] = {standing::on, yields_ && stays(lane)};
     --away_;
     if (!yields_) return;
-    if (lanes_[lane].stays && !restoring_) restoring_ = now;
+    if (lanes_[lane].stays && !std::exchange(restoring_, true)) let_on_ = now;
     resume(lane);
   }
 
   std::vector<lane_state> lanes_;
   bool yields_;
   bool holds_ = false;
+  bool restoring_ = false;    ///< since let_on_, nothing of what stayed was seen to run
   std::uint32_t leaving_ = 0; ///< told, and not yet out of the way
   std::uint32_t away_ = 0;    ///< these, and those that have yielded
   time_point since_{};
   time_point decided_{};
-  std::optional<time_point> restoring_; ///< since when nothing of what stayed was seen to run
+  time_point let_on_{};
 };
 
 } // namespace gsched
