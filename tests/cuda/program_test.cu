@@ -397,6 +397,65 @@ TEST_CASE("ranges for SMs of their own are made for these, compute the same and 
   cuda::check(d.cuStreamDestroy(there), "stream");
 }
 
+TEST_CASE("ranges with open gates, placed on SMs or not, give what the whole gives") {
+  GSCHED_NEEDS_GPU();
+  const cuda::driver_functions& d = cuda::driver();
+  tools t;
+  runner on;
+  const cuda::partition own(0, sm_count{8});
+  const CUstream there = own.make_stream(0);
+  void* line = nullptr; // of zeros: no gate stands
+  void* look_at = nullptr;
+  cuda::check(cudaHostAlloc(&line, 64, cudaHostAllocMapped), "memory");
+  std::fill_n(static_cast<char*>(line), 64, char{0});
+  cuda::check(cudaHostGetDevicePointer(&look_at, line, 0), "memory");
+  for (const sample& s : samples()) {
+    if (s.needs_clusters && !has_clusters()) continue;
+    INFO(s.name);
+    cudaGraph_t g = s.make(t);
+    t.memory.reset();
+    on.run(g);
+    const auto expected = t.memory.snapshot();
+    cuda::program p(g, named(s.name));
+    cuda::check(cudaGraphDestroy(g), "graph");
+    for (const unsigned every : {1u, 2u, 4u})
+      for (const CUcontext place : {CUcontext{}, own.context()}) {
+        CAPTURE(every);
+        std::vector<cuda::gate> gates;
+        t.memory.reset();
+        std::size_t first = 0;
+        std::size_t made = 0;
+        for (const std::size_t last : {s.operations / 3, s.operations}) {
+          const CUgraph graph =
+              p.make_range(first, last,
+                           {.place = place,
+                            .gate_every = every,
+                            .gates_look_at = reinterpret_cast<CUdeviceptr>(look_at),
+                            .gates = &gates});
+          for (const cuda::gate& each : gates) {
+            CHECK(each.operation > first);
+            CHECK(each.operation + 1 < last);
+          }
+          made += gates.size();
+          CUgraphExec e = nullptr;
+          cuda::check(d.cuGraphInstantiateWithFlags(&e, graph,
+                                                    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY),
+                      "graph with gates");
+          const CUstream stream = place != nullptr ? there : on.stream();
+          cuda::check(d.cuGraphLaunch(e, stream), "graph with gates");
+          cuda::check(cudaStreamSynchronize(stream), "graph with gates");
+          cuda::check(d.cuGraphExecDestroy(e), "graph");
+          cuda::check(d.cuGraphDestroy(graph), "graph");
+          first = last;
+        }
+        CHECK(made > 0);
+        CHECK(t.memory.snapshot() == expected);
+      }
+  }
+  cudaFreeHost(line);
+  cuda::check(d.cuStreamDestroy(there), "stream");
+}
+
 TEST_CASE("a graph that is changed after it was taken in changes nothing") {
   GSCHED_NEEDS_GPU();
   tools t;
