@@ -79,7 +79,7 @@ counts storm(std::uint64_t seed, std::uint64_t rounds) {
   o.preemption.real_time_lanes = 1 + static_cast<std::uint32_t>(random() % 2);
   if (random() % 2) o.preemption.floor = 0.2;
   o.preemption.floor_window = from_us(200);
-  if (random() % 2) o.preemption.side = {sm_count{32}, sm_count{64}};
+  if (random() % 5 == 0) o.preemption.side = {sm_count{32}, sm_count{64}};
   o.preemption.tolerance = 0.5;
   yielding_device::options d;
   d.seed = seed;

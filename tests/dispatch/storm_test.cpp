@@ -79,7 +79,13 @@ struct end_counter : silent_listener {
 };
 
 template <class P, class Device, class Account>
-void storm(Device& device, const dispatch_options& o, std::uint64_t seed) {
+void storm(Device& device, dispatch_options o, std::uint64_t seed) {
+  if (serves_real_time_first<P> && seed % 4 != 0) {
+    o.preemption.real_time_lanes = 1 + static_cast<std::uint32_t>(seed % 2);
+    o.preemption.floor = seed % 3 == 0 ? 0.1 : 0;
+    o.preemption.floor_window = from_us(500);
+    if (seed % 5 == 0) o.preemption.side = {sm_count{16}};
+  }
   accountant_options room;
   room.max_outstanding = 256;
   Account account(device.limits().sm, device.limits().sms, room);
@@ -178,7 +184,7 @@ TEST_CASE_TEMPLATE_DEFINE("storm: random jobs on the null device end once each",
   for (std::uint64_t seed = 100; seed < 112; ++seed) {
     CAPTURE(seed);
     const dispatch_options o = drawn_options(seed);
-    null_device device({limits_for(9, 0), sm_count{132}, o.lanes}, from_us(20));
+    null_device device({limits_for(9, 0), sm_count{132}, o.lanes + 3}, from_us(20));
     storm<P, null_device, aggregate_accountant>(device, o, seed);
   }
 }
