@@ -31,8 +31,7 @@ struct simulated_gpu {
 /// What runs as a job for one model: copy the input in, infer, copy the output out.
 class simulated_inference {
 public:
-  /// With so many programs, one for each instance (gsched::job_context); `leaves` is true
-  /// of all their kernels.
+  /// With so many programs, one for each instance (gsched::job_context), of leaving_profile.
   simulated_inference(const gsched::profile& of, gsched::leaving leaves, std::uint32_t instances);
 
   [[nodiscard]] gsched::program& program(std::uint32_t instance) noexcept {

@@ -31,7 +31,10 @@ struct cuda_stage {
   gsched::duration worked{};
 
   [[nodiscard]] device make_device(const manner& how) const;
-  [[nodiscard]] static body make_body(const gsched::profile& p, gsched::leaving) { return body(p); }
+  [[nodiscard]] static body make_body(const gsched::profile& p, gsched::leaving leaves,
+                                      std::uint32_t instances) {
+    return body(p, leaves, instances);
+  }
   static void spend(const device& d, gsched::duration t) noexcept;
   void submitted(const gsched::job& j, const gsched::segment& s, gsched::time_point now) noexcept;
   void landed(gsched::segment_id id, gsched::time_point now) noexcept;

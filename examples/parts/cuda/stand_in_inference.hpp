@@ -21,8 +21,7 @@ namespace parts {
 /// Differs  all jobs copy from and to the same memory: what is in it means nothing.
 class stand_in_inference {
 public:
-  /// With so many programs, one for each instance (gsched::job_context). Where all kernels can
-  /// leave they do as `leaves` says; where one cannot, as in a cluster, none does.
+  /// With so many programs, one for each instance (gsched::job_context), of leaving_profile.
   stand_in_inference(const gsched::profile& of, gsched::leaving leaves, std::uint32_t instances);
 
   [[nodiscard]] gsched::program& program(std::uint32_t instance) noexcept {
