@@ -85,11 +85,11 @@
 #include <gsched/preempt/access.hpp>
 #include <gsched/preempt/access_history.hpp>
 #include <gsched/preempt/access_set.hpp>
-#include <gsched/preempt/idempotence.hpp>
 #include <gsched/preempt/floor.hpp>
 #include <gsched/preempt/forecast.hpp>
 #include <gsched/preempt/guard.hpp>
 #include <gsched/preempt/host_queue.hpp>
+#include <gsched/preempt/idempotence.hpp>
 #include <gsched/preempt/options.hpp>
 #include <gsched/preempt/queue_bound.hpp>
 #include <gsched/preempt/statistics.hpp>

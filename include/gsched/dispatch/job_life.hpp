@@ -140,7 +140,8 @@ protected:
     a.in_policy = true;
   }
 
-  /// Forgets what was not dispatched and ends the job once nothing of it is in flight.
+  /// Forgets what was not dispatched and ends the job once nothing of it is in flight. O(1) a
+  /// launch, a program being one, and into a pool: there is nothing to put off to another thread.
   void give_up(active_job& a, job_state how, time_point now) noexcept {
     if (std::exchange(a.in_policy, false)) policy_.erase(a);
     a.ending = how;
