@@ -130,8 +130,8 @@ public:
   /// checkpoint, if that is asked for. Says how many blocks that run will leave. `sink` hears
   /// done(slot) now if none runs, else from finish().
   template <class Sink>
-  std::uint64_t leave(std::uint32_t slot, bool at_checkpoints, duration checkpoint, time_point now,
-                      Sink&& sink) noexcept {
+  [[gnu::cold]] std::uint64_t leave(std::uint32_t slot, bool at_checkpoints, duration checkpoint,
+                                    time_point now, Sink&& sink) noexcept {
     grid& g = grids_[slot];
     std::uint64_t leaving = 0;
     if (g.unplaced > 0) {

@@ -200,7 +200,7 @@ private:
   }
 
   /// Blocks of a kernel have left.
-  void keep_rest(const grid& g) noexcept {
+  [[gnu::cold]] void keep_rest(const grid& g) noexcept {
     accepted& a = queues_[g.owner];
     a.partial = true;
     costs_.keep(a.program, a.first + a.issued - 1, g.base + g.finished);

@@ -88,7 +88,7 @@ public:
 
   /// Lets that happen, of all lanes that are due. `sink` is the block scheduler's.
   template <class Sink>
-  void step(time_point now, Sink&& sink) noexcept {
+  [[gnu::cold]] void step(time_point now, Sink&& sink) noexcept {
     time_point next = time_point::max();
     std::size_t kept = 0;
     for (std::size_t i = 0; i < moving_.size(); ++i) { // none joins meanwhile
@@ -109,7 +109,7 @@ public:
 
   /// An operation of a lane that has stopped has ended or left. Whether its segment goes no further
   /// for now.
-  [[nodiscard]] bool stays(std::uint32_t slot, time_point now) noexcept {
+  [[nodiscard, gnu::cold]] bool stays(std::uint32_t slot, time_point now) noexcept {
     accepted& a = queues_[slot];
     lane_state& l = queues_.lane(a.lane);
     const auto left = static_cast<std::uint32_t>(a.operations.size()) - a.issued;
@@ -124,10 +124,12 @@ public:
   }
 
   /// The segment of a lane that has stopped has ended, and nothing behind it has started.
-  void all_ended(std::uint32_t id, time_point now) noexcept { rest_at(queues_.lane(id), now); }
+  [[gnu::cold]] void all_ended(std::uint32_t id, time_point now) noexcept {
+    rest_at(queues_.lane(id), now);
+  }
 
   /// Work of a lane that goes on has started.
-  void resumed(lane_state& l, std::uint32_t id, time_point now) noexcept {
+  [[gnu::cold]] void resumed(lane_state& l, std::uint32_t id, time_point now) noexcept {
     l.resuming = false;
     tell(l, now + notice_, lane_event(device_event::kind::lane_resumed, id));
   }
