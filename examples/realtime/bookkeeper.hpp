@@ -8,18 +8,16 @@
 
 #include <gsched/core/id.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/dispatch/flight.hpp>
 #include <gsched/dispatch/listener.hpp>
 #include <gsched/policy/fifo.hpp>
 #include <gsched/policy/priority.hpp>
 
 #include <algorithm>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <vector>
+#include <utility>
 
 namespace realtime {
 
@@ -28,7 +26,7 @@ using ordering = whole_requests<gsched::priority<gsched::fifo, gsched::fifo>>;
 /// One request, kept for as long as its run.
 struct asked {
   std::uint32_t client = 0;
-  gsched::duration done{}; ///< of its work, before the run's end
+  const gsched::job* active = nullptr; ///< while it is
 };
 
 /// Turns what the dispatcher tells into results, and knows when the run ends: after its length, or
@@ -38,8 +36,7 @@ template <parts::stage S, class Device>
 class bookkeeper : public gsched::silent_listener {
 public:
   bookkeeper(S& on, Device& device, ordering& order, const run_order& run)
-      : on_(on), device_(device), order_(order), run_(run),
-        in_flight_(run.how.dispatch.max_segments) {
+      : on_(on), device_(device), order_(order), run_(run) {
     run_.result.clients.resize(run.clients.size());
   }
 
@@ -56,10 +53,17 @@ public:
     const bool enough = run_.requests && asked_ >= *run_.requests;
     if (run_.requests && asked_ == answered_ && (enough || !run_.from.next(real_time)))
       ends_ = std::min(ends_, device_.now());
+    if (device_.now() >= ends_) close();
     if (S::ended(device_.inner())) return std::nullopt;
     auto next = run_.from.next([&](std::uint32_t client) { return !enough || !real_time(client); });
     if (next) next->at = gsched::saturating_add(next->at, origin_);
     return next && next->at < ends_ ? next : std::nullopt;
+  }
+
+  /// When next() may say something else though the device has told nothing.
+  [[nodiscard]] gsched::time_point
+  until(const std::optional<sources::next_request>& next) const noexcept {
+    return next ? next->at : closed_ ? gsched::no_deadline : ends_;
   }
 
   [[nodiscard]] asked& ask(std::uint32_t client) {
@@ -76,30 +80,26 @@ public:
       run_.bar.update(answered_);
   }
 
-  void end() {
-    run_.result.window = ends_.time_since_epoch() - origin_;
-    for (const asked& a : requests_) run_.result.clients[a.client].parts += a.done;
-  }
+  void end() { run_.result.window = ends_.time_since_epoch() - origin_; }
 
   void on_arrival(const gsched::job& j, void* user, gsched::time_point) noexcept {
-    if (requests_.size() == 1) first_ = index(j.id);
-    if (run_.record != nullptr) run_.record->arrived(j, static_cast<const asked*>(user)->client);
+    asked& a = *static_cast<asked*>(user);
+    a.active = &j;
+    if (run_.record != nullptr) run_.record->arrived(j, a.client);
   }
   void on_submit(const gsched::job& j, const gsched::segment& s, gsched::duration expected,
                  gsched::time_point now) noexcept {
-    in_flight_[slot(s.id)] = expected;
     if (run_.record != nullptr) run_.record->decided(j, s, expected, now);
     on_.submitted(j, s, now);
   }
-  void on_segment_end(const gsched::job& j, gsched::segment_id id,
-                      gsched::time_point now) noexcept {
+  void on_segment_end(const gsched::job&, gsched::segment_id id, gsched::time_point now) noexcept {
     on_.landed(id, now);
-    if (now <= ends_) requests_[index(j.id) - first_].done += in_flight_[slot(id)];
   }
   void on_end(const gsched::job& j, void* user, gsched::time_point now) noexcept {
     asked& a = *static_cast<asked*>(user);
     client_result& c = run_.result.clients[a.client];
-    count(c, j, a, now);
+    a.active = nullptr;
+    count(c, j, now);
     order_.ended(j.id);
     if (run_.record != nullptr) run_.record->ended(j, a.client, now);
     run_.from.on_reply(a.client, now - origin_);
@@ -107,35 +107,38 @@ public:
   }
 
 private:
-  void count(client_result& c, const gsched::job& j, asked& a, gsched::time_point now) {
+  void count(client_result& c, const gsched::job& j, gsched::time_point now) {
     switch (j.state) {
     case gsched::job_state::finished:
       ++c.finished;
       c.latencies.push_back(now - j.arrival);
-      if (now > ends_) return;
-      ++c.in_window;
-      a.done = {};
+      c.in_window += now <= ends_;
       return;
     case gsched::job_state::rejected: ++c.rejected; return;
     case gsched::job_state::cancelled: ++c.cancelled; return;
     default: ++c.failed; return;
     }
   }
-  [[nodiscard]] static std::size_t slot(gsched::segment_id id) noexcept {
-    return index(id) & ((std::size_t{1} << gsched::flight_table::slot_bits) - 1);
+  /// The run has ended: what is done of the requests that have not counts as far as it was
+  /// dispatched.
+  void close() {
+    if (std::exchange(closed_, true)) return;
+    for (const asked& a : requests_)
+      if (a.active != nullptr)
+        run_.result.clients[a.client].parts +=
+            std::max(a.active->total - a.active->remaining, gsched::duration::zero());
   }
 
   S& on_;
   Device& device_;
   ordering& order_;
   const run_order& run_;
-  std::deque<asked> requests_;              ///< in the order of their jobs' ids, from first_ on
-  std::vector<gsched::duration> in_flight_; ///< expected time of each segment, by its slot
-  std::uint64_t first_ = 0;
+  std::deque<asked> requests_; ///< in place until the run is over
   std::uint64_t asked_ = 0;    ///< real-time requests
   std::uint64_t answered_ = 0; ///< of these
   gsched::duration origin_{};  ///< on the device's clock, of the sources'
   gsched::time_point ends_ = gsched::no_deadline;
+  bool closed_ = false;
 };
 
 } // namespace realtime

@@ -47,7 +47,7 @@ void drive(Dispatcher& to, Device& on, Books& books, Submit submit) {
     if (to.nothing_in_flight() && !next)
       to.cancel_all(); // they wait for what can never come
     else
-      on.wait(next ? next->at : gsched::no_deadline);
+      on.wait(books.until(next));
   }
 }
 

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the simulator against a GPU where classes are kept apart: what realtime_figures measured on
+one, or realtime --json, is run again on the simulator, workload by workload and mode by mode.
+
+Stand-ins on a GPU only keep their SMs busy, so that one does not slow another; the simulator is told
+so (--contended: it is not). Every row is printed: real-time mean and p99, slowdown, throughput and
+the median time until best-effort work is gone, each on both and the simulator's over the GPU's. A row
+more than 20% off is marked.
+
+  realtime_sim_vs_gpu.py bench/results/gpu/realtime_figures.*.json
+"""
+import argparse
+import json
+import math
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BAND = 0.2
+VALUES = {"mean": lambda r: r["rt"]["latency_us"]["mean"],
+          "p99": lambda r: r["rt"]["latency_us"]["p99"],
+          "slowdown": lambda r: r["rt"]["slowdown_vs_rt_only"],
+          "throughput": lambda r: r["throughput"]["normalised"],
+          "gone": lambda r: r["preemptions"]["latency_us"]["p50"]}
+# Options of realtime by the names of its JSON.
+SETTINGS = {"lanes": "--lanes", "real_time_lanes": "--rt-lanes", "quantum_us": "--quantum",
+            "most_quantum_us": "--most-quantum", "overshoot": "--overshoot", "floor": "--floor",
+            "queues": "--queues"}
+
+
+def fail(why, code=1):
+    print(f"realtime_sim_vs_gpu: {why}", file=sys.stderr)
+    sys.exit(code)
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        fail(f"{message}, expected what --help lists", 2)
+
+
+def read_json(path):
+    try:
+        return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except OSError as e:
+        fail(f"{path}: {e.strerror}, expected a JSON file", 2)
+    except ValueError as e:
+        fail(f"{path}: {e}, expected JSON", 2)
+
+
+def write_json(path, value):
+    try:
+        pathlib.Path(path).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    except OSError as e:
+        fail(f"{path}: {e.strerror}, expected a writable path")
+
+
+# Runs ---------------------------------------------------------------------------------------------
+
+def documents_of(path):
+    """What realtime wrote on a GPU, from its own file or out of realtime_figures'."""
+    said = read_json(path)
+    try:
+        found = [c["said"] for c in said["calls"] if "said" in c] if "calls" in said else [said]
+        return [d for d in found if not d["device"].startswith("sim:")]
+    except (KeyError, TypeError, AttributeError):
+        fail(f"{path}: no runs, expected what realtime or realtime_figures wrote", 2)
+
+
+def preset_of(a, scratch):
+    path = ROOT / "examples/data/presets/h200.json" if a.preset == "sim:h200" else a.preset
+    said = read_json(path)
+    if not isinstance(said, dict) or not isinstance(said.get("laws"), dict):
+        fail(f"{path}: no laws, expected a simulator's preset", 2)
+    said["laws"]["contended"] = a.contended
+    changed = scratch / "preset.json"
+    write_json(changed, said)
+    return changed
+
+
+def simulate(a, document, preset, scratch):
+    work, scheduling = document["workload"], document["scheduling"]
+    # Traces lie beside the workload's file, so the shipped one is taken where it is the same.
+    file = next((f for f in sorted((ROOT / "examples/data/workloads").glob("*.json"))
+                 if read_json(f)["name"] == work["name"]), None)
+    if file is None:
+        file = scratch / "workload.json"
+        write_json(file, {"gsched_workload": 1, "name": work["name"], "clients": work["clients"]})
+    runs = []
+    for leaves in dict.fromkeys(scheduling["leaves"].values()):
+        modes = [r["mode"] for r in document["runs"]
+                 if scheduling["leaves"].get(r["mode"], leaves) == leaves]
+        out = scratch / "run.json"
+        command = [str(a.bin / "realtime"), "--workload", str(file), "--device", str(preset),
+                   "--mode", ",".join(modes), "--leaves", leaves, "--seed", str(document["seed"]),
+                   "--side", ",".join(map(str, scheduling["side_sms"])), "--tolerance",
+                   f"{100 * scheduling['tolerance']:g}", "--quiet", "--no-progress", "--json", str(out)]
+        for name, option in SETTINGS.items():
+            if scheduling.get(name) is not None:
+                command += [option, f"{scheduling[name]:g}"]
+        for name in ("seconds", "requests"):
+            if work.get(name) is not None:
+                command += [f"--{name}", f"{work[name]:g}"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False,
+                                  timeout=a.time_limit)
+        except FileNotFoundError:
+            fail(f"{command[0]}: not found, expected realtime (--bin)")
+        except subprocess.TimeoutExpired:
+            fail(f"{' '.join(command)}: not done after {a.time_limit:g} s, expected it to end")
+        if done.returncode != 0:
+            fail(done.stderr.strip() or f"{' '.join(command)}: status {done.returncode}")
+        runs += read_json(out)["runs"]
+    return runs
+
+
+# Rows ---------------------------------------------------------------------------------------------
+
+def compare(document, simulated):
+    rows = []
+    for measured in document["runs"]:
+        mode = measured["mode"]
+        mine = next((r for r in simulated if r["mode"] == mode), None)
+        if mine is None:
+            continue
+        row = {"workload": document["workload"]["name"], "mode": mode,
+               "leaves": document["scheduling"]["leaves"].get(mode)}
+        for name, value in VALUES.items():
+            on_gpu, in_sim = value(measured), value(mine)
+            if on_gpu and in_sim:
+                row |= {f"gpu_{name}": on_gpu, f"sim_{name}": in_sim, f"{name}_ratio": in_sim / on_gpu}
+        rows.append(row)
+    return rows
+
+
+def outside(ratio):
+    return not 1 - BAND <= ratio <= 1 + BAND
+
+
+def show(rows):
+    print(f"\n{rows[0]['workload']}\n{'mode':<18}" +
+          "".join(f"{n + ' GPU':>16}{'sim':>10}{'ratio':>8} " for n in VALUES))
+    for r in rows:
+        cells = f"{r['mode']:<18}"
+        for name in VALUES:
+            if f"{name}_ratio" not in r:
+                cells += f"{'-':>16}{'-':>10}{'-':>8} "
+                continue
+            form = ".1f" if name in ("mean", "p99", "gone") else ".3f"
+            ratio = r[f"{name}_ratio"]
+            cells += (f"{format(r[f'gpu_{name}'], form):>16}{format(r[f'sim_{name}'], form):>10}"
+                      f"{ratio:>8.3f}{'!' if outside(ratio) else ' '}")
+        print(cells, flush=True)
+
+
+def summary(rows):
+    said = {}
+    print(f"\n! more than {BAND:.0%} off")
+    for name in VALUES:
+        ratios = [r[f"{name}_ratio"] for r in rows if f"{name}_ratio" in r]
+        if not ratios:
+            continue
+        said[name] = {"rows": len(ratios), "outside": sum(map(outside, ratios)),
+                      "median_off": statistics.median(abs(x - 1) for x in ratios),
+                      "worst_ratio": max(ratios, key=lambda x: abs(math.log(x)))}
+        s = said[name]
+        print(f"{name:<12}{s['rows']:>4} rows, {s['outside']:>3} outside; off by "
+              f"{s['median_off']:.1%} in the median, at the worst {s['worst_ratio']:.3f}")
+    return said
+
+
+def main():
+    a = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("files", nargs="+", type=pathlib.Path, help="of realtime_figures or realtime --json")
+    a.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/examples",
+                   help="where realtime is")
+    a.add_argument("--preset", default="sim:h200", help="a simulated GPU's preset, FILE.json")
+    a.add_argument("--contended", action="store_true", help="kernels slow one another in the simulator")
+    a.add_argument("--time-limit", type=float, default=300, help="seconds, for each process")
+    a.add_argument("--json", type=pathlib.Path, help="all rows")
+    a.add_argument("--strict", action="store_true", help="status 1 if a row is outside")
+    a = a.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = pathlib.Path(folder)
+        preset = preset_of(a, scratch)
+        for file in a.files:
+            for document in documents_of(file):
+                try:
+                    some = compare(document, simulate(a, document, preset, scratch))
+                except (KeyError, TypeError, AttributeError) as e:
+                    fail(f"{file}: no {e}, expected what realtime --json writes", 2)
+                if some:
+                    show(some)
+                    rows += some
+    if not rows:
+        fail("no run on a GPU in these files, expected some of realtime --device cuda", 2)
+    said = summary(rows)
+    if a.json:
+        write_json(a.json, {"what": "realtime_sim_vs_gpu", "contended": a.contended, "rows": rows,
+                            "summary": said})
+    sys.exit(1 if a.strict and any(outside(v) for r in rows for k, v in r.items()
+                                   if k.endswith("_ratio")) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The figures of the REEF paper can be redone: a small run writes results and is honest about what it
+# finds; and the comparison of simulator and GPU, with a simulated device in the GPU's place.
+set -u
+bench=${GSCHED_SOURCE_DIR:?}/bench
+bin=${GSCHED_BIN_DIR:?}
+preset=$GSCHED_SOURCE_DIR/examples/data/presets/h200.json
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+checks=0 failed=0
+
+check() { # check WHAT COMMAND...
+  local what=$1
+  shift
+  checks=$((checks + 1))
+  "$@" >out 2>err || {
+    failed=$((failed + 1))
+    printf 'FAILED: %s\n' "$what"
+    tail -n 5 out err
+  }
+}
+
+refuses() { # refuses STATUS TEXT SCRIPT ARGUMENT...: one line on stderr
+  local status=$1 text=$2 script=$3 rc
+  shift 3
+  checks=$((checks + 1))
+  python3 "$bench/$script" "$@" >out 2>err
+  rc=$?
+  if [[ $rc -ne $status || $(wc -l <err) -ne 1 ]] || ! grep -qF -- "$text" err; then
+    failed=$((failed + 1))
+    echo "FAILED: $script $*: status $rc, expected $status and one line with '$text'"
+    cat err
+  fi
+}
+
+small=(--bin "$bin" --seconds 0.05 --workloads disb_a,pair_bert_vgg16)
+check "figures" python3 "$bench/realtime_figures" "${small[@]}" --results results
+check "what they found" python3 - <<'PY'
+import glob, json
+[path] = glob.glob("results/realtime_figures.*.sim-h200.*.json")
+said = json.load(open(path))
+assert len(said["calls"]) == 4 and all("said" in c for c in said["calls"])
+what = {c["what"] for c in said["checks"]}
+assert any("1.14 of seq" in w for w in what) and any(w.startswith("pairs, preempt:") for w in what), what
+assert all(c["met"] for c in said["checks"] if "lost" in c["what"] or "it ran" in c["what"])
+# A run in which best-effort work got in the way and something was lost does not pass.
+run = next(r for r in said["calls"][0]["said"]["runs"] if r["mode"] == "preempt")
+run["rt"]["slowdown_vs_rt_only"], run["lost"] = 1.2, 3
+json.dump(said, open("worse.json", "w"))
+PY
+check "old results again" python3 "$bench/realtime_figures" --again "$(ls results/*.json)"
+checks=$((checks + 1))
+python3 "$bench/realtime_figures" --again worse.json --strict >out 2>err
+if [[ $? -ne 1 ]] || ! grep -q 'MISSED  preempt: real-time mean at most 5%' out ||
+  ! grep -q '3 requests' out; then
+  failed=$((failed + 1))
+  echo "FAILED: worse results pass"
+fi
+if python3 -c 'import matplotlib' 2>/dev/null; then
+  check "a plot" python3 "$bench/realtime_figures" --again "$(ls results/*.json)" --figures plots
+  check "a plot's file" grep -q '</svg>' plots/realtime_sim-h200.svg
+else
+  refuses 2 "matplotlib" realtime_figures --again worse.json --figures plots
+fi
+check "a run that fails" python3 "$bench/realtime_figures" "${small[@]}" --device none.json --results results
+mv out failing
+check "is said to fail" grep -q 'MISSED  it ran: 0 of 4' failing
+refuses 1 "not found" realtime_figures "${small[@]}" --bin nowhere --results results
+refuses 2 "expected" realtime_figures --frobnicate
+echo '{"calls": 1}' >broken.json
+refuses 2 "broken.json" realtime_figures --again broken.json
+
+# Equal sides agree to the bit; a device that hears later is marked.
+cp "$preset" gpu.json
+check "a run in the GPU's place" "$bin/realtime" --device gpu.json --seconds 0.05 --workload driving \
+  --quiet --json same.json
+check "equal sides" python3 "$bench/realtime_sim_vs_gpu.py" same.json --bin "$bin" --contended --strict --json rows.json
+check "equal sides, row by row" python3 - <<'PY'
+import json
+said = json.load(open("rows.json"))
+assert len(said["rows"]) == 6, said["rows"]
+assert all(v == 1 for r in said["rows"] for k, v in r.items() if k.endswith("_ratio")), said["rows"]
+assert said["summary"]["mean"] == {"rows": 6, "outside": 0, "median_off": 0, "worst_ratio": 1}
+PY
+python3 - "$preset" <<'PY'
+import json, sys
+p = json.load(open(sys.argv[1]))
+p["host"]["segment_notice_us"] += 2000
+json.dump(p, open("slow.json", "w"))
+PY
+check "a slow device's run" "$bin/realtime" --device slow.json --seconds 0.05 --quiet --json slow_run.json
+checks=$((checks + 1))
+python3 "$bench/realtime_sim_vs_gpu.py" slow_run.json --bin "$bin" --strict >out 2>err
+[[ $? -eq 1 && $(grep -c '!' out) -ge 5 ]] || { failed=$((failed + 1)) && echo "FAILED: not marked"; }
+refuses 2 "no run on a GPU" realtime_sim_vs_gpu.py "$(ls results/*sim-h200*.json | head -n 1)" --bin "$bin"
+refuses 2 "none.json" realtime_sim_vs_gpu.py none.json --bin "$bin"
+refuses 2 "broken.json" realtime_sim_vs_gpu.py broken.json --bin "$bin"
+refuses 1 "not found" realtime_sim_vs_gpu.py same.json --bin "$work"
+
+printf '%d checks, %d failures\n' "$checks" "$failed"
+[[ $failed -eq 0 ]]
