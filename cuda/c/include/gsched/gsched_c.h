@@ -20,6 +20,8 @@
  * A child made by fork() may not use the servers of its parent.
  */
 
+#include <gsched/gsched_c_options.h>
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -62,43 +64,6 @@ GSCHED_API const char* gsched_policy_names(void);
 /* Server -------------------------------------------------------------------------------------- */
 
 typedef struct gsched_server gsched_server;
-
-typedef struct gsched_server_options {
-  uint32_t size;
-  int32_t gpu; /* the runtime's number; 0 */
-  /* Who is next: fifo, rr, sjf, srpt, edf, deficit, srpt+deficit, each segment by segment;
-   * "direct": whole graphs, a stream for each client, nothing held back; "single": whole
-   * graphs on one stream, as they come. Default "srpt+deficit". Copied. */
-  const char* policy;
-  uint32_t lanes; /* streams that segments go to, at most 128; 8. direct: clients share them */
-  uint32_t segments_per_job; /* in flight at once of one request; 2 */
-  double quantum_us;         /* of a segment; 100 */
-  double most_quantum_us;    /* segments grow to this while no other request waits; 800 */
-  double low_mark_us;        /* a lane that holds less gets more; 0 is quantum_us */
-  double high_mark_us;       /* ... until it holds this much; 0 is twice quantum_us */
-  double overshoot;          /* work submitted beyond a full GPU, in GPUs; 4.0 */
-  double threshold_us;       /* of the policies with deficit: what a client may be owed; 10000 */
-  double decision_delay_us; /* burnt on the dispatcher's thread for each segment: for experiments */
-  double slo_us;            /* deadline of requests that give none, after arrival; 0 is none */
-  double spin_us;           /* with nothing to do, the dispatcher looks for that long before it
-                               sleeps; 50 */
-  uint64_t max_jobs;        /* active requests; more are rejected; 65536 */
-  uint32_t watchdog_ms;     /* a segment that shows no progress for that long is a hang, and the
-                               device fails; at least 1; 10000 */
-  uint32_t instrumented;    /* 1: kernels with GSCHED_INSTRUMENT report their blocks; 0 */
-  uint32_t time_driver;     /* 1: counts gsched_statistics.driver_ns, at 50 ns a call; 0 */
-  uint32_t reserved;        /* 0 */
-  /* Real-time requests, by gsched_request.real_time. They go before all others, by deadline; with
-   * lanes of their own, more urgent ones, what others have on the GPU makes way for them too. */
-  uint32_t real_time_lanes; /* 0: they share the lanes; 0. With "direct" each client has one */
-  uint32_t yields;          /* 1: other lanes stop between two kernels while a real-time request is
-                               active; 0: the lanes' priorities alone; 1 */
-  double floor;             /* part of the time that others get all the same, 0 to below 1; 0 */
-  double tolerance;         /* how much longer, as a part of their time, real-time requests may take
-                               for work beside them on side_sms; 0.05 */
-  uint32_t side_sms[4];     /* sizes of partitions for such work, tried and kept where it gains;
-                               0 is none; 0, 0, 0, 0 */
-} gsched_server_options;
 
 /* Fills in the defaults; `size` is set by the caller. */
 GSCHED_API int gsched_default_options(gsched_server_options* options);
