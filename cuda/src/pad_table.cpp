@@ -45,6 +45,7 @@ pad_table pad_table::of_kernels(const gpu& on, std::span<const kernel> proxies,
     p.limit = k.limit;
     p.registers = static_cast<std::uint32_t>(a.numRegs);
     p.static_shared_bytes = static_cast<std::uint32_t>(a.sharedSizeBytes);
+    p.local_bytes = static_cast<std::uint32_t>(a.localSizeBytes);
     const std::uint32_t most = on.sm.max_shared_per_block;
     allow_shared_memory(k.function, most - std::min(p.static_shared_bytes, most));
     found.push_back(p);

@@ -64,9 +64,12 @@
 #include <gsched/pad/options.hpp>
 #include <gsched/pad/plan.hpp>
 #include <gsched/pad/program.hpp>
+#include <gsched/pad/quiet.hpp>
 #include <gsched/pad/room.hpp>
 #include <gsched/pad/rules.hpp>
 #include <gsched/pad/selection.hpp>
+#include <gsched/pad/side_speed.hpp>
+#include <gsched/pad/trials.hpp>
 #include <gsched/policy/age_order.hpp>
 #include <gsched/policy/backlog_order.hpp>
 #include <gsched/policy/deficit.hpp>

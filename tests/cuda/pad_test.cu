@@ -282,6 +282,23 @@ TEST_CASE("a measured variant has times that make sense") {
   CHECK(v.kernel_time < std::chrono::milliseconds{5});
 }
 
+TEST_CASE("a fitted part is the same work with registers that one of the kernels has") {
+  GSCHED_NEEDS_GPU();
+  rig r;
+  for (std::size_t i = 0; i < r.on.size(); ++i) {
+    CAPTURE(i);
+    const work fit = r.pads.fitted(r.on[i]);
+    const auto before = r.pads.choose(r.on[i], {}), after = r.pads.choose(fit, {});
+    REQUIRE(before);
+    REQUIRE(after);
+    CHECK(after->proxy->limit >= before->proxy->limit);
+    CHECK(after->proxy->limit == fit.registers());
+    CHECK(after->blocks == before->blocks);
+    r.launch(fit, {});
+    r.on.expect({i});
+  }
+}
+
 TEST_CASE("what cannot be launched together is refused in one line") {
   GSCHED_NEEDS_GPU();
   using narrow =

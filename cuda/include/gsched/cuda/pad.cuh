@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
 #include <gsched/cuda/pad_family.cuh>
 #include <gsched/cuda/pad_graph.hpp>
 #include <gsched/cuda/pad_kernels.cuh>
@@ -9,6 +10,7 @@
 #include <gsched/cuda/pad_work.cuh>
 #include <gsched/pad/candidate.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +18,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <vector>
 
 namespace gsched::cuda {
 
@@ -99,7 +102,37 @@ public:
     v.block_time = measure_pad_call(prepared_alone(of.range(0, 1)).call());
     return v;
   }
-  /// The same without the times.
+  /// The part with as many registers as it needs to be as fast as it can: of the kernels that may
+  /// run it, the one with the fewest that is within `tolerance` of the fastest one's time. With
+  /// just what a function takes by itself a kernel of many functions may keep some of its values in
+  /// memory. Measures on the current GPU: some ten times as often as measure().
+  [[nodiscard]] work fitted(const work& of, double tolerance = 0.01) const {
+    struct trial {
+      std::uint32_t limit;
+      duration time;
+    };
+    std::vector<trial> trials;
+    const std::uint32_t least = prepared_alone(of).choice.proxy->limit;
+    std::uint32_t had = 0;
+    for (const pad_proxy& p : table_.proxies()) {
+      if (p.limit < least || p.registers == had) continue; // more registers than it uses: the same
+      if (!can_run_alone(of.with_registers(p.limit))) break;
+      trials.push_back({p.limit, duration::max()});
+      had = p.registers;
+    }
+    static_cast<void>(measure_pad_call(prepared_alone(of).call())); // clocks rise
+    for (int round = 0; round < 3; ++round)
+      for (trial& t : trials)
+        t.time =
+            std::min(t.time, measure_pad_call(prepared_alone(of.with_registers(t.limit)).call()));
+    duration best = duration::max();
+    for (const trial& t : trials) best = std::min(best, t.time);
+    const auto enough = static_cast<double>(best.count()) * (1 + tolerance);
+    for (const trial& t : trials)
+      if (static_cast<double>(t.time.count()) <= enough) return of.with_registers(t.limit);
+    return of;
+  }
+  /// measure() without the times.
   [[nodiscard]] kernel_variant facts(const work& of) const {
     const prepared p = prepared_alone(of);
     kernel_variant v;
@@ -165,6 +198,10 @@ private:
     prepared p;
     if (!prepare(p, real_time, guests)) throw error(errc::does_not_fit, why_not(real_time, guests));
     return p;
+  }
+  [[nodiscard]] bool can_run_alone(const work& of) const noexcept {
+    if (of.real_place() < Family::real::size) return choose(of, {}).has_value();
+    return choose({}, {&of, 1}).has_value();
   }
   /// In the role that it has; as the real-time part where it has both.
   [[nodiscard]] prepared prepared_alone(const work& of) const {

@@ -19,6 +19,7 @@ struct pad_proxy {
   std::uint32_t limit = 0;        ///< the most registers a thread that its occupancy level allows
   std::uint32_t registers = 0;    ///< that it has
   std::uint32_t static_shared_bytes = 0;
+  std::uint32_t local_bytes = 0; ///< a thread: what its functions spill, or have there anyway
 };
 
 /// A part of a launch as the choice of a proxy sees it.
