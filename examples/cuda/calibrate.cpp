@@ -57,6 +57,8 @@ void run_rounds(list& of, samples& into, watchdog& dog, const options& o) {
         e.reset();
       }
     }
+  dog.step("ending the experiments", std::chrono::seconds{30});
+  of.clear();
 }
 
 queue_counts count_queues(const options& o, watchdog& dog) try {
@@ -106,16 +108,14 @@ int measure(const options& o, const gsched::cuda::gpu& gpu, watchdog& dog) {
   add(graphs, dog, "block notifications", errc::too_small, [&] { return block_notices(on); });
   add(graphs, dog, "gaps", errc::too_small, [&] { return gaps(on); });
   add(graphs, dog, "copies and sets", errc::too_small, [&] { return transfers(on); });
+  add(graphs, dog, "gates", errc::too_small, [&] { return gates(on); });
+  add(graphs, dog, "kernels that leave", errc::too_small, [&] { return leaving_kernels(on); });
   add(graphs, dog, "green contexts", errc::device_failed, [&] { return green_contexts(on); });
   run_rounds(graphs, measured, dog, o);
-  dog.step("ending the experiments", std::chrono::seconds{30});
-  graphs.clear();
 
   list direct; // only now: kernels on streams of their own make the graphs above slower
   add(direct, dog, "direct launches", errc::too_small, [&] { return direct_launches(on); });
   run_rounds(direct, measured, dog, o);
-  dog.step("ending the experiments", std::chrono::seconds{30});
-  direct.clear();
 
   tell(o, conclude(measured, o.queues ? count_queues(o, dog) : queue_counts{}, gpu));
   return 0;

@@ -38,7 +38,7 @@ refuses() {
 
 run --help
 [[ $rc -eq 0 && ! -s stderr ]] || fail "--help: status $rc"
-for word in --gpu --out --json --check --compare --seconds --quick --date Examples 'Exit code'; do
+for word in --gpu --out --json --check --compare --seconds --quick --date gates leave Examples 'Exit code'; do
   checks=$((checks + 1))
   grep -qF -- "$word" stdout || fail "--help lacks $word"
 done
@@ -59,6 +59,8 @@ p = json.load(open(sys.argv[1]))
 p["host"].update(graph_us=3.1, graph_operation_us=0.3, start_us=2.4, start_operation_us=0.12,
                  segment_notice_us=4.4, block_notice_us=1.3)
 p["gaps"].update(launches_us=1.7, segments_us=5.2)
+p["yields"].update(gate_every=3, gate_us=0.4, hold_us=0.2, held_us=2.9, going_on_us=3.1, flag_us=1.3,
+                   flagged_us=4.4, passing_us=1.9)
 json.dump(p, open("other.json", "w"))
 PY
 run --simulate other.json --out found.json --json rows.json --name sim:found --date 2026-01-02
@@ -67,14 +69,15 @@ checks=$((checks + 1))
 python3 - <<'PY' >stdout 2>stderr || fail "--simulate found something else"
 import json
 asked, found = json.load(open("other.json")), json.load(open("found.json"))
-for group in ("host", "gaps"):
+for group in ("host", "gaps", "yields"):
     for field, value in asked[group].items():
         kept = f"/{group}/{field}" in found["measured"]["kept"]
         assert kept or abs(found[group][field] - value) < 0.002, (field, found[group][field], value)
-assert "/host/graph_us" not in found["measured"]["kept"]
+for field in ("host/graph_us", "host/start_us", "yields/held_us", "yields/flagged_us", "yields/passing_us"):
+    assert f"/{field}" not in found["measured"]["kept"], field
 assert found["name"] == "sim:found" and found["measured"]["date"] == "2026-01-02"
 rows = json.load(open("rows.json"))["rows"]
-assert {"/host/start_us", "/gaps/segments_us"} <= {r["preset_field"] for r in rows}
+assert {"/host/start_us", "/gaps/segments_us", "/yields/gate_us", "/yields/going_on_us"} <= {r["preset_field"] for r in rows}
 PY
 refuses 1 none.json --simulate none.json
 

@@ -15,7 +15,7 @@ namespace {
 using namespace gsched;
 
 constexpr std::size_t slots = 1024;
-constexpr std::size_t line = 5; ///< of pinned memory, for the segment's end
+constexpr std::size_t line = 5; ///< of pinned memory, for the graph's end
 constexpr int repeats = 20;
 
 class block_experiment final : public experiment {

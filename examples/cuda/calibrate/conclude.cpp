@@ -111,24 +111,23 @@ void host_rows(conclusion& c, sim::host_costs& h, duration graph_gap) {
          "120 in a row, a stream write behind each");
   c.info("  without the stream write", "launch", "us", "120 in a row");
   c.time("/host/start_us", h.start, "start of a graph", "end graph", gap - notice,
-         "launch to notification seen, 1 to 160 kernels: at none, less notification");
+         "submission to end seen, 1 to 160 kernels: at none, less end seen");
   c.time("/host/start_operation_us", h.start_operation, "  each operation of it", "end operation",
          -c.median("in graph"), "... the slope, less what each takes in a row");
-  c.info("launch to a store seen", "store", "us", "a graph of one kernel");
-  c.info("launch to notification seen", "end 1", "us", "a graph of one empty kernel");
+  c.info("submission to a store seen", "store", "us", "a graph of one kernel");
+  c.info("submission to end seen", "end 1", "us", "a graph of one empty kernel");
   c.time("/host/segment_notice_us", h.segment_notice, "end of a segment seen", "end behind store",
-         block, "a kernel's last store to the stream write behind it, and the store's own way");
+         block, "a kernel's last store to the end of its segment, and the store's own way");
   c.time("/host/block_notice_us", h.block_notice, "a kernel's store seen", "store seen", 0,
          "half of a round trip through pinned memory, 500 in a row");
   c.info("launch to block start seen", "block start seen", "us",
          "an instrumented kernel, in the notification ring");
   c.info("block end seen, how much earlier", "block end earlier", "us",
-         "than the end of its segment");
+         "than a stream write behind its graph");
   c.time("/host/poll_us", h.poll, "poll", "poll", 0,
          "cuda::device::poll, a lane busy, nothing seen");
   c.time("/host/take_us", h.take, "take an event", "take", 0, "polls with an event, less a poll");
   c.keep("/host/evict_us"); // a device that does not interrupt what runs has none
-  c.keep("/yields");        // gsched.gpu.preemption measures that
 }
 
 void device_rows(conclusion& c, sim::preset& p) {
@@ -140,7 +139,7 @@ void device_rows(conclusion& c, sim::preset& p) {
   c.time("/gaps/launches_us", p.gaps.launches, "gap between launches", "launch after launch",
          gap - in_graph, "each more, less that in a graph, and the gap there");
   c.time("/gaps/segments_us", p.gaps.segments, "gap between segments", "cut", gap,
-         "8 kernels and a notification each: what a cut adds, and the gap in a graph");
+         "of 8 kernels each: what a cut adds, and the gap in a graph");
   sim::copy_engines& e = p.copies;
   const char* const large = "256 MiB, pinned";
   const char* const small = "588 KiB and 1 MiB, 20 in a row, less their bytes";
@@ -159,6 +158,28 @@ void device_rows(conclusion& c, sim::preset& p) {
   const double both = (c.median("d2d start") - c.median("set start")) / 2;
   c.time("/copies/on_device_us", e.on_device, "start on the device", "set start", both,
          "sets and copies, as above: the mean");
+}
+
+void yield_rows(conclusion& c, sim::yield_costs& y, duration graph_gap) {
+  const double gap = to_us(graph_gap);
+  const double store = c.median("store seen"); // the way home of what gates and blocks tell
+  c.keep("/yields/gate_every");                // as one likes
+  c.time("/yields/gate_us", y.gate, "gate", "gate", 0,
+         "beside every second kernel of 3 us, what each adds: the mean of");
+  c.info("  beside few blocks", "gate, few blocks", "us", "one an SM");
+  c.info("  beside many blocks", "gate, many blocks", "us", "four an SM");
+  c.time("/yields/hold_us", y.hold, "hold or let go", "hold", 0,
+         "cuda::device::yield and resume, a graph with gates running");
+  c.time("/yields/held_us", y.held, "hold seen by a gate", "gate seen", -store,
+         "yield to lane_yielded, at random instants, less the way to the gate and home");
+  c.time("/yields/going_on_us", y.going_on, "let go to going on", "gate left", gap - store,
+         "resume to lane_resumed, less the way home, and the gap in a graph");
+  c.time("/yields/flag_us", y.flag, "set the flag", "flag", 0,
+         "cuda::device::yield, kernels that leave running");
+  c.time("/yields/flagged_us", y.flagged, "flag seen by blocks", "flag obeyed", -store,
+         "yield to segment_preempted, 1 to 200 kernels: at one, less a way home");
+  c.time("/yields/passing_us", y.passing, "kernel that only leaves", "pass", -gap,
+         "... the slope, less the gap in a graph");
 }
 
 void partition_rows(conclusion& c, sim::preset& p) {
@@ -219,6 +240,7 @@ findings conclude(const samples& measured, const queue_counts& queues, const cud
   conclusion c(measured, f);
   host_rows(c, f.preset.host, f.preset.laws.graph.gap);
   device_rows(c, f.preset);
+  yield_rows(c, f.preset.yields, f.preset.laws.graph.gap);
   partition_rows(c, f.preset);
   queue_rows(c, queues, f.preset);
   for (const char* const law : {"/max_lanes", "/laws/scaling", "/laws/contention", "/laws/graph",

@@ -25,13 +25,17 @@ public:
 
 /// Submitting and polling through cuda::device.
 [[nodiscard]] std::unique_ptr<experiment> device_costs(const gsched::cuda::gpu& which);
-/// From a submission to what the host sees of it.
+/// From a submission to cuda::device to what the host sees of it.
 [[nodiscard]] std::unique_ptr<experiment> latencies(const rig& on);
 /// From a launch to the words of its block in the notification ring.
 [[nodiscard]] std::unique_ptr<experiment> block_notices(const rig& on);
 /// From one operation to the next: within a graph, between graphs, between segments.
 [[nodiscard]] std::unique_ptr<experiment> gaps(rig& on);
 [[nodiscard]] std::unique_ptr<experiment> transfers(rig& on);
+/// Lanes of cuda::device that make way between kernels, by gates.
+[[nodiscard]] std::unique_ptr<experiment> gates(rig& on);
+/// Lanes of cuda::device whose kernels leave.
+[[nodiscard]] std::unique_ptr<experiment> leaving_kernels(const rig& on);
 /// Errors   at once, where the GPU has no green contexts: with its own words.
 [[nodiscard]] std::unique_ptr<experiment> green_contexts(const rig& on);
 /// Kernels launched one by one. To come after all that uses graphs.

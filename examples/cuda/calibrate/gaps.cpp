@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "calibrate/driven.hpp"
 #include "calibrate/experiments.hpp"
 
 #include <gsched/cuda/error.hpp>
@@ -17,19 +18,29 @@ constexpr std::size_t many = 120; ///< launches: a stream's queue holds them all
 constexpr std::size_t piece = 8;  ///< kernels of a segment
 constexpr std::size_t line = 4;   ///< of pinned memory, for the notifications
 
+/// Cut between `many` and what comes after, so that no segment is its program's last.
+gsched::cuda::program cut_into_pieces() {
+  return make_program("chain in pieces", std::vector<node>(many + piece, spin(0)), 5);
+}
+
 /// Of one more, from the difference of many and few: what begins and ends them is not in it.
-double each(rig& on, const std::function<void(std::size_t)>& enqueue) {
-  const double all = on.device_us([&] { enqueue(many); });
-  const double some = on.device_us([&] { enqueue(few); });
+double each(rig& r, CUstream on, const std::function<void(std::size_t)>& enqueue) {
+  const double all = r.device_us(on, [&] { enqueue(many); });
+  const double some = r.device_us(on, [&] { enqueue(few); });
   return (all - some) / static_cast<double>(many - few);
+}
+double each(rig& r, const std::function<void(std::size_t)>& enqueue) {
+  return each(r, r.stream(), enqueue);
 }
 
 class gap_experiment final : public experiment {
 public:
   explicit gap_experiment(rig& on)
       : rig_(on), cycles_(on.cycles(10)), many_(chain_of(many)), few_(chain_of(few)),
-        many_long_(chain_of(many, cycles_)), few_long_(chain_of(few, cycles_)),
-        piece_(chain_of(piece)), one_(chain_of(1)) {
+        many_long_(chain_of(many, cycles_)), few_long_(chain_of(few, cycles_)), one_(chain_of(1)),
+        pieces_(cut_into_pieces()), device_(options_for(on.gpu(), 5 * piece)),
+        lane_(device_.open_lane()) {
+    device_.load(pieces_);
     samples ignored;
     round(ignored);
   }
@@ -44,12 +55,11 @@ public:
     const double graph = each(rig_, [&](std::size_t n) {
       for (std::size_t i = 0; i < n; ++i) one_.launch(rig_.stream());
     });
-    const double segment = each(rig_, [&](std::size_t n) {
-      for (std::size_t i = 0; i < n; i += piece) {
-        piece_.launch(rig_.stream());
-        rig_.notify(line, ++notified_);
-      }
+    const double segment = each(rig_, device_.device().stream_of(lane_), [&](std::size_t n) {
+      device_.drain(); // of those before, which have ended
+      for (std::size_t i = 0; i < n; i += piece) device_.submit(lane_, pieces_, i, i + piece);
     });
+    device_.drain();
     into.add("in graph", in_graph);
     into.add("clock ghz", static_cast<double>(cycles_) / std::max(longer - in_graph, 1e-3) / 1e3);
     into.add("graph of one", graph);
@@ -60,8 +70,10 @@ public:
 private:
   rig& rig_;
   std::uint64_t cycles_;
-  executable many_, few_, many_long_, few_long_, piece_, one_;
-  std::uint64_t notified_ = 0;
+  executable many_, few_, many_long_, few_long_, one_;
+  gsched::cuda::program pieces_; ///< outlives the device
+  driven device_;
+  gsched::lane_id lane_;
 };
 
 class launch_experiment final : public experiment {

@@ -4,6 +4,7 @@
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/instrument.cuh>
+#include <gsched/cuda/preempt.cuh>
 
 #include <cuda/atomic>
 
@@ -55,6 +56,15 @@ __global__ void reporting_kernel(gsched::cuda::report to, std::uint64_t cycles) 
   wait_cycles(cycles);
 }
 
+__global__ void leaving_kernel(gsched::cuda::preemption may, std::uint64_t cycles,
+                               std::uint64_t step) {
+  GSCHED_PREEMPTIBLE(may);
+  for (std::uint64_t stayed = 0; stayed < cycles; stayed += step) {
+    wait_cycles(step);
+    GSCHED_CHECKPOINT();
+  }
+}
+
 __global__ void counted_kernel(starts* at, std::uint64_t ns) {
   if (threadIdx.x != 0) return;
   atomicAdd(&at->now, 1u);
@@ -88,6 +98,17 @@ node answer(const std::uint64_t* ask, std::uint64_t* answer, std::uint64_t round
           {pointer(ask), pointer(answer), rounds, most_cycles}};
 }
 
+node leaving(std::uint64_t cycles, std::uint64_t step) {
+  const auto may = gsched::cuda::preemption::at_checkpoints();
+  constexpr std::uint8_t words = sizeof may / sizeof(std::uint64_t);
+  node n{function_of(reinterpret_cast<const void*>(&leaving_kernel)), {}, {0, words, words + 1}};
+  static_assert(words + 1 < std::tuple_size_v<decltype(n.arguments)>);
+  std::memcpy(n.arguments.data(), &may, sizeof may);
+  n.arguments[words] = cycles;
+  n.arguments[words + 1] = step;
+  return n;
+}
+
 node reporting(const gsched::cuda::report& to, std::uint64_t cycles) {
   constexpr std::size_t words = sizeof to / sizeof(std::uint64_t);
   node n{function_of(reinterpret_cast<const void*>(&reporting_kernel)), {}, {0, words}};
@@ -108,7 +129,8 @@ CUgraph make_chain(std::span<const node> nodes) {
     for (std::size_t i = 0; i < 4; ++i) arguments[i] = &values[n.begins[i]];
     CUDA_KERNEL_NODE_PARAMS p{};
     p.func = n.function;
-    p.gridDimX = p.gridDimY = p.gridDimZ = 1;
+    p.gridDimX = n.blocks;
+    p.gridDimY = p.gridDimZ = 1;
     p.blockDimX = 32;
     p.blockDimY = p.blockDimZ = 1;
     p.kernelParams = arguments;

@@ -12,11 +12,12 @@
 
 namespace calibrate {
 
-/// A kernel of one block as a node of a graph.
+/// A kernel of blocks of one warp as a node of a graph.
 struct node {
   CUfunction function = nullptr;
   std::array<std::uint64_t, 8> arguments{};       ///< in words
   std::array<std::uint8_t, 4> begins{0, 1, 2, 3}; ///< the word at which each argument begins
+  std::uint32_t blocks = 1;
 };
 
 /// Does nothing for that many cycles of its SM's clock; 0 is an empty kernel.
@@ -28,6 +29,8 @@ struct node {
 /// pinned memory; gives up after so many cycles.
 [[nodiscard]] node answer(const std::uint64_t* ask, std::uint64_t* answer, std::uint64_t rounds,
                           std::uint64_t most_cycles);
+/// As spin, but leaves at checkpoints that are that many cycles apart.
+[[nodiscard]] node leaving(std::uint64_t cycles, std::uint64_t step);
 /// As spin, instrumented.
 [[nodiscard]] node reporting(const gsched::cuda::report& to, std::uint64_t cycles);
 

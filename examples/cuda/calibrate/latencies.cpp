@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "calibrate/driven.hpp"
 #include "calibrate/experiments.hpp"
 
 #include <array>
 #include <cstddef>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace calibrate {
@@ -12,16 +15,22 @@ namespace {
 constexpr std::array<std::size_t, 4> sizes{1, 10, 40, 160};
 constexpr int repeats = 20;
 constexpr std::uint64_t rounds = 500; ///< of question and answer
-enum line : std::size_t { ended = 0, stored = 1, asked = 2, answered = 3 };
+enum line : std::size_t { stored = 1, asked = 2, answered = 3 };
 
 class latency_experiment final : public experiment {
 public:
-  explicit latency_experiment(const rig& on) : rig_(on) {
-    for (const std::size_t n : sizes) chains_.push_back(chain_of(n));
-    marks_.emplace_back(mark(0, rig_.counter(0), rig_.line(stored)));
-    marks_.emplace_back(mark(rig_.cycles(20), rig_.counter(0), rig_.line(stored)));
+  explicit latency_experiment(const rig& on) : rig_(on), device_(options_for(on.gpu())) {
+    for (const std::size_t n : sizes)
+      programs_.push_back(
+          make_program("chain of " + std::to_string(n), std::vector<node>(n, spin(0)), 2));
+    for (const double us : {0.0, 20.0}) {
+      const node n = mark(rig_.cycles(us), rig_.counter(0), rig_.line(stored));
+      programs_.push_back(make_program("kernel that stores", std::span(&n, 1), us + 2));
+    }
     answers_.emplace_back(
         answer(rig_.line(asked), rig_.line(answered), rounds, rig_.cycles(2'000'000)));
+    lane_ = device_.open_lane();
+    for (gsched::cuda::program& p : programs_) device_.load(p);
     samples ignored;
     round(ignored);
   }
@@ -35,9 +44,8 @@ public:
       std::vector<double> took;
       for (int k = 0; k < repeats; ++k) {
         const double begin = now_us();
-        chains_[i].launch(rig_.stream());
-        rig_.notify(ended, ++notified_);
-        took.push_back(rig_.wait_for(ended, notified_) - begin);
+        device_.submit(lane_, programs_[i]);
+        took.push_back(device_.next().at - begin);
       }
       x[i] = static_cast<double>(sizes[i]);
       y[i] = figure_of(took).median;
@@ -46,21 +54,20 @@ public:
     const line_fit f = fit(x, y);
     into.add("end graph", f.at_zero);
     into.add("end operation", f.slope);
-    marked(marks_[0], "store", into, false);
-    marked(marks_[1], "end behind store", into, true);
+    marked(programs_[sizes.size()], "store", into, false);
+    marked(programs_[sizes.size() + 1], "end behind store", into, true);
     ask(into);
   }
 
 private:
-  /// Launch to store, or store to notification.
-  void marked(const executable& graph, const char* what, samples& into, bool behind) {
+  /// Submission to store, or store to end.
+  void marked(gsched::cuda::program& p, const char* what, samples& into, bool behind) {
     std::vector<double> took;
     for (int k = 0; k < repeats; ++k) {
       const double begin = now_us();
-      graph.launch(rig_.stream());
-      rig_.notify(ended, ++notified_);
+      device_.submit(lane_, p);
       const double seen = rig_.wait_for(stored, ++stores_);
-      const double end = rig_.wait_for(ended, notified_);
+      const double end = device_.next().at;
       took.push_back(behind ? end - seen : seen - begin);
     }
     into.add(what, figure_of(took).median);
@@ -83,10 +90,10 @@ private:
   }
 
   const rig& rig_;
-  std::vector<executable> chains_;
-  std::vector<executable> marks_;
+  std::vector<gsched::cuda::program> programs_; ///< outlive the device
+  driven device_;
+  gsched::lane_id lane_{};
   std::vector<executable> answers_;
-  std::uint64_t notified_ = 0;
   std::uint64_t stores_ = 0;
 };
 

@@ -59,9 +59,10 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   app.add_flag("--count-queues", o.count_queues)->group("");
   app.footer(R"(
 Times are medians over rounds in which all experiments take turns; the spread is that between the
-quartiles. What needs many models to be fitted (scaling, contention) stays as in sim:h200; the
-preset says which values those are. Kernels are launched one by one only at the end, and on many
-streams only in other processes, as that slows down every graph that comes after.
+quartiles. Ends and gaps of segments, gates and kernels that leave are those of cuda::device. What
+needs many models to be fitted (scaling, contention) stays as in sim:h200; the preset says which
+values those are. Kernels are launched one by one only at the end, and on many streams only in
+other processes, as that slows down every graph that comes after.
 
 Examples
   calibrate --compare

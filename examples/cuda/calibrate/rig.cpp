@@ -68,15 +68,15 @@ void rig::notify(std::size_t i, std::uint64_t value) const {
 
 void rig::synchronize() const { check(cudaStreamSynchronize(stream_), "waiting for a stream"); }
 
-double rig::device_us(const std::function<void()>& enqueue) {
+double rig::device_us(CUstream on, const std::function<void()>& enqueue) {
   for (; blocker_ < blockers_.size(); ++blocker_) {
-    blockers_[blocker_].launch(stream_);
-    check(cudaEventRecord(begin_, stream_), "recording an event");
+    blockers_[blocker_].launch(on);
+    check(cudaEventRecord(begin_, on), "recording an event");
     enqueue();
-    check(cudaEventRecord(end_, stream_), "recording an event");
+    check(cudaEventRecord(end_, on), "recording an event");
     const cudaError_t begun = cudaEventQuery(begin_);
     check(begun == cudaErrorNotReady ? cudaSuccess : begun, "asking an event");
-    synchronize();
+    check(cudaStreamSynchronize(on), "waiting for a stream");
     if (begun == cudaErrorNotReady) {
       static_cast<void>(cudaGetLastError()); // no error, but the next launch would be told of it
       float ms = 0;

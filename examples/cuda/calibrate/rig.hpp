@@ -76,13 +76,14 @@ public:
   /// Until the line holds that value: bounded by the watchdog alone. Returns the time.
   double wait_for(std::size_t i, std::uint64_t value) const noexcept;
 
-  /// A notification as cuda::device has it: the value, written behind all work of the stream.
+  /// Writes the value behind all work of the stream.
   void notify(std::size_t i, std::uint64_t value) const;
   void synchronize() const;
 
   /// Time on the GPU of what `enqueue` puts on the stream, in microseconds, with the host ahead of
   /// the GPU all the time: the stream is kept busy until all is enqueued.
-  double device_us(const std::function<void()>& enqueue);
+  double device_us(const std::function<void()>& enqueue) { return device_us(stream_, enqueue); }
+  double device_us(CUstream on, const std::function<void()>& enqueue);
 
 private:
   gsched::cuda::gpu gpu_;

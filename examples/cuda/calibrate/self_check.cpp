@@ -38,22 +38,84 @@ public:
     return a;
   }
 
+  /// A lane that yields, with gates: what one gate adds from kernel to kernel.
+  [[nodiscard]] double gate() const {
+    const double more = each(0, submission::graph, true) - each(0, submission::graph);
+    return more * preset_.yields.gate_every;
+  }
+
+  /// Host time of a yield, and when the host sees what comes of it and of the resume.
+  struct turn {
+    double call = 0;
+    double yielded = 0;
+    double resumed = 0;
+  };
+  /// In a chain, `after` so much of a way from gate to gate.
+  [[nodiscard]] turn held(double after) const {
+    sim::device d(preset_);
+    program p = chain(100, kernel_us);
+    d.load(p);
+    const lane_id lane = d.open_lane({0, {}, true});
+    submit(d, p, lane, 1, submission::graph);
+    d.wait(d.now() + from_us(60 + after * gate_to_gate()));
+    return turn_of(d, lane, device_event::kind::lane_yielded);
+  }
+  /// The way from gate to gate.
+  [[nodiscard]] double gate_to_gate() const {
+    return each(0, submission::graph, true) * preset_.yields.gate_every;
+  }
+  /// The first of n kernels runs, and all of them leave.
+  [[nodiscard]] turn left(std::size_t n) const {
+    sim::device d(preset_);
+    program p = chain(n, 1e5, leaving::at_checkpoints);
+    d.load(p);
+    const lane_id lane = d.open_lane({0, {}, true});
+    submit(d, p, lane, 1, submission::graph);
+    d.wait(d.now() + from_us(1000));
+    return turn_of(d, lane, device_event::kind::segment_preempted);
+  }
+
   /// Of each kernel more, in segments of `piece`, with a lane that is always ahead.
-  [[nodiscard]] double each(std::size_t piece, submission how) const {
+  [[nodiscard]] double each(std::size_t piece, submission how, bool yields = false) const {
     constexpr std::size_t few = 24;
     constexpr std::size_t many = 120;
-    return (last_end(many, piece, how) - last_end(few, piece, how)) / (many - few);
+    return (last_end(many, piece, how, yields) - last_end(few, piece, how, yields)) / (many - few);
   }
 
 private:
   static constexpr double kernel_us = 2;
 
-  [[nodiscard]] static program chain(std::size_t n, double us) {
+  [[nodiscard]] static turn turn_of(sim::device& d, lane_id lane, device_event::kind first) {
+    turn t;
+    double from = to_us(d.now().time_since_epoch());
+    d.yield(lane);
+    t.call = to_us(d.now().time_since_epoch()) - from;
+    t.yielded = until(d, first) - from;
+    from = to_us(d.now().time_since_epoch());
+    d.resume(lane);
+    t.resumed = until(d, device_event::kind::lane_resumed) - from;
+    return t;
+  }
+  /// When the host can see that.
+  [[nodiscard]] static double until(sim::device& d, device_event::kind what) {
+    std::array<device_event, 1> out{};
+    for (;;) {
+      d.wait(no_deadline);
+      const double at = to_us(d.now().time_since_epoch());
+      if (d.poll(out) == 0)
+        throw error(errc::device_failed, "simulated lane: says nothing, expected an event");
+      if (out[0].what == what) return at;
+    }
+  }
+
+  [[nodiscard]] static program chain(std::size_t n, double us, leaving how = leaving::never) {
     operation op;
     op.kind = operation_kind::kernel;
     op.launch.block.x = 32;
     op.launch.registers_per_thread = 16;
     op.expected = from_us(us);
+    op.leaves = how;
+    op.checkpoint = duration{2};
     return {"chain", std::vector<operation>(n, op)};
   }
 
@@ -68,13 +130,14 @@ private:
     if (const std::error_code e = d.submit(s)) throw error(errc::device_failed, e.message());
   }
 
-  [[nodiscard]] double last_end(std::size_t kernels, std::size_t piece, submission how) const {
+  [[nodiscard]] double last_end(std::size_t kernels, std::size_t piece, submission how,
+                                bool yields) const {
     sim::device d(preset_);
     program first = chain(1, 1e5);
     program p = chain(piece == 0 ? kernels : piece, kernel_us);
     d.load(first);
     d.load(p);
-    const lane_id lane = d.open_lane({});
+    const lane_id lane = d.open_lane({0, {}, yields});
     std::uint64_t submitted = 1;
     submit(d, first, lane, submitted, submission::graph);
     for (std::size_t i = 0; i < kernels; i += p.size()) submit(d, p, lane, ++submitted, how);
@@ -116,6 +179,31 @@ samples measure_simulated(const sim::preset& p) {
   s.add("launch after launch", on.each(0, submission::launches));
   s.add("store seen", to_us(p.host.block_notice));
   s.add("end behind store", to_us(p.host.segment_notice - p.host.block_notice));
+  s.add("gate", on.gate());
+  const double way = on.gate_to_gate();
+  const double gap = to_us(p.laws.graph.gap);
+  constexpr int parts = 1000;
+  double stands = 0;
+  // Between an operation and the next one, a lane stands at once; else at the operation's end.
+  const double stands_at_once = gap + to_us(p.yields.gate);
+  const double mean_way = (way - stands_at_once) * (way - stands_at_once) / (2 * way);
+  for (int i = 0; i < parts; ++i) {
+    const simulated::turn t = on.held((i + 0.5) / parts);
+    s.add("hold", t.call);
+    stands += (t.yielded - mean_way) / parts;
+    s.add("gate left", t.resumed - gap);
+  }
+  s.add("gate seen", stands);
+  const std::array<double, 3> behind{0, 49, 199};
+  std::array<double, 3> gone{};
+  for (std::size_t i = 0; i < behind.size(); ++i) {
+    const simulated::turn t = on.left(static_cast<std::size_t>(behind[i]) + 1);
+    s.add("flag", t.call);
+    gone[i] = t.yielded;
+  }
+  const line_fit leave = fit(behind, gone);
+  s.add("flag obeyed", leave.at_zero);
+  s.add("pass", leave.slope);
   return s;
 }
 
