@@ -22,16 +22,26 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(5u, 100u))
       ->capture_default_str();
   app.add_option("--bandwidth-share", o.bandwidth_share,
-                 "third rule: the part of the copies' rate that both may move together")
+                 "the part of the copies' rate that both may move together")
       ->check(CLI::Range(0.01, 2.0))
+      ->capture_default_str();
+  app.add_option("--time-share", o.time_share,
+                 "the part of the real-time kernel's time that guests' blocks may use")
+      ->check(CLI::Range(0.01, 1.0))
       ->capture_default_str();
   app.add_option("--seconds", o.seconds, "for the pairs; those beyond are left out")
       ->check(CLI::Range(1.0, 1e5))
       ->capture_default_str();
   app.add_option("--profiles", o.profiles, "folder of profiles")->capture_default_str();
-  app.add_option("--real-time", o.real_time, "program: file there, without .json")
+  app.add_option("--real-time", o.real_time, "programs: files there, without .json")
+      ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--best-effort", o.best_effort, "program: file there, without .json")
+  app.add_option("--best-effort", o.best_effort, "programs: files there, one for each of those")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--guests", o.guests, "programs: so many of the best-effort one at once")
+      ->delimiter(',')
+      ->check(CLI::Range(1u, 4u))
       ->capture_default_str();
   app.add_option("--gpu", o.gpu, "the GPU's number")
       ->check(CLI::Range(0, 1024))
@@ -44,6 +54,13 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& wrong) {
     if (wrong.get_exit_code() == 0) return app.exit(wrong);
     fmt::print(stderr, "gsched.gpu.padding: {}\n", wrong.what());
+    return 2;
+  }
+  if (o.real_time.size() != o.best_effort.size()) {
+    fmt::print(stderr,
+               "gsched.gpu.padding: --best-effort: {} programs, expected one for each of {} "
+               "real-time ones\n",
+               o.best_effort.size(), o.real_time.size());
     return 2;
   }
   if (o.quick) o.rounds = 9;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -40,12 +41,11 @@ owned_graph graph_of(const std::function<nodes(cudaGraph_t, const nodes&)>& once
 class ways {
 public:
   static constexpr std::array names{"real-time alone", "guest alone", "in turn", "two branches",
-                                    "padded",          "by rules",    "idle SMs"};
+                                    "padded",          "by rules",    "quiet"};
 
   ways(const bench& b, std::size_t real, std::size_t guest) : b_(b), real_(real), guest_(guest) {
-    blocks_ = {b.all.guests()[guest].facts.blocks,
-               blocks_for(selection::needed, b.all, real, guest, b.sms),
-               blocks_for(selection::apart, b.all, real, guest, b.sms)};
+    blocks_ = {b.all.guests()[guest].facts.blocks, blocks_for(selection::needed, b, real, guest),
+               blocks_for(selection::quiet, b, real, guest)};
     add([this](cudaGraph_t to, const nodes& after) { return nodes{plain(to, after)}; });
     add([this](cudaGraph_t to, const nodes& after) { return nodes{guest_alone(to, after)}; });
     add([this](cudaGraph_t to, const nodes& after) {
@@ -67,7 +67,7 @@ public:
     return us;
   }
   [[nodiscard]] std::uint32_t by_rules() const { return blocks_[1]; }
-  [[nodiscard]] std::uint32_t on_idle() const { return blocks_[2]; }
+  [[nodiscard]] std::uint32_t quietly() const { return blocks_[2]; }
 
 private:
   void add(const std::function<nodes(cudaGraph_t, const nodes&)>& once) {
@@ -98,48 +98,97 @@ private:
 
 } // namespace
 
+namespace {
+
+/// What padding is meant for: a product that leaves SMs idle, and a copy that is over before it.
+bool meant(const gsched::kernel_variant& gemm, const gsched::kernel_variant& copy,
+           gsched::sm_count sms) {
+  return idle_sms(gemm, sms) > 0 && copy.kernel_time < gemm.kernel_time;
+}
+
+struct column {
+  const char* name;
+  std::vector<double> all;      ///< in turn / this way
+  std::vector<double> possible; ///< of those where no way could be less than the target
+};
+
+constexpr double target = 1.15;
+
+void print_columns(const std::vector<column>& columns, results& out) {
+  for (const column& c : columns) {
+    using experiment::quantile;
+    const auto reach = static_cast<double>(
+        std::count_if(c.possible.begin(), c.possible.end(), [](double x) { return x >= target; }));
+    const double share = c.possible.empty() ? 0 : reach / static_cast<double>(c.possible.size());
+    fmt::print("{:<14} in turn / this: worst {:.3f}, median {:.3f}, best {:.3f}; where {:.2f} can "
+               "be reached ({} of {}): median {:.3f}, share that does {:.2f}\n",
+               c.name, quantile(c.all, 0), quantile(c.all, 0.5), quantile(c.all, 1), target,
+               c.possible.size(), c.all.size(), quantile(c.possible, 0.5), share);
+    out["fused_summary"].push_back({{"way", c.name},
+                                    {"worst", quantile(c.all, 0)},
+                                    {"median", quantile(c.all, 0.5)},
+                                    {"best", quantile(c.all, 1)},
+                                    {"possible", c.possible.size()},
+                                    {"possible_median", quantile(c.possible, 0.5)},
+                                    {"share_that_reaches", share}});
+  }
+}
+
+} // namespace
+
 void measure_fused(const bench& b, results& out) {
-  fmt::print("\ngemm and copy, us; then in turn / that way\n{:<44} {:>7} {:>7} {:>8} {:>8} {:>8} "
-             "{:>8} {:>8} {:>7} {:>7} {:>7} {:>7}\n",
-             "", "gemm", "copy", "in turn", "branches", "padded", "rules", "idle", "branch",
-             "padded", "rules", "idle");
-  std::array<std::vector<double>, 4> speedups;
+  fmt::print("\ngemm and copy, us; then in turn / that way (most: in turn / the longer one "
+             "alone)\n{:<38} {:>6} {:>6} {:>8} {:>8} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} "
+             "{:>6}\n",
+             "", "gemm", "copy", "in turn", "branches", "padded", "rules", "quiet", "branch",
+             "padded", "rules", "quiet", "most");
+  std::vector<column> columns;
+  for (std::size_t i = 3; i < ways::names.size(); ++i) columns.push_back({ways::names[i], {}, {}});
+  columns.push_back({"best variant", {}, {}});
+  std::map<std::string, std::array<double, 2>> best; // of the variants of a copy: quiet, possible
+  std::size_t others = 0;
   for (std::size_t r = 0; r < b.all.real_time().size(); ++r)
     for (std::size_t g = 0; g < b.all.guests().size(); ++g) {
       const subject& real = b.all.real_time()[r];
       const subject& guest = b.all.guests()[g];
       if (real.function != "gemm" || guest.function != "copy") continue;
+      if (!meant(real.facts, guest.facts, b.quiet.sms)) {
+        ++others;
+        continue;
+      }
       const std::string name = real.name() + " + " + guest.name();
       b.dog.step(name, 60);
       const ways w(b, r, g);
       const std::vector<double> us = w.measure();
-      fmt::print("{:<44} {:>7.1f} {:>7.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f}", name,
+      const double most = us[2] / std::max(us[0], us[1]);
+      fmt::print("{:<38} {:>6.1f} {:>6.1f} {:>8.1f} {:>8.1f} {:>7.1f} {:>7.1f} {:>7.1f}", name,
                  us[0], us[1], us[2], us[3], us[4], us[5], us[6]);
-      results row{{"real_time", real.name()},
-                  {"guest", guest.name()},
-                  {"guest_blocks", guest.facts.blocks},
-                  {"by_rules_blocks", w.by_rules()},
-                  {"idle_blocks", w.on_idle()}};
+      results row{{"real_time", real.name()},           {"guest", guest.name()},
+                  {"guest_blocks", guest.facts.blocks}, {"by_rules_blocks", w.by_rules()},
+                  {"quiet_blocks", w.quietly()},        {"most", most}};
       for (std::size_t i = 0; i < us.size(); ++i) row["us"][ways::names[i]] = us[i];
-      for (std::size_t i = 0; i < speedups.size(); ++i) {
-        speedups[i].push_back(us[2] / us[3 + i]);
-        fmt::print(" {:>7.3f}", us[2] / us[3 + i]);
+      for (std::size_t i = 3; i < us.size(); ++i) {
+        const double faster = us[2] / us[i];
+        columns[i - 3].all.push_back(faster);
+        if (most >= target) columns[i - 3].possible.push_back(faster);
+        fmt::print(" {:>7.3f}", faster);
       }
-      fmt::print("\n");
+      fmt::print(" {:>6.2f}\n", most);
       std::fflush(stdout);
+      auto& [fastest, possible] = best[real.name() + guest.shape];
+      fastest = std::max(fastest, us[2] / us[6]);
+      possible = std::max(possible, most);
       out["fused"].push_back(std::move(row));
     }
   b.dog.rest();
-  for (std::size_t i = 0; i < speedups.size(); ++i) {
-    using experiment::quantile;
-    fmt::print("{:<14} in turn / this: worst {:.3f}, median {:.3f}, best {:.3f}\n",
-               ways::names[3 + i], quantile(speedups[i], 0), quantile(speedups[i], 0.5),
-               quantile(speedups[i], 1));
-    out["fused_summary"].push_back({{"way", ways::names[3 + i]},
-                                    {"worst", quantile(speedups[i], 0)},
-                                    {"median", quantile(speedups[i], 0.5)},
-                                    {"best", quantile(speedups[i], 1)}});
+  for (const auto& [_, of] : best) {
+    columns.back().all.push_back(of[0]);
+    if (of[1] >= target) columns.back().possible.push_back(of[0]);
   }
+  fmt::print("{} pairs more are not what padding is meant for: no idle SMs, or a copy that takes "
+             "longer; best variant: of a copy's variants the one that gains most by quiet\n",
+             others);
+  print_columns(columns, out);
 }
 
 } // namespace padding

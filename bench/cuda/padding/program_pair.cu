@@ -57,7 +57,8 @@ struct registers {
 };
 
 using family =
-    cuda::basic_pad_family<cuda::pad_functions<hold>, cuda::pad_functions<hold, registers>>;
+    cuda::basic_pad_family<cuda::pad_functions<hold>, cuda::pad_functions<hold, registers>,
+                           program_pair::most_guests>;
 using work = cuda::pad_work<family>;
 using node = cudaGraphNode_t;
 
@@ -217,34 +218,73 @@ program_pair::~program_pair() = default;
 
 std::size_t program_pair::fewer_registers() const { return state_->fewer_registers; }
 
-program_pair::figures program_pair::run(gsched::level_rule rule, unsigned rounds) const {
-  const auto& [pads, time, real, guest, _] = *state_;
-  gsched::pad_options o;
-  o.sms = pads.table().on().sms;
-  o.level = rule;
-  const gsched::pad_program host("real-time", real.facts);
-  guest_programs programs(pads, guest);
-  gsched::pad_planner planner(o, 1, 1);
-  std::array<gsched::pad_guest, 1> at{};
-  std::array<gsched::pad_part, gsched::pad_options::most_parts> parts;
+namespace {
 
+/// Plans one real-time kernel after the other, with fewer guests where those that the planner takes
+/// have blocks of sizes that together leave a lower level than each of them.
+class kernel_planner {
+public:
+  kernel_planner(const cuda::padder<family>& pads, const stand_ins& guest, gsched::level_rule rule,
+                 unsigned guests)
+      : pads_(pads), guest_(guest), programs_(pads, guest), at_(guests) {
+    gsched::pad_options o;
+    o.sms = pads.table().on().sms;
+    o.level = rule;
+    for (o.parts = guests; o.parts > 0; --o.parts) planners_.emplace_back(o, guests, 1);
+  }
+
+  /// What runs beside operation i.
+  [[nodiscard]] std::vector<work> plan(const gsched::pad_program& host, std::size_t i,
+                                       const work& real) {
+    for (gsched::pad_guest& g : at_) g.program = &programs_.beside(real);
+    const std::vector<gsched::pad_guest> before = at_;
+    std::array<gsched::pad_part, gsched::pad_options::most_parts> parts;
+    std::vector<work> beside;
+    for (gsched::pad_planner& p : planners_) {
+      at_ = before;
+      beside.clear();
+      const std::size_t n = p.plan(host, i, i + 1, at_, parts);
+      for (const gsched::pad_part& part : std::span(parts).first(n))
+        beside.push_back(guest_.kernels[part.guest_operation].range(part.first_block, part.blocks));
+      if (n == 0) return beside;
+      const auto launch = pads_.choose(real, beside);
+      if (launch && launch->blocks_per_sm >= parts[0].level) return beside;
+    }
+    at_ = before;
+    return {};
+  }
+  /// How far each guest has got.
+  [[nodiscard]] const std::vector<gsched::pad_guest>& guests() const { return at_; }
+
+private:
+  const cuda::padder<family>& pads_;
+  const stand_ins& guest_;
+  guest_programs programs_;
+  std::vector<gsched::pad_planner> planners_; ///< parts falling
+  std::vector<gsched::pad_guest> at_;
+};
+
+} // namespace
+
+program_pair::figures program_pair::run(gsched::level_rule rule, unsigned guests,
+                                        unsigned rounds) const {
+  const auto& [pads, time, real, guest, _] = *state_;
+  const gsched::pad_program host("real-time", real.facts);
+  kernel_planner planner(pads, guest, rule, guests);
   figures made;
   chain alone(pads), padded(pads), in_turn(pads);
-  std::vector<work> beside;
   for (std::size_t i = 0; i < real.kernels.size(); ++i) {
-    at[0].program = &programs.beside(real.kernels[i]);
-    const std::size_t n = planner.plan(host, i, i + 1, at, parts);
-    made.parts += n;
-    beside.clear();
-    for (const gsched::pad_part& p : std::span(parts).first(n))
-      beside.push_back(guest.kernels[p.guest_operation].range(p.first_block, p.blocks));
+    const std::vector<work> beside = planner.plan(host, i, real.kernels[i]);
+    made.parts += beside.size();
     alone.add(real.kernels[i], {});
     padded.add(real.kernels[i], beside);
     in_turn.add(real.kernels[i], {});
   }
-  // The same blocks of the guest, each kernel at once.
-  for (std::uint32_t k = 0; k < at[0].operation; ++k) in_turn.add(guest.kernels[k], {});
-  if (at[0].block > 0) in_turn.add(guest.kernels[at[0].operation].range(0, at[0].block), {});
+  // The same blocks of the guests, each kernel at once.
+  for (const gsched::pad_guest& g : planner.guests()) {
+    for (std::uint32_t k = 0; k < g.operation; ++k) in_turn.add(guest.kernels[k], {});
+    if (g.block > 0) in_turn.add(guest.kernels[g.operation].range(0, g.block), {});
+  }
 
   const std::array<cudaGraph_t, 3> graphs{alone.get(), padded.get(), in_turn.get()};
   const std::vector<double> us = time_in_turn(graphs, rounds, time.stream());

@@ -27,8 +27,10 @@ public:
     double padded_us = 0;  ///< with what of the other one is planned to run beside it
     double in_turn_us = 0; ///< and that work behind it
   };
-  /// Each as one graph, launched in turn.
-  [[nodiscard]] figures run(gsched::level_rule rule, unsigned rounds) const;
+  /// Each as one graph, launched in turn. So many of the best-effort program at once, each from its
+  /// start.
+  [[nodiscard]] figures run(gsched::level_rule rule, unsigned guests, unsigned rounds) const;
+  static constexpr unsigned most_guests = 4;
   /// Kernels whose registers no proxy has for blocks of their size; they have fewer.
   [[nodiscard]] std::size_t fewer_registers() const;
 

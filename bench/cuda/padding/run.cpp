@@ -34,8 +34,12 @@ void print_table(const subjects& all, results& out) {
              all.real_time().size(), all.guests().size());
   for (const gsched::cuda::pad_proxy& p : all.table().proxies()) {
     fmt::print(" {}/{}", p.registers, p.limit);
-    out["proxies"].push_back({{"limit", p.limit}, {"registers", p.registers}});
+    if (p.local_bytes > 0) fmt::print(" ({} B local)", p.local_bytes);
+    out["proxies"].push_back(
+        {{"limit", p.limit}, {"registers", p.registers}, {"local_bytes", p.local_bytes}});
   }
+  fmt::print("\nfrom one kernel to the next: {} ns", all.gap().count());
+  out["gap_ns"] = all.gap().count();
   // Variants of a kernel are those that compute the same.
   std::map<std::string, std::vector<gsched::kernel_variant>> kernels;
   for (const subject& s : all.guests()) kernels[s.function + s.shape].push_back(s.facts);
@@ -57,7 +61,8 @@ void run(const run_options& o) {
   results out{{"experiment", "padding"},
               {"gpu", gpu.name},
               {"rounds", o.rounds},
-              {"bandwidth_share", o.bandwidth_share}};
+              {"bandwidth_share", o.bandwidth_share},
+              {"time_share", o.time_share}};
   const auto wanted = [&](const char* part) {
     return std::find(o.parts.begin(), o.parts.end(), part) != o.parts.end();
   };
@@ -68,7 +73,9 @@ void run(const run_options& o) {
     subjects all(gpu, o.quick);
     timeline time;
     print_table(all, out);
-    const bench b{o, all, time, dog, gpu.sms, peak_of(all)};
+    const double peak = peak_of(all);
+    const bench b{o,   all,  time,
+                  dog, peak, {gpu.sms, o.bandwidth_share * peak, all.gap(), o.time_share}};
     if (wanted("overhead")) measure_overhead(b, out);
     save(o.json, out);
     if (wanted("pairs")) measure_pairs(b, out);

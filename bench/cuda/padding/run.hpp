@@ -15,10 +15,12 @@ struct run_options {
   bool quick = false;
   unsigned rounds = 25;
   double bandwidth_share = 0.5;
+  double time_share = 0.9;
   std::vector<std::string> parts{"overhead", "pairs", "fused", "selection", "programs"};
   std::filesystem::path profiles;
-  std::string real_time = "resnet18_b1";
-  std::string best_effort = "resnet50_b1";
+  std::vector<std::string> real_time{"resnet18_b1", "vgg16_b1"};
+  std::vector<std::string> best_effort{"resnet50_b1", "resnet50_b8"}; ///< one each
+  std::vector<unsigned> guests{1, 4};
   double seconds = 25; ///< for the pairs
   std::string json;
   std::string facts; ///< of the pairs, as CSV

@@ -23,9 +23,9 @@ namespace {
 
 using reals = cuda::pad_functions<timed<gemm<64>>, timed<gemm<32>>, timed<copy<4>>, timed<axpy<4>>,
                                   timed<softmax<256>>, timed<row_mean<256>>, timed<convolve<1>>>;
-using others = cuda::pad_functions<gemm<64>, gemm<32>, copy<1>, copy<4>, copy<16>, axpy<1>, axpy<4>,
-                                   softmax<128>, softmax<256>, row_mean<128>, row_mean<256>,
-                                   convolve<1>, convolve<4>>;
+using others = cuda::pad_functions<gemm<64>, gemm<32>, copy<1>, copy<4>, copy<16>, copy<32>,
+                                   copy<64>, axpy<1>, axpy<4>, softmax<128>, softmax<256>,
+                                   row_mean<128>, row_mean<256>, convolve<1>, convolve<4>>;
 using family = cuda::basic_pad_family<reals, others>;
 using work = cuda::pad_work<family>;
 
@@ -34,6 +34,12 @@ struct pointers;
 template <class... F>
 struct pointers<cuda::pad_functions<F...>> {
   static const void* kernel() { return reinterpret_cast<const void*>(&pointers_of<F...>); }
+};
+
+/// What a launch takes by itself.
+struct nothing {
+  static constexpr std::uint32_t threads = 32;
+  __device__ __forceinline__ void operator()(const cuda::pad_block&) const {}
 };
 
 using add_node = std::function<cudaGraphNode_t(cudaGraph_t, subjects::after, stamps*)>;
@@ -60,13 +66,16 @@ struct subjects::state {
     check(cudaDeviceSynchronize());
     check(cudaMemcpy(functions.data(), to, sizeof(functions), cudaMemcpyDeviceToHost));
     check(cudaFree(to));
+    gap = cuda::measure_pad_call(cuda::plain_kernel<nothing>({}, {1, 1, 1}).call());
   }
 
   template <class F>
   void add_real(const F& f, subject s) {
     const auto with = [f](stamps* to) { return timed<F>{f, to}; };
     real_entry e;
-    e.make = [with, f](stamps* to) { return work(with(to), f.grid(), F::shared_bytes()); };
+    const auto part = [with, f](stamps* to) { return work(with(to), f.grid(), F::shared_bytes()); };
+    const std::uint32_t registers = pads.fitted(part(memory.scratch())).registers();
+    e.make = [part, registers](stamps* to) { return part(to).with_registers(registers); };
     e.plain = [with, f](cudaGraph_t g, after a, stamps* to) {
       const cuda::plain_kernel<timed<F>> k(with(to), f.grid(), F::shared_bytes());
       return cuda::add_pad_node(g, a, k.call());
@@ -141,6 +150,7 @@ struct subjects::state {
 
   pool memory;
   cuda::padder<family> pads;
+  gsched::duration gap{};
   std::array<called_function, reals::size> functions{};
   std::vector<real_entry> real;
   std::vector<subject> real_facts;
@@ -161,9 +171,9 @@ void subjects::state::add_all_real(bool few) {
     if (few) all.resize(1);
     return all;
   };
-  for (const auto& [n, _] : some({{512, 0}, {768, 0}, {1024, 0}}))
+  for (const auto& [n, _] : some({{512, 0}, {256, 0}, {384, 0}, {640, 0}, {1024, 0}}))
     add_real(make_gemm<64>(n, true), {"gemm", "64", text(n), 0, {}});
-  for (const auto& [n, _] : some({{256, 0}, {512, 0}}))
+  for (const auto& [n, _] : some({{256, 0}, {192, 0}, {320, 0}, {512, 0}}))
     add_real(make_gemm<32>(n, true), {"gemm", "32", text(n), 0, {}});
   for (const auto& [kib, _] : some({{1024, 0}, {8192, 0}, {32768, 0}}))
     add_real(make_copy<4>(kib, true), {"copy", "4", text(kib) + " KiB", 0, {}});
@@ -181,11 +191,14 @@ void subjects::state::add_all_real(bool few) {
 void subjects::state::add_all_guests(bool few) {
   add_guest(make_gemm<64>(512, false), {"gemm", "64", "512", 0, {}});
   add_guest(make_gemm<32>(512, false), {"gemm", "32", "512", 0, {}});
-  for (const std::uint32_t kib : few ? std::vector{8192u} : std::vector{2048u, 8192u, 65536u}) {
+  for (const std::uint32_t kib :
+       few ? std::vector{8192u} : std::vector{2048u, 4096u, 8192u, 32768u}) {
     const std::string shape = text(kib) + " KiB";
     add_guest(make_copy<1>(kib, false), {"copy", "1", shape, 0, {}});
     add_guest(make_copy<4>(kib, false), {"copy", "4", shape, 0, {}});
     add_guest(make_copy<16>(kib, false), {"copy", "16", shape, 0, {}});
+    add_guest(make_copy<32>(kib, false), {"copy", "32", shape, 0, {}});
+    add_guest(make_copy<64>(kib, false), {"copy", "64", shape, 0, {}});
   }
   add_guest(make_axpy<1>(2048, false), {"axpy", "1", "2048 Ki", 0, {}});
   add_guest(make_axpy<4>(2048, false), {"axpy", "4", "2048 Ki", 0, {}});
@@ -206,6 +219,7 @@ subjects::~subjects() = default;
 const std::vector<subject>& subjects::real_time() const { return state_->real_facts; }
 const std::vector<subject>& subjects::guests() const { return state_->guest_facts; }
 const cuda::pad_table& subjects::table() const { return state_->pads.table(); }
+gsched::duration subjects::gap() const { return state_->gap; }
 stamps* subjects::scratch() const { return state_->memory.scratch(); }
 
 cudaGraphNode_t subjects::add(cudaGraph_t g, after a, std::size_t i, form how, stamps* to) const {

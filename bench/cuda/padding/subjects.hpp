@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/time.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/pad_table.hpp>
 #include <gsched/pad/candidate.hpp>
@@ -69,6 +70,8 @@ public:
   [[nodiscard]] gsched::cuda::pad_launch launch_of(std::size_t real_time,
                                                    std::span<const share> beside) const;
   [[nodiscard]] const gsched::cuda::pad_table& table() const;
+  /// From one kernel to the next, in a chain of kernels that do nothing.
+  [[nodiscard]] gsched::duration gap() const;
   /// Where stamps go that nobody reads.
   [[nodiscard]] stamps* scratch() const;
   /// Host time of a launch with new parts, in ns: the choice alone, and all of it.
