@@ -162,6 +162,9 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
 
 bool device::state::may_start(const flight& f, const device_lane& l) noexcept {
   if (l.yields) return false;
+  // What is launched behind a graph that stands keeps its hardware queue. With all queues taken so,
+  // work of other lanes would not be fetched, nor would that end for which the graph stands.
+  if (l.gated > 0) return false;
   // Behind one that leaves, only what leaves as well does not start too early; and while a flag is
   // up, nothing stands at a gate.
   if (f.leaves == nullptr && l.leaving > 0) return false;

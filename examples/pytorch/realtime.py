@@ -48,6 +48,8 @@ def options():
     p.add_argument("--side", default="8,16", help="SMs for preempt_pad to try; default: %(default)s")
     p.add_argument("--floor", type=float, default=0.0,
                    help="part of the time for best-effort work all the same; default: %(default)s")
+    p.add_argument("--watchdog", type=workload.COUNT, default=5000, metavar="MS",
+                   help="work that stands for so long has hung; default: %(default)s")
     p.add_argument("--seed", type=workload.FROM_0, default=1)
     p.add_argument("--gpu", type=workload.FROM_0, default=0)
     p.add_argument("--time-limit", type=workload.SOME, default=300.0, metavar="S",
@@ -75,14 +77,14 @@ def server_of(a, way):
     one_lane = {"lanes": 1, "segments_per_job": 1, "quantum_us": 1e8, "most_quantum_us": 1e8,
                 "low_mark_us": 1, "high_mark_us": 1}
     # Best-effort work stops between kernels, so its segments may be long.
-    apart = {"lanes": 1, "real_time_lanes": 1, "floor": a.floor, "quantum_us": 400}
+    apart = {"lanes": 1, "real_time_lanes": 1, "floor": a.floor, "quantum_us": 2000}
     how = {"rt_only": ("direct", {}), "be_only": ("direct", {}),
            "seq": ("fifo", one_lane), "streams": ("direct", {"lanes": 2}),
            "streams_priority": ("direct", {"lanes": 1, "real_time_lanes": 1, "yields": 0}),
            "preempt": ("fifo", apart),
            "preempt_pad": ("fifo", {**apart, "side_sms": a.side + [0] * (4 - len(a.side))})}
     policy, more = how[way]
-    return gsched.Server(policy=policy, gpu=a.gpu, **more)
+    return gsched.Server(policy=policy, gpu=a.gpu, watchdog_ms=a.watchdog, **more)
 
 
 class Way:
@@ -161,7 +163,10 @@ def compare(a, pair):
         way.latencies, way.done, way.spans = [], [], []
     for turn in range(a.turns):
         for way in ways if turn % 2 else ways[::-1]:
-            way.turn(a.seconds, a.think, random.Random(a.seed * 1000 + turn))
+            try:
+                way.turn(a.seconds, a.think, random.Random(a.seed * 1000 + turn))
+            except gsched.GschedError as e:
+                raise gsched.GschedError(f"{way.name}: {e}") from None
     facts = {way.name: way.facts() for way in ways}
     for way in ways:
         way.server.close()

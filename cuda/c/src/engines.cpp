@@ -17,6 +17,7 @@ std::unique_ptr<engine> make_cuda_engine(desk& at, const settings& how) {
   o.instrumented = how.dispatch.instrumented;
   o.grain = how.grain;
   o.levels = how.levels;
+  o.whole = how.dispatch.preemption.real_time_lanes > 0; // as real-time requests go
   o.watchdog = how.watchdog;
   o.time_driver = how.time_driver;
   std::unique_ptr<engine> made;

@@ -35,6 +35,7 @@ cuda::device cuda_stage::make_device(const manner& how) const {
     const auto longest =
         static_cast<std::uint64_t>(how.dispatch.most_quantum / how.dispatch.quantum);
     o.levels = std::clamp(static_cast<unsigned>(std::bit_width(longest)), 1u, 16u);
+    o.whole = how.dispatch.preemption.real_time_lanes > 0; // as real-time jobs go
   } else {
     o.grain = std::chrono::hours{1}; // whole graphs
     o.levels = 1;

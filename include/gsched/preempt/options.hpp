@@ -19,6 +19,9 @@ struct preemption_options {
   /// For real-time jobs alone; 0: both classes share all lanes, and the rest of this is not used.
   std::uint32_t real_time_lanes = 0;
   lane_options real_time_lane{.priority = 1};
+  /// Device time of their segments. All of a program at once: no other work is to have the GPU
+  /// meanwhile, but for real-time jobs that are more urgent.
+  duration real_time_quantum = run_to_completion;
   /// While real-time jobs are active, best-effort lanes yield (on a preemptive_device) and nothing
   /// is submitted to them. False: only the lanes' priorities tell the classes apart.
   bool yields = true;
