@@ -145,6 +145,10 @@ gc.collect()
 at_exit = gsched.Server()
 pending = [at_exit.submit(at_exit.add_model(model.captured), x[0]) for _ in range(3)]
 step("servers dropped and left open")
+gsched.leave_slow_side()
+raises(gsched.GschedError, "another context on GPU 99: not made", gsched.leave_slow_side, 99)
+assert all(future.result(30) is not None for future in pending)
+step("another context on the GPU, and none where there is no GPU")
 PY
 
 cd "$GSCHED_SOURCE_DIR/examples/pytorch"

@@ -170,9 +170,43 @@ del server, kept, model, two, named, last, held, waited, future, e
 gc.collect()
 assert number("tickets").value == 0, f"{number('tickets').value} left: every ticket is given back"
 at_exit = gsched.Server(policy="fifo")
+
+# Another process makes a context on the GPU that is asked for, or it is told why not.
+asked = os.environ["ASKED_OF_CUDA"]
+gsched.leave_slow_side(3)
+assert open(asked).read().split() == ["init", "get", "3", "retain", "set", "synchronize"]
+raises(gsched.GschedError, "another context on GPU 9: not made, expected one by a process of ",
+       gsched.leave_slow_side, 9)
+raises(gsched.GschedError, "CUDA code 101", gsched.leave_slow_side, 9)
 print("gsched.py does as it should")
 PY
-timeout 120 python3 "$work/test.py"
+cat >"$work/driver.c" <<'C'
+// The calls of CUDA's driver that make a context, on GPUs 0 to 7.
+#include <stdio.h>
+#include <stdlib.h>
+static int told(const char* what, int code) {
+  FILE* f = fopen(getenv("ASKED_OF_CUDA"), "a");
+  fprintf(f, "%s\n", what);
+  fclose(f);
+  return code;
+}
+int cuInit(unsigned flags) { return told("init", (int)flags); }
+int cuDeviceGet(int* gpu, int ordinal) {
+  char text[16];
+  snprintf(text, sizeof text, "get %d", *gpu = ordinal);
+  return told(text, ordinal < 8 ? 0 : 101);
+}
+int cuDevicePrimaryCtxRetain(void** context, int gpu) {
+  *context = malloc(1);
+  return told("retain", gpu < 8 ? 0 : 101);
+}
+int cuCtxSetCurrent(void* context) { return told("set", context ? 0 : 201); }
+int cuCtxSynchronize(void) { return told("synchronize", 0); }
+C
+mkdir "$work/driver"
+${CC:-cc} -std=gnu11 -shared -fPIC -o "$work/driver/libcuda.so.1" "$work/driver.c"
+export ASKED_OF_CUDA=$work/asked
+LD_LIBRARY_PATH=$work/driver timeout 120 python3 "$work/test.py"
 
 if GSCHED_C_LIBRARY=$work/none.so timeout 60 python3 -c 'import gsched; gsched.Server()' 2>"$work/err"; then
   echo "a missing library went unnoticed"
