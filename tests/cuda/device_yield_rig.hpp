@@ -63,6 +63,7 @@ public:
     }
     in_flight_.pop_front();
   }
+  [[nodiscard]] lane_id lane() const noexcept { return lane_; }
   [[nodiscard]] bool idle() const { return in_flight_.empty(); }
   [[nodiscard]] std::uint64_t runs_begun() const {
     return (next_ + program_.size() - 1) / program_.size();
