@@ -56,6 +56,14 @@ TEST_CASE("both move no more than the device does in the real-time kernel's own 
   CHECK(quiet_blocks({real, 200'000}, {guest, 100'000}, o) == 40);
 }
 
+TEST_CASE("a kernel that is slower as a part than by itself is left alone") {
+  const quiet_options o = options();
+  const kernel_variant real = kernel(10'200, 10'000, 60), guest = kernel(9000, 2000, 100);
+  CHECK(quiet_blocks({real, 0, duration{10'000}}, {guest, 0}, o) == 40);
+  CHECK(quiet_blocks({real, 0, duration{9'999}}, {guest, 0}, o) == 0);
+  CHECK(quiet_blocks({real, 0, duration{20'000}}, {guest, 0}, o) == 40);
+}
+
 TEST_CASE("a pair that was slow in the middle one of its tries is not chosen again") {
   pad_trials t(2, 3, 0.03);
   for (const double s : {0.5, 0.01, 0.02, 0.4}) {

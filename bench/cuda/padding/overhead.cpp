@@ -40,9 +40,10 @@ void print_summary(const column& c, results& out) {
 } // namespace
 
 void measure_overhead(const bench& b, results& out) {
-  fmt::print("\nwithout guests, us: part (its first block's start to its last one's end), whole "
-             "(to the next kernel's start)\n{:<30} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>5}\n",
-             "", "plain", "whole", "proxy", "whole", "pointer", "whole", "level");
+  fmt::print(
+      "\nwithout guests, us: part (its first block's start to its last one's end), whole "
+      "(to the next kernel's start)\n{:<30} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>5} {:>9}\n",
+      "", "plain", "whole", "proxy", "whole", "pointer", "whole", "level", "registers");
   column proxy{"proxy", {}, {}}, pointer{"pointer", {}, {}};
   for (std::size_t i = 0; i < b.all.real_time().size(); ++i) {
     const subject& s = b.all.real_time()[i];
@@ -53,9 +54,9 @@ void measure_overhead(const bench& b, results& out) {
         return b.all.add(g, a, i, f, to);
       });
     const auto t = b.time.run(forms, b.how.rounds, static_cast<unsigned>(i));
-    fmt::print("{:<30} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>5}\n", s.name(),
-               t[0].part_us, t[0].whole_us, t[1].part_us, t[1].whole_us, t[2].part_us,
-               t[2].whole_us, s.facts.level);
+    fmt::print("{:<30} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.2f} {:>5} {:>9}\n",
+               s.name(), t[0].part_us, t[0].whole_us, t[1].part_us, t[1].whole_us, t[2].part_us,
+               t[2].whole_us, s.facts.level, s.facts.registers_per_thread);
     std::fflush(stdout);
     proxy.part.push_back(percent(t[1].part_us, t[0].part_us));
     proxy.whole.push_back(percent(t[1].whole_us, t[0].whole_us));
@@ -64,7 +65,9 @@ void measure_overhead(const bench& b, results& out) {
     results row{{"function", s.name()},
                 {"blocks", s.facts.blocks},
                 {"level", s.facts.level},
-                {"proxy_registers", s.facts.registers_per_thread}};
+                {"proxy_registers", s.facts.registers_per_thread},
+                {"set_up_plain_ns", s.plain.count()},
+                {"set_up_proxy_ns", s.facts.kernel_time.count()}};
     for (std::size_t f = 0; f < 3; ++f) {
       constexpr std::array names{"plain", "proxy", "pointer"};
       row[names[f]] = {{"part_us", t[f].part_us}, {"whole_us", t[f].whole_us}};

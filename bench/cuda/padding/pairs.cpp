@@ -21,7 +21,7 @@ double rate(std::uint64_t bytes, gsched::duration time) {
   return static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(time.count(), 1));
 }
 
-gsched::moving_kernel moving(const subject& s) { return {s.facts, s.bytes}; }
+gsched::moving_kernel moving(const subject& s) { return {s.facts, s.bytes, s.plain}; }
 
 std::vector<pair> pairs_of(const bench& b) {
   std::vector<pair> all;

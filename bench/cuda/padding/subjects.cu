@@ -9,6 +9,7 @@
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/pad.cuh>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -93,7 +94,14 @@ struct subjects::state {
                                  F::shared_bytes(), &p});
     };
     s.bytes = f.bytes();
-    s.facts = pads.measure(e.make(memory.scratch()));
+    const work fit = e.make(memory.scratch());
+    const cuda::plain_kernel<timed<F>> alone(with(memory.scratch()), f.grid(), F::shared_bytes());
+    s.plain = gsched::duration::max();
+    for (int i = 0; i < 3; ++i) { // in turn, and each at its best: clocks rise
+      const gsched::kernel_variant now = pads.measure(fit);
+      if (i == 0 || now.kernel_time < s.facts.kernel_time) s.facts = now;
+      s.plain = std::min(s.plain, cuda::measure_pad_call(alone.call()));
+    }
     real.push_back(std::move(e));
     real_facts.push_back(std::move(s));
   }
@@ -172,42 +180,41 @@ void subjects::state::add_all_real(bool few) {
     return all;
   };
   for (const auto& [n, _] : some({{512, 0}, {256, 0}, {384, 0}, {640, 0}, {1024, 0}}))
-    add_real(make_gemm<64>(n, true), {"gemm", "64", text(n), 0, {}});
+    add_real(make_gemm<64>(n, true), {"gemm", "64", text(n)});
   for (const auto& [n, _] : some({{256, 0}, {192, 0}, {320, 0}, {512, 0}}))
-    add_real(make_gemm<32>(n, true), {"gemm", "32", text(n), 0, {}});
+    add_real(make_gemm<32>(n, true), {"gemm", "32", text(n)});
   for (const auto& [kib, _] : some({{1024, 0}, {8192, 0}, {32768, 0}}))
-    add_real(make_copy<4>(kib, true), {"copy", "4", text(kib) + " KiB", 0, {}});
+    add_real(make_copy<4>(kib, true), {"copy", "4", text(kib) + " KiB"});
   for (const auto& [k, _] : some({{64, 0}, {1024, 0}, {4096, 0}}))
-    add_real(make_axpy<4>(k, true), {"axpy", "4", text(k) + " Ki", 0, {}});
+    add_real(make_axpy<4>(k, true), {"axpy", "4", text(k) + " Ki"});
   for (const auto& [rows, columns] : some({{64, 4096}, {512, 1024}, {96, 16384}}))
-    add_real(make_softmax<256>(rows, columns, true),
-             {"softmax", "256", text(rows, columns), 0, {}});
+    add_real(make_softmax<256>(rows, columns, true), {"softmax", "256", text(rows, columns)});
   for (const auto& [rows, columns] : some({{64, 8192}, {1024, 1024}, {100, 65536}}))
-    add_real(make_mean<256>(rows, columns, true), {"row_mean", "256", text(rows, columns), 0, {}});
+    add_real(make_mean<256>(rows, columns, true), {"row_mean", "256", text(rows, columns)});
   for (const auto& [planes, side] : some({{32, 28}, {64, 56}, {16, 28}}))
-    add_real(make_convolve<1>(planes, side, true), {"convolve", "1", text(planes, side), 0, {}});
+    add_real(make_convolve<1>(planes, side, true), {"convolve", "1", text(planes, side)});
 }
 
 void subjects::state::add_all_guests(bool few) {
-  add_guest(make_gemm<64>(512, false), {"gemm", "64", "512", 0, {}});
-  add_guest(make_gemm<32>(512, false), {"gemm", "32", "512", 0, {}});
+  add_guest(make_gemm<64>(512, false), {"gemm", "64", "512"});
+  add_guest(make_gemm<32>(512, false), {"gemm", "32", "512"});
   for (const std::uint32_t kib :
        few ? std::vector{8192u} : std::vector{2048u, 4096u, 8192u, 32768u}) {
     const std::string shape = text(kib) + " KiB";
-    add_guest(make_copy<1>(kib, false), {"copy", "1", shape, 0, {}});
-    add_guest(make_copy<4>(kib, false), {"copy", "4", shape, 0, {}});
-    add_guest(make_copy<16>(kib, false), {"copy", "16", shape, 0, {}});
-    add_guest(make_copy<32>(kib, false), {"copy", "32", shape, 0, {}});
-    add_guest(make_copy<64>(kib, false), {"copy", "64", shape, 0, {}});
+    add_guest(make_copy<1>(kib, false), {"copy", "1", shape});
+    add_guest(make_copy<4>(kib, false), {"copy", "4", shape});
+    add_guest(make_copy<16>(kib, false), {"copy", "16", shape});
+    add_guest(make_copy<32>(kib, false), {"copy", "32", shape});
+    add_guest(make_copy<64>(kib, false), {"copy", "64", shape});
   }
-  add_guest(make_axpy<1>(2048, false), {"axpy", "1", "2048 Ki", 0, {}});
-  add_guest(make_axpy<4>(2048, false), {"axpy", "4", "2048 Ki", 0, {}});
-  add_guest(make_softmax<128>(512, 1024, false), {"softmax", "128", "512x1024", 0, {}});
-  add_guest(make_softmax<256>(512, 1024, false), {"softmax", "256", "512x1024", 0, {}});
-  add_guest(make_mean<128>(1024, 1024, false), {"row_mean", "128", "1024x1024", 0, {}});
-  add_guest(make_mean<256>(1024, 1024, false), {"row_mean", "256", "1024x1024", 0, {}});
-  add_guest(make_convolve<1>(64, 56, false), {"convolve", "1", "64x56", 0, {}});
-  add_guest(make_convolve<4>(64, 56, false), {"convolve", "4", "64x56", 0, {}});
+  add_guest(make_axpy<1>(2048, false), {"axpy", "1", "2048 Ki"});
+  add_guest(make_axpy<4>(2048, false), {"axpy", "4", "2048 Ki"});
+  add_guest(make_softmax<128>(512, 1024, false), {"softmax", "128", "512x1024"});
+  add_guest(make_softmax<256>(512, 1024, false), {"softmax", "256", "512x1024"});
+  add_guest(make_mean<128>(1024, 1024, false), {"row_mean", "128", "1024x1024"});
+  add_guest(make_mean<256>(1024, 1024, false), {"row_mean", "256", "1024x1024"});
+  add_guest(make_convolve<1>(64, 56, false), {"convolve", "1", "64x56"});
+  add_guest(make_convolve<4>(64, 56, false), {"convolve", "4", "64x56"});
 }
 
 subjects::subjects(const cuda::gpu& on, bool few) : state_(std::make_unique<state>(on)) {

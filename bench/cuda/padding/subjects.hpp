@@ -31,6 +31,7 @@ struct subject {
   std::string shape;
   std::uint64_t bytes = 0; ///< that all its blocks move
   gsched::kernel_variant facts{};
+  gsched::duration plain{}; ///< of a real-time one: its time as a kernel of its own
 
   [[nodiscard]] std::string name() const { return function + "<" + variant + ">(" + shape + ")"; }
 };

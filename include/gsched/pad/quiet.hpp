@@ -19,13 +19,24 @@ struct quiet_options {
   double bytes_per_ns = 0; ///< that both may move together: a part of what a copy reaches; 0: any
   duration gap{};          ///< from one kernel to the next, which is in all kernel and block times
   double share = 0.9;      ///< of the real-time kernel's time that guests' blocks may use
+  double overhead = 0.02;  ///< what a padded kernel without guests may take beyond the plain one
 };
 
 /// A kernel, and how many bytes all its blocks read and write.
 struct moving_kernel {
   const kernel_variant& facts;
   std::uint64_t bytes = 0;
+  duration plain{}; ///< of a real-time one: its time as a kernel of its own; 0: there is none
 };
+
+/// Whether a real-time kernel is as fast as a part of a padded kernel as it is by itself: compilers
+/// do not make the same of a function everywhere, and what is lost so no guest makes good.
+[[nodiscard]] constexpr bool worth_padding(const moving_kernel& real_time,
+                                           const quiet_options& o) noexcept {
+  return real_time.plain <= duration::zero() ||
+         static_cast<double>(real_time.facts.kernel_time.count()) <=
+             static_cast<double>(real_time.plain.count()) * (1 + o.overhead);
+}
 
 /// Rule 3: blocks of a guest so that there is one at most on each SM that the real-time kernel
 /// leaves idle: blocks go to the emptiest SM, the real-time kernel's first. Its own then share
@@ -49,14 +60,15 @@ struct moving_kernel {
 }
 
 /// How many blocks of a guest may run beside a real-time kernel so that it takes no longer than
-/// alone: by rule 1, rule 2 with the level that it needs, and rules 3 and 4. `guest.facts.level` is
-/// that of both together. 0: none.
+/// alone: by rule 1, rule 2 with the level that it needs, and rules 3 and 4, if it is worth
+/// padding. `guest.facts.level` is that of both together. 0: none.
 ///
 /// Differs  from REEF: its rules count places for blocks and time. On a GPU whose SMs share a level
 ///          of cache and whose memory one kernel can use up, pairs that meet those alone slow a
 ///          real-time kernel by a third on average (gsched.gpu.padding --parts pairs).
 [[nodiscard]] inline std::uint32_t
 quiet_blocks(const moving_kernel& real_time, const moving_kernel& guest, const quiet_options& o) {
+  if (!worth_padding(real_time, o)) return 0;
   // Times with the gap in both, so that what is compared is the part without it.
   const duration own = real_time.facts.kernel_time - o.gap;
   const duration block = guest.facts.block_time - o.gap;
