@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What the lines of preempt.cuh add to a kernel, by the compiler's own words: no local memory, no
-# spills, no shared memory, at most four registers more; and nothing at all under
-# GSCHED_NO_PREEMPTION.
+# spills, at most four registers more, shared memory only where there are checkpoints, and then one
+# word; and nothing at all under GSCHED_NO_PREEMPTION.
 #
 # Kernels that use fewer than 26 registers count as such: no GPU holds fewer threads for those that
 # it takes to find a block in a list, as there are 32 for each where an SM is full of threads.
@@ -111,6 +111,7 @@ python3 - <<'PY'
 import re, sys
 
 kernels = ["empty", "saxpy", "chain", "large", "full"]
+checkpoints = ["chain", "large", "full"]  # of which the warps tell one another
 failures = []
 
 def costs(path):
@@ -148,7 +149,7 @@ for arch in ("80", "90"):
             failures.append(f"sm_{arch} {kernel}: {l['registers']} registers, plain {p['registers']}")
         if l["local"] > p["local"]:
             failures.append(f"sm_{arch} {kernel}: {l['local']} bytes of local memory")
-        if l["shared"] > p["shared"]:
+        if l["shared"] > p["shared"] + (4 if kernel in checkpoints else 0):
             failures.append(f"sm_{arch} {kernel}: {l['shared']} bytes of shared memory")
     if code(f"none.{arch}.ptx") != code(f"plain.{arch}.ptx"):
         failures.append(f"sm_{arch}: PTX under GSCHED_NO_PREEMPTION is not the plain kernels'")

@@ -10,6 +10,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -45,6 +46,32 @@ public:
 private:
   std::uint32_t* at_ = nullptr;
   std::size_t n_ = 0;
+};
+
+/// A word that both see, 0 at first.
+class shared_word {
+public:
+  shared_word() {
+    void* p = nullptr;
+    cuda::check(cudaHostAlloc(&p, sizeof(std::uint32_t), cudaHostAllocMapped), "memory");
+    at_ = static_cast<std::uint32_t*>(p);
+    *at_ = 0;
+  }
+  ~shared_word() { cudaFreeHost(at_); }
+  shared_word(const shared_word&) = delete;
+  shared_word& operator=(const shared_word&) = delete;
+
+  [[nodiscard]] std::uint32_t* get() const noexcept { return at_; }
+  /// Whether it is set within a second.
+  [[nodiscard]] bool await() const {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{1};
+    while (std::atomic_ref(*at_).load(std::memory_order_acquire) == 0)
+      if (std::chrono::steady_clock::now() > until) return false;
+    return true;
+  }
+
+private:
+  std::uint32_t* at_ = nullptr;
 };
 
 struct stream_of_test {

@@ -29,6 +29,7 @@ struct books {
   std::uint32_t* ended;
   std::uint32_t* passes;
   std::uint32_t* sums;
+  std::uint32_t* running; ///< in pinned memory: set to 1 by blocks that begin, where they tell
 };
 
 __device__ std::uint32_t index_of(const uint3& block) {
@@ -39,8 +40,9 @@ __device__ void count(std::uint32_t* where) {
   if (threadIdx.x == 0) atomicAdd(where, 1u);
 }
 
+/// About a microsecond. The shift is there so that the steps cannot be folded into one.
 __device__ std::uint32_t work(std::uint32_t sum, std::uint32_t pass) {
-  for (unsigned i = 0; i < 100; ++i) sum = sum * 1664525u + 1013904223u + pass;
+  for (unsigned i = 0; i < 100; ++i) sum = (sum ^ (sum >> 13)) * 1664525u + pass;
   return sum;
 }
 
@@ -74,7 +76,7 @@ __global__ void saving(preemption p, books b, std::uint32_t passes, std::uint32_
 #undef GSCHED_TEST_BODY
 }
 
-/// Starts anew: its only write is the last thing it does.
+/// Starts anew. What it does last must not be done twice, nor by some of its warps.
 __global__ void starting_anew(preemption p, books b, std::uint32_t passes, std::uint32_t* out) {
   GSCHED_PREEMPTIBLE(p);
   const std::uint32_t block = index_of(gsched_block);
@@ -85,6 +87,7 @@ __global__ void starting_anew(preemption p, books b, std::uint32_t passes, std::
     GSCHED_CHECKPOINT_EVERY(3);
     if (i % 8 == 0) GSCHED_SYNC_CHECKPOINT();
   }
+  GSCHED_SYNC_CHECKPOINT();
   out[at] = sum;
   count(b.ended + block);
 }
@@ -95,6 +98,7 @@ __global__ void in_place(preemption p, books b, std::uint32_t passes, std::uint3
   const std::uint32_t block = index_of(gsched_block);
   const std::uint32_t at = block * blockDim.x + threadIdx.x;
   count(b.begun + block);
+  if (threadIdx.x == 0) *static_cast<volatile std::uint32_t*>(b.running) = 1;
   for (std::uint32_t i = 0; i < passes; ++i) out[at] = work(out[at] + at, i);
   count(b.ended + block);
 }
@@ -129,6 +133,7 @@ struct rig {
   dim3 grid;
   std::size_t blocks;
   words begun, ended, passes, sums, out;
+  shared_word running;
   preemptible_launch launch;
 
   rig(const kernel& k, dim3 g, std::uint32_t n)
@@ -143,11 +148,17 @@ struct rig {
     s.block = threads;
     return s;
   }
-  [[nodiscard]] books all() const { return {begun.get(), ended.get(), passes.get(), sums.get()}; }
+  [[nodiscard]] books all() const {
+    return {begun.get(), ended.get(), passes.get(), sums.get(), running.get()};
+  }
   [[nodiscard]] bool resume() { return !who.let_run(on.stream) && !launch.resume(on.stream); }
 };
 
 constexpr dim3 grid_of_test{50, 9, 20}; // more blocks than a GPU holds at once
+/// Of blocks that take some hundred microseconds: those of the later rounds have not begun when a
+/// flag arrives that is set as soon as the first run.
+constexpr dim3 several_rounds{30'000};
+constexpr std::uint32_t passes_of_a_round = 100;
 
 TEST_CASE("a kernel that is not told to leaves nothing, whatever it could") {
   GSCHED_NEEDS_GPU();
@@ -223,12 +234,15 @@ TEST_CASE(
 
 TEST_CASE("blocks of a kernel that is preempted between blocks begin once") {
   GSCHED_NEEDS_GPU();
-  rig r(kernels[3], dim3(6000), 100);
+  rig r(kernels[3], several_rounds, passes_of_a_round);
   REQUIRE(!r.launch.start(r.on.stream));
-  spin_for(std::chrono::microseconds{60});
+  REQUIRE(r.running.await());
   REQUIRE(!r.who.preempt());
   CHECK(r.launch.wait().what == end_kind::left);
-  CHECK(r.begun.read() == r.ended.read()); // those that had begun have ended, the rest has left
+  const auto first = r.begun.read();
+  CHECK(std::count(first.begin(), first.end(), 1u) > 0);
+  CHECK(std::count(first.begin(), first.end(), 0u) > 0);
+  CHECK(first == r.ended.read()); // those that had begun have ended, the rest has left
   REQUIRE(r.resume());
   CHECK(r.launch.wait().what == end_kind::ended);
   const auto begun = r.begun.read();
@@ -252,9 +266,9 @@ TEST_CASE("a tenant's flag is no other tenant's") {
 
 TEST_CASE("what is given up is forgotten") {
   GSCHED_NEEDS_GPU();
-  rig r(kernels[3], dim3(6000), 100);
+  rig r(kernels[3], several_rounds, passes_of_a_round);
   REQUIRE(!r.launch.start(r.on.stream));
-  spin_for(std::chrono::microseconds{60});
+  REQUIRE(r.running.await());
   REQUIRE(!r.who.preempt());
   REQUIRE(r.launch.wait().what == end_kind::left);
   const auto before = r.ended.read();
@@ -263,7 +277,7 @@ TEST_CASE("what is given up is forgotten") {
   CHECK(r.launch.wait().what == end_kind::ended);
   const auto after = r.ended.read();
   const auto sum = [](const auto& v) { return std::accumulate(v.begin(), v.end(), 0u); };
-  CHECK(sum(after) == sum(before) + 6000);
+  CHECK(sum(after) == sum(before) + several_rounds.x);
 }
 
 TEST_CASE("a kernel whose blocks need one another is refused, and one that cannot leave") {

@@ -11,10 +11,18 @@ namespace gsched::cuda::detail {
 #define GSCHED_DEVICE __device__ __forceinline__
 
 /// The flag is written from outside of the GPU's threads, hence the scope; it lies in L2 all the
-/// same.
-GSCHED_DEVICE std::uint32_t ask(const std::uint32_t* flag) {
+/// same. Of a generic address, as what is asked may be in shared memory.
+GSCHED_DEVICE std::uint32_t ask(const std::uint32_t* where) {
   std::uint32_t value;
-  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(flag));
+  asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(value) : "l"(where));
+  return value;
+}
+
+/// 0, which the compiler does not know: else it would test the value that is asked for right where
+/// it comes, so as to carry a bit, and wait for it.
+GSCHED_DEVICE std::uint32_t not_asked() {
+  std::uint32_t value;
+  asm volatile("mov.u32 %0, 0;" : "=r"(value));
   return value;
 }
 
@@ -35,26 +43,51 @@ GSCHED_DEVICE uint3 at_linear(std::uint32_t block) {
   return {block - row * gridDim.x, row % gridDim.y, row / gridDim.y};
 }
 
+GSCHED_DEVICE unsigned threads_of_block() { return blockDim.x * blockDim.y * blockDim.z; }
+
+GSCHED_DEVICE unsigned thread_of_block() {
+  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+
+/// One of the threads of a warp that are here.
+GSCHED_DEVICE bool is_first_here() {
+  return (thread_of_block() & 31) ==
+         static_cast<unsigned>(__ffs(static_cast<int>(__activemask())) - 1);
+}
+
+struct together {};
+
 /// Checks nothing: see preempt_check.cuh for one that does.
 struct unchecked {
   using place = std::nullptr_t;
   GSCHED_DEVICE explicit unchecked(place) {}
   GSCHED_DEVICE void start() {}
-  GSCHED_DEVICE bool all_arrive(preemption_slot&, unsigned) { return true; }
+  GSCHED_DEVICE bool warp_arrives(preemption_slot&, unsigned) { return true; }
+  GSCHED_DEVICE bool all_arrive(preemption_slot&, const std::uint32_t&, unsigned) { return true; }
 };
 
-/// A block's way through a kernel that can leave. One thread asks for the flag and the barrier
-/// tells the others: so all do alike, and the word is not read by thousands of warps, who would
-/// wait for one another.
+/// A block's way through a kernel that can leave. `left` is a word in shared memory: whether a warp
+/// has left.
+///
+/// The first warp asks for the flag and the others for that word, so that the flag is not read by
+/// thousands of warps, who would wait for one another. Each warp acts at a checkpoint on what it
+/// asked for at the one before, and goes by itself: a warp that has left is no longer counted by
+/// the barriers of its block. The first to leave says so and puts the block on the list, once.
+///
+/// Order    who leaves writes `left` before it exits, and an exit is what a barrier waits for in
+///          place of an arrival: so after a barrier at which threads are missing, `left` is seen.
+///          Until the next barrier it stays as it is, as all who are there go to that one.
 template <class Check>
 class preemptible_block {
 public:
-  GSCHED_DEVICE preemptible_block(const preemption& p, typename Check::place place)
-      : p_(p), check_(place), block_(blockIdx) {}
+  GSCHED_DEVICE preemptible_block(const preemption& p, std::uint32_t& left,
+                                  typename Check::place place)
+      : p_(p), left_(left), check_(place), block_(blockIdx), where_(&left) {}
 
   /// The first line: whether this block is to return, as it has left or was run earlier.
   GSCHED_DEVICE bool leaves_at_start() {
     begun_ = true;
+    left_ = 0;
     if (p_.flag == nullptr) return false;
     check_.start();
     std::uint32_t flag = 0;
@@ -63,12 +96,13 @@ public:
       flag = ask(p_.flag);
       if (p_.resumes) state = load_word(&p_.slot->state);
     }
+    where_ = place_to_ask();
     if (__syncthreads_or(static_cast<int>(flag | state)) == 0) return false;
     if (p_.resumes) {
       if (!find_block()) return true;
       if (__syncthreads_or(static_cast<int>(flag)) == 0) return false;
     }
-    leave(false);
+    if (is_first_thread()) list(false);
     return true;
   }
 
@@ -76,52 +110,90 @@ public:
   /// earlier. The flag's value may come at any time; nobody waits for it here.
   GSCHED_DEVICE bool has_nothing_left() {
     begun_ = false;
+    left_ = 0;
     if (p_.flag == nullptr) return false;
     check_.start();
-    if (is_first_thread()) asked_ = ask(p_.flag);
-    if (!p_.resumes) return false;
-    const std::uint32_t state = is_first_thread() ? load_word(&p_.slot->state) : 0;
-    return __syncthreads_or(static_cast<int>(state)) != 0 && !find_block();
+    where_ = place_to_ask();
+    bool nothing_left = false;
+    if (p_.resumes) {
+      const std::uint32_t state = is_first_thread() ? load_word(&p_.slot->state) : 0;
+      nothing_left = __syncthreads_or(static_cast<int>(state)) != 0 && !find_block();
+    } else
+      __syncthreads();
+    asked_ = ask(where_);
+    return nothing_left;
   }
 
   [[nodiscard]] GSCHED_DEVICE uint3 block() const { return block_; }
   [[nodiscard]] GSCHED_DEVICE bool is_resumed() const { return resumed_; }
 
+  /// Each warp for itself.
   [[nodiscard]] GSCHED_DEVICE bool leaves(unsigned line) {
+    if (p_.flag != nullptr && !check_.warp_arrives(*p_.slot, line)) return false;
+    return asked_ != 0 || goes_on();
+  }
+  /// All threads or none.
+  [[nodiscard]] GSCHED_DEVICE bool leaves(unsigned line, together) {
     return p_.flag != nullptr && leaves_at_barrier(line);
   }
 
+  /// Counted, as some may have left at a checkpoint of their own; those who are still there then
+  /// leave as well.
   [[nodiscard]] GSCHED_DEVICE bool leaves_at_barrier(unsigned line) {
-    if (p_.flag != nullptr && !check_.all_arrive(*p_.slot, line)) return false;
-    if (__syncthreads_or(static_cast<int>(asked_)) != 0) return true;
-    begun_ = true;
-    if (p_.flag != nullptr && is_first_thread()) asked_ = ask(p_.flag);
-    return false;
+    if (p_.flag != nullptr && !check_.all_arrive(*p_.slot, left_, line)) return false;
+    const bool all_stay = __syncthreads_count(asked_ == 0) == static_cast<int>(threads_of_block());
+    if (!all_stay && p_.flag != nullptr) { // or threads are missing that returned long ago
+      some_left_ = ask(&left_) != 0;
+      if (__syncthreads_or(asked_ != 0 || some_left_) != 0) return true;
+    }
+    return goes_on();
   }
 
-  [[nodiscard]] GSCHED_DEVICE bool leaves_every(std::uint32_t n, unsigned line) {
+  template <class... Together>
+  [[nodiscard]] GSCHED_DEVICE bool leaves_every(std::uint32_t n, unsigned line, Together... how) {
     if (++passes_ < n) return false;
     passes_ = 0;
-    return leaves(line);
+    return leaves(line, how...);
   }
 
-  /// Of a block that leaves: whether it has done anything that could be saved.
-  [[nodiscard]] GSCHED_DEVICE bool has_begun() const { return begun_; }
+  /// Of a block whose threads leave together: whether it has done anything that could be saved, by
+  /// all of them.
+  [[nodiscard]] GSCHED_DEVICE bool can_save() const { return begun_ && !some_left_; }
 
   /// What was saved in an earlier launch stays what the block goes on from, if it saves nothing
   /// now.
   GSCHED_DEVICE void leave(bool saves) const {
-    if (!is_first_thread()) return;
-    const bool saved = (saves && begun_) || resumed_;
-    const std::uint32_t state = p_.resumes ? load_word(&p_.slot->state) : 0;
-    std::uint32_t* const list = list_of(state ^ resumption::second); // the one nobody reads
-    list[atomicAdd(&p_.slot->left, 1)] = linear(block_) | (saved ? resumption::begun : 0);
-    if (saved) p_.slot->begun = 1;
+    if (some_left_ || !is_first_here() || atomicExch(&left_, 1u) != 0) return;
+    __threadfence_block();
+    list(saves && begun_);
   }
 
 private:
-  [[nodiscard]] GSCHED_DEVICE std::uint32_t* list_of(std::uint32_t state) const {
-    return p_.slot->lists + ((state & resumption::second) != 0 ? p_.blocks : 0);
+  /// False. In one place of a checkpoint: with two, the compiler has the loop wait for the value.
+  GSCHED_DEVICE bool goes_on() {
+    begun_ = true;
+    asked_ = ask(where_);
+    return false;
+  }
+
+  [[nodiscard]] GSCHED_DEVICE const std::uint32_t* place_to_ask() const {
+    return thread_of_block() < 32 ? p_.flag : &left_;
+  }
+
+  /// By one thread. The loads and the count are asked for at once: one trip to L2 for all.
+  GSCHED_DEVICE void list(bool saved) const {
+    saved |= resumed_;
+    const std::uint32_t state = load_word(&p_.slot->state); // 0 of a launch of all blocks
+    std::uint32_t* const lists = p_.slot->lists;
+    const std::uint32_t at = atomicAdd(&p_.slot->left, 1);
+    list_of(lists, state ^ resumption::second)[at] = // the one nobody reads
+        linear(block_) | (saved ? resumption::begun : 0);
+    if (saved) p_.slot->begun = 1;
+  }
+
+  [[nodiscard]] GSCHED_DEVICE std::uint32_t* list_of(std::uint32_t* lists,
+                                                     std::uint32_t state) const {
+    return lists + ((state & resumption::second) != 0 ? p_.blocks : 0);
   }
 
   /// Which block this one is, in a launch of some; false if it is none. The state stays as it is
@@ -131,19 +203,22 @@ private:
     if ((state & resumption::some) == 0) return true;
     const std::uint32_t at = linear(blockIdx);
     if (at >= (state & resumption::count)) return false;
-    const std::uint32_t entry = load_word(list_of(state) + at);
+    const std::uint32_t entry = load_word(list_of(p_.slot->lists, state) + at);
     block_ = at_linear(entry & ~resumption::begun);
     resumed_ = (entry & resumption::begun) != 0;
     return true;
   }
 
   const preemption& p_;
+  std::uint32_t& left_;
   [[no_unique_address]] Check check_;
   uint3 block_;
-  std::uint32_t asked_ = 0; ///< of the first thread: what it has last asked for; else 0
+  const std::uint32_t* where_;
+  std::uint32_t asked_ = not_asked();
   std::uint32_t passes_ = 0;
   bool begun_ = false;
   bool resumed_ = false;
+  bool some_left_ = false; ///< before the others were to leave together
 };
 
 #undef GSCHED_DEVICE
