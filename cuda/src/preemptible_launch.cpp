@@ -13,6 +13,7 @@
 #include <gsched/cuda/error.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <thread>
@@ -175,10 +176,16 @@ preemption_end preemptible_launch::poll() const noexcept {
 }
 
 preemption_end preemptible_launch::wait() const {
+  // To ask CUDA takes about as long as a kernel takes to leave: only for a failure, so now and
+  // then.
+  constexpr std::chrono::milliseconds between{1};
+  using clock = std::chrono::steady_clock;
+  auto then = clock::now() + between;
   for (unsigned turn = 1;; ++turn) {
     const preemption_end e = poll();
     if (e.what != preemption_end::kind::running) return e;
-    if (turn % 4096 != 0) continue;
+    if (turn % 64 != 0 || clock::now() < then) continue;
+    then = clock::now() + between;
     const cudaError_t now = cudaStreamQuery(state_->last);
     if (now != cudaErrorNotReady) check(now, state_->where.c_str());
     std::this_thread::yield();

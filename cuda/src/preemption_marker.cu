@@ -32,14 +32,19 @@ __global__ void __launch_bounds__(threads)
     tell_what_left(preemption_slot* slots, std::uint32_t n, std::uint64_t* word, bool publishes) {
   const auto words_of = [&](std::uint32_t i) { return reinterpret_cast<slot_words*>(slots + i); };
   __shared__ std::uint32_t first_left;
-  __shared__ std::uint32_t first_divergent;
+  __shared__ unsigned long long first_divergent; // and its line
   std::uint32_t left = none;
-  std::uint32_t divergent = none;
+  unsigned long long divergent = ~0ull;
   bool changed = false;
+  if (threadIdx.x == 0) {
+    first_left = none;
+    first_divergent = ~0ull;
+  }
   for (std::uint32_t i = threadIdx.x; i < n; i += threads) {
     const slot_words w = *words_of(i);
     if (w.left != 0 && left == none) left = i;
-    if (w.trouble != 0 && divergent == none) divergent = i;
+    if (w.trouble != 0 && divergent == ~0ull)
+      divergent = static_cast<unsigned long long>(i) << 32 | w.trouble;
     changed |= (w.left | w.trouble | w.state) != 0;
   }
   if (!__syncthreads_or(changed)) { // as good as always
@@ -50,16 +55,14 @@ __global__ void __launch_bounds__(threads)
       system_word(*word).store(1, ::cuda::memory_order_relaxed);
     return;
   }
-  if (threadIdx.x == 0) first_left = first_divergent = none;
-  __syncthreads();
-  atomicMin(&first_left, left);
-  atomicMin(&first_divergent, divergent);
+  if (left != none) atomicMin(&first_left, left);
+  if (divergent != ~0ull) atomicMin(&first_divergent, divergent);
   __syncthreads();
   std::uint64_t told = 1;
   if (first_left != none) told = preemption_end::word_of_left(first_left);
-  if (first_divergent != none)
-    told = preemption_end::word_of_divergent(first_divergent, slots[first_divergent].trouble);
-  __syncthreads(); // of trouble, before it is cleared
+  if (first_divergent != ~0ull)
+    told = preemption_end::word_of_divergent(static_cast<std::uint32_t>(first_divergent >> 32),
+                                             static_cast<std::uint32_t>(first_divergent));
   for (std::uint32_t i = threadIdx.x; i < n; i += threads) {
     const slot_words w = *words_of(i);
     *words_of(i) = {0, 0, 0,
