@@ -17,6 +17,7 @@ using kind = device_event::kind;
 constexpr std::array<std::size_t, 4> sizes{1, 50, 100, 200};
 constexpr int yields = 10; ///< of each, a round
 constexpr double stay_us = 20'000;
+constexpr double said_us = 100; ///< so that a program is one piece
 constexpr double step_us = 0.5; ///< between checkpoints
 
 /// Chains of kernels of which the first runs when their lane yields: it leaves, and those behind it
@@ -28,7 +29,7 @@ public:
     n.blocks = on.gpu().sms.count();
     for (const std::size_t length : sizes)
       programs_.push_back(make_program("leaving chain of " + std::to_string(length),
-                                       std::vector<node>(length, n), stay_us));
+                                       std::vector<node>(length, n), said_us));
     lane_ = device_.open_lane(true);
     for (cuda::program& p : programs_) device_.load(p);
     samples ignored;
