@@ -49,9 +49,10 @@
 /// __syncthreads() that the kernel needs.
 ///
 /// The flag's value is the one asked for at the checkpoint before this one, so that nobody waits
-/// for it. The first warp asks for it, and tells the others as it leaves: a block whose warps leave
-/// by themselves has left by the third checkpoint after the flag was set, else by the second. In a
-/// block whose first warp has ended, the others go on to their ends.
+/// for it, or at the kernel's first line. The first warp asks for it, and tells the others as it
+/// leaves: a block whose warps leave by themselves has left by the third checkpoint after the flag
+/// was set, else by the second. In a block whose first warp has ended, the others go on to their
+/// ends.
 ///
 /// GSCHED_CHECKPOINT_EVERY(n, save...): as GSCHED_CHECKPOINT at every n-th pass, 1 being all.
 /// GSCHED_RESUMED(): whether this block has saved something to go on from.
@@ -95,6 +96,7 @@
 #define GSCHED_PREEMPTIBLE(p)                                                                      \
   GSCHED_PREEMPTIBLE_DECLARE_(p);                                                                  \
   if (gsched_preemption_.leaves_at_start()) return;                                                \
+  gsched_preemption_.ask_first();                                                                  \
   [[maybe_unused]] const uint3 gsched_block = gsched_preemption_.block()
 #define GSCHED_PREEMPTIBLE_LATER(p)                                                                \
   GSCHED_PREEMPTIBLE_DECLARE_(p);                                                                  \

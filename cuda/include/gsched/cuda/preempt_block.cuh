@@ -18,8 +18,19 @@ GSCHED_DEVICE std::uint32_t ask(const std::uint32_t* where) {
   return value;
 }
 
-/// 0, which the compiler does not know: else it would test the value that is asked for right where
-/// it comes, so as to carry a bit, and wait for it.
+/// The same, but 0 where there is nothing to ask; and the compiler may leave it out where nobody
+/// uses the value.
+GSCHED_DEVICE std::uint32_t ask_if_used(const std::uint32_t* where) {
+  std::uint32_t value = 0;
+  asm("{\n\t.reg .pred asks;\n\t"
+      "setp.ne.u64 asks, %1, 0;\n\t"
+      "@asks ld.relaxed.sys.global.u32 %0, [%1];\n\t}"
+      : "+r"(value)
+      : "l"(where));
+  return value;
+}
+
+/// 0, which the compiler does not know.
 GSCHED_DEVICE std::uint32_t not_asked() {
   std::uint32_t value;
   asm volatile("mov.u32 %0, 0;" : "=r"(value));
@@ -111,17 +122,23 @@ public:
   GSCHED_DEVICE bool has_nothing_left() {
     begun_ = false;
     left_ = 0;
-    if (p_.flag == nullptr) return false;
-    check_.start();
-    where_ = place_to_ask();
     bool nothing_left = false;
-    if (p_.resumes) {
-      const std::uint32_t state = is_first_thread() ? load_word(&p_.slot->state) : 0;
-      nothing_left = __syncthreads_or(static_cast<int>(state)) != 0 && !find_block();
-    } else
-      __syncthreads();
-    asked_ = ask(where_);
+    if (p_.flag != nullptr) {
+      check_.start();
+      where_ = place_to_ask();
+      if (p_.resumes) {
+        const std::uint32_t state = is_first_thread() ? load_word(&p_.slot->state) : 0;
+        nothing_left = __syncthreads_or(static_cast<int>(state)) != 0 && !find_block();
+      } else
+        __syncthreads();
+    }
+    asked_together_ = ask(where_);
     return nothing_left;
+  }
+
+  /// Behind the first line, if nothing was asked there.
+  GSCHED_DEVICE void ask_first() {
+    asked_together_ = ask_if_used(thread_of_block() < 32 ? p_.flag : nullptr);
   }
 
   [[nodiscard]] GSCHED_DEVICE uint3 block() const { return block_; }
@@ -130,7 +147,10 @@ public:
   /// Each warp for itself.
   [[nodiscard]] GSCHED_DEVICE bool leaves(unsigned line) {
     if (p_.flag != nullptr && !check_.warp_arrives(*p_.slot, line)) return false;
-    return asked_ != 0 || goes_on();
+    if (asked_ != 0) return true;
+    begun_ = true;
+    asked_ = ask(where_);
+    return false;
   }
   /// All threads or none.
   [[nodiscard]] GSCHED_DEVICE bool leaves(unsigned line, together) {
@@ -141,12 +161,15 @@ public:
   /// leave as well.
   [[nodiscard]] GSCHED_DEVICE bool leaves_at_barrier(unsigned line) {
     if (p_.flag != nullptr && !check_.all_arrive(*p_.slot, left_, line)) return false;
-    const bool all_stay = __syncthreads_count(asked_ == 0) == static_cast<int>(threads_of_block());
+    const bool all_stay =
+        __syncthreads_count(asked_together_ == 0) == static_cast<int>(threads_of_block());
     if (!all_stay && p_.flag != nullptr) { // or threads are missing that returned long ago
       some_left_ = ask(&left_) != 0;
-      if (__syncthreads_or(asked_ != 0 || some_left_) != 0) return true;
+      if (__syncthreads_or(asked_together_ != 0 || some_left_) != 0) return true;
     }
-    return goes_on();
+    begun_ = true;
+    asked_together_ = ask(where_);
+    return false;
   }
 
   template <class... Together>
@@ -169,13 +192,6 @@ public:
   }
 
 private:
-  /// False. In one place of a checkpoint: with two, the compiler has the loop wait for the value.
-  GSCHED_DEVICE bool goes_on() {
-    begun_ = true;
-    asked_ = ask(where_);
-    return false;
-  }
-
   [[nodiscard]] GSCHED_DEVICE const std::uint32_t* place_to_ask() const {
     return thread_of_block() < 32 ? p_.flag : &left_;
   }
@@ -214,7 +230,11 @@ private:
   [[no_unique_address]] Check check_;
   uint3 block_;
   const std::uint32_t* where_;
+  // What was asked for last, at checkpoints of each kind. It must be tested at the next one and not
+  // where it comes, which would wait for it; nor may the loop wait as it goes on. Both depend on
+  // what the compiler knows of the first value, and so these are two. bench/cuda/preemption tells.
   std::uint32_t asked_ = not_asked();
+  std::uint32_t asked_together_ = 0;
   std::uint32_t passes_ = 0;
   bool begun_ = false;
   bool resumed_ = false;
