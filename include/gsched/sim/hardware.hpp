@@ -161,6 +161,7 @@ private:
         return;
       }
       l.busy = true;
+      l.started = now;
       l.current = slot;
       ++a.issued;
       start(slot, a, l, op, now);

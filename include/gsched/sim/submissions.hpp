@@ -44,6 +44,7 @@ struct lane_state {
   sm_range where{};
   std::uint32_t width = 0;                 ///< by which program_costs knows its size
   bool busy = false;                       ///< one of its operations has left its queue
+  time_point started{};                    ///< its last operation
   time_point last_end = time_point::min(); ///< of an operation
   duration extra{};                        ///< of the gap behind it, by contention
   std::uint32_t current = 0xffffffffu;     ///< the segment whose operation runs
@@ -59,7 +60,8 @@ struct lane_state {
   bool resuming = false;                    ///< what had been held has not started again
   std::uint32_t grid = 0xffffffffu;         ///< that runs for `current`, if that is no copy
   std::uint32_t held = 0xffffffffu;         ///< segment that stays until the lane resumes
-  time_point stops = time_point::max();     ///< when it will be told
+  time_point stops = time_point::max();     ///< when it will be told ...
+  time_point told{};                        ///< ... and when it was
   time_point quiet = time_point::max();     ///< when the last of it will have left
   time_point goes_on = time_point::min();   ///< nothing of it starts before
   time_point last_told = time_point::min(); ///< when the host sees what it was told last

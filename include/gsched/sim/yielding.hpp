@@ -118,7 +118,8 @@ public:
       rest_at(l, now + pass_ * static_cast<duration::rep>(left + (a.passes ? 1 : 0)));
       return true;
     }
-    if (!gated(a.issued)) return false;
+    // The gate stood beside the operation that has ended, and looked when that started.
+    if (!gated(a.issued) || l.started < l.told) return false;
     hold(slot, now);
     return true;
   }
@@ -163,6 +164,7 @@ private:
   void stop(std::uint32_t id, time_point now, Sink&& sink) noexcept {
     lane_state& l = queues_.lane(id);
     l.stopped = true;
+    l.told = now;
     std::uint32_t started = none;
     std::uint32_t slot = l.newest;
     for (std::uint32_t n = l.outstanding; n > 0; --n) {
