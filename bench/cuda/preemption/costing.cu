@@ -40,7 +40,9 @@ __device__ __forceinline__ float work(float x) {
 #define NAME(loop) loop##_checkpoints
 #define POINT() GSCHED_CHECKPOINT()
 #define EVERY() GSCHED_CHECKPOINT_EVERY(8)
-#define MEET() GSCHED_SYNC_CHECKPOINT()
+#define MEET()                                                                                     \
+  __syncthreads();                                                                                 \
+  GSCHED_CHECKPOINT()
 #include "costing_loops.inc"
 #undef NAME
 #undef BEGIN
@@ -48,22 +50,37 @@ __device__ __forceinline__ float work(float x) {
 #define NAME(loop) loop##_later
 #define BEGIN(p) GSCHED_PREEMPTIBLE_LATER(p)
 #include "costing_loops.inc"
+#undef NAME
+#undef BEGIN
+#undef POINT
+#undef EVERY
+#undef MEET
 
-/// One of the four, and the parameter that it gets.
+#define NAME(loop) loop##_together
+#define BEGIN(p) GSCHED_PREEMPTIBLE(p)
+#define POINT() GSCHED_SYNC_CHECKPOINT()
+#define EVERY() GSCHED_CHECKPOINT_EVERY(8, static_cast<void>(0))
+#define MEET() GSCHED_SYNC_CHECKPOINT()
+#include "costing_loops.inc"
+
+/// One of the five, and the parameter that it gets.
 template <class Kernel>
-Kernel pick(variant v, Kernel plain, Kernel preamble, Kernel checkpoints, Kernel later) {
+Kernel pick(variant v, Kernel plain, Kernel preamble, Kernel checkpoints, Kernel together,
+            Kernel later) {
   switch (v) {
   case variant::plain: return plain;
   case variant::preamble:
   case variant::preamble_resumable: return preamble;
   case variant::unfilled:
   case variant::checkpoints: return checkpoints;
+  case variant::together: return together;
   case variant::later: return later;
   }
   return plain;
 }
 
-#define PICK(loop) pick(v, loop##_plain, loop##_preamble, loop##_checkpoints, loop##_later)
+#define PICK(loop)                                                                                 \
+  pick(v, loop##_plain, loop##_preamble, loop##_checkpoints, loop##_together, loop##_later)
 
 } // namespace
 
@@ -74,6 +91,7 @@ const char* name_of(variant v) noexcept {
   case variant::preamble: return "preamble";
   case variant::preamble_resumable: return "preamble of a resumed launch";
   case variant::checkpoints: return "preamble, checkpoints";
+  case variant::together: return "preamble, for all threads";
   case variant::later: return "checkpoints decide";
   }
   return "";

@@ -13,6 +13,12 @@ __device__ void tell(std::uint32_t* where) {
   asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(where), "r"(1u) : "memory");
 }
 
+__device__ unsigned long long now() {
+  unsigned long long t;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
+  return t;
+}
+
 __device__ void stay(std::int64_t start, std::uint64_t cycles) {
   if (threadIdx.x < 32)
     while (static_cast<std::uint64_t>(clock64() - start) < cycles) {
@@ -51,6 +57,15 @@ __global__ void __launch_bounds__(threads, 4)
     if (h.flag == nullptr) continue;
     if (__syncthreads_or(static_cast<int>(asked)) != 0) {
       if (threadIdx.x != 0) return;
+      if (h.times != nullptr) {
+        const unsigned long long t = now();
+        atomicMin(&h.times->first, t);
+        atomicMax(&h.times->last, t);
+        if (atomicAdd(h.left, 1u) != gridDim.x - 1) return;
+        *h.left = 0;
+        h.times->listed = now();
+        return;
+      }
       if (atomicAdd(h.left, 1u) != gridDim.x - 1) return;
       *h.left = 0;
       tell(h.gone);
@@ -61,6 +76,24 @@ __global__ void __launch_bounds__(threads, 4)
   }
   stay(start, cycles);
   __syncthreads();
+}
+
+__global__ void tell_behind(by_hand h) {
+  h.times->behind = now();
+  __threadfence_system();
+  tell(h.gone);
+}
+
+__global__ void tell_time(std::uint64_t* time, std::uint64_t cycles) {
+  const auto store = [&](unsigned long long t) {
+    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(time), "l"(t) : "memory");
+  };
+  const std::int64_t start = clock64();
+  while (static_cast<std::uint64_t>(clock64() - start) < cycles) {
+    store(now());
+    __nanosleep(200);
+  }
+  store(~0ull);
 }
 
 __global__ void urgent(std::uint32_t* started, std::uint32_t* running) {
@@ -100,6 +133,26 @@ cuda::preemptible_launch make_filling(const cuda::tenant& of, unsigned blocks, s
 cudaGraphExec_t make_filling_by_hand(unsigned blocks, std::uint64_t cycles, std::uint64_t step,
                                      const by_hand& h, std::uint32_t* running) {
   return one("filling", blocks, threads, filling_by_hand, h, cycles, step, running);
+}
+
+cudaGraphExec_t make_filling_then_tell(unsigned blocks, std::uint64_t cycles, std::uint64_t step,
+                                       const by_hand& h, std::uint32_t* running) {
+  cudaStream_t on = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  cuda::check(cudaStreamCreateWithFlags(&on, cudaStreamNonBlocking), "stream");
+  cuda::check(cudaStreamBeginCapture(on, cudaStreamCaptureModeThreadLocal), "capture");
+  filling_by_hand<<<blocks, threads, 0, on>>>(h, cycles, step, running);
+  tell_behind<<<1, 1, 0, on>>>(h);
+  cuda::check(cudaStreamEndCapture(on, &graph), "capture");
+  cuda::check(cudaGraphInstantiate(&exec, graph, 0), "graph");
+  cuda::check(cudaGraphDestroy(graph), "graph");
+  cuda::check(cudaStreamDestroy(on), "stream");
+  return exec;
+}
+
+cudaGraphExec_t make_clock(std::uint64_t* time, std::uint64_t cycles) {
+  return one("clock", 1, 1, tell_time, time, cycles);
 }
 
 cudaGraphExec_t make_urgent(unsigned blocks, std::uint32_t* started, std::uint32_t* running) {

@@ -29,14 +29,31 @@ struct books {
 
 /// The same by hand: the flag is anywhere, and the last block to leave tells `gone`, in pinned
 /// memory. With a null flag they stay.
+struct left_times;
 struct by_hand {
   const std::uint32_t* flag = nullptr;
   std::uint32_t* left = nullptr;
   std::uint32_t* gone = nullptr;
+  left_times* times = nullptr; ///< where they are noted
 };
 [[nodiscard]] cudaGraphExec_t make_filling_by_hand(unsigned blocks, std::uint64_t cycles,
                                                    std::uint64_t step, const by_hand& h,
                                                    std::uint32_t* running);
+
+/// When blocks leave, in ns of the GPU's clock.
+struct left_times {
+  unsigned long long first = ~0ull; ///< acts on the flag
+  unsigned long long last = 0;      ///< the same of the last block
+  unsigned long long listed = 0;    ///< the last one has counted itself
+  unsigned long long behind = 0;    ///< the node behind the kernel starts
+};
+/// The same, told by a node behind the kernel; notes the times.
+[[nodiscard]] cudaGraphExec_t make_filling_then_tell(unsigned blocks, std::uint64_t cycles,
+                                                     std::uint64_t step, const by_hand& h,
+                                                     std::uint32_t* running);
+
+/// One thread that tells the GPU's time for that many cycles, in pinned memory, and then ~0.
+[[nodiscard]] cudaGraphExec_t make_clock(std::uint64_t* time, std::uint64_t cycles);
 
 /// A short kernel of which the last block to start tells so, in pinned memory.
 [[nodiscard]] cudaGraphExec_t make_urgent(unsigned blocks, std::uint32_t* started,
@@ -48,12 +65,13 @@ enum class variant {
   unfilled,           ///< preamble and checkpoints, of a kernel whose parameter nobody fills in
   preamble,           ///< no checkpoints
   preamble_resumable, ///< that also looks for what is left
-  checkpoints,        ///< preamble and checkpoints
+  checkpoints,        ///< preamble and checkpoints, each warp for itself
+  together,           ///< preamble and checkpoints for all threads of a block
   later               ///< the first checkpoint decides
 };
-inline constexpr variant variants[] = {variant::plain,       variant::unfilled,
-                                       variant::preamble,    variant::preamble_resumable,
-                                       variant::checkpoints, variant::later};
+inline constexpr variant variants[] = {
+    variant::plain,       variant::unfilled, variant::preamble, variant::preamble_resumable,
+    variant::checkpoints, variant::together, variant::later};
 [[nodiscard]] const char* name_of(variant v) noexcept;
 
 enum class loop {

@@ -51,8 +51,10 @@ __global__ void multiply(cuda::preemption p, result_memory m) {
     __syncthreads();
     for (unsigned i = 0; i < tile; ++i)
       sum = fmaf(left[threadIdx.y][i], right[i][threadIdx.x], sum);
-    GSCHED_SYNC_CHECKPOINT();
+    __syncthreads();
+    GSCHED_CHECKPOINT(); // of each warp, and what it leaves out of the tiles is but numbers
   }
+  GSCHED_SYNC_CHECKPOINT(); // what follows is done by all, once
   m.out[row * side + column] = sum;
   count(m.ended + gsched_block.y * gridDim.x + gsched_block.x);
 }

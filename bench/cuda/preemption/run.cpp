@@ -91,6 +91,7 @@ void run(const options& o) {
            {"step_cycles", o.step}};
   fmt::print("{}, {} SMs\n", gpu.name, s.sms);
   latencies(s, o, out);
+  breakdown(s, o, out);
   costs(s, o, out);
   equality(s, o, out);
   if (file.is_open() && !(file << out.dump(1) << '\n'))

@@ -56,6 +56,7 @@ private:
 [[nodiscard]] nlohmann::json summary(const std::string& name, const std::vector<double>& us);
 
 void latencies(stage& s, const options& o, nlohmann::json& out);
+void breakdown(stage& s, const options& o, nlohmann::json& out);
 void costs(stage& s, const options& o, nlohmann::json& out);
 void equality(stage& s, const options& o, nlohmann::json& out);
 
