@@ -77,8 +77,7 @@
 /// Errors   a kernel that needs all of its blocks at once, by a barrier of the grid or in clusters,
 ///          is refused where its parameter is found.
 /// Cost     GSCHED_PREEMPTIBLE: a trip to L2 by one thread, and a barrier. GSCHED_CHECKPOINT(): a
-///          load for which nobody waits, and a branch. One for all threads: a barrier more, and in
-///          small loops the compiler may wait for the load; GSCHED_CHECKPOINT_EVERY helps. At most
+///          load for which nobody waits, and a branch. One for all threads: a barrier more. At most
 ///          four registers where a kernel has 26 or more, and four bytes of shared memory where it
 ///          has a checkpoint. A kernel whose parameter is not filled in pays a test of it. Blocks
 ///          that end pay nothing more. Checkpoints should be half a microsecond apart or more: the
