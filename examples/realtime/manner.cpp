@@ -66,7 +66,7 @@ manner manner_of(mode how, const options& from) {
 
 leaving leaving_of(mode m, const options& from) noexcept {
   if (m != mode::preempt && m != mode::preempt_pad) return leaving::never;
-  return from.leaves.value_or(m == mode::preempt ? leaving::never : leaving::at_checkpoints);
+  return from.leaves.value_or(leaving::never);
 }
 
 } // namespace realtime

@@ -153,6 +153,22 @@ for leaves in never between_blocks at_checkpoints; do
   expect "$leaves: a block ran twice" bash -c '[ "$(grep -c "\"rerun_blocks\": 0" l.json)" = 2 ]'
 done
 
+# What runs beside real-time work costs next to nothing to look for where it does not gain.
+cat >beside.py <<'PY'
+import json, sys
+for name in sys.argv[1:]:
+    runs = {r["mode"]: r for r in json.load(open(name))["runs"]}
+    held, beside = runs["preempt"], runs["preempt_pad"]
+    assert beside["throughput"]["normalised"] >= 0.995 * held["throughput"]["normalised"], (name, held, beside)
+    assert beside["rt"]["slowdown_vs_rt_only"] <= 1.05, (name, beside["rt"])
+PY
+for workload in disb_a disb_b disb_c disb_d disb_e driving; do
+  for seed in 1 2; do
+    serves --workload $workload --seed $seed --seconds 1 --mode rt_only,preempt,preempt_pad --json "p_$workload$seed.json"
+    expect "$workload, seed $seed: worse than preempt" python3 beside.py "p_$workload$seed.json"
+  done
+done
+
 # Requests in place of seconds, a share for best-effort work, a slice of the table, a plot.
 serves --requests 20 --mode preempt --json r.json
 expect "not 20 requests" grep -q '"requests": 20,' r.json

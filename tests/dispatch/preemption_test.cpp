@@ -299,6 +299,7 @@ TEST_CASE("preemption: a device that cannot yield gets nothing new, and gives ba
   o.lanes = 1;
   o.high_mark = from_us(500);
   o.segments_per_job = 5;
+  o.preemption.real_time_quantum = from_us(50);
   two_classes<null_device> r(o, device_limits{limits_for(9, 0), sm_count{132}, 2}, from_us(50));
   const model_id be = r.add("be", 200, from_us(10));
   const model_id rt = r.add("rt", 20, from_us(10));
@@ -377,10 +378,10 @@ TEST_CASE("preemption: side lanes are used where that gains, and left where it h
     d.side_hurts = hurts;
     d.contention = 1.3;
     on_yielding r(o, 5u, d);
-    const model_id be = r.add("be", 20, from_us(5), leaving::between_blocks);
+    const model_id be = r.add("be", 20, from_us(5));
     const model_id rt = r.add("rt", 100, from_us(10));
-    for (int i = 0; i < 600; ++i) {
-      while (r.dispatch.statistics().active < 4) static_cast<void>(r.best_effort(be));
+    for (int i = 0; i < 3000; ++i) {
+      while (r.dispatch.statistics().active < 8) static_cast<void>(r.best_effort(be));
       static_cast<void>(r.real_time(rt));
       r.run_for(from_us(1500));
     }

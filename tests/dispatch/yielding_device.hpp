@@ -199,6 +199,7 @@ private:
       tell(l, fails ? kind::segment_failed : kind::segment_done, e.id);
       l.pop();
     } else {
+      e.slow = slow(l);
       e.rest = cost(e);
     }
     if (l.is == standing::stopping) stop(l);
@@ -207,11 +208,7 @@ private:
 
   void start(entry& e, const lane& l) noexcept {
     e.started = true;
-    const bool beside = std::any_of(lanes_.begin(), lanes_.end(), [](const lane& o) {
-      return o.how.sms.count() > 0 && o.count > 0;
-    });
-    if (how_.side_hurts && beside && l.how.sms.count() == 0) e.slow = how_.contention;
-    if (l.how.sms.count() > 0) e.slow = 132.0 / l.how.sms.count();
+    e.slow = slow(l);
     e.rest = cost(e);
     if (e.program == gsched::no_program) return;
     remainder& r = left_[index(e.program)];
@@ -219,6 +216,15 @@ private:
     owed_ += r.operation != e.first; // what is left of a program comes first
     if (r.operation == e.first) e.rest = r.rest;
     r.is = false;
+  }
+
+  /// How many times as long the lane's next operation takes.
+  [[nodiscard]] double slow(const lane& l) const noexcept {
+    if (l.how.sms.count() > 0) return 132.0 / l.how.sms.count();
+    const bool beside = std::any_of(lanes_.begin(), lanes_.end(), [](const lane& o) {
+      return o.how.sms.count() > 0 && o.count > 0;
+    });
+    return how_.side_hurts && beside ? how_.contention : 1;
   }
 
   [[nodiscard]] gsched::duration cost(const entry& e) const noexcept {

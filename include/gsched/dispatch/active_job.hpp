@@ -7,6 +7,7 @@
 #include <gsched/job/context.hpp>
 #include <gsched/job/job.hpp>
 
+#include <boost/intrusive/list.hpp>
 #include <boost/intrusive/unordered_set.hpp>
 
 #include <algorithm>
@@ -36,15 +37,18 @@ struct active_job : job {
   std::uint32_t side_flights = 0;   ///< of these, on the side lanes of one group
   std::uint32_t side_group = 0;
   std::uint64_t side_epoch = 0; ///< what was chosen to run beside it when it was dispatched first
-  time_point first_dispatch{};
-  bool dispatched = false; ///< any of it
-  bool counted = false;    ///< among the active jobs of its class
+  duration to_end{};            ///< of a real-time job: what has not ended of it
+  duration ended_expected{};    ///< of its segments that have ended ...
+  duration ended_took{};        ///< ... and what they took on their lanes
+  bool dispatched = false;      ///< any of it
+  bool counted = false;         ///< among the active jobs of its class
   bool in_policy = false;
   bool waits = false;                    ///< for an instance of its model, and has not started
   bool holds = false;                    ///< context.instance is its own
   bool announced = false;                ///< the listener heard that it is almost finished
   job_state ending = job_state::running; ///< how it ends once nothing is in flight, if known
 
+  bi::list_member_hook<bi::link_mode<bi::auto_unlink>> passed_over_hook{};
   using hook = bi::unordered_set_member_hook<bi::link_mode<bi::safe_link>>;
   hook id_hook{};
   active_job* spare = nullptr;
@@ -82,6 +86,7 @@ struct active_job : job {
     quantum = first_quantum;
     head = std::min(total, quantum);
     flights = side_flights = 0;
+    to_end = ended_expected = ended_took = duration::zero();
     dispatched = counted = false;
     remainders.clear();
     announced = waits = holds = false;
@@ -138,15 +143,20 @@ struct active_job : job {
     return flights == side_flights && (flights == 0 || side_group == group);
   }
 
-  void dispatched_at(std::size_t group, std::uint64_t epoch, time_point now) noexcept {
+  void dispatched_at(std::size_t group, std::uint64_t epoch) noexcept {
     side_group = static_cast<std::uint32_t>(group);
-    if (std::exchange(dispatched, true)) return;
-    first_dispatch = now;
-    side_epoch = epoch;
+    if (!std::exchange(dispatched, true)) side_epoch = epoch;
   }
 
   [[nodiscard]] bool is_ending() const noexcept { return ending != job_state::running; }
 };
+
+/// Jobs that wait although they have work that may start. A job that ends leaves by itself.
+using passed_over_jobs =
+    bi::list<active_job,
+             bi::member_hook<active_job, bi::list_member_hook<bi::link_mode<bi::auto_unlink>>,
+                             &active_job::passed_over_hook>,
+             bi::constant_time_size<false>>;
 
 /// Finds active jobs by id.
 struct active_job_id {

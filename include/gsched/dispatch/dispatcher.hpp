@@ -52,8 +52,11 @@ class dispatcher : public job_life<Policy, Device, Listener> {
   using life::listener_;
   using life::models_;
   using life::offer;
+  using life::offer_passed_over;
   using life::options_;
+  using life::pass_over;
   using life::policy_;
+  using life::real_time_left_;
   using life::settle;
   using life::start_waiting;
   using life::statistics_;
@@ -142,7 +145,9 @@ private:
     active_job& a = *f.owner;
     const std::optional<duration> took = feed_.land(f, now);
     listener_.on_segment_end(a, f.id, now);
-    if (done && took && !a.is_ending())
+    if (this->is_real_time(a)) count_real_time(a, f, took);
+    // What runs beside it is not to become what it takes alone.
+    if (done && took && !a.is_ending() && !(this->is_real_time(a) && beside_.current() != 0))
       a.kind->estimate.observe_segment(f.program, f.first, f.operations, *took);
     statistics_.operations += f.operations.size();
     if (!f.remainder) a.context.list().done(f.stream, f.operations.size());
@@ -151,6 +156,15 @@ private:
     drop(f);
     if (!done && !a.is_ending()) return fail(a, errc::device_failed, now);
     wake(a, now);
+  }
+
+  void count_real_time(active_job& a, const flight& f, std::optional<duration> took) noexcept {
+    const duration gone = std::clamp(f.expected, duration::zero(), a.to_end);
+    a.to_end -= gone;
+    real_time_left_ -= gone;
+    if (!took) return;
+    a.ended_expected += f.expected;
+    a.ended_took += *took;
   }
 
   /// A segment has left the device, and the rest of it is to be dispatched again.
@@ -182,7 +196,7 @@ private:
   }
 
   void drop(flight& f) noexcept {
-    --f.owner->flights;
+    if (--f.owner->flights == 0 && !this->is_real_time(*f.owner)) --best_effort_flying_;
     if (feed_.is_side(f)) --f.owner->side_flights;
     feed_.drop(f);
   }
@@ -190,8 +204,12 @@ private:
   /// Before a round of decisions: whose turn is it, and how much may be queued?
   void keep_apart() noexcept {
     if (!feed_.apart()) return;
-    preempt_.update(active(service_class::real_time) > 0, active(service_class::best_effort) > 0,
-                    back_at(device_.now()));
+    const time_point now = device_.now();
+    const std::size_t best_effort = active(service_class::best_effort);
+    preempt_.update(active(service_class::real_time) > 0, best_effort > 0,
+                    best_effort > best_effort_flying_, back_at(now));
+    if (preempt_.open() || real_time_left_ > last_left_) offer_passed_over(now);
+    last_left_ = real_time_left_;
     if (const auto most = preempt_.adapt(arrivals_)) this->most_best_effort_ = *most;
   }
 
@@ -230,9 +248,13 @@ private:
     a.in_policy = false;
     ++statistics_.decisions;
     // What it has in flight elsewhere comes first; the end of that brings it back to the policy.
-    if (!a.may_go_to(*group, feed::first_side)) return true;
+    const bool elsewhere = !a.may_go_to(*group, feed::first_side);
+    if (elsewhere || (*group >= feed::first_side && !ends_in_time(a, now))) {
+      if (*group >= feed::first_side) pass_over(a);
+      return true;
+    }
     flight& f = feed_.take(a);
-    const cut c = next_of(a, f, *group);
+    const cut c = next_of(a, f, *group, now);
     const segment s = feed_.plan(f, c, *group, now);
     if (c.last_work && a.context.launches_no_more() && !std::exchange(a.announced, true))
       listener_.on_almost_finished(a, a.user, now);
@@ -241,12 +263,12 @@ private:
       return true;
     }
     if (!f.remainder) a.kind->estimate.dispatched(*a.progress, f.program, f.first, f.operations);
-    ++a.flights;
+    if (++a.flights == 1 && !this->is_real_time(a)) ++best_effort_flying_;
     if (feed_.is_side(f)) {
       ++a.side_flights;
       preempt_.let_beside(now);
     }
-    a.dispatched_at(*group, beside_.epoch(), now);
+    a.dispatched_at(*group, beside_.epoch());
     ++statistics_.segments;
     listener_.on_submit(a, s, f.expected, now);
     if (!a.is_ending()) offer(a, now);
@@ -254,17 +276,38 @@ private:
   }
 
   /// Its next operations; only jobs that have some are in the policy.
-  [[nodiscard]] cut next_of(active_job& a, flight& f, std::size_t group) noexcept {
+  [[nodiscard]] cut next_of(active_job& a, flight& f, std::size_t group, time_point now) noexcept {
     if (a.is_ending()) {
       const auto& r = a.remainders.back();
       f.remainder = true;
       return {stream_default, r.program, r.at, r.what, r.what.front()->expected, false};
     }
     duration quantum = this->quantum_of(a);
-    if (group >= feed::first_side) quantum = std::min(quantum, options_.quantum);
+    if (group >= feed::first_side) quantum = std::min(quantum, side_quantum(now));
     const auto c = a.context.list().try_cut(quantum, f.loose);
     assert(c && !c->operations.empty());
     return *c;
+  }
+
+  /// What may run on the side lane before the real-time work that is here has ended, in time on
+  /// the whole device.
+  [[nodiscard]] duration fits_beside(time_point now) noexcept {
+    const duration left = real_time_left_ - feed_.under_way(feed::real_time, now);
+    const auto ns = static_cast<double>(left.count()) / options_.preemption.real_time_lanes;
+    return duration{static_cast<duration::rep>(ns * preempt_.side_speed())};
+  }
+  /// Of about a quantum, on that lane.
+  [[nodiscard]] duration side_quantum(time_point now) noexcept {
+    const double ns = static_cast<double>(options_.quantum.count()) * preempt_.side_speed();
+    return std::max(duration{1},
+                    std::min(fits_beside(now), duration{static_cast<duration::rep>(ns)}));
+  }
+  /// A segment is at least one operation, and that may be too long.
+  [[nodiscard]] bool ends_in_time(const active_job& a, time_point now) noexcept {
+    const duration head =
+        a.is_ending() ? a.head
+                      : a.context.list().head_expected(side_quantum(now), flight::max_loose);
+    return head <= fits_beside(now);
   }
 
   /// The device did not take a segment.
@@ -293,6 +336,8 @@ private:
   feed feed_;
   preemptor<Device, Accountant, Listener> preempt_;
   inbox<posted_request> inbox_;
+  std::size_t best_effort_flying_ = 0; ///< best-effort jobs with segments in flight
+  duration last_left_{};               ///< real_time_left_, when it was looked at last
 };
 
 } // namespace gsched

@@ -4,7 +4,6 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
-#include <gsched/device/preemptive_device.hpp>
 #include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/flight.hpp>
 #include <gsched/dispatch/job_table.hpp>
@@ -14,6 +13,7 @@
 #include <gsched/dispatch/request.hpp>
 #include <gsched/dispatch/statistics.hpp>
 #include <gsched/pad/exploration.hpp>
+#include <gsched/pad/side_speed.hpp>
 #include <gsched/policy/policy.hpp>
 #include <gsched/preempt/forecast.hpp>
 
@@ -41,7 +41,7 @@ protected:
 public:
   job_life(Device& on, Policy& order, Listener& hears, const dispatch_options& how)
       : registry<Device>(on), policy_(order), listener_(hears), options_(checked(how)),
-        beside_(choices(how.preemption), how.preemption.tolerance),
+        beside_(1 + how.preemption.side.size(), how.preemption.tolerance),
         jobs_(how.reserved_jobs, how.reserved_entries) {}
   /// Jobs that are still active are dropped without a word to the listener: cancel_all and run
   /// until idle first. Nothing of them may be in flight on the device.
@@ -52,6 +52,13 @@ public:
     });
     if constexpr (requires(client & c) { policy_.forget(c); })
       this->for_each_client([&](client& c) { policy_.forget(c); });
+  }
+
+  /// As registry does; and what its jobs can reach on side lanes bounds what those are tried for.
+  void load(program& p) {
+    registry<Device>::load(p);
+    for (std::size_t i = 0; i < options_.preemption.side.size(); ++i)
+      beside_.may_reach(i + 1, speed_on(p, options_.preemption.side[i], device_.limits().sms));
   }
 
   // Jobs --------------------------------------------------------------------------------------
@@ -160,6 +167,19 @@ protected:
     a.in_policy = true;
   }
 
+  /// It cannot run beside real-time work, now: it comes back when the others' lanes are open, or
+  /// when more real-time work has come.
+  void pass_over(active_job& a) noexcept {
+    if (!a.passed_over_hook.is_linked()) passed_over_.push_back(a);
+  }
+  void offer_passed_over(time_point now) noexcept {
+    while (!passed_over_.empty()) {
+      active_job& a = passed_over_.front();
+      passed_over_.pop_front();
+      a.is_ending() ? close(a, now) : offer(a, now);
+    }
+  }
+
   void fail(active_job& a, std::error_code why, time_point now) noexcept {
     listener_.on_failure(a, failure_of(device_, why), now);
     give_up(a, job_state::failed, now);
@@ -170,9 +190,13 @@ protected:
     a.state = how;
     freed_ |= a.drop_instance();
     statistics_.count_end(how);
-    if (std::exchange(a.counted, false)) --active_[static_cast<std::size_t>(a.service)];
+    a.passed_over_hook.unlink();
+    if (std::exchange(a.counted, false)) {
+      --active_[static_cast<std::size_t>(a.service)];
+      real_time_left_ -= a.to_end;
+    }
     if (is_real_time(a) && how == job_state::finished && a.dispatched)
-      beside_.ended(a.kind->alone, a.side_epoch, now - a.first_dispatch);
+      beside_.ended(a.side_epoch, {a.ended_expected, a.ended_took, now - a.arrival});
     a.kind->estimate.end(*a.progress, how == job_state::finished);
     jobs_.remove(a);
     listener_.on_end(a, a.user, now);
@@ -182,6 +206,8 @@ protected:
 
   /// What a job's next segment may take.
   [[nodiscard]] duration quantum_of(const active_job& a) const noexcept {
+    if (is_real_time(a) && options_.preemption.real_time_lanes > 0)
+      return std::min(policy_.slice(a), options_.preemption.real_time_quantum);
     const duration own = std::min(policy_.slice(a), a.quantum);
     return is_real_time(a) ? own : std::min(own, most_best_effort_);
   }
@@ -202,7 +228,9 @@ protected:
   arrival_forecast arrivals_;                     ///< of real-time jobs
   exploration beside_;                            ///< of real-time jobs
   duration most_best_effort_ = run_to_completion; ///< of a best-effort segment
+  duration real_time_left_{};                     ///< of what the active real-time jobs have left
   job_table jobs_;
+  passed_over_jobs passed_over_; ///< best-effort ones that cannot run beside real-time work now
   dispatch_statistics statistics_{};
   bool woken_ = false; ///< since the last look for what to evict
 
@@ -216,15 +244,12 @@ private:
     return how.checked();
   }
 
-  /// For exploration: nothing; each side lane while the other lanes yield, if they can; each side
-  /// lane while what is in flight on them drains.
-  [[nodiscard]] static std::size_t choices(const preemption_options& p) noexcept {
-    return 1 + (preemptive_device<Device> ? 2 : 1) * p.side.size();
-  }
-
   void count(active_job& a) noexcept {
     a.counted = true;
     ++active_[static_cast<std::size_t>(a.service)];
+    if (!is_real_time(a)) return;
+    a.to_end = a.total;
+    real_time_left_ += a.to_end;
   }
 
   /// Another job would be served if this one's segment ended sooner.

@@ -149,6 +149,18 @@ public:
     }
   }
 
+  /// How long the oldest segments on the lanes of a group have been running, as far as they were
+  /// expected to.
+  [[nodiscard]] duration under_way(std::size_t group, time_point now) noexcept {
+    duration sum{};
+    for (std::uint32_t i = 0; i < lanes_.lanes(group); ++i) {
+      const std::uint32_t place = lanes_.first(group) + i;
+      if (const flight* const f = lanes_.oldest(place))
+        sum += std::min(f->expected, now - std::max(f->submitted, lanes_.last_end(place)));
+    }
+    return sum;
+  }
+
   [[nodiscard]] bool empty() const noexcept { return flights_.in_use() == 0; }
   [[nodiscard]] lane_set& lanes() noexcept { return lanes_; }
   /// Whether real-time jobs have lanes of their own.

@@ -10,7 +10,6 @@
 #include <gsched/job/program.hpp>
 #include <gsched/occupancy/footprint.hpp>
 #include <gsched/occupancy/program_footprint.hpp>
-#include <gsched/pad/exploration.hpp>
 
 #include <algorithm>
 #include <cassert>
@@ -34,7 +33,6 @@ struct model {
   job_body body;
   instance_pool instances;
   estimator estimate;
-  solo_time alone; ///< of its real-time jobs, where side lanes are explored
 };
 
 /// The kinds of job and the loaded programs of one dispatcher.

@@ -48,20 +48,24 @@ public:
   /// The group of side lanes that it may go to instead, if any.
   [[nodiscard]] std::optional<std::size_t> side() const noexcept {
     if (!guard_.holds() || beside_.current() == 0) return std::nullopt;
-    return feed::first_side + (beside_.current() - 1) % sides();
+    return feed::first_side + beside_.current() - 1;
   }
+  /// How fast work runs there, as a part of its speed on the whole device.
+  [[nodiscard]] double side_speed() const noexcept { return beside_.speed(beside_.current()); }
   [[nodiscard]] const preemption_statistics& statistics() const noexcept { return statistics_; }
 
   /// Before a round of decisions: which classes have jobs that can run. back(flight) is given each
   /// segment that is taken back, and whether its first operation may have run in part; it drops it.
+  /// `some_idle`: of best-effort jobs, one at least has nothing in flight.
   template <class Back>
-  void update(bool real_time, bool best_effort, Back back) noexcept {
+  void update(bool real_time, bool best_effort, bool some_idle, Back back) noexcept {
     if (!guards_ || (!real_time && !real_time_)) return;
     const time_point now = device_.now();
     const bool held = guard_.holds();
     floor_.pass(now, real_time_ && best_effort_, !held);
-    if (real_time_) beside_.gained(now - last_, duration::zero());
+    beside_.passed(now - last_, real_time_, some_idle_);
     last_ = now;
+    some_idle_ = some_idle;
     const bool hold = real_time && !(best_effort && floor_.lets_on());
     if (hold && !held) begin(now, back);
     if (!hold && held) end(now);
@@ -90,7 +94,11 @@ public:
 
   /// A segment has left its lane for good.
   void landed(const flight& f, time_point now) noexcept {
-    if (feed_.is_side(f)) beside_.gained(duration::zero(), f.expected);
+    if (f.place < options_.lanes)
+      beside_.did(0, f.expected, duration::zero());
+    else if (feed_.is_side(f))
+      beside_.did(feed_.lanes().group_of(f.place) - feed::first_side + 1, f.expected,
+                  now - f.submitted);
     if constexpr (!preemptive_device<Device>) {
       if (guard_.is_leaving(f.place) && feed_.lanes().oldest(f.place) == nullptr)
         static_cast<void>(out_of_the_way(f.place, now));
@@ -121,22 +129,17 @@ public:
   }
 
 private:
-  [[nodiscard]] std::size_t sides() const noexcept { return options_.preemption.side.size(); }
-
   template <class Back>
   void begin(time_point now, Back back) noexcept {
     lane_set& lanes = feed_.lanes();
-    bool drains = false;
-    if constexpr (preemptive_device<Device>)
-      drains = beside_.current() > sides();
-    else
+    if constexpr (!preemptive_device<Device>)
       feed_.evict([&](const flight& f) { return f.place < options_.lanes; },
                   [&](flight& f) {
                     ++statistics_.evicted_segments;
                     back(f, false);
                   });
     guard_.hold(
-        now, [&](std::uint32_t place) { return !drains && lanes.oldest(place) != nullptr; },
+        now, [&](std::uint32_t place) { return lanes.oldest(place) != nullptr; },
         [&](std::uint32_t place) {
           if constexpr (preemptive_device<Device>) device_.yield(lanes.id(place));
         },
@@ -195,6 +198,7 @@ private:
   preemption_statistics statistics_{};
   bool real_time_ = false;   ///< at the last update
   bool best_effort_ = false; ///< at the last update
+  bool some_idle_ = false;   ///< at the last update: best-effort jobs with nothing in flight
   bool told_ = false;        ///< of this wait
   time_point last_{};
   time_point look_again_{};

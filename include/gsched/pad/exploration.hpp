@@ -7,42 +7,58 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace gsched {
 
-/// How long the jobs of one kind take while nothing runs beside them, from their first segment to
-/// their end.
-class solo_time {
+/// Mean and spread of the latest values.
+class latest_mean {
 public:
-  void learn(duration took) noexcept {
-    const auto ns = std::max(1.0, static_cast<double>(took.count()));
-    seen_ = std::min(seen_ + 1, 256.0);
-    if (seen_ > 1) spread_ += (std::abs(ns / mean_ - 1) - spread_) / seen_;
-    mean_ += (ns - mean_) / seen_;
+  void learn(double value, double remembered) noexcept {
+    seen_ = std::min(seen_ + 1, remembered);
+    const double off = value - mean_;
+    mean_ += off / seen_;
+    variance_ += (off * (value - mean_) - variance_) / seen_;
   }
-  [[nodiscard]] bool known() const noexcept { return seen_ >= 4; }
-  [[nodiscard]] double mean_ns() const noexcept { return mean_; }
-  /// The mean distance from the mean, as a part of it.
-  [[nodiscard]] double spread() const noexcept { return spread_; }
+  [[nodiscard]] double seen() const noexcept { return seen_; }
+  [[nodiscard]] double mean() const noexcept { return mean_; }
+  [[nodiscard]] double deviation() const noexcept { return std::sqrt(std::max(0.0, variance_)); }
 
 private:
   double seen_ = 0;
   double mean_ = 0;
-  double spread_ = 0;
+  double variance_ = 0;
 };
 
-/// Finds by measuring what may run beside real-time jobs. Each choice is tried for a few jobs; of
-/// those under which jobs take no longer than `tolerance` beyond their time alone, on average, the
-/// one with the most work done beside them stays. The others, nothing among them, are tried again
-/// for one job in 64, and a choice that hurts at once is left at once.
+/// What is known of a real-time job when it has ended.
+struct real_time_job {
+  duration expected{}; ///< of its segments
+  duration took{};     ///< what they took on their lanes
+  duration latency{};  ///< from its arrival to its end
+};
+
+/// Finds by measuring what may run beside real-time jobs, and pays for it with one job in a
+/// hundred.
 ///
-/// Order    choice 0 is nothing, and what stays if no other gains.
-/// Units    slow-downs are parts of the time alone: 0 is none.
+/// A job's slow-down is what its segments took on their lanes over what they take when nothing is
+/// beside them: waiting for other jobs is not in it, so few jobs tell. What it does to latencies
+/// follows from the load: jobs that wait for one another are delayed by the others' slow-down too.
+/// Each choice is tried for one job at a time. It is given up as soon as it is clearly beyond what
+/// is tolerated or gains nothing, and longer each time; it stays once it is clearly not. What stays
+/// is watched in the same way.
+///
+/// Source   waiting in an M/G/1 queue (Pollaczek, Khinchine), and how it grows with the service.
+/// Order    choice 0 is nothing: what is there until another has been found to gain.
+/// Units    slow-downs, speeds and gains are parts of the time with nothing beside: 0 is none.
 /// Cost     O(choices) a job; no allocation after construction.
 /// Threads  one owner; no locking. Depends on the calls alone.
 class exploration {
 public:
+  static constexpr std::uint32_t first_jobs = 20;    ///< with nothing beside them, for comparison
+  static constexpr std::uint32_t jobs_a_trial = 100; ///< of which the trial is one
+  static constexpr double least_gain = 0.01;         ///< of what the device does in all
+
   explicit exploration(std::size_t choices = 1, double tolerance = 0.05)
       : choices_(std::max<std::size_t>(choices, 1)), tolerance_(tolerance) {}
 
@@ -51,100 +67,166 @@ public:
   /// Rises with each change: two equal ones say that nothing has changed in between.
   [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
 
-  /// Real-time jobs were active for so long, and beside them work of so much device time ended.
-  void gained(duration active, duration work) noexcept {
-    choice& c = choices_[current_];
-    c.active += static_cast<double>(active.count());
-    c.work += static_cast<double>(work.count());
-    if (c.active < 1e9) return; // the past counts less and less
-    c.active /= 2;
-    c.work /= 2;
+  /// Set-up: jobs may run as fast as that there. The fastest counts.
+  void may_reach(std::size_t which, double speed) noexcept {
+    choices_[which].most = std::max(choices_[which].most, speed);
+  }
+  /// How fast work runs there: as measured, or else as it may.
+  [[nodiscard]] double speed(std::size_t which) const noexcept {
+    const choice& c = choices_[which];
+    return c.expected_ns > 0 ? c.expected_ns / c.took_ns : c.most;
   }
 
-  /// A real-time job has ended that was dispatched first at that epoch, and took so long since.
-  void ended(solo_time& alone, std::uint64_t began, duration took) noexcept {
+  /// Time has passed, maybe with real-time jobs, and with best-effort jobs that could have run
+  /// beside them.
+  void passed(duration time, bool real_time, bool others) noexcept {
     if (choices_.size() == 1) return;
-    if (began == epoch_) measure(alone, took);
-    ++since_trial_;
-    if (trying_) {
-      if (choices_[current_].stopped || --left_ == 0) settle();
-    } else if (choices_[current_].stopped || !admissible(current_)) {
-      settle();
-    } else if (since_trial_ >= (next_untried() != 0 ? trial : 64 * trial)) {
-      start_trial();
-    }
+    const auto ns = static_cast<double>(time.count());
+    choices_[current_].active_ns += real_time ? ns : 0;
+    if (current_ != 0) return;
+    time_ns_ += ns;
+    active_ns_ += real_time ? ns : 0;
+    free_ns_ += real_time && others ? ns : 0;
+    if (time_ns_ < 1e10) return; // the past counts less and less
+    for (double* x : {&time_ns_, &active_ns_, &free_ns_, &open_work_ns_}) *x /= 2;
   }
 
-  /// Mean of the latest jobs under that choice.
-  [[nodiscard]] double slow_down(std::size_t which) const noexcept { return choices_[which].mean; }
-  /// Device time of work beside real-time jobs in each unit of their time.
-  [[nodiscard]] double gain(std::size_t which) const noexcept {
-    return choices_[which].active > 0 ? choices_[which].work / choices_[which].active : 0;
+  /// Best-effort work of so much time on the whole device has ended: beside real-time jobs under
+  /// that choice, where it took so long, or for 0 between them.
+  void did(std::size_t which, duration work, duration took) noexcept {
+    if (choices_.size() == 1) return;
+    if (which == 0) {
+      if (current_ == 0) open_work_ns_ += static_cast<double>(work.count());
+      return;
+    }
+    choice& c = choices_[which];
+    c.work_ns += static_cast<double>(work.count());
+    c.expected_ns += static_cast<double>(work.count());
+    c.took_ns += std::max(1.0, static_cast<double>(took.count()));
+    if (c.took_ns < 1e9) return;
+    c.expected_ns /= 2;
+    c.took_ns /= 2;
+  }
+
+  /// A real-time job has ended that was dispatched first at that epoch.
+  void ended(std::uint64_t began, const real_time_job& j) noexcept {
+    if (choices_.size() == 1 || j.expected <= duration::zero()) return;
+    ++jobs_;
+    const bool whole = began == epoch_; // under one choice
+    if (whole) measure(j);
+    if (current_ == stays_) {
+      if (stays_ != 0 && verdict(stays_) == is::bad) return give_up(stays_);
+      if (trials_ * jobs_a_trial + first_jobs + jobs_a_trial > jobs_ ||
+          choices_[0].slower.seen() < first_jobs / 2)
+        return;
+      if (const std::size_t next = next_to_try(); next != stays_) change(next);
+      return;
+    }
+    ++trials_; // whatever ends while something is tried may have been hurt
+    if (!whole) return;
+    const std::size_t tried = current_;
+    const is v = tried == 0 ? is::open : verdict(tried);
+    if (v == is::bad) return give_up(tried);
+    if (v == is::good && (stays_ == 0 || net(tried) > net(stays_))) stays_ = tried;
+    change(stays_);
+  }
+
+  /// Jobs that have ended while something was tried.
+  [[nodiscard]] std::uint64_t trials() const noexcept { return trials_; }
+  /// How much longer the segments of jobs take under that choice.
+  [[nodiscard]] double slow_down(std::size_t which) const noexcept {
+    const double none = choices_[0].slower.mean();
+    return none > 0 ? choices_[which].slower.mean() / none - 1 : 0;
+  }
+  /// How many times as much longer latencies are, where jobs wait for one another.
+  [[nodiscard]] double amplified() const noexcept {
+    const double waits = latency_ns_ > 0 ? std::max(0.0, 1 - took_ns_ / latency_ns_) : 0;
+    return 1 + waits / std::max(0.1, 1 - load());
+  }
+  /// More work in each unit of time, of what the device does in all: what runs beside, less what
+  /// real-time jobs take longer.
+  [[nodiscard]] double net(std::size_t which) const noexcept {
+    const choice& c = choices_[which];
+    const double beside = c.active_ns > 0 ? c.work_ns / c.active_ns : 0;
+    return load() * (beside - slow_down(which) * worth());
+  }
+  /// What it can be at most.
+  [[nodiscard]] double bound(std::size_t which) const noexcept {
+    return time_ns_ > 0 ? speed(which) * free_ns_ / time_ns_ : 0;
   }
 
 private:
-  static constexpr std::uint32_t trial = 8; ///< jobs
-  static constexpr double remembered = 256; ///< jobs
+  enum class is : std::uint8_t { open, good, bad };
+  static constexpr double remembered = 128; ///< jobs with nothing beside them
+  static constexpr double recent = 32;      ///< jobs under each other choice
+  static constexpr double enough = 8;       ///< jobs under a choice that is to stay
+  static constexpr double too_many = 32;    ///< jobs that did not tell
 
   struct choice {
-    double seen = 0;
-    double mean = 0;
-    double harm = 0; ///< of late, beyond what is tolerated and what jobs differ by anyway
-    double active = 0;
-    double work = 0;
-    bool stopped = false;
+    latest_mean slower;
+    double most = 0;
+    double work_ns = 0, active_ns = 0;   ///< since it was tried anew
+    double expected_ns = 0, took_ns = 0; ///< of work beside real-time jobs
+    std::uint64_t not_before = 0;        ///< jobs
+    std::uint64_t rest = 512;            ///< jobs, when it is given up again
   };
 
-  void measure(solo_time& alone, duration took) noexcept {
-    if (current_ == 0) return alone.learn(took);
-    if (!alone.known()) return;
-    spread_ += (alone.spread() - spread_) / 64;
-    choice& c = choices_[current_];
-    const double slower = static_cast<double>(took.count()) / alone.mean_ns() - 1;
-    c.seen = std::min(c.seen + 1, remembered);
-    c.mean += (slower - c.mean) / c.seen;
-    c.harm = std::max(0.0, c.harm + slower - tolerance_ - alone.spread() / 2);
-    if (c.harm > 4 * (tolerance_ + alone.spread())) c.stopped = true;
+  [[nodiscard]] double load() const noexcept { return time_ns_ > 0 ? active_ns_ / time_ns_ : 0; }
+  /// What a unit of the device's time yields that real-time jobs leave.
+  [[nodiscard]] double worth() const noexcept {
+    const double open = time_ns_ - active_ns_;
+    return open > 0 ? std::clamp(open_work_ns_ / open, 1.0, 2.0) : 1;
   }
 
-  [[nodiscard]] bool admissible(std::size_t i) const noexcept {
-    const choice& c = choices_[i];
-    // What stays is not given up for what may be chance.
-    const double chance = i == current_ && !trying_ ? 2 * spread_ / std::sqrt(c.seen) : 0;
-    return i == 0 || (!c.stopped && c.seen >= trial / 2 && c.mean <= tolerance_ + chance);
+  void measure(const real_time_job& j) noexcept {
+    const auto took = static_cast<double>(j.took.count());
+    choices_[current_].slower.learn(took / static_cast<double>(j.expected.count()),
+                                    current_ == 0 ? remembered : recent);
+    if (current_ != 0) return;
+    took_ns_ += took;
+    latency_ns_ += static_cast<double>(std::max(j.latency, j.took).count());
+    if (latency_ns_ < 1e9) return;
+    took_ns_ /= 2;
+    latency_ns_ /= 2;
   }
 
-  /// A choice that was never tried; 0 if there is none.
-  [[nodiscard]] std::size_t next_untried() const noexcept {
-    for (std::size_t i = 1; i < choices_.size(); ++i)
-      if (choices_[i].seen == 0 && !choices_[i].stopped) return i;
-    return 0;
+  [[nodiscard]] is verdict(std::size_t which) const noexcept {
+    const choice& c = choices_[which];
+    const double n = c.slower.seen();
+    if (n == 0) return is::open;
+    const latest_mean& none = choices_[0].slower;
+    // Few values do not show how much they differ.
+    const double differ = std::max({0.01, none.deviation(), n < enough ? 0 : c.slower.deviation()});
+    const double chance = 2 * differ / std::sqrt(n) + 2 * differ / std::sqrt(none.seen());
+    const double slower = slow_down(which);
+    const double most = tolerance_ / amplified();
+    if (slower - chance > most) return is::bad;
+    if (n < enough) return is::open;
+    if (slower + chance / 2 <= most && net(which) - load() * chance / 2 >= least_gain)
+      return is::good;
+    if (net(which) + load() * chance < least_gain) return is::bad;
+    if (which == stays_) return slower > most + chance / 2 ? is::bad : is::open;
+    return n >= too_many ? is::bad : is::open;
   }
 
-  void start_trial() noexcept {
-    std::size_t next = next_untried();
-    if (next == 0) {
+  [[nodiscard]] std::size_t next_to_try() noexcept {
+    for (std::size_t i = 1; i < choices_.size(); ++i) {
       turn_ = (turn_ + 1) % choices_.size();
-      if (turn_ == current_) turn_ = (turn_ + 1) % choices_.size();
-      next = turn_;
+      if (turn_ == stays_) continue;
+      if (turn_ == 0) return 0; // for comparison
+      if (jobs_ >= choices_[turn_].not_before && bound(turn_) >= least_gain) return turn_;
     }
-    choice& c = choices_[next];
-    c.stopped = false;
-    c.harm = 0;
-    c.seen = std::min(c.seen, static_cast<double>(trial)); // the new weighs as much as the old
-    trying_ = true;
-    left_ = trial;
-    change(next);
+    return stays_;
   }
 
-  /// Ends a trial, and goes to what is best by now.
-  void settle() noexcept {
-    since_trial_ = 0;
-    std::size_t best = 0;
-    for (std::size_t i = 1; i < choices_.size(); ++i)
-      if (admissible(i) && gain(i) > gain(best)) best = i;
-    trying_ = false;
-    change(best);
+  void give_up(std::size_t which) noexcept {
+    choice& c = choices_[which];
+    c.slower = {};
+    c.work_ns = c.active_ns = 0;
+    c.not_before = jobs_ + c.rest;
+    c.rest = std::min<std::uint64_t>(4 * c.rest, std::numeric_limits<std::uint32_t>::max());
+    if (which == stays_) stays_ = 0;
+    change(stays_);
   }
 
   void change(std::size_t to) noexcept {
@@ -155,13 +237,16 @@ private:
 
   std::vector<choice> choices_;
   double tolerance_;
-  double spread_ = 0; ///< of the latest jobs' times alone
-  std::size_t current_ = 0;
-  std::size_t turn_ = 0;
+  double time_ns_ = 0, active_ns_ = 0, free_ns_ = 0; ///< with nothing beside: all; with real-time
+                                                     ///< jobs; with others too
+  double open_work_ns_ = 0;                          ///< best-effort, between real-time jobs
+  double took_ns_ = 0, latency_ns_ = 0;              ///< of jobs with nothing beside them
+  std::uint64_t jobs_ = 0;
+  std::uint64_t trials_ = 0;
   std::uint64_t epoch_ = 0;
-  std::uint32_t since_trial_ = 0;
-  std::uint32_t left_ = 0;
-  bool trying_ = false;
+  std::size_t current_ = 0;
+  std::size_t stays_ = 0; ///< current but for trials
+  std::size_t turn_ = 0;
 };
 
 } // namespace gsched
