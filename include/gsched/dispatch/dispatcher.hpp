@@ -145,7 +145,7 @@ private:
     active_job& a = *f.owner;
     const std::optional<duration> took = feed_.land(f, now);
     listener_.on_segment_end(a, f.id, now);
-    if (this->is_real_time(a)) count_real_time(a, f, took);
+    if (this->is_real_time(a)) this->count_real_time(a, f.expected, took);
     // What runs beside it is not to become what it takes alone.
     if (done && took && !a.is_ending() && !(this->is_real_time(a) && beside_.current() != 0))
       a.kind->estimate.observe_segment(f.program, f.first, f.operations, *took);
@@ -156,15 +156,6 @@ private:
     drop(f);
     if (!done && !a.is_ending()) return fail(a, errc::device_failed, now);
     wake(a, now);
-  }
-
-  void count_real_time(active_job& a, const flight& f, std::optional<duration> took) noexcept {
-    const duration gone = std::clamp(f.expected, duration::zero(), a.to_end);
-    a.to_end -= gone;
-    real_time_left_ -= gone;
-    if (!took) return;
-    a.ended_expected += f.expected;
-    a.ended_took += *took;
   }
 
   /// A segment has left the device, and the rest of it is to be dispatched again.
@@ -249,12 +240,16 @@ private:
     ++statistics_.decisions;
     // What it has in flight elsewhere comes first; the end of that brings it back to the policy.
     const bool elsewhere = !a.may_go_to(*group, feed::first_side);
-    if (elsewhere || (*group >= feed::first_side && !ends_in_time(a, now))) {
+    if (elsewhere ||
+        (*group >= feed::first_side && !preempt_.ends_in_time(a, real_time_left_, now))) {
       if (*group >= feed::first_side) pass_over(a);
       return true;
     }
     flight& f = feed_.take(a);
-    const cut c = next_of(a, f, *group, now);
+    const cut c =
+        this->next_of(a, f,
+                      *group < feed::first_side ? run_to_completion
+                                                : preempt_.side_quantum(real_time_left_, now));
     const segment s = feed_.plan(f, c, *group, now);
     if (c.last_work && a.context.launches_no_more() && !std::exchange(a.announced, true))
       listener_.on_almost_finished(a, a.user, now);
@@ -273,41 +268,6 @@ private:
     listener_.on_submit(a, s, f.expected, now);
     if (!a.is_ending()) offer(a, now);
     return true;
-  }
-
-  /// Its next operations; only jobs that have some are in the policy.
-  [[nodiscard]] cut next_of(active_job& a, flight& f, std::size_t group, time_point now) noexcept {
-    if (a.is_ending()) {
-      const auto& r = a.remainders.back();
-      f.remainder = true;
-      return {stream_default, r.program, r.at, r.what, r.what.front()->expected, false};
-    }
-    duration quantum = this->quantum_of(a);
-    if (group >= feed::first_side) quantum = std::min(quantum, side_quantum(now));
-    const auto c = a.context.list().try_cut(quantum, f.loose);
-    assert(c && !c->operations.empty());
-    return *c;
-  }
-
-  /// What may run on the side lane before the real-time work that is here has ended, in time on
-  /// the whole device.
-  [[nodiscard]] duration fits_beside(time_point now) noexcept {
-    const duration left = real_time_left_ - feed_.under_way(feed::real_time, now);
-    const auto ns = static_cast<double>(left.count()) / options_.preemption.real_time_lanes;
-    return duration{static_cast<duration::rep>(ns * preempt_.side_speed())};
-  }
-  /// Of about a quantum, on that lane.
-  [[nodiscard]] duration side_quantum(time_point now) noexcept {
-    const double ns = static_cast<double>(options_.quantum.count()) * preempt_.side_speed();
-    return std::max(duration{1},
-                    std::min(fits_beside(now), duration{static_cast<duration::rep>(ns)}));
-  }
-  /// A segment is at least one operation, and that may be too long.
-  [[nodiscard]] bool ends_in_time(const active_job& a, time_point now) noexcept {
-    const duration head =
-        a.is_ending() ? a.head
-                      : a.context.list().head_expected(side_quantum(now), flight::max_loose);
-    return head <= fits_beside(now);
   }
 
   /// The device did not take a segment.

@@ -22,6 +22,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -210,6 +211,28 @@ protected:
       return std::min(policy_.slice(a), options_.preemption.real_time_quantum);
     const duration own = std::min(policy_.slice(a), a.quantum);
     return is_real_time(a) ? own : std::min(own, most_best_effort_);
+  }
+
+  /// Its next operations, of at most about `most`; only jobs that have some are in the policy.
+  [[nodiscard]] cut next_of(active_job& a, flight& f, duration most) noexcept {
+    if (a.is_ending()) {
+      const auto& r = a.remainders.back();
+      f.remainder = true;
+      return {stream_default, r.program, r.at, r.what, r.what.front()->expected, false};
+    }
+    const auto c = a.context.list().try_cut(std::min(quantum_of(a), most), f.loose);
+    assert(c && !c->operations.empty());
+    return *c;
+  }
+
+  /// Work of a real-time job has ended, that took so long on its lane, if that is known.
+  void count_real_time(active_job& a, duration expected, std::optional<duration> took) noexcept {
+    const duration gone = std::clamp(expected, duration::zero(), a.to_end);
+    a.to_end -= gone;
+    real_time_left_ -= gone;
+    if (!took) return;
+    a.ended_expected += expected;
+    a.ended_took += *took;
   }
 
   /// Active jobs of a class that can run: of real-time jobs, those that wait for an instance do

@@ -4,6 +4,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
 #include <gsched/device/preemptive_device.hpp>
+#include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/flight.hpp>
 #include <gsched/dispatch/lane_feed.hpp>
 #include <gsched/dispatch/lane_set.hpp>
@@ -50,8 +51,20 @@ public:
     if (!guard_.holds() || beside_.current() == 0) return std::nullopt;
     return feed::first_side + beside_.current() - 1;
   }
-  /// How fast work runs there, as a part of its speed on the whole device.
-  [[nodiscard]] double side_speed() const noexcept { return beside_.speed(beside_.current()); }
+  /// What a job's next segment there may take, in time on the whole device: about a quantum there,
+  /// and no longer than the real-time jobs that are here have `left`.
+  [[nodiscard]] duration side_quantum(duration left, time_point now) noexcept {
+    const double ns = static_cast<double>(options_.quantum.count()) * side_speed();
+    return std::max(duration{1},
+                    std::min(fits_beside(left, now), duration{static_cast<duration::rep>(ns)}));
+  }
+  /// A segment is at least one operation, and that may be too long.
+  [[nodiscard]] bool ends_in_time(const active_job& a, duration left, time_point now) noexcept {
+    const duration head =
+        a.is_ending() ? a.head
+                      : a.context.list().head_expected(side_quantum(left, now), flight::max_loose);
+    return head <= fits_beside(left, now);
+  }
   [[nodiscard]] const preemption_statistics& statistics() const noexcept { return statistics_; }
 
   /// Before a round of decisions: which classes have jobs that can run. back(flight) is given each
@@ -129,6 +142,14 @@ public:
   }
 
 private:
+  /// How fast work runs on the side lane, as a part of its speed on the whole device.
+  [[nodiscard]] double side_speed() const noexcept { return beside_.speed(beside_.current()); }
+  [[nodiscard]] duration fits_beside(duration left, time_point now) noexcept {
+    const duration ahead = left - feed_.under_way(feed::real_time, now);
+    const double ns = static_cast<double>(ahead.count()) / options_.preemption.real_time_lanes;
+    return duration{static_cast<duration::rep>(ns * side_speed())};
+  }
+
   template <class Back>
   void begin(time_point now, Back back) noexcept {
     lane_set& lanes = feed_.lanes();
