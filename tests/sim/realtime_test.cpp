@@ -197,7 +197,7 @@ TEST_CASE("best-effort work that is held at gates costs a request next to nothin
                         << " of its rate in the time left over");
       CHECK(held.requests > 100);
       CHECK(held.mean_us < alone.mean_us * (every == 1 ? 1.025 : 1.035));
-      CHECK(held.mean_us < paused.mean_us + 15);
+      CHECK(held.mean_us < paused.mean_us + 25);
       CHECK(held.best_effort_per_s > 1.1 * paused.best_effort_per_s);
       CHECK(kept > 0.95);
       CHECK(kept < 1.03); // its last operation runs on beside the request
