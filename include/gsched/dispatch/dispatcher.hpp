@@ -15,9 +15,7 @@
 #include <gsched/policy/policy.hpp>
 #include <gsched/preempt/statistics.hpp>
 
-#include <algorithm>
 #include <array>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -246,10 +244,7 @@ private:
       return true;
     }
     flight& f = feed_.take(a);
-    const cut c =
-        this->next_of(a, f,
-                      *group < feed::first_side ? run_to_completion
-                                                : preempt_.side_quantum(real_time_left_, now));
+    const cut c = this->next_of(a, f, preempt_.most_on(*group, real_time_left_, now));
     const segment s = feed_.plan(f, c, *group, now);
     if (c.last_work && a.context.launches_no_more() && !std::exchange(a.announced, true))
       listener_.on_almost_finished(a, a.user, now);

@@ -51,18 +51,20 @@ public:
     if (!guard_.holds() || beside_.current() == 0) return std::nullopt;
     return feed::first_side + beside_.current() - 1;
   }
-  /// What a job's next segment there may take, in time on the whole device: about a quantum there,
-  /// and no longer than the real-time jobs that are here have `left`.
-  [[nodiscard]] duration side_quantum(duration left, time_point now) noexcept {
+  /// What a job's next segment may take on that group's lanes, in time on the whole device: beside
+  /// real-time jobs that have so much `left` no more than they, and about a quantum there.
+  [[nodiscard]] duration most_on(std::size_t group, duration left, time_point now) noexcept {
+    if (group < feed::first_side) return run_to_completion;
     const double ns = static_cast<double>(options_.quantum.count()) * side_speed();
     return std::max(duration{1},
                     std::min(fits_beside(left, now), duration{static_cast<duration::rep>(ns)}));
   }
   /// A segment is at least one operation, and that may be too long.
   [[nodiscard]] bool ends_in_time(const active_job& a, duration left, time_point now) noexcept {
-    const duration head =
-        a.is_ending() ? a.head
-                      : a.context.list().head_expected(side_quantum(left, now), flight::max_loose);
+    const duration head = a.is_ending()
+                              ? a.head
+                              : a.context.list().head_expected(most_on(feed::first_side, left, now),
+                                                               flight::max_loose);
     return head <= fits_beside(left, now);
   }
   [[nodiscard]] const preemption_statistics& statistics() const noexcept { return statistics_; }
