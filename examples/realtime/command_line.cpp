@@ -75,7 +75,8 @@ void declare(CLI::App& app, words& w) {
       "preempt_pad: how much longer real-time requests may\ntake for it");
   add("--leaves", w.leaves, "HOW",
       "Where best-effort kernels can leave before they end:\nnever (they are held between two of "
-      "them), between_blocks\nor at_checkpoints; default: never");
+      "them), between_blocks\nor at_checkpoints; default: never.\nSegments of kernels that leave "
+      "take at most 50 us");
   add("--lanes", w.lanes, "N", "Streams that best-effort requests share");
   add("--rt-lanes", w.real_time_lanes, "N", "rt_only, preempt*: streams of real-time requests");
   add("--quantum", w.quantum, "US", "Device time of a segment, the unit of dispatch");

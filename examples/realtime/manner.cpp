@@ -19,6 +19,10 @@ void leave_to_hardware(manner& m) {
   m.account.overshoot_fill = 1e6; // whatever arrives is submitted
 }
 
+/// Of kernels that leave, those that have not started in a segment pass through the GPU all the
+/// same, one by one.
+constexpr duration longest_leaving = std::chrono::microseconds{50};
+
 } // namespace
 
 manner manner_of(mode how, const options& from) {
@@ -31,8 +35,10 @@ manner manner_of(mode how, const options& from) {
   m.dispatch.lanes = from.lanes;
   m.dispatch.quantum = from.quantum;
   m.dispatch.most_quantum = std::max(from.quantum, from.most_quantum);
-  m.dispatch.low_mark = from.quantum;
-  m.dispatch.high_mark = 2 * from.quantum;
+  if (leaving_of(how, from) != leaving::never)
+    m.dispatch.quantum = m.dispatch.most_quantum = std::min(from.quantum, longest_leaving);
+  m.dispatch.low_mark = m.dispatch.quantum;
+  m.dispatch.high_mark = 2 * m.dispatch.quantum;
   m.account.max_outstanding = m.dispatch.max_segments;
   m.account.overshoot_fill = from.overshoot;
   preemption_options& p = m.dispatch.preemption;

@@ -45,7 +45,7 @@ struct options : device_choice, outputs {
   std::optional<std::uint64_t> requests;       ///< ... first ends a run; of real-time clients
   std::uint64_t seed = 1;
 
-  std::uint32_t lanes = 4; ///< streams that best-effort requests share
+  std::uint32_t lanes = 2; ///< streams that best-effort requests share
   std::uint32_t real_time_lanes = 1;
   gsched::duration quantum = gsched::from_us(200);
   gsched::duration most_quantum = gsched::from_us(3200);
