@@ -18,7 +18,7 @@ struct options {
   unsigned repeats = 2000;      ///< of each latency
   unsigned rounds = 60;         ///< of each cost, all variants in turn
   unsigned preemptions = 10000; ///< with results compared
-  unsigned step = 300;         ///< cycles between checkpoints of the kernel that fills the GPU
+  unsigned step = 300;          ///< cycles between checkpoints of the kernel that fills the GPU
   int gpu = 0;
   std::string json;
 };

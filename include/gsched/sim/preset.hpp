@@ -56,9 +56,9 @@ struct yield_costs {
   std::uint32_t gate_every = 2;
   duration gate = from_us(0.05); ///< longer from operation to operation: 0.02 to 0.09, by blocks
   duration hold = from_us(0.1);  ///< host time: a store to pinned memory, or its undoing
-  /// Latency: from that store to a gate that sees it. A gate looks when the kernel beside it starts,
-  /// and that ends first: with gates at every first, second and fourth kernel of 8 the host sees the
-  /// GPU quiet after 15.7, 19.8 and 26.7 (gsched.gpu.gates).
+  /// Latency: from that store to a gate that sees it. A gate looks when the kernel beside it
+  /// starts, and that ends first: with gates at every first, second and fourth kernel of 8 the host
+  /// sees the GPU quiet after 15.7, 19.8 and 26.7 (gsched.gpu.gates).
   duration held = from_us(2.0);
   duration going_on = from_us(2.2); ///< latency: from its undoing until what was held runs
   /// Host time: a stream memory operation sets the flag in device memory, or clears it. One behind
