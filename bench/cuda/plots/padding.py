@@ -47,7 +47,7 @@ def draw_overhead(axes, rows):
 
 
 def draw_fused(axes, rows):
-    ways = ("two branches", "padded", "by rules", "idle SMs")
+    ways = ("two branches", "padded", "by rules", "quiet")
     for k, way in enumerate(ways):
         axes.bar([i + 0.2 * (k - 1.5) for i in range(len(rows))],
                  [r["us"]["in turn"] / r["us"][way] for r in rows], 0.2, label=way)
