@@ -74,6 +74,7 @@ public:
         std::max(share(registers, limits_.registers), share(shared, limits_.shared_bytes)));
   }
   [[nodiscard]] std::size_t outstanding() const noexcept { return segments_.size(); }
+  [[nodiscard]] std::size_t slots() const noexcept { return options_.max_outstanding; }
   [[nodiscard]] const accountant_violations& violations() const noexcept { return violations_; }
 
 private:

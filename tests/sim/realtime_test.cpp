@@ -176,8 +176,9 @@ TEST_CASE("real-time beside best-effort work is as on the hardware, whatever the
 // that are no longer submitted disturb a request as little, but cost the batch much more.
 TEST_CASE("best-effort work that is held at gates costs a request next to nothing") {
   using pair = std::pair<std::string, std::string>;
-  for (const auto& [real_time, best_effort] :
-       {pair("resnet18x1", "resnet50x8"), pair("bert_basex1", "vgg16x8")}) {
+  for (const pair& models : {pair("resnet18x1", "resnet50x8"), pair("bert_basex1", "vgg16x8")}) {
+    const std::string& real_time = models.first;
+    const std::string& best_effort = models.second;
     CAPTURE(real_time);
     program request = model(real_time);
     program batch = model(best_effort);

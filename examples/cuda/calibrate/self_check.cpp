@@ -184,9 +184,9 @@ samples measure_simulated(const sim::preset& p) {
   const double gap = to_us(p.laws.graph.gap);
   constexpr int parts = 1000;
   double stands = 0;
-  // Between an operation and the next one, a lane stands at once; else at the operation's end.
-  const double stands_at_once = gap + to_us(p.yields.gate);
-  const double mean_way = (way - stands_at_once) * (way - stands_at_once) / (2 * way);
+  // The next gate looks when the kernel beside it starts, and the lane stands when that has ended.
+  const double in_gap = gap + to_us(p.yields.gate) / p.yields.gate_every;
+  const double mean_way = way / 2 + way / p.yields.gate_every - in_gap;
   for (int i = 0; i < parts; ++i) {
     const simulated::turn t = on.held((i + 0.5) / parts);
     s.add("hold", t.call);

@@ -125,8 +125,8 @@ private:
     return row;
   }
 
-  std::size_t stride_; ///< rows of a task
-  std::size_t tasks_;
+  std::size_t stride_;                   ///< rows of a task
+  [[maybe_unused]] std::size_t tasks_;   ///< for what is asserted
   std::size_t used_ = 0;                 ///< tasks from there on have none
   std::vector<std::int32_t> block_time_; ///< never: no candidate
   std::vector<std::int32_t> haste_;      ///< the greatest number less the kernel time
