@@ -3,6 +3,7 @@
 
 #include "cuda/device_driven.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -38,6 +39,7 @@ public:
       }
       in_flight_.push_back({s.id, next_, next_ + (last - first)});
       next_ += last - first;
+      furthest_ = std::max(furthest_, next_);
     }
   }
   void hear(const device_event& e) {
@@ -65,8 +67,9 @@ public:
   }
   [[nodiscard]] lane_id lane() const noexcept { return lane_; }
   [[nodiscard]] bool idle() const { return in_flight_.empty(); }
+  /// Also those of which nothing has ended: blocks of their first operation may have.
   [[nodiscard]] std::uint64_t runs_begun() const {
-    return (next_ + program_.size() - 1) / program_.size();
+    return (furthest_ + program_.size() - 1) / program_.size();
   }
   [[nodiscard]] std::uint64_t runs_ended() const { return ended / program_.size(); }
 
@@ -89,6 +92,7 @@ private:
   duration quantum_;
   std::uint64_t id_;
   std::uint64_t next_ = 0;
+  std::uint64_t furthest_ = 0; ///< that was ever submitted
   std::deque<part> in_flight_;
 };
 
