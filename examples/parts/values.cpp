@@ -125,7 +125,9 @@ void no_cuda(const device_choice& which) {
 
 void read_outputs(outputs& o, const std::string& json, const std::string& trace,
                   const std::string& plot) {
-  o = {json, trace, plot};
+  o.json = json;
+  o.trace = trace;
+  o.plot = plot;
   std::vector<std::pair<const char*, fs::path>> out;
   for (const auto& [option, path] :
        {std::pair("--json", o.json), {"--trace", o.trace}, {"--plot", o.plot}}) {

@@ -54,12 +54,15 @@ void read_device(device_choice& into, const std::string& word);
 /// For a GPU in a build without CUDA.
 [[noreturn]] void no_cuda(const device_choice& which);
 
-/// Files that a program writes. Refuses an empty path, one that cannot be opened for writing or
-/// that another option has, and a plot whose type nothing draws; leaves what is there as it is.
+/// What a program writes. Of its files: refuses an empty path, one that cannot be opened for
+/// writing or that another option has, and a plot whose type nothing draws; leaves what is there as
+/// it is.
 struct outputs {
   std::filesystem::path json; ///< these three: empty for none
   std::filesystem::path trace;
   std::filesystem::path plot;
+  bool quiet = false;    ///< no table
+  bool progress = false; ///< wanted, and stderr is a terminal
 };
 void read_outputs(outputs& into, const std::string& json, const std::string& trace,
                   const std::string& plot);

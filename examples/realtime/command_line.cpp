@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "realtime/command_line.hpp"
 
-#include <CLI/CLI.hpp>
-
 namespace realtime {
 
 namespace {
@@ -49,61 +47,49 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, told 
 } // namespace
 
 void declare(CLI::App& app, words& w) {
-  std::string group;
-  const auto add = [&](const char* name, std::string& word, const char* type, const char* help) {
-    app.add_option(name, word, help)->type_name(type)->group(group)->capture_default_str();
-  };
-  group = "What is served";
-  add("--workload", w.workload, "NAME", "One that ships, or FILE.json");
-  app.add_option("--profiles", w.profiles,
-                 "The models' profiles, as directories and files;\n"
-                 "default: those that ship with gsched")
-      ->type_name("DIR_OR_FILES")
-      ->group(group);
-  add("--seconds", w.seconds, "S", "Device time of each mode's run");
-  add("--requests", w.requests, "N",
+  parts::declaration options(app);
+  options.group("What is served");
+  options.add("--workload", w.workload, "NAME", "One that ships, or FILE.json");
+  options.profiles(w);
+  options.add("--seconds", w.seconds, "S", "Device time of each mode's run");
+  options.add(
+      "--requests", w.requests, "N",
       "Real-time requests of each mode's run, in place of\n--seconds; with both, what ends first");
-  add("--seed", w.seed, "N", "Of all that is random");
-  group = "How it is scheduled";
-  add("--mode", w.mode, "M,...",
-      "all, or some of\nrt_only seq streams streams_priority preempt preempt_pad");
-  add("--floor", w.floor, "X",
+  options.add("--seed", w.seed, "N", "Of all that is random");
+  options.group("How it is scheduled");
+  options.add("--mode", w.mode, "M,...",
+              "all, or some of\nrt_only seq streams streams_priority preempt preempt_pad");
+  options.add(
+      "--floor", w.floor, "X",
       "preempt*: part of the time, below 1, that best-effort\nwork gets even if real-time work "
       "never ends");
-  add("--side", w.side, "SMS,...", "preempt_pad: sizes of the partition to try, at most 4");
-  add("--tolerance", w.tolerance, "PERCENT",
-      "preempt_pad: how much longer real-time requests may\ntake for it");
-  add("--leaves", w.leaves, "HOW",
+  options.add("--side", w.side, "SMS,...", "preempt_pad: sizes of the partition to try, at most 4");
+  options.add("--tolerance", w.tolerance, "PERCENT",
+              "preempt_pad: how much longer real-time requests may\ntake for it");
+  options.add(
+      "--leaves", w.leaves, "HOW",
       "Where best-effort kernels can leave before they end:\nnever (they are held between two of "
-      "them), between_blocks\nor at_checkpoints; default: never.\nSegments of kernels that leave "
+      "them), between_blocks\nor at_checkpoints.\nSegments of kernels that leave "
       "take at most 50 us");
-  add("--lanes", w.lanes, "N", "Streams that best-effort requests share");
-  add("--rt-lanes", w.real_time_lanes, "N", "rt_only, preempt*: streams of real-time requests");
-  add("--quantum", w.quantum, "US", "Device time of a segment, the unit of dispatch");
-  add("--most-quantum", w.most_quantum, "US",
+  options.add("--lanes", w.lanes, "N", "Streams that best-effort requests share");
+  options.add("--rt-lanes", w.real_time_lanes, "N",
+              "rt_only, preempt*: streams of real-time requests");
+  options.add("--quantum", w.quantum, "US", "Device time of a segment, the unit of dispatch");
+  options.add(
+      "--most-quantum", w.most_quantum, "US",
       "Segments of a request grow up to this while no other\nrequest waits to be dispatched");
-  add("--overshoot", w.overshoot, "X",
+  options.add(
+      "--overshoot", w.overshoot, "X",
       "Beyond one GPU full of blocks, how many more are kept\nin flight, each segment by its mean "
       "fill");
-  group = "On what device";
-  add("--device", w.device, "NAME",
-      "sim:h200, a simulated NVIDIA H200; a simulated GPU's\npreset, FILE.json; cuda or cuda:N, a "
-      "GPU of this machine");
-  add("--queues", w.queues, "N", "Hardware queues; default: as many as the device has");
-  group = "What comes out";
-  add("--json", w.json, "FILE", "All results");
-  add("--trace", w.trace, "FILE", "A timeline of each mode's run, for ui.perfetto.dev");
-  add("--plot", w.plot, "FILE",
-      "Latency and throughput by mode: .svg, .png or .pdf\n(needs gnuplot)");
-  app.add_flag("-q,--quiet", w.quiet, "No table")->group(group);
-  app.add_flag("--no-progress", w.no_progress, "No progress bar on a terminal")->group(group);
-  app.name("realtime");
-  app.description(
+  options.device(w);
+  options.outputs(w, "A timeline of each mode's run, for ui.perfetto.dev",
+                  "Latency and throughput by mode: .svg, .png or .pdf\n(needs gnuplot)");
+  options.about(
+      "realtime",
       "Serves real-time and best-effort clients on one GPU in a list of modes, and compares what\n"
-      "they do to real-time latency and to the work that gets done.");
-  app.get_formatter()->column_width(30);
-  app.set_help_flag("-h,--help", "This text");
-  app.footer(teaching);
+      "they do to real-time latency and to the work that gets done.",
+      teaching);
 }
 
 } // namespace realtime

@@ -19,10 +19,6 @@ void leave_to_hardware(manner& m) {
   m.account.overshoot_fill = 1e6; // whatever arrives is submitted
 }
 
-/// Of kernels that leave, those that have not started in a segment pass through the GPU all the
-/// same, one by one.
-constexpr duration longest_leaving = std::chrono::microseconds{50};
-
 } // namespace
 
 manner manner_of(mode how, const options& from) {
@@ -35,8 +31,6 @@ manner manner_of(mode how, const options& from) {
   m.dispatch.lanes = from.lanes;
   m.dispatch.quantum = from.quantum;
   m.dispatch.most_quantum = std::max(from.quantum, from.most_quantum);
-  if (leaving_of(how, from) != leaving::never)
-    m.dispatch.quantum = m.dispatch.most_quantum = std::min(from.quantum, longest_leaving);
   m.dispatch.low_mark = m.dispatch.quantum;
   m.dispatch.high_mark = 2 * m.dispatch.quantum;
   m.account.max_outstanding = m.dispatch.max_segments;
@@ -72,7 +66,7 @@ manner manner_of(mode how, const options& from) {
 
 leaving leaving_of(mode m, const options& from) noexcept {
   if (m != mode::preempt && m != mode::preempt_pad) return leaving::never;
-  return from.leaves.value_or(leaving::never);
+  return from.leaves;
 }
 
 } // namespace realtime

@@ -11,10 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <iostream>
 #include <limits>
 #include <utility>
 
@@ -58,8 +55,7 @@ std::vector<mode> to_modes(const std::string& words) {
   return modes;
 }
 
-std::optional<gsched::leaving> to_leaving(const std::string& word) {
-  if (word.empty()) return std::nullopt;
+gsched::leaving to_leaving(const std::string& word) {
   if (word == "never") return gsched::leaving::never;
   if (word == "between_blocks") return gsched::leaving::between_blocks;
   if (word == "at_checkpoints") return gsched::leaving::at_checkpoints;
@@ -92,7 +88,7 @@ void read_work(options& o, const words& w) {
 
 options read(const words& w, bool seconds_given, bool requests_given) {
   options o;
-  read_device(o, w.device);
+  read_words(o, o, w);
   read_work(o, w);
   o.modes = to_modes(w.mode);
   if (seconds_given || !requests_given)
@@ -109,11 +105,13 @@ options read(const words& w, bool seconds_given, bool requests_given) {
   o.side = to_side(w.side);
   o.tolerance = to_number("--tolerance", w.tolerance, {0, 1000, false, "percent"}) / 100;
   o.leaves = to_leaving(w.leaves);
-  if (!w.queues.empty())
-    o.queues = static_cast<std::uint32_t>(to_count("--queues", w.queues, 1, 1024));
-  read_outputs(o, w.json, w.trace, w.plot);
-  o.quiet = w.quiet;
-  o.progress = !w.no_progress && !w.quiet && isatty(STDERR_FILENO) == 1;
+  // Of kernels that leave, those of a segment that have not started pass through the GPU all the
+  // same, one by one.
+  constexpr gsched::duration longest_leaving = std::chrono::microseconds{50};
+  if (o.leaves != gsched::leaving::never) {
+    o.quantum = std::min(o.quantum, longest_leaving);
+    o.most_quantum = o.quantum;
+  }
   return o;
 }
 
@@ -123,19 +121,7 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   CLI::App app;
   words w;
   declare(app, w);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return std::nullopt;
-  } catch (const CLI::ParseError& e) {
-    const std::string line = in_quotes(e.what());
-    refuse("command line", line.substr(1, line.size() - 2), "what realtime --help lists");
-  }
-  for (const auto& [option, word] :
-       {std::pair("--json", &w.json), {"--trace", &w.trace}, {"--plot", &w.plot}})
-    if (word->empty() && app.count(option) > 0)
-      refuse(option, "'' is no path", "a path to write a file to");
+  if (!parse(app, w, argc, argv)) return std::nullopt;
   return read(w, app.count("--seconds") > 0, app.count("--requests") > 0);
 }
 

@@ -43,21 +43,17 @@ struct options : device_choice, outputs {
   std::vector<mode> modes;                     ///< none twice
   std::optional<gsched::duration> length;      ///< one of these two is set, or both: what ends ...
   std::optional<std::uint64_t> requests;       ///< ... first ends a run; of real-time clients
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 0;
 
-  std::uint32_t lanes = 2; ///< streams that best-effort requests share
-  std::uint32_t real_time_lanes = 1;
-  gsched::duration quantum = gsched::from_us(200);
-  gsched::duration most_quantum = gsched::from_us(3200);
-  double overshoot = 4;
+  std::uint32_t lanes = 0; ///< streams that best-effort requests share
+  std::uint32_t real_time_lanes = 0;
+  gsched::duration quantum{};
+  gsched::duration most_quantum{};
+  double overshoot = 0;
   double floor = 0;
-  std::vector<gsched::sm_count> side{gsched::sm_count{8}, gsched::sm_count{16},
-                                     gsched::sm_count{32}};
-  double tolerance = 0.05;
-  std::optional<gsched::leaving> leaves; ///< unset: as the mode has it
-
-  bool quiet = false;    ///< no table
-  bool progress = false; ///< wanted, and stderr is a terminal
+  std::vector<gsched::sm_count> side;
+  double tolerance = 0;
+  gsched::leaving leaves = gsched::leaving::never; ///< of preempt and preempt_pad
 };
 
 /// Reads the command line. Nothing when it asked for help, which is then printed on stdout.

@@ -80,6 +80,8 @@ json run_json(const options& from, const workload_facts& facts, std::span<const 
             {"vs_seq", or_null(over(s.throughput, seq))}}},
           {"preemptions", timed_json(r.preemptions)},
           {"restores", timed_json(r.restores)},
+          {"starvations", r.starvations},
+          {"longest_wait_us", us(r.longest_wait)},
           {"preempted_segments", r.preempted_segments},
           {"undone_operations", r.undone_operations},
           {"side_segments", r.side_segments},

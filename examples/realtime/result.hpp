@@ -55,6 +55,8 @@ struct run_result {
   gsched::duration window{};          ///< device time in which requests came
   timed preemptions;
   timed restores;
+  std::uint64_t starvations = 0;   ///< as preemption_statistics has these two
+  gsched::duration longest_wait{}; ///< of best-effort clients
   std::uint64_t preempted_segments = 0;
   std::uint64_t undone_operations = 0;
   std::uint64_t side_segments = 0;

@@ -98,6 +98,8 @@ void serve_on(S& on, const run_order& run) {
   const preemption_statistics& p = dispatch.preemption();
   run.result.preemptions = timed_of(p.preemptions);
   run.result.restores = timed_of(p.restores);
+  run.result.starvations = p.starvations;
+  run.result.longest_wait = p.longest_wait;
   run.result.preempted_segments = p.preempted_segments;
   run.result.undone_operations = p.undone_operations;
   run.result.side_segments = p.side_segments;

@@ -6,9 +6,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <unistd.h>
-
-#include <iostream>
 #include <limits>
 #include <utility>
 
@@ -34,7 +31,7 @@ void read_rate(options& o, const words& w, bool load_given, bool rate_given) {
 options read(const words& w, bool load_given, bool rate_given, bool requests_given) {
   constexpr std::uint64_t million = 1'000'000;
   options o;
-  read_device(o, w.device);
+  read_words(o, o, w);
   o.mix = to_mix(w.mix, w.profiles);
   o.clients = static_cast<std::uint32_t>(to_count("--clients", w.clients, 1, million));
   o.requests = to_count("--requests", w.requests, 1, 100 * million);
@@ -46,8 +43,6 @@ options read(const words& w, bool load_given, bool rate_given, bool requests_giv
         gsched::from_us(1e3 * to_number("--slo", w.slo, {0, 1e6, true, "none, or milliseconds"}));
   o.seed = to_count("--seed", w.seed, 0, std::numeric_limits<std::uint64_t>::max());
   o.policies = to_policies(w.policy);
-  if (!w.queues.empty())
-    o.queues = static_cast<std::uint32_t>(to_count("--queues", w.queues, 1, 1024));
   o.lanes = static_cast<std::uint32_t>(to_count("--lanes", w.lanes, 1, 1024));
   o.quantum = gsched::from_us(to_number("--quantum", w.quantum, {0, 1e9, true, "microseconds"}));
   o.most_quantum = to_us("--most-quantum", w.most_quantum, 1e9);
@@ -58,9 +53,6 @@ options read(const words& w, bool load_given, bool rate_given, bool requests_giv
     refuse("--submission", "unknown way " + in_quotes(w.submission), "graph or launches",
            gsched::errc::unknown_name);
   o.submission = w.submission == "graph" ? gsched::submission::graph : gsched::submission::launches;
-  read_outputs(o, w.json, w.trace, w.plot);
-  o.quiet = w.quiet;
-  o.progress = !w.no_progress && !w.quiet && isatty(STDERR_FILENO) == 1;
   return o;
 }
 
@@ -76,19 +68,7 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   CLI::App app;
   words w;
   declare(app, w);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return std::nullopt;
-  } catch (const CLI::ParseError& e) {
-    const std::string line = in_quotes(e.what());
-    refuse("command line", line.substr(1, line.size() - 2), "what serve_mix --help lists");
-  }
-  for (const auto& [option, word] :
-       {std::pair("--json", &w.json), {"--trace", &w.trace}, {"--plot", &w.plot}})
-    if (word->empty() && app.count(option) > 0)
-      refuse(option, "'' is no path", "a path to write a file to");
+  if (!parse(app, w, argc, argv)) return std::nullopt;
   return read(w, app.count("--load") > 0, app.count("--rate") > 0, app.count("--requests") > 0);
 }
 

@@ -64,8 +64,6 @@ struct options : device_choice, outputs {
   gsched::duration threshold = gsched::deficit_over<gsched::srpt>::default_threshold;
   gsched::duration decision_delay{}; ///< time that a decision takes the host
   gsched::submission submission = gsched::submission::graph;
-  bool quiet = false;    ///< no table
-  bool progress = false; ///< wanted, and stderr is a terminal
 };
 
 /// Every policy that --policy takes, in the order in which "all" runs them.

@@ -5,16 +5,7 @@
 #
 # Kernels that use fewer than ten registers count as ten: to put a word together takes some, and no
 # GPU holds fewer threads for them, as there are 32 for each where an SM is full of threads.
-set -u
-source_dir=${GSCHED_SOURCE_DIR:?}
-nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
-if ! [ -x "$nvcc" ]; then
-  echo "no nvcc here: passed over"
-  exit 0
-fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+. "${GSCHED_SOURCE_DIR:?}/tests/cli/kernel_cost.sh"
 
 cat > kernels.cu <<'CU'
 #ifdef PLAIN
@@ -103,71 +94,11 @@ extern "C" __global__ void __launch_bounds__(1024, 2)
 }
 CU
 
-compile() { # compile NAME ARGS...: one translation, within a time limit
-  local name=$1
-  shift
-  timeout 250 "$nvcc" -std=c++20 -O3 -I"$source_dir/include" -I"$source_dir/cuda/include" "$@" \
-    kernels.cu > "$name.log" 2>&1 || { echo "nvcc failed: $*"; cat "$name.log"; exit 1; }
-}
-
-for arch in 80 90; do
-  compile instrumented.$arch -arch=sm_$arch -Xptxas -v -cubin -o instrumented.$arch.cubin &
-  compile plain.$arch -arch=sm_$arch -Xptxas -v -DPLAIN -cubin -o plain.$arch.cubin &
-  wait -n || exit 1
-  wait -n || exit 1
-  compile none.$arch -arch=sm_$arch -DGSCHED_NO_INSTRUMENT -ptx -o none.$arch.ptx
-  compile plain_ptx.$arch -arch=sm_$arch -DPLAIN -ptx -o plain.$arch.ptx
-done
+translate instrumented GSCHED_NO_INSTRUMENT
 
 python3 - <<'PY'
-import re, sys
+from kernel_cost import compare
 
-kernels = ["empty", "saxpy", "reduction", "early_returns", "large", "full"]
-failures = []
-
-def costs(path):
-    """Of each kernel: registers, bytes of stack, spills, shared memory."""
-    found = {}
-    name = None
-    for line in open(path):
-        if m := re.search(r"Compiling entry function '(\w+)'", line):
-            name = m[1]
-            found[name] = {"local": 0}
-        if m := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads",
-                          line):
-            found[name]["local"] += sum(map(int, m.groups()))
-        if m := re.search(r"Used (\d+) registers", line):
-            found[name]["registers"] = int(m[1])
-            shared = re.search(r"(\d+) bytes smem", line)
-            found[name]["shared"] = int(shared[1]) if shared else 0
-            found[name]["local"] += sum(map(int, re.findall(r"(\d+) bytes lmem", line)))
-    return found
-
-def code(path):
-    """PTX without what depends on the file's name: comments and blank lines."""
-    lines = (line.split("//")[0].rstrip() for line in open(path))
-    return [line for line in lines if line.strip()]
-
-print(f"{'kernel':<14} {'arch':<6} {'registers':>9} {'plain':>6} {'shared':>7} {'plain':>6} {'local':>6}")
-for arch in ("80", "90"):
-    instrumented, plain = (costs(f"{which}.{arch}.log") for which in ("instrumented", "plain"))
-    for kernel in kernels:
-        if kernel not in instrumented or kernel not in plain:
-            sys.exit(f"sm_{arch}: ptxas said nothing of {kernel}")
-        i, p = instrumented[kernel], plain[kernel]
-        print(f"{kernel:<14} sm_{arch:<3} {i['registers']:>9} {p['registers']:>6} "
-              f"{i['shared']:>7} {p['shared']:>6} {i['local']:>6}")
-        if i["registers"] > max(p["registers"], 10) + 4:
-            failures.append(f"sm_{arch} {kernel}: {i['registers']} registers, plain {p['registers']}")
-        if i["local"] > p["local"]:
-            failures.append(f"sm_{arch} {kernel}: {i['local']} bytes of local memory")
-        if i["shared"] > p["shared"] + 16:
-            failures.append(f"sm_{arch} {kernel}: {i['shared']} bytes of shared memory")
-    if code(f"none.{arch}.ptx") != code(f"plain.{arch}.ptx"):
-        failures.append(f"sm_{arch}: PTX under GSCHED_NO_INSTRUMENT is not the plain kernels'")
-    if f"sm_{arch}" not in "".join(code(f"none.{arch}.ptx")):
-        failures.append(f"sm_{arch}: no PTX to compare")
-for failure in failures:
-    print("FAILED:", failure)
-sys.exit(1 if failures else 0)
+compare("instrumented", "GSCHED_NO_INSTRUMENT",
+        ["empty", "saxpy", "reduction", "early_returns", "large", "full"], 10, lambda _: 16)
 PY

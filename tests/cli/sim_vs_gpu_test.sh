@@ -2,38 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The comparison of simulator and GPU: with a simulated device in the GPU's place, equal sides agree
 # to the bit and unequal ones are marked; what serve_models.py writes is run again the same.
-set -u
-script=${GSCHED_SOURCE_DIR:?}/bench/sim_vs_gpu.py
-bin=${GSCHED_BIN_DIR:?}
-preset=$GSCHED_SOURCE_DIR/examples/data/presets/h200.json
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-checks=0 failed=0
-
-check() { # check WHAT COMMAND...
-  local what=$1
-  shift
-  checks=$((checks + 1))
-  "$@" >out 2>err || {
-    failed=$((failed + 1))
-    printf 'FAILED: %s\n' "$what"
-    tail -n 5 out err
-  }
-}
-
-refuses() { # refuses STATUS TEXT ARGUMENT...: one line on stderr
-  local status=$1 text=$2 rc
-  shift 2
-  checks=$((checks + 1))
-  python3 "$script" "$@" >out 2>err
-  rc=$?
-  if [[ $rc -ne $status || $(wc -l <err) -ne 1 ]] || ! grep -qF -- "$text" err; then
-    failed=$((failed + 1))
-    echo "FAILED: sim_vs_gpu $*: status $rc, expected $status and one line with '$text'"
-    cat err
-  fi
-}
+. "${GSCHED_SOURCE_DIR:?}/tests/cli/script_checks.sh"
+script=$bench/sim_vs_gpu.py
 
 # shellcheck disable=SC2054
 small=(--bin "$bin" --requests 100 --repeat 2 --loads 0.5,1.5 --policy srpt,direct
@@ -66,7 +36,7 @@ if python3 -c 'import matplotlib' 2>/dev/null; then
   check "a plot" python3 "$script" stand-ins --device slow.json "${small[@]}" --plot plot.svg
   check "a plot's file" grep -q '</svg>' plot.svg
 else
-  refuses 2 "matplotlib" stand-ins --device slow.json "${small[@]}" --plot plot.svg
+  refuses 2 "matplotlib" sim_vs_gpu.py stand-ins --device slow.json "${small[@]}" --plot plot.svg
 fi
 
 # The results of PyTorch models, as one document and as a sweep: here serve_mix stands in.
@@ -98,17 +68,17 @@ assert {r["policy"] for r in rows} == {"srpt", "single"}
 PY
 done
 
-refuses 2 "expected" stand-ins --loads x
-refuses 2 "expected" stand-ins --arrivals weibull
-refuses 2 "expected" nothing
-refuses 2 "none.json" models --gpu-json none.json --bin "$bin"
-refuses 2 "no such folder" stand-ins --json none/rows.json
-refuses 1 "not found" stand-ins --device sim:h200 --bin "$work"
-refuses 1 "resnet1800" stand-ins --device sim:h200 --mix resnet1800 --bin "$bin"
+refuses 2 "expected" sim_vs_gpu.py stand-ins --loads x
+refuses 2 "expected" sim_vs_gpu.py stand-ins --arrivals weibull
+refuses 2 "expected" sim_vs_gpu.py nothing
+refuses 2 "none.json" sim_vs_gpu.py models --gpu-json none.json --bin "$bin"
+refuses 2 "no such folder" sim_vs_gpu.py stand-ins --json none/rows.json
+refuses 1 "not found" sim_vs_gpu.py stand-ins --device sim:h200 --bin "$work"
+refuses 1 "resnet1800" sim_vs_gpu.py stand-ins --device sim:h200 --mix resnet1800 --bin "$bin"
 echo '{"runs": 1}' >broken.json
-refuses 2 "broken.json" models --gpu-json broken.json --bin "$bin"
+refuses 2 "broken.json" sim_vs_gpu.py models --gpu-json broken.json --bin "$bin"
 echo '{' >broken.json
-refuses 2 "expected JSON" models --gpu-json broken.json --bin "$bin"
+refuses 2 "expected JSON" sim_vs_gpu.py models --gpu-json broken.json --bin "$bin"
 
 printf '%d checks, %d failures\n' "$checks" "$failed"
 [[ $failed -eq 0 ]]

@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/core/error.hpp>
-#include <gsched/sim/preset_json.hpp>
+#include "readers.hpp"
 
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <sstream>
-#include <string>
-#include <string_view>
+#include <gsched/sim/preset_json.hpp>
 
 namespace {
 
-void require(bool holds) {
-  if (!holds) std::abort();
-}
+using gsched::fuzz::require;
 
 std::string written(const gsched::sim::preset& p, const gsched::sim::preset_provenance& from) {
   std::ostringstream out;
@@ -31,9 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     p = gsched::sim::parse_preset(text, "input", &from);
   } catch (const gsched::error& e) {
-    const std::string_view line = e.what();
-    require(line.starts_with("input: ") && line.find(", expected ") != std::string_view::npos);
-    require(line.find_first_of("\n\r") == std::string_view::npos);
+    gsched::fuzz::require_one_line(e, "input: ");
     return 0;
   }
   const std::string once = written(p, from); // whatever is thrown from here on is a fault

@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/core/error.hpp>
+#include "readers.hpp"
+
 #include <gsched/sim/trace_file.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <optional>
-#include <sstream>
-#include <string>
-#include <string_view>
-
-namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-} // namespace
 
 /// Any bytes are requests in order of time, up to a line that is refused in one line.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -27,13 +14,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   gsched::time_point last{};
   try {
     while (const std::optional<gsched::sim::request> r = trace.next()) {
-      require(r->at >= last && r->model < 2 && gsched::index(r->client) < 3);
+      gsched::fuzz::require(r->at >= last && r->model < 2 && gsched::index(r->client) < 3);
       last = r->at;
     }
   } catch (const gsched::error& e) {
-    const std::string_view line = e.what();
-    require(line.starts_with("t:") && line.find(", expected ") != std::string_view::npos);
-    for (const char c : line) require(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
+    gsched::fuzz::require_one_line(e, "t:");
   }
   return 0;
 }

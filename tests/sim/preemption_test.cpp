@@ -37,7 +37,9 @@ public:
     preset_.laws.contended = random_() % 2 == 0;
     preset_.yields.gate_every = 1 + static_cast<std::uint32_t>(random_() % 2);
     if (random_() % 2 == 0) preset_.yields.flagged = preset_.yields.held = duration::zero();
-    work_ = random_program(random_, 3 + random_() % 6, random_() % 2 == 0);
+    const bool all_leave = random_() % 2 == 0; // one by one: arguments have no order
+    const std::size_t size = 3 + random_() % 6;
+    work_ = random_program(random_, size, all_leave);
     seed_ = random_();
   }
 

@@ -43,5 +43,8 @@ inline constexpr duration run_to_completion = duration::max();
   if (b > duration::zero() && a > time_point::max() - b) return time_point::max();
   return a + b;
 }
+[[nodiscard]] constexpr duration saturating_add(duration a, duration b) noexcept {
+  return saturating_add(time_point{a}, b).time_since_epoch();
+}
 
 } // namespace gsched

@@ -42,7 +42,7 @@ public:
         guard_(guards_ ? how.lanes : 0, preemptive_device<Device>),
         floor_(how.preemption.floor, how.preemption.floor_window),
         bound_{how.preemption.cut_cost, how.preemption.least_queue,
-               std::max(how.high_mark, 2 * how.most_quantum)} {}
+               std::max(how.high_mark, saturating_add(how.most_quantum, how.most_quantum))} {}
 
   /// Best-effort work may be submitted to its lanes.
   [[nodiscard]] bool open() const noexcept { return guard_.open(); }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "parts/values.hpp"
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace parts {
+
+/// A command line as words, of what several programs take. Words are checked after CLI11 is done,
+/// so that all errors read alike.
+struct words {
+  std::string device = "sim:h200", queues, json, trace, plot;
+  std::vector<std::string> profiles;
+  bool quiet = false, no_progress = false;
+};
+
+/// Tells CLI11 of options, group by group; their words land where they are told.
+class declaration {
+public:
+  explicit declaration(CLI::App& app) : app_(app) {}
+
+  void group(std::string name) { group_ = std::move(name); }
+  void add(const char* name, std::string& word, const char* type, const char* help);
+
+  /// These three as every program has them; the last two are groups of their own.
+  void profiles(words& w);
+  void device(words& w);
+  void outputs(words& w, const char* trace_help, const char* plot_help);
+
+  void about(const char* program, const char* description, const char* footer);
+
+private:
+  CLI::App& app_;
+  std::string group_;
+};
+
+/// Lets CLI11 read the line. False when it asked for help, which is then printed on stdout.
+/// Errors   gsched::error with one line.
+[[nodiscard]] bool parse(CLI::App& app, const words& w, int argc, const char* const* argv);
+
+/// What words say of device and outputs.
+void read_words(device_choice& device, outputs& out, const words& w);
+
+} // namespace parts
