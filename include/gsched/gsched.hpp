@@ -95,6 +95,7 @@
 #include <gsched/preempt/idempotence.hpp>
 #include <gsched/preempt/options.hpp>
 #include <gsched/preempt/queue_bound.hpp>
+#include <gsched/preempt/restrict_leaving.hpp>
 #include <gsched/preempt/statistics.hpp>
 #include <gsched/sim/arrivals.hpp>
 #include <gsched/sim/block_scheduler.hpp>

@@ -56,7 +56,8 @@ TEST_CASE("a trace by hand") {
 
 TEST_CASE("what is written is read back as it was") {
   std::mt19937_64 random(3);
-  const random_mix mix{.assumed = 4, .declared_idempotent = 3, .declared_clobbers = 3};
+  const random_mix mix{
+      .assumed = 4, .declared_idempotent = 3, .declared_clobbers = 3, .declared_saves = 3};
   for (int i = 0; i < 500; ++i) {
     access_trace t = random_trace(random, mix, 9);
     t.operations.front().name = "quotes \" and \\, ümlauts";
@@ -93,7 +94,7 @@ TEST_CASE("what is wrong is told in one line") {
       {with_operation(R"({"kind": "kernel", "assumed": 1})"), "f.json: /operations/0/assumed is 1",
        "true or false"},
       {with_operation(R"({"kind": "kernel", "declared": "no"})"),
-       "f.json: /operations/0/declared is \"no\"", "idempotent or clobbers"},
+       "f.json: /operations/0/declared is \"no\"", "idempotent, clobbers or saves"},
   };
   for (const auto& w : wrong) {
     const std::string line = refusal(w.text);

@@ -47,6 +47,7 @@ struct random_mix {
   unsigned assumed = 0;
   unsigned declared_idempotent = 0;
   unsigned declared_clobbers = 0;
+  unsigned declared_saves = 0;
 };
 
 [[nodiscard]] inline access_trace random_trace(std::mt19937_64& random, const random_mix& mix,
@@ -72,6 +73,7 @@ struct random_mix {
     o.assumed = chance(mix.assumed);
     if (chance(mix.declared_idempotent)) o.says = declared::idempotent;
     if (chance(mix.declared_clobbers)) o.says = declared::clobbers;
+    if (mix.declared_saves > 0 && chance(mix.declared_saves)) o.says = declared::saves;
     t.operations.push_back(std::move(o));
   }
   return t;

@@ -37,6 +37,11 @@ inline constexpr std::array<std::pair<std::string_view, operation_kind>, 6> acce
      {"event_wait", operation_kind::event_wait},
      {"host_function", operation_kind::host_function}}};
 
+inline constexpr std::array<std::pair<std::string_view, declared>, 3> declarations{
+    {{"idempotent", declared::idempotent},
+     {"clobbers", declared::clobbers},
+     {"saves", declared::saves}}};
+
 /// One access trace out of JSON text; parse_access_trace is its public face. What it does not know
 /// it skips, without keeping it.
 class access_reader : json_fields {
@@ -74,13 +79,15 @@ private:
       if (!a->is_boolean()) fail({i, "assumed"}, "is " + show(*a), "true or false");
       o.assumed = a->get<bool>();
     }
-    if (node.contains("declared")) {
-      const std::string& d = label(node, {i, "declared"});
-      if (d != "idempotent" && d != "clobbers")
-        fail({i, "declared"}, "is " + show(node["declared"]), "idempotent or clobbers");
-      o.says = d == "clobbers" ? declared::clobbers : declared::idempotent;
-    }
+    if (node.contains("declared")) o.says = says(node, i);
     return o;
+  }
+
+  [[nodiscard]] declared says(const json& node, std::size_t i) const {
+    const std::string& found = label(node, {i, "declared"});
+    for (const auto& [name, d] : declarations)
+      if (found == name) return d;
+    fail({i, "declared"}, "is " + show(node["declared"]), "idempotent, clobbers or saves");
   }
 
   [[nodiscard]] operation_kind kind(const json& node, std::size_t i) const {
@@ -161,9 +168,8 @@ inline void write_access_trace(std::ostream& out, const access_trace& t) {
     detail::put_access_set(out, "writes", o.writes);
     detail::put_access_set(out, "writes_first", o.writes_first);
     if (o.assumed) out << ",\"assumed\":true";
-    if (o.says != declared::nothing)
-      out << ",\"declared\":"
-          << (o.says == declared::idempotent ? "\"idempotent\"" : "\"clobbers\"");
+    for (const auto& [name, d] : detail::declarations)
+      if (d == o.says) out << ",\"declared\":\"" << name << '"';
     out << '}';
     separator = ",\n";
   }

@@ -171,7 +171,7 @@ private:
     assumed[k + 1] = assumed[k] + (o.assumed ? 1u : 0u);
     finder.add(k, o);
     v.group_first = k;
-    v.declared = o.says != declared::nothing;
+    v.declared = o.says == declared::idempotent || o.says == declared::clobbers;
     v.barrier = is_barrier(o);
     if (v.barrier) v.how = restart::never;
     if (v.barrier || v.declared) continue;
