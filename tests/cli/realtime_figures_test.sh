@@ -33,6 +33,30 @@ if python3 -c 'import matplotlib' 2>/dev/null; then
 else
   refuses 2 "matplotlib" realtime_figures --again worse.json --figures plots
 fi
+check "repeats" python3 "$bench/realtime_figures" --bin "$bin" --seconds 0.05 --workloads disb_a \
+  --kernels held --repeat 3 --results repeats
+check "their order, seeds and medians" python3 - <<'PY'
+import glob, json, statistics
+[path] = glob.glob("repeats/*.json")
+said = json.load(open(path))
+calls = [c["said"] for c in said["calls"]]
+assert [c["seed"] for c in calls] == [1, 2, 3]
+orders = [[r["mode"] for r in c["runs"]][2:4] for c in calls]
+assert orders[0] == orders[2] == orders[1][::-1] == ["preempt", "preempt_pad"], orders
+# One run of three that is bad is no median, two are.
+for bad in (1, 2):
+    for c in calls[:bad]:
+        next(r for r in c["runs"] if r["mode"] == "preempt")["rt"]["slowdown_vs_rt_only"] = 1.2
+    json.dump(said, open(f"bad{bad}.json", "w"))
+PY
+check "one that is bad" python3 "$bench/realtime_figures" --again bad1.json
+mv out told
+check "is no median" grep -q 'met     preempt: real-time mean at most 5%' told
+check "two that are bad" python3 "$bench/realtime_figures" --again bad2.json
+mv out told
+check "are the median" grep -q 'disb_a, held: +20.0% (' told
+refuses 2 "held, leaving" realtime_figures --kernels x
+refuses 2 "1 or more" realtime_figures --repeat 0
 check "a run that fails" python3 "$bench/realtime_figures" "${small[@]}" --device none.json --results results
 mv out failing
 check "is said to fail" grep -q 'MISSED  it ran: 0 of 4' failing
