@@ -79,6 +79,10 @@ program::program(CUgraph graph, const program_options& how) : state_(std::make_u
                          [](const operation& op) { return op.leaves != leaving::never; });
   if (!s.leaves)
     for (operation& op : operations) op.leaves = leaving::never;
+  if (how.accesses != nullptr)
+    s.restricted = restrict_leaving(operations, *how.accesses, "graph " + how.name);
+  for (const leaving_restriction& r : s.restricted)
+    s.nodes[r.operation].leaves_by->captured.leaves = leaving::between_blocks;
 
   std::vector<duration> times = how.durations;
   if (times.empty() && how.measure) {
@@ -120,6 +124,10 @@ bool program::leaves() const noexcept { return state_->leaves; }
 
 const preemption& program::captured_preemption(std::size_t i) const noexcept {
   return state_->nodes[i].leaves_by->captured;
+}
+
+std::span<const leaving_restriction> program::restricted() const noexcept {
+  return state_->restricted;
 }
 
 std::size_t program::instrumented(std::size_t first, std::size_t last) const noexcept {

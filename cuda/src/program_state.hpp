@@ -26,6 +26,7 @@ struct program::state {
   std::optional<gsched::program> host{};
   std::optional<duration> replay{};
   bool leaves = false; ///< all operations do
+  std::vector<leaving_restriction> restricted{};
 
   /// What make_range makes of a clone.
   struct range {

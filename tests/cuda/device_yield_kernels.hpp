@@ -18,5 +18,9 @@ namespace gsched::testing {
 [[nodiscard]] cuda::program make_forks(std::string name, const arena& on);
 /// Kernels that leave, at checkpoints and between blocks, more of their blocks than a GPU holds.
 [[nodiscard]] cuda::program make_leaving(std::string name, const arena& on);
+/// Some that leave, in both ways, and some that do not.
+[[nodiscard]] cuda::program make_mixed(std::string name, const arena& on);
+/// Kernels that leave, with checkpoints in divergent code.
+[[nodiscard]] cuda::program make_half_leaving(std::string name, const arena& on);
 
 } // namespace gsched::testing

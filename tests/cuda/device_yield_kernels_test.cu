@@ -37,6 +37,20 @@ __global__ void leaving_step(gsched::cuda::preemption p, const word* in, word* o
   if (threadIdx.x == 0) out[i] = x;
 }
 
+/// Half of each warp gets to the checkpoint, and a thread of either half writes what it has.
+__global__ void half_leaving_step(gsched::cuda::preemption p, const word* in, word* out,
+                                  word* out_too, int size, word salt) {
+  GSCHED_PREEMPTIBLE(p);
+  const int i = static_cast<int>(gsched_block.x);
+  word x = in[i % size];
+  for (int k = 0; k < 60; ++k) {
+    x = mixed(x, in[(i * 7 + k * 61) % size], salt);
+    if (threadIdx.x % 32 < 16) GSCHED_CHECKPOINT();
+  }
+  if (threadIdx.x == 0) out[i] = x;
+  if (threadIdx.x == blockDim.x - 1) out_too[i] = x;
+}
+
 /// In place: a block that runs twice is seen.
 __global__ void leaving_in_place(gsched::cuda::preemption p, word* in_out, word salt) {
   GSCHED_PREEMPTIBLE(p);
@@ -111,6 +125,27 @@ cuda::program make_leaving(std::string name, const arena& on) {
       leaving_in_place<<<grid, threads, 0, s>>>(cuda::preemption::between_blocks(),
                                                 on.at(static_cast<int>((i + 1) % 3)), i);
     }
+  });
+}
+
+cuda::program make_mixed(std::string name, const arena& on) {
+  return cuda::capture(named(std::move(name)), [&](cudaStream_t s) {
+    for (word i = 0; i < 12; ++i) {
+      const auto row = [&](word k) { return on.at(static_cast<int>((i + k) % 4)); };
+      slow_step<<<blocks, threads, 0, s>>>(row(0), row(1), n, i);
+      leaving_step<<<n, threads, 0, s>>>(cuda::preemption::at_checkpoints(), row(1), row(2), n, i);
+      if (i % 3 == 0)
+        leaving_in_place<<<n, threads, 0, s>>>(cuda::preemption::between_blocks(), row(2), i);
+    }
+  });
+}
+
+cuda::program make_half_leaving(std::string name, const arena& on) {
+  return cuda::capture(named(std::move(name)), [&](cudaStream_t s) {
+    for (word i = 0; i < 12; ++i)
+      half_leaving_step<<<n, threads, 0, s>>>(
+          cuda::preemption::at_checkpoints(), on.at(static_cast<int>(i % 3)),
+          on.at(static_cast<int>((i + 1) % 3)), on.at(3 + static_cast<int>(i % 3)), n, i);
   });
 }
 

@@ -4,6 +4,7 @@
 // not been. GSCHED_TEST_YIELDS=10000 asks for as many, of each kind.
 #include "cuda/device_yield_kernels.hpp"
 #include "cuda/device_yield_rig.hpp"
+#include "cuda/device_yield_storm.hpp"
 #include "cuda/needs_gpu.hpp"
 
 #include <gsched/cuda/action.hpp>
@@ -13,7 +14,6 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -21,97 +21,11 @@
 namespace gsched::testing {
 namespace {
 
-using program_maker = cuda::program (*)(std::string, const arena&);
-
-std::uint64_t yields_wanted() {
-  const char* const asked = std::getenv("GSCHED_TEST_YIELDS");
-  return asked == nullptr ? 700 : std::strtoull(asked, nullptr, 10);
-}
-
-cuda::device_options options(unsigned gate_every) {
-  cuda::device_options o;
-  o.grain = from_us(60);
-  o.levels = 2;
-  o.gate_every = gate_every;
-  o.watchdog = std::chrono::seconds{5};
-  return o;
-}
-
-/// What as many undisturbed runs leave behind.
-std::vector<std::uint32_t> undisturbed(arena& memory, cuda::program& p, std::uint64_t runs) {
-  memory.reset();
-  driven_cuda d(options(2));
-  const lane_id lane = d.device.open_lane({});
-  d.device.load(p);
-  for (std::uint64_t i = 0; i < runs; ++i) {
-    REQUIRE(!d.submit(lane, p.host()));
-    if (i % 16 == 15) REQUIRE(d.finish());
-  }
-  REQUIRE(d.finish());
-  return memory.snapshot();
-}
-
-struct outcome {
-  std::uint64_t preempted = 0;
-  cuda::device_statistics statistics;
-};
-
-/// Stops and goes at random instants; memory afterwards is that of undisturbed runs.
-outcome stop_and_go(program_maker make, unsigned gate_every, std::uint64_t seed) {
-  CAPTURE(gate_every);
-  arena memory;
-  cuda::program p = make("p", memory);
-  memory.reset();
-  outcome o;
-  std::uint64_t runs = 0;
-  {
-    std::mt19937_64 random(seed);
-    cuda::device d(options(gate_every));
-    const lane_id lane = d.open_lane({0, {}, true});
-    d.load(p);
-    endless_runs work(d, p.host(), lane, 60.0 * static_cast<double>(1 + seed % 2), 0);
-    endless_runs* const all[] = {&work};
-    const auto for_a_while = [&](std::uint64_t most_us, bool feeds) {
-      const time_point until = d.now() + from_us(static_cast<double>(random() % most_us));
-      REQUIRE(run_until(d, all, [&] {
-        if (feeds) work.feed(1 + seed % 3, ~std::uint64_t{0} / p.host().size());
-        return d.now() >= until;
-      }));
-    };
-    const std::uint64_t wanted = yields_wanted();
-    for (std::uint64_t i = 1; i <= wanted; ++i) {
-      for_a_while(i % 3 == 0 ? 10 : 200, true);
-      d.yield(lane);
-      REQUIRE(run_until(d, all, [&] { return work.yielded == i; }));
-      const std::uint64_t before = work.ended;
-      for_a_while(i % 2 == 0 ? 3 : 60, false);
-      CHECK(work.ended == before);
-      d.resume(lane);
-      REQUIRE(run_until(d, all, [&] { return work.resumed == i; }));
-    }
-    runs = std::max<std::uint64_t>(work.runs_begun(), 1);
-    REQUIRE(run_until(d, all, [&] {
-      work.feed(2, runs);
-      return work.runs_ended() == runs && work.idle();
-    }));
-    CHECK(work.out_of_order == 0);
-    CHECK(work.failed == 0);
-    CHECK(work.refused == 0);
-    CHECK(!d.failure());
-    o.preempted = work.preempted;
-    o.statistics = d.statistics();
-  }
-  CHECK(o.statistics.yields == yields_wanted());
-  CHECK(o.statistics.built_late == 0);
-  const std::vector<std::uint32_t> got = memory.snapshot();
-  CHECK((got == undisturbed(memory, p, runs)));
-  return o;
-}
-
 TEST_CASE("kernels that know nothing of it are held at random instants, and nothing is lost") {
   GSCHED_NEEDS_GPU();
   for (const unsigned every : {1u, 2u, 4u}) {
-    const outcome o = stop_and_go(make_chain, every, every);
+    const storm_outcome o = stop_and_go(make_chain, every, every);
+    CHECK(o.same);
     CHECK(o.statistics.gates > 0);
     CHECK(o.statistics.stopped > yields_wanted() / 3);
     CHECK(o.statistics.left == 0);
@@ -121,7 +35,8 @@ TEST_CASE("kernels that know nothing of it are held at random instants, and noth
 TEST_CASE("graphs that fork are held at random instants, and nothing is lost") {
   GSCHED_NEEDS_GPU();
   for (const unsigned every : {1u, 2u}) {
-    const outcome o = stop_and_go(make_forks, every, 10 + every);
+    const storm_outcome o = stop_and_go(make_forks, every, 10 + every);
+    CHECK(o.same);
     CHECK(o.statistics.stopped > yields_wanted() / 4);
   }
 }
@@ -129,12 +44,38 @@ TEST_CASE("graphs that fork are held at random instants, and nothing is lost") {
 TEST_CASE("kernels that leave are preempted at random instants, and no block runs twice") {
   GSCHED_NEEDS_GPU();
   for (const std::uint64_t seed : {20u, 21u, 22u}) {
-    const outcome o = stop_and_go(make_leaving, 2, seed);
+    const storm_outcome o = stop_and_go(make_leaving, 2, seed);
+    CHECK(o.same);
     CHECK(o.statistics.left > yields_wanted() / 3);
     CHECK(o.preempted >= o.statistics.left);
     CHECK(o.statistics.gates == 0);
     CHECK(o.statistics.stopped == 0);
   }
+}
+
+TEST_CASE("a program of which only some kernels leave is held, and none of them does") {
+  GSCHED_NEEDS_GPU();
+  arena memory;
+  const cuda::program p = make_mixed("mixed", memory);
+  CHECK(!p.leaves());
+  for (const operation& op : p.host().operations()) CHECK(op.leaves == leaving::never);
+  for (const unsigned every : {1u, 2u}) {
+    const storm_outcome o = stop_and_go(make_mixed, every, 30 + every, 200);
+    CHECK(o.same);
+    CHECK(o.statistics.gates > 0);
+    CHECK(o.statistics.stopped > 200 / 4);
+    CHECK(o.statistics.left == 0);
+    CHECK(o.preempted <= 3 * 200); // what had not started
+  }
+}
+
+// Nothing can hang of it: such a checkpoint has no barrier.
+TEST_CASE("where half of each warp gets to a checkpoint, that half leaves and the block starts "
+          "anew") {
+  GSCHED_NEEDS_GPU();
+  const storm_outcome o = stop_and_go(make_half_leaving, 2, 40, 200);
+  CHECK(o.same);
+  CHECK(o.statistics.left > 200 / 10);
 }
 
 TEST_CASE("what is left of a program runs on another lane, with SMs of its own") {
@@ -144,7 +85,7 @@ TEST_CASE("what is left of a program runs on another lane, with SMs of its own")
   memory.reset();
   constexpr std::uint64_t runs = 60;
   {
-    driven_cuda d(options(2));
+    driven_cuda d(storm_options(2));
     const lane_id low = d.device.open_lane({0, {}, true});
     const lane_id side = d.device.open_lane({0, sm_count{16}, false});
     d.device.load(p);
@@ -194,7 +135,7 @@ TEST_CASE("the programs of kernels that leave need one copy of each graph") {
   CHECK(p.leaves());
   CHECK(p.host().operations()[0].leaves == leaving::at_checkpoints);
   CHECK(p.host().operations()[1].leaves == leaving::between_blocks);
-  cuda::device_options o = options(2);
+  cuda::device_options o = storm_options(2);
   o.copies = 2;
   cuda::device d(o);
   CHECK_THROWS_WITH_AS(d.load(p), doctest::Contains("leaver: kernels that leave, and 2 copies"),
@@ -205,7 +146,7 @@ TEST_CASE("a lane yields with nothing in flight, with copies alone, and at segme
   GSCHED_NEEDS_GPU();
   arena memory;
   cuda::program p = make_chain("p", memory);
-  driven_cuda d(options(2));
+  driven_cuda d(storm_options(2));
   const lane_id lane = d.device.open_lane({0, {}, true});
   d.device.load(p);
   std::size_t heard = 0; // other events may come behind the one that is waited for
@@ -259,7 +200,7 @@ TEST_CASE("a lane that stands does not concern another one") {
   arena second;
   cuda::program p = make_chain("p", first);
   cuda::program q = make_chain("q", second);
-  cuda::device d(options(2));
+  cuda::device d(storm_options(2));
   const lane_id a = d.open_lane({0, {}, true});
   const lane_id b = d.open_lane({0, {}, true}); // shares the graphs' place
   d.load(p);

@@ -57,6 +57,9 @@
 /// GSCHED_CHECKPOINT_EVERY(n, save...): as GSCHED_CHECKPOINT at every n-th pass, 1 being all.
 /// GSCHED_RESUMED(): whether this block has saved something to go on from.
 ///
+/// Of a kernel that leaves between blocks (preemption::between_blocks(), or restrict_leaving) no
+/// block leaves at a checkpoint, and GSCHED_PREEMPTIBLE_LATER is GSCHED_PREEMPTIBLE.
+///
 /// With GSCHED_INSTRUMENT, which comes first, every block of a launch reports its start and end,
 /// also those that leave or that have nothing left to do: the words of a launch are as many as
 /// ever.

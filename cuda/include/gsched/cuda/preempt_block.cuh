@@ -118,8 +118,10 @@ public:
   }
 
   /// The first line where it is left to the first checkpoint to leave: whether this block was run
-  /// earlier. The flag's value may come at any time; nobody waits for it here.
+  /// earlier. The flag's value may come at any time; nobody waits for it here. But a kernel that
+  /// must not leave at checkpoints leaves here or not at all.
   GSCHED_DEVICE bool has_nothing_left() {
+    if (p_.leaves == leaving::between_blocks) return leaves_at_start();
     begun_ = false;
     left_ = 0;
     bool nothing_left = false;
@@ -138,7 +140,7 @@ public:
 
   /// Behind the first line, if nothing was asked there.
   GSCHED_DEVICE void ask_first() {
-    asked_together_ = ask_if_used(thread_of_block() < 32 ? p_.flag : nullptr);
+    asked_together_ = ask_if_used(asks_for_flag() ? p_.flag : nullptr);
   }
 
   [[nodiscard]] GSCHED_DEVICE uint3 block() const { return block_; }
@@ -192,8 +194,12 @@ public:
   }
 
 private:
+  /// At checkpoints. Where nobody does, as the kernel leaves between blocks, no block leaves there.
+  [[nodiscard]] GSCHED_DEVICE bool asks_for_flag() const {
+    return thread_of_block() < 32 && p_.leaves == leaving::at_checkpoints;
+  }
   [[nodiscard]] GSCHED_DEVICE const std::uint32_t* place_to_ask() const {
-    return thread_of_block() < 32 ? p_.flag : &left_;
+    return asks_for_flag() ? p_.flag : &left_;
   }
 
   /// By one thread. The loads and the count are asked for at once: one trip to L2 for all.

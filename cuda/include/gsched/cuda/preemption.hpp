@@ -54,7 +54,7 @@ struct preemption {
   bool resumes = false;
   std::uint8_t unused[6] = {};
 
-  /// Of a kernel without checkpoints in loops: blocks that have begun end.
+  /// Blocks that have begun end: of a kernel without checkpoints, or one that must not leave there.
   [[nodiscard]] static constexpr preemption between_blocks() noexcept {
     preemption p;
     p.leaves = leaving::between_blocks;

@@ -7,6 +7,8 @@
 #include <gsched/cuda/preemption.hpp>
 #include <gsched/cuda/report.hpp>
 #include <gsched/job/program.hpp>
+#include <gsched/preempt/access.hpp>
+#include <gsched/preempt/restrict_leaving.hpp>
 
 #include <cuda.h>
 
@@ -29,6 +31,10 @@ struct program_options {
   std::vector<duration> durations{};
   bool measure = true; ///< false, and no durations: all operations count as equal, 5 us each
   int measured_runs = 5;
+  /// What the operations do to memory, in the program's order; null: nobody says. Kernels that
+  /// leave at checkpoints leave between blocks then, where their blocks must not start anew: see
+  /// restrict_leaving, and program::restricted. Read while the program is made.
+  const access_trace* accesses = nullptr;
 };
 
 /// What a node of the captured graph is to whoever profiles or replays it.
@@ -83,8 +89,8 @@ struct program_memory {
 /// and
 ///          other nodes that cannot be kept, an empty graph or a cycle: "graph NAME: node 3.12 is
 ///          ..." is node 12 of the child graph that is node 3; does_not_fit; bad_option for a wrong
-///          number of durations or reports; device_failed with CUDA's words where a clone or a
-///          measurement fails.
+///          number of durations or reports, or accesses of another program; device_failed with
+///          CUDA's words where a clone or a measurement fails.
 /// Threads  set-up on one thread; immutable afterwards.
 class program {
 public:
@@ -117,8 +123,10 @@ public:
   /// Whether all operations are kernels that leave (gsched::cuda::preemption). If only some do,
   /// none does here, and operation::leaves says so.
   [[nodiscard]] bool leaves() const noexcept;
-  /// Of operation i of a program that leaves.
+  /// Of operation i of a program that leaves; of restricted ones as they leave now.
   [[nodiscard]] const preemption& captured_preemption(std::size_t i) const noexcept;
+  /// Operations that do not leave at checkpoints, though captured to: they would clobber.
+  [[nodiscard]] std::span<const leaving_restriction> restricted() const noexcept;
   /// How many kernels of the range are instrumented.
   [[nodiscard]] std::size_t instrumented(std::size_t first, std::size_t last) const noexcept;
   /// Launches the operations of a range one by one on a stream: kernels, copies and sets, without
