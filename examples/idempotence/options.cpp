@@ -16,6 +16,11 @@ made its input it may be idempotent as a group, and then all of them are run aga
 events run once, and no group reaches across one; --declare says which of them may run again. What
 has no group is never killed, only waited for.
 
+A kernel with source that leaves by itself has its unfinished blocks run later, and nothing before
+it. So it may leave at checkpoints if it is idempotent alone, or if its blocks have saved what they
+have done by then, or written nothing (--declare N=saves). Else it may leave between blocks, each of
+which runs once then.
+
 Where the accesses come from
   --trace FILE.json   a file: {"model": "...", "operations": [{"kind": "kernel", "name": "...",
                       "reads": [[address, bytes], ...], "writes": [...]}, ...]}
@@ -41,14 +46,15 @@ gsched::declared declared_of(const std::string& item, std::size_t equals) {
   const std::string word = item.substr(equals + 1);
   if (word == "idempotent") return gsched::declared::idempotent;
   if (word == "clobbers") return gsched::declared::clobbers;
-  parts::refuse("--declare", parts::in_quotes(item), "N=idempotent or N=clobbers");
+  if (word == "saves") return gsched::declared::saves;
+  parts::refuse("--declare", parts::in_quotes(item), "N=idempotent, N=clobbers or N=saves");
 }
 
 void read_declared(options& o, const std::string& words) {
   for (const std::string& item : parts::to_list("--declare", words)) {
     const std::size_t equals = item.find('=');
     if (equals == std::string::npos)
-      parts::refuse("--declare", parts::in_quotes(item), "N=idempotent or N=clobbers");
+      parts::refuse("--declare", parts::in_quotes(item), "N=idempotent, N=clobbers or N=saves");
     const auto n = parts::to_count("--declare", item.substr(0, equals), 0, 1u << 30);
     if (!o.says.emplace(n, declared_of(item, equals)).second)
       parts::refuse("--declare", std::to_string(n) + " twice", "each operation once");
@@ -67,7 +73,8 @@ std::optional<options> parse_options(int argc, char** argv) {
   };
   add("--trace", trace, "FILE", "an access trace");
   add("--device", device, "NAME", "host, cuda or cuda:N: a built-in network on it");
-  add("--declare", declared, "N=WORD,...", "operation N is idempotent, or clobbers: your word");
+  add("--declare", declared, "N=WORD,...",
+      "operation N is idempotent, clobbers, or saves: your word");
   app.add_flag("--reuse", o.reuse, "the network's buffers share memory, as in a memory plan");
   app.add_flag("--check", o.check, "on a GPU: run each kernel twice and compare");
   add("--limit", limit, "S", "seconds that the GPU may take; default: 60");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "idempotence/report.hpp"
 
+#include <gsched/preempt/restrict_leaving.hpp>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -66,12 +68,14 @@ std::string reason(const finding& f, std::size_t k, const gsched::idempotence_ve
 
 struct counts {
   std::size_t alone = 0, in_groups = 0, waited_for = 0, longest = 0;
+  std::size_t at_checkpoints = 0; ///< kernels that may leave there
 };
 
 counts count(const finding& f, const verdict_list& verdicts) {
   counts n;
   for (std::size_t k = 0; k < verdicts.size(); ++k) {
     if (f.trace.operations[k].kind != gsched::operation_kind::kernel) continue;
+    if (gsched::may_start_anew(f.trace.operations[k], verdicts[k])) ++n.at_checkpoints;
     if (verdicts[k].how == restart::alone) ++n.alone;
     if (verdicts[k].how == restart::never) ++n.waited_for;
     if (verdicts[k].how != restart::with_group) continue;
@@ -104,8 +108,9 @@ json operation_json(const finding& f, std::size_t k, const gsched::idempotence_v
          {"reason", reason(f, k, v)}};
   if (v.own) j["overwrites_its_input"] = clobber_json(*v.own);
   if (v.why) j["no_shorter_group"] = clobber_json(*v.why);
-  if (f.checked && o.kind == gsched::operation_kind::kernel)
-    j["second_run_changes"] = f.changed.contains(k);
+  if (o.kind != gsched::operation_kind::kernel) return j;
+  j["may_leave"] = gsched::may_start_anew(o, v) ? "at checkpoints" : "between blocks";
+  if (f.checked) j["second_run_changes"] = f.changed.contains(k);
   return j;
 }
 
@@ -123,10 +128,12 @@ void print(std::ostream& out, const finding& f, const verdict_list& verdicts) {
                          c->second.first);
   }
   const counts n = count(f, verdicts);
-  out << fmt::format("{} kernels: {} alone, {} with a group", n.alone + n.in_groups + n.waited_for,
-                     n.alone, n.in_groups);
+  const std::size_t kernels = n.alone + n.in_groups + n.waited_for;
+  out << fmt::format("{} kernels: {} alone, {} with a group", kernels, n.alone, n.in_groups);
   if (n.in_groups > 0) out << fmt::format(" of up to {}", n.longest);
   out << fmt::format(", {} to wait for\n", n.waited_for);
+  out << fmt::format("with source they may leave: {} at checkpoints, {} between blocks alone\n",
+                     n.at_checkpoints, kernels - n.at_checkpoints);
 }
 
 void write_json(std::ostream& out, const std::vector<finding>& findings,

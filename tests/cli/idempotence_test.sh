@@ -44,6 +44,10 @@ says '^ +2 +kernel +bias_relu +from 1 +overwrites its input, 16384 bytes'
 says '^ +8 +kernel +gate +from 3 .*; and 4 overwrites its own, 8192 bytes'
 says '^ +9 +memset +clear_sums +wait for it +a memset runs once'
 says '^ +10 +kernel +add_row +wait for it'
+says '^with source they may leave: 3 at checkpoints, 8 between blocks alone$'
+ends 0 "4 at checkpoints, 7 between blocks" --trace "$traces/block.json" --declare 2=saves,9=saves
+says '^ +2 +kernel +bias_relu +from 1 +overwrites its input'
+says '^ +9 +memset +clear_sums +wait for it'
 ends 0 "7 with a group of up to 9, 1 to wait for" --trace "$traces/block.json" \
   --declare 9=idempotent --json verdicts.json
 says '^ +9 +memset +clear_sums +alone +declared idempotent'
@@ -60,6 +64,8 @@ assert ops[2]["verdict"] == "group" and ops[2]["restart_from"] == 1
 assert ops[2]["overwrites_its_input"]["bytes"] == 16384
 assert ops[12]["verdict"] == "wait" and ops[12]["restart_from"] is None
 assert ops[0]["barrier"] and not ops[9]["barrier"] and ops[9]["declared"]
+assert ops[1]["may_leave"] == "at checkpoints" and ops[2]["may_leave"] == "between blocks"
+assert "may_leave" not in ops[9]
 PY
 ends 0 "from 1" --trace "$traces/block_reuse.json"
 says '^ +8 +kernel +gate +from 1 .*; and 2 overwrites its own, 16384 bytes'

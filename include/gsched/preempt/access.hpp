@@ -15,8 +15,8 @@ enum class declared : std::uint8_t {
   nothing,
   idempotent, ///< may be killed and run again by itself
   clobbers,   ///< may not run again, for whatever reason
-  saves       ///< a kernel's blocks go on where they have left, as they save what they have done;
-              ///< whether it may be killed and run again is for its accesses to say
+  saves       ///< where a kernel's blocks leave they have saved what they have done, or written
+              ///< nothing yet; whether it may be killed is for its accesses to say
 };
 
 /// What one operation of a program does to memory.

@@ -70,8 +70,9 @@
 /// Under GSCHED_PREEMPT_CHECK each checkpoint waits for all threads of the warp, or of the block,
 /// for up to GSCHED_PREEMPT_CHECK_CYCLES of the clock. Where some never come, as the checkpoint is
 /// in divergent code, or are at another one, its line is told to the host (preemption_end), and the
-/// block does not leave but runs to its end. Without, such a kernel's behaviour is undefined, as
-/// with any barrier.
+/// block does not leave but runs to its end. Without, threads that get to a GSCHED_CHECKPOINT()
+/// leave, the others go on to the kernel's end, and the block starts anew; the behaviour of a
+/// kernel with any other checkpoint in divergent code is undefined, as with any barrier.
 ///
 /// Source   Han et al., ACM TOCS 44(1), 2025, section 4, doi:10.1145/3768622, whose preamble this
 ///          is.
