@@ -108,6 +108,8 @@ const std::vector<field> fields{
     FIELD("/laws/contention/gap_memory_us", laws.contention.gap_memory_us),
     FIELD("/laws/graph/scale", laws.graph.scale),
     FIELD("/laws/graph/gap_us", laws.graph.gap),
+    FIELD("/laws/leaving/preamble_us", laws.leaving.preamble),
+    FIELD("/laws/leaving/listing_us", laws.leaving.listing),
     FIELD("/laws/slack", laws.slack),
     {"/laws/contended", [](preset& p) { p.laws.contended = !p.laws.contended; }},
     FIELD("/yields/gate_every", yields.gate_every),
@@ -157,6 +159,7 @@ TEST_CASE("each field has its own place, and comes back as it was") {
 TEST_CASE("a file from before lanes yielded keeps the defaults") {
   json j = valid();
   j.erase("yields");
+  j["laws"].erase("leaving");
   CHECK(written(parse_preset(j.dump(), "old")) == written(h200()));
   CHECK(refusal_with("/yields", 1).find("/yields is 1, expected an object") != std::string::npos);
   CHECK(refusal_with("/yields/colour", 1).find("/yields has the unknown key") != std::string::npos);

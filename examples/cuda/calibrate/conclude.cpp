@@ -244,7 +244,7 @@ findings conclude(const samples& measured, const queue_counts& queues, const cud
   partition_rows(c, f.preset);
   queue_rows(c, queues, f.preset);
   for (const char* const law : {"/max_lanes", "/laws/scaling", "/laws/contention", "/laws/graph",
-                                "/laws/slack", "/laws/contended"})
+                                "/laws/leaving", "/laws/slack", "/laws/contended"})
     c.keep(law); // they want many models, or are no property of a GPU
   return f;
 }

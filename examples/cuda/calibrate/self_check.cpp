@@ -18,6 +18,8 @@ using namespace gsched;
 /// The experiments on a simulated GPU, where what is behind the figures is known.
 class simulated {
 public:
+  static constexpr double kernel_us = 2;
+
   explicit simulated(const sim::preset& p) : preset_(p) {}
 
   /// Host time of a submission, and time until its end can be polled, of a graph of n kernels.
@@ -83,8 +85,6 @@ public:
   }
 
 private:
-  static constexpr double kernel_us = 2;
-
   [[nodiscard]] static turn turn_of(sim::device& d, lane_id lane, device_event::kind first) {
     turn t;
     double from = to_us(d.now().time_since_epoch());
@@ -184,9 +184,10 @@ samples measure_simulated(const sim::preset& p) {
   const double gap = to_us(p.laws.graph.gap);
   constexpr int parts = 1000;
   double stands = 0;
-  // The next gate looks when the kernel beside it starts, and the lane stands when that has ended.
-  const double in_gap = gap + to_us(p.yields.gate) / p.yields.gate_every;
-  const double mean_way = way / 2 + way / p.yields.gate_every - in_gap;
+  // The next gate looks when the kernel beside it starts. The lane stands when that has ended, or
+  // has had its time if no other gate tells.
+  const double beside = p.yields.gate_every == 1 ? in_graph - gap : simulated::kernel_us;
+  const double mean_way = way / 2 + beside;
   for (int i = 0; i < parts; ++i) {
     const simulated::turn t = on.held((i + 0.5) / parts);
     s.add("hold", t.call);

@@ -31,7 +31,9 @@ public:
   explicit block_scheduler(const preset& p)
       : rooms_(p.sm), map_(p.sms.count(), rooms_.empty(), p.sm.max_blocks),
         near_(p.laws.contention, p.sms.count(), p.resident_grids, cohorts_of(p)),
-        contended_(p.laws.contended), all_(p.sms.count()), grids_(p.resident_grids),
+        contended_(p.laws.contended), all_(p.sms.count()),
+        passing_ns_(static_cast<double>(p.yields.passing.count())),
+        listing_ns_(static_cast<double>(p.laws.leaving.listing.count())), grids_(p.resident_grids),
         cohorts_(cohorts_of(p), p.laws.slack) {
     free_.reserve(p.resident_grids);
     for (std::uint32_t i = p.resident_grids; i-- > 0;) free_.push_back(i);
@@ -126,31 +128,17 @@ public:
     }
   }
 
-  /// Blocks of the grid that have not been placed never will be; those that run leave at their next
-  /// checkpoint, if that is asked for. Says how many blocks that run will leave. `sink` hears
-  /// done(slot) now if none runs, else from finish().
-  template <class Sink>
+  /// The grid's blocks have seen the flag: those that run leave at their next checkpoint, if that
+  /// is asked for, and those that start from now on pass. Says how many blocks that run will leave.
   [[gnu::cold]] std::uint64_t leave(std::uint32_t slot, bool at_checkpoints, duration checkpoint,
-                                    time_point now, Sink&& sink) noexcept {
+                                    time_point now) noexcept {
     grid& g = grids_[slot];
     std::uint64_t leaving = 0;
-    if (g.unplaced > 0) {
-      g.left = true;
-      g.unplaced = 0;
-      placing_.erase(std::find(placing_.begin(), placing_.end(), slot));
-      room_changed_ = freed_ = true; // for those behind it
-    }
     if (g.started) advance(g, now);
-    if (at_checkpoints && g.resident > 0) {
-      leaving = cohorts_.leave(g, checkpoint);
-      g.left = g.left || leaving > 0;
-      move(g, slot);
-    }
-    if (g.resident > 0) return leaving;
-    if (g.started) running_.erase(std::find(running_.begin(), running_.end(), slot));
-    changed_ = true;
-    free_.push_back(slot);
-    sink.done(slot);
+    if (at_checkpoints && g.resident > 0) leaving = cohorts_.leave(g, checkpoint);
+    g.left = g.unplaced > 0 || leaving > 0;
+    g.passes = true;
+    if (g.started) move(g, slot);
     return leaving;
   }
 
@@ -194,10 +182,17 @@ private:
     advance(g, now);
     g.unplaced -= p.blocks;
     g.resident += p.blocks;
+    if (g.passes) g.cost.wave_ns = passing_ns(g);
     push_cohort(g, p.pieces, p.blocks);
     move(g, slot);
     sink.placed(g, p.pieces);
     if (!g.started) run(slot);
+  }
+
+  /// How long blocks stay that start now and find the flag set.
+  [[nodiscard]] double passing_ns(const grid& g) const noexcept {
+    const std::uint64_t more = std::max<std::uint64_t>(g.resident, all_) - all_;
+    return passing_ns_ + listing_ns_ * static_cast<double>(more);
   }
 
   void move(grid& g, std::uint32_t slot) noexcept {
@@ -269,6 +264,8 @@ private:
   bool contended_;
   bool beside_ = false;
   std::uint32_t all_; ///< SMs
+  double passing_ns_;
+  double listing_ns_;
   std::vector<grid> grids_;
   cohorts cohorts_;
   std::vector<std::uint32_t> free_;

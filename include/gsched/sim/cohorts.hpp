@@ -36,12 +36,17 @@ public:
 
   [[nodiscard]] const cohort& operator[](std::uint32_t c) const noexcept { return all_[c]; }
 
-  /// As the last to end; says which it is.
+  /// As the last to end, unless its blocks pass; says which it is.
   std::uint32_t push(grid& g, std::uint32_t pieces, std::uint64_t blocks) noexcept {
     const std::uint32_t c = free_;
     assert(c < all_.size());
     free_ = all_[c].next;
     double ends = g.progress + g.cost.wave_ns;
+    if (g.passes) {
+      all_[c] = {ends, static_cast<std::uint32_t>(blocks), pieces, sm_map::none, true};
+      insert(g, c);
+      return c;
+    }
     if (g.oldest != sm_map::none && ends - all_[g.newest].ends < slack_ * g.cost.wave_ns)
       ends = all_[g.newest].ends;
     all_[c] = {ends, static_cast<std::uint32_t>(blocks), pieces, sm_map::none, false};
@@ -94,6 +99,17 @@ public:
   }
 
 private:
+  /// Behind those that end no later.
+  [[gnu::cold]] void insert(grid& g, std::uint32_t c) noexcept {
+    std::uint32_t before = sm_map::none;
+    std::uint32_t behind = g.oldest;
+    while (behind != sm_map::none && all_[behind].ends <= all_[c].ends)
+      behind = all_[before = behind].next;
+    all_[c].next = behind;
+    (before == sm_map::none ? g.oldest : all_[before].next) = c;
+    if (behind == sm_map::none) g.newest = c;
+  }
+
   struct ending {
     double at = 0;
     std::uint32_t cohort = 0;

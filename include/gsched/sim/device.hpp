@@ -31,10 +31,17 @@ struct device_options {
 /// preemptive_device, that needs no GPU. The host pays for each call as it would on the hardware,
 /// and the GPU runs beside it.
 ///
-/// Differs  nothing fails here: segment_failed is never polled. When a lane yields, segments that
-///          have not started are all taken back, and a segment that stays holds up no other lane of
-///          its hardware queue. Blocks that leave at a checkpoint save nothing: they start again.
-///          Segments of no program never leave.
+/// A lane that yields is driven as gsched::cuda::device drives one. A graph of more than two
+/// operations that cannot leave has gates, and behind it nothing is handed over before poll has
+/// seen its end; what leaves has only such work behind it. Segments of no program, of direct
+/// launches and of two operations run to their ends. Kernels that find the flag set as they start
+/// pass through the GPU, each with all its blocks. lane_yielded is said when the time is over that
+/// the operation beside the gate takes alone, though others may have slowed it.
+///
+/// Differs  nothing fails here: segment_failed is never polled. When a lane yields, segments with
+///          gates or of no program that have not started are all taken back, and a segment that
+///          stays holds up no other lane of its hardware queue. Blocks that leave at a checkpoint
+///          save nothing: they start again.
 /// Order    what happens at one time happens in one order, so equal calls give equal answers.
 /// Errors   submit: bad_option for an unknown lane or one that yields now, an empty segment, a
 /// range
@@ -82,6 +89,8 @@ public:
       if (!d.costs.has(s.program, s.first, s.operations.size())) return errc::bad_option;
       a.costs = d.costs.at(s.program, width) + s.first;
       a.leaves = on.yields && d.costs.leave(s.program, s.first, s.operations.size());
+      a.gated = on.yields && !a.leaves && s.how == submission::graph &&
+                s.operations.size() > yielding::first_gate;
     }
     if (s.instrumented) {
       for (const operation* op : s.operations)
@@ -91,9 +100,6 @@ public:
     if (!d.hw.has_room(a.reports)) return errc::too_small;
 
     settle(d.now);
-    const auto n = static_cast<duration::rep>(s.operations.size());
-    const host_costs& h = d.p.host;
-    const bool graph = s.how == submission::graph;
     a.id = s.id;
     a.owner = s.owner;
     a.operations = s.operations;
@@ -102,12 +108,9 @@ public:
     a.lane = index(s.lane);
     a.how = s.how;
     a.instrumented = s.instrumented;
-    a.step = graph ? duration::zero() : h.launch;
-    const duration latency = graph ? h.start + h.start_operation * n : h.start;
-    a.arrival = std::max(d.now + latency, d.last_arrival); // one host thread, one order
-    d.last_arrival = a.arrival + a.step * (n - 1);
+    a.waits = on.yields && (!on.waiting.empty() || !queues::may_start(a, on, d.now));
+    if (!a.waits) d.launch(a);
     d.hw.enqueue(a);
-    d.now += graph ? h.graph + h.graph_operation * n : h.launch * n;
     return {};
   }
 
@@ -117,6 +120,7 @@ public:
     news& told = d.hw.out();
     std::size_t n = 0;
     while (n < out.size() && told.next() <= d.now) out[n++] = told.take();
+    d.hw.hand_over(d.now, [&](accepted& a) { d.launch(a); });
     d.now += d.p.host.poll + d.p.host.take * static_cast<duration::rep>(n);
     return n;
   }
@@ -203,6 +207,18 @@ private:
     static preset checked(preset p) {
       p.check();
       return p;
+    }
+
+    /// The host hands it over now.
+    void launch(accepted& a) noexcept {
+      const auto n = static_cast<duration::rep>(a.operations.size());
+      const host_costs& h = p.host;
+      const bool graph = a.how == submission::graph;
+      a.step = graph ? duration::zero() : h.launch;
+      const duration latency = graph ? h.start + h.start_operation * n : h.start;
+      a.arrival = std::max(now + latency, last_arrival); // one host thread, one order
+      last_arrival = a.arrival + a.step * (n - 1);
+      now += graph ? h.graph + h.graph_operation * n : h.launch * n;
     }
 
     preset p;

@@ -26,7 +26,8 @@ struct grid {
   std::uint64_t resident = 0;
   std::uint64_t base = 0;     ///< blocks that had ended before it: it runs those behind them
   std::uint64_t finished = 0; ///< of its own: the first so many, whatever order they end in
-  bool left = false;          ///< some have left and will, or were never placed
+  bool left = false;          ///< some have left and will
+  bool passes = false;        ///< blocks that start from now on find the flag set, and leave
   std::uint32_t oldest = sm_map::none; ///< cohorts, in the order in which they end
   std::uint32_t newest = sm_map::none;
   double progress = 0; ///< ns that its first blocks would have run, alone

@@ -29,7 +29,7 @@ public:
            std::size_t max_block_events)
       : preset_(p), costs_(costs), watch_(watch), scheduler_(p),
         news_(max_segments, max_block_events), queues_(max_segments, p.effective_queues()),
-        yielding_(p.yields, p.laws.graph.gap, p.host.block_notice, queues_, scheduler_, news_) {}
+        yielding_(p.yields, p.host.block_notice, queues_, scheduler_, news_) {}
 
   [[nodiscard]] block_scheduler& blocks() noexcept { return scheduler_; }
   [[nodiscard]] news& out() noexcept { return news_; }
@@ -55,6 +55,11 @@ public:
 
   /// Only if has_room.
   void enqueue(const accepted& a) noexcept { queues_.enqueue(a); }
+  /// What the host does whenever it looks: see queues.
+  template <class Launch>
+  void hand_over(time_point now, Launch&& launch) noexcept {
+    queues_.hand_over(now, launch);
+  }
 
   /// Takes back what has not started; nothing that a yield takes back.
   [[nodiscard]] std::size_t evict(std::uint32_t id, time_point now) noexcept {
@@ -79,7 +84,7 @@ public:
         complete(slot, now);
         start_copy(e, now);
       }
-    if (yielding_.next() <= now) yielding_.step(now, sink{*this, now});
+    if (yielding_.next() <= now) yielding_.step(now);
     for (std::uint32_t i = 0; i < queues_.used(); ++i)
       if (queues_.queue(i).look <= now) issue(queues_.queue(i), now);
     scheduler_.place(now, sink{*this, now});
@@ -107,7 +112,10 @@ private:
     hardware& hw;
     time_point now;
     void placed(const grid& g, std::uint32_t pieces) noexcept {
-      if (!g.started) hw.mark(hw.watch_.started, now, g.owner);
+      if (!g.started) {
+        hw.mark(hw.watch_.started, now, g.owner);
+        if (hw.queues_.lane(hw.queues_[g.owner].lane).stopped) hw.yielding_.looks(g.owner, now);
+      }
       if (g.reports) hw.report(device_event::kind::blocks_started, g.owner, pieces, now);
     }
     void left(const grid& g, const cohort& c) noexcept {
@@ -137,7 +145,8 @@ private:
     if (l.last_end == time_point::min()) return here;
     duration gap = a.issued == 0 ? preset_.gaps.segments : preset_.laws.graph.gap + l.extra;
     if (a.how == submission::launches) gap = preset_.gaps.launches + l.extra;
-    if (l.yields && a.issued > 0 && yielding_.gated(a.issued)) gap += preset_.yields.gate;
+    if (a.gated && yielding_.gated(a.issued)) gap += preset_.yields.gate;
+    if (a.leaves && !l.stopped) gap += preset_.laws.leaving.preamble;
     return std::max(here, l.last_end + gap);
   }
 
@@ -161,17 +170,17 @@ private:
         return;
       }
       l.busy = true;
-      l.started = now;
       l.current = slot;
       ++a.issued;
       start(slot, a, l, op, now);
       if (l.resuming) yielding_.resumed(l, a.lane, now);
-      if (a.issued < a.operations.size()) return; // the next one waits for this one
+      if (l.stopped && yielding_.stands(slot)) continue; // it is out of the queue
+      if (a.issued < a.operations.size()) return;        // the next one waits for this one
       queues_.remove(slot);
     }
   }
 
-  void start(std::uint32_t slot, const accepted& a, lane_state& l, const operation& op,
+  void start(std::uint32_t slot, accepted& a, lane_state& l, const operation& op,
              time_point now) noexcept {
     if (uses_copy_engine(op)) {
       copy_engine& e = engines_[op.direction == copy_direction::device_to_host ? 1 : 0];
@@ -186,7 +195,9 @@ private:
     it.priority = l.priority;
     it.owner = slot;
     it.reports = a.instrumented;
-    if (op.leaves != leaving::never && a.costs != nullptr) {
+    if (l.stopped && a.leaves) {
+      pass(a, it);
+    } else if (op.leaves != leaving::never && a.costs != nullptr) {
       it.base = costs_.resume(a.program, a.first + a.issued - 1, a.issued == 1);
       it.cost.blocks -= it.base;
     }
@@ -200,10 +211,15 @@ private:
     mark(watch_.started, now, queues_.lane(e.head()).current);
   }
 
+  /// All blocks of a kernel will find the flag set: what is left of it stays as it is.
+  [[gnu::cold]] static void pass(accepted& a, grid& g) noexcept {
+    g.passes = true;
+    a.left_from = std::min(a.left_from, a.issued - 1);
+  }
   /// Blocks of a kernel have left.
   [[gnu::cold]] void keep_rest(const grid& g) noexcept {
     accepted& a = queues_[g.owner];
-    a.partial = true;
+    a.left_from = a.issued - 1;
     costs_.keep(a.program, a.first + a.issued - 1, g.base + g.finished);
   }
 
@@ -224,7 +240,7 @@ private:
     l.last_told = now + preset_.host.segment_notice;
     news_.end(l.last_told, e);
     queues_.retire(slot);
-    if (l.stopped) yielding_.all_ended(a.lane, now);
+    if (l.stopped) yielding_.ended(l, now);
   }
 
   void report(device_event::kind what, std::uint32_t slot, std::uint32_t pieces,

@@ -78,7 +78,7 @@ void visit_fields(Preset& p, Visitor& v) {
     v.time("on_device_us", on_device);
   });
   v.group("laws", laws, [&](auto& g) {
-    auto& [scaling, contention, graph, slack, contended] = g;
+    auto& [scaling, contention, graph, leaving, slack, contended] = g;
     v.group("scaling", scaling, [&](auto& law) {
       auto& [floor_us, floor_part, warps_to_fill, step, shared, shared_exponent] = law;
       v.number("floor_us", floor_us, 0, big);
@@ -102,6 +102,11 @@ void visit_fields(Preset& p, Visitor& v) {
       auto& [scale, gap] = law;
       v.number("scale", scale, some, big);
       v.time("gap_us", gap);
+    });
+    v.optional_group("leaving", leaving, [&](auto& law) {
+      auto& [preamble, listing] = law;
+      v.time("preamble_us", preamble);
+      v.time("listing_us", listing);
     });
     v.number("slack", slack, 0, 1);
     v.flag("contended", contended);

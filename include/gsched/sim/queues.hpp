@@ -54,7 +54,38 @@ public:
     if (l.outstanding++ == 0) ++active_lanes_;
     ++live_;
     kept_reports_ += a.reports;
-    append(slot, a.arrival);
+    if (a.waits) {
+      submissions_.append(l.waiting, slot);
+      ++l.waiters;
+      ++waiting_;
+    } else {
+      count(l, a);
+      append(slot, a.arrival);
+    }
+  }
+
+  /// Whether the host would hand over a segment now. What is behind a graph that can stand would
+  /// keep its hardware queue while that stands; and behind kernels that leave others would start
+  /// too early. So a lane that yields has one graph with gates at a time, or kernels that leave.
+  [[nodiscard]] static bool may_start(const accepted& a, const lane_state& l,
+                                      time_point now) noexcept {
+    return l.gated == 0 && now >= l.gated_seen &&
+           (a.leaves || (l.leaving == 0 && now >= l.leaving_seen));
+  }
+  /// Hands over what waits and may start, oldest first: `launch` sets a segment's arrival.
+  template <class Launch>
+  void hand_over(time_point now, Launch&& launch) noexcept {
+    if (waiting_ == 0) return;
+    for (lane_state& l : lanes_)
+      while (!l.yielding && !l.waiting.empty() && may_start(submissions_[l.waiting.head], l, now)) {
+        const std::uint32_t slot = l.waiting.head;
+        remove(slot);
+        accepted& a = submissions_[slot];
+        a.waits = false;
+        launch(a);
+        count(l, a);
+        append(slot, a.arrival);
+      }
   }
 
   /// Behind what waits in its lane's hardware queue.
@@ -65,7 +96,17 @@ public:
     if (idle) look(q, ready);
   }
   void remove(std::uint32_t slot) noexcept {
-    submissions_.remove(queue(lanes_[submissions_[slot].lane].queue), slot);
+    lane_state& l = lanes_[submissions_[slot].lane];
+    const bool waits = submissions_[slot].waits;
+    segment_list& from = waits ? l.waiting : queue(l.queue);
+    submissions_.remove(from, slot);
+    l.waiters -= waits;
+    waiting_ -= waits;
+  }
+
+  /// What waits will not be handed over.
+  void withdraw(const lane_state& l) noexcept {
+    while (!l.waiting.empty()) remove(l.waiting.head);
   }
 
   /// Takes back what has not started, newest first.
@@ -90,6 +131,14 @@ public:
     const accepted& a = submissions_[slot];
     lane_state& l = lanes_[a.lane];
     if (l.newest == slot) l.newest = none;
+    if (a.gated && !a.waits) {
+      --l.gated;
+      l.gated_seen = l.last_told;
+    }
+    if (a.leaves && !a.waits) {
+      --l.leaving;
+      l.leaving_seen = l.last_told;
+    }
     if (--l.outstanding == 0) --active_lanes_;
     --live_;
     kept_reports_ -= a.reports;
@@ -119,11 +168,17 @@ public:
   }
 
 private:
+  static void count(lane_state& l, const accepted& a) noexcept {
+    l.gated += a.gated;
+    l.leaving += a.leaves;
+  }
+
   submissions submissions_;
   std::vector<lane_state> lanes_;
   std::uint32_t used_ = 0;
   std::uint32_t active_lanes_ = 0; ///< with segments that may run
   std::size_t live_ = 0;
+  std::size_t waiting_ = 0; ///< of these, not handed over
   std::size_t kept_reports_ = 0;
   time_point next_ = time_point::max();
 };

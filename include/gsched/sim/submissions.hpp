@@ -32,9 +32,21 @@ struct accepted {
   std::uint32_t lane_previous = 0; ///< the one submitted to its lane before it
   submission how = submission::graph;
   bool instrumented = false;
-  bool leaves = false;  ///< all of its operations do, and the device can tell what is left of them
-  bool partial = false; ///< blocks of the last one that started have left, unfinished
-  bool passes = false;  ///< and some before they had started
+  bool leaves = false; ///< all of its operations do, and the device can tell what is left of them
+  bool gated = false;  ///< it has gates
+  bool waits = false;  ///< the host keeps it until its lane lets it be handed over
+  /// The first operation of which blocks have left; those behind it only pass.
+  std::uint32_t left_from = not_left;
+
+  static constexpr std::uint32_t not_left = 0xffffffffu;
+};
+
+/// Segments in the order in which they came; each is in one list at most.
+struct segment_list {
+  std::uint32_t head = 0xffffffffu;
+  std::uint32_t tail = 0xffffffffu;
+
+  [[nodiscard]] bool empty() const noexcept { return head == 0xffffffffu; }
 };
 
 /// A lane: where its operations go, and how far it is.
@@ -44,34 +56,38 @@ struct lane_state {
   sm_range where{};
   std::uint32_t width = 0;                 ///< by which program_costs knows its size
   bool busy = false;                       ///< one of its operations has left its queue
-  time_point started{};                    ///< its last operation
   time_point last_end = time_point::min(); ///< of an operation
   duration extra{};                        ///< of the gap behind it, by contention
   std::uint32_t current = 0xffffffffu;     ///< the segment whose operation runs
   std::uint32_t newest = 0xffffffffu;      ///< segment, if any is outstanding
   std::uint32_t outstanding = 0;
 
-  // Of lanes that yield: see yielding.
+  // Of lanes that yield: see yielding. What is handed over is in the lane's hardware queue.
   bool yields = false;
-  bool yielding = false;                    ///< from the call of yield to that of resume
+  segment_list waiting{};                      ///< not handed over ...
+  std::uint32_t waiters = 0;                   ///< ... so many
+  std::uint32_t gated = 0;                     ///< handed over, with gates, and not ended ...
+  std::uint32_t leaving = 0;                   ///< ... or such that leave
+  time_point gated_seen = time_point::min();   ///< the host sees that the last of them has ended
+  time_point leaving_seen = time_point::min(); ///< these as well
+  bool yielding = false;                       ///< from the call of yield to that of resume
   bool stopped = false;                     ///< what runs of it has been told: nothing more starts
   bool rests = false;                       ///< lane_yielded has been told: nothing of it runs
   bool flagged = false;                     ///< told by the flag, which is set
   bool resuming = false;                    ///< what had been held has not started again
   std::uint32_t grid = 0xffffffffu;         ///< that runs for `current`, if that is no copy
   std::uint32_t held = 0xffffffffu;         ///< segment that stays until the lane resumes
-  time_point stops = time_point::max();     ///< when it will be told ...
-  time_point told{};                        ///< ... and when it was
+  std::uint32_t going = 0;                  ///< segments that ran or left when it stopped, and do
+  time_point stops = time_point::max();     ///< when it will be told
   time_point quiet = time_point::max();     ///< when the last of it will have left
   time_point goes_on = time_point::min();   ///< nothing of it starts before
+  time_point lowered = time_point::min();   ///< the flag is down again
   time_point last_told = time_point::min(); ///< when the host sees what it was told last
 };
 
 /// A first-in-first-out queue of the hardware. Only its head is looked at: one that waits for its
 /// lane blocks all behind it.
-struct hardware_queue {
-  std::uint32_t head = 0xffffffffu;
-  std::uint32_t tail = 0xffffffffu;
+struct hardware_queue : segment_list {
   time_point look = time_point::max(); ///< when the head may be able to start
   bool stalled = false;                ///< the head waits for a kernel to end, whichever
 };
@@ -103,13 +119,13 @@ public:
     free_ = slot;
   }
 
-  void append(hardware_queue& q, std::uint32_t slot) noexcept {
+  void append(segment_list& q, std::uint32_t slot) noexcept {
     slots_[slot].queue_next = none;
     slots_[slot].queue_previous = q.tail;
     (q.tail == none ? q.head : slots_[q.tail].queue_next) = slot;
     q.tail = slot;
   }
-  void remove(hardware_queue& q, std::uint32_t slot) noexcept {
+  void remove(segment_list& q, std::uint32_t slot) noexcept {
     const accepted& a = slots_[slot];
     (a.queue_previous == none ? q.head : slots_[a.queue_previous].queue_next) = a.queue_next;
     (a.queue_next == none ? q.tail : slots_[a.queue_next].queue_previous) = a.queue_previous;

@@ -19,9 +19,12 @@ namespace gsched::sim {
 
 /// Lanes that make way and come back. A lane that was told to yield is in turn
 ///  told     its gates and blocks have yet to see it: all goes on as if nothing were;
-///  stopped  what has started ends or leaves, and nothing starts;
-///  at rest  nothing of it runs: what stays is held before one of its operations, out of its
-///           hardware queue, and the host is told.
+///  stopped  its next gate holds it; or its blocks leave, and those of the kernels behind find the
+///           flag set as they start: these kernels pass, one after the other, and find room like
+///           any;
+///  at rest  the host is told: what stays is held before one of its operations, out of its hardware
+///           queue. The operation beside the gate has had the time that it takes alone; slowed by
+///           others, it may still run.
 ///
 /// Cost     O(segments on the lane) a yield, and what block_scheduler::leave costs.
 /// Threads  one owner; no locking.
@@ -29,10 +32,8 @@ class yielding {
 public:
   static constexpr std::uint32_t none = queues::none;
 
-  yielding(const yield_costs& costs, duration gap, duration notice, queues& q, block_scheduler& s,
-           news& out)
-      : costs_(costs), pass_(costs.passing + gap), notice_(notice), queues_(q), scheduler_(s),
-        news_(out) {}
+  yielding(const yield_costs& costs, duration notice, queues& q, block_scheduler& s, news& out)
+      : costs_(costs), notice_(notice), queues_(q), scheduler_(s), news_(out) {}
 
   /// Set-up.
   void open_lane() {
@@ -40,10 +41,12 @@ public:
     moving_.reserve(queues_.lanes());
   }
 
-  /// Whether gates stand before an operation of a segment.
+  /// Whether a gate stands before an operation of a graph with gates. The first one is beside the
+  /// second operation, so that a graph begins with one node.
   [[nodiscard]] bool gated(std::uint32_t operation) const noexcept {
-    return operation % costs_.gate_every == 0;
+    return operation >= first_gate && (operation - first_gate) % costs_.gate_every == 0;
   }
+  static constexpr std::uint32_t first_gate = 2;
 
   /// Tells a lane to make way; says what that costs the host.
   duration yield(std::uint32_t id, time_point now) noexcept {
@@ -51,14 +54,13 @@ public:
     assert(l.yields && !l.yielding && "yield: for a lane that yields, in turn with resume");
     if (!l.yields || l.yielding) return duration::zero();
     l.yielding = true;
-    if (l.outstanding == 0) {
+    if (l.outstanding == l.waiters) {
       l.stopped = true;
+      queues_.withdraw(l);
       come_to_rest(id, now, duration::zero());
       return costs_.hold;
     }
-    std::uint32_t oldest = l.newest;
-    for (std::uint32_t n = l.outstanding; n > 1; --n) oldest = queues_[oldest].lane_previous;
-    l.flagged = queues_[oldest].leaves;
+    l.flagged = l.leaving > 0;
     l.stops = now + (l.flagged ? costs_.flagged : costs_.held);
     enlist(id, l.stops);
     return l.flagged ? costs_.flag : costs_.hold;
@@ -71,7 +73,7 @@ public:
     if (!l.rests) return duration::zero();
     l.yielding = l.stopped = l.rests = false;
     const bool flagged = std::exchange(l.flagged, false);
-    l.goes_on = now + (flagged ? costs_.flagged : duration::zero());
+    l.goes_on = std::max(now, l.lowered);
     if (l.held == none) {
       tell(l, now, lane_event(device_event::kind::lane_resumed, id));
     } else {
@@ -86,9 +88,8 @@ public:
   /// When a lane stops or comes to rest next.
   [[nodiscard]] time_point next() const noexcept { return next_; }
 
-  /// Lets that happen, of all lanes that are due. `sink` is the block scheduler's.
-  template <class Sink>
-  [[gnu::cold]] void step(time_point now, Sink&& sink) noexcept {
+  /// Lets that happen, of all lanes that are due.
+  [[gnu::cold]] void step(time_point now) noexcept {
     time_point next = time_point::max();
     std::size_t kept = 0;
     for (std::size_t i = 0; i < moving_.size(); ++i) { // none joins meanwhile
@@ -96,7 +97,7 @@ public:
       lane_state& l = queues_.lane(id);
       if (l.stops <= now) {
         l.stops = time_point::max();
-        stop(id, now, sink);
+        stop(id, now);
       }
       if (l.quiet <= now) come_to_rest(id, now, notice_);
       if (l.rests) continue;
@@ -107,26 +108,43 @@ public:
     next_ = next;
   }
 
-  /// An operation of a lane that has stopped has ended or left. Whether its segment goes no further
-  /// for now.
-  [[nodiscard, gnu::cold]] bool stays(std::uint32_t slot, time_point now) noexcept {
-    accepted& a = queues_[slot];
+  /// An operation of a lane that has stopped has started. Whether the gate beside it, if there is
+  /// one, holds what is behind.
+  [[nodiscard, gnu::cold]] bool stands(std::uint32_t slot) noexcept {
+    const accepted& a = queues_[slot];
+    if (!a.gated || a.issued == a.operations.size() || !gated(a.issued)) return false;
     lane_state& l = queues_.lane(a.lane);
-    const auto left = static_cast<std::uint32_t>(a.operations.size()) - a.issued;
-    if (left == 0 && !a.partial) return false;
-    if (a.leaves) {
-      rest_at(l, now + pass_ * static_cast<duration::rep>(left + (a.passes ? 1 : 0)));
-      return true;
-    }
-    // The gate stood beside the operation that has ended, and looked when that started.
-    if (!gated(a.issued) || l.started < l.told) return false;
-    hold(slot, now);
+    queues_.remove(slot);
+    l.held = slot;
     return true;
   }
 
-  /// The segment of a lane that has stopped has ended, and nothing behind it has started.
-  [[gnu::cold]] void all_ended(std::uint32_t id, time_point now) noexcept {
-    rest_at(queues_.lane(id), now);
+  /// An operation of a lane that has stopped has ended or left. Whether nothing else of its segment
+  /// is to be told now.
+  [[nodiscard, gnu::cold]] bool stays(std::uint32_t slot, time_point now) noexcept {
+    const accepted& a = queues_[slot];
+    lane_state& l = queues_.lane(a.lane);
+    if (l.held == slot) {
+      if (l.quiet == time_point::max() && !l.rests) rest_at(l, now);
+      return true;
+    }
+    if (a.left_from == accepted::not_left || a.issued < a.operations.size()) return false;
+    ended(l, now);
+    return true;
+  }
+
+  /// Blocks of an operation have found room, and so has the gate beside it.
+  [[gnu::cold]] void looks(std::uint32_t slot, time_point now) noexcept {
+    const accepted& a = queues_[slot];
+    lane_state& l = queues_.lane(a.lane);
+    // Where each operation has a gate, the next one tells that this one has ended.
+    if (l.held == slot && costs_.gate_every > 1)
+      rest_at(l, now + a.operations[a.issued - 1]->expected);
+  }
+
+  /// A segment of a lane that has stopped has ended, or all of it has passed.
+  [[gnu::cold]] void ended(lane_state& l, time_point now) noexcept {
+    if (--l.going == 0) rest_at(l, now);
   }
 
   /// Work of a lane that goes on has started.
@@ -159,38 +177,29 @@ private:
     next_ = std::min(next_, at);
   }
 
-  /// The lane's gates and blocks have seen it: what has not started is taken back.
-  template <class Sink>
-  void stop(std::uint32_t id, time_point now, Sink&& sink) noexcept {
+  /// The lane's gates and blocks have seen it. What has not started and does not leave is taken
+  /// back.
+  void stop(std::uint32_t id, time_point now) noexcept {
     lane_state& l = queues_.lane(id);
     l.stopped = true;
-    l.told = now;
-    std::uint32_t started = none;
+    l.going = 0;
+    queues_.withdraw(l);
     std::uint32_t slot = l.newest;
     for (std::uint32_t n = l.outstanding; n > 0; --n) {
       const accepted& a = queues_[slot];
-      if (a.issued != 0) started = slot; // the oldest, if any
-      if (a.issued == 0 || (a.leaves && a.issued < a.operations.size())) queues_.remove(slot);
+      if (a.issued > 0 || (a.leaves && !a.waits))
+        ++l.going;
+      else if (!a.waits)
+        queues_.remove(slot);
       slot = a.lane_previous;
     }
     queues_.look(queues_.queue(l.queue), now);
-    if (started == none) return rest_at(l, now);
-    accepted& a = queues_[started];
-    if (!l.busy) {
-      if (!stays(started, now)) return; // up to its next gate
-    } else if (a.leaves) {
-      const operation& op = *a.operations[a.issued - 1];
-      a.passes = scheduler_[l.grid].unplaced > 0;
-      restarted_ +=
-          scheduler_.leave(l.grid, op.leaves == leaving::at_checkpoints, op.checkpoint, now, sink);
-    }
-  }
-
-  void hold(std::uint32_t slot, time_point now) noexcept {
-    lane_state& l = queues_.lane(queues_[slot].lane);
-    queues_.remove(slot);
-    l.held = slot;
-    rest_at(l, now);
+    if (l.going == 0) return rest_at(l, now);
+    if (!l.busy || !queues_[l.current].leaves) return;
+    const accepted& a = queues_[l.current];
+    const operation& op = *a.operations[a.issued - 1];
+    restarted_ +=
+        scheduler_.leave(l.grid, op.leaves == leaving::at_checkpoints, op.checkpoint, now);
   }
 
   void come_to_rest(std::uint32_t id, time_point now, duration notice) noexcept {
@@ -206,18 +215,18 @@ private:
       device_event e;
       e.what = device_event::kind::segment_preempted;
       e.segment = a.id;
-      e.operation = a.issued - (a.partial ? 1 : 0);
+      e.operation = a.issued == 0 ? 0 : a.left_from;
       tell(l, now + notice, e);
       queues_.retire(std::exchange(oldest, a.lane_previous));
     }
     l.newest = l.held;
     if (l.held != none) queues_.rest();
     l.rests = true;
+    if (l.flagged) l.lowered = now + costs_.flagged + 2 * notice; // when the host has seen it leave
     tell(l, now + notice, lane_event(device_event::kind::lane_yielded, id));
   }
 
   yield_costs costs_;
-  duration pass_;
   duration notice_;
   queues& queues_;
   block_scheduler& scheduler_;

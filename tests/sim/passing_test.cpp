@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels that leave when their lane yields, and those behind them: what passes through the GPU.
+#include <sim/noted_device.hpp>
+
+#include <gsched/sim/device.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gsched::testing {
+namespace {
+
+using kind = device_event::kind;
+
+/// From a yield until the host knows that a kernel has left and others have passed behind it.
+double gone_us(const std::vector<std::uint32_t>& passing, double takes_us) {
+  noted n;
+  std::vector<operation> ops{kernel_of(132, 1e4, leaving::at_checkpoints)};
+  for (const std::uint32_t blocks : passing)
+    ops.push_back(kernel_of(blocks, takes_us, leaving::at_checkpoints));
+  program p("p", ops);
+  n.d.load(p);
+  const segment_id id = n.submit(n.low, p);
+  n.away(10);
+  n.d.spend(n.starts[0][0] + from_us(100) - n.d.now()); // as far from a checkpoint each time
+  const time_point decided = n.d.now();
+  n.d.yield(n.low);
+  const device_event e = n.until(kind::segment_preempted);
+  CHECK(e.segment == id);
+  CHECK(e.operation == 0);
+  const double us = to_us(n.d.now() - decided);
+  CHECK(n.until(kind::lane_yielded).lane == n.low);
+  return us;
+}
+
+} // namespace
+
+TEST_CASE("kernels that find the flag set pass wave by wave, whatever they would have taken") {
+  const sim::preset p = quiet_preset();
+  const double gap = to_us(p.laws.graph.gap);
+  const double passing = to_us(p.yields.passing);
+  const double full_wave = passing + to_us(p.laws.leaving.listing * (528 - 132));
+  CHECK(full_wave > passing + 1);
+  const double none = gone_us({}, 1);
+  for (const double takes : {2.0, 500.0}) {
+    CHECK(gone_us({132}, takes) - none == doctest::Approx(gap + passing).epsilon(0.01));
+    CHECK(gone_us({16}, takes) - none == doctest::Approx(gap + passing).epsilon(0.01));
+    CHECK(gone_us({528}, takes) - none == doctest::Approx(gap + full_wave).epsilon(0.01));
+    CHECK(gone_us({5280}, takes) - none == doctest::Approx(gap + 10 * full_wave).epsilon(0.01));
+    CHECK(gone_us({528, 132, 132}, takes) - none ==
+          doctest::Approx(3 * gap + full_wave + 2 * passing).epsilon(0.01));
+  }
+}
+
+TEST_CASE("kernels that pass find room like any: behind those that are more urgent") {
+  noted n;
+  program p("p", {kernel_of(528 * 8, 80, leaving::at_checkpoints),
+                  kernel_of(528, 10, leaving::at_checkpoints)});
+  program urgent = chain(1, kernel_of(528, 300));
+  n.d.load(p);
+  n.d.load(urgent);
+  n.submit(n.low, p);
+  n.away(45); // in the fifth of eight waves
+  n.d.yield(n.low);
+  n.submit(n.high, urgent);
+  const time_point decided = n.d.now();
+  CHECK(n.until(kind::segment_preempted).operation == 0);
+  const time_point gone = n.d.now();
+  CHECK(gone - decided > from_us(290));
+  REQUIRE(n.ends[1].size() == 1);
+  CHECK(n.starts[1][0] - decided < from_us(15)); // not behind what passes
+  CHECK(gone > n.ends[1][0] + from_us(4 * 1.3)); // three waves of the first, one of the second
+  static_cast<void>(n.until(kind::lane_yielded));
+  CHECK(n.starts[0].size() == 2);
+  n.d.resume(n.low); // blocks of four waves have ended
+  n.submit(n.low, p);
+  static_cast<void>(n.until(kind::segment_done));
+  CHECK(n.starts[0][3] - n.starts[0][2] < from_us(60));
+  CHECK(n.d.rerun_blocks() == 0);
+}
+
+TEST_CASE("segments that leave are handed over one behind the other, and all pass") {
+  noted n;
+  program p = chain(4, kernel_of(132, 20, leaving::between_blocks));
+  n.d.load(p);
+  std::vector<segment_id> ids;
+  for (int i = 0; i < 3; ++i) ids.push_back(n.submit(n.low, p));
+  n.away(120);                   // in the second
+  CHECK(n.starts[0].size() > 4); // though nobody has looked
+  n.d.yield(n.low);
+  static_cast<void>(n.until(kind::lane_yielded));
+  REQUIRE(n.taken.size() == 4);
+  CHECK(n.taken[0].what == kind::segment_done);
+  CHECK(n.taken[1].what == kind::segment_preempted);
+  CHECK(n.taken[1].operation > 0);
+  CHECK(n.taken[2].what == kind::segment_preempted);
+  CHECK(n.taken[2].operation == 0);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(n.taken[i].segment == ids[i]);
+  CHECK(n.starts[0].size() == 12); // each of them was on the GPU
+}
+
+TEST_CASE("kernels that can leave take their preamble longer, on lanes that yield") {
+  const auto time_of = [](leaving how, bool yields) {
+    noted n;
+    program p = chain(101, kernel_of(132, 5, how));
+    n.d.load(p);
+    const lane_id lane = yields ? n.low : n.high;
+    n.submit(lane, p);
+    static_cast<void>(n.until(kind::segment_done));
+    return to_us(n.ends[index(lane)].back() - n.starts[index(lane)].front()) / 100;
+  };
+  const double plain = time_of(leaving::never, false);
+  const double preamble = to_us(quiet_preset().laws.leaving.preamble);
+  CHECK(preamble > 0.2);
+  CHECK(time_of(leaving::at_checkpoints, true) == doctest::Approx(plain + preamble).epsilon(1e-3));
+  CHECK(time_of(leaving::at_checkpoints, false) == doctest::Approx(plain).epsilon(1e-3));
+}
+
+} // namespace gsched::testing
