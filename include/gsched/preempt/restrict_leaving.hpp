@@ -43,7 +43,7 @@ namespace detail {
   char hex[16] = {};
   char* const end = std::to_chars(hex, hex + sizeof hex, v.own->range.first, 16).ptr;
   return line + (o.assumed ? ": may overwrite its input, " : ": overwrites its input, ") +
-         std::to_string(v.own->range.bytes()) + " bytes at 0x" + std::string(+hex, end);
+         std::to_string(v.own->range.bytes()) + " bytes at 0x" + std::string(hex, end);
 }
 
 } // namespace detail

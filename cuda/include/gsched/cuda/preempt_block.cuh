@@ -96,46 +96,15 @@ public:
       : p_(p), left_(left), check_(place), block_(blockIdx), where_(&left) {}
 
   /// The first line: whether this block is to return, as it has left or was run earlier.
-  GSCHED_DEVICE bool leaves_at_start() {
-    begun_ = true;
-    left_ = 0;
-    if (p_.flag == nullptr) return false;
-    check_.start();
-    std::uint32_t flag = 0;
-    std::uint32_t state = 0;
-    if (is_first_thread()) {
-      flag = ask(p_.flag);
-      if (p_.resumes) state = load_word(&p_.slot->state);
-    }
-    where_ = place_to_ask();
-    if (__syncthreads_or(static_cast<int>(flag | state)) == 0) return false;
-    if (p_.resumes) {
-      if (!find_block()) return true;
-      if (__syncthreads_or(static_cast<int>(flag)) == 0) return false;
-    }
-    if (is_first_thread()) list(false);
-    return true;
-  }
+  GSCHED_DEVICE bool leaves_at_start() { return returns_at_start(true); }
 
   /// The first line where it is left to the first checkpoint to leave: whether this block was run
   /// earlier. The flag's value may come at any time; nobody waits for it here. But a kernel that
   /// must not leave at checkpoints leaves here or not at all.
   GSCHED_DEVICE bool has_nothing_left() {
-    if (p_.leaves == leaving::between_blocks) return leaves_at_start();
-    begun_ = false;
-    left_ = 0;
-    bool nothing_left = false;
-    if (p_.flag != nullptr) {
-      check_.start();
-      where_ = place_to_ask();
-      if (p_.resumes) {
-        const std::uint32_t state = is_first_thread() ? load_word(&p_.slot->state) : 0;
-        nothing_left = __syncthreads_or(static_cast<int>(state)) != 0 && !find_block();
-      } else
-        __syncthreads();
-    }
+    const bool returns = returns_at_start(p_.leaves == leaving::between_blocks);
     asked_together_ = ask(where_);
-    return nothing_left;
+    return returns;
   }
 
   /// Behind the first line, if nothing was asked there.
@@ -194,6 +163,32 @@ public:
   }
 
 private:
+  /// `may_leave`: asks for the flag and waits for its value.
+  GSCHED_DEVICE bool returns_at_start(bool may_leave) {
+    begun_ = may_leave;
+    left_ = 0;
+    if (p_.flag == nullptr) return false;
+    check_.start();
+    std::uint32_t flag = 0;
+    std::uint32_t state = 0;
+    if (is_first_thread()) {
+      if (may_leave) flag = ask(p_.flag);
+      if (p_.resumes) state = load_word(&p_.slot->state);
+    }
+    where_ = place_to_ask();
+    if (!may_leave && !p_.resumes) { // nothing to find out
+      __syncthreads();
+      return false;
+    }
+    if (__syncthreads_or(static_cast<int>(flag | state)) == 0) return false;
+    if (p_.resumes) {
+      if (!find_block()) return true;
+      if (!may_leave || __syncthreads_or(static_cast<int>(flag)) == 0) return false;
+    }
+    if (is_first_thread()) list(false);
+    return true;
+  }
+
   /// At checkpoints. Where nobody does, as the kernel leaves between blocks, no block leaves there.
   [[nodiscard]] GSCHED_DEVICE bool asks_for_flag() const {
     return thread_of_block() < 32 && p_.leaves == leaving::at_checkpoints;
