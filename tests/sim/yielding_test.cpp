@@ -29,10 +29,14 @@ TEST_CASE(
     const lane_id lane = yields ? n.low : n.high;
     const std::size_t at = index(lane);
     for (int i = 0; i < 3; ++i) n.submit(lane, work);
+    while (n.ends[at].size() < 10) n.away(0.5);
+    std::array<device_event, 1> one;
+    const time_point ended = n.d.now(); // which nobody can see yet
+    CHECK(n.d.poll(one) == 0);
+    CHECK(n.d.now() - ended == p.host.poll);
     n.away(1000); // longer than all take
     CHECK(n.starts[at].size() == (yields ? 10 : 30));
     if (!yields) continue;
-    std::array<device_event, 1> one;
     const time_point seen = n.d.now();
     CHECK(n.d.poll(one) == 1);
     CHECK(n.d.now() - seen >= p.host.graph); // which is when the host pays for it
