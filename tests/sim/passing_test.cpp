@@ -81,17 +81,35 @@ TEST_CASE("kernels that pass find room like any: behind those that are more urge
   CHECK(n.starts[0].size() == 2);
   n.d.resume(n.low);
   n.submit(n.low, p);
-  n.d.yield(n.low); // before it has started: all of it passes
-  CHECK(n.until(kind::segment_preempted).operation == 0);
-  static_cast<void>(n.until(kind::lane_yielded));
-  CHECK(n.starts[0].size() == 4);
-  n.d.resume(n.low);
-  n.submit(n.low, p);
   static_cast<void>(n.until(kind::segment_done));
-  const duration rest = n.starts[0][5] - n.starts[0][4];
-  CHECK(rest > from_us(39)); // blocks of four waves had ended in the beginning
+  const duration rest = n.starts[0][3] - n.starts[0][2];
+  CHECK(rest > from_us(39)); // blocks of four waves have ended
   CHECK(rest < from_us(41));
   CHECK(n.d.rerun_blocks() == 0);
+}
+
+TEST_CASE("a kernel of which some is left passes and keeps that") {
+  sim::preset preset = quiet_preset();
+  preset.host.start = from_us(20); // so that a flag can be quicker
+  noted n(preset);
+  program p("p", {kernel_of(528 * 8, 80, leaving::at_checkpoints)});
+  n.d.load(p);
+  n.submit(n.low, p);
+  n.away(60);
+  for (int i = 0; i < 3; ++i) { // in part, and then twice before it has started
+    n.d.yield(n.low);
+    CHECK(n.until(kind::segment_preempted).operation == 0);
+    static_cast<void>(n.until(kind::lane_yielded));
+    n.d.resume(n.low);
+    n.submit(n.low, p);
+  }
+  static_cast<void>(n.until(kind::segment_done));
+  REQUIRE(n.starts[0].size() == 4);
+  const duration rest = n.ends[0][3] - n.starts[0][3];
+  CHECK(rest > from_us(39)); // blocks of four waves had ended
+  CHECK(rest < from_us(41));
+  CHECK(n.d.rerun_blocks() == 0);
+  CHECK(n.d.restarted_blocks() == 528);
 }
 
 TEST_CASE("segments that leave are handed over one behind the other, and all pass") {
