@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "padding/facts.hpp"
 
-#include "parts/csv.hpp"
-
+#include <gsched/core/csv_table.hpp>
 #include <gsched/pad/room.hpp>
 
 #include <algorithm>
@@ -20,7 +19,7 @@ constexpr const char* optional[] = {"variant", "shape", "level", "bytes"};
 constexpr const char* of_pair[] = {"be_padded_blocks", "level",          "rt_plain_us",
                                    "rt_padded_us",     "whole_plain_us", "whole_padded_us"};
 
-kernel_facts read_kernel(const parts::csv_table& t, std::size_t first, std::size_t second,
+kernel_facts read_kernel(const gsched::csv_table& t, std::size_t first, std::size_t second,
                          const std::string& where, const gsched::sim::preset& on) {
   kernel_facts k;
   k.name = t.text(first);
@@ -57,7 +56,7 @@ std::vector<pair_facts> read_facts(const std::filesystem::path& file,
   more.insert(more.end(), std::begin(of_pair), std::end(of_pair));
   const std::size_t role = std::size(needed), second = 2 * role,
                     pair = second + 2 * std::size(optional);
-  parts::csv_table t(file, columns, more);
+  gsched::csv_table t(file, columns, more);
   std::vector<pair_facts> pairs;
   while (t.next()) {
     const std::string where = file.string() + ": pair " + std::to_string(pairs.size() + 1) + ": ";

@@ -58,7 +58,7 @@ struct pair_facts {
 ///   rt_plain_us, rt_padded_us, whole_plain_us, whole_padded_us
 ///     measured: the real-time part, and from the kernel's start to the next one's
 ///
-/// Errors   gsched::error, one line: those of parts::csv_table; bad_option and does_not_fit for a
+/// Errors   gsched::error, one line: those of gsched::csv_table; bad_option and does_not_fit for a
 ///          kernel that check() refuses.
 [[nodiscard]] std::vector<pair_facts> read_facts(const std::filesystem::path& file,
                                                  const gsched::sim::preset& on);

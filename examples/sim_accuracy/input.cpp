@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim_accuracy/input.hpp"
 
-#include "parts/csv.hpp"
-
+#include <gsched/core/csv_table.hpp>
 #include <gsched/core/error.hpp>
 #include <gsched/job/profile_json.hpp>
 
@@ -46,15 +45,15 @@ profile_set read_profiles(const fs::path& where) {
 }
 
 std::vector<partition_row> read_partition_rows(const fs::path& file) {
-  parts::csv_table t(file, {"model", "batch", "sms", "latency_us"});
+  gsched::csv_table t(file, {"model", "batch", "sms", "latency_us"});
   std::vector<partition_row> rows;
   while (t.next()) rows.push_back({{t.text(0), t.count(1)}, t.count(2), t.us(3)});
   return rows;
 }
 
 std::vector<corun_row> read_corun_rows(const fs::path& file) {
-  parts::csv_table t(file, {"model_a", "batch_a", "sms_a", "solo_a_us", "corun_a_us", "model_b",
-                            "batch_b", "sms_b", "solo_b_us", "corun_b_us"});
+  gsched::csv_table t(file, {"model_a", "batch_a", "sms_a", "solo_a_us", "corun_a_us", "model_b",
+                             "batch_b", "sms_b", "solo_b_us", "corun_b_us"});
   std::vector<corun_row> rows;
   while (t.next()) {
     corun_row r;

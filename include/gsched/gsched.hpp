@@ -3,6 +3,7 @@
 
 /// All of gsched but what needs a JSON library (headers named *_json.hpp) or CUDA.
 
+#include <gsched/core/csv_table.hpp>
 #include <gsched/core/error.hpp>
 #include <gsched/core/id.hpp>
 #include <gsched/core/inline_vector.hpp>
@@ -70,6 +71,9 @@
 #include <gsched/pad/selection.hpp>
 #include <gsched/pad/side_speed.hpp>
 #include <gsched/pad/trials.hpp>
+#include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/latency_csv.hpp>
+#include <gsched/partition/latency_table.hpp>
 #include <gsched/policy/age_order.hpp>
 #include <gsched/policy/backlog_order.hpp>
 #include <gsched/policy/deficit.hpp>

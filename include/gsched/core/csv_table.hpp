@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <istream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace gsched {
+
+/// A CSV file with a header and neither quotes nor commas within a field, read line by line.
+/// Columns are found by their names, so their order is free, and there may be others. Empty lines
+/// are passed over.
+///
+/// Errors   each in one line, "file:line: what, expected": io; bad_profile for what cannot be read.
+/// Threads  one owner.
+class csv_table {
+public:
+  /// In what follows, a column is a place in `columns`, then in `may_be_missing`. `name` stands for
+  /// the text in errors.
+  csv_table(std::unique_ptr<std::istream> in, std::string name,
+            const std::vector<std::string>& columns,
+            const std::vector<std::string>& may_be_missing = {})
+      : file_(std::move(name)), in_(std::move(in)) {
+    std::vector<std::string> header;
+    if (!cut_line(header)) refuse("is empty", "a header line");
+    const auto find = [&](const std::string& column) {
+      const auto at = std::find(header.begin(), header.end(), column);
+      return at == header.end() ? absent : static_cast<std::size_t>(at - header.begin());
+    };
+    for (const std::string& column : columns) {
+      columns_.push_back(find(column));
+      if (columns_.back() == absent) refuse("has no column " + column, all_of(columns));
+    }
+    for (const std::string& column : may_be_missing) columns_.push_back(find(column));
+    width_ = header.size();
+  }
+  csv_table(const std::filesystem::path& file, const std::vector<std::string>& columns,
+            const std::vector<std::string>& may_be_missing = {})
+      : csv_table(opened(file), file.string(), columns, may_be_missing) {}
+
+  /// False at the end.
+  [[nodiscard]] bool next() {
+    do {
+      if (!cut_line(fields_)) return false;
+    } while (fields_.size() == 1 && fields_[0].empty());
+    if (fields_.size() != width_)
+      refuse(std::to_string(fields_.size()) + " fields", std::to_string(width_));
+    return true;
+  }
+
+  /// Of this line; columns that are there.
+  [[nodiscard]] bool has(std::size_t column) const { return columns_[column] != absent; }
+  [[nodiscard]] const std::string& text(std::size_t column) const {
+    const std::string& s = fields_[columns_[column]];
+    if (s.empty()) refuse("an empty field", "a name");
+    if (std::any_of(s.begin(), s.end(), is_control)) refuse(shown(s), "a name one can print");
+    return s;
+  }
+  [[nodiscard]] std::uint32_t count(std::size_t column, std::uint32_t least = 1) const {
+    std::uint32_t n = 0;
+    const std::string& s = fields_[columns_[column]];
+    if (!whole(s, n) || n < least) refuse(shown(s), "a whole number from " + std::to_string(least));
+    return n;
+  }
+  [[nodiscard]] double us(std::size_t column) const {
+    double n = 0;
+    const std::string& s = fields_[columns_[column]];
+    if (!whole(s, n) || !std::isfinite(n) || !(n > 0)) refuse(shown(s), "microseconds above 0");
+    return n;
+  }
+
+  /// Of this line: what is wrong with it.
+  [[noreturn]] void refuse(const std::string& wrong, const std::string& expected) const {
+    throw error(errc::bad_profile, file_ + ":" + std::to_string(std::max(line_, 1)) + ": " + wrong +
+                                       ", expected " + expected);
+  }
+
+private:
+  static constexpr std::size_t absent = ~std::size_t{0};
+
+  [[nodiscard]] static std::unique_ptr<std::istream> opened(const std::filesystem::path& file) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(file, ignored))
+      throw error(errc::io, file.string() + ": is a directory, expected a CSV file");
+    auto in = std::make_unique<std::ifstream>(file, std::ios::binary);
+    if (!*in) throw error(errc::io, file.string() + ": cannot be opened, expected a CSV file");
+    return in;
+  }
+
+  [[nodiscard]] bool cut_line(std::vector<std::string>& fields) {
+    std::string line;
+    if (!std::getline(*in_, line)) return false;
+    ++line_;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    fields.clear();
+    for (std::size_t from = 0; from <= line.size();) {
+      const std::size_t comma = std::min(line.find(',', from), line.size());
+      fields.push_back(line.substr(from, comma - from));
+      from = comma + 1;
+    }
+    return true;
+  }
+
+  template <class T>
+  [[nodiscard]] static bool whole(const std::string& s, T& n) {
+    const auto [stop, ec] = std::from_chars(s.data(), s.data() + s.size(), n);
+    return ec == std::errc{} && stop == s.data() + s.size();
+  }
+  [[nodiscard]] static std::string shown(std::string s) {
+    s.resize(std::min<std::size_t>(s.size(), 60));
+    std::replace_if(s.begin(), s.end(), is_control, '?');
+    return "'" + s + "'";
+  }
+  [[nodiscard]] static bool is_control(char c) noexcept {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  }
+  [[nodiscard]] static std::string all_of(const std::vector<std::string>& columns) {
+    std::string s;
+    for (const std::string& c : columns) s += (s.empty() ? "" : ",") + c;
+    return s;
+  }
+
+  std::string file_;
+  std::unique_ptr<std::istream> in_;
+  int line_ = 0;
+  std::size_t width_ = 0;
+  std::vector<std::size_t> columns_;
+  std::vector<std::string> fields_;
+};
+
+} // namespace gsched

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gsched {
+
+/// A measurement: a batch of a model, alone on so many SMs.
+struct latency_row {
+  std::string model{};
+  std::uint32_t batch = 1;
+  sm_count sms{};
+  duration latency{};
+};
+
+/// How long a batch of a model takes on a partition: L(b, p), from measurements.
+///
+/// Never too low: where a measurement says that more SMs or a smaller batch take longer, which
+/// noise does, the longer time counts for the fewer SMs and the larger batch as well. So latencies
+/// fall with the SMs and rise with the batch, and a planner can search. `raised` says how much that
+/// changed. Between two sizes a time is a + c/p, what does not scale and what does; between two
+/// batches it is a line. Nothing is guessed beyond what was measured.
+///
+/// Source   Choi et al., USENIX ATC 2022, table 2 and section 4.3.
+/// Order    models as they first come in the rows.
+/// Units    SMs; the paper has percents of a GPU.
+/// Errors   the constructor: bad_profile, one line that names the model, for no rows, a batch or
+///          size of 0, a time of 0 or less, the same twice, or a batch that a size has no row for.
+/// Cost     latency O(log rows). Threads  immutable.
+class latency_table {
+public:
+  static constexpr double doubtful = 0.05; ///< more than that is not noise
+
+  /// `name` begins the errors.
+  explicit latency_table(std::span<const latency_row> rows,
+                         std::string_view name = "latency table") {
+    if (rows.empty()) throw error(errc::bad_profile, std::string(name) + ": no rows, expected one");
+    std::vector<std::vector<latency_row>> of; // by model
+    for (const latency_row& r : rows) {
+      if (r.batch == 0 || r.sms.count() == 0) refuse(name, r, "expected at least 1 of both");
+      if (r.latency <= duration::zero())
+        refuse(name, r, std::to_string(r.latency.count()) + " ns, expected more than 0");
+      const std::size_t m = find(r.model).value_or(models_.size());
+      if (m == models_.size()) {
+        models_.push_back({r.model, {}, {}, {}, 0, {}});
+        of.emplace_back();
+      }
+      of[m].push_back(r);
+    }
+    for (std::size_t m = 0; m < models_.size(); ++m) {
+      fill(models_[m], of[m], name);
+      raise(models_[m]);
+    }
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return models_.size(); }
+  [[nodiscard]] const std::string& name(std::size_t m) const noexcept { return models_[m].name; }
+  [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept {
+    for (std::size_t m = 0; m < models_.size(); ++m)
+      if (models_[m].name == name) return m;
+    return std::nullopt;
+  }
+  /// What was measured of a model, rising.
+  [[nodiscard]] std::span<const std::uint32_t> batches(std::size_t m) const noexcept {
+    return models_[m].batches;
+  }
+  [[nodiscard]] std::span<const sm_count> sizes(std::size_t m) const noexcept {
+    return models_[m].sizes;
+  }
+
+  /// Of a batch up to the largest measured, on as many SMs as the smallest size or more. A smaller
+  /// batch takes as long as the smallest measured, and more SMs are as good as the largest size.
+  [[nodiscard]] duration latency(std::size_t m, std::uint32_t batch, sm_count sms) const noexcept {
+    const model& of = models_[m];
+    assert(batch <= of.batches.back() && sms >= of.sizes.front());
+    const auto above = std::upper_bound(of.batches.begin(), of.batches.end(), batch);
+    if (above == of.batches.begin()) return rounded(on(of, 0, sms));
+    const auto i = static_cast<std::size_t>(above - of.batches.begin()) - 1;
+    const double low = on(of, i, sms);
+    if (above == of.batches.end() || of.batches[i] == batch) return rounded(low);
+    const double part = (batch - of.batches[i]) / static_cast<double>(*above - of.batches[i]);
+    return rounded(low + (on(of, i + 1, sms) - low) * part);
+  }
+
+  /// By how much of itself the model's most doubtful row was raised.
+  [[nodiscard]] double raised(std::size_t m) const noexcept { return models_[m].raised; }
+  /// A line for each model with a row that is more than `doubtful` lower than it can be.
+  [[nodiscard]] std::vector<std::string> doubts() const {
+    std::vector<std::string> lines;
+    for (const model& m : models_)
+      if (m.raised > doubtful)
+        lines.push_back(m.name + ": batch " + std::to_string(m.doubt.batch) + " on " +
+                        std::to_string(m.doubt.sms.count()) + " SMs is " +
+                        std::to_string(static_cast<int>(100 * m.raised + 0.5)) +
+                        "% faster than a smaller batch or more SMs, expected slower");
+    return lines;
+  }
+
+private:
+  struct model {
+    std::string name;
+    std::vector<std::uint32_t> batches;
+    std::vector<sm_count> sizes;
+    std::vector<double> ns; ///< by batch, then size
+    double raised = 0;
+    latency_row doubt;
+  };
+
+  [[nodiscard]] static duration rounded(double ns) noexcept {
+    return duration{static_cast<duration::rep>(ns + 0.5)};
+  }
+
+  static void refuse(std::string_view name, const latency_row& r, const std::string& what) {
+    throw error(errc::bad_profile, std::string(name) + ": " + r.model + ", batch " +
+                                       std::to_string(r.batch) + " on " +
+                                       std::to_string(r.sms.count()) + " SMs: " + what);
+  }
+
+  [[nodiscard]] static auto place_of(const latency_row& r) noexcept {
+    return std::pair(r.batch, r.sms);
+  }
+
+  static void fill(model& m, std::vector<latency_row>& rows, std::string_view name) {
+    std::sort(rows.begin(), rows.end(),
+              [](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (i > 0 && place_of(rows[i - 1]) == place_of(rows[i]))
+        refuse(name, rows[i], "there twice, expected once");
+      if (i == 0 || rows[i].batch != rows[i - 1].batch) m.batches.push_back(rows[i].batch);
+      m.sizes.push_back(rows[i].sms);
+    }
+    std::sort(m.sizes.begin(), m.sizes.end());
+    m.sizes.erase(std::unique(m.sizes.begin(), m.sizes.end()), m.sizes.end());
+    const std::size_t width = m.sizes.size();
+    for (std::size_t i = 0; i < m.batches.size() * width; ++i) { // ends at the first hole
+      const std::pair here(m.batches[i / width], m.sizes[i % width]);
+      if (i >= rows.size() || place_of(rows[i]) != here)
+        refuse(name, {m.name, here.first, here.second, {}},
+               "no row, expected one for each batch and size of the model");
+      m.ns.push_back(static_cast<double>(rows[i].latency.count()));
+    }
+  }
+
+  static void raise(model& m) {
+    const std::size_t width = m.sizes.size();
+    for (std::size_t b = 0; b < m.batches.size(); ++b)
+      for (std::size_t s = width; s-- > 0;) {
+        double& ns = m.ns[b * width + s];
+        double least = ns;
+        if (b > 0) least = std::max(least, m.ns[(b - 1) * width + s]);
+        if (s + 1 < width) least = std::max(least, m.ns[b * width + s + 1]);
+        if (least / ns - 1 > m.raised) {
+          m.raised = least / ns - 1;
+          m.doubt = {m.name, m.batches[b], m.sizes[s], {}};
+        }
+        ns = least;
+      }
+  }
+
+  /// Of a measured batch.
+  [[nodiscard]] static double on(const model& m, std::size_t batch, sm_count sms) noexcept {
+    const double* const row = m.ns.data() + batch * m.sizes.size();
+    const auto above = std::upper_bound(m.sizes.begin(), m.sizes.end(), sms);
+    if (above == m.sizes.begin()) return row[0];
+    const auto s = static_cast<std::size_t>(above - m.sizes.begin()) - 1;
+    if (above == m.sizes.end() || m.sizes[s] == sms) return row[s];
+    const double from = 1.0 / m.sizes[s].count();
+    const double to = 1.0 / above->count();
+    return row[s] + (row[s + 1] - row[s]) * (from - 1.0 / sms.count()) / (from - to);
+  }
+
+  std::vector<model> models_;
+};
+
+} // namespace gsched
