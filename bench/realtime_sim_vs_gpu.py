@@ -8,7 +8,11 @@ so (--contended: it is not). Every row is printed: real-time mean and p99, slowd
 the median time until best-effort work is gone, each on both and the simulator's over the GPU's. A row
 more than 20% off is marked.
 
-  realtime_sim_vs_gpu.py bench/results/gpu/realtime_figures.*.json
+The host has a part in that time: while it hands over a real-time graph it hears of nothing else. In
+sim:h200 that is what graphs of captured networks took (segments.csv), 0.2 us more for each operation;
+those of stand-ins take the same whatever their length. So give it what calibrate wrote on that GPU:
+
+  realtime_sim_vs_gpu.py --preset PRESET.json bench/results/gpu/realtime_figures.*.json
 """
 import argparse
 import json

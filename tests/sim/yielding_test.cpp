@@ -76,6 +76,22 @@ TEST_CASE("what waits for its lane is taken back, and a lane on which all waits 
   CHECK(n.starts[0].size() == 20);
 }
 
+TEST_CASE("what has been handed over is held at its first gate, though it has not started") {
+  noted n;
+  program work = chain(10, kernel_of(132, 20));
+  n.d.load(work);
+  for (std::size_t i = 0; i < 4; ++i) { // so work that is told at once gets somewhere
+    if (i == 0) n.submit(n.low, work);
+    n.d.yield(n.low);
+    static_cast<void>(n.until(kind::lane_yielded));
+    CHECK(n.starts[0].size() == 2 * (i + 1));
+    CHECK(n.taken.back().what == kind::lane_yielded);
+    n.d.resume(n.low);
+  }
+  static_cast<void>(n.until(kind::segment_done));
+  CHECK(n.starts[0].size() == 10);
+}
+
 TEST_CASE("copies of no program, and graphs too short for a gate, run to their ends") {
   noted n;
   program two = chain(2, kernel_of(132, 20));
@@ -93,10 +109,11 @@ TEST_CASE("copies of no program, and graphs too short for a gate, run to their e
   n.away(20);
   n.d.yield(n.low);
   CHECK(n.until(kind::segment_done).segment == segment_id{100});
-  CHECK(n.until(kind::segment_preempted).segment == behind);
-  static_cast<void>(n.until(kind::lane_yielded));
-  CHECK(n.starts[0].size() == 3);
+  CHECK(n.until(kind::lane_yielded).lane == n.low);
+  CHECK(n.starts[0].size() == 5); // handed over as well: it goes on to its gate
+  CHECK(n.taken.size() == 2);
   n.d.resume(n.low);
+  CHECK(n.until(kind::segment_done).segment == behind);
   for (const program* p : {&two, &three}) {
     const std::size_t before = n.starts[0].size();
     n.submit(n.low, *p);

@@ -38,10 +38,10 @@ struct device_options {
 /// pass through the GPU, each with all its blocks. lane_yielded is said when the time is over that
 /// the operation beside the gate takes alone, though others may have slowed it.
 ///
-/// Differs  nothing fails here: segment_failed is never polled. When a lane yields, segments with
-///          gates or of no program that have not started are all taken back, and a segment that
-///          stays holds up no other lane of its hardware queue. Blocks that leave at a checkpoint
-///          save nothing: they start again.
+/// Differs  nothing fails here: segment_failed is never polled. When a lane yields, segments that
+///          wait are taken back also behind one that stays, and that one holds up no other lane of
+///          its hardware queue. evict takes back all that has not started. Blocks that leave at a
+///          checkpoint save nothing: they start again.
 /// Order    what happens at one time happens in one order, so equal calls give equal answers.
 /// Errors   submit: bad_option for an unknown lane or one that yields now, an empty segment, a
 /// range

@@ -77,7 +77,7 @@ struct lane_state {
   bool resuming = false;                    ///< what had been held has not started again
   std::uint32_t grid = 0xffffffffu;         ///< that runs for `current`, if that is no copy
   std::uint32_t held = 0xffffffffu;         ///< segment that stays until the lane resumes
-  std::uint32_t going = 0;                  ///< segments that ran or left when it stopped, and do
+  std::uint32_t going = 0;                  ///< segments handed over when it stopped, and not over
   time_point stops = time_point::max();     ///< when it will be told
   time_point quiet = time_point::max();     ///< when the last of it will have left
   time_point goes_on = time_point::min();   ///< nothing of it starts before

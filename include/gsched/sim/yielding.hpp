@@ -177,23 +177,13 @@ private:
     next_ = std::min(next_, at);
   }
 
-  /// The lane's gates and blocks have seen it. What has not started and does not leave is taken
-  /// back.
+  /// The lane's gates and blocks have seen it. What waits is taken back; what has been handed over
+  /// goes on to its next gate, passes, or ends.
   void stop(std::uint32_t id, time_point now) noexcept {
     lane_state& l = queues_.lane(id);
     l.stopped = true;
-    l.going = 0;
+    l.going = l.outstanding - l.waiters;
     queues_.withdraw(l);
-    std::uint32_t slot = l.newest;
-    for (std::uint32_t n = l.outstanding; n > 0; --n) {
-      const accepted& a = queues_[slot];
-      if (a.issued > 0 || (a.leaves && !a.waits))
-        ++l.going;
-      else if (!a.waits)
-        queues_.remove(slot);
-      slot = a.lane_previous;
-    }
-    queues_.look(queues_.queue(l.queue), now);
     if (l.going == 0) return rest_at(l, now);
     if (!l.busy || !queues_[l.current].leaves) return;
     const accepted& a = queues_[l.current];
