@@ -11,9 +11,9 @@ namespace gsched {
 /// A device whose lanes make way when told to, with work on them that has started. A model also
 /// keeps, for lanes opened with lane_options::yields:
 ///  Y1 yielding  after yield(lane), what runs of it goes on to the next point where it can stop,
-///  and
-///               nothing starts beyond. When nothing of the lane runs any more, lane_yielded is
-///               polled, once; at once if nothing ran.
+///               and nothing starts beyond. When nothing of the lane runs any more, lane_yielded is
+///               polled, once; at once if nothing ran. A device that does not hear of the last
+///               kernel's end polls it when the time is over that this kernel takes alone.
 ///  Y2 leaving   a segment that has not ended then, and all of whose operations leave
 ///               (operation::leaves), is polled as segment_preempted instead of its end, and so is
 ///               each segment behind it on its lane: in lane order, before lane_yielded. One that
