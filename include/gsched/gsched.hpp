@@ -71,9 +71,14 @@
 #include <gsched/pad/selection.hpp>
 #include <gsched/pad/side_speed.hpp>
 #include <gsched/pad/trials.hpp>
+#include <gsched/partition/capacity.hpp>
+#include <gsched/partition/demand.hpp>
+#include <gsched/partition/duty_cycle.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_csv.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/plan.hpp>
+#include <gsched/partition/verify.hpp>
 #include <gsched/policy/age_order.hpp>
 #include <gsched/policy/backlog_order.hpp>
 #include <gsched/policy/deficit.hpp>
