@@ -74,10 +74,15 @@
 #include <gsched/partition/capacity.hpp>
 #include <gsched/partition/demand.hpp>
 #include <gsched/partition/duty_cycle.hpp>
+#include <gsched/partition/elastic.hpp>
 #include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_csv.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/packing.hpp>
 #include <gsched/partition/plan.hpp>
+#include <gsched/partition/planner.hpp>
+#include <gsched/partition/squishy_bin_packing.hpp>
 #include <gsched/partition/verify.hpp>
 #include <gsched/policy/age_order.hpp>
 #include <gsched/policy/backlog_order.hpp>

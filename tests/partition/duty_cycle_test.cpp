@@ -55,7 +55,7 @@ TEST_CASE("a duty cycle is the best that can be found, and keeps what it promise
     for (std::size_t m = 0; m < models; ++m) // periods of whole us, so that trying them finds all
       demands.push_back({m, 1e6 / static_cast<double>(10 + random() % 300),
                          std::chrono::microseconds{100 + random() % 600}});
-    const auto cycle = find_duty_cycle(t, sms, demands, factor);
+    const auto cycle = find_duty_cycle(t, sms, demands, std::vector<double>(models, factor));
     const auto expected = by_trying(t, sms, demands, factor);
     if (expected) { // a cycle need not be of whole microseconds
       REQUIRE(cycle);

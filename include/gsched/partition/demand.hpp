@@ -20,6 +20,11 @@ struct demand {
   duration slo{};
 };
 
+/// Whether so many requests a second are as good as the rate: a millionth less is rounding.
+[[nodiscard]] constexpr bool is_served(double rate, double by) noexcept {
+  return by >= rate * (1 - 1e-6);
+}
+
 /// How long a batch takes, as planned with: the table's time on those SMs, times a factor of what
 /// runs beside it.
 [[nodiscard]] inline duration planned_latency(const latency_table& t, std::size_t model,

@@ -7,6 +7,7 @@
 #include <gsched/partition/latency_table.hpp>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +46,8 @@ namespace detail {
 ///
 /// A request may just have missed its batch: it waits for a whole cycle and then takes its batch's
 /// time. So a cycle has to be as long as its batches together take, and with any model's own time
-/// on top no longer than that model's SLO. `factor` is what each batch takes longer beside others.
+/// on top no longer than that model's SLO. `factors` say how many times as long each demand's
+/// batches take beside others; none: as long as alone.
 ///
 /// Source   squishy bin packing: Shen et al., SOSP 2019, doi:10.1145/3341301.3359658, section 6.1;
 ///          Choi et al., USENIX ATC 2022, section 2.2.
@@ -54,9 +56,10 @@ namespace detail {
 /// Errors   none; demands have been checked, and their rates are above 0.
 /// Cost     O(n^2 x batch) for n demands and the largest batch of the table.
 /// Threads  any.
-[[nodiscard]] inline std::optional<duty_cycle> find_duty_cycle(const latency_table& t, sm_count sms,
-                                                               std::span<const demand> demands,
-                                                               double factor = 1) {
+[[nodiscard]] inline std::optional<duty_cycle>
+find_duty_cycle(const latency_table& t, sm_count sms, std::span<const demand> demands,
+                std::span<const double> factors = {}) {
+  assert(factors.empty() || factors.size() == demands.size());
   std::vector<duration> ends; // of the ranges in which batches stay as they are
   for (const demand& d : demands) {
     if (sms < t.sizes(d.model).front()) return std::nullopt;
@@ -79,7 +82,9 @@ namespace detail {
     for (std::size_t i = 0; i < demands.size() && known; ++i) {
       batches[i] = detail::coming(demands[i].rate, end);
       known = batches[i] <= t.batches(demands[i].model).back();
-      if (known) times[i] = planned_latency(t, demands[i].model, batches[i], sms, factor);
+      if (known)
+        times[i] =
+            planned_latency(t, demands[i].model, batches[i], sms, factors.empty() ? 1 : factors[i]);
       all += times[i];
     }
     if (!known) break; // and longer cycles have larger batches

@@ -4,6 +4,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/partition/demand.hpp>
 #include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/partition/plan.hpp>
 
@@ -15,15 +16,6 @@
 #include <vector>
 
 namespace gsched {
-
-/// What a GPU's partitions do to one of them: how many times as long a batch of a model takes on
-/// partition `which` of those, beside all the others.
-struct no_interference {
-  [[nodiscard]] double operator()(std::span<const gpulet>, std::size_t,
-                                  std::size_t) const noexcept {
-    return 1;
-  }
-};
 
 namespace detail {
 
@@ -39,11 +31,11 @@ namespace detail {
 /// is late, each cycle has the time for its batches and takes all requests that come in it, and
 /// each GPU can be cut so.
 ///
-/// `shapes` has each GPU's. interference(gpulets of a GPU, which, model) is a factor of 1 or more.
+/// `shapes` has each GPU's.
 ///
 /// Source   the checks of Choi et al., USENIX ATC 2022, section 4.3, and of Nexus.
 /// Cost     O(gpulets^2 + portions x demands); set-up and tests.
-template <class Interference = no_interference>
+template <interference_model Interference = no_interference>
 [[nodiscard]] std::vector<std::string>
 faults_of(const partition_plan& plan, std::span<const demand> demands, const latency_table& t,
           std::span<const gpu_shape> shapes, const Interference& interference = {}) {
@@ -101,7 +93,7 @@ faults_of(const partition_plan& plan, std::span<const demand> demands, const lat
       faults.push_back("GPU " + std::to_string(g.gpu) + ": not there, expected one of " +
                        std::to_string(shapes.size()));
   for (const demand& d : demands)
-    if (d.rate > 0 && d.model < t.size() && served[d.model] < d.rate * (1 - 1e-9))
+    if (d.rate > 0 && d.model < t.size() && !is_served(d.rate, served[d.model]))
       faults.push_back(t.name(d.model) + ": served " + detail::rounded(served[d.model]) +
                        " a second, expected " + detail::rounded(d.rate));
   return faults;

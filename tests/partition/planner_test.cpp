@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partition/random_table.hpp"
+
+#include <gsched/partition/elastic.hpp>
+#include <gsched/partition/squishy_bin_packing.hpp>
+#include <gsched/partition/verify.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <random>
+#include <tuple>
+#include <vector>
+
+namespace gsched::testing {
+namespace {
+
+using all_planners = std::tuple<squishy_bin_packing, elastic_partitioning, guided_self_tuning>;
+
+/// The more of a GPU others have, and the larger their batches, the slower.
+struct crowded {
+  double operator()(std::span<const gpulet> all, std::size_t which, std::size_t model) const {
+    double others = 0;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (i != which)
+        for (const portion& p : all[i].portions)
+          others += all[i].sms.count() * (0.0005 + 0.0001 * p.batch);
+    return 1 + others * static_cast<double>(model % 3);
+  }
+};
+
+struct question {
+  latency_table table;
+  std::vector<demand> demands;
+  std::vector<gpu_shape> shapes;
+};
+
+/// Some have an answer, some have not; GPUs with and without a rest, also of two kinds.
+question ask(std::mt19937_64& random) {
+  const std::size_t models = 1 + random() % 5;
+  question q{random_table(random, models, {8, 16, 32, 68}, 8), {}, {}};
+  for (std::uint64_t g = 1 + random() % 3; g > 0; --g)
+    q.shapes.push_back({sm_count{random() % 2 == 0 ? 68u : 32u}, sm_count{8}});
+  for (std::size_t m = 0; m < models; ++m) {
+    const double rate = random() % 6 == 0 ? 0 : 1 + static_cast<double>(random() % 40000);
+    const duration least = q.table.latency(m, 1, sm_count{68});
+    q.demands.push_back({m, rate, least * static_cast<duration::rep>(1 + random() % 12)});
+  }
+  return q;
+}
+
+template <class Planner, class Interference>
+int run_questions(const Interference& beside) {
+  std::mt19937_64 random(21);
+  int answered = 0;
+  for (int i = 0; i < 400; ++i) {
+    CAPTURE(i);
+    const question q = ask(random);
+    const auto plan = Planner{}.plan(q.table, q.demands, q.shapes, beside);
+    REQUIRE(plan == Planner{}.plan(q.table, q.demands, q.shapes, beside));
+    if (!plan) continue;
+    ++answered;
+    const auto faults = faults_of(*plan, q.demands, q.table, q.shapes, beside);
+    REQUIRE_MESSAGE(faults.empty(), faults.front());
+    for (const gpulet& g : plan->gpulets)
+      for (const portion& p : g.portions) REQUIRE(p.rate > 0);
+  }
+  return answered;
+}
+
+} // namespace
+
+TEST_CASE_TEMPLATE_DEFINE("N1, N2: plans have no fault, and are the same again", P, sound) {
+  CHECK(run_questions<P>(no_interference{}) > 40);
+  CHECK(run_questions<P>(crowded{}) > 40);
+}
+TEST_CASE_TEMPLATE_APPLY(sound, all_planners);
+
+TEST_CASE_TEMPLATE_DEFINE("N3, N4: nothing needs nothing, and too much has no plan", P, hopeless) {
+  std::mt19937_64 random(22);
+  const latency_table t = random_table(random, 2, {8, 32}, 4);
+  const std::vector<gpu_shape> two(2, {sm_count{32}, sm_count{8}});
+  const duration slo = 10 * t.latency(1, 4, sm_count{8});
+  CHECK(P{}.plan(t, std::vector<demand>{}, two) == partition_plan{});
+  CHECK(P{}.plan(t, std::vector<demand>{}, std::vector<gpu_shape>{}) == partition_plan{});
+  const std::vector<demand> none{{0, 0, slo}, {1, 0, slo}};
+  CHECK(P{}.plan(t, none, two) == partition_plan{});
+  const std::vector<demand> some{{0, 0, slo}, {1, 10, slo}};
+  const auto plan = P{}.plan(t, some, two);
+  REQUIRE(plan);
+  CHECK(plan->gpulets.size() == 1);
+  CHECK(!P{}.plan(t, some, std::vector<gpu_shape>{}));
+  const std::vector<demand> too_much{{0, 1e9, slo}, {1, 1e9, slo}};
+  CHECK(!P{}.plan(t, too_much, two));
+  // Exactly what two GPUs can do, and a little more.
+  const double most = capacity_of(t, 0, sm_count{32}, slo).rate;
+  const std::vector<demand> full{{0, 2 * most, slo}};
+  CHECK((P::name != "sbp" || P{}.plan(t, full, two)));
+  const std::vector<demand> over{{0, 2.01 * most, slo}};
+  CHECK((P::name != "sbp" || !P{}.plan(t, over, two)));
+}
+TEST_CASE_TEMPLATE_APPLY(hopeless, all_planners);
+
+TEST_CASE("models that do not scale share a GPU in space, and in time alone they do not fit") {
+  // Each takes 1 ms on however many SMs, and has to answer within 2.
+  std::vector<latency_row> rows;
+  for (const char* m : {"a", "b", "c", "d"})
+    for (const std::uint32_t s : {8u, 32u}) rows.push_back({m, 1, sm_count{s}, from_us(1000)});
+  const latency_table t(rows);
+  const std::vector<gpu_shape> one{{sm_count{32}, sm_count{8}}};
+  std::vector<demand> demands;
+  for (std::size_t m = 0; m < 4; ++m) demands.push_back({m, 900, from_us(2000)});
+  CHECK(!squishy_bin_packing{}.plan(t, demands, one));
+  const auto plan = elastic_partitioning{}.plan(t, demands, one);
+  REQUIRE(plan);
+  CHECK(plan->gpulets.size() == 4);
+  CHECK(guided_self_tuning{}.plan(t, demands, one) == plan);
+  CHECK(!elastic_partitioning(2).plan(t, demands, one)); // two partitions a GPU
+}
+
+TEST_CASE("models that take turns need one partition, where self-tuning takes one for each") {
+  std::vector<latency_row> rows;
+  for (const char* m : {"a", "b", "c"})
+    for (const std::uint32_t s : {8u, 16u}) rows.push_back({m, 1, sm_count{s}, from_us(100)});
+  const latency_table t(rows);
+  const std::vector<gpu_shape> one{{sm_count{16}, sm_count{8}}};
+  const std::vector<demand> demands{
+      {0, 300, from_us(5000)}, {1, 200, from_us(5000)}, {2, 100, from_us(5000)}};
+  const auto plan = elastic_partitioning{}.plan(t, demands, one);
+  REQUIRE(plan);
+  CHECK(plan->gpulets.size() == 1);
+  CHECK(plan->gpulets[0].portions.size() == 3);
+  CHECK(!guided_self_tuning{}.plan(t, demands, one));
+  CHECK(squishy_bin_packing{}.plan(t, demands, one));
+}
+
+TEST_CASE("the last group brings what the division leaves over") {
+  std::vector<latency_row> rows;
+  for (const char* m : {"a", "b"}) rows.push_back({m, 1, sm_count{8}, from_us(1000)});
+  const latency_table t(rows);
+  const std::vector<gpu_shape> one{{sm_count{20}, sm_count{8}}};
+  const auto plan = guided_self_tuning{}.plan(
+      t, std::vector<demand>{{0, 900, from_us(2000)}, {1, 900, from_us(2000)}}, one);
+  REQUIRE(plan);
+  REQUIRE(plan->gpulets.size() == 2);
+  CHECK(plan->gpulets[0].sms == sm_count{8});
+  CHECK(plan->gpulets[1].sms == sm_count{12});
+}
+
+} // namespace gsched::testing
