@@ -80,7 +80,7 @@ TEST_CASE("a duty cycle is the best that can be found, and keeps what it promise
 TEST_CASE("alone, a model's capacity is the highest rate that has a duty cycle") {
   std::mt19937_64 random(12);
   for (int i = 0; i < 500; ++i) {
-    const latency_table t = random_table(random, 1, {8, 16, 32}, 16);
+    const latency_table t = random_table(random, 1, {8, 16, 32}, random() % 2 ? 16 : 0);
     const duration slo = std::chrono::microseconds{20 + random() % 2000};
     double before = 0;
     for (const std::uint32_t s : {8u, 12u, 16u, 24u, 32u}) {
@@ -94,6 +94,9 @@ TEST_CASE("alone, a model's capacity is the highest rate that has a duty cycle")
         continue;
       }
       REQUIRE(c.rate == doctest::Approx(c.batch / to_s(t.latency(0, c.batch, sm_count{s}))));
+      for (std::uint32_t b = 1; b <= 16; ++b)
+        if (2 * t.latency(0, b, sm_count{s}) <= slo)
+          REQUIRE(b / to_s(t.latency(0, b, sm_count{s})) <= c.rate * (1 + 1e-4));
       const demand less{0, c.rate * 0.9999, slo};
       REQUIRE(find_duty_cycle(t, sm_count{s}, std::span(&less, 1)));
       const demand more{0, c.rate * 1.001, slo};

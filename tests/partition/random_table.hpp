@@ -3,7 +3,9 @@
 
 #include <gsched/partition/latency_table.hpp>
 
+#include <chrono>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -11,18 +13,24 @@
 namespace gsched::testing {
 
 /// Models with a fixed part, a part that scales with SMs and one with the batch; all of whole us.
+/// Batches up to `most_batch` are measured; for 0 only some of those up to 16, and none is like the
+/// other.
 [[nodiscard]] inline latency_table random_table(std::mt19937_64& random, std::size_t models,
                                                 std::vector<std::uint32_t> sizes,
                                                 std::uint32_t most_batch) {
   std::vector<latency_row> rows;
+  std::vector<std::uint32_t> batches{1, 2, 5, 11, 16};
+  if (most_batch > 0) batches.resize(most_batch);
+  if (most_batch > 0) std::iota(batches.begin(), batches.end(), 1u);
   for (std::size_t m = 0; m < models; ++m) {
     const std::uint64_t fixed = 1 + random() % 20;
     const std::uint64_t each = 1 + random() % 10;
     const std::uint64_t work = random() % 400;
     for (const std::uint32_t s : sizes)
-      for (std::uint32_t b = 1; b <= most_batch; ++b)
+      for (const std::uint32_t b : batches)
         rows.push_back({"m" + std::to_string(m), b, sm_count{s},
-                        std::chrono::microseconds{fixed + each * b + work * b / s}});
+                        std::chrono::microseconds{fixed + each * b + work * b / s +
+                                                  (most_batch == 0 ? random() % (20 * b) : 0)}});
   }
   return latency_table(rows);
 }

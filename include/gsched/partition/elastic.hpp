@@ -71,8 +71,9 @@ private:
       std::uint32_t left, gpu, groups;
     };
     std::vector<piece> pieces;
+    std::uint32_t ideal = 0;
     for (std::uint32_t g = 0; g < gpus.gpus(); ++g) {
-      const std::uint32_t ideal = ideal_groups(t, d, gpus.shape(g));
+      if (g == 0 || gpus.shape(g) != gpus.shape(g - 1)) ideal = ideal_groups(t, d, gpus.shape(g));
       if (ideal > 0) pieces.push_back({gpus.free_groups(g), g, ideal});
     }
     const auto enough = [](const piece& p) { return p.left >= p.groups; };
