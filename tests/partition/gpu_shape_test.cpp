@@ -57,9 +57,12 @@ TEST_CASE("an H200 is 15 groups of 8 SMs and one of 12") {
 
 TEST_CASE("sizes can be made side by side exactly where groups can be dealt out so") {
   // Small GPUs, with and without a rest, and one smaller than a group.
-  for (const auto& [sms, group] : std::vector<std::pair<std::uint32_t, std::uint32_t>>{
-           {7, 2}, {8, 2}, {11, 3}, {12, 4}, {3, 8}}) {
-    const gpu_shape g{sm_count{sms}, sm_count{group}};
+  for (const gpu_shape g : {gpu_shape{sm_count{7}, sm_count{2}},
+                            {sm_count{8}, sm_count{2}},
+                            {sm_count{11}, sm_count{3}},
+                            {sm_count{12}, sm_count{4}},
+                            {sm_count{3}, sm_count{8}}}) {
+    const std::uint32_t sms = g.sms.count();
     for (std::uint32_t a = 0; a <= sms + 1; ++a) {
       CAPTURE(sms);
       CAPTURE(a);
