@@ -7,8 +7,8 @@
 
 /// Any bytes either are refused in one line, or are a table in which no row is undercut.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  auto text = std::make_unique<std::istringstream>(
-      std::string(reinterpret_cast<const char*>(data), size));
+  auto text =
+      std::make_unique<std::istringstream>(std::string(reinterpret_cast<const char*>(data), size));
   try {
     const std::vector<gsched::latency_row> rows = gsched::read_latency_rows(
         gsched::csv_table(std::move(text), "t", {"model", "batch", "sms", "latency_us"}));
