@@ -30,4 +30,5 @@ endif()
 if(GSCHED_SANITIZE)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GSCHED_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
   add_link_options(-fsanitize=${GSCHED_SANITIZE})
+  add_compile_definitions(GSCHED_SANITIZED) # long tests are shorter then
 endif()

@@ -53,15 +53,20 @@ faults_of(const partition_plan& plan, std::span<const demand> demands, const lat
     if (!shapes[gpu].can_make(sizes)) {
       std::string all;
       for (const sm_count s : sizes) all += (all.empty() ? "" : " + ") + std::to_string(s.count());
-      faults.push_back(name + ": " + all + " SMs, expected sizes that its " +
-                       std::to_string(shapes[gpu].sms.count()) + " can be cut into");
+      all.insert(0, name + ": ");
+      all += " SMs, expected sizes that its ";
+      all += std::to_string(shapes[gpu].sms.count());
+      faults.push_back(all += " can be cut into");
     }
     for (std::size_t i = 0; i < here.size(); ++i) {
       const std::string where = name + ", " + std::to_string(here[i].sms.count()) + " SMs: ";
       duration all{};
       for (const portion& p : here[i].portions) {
         const auto fault = [&](const std::string& what) {
-          faults.push_back(where + (p.model < t.size() ? t.name(p.model) : "model") + " " + what);
+          std::string line = where;
+          line += p.model < t.size() ? t.name(p.model) : "model";
+          line += ' ';
+          faults.push_back(line += what);
         };
         if (p.model >= t.size() || p.batch == 0 || p.batch > t.batches(p.model).back() ||
             here[i].sms < t.sizes(p.model).front() || !(p.rate >= 0)) {
