@@ -61,7 +61,8 @@ void print(std::ostream& out, const options& o, const answers& all) {
     for (std::size_t p = 0; p < o.planners.size(); ++p) {
       fmt::print(out, "{}\n", o.planners[p]);
       if (!all[p].plan) {
-        fmt::print(out, "  no plan: --max-scale says how much of these rates there is one for\n");
+        const double most = max_scale(o.planners[p], *o.table, o.scenarios[0], o.gpus);
+        fmt::print(out, "  no plan: expected at most {:.3f} times these rates\n", most);
         continue;
       }
       for (const gpulet& g : all[p].plan->gpulets) {

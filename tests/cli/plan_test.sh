@@ -82,7 +82,8 @@ scale=$(python3 -c 'import json,sys; print(next(r["max_scale"] for r in json.loa
 "$program" --rates resnet50=100,vgg16=100 --gpus 2 --planner sbp --rate-scale "$scale" | grep -q 'GPU 0' || failed=1
 "$program" --rates resnet50=100,vgg16=100 --gpus 2 --planner sbp \
   --rate-scale "$(python3 -c "print($scale * 1.002)")" | grep -q 'no plan' || failed=1
-"$program" --rates vgg16=1 --gpus 0 | grep -q 'no plan' || failed=1
+"$program" --rates vgg16=1 --gpus 0 | grep -q 'no plan: expected at most 0.000 times' || failed=1
+"$program" --rates resnet50=1e6 --planner sbp | grep -qE 'no plan: expected at most 0\.[0-9]*[1-9]' || failed=1
 "$program" --help | grep -q 'shares no code with the planners' || failed=1
 
 refuses "nor --scenarios" --gpus 1
