@@ -7,6 +7,7 @@
 #include "padding/report.hpp"
 
 #include "parts/catalogue.hpp"
+#include "parts/command_line.hpp"
 #include "parts/main.hpp"
 #include "parts/save.hpp"
 #include "parts/simulated.hpp"
@@ -33,6 +34,7 @@ struct options : parts::device_choice, parts::outputs {
 std::optional<options> parse(int argc, char** argv) {
   CLI::App app("What kernel padding promises, by its rules and by the simulated GPU.\n"
                "Exit code: 0; 1 for a failure while running; 2 for a usage or input error.");
+  app.name("padding");
   app.require_subcommand(1);
   std::string device = "sim:h200", rule, share = "1", number = "3", count = "1", places = "16",
               simulated = "0", facts, json, real_time, guest;
@@ -59,13 +61,7 @@ std::optional<options> parse(int argc, char** argv) {
     sub->add_option("--device", device, "a simulated one")->capture_default_str();
     sub->add_option("--json", json, "write all rows to this file");
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() != 0) throw;
-    app.exit(e);
-    return std::nullopt;
-  }
+  if (!parts::parse(app, argc, argv)) return std::nullopt;
   const auto small = [](const char* option, const std::string& word, std::uint64_t least) {
     return static_cast<std::uint32_t>(parts::to_count(option, word, least, 1000));
   };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "idempotence/options.hpp"
 
+#include "parts/command_line.hpp"
+
 #include <CLI/CLI.hpp>
 
 #include <string>
@@ -81,13 +83,7 @@ std::optional<options> parse_options(int argc, char** argv) {
   add("--json", json, "FILE", "write all verdicts to this file");
   add("--save-trace", save, "FILE", "write what was recorded to this file");
   app.footer(teaching);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() != 0) throw;
-    app.exit(e);
-    return std::nullopt;
-  }
+  if (!parts::parse(app, argc, argv)) return std::nullopt;
   if (trace.empty() == device.empty())
     parts::refuse(trace.empty() ? "--trace" : "--device",
                   trace.empty() ? "not given, nor --device" : "given beside --trace",

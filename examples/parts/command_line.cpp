@@ -47,7 +47,7 @@ void declaration::about(const char* program, const char* description, const char
   app_.footer(footer);
 }
 
-bool parse(CLI::App& app, const words& w, int argc, const char* const* argv) {
+bool parse(CLI::App& app, int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -58,6 +58,11 @@ bool parse(CLI::App& app, const words& w, int argc, const char* const* argv) {
     refuse("command line", line.substr(1, line.size() - 2),
            "what " + app.get_name() + " --help lists");
   }
+  return true;
+}
+
+bool parse(CLI::App& app, const words& w, int argc, const char* const* argv) {
+  if (!parse(app, argc, argv)) return false;
   for (const auto& [option, word] :
        {std::pair("--json", &w.json), {"--trace", &w.trace}, {"--plot", &w.plot}})
     if (word->empty() && app.count(option) > 0)

@@ -42,6 +42,8 @@ private:
 
 /// Lets CLI11 read the line. False when it asked for help, which is then printed on stdout.
 /// Errors   gsched::error with one line.
+[[nodiscard]] bool parse(CLI::App& app, int argc, const char* const* argv);
+/// And refuses an output that is given as no path.
 [[nodiscard]] bool parse(CLI::App& app, const words& w, int argc, const char* const* argv);
 
 /// What words say of device and outputs.

@@ -3,6 +3,7 @@
 
 #include "plan/planners.hpp"
 
+#include "parts/command_line.hpp"
 #include "parts/values.hpp"
 
 #include <gsched/partition/latency_csv.hpp>
@@ -199,13 +200,7 @@ std::optional<options> parse_options(int argc, char** argv) {
   app.add_flag("--max-scale", max_scale, "the largest factor on the rates that still has a plan");
   add("--json", w.json, "FILE", "write all results to this file");
   app.footer(teaching);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() != 0) throw;
-    app.exit(e);
-    return std::nullopt;
-  }
+  if (!parts::parse(app, argc, argv)) return std::nullopt;
   options o = read(w);
   o.max_scale = max_scale;
   return o;

@@ -79,15 +79,7 @@ private:
     d.load(p);
     preemption_driver drive(d, seed_);
     drive.add(p, {0, {}, true});
-    for (const time_point t : yields) {
-      while (d.now() < t && drive.step(t)) {
-      }
-      if (d.now() < t) d.spend(t - d.now());
-      drive.submit(); // which takes time
-      drive.yield(0);
-      REQUIRE(drive.wait_yielded(0));
-      drive.resume(0);
-    }
+    for (const time_point t : yields) drive.yield_at(0, t);
     REQUIRE(drive.finish(0));
     REQUIRE(drive.wrong == 0);
     REQUIRE(d.rerun_blocks() == 0);

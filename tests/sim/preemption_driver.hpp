@@ -73,6 +73,17 @@ public:
       if (!step(device.now() + from_us(1e5))) return false;
     return true;
   }
+  /// Goes on until then, has the lane yield, and lets it on `pause` after it has.
+  void yield_at(std::size_t i, time_point t, duration pause = {}) {
+    while (device.now() < t && step(t)) {
+    }
+    if (device.now() < t) device.spend(t - device.now());
+    submit(); // which takes time
+    yield(i);
+    REQUIRE(wait_yielded(i));
+    if (pause > duration::zero()) device.spend(pause);
+    resume(i);
+  }
   void resume(std::size_t i) {
     job& j = jobs[i];
     j.stayed += j.flying.empty() ? 0u : 1u;

@@ -64,16 +64,8 @@ public:
     d.load(p);
     preemption_driver drive(d, seed_);
     drive.add(p, {0, {}, true});
-    for (const time_point t : yields) {
-      while (d.now() < t && drive.step(t)) {
-      }
-      if (d.now() < t) d.spend(t - d.now());
-      drive.submit(); // which takes time
-      drive.yield(0);
-      REQUIRE(drive.wait_yielded(0));
-      d.spend(duration{static_cast<duration::rep>(random_() % 3000)});
-      drive.resume(0);
-    }
+    for (const time_point t : yields)
+      drive.yield_at(0, t, duration{static_cast<duration::rep>(random_() % 3000)});
     REQUIRE(drive.finish(0));
     CHECK(drive.wrong == 0);
     CHECK(drive.yielded == yields.size());

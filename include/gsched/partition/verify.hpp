@@ -27,9 +27,9 @@ namespace detail {
 } // namespace detail
 
 /// Says what is wrong with a plan, a line for each fault; none if it keeps what it promises. It
-/// shares no code with those that make plans but the table: each demand's rate is served, no batch
-/// is late, each cycle has the time for its batches and takes all requests that come in it, and
-/// each GPU can be cut so.
+/// knows the table and the GPUs' shapes, and works out nothing in the way in which plans are made:
+/// each demand's rate is served, no batch is late, each cycle has the time for its batches and
+/// takes all requests that come in it, and each GPU can be cut so.
 ///
 /// `shapes` has each GPU's.
 ///
