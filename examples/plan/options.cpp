@@ -39,6 +39,8 @@ Planners
   elastic       partitions as large as each model makes good use of, shared in time as well
                 (gpu-lets)
   self_tuning   the same without sharing in time
+  best          of all cuts and turns, the fewest SMs that a short search finds, or elastic's
+  ideal         the same search until it has found a plan or proven that there is none
 
 Examples
   plan --rates lenet=2000,vgg16=300 --slo lenet=2,vgg16=20 --gpus 1

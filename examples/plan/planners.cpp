@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/planners.hpp"
 
+#include <gsched/partition/best.hpp>
 #include <gsched/partition/elastic.hpp>
+#include <gsched/partition/ideal.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 #include <gsched/partition/verify.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -16,7 +20,8 @@ namespace {
 
 using namespace gsched;
 
-using planners = std::tuple<squishy_bin_packing, elastic_partitioning, guided_self_tuning>;
+using planners = std::tuple<squishy_bin_packing, elastic_partitioning, guided_self_tuning,
+                            best_partitioning, ideal_partitioning>;
 
 /// f(planner) for each, until one says true.
 template <class F>
@@ -45,7 +50,13 @@ answer ask(std::string_view planner, const latency_table& t, std::span<const dem
   any_planner([&](const auto& p) {
     if (p.name != planner) return false;
     const auto begin = std::chrono::steady_clock::now();
-    a.plan = p.plan(t, demands, gpus);
+    if constexpr (requires { p.decide(t, demands, gpus); }) {
+      partition_decision said = p.decide(t, demands, gpus);
+      a = {std::move(said.plan), {}, said.known == verdict::impossible, std::nullopt};
+      if (std::isfinite(said.bound)) a.bound = said.bound;
+    } else {
+      a.plan = p.plan(t, demands, gpus);
+    }
     a.took = std::chrono::steady_clock::now() - begin;
     return true;
   });

@@ -19,6 +19,8 @@ namespace plan {
 struct answer {
   std::optional<gsched::partition_plan> plan;
   std::chrono::nanoseconds took{};
+  bool is_proven_impossible = false; ///< rather than that it found no way
+  std::optional<double> bound{};     ///< no planner serves more than that many times these rates
 };
 
 [[nodiscard]] bool is_planner(std::string_view name);

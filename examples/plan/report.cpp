@@ -20,7 +20,8 @@ using parts::us;
 
 struct total {
   std::size_t schedulable = 0;
-  double sms = 0; ///< mean of those that have a plan
+  std::size_t impossible = 0; ///< proven to be
+  double sms = 0;             ///< mean of those that have a plan
   double worst = 0;
   std::vector<duration> took; ///< rising
 };
@@ -30,6 +31,7 @@ total total_of(const options& o, const answers& all, std::size_t planner) {
   for (std::size_t s = 0; s < o.scenarios.size(); ++s) {
     const answer& a = all[s * o.planners.size() + planner];
     t.took.push_back(a.took);
+    t.impossible += a.is_proven_impossible ? 1 : 0;
     if (!a.plan) continue;
     ++t.schedulable;
     t.sms += static_cast<double>(sms_of(*a.plan));
@@ -45,6 +47,10 @@ json demands_json(const options& o, std::size_t scenario) {
   for (const demand& of : o.scenarios[scenario])
     d[o.table->name(of.model)] = {{"rate", of.rate}, {"slo_us", us(of.slo)}};
   return d;
+}
+
+const char* verdict_of(const answer& a) {
+  return a.plan ? "plan" : a.is_proven_impossible ? "impossible" : "none found";
 }
 
 json head_json(const options& o) {
@@ -63,6 +69,9 @@ void print(std::ostream& out, const options& o, const answers& all) {
       if (!all[p].plan) {
         const double most = max_scale(o.planners[p], *o.table, o.scenarios[0], o.gpus);
         fmt::print(out, "  no plan: expected at most {:.3f} times these rates\n", most);
+        if (all[p].is_proven_impossible) fmt::print(out, "  there is none\n");
+        if (all[p].bound)
+          fmt::print(out, "  nor is there one for more than {:.3f} times these\n", *all[p].bound);
         continue;
       }
       for (const gpulet& g : all[p].plan->gpulets) {
@@ -73,13 +82,13 @@ void print(std::ostream& out, const options& o, const answers& all) {
         fmt::print(out, "\n");
       }
     }
-  fmt::print(out, "{:<13}{:>12}{:>7}{:>11}{:>20}{:>13}{:>10}\n", "planner", "schedulable", "",
-             "SMs, mean", "worst latency/SLO", "planned, p50", "most, us");
+  fmt::print(out, "{:<13}{:>12}{:>8}{:>12}{:>11}{:>20}{:>13}{:>10}\n", "planner", "schedulable", "",
+             "impossible", "SMs, mean", "worst latency/SLO", "planned, p50", "most, us");
   for (std::size_t p = 0; p < o.planners.size(); ++p) {
     const total t = total_of(o, all, p);
-    fmt::print(out, "{:<13}{:>12} of{:>5}{:>10.1f}{:>20.3f}{:>13.1f}{:>10.1f}\n", o.planners[p],
-               t.schedulable, o.scenarios.size(), t.sms, t.worst, to_us(t.took[t.took.size() / 2]),
-               to_us(t.took.back()));
+    fmt::print(out, "{:<13}{:>12} of{:>5}{:>12}{:>11.1f}{:>20.3f}{:>13.1f}{:>10.1f}\n",
+               o.planners[p], t.schedulable, o.scenarios.size(), t.impossible, t.sms, t.worst,
+               to_us(t.took[t.took.size() / 2]), to_us(t.took.back()));
   }
 }
 
@@ -92,6 +101,8 @@ void write_json(std::ostream& out, const options& o, const answers& all) {
       json r{{"scenario", demands_json(o, s)},
              {"planner", o.planners[p]},
              {"schedulable", a.plan.has_value()},
+             {"verdict", verdict_of(a)},
+             {"bound", a.bound ? json(rounded(*a.bound)) : json(nullptr)},
              {"plan", json::array()},
              {"sms_used", 0},
              {"worst_latency_over_slo", nullptr},
@@ -119,6 +130,7 @@ void write_json(std::ostream& out, const options& o, const answers& all) {
         {{"planner", o.planners[p]},
          {"scenarios", o.scenarios.size()},
          {"schedulable", t.schedulable},
+         {"impossible", t.impossible},
          {"sms_used_mean", rounded(t.sms)},
          {"worst_latency_over_slo", rounded(t.worst)},
          {"planning_us", {{"p50", us(t.took[t.took.size() / 2])}, {"max", us(t.took.back())}}}});

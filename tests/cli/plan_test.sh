@@ -41,8 +41,8 @@ def least_time(model, batch, sms):
     return took[model, smaller, larger] * 0.97
 
 one, every = (json.load(open(f)) for f in sys.argv[2:])
-assert len(one["runs"]) == 3 and all(r["schedulable"] for r in one["runs"])
-assert [t["scenarios"] for t in every["totals"]] == [26] * 3 and len(every["runs"]) == 78
+assert len(one["runs"]) == 5 and all(r["schedulable"] for r in one["runs"])
+assert [t["scenarios"] for t in every["totals"]] == [26] * 5 and len(every["runs"]) == 130
 some = 0
 for said in (one, every):
     for r in said["runs"]:
@@ -68,7 +68,13 @@ for said in (one, every):
             assert served.get(model, 0) >= d["rate"] * 0.99999, (r, model)
 assert some > 0
 by = {t["planner"]: t["schedulable"] for t in every["totals"]}
-assert by["elastic"] >= by["sbp"] > 0, by
+assert by["ideal"] >= by["best"] >= by["elastic"] >= by["sbp"] > 0, by
+ideal = next(t for t in every["totals"] if t["planner"] == "ideal")
+assert ideal["schedulable"] + ideal["impossible"] == 26, ideal
+for r in every["runs"]:
+    assert r["verdict"] in ("plan", "impossible", "none found") and (r["verdict"] == "plan") == r["schedulable"], r
+    assert (r["bound"] is not None) == (r["planner"] == "ideal"), r
+    assert r["bound"] is None or not r["schedulable"] or r["bound"] > 0.9999, r
 PY
 
 "$program" --rates resnet50=100,vgg16=100 --gpus 2 --max-scale --json "$work/scale.json" > /dev/null || failed=1
@@ -76,6 +82,7 @@ python3 - "$work/scale.json" <<'PY' || failed=1
 import json, sys
 scales = {r["planner"]: r["max_scale"] for r in json.load(open(sys.argv[1]))["runs"]}
 assert scales["elastic"] > scales["sbp"] > 1, scales
+assert scales["ideal"] >= scales["best"] * 0.999 >= scales["elastic"] * 0.998, scales
 PY
 # Just that much has a plan, and a little more has none.
 scale=$(python3 -c 'import json,sys; print(next(r["max_scale"] for r in json.load(open(sys.argv[1]))["runs"] if r["planner"] == "sbp"))' "$work/scale.json")

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
 
+#include <gsched/partition/best.hpp>
 #include <gsched/partition/elastic.hpp>
+#include <gsched/partition/ideal.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 #include <gsched/partition/verify.hpp>
 
@@ -15,7 +17,8 @@
 namespace gsched::testing {
 namespace {
 
-using all_planners = std::tuple<squishy_bin_packing, elastic_partitioning, guided_self_tuning>;
+using all_planners = std::tuple<squishy_bin_packing, elastic_partitioning, guided_self_tuning,
+                                best_partitioning, ideal_partitioning>;
 
 /// The more of a GPU others have, and the larger their batches, the slower.
 struct crowded {

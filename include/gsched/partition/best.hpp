@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/partition/elastic.hpp>
+#include <gsched/partition/partition_decision.hpp>
+#include <gsched/partition/planner.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace gsched {
+
+/// Serves demands on the fewest SMs that a short search finds, by exact means as far as they go:
+///  1  the bound of a linear program says at once where there is nothing to be found (bound_of);
+///  2  without sharing, what each model's own partitions take is a knapsack, and the least that all
+///     take together is known; these are cut so that they fit the GPUs, however many there are;
+///  3  where that is too much, branch and bound over shared partitions, for as many steps as given;
+///  4  elastic partitioning, whose plan is taken if it needs fewer SMs or is the only one; so it
+///     never has no plan where elastic has one.
+/// With interference, 1 to 3 are done again with batches as slow as they were seen to be in what
+/// was found; the bound then says "no" only for what cannot be alone.
+///
+/// Source   our own; the search is that of ideal_partitioning, cut short.
+/// Order    as demands come; GPUs in their order.
+/// Cost     bounded by `steps`, counted, not timed; and one run of elastic partitioning. Five
+///          models on four GPUs take under a millisecond, 100 models on 64 GPUs under 200 ms.
+class best_partitioning {
+public:
+  static constexpr std::string_view name = "best";
+
+  explicit best_partitioning(std::uint64_t steps = 100'000) noexcept : steps_(steps) {}
+
+  template <interference_model Interference = no_interference>
+  [[nodiscard]] std::optional<partition_plan>
+  plan(const latency_table& t, std::span<const demand> demands, std::span<const gpu_shape> shapes,
+       const Interference& beside = {}) const {
+    partition_decision said = detail::decide(t, demands, shapes, beside, steps_);
+    if (said.known == verdict::impossible) return std::nullopt;
+    std::optional<partition_plan> greedy = elastic_partitioning{}.plan(t, demands, shapes, beside);
+    if (!greedy || (said.plan && sms_of(*said.plan) <= sms_of(*greedy)))
+      return std::move(said.plan);
+    return greedy;
+  }
+
+private:
+  [[nodiscard]] static std::uint64_t sms_of(const partition_plan& p) noexcept {
+    std::uint64_t all = 0;
+    for (const gpulet& g : p.gpulets) all += g.sms.count();
+    return all;
+  }
+
+  std::uint64_t steps_;
+};
+
+static_assert(partition_planner<best_partitioning>);
+
+} // namespace gsched

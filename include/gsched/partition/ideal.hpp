@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/partition/elastic.hpp>
+#include <gsched/partition/partition_decision.hpp>
+#include <gsched/partition/planner.hpp>
+#include <gsched/partition/squishy_bin_packing.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace gsched {
+
+/// Finds a plan wherever there is one, or proves that there is none: the others' yardstick.
+///
+/// Exact    over all plans that faults_of passes: every GPU cut in every way its groups allow, any
+///          number of models that take turns on a partition in any batches, a model on as many
+///          partitions as it likes with any split of its rate. Rates are continuous, yet a
+///          partition does no more than one of finitely many vectors of rates (shared_pieces), so a
+///          plan is a choice of whole pieces whose vectors add up to the demands. `impossible` is
+///          proven, either by the bound of bound_of or because the search saw every branch
+///          (partition_search). `open` is what neither found nor proven in the budget; then the
+///          bound says how far from it is proven. Both to a millionth of the rates.
+///          With interference a plan is a plan and `impossible` is proven as well, as interference
+///          only slows; but between them lies what is possible alone and not found beside others:
+///          open. The same for GPUs of more than two shapes.
+/// Source   the ideal scheduler of Choi et al., USENIX ATC 2022, section 6.2, figure 15.
+/// Differs  the paper tries some cuts of a GPU in two, each filled greedily.
+/// Cost     milliseconds for five models on four GPUs; where sharing partitions between many models
+///          is worth nearly as much as cutting GPUs, as far as `steps` go.
+class ideal_partitioning {
+public:
+  static constexpr std::string_view name = "ideal";
+
+  explicit ideal_partitioning(std::uint64_t steps = 5'000'000) noexcept : steps_(steps) {}
+
+  template <interference_model Interference = no_interference>
+  [[nodiscard]] partition_decision decide(const latency_table& t, std::span<const demand> demands,
+                                          std::span<const gpu_shape> shapes,
+                                          const Interference& beside = {}) const {
+    partition_decision said = detail::decide(t, demands, shapes, beside, steps_);
+    const auto also = [&](const auto& planner) {
+      if (said.known != verdict::open) return;
+      said.plan = planner.plan(t, demands, shapes, beside);
+      if (said.plan) said.known = verdict::plan;
+    };
+    also(elastic_partitioning{});
+    also(guided_self_tuning{});
+    also(squishy_bin_packing{});
+    return said;
+  }
+
+  template <interference_model Interference = no_interference>
+  [[nodiscard]] std::optional<partition_plan>
+  plan(const latency_table& t, std::span<const demand> demands, std::span<const gpu_shape> shapes,
+       const Interference& beside = {}) const {
+    return decide(t, demands, shapes, beside).plan;
+  }
+
+private:
+  std::uint64_t steps_;
+};
+
+static_assert(partition_planner<ideal_partitioning>);
+
+} // namespace gsched
