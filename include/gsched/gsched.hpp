@@ -29,6 +29,15 @@
 #include <gsched/dispatch/registry.hpp>
 #include <gsched/dispatch/request.hpp>
 #include <gsched/dispatch/statistics.hpp>
+#include <gsched/interference/chain_pair.hpp>
+#include <gsched/interference/coefficients.hpp>
+#include <gsched/interference/corun_pairs.hpp>
+#include <gsched/interference/error_summary.hpp>
+#include <gsched/interference/kernel_chain.hpp>
+#include <gsched/interference/linear_law.hpp>
+#include <gsched/interference/sharing_law.hpp>
+#include <gsched/interference/solo_metrics.hpp>
+#include <gsched/interference/stand_in_chain.hpp>
 #include <gsched/job/context.hpp>
 #include <gsched/job/entry.hpp>
 #include <gsched/job/estimate.hpp>
@@ -82,6 +91,7 @@
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_csv.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/linear_interference.hpp>
 #include <gsched/partition/packing.hpp>
 #include <gsched/partition/partition_decision.hpp>
 #include <gsched/partition/partition_search.hpp>

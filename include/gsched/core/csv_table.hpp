@@ -4,6 +4,7 @@
 #include <gsched/core/error.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -81,6 +82,13 @@ public:
     if (!whole(s, n) || !std::isfinite(n) || !(n > 0)) refuse(shown(s), "microseconds above 0");
     return n;
   }
+  [[nodiscard]] double number(std::size_t column, double least, double most) const {
+    double n = 0;
+    const std::string& s = fields_[columns_[column]];
+    if (!whole(s, n) || !(n >= least && n <= most))
+      refuse(shown(s), "a number from " + plain(least) + " to " + plain(most));
+    return n;
+  }
 
   /// Of this line: what is wrong with it.
   [[noreturn]] void refuse(const std::string& wrong, const std::string& expected) const {
@@ -123,6 +131,10 @@ private:
     s.resize(std::min<std::size_t>(s.size(), 60));
     std::replace_if(s.begin(), s.end(), is_control, '?');
     return "'" + s + "'";
+  }
+  [[nodiscard]] static std::string plain(double n) {
+    std::array<char, 32> text;
+    return {text.data(), std::to_chars(text.data(), text.data() + text.size(), n).ptr};
   }
   [[nodiscard]] static bool is_control(char c) noexcept {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "interference/options.hpp"
+#include "interference/study.hpp"
+
+#include <gsched/interference/coefficients.hpp>
+
+#include <iosfwd>
+#include <vector>
+
+namespace interference {
+
+/// For people.
+void print(std::ostream& out, const options& o, const std::vector<findings>& all,
+           const gsched::interference_coefficients& c);
+
+/// All of it, with a line for each prediction of a test row. Errors are parts of 1.
+void write_json(std::ostream& out, const options& o, const std::vector<findings>& all,
+                const gsched::interference_coefficients& c);
+
+} // namespace interference

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/csv_table.hpp>
+#include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gsched {
+
+/// What a model at a batch size asks of the device while nothing else runs.
+///
+/// Units    parts of what the device can give, means over the time of a replay: 0 to 1.
+struct solo_metrics {
+  std::string model{};
+  std::uint32_t batch = 1;
+  duration solo{};   ///< a replay on all SMs
+  double l2 = 0;     ///< of the L2's throughput
+  double dram = 0;   ///< of the DRAM's throughput
+  double active = 0; ///< of all SMs, those on which a warp is resident
+};
+
+/// Throughput that a graph takes, as parts of what the device has.
+struct bandwidth {
+  double l2 = 0;
+  double dram = 0;
+  bool operator==(const bandwidth&) const noexcept = default;
+};
+
+/// The metrics of models by batch size.
+///
+/// Errors   add: bad_profile, one line that names the model, for the same model and batch twice.
+/// Cost     O(log rows) a call.
+/// Threads  immutable but for add.
+class solo_table {
+public:
+  /// `where` begins the error.
+  void add(solo_metrics m, const std::string& where = "solo metrics") {
+    std::map<std::uint32_t, solo_metrics>& batches = models_[m.model];
+    const std::uint32_t batch = m.batch;
+    if (batches.contains(batch))
+      throw error(errc::bad_profile, where + ": " + m.model + ", batch " + std::to_string(batch) +
+                                         " is there twice, expected once");
+    batches.emplace(batch, std::move(m));
+  }
+  /// All of another table; where both have a row, the other's counts.
+  void prefer(const solo_table& other) {
+    for (const auto& [model, batches] : other.models_)
+      for (const auto& [batch, m] : batches) models_[model].insert_or_assign(batch, m);
+  }
+
+  [[nodiscard]] bool has(const std::string& model) const { return models_.contains(model); }
+  /// Null if there is no such row.
+  [[nodiscard]] const solo_metrics* find(const std::string& model, std::uint32_t batch) const {
+    const auto of = models_.find(model);
+    if (of == models_.end()) return nullptr;
+    const auto at = of->second.find(batch);
+    return at == of->second.end() ? nullptr : &at->second;
+  }
+
+  /// Of a batch that takes `alone` on the SMs that it runs on. The bytes that a replay moves depend
+  /// on the batch and hardly on the SMs, so the rates are those bytes over that time. Between two
+  /// batches the bytes lie on a line, which goes on beyond the largest; below the smallest they are
+  /// as many as there. None of a model that has no row.
+  [[nodiscard]] std::optional<bandwidth> rates(const std::string& model, std::uint32_t batch,
+                                               duration alone) const {
+    const auto of = models_.find(model);
+    if (of == models_.end() || alone <= duration::zero()) return std::nullopt;
+    const std::map<std::uint32_t, solo_metrics>& rows = of->second;
+    auto above = rows.lower_bound(batch);
+    const auto moved = [](const solo_metrics& m) {
+      return bandwidth{m.l2 * to_us(m.solo), m.dram * to_us(m.solo)};
+    };
+    bandwidth b;
+    if (above == rows.begin()) {
+      b = moved(above->second);
+    } else {
+      if (above == rows.end()) --above;
+      const bandwidth high = moved(above->second);
+      const bool one = above == rows.begin();
+      const bandwidth low = one ? bandwidth{} : moved(std::prev(above)->second);
+      const double from = one ? 0 : std::prev(above)->first;
+      const double part = (batch - from) / (above->first - from);
+      b = {std::max(0.0, low.l2 + (high.l2 - low.l2) * part),
+           std::max(0.0, low.dram + (high.dram - low.dram) * part)};
+    }
+    const double us = to_us(alone);
+    return bandwidth{std::min(1.0, b.l2 / us), std::min(1.0, b.dram / us)};
+  }
+
+private:
+  std::map<std::string, std::map<std::uint32_t, solo_metrics>> models_;
+};
+
+/// What read_solo_metrics asks of a csv_table.
+[[nodiscard]] inline std::vector<std::string> solo_columns() {
+  return {"model", "batch", "solo_us", "l2_pct", "dram_pct", "sm_active_pct"};
+}
+
+/// The rows of a CSV file with solo_columns(); others are passed over.
+///
+/// Errors   those of csv_table, a time of over an hour, and a percentage that is negative or over
+///          200: more than 100 is what scaling them to another time may give.
+[[nodiscard]] inline std::vector<solo_metrics> read_solo_metrics(csv_table table) {
+  std::vector<solo_metrics> rows;
+  while (table.next()) {
+    const auto part = [&](std::size_t column) {
+      return std::min(1.0, table.number(column, 0, 200) / 100);
+    };
+    const double us = table.number(2, 1e-3, 3.6e9);
+    rows.push_back({table.text(0), table.count(1), from_us(us), part(3), part(4), part(5)});
+  }
+  return rows;
+}
+
+/// Errors   also those of solo_table; each begins with the file's name.
+[[nodiscard]] inline solo_table read_solo_table(const std::filesystem::path& file) {
+  solo_table t;
+  for (solo_metrics& m : read_solo_metrics(csv_table(file, solo_columns())))
+    t.add(std::move(m), file.string());
+  return t;
+}
+
+} // namespace gsched

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/csv_table.hpp>
+#include <gsched/core/error.hpp>
+
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace gsched::testing {
+
+/// What is said of what does not work; "none" where it does.
+template <class F>
+[[nodiscard]] std::string refusal(F f) {
+  try {
+    f();
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+[[nodiscard]] inline csv_table csv(const std::string& text,
+                                   const std::vector<std::string>& columns) {
+  return csv_table(std::make_unique<std::istringstream>(text), "t.csv", columns);
+}
+
+} // namespace gsched::testing

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/partition/elastic.hpp>
+#include <gsched/partition/interference.hpp>
+#include <gsched/partition/linear_interference.hpp>
+#include <gsched/partition/planner.hpp>
+#include <gsched/partition/squishy_bin_packing.hpp>
+#include <gsched/partition/verify.hpp>
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace gsched::testing {
+namespace {
+
+struct scene {
+  latency_table table{std::vector<latency_row>{{"a", 1, sm_count{8}, from_us(100)},
+                                               {"a", 4, sm_count{8}, from_us(160)},
+                                               {"a", 1, sm_count{16}, from_us(60)},
+                                               {"a", 4, sm_count{16}, from_us(90)},
+                                               {"b", 1, sm_count{8}, from_us(50)},
+                                               {"b", 4, sm_count{8}, from_us(80)},
+                                               {"b", 1, sm_count{16}, from_us(40)},
+                                               {"b", 4, sm_count{16}, from_us(60)},
+                                               {"unmeasured", 1, sm_count{8}, from_us(50)}}};
+  solo_table metrics;
+  linear_law law;
+
+  scene() {
+    metrics.add({"a", 1, from_us(60), 0.2, 0.1, 0.5});
+    metrics.add({"a", 4, from_us(90), 0.4, 0.2, 0.5});
+    metrics.add({"b", 1, from_us(40), 0.3, 0.3, 0.5});
+    metrics.add({"b", 4, from_us(60), 0.5, 0.4, 0.5});
+    law.c = {0.1, 0.5, 0, 0.25, 1.05};
+  }
+  [[nodiscard]] linear_interference model() const { return {table, metrics, law}; }
+};
+
+gpulet part(std::uint32_t sms, std::vector<portion> portions) {
+  gpulet g;
+  g.sms = sm_count{sms};
+  g.portions = std::move(portions);
+  return g;
+}
+
+} // namespace
+
+TEST_CASE("I1, I2, I3: never faster, alone not slowed, the same answer to the same question") {
+  const scene s;
+  const linear_interference model = s.model();
+  const std::vector<gpulet> alone{part(16, {{0, 10, 4}, {1, 10, 4}})};
+  CHECK(model(alone, 0, 0) == 1);
+  CHECK(no_interference{}(alone, 0, 0) == 1);
+  const std::vector<gpulet> two{part(8, {{0, 10, 4}}), part(8, {{1, 10, 1}})};
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(model(two, i, i) >= 1);
+    CHECK(model(two, i, i) == model(two, i, i));
+  }
+  scene negative;
+  negative.law.c = {0, -9, 0, 0, 1};
+  CHECK(negative.model()(two, 0, 0) == 1);
+}
+
+TEST_CASE("rates are those of the batch on those SMs, and the neighbour's worst turn counts") {
+  const scene s;
+  const linear_interference model = s.model();
+  // a, batch 4: 36 us of L2 in 160; b, batch 1: 12 us of L2 and of DRAM in 50.
+  const std::vector<gpulet> two{part(8, {{0, 10, 4}}), part(8, {{1, 10, 1}})};
+  CHECK(model(two, 0, 0) ==
+        doctest::Approx(1.05 + 0.1 * 36 / 160 + 0.5 * 12 / 50 + 0.25 * 12 / 50));
+  // b in batches of 4 asks for 30 and 24 us in 80: more than a does.
+  const std::vector<gpulet> turns{part(8, {{0, 10, 4}}), part(8, {{0, 1, 1}, {1, 10, 4}})};
+  CHECK(model(turns, 0, 0) ==
+        doctest::Approx(1.05 + 0.1 * 36 / 160 + 0.5 * 30 / 80 + 0.25 * 24 / 80));
+  std::vector<gpulet> three = two;
+  three.push_back(two[1]);
+  CHECK(model(three, 0, 0) - model(two, 0, 0) == doctest::Approx(0.75 * 12 / 50));
+}
+
+TEST_CASE("plans made with it have no fault with it, and are for no more than without") {
+  const scene s;
+  const linear_interference model = s.model();
+  static_assert(partition_planner<elastic_partitioning, linear_interference>);
+  const std::vector<gpu_shape> gpus(1, gpu_shape{sm_count{32}, sm_count{8}});
+  std::size_t made = 0, refused = 0;
+  for (double rate = 1000; rate < 60000; rate *= 1.3) {
+    const std::vector<demand> demands{{0, rate, from_us(900)}, {1, rate, from_us(700)}};
+    const auto plan = elastic_partitioning{}.plan(s.table, demands, gpus, model);
+    if (!plan) {
+      ++refused;
+      continue;
+    }
+    ++made;
+    CHECK(faults_of(*plan, demands, s.table, gpus, model).empty());
+    CHECK(elastic_partitioning{}.plan(s.table, demands, gpus).has_value());
+  }
+  CHECK(made > 3);
+  CHECK(refused > 1);
+}
+
+TEST_CASE("a model that nobody has measured alone is refused in one line") {
+  const scene s;
+  const auto said = [&](double rate) -> std::string {
+    try {
+      check_metrics(std::vector<demand>{{0, 1, from_us(900)}, {2, rate, from_us(900)}}, s.table,
+                    s.metrics);
+    } catch (const error& e) {
+      return e.what();
+    }
+    return "none";
+  };
+  CHECK(said(1) == "unmeasured: no solo metrics, expected a row of the model");
+  CHECK(said(0) == "none");
+  const std::vector<gpulet> two{part(8, {{0, 10, 4}}), part(8, {{2, 10, 1}})};
+  CHECK_THROWS_AS(static_cast<void>(s.model()(two, 0, 0)), error);
+}
+
+} // namespace gsched::testing
