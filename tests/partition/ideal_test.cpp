@@ -136,7 +136,8 @@ TEST_CASE("where the steps are spent, ideal says that it does not know") {
   const partition_decision said = ideal_partitioning{}.decide(t, demands, shapes);
   CHECK(said.known == verdict::impossible);
   CHECK(said.bound > 1);
-  const partition_decision cut_short = ideal_partitioning{200}.decide(t, demands, shapes);
+  const partition_decision cut_short =
+      ideal_partitioning{search_effort{200}}.decide(t, demands, shapes);
   CHECK(cut_short.known == verdict::open);
   CHECK(cut_short.bound == said.bound);
   CHECK(!cut_short.plan);

@@ -25,6 +25,7 @@ public:
     left_ -= std::min(left_, steps);
     return left_ > 0;
   }
+  void give_up() noexcept { left_ = 0; }
   [[nodiscard]] std::uint64_t left() const noexcept { return left_; }
 
 private:

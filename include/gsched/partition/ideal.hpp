@@ -29,18 +29,19 @@ namespace gsched {
 /// Source   the ideal scheduler of Choi et al., USENIX ATC 2022, section 6.2, figure 15.
 /// Differs  the paper tries some cuts of a GPU in two, each filled greedily.
 /// Cost     milliseconds for five models on four GPUs; where sharing partitions between many models
-///          is worth nearly as much as cutting GPUs, as far as `steps` go.
+///          is worth nearly as much as cutting GPUs, as far as its effort goes.
 class ideal_partitioning {
 public:
   static constexpr std::string_view name = "ideal";
 
-  explicit ideal_partitioning(std::uint64_t steps = 5'000'000) noexcept : steps_(steps) {}
+  explicit ideal_partitioning(search_effort effort = {5'000'000, 48, 64}) noexcept
+      : effort_(effort) {}
 
   template <interference_model Interference = no_interference>
   [[nodiscard]] partition_decision decide(const latency_table& t, std::span<const demand> demands,
                                           std::span<const gpu_shape> shapes,
                                           const Interference& beside = {}) const {
-    partition_decision said = detail::decide(t, demands, shapes, beside, steps_);
+    partition_decision said = detail::decide(t, demands, shapes, beside, effort_);
     const auto also = [&](const auto& planner) {
       if (said.known != verdict::open) return;
       said.plan = planner.plan(t, demands, shapes, beside);
@@ -60,7 +61,7 @@ public:
   }
 
 private:
-  std::uint64_t steps_;
+  search_effort effort_;
 };
 
 static_assert(partition_planner<ideal_partitioning>);

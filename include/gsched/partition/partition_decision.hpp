@@ -10,11 +10,13 @@
 #include <gsched/partition/settle.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace gsched {
@@ -26,19 +28,27 @@ struct partition_decision {
   double bound = 0;                     ///< no plan serves the demands times more than that
 };
 
+/// How far to look for one.
+struct search_effort {
+  std::uint64_t steps = 0;   ///< of a search
+  std::uint32_t rounds = 1;  ///< with interference: searches with batches as slow as was seen
+  std::uint32_t refused = 1; ///< in each: what was found and then did not hold beside others
+};
+
 namespace detail {
 
 inline constexpr double enough = 1 - 8e-7; ///< of a rate: is_served says so
+inline constexpr double gain = 1.4;        ///< a partition is slowed by others' part of its GPU
+inline constexpr double over = 1.003;      ///< that much more than was short
 
-/// Looks for a plan in so many steps; with interference, with batches planned to be as slow as they
-/// were seen to be in what was found before.
+/// Looks for a plan in so many steps; with interference, with each demand's batches planned to be
+/// as much slower as what was found before was short of it.
 template <interference_model Interference>
 [[nodiscard]] partition_decision decide(const latency_table& t, std::span<const demand> demands,
                                         std::span<const gpu_shape> shapes,
-                                        const Interference& beside, std::uint64_t steps) {
-  constexpr bool alone = std::is_same_v<Interference, no_interference>;
-  constexpr int most_rounds = alone ? 1 : 6;
-  constexpr int most_refused = 64;
+                                        const Interference& beside, const search_effort& effort) {
+  const std::uint32_t most_rounds =
+      std::is_same_v<Interference, no_interference> ? 1 : effort.rounds;
   std::vector<demand> some;
   std::vector<double> needs;
   for (const demand& d : demands)
@@ -53,31 +63,45 @@ template <interference_model Interference>
     said.plan.emplace();
     return said;
   }
-  work_budget budget(steps);
-  std::vector<double> factors(some.size(), 1.0);
-  for (int round = 0; round < most_rounds; ++round) {
+  std::vector<double> factors(some.size(), 1.0), found(some.size(), 1.0);
+  for (std::uint32_t round = 0; round < most_rounds; ++round) {
     const piece_menu menu(t, some, shapes, factors);
     const rate_bound bound = bound_of(menu);
     if (round == 0) {
       said.bound = bound.scale;
-      if (bound.scale < enough) said.known = verdict::impossible;
+      if (bound.scale < enough) {
+        said.known = verdict::impossible;
+        return said;
+      }
     }
-    if (bound.scale < enough) return said;
-    std::vector<double> met = factors;
-    int refused = 0;
-    partition_search search(t, menu, bound, needs, budget);
-    const verdict v = search.run([&](std::span<const dealt_piece> pieces) {
-      if (refused == most_refused) return false;
-      said.plan = piece_settling(t, menu, beside, met).plan(pieces);
-      refused += said.plan ? 0 : 1;
-      return said.plan.has_value();
-    });
+    std::vector<double> next;
+    std::uint32_t refused = 0;
+    verdict v = verdict::open;
+    if (bound.scale >= enough) {
+      work_budget budget(round == 0 ? effort.steps : effort.steps / most_rounds);
+      partition_search search(t, menu, bound, needs, budget);
+      v = search.run([&](std::span<const dealt_piece> pieces) {
+        piece_settling settling(t, menu, beside);
+        said.plan = settling.plan(pieces);
+        if (said.plan) return true;
+        for (std::size_t d = 0; refused == 0 && d < factors.size(); ++d) {
+          const double wanted = over / std::clamp(settling.served()[d], 0.5, 2.0);
+          next.push_back(std::max(1.0, factors[d] + gain * (wanted - 1)));
+        }
+        if (++refused == effort.refused) budget.give_up();
+        return false;
+      });
+    }
     if (v == verdict::plan || (v == verdict::impossible && round == 0)) {
       said.known = v;
       return said;
     }
-    if (met == factors) return said;
-    factors = std::move(met);
+    if (next.empty()) { // slower than there is room for
+      if (round == 0) return said;
+      for (std::size_t d = 0; d < factors.size(); ++d) factors[d] = (factors[d] + found[d]) / 2;
+    } else {
+      found = std::exchange(factors, std::move(next));
+    }
   }
   return said;
 }

@@ -134,18 +134,22 @@ private:
   /// Those that can take turns with the fewest others first.
   void order_demands() {
     std::vector<std::size_t> partners(needs_.size(), 0);
-    const auto can_share = [&](std::size_t a, std::size_t b, const piece& p) {
+    const auto can_share = [&](std::size_t a, std::size_t b, std::size_t i) {
+      const sm_count sms = menu_.pieces()[i].sms;
       const demand &x = menu_.demands()[a], &y = menu_.demands()[b];
-      if (p.sms < std::max(table_.sizes(x.model).front(), table_.sizes(y.model).front()))
+      if (sms < std::max(table_.sizes(x.model).front(), table_.sizes(y.model).front()))
         return false;
-      const duration l = planned_latency(table_, x.model, 1, p.sms, menu_.factor(a));
-      const duration m = planned_latency(table_, y.model, 1, p.sms, menu_.factor(b));
+      const duration l = planned_latency(table_, x.model, 1, sms, menu_.factor(i, a));
+      const duration m = planned_latency(table_, y.model, 1, sms, menu_.factor(i, b));
       return l + l + m <= x.slo && l + m + m <= y.slo;
     };
     for (std::size_t a = 0; a < needs_.size(); ++a)
       for (std::size_t b = 0; b < needs_.size(); ++b)
-        partners[a] += a != b && std::any_of(menu_.pieces().begin(), menu_.pieces().end(),
-                                             [&](const piece& p) { return can_share(a, b, p); });
+        for (std::size_t i = menu_.pieces().size(); a != b && i-- > 0;)
+          if (can_share(a, b, i)) {
+            ++partners[a];
+            break;
+          }
     order_.resize(needs_.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     std::stable_sort(order_.begin(), order_.end(),

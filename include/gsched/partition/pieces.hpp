@@ -38,7 +38,8 @@ struct piece {
 /// Cost     O(sizes x demands x batches) latencies. Threads  immutable.
 class piece_menu {
 public:
-  /// `factors` are by demand how many times as long its batches take; none: as long as alone.
+  /// `factors` are by demand how many times as long its batches take where all but a little of the
+  /// GPU is others'; none: as long as alone.
   piece_menu(const latency_table& t, std::span<const demand> demands,
              std::span<const gpu_shape> shapes, std::span<const double> factors = {})
       : demands_(demands.begin(), demands.end()), factors_(factors.begin(), factors.end()) {
@@ -64,15 +65,22 @@ public:
             {k, n, true, sm_count{(n + 1) * kind.shape.group.count()} + kind.shape.rest()});
     }
     rates_.reserve(pieces_.size() * demands_.size());
-    for (const piece& p : pieces_)
+    for (std::size_t p = 0; p < pieces_.size(); ++p)
       for (std::size_t d = 0; d < demands_.size(); ++d)
-        rates_.push_back(most_alone(t, demands_[d], p.sms, factors_[d]));
+        rates_.push_back(most_alone(t, demands_[d], pieces_[p].sms, factor(p, d)));
   }
 
   [[nodiscard]] std::span<const gpu_kind> kinds() const noexcept { return kinds_; }
   [[nodiscard]] std::span<const piece> pieces() const noexcept { return pieces_; }
   [[nodiscard]] std::span<const demand> demands() const noexcept { return demands_; }
-  [[nodiscard]] double factor(std::size_t demand) const noexcept { return factors_[demand]; }
+  /// How many times as long a demand's batches are planned to take on such a partition: what is
+  /// others' of the GPU slows it in proportion.
+  [[nodiscard]] double factor(std::size_t piece, std::size_t demand) const noexcept {
+    if (factors_[demand] == 1) return 1;
+    const auto of = [](sm_count s) { return static_cast<double>(s.count()); };
+    const double others = 1 - of(pieces_[piece].sms) / of(kinds_[pieces_[piece].kind].shape.sms);
+    return 1 + (factors_[demand] - 1) * others;
+  }
   /// Requests a second of that demand alone on such a partition, within its SLO; 0: none.
   [[nodiscard]] double rate(std::size_t piece, std::size_t demand) const noexcept {
     return rates_[piece * demands_.size() + demand];

@@ -45,7 +45,8 @@ public:
         const demand& of = menu.demands()[d];
         if (menu.pieces()[i].sms < t.sizes(of.model).front()) continue;
         for (std::uint32_t b = 1; b <= t.batches(of.model).back(); ++b) {
-          const duration l = planned_latency(t, of.model, b, menu.pieces()[i].sms, menu.factor(d));
+          const duration l =
+              planned_latency(t, of.model, b, menu.pieces()[i].sms, menu.factor(i, d));
           if (2 * l > of.slo) break;
           times_[d].push_back(l);
         }
