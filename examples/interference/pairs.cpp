@@ -30,7 +30,13 @@ pair_set::pair_set(std::vector<corun_pair> rows, const solo_table& solo,
       p.takes[i] = *solo.rates(s.model, s.batch, s.solo);
       if (!p.shared) continue;
       const auto known = profiles.find(key);
-      if (known == profiles.end()) without_.insert(key);
+      if (known == profiles.end())
+        without_.insert(key);
+      else if (known->second.sms != device)
+        throw error(errc::bad_profile, known->second.full_name() + ": a profile of " +
+                                           std::to_string(known->second.sms.count()) +
+                                           " SMs, expected the GPU's " +
+                                           std::to_string(device.count()));
       if (!stand_ins_.contains(key)) {
         stand_ins_.emplace(key, stand_in_chain(*alone, device));
         chains_.emplace(key, known == profiles.end() ? stand_ins_.at(key)

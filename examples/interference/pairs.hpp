@@ -37,7 +37,7 @@ struct known_pair {
 class pair_set {
 public:
   /// Errors   gsched::error (unknown_name) for a pair without solo metrics: one line that begins
-  ///          with `file` and names `solo_file`.
+  ///          with `file` and names `solo_file`; (bad_profile) for a profile of another GPU.
   pair_set(std::vector<gsched::corun_pair> rows, const gsched::solo_table& solo,
            const profile_set& profiles, gsched::sm_count device, const std::string& file,
            const std::string& solo_file);

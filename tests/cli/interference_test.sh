@@ -126,6 +126,8 @@ echo "$head" > none.csv
 refuses "none.csv has no rows" evaluate --corun none.csv
 awk -F, 'NR == 1 || ($1 == "lenet" && $4 == "vgg16")' "$corun" > two.csv
 refuses "disjoint, without lenet: 0 measurements" evaluate --corun two.csv
+sed 's/,132,/,144,/g' "$corun" > larger.csv
+refuses "lenet_b1: a profile of 132 SMs, expected the GPU's 144" evaluate --sms 144 --corun larger.csv
 echo '{"gsched_interference": 1}' > empty.json
 refuses "empty.json: /disjoint is missing" evaluate --coefficients empty.json
 

@@ -29,7 +29,7 @@ struct chain_window {
 /// Differs  it is played rather than averaged: which kernels meet depends on how fast both are, and
 ///          the median of a short graph's replays is not their mean.
 /// Order    both begin at once, the first graph's kernel being the older one.
-/// Cost     some 30 ns an event; a kernel has one to six.
+/// Cost     some 40 ns an event; a kernel has one to six.
 /// Threads  a function of its arguments.
 [[nodiscard]] inline std::array<double, 2> slowdowns(const kernel_chain& first,
                                                      const kernel_chain& second,
