@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ostream>
+#include <ratio>
 #include <utility>
 
 namespace serve_mix {
@@ -14,8 +16,6 @@ namespace serve_mix {
 namespace {
 
 using gsched::duration;
-
-double ms(duration d) { return static_cast<double>(d.count()) / 1e6; }
 
 void print(std::ostream& out, std::span<const run_result> runs, const std::vector<column>& columns,
            const std::vector<bool>& eligible, bool terminal) {
@@ -36,7 +36,9 @@ void print_workload(std::ostream& out, const options& from, const workload_facts
                      from.clients, from.arrivals.text);
   if (facts.rate_per_s) out << fmt::format(", {:.1f} a second", *facts.rate_per_s);
   if (facts.load) out << fmt::format(", load {:.2f}", *facts.load);
-  if (from.slo) out << fmt::format(", deadline {:g} ms", ms(*from.slo));
+  if (from.slo)
+    out << fmt::format(", deadline {:g} ms",
+                       std::chrono::duration<double, std::milli>(*from.slo).count());
   out << fmt::format(", seed {}\n", from.seed);
 }
 

@@ -7,6 +7,7 @@ add_executable(gsched.test.c_abi_server cuda/c_abi_server.cpp
 target_link_libraries(gsched.test.c_abi_server PRIVATE gsched::gsched gsched.test.main)
 target_include_directories(gsched.test.c_abi_server PRIVATE
   ${CMAKE_CURRENT_SOURCE_DIR} ${c_abi}/src ${c_abi}/include ${PROJECT_SOURCE_DIR}/cuda/include)
+gsched_compiled_quickly(gsched.test.c_abi_server)
 add_test(NAME gsched.test.c_abi_server COMMAND gsched.test.c_abi_server)
 set_tests_properties(gsched.test.c_abi_server PROPERTIES TIMEOUT 300)
 
