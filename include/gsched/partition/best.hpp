@@ -33,7 +33,7 @@ class best_partitioning {
 public:
   static constexpr std::string_view name = "best";
 
-  explicit best_partitioning(search_effort effort = {100'000, 16, 4}) noexcept : effort_(effort) {}
+  explicit best_partitioning(search_effort effort = {250'000, 16, 4}) noexcept : effort_(effort) {}
 
   template <interference_model Interference = no_interference>
   [[nodiscard]] std::optional<partition_plan>
