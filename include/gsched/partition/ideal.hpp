@@ -28,13 +28,13 @@ namespace gsched {
 ///          open. The same for GPUs of more than two shapes.
 /// Source   the ideal scheduler of Choi et al., USENIX ATC 2022, section 6.2, figure 15.
 /// Differs  the paper tries some cuts of a GPU in two, each filled greedily.
-/// Cost     milliseconds for five models on four GPUs; where sharing partitions between many models
-///          is worth nearly as much as cutting GPUs, as far as its effort goes.
+/// Cost     milliseconds for five models on four GPUs of 16 groups, a second at most where GPUs are
+///          cut in halves and sharing is worth the most; for many models as far as its effort goes.
 class ideal_partitioning {
 public:
   static constexpr std::string_view name = "ideal";
 
-  explicit ideal_partitioning(search_effort effort = {5'000'000, 48, 64}) noexcept
+  explicit ideal_partitioning(search_effort effort = {100'000'000, 48, 64}) noexcept
       : effort_(effort) {}
 
   template <interference_model Interference = no_interference>

@@ -39,7 +39,8 @@ namespace detail {
 
 inline constexpr double enough = 1 - 8e-7; ///< of a rate: is_served says so
 inline constexpr double gain = 1.4;        ///< a partition is slowed by others' part of its GPU
-inline constexpr double over = 1.003;      ///< that much more than was short
+inline constexpr std::uint64_t most_later = 200'000; ///< steps of searches that prove nothing
+inline constexpr double over = 1.003;                ///< that much more than was short
 
 /// Looks for a plan in so many steps; with interference, with each demand's batches planned to be
 /// as much slower as what was found before was short of it.
@@ -78,7 +79,8 @@ template <interference_model Interference>
     std::uint32_t refused = 0;
     verdict v = verdict::open;
     if (bound.scale >= enough) {
-      work_budget budget(round == 0 ? effort.steps : effort.steps / most_rounds);
+      work_budget budget(round == 0 ? effort.steps
+                                    : std::min(most_later, effort.steps / most_rounds));
       partition_search search(t, menu, bound, needs, budget);
       v = search.run([&](std::span<const dealt_piece> pieces) {
         piece_settling settling(t, menu, beside);
