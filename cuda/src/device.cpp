@@ -150,6 +150,20 @@ void device::state::load(gsched::program& p) {
   p.set_id(id);
 }
 
+void device::state::prepare(const gsched::program& p, std::size_t first, std::size_t last) {
+  expect_works();
+  if (graphs->find_program(p) == nullptr)
+    throw error(errc::bad_handle, p.name() + ": not loaded, expected it to be");
+  if (first >= last || last > p.size())
+    throw error(errc::bad_option, p.name() + ": operations " + std::to_string(first) + " to " +
+                                      std::to_string(last) + ", expected some of its " +
+                                      std::to_string(p.size()));
+  const on_gpu here(facts.ordinal);
+  graphs->prepare(p.id(), static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last));
+  statistics.gates = graphs->gates();
+  check(cudaStreamSynchronize(set_up), "segment graphs");
+}
+
 device::device(const device_options& o) : state_(std::make_unique<state>(o)) {}
 device::~device() = default;
 device::device(device&&) noexcept = default;
@@ -157,6 +171,9 @@ device& device::operator=(device&&) noexcept = default;
 
 lane_id device::open_lane(const lane_options& how) { return state_->open_lane(how); }
 void device::load(gsched::program& p) { state_->load(p); }
+void device::prepare(const gsched::program& p, std::size_t first, std::size_t last) {
+  state_->prepare(p, first, last);
+}
 std::error_code device::submit(const segment& s) noexcept { return state_->submit(s); }
 std::size_t device::poll(std::span<device_event> out) noexcept { return state_->poll(out); }
 std::size_t device::evict(lane_id lane) noexcept { return state_->evict(lane); }

@@ -72,6 +72,7 @@ struct device::state {
   // Set-up (device.cpp)
   [[nodiscard]] lane_id open_lane(const lane_options& how);
   void load(gsched::program& p);
+  void prepare(const gsched::program& p, std::size_t first, std::size_t last);
   void expect_works() const;
   /// False if it did not become idle in time.
   [[nodiscard]] bool drain(duration most) noexcept;

@@ -49,7 +49,10 @@ program_id segment_graphs::add(gsched::program& p) {
 
   auto l = std::make_unique<loaded>();
   l->host = &p;
-  p.align(how_.grain, how_.levels);
+  if (p.is_whole())
+    p.align(run_to_completion, 1);
+  else
+    p.align(how_.grain, how_.levels);
   l->piece_at.assign(p.size() + 1, no_piece);
   for (std::size_t i = 0; i < p.pieces().size(); ++i) l->piece_at[p.pieces()[i]] = narrow(i);
   l->reporting_until.push_back(0);
@@ -112,6 +115,8 @@ std::vector<segment_graphs::table> segment_graphs::foresee(loaded& l, std::uint3
   std::vector<table> both(2);
   try {
     for (table& t : both) t.resize(n * how_.levels);
+    // Those that are never cut go to lanes that have the whole GPU, and keep it.
+    if (l.host->is_whole() && (places_[place].gated || places_[place].own)) return both;
     for (unsigned level = 0; level < how_.levels; ++level) {
       const std::size_t run = std::size_t{1} << level;
       for (std::size_t i = 0; i < n; i += run) {
@@ -188,6 +193,12 @@ range_graphs* segment_graphs::build_late(program_id id, std::uint32_t first, std
   }
   if (kind != graph_kind::direct) l.memory.graphs += how_.copies;
   return kept.get();
+}
+
+void segment_graphs::prepare(program_id id, std::uint32_t first, std::uint32_t last) {
+  for (std::uint32_t place = 0; place < places_.size(); ++place)
+    if (find(id, first, last, place, graph_kind::plain) == nullptr)
+      static_cast<void>(build_late(id, first, last, place, graph_kind::plain));
 }
 
 void segment_graphs::take_apart(range_graphs& r) noexcept {

@@ -114,6 +114,8 @@ public:
   /// Null if it was not built.
   [[nodiscard]] range_graphs* find(program_id id, std::uint32_t first, std::uint32_t last,
                                    std::uint32_t place, graph_kind kind) noexcept;
+  /// Builds the graphs of a range for all places, as far as they are not there.
+  void prepare(program_id id, std::uint32_t first, std::uint32_t last);
   [[nodiscard]] range_graphs* build_late(program_id id, std::uint32_t first, std::uint32_t last,
                                          std::uint32_t place, graph_kind kind);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/cuda/stand_in.hpp>
 
+#include "stand_in_build.hpp"
 #include "stand_in_launch.hpp"
 #include "stand_in_memory.hpp"
 #include "stand_in_timing.hpp"
@@ -54,6 +55,11 @@ struct wanted {
 /// In a graph, one kernel's end and the next one's start are about this far apart.
 constexpr duration usual_gap{350};
 
+duration gap_of(const profile& p) noexcept {
+  if (!p.graph_replay || p.operations.empty()) return usual_gap;
+  return (*p.graph_replay - p.total()) / static_cast<duration::rep>(p.operations.size());
+}
+
 class builder {
 public:
   builder(shared_parts& parts, std::string name, duration gap, const stand_in_options& how)
@@ -64,9 +70,14 @@ public:
   builder(const builder&) = delete;
   builder& operator=(const builder&) = delete;
 
-  void add(const wanted& w) {
+  void add(const wanted& w, const stand_in_replacement& other) {
     std::vector<cudaGraphNode_t> after;
     for (const std::uint32_t a : w.after) after.push_back(nodes_[a]);
+    if (const cudaGraphNode_t node = other ? other(nodes_.size(), graph_, after) : nullptr) {
+      nodes_.push_back(node);
+      durations_.push_back(w.work->expected);
+      return;
+    }
     const bool kernel = w.work->kind == operation_kind::kernel;
     nodes_.push_back(kernel ? add_kernel(*w.work, after)
                             : parts_.memory.add(graph_, after, *w.work, place()));
@@ -116,26 +127,30 @@ private:
 };
 
 program build(const std::string& name, const std::vector<wanted>& operations, duration gap,
-              const stand_in_options& how) {
+              const stand_in_options& how, const stand_in_replacement& other = {}) {
   const std::lock_guard lock(building);
   shared_parts& parts = parts_of_current_gpu();
   for (const wanted& w : operations) parts.memory.reserve(*w.work, name);
   builder b(parts, name, gap, how);
-  for (const wanted& w : operations) b.add(w);
+  for (const wanted& w : operations) b.add(w, other);
   return b.finish();
 }
 
 } // namespace
 
 program make_stand_in(const profile& of, const stand_in_options& how) {
+  return build_stand_in(of, of.full_name(), how, {});
+}
+
+program build_stand_in(const profile& of, const std::string& name, const stand_in_options& how,
+                       const stand_in_replacement& other) {
   check_order(of);
   std::vector<wanted> operations;
   for (const profile_operation& op : of.operations) operations.push_back({&op.work, op.after});
-  duration gap = usual_gap;
-  if (of.graph_replay && !of.operations.empty())
-    gap = (*of.graph_replay - of.total()) / static_cast<duration::rep>(of.operations.size());
-  return build(of.full_name(), operations, gap, how);
+  return build(name, operations, gap_of(of), how, other);
 }
+
+duration stand_in_gap(const profile& of) noexcept { return gap_of(of); }
 
 program make_stand_in(const gsched::program& of, const stand_in_options& how) {
   std::vector<wanted> operations;

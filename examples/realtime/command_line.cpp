@@ -63,7 +63,16 @@ void declare(CLI::App& app, words& w) {
       "--floor", w.floor, "X",
       "preempt*: part of the time, below 1, that best-effort\nwork gets even if real-time work "
       "never ends");
-  options.add("--side", w.side, "SMS,...", "preempt_pad: sizes of the partition to try, at most 4");
+  options.add("--side", w.side, "SMS,...",
+              "preempt_pad: sizes of the partition to try for work\nbeside, at most 4; or none");
+  options.add("--pad", w.pad, "RULE",
+              "preempt_pad: kernels of waiting best-effort requests go\nwithin real-time kernels "
+              "that keep the blocks an SM\nholds of them: all (own), or as many as they need\n"
+              "(needed); or none");
+  options.add(
+      "--pad-places", w.pad_places, "N",
+      "preempt_pad: operations of a best-effort model from\nwhich it is carried on, at most: "
+      "each takes a graph for\neach real-time model");
   options.add("--tolerance", w.tolerance, "PERCENT",
               "preempt_pad: how much longer real-time requests may\ntake for it");
   options.add(
@@ -83,6 +92,9 @@ void declare(CLI::App& app, words& w) {
       "Beyond one GPU full of blocks, how many more are kept\nin flight, each segment by its mean "
       "fill");
   options.device(w);
+  options.add("--before", w.before, "COMMAND",
+              "Runs it before each mode: one that makes a context on\nthe GPU brings all modes' "
+              "graphs to one speed\n(docs/cliff.md)");
   options.outputs(w, "A timeline of each mode's run, for ui.perfetto.dev",
                   "Latency and throughput by mode: .svg, .png or .pdf\n(needs gnuplot)");
   options.about(

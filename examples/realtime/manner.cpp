@@ -57,8 +57,10 @@ manner manner_of(mode how, const options& from) {
     p.real_time_lanes = from.real_time_lanes;
     p.floor = from.floor;
     p.tolerance = from.tolerance;
-    if (how == mode::preempt_pad)
+    if (how == mode::preempt_pad) {
       for (const sm_count sms : from.side) p.side.push_back(sms);
+      p.pads = from.pad.has_value();
+    }
     break;
   }
   return m;

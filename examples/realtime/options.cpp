@@ -63,8 +63,17 @@ gsched::leaving to_leaving(const std::string& word) {
          gsched::errc::unknown_name);
 }
 
+std::optional<gsched::level_rule> to_pad(const std::string& word) {
+  if (word == "none") return std::nullopt;
+  if (word == "own") return gsched::level_rule::own;
+  if (word == "needed") return gsched::level_rule::needed;
+  refuse("--pad", "unknown rule " + in_quotes(word), "none, own or needed",
+         gsched::errc::unknown_name);
+}
+
 std::vector<gsched::sm_count> to_side(const std::string& words) {
   std::vector<gsched::sm_count> side;
+  if (words == "none") return side;
   for (const std::string& item : to_list("--side", words))
     side.emplace_back(static_cast<std::uint32_t>(to_count("--side", item, 1, 1024)));
   if (side.size() > 4) refuse("--side", fmt::format("{} sizes", side.size()), "at most 4");
@@ -103,8 +112,11 @@ options read(const words& w, bool seconds_given, bool requests_given) {
   o.overshoot = to_number("--overshoot", w.overshoot, {0, 1e6});
   o.floor = to_number("--floor", w.floor, {0, 0.99});
   o.side = to_side(w.side);
+  o.pad = to_pad(w.pad);
+  o.pad_places = to_count("--pad-places", w.pad_places, 2, 4096);
   o.tolerance = to_number("--tolerance", w.tolerance, {0, 1000, false, "percent"}) / 100;
   o.leaves = to_leaving(w.leaves);
+  o.before = w.before;
   // Of kernels that leave, those of a segment that have not started pass through the GPU all the
   // same, one by one.
   constexpr gsched::duration longest_leaving = std::chrono::microseconds{50};

@@ -8,7 +8,9 @@
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/job/operation.hpp>
+#include <gsched/pad/rules.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -51,8 +53,11 @@ struct options : device_choice, outputs {
   gsched::duration most_quantum{};
   double overshoot = 0;
   double floor = 0;
-  std::vector<gsched::sm_count> side;
+  std::vector<gsched::sm_count> side;    ///< sizes of partitions to try in preempt_pad
+  std::optional<gsched::level_rule> pad; ///< how kernels are padded there; none: they are not
+  std::size_t pad_places = 0;
   double tolerance = 0;
+  std::string before; ///< a command of the shell, for before each mode's run
   gsched::leaving leaves = gsched::leaving::never; ///< of preempt and preempt_pad
 };
 

@@ -12,7 +12,9 @@
 #include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/occupancy/limits.hpp>
+#include <gsched/pad/rules.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,8 +26,10 @@ namespace realtime {
 /// One run: what is asked for and how it is scheduled, and where its results go.
 struct run_order {
   const manner& how;
-  bool whole;             ///< requests, one at a time
-  gsched::leaving leaves; ///< of best-effort kernels
+  bool whole;                            ///< requests, one at a time
+  gsched::leaving leaves;                ///< of best-effort kernels
+  std::optional<gsched::level_rule> pad; ///< how real-time programs are padded, if they are
+  std::size_t pad_places; ///< of a best-effort program, from which others carry it, at most
   std::span<const client_spec> clients;
   std::span<const gsched::profile> models; ///< one a client
   sources& from;                           ///< of requests, by client; its clock starts at zero

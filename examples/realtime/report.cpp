@@ -85,6 +85,13 @@ json run_json(const options& from, const workload_facts& facts, std::span<const 
           {"preempted_segments", r.preempted_segments},
           {"undone_operations", r.undone_operations},
           {"side_segments", r.side_segments},
+          {"padding",
+           {{"programs", r.padded_programs},
+            {"segments", r.padded_segments},
+            {"operations", r.carried_operations},
+            {"carried_us", us(r.carried)},
+            {"alone_us", us(r.padded_alone)},
+            {"took_us", us(r.padded_took)}}},
           {"rerun_blocks", r.rerun_blocks ? json(*r.rerun_blocks) : json()},
           {"lost", s.lost},
           {"clients", std::move(clients)},
@@ -100,6 +107,10 @@ const char* name_of(gsched::leaving l) {
   return "at_checkpoints";
 }
 
+const char* name_of(gsched::level_rule r) {
+  return r == gsched::level_rule::own ? "own" : "needed";
+}
+
 json scheduling_json(const options& from) {
   json side = json::array();
   for (const gsched::sm_count s : from.side) side.push_back(s.count());
@@ -110,7 +121,9 @@ json scheduling_json(const options& from) {
          {"overshoot", rounded(from.overshoot)},
          {"floor", rounded(from.floor)},
          {"tolerance", rounded(from.tolerance)},
-         {"side_sms", std::move(side)}};
+         {"side_sms", std::move(side)},
+         {"pad", from.pad ? json(name_of(*from.pad)) : json()},
+         {"pad_places", from.pad_places}};
   for (const mode m : {mode::preempt, mode::preempt_pad})
     s["leaves"][realtime::name_of(m)] = name_of(leaving_of(m, from));
   s["queues"] = from.queues ? json(*from.queues) : json();

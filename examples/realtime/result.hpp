@@ -60,6 +60,12 @@ struct run_result {
   std::uint64_t preempted_segments = 0;
   std::uint64_t undone_operations = 0;
   std::uint64_t side_segments = 0;
+  std::uint64_t padded_programs = 0; ///< made before the run
+  std::uint64_t padded_segments = 0; ///< as preemption_statistics has these two
+  std::uint64_t carried_operations = 0;
+  gsched::duration carried{};      ///< the same, of those that have ended
+  gsched::duration padded_alone{}; ///< of the real-time work in these
+  gsched::duration padded_took{};
   std::optional<std::uint64_t> rerun_blocks; ///< that had ended before; none if nobody counts them
   double wall_s = 0;                         ///< the one field that is not reproducible
 };

@@ -8,9 +8,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,6 +70,8 @@ client_facts alone(platform& on, const options& from, const client_spec& c,
   on.serve({how,
             true,
             leaving::never,
+            std::nullopt,
+            0,
             {&one, 1},
             model,
             asks,
@@ -101,6 +105,10 @@ workload_facts facts_of(platform& on, const options& from, std::span<const profi
 
 run_result run_mode(platform& on, mode m, const options& from, const workload_facts& facts,
                     std::span<const profile> models, parts::timeline* record) {
+  if (!from.before.empty())
+    if (const int status = std::system(from.before.c_str()); status != 0)
+      throw error(errc::io, "--before " + from.before + ": status " + std::to_string(status) +
+                                ", expected 0");
   const auto start = std::chrono::steady_clock::now();
   std::vector<std::uint32_t> numbers; // of those who take part
   std::vector<client_spec> clients;
@@ -119,8 +127,9 @@ run_result run_mode(platform& on, mode m, const options& from, const workload_fa
                          ? static_cast<std::uint64_t>(*from.length / std::chrono::milliseconds{1})
                          : from.requests.value();
   progress_bar bar(name_of(m), total, from.progress);
-  on.serve({how, m == mode::seq, leaving_of(m, from), clients, theirs, asks, from.length,
-            from.requests, record, result, bar});
+  on.serve({how, m == mode::seq, leaving_of(m, from),
+            how.dispatch.preemption.pads ? from.pad : std::nullopt, from.pad_places, clients,
+            theirs, asks, from.length, from.requests, record, result, bar});
   std::vector<client_result> all(models.size()); // those left out have nothing
   for (std::size_t i = 0; i < numbers.size(); ++i) all[numbers[i]] = std::move(result.clients[i]);
   result.clients = std::move(all);

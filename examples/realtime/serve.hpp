@@ -2,6 +2,7 @@
 #pragma once
 
 #include "realtime/bookkeeper.hpp"
+#include "realtime/pad_programs.hpp"
 #include "realtime/platform.hpp"
 
 #include "parts/stage.hpp"
@@ -56,6 +57,7 @@ void serve_on(S& on, const run_order& run) {
   using namespace gsched;
   using device_type = parts::watched_device<typename S::device>;
   std::deque<typename S::body> bodies; // outlive the dispatcher, and the device that loaded them
+  std::deque<typename S::padder::padded> padded; // the same
   std::vector<std::uint32_t> instances;
   for (std::size_t i = 0; i < run.clients.size(); ++i) {
     const client_spec& c = run.clients[i];
@@ -82,6 +84,8 @@ void serve_on(S& on, const run_order& run) {
     }
     owners.push_back(&dispatch.add_client());
   }
+  if (run.pad) pad_programs(on, device.inner(), dispatch, run, bodies, instances, padded);
+  run.result.padded_programs = padded.size();
   books.begin();
   const auto submit = [&](const sources::next_request& q) {
     job_request r;
@@ -103,6 +107,11 @@ void serve_on(S& on, const run_order& run) {
   run.result.preempted_segments = p.preempted_segments;
   run.result.undone_operations = p.undone_operations;
   run.result.side_segments = p.side_segments;
+  run.result.padded_segments = p.padded_segments;
+  run.result.carried_operations = p.carried_operations;
+  run.result.carried = p.carried;
+  run.result.padded_alone = p.padded_alone;
+  run.result.padded_took = p.padded_took;
   run.result.rerun_blocks = on.rerun(device.inner());
   on.finish(device.inner(), dispatch.statistics());
 }

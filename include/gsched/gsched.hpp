@@ -17,9 +17,11 @@
 #include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/dispatch/flight.hpp>
+#include <gsched/dispatch/guest_life.hpp>
 #include <gsched/dispatch/inbox.hpp>
 #include <gsched/dispatch/job_life.hpp>
 #include <gsched/dispatch/job_table.hpp>
+#include <gsched/dispatch/landings.hpp>
 #include <gsched/dispatch/lane_feed.hpp>
 #include <gsched/dispatch/lane_set.hpp>
 #include <gsched/dispatch/listener.hpp>
@@ -71,7 +73,9 @@
 #include <gsched/pad/candidate.hpp>
 #include <gsched/pad/dominance.hpp>
 #include <gsched/pad/exploration.hpp>
+#include <gsched/pad/one_guest.hpp>
 #include <gsched/pad/options.hpp>
+#include <gsched/pad/padded_programs.hpp>
 #include <gsched/pad/plan.hpp>
 #include <gsched/pad/program.hpp>
 #include <gsched/pad/quiet.hpp>
@@ -79,6 +83,7 @@
 #include <gsched/pad/rules.hpp>
 #include <gsched/pad/selection.hpp>
 #include <gsched/pad/side_speed.hpp>
+#include <gsched/pad/stretches.hpp>
 #include <gsched/pad/trials.hpp>
 #include <gsched/partition/best.hpp>
 #include <gsched/partition/capacity.hpp>
@@ -150,6 +155,7 @@
 #include <gsched/sim/partitions.hpp>
 #include <gsched/sim/preset.hpp>
 #include <gsched/sim/program_costs.hpp>
+#include <gsched/sim/program_padder.hpp>
 #include <gsched/sim/queues.hpp>
 #include <gsched/sim/random.hpp>
 #include <gsched/sim/room.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A million preemptions at random instants, of random programs, with cancels, failures, floors and
-// side lanes: every operation of a finished job has run once and in order, and nothing stays
-// behind.
+// A million preemptions at random instants, of random programs, with cancels, failures, floors,
+// side lanes and padding: every operation of a finished job has run once and in order, and nothing
+// stays behind.
 #include "dispatch/rig.hpp"
 #include "dispatch/yielding_device.hpp"
 
@@ -15,7 +15,9 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <random>
+#include <tuple>
 #include <vector>
 
 using namespace gsched;
@@ -24,7 +26,27 @@ namespace {
 
 using policy_type = gsched::priority<edf, deficit_over<srpt>>;
 
+/// Padded programs: what is carried, of which guest.
+using carried_by = std::map<program_id, std::tuple<program_id, std::uint32_t, std::size_t>>;
+
 struct end_log : silent_listener {
+  void on_submit(const job& j, const segment& s, duration, time_point) noexcept {
+    const auto lane = index(s.lane);
+    if (j.service == service_class::real_time || lane < first_real_time || lane >= first_side)
+      return;
+    const auto is = carried->find(device->last_submitted());
+    const std::tuple what(s.program, s.first, s.operations.size());
+    wrong += is == carried->end() || is->second != what;
+    rides.emplace(s.id, std::pair(j.id, what));
+  }
+  void on_segment_end(const job&, segment_id id, time_point) noexcept {
+    const auto ride = rides.find(id);
+    if (ride == rides.end()) return;
+    const auto& [owner, what] = ride->second;
+    device->carried(owner, std::get<0>(what), std::get<1>(what), std::get<2>(what));
+    rides.erase(ride);
+    ++rode;
+  }
   void on_arrival(const job& j, void*, time_point) noexcept {
     real_time += j.service == service_class::real_time;
   }
@@ -38,6 +60,12 @@ struct end_log : silent_listener {
   };
   std::vector<one> ended;
   int real_time = 0; ///< active
+  yielding_device* device = nullptr;
+  const carried_by* carried = nullptr;
+  std::uint32_t first_real_time = 0, first_side = 0; ///< lanes
+  std::map<segment_id, std::pair<job_id, std::tuple<program_id, std::uint32_t, std::size_t>>>
+      rides{};
+  std::uint64_t rode = 0, wrong = 0;
 };
 
 /// Operations of one kind of leaving, or of any.
@@ -62,6 +90,7 @@ struct counts {
   std::uint64_t evicted = 0;
   std::uint64_t side = 0;
   std::uint64_t restores = 0;
+  std::uint64_t padded = 0;
 };
 
 counts storm(std::uint64_t seed, std::uint64_t rounds) {
@@ -80,13 +109,14 @@ counts storm(std::uint64_t seed, std::uint64_t rounds) {
   if (random() % 2) o.preemption.floor = 0.2;
   o.preemption.floor_window = from_us(200);
   if (random() % 5 == 0) o.preemption.side = {sm_count{32}, sm_count{64}};
+  o.preemption.pads = random() % 2;
   o.preemption.tolerance = 0.5;
   yielding_device::options d;
   d.seed = seed;
   d.fails_one_in = random() % 2 ? 500 : 0;
   d.takes_back = random() % 4 != 0;
   d.most_latency = duration{static_cast<duration::rep>(random() % 8000)};
-  yielding_device device(o.lanes + 4, d);
+  yielding_device device(o.lanes + 5, d);
 
   accountant_options room;
   room.max_outstanding = 2 + random() % 100;
@@ -96,7 +126,13 @@ counts storm(std::uint64_t seed, std::uint64_t rounds) {
   end_log hears;
   dispatcher<policy_type, yielding_device, aggregate_accountant, end_log> dispatch(
       device, order, account, hears, o);
+  carried_by carried;
+  hears.device = &device;
+  hears.carried = &carried;
+  hears.first_real_time = o.lanes;
+  hears.first_side = o.lanes + o.preemption.real_time_lanes;
   std::deque<program> programs;
+  std::deque<program> padded;
   std::deque<std::function<task(job_context&)>> bodies;
   std::vector<model_id> models;
   for (int i = 0; i < 6; ++i) {
@@ -117,6 +153,19 @@ counts storm(std::uint64_t seed, std::uint64_t rounds) {
       });
     models.push_back(dispatch.add_model(p.name(), bodies.back(), &p, 1));
   }
+  for (const program& r : programs)
+    for (const program& g : programs)
+      for (std::uint32_t from = 0; o.preemption.pads && from < g.size(); ++from) {
+        if (random() % 4 == 0) continue;
+        const auto to = from + 1 + static_cast<std::uint32_t>(random() % (g.size() - from));
+        std::vector<operation> ops(r.operations().begin(), r.operations().end());
+        ops[random() % ops.size()].expected += duration{10};
+        program& p = padded.emplace_back("padded", std::move(ops));
+        p.keep_whole();
+        dispatch.load(p);
+        dispatch.add_padded(r, g, from, to, p);
+        carried[p.id()] = {g.id(), from, to - from};
+      }
   std::vector<client*> clients{&dispatch.add_client(), &dispatch.add_client(2.0)};
   std::vector<std::uint64_t> expected; // operations, by job
   std::uint64_t operations = 0;
@@ -173,7 +222,10 @@ counts storm(std::uint64_t seed, std::uint64_t rounds) {
   const preemption_statistics& p = dispatch.preemption();
   CHECK(p.preempted_segments == device.preempted);
   CHECK(p.preemptions.count == p.preemptions.latency.count());
-  return {device.yields, device.preempted, s.evicted_segments, p.side_segments, p.restores.count};
+  CHECK(hears.wrong == 0);
+  CHECK(hears.rode <= p.padded_segments);
+  return {device.yields,   device.preempted, s.evicted_segments,
+          p.side_segments, p.restores.count, hears.rode};
 }
 
 #ifdef GSCHED_SANITIZED
@@ -195,9 +247,11 @@ TEST_CASE("preemption: nothing is lost or run twice over a million random preemp
     all.evicted += c.evicted;
     all.side += c.side;
     all.restores += c.restores;
+    all.padded += c.padded;
   }
   CHECK(all.preempted > enough / 10);
   CHECK(all.evicted > enough / 1000);
   CHECK(all.side > enough / 1000);
   CHECK(all.restores > enough / 10);
+  CHECK(all.padded > enough / 1000);
 }

@@ -11,6 +11,7 @@
 #include <random>
 #include <span>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 /// A preemptive device whose lanes run side by side, one operation after another, each for the time
@@ -56,7 +57,7 @@ public:
     e = {};
     e.id = s.id;
     e.owner = index(s.owner);
-    e.program = s.program;
+    e.program = last_program_ = s.program;
     e.first = s.first;
     e.operations = s.operations;
     if (l.count == 1) l.clock = now_;
@@ -127,6 +128,16 @@ public:
   [[nodiscard]] gsched::duration served(gsched::lane_id id) const noexcept {
     return lanes_[index(id)].served;
   }
+  /// Operations [first, first + n) of a job's program have ended within another's.
+  void carried(gsched::job_id owner, gsched::program_id of, std::uint32_t first, std::size_t n) {
+    if (index(owner) >= cursor_.size()) cursor_.resize(index(owner) + 1);
+    disorder_ += cursor_[index(owner)] % sizes_[index(of)] != first;
+    owed_ += left_[index(of)].is;
+    cursor_[index(owner)] += n;
+  }
+  /// The segment that ends next fails.
+  void fail_next() noexcept { fail_next_ = true; }
+  [[nodiscard]] gsched::program_id last_submitted() const noexcept { return last_program_; }
   void reserve_jobs(std::size_t n) { cursor_.reserve(n); }
 
   std::uint64_t yields = 0;
@@ -194,7 +205,8 @@ private:
     if (e.rest > gsched::duration::zero()) return false;
     ended(e);
     if (e.ended == e.operations.size()) {
-      const bool fails = how_.fails_one_in > 0 && random_() % how_.fails_one_in == 0;
+      const bool fails = std::exchange(fail_next_, false) ||
+                         (how_.fails_one_in > 0 && random_() % how_.fails_one_in == 0);
       using kind = gsched::device_event::kind;
       tell(l, fails ? kind::segment_failed : kind::segment_done, e.id);
       l.pop();
@@ -288,6 +300,8 @@ private:
   std::size_t tail_ = 0;
   gsched::time_point now_{};
   gsched::time_point last_{};
+  bool fail_next_ = false;
+  gsched::program_id last_program_ = gsched::no_program;
   std::uint64_t owed_ = 0;
   std::uint64_t disorder_ = 0;
 };

@@ -418,6 +418,32 @@ TEST_CASE("loose operations are cut as a program of the same times is") {
   }
 }
 
+TEST_CASE("the head says how many copies come before anything else, and they are taken as such") {
+  entry_pool pool;
+  waitlist w(pool);
+  operation copy = work();
+  copy.kind = operation_kind::memcpy;
+  operation set = work(duration{3});
+  set.kind = operation_kind::memset;
+  CHECK_FALSE(w.head(8));
+  for (const operation& op : {copy, set, copy, work(), copy})
+    CHECK_FALSE(w.launch(stream_default, op));
+  std::array<const operation*, 8> buffer{};
+  REQUIRE(w.head(8));
+  CHECK(w.head(8)->graph == nullptr);
+  CHECK(w.head(8)->copies == 3);
+  CHECK(w.head(2)->copies == 2);
+  CHECK(w.head(0)->copies == 0);
+  const cut c = w.take_head(3, buffer);
+  CHECK(c.operations.size() == 3);
+  CHECK(c.expected == duration{23});
+  CHECK(c.program == no_program);
+  CHECK_FALSE(c.last_work);
+  CHECK(w.head(8)->copies == 0); // a kernel is next
+  w.undo(stream_default, 1);
+  CHECK(w.head(8)->copies == 1);
+}
+
 TEST_CASE("loose operations need a buffer; without one nothing is taken") {
   entry_pool pool(16);
   waitlist w(pool);

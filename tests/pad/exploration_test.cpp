@@ -164,3 +164,33 @@ TEST_CASE("side speed: measured sizes, lines between them, and shares of SMs bey
   op.kind = operation_kind::memcpy;
   CHECK(ns_on(op, sm_count{8}, all) == doctest::Approx(10000));
 }
+
+TEST_CASE("exploration: what is presumed to gain comes first, and stays until it is seen to lose") {
+  for (const double noise : {0.0, 0.02}) {
+    CAPTURE(noise);
+    // Less than what others have to gain, and more than it costs.
+    world little{{{{0, 0}, {0.01, 0.02}, {0.3, 0.9}}}, noise};
+    exploration e = little.with(3);
+    e.presume(1);
+    little.run(e, exploration::first_jobs);
+    CHECK(little.used[1] == 0);
+    little.used = {};
+    little.run(e, 500);
+    CHECK(little.used[1] > 450);
+    // Unless another one is clearly better.
+    world better{{{{0, 0}, {0.01, 0.02}, {0.02, 0.4}}}, noise};
+    exploration f = better.with(3);
+    f.presume(1);
+    better.run(f, 20000);
+    CHECK(f.current() == 2);
+    // What loses, or takes too long, is left after few jobs, and tried anew ever more rarely.
+    for (const choice_law bad : {choice_law{0.03, 0.01}, choice_law{0.2, 0.9}}) {
+      world loses{{{{0, 0}, bad, {0.3, 0.9}}}, noise};
+      exploration g = loses.with(3);
+      g.presume(1);
+      loses.run(g, 20000);
+      CHECK(loses.used[1] > 0);
+      CHECK(loses.used[1] < 200);
+    }
+  }
+}

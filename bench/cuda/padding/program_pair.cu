@@ -3,7 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/pad.cuh>
+#include <gsched/cuda/pad_stand_in.cuh>
 #include <gsched/occupancy/calculator.hpp>
 #include <gsched/pad/plan.hpp>
 
@@ -24,112 +24,29 @@ namespace cuda = gsched::cuda;
 
 namespace {
 
-/// Holds its block for a time.
-struct hold {
-  static constexpr std::uint32_t threads = 0;
-  std::uint64_t cycles;
-
-  __device__ __forceinline__ void operator()(const cuda::pad_block& b) const {
-    const long long start = clock64();
-    if (b.thread < 32)
-      while (static_cast<std::uint64_t>(clock64() - start) < cycles) {
-      }
-    b.sync();
-  }
-};
-
-/// Never run: gives every proxy as many registers as its level allows.
-struct registers {
-  static constexpr std::uint32_t threads = 0;
-  std::uint32_t* never;
-
-  __device__ __forceinline__ void operator()(const cuda::pad_block&) const {
-    constexpr int n = 250;
-    std::uint32_t value[n];
-#pragma unroll
-    for (int i = 0; i < n; ++i)
-      asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(value[i]) : "l"(never + i) : "memory");
-#pragma unroll
-    for (int i = 0; i < n; ++i)
-      asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(never + n + i), "r"(value[i])
-                   : "memory");
-  }
-};
-
-using family =
-    cuda::basic_pad_family<cuda::pad_functions<hold>, cuda::pad_functions<hold, registers>,
-                           program_pair::most_guests>;
+using family = cuda::pad_stand_in_family;
 using work = cuda::pad_work<family>;
+static_assert(family::most_guests == program_pair::most_guests);
 using node = cudaGraphNode_t;
 
-/// A profile's kernels as stand-ins that can be padded.
+/// A profile's kernels alone.
 struct stand_ins {
   std::vector<work> kernels;
   std::vector<std::vector<gsched::kernel_variant>> facts; ///< one each
-  std::size_t fewer_registers = 0; ///< kernels whose registers no proxy has for their block size
+  std::size_t fewer_registers = 0;
 };
 
-class maker {
-public:
-  maker(const cuda::padder<family>& pads, gsched::sm_count sms) : pads_(pads), sms_(sms) {
-    constexpr std::uint64_t many = 200000;
-    const work short_one(hold{0}, {1, 1, 1}, 0, 128), long_one(hold{many}, {1, 1, 1}, 0, 128);
-    const auto ns = [&](const work& w) {
-      return static_cast<double>(pads.measure(w).kernel_time.count());
-    };
-    static_cast<void>(ns(long_one)); // an idle GPU's clock takes some time to rise
-    ns_per_cycle_ = (ns(long_one) - ns(short_one)) / static_cast<double>(many);
+stand_ins kernels_of(cuda::pad_stand_in_maker& makes, const gsched::profile& p) {
+  const cuda::pad_stand_ins made = makes.make(p);
+  stand_ins all;
+  all.fewer_registers = made.fewer_registers;
+  for (std::size_t i = 0; i < made.kernels.size(); ++i) {
+    if (!made.kernels[i]) continue;
+    all.kernels.push_back(*made.kernels[i]);
+    all.facts.push_back(made.facts[i]);
   }
-
-  [[nodiscard]] stand_ins make(const gsched::profile& p) {
-    stand_ins all;
-    for (const gsched::profile_operation& op : p.operations) {
-      if (op.work.kind != gsched::operation_kind::kernel) continue;
-      work w = shape_of(op.work.launch, all);
-      gsched::kernel_variant v = pads_.facts(w);
-      const double floor = floor_of(w);
-      const auto waves = gsched::waves_of(v.blocks, std::uint64_t{sms_.count()} * v.level);
-      const double time = static_cast<double>(op.work.expected.count());
-      const double block = std::max(0.0, time - floor) / waves;
-      const auto cycles = static_cast<std::uint64_t>(block / ns_per_cycle_);
-      v.kernel_time = gsched::duration{std::llround(std::max(time, floor))};
-      v.block_time = gsched::duration{std::max<long long>(std::llround(block), 1)};
-      const gsched::extent grid{v.blocks, 1, 1};
-      all.kernels.push_back(
-          work(hold{cycles}, grid, w.shared_bytes(), w.threads()).with_registers(w.registers()));
-      all.facts.push_back({v});
-    }
-    if (all.kernels.empty())
-      throw gsched::error(gsched::errc::bad_profile, p.full_name() + ": no kernels");
-    return all;
-  }
-
-private:
-  [[nodiscard]] work shape_of(const gsched::launch_shape& l, stand_ins& all) const {
-    const auto threads = static_cast<std::uint32_t>((l.threads_per_block() + 31) / 32 * 32);
-    const gsched::extent grid{static_cast<std::uint32_t>(l.blocks()), 1, 1};
-    const work w(hold{0}, grid, l.static_shared_bytes + l.dynamic_shared_bytes, threads);
-    for (std::uint32_t r = l.registers_per_thread; r >= 32; r -= 8) {
-      if (!pads_.choose(w.with_registers(r), {})) continue;
-      if (r != l.registers_per_thread) ++all.fewer_registers;
-      return w.with_registers(r);
-    }
-    return w;
-  }
-
-  /// What it takes when its blocks do nothing.
-  [[nodiscard]] double floor_of(const work& w) {
-    const auto key = std::tuple(w.blocks(), w.threads(), w.shared_bytes(), w.registers());
-    const auto at = floors_.find(key);
-    if (at != floors_.end()) return at->second;
-    return floors_[key] = static_cast<double>(pads_.measure(w).kernel_time.count());
-  }
-
-  const cuda::padder<family>& pads_;
-  gsched::sm_count sms_;
-  double ns_per_cycle_ = 1;
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>, double> floors_;
-};
+  return all;
+}
 
 /// A program again and again, for a guest that never ends.
 stand_ins repeated(const stand_ins& once, std::size_t times) {
@@ -196,9 +113,9 @@ private:
 
 struct program_pair::state {
   state(const cuda::gpu& on, const gsched::profile& host, const gsched::profile& other) : pads(on) {
-    maker makes(pads, on.sms);
-    real = makes.make(host);
-    const stand_ins once = makes.make(other);
+    cuda::pad_stand_in_maker makes(pads);
+    real = kernels_of(makes, host);
+    const stand_ins once = kernels_of(makes, other);
     fewer_registers = real.fewer_registers + once.fewer_registers;
     // More than there is room for, as long as its kernels take no less than the profile says.
     const auto times = static_cast<std::size_t>(8 * host.total() / other.total()) + 2;

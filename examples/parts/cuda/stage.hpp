@@ -8,10 +8,14 @@
 
 #include <gsched/cuda/device.hpp>
 #include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda/padded_stand_in.hpp>
 #include <gsched/dispatch/statistics.hpp>
+#include <gsched/pad/stretches.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace parts {
 
@@ -19,10 +23,36 @@ namespace parts {
 /// Errors   no_device.
 [[nodiscard]] gsched::cuda::gpu find_real(const device_choice& which);
 
+/// Pads stand-ins with one another's kernels.
+class cuda_padder {
+public:
+  using padded = gsched::cuda::program;
+
+  explicit cuda_padder(gsched::level_rule rule) : is_(rule) {}
+  [[nodiscard]] std::size_t add(const gsched::profile& of, const gsched::program&) {
+    return is_.add(of);
+  }
+  [[nodiscard]] std::vector<gsched::pad_part> plan(std::size_t real_time, std::size_t guest,
+                                                   std::uint32_t from) {
+    return is_.plan(real_time, guest, from);
+  }
+  [[nodiscard]] padded make(const gsched::padded_stretch& s) {
+    return is_.make(s.real_time, s.guest, s.parts);
+  }
+  [[nodiscard]] gsched::duration longer(const gsched::padded_stretch& s, const padded& p) {
+    return is_.longer(s.real_time, p);
+  }
+  [[nodiscard]] static gsched::program& host_of(padded& p) noexcept { return p.host(); }
+
+private:
+  gsched::cuda::padded_stand_ins is_;
+};
+
 /// A stage on a real GPU.
 struct cuda_stage {
   using device = gsched::cuda::device;
   using body = stand_in_inference;
+  using padder = cuda_padder;
 
   int gpu;
   timeline* record;
@@ -34,6 +64,10 @@ struct cuda_stage {
   [[nodiscard]] static body make_body(const gsched::profile& p, gsched::leaving leaves,
                                       std::uint32_t instances) {
     return body(p, leaves, instances);
+  }
+  [[nodiscard]] static padder make_padder(gsched::level_rule rule) { return padder(rule); }
+  static void prepare(device& d, const gsched::program& p, std::size_t first, std::size_t last) {
+    d.prepare(p, first, last);
   }
   static void spend(const device& d, gsched::duration t) noexcept;
   void submitted(const gsched::job& j, const gsched::segment& s, gsched::time_point now) noexcept;

@@ -43,6 +43,7 @@ struct active_job : job {
   bool dispatched = false;      ///< any of it
   bool counted = false;         ///< among the active jobs of its class
   bool in_policy = false;
+  bool rides = false;                    ///< what is in flight of it is carried by another's
   bool waits = false;                    ///< for an instance of its model, and has not started
   bool holds = false;                    ///< context.instance is its own
   bool announced = false;                ///< the listener heard that it is almost finished

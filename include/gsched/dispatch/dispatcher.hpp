@@ -5,7 +5,7 @@
 #include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/flight.hpp>
 #include <gsched/dispatch/inbox.hpp>
-#include <gsched/dispatch/job_life.hpp>
+#include <gsched/dispatch/landings.hpp>
 #include <gsched/dispatch/lane_feed.hpp>
 #include <gsched/dispatch/listener.hpp>
 #include <gsched/dispatch/options.hpp>
@@ -38,15 +38,17 @@ namespace gsched {
 ///          launches and frames have been in use as ever will be.
 /// Threads  one owner; post may be called from any thread.
 template <policy Policy, device Device, accountant Accountant, listener Listener = silent_listener>
-class dispatcher : public job_life<Policy, Device, Listener> {
-  using life = job_life<Policy, Device, Listener>;
-  using feed = lane_feed<Device, Accountant>;
+class dispatcher : public landings<Policy, Device, Accountant, Listener> {
+  using life = landings<Policy, Device, Accountant, Listener>;
   using life::active;
   using life::arrivals_;
+  using life::back_at;
   using life::beside_;
   using life::close;
   using life::device_;
   using life::fail;
+  using life::feed_;
+  using life::hear;
   using life::listener_;
   using life::models_;
   using life::offer;
@@ -54,19 +56,19 @@ class dispatcher : public job_life<Policy, Device, Listener> {
   using life::options_;
   using life::pass_over;
   using life::policy_;
+  using life::preempt_;
   using life::real_time_left_;
-  using life::settle;
   using life::start_waiting;
   using life::statistics_;
-  using life::wake;
+  using life::take_back;
   using life::woken_;
+  using typename life::feed;
 
 public:
   /// All that is passed by reference outlives the dispatcher.
   dispatcher(Device& on, Policy& order, Accountant& account, Listener& hears,
              const dispatch_options& how = {})
-      : life(on, order, hears, how), feed_(on, account, options_),
-        preempt_(on, feed_, hears, options_, beside_) {}
+      : life(on, order, account, hears, how) {}
   dispatcher(const dispatcher&) = delete;
   dispatcher& operator=(const dispatcher&) = delete;
 
@@ -105,98 +107,13 @@ private:
     });
   }
 
-  bool hear() noexcept {
-    std::array<device_event, 64> events;
-    bool any = false;
-    for (;;) {
-      const std::size_t n = device_.poll(events);
-      if (n == 0) return any;
-      any = true;
-      const time_point now = device_.now();
-      for (std::size_t i = 0; i < n; ++i) hear(events[i], now);
-    }
-  }
-
-  void hear(const device_event& e, time_point now) noexcept {
-    using kind = device_event::kind;
-    if (e.what == kind::lane_yielded || e.what == kind::lane_resumed) {
-      if (!preempt_.hear(e, now, back_at(now))) ++statistics_.unknown_events;
-      return;
-    }
-    flight* f = feed_.find(e.segment);
-    if (f == nullptr) {
-      ++statistics_.unknown_events;
-      return;
-    }
-    if (e.what == kind::segment_done || e.what == kind::segment_failed) {
-      land(*f, e.what == kind::segment_done, now);
-    } else if (e.what == kind::segment_preempted) {
-      f->preempted = true; // what is behind it is next, and must be taken back first
-      f->ended = e.operation;
-    } else {
-      feed_.report(*f, e, models_);
-    }
-  }
-
-  /// A segment has ended: free what it held, learn from it, and let its job go on.
-  void land(flight& f, bool done, time_point now) noexcept {
-    active_job& a = *f.owner;
-    const std::optional<duration> took = feed_.land(f, now);
-    listener_.on_segment_end(a, f.id, now);
-    if (this->is_real_time(a)) this->count_real_time(a, f.expected, took);
-    // What runs beside it is not to become what it takes alone.
-    if (done && took && !a.is_ending() && !(this->is_real_time(a) && beside_.current() != 0))
-      a.kind->estimate.observe_segment(f.program, f.first, f.operations, *took);
-    statistics_.operations += f.operations.size();
-    if (!f.remainder) a.context.list().done(f.stream, f.operations.size());
-    a.forget_remainder(f.program, f.first);
-    preempt_.landed(f, now);
-    drop(f);
-    if (!done && !a.is_ending()) return fail(a, errc::device_failed, now);
-    wake(a, now);
-  }
-
-  /// A segment has left the device, and the rest of it is to be dispatched again.
-  void take_back(flight& f, bool may_have_started, time_point now) noexcept {
-    active_job& a = *f.owner;
-    if (std::exchange(a.in_policy, false)) policy_.erase(a); // its facts are about to change
-    const std::uint32_t ended = f.preempted ? f.ended : 0;
-    const auto left = f.operations.subspan(ended);
-    if (f.preempted) {
-      listener_.on_segment_end(a, f.id, now);
-      statistics_.operations += ended;
-      if (may_have_started) {
-        a.forget_remainder(f.program, f.first);
-        a.keep_remainder(f.program, f.first + ended, left);
-      }
-    } else {
-      ++statistics_.evicted_segments;
-    }
-    if (!f.remainder) {
-      a.context.list().done(f.stream, ended);
-      a.context.list().undo(f.stream, left.size());
-      a.kind->estimate.undone(*a.progress, f.program, f.first + ended, left);
-    }
-    drop(f);
-    settle(a, now);
-  }
-  [[nodiscard]] auto back_at(time_point now) noexcept {
-    return [this, now](flight& f, bool may_have_started) { take_back(f, may_have_started, now); };
-  }
-
-  void drop(flight& f) noexcept {
-    if (--f.owner->flights == 0 && !this->is_real_time(*f.owner)) --best_effort_flying_;
-    if (feed_.is_side(f)) --f.owner->side_flights;
-    feed_.drop(f);
-  }
-
   /// Before a round of decisions: whose turn is it, and how much may be queued?
   void keep_apart() noexcept {
     if (!feed_.apart()) return;
     const time_point now = device_.now();
     const std::size_t best_effort = active(service_class::best_effort);
     preempt_.update(active(service_class::real_time) > 0, best_effort > 0,
-                    best_effort > best_effort_flying_, back_at(now));
+                    best_effort > this->best_effort_flying(), back_at(now));
     if (preempt_.open() || real_time_left_ > last_left_) offer_passed_over(now);
     last_left_ = real_time_left_;
     if (const auto most = preempt_.adapt(arrivals_)) this->most_best_effort_ = *most;
@@ -237,32 +154,48 @@ private:
     a.in_policy = false;
     ++statistics_.decisions;
     // What it has in flight elsewhere comes first; the end of that brings it back to the policy.
-    const bool elsewhere = !a.may_go_to(*group, feed::first_side);
-    if (elsewhere ||
-        (*group >= feed::first_side && !preempt_.ends_in_time(a, real_time_left_, now))) {
+    if (!a.may_go_to(*group, feed::first_side) || !may_go_beside(a, *group, now)) {
       if (*group >= feed::first_side) pass_over(a);
       return true;
     }
     flight& f = feed_.take(a);
-    const cut c = this->next_of(a, f, preempt_.most_on(*group, real_time_left_, now));
-    const segment s = feed_.plan(f, c, *group, now);
+    const cut c = *group == feed_.copies()
+                      ? this->copies_of(a, f)
+                      : this->next_of(a, f, preempt_.most_on(*group, real_time_left_, now));
+    segment s = feed_.plan(f, c, *group, now);
     if (c.last_work && a.context.launches_no_more() && !std::exchange(a.announced, true))
       listener_.on_almost_finished(a, a.user, now);
+    const auto guest = *group == feed::real_time && preempt_.pads() && !feed_.full()
+                           ? this->find_guest(c, now)
+                           : std::nullopt;
+    if (guest) feed_.pad(f, s, *guest->by->runs);
     if (const std::error_code e = feed_.submit(f, s, models_)) {
+      if (guest) this->settle(*guest->guest, now);
       refuse(f, e, now);
       return true;
     }
     if (!f.remainder) a.kind->estimate.dispatched(*a.progress, f.program, f.first, f.operations);
-    if (++a.flights == 1 && !this->is_real_time(a)) ++best_effort_flying_;
+    this->begin_flight(a);
     if (feed_.is_side(f)) {
       ++a.side_flights;
-      preempt_.let_beside(now);
+      if (*group != feed_.copies()) preempt_.let_beside(now);
     }
     a.dispatched_at(*group, beside_.epoch());
     ++statistics_.segments;
     listener_.on_submit(a, s, f.expected, now);
+    if (guest) {
+      this->board(*guest, f, feed_.take(*guest->guest), s.lane, now);
+      preempt_.let_within(f.carries->operations.size(), now);
+    }
     if (!a.is_ending()) offer(a, now);
     return true;
+  }
+
+  /// Its next segment may run on a side lane: it ends before the real-time work; or it is copies.
+  [[nodiscard]] bool may_go_beside(active_job& a, std::size_t group, time_point now) noexcept {
+    if (group < feed::first_side) return true;
+    if (group == feed_.copies()) return this->has_copies(a);
+    return preempt_.ends_in_time(a, real_time_left_, now);
   }
 
   /// The device did not take a segment.
@@ -288,11 +221,8 @@ private:
     feed_.evict(better, [&](flight& f) { take_back(f, false, now); });
   }
 
-  feed feed_;
-  preemptor<Device, Accountant, Listener> preempt_;
   inbox<posted_request> inbox_;
-  std::size_t best_effort_flying_ = 0; ///< best-effort jobs with segments in flight
-  duration last_left_{};               ///< real_time_left_, when it was looked at last
+  duration last_left_{}; ///< real_time_left_, when it was looked at last
 };
 
 } // namespace gsched

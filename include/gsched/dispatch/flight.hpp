@@ -30,9 +30,11 @@ struct flight {
   stream_id stream{};
   program_id program = no_program; ///< with `first`: the range, if it is one of a program
   std::uint32_t first = 0;
-  bool preempted = false;  ///< it has left, and its lane has not yet yielded
-  bool remainder = false;  ///< of a job that ends: see active_job::remainders
-  std::uint32_t ended = 0; ///< of its operations, if it was preempted
+  program_id runs = no_program; ///< what the device runs: the program, or it padded
+  flight* carries = nullptr;    ///< what a padded program runs of another job; not the device's
+  bool preempted = false;       ///< it has left, and its lane has not yet yielded
+  bool remainder = false;       ///< of a job that ends: see active_job::remainders
+  std::uint32_t ended = 0;      ///< of its operations, if it was preempted
   duration expected{};
   time_point submitted{};
   std::span<const operation* const> operations{};
@@ -70,6 +72,7 @@ public:
     f.id = segment_id{(serial_++ << slot_bits) | slot};
     f.owner = &owner;
     f.preempted = f.remainder = false;
+    f.carries = nullptr;
     return &f;
   }
 

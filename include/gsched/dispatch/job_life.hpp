@@ -42,8 +42,10 @@ protected:
 public:
   job_life(Device& on, Policy& order, Listener& hears, const dispatch_options& how)
       : registry<Device>(on), policy_(order), listener_(hears), options_(checked(how)),
-        beside_(1 + how.preemption.side.size(), how.preemption.tolerance),
-        jobs_(how.reserved_jobs, how.reserved_entries) {}
+        beside_(1 + how.preemption.side.size() + how.preemption.pads, how.preemption.tolerance),
+        jobs_(how.reserved_jobs, how.reserved_entries) {
+    if (how.preemption.pads) beside_.presume(padding_choice());
+  }
   /// Jobs that are still active are dropped without a word to the listener: cancel_all and run
   /// until idle first. Nothing of them may be in flight on the device.
   ~job_life() {
@@ -139,7 +141,8 @@ protected:
   }
 
   void offer(active_job& a, time_point now) noexcept {
-    if (a.in_policy || a.flights >= options_.segments_per_job || !a.context.list().has_active())
+    if (a.in_policy || a.rides || a.flights >= options_.segments_per_job ||
+        !a.context.list().has_active())
       return;
     a.size_next(contended(a), options_.quantum, options_.most_quantum);
     a.head = a.context.list().head_expected(quantum_of(a), flight::max_loose);
@@ -233,6 +236,11 @@ protected:
     if (!took) return;
     a.ended_expected += expected;
     a.ended_took += *took;
+  }
+
+  /// What beside_ calls it that real-time programs are padded.
+  [[nodiscard]] std::size_t padding_choice() const noexcept {
+    return 1 + options_.preemption.side.size();
   }
 
   /// Active jobs of a class that can run: of real-time jobs, those that wait for an instance do

@@ -21,7 +21,7 @@
 namespace gsched {
 
 /// The groups of lanes that a dispatcher has. Where classes share all lanes, the first is the only
-/// one; each side lane is a group.
+/// one; each side lane is a group, and so is behind them the lane for copies, where there is one.
 struct lane_groups {
   static constexpr std::size_t best_effort = 0, real_time = 1, first_side = 2;
 };
@@ -51,6 +51,9 @@ public:
       lanes_.add_group(duration::zero(), duration::zero()); // one segment at a time
       lanes_.open(device_.open_lane({.priority = how.lane.priority, .sms = sms}));
     }
+    if (!p.pads) return;
+    lanes_.add_group(duration::zero(), duration::zero());
+    lanes_.open(device_.open_lane({.priority = how.lane.priority}));
   }
 
   /// The device is to get more on that group's lanes, whoever it comes from. What the accountant
@@ -77,13 +80,19 @@ public:
   [[nodiscard]] segment plan(flight& f, const cut& c, std::size_t group, time_point now) noexcept {
     f.place = place_for(f, c.stream, group);
     f.stream = c.stream;
-    f.program = c.program;
+    f.program = f.runs = c.program;
     f.first = c.first;
     f.operations = c.operations;
     f.expected = c.expected;
     f.submitted = now;
     return {f.id,      f.owner->id, lanes_.id(f.place), options_.how, options_.instrumented,
             f.program, f.first,     f.operations};
+  }
+
+  /// That program is to run in place of the planned one, which is all of a program.
+  void pad(flight& f, segment& s, const program& by) noexcept {
+    f.runs = s.program = by.id();
+    s.operations = by.range(0, by.size());
   }
 
   [[nodiscard]] std::error_code submit(flight& f, const segment& s,
@@ -103,7 +112,7 @@ public:
     if constexpr (Accountant::wants_blocks) {
       if (e.what == device_event::kind::blocks_started)
         accountant_.started(f.id, e.operation,
-                            models.demand(f.program, f.first, f.operations, e.operation), e.sm,
+                            models.demand(f.runs, f.first, f.operations, e.operation), e.sm,
                             e.blocks);
       else
         accountant_.ended(f.id, e.operation, e.sm, e.blocks);
@@ -162,11 +171,16 @@ public:
   }
 
   [[nodiscard]] bool empty() const noexcept { return flights_.in_use() == 0; }
+  [[nodiscard]] bool full() const noexcept { return flights_.full(); }
   [[nodiscard]] lane_set& lanes() noexcept { return lanes_; }
   /// Whether real-time jobs have lanes of their own.
   [[nodiscard]] bool apart() const noexcept { return options_.preemption.real_time_lanes > 0; }
   [[nodiscard]] bool is_side(const flight& f) const noexcept {
     return lanes_.group_of(f.place) >= first_side;
+  }
+  /// The group on whose lane copies of best-effort jobs go on beside real-time work.
+  [[nodiscard]] std::size_t copies() const noexcept {
+    return first_side + options_.preemption.side.size();
   }
 
 private:

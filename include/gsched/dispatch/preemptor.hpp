@@ -46,10 +46,16 @@ public:
 
   /// Best-effort work may be submitted to its lanes.
   [[nodiscard]] bool open() const noexcept { return guard_.open(); }
-  /// The group of side lanes that it may go to instead, if any.
+  /// The group of side lanes that it may go to instead, if any; its copies, where real-time work is
+  /// padded.
   [[nodiscard]] std::optional<std::size_t> side() const noexcept {
     if (!guard_.holds() || beside_.current() == 0) return std::nullopt;
+    if (beside_.current() > options_.preemption.side.size()) return feed_.copies();
     return feed::first_side + beside_.current() - 1;
+  }
+  /// Real-time programs are to carry some of it.
+  [[nodiscard]] bool pads() const noexcept {
+    return guard_.holds() && beside_.current() > options_.preemption.side.size();
   }
   /// What a job's next segment may take on that group's lanes, in time on the whole device: beside
   /// real-time jobs that have so much `left` no more than they, and about a quantum there.
@@ -107,11 +113,17 @@ public:
     return out_of_the_way(*place, now);
   }
 
+  /// A padded segment has ended that had its lane for so long.
+  void landed_padded(const flight& f, duration took) noexcept {
+    statistics_.carried += f.carries->expected;
+    statistics_.padded_alone += f.expected;
+    statistics_.padded_took += took;
+  }
   /// A segment has left its lane for good.
   void landed(const flight& f, time_point now) noexcept {
     if (f.place < options_.lanes)
       beside_.did(0, f.expected, duration::zero());
-    else if (feed_.is_side(f))
+    else if (feed_.is_side(f) && feed_.lanes().group_of(f.place) != feed_.copies())
       beside_.did(feed_.lanes().group_of(f.place) - feed::first_side + 1, f.expected,
                   now - f.submitted);
     if constexpr (!preemptive_device<Device>) {
@@ -123,8 +135,13 @@ public:
   /// A best-effort segment was submitted to a side lane.
   void let_beside(time_point now) noexcept {
     ++statistics_.side_segments;
-    watch(now, true, false);
-    watch(now, true, true);
+    let_on(now);
+  }
+  /// A real-time segment was submitted that carries so many operations of it.
+  void let_within(std::size_t operations, time_point now) noexcept {
+    ++statistics_.padded_segments;
+    statistics_.carried_operations += operations;
+    let_on(now);
   }
 
   /// Sets how much is queued on best-effort lanes, as real-time jobs are likely to come; and says
@@ -189,6 +206,10 @@ private:
     };
   }
 
+  void let_on(time_point now) noexcept {
+    watch(now, true, false);
+    watch(now, true, true);
+  }
   /// How long best-effort jobs have been waiting with nothing let on, and whether they still are.
   void watch(time_point now, bool waited, bool waits) noexcept {
     if (waited && waits_since_) {

@@ -72,6 +72,7 @@ public:
   /// Cost     O(log n).
   [[nodiscard]] std::size_t cut(std::size_t first, duration quantum) const noexcept {
     assert(first < size());
+    if (whole_) return size();
     if (!pieces_.empty() && quantum < run_to_completion) return cut_aligned(first, quantum);
     if (quantum >= until_.back() - until_[first]) return size();
     return cut_freely(first, quantum);
@@ -88,6 +89,10 @@ public:
     pieces_ = std::move(ends);
     levels_ = levels;
   }
+  /// From now on it is run from its start to its end alone: no device prepares parts of it. Set-up,
+  /// before it is loaded.
+  void keep_whole() noexcept { whole_ = true; }
+  [[nodiscard]] bool is_whole() const noexcept { return whole_; }
   /// The ends of the pieces, from 0 to size(); empty for a program that is not aligned.
   [[nodiscard]] std::span<const std::size_t> pieces() const noexcept { return pieces_; }
   [[nodiscard]] unsigned levels() const noexcept { return levels_; }
@@ -128,6 +133,7 @@ private:
   std::vector<duration> until_; ///< until_[i] is the expected time of all before operation i
   std::vector<std::size_t> pieces_;
   unsigned levels_ = 0;
+  bool whole_ = false;
   std::size_t kernels_ = 0;
   program_id id_ = no_program;
 };

@@ -33,6 +33,14 @@ struct cut {
   bool last_work = false; ///< no device operation is left pending in the job
 };
 
+/// What of a waitlist may start next: operations of a program, or launches outside of programs.
+struct waiting_head {
+  const program* graph = nullptr; ///< null for loose operations
+  std::uint32_t at = 0;           ///< the program's next operation
+  std::uint32_t end = 0;    ///< where it ends: earlier than the program, if the rest was dropped
+  std::uint32_t copies = 0; ///< loose: so many copies and sets before anything else
+};
+
 /// A host function whose turn it is, and the stream that call_done goes to.
 struct due_call : host_call {
   stream_id stream{};
@@ -115,6 +123,13 @@ public:
   [[nodiscard]] std::optional<cut> try_cut(duration quantum, std::span<const operation*> buffer,
                                            std::optional<stream_id> only = {}) noexcept;
 
+  /// What try_cut would take from; of loose operations no more than `room` are looked at.
+  [[nodiscard]] std::optional<waiting_head> head(std::size_t room) const noexcept;
+  /// Takes exactly so many operations of what head says, as try_cut does: of its program, or loose
+  /// ones into the buffer.
+  [[nodiscard]] cut take_head(std::uint32_t operations,
+                              std::span<const operation*> buffer) noexcept;
+
   /// The oldest n dispatched operations of the stream have ended.
   void done(stream_id, std::size_t operations) noexcept;
   /// The newest n dispatched operations of the stream were evicted before they started.
@@ -169,6 +184,8 @@ private:
   void forget_all() noexcept;
   [[nodiscard]] extent_of_cut measure(const entry& head, duration quantum,
                                       std::size_t room) const noexcept;
+  [[nodiscard]] cut take(stream& s, const extent_of_cut& x,
+                         std::span<const operation*> buffer) noexcept;
   template <class Fill>
   [[nodiscard]] std::error_code add(stream_id id, entry::kind what, Fill fill) noexcept;
 
@@ -202,4 +219,5 @@ private:
 
 } // namespace gsched
 
+#include <gsched/job/waitlist_cut_impl.hpp>
 #include <gsched/job/waitlist_impl.hpp>

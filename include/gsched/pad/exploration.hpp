@@ -44,7 +44,8 @@ struct real_time_job {
 /// A job's slow-down is what its segments took on their lanes over what they take when nothing is
 /// beside them: waiting for other jobs is not in it, so few jobs tell. What it does to latencies
 /// follows from the load: jobs that wait for one another are delayed by the others' slow-down too.
-/// Each choice is tried for one job at a time. It is given up as soon as it is clearly beyond what
+/// Each choice is tried for one job at a time, but for one that is presumed to gain: that is tried
+/// first, job after job until it is clear. It is given up as soon as it is clearly beyond what
 /// is tolerated or gains nothing, and longer each time; it stays once it is clearly not. What stays
 /// is watched in the same way.
 ///
@@ -71,6 +72,8 @@ public:
   void may_reach(std::size_t which, double speed) noexcept {
     choices_[which].most = std::max(choices_[which].most, speed);
   }
+  /// Set-up: that choice cannot hurt much, and is likely to gain.
+  void presume(std::size_t which) noexcept { presumed_ = which; }
   /// How fast work runs there: as measured, or else as it may.
   [[nodiscard]] double speed(std::size_t which) const noexcept {
     const choice& c = choices_[which];
@@ -116,6 +119,9 @@ public:
     if (whole) measure(j);
     if (current_ == stays_) {
       if (stays_ != 0 && verdict(stays_) == is::bad) return give_up(stays_);
+      if (stays_ == 0 && presumed_ != 0 && choices_[0].slower.seen() >= first_jobs &&
+          may_try(presumed_))
+        return change(presumed_);
       if (trials_ * jobs_a_trial + first_jobs + jobs_a_trial > jobs_ ||
           choices_[0].slower.seen() < first_jobs / 2)
         return;
@@ -128,6 +134,7 @@ public:
     const is v = tried == 0 ? is::open : verdict(tried);
     if (v == is::bad) return give_up(tried);
     if (v == is::good && (stays_ == 0 || net(tried) > net(stays_))) stays_ = tried;
+    if (v == is::open && tried == presumed_ && stays_ == 0) return;
     change(stays_);
   }
 
@@ -157,10 +164,11 @@ public:
 
 private:
   enum class is : std::uint8_t { open, good, bad };
-  static constexpr double remembered = 128; ///< jobs with nothing beside them
-  static constexpr double recent = 32;      ///< jobs under each other choice
-  static constexpr double enough = 8;       ///< jobs under a choice that is to stay
-  static constexpr double too_many = 32;    ///< jobs that did not tell
+  static constexpr double remembered = 128;    ///< jobs with nothing beside them
+  static constexpr double recent = 32;         ///< jobs under each other choice
+  static constexpr double enough = 8;          ///< jobs under a choice that is to stay
+  static constexpr double too_many = 32;       ///< jobs that did not tell
+  static constexpr double least_bound = 0.002; ///< a gain that is worth a try
 
   struct choice {
     latest_mean slower;
@@ -202,19 +210,28 @@ private:
     const double most = tolerance_ / amplified();
     if (slower - chance > most) return is::bad;
     if (n < enough) return is::open;
-    if (slower + chance / 2 <= most && net(which) - load() * chance / 2 >= least_gain)
-      return is::good;
-    if (net(which) + load() * chance < least_gain) return is::bad;
+    // What is presumed to gain has to be shown not to; the others, to.
+    const bool presumed = which == presumed_;
+    const double doubt = presumed ? 0 : load() * chance / 2;
+    if (slower + chance / 2 <= most && net(which) - doubt >= least(which)) return is::good;
+    if (net(which) + load() * chance < least(which)) return is::bad;
     if (which == stays_) return slower > most + chance / 2 ? is::bad : is::open;
     return n >= too_many ? is::bad : is::open;
   }
 
+  [[nodiscard]] bool may_try(std::size_t which) const noexcept {
+    return jobs_ >= choices_[which].not_before &&
+           bound(which) >= std::max(least(which), least_bound);
+  }
+  [[nodiscard]] double least(std::size_t which) const noexcept {
+    return which == presumed_ ? 0 : least_gain;
+  }
   [[nodiscard]] std::size_t next_to_try() noexcept {
     for (std::size_t i = 1; i < choices_.size(); ++i) {
       turn_ = (turn_ + 1) % choices_.size();
       if (turn_ == stays_) continue;
       if (turn_ == 0) return 0; // for comparison
-      if (jobs_ >= choices_[turn_].not_before && bound(turn_) >= least_gain) return turn_;
+      if (may_try(turn_)) return turn_;
     }
     return stays_;
   }
@@ -247,6 +264,7 @@ private:
   std::size_t current_ = 0;
   std::size_t stays_ = 0; ///< current but for trials
   std::size_t turn_ = 0;
+  std::size_t presumed_ = 0; ///< 0: none
 };
 
 } // namespace gsched

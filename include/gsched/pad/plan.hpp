@@ -6,6 +6,7 @@
 #include <gsched/pad/room.hpp>
 #include <gsched/pad/selection.hpp>
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -87,7 +88,9 @@ private:
       return;
     }
     std::span<const kernel_variant> variants = guest.program->variants(guest.operation);
-    if (guest.block > 0) variants = variants.subspan(guest.variant, 1);
+    if (guest.block > 0) // of a program that may have no such variant here: then it waits
+      variants = variants.subspan(std::min<std::size_t>(guest.variant, variants.size()));
+    if (guest.block > 0 && !variants.empty()) variants = variants.first(1);
     candidates_.set(g, variants);
   }
 

@@ -55,10 +55,10 @@ private:
   void split(std::uint64_t address) {
     auto after = pieces_.lower_bound(address);
     if (after == pieces_.begin()) return;
-    const auto over = std::prev(after);
-    if (over->second.last <= address) return;
-    pieces_.emplace_hint(after, address, over->second);
-    over->second.last = address;
+    const auto around = std::prev(after);
+    if (around->second.last <= address) return;
+    pieces_.emplace_hint(after, address, around->second);
+    around->second.last = address;
   }
 
   /// With the piece before it, where they touch and are alike.

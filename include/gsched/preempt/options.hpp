@@ -34,6 +34,9 @@ struct preemption_options {
   /// Sizes of partitions on which best-effort jobs may run beside real-time ones, tried in turn and
   /// kept where that gains; empty: none.
   inline_vector<sm_count, 4> side{};
+  /// Real-time programs may be padded with best-effort ones, as guest_life::add_padded has them,
+  /// where that gains: a choice among those of `side`, for jobs that nothing is in flight of.
+  bool pads = false;
   /// How much longer, as a part of their time alone, real-time jobs may take because of that.
   double tolerance = 0.05;
   /// What is queued ahead of the device is short while a real-time job is likely to come, long
@@ -53,8 +56,8 @@ struct preemption_options {
     if (cut_cost <= duration::zero()) fail("preemption.cut_cost: expected more than 0");
     for (const sm_count sms : side)
       if (sms.count() == 0) fail("preemption.side: expected partitions of at least 1 SM");
-    if (real_time_lanes == 0 && (floor > 0 || !side.empty()))
-      fail("preemption.floor, preemption.side: expected real_time_lanes of at least 1 with them");
+    if (real_time_lanes == 0 && (floor > 0 || !side.empty() || pads))
+      fail("preemption.floor, side, pads: expected real_time_lanes of at least 1 with them");
     return *this;
   }
 };

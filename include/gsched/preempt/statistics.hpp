@@ -28,6 +28,11 @@ struct preemption_statistics {
   std::uint64_t undone_operations = 0;  ///< of these: dispatched again later
   std::uint64_t evicted_segments = 0;   ///< taken back because real-time work came
   std::uint64_t side_segments = 0;      ///< run beside real-time work, on a partition
+  std::uint64_t padded_segments = 0;    ///< of real-time work that carried some best-effort work
+  std::uint64_t carried_operations = 0; ///< best-effort ones, in these
+  duration carried{};                   ///< what those take alone, of segments that have ended ...
+  duration padded_alone{};              ///< ... and what the real-time work takes alone ...
+  duration padded_took{};               ///< ... and what it took
   std::uint64_t starvations = 0;        ///< waits of preemption_options::starved_after and longer
   duration longest_wait{};              ///< with best-effort jobs, of which nothing was let on
   duration time_withheld{};             ///< in which best-effort lanes were to stay empty

@@ -125,6 +125,10 @@ public:
   lane_id open_lane(const lane_options& how);
   void load(gsched::program& p);
   void load(program& p) { load(p.host()); }
+  /// Of a loaded program, builds the graphs of operations [first, last), for all lanes that are
+  /// open: for segments that begin or end elsewhere than pieces do (gsched::program::align).
+  /// Errors   as load; bad_handle for a program that was not loaded, bad_option for no operations.
+  void prepare(const gsched::program& p, std::size_t first, std::size_t last);
   [[nodiscard]] std::error_code submit(const segment& s) noexcept;
   [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept;
   [[nodiscard]] std::size_t evict(lane_id lane) noexcept;

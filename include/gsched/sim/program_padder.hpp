@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/job/operation.hpp>
+#include <gsched/job/program.hpp>
+#include <gsched/occupancy/calculator.hpp>
+#include <gsched/pad/one_guest.hpp>
+#include <gsched/pad/options.hpp>
+#include <gsched/pad/plan.hpp>
+#include <gsched/pad/program.hpp>
+#include <gsched/sim/padded.hpp>
+#include <gsched/sim/preset.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gsched::sim {
+
+/// Real-time programs padded with best-effort ones, for a simulated device: ordinary programs whose
+/// padded kernels take what padded_kernels predicts.
+///
+/// Differs  a guest at a time, and whole operations of it.
+/// Cost     set-up: some 10 us a kernel.
+/// Errors   those of estimated_pad_program and of padded_kernels.
+/// Threads  one owner.
+class program_padder {
+public:
+  explicit program_padder(const preset& p, level_rule rule = level_rule::own)
+      : preset_(p), kernels_(p) {
+    how_.sms = p.sms;
+    how_.level = rule;
+    how_.parts = 1;
+  }
+
+  /// A program, by the number that is returned from then on. It outlives this.
+  [[nodiscard]] std::size_t add(const program& p) {
+    models_.push_back({&p, estimated_pad_program(p, preset_.sm, preset_.sms)});
+    return models_.size() - 1;
+  }
+
+  /// What of the guest's operations, from one on, the whole real-time program can carry.
+  [[nodiscard]] std::vector<pad_part> plan(std::size_t real_time, std::size_t guest,
+                                           std::uint32_t from) {
+    const pad_program& host = models_[real_time].kernels;
+    const pad_program& other = models_[guest].kernels;
+    return plan_one_guest(host, other, from, how_, [&](std::size_t i, std::uint32_t k) {
+      const kernel_variant& a = host.variants(i).front();
+      const kernel_variant& b = other.variants(k).front();
+      return std::min({a.level, b.level, max_blocks_per_sm(preset_.sm, proxy_shape(a, b))});
+    });
+  }
+
+  /// The real-time program with some of a plan's parts, from its first on.
+  [[nodiscard]] program make(std::size_t real_time, std::size_t guest,
+                             std::span<const pad_part> parts) {
+    const program& host = *models_[real_time].of;
+    const program& other = *models_[guest].of;
+    std::vector<operation> operations(host.operations().begin(), host.operations().end());
+    for (const pad_part& p : parts) {
+      const operation& alone = host.operations()[p.host_operation];
+      const operation& carried = other.operations()[p.guest_operation];
+      const padded_work guests[] = {{carried, {}, p.blocks}};
+      const auto blocks = static_cast<std::uint32_t>(alone.launch.blocks());
+      const padded_times t = kernels_.predict({alone, {}, blocks}, guests, p.level);
+      operation& both = operations[p.host_operation];
+      both.launch = shape_of(alone.launch, carried.launch);
+      both.launch.grid = {blocks + p.blocks, 1, 1};
+      both.max_blocks_per_sm = p.level;
+      both.expected = std::max(alone.expected, alone.expected + t.together - t.alone);
+      both.by_sms.clear();
+      both.kernel = no_kernel;
+    }
+    const std::uint32_t from = parts.empty() ? 0 : parts.front().guest_operation;
+    program made(host.name() + " with " + other.name() + " from " + std::to_string(from),
+                 std::move(operations));
+    made.keep_whole();
+    return made;
+  }
+
+  /// How much longer than alone the real-time program takes so.
+  [[nodiscard]] duration longer(std::size_t real_time, const program& padded) const noexcept {
+    return padded.expected() - models_[real_time].of->expected();
+  }
+
+private:
+  struct model {
+    const program* of;
+    pad_program kernels;
+  };
+
+  [[nodiscard]] static launch_shape shape_of(const launch_shape& a,
+                                             const launch_shape& b) noexcept {
+    return detail::shape_of(
+        static_cast<std::uint32_t>(std::max(a.threads_per_block(), b.threads_per_block())),
+        std::max(a.registers_per_thread, b.registers_per_thread),
+        std::max(a.static_shared_bytes + a.dynamic_shared_bytes,
+                 b.static_shared_bytes + b.dynamic_shared_bytes));
+  }
+
+  preset preset_;
+  padded_kernels kernels_;
+  pad_options how_;
+  std::deque<model> models_;
+};
+
+} // namespace gsched::sim
