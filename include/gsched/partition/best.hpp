@@ -27,13 +27,14 @@ namespace gsched {
 /// Source   our own; the search is that of ideal_partitioning, cut short.
 /// Order    as demands come; GPUs in their order.
 /// Cost     bounded by its effort, counted, not timed; and one run of elastic partitioning. Five
-///          models on four GPUs take 0.2 ms, rarely 10, with interference 5, rarely 50; 100 models
-///          on 64 GPUs take under 300 ms.
+///          models on four GPUs take 0.2 ms, rarely 10, with interference 10, rarely 100; 100
+///          models on 64 GPUs take under 300 ms.
 class best_partitioning {
 public:
   static constexpr std::string_view name = "best";
 
-  explicit best_partitioning(search_effort effort = {250'000, 16, 4}) noexcept : effort_(effort) {}
+  explicit best_partitioning(search_effort effort = {250'000, 16, 100}) noexcept
+      : effort_(effort) {}
 
   template <interference_model Interference = no_interference>
   [[nodiscard]] std::optional<partition_plan>

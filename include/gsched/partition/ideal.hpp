@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/partition/best.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/partition_decision.hpp>
 #include <gsched/partition/planner.hpp>
@@ -34,7 +35,7 @@ class ideal_partitioning {
 public:
   static constexpr std::string_view name = "ideal";
 
-  explicit ideal_partitioning(search_effort effort = {100'000'000, 48, 64}) noexcept
+  explicit ideal_partitioning(search_effort effort = {100'000'000, 48, 200}) noexcept
       : effort_(effort) {}
 
   template <interference_model Interference = no_interference>
@@ -47,7 +48,7 @@ public:
       said.plan = planner.plan(t, demands, shapes, beside);
       if (said.plan) said.known = verdict::plan;
     };
-    also(elastic_partitioning{});
+    also(best_partitioning{});
     also(guided_self_tuning{});
     also(squishy_bin_packing{});
     return said;

@@ -39,6 +39,8 @@ namespace detail {
 
 inline constexpr double enough = 1 - 8e-7; ///< of a rate: is_served says so
 inline constexpr double gain = 1.4;        ///< a partition is slowed by others' part of its GPU
+inline constexpr double near = 0.95;       ///< what may be served by others side by side
+inline constexpr std::uint32_t few_refused = 3;
 inline constexpr std::uint64_t most_later = 200'000; ///< steps of searches that prove nothing
 inline constexpr double over = 1.003;                ///< that much more than was short
 
@@ -77,6 +79,7 @@ template <interference_model Interference>
     }
     std::vector<double> next;
     std::uint32_t refused = 0;
+    double nearest = 0; ///< of the least served in what was refused
     verdict v = verdict::open;
     if (bound.scale >= enough) {
       work_budget budget(round == 0 ? effort.steps
@@ -90,7 +93,11 @@ template <interference_model Interference>
           const double wanted = over / std::clamp(settling.served()[d], 0.5, 2.0);
           next.push_back(std::max(1.0, factors[d] + gain * (wanted - 1)));
         }
-        if (++refused == effort.refused) budget.give_up();
+        const std::span<const double> served = settling.served();
+        nearest = std::max(nearest, *std::min_element(served.begin(), served.end()));
+        ++refused;
+        if (refused == effort.refused || (refused == few_refused && nearest < near))
+          budget.give_up();
         return false;
       });
     }
