@@ -210,21 +210,19 @@ private:
     const double most = tolerance_ / amplified();
     if (slower - chance > most) return is::bad;
     if (n < enough) return is::open;
-    // What is presumed to gain has to be shown not to; the others, to.
-    const bool presumed = which == presumed_;
-    const double doubt = presumed ? 0 : load() * chance / 2;
-    if (slower + chance / 2 <= most && net(which) - doubt >= least(which)) return is::good;
-    if (net(which) + load() * chance < least(which)) return is::bad;
+    // What is presumed to gain goes by what it looks like, so that few jobs pay for it; the others
+    // have to show it.
+    if (which == presumed_) return slower > most || net(which) < 0 ? is::bad : is::good;
+    if (slower + chance / 2 <= most && net(which) - load() * chance / 2 >= least_gain)
+      return is::good;
+    if (net(which) + load() * chance < least_gain) return is::bad;
     if (which == stays_) return slower > most + chance / 2 ? is::bad : is::open;
     return n >= too_many ? is::bad : is::open;
   }
 
   [[nodiscard]] bool may_try(std::size_t which) const noexcept {
     return jobs_ >= choices_[which].not_before &&
-           bound(which) >= std::max(least(which), least_bound);
-  }
-  [[nodiscard]] double least(std::size_t which) const noexcept {
-    return which == presumed_ ? 0 : least_gain;
+           bound(which) >= (which == presumed_ ? least_bound : least_gain);
   }
   [[nodiscard]] std::size_t next_to_try() noexcept {
     for (std::size_t i = 1; i < choices_.size(); ++i) {
