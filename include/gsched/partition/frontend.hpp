@@ -20,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -51,7 +52,8 @@ struct begun_batch {
 /// batches, drops who cannot be in time, measures rates, and goes over to another plan.
 ///
 ///  F1 conservation  each request that arrived is in_time, late, dropped, waiting or running.
-///  F2 batches       a batch begins on an idle partition when the desired size is there, when a cycle
+///  F2 batches       a batch begins on an idle partition when the desired size is there, when a
+///  cycle
 ///                   has passed since the portion's last one, when its oldest must begin now, or
 ///                   when it would be late after another's batch; it is of one model, of those that
 ///                   came first, and of a size that the table has.
@@ -99,7 +101,8 @@ public:
     for (const std::vector<gpulet>& here : on)
       for (std::size_t i = 0; i < here.size(); ++i) {
         const std::uint32_t to = place_of(here[i], now + ready_in);
-        fill(to, here, i, now, beside);
+        take_up(partitions_[to], here, i, *table_, slos_, now, beside);
+        add_routes(to, here[i]);
       }
     for (served_partition& p : partitions_)
       if (!p.planned) {
@@ -229,7 +232,7 @@ private:
     }
     std::sort(moving.begin(), moving.end(), [](const auto& a, const auto& b) {
       return std::tuple(a.first, a.second.deadline, a.second.id) <
-          std::tuple(b.first, b.second.deadline, b.second.id);
+             std::tuple(b.first, b.second.deadline, b.second.id);
     });
     for (model_state& m : models_) {
       m.shares.clear();
@@ -247,17 +250,21 @@ private:
     const auto none = std::find_if(partitions_.begin(), partitions_.end(), [](const auto& p) {
       return !p.planned && p.is_idle() && p.portions.empty();
     });
-    const auto at = same != partitions_.end() ? same : none;
-    const auto number = static_cast<std::uint32_t>(at - partitions_.begin());
-    if (at == partitions_.end()) partitions_.emplace_back();
-    served_partition& p = partitions_[number];
-    if (same == partitions_.end() || at == none) p.ready = ready;
+    const bool is_kept = same != partitions_.end();
+    const auto number = static_cast<std::uint32_t>((is_kept ? same : none) - partitions_.begin());
+    if (number == partitions_.size()) partitions_.emplace_back();
+    if (!is_kept) partitions_[number].ready = ready;
     return number;
   }
 
-  template <class Interference>
-  void fill(std::uint32_t number, const std::vector<gpulet>& here, std::size_t which,
-            time_point now, const Interference& beside);
+  void add_routes(std::uint32_t number, const gpulet& g) {
+    for (std::size_t i = 0; i < g.portions.size(); ++i) {
+      if (!(g.portions[i].rate > 0)) continue;
+      model_state& m = models_[g.portions[i].model];
+      m.shares.add(g.portions[i].rate);
+      m.routes.push_back({number, i});
+    }
+  }
 
   const latency_table* table_;
   std::vector<duration> slos_;

@@ -14,7 +14,8 @@ namespace gsched {
 /// How much of what is measured a rate remembers.
 struct rate_memory {
   duration window = std::chrono::seconds{1}; ///< requests are counted for so long
-  double weight = 0.3; ///< of the newest window: after k windows, (1 - weight)^k of what was is left
+  double weight =
+      0.3; ///< of the newest window: after k windows, (1 - weight)^k of what was is left
 };
 
 /// The rate at which requests come: an exponentially weighted moving average over windows of equal

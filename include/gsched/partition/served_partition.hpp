@@ -4,12 +4,18 @@
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/partition/batch_choice.hpp>
+#include <gsched/partition/demand.hpp>
+#include <gsched/partition/interference.hpp>
+#include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/plan.hpp>
 #include <gsched/partition/request_queue.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace gsched {
@@ -53,7 +59,7 @@ struct served_partition {
 
   [[nodiscard]] bool is_idle() const noexcept { return running.empty(); }
 
-  /// When a batch begins, if nobody else comes.
+  /// From now on, when a batch begins, if nobody else comes.
   [[nodiscard]] time_point due(batch_start start, time_point now) const noexcept {
     time_point first = no_deadline;
     for (const served_portion& p : portions)
@@ -61,7 +67,7 @@ struct served_partition {
         const bool ready_now = start == batch_start::at_once || p.is_full();
         first = std::min(first, ready_now ? now : std::min(p.turn, p.latest_start()));
       }
-    return first == no_deadline ? first : std::max(first, ready);
+    return first == no_deadline ? first : std::max({first, ready, now});
   }
 
   /// Whose batch begins now, or nobody: of those that are due, who is nearest to being late; or who
@@ -97,5 +103,32 @@ struct served_partition {
     return by;
   }
 };
+
+/// Makes a partition serve what a plan says of `which` of those on its GPU; nobody waits there. A
+/// batch that runs goes on, and a model that was there before keeps its turn.
+template <interference_model Interference>
+void take_up(served_partition& p, std::span<const gpulet> here, std::size_t which,
+             const latency_table& t, std::span<const duration> slos, time_point now,
+             const Interference& beside) {
+  const gpulet& g = here[which];
+  const std::vector<served_portion> before = std::exchange(p.portions, {});
+  p.gpu = g.gpu;
+  p.sms = g.sms;
+  p.planned = true;
+  p.cycle = g.cycle;
+  p.longest = duration::max();
+  for (const portion& from : g.portions) {
+    served_portion& s = p.portions.emplace_back();
+    s.model = from.model;
+    s.desired = from.batch;
+    s.turn = now;
+    for (const served_portion& old : before)
+      if (old.model == from.model) s.turn = std::min(old.turn, now + g.cycle);
+    const double factor = beside(here, which, from.model);
+    for (std::uint32_t b = 1; b <= t.batches(from.model).back(); ++b)
+      s.times.push_back(planned_latency(t, from.model, b, g.sms, factor));
+    p.longest = std::min(p.longest, slos[from.model] - s.times[from.batch - 1]);
+  }
+}
 
 } // namespace gsched

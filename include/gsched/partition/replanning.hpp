@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/partition/demand.hpp>
+#include <gsched/partition/plan.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gsched {
+
+struct replanning_options {
+  double headroom = 1.3;  ///< times the rates that are expected is planned for, where there is room
+  double tolerance = 0.1; ///< a plan is kept while rates stay that near to those it was made for
+  double least_rate = 1;  ///< requests a second, of a model of which fewer come
+};
+
+/// A plan, and how many times the rates that were asked for it serves.
+struct scaled_plan {
+  partition_plan plan{};
+  double factor = 0; ///< below 1: there are too few GPUs, and some requests are dropped
+};
+
+/// Plans for rates times the headroom; where there is no such plan, for as many times as there is
+/// one, to a hundredth of that; none if there is none for a millionth.
+///
+/// `ask` is a planner: ask(demands) is a plan or none.
+///
+/// Cost     one call of the planner, or some 15 where the headroom has no plan.
+template <class Ask>
+[[nodiscard]] std::optional<scaled_plan> plan_with_headroom(std::span<const demand> demands,
+                                                            double headroom, Ask&& ask) {
+  const auto times = [&](double factor) {
+    std::vector<demand> scaled(demands.begin(), demands.end());
+    for (demand& d : scaled) d.rate *= factor;
+    return std::optional<partition_plan>(ask(std::span<const demand>(scaled)));
+  };
+  double low = headroom, high = headroom;
+  std::optional<partition_plan> found = times(low);
+  for (; !found && low > 1e-6; found = times(low)) {
+    high = low;
+    low = low > 1 ? 1 : low / 2;
+  }
+  if (!found) return std::nullopt;
+  while (high > low * 1.01) {
+    const double middle = (low + high) / 2;
+    if (std::optional<partition_plan> more = times(middle)) {
+      found = std::move(more);
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return scaled_plan{std::move(*found), low};
+}
+
+/// Says when rates have changed so much that a plan is to be made for them.
+///
+/// Source   Choi et al., USENIX ATC 2022, section 4.3: where a rate has risen its requests would be
+///          late, and where it has fallen partitions stand idle.
+/// Errors   the constructor: bad_option, one line.
+class replanning {
+public:
+  explicit replanning(replanning_options o = {}) : options_(o) {
+    const auto check = [](bool holds, const char* what, double value, const char* expected) {
+      if (!holds)
+        throw error(errc::bad_option,
+                    std::string(what) + " of " + std::to_string(value) + ", expected " + expected);
+    };
+    check(o.headroom > 0 && std::isfinite(o.headroom), "headroom", o.headroom, "above 0");
+    check(o.tolerance >= 0 && std::isfinite(o.tolerance), "tolerance", o.tolerance, "0 or more");
+    check(o.least_rate >= 0 && std::isfinite(o.least_rate), "least rate", o.least_rate,
+          "0 or more");
+  }
+
+  /// For the rates as measured. None: the plan that there is goes on, for it is for such rates, or
+  /// there is none. `ask` as above.
+  template <class Ask>
+  [[nodiscard]] std::optional<scaled_plan> replan(std::vector<demand> measured, Ask&& ask) {
+    for (demand& d : measured) d.rate = std::max(d.rate, options_.least_rate);
+    if (is_near(measured)) return std::nullopt;
+    std::optional<scaled_plan> found =
+        plan_with_headroom(std::span<const demand>(measured), options_.headroom, ask);
+    if (found) planned_ = std::move(measured);
+    return found;
+  }
+
+private:
+  [[nodiscard]] bool is_near(const std::vector<demand>& measured) const {
+    if (measured.size() != planned_.size()) return false;
+    for (std::size_t i = 0; i < measured.size(); ++i)
+      if (std::abs(measured[i].rate - planned_[i].rate) > options_.tolerance * planned_[i].rate)
+        return false;
+    return true;
+  }
+
+  replanning_options options_;
+  std::vector<demand> planned_; ///< what the plan that there is was asked for
+};
+
+} // namespace gsched

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/partition/replanning.hpp>
+
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace gsched::testing {
+namespace {
+
+/// A planner that serves up to so many requests a second in all.
+struct limited {
+  double most;
+  int asked = 0;
+  double last = 0;
+  std::optional<partition_plan> operator()(std::span<const demand> demands) {
+    ++asked;
+    double all = 0;
+    for (const demand& d : demands) all += d.rate;
+    if (all > most) return std::nullopt;
+    last = all;
+    return partition_plan{};
+  }
+};
+
+} // namespace
+
+TEST_CASE("a plan has the headroom, or as much of it as there is room for") {
+  const std::vector<demand> demands{{0, 60, {}}, {1, 40, {}}};
+  for (const double most : {1000.0, 130.0, 120.0, 100.5, 99.0, 10.0, 0.01}) {
+    CAPTURE(most);
+    limited ask{most};
+    const auto found = plan_with_headroom(std::span(demands), 1.3, ask);
+    REQUIRE(found);
+    CHECK(found->factor <= 1.3);
+    CHECK(100 * found->factor <= most * (1 + 1e-9));
+    CHECK(100 * found->factor >= std::min(130.0, most / 1.011));
+    CHECK(ask.last == doctest::Approx(100 * found->factor)); // the plan is for that
+    CHECK(ask.asked <= 30);
+  }
+  limited none{0};
+  CHECK_FALSE(plan_with_headroom(std::span(demands), 1.3, none));
+}
+
+TEST_CASE("a plan is kept while rates stay near those that it was made for") {
+  limited ask{1e9};
+  replanning r({1.5, 0.1, 2});
+  REQUIRE(r.replan({{0, 100, {}}, {1, 0, {}}}, ask));
+  CHECK(ask.last == doctest::Approx(1.5 * 102)); // of the second, the least rate
+  CHECK_FALSE(r.replan({{0, 109, {}}, {1, 2.1, {}}}, ask));
+  CHECK_FALSE(r.replan({{0, 91, {}}, {1, 1, {}}}, ask));
+  CHECK(ask.asked == 1);
+  REQUIRE(r.replan({{0, 1000, {}}, {1, 0, {}}}, ask)); // tenfold
+  CHECK(ask.last == doctest::Approx(1.5 * 1002));
+  ask.most = 0;
+  CHECK_FALSE(r.replan({{0, 100, {}}, {1, 0, {}}}, ask));
+  ask.most = 1e9;
+  CHECK(r.replan({{0, 100, {}}, {1, 0, {}}}, ask)); // asked again, for there was none
+  CHECK_THROWS_AS(replanning({0, 0.1, 1}), error);
+  CHECK_THROWS_AS(replanning({1.3, -1, 1}), error);
+}
+
+} // namespace gsched::testing
