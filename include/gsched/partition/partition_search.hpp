@@ -225,7 +225,7 @@ private:
       chosen_.push_back(&s);
       std::vector<double> less = needs;
       for (std::size_t d = 0; d < less.size(); ++d) less[d] -= s.rates[d];
-      if (!budget_.try_spend()) stopped_ = true;
+      if (!budget_.try_spend(1 + less.size() / 8)) stopped_ = true;
       const bool found = is_worth_enough(less, i) && share(i, c, less, accept);
       left_ += t;
       if (found) return true;

@@ -26,7 +26,7 @@ struct gpu_kind {
 /// A size that a partition on some kind of GPU can have, and what of the GPU it takes. Partitions
 /// fit a GPU side by side exactly where their plain groups do and at most one has the last.
 struct piece {
-  std::uint32_t kind = 0;
+  std::size_t kind = 0;
   std::uint32_t plain = 0;
   bool last = false;
   sm_count sms{};

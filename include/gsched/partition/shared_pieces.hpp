@@ -30,7 +30,7 @@ struct shared_piece {
 /// many. Left out are those that others are as good as: where one more request would be for
 /// nothing, or one less still serves all that is needed.
 ///
-/// Cost     O(vectors of batches x demands), each a step of the budget.
+/// Cost     O(vectors of batches x demands), a step of the budget for each 8 demands.
 class shared_pieces {
 public:
   /// `needs` are by demand requests a second, `prices` what one is worth, `worths` by piece.
@@ -64,14 +64,15 @@ public:
   [[nodiscard]] bool complete() const noexcept { return complete_; }
 
 private:
-  static constexpr std::size_t most_kept = 200'000;
+  static constexpr std::size_t most_kept = 2'000'000; ///< rates
 
   /// `room` is the least of SLO less own time of those who are there.
   void extend(std::size_t d, std::size_t members, duration cycle, duration room,
               work_budget& budget) {
     if (!complete_) return;
     if (d == batches_.size()) {
-      if (!budget.try_spend() || all_.size() >= most_kept) complete_ = false;
+      const std::size_t size = batches_.size();
+      if (!budget.try_spend(1 + size / 8) || all_.size() * size >= most_kept) complete_ = false;
       if (members >= 2) keep(cycle);
       return;
     }
