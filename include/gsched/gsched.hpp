@@ -144,7 +144,10 @@
 #include <gsched/preempt/queue_bound.hpp>
 #include <gsched/preempt/restrict_leaving.hpp>
 #include <gsched/preempt/statistics.hpp>
+#include <gsched/sim/app.hpp>
+#include <gsched/sim/app_requests.hpp>
 #include <gsched/sim/arrivals.hpp>
+#include <gsched/sim/batch_runs.hpp>
 #include <gsched/sim/block_scheduler.hpp>
 #include <gsched/sim/cohorts.hpp>
 #include <gsched/sim/contention.hpp>
@@ -160,11 +163,14 @@
 #include <gsched/sim/observer.hpp>
 #include <gsched/sim/padded.hpp>
 #include <gsched/sim/partitions.hpp>
+#include <gsched/sim/plan_outcome.hpp>
+#include <gsched/sim/plan_service.hpp>
 #include <gsched/sim/preset.hpp>
 #include <gsched/sim/program_costs.hpp>
 #include <gsched/sim/program_padder.hpp>
 #include <gsched/sim/queues.hpp>
 #include <gsched/sim/random.hpp>
+#include <gsched/sim/rate_curve.hpp>
 #include <gsched/sim/room.hpp>
 #include <gsched/sim/scaling.hpp>
 #include <gsched/sim/serve.hpp>
