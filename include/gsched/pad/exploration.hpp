@@ -210,9 +210,10 @@ private:
     const double most = tolerance_ / amplified();
     if (slower - chance > most) return is::bad;
     if (n < enough) return is::open;
-    // What is presumed to gain goes by what it looks like, so that few jobs pay for it; the others
-    // have to show it.
-    if (which == presumed_) return slower > most || net(which) < 0 ? is::bad : is::good;
+    // What is presumed to gain is left where it looks too slow, so that few jobs pay for it, or is
+    // seen to lose; the others have to show it.
+    if (which == presumed_)
+      return slower > most || net(which) + load() * chance / 2 < 0 ? is::bad : is::good;
     if (slower + chance / 2 <= most && net(which) - load() * chance / 2 >= least_gain)
       return is::good;
     if (net(which) + load() * chance < least_gain) return is::bad;
