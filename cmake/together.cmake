@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# What keeps a build under a sanitizer short. Nothing here reaches a consumer.
+# What keeps a build under a sanitizer, and one from nothing, short. Nothing here reaches a consumer.
 
-# gsched_together(TARGET SOURCE...): where CMAKE_UNITY_BUILD is on, as in the sanitizers' presets, these
+# gsched_together(TARGET SOURCE...): where CMAKE_UNITY_BUILD is on, as in the sanitizers' presets and where CI is set, these
 # sources of TARGET are compiled as one, as most of their time goes into what they share. The names in
 # their unnamed namespaces differ, then; a source that is not given is compiled alone, as every one
-# is in the other presets.
+# is otherwise.
 function(gsched_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
   set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP ${target})
