@@ -94,8 +94,12 @@ private:
     for (const state& s : here) codes_.push_back(s.code);
     if (const auto at = known_.find(codes_); at != known_.end()) return at->second;
     std::vector<gpulet> all;
-    for (const state& s : here)
-      all.push_back({s.run.gpu, s.run.sms, {}, {{s.run.model, 0, s.run.batch}}});
+    for (const state& s : here) {
+      gpulet& g = all.emplace_back(); // by braces alone nvcc's front end does not take it
+      g.gpu = s.run.gpu;
+      g.sms = s.run.sms;
+      g.portions.push_back(portion{s.run.model, 0, s.run.batch});
+    }
     std::vector<double> f;
     for (std::size_t i = 0; i < here.size(); ++i)
       f.push_back(here.size() > 1 && *truth_ ? (*truth_)(all, i, here[i].run.model) : 1.0);
