@@ -32,7 +32,7 @@ TEST_CASE("a plan has the headroom, or as much of it as there is room for") {
   for (const double most : {1000.0, 130.0, 120.0, 100.5, 99.0, 10.0, 0.01}) {
     CAPTURE(most);
     limited ask{most};
-    const auto found = plan_with_headroom(std::span(demands), 1.3, ask);
+    const auto found = plan_with_headroom(std::span(demands), 1.3, 0, ask);
     REQUIRE(found);
     CHECK(found->factor <= 1.3);
     CHECK(100 * found->factor <= most * (1 + 1e-9));
@@ -41,12 +41,24 @@ TEST_CASE("a plan has the headroom, or as much of it as there is room for") {
     CHECK(ask.asked <= 30);
   }
   limited none{0};
-  CHECK_FALSE(plan_with_headroom(std::span(demands), 1.3, none));
+  CHECK_FALSE(plan_with_headroom(std::span(demands), 1.3, 0, none));
+}
+
+TEST_CASE("clusters of a Poisson process are planned for by the root of what comes within an SLO") {
+  using namespace std::chrono_literals;
+  CHECK(staffed_rate(400, 10ms, 0) == 400);
+  CHECK(staffed_rate(400, 10ms, 1) == doctest::Approx(600)); // 4, give or take 2
+  CHECK(staffed_rate(40000, 10ms, 1) == doctest::Approx(42000));
+  CHECK(staffed_rate(0, 10ms, 1) == 0);
+  limited ask{1e9};
+  const std::vector<demand> demands{{0, 200, 10ms}};
+  CHECK(plan_with_headroom(std::span(demands), 2, 1, ask)->factor == 2);
+  CHECK(ask.last == doctest::Approx(600));
 }
 
 TEST_CASE("a plan is kept while rates stay near those that it was made for") {
   limited ask{1e9};
-  replanning r({1.5, 0.1, 2});
+  replanning r({1.5, 3, 0.1, 2}); // no SLO, no clusters
   REQUIRE(r.replan({{0, 100, {}}, {1, 0, {}}}, ask));
   CHECK(ask.last == doctest::Approx(1.5 * 102)); // of the second, the least rate
   CHECK_FALSE(r.replan({{0, 109, {}}, {1, 2.1, {}}}, ask));
@@ -58,8 +70,8 @@ TEST_CASE("a plan is kept while rates stay near those that it was made for") {
   CHECK_FALSE(r.replan({{0, 100, {}}, {1, 0, {}}}, ask));
   ask.most = 1e9;
   CHECK(r.replan({{0, 100, {}}, {1, 0, {}}}, ask)); // asked again, for there was none
-  CHECK_THROWS_AS(replanning({0, 0.1, 1}), error);
-  CHECK_THROWS_AS(replanning({1.3, -1, 1}), error);
+  CHECK_THROWS_AS(replanning({0, 0, 0.1, 1}), error);
+  CHECK_THROWS_AS(replanning({1.3, 0, -1, 1}), error);
 }
 
 } // namespace gsched::testing

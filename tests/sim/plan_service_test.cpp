@@ -50,6 +50,8 @@ struct service {
   void offer_model(std::size_t m, double rate) {
     offer(app_of_model(table.name(m), m, slos[m]), {{at(0s), rate}});
   }
+  service() { options.replanning.clusters = 0; }
+
   plan_outcome run() {
     return plan_service(table, slos, shapes, apps, options, planner, truth, expected).run();
   }
@@ -234,7 +236,7 @@ TEST_CASE("a switch makes no gap: under plans that change all the time nobody wa
   service s;
   s.options.length = 30s;
   s.options.period = 100ms;
-  s.options.replanning = {1.6, 0, 1};
+  s.options.replanning = {1.6, 0, 0, 1};
   s.offer_model(0, 1000);
   s.offer_model(1, 1000);
   const plan_outcome changing = s.run();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
 #include <gsched/partition/demand.hpp>
 #include <gsched/partition/plan.hpp>
 
@@ -17,10 +18,21 @@
 namespace gsched {
 
 struct replanning_options {
-  double headroom = 1.3;  ///< times the rates that are expected is planned for, where there is room
+  double headroom = 1.2;  ///< times the rates that are expected is planned for, where there is room
+  double clusters = 1;    ///< and for that many deviations of what comes within an SLO
   double tolerance = 0.1; ///< a plan is kept while rates stay that near to those it was made for
   double least_rate = 1;  ///< requests a second, of a model of which fewer come
 };
+
+/// What to plan for, where so many requests a second are expected: of a Poisson process n come
+/// within an SLO in the mean, with a deviation of the root of n.
+///
+/// Source   square-root staffing: Halfin & Whitt, Oper. Res. 29(3), 1981,
+///          doi:10.1287/opre.29.3.567.
+[[nodiscard]] inline double staffed_rate(double expected, duration slo, double clusters) noexcept {
+  if (!(expected > 0) || slo <= duration::zero()) return expected;
+  return expected + clusters * std::sqrt(expected / to_s(slo));
+}
 
 /// A plan, and how many times the rates that were asked for it serves.
 struct scaled_plan {
@@ -28,18 +40,19 @@ struct scaled_plan {
   double factor = 0; ///< below 1: there are too few GPUs, and some requests are dropped
 };
 
-/// Plans for rates times the headroom; where there is no such plan, for as many times as there is
-/// one, to a hundredth of that; none if there is none for a millionth.
+/// Plans for rates times the headroom, and clusters (staffed_rate); where there is no such plan,
+/// for as many times as there is one, to a hundredth of that; none if there is none for a
+/// millionth.
 ///
 /// `ask` is a planner: ask(demands) is a plan or none.
 ///
 /// Cost     one call of the planner, or some 15 where the headroom has no plan.
 template <class Ask>
-[[nodiscard]] std::optional<scaled_plan> plan_with_headroom(std::span<const demand> demands,
-                                                            double headroom, Ask&& ask) {
+[[nodiscard]] std::optional<scaled_plan>
+plan_with_headroom(std::span<const demand> demands, double headroom, double clusters, Ask&& ask) {
   const auto times = [&](double factor) {
     std::vector<demand> scaled(demands.begin(), demands.end());
-    for (demand& d : scaled) d.rate *= factor;
+    for (demand& d : scaled) d.rate = staffed_rate(d.rate * factor, d.slo, clusters);
     return std::optional<partition_plan>(ask(std::span<const demand>(scaled)));
   };
   double low = headroom, high = headroom;
@@ -75,6 +88,7 @@ public:
                     std::string(what) + " of " + std::to_string(value) + ", expected " + expected);
     };
     check(o.headroom > 0 && std::isfinite(o.headroom), "headroom", o.headroom, "above 0");
+    check(o.clusters >= 0 && std::isfinite(o.clusters), "clusters", o.clusters, "0 or more");
     check(o.tolerance >= 0 && std::isfinite(o.tolerance), "tolerance", o.tolerance, "0 or more");
     check(o.least_rate >= 0 && std::isfinite(o.least_rate), "least rate", o.least_rate,
           "0 or more");
@@ -86,8 +100,8 @@ public:
   [[nodiscard]] std::optional<scaled_plan> replan(std::vector<demand> measured, Ask&& ask) {
     for (demand& d : measured) d.rate = std::max(d.rate, options_.least_rate);
     if (is_near(measured)) return std::nullopt;
-    std::optional<scaled_plan> found =
-        plan_with_headroom(std::span<const demand>(measured), options_.headroom, ask);
+    std::optional<scaled_plan> found = plan_with_headroom(
+        std::span<const demand>(measured), options_.headroom, options_.clusters, ask);
     if (found) planned_ = std::move(measured);
     return found;
   }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parts/model_values.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace parts {
+
+using gsched::duration;
+using gsched::errc;
+using gsched::latency_table;
+
+std::map<std::size_t, double> to_model_numbers(std::string_view option, const std::string& list,
+                                               const latency_table& t, const number_range& range) {
+  std::map<std::size_t, double> numbers;
+  for (const std::string& item : to_list(option, list)) {
+    const std::size_t equals = std::min(item.find('='), item.size());
+    const std::string name = item.substr(0, equals);
+    const auto model = t.find(name);
+    if (!model)
+      refuse(option, "no rows of " + in_quotes(name), "a model of the table", errc::unknown_name);
+    if (equals == item.size()) refuse(option, in_quotes(item), "MODEL=NUMBER");
+    const double n = to_number(option, item.substr(equals + 1), range);
+    if (!numbers.emplace(*model, n).second) refuse(option, name + " twice", "each model once");
+  }
+  return numbers;
+}
+
+std::vector<duration> to_slos(const std::string& slo, const std::string& slo_factor,
+                              const latency_table& t, gsched::sm_count all) {
+  const double factor = to_number("--slo-factor", slo_factor, {0, 1e6, true, "times"});
+  std::vector<duration> slos;
+  for (std::size_t m = 0; m < t.size(); ++m) {
+    const auto of = t.batches(m);
+    const auto above = std::upper_bound(of.begin(), of.end(), 32u);
+    const std::uint32_t batch = above == of.begin() ? of.front() : *(above - 1);
+    const auto sms = std::max(all, t.sizes(m).front());
+    slos.push_back(gsched::from_us(gsched::to_us(t.latency(m, batch, sms)) * factor));
+  }
+  if (!slo.empty())
+    for (const auto& [m, ms] : to_model_numbers("--slo", slo, t, {0, 1e6, true, "milliseconds"}))
+      slos[m] = gsched::from_us(1e3 * ms);
+  return slos;
+}
+
+} // namespace parts

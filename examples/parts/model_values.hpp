@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "parts/values.hpp"
+
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/partition/latency_table.hpp>
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace parts {
+
+/// MODEL=NUMBER,... of models in the table. Errors   as in values.hpp.
+[[nodiscard]] std::map<std::size_t, double> to_model_numbers(std::string_view option,
+                                                             const std::string& list,
+                                                             const gsched::latency_table& t,
+                                                             const number_range& range);
+
+/// SLOs by model of the table: --slo MODEL=MS,... or --slo-factor times what the largest batch, at
+/// most 32, takes on all SMs.
+[[nodiscard]] std::vector<gsched::duration> to_slos(const std::string& slo,
+                                                    const std::string& slo_factor,
+                                                    const gsched::latency_table& t,
+                                                    gsched::sm_count all);
+
+} // namespace parts

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve_partitions/options.hpp"
+
+#include "serve_partitions/app_json.hpp"
+
+#include "parts/command_line.hpp"
+#include "parts/model_values.hpp"
+#include "parts/planner_list.hpp"
+#include "parts/values.hpp"
+
+#include <gsched/interference/coefficients_json.hpp>
+#include <gsched/partition/latency_csv.hpp>
+#include <gsched/partition/linear_interference.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace serve_partitions {
+
+namespace {
+
+using gsched::demand;
+using gsched::duration;
+using gsched::errc;
+using gsched::time_point;
+using namespace gsched::sim;
+using namespace parts;
+
+constexpr const char* teaching =
+    R"(Requests come at random (Poisson) at the rates given. A planner says which partitions of which GPUs
+serve which models in what batches; a frontend keeps requests for their partition, begins a batch
+when it is full, when its turn in the cycle has come or when its oldest would else be late, and drops
+who cannot be in time any more. Each period it plans again for the rates that it has measured, and
+goes over to the new plan while batches of the old one end. All of it is simulated, batch by batch.
+
+A violation is a request that was late or dropped.
+
+Plans are for more than the rates: --headroom times as much, for rates that turn out higher, and
+--clusters deviations of what comes within an SLO, for Poisson arrivals come in clusters; where there
+is no room for that, for as much as there is room for. An app
+is a graph of models, and on time when all of its answers are; game and traffic ship.
+
+Examples
+  serve_partitions --rates lenet=4000,resnet50=800,vgg16=300 --gpus 2
+      a minute of it
+  serve_partitions --rates resnet50=1000,vgg16=500 --interference h200 --rate-error 0.2
+      batches slow each other as on an H200, and rates are up to 20% off, anew each period
+  serve_partitions --rates resnet50=1000,vgg16=500 --interference h200 --plan-interference none
+      the same with a planner that does not know of it
+  serve_partitions --app game=300,traffic=200 --seconds 3600
+      an hour
+  serve_partitions --rate-trace rates.csv --period 5
+      rates that change: lines of time_s,model,rate
+
+Exit code: 0, whatever was late; 1 for a failure while running; 2 for a usage or input error, told in
+one line.)";
+
+struct words {
+  std::string table = GSCHED_EXAMPLES_DATA_DIR "/latency_batch_partition.csv", slo,
+              slo_factor = "2", rates, apps, rate_scale = "1", rate_trace, rate_error = "0",
+              gpus = "4", sms = "132", group = "8", planner = "best", interference = "none",
+              plan_interference = "same", solo = GSCHED_EXAMPLES_DATA_DIR "/solo_metrics.csv",
+              seconds = "60", period = "20", headroom = "1.2", clusters = "1", tolerance = "0.1",
+              start = "due", prepare = "0", switch_us = "100", seed = "1", json;
+  bool once = false;
+};
+
+void read_rates(options& o, const words& w, const std::map<std::string, rate_curve>& trace) {
+  const double scale = to_number("--rate-scale", w.rate_scale, {0, 1e9, true, "times"});
+  const number_range range{0, 1e9, false, "requests a second"};
+  const auto add = [&](app a, rate_curve c) {
+    for (rate_step& s : c) s.rate *= scale;
+    o.apps.push_back({std::move(a), std::move(c), {}, 0});
+  };
+  if (!w.rates.empty())
+    for (const auto& [m, rate] : to_model_numbers("--rates", w.rates, *o.table, range))
+      add(app_of_model(o.table->name(m), m, o.slos[m]), {{time_point{}, rate}});
+  std::vector<std::string> traced; // apps
+  if (!w.apps.empty())
+    for (const std::string& item : to_list("--app", w.apps)) {
+      const std::size_t equals = std::min(item.find('='), item.size());
+      app a = read_app(item.substr(0, equals), *o.table, o.slos);
+      if (equals < item.size()) {
+        add(a, {{time_point{}, to_number("--app", item.substr(equals + 1), range)}});
+      } else {
+        const auto at = trace.find(a.name);
+        if (at == trace.end())
+          refuse("--app", in_quotes(item), "NAME=RATE, or rates of " + a.name + " in --rate-trace");
+        traced.push_back(a.name);
+        add(a, at->second);
+      }
+    }
+  for (const auto& [name, curve] : trace) {
+    if (std::find(traced.begin(), traced.end(), name) != traced.end()) continue;
+    const auto m = o.table->find(name);
+    if (!m)
+      refuse("--rate-trace", "no rows of " + in_quotes(name), "a model of the table, or an --app",
+             errc::unknown_name);
+    add(app_of_model(name, *m, o.slos[*m]), curve);
+  }
+  if (o.apps.empty()) refuse("--rates", "not given, nor --app or --rate-trace", "one of them");
+  for (std::size_t i = 0; i < o.apps.size(); ++i)
+    for (std::size_t k = 0; k < i; ++k)
+      if (o.apps[i].what.name == o.apps[k].what.name)
+        refuse("--rates", o.apps[i].what.name + " has rates twice", "once");
+}
+
+/// A file's law of partitions with SMs of their own; none for "none".
+std::optional<gsched::linear_law> to_law(const char* option, const std::string& word) {
+  if (word == "none") return std::nullopt;
+  const auto ships = shipped("interference") / (word + ".json");
+  const auto file = std::filesystem::exists(ships)
+                        ? ships
+                        : to_file(option, word, "none, one that ships, or a file of coefficients");
+  return gsched::read_coefficients(file).disjoint;
+}
+
+void read_error(options& o, const words& w) {
+  std::string part = w.rate_error;
+  o.error.is_fixed = part.rfind("fixed:", 0) == 0;
+  if (o.error.is_fixed) part.erase(0, 6);
+  o.error.part = to_number("--rate-error", part,
+                           o.error.is_fixed ? number_range{-0.99, 100, false, "of the rate"}
+                                            : number_range{0, 0.99, false, "of the rate"});
+  o.error.every = o.service.period;
+  for (std::size_t i = 0; i < o.apps.size(); ++i) {
+    offered_app& a = o.apps[i];
+    a.seed = o.seed * 1000003 + 2 * i;
+    a.comes = with_error(a.expected, o.error, time_point{o.service.length}, a.seed + 1);
+  }
+}
+
+void read_service(options& o, const words& w) {
+  const auto seconds = [](const char* option, const std::string& word, double least) {
+    return gsched::from_us(1e6 * to_number(option, word, {least, 1e6, least == 0, "seconds"}));
+  };
+  plan_service_options& s = o.service;
+  s.length = seconds("--seconds", w.seconds, 0);
+  s.period = seconds("--period", w.period, 1e-3);
+  s.replans = !w.once;
+  s.prepare = gsched::from_us(1e6 * to_number("--prepare", w.prepare, {0, 1e6, false, "seconds"}));
+  s.switch_cost = parts::to_us("--switch-us", w.switch_us, 1e9);
+  s.replanning.headroom = to_number("--headroom", w.headroom, {0, 1000, true, "times"});
+  s.replanning.clusters = to_number("--clusters", w.clusters, {0, 1000, false, "deviations"});
+  s.replanning.tolerance = to_number("--tolerance", w.tolerance, {0, 1000, false, "of the rate"});
+  if (w.start != "due" && w.start != "at_once")
+    refuse("--start", in_quotes(w.start), "due or at_once", errc::unknown_name);
+  s.frontend.start =
+      w.start == "due" ? gsched::batch_start::when_due : gsched::batch_start::at_once;
+}
+
+options read(const words& w) {
+  options o;
+  o.table_name = w.table;
+  o.table = gsched::read_latency_table(to_file("--table", w.table, "a CSV file"));
+  const gsched::gpu_shape shape{
+      gsched::sm_count{static_cast<std::uint32_t>(to_count("--sms", w.sms, 1, 100000))},
+      gsched::sm_count{static_cast<std::uint32_t>(to_count("--group", w.group, 1, 100000))}};
+  o.gpus.assign(to_count("--gpus", w.gpus, 0, 10000), shape);
+  o.slos = to_slos(w.slo, w.slo_factor, *o.table, shape.sms);
+  o.planner = w.planner;
+  if (!is_planner(w.planner))
+    refuse("--planner", "unknown planner " + in_quotes(w.planner), "one of " + all_planners(),
+           errc::unknown_name);
+  o.seed = to_count("--seed", w.seed, 0, ~std::uint64_t{0} / 1000003 - 1);
+  read_service(o, w);
+  read_rates(o, w,
+             w.rate_trace.empty()
+                 ? std::map<std::string, rate_curve>{}
+                 : read_rate_curves(to_file("--rate-trace", w.rate_trace, "a CSV file")));
+  read_error(o, w);
+  std::vector<demand> demands;
+  for (const offered_app& a : o.apps)
+    for (const app_stage& s : a.what.stages) demands.push_back({s.model, 1, o.slos[s.model]});
+  gsched::check(demands, *o.table);
+  o.truth = to_law("--interference", w.interference);
+  o.planned =
+      w.plan_interference == "same" ? o.truth : to_law("--plan-interference", w.plan_interference);
+  if (o.truth || o.planned) {
+    o.solo = gsched::read_solo_table(to_file("--solo", w.solo, "a CSV file"));
+    gsched::check_metrics(demands, *o.table, o.solo);
+  }
+  outputs files;
+  read_outputs(files, w.json, "", "");
+  o.json = files.json;
+  return o;
+}
+
+} // namespace
+
+std::optional<options> parse_options(int argc, char** argv) {
+  words w;
+  CLI::App app("Serves models on partitions of simulated GPUs, by plans that follow the rates.");
+  app.name("serve_partitions");
+  const auto add = [&](const char* name, std::string& word, const char* type, const char* help) {
+    app.add_option(name, word, help)->type_name(type)->capture_default_str();
+  };
+  add("--table", w.table, "FILE", "latencies by batch and SMs: model,batch,sms,latency_us");
+  add("--rates", w.rates, "MODEL=RATE,...", "requests a second");
+  add("--app", w.apps, "NAME=RATE,...",
+      "game, traffic or a file; with its rate, if no trace has it");
+  add("--rate-trace", w.rate_trace, "FILE", "rates that change: time_s,model,rate");
+  add("--rate-scale", w.rate_scale, "X", "times all rates");
+  add("--rate-error", w.rate_error, "E",
+      "rates come up to that part off, drawn each period; fixed:E for always that");
+  add("--slo", w.slo, "MODEL=MS,...", "latency that no request may exceed");
+  add("--slo-factor", w.slo_factor, "X",
+      "of models without --slo: times the latency of a batch of 32 on all SMs");
+  add("--gpus", w.gpus, "N", "GPUs of one kind");
+  add("--sms", w.sms, "N", "SMs of a GPU");
+  add("--group", w.group, "N", "SMs of a group: partitions are of whole groups");
+  add("--planner", w.planner, "P", "sbp, elastic, self_tuning, best or ideal; plan --help tells");
+  add("--headroom", w.headroom, "X", "plans are for that many times the rates, if there is room");
+  add("--clusters", w.clusters, "Z", "and for Z deviations of what comes within an SLO");
+  add("--tolerance", w.tolerance, "X", "a plan is kept while rates stay within that part of its");
+  add("--interference", w.interference, "F", "how batches slow each other: none, h200 or a file");
+  add("--plan-interference", w.plan_interference, "F", "what is planned with: same, none, ...");
+  add("--solo", w.solo, "FILE", "what each model takes of L2 and DRAM, for interference");
+  add("--start", w.start, "WHEN", "of a batch: due, or at_once where a partition is idle");
+  add("--seconds", w.seconds, "S", "for which requests come");
+  add("--period", w.period, "S", "from one look at the rates to the next");
+  app.add_flag("--once", w.once, "plan once, for the rates given");
+  add("--prepare", w.prepare, "S", "from a plan to its partitions, in the background");
+  add("--switch-us", w.switch_us, "US", "until a new partition begins");
+  add("--seed", w.seed, "N", "of what is random");
+  add("--json", w.json, "FILE", "write all results to this file");
+  app.footer(teaching);
+  if (!parts::parse(app, argc, argv)) return std::nullopt;
+  return read(w);
+}
+
+} // namespace serve_partitions

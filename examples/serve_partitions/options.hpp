@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/interference/linear_law.hpp>
+#include <gsched/interference/solo_metrics.hpp>
+#include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/latency_table.hpp>
+#include <gsched/sim/plan_service.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace serve_partitions {
+
+/// Everything that the command line says, read and checked.
+struct options {
+  std::string table_name, planner;
+  std::optional<gsched::latency_table> table; ///< set
+  std::vector<gsched::duration> slos;         ///< by model
+  std::vector<gsched::gpu_shape> gpus;
+  std::vector<gsched::sim::offered_app> apps;
+  gsched::solo_table solo;
+  std::optional<gsched::linear_law> truth, planned; ///< none: no interference
+  gsched::sim::plan_service_options service;
+  gsched::sim::rate_error error;
+  std::uint64_t seed = 1;
+  std::filesystem::path json;
+};
+
+/// Nothing when help was asked for, which is then printed on stdout.
+/// Errors   gsched::error with one line.
+[[nodiscard]] std::optional<options> parse_options(int argc, char** argv);
+
+} // namespace serve_partitions

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve_partitions/report.hpp"
+
+#include "parts/json.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+
+namespace serve_partitions {
+
+namespace {
+
+using gsched::duration;
+using gsched::to_s;
+using gsched::to_us;
+using namespace gsched::sim;
+using parts::json;
+using parts::rounded;
+using parts::us;
+
+constexpr std::size_t most_told = 20; ///< periods
+
+double seconds_of(const options& o) { return to_s(o.service.length); }
+
+double share(std::uint64_t part, std::uint64_t of) {
+  return of > 0 ? static_cast<double>(part) / static_cast<double>(of) : 0;
+}
+
+void print_row(std::ostream& out, const std::string& name, const app_outcome& a, double seconds,
+               std::optional<duration> slo) {
+  fmt::print(out, "{:<20}{:>10}{:>11.1f}{:>9}{:>9}{:>10.3f}%", name, a.arrived,
+             static_cast<double>(a.in_time) / seconds, a.late, a.dropped, 100 * a.violations());
+  if (slo)
+    fmt::print(out, "{:>10.2f}{:>10.2f}{:>10.2f}\n", to_us(a.latency.percentile(0.5)) / 1e3,
+               to_us(a.latency.percentile(0.99)) / 1e3, to_us(*slo) / 1e3);
+  else
+    fmt::print(out, "\n");
+}
+
+/// What the rates did that there was too little room for.
+std::string change_of(const options& o, const plan_outcome& r, std::size_t period) {
+  const period_outcome& p = r.periods[period];
+  std::string told;
+  for (std::size_t m = 0; m < p.measured.size(); ++m) {
+    const double before = period > 0 ? r.periods[period - 1].measured[m] : 0;
+    if (before > 0 && p.measured[m] > 2 * before)
+      told +=
+          fmt::format("; {} rose from {:.1f} to {:.1f}/s", o.table->name(m), before, p.measured[m]);
+  }
+  return told;
+}
+
+json latency_json(const gsched::trace::histogram& h) {
+  return {{"mean", us(h.mean())},
+          {"p50", us(h.percentile(0.5))},
+          {"p99", us(h.percentile(0.99))},
+          {"max", us(h.max())}};
+}
+
+json app_json(const app_outcome& a, double seconds) {
+  return {{"arrived", a.arrived},
+          {"in_time", a.in_time},
+          {"late", a.late},
+          {"dropped", a.dropped},
+          {"violations", rounded(a.violations())},
+          {"in_time_per_s", rounded(static_cast<double>(a.in_time) / seconds)}};
+}
+
+} // namespace
+
+void print(std::ostream& out, const options& o, const plan_outcome& r) {
+  fmt::print(out, "{:<20}{:>10}{:>11}{:>9}{:>9}{:>11}{:>10}{:>10}{:>10}\n", "", "arrived",
+             "in time/s", "late", "dropped", "violations", "p50, ms", "p99, ms", "SLO, ms");
+  for (std::size_t a = 0; a < o.apps.size(); ++a)
+    print_row(out, o.apps[a].what.name, r.apps[a], seconds_of(o), o.apps[a].what.slo);
+  print_row(out, "all", r.all(), seconds_of(o), std::nullopt);
+  double sms = 0, worst = 0;
+  for (const period_outcome& p : r.periods) {
+    sms += p.sms / static_cast<double>(r.periods.size());
+    worst = std::max(worst, share(p.violated, p.ended));
+  }
+  fmt::print(
+      out,
+      "\n{} periods, {} switches of plan; {:.1f} of {} SMs planned, in the mean; {} batches; "
+      "at worst {:.2f}% violations in a period\n",
+      r.periods.size(), r.switches, sms,
+      o.gpus.size() * (o.gpus.empty() ? 0 : o.gpus[0].sms.count()), r.batches, 100 * worst);
+  std::size_t told = 0, more = 0;
+  for (std::size_t i = 0; i < r.periods.size(); ++i) {
+    const period_outcome& p = r.periods[i];
+    const double at = to_s(p.begin.time_since_epoch());
+    const std::string change = change_of(o, r, i);
+    if (!p.no_plan && p.factor >= 1 && change.empty()) continue;
+    if (++told > most_told) {
+      ++more;
+      continue;
+    }
+    const std::string plan = p.no_plan ? "no plan for these rates, the one before goes on"
+                             : p.factor < 1
+                                 ? fmt::format("room for {:.3f} times these rates", p.factor)
+                                 : "planned for";
+    fmt::print(out, "at {:.1f} s: {}{}; {:.2f}% violations until the next period\n", at, plan,
+               change, 100 * share(p.violated, p.ended));
+  }
+  if (more > 0) fmt::print(out, "and {} periods more of that kind; --json lists all\n", more);
+}
+
+void write_json(std::ostream& out, const options& o, const plan_outcome& r) {
+  const double seconds = seconds_of(o);
+  json j{{"what", "serve_partitions"},
+         {"table", o.table_name},
+         {"planner", o.planner},
+         {"gpus", o.gpus.size()},
+         {"sms", o.gpus.empty() ? 0 : o.gpus[0].sms.count()},
+         {"seconds", rounded(seconds)},
+         {"period_s", rounded(to_s(o.service.period))},
+         {"replans", o.service.replans},
+         {"headroom", o.service.replanning.headroom},
+         {"clusters", o.service.replanning.clusters},
+         {"rate_error", o.error.part},
+         {"rate_error_is_fixed", o.error.is_fixed},
+         {"interference", o.truth.has_value()},
+         {"planned_interference", o.planned.has_value()},
+         {"seed", o.seed}};
+  j["all"] = app_json(r.all(), seconds);
+  j["switches"] = r.switches;
+  j["batches"] = r.batches;
+  json& apps = j["apps"] = json::array();
+  for (std::size_t a = 0; a < o.apps.size(); ++a) {
+    json row{{"name", o.apps[a].what.name}, {"slo_us", us(o.apps[a].what.slo)}};
+    row.update(app_json(r.apps[a], seconds));
+    row["latency_us"] = latency_json(r.apps[a].latency);
+    apps.push_back(std::move(row));
+  }
+  json& models = j["models"] = json::array();
+  for (std::size_t m = 0; m < r.models.size(); ++m) {
+    const gsched::request_counts& c = r.models[m].counts;
+    if (c.arrived > 0)
+      models.push_back({{"model", o.table->name(m)},
+                        {"slo_us", us(o.slos[m])},
+                        {"arrived", c.arrived},
+                        {"in_time", c.in_time},
+                        {"late", c.late},
+                        {"dropped", c.dropped},
+                        {"latency_us", latency_json(r.models[m].latency)}});
+  }
+  json& periods = j["periods"] = json::array();
+  for (const period_outcome& p : r.periods) {
+    json measured = json::object(), came = json::object();
+    for (std::size_t m = 0; m < p.measured.size(); ++m)
+      if (r.models[m].counts.arrived > 0) {
+        measured[o.table->name(m)] = rounded(p.measured[m]);
+        came[o.table->name(m)] = p.came[m];
+      }
+    periods.push_back({{"begin_s", rounded(to_s(p.begin.time_since_epoch()))},
+                       {"measured", std::move(measured)},
+                       {"came", std::move(came)},
+                       {"ended", p.ended},
+                       {"violated", p.violated},
+                       {"factor", rounded(p.factor)},
+                       {"sms", p.sms},
+                       {"switched", p.switched},
+                       {"no_plan", p.no_plan}});
+  }
+  out << j.dump(1) << '\n';
+}
+
+} // namespace serve_partitions

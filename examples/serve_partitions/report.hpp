@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "serve_partitions/options.hpp"
+
+#include <gsched/sim/plan_outcome.hpp>
+
+#include <iosfwd>
+
+namespace serve_partitions {
+
+/// Each app and model, all together, and the periods in which there was too little room.
+void print(std::ostream& out, const options& o, const gsched::sim::plan_outcome& r);
+void write_json(std::ostream& out, const options& o, const gsched::sim::plan_outcome& r);
+
+} // namespace serve_partitions

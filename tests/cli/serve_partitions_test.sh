@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# serve_partitions: what it says adds up, comes again, follows rates; and one line for bad input.
+set -u
+program=$GSCHED_BIN_DIR/serve_partitions
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# refuses TEXT ARGUMENT...: exit status 2, one line on stderr that says TEXT, nothing on stdout.
+refuses() {
+  local text=$1
+  shift
+  "$program" "$@" > "$work/stdout" 2> "$work/stderr"
+  local got=$?
+  if [[ $got -ne 2 || $(wc -l < "$work/stderr") -ne 1 || -s $work/stdout ]] ||
+    ! grep -qF -- "$text" "$work/stderr"; then
+    echo "serve_partitions $*: status $got, expected 2 and '$text'; it said:"
+    cat "$work/stdout" "$work/stderr"
+    failed=1
+  fi
+}
+serve() {
+  local name=$1
+  shift
+  "$program" "$@" --json "$work/$name.json" > "$work/$name.txt" || { echo "$name failed"; failed=1; }
+}
+
+rates=lenet=2000,resnet50=500,vgg16=200
+serve calm --rates $rates --seconds 20 --interference h200 --rate-error 0.2 --period 5
+serve again --rates $rates --seconds 20 --interference h200 --rate-error 0.2 --period 5
+cmp "$work/calm.json" "$work/again.json" || failed=1
+serve seed --rates $rates --seconds 20 --interference h200 --rate-error 0.2 --period 5 --seed 2
+cmp -s "$work/calm.json" "$work/seed.json" && { echo "the seed changes nothing"; failed=1; }
+serve full --rates $rates --gpus 1 --seconds 20 --headroom 1 --clusters 0 --once --rate-error fixed:0.4
+serve apps --app game=2000,traffic=1000 --seconds 10
+serve none --rates vgg16=10 --gpus 0 --seconds 2
+cat > "$work/jump.csv" <<'CSV'
+time_s,model,rate
+0,resnet50,300
+0,lenet,1000
+20,resnet50,3000
+40,resnet50,300
+CSV
+serve jump --rate-trace "$work/jump.csv" --gpus 1 --seconds 60 --period 5
+grep -qE 'at 25.0 s: .*resnet50 rose from' "$work/jump.txt" || { echo "the jump is not told"; failed=1; }
+sed 's/,3000$/,300000/' "$work/jump.csv" > "$work/flood.csv"
+serve flood --rate-trace "$work/flood.csv" --gpus 1 --seconds 60 --period 5
+grep -qE 'at 25.0 s: room for 0\.[0-9]+ times these rates' "$work/flood.txt" ||
+  { echo "too little room is not told"; failed=1; }
+serve hour --rates lenet=100,resnet50=50 --seconds 3600
+
+python3 - "$work" <<'PY' || failed=1
+import json, pathlib, sys
+said = {p.stem: json.loads(p.read_text()) for p in pathlib.Path(sys.argv[1]).glob("*.json")}
+for name, r in said.items():
+    for row in [r["all"], *r["apps"], *r["models"]]:
+        assert row["arrived"] == row["in_time"] + row["late"] + row["dropped"], (name, row)
+    came = {m["model"]: m["arrived"] for m in r["models"]}
+    for model, n in came.items():
+        assert sum(p["came"][model] for p in r["periods"]) == n, (name, model)
+    assert sum(p["ended"] for p in r["periods"]) == r["all"]["arrived"], name
+    assert sum(p["violated"] for p in r["periods"]) == r["all"]["late"] + r["all"]["dropped"], name
+    for m in r["models"]:
+        assert m["late"] > 0 or m["latency_us"]["max"] <= m["slo_us"], (name, m)
+assert said["calm"]["all"]["violations"] <= 0.01 < said["full"]["all"]["violations"], said["full"]["all"]
+assert said["none"]["all"]["violations"] == 1 and said["none"]["periods"][0]["no_plan"]
+game, traffic = said["apps"]["apps"]
+assert game["name"] == "game" and game["violations"] < 0.02 and traffic["violations"] < 0.02
+models = {m["model"]: m["arrived"] for m in said["apps"]["models"]}
+assert models["lenet"] == 6 * game["arrived"] and models["resnet50"] == game["arrived"]
+assert models["ssdlite_mobilenet"] == traffic["arrived"] >= models["vgg16"]
+by_time = {p["begin_s"]: p for p in said["jump"]["periods"]}
+assert by_time[35]["sms"] > 2 * by_time[15]["sms"] and by_time[55]["sms"] < by_time[35]["sms"]
+assert by_time[30]["violated"] <= 0.01 * by_time[30]["ended"]
+assert said["jump"]["switches"] >= 2
+assert by_time[55]["violated"] <= 0.01 * by_time[55]["ended"]
+flood = {p["begin_s"]: p for p in said["flood"]["periods"]}
+assert flood[30]["factor"] < 0.2 and flood[55]["factor"] >= 1
+PY
+
+"$program" --help | grep -q 'A violation is a request that was late or dropped' || failed=1
+refuses "nor --app or --rate-trace" --gpus 1
+refuses "no rows of 'vgg61'" --rates vgg61=1
+refuses "vgg16 has rates twice" --rates vgg16=1 --rate-trace <(printf 'time_s,model,rate\n0,vgg16,1\n')
+refuses "no rows of 'vgg61'" --rate-trace <(printf 'time_s,model,rate\n0,vgg61,1\n')
+printf 'time_s,model,rate\n5,vgg16,1\n5,vgg16,2\n' > "$work/back.csv"
+refuses "back.csv:3: time 5" --rate-trace "$work/back.csv"
+printf 'time_s,model,rate\n5,vgg16,-1\n' > "$work/negative.csv"
+refuses "negative.csv:2: '-1'" --rate-trace "$work/negative.csv"
+refuses "vgg16: SLO of 1.000000 us" --rates vgg16=1 --slo vgg16=0.001
+refuses "unknown planner 'none'" --rates vgg16=1 --planner none
+refuses "--rate-error" --rates vgg16=1 --rate-error 1.5
+refuses "--rate-error" --rates vgg16=1 --rate-error fixed:-1
+refuses "--headroom" --rates vgg16=1 --headroom 0
+refuses "--period" --rates vgg16=1 --period 0
+refuses "--seconds" --rates vgg16=1 --seconds -1
+refuses "--start: 'soon'" --rates vgg16=1 --start soon
+refuses "nowhere" --rates vgg16=1 --interference nowhere
+refuses "nowhere" --app nowhere=1
+refuses "NAME=RATE" --app game
+printf '{"gsched_app":1,"name":"a","stages":[{"name":"s","model":"vgg61"}]}' > "$work/a.json"
+refuses "/stages/0/model is \"vgg61\"" --app "$work/a.json=1"
+printf '{"gsched_app":1,"name":"a","stages":[{"name":"s","model":"vgg16","after":["t"]}]}' > "$work/a.json"
+refuses "/stages/0/after" --app "$work/a.json=1"
+printf '{"gsched_app":1,"name":"a","stages":[]}' > "$work/a.json"
+refuses "/stages has 0 elements" --app "$work/a.json=1"
+printf '{"gsched_app":1,"name":"a","stages":[{"name":"s","model":"vgg16","request":2}]}' > "$work/a.json"
+refuses "/stages/0/request" --app "$work/a.json=1"
+printf '{"gsched_app":1,"name":"a","stages":[3]}' > "$work/a.json"
+refuses "/stages/0" --app "$work/a.json=1"
+printf 'model,batch,solo_us,l2_pct,dram_pct,sm_active_pct\nlenet,1,30,1,1,1\n' > "$work/solo.csv"
+refuses "vgg16: no solo metrics" --rates vgg16=1 --interference h200 --solo "$work/solo.csv"
+
+[[ $failed -eq 0 ]]
