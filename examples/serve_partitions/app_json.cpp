@@ -106,6 +106,22 @@ app parse_app(std::string_view text, std::string name, const latency_table& t,
   return a;
 }
 
+std::vector<duration> stage_slos(const app& a, std::span<const duration> slos) {
+  std::vector<duration> until(a.stages.size()), after(a.stages.size()); // the slowest way there, on
+  for (std::size_t s = 0; s < a.stages.size(); ++s) {
+    for (const std::size_t before : a.stages[s].after) until[s] = std::max(until[s], until[before]);
+    until[s] += slos[a.stages[s].model];
+  }
+  for (std::size_t s = a.stages.size(); s-- > 0;)
+    for (const std::size_t before : a.stages[s].after)
+      after[before] = std::max(after[before], slos[a.stages[s].model] + after[s]);
+  std::vector<duration> each;
+  for (std::size_t s = 0; s < a.stages.size(); ++s)
+    each.push_back(duration{static_cast<duration::rep>(
+        to_us(slos[a.stages[s].model]) * 1e3 * (to_us(a.slo) / to_us(until[s] + after[s])))});
+  return each;
+}
+
 app read_app(const std::string& file_or_name, const latency_table& t,
              std::span<const duration> slos) {
   const std::filesystem::path ships = parts::shipped("apps") / (file_or_name + ".json");

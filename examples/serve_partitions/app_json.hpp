@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace serve_partitions {
 
@@ -21,6 +22,11 @@ namespace serve_partitions {
 [[nodiscard]] gsched::sim::app parse_app(std::string_view text, std::string name,
                                          const gsched::latency_table& t,
                                          std::span<const gsched::duration> slos);
+
+/// What each stage may take, so that the app is in time whichever way through is slowest: its
+/// model's SLO, times how much longer the app's is than the slowest way through this stage.
+[[nodiscard]] std::vector<gsched::duration> stage_slos(const gsched::sim::app& a,
+                                                       std::span<const gsched::duration> slos);
 
 /// A file, or one that ships, by its name. Errors   also io.
 [[nodiscard]] gsched::sim::app read_app(const std::string& file_or_name,

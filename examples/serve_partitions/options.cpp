@@ -41,7 +41,8 @@ A violation is a request that was late or dropped.
 Plans are for more than the rates: --headroom times as much, for rates that turn out higher, and
 --clusters deviations of what comes within an SLO, for Poisson arrivals come in clusters; where there
 is no room for that, for as much as there is room for. An app
-is a graph of models, and on time when all of its answers are; game and traffic ship.
+is a graph of models, and on time when all of its answers are; its SLO is the sum of its models' along
+the slowest way through, and those off that way may take longer. Apps game and traffic ship.
 
 Examples
   serve_partitions --rates lenet=4000,resnet50=800,vgg16=300 --gpus 2
@@ -118,6 +119,18 @@ std::optional<gsched::linear_law> to_law(const char* option, const std::string& 
   return gsched::read_coefficients(file).disjoint;
 }
 
+/// Models that only apps ask for have as long as the apps leave them.
+void stretch_slos(options& o) {
+  std::vector<duration> most(o.slos.size(), duration::max());
+  for (const offered_app& a : o.apps) {
+    const std::vector<duration> each = stage_slos(a.what, o.slos);
+    for (std::size_t s = 0; s < each.size(); ++s)
+      most[a.what.stages[s].model] = std::min(most[a.what.stages[s].model], each[s]);
+  }
+  for (std::size_t m = 0; m < most.size(); ++m)
+    if (most[m] < duration::max()) o.slos[m] = std::max(o.slos[m], most[m]);
+}
+
 void read_error(options& o, const words& w) {
   std::string part = w.rate_error;
   o.error.is_fixed = part.rfind("fixed:", 0) == 0;
@@ -171,6 +184,7 @@ options read(const words& w) {
              w.rate_trace.empty()
                  ? std::map<std::string, rate_curve>{}
                  : read_rate_curves(to_file("--rate-trace", w.rate_trace, "a CSV file")));
+  stretch_slos(o);
   read_error(o, w);
   std::vector<demand> demands;
   for (const offered_app& a : o.apps)

@@ -70,6 +70,10 @@ TEST_CASE("a plan is kept while rates stay near those that it was made for") {
   CHECK_FALSE(r.replan({{0, 100, {}}, {1, 0, {}}}, ask));
   ask.most = 1e9;
   CHECK(r.replan({{0, 100, {}}, {1, 0, {}}}, ask)); // asked again, for there was none
+  // With too little room, a plan that serves no more than the one there is is not taken.
+  ask.most = 120;
+  CHECK_FALSE(r.replan({{0, 120, {}}, {1, 0, {}}}, ask)); // has 150 of it, would have 120
+  CHECK(r.replan({{0, 100, {}}, {1, 20, {}}}, ask));      // has 0.15 of the second
   CHECK_THROWS_AS(replanning({0, 0, 0.1, 1}), error);
   CHECK_THROWS_AS(replanning({1.3, 0, -1, 1}), error);
 }

@@ -95,18 +95,30 @@ public:
   }
 
   /// For the rates as measured. None: the plan that there is goes on, for it is for such rates, or
-  /// there is none. `ask` as above.
+  /// no other serves more of them. `ask` as above.
   template <class Ask>
   [[nodiscard]] std::optional<scaled_plan> replan(std::vector<demand> measured, Ask&& ask) {
     for (demand& d : measured) d.rate = std::max(d.rate, options_.least_rate);
     if (is_near(measured)) return std::nullopt;
     std::optional<scaled_plan> found = plan_with_headroom(
         std::span<const demand>(measured), options_.headroom, options_.clusters, ask);
-    if (found) planned_ = std::move(measured);
+    if (!found || (found->factor < options_.headroom && found->factor <= served(measured)))
+      return std::nullopt;
+    planned_ = std::move(measured);
+    factor_ = found->factor;
     return found;
   }
 
 private:
+  /// How many times those rates the plan that there is serves.
+  [[nodiscard]] double served(const std::vector<demand>& measured) const {
+    if (measured.size() != planned_.size()) return 0;
+    double least = options_.headroom;
+    for (std::size_t i = 0; i < measured.size(); ++i)
+      if (measured[i].rate > 0)
+        least = std::min(least, planned_[i].rate * factor_ / measured[i].rate);
+    return least;
+  }
   [[nodiscard]] bool is_near(const std::vector<demand>& measured) const {
     if (measured.size() != planned_.size()) return false;
     for (std::size_t i = 0; i < measured.size(); ++i)
@@ -117,6 +129,7 @@ private:
 
   replanning_options options_;
   std::vector<demand> planned_; ///< what the plan that there is was asked for
+  double factor_ = 0;           ///< of that it serves
 };
 
 } // namespace gsched

@@ -38,7 +38,7 @@ struct period_outcome {
   double factor = 0;     ///< times the rates that the plan in force was made for, it serves
   std::uint32_t sms = 0; ///< of all partitions
   bool switched = false; ///< to another plan, at its begin
-  bool no_plan = false;  ///< the planner was asked and had none
+  bool no_plan = false;  ///< the planner was asked and had none that is better
 };
 
 struct plan_outcome {
