@@ -10,7 +10,7 @@ same() { cmp -s <(grep -v '"wall_s"' "$1") <(grep -v '"wall_s"' "$2"); }
 # Help teaches.
 serves --help
 for word in ${modes//,/ } --workload --profiles --seconds --requests --seed --mode --floor --side \
-  --tolerance --leaves --lanes --rt-lanes --device --json --trace --plot Examples disb_a pair_; do
+  --pad --pad-places --before --tolerance --leaves --lanes --rt-lanes --device --json --trace --plot Examples disb_a pair_; do
   expect "--help lacks $word" grep -qF -- "$word" out
 done
 
@@ -22,6 +22,8 @@ refuses "'seq' is named twice" --mode seq,preempt,seq
 refuses "empty item" --mode seq,
 refuses "--leaves: unknown way 'now'" --leaves now
 refuses "--side: 5 sizes" --side 8,8,8,8,8
+refuses "--pad: unknown rule 'much'" --pad much
+refuses "--pad-places: " --pad-places 1
 refuses "--device: unknown device 'gpu'" --device gpu
 refuses "--frobnicate" --frobnicate
 for bad in 0 -1 nan inf abc ''; do
@@ -168,6 +170,29 @@ for workload in disb_a disb_b disb_c disb_d disb_e driving; do
     expect "$workload, seed $seed: worse than preempt" python3 beside.py "p_$workload$seed.json"
   done
 done
+
+# What is carried within real-time kernels, where requests wait for a lane.
+cat >padded.py <<'PY'
+import json
+def padding(name):
+    runs = {r["mode"]: r for r in json.load(open(name))["runs"]}
+    assert runs["preempt"]["padding"]["programs"] == runs["preempt"]["padding"]["segments"] == 0
+    return runs["preempt_pad"]["padding"]
+some, none, few = padding("pad.json"), padding("pad_none.json"), padding("pad_few.json")
+assert some["segments"] > 100 and some["operations"] > some["segments"] and some["carried_us"] > 0, some
+assert none["programs"] == none["segments"] == none["operations"] == 0, none
+assert 0 < few["programs"] < some["programs"], (few, some)
+PY
+for how in ":" "_none:--pad none" "_few:--pad-places 4"; do
+  serves --workload disb_c --seconds 0.5 --mode preempt,preempt_pad ${how#*:} --json "pad${how%%:*}.json"
+done
+expect "padding that is not as it must be" python3 padded.py
+
+# A command before each mode.
+serves "${few[@]}" --mode rt_only,seq --before "echo again >>before.txt"
+expect "not a command before each mode" test "$(wc -l <before.txt)" = 2
+run "${few[@]}" --mode seq --before "exit 3"
+[ "$rc" -eq 1 ] && one_line "--before" || fail "expected 1 for a command that fails, got $rc"
 
 # Requests in place of seconds, a share for best-effort work, a slice of the table, a plot.
 serves --requests 20 --mode preempt --json r.json
