@@ -21,6 +21,7 @@ using gsched::duration;
 using gsched::errc;
 using gsched::error;
 using gsched::latency_table;
+using gsched::to_us;
 using gsched::sim::app;
 using gsched::sim::app_stage;
 
