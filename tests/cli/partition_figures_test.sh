@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The figures of the gpu-let paper can be redone: a small run writes results, finds what one would
+# expect, and is honest about what is missed.
+. "${GSCHED_SOURCE_DIR:?}/tests/cli/script_checks.sh"
+
+small=(--bin "$bin" --seconds 3 --repeat 1 --gpus 1 --wave-seconds 200 --planners best)
+check "figures" python3 "$bench/partition_figures" "${small[@]}" --mixes long_only,game --results results
+check "what they found" python3 - <<'PY'
+import glob, json
+[path] = glob.glob("results/partition_figures.*.json")
+said = json.load(open(path))
+assert [(r["mix"], r["provision"]) for r in said["rows"]] == [
+    (m, p) for m in ("long_only", "game") for p in ("headroom", "just", "blind")]
+for i in (0, 3):
+    headroom, just, blind = said["rows"][i:i + 3]
+    assert just["scale"] > headroom["scale"] > 0 and len(just["runs"]) == 4, just
+    of = lambda r: r["runs"]["up to 20% off"]["violations"]
+    assert of(headroom) < of(just), (headroom, just)
+assert said["rows"][0]["runs"]["as planned"]["violations"] <= 0.01
+assert said["waves"]["sms_most"] > said["waves"]["sms_least"]
+said["rows"][0]["runs"]["up to 20% off"]["violations"] = 0.5
+json.dump(said, open("worse.json", "w"))
+PY
+check "old results again" python3 "$bench/partition_figures" --again "$(ls results/*.json)"
+checks=$((checks + 1))
+python3 "$bench/partition_figures" --again worse.json --strict >out 2>err
+if [[ $? -ne 1 ]] || ! grep -q 'MISSED  at most 1% violations, up to 20% off' out || ! grep -q '50.000%' out; then
+  failed=$((failed + 1))
+  echo "FAILED: worse results pass"
+fi
+echo '{"rows": 3}' > broken.json
+refuses 2 "broken.json" partition_figures --again broken.json
+refuses 2 "'midi'" partition_figures --mixes midi
+refuses 2 "1 or more" partition_figures --repeat 0
+refuses 1 "not found" partition_figures --bin "$work" --mixes equal
+refuses 1 "unknown planner 'worst'" partition_figures --bin "$bin" --planners worst --mixes equal
+
+printf '%d checks, %d failures\n' "$checks" "$failed"
+[[ $failed -eq 0 ]]
