@@ -32,12 +32,15 @@ struct split {
     groups.resize(n);
     if (rest.type == CU_DEV_RESOURCE_TYPE_SM && rest.sm.smCount > 0) groups.push_back(rest);
     for (const CUdevResource& g : groups) sizes.push_back(g.sm.smCount);
-    taken.assign(groups.size(), false);
+  }
+  /// Groups that a plan's partitions have.
+  [[nodiscard]] std::vector<bool>& taken(std::uint32_t plan) {
+    return by_plan.try_emplace(plan, groups.size(), false).first->second;
   }
 
   std::vector<CUdevResource> groups;
   std::vector<std::uint32_t> sizes;
-  std::vector<bool> taken;
+  std::map<std::uint32_t, std::vector<bool>> by_plan;
 };
 
 struct all_splits {
@@ -74,7 +77,7 @@ std::vector<std::uint32_t> fewest_groups(const std::vector<std::uint32_t>& sizes
   return run;
 }
 
-partition::partition(int gpu, sm_count wanted) : gpu_(gpu) {
+partition::partition(int gpu, sm_count wanted, std::uint32_t plan) : gpu_(gpu), plan_(plan) {
   const driver_functions& cu = driver();
   const current_gpu here(gpu);
   all_splits& all = splits();
@@ -82,11 +85,12 @@ partition::partition(int gpu, sm_count wanted) : gpu_(gpu) {
   auto at = all.of.find(gpu);
   if (at == all.of.end()) at = all.of.emplace(gpu, split(gpu)).first;
   split& s = at->second;
-  groups_ = fewest_groups(s.sizes, s.taken, wanted.count());
+  std::vector<bool>& taken = s.taken(plan);
+  groups_ = fewest_groups(s.sizes, taken, wanted.count());
   if (groups_.empty() || wanted.count() == 0) {
     std::uint32_t left = 0;
     for (std::size_t i = 0; i < s.sizes.size(); ++i)
-      if (!s.taken[i]) left += s.sizes[i];
+      if (!taken[i]) left += s.sizes[i];
     throw error(errc::too_small, "GPU " + std::to_string(gpu) + ": partition of " +
                                      std::to_string(wanted.count()) +
                                      " SMs, expected at most what is left side by side of " +
@@ -107,11 +111,11 @@ partition::partition(int gpu, sm_count wanted) : gpu_(gpu) {
   check(cu.cuGreenCtxCreate(&context_, description, static_cast<CUdevice>(gpu),
                             CU_GREEN_CTX_DEFAULT_STREAM),
         "green context");
-  for (const std::uint32_t g : groups_) s.taken[g] = true;
+  for (const std::uint32_t g : groups_) taken[g] = true;
 }
 
 partition::partition(partition&& other) noexcept
-    : gpu_(other.gpu_), sms_(other.sms_), context_(std::exchange(other.context_, nullptr)),
+    : gpu_(other.gpu_), plan_(other.plan_), sms_(other.sms_), context_(std::exchange(other.context_, nullptr)),
       groups_(std::move(other.groups_)) {}
 
 partition::~partition() {
@@ -119,7 +123,7 @@ partition::~partition() {
   driver().cuGreenCtxDestroy(context_);
   all_splits& all = splits();
   const std::lock_guard lock(all.guard);
-  for (const std::uint32_t g : groups_) all.of.at(gpu_).taken[g] = false;
+  for (const std::uint32_t g : groups_) all.of.at(gpu_).taken(plan_)[g] = false;
 }
 
 CUcontext partition::context() const {

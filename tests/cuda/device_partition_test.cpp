@@ -2,6 +2,8 @@
 #include "cuda/device_driven.hpp"
 #include "cuda/needs_gpu.hpp"
 
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/partitions.hpp>
 
 #include <doctest/doctest.h>
@@ -99,6 +101,22 @@ TEST_CASE("partitions are disjoint: one that is full does not hold up another") 
   }
   REQUIRE(d.finish());
   CHECK(d.failed == 0);
+}
+
+TEST_CASE("partitions of another plan lie over those of this one, and end on their own") {
+  GSCHED_NEEDS_GPU();
+  const sm_count all = cuda::find_gpu(0).sms;
+  const cuda::partition now(0, all, 1);
+  CHECK(now.sms() == all);
+  CHECK_THROWS_AS(cuda::partition(0, sm_count{8}, 1), error);
+  {
+    const cuda::partition next(0, sm_count{64}, 2), rest(0, sm_count{8}, 2);
+    CHECK(next.sms() == sm_count{64});
+    CHECK(next.context() != now.context());
+  }
+  const cuda::partition again(0, all, 2);
+  CHECK(again.sms() == all);
+  CHECK_THROWS_AS(cuda::partition(0, sm_count{8}, 1), error);
 }
 
 } // namespace

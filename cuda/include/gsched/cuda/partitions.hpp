@@ -10,17 +10,20 @@
 
 namespace gsched::cuda {
 
-/// SMs that nobody else in this process has, as a green context, while it lives.
+/// SMs that no other partition of the same plan in this process has, as a green context, while it
+/// lives.
 ///
 /// Each GPU's SMs are split once in a process, into groups as small as the driver makes them and
 /// what is left over; a partition is some of these groups. Two splits of one GPU would overlap.
+/// Plans are numbers that the caller gives out: partitions of different plans lie over one another,
+/// so that those of the next plan can be there before the last one is left.
 ///
 /// Errors   too_small where so many SMs are not left; device_failed with CUDA's words.
 /// Threads  any: the split is guarded. Set-up: takes about a millisecond.
 class partition {
 public:
   /// At least that many SMs of a GPU: as few more as the groups allow.
-  partition(int gpu, sm_count wanted);
+  partition(int gpu, sm_count wanted, std::uint32_t plan = 0);
   ~partition();
   partition(partition&& other) noexcept;
   partition& operator=(partition&&) = delete;
@@ -35,6 +38,7 @@ public:
 
 private:
   int gpu_ = 0;
+  std::uint32_t plan_ = 0;
   sm_count sms_{};
   CUgreenCtx context_ = nullptr;
   std::vector<std::uint32_t> groups_;

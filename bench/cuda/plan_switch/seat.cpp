@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan_switch/seat.hpp"
+
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
+
+#include <cuda_runtime_api.h>
+
+namespace plan_switch {
+
+namespace cuda = gsched::cuda;
+
+CUgraphExec seat::graph_of(const cuda::program& p) const {
+  const auto& cu = cuda::driver();
+  cuda::range_options how;
+  how.place = partition_.context();
+  const CUgraph graph = p.make_range(0, p.host().size(), how);
+  CUgraphExec made = nullptr;
+  const CUresult r = cu.cuGraphInstantiateWithFlags(&made, graph, 0);
+  cu.cuGraphDestroy(graph);
+  cuda::check(r, "graph");
+  cuda::check(cu.cuGraphUpload(made, stream_), "graph");
+  return made;
+}
+
+seat::seat(int gpu, gsched::sm_count sms, std::uint32_t plan, const cuda::program& first,
+           const cuda::program& model)
+    : partition_(gpu, sms, plan), stream_(partition_.make_stream(0)) {
+  first_ = graph_of(first);
+  model_ = graph_of(model);
+  void* host = nullptr;
+  cuda::check(cudaHostAlloc(&host, 2 * sizeof(std::uint64_t), cudaHostAllocMapped), "words");
+  words_ = static_cast<std::uint64_t*>(host);
+  words_[0] = words_[1] = 0;
+  void* there = nullptr;
+  cuda::check(cudaHostGetDevicePointer(&there, host, 0), "words");
+  words_there_ = reinterpret_cast<CUdeviceptr>(there);
+}
+
+seat::~seat() {
+  const auto& cu = cuda::driver();
+  static_cast<void>(cudaStreamSynchronize(stream_));
+  cu.cuGraphExecDestroy(first_);
+  cu.cuGraphExecDestroy(model_);
+  static_cast<void>(cudaStreamDestroy(stream_));
+  static_cast<void>(cudaFreeHost(words_));
+}
+
+void seat::submit() {
+  const auto& cu = cuda::driver();
+  ++requests_;
+  cuda::check(cu.cuGraphLaunch(first_, stream_), "launch");
+  cuda::check(cu.cuStreamWriteValue64(stream_, words_there_, requests_, 0), "word");
+  cuda::check(cu.cuGraphLaunch(model_, stream_), "launch");
+  cuda::check(cu.cuStreamWriteValue64(stream_, words_there_ + sizeof(std::uint64_t), requests_, 0),
+              "word");
+}
+
+} // namespace plan_switch

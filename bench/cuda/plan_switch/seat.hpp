@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/cuda/partitions.hpp>
+#include <gsched/cuda/program.hpp>
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace plan_switch {
+
+/// A partition with all that a model needs to run there: a stream, the model's graph and one of a
+/// single short block before it, and words that tell when those have run.
+class seat {
+public:
+  /// Errors   gsched::error.
+  seat(int gpu, gsched::sm_count sms, std::uint32_t plan, const gsched::cuda::program& first,
+       const gsched::cuda::program& model);
+  ~seat();
+  seat(const seat&) = delete;
+  seat& operator=(const seat&) = delete;
+
+  /// One request: the first block tells that it runs here, the model's end tells again.
+  void submit();
+  [[nodiscard]] bool started() const noexcept { return word(0) >= requests_; }
+  [[nodiscard]] bool ended() const noexcept { return word(1) >= requests_; }
+  [[nodiscard]] gsched::sm_count sms() const noexcept { return partition_.sms(); }
+
+private:
+  [[nodiscard]] std::uint64_t word(int which) const noexcept {
+    return static_cast<const volatile std::uint64_t*>(words_)[which];
+  }
+  [[nodiscard]] CUgraphExec graph_of(const gsched::cuda::program& p) const;
+
+  gsched::cuda::partition partition_;
+  CUstream stream_ = nullptr;
+  CUgraphExec first_ = nullptr, model_ = nullptr;
+  std::uint64_t* words_ = nullptr; ///< pinned
+  CUdeviceptr words_there_ = 0;
+  std::uint64_t requests_ = 0;
+};
+
+} // namespace plan_switch
