@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/demand.hpp>
+#include "plan/planners.hpp"
+#include "plan/scenarios.hpp"
+
+#include <gsched/interference/linear_law.hpp>
+#include <gsched/interference/solo_metrics.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
 
-#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -16,13 +19,21 @@ namespace plan {
 /// Everything that the command line says, read and checked.
 struct options {
   std::string table_name;
-  std::optional<gsched::latency_table> table;         ///< set
-  std::vector<std::vector<gsched::demand>> scenarios; ///< each has all models that take part
+  std::optional<gsched::latency_table> table; ///< set
+  std::string interference = "none";          ///< as asked for
+  std::optional<gsched::linear_law> law;      ///< none: nothing is said of what runs beside
+  gsched::solo_table solo;
+  std::vector<scenario> scenarios;
   std::vector<gsched::gpu_shape> gpus;
-  std::vector<std::string> planners;
+  std::vector<planner_choice> planners;
   bool max_scale = false; ///< how much more, in place of plans
+  bool progress = false;
   std::filesystem::path json;
+  std::filesystem::path plot;
 };
+
+/// What is asked of a scenario. It points into the options, which outlive it.
+[[nodiscard]] question question_of(const options& o, std::size_t scenario);
 
 /// Nothing when help was asked for, which is then printed on stdout.
 /// Errors   gsched::error with one line.

@@ -1,80 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/planners.hpp"
 
-#include <gsched/partition/best.hpp>
-#include <gsched/partition/elastic.hpp>
-#include <gsched/partition/ideal.hpp>
-#include <gsched/partition/squishy_bin_packing.hpp>
+#include "plan/plan_facts.hpp"
+
+#include "parts/planner_list.hpp"
+#include "parts/values.hpp"
+
 #include <gsched/partition/verify.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
 namespace plan {
 
 namespace {
 
-using namespace gsched;
+using gsched::demand;
+using gsched::no_interference;
 
-using planners = std::tuple<squishy_bin_packing, elastic_partitioning, guided_self_tuning,
-                            best_partitioning, ideal_partitioning>;
+constexpr std::string_view suffix = "+int"; ///< of interference
+constexpr std::string_view whole = gsched::squishy_bin_packing::name;
 
-/// f(planner) for each, until one says true.
-template <class F>
-bool any_planner(F f) {
-  return std::apply([&](const auto&... p) { return (f(p) || ...); }, planners{});
+template <class Planner, class Interference>
+answer ask_one(const Planner& p, const question& q, const Interference& beside) {
+  answer a;
+  const auto begin = std::chrono::steady_clock::now();
+  if constexpr (requires { p.decide(q.table, q.demands, q.gpus, beside); }) {
+    gsched::partition_decision said = p.decide(q.table, q.demands, q.gpus, beside);
+    a.plan = std::move(said.plan);
+    a.is_proven_impossible = said.known == gsched::verdict::impossible;
+    if (std::isfinite(said.bound)) a.bound = said.bound;
+  } else {
+    a.plan = p.plan(q.table, q.demands, q.gpus, beside);
+  }
+  a.took = std::chrono::steady_clock::now() - begin;
+  if (!a.plan) return a;
+  const std::vector<std::string> faults = faults_of(*a.plan, q.demands, q.table, q.gpus, beside);
+  if (!faults.empty())
+    throw std::runtime_error("a plan of " + std::string(p.name) + " is wrong: " + faults.front());
+  return a;
 }
 
 } // namespace
 
-bool is_planner(std::string_view name) {
-  return any_planner([&](const auto& p) { return p.name == name; });
-}
-
-std::string all_planners() {
-  std::string names;
-  any_planner([&](const auto& p) {
-    names += (names.empty() ? "" : ",") + std::string(p.name);
-    return false;
-  });
-  return names;
-}
-
-answer ask(std::string_view planner, const latency_table& t, std::span<const demand> demands,
-           std::span<const gpu_shape> gpus) {
-  answer a;
-  any_planner([&](const auto& p) {
-    if (p.name != planner) return false;
-    const auto begin = std::chrono::steady_clock::now();
-    if constexpr (requires { p.decide(t, demands, gpus); }) {
-      partition_decision said = p.decide(t, demands, gpus);
-      a = {std::move(said.plan), {}, said.known == verdict::impossible, std::nullopt};
-      if (std::isfinite(said.bound)) a.bound = said.bound;
-    } else {
-      a.plan = p.plan(t, demands, gpus);
+std::vector<planner_choice> read_planners(const std::string& words) {
+  std::vector<planner_choice> chosen;
+  const auto add = [&](planner_choice c) {
+    if (std::find(chosen.begin(), chosen.end(), c) != chosen.end())
+      parts::refuse("--planner", c.name() + " twice", "each once");
+    chosen.push_back(std::move(c));
+  };
+  for (const std::string& word : parts::to_list("--planner", words)) {
+    const bool with = word.ends_with(suffix);
+    const std::string base = word.substr(0, word.size() - (with ? suffix.size() : 0));
+    if (base == "all") {
+      for (const std::string& name : parts::to_list("--planner", parts::all_planners()))
+        if (!with || name != whole) add({name, with});
+      continue;
     }
-    a.took = std::chrono::steady_clock::now() - begin;
+    if (!parts::is_planner(base))
+      parts::refuse("--planner", "unknown planner " + parts::in_quotes(word),
+                    "all, or some of " + parts::all_planners() + ", with or without +int",
+                    gsched::errc::unknown_name);
+    if (with && base == whole)
+      parts::refuse("--planner", word + " has whole GPUs, where nobody is beside",
+                    std::string(whole));
+    add({base, with});
+  }
+  return chosen;
+}
+
+answer ask(const planner_choice& planner, const question& q) {
+  answer a;
+  parts::any_planner([&](const auto& p) {
+    if (p.name != planner.base) return false;
+    a = planner.with_interference ? ask_one(p, q, q.beside.value())
+                                  : ask_one(p, q, no_interference{});
     return true;
   });
-  if (!a.plan) return a;
-  const std::vector<std::string> faults = faults_of(*a.plan, demands, t, gpus);
-  if (!faults.empty())
-    throw std::runtime_error("a plan of " + std::string(planner) + " is wrong: " + faults.front());
+  if (!a.plan || !q.beside) return a;
+  a.holds = planner.with_interference || faults_beside(*a.plan, q).empty();
+  a.holds_longer = *a.holds || faults_beside(with_longer_cycles(*a.plan, q, *q.beside), q).empty();
   return a;
 }
 
-double max_scale(std::string_view planner, const latency_table& t, std::span<const demand> demands,
-                 std::span<const gpu_shape> gpus) {
+std::vector<std::string> faults_beside(const gsched::partition_plan& p, const question& q) {
+  if (!q.beside) return {};
+  return faults_of(p, q.demands, q.table, q.gpus, *q.beside);
+}
+
+double max_scale(const planner_choice& planner, const question& q) {
+  std::vector<demand> scaled(q.demands.begin(), q.demands.end());
+  const auto known = planner.with_interference ? q.beside : std::nullopt;
   const auto has_plan = [&](double scale) {
-    std::vector<demand> scaled(demands.begin(), demands.end());
-    for (demand& d : scaled) d.rate *= scale;
-    return ask(planner, t, scaled, gpus).plan.has_value();
+    for (std::size_t d = 0; d < scaled.size(); ++d) scaled[d].rate = q.demands[d].rate * scale;
+    return ask(planner, {q.table, scaled, q.gpus, known}).plan.has_value();
   };
-  if (std::none_of(demands.begin(), demands.end(), [](const demand& d) { return d.rate > 0; }))
+  if (std::none_of(q.demands.begin(), q.demands.end(), [](const demand& d) { return d.rate > 0; }))
     return 0;
   double low = 0, high = 1;
   while (high < 1e12 && has_plan(high)) low = std::exchange(high, 2 * high);
@@ -85,23 +109,6 @@ double max_scale(std::string_view planner, const latency_table& t, std::span<con
     (has_plan(middle) ? low : high) = middle;
   }
   return low;
-}
-
-std::uint64_t sms_of(const partition_plan& p) {
-  std::uint64_t all = 0;
-  for (const gpulet& g : p.gpulets) all += g.sms.count();
-  return all;
-}
-
-double worst_of(const partition_plan& p, const latency_table& t, std::span<const demand> demands) {
-  double worst = 0;
-  for (const gpulet& g : p.gpulets)
-    for (const portion& s : g.portions)
-      for (const demand& d : demands)
-        if (d.model == s.model)
-          worst =
-              std::max(worst, to_us(g.cycle + t.latency(s.model, s.batch, g.sms)) / to_us(d.slo));
-  return worst;
 }
 
 } // namespace plan

@@ -1,46 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/demand.hpp>
-#include <gsched/partition/gpu_shape.hpp>
-#include <gsched/partition/latency_table.hpp>
+#include "plan/question.hpp"
+
 #include <gsched/partition/plan.hpp>
 
 #include <chrono>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace plan {
+
+/// A planner, and whether it is told what partitions of a GPU do to each other.
+struct planner_choice {
+  std::string base;
+  bool with_interference = false;
+  [[nodiscard]] std::string name() const { return base + (with_interference ? "+int" : ""); }
+  bool operator==(const planner_choice&) const = default;
+};
+
+/// NAME, NAME+int, all or all+int, between commas.
+/// Errors   gsched::error with one line.
+[[nodiscard]] std::vector<planner_choice> read_planners(const std::string& words);
 
 /// What a planner said of a scenario.
 struct answer {
   std::optional<gsched::partition_plan> plan;
   std::chrono::nanoseconds took{};
-  bool is_proven_impossible = false; ///< rather than that it found no way
-  std::optional<double> bound{};     ///< no planner serves more than that many times these rates
+  bool is_proven_impossible = false;  ///< rather than that it found no way
+  std::optional<double> bound{};      ///< no planner serves more than that many times these rates
+  std::optional<bool> holds{};        ///< the plan, with interference, if that is known
+  std::optional<bool> holds_longer{}; ///< the same in cycles as long as batches take then
 };
 
-[[nodiscard]] bool is_planner(std::string_view name);
-/// Between commas.
-[[nodiscard]] std::string all_planners();
+/// Errors   std::runtime_error where the verifier finds a fault in what the planner knew of: one
+///          line.
+[[nodiscard]] answer ask(const planner_choice& planner, const question& q);
 
-/// Errors   std::runtime_error where the verifier finds a fault: one line.
-[[nodiscard]] answer ask(std::string_view planner, const gsched::latency_table& t,
-                         std::span<const gsched::demand> demands,
-                         std::span<const gsched::gpu_shape> gpus);
+/// What interference does to a plan, a line for each fault; none if it is not known.
+[[nodiscard]] std::vector<std::string> faults_beside(const gsched::partition_plan& p,
+                                                     const question& q);
 
 /// The largest factor on all rates for which there is a plan, to a thousandth; 0: none.
-[[nodiscard]] double max_scale(std::string_view planner, const gsched::latency_table& t,
-                               std::span<const gsched::demand> demands,
-                               std::span<const gsched::gpu_shape> gpus);
-
-/// Of all partitions together.
-[[nodiscard]] std::uint64_t sms_of(const gsched::partition_plan& p);
-/// The largest predicted latency over its SLO.
-[[nodiscard]] double worst_of(const gsched::partition_plan& p, const gsched::latency_table& t,
-                              std::span<const gsched::demand> demands);
+[[nodiscard]] double max_scale(const planner_choice& planner, const question& q);
 
 } // namespace plan

@@ -2,21 +2,18 @@
 #pragma once
 
 #include "plan/options.hpp"
-#include "plan/planners.hpp"
+#include "plan/totals.hpp"
 
 #include <iosfwd>
 #include <vector>
 
 namespace plan {
 
-/// By scenario, then planner, each in their order.
-using answers = std::vector<answer>;
-
 /// One scenario: who gets what. Several: how many of them each planner can serve.
 void print(std::ostream& out, const options& o, const answers& all);
 void write_json(std::ostream& out, const options& o, const answers& all);
 
-/// By planner.
+/// By scenario, then planner.
 void print_scales(std::ostream& out, const options& o, const std::vector<double>& scales);
 void write_scales_json(std::ostream& out, const options& o, const std::vector<double>& scales);
 

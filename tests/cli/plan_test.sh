@@ -75,6 +75,7 @@ for r in every["runs"]:
     assert r["verdict"] in ("plan", "impossible", "none found") and (r["verdict"] == "plan") == r["schedulable"], r
     assert (r["bound"] is not None) == (r["planner"] == "ideal"), r
     assert r["bound"] is None or not r["schedulable"] or r["bound"] > 0.9999, r
+    assert r["holds_with_interference"] is None and r["holds_in_longer_cycles"] is None, r
 PY
 
 "$program" --rates resnet50=100,vgg16=100 --gpus 2 --max-scale --json "$work/scale.json" > /dev/null || failed=1
@@ -84,6 +85,111 @@ scales = {r["planner"]: r["max_scale"] for r in json.load(open(sys.argv[1]))["ru
 assert scales["elastic"] > scales["sbp"] > 1, scales
 assert scales["ideal"] >= scales["best"] * 0.999 >= scales["elastic"] * 0.998, scales
 PY
+# With interference: by a check of our own, a plan that is told of it has the time for its batches.
+metrics=$GSCHED_SOURCE_DIR/examples/data/solo_metrics.csv
+law=$GSCHED_SOURCE_DIR/examples/data/interference/h200.json
+"$program" --scenarios all --models lenet,resnet50,vgg16 --levels 0,3000,9000 --gpus 2 \
+  --planner sbp,elastic,best,all+int --json "$work/int.json" > "$work/int.txt" || failed=1
+grep -q 'holds  *or slower' "$work/int.txt" || { echo "no column of what holds"; failed=1; }
+python3 - "$metrics" "$law" "$table" "$work/int.json" <<'PY' || failed=1
+import csv, json, sys
+took, moved, largest = {}, {}, {}
+for r in csv.DictReader(open(sys.argv[3])):
+    took[r["model"], int(r["batch"]), int(r["sms"])] = float(r["latency_us"])
+for r in csv.DictReader(open(sys.argv[1])):
+    us = float(r["solo_us"])
+    moved[r["model"], int(r["batch"])] = (float(r["l2_pct"]) / 100 * us, float(r["dram_pct"]) / 100 * us)
+law = json.load(open(sys.argv[2]))["disjoint"]
+said = json.load(open(sys.argv[4]))
+assert said["interference"] == "h200", said["interference"]
+
+def least_time(model, batch, sms):
+    smaller = max(b for m, b, _ in took if m == model and b <= batch)
+    larger = min((s for m, _, s in took if m == model and s >= sms), default=132)
+    return took[model, smaller, larger] * 0.97
+
+told = blind = failing = 0
+for r in said["runs"]:
+    if not r["schedulable"]:
+        assert r["holds_with_interference"] is None and r["worst_latency_over_slo_with_interference"] is None
+        continue
+    knows = r["planner"] == "sbp" or r["planner"].endswith("+int")
+    told += knows
+    blind += not knows
+    worst, slowed = r["worst_latency_over_slo"], r["worst_latency_over_slo_with_interference"]
+    if knows:
+        assert r["holds_with_interference"] and r["holds_in_longer_cycles"] and worst == slowed <= 1, r
+    else:
+        assert slowed >= worst, r
+        failing += not r["holds_with_interference"]
+    assert r["holds_in_longer_cycles"] or not r["holds_with_interference"], r
+    for g in r["plan"]:
+        beside = [o for o in r["plan"] if o["gpu"] == g["gpu"] and o is not g]
+        # What the law is sure to ask, of one neighbour: its constant, whatever the neighbour does.
+        factor = law["constant"] + min(0, law["dram_own"]) + min(0, law["dram_other"]) if beside else 1
+        busy = sum(least_time(p["model"], p["batch"], g["sms"]) for p in g["portions"])
+        if r["holds_with_interference"]:
+            assert busy * max(factor, 1) <= g["cycle_us"], (r, g)
+    if r["planner"] == "elastic" and all(sum(o["gpu"] == g["gpu"] for o in r["plan"]) == 1 for g in r["plan"]):
+        assert r["holds_with_interference"], r  # each alone on its GPU
+assert told > 20 and blind > 20 and failing > 10, (told, blind, failing)
+for t in said["totals"]:
+    mine = [r for r in said["runs"] if r["planner"] == t["planner"]]
+    assert t["schedulable"] == sum(r["schedulable"] for r in mine), t
+    assert t["holds_with_interference"] == sum(r["holds_with_interference"] is True for r in mine), t
+    assert t["holds_in_longer_cycles"] == sum(r["holds_in_longer_cycles"] is True for r in mine), t
+by = {t["planner"]: t["schedulable"] for t in said["totals"]}
+assert by["best"] >= by["ideal+int"] >= by["best+int"] >= by["elastic+int"] > 0, by
+common = [r for r in said["runs"] if all(o["schedulable"] for o in said["runs"] if o["scenario"] == r["scenario"])]
+assert len(common) == said["scenarios_where_all_have_a_plan"] * len(said["totals"]) > 0
+for t in said["totals"]:
+    mine = [r["sms_used"] for r in common if r["planner"] == t["planner"]]
+    assert abs(t["sms_used_mean_where_all_have_a_plan"] - sum(mine) / len(mine)) < 1e-3, t
+PY
+# The shipped law, by name, as a file and by default, is one law; without it elastic has a fault.
+ask=(--rates lenet=90000,resnet50=5000,vgg16=3000 --planner elastic)
+"$program" "${ask[@]}" --interference h200 > "$work/named.txt" || failed=1
+"$program" "${ask[@]}" --interference "$law" --solo "$metrics" > "$work/file.txt" || failed=1
+"$program" "${ask[@]}",elastic+int > "$work/default.txt" || failed=1
+grep -q 'does not hold beside others: GPU 0' "$work/named.txt" || { echo "no fault told"; failed=1; }
+diff <(grep GPU "$work/named.txt") <(grep GPU "$work/file.txt") || failed=1
+[[ $(sed -n '/^elastic$/,/^elastic+int/p' "$work/default.txt" | grep GPU) == "$(grep GPU "$work/named.txt")" ]] ||
+  { echo "another law by default"; failed=1; }
+"$program" "${ask[@]}" | grep -qE 'does not hold|holds' && { echo "interference unasked"; failed=1; }
+
+# A file of rates says what --rates says, scenario by scenario.
+printf 'model,rate\nresnet50,100\nvgg16,100\n' > "$work/one.csv"
+printf 'rate,scenario,model,why\r\n100,day,resnet50,x\r\n\r\n9,night,lenet,y\r\n100,day,vgg16,z\r\n' > "$work/two.csv"
+"$program" --rates resnet50=100,vgg16=100 --planner elastic,best --rate-scale 30 | grep GPU > "$work/as_rates.txt"
+"$program" --rates-file "$work/one.csv" --planner elastic,best --rate-scale 30 | grep GPU > "$work/as_file.txt"
+[[ -s $work/as_rates.txt ]] && diff "$work/as_rates.txt" "$work/as_file.txt" || failed=1
+"$program" --rates-file "$work/two.csv" --planner elastic --json "$work/two.json" > /dev/null || failed=1
+"$program" --rates-file "$work/two.csv" --planner sbp --max-scale | grep -q 'night:  lenet 9.0/s' || failed=1
+python3 - "$work/two.json" <<'PY' || failed=1
+import json, sys
+runs = json.load(open(sys.argv[1]))["runs"]
+rates = {r["name"]: {m: d["rate"] for m, d in r["scenario"].items()} for r in runs}
+assert list(rates.items()) == [("day", {"resnet50": 100, "vgg16": 100}), ("night", {"lenet": 9})], rates
+PY
+"$program" --rates-file "$GSCHED_SOURCE_DIR/examples/data/mixes.csv" --rate-scale 40 --planner elastic \
+  | grep -q 'elastic *3 of *3' || { echo "the mixes that ship have no plan"; failed=1; }
+
+# Pictures, where there is gnuplot: every partition is labelled, and no plan is said to be none.
+if command -v gnuplot > /dev/null; then
+  "$program" --rates lenet=900,vgg16=3000 --planner elastic,best+int --plot "$work/plan.svg" > "$work/drawn.txt" || failed=1
+  for text in 'elastic: ' 'best+int: ' 'GPU 3' vgg16; do
+    grep -qF "$text" "$work/plan.svg" || { echo "plan.svg has no '$text'"; failed=1; }
+  done
+  batch=$(sed -n '/^elastic/,/^best/s/.*vgg16 .* in //p' "$work/drawn.txt" | head -n 1)
+  grep -qE "vgg16(, batch)? $batch<" "$work/plan.svg" || { echo "vgg16's batch of $batch is not drawn"; failed=1; }
+  "$program" --rates vgg16=9e6 --planner ideal,best --plot "$work/none.svg" > /dev/null || failed=1
+  grep -qF 'ideal: there is no plan' "$work/none.svg" && grep -qF 'best: no plan found' "$work/none.svg" || failed=1
+  "$program" --scenarios all --models lenet,vgg16 --planner sbp,best+int --plot "$work/all.svg" > /dev/null || failed=1
+  grep -qF 'plans for 15 scenarios (dark: hold beside others)' "$work/all.svg" || failed=1
+  "$program" --rates vgg16=1 --gpus 0 --planner sbp --plot "$work/no_gpu.svg" > /dev/null || failed=1
+  refuses "unknown type" --rates vgg16=1 --plot "$work/plan.doc"
+fi
+
 # Just that much has a plan, and a little more has none.
 scale=$(python3 -c 'import json,sys; print(next(r["max_scale"] for r in json.load(open(sys.argv[1]))["runs"] if r["planner"] == "sbp"))' "$work/scale.json")
 "$program" --rates resnet50=100,vgg16=100 --gpus 2 --planner sbp --rate-scale "$scale" | grep -q 'GPU 0' || failed=1
@@ -93,8 +199,38 @@ scale=$(python3 -c 'import json,sys; print(next(r["max_scale"] for r in json.loa
 "$program" --rates resnet50=1e6 --planner sbp | grep -qE 'no plan: expected at most 0\.[0-9]*[1-9]' || failed=1
 "$program" --help | grep -q 'shares no code with the planners' || failed=1
 
-refuses "nor --scenarios" --gpus 1
+refuses "nor --rates-file or --scenarios" --gpus 1
 refuses "given beside --rates" --rates vgg16=1 --scenarios all
+refuses "given beside --rates" --rates vgg16=1 --rates-file "$work/one.csv"
+refuses "--plot: given beside --max-scale" --rates vgg16=1 --max-scale --plot "$work/scale.svg"
+refuses "sbp+int has whole GPUs, where nobody is beside" --rates vgg16=1 --planner sbp+int
+refuses "elastic+int beside --interference none" --rates vgg16=1 --planner elastic+int --interference none
+refuses "unknown planner 'elastic+'" --rates vgg16=1 --planner elastic+
+refuses "best+int twice" --rates vgg16=1 --planner best+int,all+int
+refuses "--interference: 'h20' does not exist" --rates vgg16=1 --interference h20
+refuses "resnet18: no solo metrics" --rates resnet18=1 --planner best+int
+refuses "--solo: 'nowhere.csv' does not exist" --rates vgg16=1 --planner best+int --solo nowhere.csv
+refuses "latency_batch_partition.csv:1: has no column solo_us" --rates vgg16=1 --planner best+int --solo "$table"
+refuses "solo_metrics.csv" --rates vgg16=1 --interference "$metrics"
+refuses "--rates-file: 'nowhere.csv' does not exist" --rates-file nowhere.csv
+
+# rates_file TEXT LINE...: a file of these lines is refused with its name, the line and TEXT.
+rates_file() {
+  local text=$1
+  shift
+  printf '%s\n' "$@" > "$work/rates.csv"
+  refuses "rates.csv:$text" --rates-file "$work/rates.csv"
+}
+rates_file "1: has no column rate, expected model,rate" scenario,model
+rates_file "2: no rows of 'vgg61', expected a model of the table" model,rate vgg61,1
+rates_file "3: vgg16 twice in a, expected each model once" scenario,model,rate a,vgg16,1 a,vgg16,2
+rates_file "3: vgg16 twice, expected each model once" model,rate vgg16,1 vgg16,2
+rates_file "2: '-1', expected a number from 0 to" model,rate vgg16,-1
+rates_file "2: 'nan', expected a number from 0 to" model,rate vgg16,nan
+rates_file "3: 2 fields, expected 3" scenario,model,rate a,vgg16,1 a,vgg16
+rates_file "2: an empty field, expected a name" scenario,model,rate ,vgg16,1
+rates_file "1: no rates, expected a line" model,rate
+
 refuses "no rows of 'vgg61'" --rates vgg61=1
 refuses "vgg16 twice" --rates vgg16=1,vgg16=2
 refuses "MODEL=NUMBER" --rates vgg16
