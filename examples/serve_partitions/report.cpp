@@ -100,7 +100,8 @@ void print(std::ostream& out, const options& o, const plan_outcome& r) {
       continue;
     }
     const std::string plan =
-        p.no_plan      ? "no plan that serves more of these rates, the one before goes on"
+        p.factor == 0  ? "no plan for these rates, all is dropped"
+        : p.no_plan    ? "no plan that serves more of these rates, the one before goes on"
         : p.factor < 1 ? fmt::format("room for {:.3f} times these rates", p.factor)
                        : "planned for";
     fmt::print(out, "at {:.1f} s: {}{}; {:.2f}% violations until the next period\n", at, plan,

@@ -80,6 +80,7 @@ assert flood[30]["factor"] < 0.2 and flood[55]["factor"] >= 1
 PY
 
 "$program" --help | grep -q 'A violation is a request that was late or dropped' || failed=1
+"$program" --rates vgg16=10 --gpus 0 --seconds 2 | grep -q "at 0.0 s: no plan for these rates, all is dropped" || failed=1
 refuses "nor --app or --rate-trace" --gpus 1
 refuses "no rows of 'vgg61'" --rates vgg61=1
 refuses "vgg16 has rates twice" --rates vgg16=1 --rate-trace <(printf 'time_s,model,rate\n0,vgg16,1\n')

@@ -40,6 +40,11 @@ TEST_CASE("a plan has the headroom, or as much of it as there is room for") {
     CHECK(ask.last == doctest::Approx(100 * found->factor)); // the plan is for that
     CHECK(ask.asked <= 30);
   }
+  const auto greedy = [](std::span<const demand> d) {
+    return d[0].rate >= 300 ? std::optional<partition_plan>(partition_plan{}) : std::nullopt;
+  };
+  CHECK(plan_with_headroom(std::span(demands), 1.5, 0, greedy)->factor == 6); // 60, 40
+  CHECK_FALSE(plan_with_headroom(std::span(demands), 0.1, 0, greedy));
   limited none{0};
   CHECK_FALSE(plan_with_headroom(std::span(demands), 1.3, 0, none));
 }

@@ -46,7 +46,7 @@ struct scaled_plan {
 ///
 /// `ask` is a planner: ask(demands) is a plan or none.
 ///
-/// Cost     one call of the planner, or some 15 where the headroom has no plan.
+/// Cost     one call of the planner, some 15 where the headroom has no plan, 25 where nothing has.
 template <class Ask>
 [[nodiscard]] std::optional<scaled_plan>
 plan_with_headroom(std::span<const demand> demands, double headroom, double clusters, Ask&& ask) {
@@ -61,7 +61,11 @@ plan_with_headroom(std::span<const demand> demands, double headroom, double clus
     high = low;
     low = low > 1 ? 1 : low / 2;
   }
-  if (!found) return std::nullopt;
+  if (!found) { // a greedy planner may have none for less, and one for more
+    for (low = headroom; !found && low < 16 * headroom; found = times(low)) low *= 2;
+    if (!found) return std::nullopt;
+    high = low;
+  }
   while (high > low * 1.01) {
     const double middle = (low + high) / 2;
     if (std::optional<partition_plan> more = times(middle)) {
