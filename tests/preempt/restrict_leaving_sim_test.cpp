@@ -72,9 +72,9 @@ public:
 private:
   /// Says when something started or ended; the lane yields at these times, in order.
   std::vector<time_point> run(const std::vector<time_point>& yields, counts& c) {
-    block_memory memory(blocks_, random_());
-    sim::device d(preset_, {16, 16}, memory.hook());
-    memory.on = &d;
+    block_memory image(blocks_, random_());
+    sim::device d(preset_, {16, 16}, image.hook());
+    image.on = &d;
     program p("p", operations_);
     d.load(p);
     preemption_driver drive(d, seed_);
@@ -86,9 +86,9 @@ private:
     block_memory alone(blocks_, 0);
     alone.run_alone();
     ++c.runs;
-    c.wrong += memory.words() == alone.words() ? 0u : 1u;
-    c.half_done += memory.half_done();
-    return memory.times();
+    c.wrong += image.words() == alone.words() ? 0u : 1u;
+    c.half_done += image.half_done();
+    return image.times();
   }
 
   std::mt19937_64 random_;
