@@ -43,6 +43,13 @@ answer ask_one(const Planner& p, const question& q, const Interference& beside) 
   return a;
 }
 
+/// No plan serves more than that many times the rates.
+double bound_of(const question& q) {
+  constexpr gsched::search_effort little{1, 1, 1};
+  const double bound = gsched::ideal_partitioning(little).decide(q.table, q.demands, q.gpus).bound;
+  return std::isfinite(bound) ? bound : 1e12;
+}
+
 } // namespace
 
 std::vector<planner_choice> read_planners(const std::string& words) {
@@ -93,6 +100,7 @@ std::vector<std::string> faults_beside(const gsched::partition_plan& p, const qu
 
 double max_scale(const planner_choice& planner, const question& q) {
   std::vector<demand> scaled(q.demands.begin(), q.demands.end());
+  constexpr double few = 0.25, least = 1e-9; // of the bound
   const auto known = planner.with_interference ? q.beside : std::nullopt;
   const auto has_plan = [&](double scale) {
     for (std::size_t d = 0; d < scaled.size(); ++d) scaled[d].rate = q.demands[d].rate * scale;
@@ -100,11 +108,13 @@ double max_scale(const planner_choice& planner, const question& q) {
   };
   if (std::none_of(q.demands.begin(), q.demands.end(), [](const demand& d) { return d.rate > 0; }))
     return 0;
-  double low = 0, high = 1;
-  while (high < 1e12 && has_plan(high)) low = std::exchange(high, 2 * high);
-  for (double least = high; low == 0 && least > 1e-9;)
-    has_plan(least /= 2) ? low = least : high = least;
-  while (low > 0 && high > low * 1.001) {
+  const double bound = bound_of(q);
+  double high = bound, low = bound;
+  for (; !has_plan(low); low *= low > few * bound ? 0.98 : 0.9) {
+    if (low < bound * least) return 0;
+    high = low;
+  }
+  while (high > low * 1.001) {
     const double middle = (low + high) / 2;
     (has_plan(middle) ? low : high) = middle;
   }
