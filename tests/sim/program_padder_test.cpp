@@ -24,7 +24,7 @@ operation kernel(std::uint32_t blocks, duration time, std::uint32_t threads = 25
 } // namespace
 
 TEST_CASE("program padder: what is carried takes the idle SMs' time, and the program stays whole") {
-  const sim::preset h200 = sim::preset_by_name("h200");
+  const sim::preset h200 = sim::preset_by_name("sim:h200");
   sim::program_padder pads(h200);
   const program narrow("narrow", std::vector<operation>(6, kernel(32, from_us(20))));
   const program small("small", std::vector<operation>(4, kernel(64, from_us(8))));
@@ -47,7 +47,7 @@ TEST_CASE("program padder: what is carried takes the idle SMs' time, and the pro
 
 TEST_CASE(
     "program padder: a kernel that fills the GPU carries nothing, nor does a longer block fit") {
-  const sim::preset h200 = sim::preset_by_name("h200");
+  const sim::preset h200 = sim::preset_by_name("sim:h200");
   sim::program_padder pads(h200);
   const program full("full", {kernel(132 * 8, from_us(20))});
   const program narrow("narrow", {kernel(32, from_us(5))});
@@ -59,7 +59,7 @@ TEST_CASE(
 }
 
 TEST_CASE("program padder: parts that fit on no SM together are not planned") {
-  const sim::preset h200 = sim::preset_by_name("h200");
+  const sim::preset h200 = sim::preset_by_name("sim:h200");
   sim::program_padder pads(h200, level_rule::needed);
   operation many_registers = kernel(32, from_us(20), 128);
   many_registers.launch.registers_per_thread = 255;
