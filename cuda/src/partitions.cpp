@@ -115,8 +115,8 @@ partition::partition(int gpu, sm_count wanted, std::uint32_t plan) : gpu_(gpu), 
 }
 
 partition::partition(partition&& other) noexcept
-    : gpu_(other.gpu_), plan_(other.plan_), sms_(other.sms_), context_(std::exchange(other.context_, nullptr)),
-      groups_(std::move(other.groups_)) {}
+    : gpu_(other.gpu_), plan_(other.plan_), sms_(other.sms_),
+      context_(std::exchange(other.context_, nullptr)), groups_(std::move(other.groups_)) {}
 
 partition::~partition() {
   if (context_ == nullptr) return;
