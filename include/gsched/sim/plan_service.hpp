@@ -58,9 +58,9 @@ using planner_function = std::function<std::optional<partition_plan>(std::span<c
 class plan_service {
 public:
   plan_service(const latency_table& table, std::vector<duration> slos,
-               std::vector<gpu_shape> shapes, std::vector<offered_app> apps, plan_service_options o,
-               const planner_function& planner, const interference_function& truth,
-               const interference_function& expected)
+               const std::vector<gpu_shape>& shapes, std::vector<offered_app> apps,
+               plan_service_options o, const planner_function& planner,
+               const interference_function& truth, const interference_function& expected)
       : slos_(slos), options_(o), planner_(planner), expected_(expected), apps_(std::move(apps)),
         requests_(graphs_of(apps_)), serve_(table, std::move(slos), shapes, o.frontend),
         replanning_(o.replanning), runs_(table, truth, shapes.size()) {
@@ -103,6 +103,7 @@ public:
 private:
   [[nodiscard]] static std::vector<app> graphs_of(const std::vector<offered_app>& apps) {
     std::vector<app> graphs;
+    graphs.reserve(apps.size());
     for (const offered_app& a : apps) graphs.push_back(a.what);
     return graphs;
   }
