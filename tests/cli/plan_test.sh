@@ -1,31 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # plan: its plans hold by a check of our own from the JSON, and one line for each kind of bad input.
-set -u
-program=$GSCHED_BIN_DIR/plan
-table=$GSCHED_SOURCE_DIR/examples/data/latency_batch_partition.csv
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+program=plan
+# shellcheck source=expect.sh
+. "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
+table=$data/latency_batch_partition.csv
 failed=0
 
-# refuses TEXT ARGUMENT...: exit status 2, one line on stderr that says TEXT, nothing on stdout.
-refuses() {
-  local text=$1
-  shift
-  "$program" "$@" > "$work/stdout" 2> "$work/stderr"
-  local got=$?
-  if [[ $got -ne 2 || $(wc -l < "$work/stderr") -ne 1 || -s $work/stdout ]] ||
-    ! grep -qF -- "$text" "$work/stderr"; then
-    echo "plan $*: status $got, expected 2 and '$text'; it said:"
-    cat "$work/stdout" "$work/stderr"
-    failed=1
-  fi
-}
-
-"$program" --rates lenet=2000,vgg16=300 --slo lenet=2,vgg16=20 --gpus 1 --json "$work/one.json" \
+"$bin" --rates lenet=2000,vgg16=300 --slo lenet=2,vgg16=20 --gpus 1 --json "$work/one.json" \
   > "$work/one.txt" || failed=1
 grep -q 'vgg16 300.0/s' "$work/one.txt" || { echo "no plan told"; failed=1; }
-"$program" --scenarios all --models lenet,resnet50,vgg16 --levels 0,3000,9000 --gpus 2 \
+"$bin" --scenarios all --models lenet,resnet50,vgg16 --levels 0,3000,9000 --gpus 2 \
   --json "$work/all.json" > /dev/null || failed=1
 python3 - "$table" "$work/one.json" "$work/all.json" <<'PY' || failed=1
 import csv, json, sys
@@ -78,7 +63,7 @@ for r in every["runs"]:
     assert r["holds_with_interference"] is None and r["holds_in_longer_cycles"] is None, r
 PY
 
-"$program" --rates resnet50=100,vgg16=100 --gpus 2 --max-scale --json "$work/scale.json" > /dev/null || failed=1
+"$bin" --rates resnet50=100,vgg16=100 --gpus 2 --max-scale --json "$work/scale.json" > /dev/null || failed=1
 python3 - "$work/scale.json" <<'PY' || failed=1
 import json, sys
 scales = {r["planner"]: r["max_scale"] for r in json.load(open(sys.argv[1]))["runs"]}
@@ -86,9 +71,9 @@ assert scales["elastic"] > scales["sbp"] > 1, scales
 assert scales["ideal"] >= scales["best"] * 0.999 >= scales["elastic"] * 0.998, scales
 PY
 # With interference: by a check of our own, a plan that is told of it has the time for its batches.
-metrics=$GSCHED_SOURCE_DIR/examples/data/solo_metrics.csv
-law=$GSCHED_SOURCE_DIR/examples/data/interference/h200.json
-"$program" --scenarios all --models lenet,resnet50,vgg16 --levels 0,3000,9000 --gpus 2 \
+metrics=$data/solo_metrics.csv
+law=$data/interference/h200.json
+"$bin" --scenarios all --models lenet,resnet50,vgg16 --levels 0,3000,9000 --gpus 2 \
   --planner sbp,elastic,best,all+int --json "$work/int.json" > "$work/int.txt" || failed=1
 grep -q 'holds  *or slower' "$work/int.txt" || { echo "no column of what holds"; failed=1; }
 python3 - "$metrics" "$law" "$table" "$work/int.json" <<'PY' || failed=1
@@ -147,60 +132,60 @@ for t in said["totals"]:
     assert abs(t["sms_used_mean_where_all_have_a_plan"] - sum(mine) / len(mine)) < 1e-3, t
 PY
 # It is looked for from above: with interference elastic has no plan at 1 or 2 times these rates.
-"$program" --rates resnet50=100,ssdlite_mobilenet=100,vgg16=100 --gpus 1 --planner elastic+int --max-scale |
+"$bin" --rates resnet50=100,ssdlite_mobilenet=100,vgg16=100 --gpus 1 --planner elastic+int --max-scale |
   grep -qE '^elastic\+int +1[0-9]\.' || { echo "no larger multiple than the first that has none"; failed=1; }
 # The shipped law, by name, as a file and by default, is one law; without it elastic has a fault.
 ask=(--rates lenet=90000,resnet50=5000,vgg16=3000 --planner elastic)
-"$program" "${ask[@]}" --interference h200 > "$work/named.txt" || failed=1
-"$program" "${ask[@]}" --interference "$law" --solo "$metrics" > "$work/file.txt" || failed=1
-"$program" "${ask[@]}",elastic+int > "$work/default.txt" || failed=1
+"$bin" "${ask[@]}" --interference h200 > "$work/named.txt" || failed=1
+"$bin" "${ask[@]}" --interference "$law" --solo "$metrics" > "$work/file.txt" || failed=1
+"$bin" "${ask[@]}",elastic+int > "$work/default.txt" || failed=1
 grep -q 'does not hold beside others: GPU 0' "$work/named.txt" || { echo "no fault told"; failed=1; }
 diff <(grep GPU "$work/named.txt") <(grep GPU "$work/file.txt") || failed=1
 [[ $(sed -n '/^elastic$/,/^elastic+int/p' "$work/default.txt" | grep GPU) == "$(grep GPU "$work/named.txt")" ]] ||
   { echo "another law by default"; failed=1; }
-"$program" "${ask[@]}" | grep -qE 'does not hold|holds' && { echo "interference unasked"; failed=1; }
+"$bin" "${ask[@]}" | grep -qE 'does not hold|holds' && { echo "interference unasked"; failed=1; }
 
 # A file of rates says what --rates says, scenario by scenario.
 printf 'model,rate\nresnet50,100\nvgg16,100\n' > "$work/one.csv"
 printf 'rate,scenario,model,why\r\n100,day,resnet50,x\r\n\r\n9,night,lenet,y\r\n100,day,vgg16,z\r\n' > "$work/two.csv"
-"$program" --rates resnet50=100,vgg16=100 --planner elastic,best --rate-scale 30 | grep GPU > "$work/as_rates.txt"
-"$program" --rates-file "$work/one.csv" --planner elastic,best --rate-scale 30 | grep GPU > "$work/as_file.txt"
+"$bin" --rates resnet50=100,vgg16=100 --planner elastic,best --rate-scale 30 | grep GPU > "$work/as_rates.txt"
+"$bin" --rates-file "$work/one.csv" --planner elastic,best --rate-scale 30 | grep GPU > "$work/as_file.txt"
 [[ -s $work/as_rates.txt ]] && diff "$work/as_rates.txt" "$work/as_file.txt" || failed=1
-"$program" --rates-file "$work/two.csv" --planner elastic --json "$work/two.json" > /dev/null || failed=1
-"$program" --rates-file "$work/two.csv" --planner sbp --max-scale | grep -q 'night:  lenet 9.0/s' || failed=1
+"$bin" --rates-file "$work/two.csv" --planner elastic --json "$work/two.json" > /dev/null || failed=1
+"$bin" --rates-file "$work/two.csv" --planner sbp --max-scale | grep -q 'night:  lenet 9.0/s' || failed=1
 python3 - "$work/two.json" <<'PY' || failed=1
 import json, sys
 runs = json.load(open(sys.argv[1]))["runs"]
 rates = {r["name"]: {m: d["rate"] for m, d in r["scenario"].items()} for r in runs}
 assert list(rates.items()) == [("day", {"resnet50": 100, "vgg16": 100}), ("night", {"lenet": 9})], rates
 PY
-"$program" --rates-file "$GSCHED_SOURCE_DIR/examples/data/mixes.csv" --rate-scale 40 --planner elastic \
+"$bin" --rates-file "$data/mixes.csv" --rate-scale 40 --planner elastic \
   | grep -q 'elastic *3 of *3' || { echo "the mixes that ship have no plan"; failed=1; }
 
 # Pictures, where there is gnuplot: every partition is labelled, and no plan is said to be none.
 if command -v gnuplot > /dev/null; then
-  "$program" --rates lenet=900,vgg16=3000 --planner elastic,best+int --plot "$work/plan.svg" > "$work/drawn.txt" || failed=1
+  "$bin" --rates lenet=900,vgg16=3000 --planner elastic,best+int --plot "$work/plan.svg" > "$work/drawn.txt" || failed=1
   for text in 'elastic: ' 'best+int: ' 'GPU 3' vgg16; do
     grep -qF "$text" "$work/plan.svg" || { echo "plan.svg has no '$text'"; failed=1; }
   done
   batch=$(sed -n '/^elastic/,/^best/s/.*vgg16 .* in //p' "$work/drawn.txt" | head -n 1)
   grep -qE "vgg16(, batch)? $batch<" "$work/plan.svg" || { echo "vgg16's batch of $batch is not drawn"; failed=1; }
-  "$program" --rates vgg16=9e6 --planner ideal,best --plot "$work/none.svg" > /dev/null || failed=1
+  "$bin" --rates vgg16=9e6 --planner ideal,best --plot "$work/none.svg" > /dev/null || failed=1
   grep -qF 'ideal: there is no plan' "$work/none.svg" && grep -qF 'best: no plan found' "$work/none.svg" || failed=1
-  "$program" --scenarios all --models lenet,vgg16 --planner sbp,best+int --plot "$work/all.svg" > /dev/null || failed=1
+  "$bin" --scenarios all --models lenet,vgg16 --planner sbp,best+int --plot "$work/all.svg" > /dev/null || failed=1
   grep -qF 'plans for 15 scenarios (dark: hold beside others)' "$work/all.svg" || failed=1
-  "$program" --rates vgg16=1 --gpus 0 --planner sbp --plot "$work/no_gpu.svg" > /dev/null || failed=1
+  "$bin" --rates vgg16=1 --gpus 0 --planner sbp --plot "$work/no_gpu.svg" > /dev/null || failed=1
   refuses "unknown type" --rates vgg16=1 --plot "$work/plan.doc"
 fi
 
 # Just that much has a plan, and a little more has none.
 scale=$(python3 -c 'import json,sys; print(next(r["max_scale"] for r in json.load(open(sys.argv[1]))["runs"] if r["planner"] == "sbp"))' "$work/scale.json")
-"$program" --rates resnet50=100,vgg16=100 --gpus 2 --planner sbp --rate-scale "$scale" | grep -q 'GPU 0' || failed=1
-"$program" --rates resnet50=100,vgg16=100 --gpus 2 --planner sbp \
+"$bin" --rates resnet50=100,vgg16=100 --gpus 2 --planner sbp --rate-scale "$scale" | grep -q 'GPU 0' || failed=1
+"$bin" --rates resnet50=100,vgg16=100 --gpus 2 --planner sbp \
   --rate-scale "$(python3 -c "print($scale * 1.002)")" | grep -q 'no plan' || failed=1
-"$program" --rates vgg16=1 --gpus 0 | grep -q 'no plan: expected at most 0.000 times' || failed=1
-"$program" --rates resnet50=1e6 --planner sbp | grep -qE 'no plan: expected at most 0\.[0-9]*[1-9]' || failed=1
-"$program" --help | grep -q 'shares no code with the planners' || failed=1
+"$bin" --rates vgg16=1 --gpus 0 | grep -q 'no plan: expected at most 0.000 times' || failed=1
+"$bin" --rates resnet50=1e6 --planner sbp | grep -qE 'no plan: expected at most 0\.[0-9]*[1-9]' || failed=1
+"$bin" --help | grep -q 'shares no code with the planners' || failed=1
 
 refuses "nor --rates-file or --scenarios" --gpus 1
 refuses "given beside --rates" --rates vgg16=1 --scenarios all
@@ -250,7 +235,8 @@ refuses "a, batch 1 on 16 SMs: no row" --rates a=1 --table "$work/hole.csv"
 printf 'model,batch,sms,latency_us\na,1,8,-10\n' > "$work/negative.csv"
 refuses "negative.csv:2: '-10', expected microseconds above 0" --rates a=1 --table "$work/negative.csv"
 printf 'model,batch,sms,latency_us\na,1,8,10\na,1,16,20\n' > "$work/doubtful.csv"
-"$program" --rates a=1 --table "$work/doubtful.csv" 2>&1 > /dev/null |
+"$bin" --rates a=1 --table "$work/doubtful.csv" 2>&1 > /dev/null |
   grep -q 'a: batch 1 on 8 SMs is 100% faster' || { echo "a doubtful table passed in silence"; failed=1; }
 
-exit $failed
+expect "something above has failed" test "$failed" = 0
+finish

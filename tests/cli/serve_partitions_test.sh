@@ -1,29 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # serve_partitions: what it says adds up, comes again, follows rates; and one line for bad input.
-set -u
-program=$GSCHED_BIN_DIR/serve_partitions
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+program=serve_partitions
+# shellcheck source=expect.sh
+. "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
 failed=0
-
-# refuses TEXT ARGUMENT...: exit status 2, one line on stderr that says TEXT, nothing on stdout.
-refuses() {
-  local text=$1
-  shift
-  "$program" "$@" > "$work/stdout" 2> "$work/stderr"
-  local got=$?
-  if [[ $got -ne 2 || $(wc -l < "$work/stderr") -ne 1 || -s $work/stdout ]] ||
-    ! grep -qF -- "$text" "$work/stderr"; then
-    echo "serve_partitions $*: status $got, expected 2 and '$text'; it said:"
-    cat "$work/stdout" "$work/stderr"
-    failed=1
-  fi
-}
 serve() {
   local name=$1
   shift
-  "$program" "$@" --json "$work/$name.json" > "$work/$name.txt" || { echo "$name failed"; failed=1; }
+  "$bin" "$@" --json "$work/$name.json" > "$work/$name.txt" || { echo "$name failed"; failed=1; }
 }
 
 rates=lenet=2000,resnet50=500,vgg16=200
@@ -79,8 +64,8 @@ flood = {p["begin_s"]: p for p in said["flood"]["periods"]}
 assert flood[30]["factor"] < 0.2 and flood[55]["factor"] >= 1
 PY
 
-"$program" --help | grep -q 'A violation is a request that was late or dropped' || failed=1
-"$program" --rates vgg16=10 --gpus 0 --seconds 2 | grep -q "at 0.0 s: no plan for these rates, all is dropped" || failed=1
+"$bin" --help | grep -q 'A violation is a request that was late or dropped' || failed=1
+"$bin" --rates vgg16=10 --gpus 0 --seconds 2 | grep -q "at 0.0 s: no plan for these rates, all is dropped" || failed=1
 refuses "nor --app or --rate-trace" --gpus 1
 refuses "no rows of 'vgg61'" --rates vgg61=1
 refuses "vgg16 has rates twice" --rates vgg16=1 --rate-trace <(printf 'time_s,model,rate\n0,vgg16,1\n')
@@ -113,4 +98,5 @@ refuses "/stages/0" --app "$work/a.json=1"
 printf 'model,batch,solo_us,l2_pct,dram_pct,sm_active_pct\nlenet,1,30,1,1,1\n' > "$work/solo.csv"
 refuses "vgg16: no solo metrics" --rates vgg16=1 --interference h200 --solo "$work/solo.csv"
 
-[[ $failed -eq 0 ]]
+expect "something above has failed" test "$failed" = 0
+finish
