@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parts/model_values.hpp"
 
+#include <gsched/interference/coefficients_json.hpp>
+
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 
 namespace parts {
 
@@ -41,6 +44,22 @@ std::vector<duration> to_slos(const std::string& slo, const std::string& slo_fac
     for (const auto& [m, ms] : to_model_numbers("--slo", slo, t, {0, 1e6, true, "milliseconds"}))
       slos[m] = gsched::from_us(1e3 * ms);
   return slos;
+}
+
+gsched::gpu_shape to_shape(const std::string& sms, const std::string& group) {
+  const auto count = [](const char* option, const std::string& word) {
+    return gsched::sm_count{static_cast<std::uint32_t>(to_count(option, word, 1, 100000))};
+  };
+  return {count("--sms", sms), count("--group", group)};
+}
+
+std::optional<gsched::linear_law> to_law(std::string_view option, const std::string& word) {
+  if (word == "none") return std::nullopt;
+  const auto ships = shipped("interference") / (word + ".json");
+  const auto file = std::filesystem::exists(ships)
+                        ? ships
+                        : to_file(option, word, "none, one that ships, or a file of coefficients");
+  return gsched::read_coefficients(file).disjoint;
 }
 
 } // namespace parts

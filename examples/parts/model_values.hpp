@@ -5,11 +5,15 @@
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/interference/linear_law.hpp>
+#include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace parts {
@@ -26,5 +30,13 @@ namespace parts {
                                                     const std::string& slo_factor,
                                                     const gsched::latency_table& t,
                                                     gsched::sm_count all);
+
+/// A GPU of --sms in groups of --group.
+[[nodiscard]] gsched::gpu_shape to_shape(const std::string& sms, const std::string& group);
+
+/// A file's law of partitions with SMs of their own, or one that ships by its name; none for
+/// "none".
+[[nodiscard]] std::optional<gsched::linear_law> to_law(std::string_view option,
+                                                       const std::string& word);
 
 } // namespace parts

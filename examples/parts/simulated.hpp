@@ -10,9 +10,7 @@
 #include <gsched/job/profile.hpp>
 #include <gsched/job/program.hpp>
 #include <gsched/job/task.hpp>
-#include <gsched/pad/plan.hpp>
 #include <gsched/pad/rules.hpp>
-#include <gsched/pad/stretches.hpp>
 #include <gsched/sim/device.hpp>
 #include <gsched/sim/preset.hpp>
 #include <gsched/sim/program_padder.hpp>
@@ -57,36 +55,12 @@ private:
   gsched::byte_count out_;
 };
 
-/// Pads programs with one another's kernels.
-class simulated_padder {
-public:
-  using padded = gsched::program;
-
-  simulated_padder(const gsched::sim::preset& p, gsched::level_rule rule) : is_(p, rule) {}
-  [[nodiscard]] std::size_t add(const gsched::profile&, const gsched::program& p) {
-    return is_.add(p);
-  }
-  [[nodiscard]] std::vector<gsched::pad_part> plan(std::size_t real_time, std::size_t guest,
-                                                   std::uint32_t from) {
-    return is_.plan(real_time, guest, from);
-  }
-  [[nodiscard]] padded make(const gsched::padded_stretch& s) {
-    return is_.make(s.real_time, s.guest, s.parts);
-  }
-  [[nodiscard]] gsched::duration longer(const gsched::padded_stretch& s, const padded& p) const {
-    return is_.longer(s.real_time, p);
-  }
-  [[nodiscard]] static gsched::program& host_of(padded& p) noexcept { return p; }
-
-private:
-  gsched::sim::program_padder is_;
-};
-
 /// A stage in virtual time.
 struct simulated_stage {
   using device = gsched::sim::device;
   using body = simulated_inference;
-  using padder = simulated_padder;
+  using padder = gsched::sim::program_padder;
+  using padded = gsched::program;
 
   const gsched::sim::preset& preset;
   timeline* record;
@@ -99,7 +73,12 @@ struct simulated_stage {
                                       std::uint32_t instances) {
     return body(p, leaves, instances);
   }
-  [[nodiscard]] padder make_padder(gsched::level_rule rule) const { return {preset, rule}; }
+  [[nodiscard]] padder make_padder(gsched::level_rule rule) const { return padder(preset, rule); }
+  [[nodiscard]] static std::size_t add(padder& to, const gsched::profile&,
+                                       const gsched::program& p) {
+    return to.add(p);
+  }
+  [[nodiscard]] static gsched::program& host_of(padded& p) noexcept { return p; }
   static void prepare(device&, const gsched::program&, std::size_t, std::size_t) noexcept {}
   static void spend(device& d, gsched::duration t) noexcept { d.spend(t); }
   static void submitted(const gsched::job&, const gsched::segment&, gsched::time_point) noexcept {}

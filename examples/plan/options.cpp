@@ -5,7 +5,6 @@
 #include "parts/model_values.hpp"
 #include "parts/values.hpp"
 
-#include <gsched/interference/coefficients_json.hpp>
 #include <gsched/partition/latency_csv.hpp>
 #include <gsched/partition/linear_interference.hpp>
 
@@ -86,12 +85,7 @@ void read_interference(options& o, const words& w) {
              to_tell->base + ", or what there is to tell");
     return;
   }
-  const auto ships = parts::shipped("interference") / (o.interference + ".json");
-  const auto file =
-      std::filesystem::exists(ships)
-          ? ships
-          : to_file("--interference", o.interference, "none, h200 or a file of coefficients");
-  o.law = gsched::read_coefficients(file).disjoint;
+  o.law = parts::to_law("--interference", o.interference);
   o.solo = gsched::read_solo_table(to_file("--solo", w.solo, "a CSV file"));
   for (const scenario& s : o.scenarios) gsched::check_metrics(s.demands, *o.table, o.solo);
 }
@@ -100,9 +94,7 @@ options read(const words& w) {
   options o;
   o.table_name = w.table;
   o.table = gsched::read_latency_table(to_file("--table", w.table, "a CSV file"));
-  const gsched::gpu_shape shape{
-      gsched::sm_count{static_cast<std::uint32_t>(to_count("--sms", w.sms, 1, 100000))},
-      gsched::sm_count{static_cast<std::uint32_t>(to_count("--group", w.group, 1, 100000))}};
+  const gsched::gpu_shape shape = parts::to_shape(w.sms, w.group);
   o.gpus.assign(to_count("--gpus", w.gpus, 0, 10000), shape);
   o.planners = read_planners(w.planner);
   o.scenarios =

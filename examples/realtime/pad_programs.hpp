@@ -28,8 +28,7 @@ inline constexpr double most_longer = 0.05;
 /// dispatcher. They go into `kept`, and outlive it.
 template <parts::stage S, class Device, class Dispatcher, class Bodies>
 void pad_programs(S& on, Device& device, Dispatcher& dispatch, const run_order& run, Bodies& bodies,
-                  std::span<const std::uint32_t> instances,
-                  std::deque<typename S::padder::padded>& kept) {
+                  std::span<const std::uint32_t> instances, std::deque<typename S::padded>& kept) {
   using namespace gsched;
   typename S::padder pads = on.make_padder(*run.pad);
   std::vector<std::size_t> hosts, guests; // clients
@@ -37,7 +36,7 @@ void pad_programs(S& on, Device& device, Dispatcher& dispatch, const run_order& 
   std::vector<padded_guest> places;
   for (std::size_t i = 0; i < run.clients.size(); ++i) {
     const program& p = bodies[i].program(0);
-    number.push_back(pads.add(run.models[i], p));
+    number.push_back(S::add(pads, run.models[i], p));
     if (run.clients[i].real_time()) {
       hosts.push_back(i);
       continue;
@@ -57,20 +56,18 @@ void pad_programs(S& on, Device& device, Dispatcher& dispatch, const run_order& 
     const duration carried = guest.program(0).expected(s.from, s.to);
     const duration alone = host.program(0).expected();
     if (to_us(carried) < least_carried * to_us(alone)) continue;
-    padded_stretch numbered = s;
-    numbered.real_time = number[hosts[s.real_time]];
-    numbered.guest = number[guests[s.guest]];
-    auto& made = kept.emplace_back(pads.make(numbered));
-    const duration longer = pads.longer(numbered, made);
+    const std::size_t h = number[hosts[s.real_time]];
+    auto& made = kept.emplace_back(pads.make(h, number[guests[s.guest]], s.parts));
+    const duration longer = pads.longer(h, made);
     if (to_us(longer) > most_longer * to_us(alone) || 2 * longer > carried) {
       kept.pop_back();
       continue;
     }
-    program& runs = S::padder::host_of(made);
+    program& runs = S::host_of(made);
     dispatch.load(runs);
-    for (std::uint32_t h = 0; h < instances[hosts[s.real_time]]; ++h)
+    for (std::uint32_t r = 0; r < instances[hosts[s.real_time]]; ++r)
       for (std::uint32_t g = 0; g < instances[guests[s.guest]]; ++g)
-        dispatch.add_padded(host.program(h), guest.program(g), s.from, s.to, runs);
+        dispatch.add_padded(host.program(r), guest.program(g), s.from, s.to, runs);
     for (std::uint32_t g = 0; g < instances[guests[s.guest]]; ++g) {
       const program& p = guest.program(g);
       if (s.to < p.size()) on.prepare(device, p, s.to, p.cut(s.to, run.how.dispatch.quantum));

@@ -56,8 +56,8 @@ template <parts::stage S>
 void serve_on(S& on, const run_order& run) {
   using namespace gsched;
   using device_type = parts::watched_device<typename S::device>;
-  std::deque<typename S::body> bodies; // outlive the dispatcher, and the device that loaded them
-  std::deque<typename S::padder::padded> padded; // the same
+  std::deque<typename S::body> bodies;   // outlive the dispatcher, and the device that loaded them
+  std::deque<typename S::padded> padded; // the same
   std::vector<std::uint32_t> instances;
   for (std::size_t i = 0; i < run.clients.size(); ++i) {
     const client_spec& c = run.clients[i];

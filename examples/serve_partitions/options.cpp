@@ -8,7 +8,6 @@
 #include "parts/planner_list.hpp"
 #include "parts/values.hpp"
 
-#include <gsched/interference/coefficients_json.hpp>
 #include <gsched/partition/latency_csv.hpp>
 #include <gsched/partition/linear_interference.hpp>
 
@@ -109,16 +108,6 @@ void read_rates(options& o, const words& w, const std::map<std::string, rate_cur
         refuse("--rates", o.apps[i].what.name + " has rates twice", "once");
 }
 
-/// A file's law of partitions with SMs of their own; none for "none".
-std::optional<gsched::linear_law> to_law(const char* option, const std::string& word) {
-  if (word == "none") return std::nullopt;
-  const auto ships = shipped("interference") / (word + ".json");
-  const auto file = std::filesystem::exists(ships)
-                        ? ships
-                        : to_file(option, word, "none, one that ships, or a file of coefficients");
-  return gsched::read_coefficients(file).disjoint;
-}
-
 /// Models that only apps ask for have as long as the apps leave them.
 void stretch_slos(options& o) {
   std::vector<duration> most(o.slos.size(), duration::max());
@@ -169,9 +158,7 @@ options read(const words& w) {
   options o;
   o.table_name = w.table;
   o.table = gsched::read_latency_table(to_file("--table", w.table, "a CSV file"));
-  const gsched::gpu_shape shape{
-      gsched::sm_count{static_cast<std::uint32_t>(to_count("--sms", w.sms, 1, 100000))},
-      gsched::sm_count{static_cast<std::uint32_t>(to_count("--group", w.group, 1, 100000))}};
+  const gsched::gpu_shape shape = to_shape(w.sms, w.group);
   o.gpus.assign(to_count("--gpus", w.gpus, 0, 10000), shape);
   o.slos = to_slos(w.slo, w.slo_factor, *o.table, shape.sms);
   o.planner = w.planner;

@@ -10,12 +10,11 @@
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/padded_stand_in.hpp>
 #include <gsched/dispatch/statistics.hpp>
-#include <gsched/pad/stretches.hpp>
+#include <gsched/pad/rules.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 namespace parts {
 
@@ -23,36 +22,12 @@ namespace parts {
 /// Errors   no_device.
 [[nodiscard]] gsched::cuda::gpu find_real(const device_choice& which);
 
-/// Pads stand-ins with one another's kernels.
-class cuda_padder {
-public:
-  using padded = gsched::cuda::program;
-
-  explicit cuda_padder(gsched::level_rule rule) : is_(rule) {}
-  [[nodiscard]] std::size_t add(const gsched::profile& of, const gsched::program&) {
-    return is_.add(of);
-  }
-  [[nodiscard]] std::vector<gsched::pad_part> plan(std::size_t real_time, std::size_t guest,
-                                                   std::uint32_t from) {
-    return is_.plan(real_time, guest, from);
-  }
-  [[nodiscard]] padded make(const gsched::padded_stretch& s) {
-    return is_.make(s.real_time, s.guest, s.parts);
-  }
-  [[nodiscard]] gsched::duration longer(const gsched::padded_stretch& s, const padded& p) {
-    return is_.longer(s.real_time, p);
-  }
-  [[nodiscard]] static gsched::program& host_of(padded& p) noexcept { return p.host(); }
-
-private:
-  gsched::cuda::padded_stand_ins is_;
-};
-
 /// A stage on a real GPU.
 struct cuda_stage {
   using device = gsched::cuda::device;
   using body = stand_in_inference;
-  using padder = cuda_padder;
+  using padder = gsched::cuda::padded_stand_ins;
+  using padded = gsched::cuda::program;
 
   int gpu;
   timeline* record;
@@ -66,6 +41,11 @@ struct cuda_stage {
     return body(p, leaves, instances);
   }
   [[nodiscard]] static padder make_padder(gsched::level_rule rule) { return padder(rule); }
+  [[nodiscard]] static std::size_t add(padder& to, const gsched::profile& of,
+                                       const gsched::program&) {
+    return to.add(of);
+  }
+  [[nodiscard]] static gsched::program& host_of(padded& p) noexcept { return p.host(); }
   static void prepare(device& d, const gsched::program& p, std::size_t first, std::size_t last) {
     d.prepare(p, first, last);
   }
