@@ -143,7 +143,7 @@ void read_service(options& o, const words& w) {
   s.length = seconds("--seconds", w.seconds, 0);
   s.period = seconds("--period", w.period, 1e-3);
   s.replans = !w.once;
-  s.prepare = gsched::from_us(1e6 * to_number("--prepare", w.prepare, {0, 1e6, false, "seconds"}));
+  o.prepare = gsched::from_us(1e6 * to_number("--prepare", w.prepare, {0, 1e6, false, "seconds"}));
   s.switch_cost = parts::to_us("--switch-us", w.switch_us, 1e9);
   s.replanning.headroom = to_number("--headroom", w.headroom, {0, 1000, true, "times"});
   s.replanning.clusters = to_number("--clusters", w.clusters, {0, 1000, false, "deviations"});

@@ -5,7 +5,7 @@
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
-#include <gsched/sim/plan_service.hpp>
+#include <gsched/sim/plan_service_options.hpp>
 
 #include <cstdint>
 #include <filesystem>
@@ -25,6 +25,7 @@ struct options {
   gsched::solo_table solo;
   std::optional<gsched::linear_law> truth, planned; ///< none: no interference
   gsched::sim::plan_service_options service;
+  gsched::duration prepare{}; ///< simulated, from a plan to its partitions
   gsched::sim::rate_error error;
   std::uint64_t seed = 1;
   std::filesystem::path json;

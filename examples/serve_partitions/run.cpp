@@ -5,6 +5,8 @@
 
 #include <gsched/partition/linear_interference.hpp>
 #include <gsched/partition/verify.hpp>
+#include <gsched/sim/plan_service.hpp>
+#include <gsched/sim/simulated_batches.hpp>
 
 #include <stdexcept>
 
@@ -43,7 +45,8 @@ plan_outcome run(const options& o) {
     if (!o.planned) return ask(o, demands, no_interference{});
     return ask(o, demands, linear_interference(*o.table, o.solo, *o.planned));
   };
-  return plan_service(*o.table, o.slos, o.gpus, o.apps, o.service, planner, truth, expected).run();
+  simulated_batches runner(*o.table, truth, o.gpus.size(), o.prepare);
+  return plan_service(*o.table, o.slos, o.gpus, o.apps, o.service, planner, expected, runner).run();
 }
 
 } // namespace serve_partitions

@@ -3,6 +3,8 @@
 
 #include "serve_partitions/options.hpp"
 
+#include <gsched/sim/plan_outcome.hpp>
+
 namespace serve_partitions {
 
 /// Errors   std::runtime_error where the verifier finds a fault in a plan: one line.

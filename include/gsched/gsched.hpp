@@ -86,6 +86,7 @@
 #include <gsched/pad/stretches.hpp>
 #include <gsched/pad/trials.hpp>
 #include <gsched/partition/batch_choice.hpp>
+#include <gsched/partition/batch_runner.hpp>
 #include <gsched/partition/best.hpp>
 #include <gsched/partition/capacity.hpp>
 #include <gsched/partition/demand.hpp>
@@ -94,6 +95,7 @@
 #include <gsched/partition/fit_gpus.hpp>
 #include <gsched/partition/frontend.hpp>
 #include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/graph_batches.hpp>
 #include <gsched/partition/ideal.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_csv.hpp>
@@ -105,6 +107,7 @@
 #include <gsched/partition/piece_dealing.hpp>
 #include <gsched/partition/pieces.hpp>
 #include <gsched/partition/plan.hpp>
+#include <gsched/partition/plan_in_force.hpp>
 #include <gsched/partition/planned_shares.hpp>
 #include <gsched/partition/planner.hpp>
 #include <gsched/partition/rate_bound.hpp>
@@ -165,6 +168,7 @@
 #include <gsched/sim/partitions.hpp>
 #include <gsched/sim/plan_outcome.hpp>
 #include <gsched/sim/plan_service.hpp>
+#include <gsched/sim/plan_service_options.hpp>
 #include <gsched/sim/preset.hpp>
 #include <gsched/sim/program_costs.hpp>
 #include <gsched/sim/program_padder.hpp>
@@ -174,6 +178,7 @@
 #include <gsched/sim/room.hpp>
 #include <gsched/sim/scaling.hpp>
 #include <gsched/sim/serve.hpp>
+#include <gsched/sim/simulated_batches.hpp>
 #include <gsched/sim/sm_map.hpp>
 #include <gsched/sim/submissions.hpp>
 #include <gsched/sim/trace_file.hpp>

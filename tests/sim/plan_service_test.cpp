@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/partition/elastic.hpp>
 #include <gsched/sim/plan_service.hpp>
+#include <gsched/sim/simulated_batches.hpp>
 
 #include <doctest/doctest.h>
 
@@ -38,6 +39,7 @@ struct service {
   std::vector<gpu_shape> shapes{2, gpu_shape{sm_count{32}, sm_count{8}}};
   std::vector<offered_app> apps;
   plan_service_options options;
+  duration prepare{};
   interference_function truth, expected;
   planner_function planner = [this](std::span<const demand> d) {
     return elastic_partitioning{}.plan(table, d, shapes);
@@ -53,7 +55,8 @@ struct service {
   service() { options.replanning.clusters = 0; }
 
   plan_outcome run() {
-    return plan_service(table, slos, shapes, apps, options, planner, truth, expected).run();
+    simulated_batches runner(table, truth, shapes.size(), prepare);
+    return plan_service(table, slos, shapes, apps, options, planner, expected, runner).run();
   }
 };
 

@@ -115,11 +115,16 @@ public:
     }
   }
 
-  /// The partition that the request waits for; none: it is dropped.
-  std::optional<std::uint32_t> arrive(std::size_t model, std::uint64_t id, time_point now) {
+  /// The partition that the request waits for; none: it is dropped. Its SLO counts from `since`,
+  /// where it has come before it was seen.
+  std::optional<std::uint32_t> arrive(std::size_t model, std::uint64_t id, time_point now,
+                                      time_point since) {
     models_[model].rate.arrive(now);
     ++models_[model].counts.arrived;
-    return enqueue(model, {id, now + slos_[model]});
+    return enqueue(model, {id, since + slos_[model]});
+  }
+  std::optional<std::uint32_t> arrive(std::size_t model, std::uint64_t id, time_point now) {
+    return arrive(model, id, now, now);
   }
 
   /// Begins a batch on a partition, if it is idle and one is due; drops who cannot be in time.

@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <span>
 
 namespace gsched {
@@ -29,5 +30,9 @@ struct no_interference {
 };
 
 static_assert(interference_model<no_interference>);
+
+/// Any interference_model, chosen while running; empty: batches do nothing to each other.
+using interference_function =
+    std::function<double(std::span<const gpulet>, std::size_t, std::size_t)>;
 
 } // namespace gsched

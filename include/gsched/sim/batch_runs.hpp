@@ -3,6 +3,8 @@
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/partition/batch_runner.hpp>
+#include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/partition/plan.hpp>
 
@@ -11,7 +13,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -19,26 +20,12 @@
 
 namespace gsched::sim {
 
-/// Any interference_model, chosen while running; empty: batches do nothing to each other.
-using interference_function =
-    std::function<double(std::span<const gpulet>, std::size_t, std::size_t)>;
-
-/// A batch that is under way on a partition.
-struct batch_run {
-  std::uint32_t gpu = 0;
-  std::uint32_t partition = 0;
-  sm_count sms{};
-  std::size_t model = 0;
-  std::uint32_t batch = 0;
-};
-
 /// Batches side by side on GPUs, in virtual time: each takes what the table has for it on its
 /// partition, while it runs times what the interference model says for those that run on the same
 /// GPU at that moment. So a neighbour slows it for as long as they meet.
 ///
 /// Units    work that is left is in nanoseconds alone.
-/// Cost     begin and end O(batches on the GPU), and the model's where the same batches have not
-/// met
+/// Cost     begin and end O(batches on the GPU), and the model's where the same batches have not met
 ///          before. Threads  one owner; table and model outlive it.
 class batch_runs {
 public:

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/partition/latency_table.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gsched {
+
+/// The smallest of rising sizes that holds a batch; the largest where none does.
+[[nodiscard]] inline std::uint32_t graph_batch(std::span<const std::uint32_t> sizes,
+                                               std::uint32_t batch) noexcept {
+  const auto at = std::lower_bound(sizes.begin(), sizes.end(), batch);
+  return at == sizes.end() ? sizes.back() : *at;
+}
+
+/// A table as it is where models are graphs, which are there for some batches alone: a batch takes
+/// as long as the next larger of these, and `added` for its launch and for hearing of its end.
+/// Batches beyond the largest are none.
+///
+/// Errors   bad_option, one line, for sizes that do not rise from 1 or more, or one that the table
+///          does not reach for a model; too_small for an `added` below 0.
+/// Cost     set-up: O(models x SMs x largest).
+[[nodiscard]] inline latency_table with_graphs_of(const latency_table& t,
+                                                  std::span<const std::uint32_t> sizes,
+                                                  duration added = {}) {
+  if (sizes.empty()) throw error(errc::bad_option, "batches of graphs: none, expected one");
+  if (added < duration::zero())
+    throw error(errc::too_small, "time added to a batch: " + std::to_string(added.count()) +
+                                     " ns, expected 0 or more");
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] == 0 || (i > 0 && sizes[i] <= sizes[i - 1]))
+      throw error(errc::bad_option, "batches of graphs: " + std::to_string(sizes[i]) +
+                                        ", expected sizes that rise from 1 or more");
+  std::vector<latency_row> rows;
+  for (std::size_t m = 0; m < t.size(); ++m) {
+    if (t.batches(m).back() < sizes.back())
+      throw error(errc::bad_option, "batches of graphs: " + std::to_string(sizes.back()) +
+                                        ", expected at most " +
+                                        std::to_string(t.batches(m).back()) + ", the largest of " +
+                                        t.name(m) + " in the table");
+    for (std::uint32_t b = 1; b <= sizes.back(); ++b)
+      for (const sm_count s : t.sizes(m))
+        rows.push_back({t.name(m), b, s, t.latency(m, graph_batch(sizes, b), s) + added});
+  }
+  return latency_table(rows);
+}
+
+} // namespace gsched
