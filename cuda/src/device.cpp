@@ -102,7 +102,7 @@ void device::state::expect_works() const {
   if (broken()) throw error(errc::device_failed, failure.value_or(failed.message()));
 }
 
-lane_id device::state::open_lane(const lane_options& how) {
+lane_id device::state::open_lane(const lane_options& how, std::span<const std::uint32_t> groups) {
   expect_works();
   const on_gpu here(facts.ordinal);
   if (lanes.size() >= max_lanes)
@@ -116,8 +116,11 @@ lane_id device::state::open_lane(const lane_options& how) {
   try {
     CUstream upload = set_up;
     CUcontext place = primary;
-    if (how.sms.count() > 0) {
-      l.own.emplace(facts.ordinal, how.sms);
+    if (how.sms.count() > 0 || !groups.empty()) {
+      if (groups.empty())
+        l.own.emplace(facts.ordinal, how.sms);
+      else
+        l.own.emplace(facts.ordinal, groups);
       l.stream = upload = l.own->make_stream(priority);
       place = l.own->context();
       l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
@@ -150,8 +153,12 @@ void device::state::load(gsched::program& p) {
   p.set_id(id);
 }
 
-void device::state::prepare(const gsched::program& p, std::size_t first, std::size_t last) {
+void device::state::prepare(const gsched::program& p, std::size_t first, std::size_t last,
+                            std::optional<lane_id> lane) {
   expect_works();
+  if (lane && index(*lane) >= lanes.size())
+    throw error(errc::bad_handle, p.name() + ": lane " + std::to_string(index(*lane)) +
+                                      ", expected one that is open");
   if (graphs->find_program(p) == nullptr)
     throw error(errc::bad_handle, p.name() + ": not loaded, expected it to be");
   if (first >= last || last > p.size())
@@ -159,7 +166,10 @@ void device::state::prepare(const gsched::program& p, std::size_t first, std::si
                                       std::to_string(last) + ", expected some of its " +
                                       std::to_string(p.size()));
   const on_gpu here(facts.ordinal);
-  graphs->prepare(p.id(), static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last));
+  std::optional<std::uint32_t> place;
+  if (lane) place = lanes[index(*lane)].place;
+  graphs->prepare(p.id(), static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last),
+                  place);
   statistics.gates = graphs->gates();
   check(cudaStreamSynchronize(set_up), "segment graphs");
 }
@@ -169,10 +179,17 @@ device::~device() = default;
 device::device(device&&) noexcept = default;
 device& device::operator=(device&&) noexcept = default;
 
-lane_id device::open_lane(const lane_options& how) { return state_->open_lane(how); }
+lane_id device::open_lane(const lane_options& how) { return state_->open_lane(how, {}); }
+lane_id device::open_lane(const lane_options& how, std::span<const std::uint32_t> groups) {
+  if (groups.empty()) throw error(errc::bad_option, "lane of no groups, expected one");
+  return state_->open_lane(how, groups);
+}
 void device::load(gsched::program& p) { state_->load(p); }
 void device::prepare(const gsched::program& p, std::size_t first, std::size_t last) {
   state_->prepare(p, first, last);
+}
+void device::prepare(const gsched::program& p, lane_id lane) {
+  state_->prepare(p, 0, p.size(), lane);
 }
 std::error_code device::submit(const segment& s) noexcept { return state_->submit(s); }
 std::size_t device::poll(std::span<device_event> out) noexcept { return state_->poll(out); }

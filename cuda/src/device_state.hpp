@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -70,9 +71,11 @@ struct device::state {
   state& operator=(const state&) = delete;
 
   // Set-up (device.cpp)
-  [[nodiscard]] lane_id open_lane(const lane_options& how);
+  [[nodiscard]] lane_id open_lane(const lane_options& how, std::span<const std::uint32_t> groups);
   void load(gsched::program& p);
-  void prepare(const gsched::program& p, std::size_t first, std::size_t last);
+  /// For all places, or one lane's.
+  void prepare(const gsched::program& p, std::size_t first, std::size_t last,
+               std::optional<lane_id> lane = {});
   void expect_works() const;
   /// False if it did not become idle in time.
   [[nodiscard]] bool drain(duration most) noexcept;

@@ -32,20 +32,45 @@ struct split {
     groups.resize(n);
     if (rest.type == CU_DEV_RESOURCE_TYPE_SM && rest.sm.smCount > 0) groups.push_back(rest);
     for (const CUdevResource& g : groups) sizes.push_back(g.sm.smCount);
+    taken.assign(sizes.size(), false);
   }
-  /// Groups that a plan's partitions have.
-  [[nodiscard]] std::vector<bool>& taken(std::uint32_t plan) {
-    return by_plan.try_emplace(plan, groups.size(), false).first->second;
+  /// A green context of some groups.
+  [[nodiscard]] CUgreenCtx make(int gpu, std::span<const std::uint32_t> which) const {
+    const driver_functions& cu = driver();
+    std::vector<CUdevResource> chosen;
+    chosen.reserve(which.size());
+    for (const std::uint32_t g : which) chosen.push_back(groups[g]);
+    CUdevResourceDesc description{};
+    check(cu.cuDevResourceGenerateDesc(&description, chosen.data(),
+                                       static_cast<unsigned>(chosen.size())),
+          "description of a partition");
+    CUgreenCtx made = nullptr;
+    check(cu.cuGreenCtxCreate(&made, description, static_cast<CUdevice>(gpu),
+                              CU_GREEN_CTX_DEFAULT_STREAM),
+          "green context");
+    return made;
+  }
+  [[nodiscard]] sm_count sms_of(std::span<const std::uint32_t> which) const noexcept {
+    std::uint32_t sum = 0;
+    for (const std::uint32_t g : which) sum += sizes[g];
+    return sm_count{sum};
   }
 
   std::vector<CUdevResource> groups;
   std::vector<std::uint32_t> sizes;
-  std::map<std::uint32_t, std::vector<bool>> by_plan;
+  std::vector<bool> taken; ///< by partitions that have their groups alone
 };
 
 struct all_splits {
   std::mutex guard;
-  std::map<int, split> of;
+  std::map<int, split> by_gpu;
+
+  /// Under the guard.
+  [[nodiscard]] split& of(int gpu) {
+    auto at = by_gpu.find(gpu);
+    if (at == by_gpu.end()) at = by_gpu.emplace(gpu, split(gpu)).first;
+    return at->second;
+  }
 };
 all_splits& splits() {
   static all_splits* const kept = new all_splits; // devices may outlive static objects
@@ -77,53 +102,67 @@ std::vector<std::uint32_t> fewest_groups(const std::vector<std::uint32_t>& sizes
   return run;
 }
 
-partition::partition(int gpu, sm_count wanted, std::uint32_t plan) : gpu_(gpu), plan_(plan) {
-  const driver_functions& cu = driver();
+std::vector<std::uint32_t> group_sizes(int gpu) {
   const current_gpu here(gpu);
   all_splits& all = splits();
   const std::lock_guard lock(all.guard);
-  auto at = all.of.find(gpu);
-  if (at == all.of.end()) at = all.of.emplace(gpu, split(gpu)).first;
-  split& s = at->second;
-  std::vector<bool>& taken = s.taken(plan);
-  groups_ = fewest_groups(s.sizes, taken, wanted.count());
+  return all.of(gpu).sizes;
+}
+
+partition::partition(int gpu, sm_count wanted) : gpu_(gpu) {
+  const current_gpu here(gpu);
+  all_splits& all = splits();
+  const std::lock_guard lock(all.guard);
+  split& s = all.of(gpu);
+  groups_ = fewest_groups(s.sizes, s.taken, wanted.count());
   if (groups_.empty() || wanted.count() == 0) {
     std::uint32_t left = 0;
     for (std::size_t i = 0; i < s.sizes.size(); ++i)
-      if (!taken[i]) left += s.sizes[i];
+      if (!s.taken[i]) left += s.sizes[i];
     throw error(errc::too_small, "GPU " + std::to_string(gpu) + ": partition of " +
                                      std::to_string(wanted.count()) +
                                      " SMs, expected at most what is left side by side of " +
                                      std::to_string(left) + " free ones, in groups of " +
                                      std::to_string(s.sizes.empty() ? 0 : s.sizes.front()));
   }
-  std::vector<CUdevResource> chosen;
-  std::uint32_t sum = 0;
-  for (const std::uint32_t g : groups_) {
-    chosen.push_back(s.groups[g]);
-    sum += s.sizes[g];
+  context_ = s.make(gpu, groups_);
+  sms_ = s.sms_of(groups_);
+  for (const std::uint32_t g : groups_) s.taken[g] = true;
+}
+
+partition::partition(int gpu, std::span<const std::uint32_t> groups)
+    : gpu_(gpu), shared_(true), groups_(groups.begin(), groups.end()) {
+  const current_gpu here(gpu);
+  all_splits& all = splits();
+  const std::lock_guard lock(all.guard);
+  const split& s = all.of(gpu);
+  std::vector<bool> named(s.sizes.size(), false);
+  const auto refuse = [&](const std::string& what) {
+    throw error(errc::bad_option, "GPU " + std::to_string(gpu) + ": partition of " + what +
+                                      ", expected some of its groups 0 to " +
+                                      std::to_string(s.sizes.size() - 1) + ", each once");
+  };
+  if (groups.empty()) refuse("no groups");
+  for (const std::uint32_t g : groups) {
+    if (g >= named.size()) refuse("group " + std::to_string(g));
+    if (named[g]) refuse("group " + std::to_string(g) + " twice");
+    named[g] = true;
   }
-  sms_ = sm_count{sum};
-  CUdevResourceDesc description{};
-  check(cu.cuDevResourceGenerateDesc(&description, chosen.data(),
-                                     static_cast<unsigned>(chosen.size())),
-        "description of a partition");
-  check(cu.cuGreenCtxCreate(&context_, description, static_cast<CUdevice>(gpu),
-                            CU_GREEN_CTX_DEFAULT_STREAM),
-        "green context");
-  for (const std::uint32_t g : groups_) taken[g] = true;
+  context_ = s.make(gpu, groups_);
+  sms_ = s.sms_of(groups_);
 }
 
 partition::partition(partition&& other) noexcept
-    : gpu_(other.gpu_), plan_(other.plan_), sms_(other.sms_),
+    : gpu_(other.gpu_), shared_(other.shared_), sms_(other.sms_),
       context_(std::exchange(other.context_, nullptr)), groups_(std::move(other.groups_)) {}
 
 partition::~partition() {
   if (context_ == nullptr) return;
   driver().cuGreenCtxDestroy(context_);
+  if (shared_) return;
   all_splits& all = splits();
   const std::lock_guard lock(all.guard);
-  for (const std::uint32_t g : groups_) all.of.at(gpu_).taken(plan_)[g] = false;
+  for (const std::uint32_t g : groups_) all.of(gpu_).taken[g] = false;
 }
 
 CUcontext partition::context() const {

@@ -195,8 +195,9 @@ range_graphs* segment_graphs::build_late(program_id id, std::uint32_t first, std
   return kept.get();
 }
 
-void segment_graphs::prepare(program_id id, std::uint32_t first, std::uint32_t last) {
-  for (std::uint32_t place = 0; place < places_.size(); ++place)
+void segment_graphs::prepare(program_id id, std::uint32_t first, std::uint32_t last,
+                             std::optional<std::uint32_t> one) {
+  for (std::uint32_t place = one.value_or(0); place < (one ? *one + 1 : places_.size()); ++place)
     if (find(id, first, last, place, graph_kind::plain) == nullptr)
       static_cast<void>(build_late(id, first, last, place, graph_kind::plain));
 }

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <unordered_map>
@@ -114,8 +115,9 @@ public:
   /// Null if it was not built.
   [[nodiscard]] range_graphs* find(program_id id, std::uint32_t first, std::uint32_t last,
                                    std::uint32_t place, graph_kind kind) noexcept;
-  /// Builds the graphs of a range for all places, as far as they are not there.
-  void prepare(program_id id, std::uint32_t first, std::uint32_t last);
+  /// Builds the graphs of a range for one place or all, as far as they are not there.
+  void prepare(program_id id, std::uint32_t first, std::uint32_t last,
+               std::optional<std::uint32_t> one);
   [[nodiscard]] range_graphs* build_late(program_id id, std::uint32_t first, std::uint32_t last,
                                          std::uint32_t place, graph_kind kind);
 

@@ -103,20 +103,42 @@ TEST_CASE("partitions are disjoint: one that is full does not hold up another") 
   CHECK(d.failed == 0);
 }
 
-TEST_CASE("partitions of another plan lie over those of this one, and end on their own") {
+TEST_CASE("partitions of named groups lie over others, and end on their own") {
   GSCHED_NEEDS_GPU();
-  const sm_count all = cuda::find_gpu(0).sms;
-  const cuda::partition now(0, all, 1);
-  CHECK(now.sms() == all);
-  CHECK_THROWS_AS(cuda::partition(0, sm_count{8}, 1), error);
+  const groups sizes = cuda::group_sizes(0);
+  REQUIRE(sizes.size() >= 4);
+  const cuda::partition all(0, cuda::find_gpu(0).sms);
   {
-    const cuda::partition next(0, sm_count{64}, 2), rest(0, sm_count{8}, 2);
-    CHECK(next.sms() == sm_count{64});
-    CHECK(next.context() != now.context());
+    const cuda::partition next(0, groups{0, 2}), other(0, groups{2, 3});
+    CHECK(next.sms() == sm_count{sizes[0] + sizes[2]});
+    CHECK(next.context() != other.context());
   }
-  const cuda::partition again(0, all, 2);
-  CHECK(again.sms() == all);
-  CHECK_THROWS_AS(cuda::partition(0, sm_count{8}, 1), error);
+  CHECK_THROWS_AS(cuda::partition(0, sm_count{8}), error); // still taken
+  CHECK_THROWS_WITH_AS(cuda::partition(0, groups{}), doctest::Contains("no groups"), error);
+  CHECK_THROWS_WITH_AS(cuda::partition(0, groups{1, 1}), doctest::Contains("twice"), error);
+  CHECK_THROWS_AS(cuda::partition(0, groups{1000}), error);
+}
+
+TEST_CASE("a program that is kept whole is built for the lane with SMs of its own that asks") {
+  GSCHED_NEEDS_GPU();
+  driven_cuda d;
+  const groups first{0}, both{0, 1};
+  const lane_id one = d.device.open_lane({}, first);
+  const lane_id two = d.device.open_lane({}, both);
+  CHECK(d.device.sms_of(one).count() < d.device.sms_of(two).count());
+  cuda::program p = stand_ins("p", 5, kernel_of(16, 256, 20));
+  p.host().keep_whole();
+  d.device.load(p);
+  CHECK(d.device.memory_of(p.host()).graphs == 0);
+  d.device.prepare(p.host(), two);
+  CHECK(d.device.memory_of(p.host()).graphs == 1);
+  CHECK(!d.submit(two, p.host()));
+  REQUIRE(d.finish());
+  CHECK(d.device.statistics().built_late == 0);
+  CHECK(!d.submit(one, p.host()));
+  REQUIRE(d.finish());
+  CHECK(d.device.statistics().built_late == 1);
+  CHECK_THROWS_AS(d.device.prepare(p.host(), lane_id{9}), error);
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda/partitions.hpp>
 #include <gsched/cuda/stand_in.hpp>
 #include <gsched/job/profile_json.hpp>
 
@@ -42,11 +43,14 @@ public:
       : o_(o), dog_("gsched.gpu.plan_switch"), model_(make_model(o)), first_(make_first()) {}
 
   /// A plan's seats: that many SMs first, and what is left.
-  [[nodiscard]] plan make(std::uint32_t number, std::uint32_t sms) const {
-    const std::uint32_t all = cuda::find_gpu(o_.gpu).sms.count();
+  [[nodiscard]] plan make(std::uint32_t sms) const {
+    const std::vector<std::uint32_t> sizes = cuda::group_sizes(o_.gpu);
+    std::vector<std::uint32_t> few, rest;
+    for (std::uint32_t g = 0, sum = 0; g < sizes.size(); sum += sizes[g++])
+      (sum < sms ? few : rest).push_back(g);
     plan p;
-    for (const std::uint32_t n : {sms, all - sms})
-      p.push_back(std::make_unique<seat>(o_.gpu, gsched::sm_count{n}, number, first_, model_));
+    p.push_back(std::make_unique<seat>(o_.gpu, few, first_, model_));
+    p.push_back(std::make_unique<seat>(o_.gpu, rest, first_, model_));
     return p;
   }
   /// A request's time alone on each seat: medians, in microseconds.
@@ -147,7 +151,7 @@ json told(const char* what, const samples& s, bool made) {
 
 void run(const run_options& o) {
   switches s(o);
-  plan halves = s.make(0, 64), quarters = s.make(1, 32);
+  plan halves = s.make(64), quarters = s.make(32);
   const std::vector<double> on_halves = switches::alone(halves),
                             on_quarters = switches::alone(quarters);
   fmt::print("{}: alone {:.0f} and {:.0f} us on {} and {} SMs, {:.0f} and {:.0f} on {} and {}\n\n",
@@ -164,7 +168,7 @@ void run(const run_options& o) {
   for (unsigned i = 0; i < o.created; ++i) {
     plan fresh;
     s.once(
-        halves, on_halves, [&]() -> plan& { return fresh = s.make(2, 32); }, on_quarters, created);
+        halves, on_halves, [&]() -> plan& { return fresh = s.make(32); }, on_quarters, created);
   }
   json out{{"model", o.model}, {"gpu", cuda::find_gpu(o.gpu).name}};
   out["ready"] = told("contexts ready", ready, false);

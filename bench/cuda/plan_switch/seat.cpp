@@ -23,9 +23,9 @@ CUgraphExec seat::graph_of(const cuda::program& p) const {
   return made;
 }
 
-seat::seat(int gpu, gsched::sm_count sms, std::uint32_t plan, const cuda::program& first,
+seat::seat(int gpu, std::span<const std::uint32_t> groups, const cuda::program& first,
            const cuda::program& model)
-    : partition_(gpu, sms, plan), stream_(partition_.make_stream(0)) {
+    : partition_(gpu, groups), stream_(partition_.make_stream(0)) {
   first_ = graph_of(first);
   model_ = graph_of(model);
   void* host = nullptr;

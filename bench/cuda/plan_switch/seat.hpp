@@ -7,6 +7,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <span>
 
 namespace plan_switch {
 
@@ -15,7 +16,7 @@ namespace plan_switch {
 class seat {
 public:
   /// Errors   gsched::error.
-  seat(int gpu, gsched::sm_count sms, std::uint32_t plan, const gsched::cuda::program& first,
+  seat(int gpu, std::span<const std::uint32_t> groups, const gsched::cuda::program& first,
        const gsched::cuda::program& model);
   ~seat();
   seat(const seat&) = delete;

@@ -123,12 +123,18 @@ public:
   device& operator=(device&&) noexcept;
 
   lane_id open_lane(const lane_options& how);
+  /// On these groups of the GPU's split (group_sizes), which lanes of other devices may have too:
+  /// for plans that follow one another. how.sms does not count. Errors   also those of partition.
+  lane_id open_lane(const lane_options& how, std::span<const std::uint32_t> groups);
   void load(gsched::program& p);
   void load(program& p) { load(p.host()); }
   /// Of a loaded program, builds the graphs of operations [first, last), for all lanes that are
   /// open: for segments that begin or end elsewhere than pieces do (gsched::program::align).
   /// Errors   as load; bad_handle for a program that was not loaded, bad_option for no operations.
   void prepare(const gsched::program& p, std::size_t first, std::size_t last);
+  /// All of a loaded program, for one lane alone. Programs that are kept whole are built for a lane
+  /// with SMs of its own only so.
+  void prepare(const gsched::program& p, lane_id lane);
   [[nodiscard]] std::error_code submit(const segment& s) noexcept;
   [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept;
   [[nodiscard]] std::size_t evict(lane_id lane) noexcept;

@@ -6,24 +6,28 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace gsched::cuda {
 
-/// SMs that no other partition of the same plan in this process has, as a green context, while it
-/// lives.
+/// Sizes of the groups into which the SMs of a GPU are split, in their order: once in a process, as
+/// small as the driver makes them; the last is what is left over, where something is. Two splits of
+/// one GPU would overlap. Errors   device_failed with CUDA's words.
+[[nodiscard]] std::vector<std::uint32_t> group_sizes(int gpu);
+
+/// SMs of a GPU, as a green context, while it lives: some of the groups of its split.
 ///
-/// Each GPU's SMs are split once in a process, into groups as small as the driver makes them and
-/// what is left over; a partition is some of these groups. Two splits of one GPU would overlap.
-/// Plans are numbers that the caller gives out: partitions of different plans lie over one another,
-/// so that those of the next plan can be there before the last one is left.
-///
-/// Errors   too_small where so many SMs are not left; device_failed with CUDA's words.
+/// Errors   device_failed with CUDA's words, and as below.
 /// Threads  any: the split is guarded. Set-up: takes about a millisecond.
 class partition {
 public:
-  /// At least that many SMs of a GPU: as few more as the groups allow.
-  partition(int gpu, sm_count wanted, std::uint32_t plan = 0);
+  /// At least that many SMs, as few more as the groups allow, that no other partition made so in
+  /// this process has. Errors   too_small where so many are not left.
+  partition(int gpu, sm_count wanted);
+  /// Just these groups, whoever has them beside it: for plans that follow one another on the same
+  /// SMs. Errors   bad_option for no group, one that there is not, or one twice.
+  partition(int gpu, std::span<const std::uint32_t> groups);
   ~partition();
   partition(partition&& other) noexcept;
   partition& operator=(partition&&) = delete;
@@ -38,7 +42,7 @@ public:
 
 private:
   int gpu_ = 0;
-  std::uint32_t plan_ = 0;
+  bool shared_ = false; ///< groups are not its alone
   sm_count sms_{};
   CUgreenCtx context_ = nullptr;
   std::vector<std::uint32_t> groups_;
