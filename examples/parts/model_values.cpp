@@ -29,8 +29,9 @@ std::map<std::size_t, double> to_model_numbers(std::string_view option, const st
   return numbers;
 }
 
-std::vector<duration> to_slos(const std::string& slo, const std::string& slo_factor,
-                              const latency_table& t, gsched::sm_count all) {
+std::vector<duration> to_slos(const std::string& slo_factor, const latency_table& t,
+                              gsched::sm_count all) {
+  constexpr double most_us = 1e12; // so that sums of them stay far from the largest number
   const double factor = to_number("--slo-factor", slo_factor, {0, 1e6, true, "times"});
   std::vector<duration> slos;
   for (std::size_t m = 0; m < t.size(); ++m) {
@@ -38,11 +39,9 @@ std::vector<duration> to_slos(const std::string& slo, const std::string& slo_fac
     const auto above = std::upper_bound(of.begin(), of.end(), 32u);
     const std::uint32_t batch = above == of.begin() ? of.front() : *(above - 1);
     const auto sms = std::max(all, t.sizes(m).front());
-    slos.push_back(gsched::from_us(gsched::to_us(t.latency(m, batch, sms)) * factor));
+    const double us = gsched::to_us(t.latency(m, batch, sms)) * factor;
+    slos.push_back(std::max(duration{1}, gsched::from_us(std::min(us, most_us))));
   }
-  if (!slo.empty())
-    for (const auto& [m, ms] : to_model_numbers("--slo", slo, t, {0, 1e6, true, "milliseconds"}))
-      slos[m] = gsched::from_us(1e3 * ms);
   return slos;
 }
 

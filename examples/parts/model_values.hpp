@@ -24,12 +24,10 @@ namespace parts {
                                                              const gsched::latency_table& t,
                                                              const number_range& range);
 
-/// SLOs by model of the table: --slo MODEL=MS,... or --slo-factor times what the largest batch, at
-/// most 32, takes on all SMs.
-[[nodiscard]] std::vector<gsched::duration> to_slos(const std::string& slo,
-                                                    const std::string& slo_factor,
-                                                    const gsched::latency_table& t,
-                                                    gsched::sm_count all);
+/// SLOs by model of the table: --slo-factor times what the largest batch, at most 32, takes on all
+/// SMs.
+[[nodiscard]] std::vector<gsched::duration>
+to_slos(const std::string& slo_factor, const gsched::latency_table& t, gsched::sm_count all);
 
 /// A GPU of --sms in groups of --group.
 [[nodiscard]] gsched::gpu_shape to_shape(const std::string& sms, const std::string& group);

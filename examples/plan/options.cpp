@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace plan {
 
@@ -39,6 +40,11 @@ Planners
   ideal         the same search until it has found a plan or proven that there is none
   all           these five
 
+Apps
+  An app is a graph of models, as game and traffic that ship: a request for it asks each of them, and
+  is answered when they are. Its SLO is the sum of its models' along the slowest way through, unless
+  --slo says another, and is shared out over them, those off that way get more.
+
 Interference
   Partitions of a GPU share its L2 and DRAM and slow each other. NAME+int, as elastic+int or
   all+int, is NAME told by how much, and plans for it; NAME alone plans as if each partition had the
@@ -55,6 +61,8 @@ Examples
   plan --scenarios all --models lenet,googlenet,resnet50,ssdlite_mobilenet,vgg16 \
     --levels 0,200,400,600 --rate-scale 20 --planner all,elastic+int,best+int --json plans.json
       every combination of four rates over five models, on four GPUs
+  plan --app game=50,traffic=50 --max-scale
+      how much more of both at once each planner can serve
   plan --rates-file rates.csv --max-scale
       how much more of each of its scenarios each planner can serve; rates.csv begins
         scenario,model,rate
@@ -68,8 +76,8 @@ error, told in one line.)";
 struct words {
   scenario_words of;
   std::string table = GSCHED_EXAMPLES_DATA_DIR "/latency_batch_partition.csv", interference,
-              solo = GSCHED_EXAMPLES_DATA_DIR "/solo_metrics.csv", slo, slo_factor = "2",
-              gpus = "4", sms = "132", group = "8", planner = "all", json, plot;
+              solo = GSCHED_EXAMPLES_DATA_DIR "/solo_metrics.csv", gpus = "4", sms = "132",
+              group = "8", planner = "all", json, plot;
   bool max_scale = false, no_progress = false;
 };
 
@@ -97,8 +105,9 @@ options read(const words& w) {
   const gsched::gpu_shape shape = parts::to_shape(w.sms, w.group);
   o.gpus.assign(to_count("--gpus", w.gpus, 0, 10000), shape);
   o.planners = read_planners(w.planner);
-  o.scenarios =
-      read_scenarios(w.of, *o.table, parts::to_slos(w.slo, w.slo_factor, *o.table, shape.sms));
+  scenarios asked = read_scenarios(w.of, *o.table, shape.sms);
+  o.apps = std::move(asked.apps);
+  o.scenarios = std::move(asked.all);
   for (const scenario& s : o.scenarios) gsched::check(s.demands, *o.table);
   read_interference(o, w);
   if (w.max_scale && !w.plot.empty())
@@ -129,13 +138,15 @@ std::optional<options> parse_options(int argc, char** argv) {
   };
   add("--table", w.table, "FILE", "latencies: model,batch,sms,latency_us");
   add("--rates", w.of.rates, "MODEL=R,...", "requests a second");
-  add("--rates-file", w.of.file, "FILE", "in place of --rates: scenario,model,rate, or model,rate");
+  add("--app", w.of.apps, "APP=R,...", "beside --rates or alone: game, traffic or a file");
+  add("--rates-file", w.of.file, "FILE",
+      "in place of --rates: scenario,model,rate, or model,rate;\na model may be an app");
   add("--scenarios", w.of.scenarios, "all", "in place of --rates: all combinations of --levels");
   add("--levels", w.of.levels, "R,...", "--scenarios: requests a second of a model");
   add("--models", w.of.models, "MODEL,...", "--scenarios: of these; default: all of the table");
   add("--rate-scale", w.of.scale, "X", "times all rates");
-  add("--slo", w.slo, "MODEL=MS,...", "latency that no request may exceed");
-  add("--slo-factor", w.slo_factor, "X",
+  add("--slo", w.of.slo, "NAME=MS,...", "latency that no request of a model, or app, may exceed");
+  add("--slo-factor", w.of.slo_factor, "X",
       "of models without --slo: times the latency of a batch of 32 on all SMs");
   add("--gpus", w.gpus, "N", "GPUs of one kind");
   add("--sms", w.sms, "N", "SMs of a GPU");

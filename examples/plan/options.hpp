@@ -23,6 +23,7 @@ struct options {
   std::string interference = "none";          ///< as asked for
   std::optional<gsched::linear_law> law;      ///< none: nothing is said of what runs beside
   gsched::solo_table solo;
+  std::vector<gsched::sim::app> apps; ///< that scenarios ask for: first the table's models
   std::vector<scenario> scenarios;
   std::vector<gsched::gpu_shape> gpus;
   std::vector<planner_choice> planners;

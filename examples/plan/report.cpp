@@ -10,7 +10,6 @@ namespace plan {
 
 namespace {
 
-using gsched::demand;
 using gsched::gpulet;
 using gsched::portion;
 using gsched::to_us;
@@ -65,16 +64,26 @@ void print(std::ostream& out, const options& o, const answers& all) {
 }
 
 void print_scales(std::ostream& out, const options& o, const std::vector<double>& scales) {
-  for (std::size_t s = 0; s < o.scenarios.size(); ++s) {
-    const scenario& of = o.scenarios[s];
-    for (std::size_t p = 0; p < o.planners.size(); ++p) {
-      fmt::print(out, "{:<16}{:>10.3f} times", o.planners[p].name(),
-                 scales[s * o.planners.size() + p]);
-      if (!of.name.empty()) fmt::print(out, "  {}:", of.name);
-      for (const demand& d : of.demands)
-        if (d.rate > 0) fmt::print(out, "  {} {:.1f}/s", o.table->name(d.model), d.rate);
-      fmt::print(out, "\n");
+  const auto rates = [&](const scenario& of) {
+    for (const auto& [app, rate] : of.asked)
+      if (rate > 0) fmt::print(out, "  {} {:.1f}/s", o.apps[app].name, rate);
+    fmt::print(out, "\n");
+  };
+  const std::size_t n = o.planners.size();
+  if (o.scenarios.size() == 1) {
+    for (std::size_t p = 0; p < n; ++p) {
+      fmt::print(out, "{:<16}{:>10.3f} times", o.planners[p].name(), scales[p]);
+      rates(o.scenarios[0]);
     }
+    return;
+  }
+  fmt::print(out, "{:<16}", "times");
+  for (const planner_choice& p : o.planners) fmt::print(out, "{:>16}", p.name());
+  fmt::print(out, "\n");
+  for (std::size_t s = 0; s < o.scenarios.size(); ++s) {
+    fmt::print(out, "{:<16}", o.scenarios[s].name);
+    for (std::size_t p = 0; p < n; ++p) fmt::print(out, "{:>16.3f}", scales[s * n + p]);
+    rates(o.scenarios[s]);
   }
 }
 

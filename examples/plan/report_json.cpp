@@ -33,8 +33,13 @@ json run_json(const options& o, std::size_t scenario, std::size_t planner) {
   json demands = json::object();
   for (const demand& d : of.demands)
     demands[o.table->name(d.model)] = {{"rate", d.rate}, {"slo_us", us(d.slo)}};
+  json apps = json::object();
+  for (const auto& [app, rate] : of.asked)
+    if (app >= o.table->size())
+      apps[o.apps[app].name] = {{"rate", rate}, {"slo_us", us(o.apps[app].slo)}};
   return {{"name", of.name.empty() ? json(nullptr) : json(of.name)},
           {"scenario", std::move(demands)},
+          {"apps", std::move(apps)},
           {"planner", o.planners[planner].name()}};
 }
 

@@ -3,8 +3,10 @@
 
 #include "plan/rates_csv.hpp"
 
-#include "parts/model_values.hpp"
+#include "parts/known_apps.hpp"
 #include "parts/values.hpp"
+
+#include <gsched/sim/app_demands.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +16,6 @@ namespace plan {
 
 namespace {
 
-using gsched::duration;
 using gsched::errc;
 using gsched::latency_table;
 using parts::in_quotes;
@@ -42,7 +43,11 @@ std::vector<std::size_t> to_models(const std::string& list, const latency_table&
   return models;
 }
 
-/// Which of the three says the rates.
+[[nodiscard]] bool is_any(const named_rates& n) {
+  return std::any_of(n.rates.begin(), n.rates.end(), [](const auto& r) { return r.second > 0; });
+}
+
+/// Which of the four say the rates: --rates and --app may do so together.
 void check_source(const scenario_words& w) {
   const char* taken = nullptr;
   for (const auto& [option, word] :
@@ -51,16 +56,19 @@ void check_source(const scenario_words& w) {
     if (taken) refuse(option, std::string("given beside ") + taken, "one of both");
     taken = option;
   }
-  if (!taken) refuse("--rates", "not given, nor --rates-file or --scenarios", "one of the three");
+  if (!w.apps.empty() && !w.scenarios.empty())
+    refuse("--app", "given beside --scenarios", "one of both");
+  if (!taken && w.apps.empty())
+    refuse("--rates", "not given, nor --app, --rates-file or --scenarios", "one of them");
 }
 
-std::vector<scenario> combinations(const scenario_words& w, const latency_table& t,
-                                   const std::vector<duration>& slos, double scale) {
+/// Every combination of --levels over --models.
+std::vector<named_rates> combinations(const scenario_words& w, const latency_table& t) {
   if (w.scenarios != "all")
     refuse("--scenarios", in_quotes(w.scenarios), "all", errc::unknown_name);
   std::vector<double> levels;
   for (const std::string& l : to_list("--levels", w.levels))
-    levels.push_back(to_number("--levels", l, rate_range) * scale);
+    levels.push_back(to_number("--levels", l, rate_range));
   const std::vector<std::size_t> models = to_models(w.models, t);
   double n = 1;
   for (std::size_t i = 0; i < models.size(); ++i) n *= static_cast<double>(levels.size());
@@ -68,44 +76,74 @@ std::vector<scenario> combinations(const scenario_words& w, const latency_table&
     refuse("--scenarios",
            std::to_string(levels.size()) + " rates of " + std::to_string(models.size()) + " models",
            "at most " + std::to_string(most_scenarios) + " combinations");
-  std::vector<scenario> all;
+  std::vector<named_rates> all;
   for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
-    scenario s;
-    bool any = false;
-    for (std::size_t m = 0, rest = i; m < models.size(); ++m, rest /= levels.size()) {
-      s.demands.push_back({models[m], levels[rest % levels.size()], slos[models[m]]});
-      any |= s.demands.back().rate > 0;
-    }
-    if (any) all.push_back(std::move(s));
+    named_rates s;
+    s.rates.reserve(models.size());
+    for (std::size_t m = 0, rest = i; m < models.size(); ++m, rest /= levels.size())
+      s.rates.emplace_back(models[m], levels[rest % levels.size()]);
+    if (is_any(s)) all.push_back(std::move(s));
   }
   if (all.empty()) refuse("--levels", "no rate above 0", "one at least");
   return all;
 }
 
+/// What --rates and --app say, or the file of which they only name apps.
+std::vector<named_rates> read_named(const scenario_words& w, parts::known_apps& known) {
+  named_rates given;
+  std::vector<std::size_t> without;
+  for (const auto& [which, rate] : known.read(w.rates, w.apps))
+    if (rate)
+      given.rates.emplace_back(which, *rate);
+    else
+      without.push_back(which);
+  std::vector<named_rates> all;
+  if (w.file.empty())
+    all.push_back(std::move(given));
+  else if (!given.rates.empty())
+    refuse("--app", "a rate given beside --rates-file", "one of both");
+  else
+    all = read_rates(gsched::csv_table(parts::to_file("--rates-file", w.file, "a CSV file"),
+                                       rate_columns(), more_rate_columns()),
+                     [&](const std::string& name) { return known.find(name); });
+  for (const std::size_t which : without)
+    if (std::none_of(all.begin(), all.end(), [&](const named_rates& n) {
+          return std::any_of(n.rates.begin(), n.rates.end(),
+                             [&](const auto& r) { return r.first == which; });
+        }))
+      refuse("--app", in_quotes(known[which].name) + " without a rate",
+             "NAME=RATE, or rates of " + known[which].name + " in --rates-file");
+  if (w.file.empty() && !is_any(all[0]))
+    refuse(w.rates.empty() ? "--app" : "--rates", "no rate above 0", "one at least");
+  return all;
+}
+
 } // namespace
 
-std::vector<scenario> read_scenarios(const scenario_words& w, const latency_table& t,
-                                     const std::vector<duration>& slos) {
+scenarios read_scenarios(const scenario_words& w, const latency_table& t,
+                         gsched::sm_count all_sms) {
   const double scale = to_number("--rate-scale", w.scale, {0, 1e9, true, "times"});
   check_source(w);
-  if (!w.scenarios.empty()) return combinations(w, t, slos, scale);
-  std::vector<named_rates> named;
-  if (w.file.empty()) {
-    named.emplace_back();
-    for (const auto& [m, r] : parts::to_model_numbers("--rates", w.rates, t, rate_range))
-      named[0].rates.emplace_back(m, r);
-  } else {
-    named = read_rates(gsched::csv_table(parts::to_file("--rates-file", w.file, "a CSV file"),
-                                         rate_columns(), more_rate_columns()),
-                       t);
-  }
-  std::vector<scenario> all;
+  parts::known_apps known(t);
+  std::vector<named_rates> named = w.scenarios.empty() ? read_named(w, known) : combinations(w, t);
+  known.set_slos(w.slo, w.slo_factor, all_sms);
+  scenarios read;
+  read.all.reserve(named.size());
   for (named_rates& n : named) {
-    scenario s{std::move(n.name), {}};
-    for (const auto& [m, r] : n.rates) s.demands.push_back({m, r * scale, slos[m]});
-    all.push_back(std::move(s));
+    std::vector<gsched::sim::app> apps;
+    std::vector<double> rates;
+    apps.reserve(n.rates.size());
+    rates.reserve(n.rates.size());
+    for (auto& [which, rate] : n.rates) {
+      rates.push_back(rate *= scale);
+      apps.push_back(known[which]);
+      if (rate > 0) check(apps.back(), t, known.slos());
+    }
+    read.all.push_back({std::move(n.name), std::move(n.rates),
+                        gsched::sim::demands_of(apps, rates, known.slos())});
   }
-  return all;
+  read.apps = std::move(known).take();
+  return read;
 }
 
 } // namespace plan

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_partitions/options.hpp"
 
-#include "serve_partitions/app_json.hpp"
-
 #include "parts/command_line.hpp"
+#include "parts/known_apps.hpp"
 #include "parts/model_values.hpp"
 #include "parts/planner_list.hpp"
 #include "parts/values.hpp"
 
 #include <gsched/partition/latency_csv.hpp>
 #include <gsched/partition/linear_interference.hpp>
+#include <gsched/sim/app_demands.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -41,7 +41,8 @@ Plans are for more than the rates: --headroom times as much, for rates that turn
 --clusters deviations of what comes within an SLO, for Poisson arrivals come in clusters; where there
 is no room for that, for as much as there is room for. An app
 is a graph of models, and on time when all of its answers are; its SLO is the sum of its models' along
-the slowest way through, and those off that way may take longer. Apps game and traffic ship.
+the slowest way through, unless --slo says another, and is shared out over them. Apps game and
+traffic ship.
 
 Examples
   serve_partitions --rates lenet=4000,resnet50=800,vgg16=300 --gpus 2
@@ -68,56 +69,41 @@ struct words {
   bool once = false;
 };
 
-void read_rates(options& o, const words& w, const std::map<std::string, rate_curve>& trace) {
+/// Who asks for what, and what may take how long.
+void read_rates(options& o, const words& w, gsched::sm_count all) {
   const double scale = to_number("--rate-scale", w.rate_scale, {0, 1e9, true, "times"});
-  const number_range range{0, 1e9, false, "requests a second"};
-  const auto add = [&](app a, rate_curve c) {
-    for (rate_step& s : c) s.rate *= scale;
-    o.apps.push_back({std::move(a), std::move(c), {}, 0});
-  };
-  if (!w.rates.empty())
-    for (const auto& [m, rate] : to_model_numbers("--rates", w.rates, *o.table, range))
-      add(app_of_model(o.table->name(m), m, o.slos[m]), {{time_point{}, rate}});
-  std::vector<std::string> traced; // apps
-  if (!w.apps.empty())
-    for (const std::string& item : to_list("--app", w.apps)) {
-      const std::size_t equals = std::min(item.find('='), item.size());
-      app a = read_app(item.substr(0, equals), *o.table, o.slos);
-      if (equals < item.size()) {
-        add(a, {{time_point{}, to_number("--app", item.substr(equals + 1), range)}});
-      } else {
-        const auto at = trace.find(a.name);
-        if (at == trace.end())
-          refuse("--app", in_quotes(item), "NAME=RATE, or rates of " + a.name + " in --rate-trace");
-        traced.push_back(a.name);
-        add(a, at->second);
-      }
-    }
+  std::map<std::string, rate_curve> trace;
+  if (!w.rate_trace.empty())
+    trace = read_rate_curves(to_file("--rate-trace", w.rate_trace, "a CSV file"));
+  known_apps known(*o.table);
+  std::vector<std::pair<std::size_t, rate_curve>> offered;
+  for (const known_apps::asked& a : known.read(w.rates, w.apps)) {
+    const std::string& name = known[a.which].name;
+    if (a.rate)
+      offered.emplace_back(a.which, rate_curve{{time_point{}, *a.rate}});
+    else if (!trace.contains(name))
+      refuse("--app", in_quotes(name) + " without a rate",
+             "NAME=RATE, or rates of " + name + " in --rate-trace");
+  }
   for (const auto& [name, curve] : trace) {
-    if (std::find(traced.begin(), traced.end(), name) != traced.end()) continue;
-    const auto m = o.table->find(name);
-    if (!m)
-      refuse("--rate-trace", "no rows of " + in_quotes(name), "a model of the table, or an --app",
+    const auto which = known.find(name);
+    if (!which)
+      refuse("--rate-trace", "no rows of " + in_quotes(name), "a model of the table, or an app",
              errc::unknown_name);
-    add(app_of_model(name, *m, o.slos[*m]), curve);
+    for (const auto& [other, rates] : offered)
+      if (other == *which) refuse("--rate-trace", name + " has rates twice", "once");
+    offered.emplace_back(*which, curve);
   }
-  if (o.apps.empty()) refuse("--rates", "not given, nor --app or --rate-trace", "one of them");
-  for (std::size_t i = 0; i < o.apps.size(); ++i)
-    for (std::size_t k = 0; k < i; ++k)
-      if (o.apps[i].what.name == o.apps[k].what.name)
-        refuse("--rates", o.apps[i].what.name + " has rates twice", "once");
-}
-
-/// Models that only apps ask for have as long as the apps leave them.
-void stretch_slos(options& o) {
-  std::vector<duration> most(o.slos.size(), duration::max());
-  for (const offered_app& a : o.apps) {
-    const std::vector<duration> each = stage_slos(a.what, o.slos);
-    for (std::size_t s = 0; s < each.size(); ++s)
-      most[a.what.stages[s].model] = std::min(most[a.what.stages[s].model], each[s]);
+  if (offered.empty()) refuse("--rates", "not given, nor --app or --rate-trace", "one of them");
+  known.set_slos(w.slo, w.slo_factor, all);
+  std::vector<app> apps;
+  for (auto& [which, curve] : offered) {
+    for (rate_step& s : curve) s.rate *= scale;
+    apps.push_back(known[which]);
+    check(apps.back(), *o.table, known.slos());
+    o.apps.push_back({apps.back(), std::move(curve), {}, 0});
   }
-  for (std::size_t m = 0; m < most.size(); ++m)
-    if (most[m] < duration::max()) o.slos[m] = std::max(o.slos[m], most[m]);
+  o.slos = model_slos(apps, known.slos());
 }
 
 void read_error(options& o, const words& w) {
@@ -160,18 +146,13 @@ options read(const words& w) {
   o.table = gsched::read_latency_table(to_file("--table", w.table, "a CSV file"));
   const gsched::gpu_shape shape = to_shape(w.sms, w.group);
   o.gpus.assign(to_count("--gpus", w.gpus, 0, 10000), shape);
-  o.slos = to_slos(w.slo, w.slo_factor, *o.table, shape.sms);
   o.planner = w.planner;
   if (!is_planner(w.planner))
     refuse("--planner", "unknown planner " + in_quotes(w.planner), "one of " + all_planners(),
            errc::unknown_name);
   o.seed = to_count("--seed", w.seed, 0, ~std::uint64_t{0} / 1000003 - 1);
   read_service(o, w);
-  read_rates(o, w,
-             w.rate_trace.empty()
-                 ? std::map<std::string, rate_curve>{}
-                 : read_rate_curves(to_file("--rate-trace", w.rate_trace, "a CSV file")));
-  stretch_slos(o);
+  read_rates(o, w, shape.sms);
   read_error(o, w);
   std::vector<demand> demands;
   for (const offered_app& a : o.apps)
@@ -201,13 +182,14 @@ std::optional<options> parse_options(int argc, char** argv) {
   };
   add("--table", w.table, "FILE", "latencies by batch and SMs: model,batch,sms,latency_us");
   add("--rates", w.rates, "MODEL=RATE,...", "requests a second");
-  add("--app", w.apps, "NAME=RATE,...",
+  add("--app", w.apps, "APP=RATE,...",
       "game, traffic or a file; with its rate, if no trace has it");
-  add("--rate-trace", w.rate_trace, "FILE", "rates that change: time_s,model,rate");
+  add("--rate-trace", w.rate_trace, "FILE",
+      "rates that change, of models and apps: time_s,model,rate");
   add("--rate-scale", w.rate_scale, "X", "times all rates");
   add("--rate-error", w.rate_error, "E",
       "rates come up to that part off, drawn each period; fixed:E for always that");
-  add("--slo", w.slo, "MODEL=MS,...", "latency that no request may exceed");
+  add("--slo", w.slo, "NAME=MS,...", "latency that no request of a model, or app, may exceed");
   add("--slo-factor", w.slo_factor, "X",
       "of models without --slo: times the latency of a batch of 32 on all SMs");
   add("--gpus", w.gpus, "N", "GPUs of one kind");

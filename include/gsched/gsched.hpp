@@ -148,6 +148,7 @@
 #include <gsched/preempt/restrict_leaving.hpp>
 #include <gsched/preempt/statistics.hpp>
 #include <gsched/sim/app.hpp>
+#include <gsched/sim/app_demands.hpp>
 #include <gsched/sim/app_requests.hpp>
 #include <gsched/sim/arrivals.hpp>
 #include <gsched/sim/batch_runs.hpp>

@@ -152,7 +152,7 @@ printf 'rate,scenario,model,why\r\n100,day,resnet50,x\r\n\r\n9,night,lenet,y\r\n
 "$bin" --rates-file "$work/one.csv" --planner elastic,best --rate-scale 30 | grep GPU > "$work/as_file.txt"
 [[ -s $work/as_rates.txt ]] && diff "$work/as_rates.txt" "$work/as_file.txt" || failed=1
 "$bin" --rates-file "$work/two.csv" --planner elastic --json "$work/two.json" > /dev/null || failed=1
-"$bin" --rates-file "$work/two.csv" --planner sbp --max-scale | grep -q 'night:  lenet 9.0/s' || failed=1
+"$bin" --rates-file "$work/two.csv" --planner sbp --max-scale | grep -qE '^night +[0-9.]+  lenet 9.0/s' || failed=1
 python3 - "$work/two.json" <<'PY' || failed=1
 import json, sys
 runs = json.load(open(sys.argv[1]))["runs"]
@@ -160,7 +160,55 @@ rates = {r["name"]: {m: d["rate"] for m, d in r["scenario"].items()} for r in ru
 assert list(rates.items()) == [("day", {"resnet50": 100, "vgg16": 100}), ("night", {"lenet": 9})], rates
 PY
 "$bin" --rates-file "$data/mixes.csv" --rate-scale 40 --planner elastic \
-  | grep -q 'elastic *3 of *3' || { echo "the mixes that ship have no plan"; failed=1; }
+  | grep -q 'elastic *5 of *5' || { echo "the mixes that ship have no plan"; failed=1; }
+
+# Apps ask each of their models; two at once add up, also with models; each has its own multiple.
+"$bin" --app game=500 --planner elastic,best | grep GPU > "$work/as_app.txt"
+"$bin" --rates lenet=3000,resnet50=500 --slo lenet=9.92826 --planner elastic,best | grep GPU > "$work/as_models.txt"
+[[ -s $work/as_app.txt ]] && diff "$work/as_app.txt" "$work/as_models.txt" || failed=1
+"$bin" --app game=50,traffic=20 --rates vgg16=5,lenet=7 --planner sbp --json "$work/both.json" > /dev/null || failed=1
+"$bin" --rates-file "$data/mixes.csv" --planner sbp,elastic,best --max-scale --json "$work/mixes.json" |
+  grep -qE '^traffic( +[1-9][0-9.]+){3}  traffic 50.0/s$' || { echo "no multiple of an app"; failed=1; }
+printf '{"gsched_app":1,"name":"mine","stages":[{"name":"s","model":"vgg16","requests":2}]}' > "$work/mine.json"
+printf 'scenario,model,rate\nx,mine,9\nx,game,1\n' > "$work/mine.csv"
+"$bin" --rates-file "$work/mine.csv" --app "$work/mine.json" --planner sbp --slo mine=5,game=4 \
+  --json "$work/mine_said.json" > /dev/null || failed=1
+python3 - "$work" <<'PY' || failed=1
+import json, pathlib, sys
+def said(name):
+    return json.loads((pathlib.Path(sys.argv[1]) / name).read_text())["runs"]
+[both] = said("both.json")
+rates = {m: d["rate"] for m, d in both["scenario"].items()}
+assert rates == {"lenet": 307, "resnet50": 50, "ssdlite_mobilenet": 20, "googlenet": 20, "vgg16": 25}, rates
+slo = {m: d["slo_us"] for m, d in both["scenario"].items()}
+assert {a: d["rate"] for a, d in both["apps"].items()} == {"game": 50, "traffic": 20}, both["apps"]
+assert both["apps"]["game"]["slo_us"] == slo["resnet50"]
+assert abs(both["apps"]["traffic"]["slo_us"] - slo["ssdlite_mobilenet"] - slo["vgg16"]) < 0.01
+most = {(r["name"], r["planner"]): r["max_scale"] for r in said("mixes.json")}
+assert len(most) == 15 and min(most.values()) > 10, most
+for app in ("game", "traffic"):
+    assert most[app, "best"] >= most[app, "elastic"] * 0.998 >= most[app, "sbp"] * 0.99, most
+[mine] = said("mine_said.json")
+assert mine["scenario"]["vgg16"] == {"rate": 18, "slo_us": 5000}, mine
+assert mine["apps"]["mine"] == {"rate": 9, "slo_us": 5000} and mine["apps"]["game"]["slo_us"] == 4000, mine
+assert mine["scenario"]["resnet50"]["slo_us"] == mine["scenario"]["lenet"]["slo_us"] == 4000, mine
+PY
+"$bin" --help | grep -q 'Its SLO is the sum' || failed=1
+refuses "--app: 'nowhere' does not exist" --app nowhere=1
+refuses "--app: 'game' without a rate" --app game
+refuses "--app: 'game' without a rate" --app game --rates-file "$work/one.csv"
+refuses "--app: a rate given beside --rates-file" --app game=1 --rates-file "$work/one.csv"
+refuses "--app: given beside --scenarios" --app game=1 --scenarios all
+refuses "--app: game twice" --app game=1,game=2
+refuses "--app: no rate above 0" --app game=0
+refuses "--app: '-1' is out of range" --app game=-1
+refuses "--slo: game twice" --app game=1 --slo game=3,game=4
+refuses "game: SLO of 10.000000 us, expected at least 898.7" --app game=1 --slo game=0.01
+"$bin" --app game=1 --slo game=0.89878 --planner best > /dev/null || { echo "the SLO told does not do"; failed=1; }
+printf '{"gsched_app":1,"name":"a","stages":[{"name":"s","model":"vgg61"}]}' > "$work/lacks.json"
+refuses 'lacks.json: /stages/0/model is "vgg61", expected a model of the table' --app "$work/lacks.json=1"
+sed 's/mine/vgg16/' "$work/mine.json" > "$work/named.json"
+refuses "--app: 'vgg16' is a model of the table" --app "$work/named.json=1"
 
 # Pictures, where there is gnuplot: every partition is labelled, and no plan is said to be none.
 if command -v gnuplot > /dev/null; then
@@ -187,7 +235,7 @@ scale=$(python3 -c 'import json,sys; print(next(r["max_scale"] for r in json.loa
 "$bin" --rates resnet50=1e6 --planner sbp | grep -qE 'no plan: expected at most 0\.[0-9]*[1-9]' || failed=1
 "$bin" --help | grep -q 'shares no code with the planners' || failed=1
 
-refuses "nor --rates-file or --scenarios" --gpus 1
+refuses "nor --app, --rates-file or --scenarios" --gpus 1
 refuses "given beside --rates" --rates vgg16=1 --scenarios all
 refuses "given beside --rates" --rates vgg16=1 --rates-file "$work/one.csv"
 refuses "--plot: given beside --max-scale" --rates vgg16=1 --max-scale --plot "$work/scale.svg"
@@ -210,7 +258,7 @@ rates_file() {
   refuses "rates.csv:$text" --rates-file "$work/rates.csv"
 }
 rates_file "1: has no column rate, expected model,rate" scenario,model
-rates_file "2: no rows of 'vgg61', expected a model of the table" model,rate vgg61,1
+rates_file "2: no rows of 'vgg61', expected a model of the table, or an app" model,rate vgg61,1
 rates_file "3: vgg16 twice in a, expected each model once" scenario,model,rate a,vgg16,1 a,vgg16,2
 rates_file "3: vgg16 twice, expected each model once" model,rate vgg16,1 vgg16,2
 rates_file "2: '-1', expected a number from 0 to" model,rate vgg16,-1
@@ -220,6 +268,8 @@ rates_file "2: an empty field, expected a name" scenario,model,rate ,vgg16,1
 rates_file "1: no rates, expected a line" model,rate
 
 refuses "no rows of 'vgg61'" --rates vgg61=1
+refuses "--rates: no rate above 0" --rates vgg16=0,lenet=0
+refuses "--slo: no rows of 'vgg61', expected a model of the table, or an app" --rates vgg16=1 --slo vgg61=1
 refuses "vgg16 twice" --rates vgg16=1,vgg16=2
 refuses "MODEL=NUMBER" --rates vgg16
 refuses "--rates: '-1'" --rates vgg16=-1

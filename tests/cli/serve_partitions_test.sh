@@ -19,6 +19,10 @@ serve seed --rates $rates --seconds 20 --interference h200 --rate-error 0.2 --pe
 cmp -s "$work/calm.json" "$work/seed.json" && { echo "the seed changes nothing"; failed=1; }
 serve full --rates $rates --gpus 1 --seconds 20 --headroom 1 --clusters 0 --once --rate-error fixed:0.4
 serve apps --app game=2000,traffic=1000 --seconds 10
+printf 'time_s,model,rate\n0,game,2000\n0,traffic,1000\n' > "$work/apps.csv"
+serve apps_traced --rate-trace "$work/apps.csv" --seconds 10
+cmp "$work/apps.json" "$work/apps_traced.json" || failed=1
+serve hasty --app game=500 --slo game=5 --seconds 5
 serve none --rates vgg16=10 --gpus 0 --seconds 2
 cat > "$work/jump.csv" <<'CSV'
 time_s,model,rate
@@ -52,6 +56,9 @@ assert said["calm"]["all"]["violations"] <= 0.01 < said["full"]["all"]["violatio
 assert said["none"]["all"]["violations"] == 1 and said["none"]["periods"][0]["no_plan"]
 game, traffic = said["apps"]["apps"]
 assert game["name"] == "game" and game["violations"] < 0.02 and traffic["violations"] < 0.02
+hasty = said["hasty"]
+assert hasty["apps"][0]["slo_us"] == 5000 and hasty["all"]["violations"] <= 0.01
+assert {m["slo_us"] for m in hasty["models"]} == {5000}, hasty["models"]
 models = {m["model"]: m["arrived"] for m in said["apps"]["models"]}
 assert models["lenet"] == 6 * game["arrived"] and models["resnet50"] == game["arrived"]
 assert models["ssdlite_mobilenet"] == traffic["arrived"] >= models["vgg16"]
@@ -84,7 +91,9 @@ refuses "--seconds" --rates vgg16=1 --seconds -1
 refuses "--start: 'soon'" --rates vgg16=1 --start soon
 refuses "nowhere" --rates vgg16=1 --interference nowhere
 refuses "nowhere" --app nowhere=1
-refuses "NAME=RATE" --app game
+refuses "--app: 'game' without a rate, expected NAME=RATE" --app game
+refuses "--rate-trace: game has rates twice" --app game=1 --rate-trace <(printf 'time_s,model,rate\n0,game,1\n')
+refuses "game: SLO of 10.000000 us, expected at least" --app game=1 --slo game=0.01
 printf '{"gsched_app":1,"name":"a","stages":[{"name":"s","model":"vgg61"}]}' > "$work/a.json"
 refuses "/stages/0/model is \"vgg61\"" --app "$work/a.json=1"
 printf '{"gsched_app":1,"name":"a","stages":[{"name":"s","model":"vgg16","after":["t"]}]}' > "$work/a.json"
@@ -92,7 +101,7 @@ refuses "/stages/0/after" --app "$work/a.json=1"
 printf '{"gsched_app":1,"name":"a","stages":[]}' > "$work/a.json"
 refuses "/stages has 0 elements" --app "$work/a.json=1"
 printf '{"gsched_app":1,"name":"a","stages":[{"name":"s","model":"vgg16","request":2}]}' > "$work/a.json"
-refuses "/stages/0/request" --app "$work/a.json=1"
+refuses '/stages/0 has the unknown key "request"' --app "$work/a.json=1"
 printf '{"gsched_app":1,"name":"a","stages":[3]}' > "$work/a.json"
 refuses "/stages/0" --app "$work/a.json=1"
 printf 'model,batch,solo_us,l2_pct,dram_pct,sm_active_pct\nlenet,1,30,1,1,1\n' > "$work/solo.csv"
