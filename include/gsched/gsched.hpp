@@ -96,6 +96,7 @@
 #include <gsched/partition/frontend.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/graph_batches.hpp>
+#include <gsched/partition/group_dealing.hpp>
 #include <gsched/partition/ideal.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_csv.hpp>

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <queue>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace gsched::sim {
@@ -50,12 +52,18 @@ public:
       : runs_(table, truth, gpus), prepare_(prepare) {}
 
   void prepare(const plan_decision& decide) {
-    prepared_ = decide() != nullptr && has_plan_ ? now_ + prepare_ : now_;
+    prepared_ = now_;
+    try {
+      if (decide() != nullptr && has_plan_) prepared_ = now_ + prepare_;
+    } catch (...) {
+      wrong_ = std::current_exception();
+    }
     has_plan_ = true; // the first is there from the beginning
   }
-  [[nodiscard]] bool try_prepared() noexcept {
+  [[nodiscard]] bool try_prepared() {
     if (now_ < prepared_) return false;
     prepared_ = no_deadline;
+    if (wrong_) std::rethrow_exception(std::exchange(wrong_, nullptr));
     return true;
   }
   void take_up(std::span<const served_partition> partitions) {
@@ -97,6 +105,7 @@ private:
   bool has_plan_ = false;
   time_point now_{};
   time_point prepared_ = no_deadline;
+  std::exception_ptr wrong_; ///< of decide
   std::priority_queue<end> ends_;
   std::uint64_t serial_ = 0;
   std::vector<slot> slots_; ///< by partition
