@@ -5,13 +5,16 @@
 . "${GSCHED_SOURCE_DIR:?}/tests/cli/script_checks.sh"
 
 small=(--bin "$bin" --seconds 3 --repeat 1 --gpus 1 --wave-seconds 200 --planners best)
-check "figures" python3 "$bench/partition_figures" "${small[@]}" --mixes long_only,game --results results
+check "figures" python3 "$bench/partition_figures" "${small[@]}" --mixes long-only,game --results results
 check "what they found" python3 - <<'PY'
 import glob, json
 [path] = glob.glob("results/partition_figures.*.json")
 said = json.load(open(path))
 assert [(r["mix"], r["provision"]) for r in said["rows"]] == [
-    (m, p) for m in ("long_only", "game") for p in ("headroom", "just", "blind")]
+    (m, p) for m in ("long-only", "game") for p in ("headroom", "just", "blind")]
+most = {(r["mix"], r["planner"]): r["most"] for r in said["most"]}
+assert len(most) == 14 and all(most[m, "best+int"] >= most[m, "sbp"] > 1 for m in ("long-only", "game")), most
+assert abs(most["game", "best+int"] / said["rows"][4]["scale"] - 1) < 0.02, "another plan is served"
 for i in (0, 3):
     headroom, just, blind = said["rows"][i:i + 3]
     assert just["scale"] > headroom["scale"] > 0 and len(just["runs"]) == 4, just
@@ -25,16 +28,18 @@ PY
 check "old results again" python3 "$bench/partition_figures" --again "$(ls results/*.json)"
 checks=$((checks + 1))
 python3 "$bench/partition_figures" --again worse.json --strict >out 2>err
-if [[ $? -ne 1 ]] || ! grep -q 'MISSED  at most 1% violations, up to 20% off' out || ! grep -q '50.000%' out; then
+if [[ $? -ne 1 ]] || ! grep -q 'MISSED  at most 1% violations, up to 20% off' out || ! grep -q '50.000%' out ||
+  ! grep -q 'as near to ideal as the paper' out; then
   failed=$((failed + 1))
   echo "FAILED: worse results pass"
 fi
 echo '{"rows": 3}' > broken.json
 refuses 2 "broken.json" partition_figures --again broken.json
 refuses 2 "'midi'" partition_figures --mixes midi
+refuses 1 "unknown planner 'last'" partition_figures --bin "$bin" --most last
 refuses 2 "1 or more" partition_figures --repeat 0
 refuses 1 "not found" partition_figures --bin "$work" --mixes equal
-refuses 1 "unknown planner 'worst'" partition_figures --bin "$bin" --planners worst --mixes equal
+refuses 1 "unknown planner 'worst'" partition_figures --bin "$bin" --most "" --planners worst --mixes equal
 
 printf '%d checks, %d failures\n' "$checks" "$failed"
 [[ $failed -eq 0 ]]
