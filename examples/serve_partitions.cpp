@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serves models on partitions of simulated GPUs, by plans that follow the rates, and says how many
-// requests were late. Source: Choi et al., USENIX ATC 2022.
+// Serves models on partitions of GPUs, simulated or real, by plans that follow the rates, and says
+// how many requests were late. Source: Choi et al., USENIX ATC 2022.
 #include "serve_partitions/options.hpp"
 #include "serve_partitions/report.hpp"
 #include "serve_partitions/run.hpp"
@@ -16,7 +16,7 @@ namespace {
 int serve(const serve_partitions::options& o) {
   for (const std::string& line : o.table->doubts())
     std::cerr << "serve_partitions: " << line << '\n';
-  const gsched::sim::plan_outcome r = serve_partitions::run(o);
+  const serve_partitions::served r = serve_partitions::run(o);
   serve_partitions::print(std::cout, o, r);
   if (!o.json.empty())
     parts::save(o.json, [&](std::ostream& to) { serve_partitions::write_json(to, o, r); });

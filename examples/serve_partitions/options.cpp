@@ -7,6 +7,7 @@
 #include "parts/planner_list.hpp"
 #include "parts/values.hpp"
 
+#include <gsched/partition/graph_batches.hpp>
 #include <gsched/partition/latency_csv.hpp>
 #include <gsched/partition/linear_interference.hpp>
 #include <gsched/sim/app_demands.hpp>
@@ -33,7 +34,9 @@ constexpr const char* teaching =
 serve which models in what batches; a frontend keeps requests for their partition, begins a batch
 when it is full, when its turn in the cycle has come or when its oldest would else be late, and drops
 who cannot be in time any more. Each period it plans again for the rates that it has measured, and
-goes over to the new plan while batches of the old one end. All of it is simulated, batch by batch.
+goes over to the new plan while batches of the old one end. GPUs are simulated, batch by batch, or
+real ones: with --device cuda stand-ins run on partitions of the GPU, a graph for each batch, which
+take the table's time there; plans are made, and their partitions, while the plan before serves.
 
 A violation is a request that was late or dropped.
 
@@ -55,6 +58,8 @@ Examples
       an hour
   serve_partitions --rate-trace rates.csv --period 5
       rates that change: lines of time_s,model,rate
+  serve_partitions --device cuda --rates resnet50=300,vgg16=100 --seconds 10
+      on a real GPU
 
 Exit code: 0, whatever was late; 1 for a failure while running; 2 for a usage or input error, told in
 one line.)";
@@ -62,10 +67,11 @@ one line.)";
 struct words {
   std::string table = GSCHED_EXAMPLES_DATA_DIR "/latency_batch_partition.csv", slo,
               slo_factor = "2", rates, apps, rate_scale = "1", rate_trace, rate_error = "0",
-              gpus = "4", sms = "132", group = "8", planner = "best", interference = "none",
-              plan_interference = "same", solo = GSCHED_EXAMPLES_DATA_DIR "/solo_metrics.csv",
-              seconds = "60", period = "20", headroom = "1.2", clusters = "1", tolerance = "0.1",
-              start = "due", prepare = "0", switch_us = "100", seed = "1", json;
+              device = "sim", gpus, batches, added = "", sms = "132", group = "8", planner = "best",
+              interference = "none", plan_interference = "same",
+              solo = GSCHED_EXAMPLES_DATA_DIR "/solo_metrics.csv", seconds = "60", period = "20",
+              headroom = "1.2", clusters = "1", tolerance = "0.1", start = "due", prepare = "0",
+              switch_us = "100", seed = "1", json;
   bool once = false;
 };
 
@@ -140,19 +146,48 @@ void read_service(options& o, const words& w) {
       w.start == "due" ? gsched::batch_start::when_due : gsched::batch_start::at_once;
 }
 
+/// What runs the batches, and how many they may be of.
+void read_device(options& o, const words& w) {
+  if (w.device != "sim") {
+    if (w.device.rfind("cuda", 0) != 0)
+      refuse("--device", in_quotes(w.device), "sim, cuda or cuda:N", errc::unknown_name);
+    parts::read_device(o.device, w.device);
+    if (w.interference != "none")
+      refuse(
+          "--interference", in_quotes(w.interference) + " with --device " + w.device,
+          "none: a real GPU slows batches by itself; --plan-interference says what to plan with");
+    if (w.prepare != "0")
+      refuse("--prepare", in_quotes(w.prepare) + " with --device " + w.device,
+             "0: partitions take what they take");
+  }
+  const bool is_real = o.device.gpu.has_value();
+  o.gpus.assign(to_count("--gpus", w.gpus.empty() ? is_real ? "1" : "4" : w.gpus, 0, 10000),
+                to_shape(w.sms, w.group));
+  if (w.batches == "all" || (w.batches.empty() && !is_real)) return;
+  if (w.batches.empty()) {
+    for (std::uint32_t b = 1; b <= 32; b *= 2) o.batches.push_back(b);
+  } else {
+    for (const std::string& word : to_list("--batches", w.batches))
+      o.batches.push_back(static_cast<std::uint32_t>(to_count("--batches", word, 1, 100000)));
+  }
+  const duration added =
+      parts::to_us("--added-us", w.added.empty() ? is_real ? "30" : "0" : w.added, 1e9);
+  o.table = gsched::with_graphs_of(*o.table, o.batches, added);
+}
+
 options read(const words& w) {
   options o;
   o.table_name = w.table;
   o.table = gsched::read_latency_table(to_file("--table", w.table, "a CSV file"));
-  const gsched::gpu_shape shape = to_shape(w.sms, w.group);
-  o.gpus.assign(to_count("--gpus", w.gpus, 0, 10000), shape);
+  const gsched::sm_count all = to_shape(w.sms, w.group).sms;
   o.planner = w.planner;
   if (!is_planner(w.planner))
     refuse("--planner", "unknown planner " + in_quotes(w.planner), "one of " + all_planners(),
            errc::unknown_name);
   o.seed = to_count("--seed", w.seed, 0, ~std::uint64_t{0} / 1000003 - 1);
   read_service(o, w);
-  read_rates(o, w, shape.sms);
+  read_rates(o, w, all);
+  read_device(o, w);
   read_error(o, w);
   std::vector<demand> demands;
   for (const offered_app& a : o.apps)
@@ -175,7 +210,7 @@ options read(const words& w) {
 
 std::optional<options> parse_options(int argc, char** argv) {
   words w;
-  CLI::App app("Serves models on partitions of simulated GPUs, by plans that follow the rates.");
+  CLI::App app("Serves models on partitions of GPUs, by plans that follow the rates.");
   app.name("serve_partitions");
   const auto add = [&](const char* name, std::string& word, const char* type, const char* help) {
     app.add_option(name, word, help)->type_name(type)->capture_default_str();
@@ -192,7 +227,12 @@ std::optional<options> parse_options(int argc, char** argv) {
   add("--slo", w.slo, "NAME=MS,...", "latency that no request of a model, or app, may exceed");
   add("--slo-factor", w.slo_factor, "X",
       "of models without --slo: times the latency of a batch of 32 on all SMs");
-  add("--gpus", w.gpus, "N", "GPUs of one kind");
+  add("--device", w.device, "D", "sim, or cuda:N: real GPUs from that number on");
+  add("--gpus", w.gpus, "N", "GPUs of one kind; 4, or 1 real one");
+  add("--batches", w.batches, "B,...",
+      "that there are graphs for: others run as the next larger; all, or powers of 2 on real GPUs");
+  add("--added-us", w.added, "US",
+      "to each batch of --batches, for launch and notice; 0, or 30 on real GPUs");
   add("--sms", w.sms, "N", "SMs of a GPU");
   add("--group", w.group, "N", "SMs of a group: partitions are of whole groups");
   add("--planner", w.planner, "P", "sbp, elastic, self_tuning, best or ideal; plan --help tells");

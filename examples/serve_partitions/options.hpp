@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "parts/values.hpp"
+
 #include <gsched/interference/linear_law.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/partition/gpu_shape.hpp>
@@ -18,9 +20,11 @@ namespace serve_partitions {
 /// Everything that the command line says, read and checked.
 struct options {
   std::string table_name, planner;
+  parts::device_choice device; ///< a real GPU, the first of them; else simulated ones
   std::optional<gsched::latency_table> table; ///< set
   std::vector<gsched::duration> slos;         ///< by model
   std::vector<gsched::gpu_shape> gpus;
+  std::vector<std::uint32_t> batches; ///< that models have graphs for; empty: all
   std::vector<gsched::sim::offered_app> apps;
   gsched::solo_table solo;
   std::optional<gsched::linear_law> truth, planned; ///< none: no interference

@@ -72,7 +72,8 @@ json app_json(const app_outcome& a, double seconds) {
 
 } // namespace
 
-void print(std::ostream& out, const options& o, const plan_outcome& r) {
+void print(std::ostream& out, const options& o, const served& all) {
+  const plan_outcome& r = all.outcome;
   fmt::print(out, "{:<20}{:>10}{:>11}{:>9}{:>9}{:>11}{:>10}{:>10}{:>10}\n", "", "arrived",
              "in time/s", "late", "dropped", "violations", "p50, ms", "p99, ms", "SLO, ms");
   for (std::size_t a = 0; a < o.apps.size(); ++a)
@@ -89,6 +90,14 @@ void print(std::ostream& out, const options& o, const plan_outcome& r) {
       "at worst {:.2f}% violations in a period\n",
       r.periods.size(), r.switches, sms,
       o.gpus.size() * (o.gpus.empty() ? 0 : o.gpus[0].sms.count()), r.batches, 100 * worst);
+  if (all.making)
+    fmt::print(
+        out,
+        "{}: {} partitions made and {} found ready, {} let go; {:.1f} ms to decide and {:.1f} "
+        "ms to make them, {:.1f} ms at most for a plan\n",
+        all.making->gpu, all.making->made, all.making->kept, all.making->let_go,
+        to_us(all.making->deciding) / 1e3, to_us(all.making->making) / 1e3,
+        to_us(all.making->longest) / 1e3);
   std::size_t told = 0, more = 0;
   for (std::size_t i = 0; i < r.periods.size(); ++i) {
     const period_outcome& p = r.periods[i];
@@ -110,7 +119,8 @@ void print(std::ostream& out, const options& o, const plan_outcome& r) {
   if (more > 0) fmt::print(out, "and {} periods more of that kind; --json lists all\n", more);
 }
 
-void write_json(std::ostream& out, const options& o, const plan_outcome& r) {
+void write_json(std::ostream& out, const options& o, const served& all) {
+  const plan_outcome& r = all.outcome;
   const double seconds = seconds_of(o);
   json j{{"what", "serve_partitions"},
          {"table", o.table_name},
@@ -127,6 +137,15 @@ void write_json(std::ostream& out, const options& o, const plan_outcome& r) {
          {"interference", o.truth.has_value()},
          {"planned_interference", o.planned.has_value()},
          {"seed", o.seed}};
+  if (!o.batches.empty()) j["batches_of_graphs"] = o.batches;
+  if (all.making)
+    j["real"] = {{"gpu", all.making->gpu},
+                 {"partitions_made", all.making->made},
+                 {"partitions_kept", all.making->kept},
+                 {"partitions_let_go", all.making->let_go},
+                 {"deciding_us", us(all.making->deciding)},
+                 {"making_us", us(all.making->making)},
+                 {"longest_making_us", us(all.making->longest)}};
   j["all"] = app_json(r.all(), seconds);
   j["switches"] = r.switches;
   j["batches"] = r.batches;

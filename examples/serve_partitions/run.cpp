@@ -39,14 +39,27 @@ std::optional<partition_plan> ask(const options& o, std::span<const demand> dema
 
 } // namespace
 
-plan_outcome run(const options& o) {
-  const interference_function truth = to_function(o, o.truth), expected = to_function(o, o.planned);
-  const planner_function planner = [&](std::span<const demand> demands) {
+planner_function planner_of(const options& o) {
+  return [&o](std::span<const demand> demands) {
     if (!o.planned) return ask(o, demands, no_interference{});
     return ask(o, demands, linear_interference(*o.table, o.solo, *o.planned));
   };
+}
+
+interference_function expected_of(const options& o) { return to_function(o, o.planned); }
+
+#ifndef GSCHED_EXAMPLES_CUDA
+served run_on_gpus(const options& o) { parts::no_cuda(o.device); }
+#endif
+
+served run(const options& o) {
+  if (o.device.gpu) return run_on_gpus(o);
+  const interference_function truth = to_function(o, o.truth), expected = expected_of(o);
+  const planner_function planner = planner_of(o);
   simulated_batches runner(*o.table, truth, o.gpus.size(), o.prepare);
-  return plan_service(*o.table, o.slos, o.gpus, o.apps, o.service, planner, expected, runner).run();
+  return {
+      plan_service(*o.table, o.slos, o.gpus, o.apps, o.service, planner, expected, runner).run(),
+      {}};
 }
 
 } // namespace serve_partitions

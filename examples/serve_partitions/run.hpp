@@ -3,11 +3,35 @@
 
 #include "serve_partitions/options.hpp"
 
+#include <gsched/partition/plan_in_force.hpp>
 #include <gsched/sim/plan_outcome.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
 
 namespace serve_partitions {
 
-/// Errors   std::runtime_error where the verifier finds a fault in a plan: one line.
-[[nodiscard]] gsched::sim::plan_outcome run(const options& o);
+/// How partitions of real GPUs came to be.
+struct partition_making {
+  std::string gpu;
+  std::uint64_t made = 0, kept = 0, let_go = 0;
+  gsched::duration deciding{}, making{}, longest{}; ///< the last two: partitions, of one plan
+};
+
+struct served {
+  gsched::sim::plan_outcome outcome;
+  std::optional<partition_making> making; ///< on real GPUs
+};
+
+/// Errors   std::runtime_error where the verifier finds a fault in a plan: one line; gsched::error
+///          for GPUs that are not there, not as the options say, or that fail.
+[[nodiscard]] served run(const options& o);
+
+/// For run.
+[[nodiscard]] gsched::planner_function planner_of(const options& o);
+[[nodiscard]] gsched::interference_function expected_of(const options& o);
+/// In builds with CUDA alone.
+[[nodiscard]] served run_on_gpus(const options& o);
 
 } // namespace serve_partitions
