@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -73,12 +74,25 @@ void check_conservation(const plan_outcome& o) {
     CHECK(m.latency.count() == c.in_time + c.late);
     arrived += c.arrived;
   }
+  std::vector<app_period> sums(o.apps.size());
   for (const period_outcome& p : o.periods) {
     for (const std::uint64_t n : p.came) came += n;
+    for (std::size_t a = 0; a < sums.size(); ++a) {
+      sums[a].arrived += p.apps[a].arrived;
+      sums[a].ended += p.apps[a].ended;
+      sums[a].violated += p.apps[a].violated;
+    }
     ended += p.ended;
     violated += p.violated;
   }
+  for (std::size_t a = 0; a < sums.size(); ++a) {
+    CHECK(sums[a].arrived == o.apps[a].arrived);
+    CHECK(sums[a].ended == o.apps[a].arrived);
+    CHECK(sums[a].violated == o.apps[a].late + o.apps[a].dropped);
+  }
   CHECK(came == arrived);
+  CHECK(o.switched_at.size() == o.switches);
+  CHECK(std::is_sorted(o.switched_at.begin(), o.switched_at.end()));
   const app_outcome all = o.all();
   CHECK(ended == all.arrived);
   CHECK(violated == all.late + all.dropped);

@@ -22,7 +22,8 @@ namespace gsched::sim {
 /// Threads  one owner.
 class app_requests {
 public:
-  explicit app_requests(std::vector<app> apps) : apps_(std::move(apps)), outcomes_(apps_.size()) {
+  explicit app_requests(std::vector<app> apps)
+      : apps_(std::move(apps)), outcomes_(apps_.size()), period_(apps_.size()) {
     for (const app& a : apps_) check(a);
   }
 
@@ -40,6 +41,7 @@ public:
     for (std::size_t s = 0; s < apps_[which].stages.size(); ++s)
       r.left[s] = apps_[which].stages[s].requests;
     ++outcomes_[which].arrived;
+    ++period_[which].arrived;
     begin_stages(number, now, ask);
   }
 
@@ -62,9 +64,9 @@ public:
 
   [[nodiscard]] std::span<const app> apps() const noexcept { return apps_; }
   [[nodiscard]] std::vector<app_outcome>& outcomes() noexcept { return outcomes_; }
-  /// Since it was asked last: how many ended, and how many of them late or without an answer.
-  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> take_ended() noexcept {
-    return {std::exchange(ended_, 0), std::exchange(violated_, 0)};
+  /// By app, since it was asked last.
+  [[nodiscard]] std::vector<app_period> take_period() {
+    return std::exchange(period_, std::vector<app_period>(apps_.size()));
   }
 
 private:
@@ -111,8 +113,8 @@ private:
     const bool in_time = took <= apps_[r.app].slo;
     ++(r.failed ? o.dropped : in_time ? o.in_time : o.late);
     if (!r.failed) o.latency.record(took);
-    ++ended_;
-    violated_ += r.failed || !in_time ? 1 : 0;
+    ++period_[r.app].ended;
+    period_[r.app].violated += r.failed || !in_time ? 1 : 0;
     free_.push_back(number);
   }
 
@@ -120,7 +122,7 @@ private:
   std::vector<app_outcome> outcomes_;
   std::vector<state> under_way_;
   std::vector<std::uint32_t> free_;
-  std::uint64_t ended_ = 0, violated_ = 0;
+  std::vector<app_period> period_; ///< by app
 };
 
 } // namespace gsched::sim

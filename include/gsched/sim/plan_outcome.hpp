@@ -28,11 +28,19 @@ struct model_outcome {
   trace::histogram latency{};
 };
 
+/// Of an app, within a period.
+struct app_period {
+  std::uint64_t arrived = 0;
+  std::uint64_t ended = 0;    ///< answered or dropped, whenever they arrived
+  std::uint64_t violated = 0; ///< of those
+};
+
 /// From one look at the rates to the next.
 struct period_outcome {
   time_point begin{};
   std::vector<double> measured{};    ///< by model, at its begin; 0 before anything came
   std::vector<std::uint64_t> came{}; ///< by model, requests
+  std::vector<app_period> apps{};    ///< by app
   std::uint64_t ended = 0;           ///< requests of apps that were answered or dropped
   std::uint64_t violated = 0;        ///< of those
   double factor = 0;     ///< times the rates that the plan in force was made for, it serves
@@ -47,7 +55,8 @@ struct plan_outcome {
   std::vector<period_outcome> periods{};
   std::uint64_t batches = 0;
   std::uint64_t switches = 0;
-  time_point end{}; ///< of the last batch
+  std::vector<time_point> switched_at{}; ///< those
+  time_point end{};                      ///< of the last batch
 
   [[nodiscard]] app_outcome all() const {
     app_outcome sum;

@@ -241,7 +241,11 @@ private:
       const std::uint64_t so_far = serve_.counts(m).arrived;
       p.came.push_back(so_far - std::exchange(came_before_[m], so_far));
     }
-    std::tie(p.ended, p.violated) = requests_.take_ended();
+    p.apps = requests_.take_period();
+    for (const app_period& a : p.apps) {
+      p.ended += a.ended;
+      p.violated += a.violated;
+    }
   }
 
   /// What was decided is ready.
@@ -263,6 +267,7 @@ private:
       serve_.switch_to(plans_.plan(), now_, cost);
     runner_.take_up(serve_.partitions());
     out_.switches += is_first ? 0 : 1;
+    if (!is_first) out_.switched_at.push_back(now_);
     due_.resize(serve_.partitions().size(), no_deadline);
     hear_of_dropped();
     for (std::uint32_t i = 0; i < serve_.partitions().size(); ++i) begin_batch(i);
