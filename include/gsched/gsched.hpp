@@ -92,6 +92,7 @@
 #include <gsched/partition/demand.hpp>
 #include <gsched/partition/duty_cycle.hpp>
 #include <gsched/partition/elastic.hpp>
+#include <gsched/partition/elastic_pass.hpp>
 #include <gsched/partition/fit_gpus.hpp>
 #include <gsched/partition/frontend.hpp>
 #include <gsched/partition/gpu_shape.hpp>
@@ -118,6 +119,7 @@
 #include <gsched/partition/served_partition.hpp>
 #include <gsched/partition/settle.hpp>
 #include <gsched/partition/shared_pieces.hpp>
+#include <gsched/partition/size_curves.hpp>
 #include <gsched/partition/solo_cover.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 #include <gsched/partition/verify.hpp>

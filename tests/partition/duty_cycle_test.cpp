@@ -105,39 +105,4 @@ TEST_CASE("alone, a model's capacity is the highest rate that has a duty cycle")
   }
 }
 
-TEST_CASE("the least size is the first that is enough") {
-  std::mt19937_64 random(13);
-  const std::vector<sm_count> sizes{sm_count{8}, sm_count{16}, sm_count{24}, sm_count{32}};
-  for (int i = 0; i < 1000; ++i) {
-    const latency_table t = random_table(random, 1, {8, 16, 32}, 8);
-    const demand d{0, static_cast<double>(1 + random() % 200000),
-                   std::chrono::microseconds{50 + random() % 500}};
-    std::optional<sm_count> expected;
-    for (const sm_count s : sizes)
-      if (!expected && capacity_of(t, 0, s, d.slo).rate >= d.rate) expected = s;
-    REQUIRE(least_size(t, d, sizes) == expected);
-  }
-}
-
-TEST_CASE("the knee is where more SMs stop to help") {
-  const std::vector<sm_count> sizes{sm_count{8},  sm_count{16}, sm_count{24},
-                                    sm_count{32}, sm_count{40}, sm_count{48}};
-  const auto table = [&](auto us) {
-    std::vector<latency_row> rows;
-    for (const sm_count s : sizes) rows.push_back({"m", 1, s, from_us(us(s.count()))});
-    return latency_table(rows);
-  };
-  const duration slo = std::chrono::seconds{1};
-  for (const std::uint32_t flat : {16u, 24u, 32u, 40u}) // scales up to there
-    CHECK(knee(table([&](std::uint32_t s) { return 4800.0 / std::min(s, flat); }), 0, slo, sizes) ==
-          sm_count{flat});
-  CHECK(knee(table([](std::uint32_t s) { return 4800.0 / s; }), 0, slo, sizes) == sm_count{8});
-  CHECK(knee(table([](std::uint32_t) { return 5.0; }), 0, slo, sizes) == sm_count{8});
-  // Nothing meets such an SLO, or only the largest does.
-  const latency_table t = table([](std::uint32_t s) { return 4800.0 / s; });
-  CHECK(!knee(t, 0, from_us(199), sizes));
-  CHECK(knee(t, 0, from_us(200), sizes) == sm_count{48});
-  CHECK(!knee(t, 0, slo, {}));
-}
-
 } // namespace gsched::testing

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/partition/elastic.hpp>
+#include <gsched/partition/ideal.hpp>
+#include <gsched/partition/latency_csv.hpp>
+#include <gsched/partition/linear_interference.hpp>
+#include <gsched/partition/verify.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace gsched::testing {
+namespace {
+
+/// What ships: five models, and the law of partitions that was fitted on one H200.
+struct shipped {
+  latency_table table =
+      read_latency_table(GSCHED_SOURCE_DIR "/examples/data/latency_batch_partition.csv");
+  solo_table metrics = read_solo_table(GSCHED_SOURCE_DIR "/examples/data/solo_metrics.csv");
+  linear_interference beside{table, metrics, {{0.0726, 0.4732, -0.2734, -0.0556, 1.0696}}};
+
+  [[nodiscard]] std::vector<demand> demands(std::vector<double> rates) const {
+    std::vector<demand> all;
+    for (std::size_t m = 0; m < rates.size(); ++m)
+      all.push_back({m, rates[m], 2 * table.latency(m, 32, sm_count{132})});
+    return all;
+  }
+};
+
+} // namespace
+
+TEST_CASE("elastic has nearly as many plans as there are") {
+  const shipped s;
+  const std::vector<gpu_shape> four(4);
+  int elastic = 0, ideal = 0, beside = 0;
+  for (std::uint32_t i = 1; i < 1024; i += 3) {
+    std::vector<double> rates;
+    for (std::uint32_t m = 0; m < 5; ++m) rates.push_back(3000.0 * (i >> 2 * m & 3));
+    const std::vector<demand> d = s.demands(rates);
+    const auto plan = elastic_partitioning{}.plan(s.table, d, four);
+    REQUIRE((!plan || faults_of(*plan, d, s.table, four).empty()));
+    elastic += plan.has_value();
+    ideal += ideal_partitioning{}.plan(s.table, d, four).has_value();
+    const auto with = elastic_partitioning{}.plan(s.table, d, four, s.beside);
+    REQUIRE((!with || faults_of(*with, d, s.table, four, s.beside).empty()));
+    beside += with.has_value();
+  }
+  MESSAGE("elastic, ideal: " << elastic << ", " << ideal << "; elastic beside others " << beside);
+  CHECK(elastic >= 0.95 * ideal);
+  CHECK(beside >= 0.78 * ideal);
+}
+
+TEST_CASE("where elastic has a plan for some rates it has one for less, also beside others") {
+  const shipped s;
+  std::mt19937_64 random(71);
+  int plans = 0, more = 0;
+  for (int i = 0; i < 80; ++i) {
+    std::vector<double> rates(5);
+    for (double& r : rates) r = random() % 3 == 0 ? 0 : static_cast<double>(1 + random() % 600);
+    const std::vector<gpu_shape> gpus(1 + random() % 4);
+    const std::vector<demand> d = s.demands(rates);
+    double from = 1;
+    for (const demand& each : d) from = std::max(from, 100'000 / (each.rate + 1));
+    bool had = false;
+    for (double scale = from; scale > 0.01; scale *= 0.93) {
+      CAPTURE(i);
+      CAPTURE(scale);
+      std::vector<demand> scaled = d;
+      for (demand& each : scaled) each.rate *= scale;
+      const auto plan = elastic_partitioning{}.plan(s.table, scaled, gpus, s.beside);
+      REQUIRE((plan || !had));
+      had = plan.has_value();
+      if (!plan) continue;
+      ++plans;
+      REQUIRE(faults_of(*plan, scaled, s.table, gpus, s.beside).empty());
+      for (const demand& each : scaled) {
+        double served = 0;
+        for (const gpulet& g : plan->gpulets)
+          for (const portion& p : g.portions)
+            if (p.model == each.model) served += p.rate;
+        more += served > each.rate * 1.01;
+      }
+    }
+    REQUIRE(had);
+  }
+  CHECK(plans > 1000);
+  CHECK(more > 0); // it was asked for
+}
+
+TEST_CASE("who takes turns leaves time for what neighbours may cost") {
+  const shipped s;
+  const std::vector<gpu_shape> one(1);
+  const std::vector<demand> d = s.demands({0, 25, 25, 25, 0});
+  const auto plan = elastic_partitioning{}.plan(s.table, d, one, s.beside);
+  REQUIRE(plan);
+  double served = 0; // and not more, because 25 would have no plan
+  for (const gpulet& g : plan->gpulets)
+    for (const portion& p : g.portions) served += p.rate;
+  CHECK(served == doctest::Approx(75));
+}
+
+TEST_CASE("a piece goes where the least of a GPU is wasted rather than where the least is left") {
+  // a does all with 2 groups, b with 3 and nothing with less: 3 + 2 + 2 of 7 leave nothing.
+  std::vector<latency_row> rows;
+  for (std::uint32_t n = 1; n <= 7; ++n) {
+    rows.push_back({"a", 1, sm_count{8 * n}, from_us(n < 2 ? 1000 : 100)});
+    rows.push_back({"b", 1, sm_count{8 * n}, from_us(n < 3 ? 1000 : 100)});
+  }
+  const latency_table t(rows);
+  const std::vector<gpu_shape> two(2, {sm_count{56}, sm_count{8}});
+  const std::vector<demand> demands{{0, 4 * 9'900, from_us(250)}, {1, 2 * 9'900, from_us(250)}};
+  const auto plan = guided_self_tuning{}.plan(t, demands, two);
+  REQUIRE(plan);
+  CHECK(plan->gpulets.size() == 6);
+  CHECK(faults_of(*plan, demands, t, two).empty());
+}
+
+} // namespace gsched::testing
