@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <optional>
 #include <span>
 #include <vector>
@@ -49,16 +50,21 @@ TEST_CASE("a plan has the headroom, or as much of it as there is room for") {
   CHECK_FALSE(plan_with_headroom(std::span(demands), 1.3, 0, none));
 }
 
-TEST_CASE("clusters of a Poisson process are planned for by the root of what comes within an SLO") {
+TEST_CASE("clusters of a Poisson process are planned for by the root of what there is room for") {
   using namespace std::chrono_literals;
   CHECK(staffed_rate(400, 10ms, 0) == 400);
-  CHECK(staffed_rate(400, 10ms, 1) == doctest::Approx(600)); // 4, give or take 2
-  CHECK(staffed_rate(40000, 10ms, 1) == doctest::Approx(42000));
+  CHECK(staffed_rate(600, 10ms, 1) == doctest::Approx(900)); // 9, give or take 3
+  CHECK(staffed_rate(40000, 10ms, 1) == doctest::Approx(42000).epsilon(0.002));
   CHECK(staffed_rate(0, 10ms, 1) == 0);
+  for (const double rate : {0.1, 10.0, 300.0, 1e5})
+    for (const double z : {0.5, 1.0, 3.0}) { // what is expected is z deviations below
+      const double m = staffed_rate(rate, 10ms, z) * 0.01;
+      CHECK(m - z * std::sqrt(m) == doctest::Approx(rate * 0.01));
+    }
   limited ask{1e9};
   const std::vector<demand> demands{{0, 200, 10ms}};
   CHECK(plan_with_headroom(std::span(demands), 2, 1, ask)->factor == 2);
-  CHECK(ask.last == doctest::Approx(600));
+  CHECK(ask.last == doctest::Approx(staffed_rate(400, 10ms, 1)));
 }
 
 TEST_CASE("a plan is kept while rates stay near those that it was made for") {
@@ -81,6 +87,21 @@ TEST_CASE("a plan is kept while rates stay near those that it was made for") {
   CHECK(r.replan({{0, 100, {}}, {1, 20, {}}}, ask));      // has 0.15 of the second
   CHECK_THROWS_AS(replanning({0, 0, 0.1, 1}), error);
   CHECK_THROWS_AS(replanning({1.3, 0, -1, 1}), error);
+  CHECK_THROWS_AS(replanning({1.3, 0, 0.1, 1, 1.1}), error);
+}
+
+TEST_CASE("a rate that falls by little is planned for as before, whatever the others do") {
+  limited ask{1e9};
+  replanning r({1, 0, 0.1, 1, 0.3});
+  REQUIRE(r.replan({{0, 100, {}}, {1, 100, {}}}, ask));
+  CHECK_FALSE(r.replan({{0, 71, {}}, {1, 105, {}}}, ask));
+  REQUIRE(r.replan({{0, 75, {}}, {1, 150, {}}}, ask));
+  CHECK(ask.last == doctest::Approx(250));
+  CHECK_FALSE(r.replan({{0, 109, {}}, {1, 110, {}}}, ask));
+  REQUIRE(r.replan({{0, 69, {}}, {1, 110, {}}}, ask));
+  CHECK(ask.last == doctest::Approx(69 + 150));
+  REQUIRE(r.replan({{0, 69, {}}, {1, 20, {}}}, ask));
+  CHECK(ask.last == doctest::Approx(69 + 20));
 }
 
 } // namespace gsched::testing

@@ -253,7 +253,7 @@ TEST_CASE("a switch makes no gap: under plans that change all the time nobody wa
   service s;
   s.options.length = 30s;
   s.options.period = 100ms;
-  s.options.replanning = {1.6, 0, 0, 1};
+  s.options.replanning = {1.6, 0, 0, 1, 0};
   s.offer_model(0, 1000);
   s.offer_model(1, 1000);
   const plan_outcome changing = s.run();

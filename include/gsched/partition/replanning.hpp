@@ -20,18 +20,24 @@ namespace gsched {
 struct replanning_options {
   double headroom = 1.2;  ///< times the rates that are expected is planned for, where there is room
   double clusters = 1;    ///< and for that many deviations of what comes within an SLO
-  double tolerance = 0.1; ///< a plan is kept while rates stay that near to those it was made for
+  double tolerance = 0.1; ///< a plan is kept while no rate is more than that part above its own
   double least_rate = 1;  ///< requests a second, of a model of which fewer come
+  double fall = 0.3;      ///< nor that part below: a rate that falls less may well rise again
 };
 
 /// What to plan for, where so many requests a second are expected: of a Poisson process n come
-/// within an SLO in the mean, with a deviation of the root of n.
+/// within an SLO in the mean. There is room for m: what is expected is `clusters` deviations of m,
+/// which are its root, below m.
 ///
 /// Source   square-root staffing: Halfin & Whitt, Oper. Res. 29(3), 1981,
 ///          doi:10.1287/opre.29.3.567.
+/// Differs  the deviations are of m, not of n: a Poisson process of few requests has a longer tail
+///          than its deviation says.
 [[nodiscard]] inline double staffed_rate(double expected, duration slo, double clusters) noexcept {
   if (!(expected > 0) || slo <= duration::zero()) return expected;
-  return expected + clusters * std::sqrt(expected / to_s(slo));
+  const double n = expected * to_s(slo), half = clusters / 2;
+  const double root = half + std::sqrt(n + half * half); // of m
+  return (n + clusters * root) / to_s(slo);
 }
 
 /// A plan, and how many times the rates that were asked for it serves.
@@ -96,13 +102,19 @@ public:
     check(o.tolerance >= 0 && std::isfinite(o.tolerance), "tolerance", o.tolerance, "0 or more");
     check(o.least_rate >= 0 && std::isfinite(o.least_rate), "least rate", o.least_rate,
           "0 or more");
+    check(o.fall >= 0 && o.fall <= 1, "fall", o.fall, "0 to 1");
   }
 
-  /// For the rates as measured. None: the plan that there is goes on, for it is for such rates, or
-  /// no other serves more of them. `ask` as above.
+  /// For the rates as measured, or as they were planned for, of models whose rates have fallen by
+  /// little. None: the plan that there is goes on, for it is for such rates, or no other serves
+  /// more of them. `ask` as above.
   template <class Ask>
   [[nodiscard]] std::optional<scaled_plan> replan(std::vector<demand> measured, Ask&& ask) {
     for (demand& d : measured) d.rate = std::max(d.rate, options_.least_rate);
+    if (measured.size() == planned_.size())
+      for (std::size_t i = 0; i < measured.size(); ++i)
+        if (measured[i].rate >= planned_[i].rate * (1 - options_.fall))
+          measured[i].rate = std::max(measured[i].rate, planned_[i].rate);
     if (is_near(measured)) return std::nullopt;
     std::optional<scaled_plan> found = plan_with_headroom(
         std::span<const demand>(measured), options_.headroom, options_.clusters, ask);
