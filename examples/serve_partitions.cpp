@@ -7,24 +7,10 @@
 #include "serve_partitions/run.hpp"
 
 #include "parts/main.hpp"
-#include "parts/save.hpp"
-
-#include <iostream>
-
-namespace {
-
-int serve(const serve_partitions::options& o) {
-  for (const std::string& line : o.table->doubts())
-    std::cerr << "serve_partitions: " << line << '\n';
-  const serve_partitions::served r = serve_partitions::run(o);
-  serve_partitions::print(std::cout, o, r);
-  if (!o.json.empty())
-    parts::save(o.json, [&](std::ostream& to) { serve_partitions::write_json(to, o, r); });
-  return 0;
-}
-
-} // namespace
 
 int main(int argc, char** argv) {
-  return parts::run_main("serve_partitions", argc, argv, serve_partitions::parse_options, serve);
+  return parts::run_main("serve_partitions", argc, argv, serve_partitions::parse_options,
+                         [](serve_partitions::options& o) {
+                           return serve_partitions::serve_and_tell(o, serve_partitions::run);
+                         });
 }

@@ -19,15 +19,17 @@ TABLE_2 = ("resnet18", "mobilenet_v2", "resnet34", "squeezenet1_1", "resnet50", 
            "googlenet", "inception_v3")
 NAMES = TABLE_2 + ("bert_base", "gpt2")
 BIGGER = ("resnet152", "vgg16", "vgg19")
+PARTITIONED = ("lenet", "ssdlite_mobilenet")  # and these that the table of partitions has
 TOKENS = 128
 
 
 def parts(name):
     """(model, batch) of a name; a ValueError in one line."""
     found = re.fullmatch(r"(.+?)(?:_b([1-9][0-9]{0,3}))?", name)
-    if not found or found.group(1) not in NAMES + BIGGER:
-        raise ValueError(f'model "{name}", expected one of {", ".join(NAMES + BIGGER)}, with or '
-                         "without a batch, as in resnet50_b8")
+    if not found or found.group(1) not in NAMES + BIGGER + PARTITIONED:
+        raise ValueError(f'model "{name}", expected one of '
+                         f'{", ".join(NAMES + BIGGER + PARTITIONED)}, with or without a batch, as '
+                         "in resnet50_b8")
     return found.group(1), int(found.group(2) or 1)
 
 
@@ -56,17 +58,51 @@ def draw(name, generator):
     if model in ("bert_base", "gpt2"):
         words = 30522 if model == "bert_base" else 50257
         return torch.randint(0, words, (batch, TOKENS), generator=generator)
-    side = 299 if model == "inception_v3" else 224
-    return torch.randn((batch, 3, side, side), generator=generator)
+    side = {"inception_v3": 299, "ssdlite_mobilenet": 320, "lenet": 28}.get(model, 224)
+    return torch.randn((batch, 1 if model == "lenet" else 3, side, side), generator=generator)
 
 
 def _vision(name):
+    if name == "lenet":
+        return _lenet()
     import torchvision
 
+    if name == "ssdlite_mobilenet":
+        return _detector(torchvision.models.detection.ssdlite320_mobilenet_v3_large(
+            weights=None, weights_backbone=None))
     # The heads that help training are left out, and the slow way to draw initial weights.
     more = {"googlenet": {"aux_logits": False, "init_weights": False},
             "inception_v3": {"aux_logits": False, "init_weights": False}}
     return getattr(torchvision.models, name)(weights=None, **more.get(name, {}))
+
+
+def _lenet():
+    """LeNet-5 with ReLU and maxima, for images of 28 x 28."""
+    from torch import nn
+
+    def convolution(before, after, padding):
+        return nn.Conv2d(before, after, 5, padding=padding), nn.ReLU(), nn.MaxPool2d(2)
+
+    return nn.Sequential(*convolution(1, 6, 2), *convolution(6, 16, 0), nn.Flatten(),
+                         nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
+                         nn.Linear(84, 10))
+
+
+def _detector(whole):
+    """What a detector computes for each image: boxes and their classes, before those that overlap
+    are sorted out, which depends on the data."""
+    import torch
+
+    class Boxes(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.backbone, self.head = whole.backbone, whole.head
+
+        def forward(self, images):
+            found = self.head(list(self.backbone(images).values()))
+            return found["bbox_regression"], found["cls_logits"]
+
+    return Boxes()
 
 
 def _transformer(name):

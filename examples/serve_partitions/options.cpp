@@ -42,22 +42,25 @@ A violation is a request that was late or dropped.
 
 Plans are for more than the rates: --headroom times as much, for rates that turn out higher, and
 --clusters deviations of what comes within an SLO, for Poisson arrivals come in clusters; where there
-is no room for that, for as much as there is room for. An app
-is a graph of models, and on time when all of its answers are; its SLO is the sum of its models' along
-the slowest way through, unless --slo says another, and is shared out over them. Apps game and
-traffic ship.
+is no room for that, for as much as there is room for, and the report says so. With as much as is the
+default at most 1% are late or dropped, also where rates come up to 20% off and batches slow each
+other as on an H200; docs/partitions.md tells how that was found.
+
+An app is a graph of models, and on time when all of its answers are; its SLO is the sum of its
+models' along the slowest way through, unless --slo says another, and is shared out over them. Apps
+game and traffic ship.
 
 Examples
   serve_partitions --rates lenet=4000,resnet50=800,vgg16=300 --gpus 2
       a minute of it
-  serve_partitions --rates resnet50=1000,vgg16=500 --interference h200 --rate-error 0.2
-      batches slow each other as on an H200, and rates are up to 20% off, anew each period
-  serve_partitions --rates resnet50=1000,vgg16=500 --interference h200 --plan-interference none
-      the same with a planner that does not know of it
+  serve_partitions --rates resnet50=1000,vgg16=500 --rate-error 0.2
+      rates are up to 20% off, anew each period
+  serve_partitions --rates resnet50=1000,vgg16=500 --plan-interference none
+      with a planner that does not know that batches slow each other
   serve_partitions --app game=300,traffic=200 --seconds 3600
       an hour
-  serve_partitions --rate-trace rates.csv --period 5
-      rates that change: lines of time_s,model,rate
+  serve_partitions --rate-trace rates.csv --period 5 --plot waves.svg
+      rates that change: lines of time_s,model,rate; and a picture of how plans followed them
   serve_partitions --device cuda --rates resnet50=300,vgg16=100 --seconds 10
       on a real GPU
 
@@ -68,11 +71,11 @@ struct words {
   std::string table = GSCHED_EXAMPLES_DATA_DIR "/latency_batch_partition.csv", slo,
               slo_factor = "2", rates, apps, rate_scale = "1", rate_trace, rate_error = "0",
               device = "sim", gpus, batches, added = "", sms = "132", group = "8", planner = "best",
-              interference = "none", plan_interference = "same",
+              interference, plan_interference = "same",
               solo = GSCHED_EXAMPLES_DATA_DIR "/solo_metrics.csv", seconds = "60", period = "20",
-              headroom = "1.2", clusters = "1", tolerance = "0.1", start = "due", prepare = "0",
-              switch_us = "100", seed = "1", json;
-  bool once = false;
+              headroom = "1.2", clusters = "1", tolerance = "0.1", fall = "0.3", start = "due",
+              prepare = "0", switch_us = "100", seed = "1", json, plot;
+  bool once = false, max_rates = false;
 };
 
 /// Who asks for what, and what may take how long.
@@ -140,6 +143,7 @@ void read_service(options& o, const words& w) {
   s.replanning.headroom = to_number("--headroom", w.headroom, {0, 1000, true, "times"});
   s.replanning.clusters = to_number("--clusters", w.clusters, {0, 1000, false, "deviations"});
   s.replanning.tolerance = to_number("--tolerance", w.tolerance, {0, 1000, false, "of the rate"});
+  s.replanning.fall = to_number("--fall", w.fall, {0, 1, false, "of the rate"});
   if (w.start != "due" && w.start != "at_once")
     refuse("--start", in_quotes(w.start), "due or at_once", errc::unknown_name);
   s.frontend.start =
@@ -152,7 +156,7 @@ void read_device(options& o, const words& w) {
     if (w.device.rfind("cuda", 0) != 0)
       refuse("--device", in_quotes(w.device), "sim, cuda or cuda:N", errc::unknown_name);
     parts::read_device(o.device, w.device);
-    if (w.interference != "none")
+    if (!w.interference.empty() && w.interference != "none")
       refuse(
           "--interference", in_quotes(w.interference) + " with --device " + w.device,
           "none: a real GPU slows batches by itself; --plan-interference says what to plan with");
@@ -181,9 +185,10 @@ options read(const words& w) {
   o.table = gsched::read_latency_table(to_file("--table", w.table, "a CSV file"));
   const gsched::sm_count all = to_shape(w.sms, w.group).sms;
   o.planner = w.planner;
-  if (!is_planner(w.planner))
-    refuse("--planner", "unknown planner " + in_quotes(w.planner), "one of " + all_planners(),
-           errc::unknown_name);
+  o.max_rates = w.max_rates;
+  if (w.planner != no_planner && !is_planner(w.planner))
+    refuse("--planner", "unknown planner " + in_quotes(w.planner),
+           "one of " + all_planners() + ", or " + no_planner, errc::unknown_name);
   o.seed = to_count("--seed", w.seed, 0, ~std::uint64_t{0} / 1000003 - 1);
   read_service(o, w);
   read_rates(o, w, all);
@@ -193,16 +198,23 @@ options read(const words& w) {
   for (const offered_app& a : o.apps)
     for (const app_stage& s : a.what.stages) demands.push_back({s.model, 1, o.slos[s.model]});
   gsched::check(demands, *o.table);
-  o.truth = to_law("--interference", w.interference);
+  const std::string truth = !w.interference.empty() ? w.interference
+                            : o.device.gpu          ? "none"
+                                                    : "h200";
+  o.truth = to_law("--interference", truth);
   o.planned =
       w.plan_interference == "same" ? o.truth : to_law("--plan-interference", w.plan_interference);
   if (o.truth || o.planned) {
     o.solo = gsched::read_solo_table(to_file("--solo", w.solo, "a CSV file"));
-    gsched::check_metrics(demands, *o.table, o.solo);
+    for (const demand& d : demands)
+      if (const std::string& name = o.table->name(d.model); !o.solo.has(name))
+        refuse("--interference", name + ": no solo metrics", "rows of it in --solo, or none",
+               errc::unknown_name);
   }
   outputs files;
-  read_outputs(files, w.json, "", "");
+  read_outputs(files, w.json, "", w.plot);
   o.json = files.json;
+  o.plot = files.plot;
   return o;
 }
 
@@ -222,6 +234,8 @@ std::optional<options> parse_options(int argc, char** argv) {
   add("--rate-trace", w.rate_trace, "FILE",
       "rates that change, of models and apps: time_s,model,rate");
   add("--rate-scale", w.rate_scale, "X", "times all rates");
+  app.add_flag("--max-rates", w.max_rates,
+               "rates are only proportions: the most of them that there is a plan for");
   add("--rate-error", w.rate_error, "E",
       "rates come up to that part off, drawn each period; fixed:E for always that");
   add("--slo", w.slo, "NAME=MS,...", "latency that no request of a model, or app, may exceed");
@@ -235,11 +249,14 @@ std::optional<options> parse_options(int argc, char** argv) {
       "to each batch of --batches, for launch and notice; 0, or 30 on real GPUs");
   add("--sms", w.sms, "N", "SMs of a GPU");
   add("--group", w.group, "N", "SMs of a group: partitions are of whole groups");
-  add("--planner", w.planner, "P", "sbp, elastic, self_tuning, best or ideal; plan --help tells");
+  add("--planner", w.planner, "P",
+      "sbp, elastic, self_tuning, best or ideal; plan --help tells. whole: no partitions");
   add("--headroom", w.headroom, "X", "plans are for that many times the rates, if there is room");
   add("--clusters", w.clusters, "Z", "and for Z deviations of what comes within an SLO");
-  add("--tolerance", w.tolerance, "X", "a plan is kept while rates stay within that part of its");
-  add("--interference", w.interference, "F", "how batches slow each other: none, h200 or a file");
+  add("--tolerance", w.tolerance, "X", "a plan is kept while no rate is that part above its");
+  add("--fall", w.fall, "X", "nor that part below; a rate that falls less may rise again");
+  add("--interference", w.interference, "F",
+      "how batches slow each other: none, h200 or a file;\nh200, but real GPUs do by themselves");
   add("--plan-interference", w.plan_interference, "F", "what is planned with: same, none, ...");
   add("--solo", w.solo, "FILE", "what each model takes of L2 and DRAM, for interference");
   add("--start", w.start, "WHEN", "of a batch: due, or at_once where a partition is idle");
@@ -250,6 +267,7 @@ std::optional<options> parse_options(int argc, char** argv) {
   add("--switch-us", w.switch_us, "US", "until a new partition begins");
   add("--seed", w.seed, "N", "of what is random");
   add("--json", w.json, "FILE", "write all results to this file");
+  add("--plot", w.plot, "FILE", "draw rates, violations and plans over time (.svg, .png or .pdf)");
   app.footer(teaching);
   if (!parts::parse(app, argc, argv)) return std::nullopt;
   return read(w);

@@ -17,6 +17,9 @@
 
 namespace serve_partitions {
 
+/// In place of a planner: every GPU whole.
+inline constexpr const char* no_planner = "whole";
+
 /// Everything that the command line says, read and checked.
 struct options {
   std::string table_name, planner;
@@ -31,8 +34,10 @@ struct options {
   gsched::sim::plan_service_options service;
   gsched::duration prepare{}; ///< simulated, from a plan to its partitions
   gsched::sim::rate_error error;
+  bool max_rates = false; ///< scale_to_most first
   std::uint64_t seed = 1;
   std::filesystem::path json;
+  std::filesystem::path plot;
 };
 
 /// Nothing when help was asked for, which is then printed on stdout.

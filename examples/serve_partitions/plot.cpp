@@ -134,7 +134,7 @@ private:
     title("requests a second: asked for (thin), answered in time (thick)" + more);
     const bool is_wide = most_ > wide * least_;
     out_ << (is_wide ? "set logscale y\n" : "set yrange [0:*]\n")
-         << "set key outside right top samplen 2\nplot ";
+         << "set key outside right top Left reverse samplen 2\nplot ";
     for (std::size_t i = 0; i < drawn_.size(); ++i)
       fmt::print(out_,
                  "$asked index {0} using 1:2 with steps lw 1 dt 2 lc rgb '{1}' notitle, "
@@ -148,14 +148,12 @@ private:
     const app_outcome all = r_.all();
     title(fmt::format("late or dropped, % of those that ended in a period; {:.3g}% of all {}",
                       100 * all.violations(), all.arrived));
-    out_
-        << "set yrange [0:*<100]\nset arrow 9999 from graph 0,first 1 to graph 1,first 1 nohead dt "
-           "2 lc rgb '#AA3333'\nset key outside right top\nplot ";
+    out_ << "set yrange [0:*<100]\nplot ";
     for (std::size_t i = 0; i < drawn_.size(); ++i)
       fmt::print(out_, "$served index {} using 1:3 with steps lw 1.5 lc rgb '{}' notitle, ", i,
                  colours[i]);
     out_ << "$all using 1:2 with steps lw 2 lc rgb '#222222' title 'all', 1 with lines dt 2 lc rgb "
-            "'#AA3333' title '1%'\nunset arrow 9999\n";
+            "'#AA3333' title '1%'\n";
   }
 
   void write_sms() {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_partitions/report.hpp"
 
+#include "serve_partitions/plot.hpp"
+
 #include "parts/json.hpp"
+#include "parts/save.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
 #include <algorithm>
-#include <ostream>
+#include <iostream>
 #include <string>
 
 namespace serve_partitions {
@@ -103,16 +106,19 @@ void print(std::ostream& out, const options& o, const served& all) {
     const period_outcome& p = r.periods[i];
     const double at = to_s(p.begin.time_since_epoch());
     const std::string change = change_of(o, r, i);
-    if (!p.no_plan && p.factor >= 1 && change.empty()) continue;
+    const double wanted = o.service.replanning.headroom;
+    const bool has_room = p.factor >= wanted * (1 - 1e-9);
+    if (!p.no_plan && has_room && change.empty()) continue;
     if (++told > most_told) {
       ++more;
       continue;
     }
     const std::string plan =
-        p.factor == 0  ? "no plan for these rates, all is dropped"
-        : p.no_plan    ? "no plan that serves more of these rates, the one before goes on"
-        : p.factor < 1 ? fmt::format("room for {:.3f} times these rates", p.factor)
-                       : "planned for";
+        p.factor == 0 ? "no plan for these rates, all is dropped"
+        : p.no_plan   ? "no plan that serves more of these rates, the one before goes on"
+        : has_room
+            ? "planned for"
+            : fmt::format("room for {:.3f} times these rates, not for {:g}", p.factor, wanted);
     fmt::print(out, "at {:.1f} s: {}{}; {:.2f}% violations until the next period\n", at, plan,
                change, 100 * share(p.violated, p.ended));
   }
@@ -152,6 +158,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
   json& apps = j["apps"] = json::array();
   for (std::size_t a = 0; a < o.apps.size(); ++a) {
     json row{{"name", o.apps[a].what.name}, {"slo_us", us(o.apps[a].what.slo)}};
+    if (!o.apps[a].expected.empty()) row["rate"] = rounded(o.apps[a].expected.front().rate);
     row.update(app_json(r.apps[a], seconds));
     row["latency_us"] = latency_json(r.apps[a].latency);
     apps.push_back(std::move(row));
@@ -187,6 +194,19 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                        {"no_plan", p.no_plan}});
   }
   out << j.dump(1) << '\n';
+}
+
+int serve_and_tell(options& o, const std::function<served(const options&)>& serve) {
+  for (const std::string& line : o.table->doubts())
+    std::cerr << "serve_partitions: " << line << '\n';
+  if (o.max_rates)
+    fmt::print("rates times {:.4g}: the most that {} has a plan for\n\n", scale_to_most(o),
+               o.planner);
+  const served r = serve(o);
+  print(std::cout, o, r);
+  if (!o.json.empty()) parts::save(o.json, [&](std::ostream& to) { write_json(to, o, r); });
+  if (!o.plot.empty()) draw_plot(o, r.outcome, o.plot);
+  return 0;
 }
 
 } // namespace serve_partitions

@@ -4,11 +4,13 @@
 #include "parts/planner_list.hpp"
 
 #include <gsched/partition/linear_interference.hpp>
+#include <gsched/partition/replanning.hpp>
 #include <gsched/partition/verify.hpp>
 #include <gsched/sim/plan_service.hpp>
 #include <gsched/sim/simulated_batches.hpp>
 
 #include <stdexcept>
+#include <vector>
 
 namespace serve_partitions {
 
@@ -22,9 +24,31 @@ interference_function to_function(const options& o, const std::optional<linear_l
   return linear_interference(*o.table, o.solo, *law);
 }
 
+/// No partitions, and no promise: every GPU whole, for all models, with the largest batches that
+/// leave half of the SLO to wait in.
+partition_plan whole_gpus(const options& o, std::span<const demand> demands) {
+  partition_plan plan;
+  for (std::size_t g = 0; g < o.gpus.size(); ++g) {
+    gpulet& all = plan.gpulets.emplace_back();
+    all.gpu = static_cast<std::uint32_t>(g);
+    all.sms = o.gpus[g].sms;
+    all.cycle = duration::max();
+    for (const demand& d : demands) {
+      std::uint32_t batch = 1;
+      while (batch < o.table->batches(d.model).back() &&
+             2 * o.table->latency(d.model, batch + 1, all.sms) <= d.slo)
+        ++batch;
+      all.portions.push_back({d.model, d.rate / static_cast<double>(o.gpus.size()), batch});
+      all.cycle = std::min(all.cycle, d.slo / 2);
+    }
+  }
+  return plan;
+}
+
 template <class Interference>
 std::optional<partition_plan> ask(const options& o, std::span<const demand> demands,
                                   const Interference& beside) {
+  if (o.planner == no_planner) return whole_gpus(o, demands);
   std::optional<partition_plan> plan;
   parts::any_planner([&](const auto& p) {
     if (p.name != o.planner) return false;
@@ -47,6 +71,35 @@ planner_function planner_of(const options& o) {
 }
 
 interference_function expected_of(const options& o) { return to_function(o, o.planned); }
+
+double scale_to_most(options& o) {
+  if (o.planner == no_planner)
+    parts::refuse("--max-rates", parts::in_quotes(no_planner) + " plans nothing", "a planner");
+  std::vector<demand> demands;
+  for (std::size_t m = 0; m < o.table->size(); ++m) demands.push_back({m, 0, o.slos[m]});
+  for (const offered_app& a : o.apps)
+    for (const app_stage& s : a.what.stages)
+      if (!a.expected.empty()) demands[s.model].rate += a.expected.front().rate * s.requests;
+  std::erase_if(demands, [](const demand& d) { return !(d.rate > 0); });
+  const planner_function planner = planner_of(o);
+  const replanning_options& how = o.service.replanning;
+  double times = 1;
+  std::optional<scaled_plan> most;
+  while (times < 1e9) { // as long as all of it can be had
+    most = plan_with_headroom(demands, how.headroom, how.clusters, planner);
+    if (!most || most->factor < how.headroom) break;
+    times *= 4;
+    for (demand& d : demands) d.rate *= 4;
+  }
+  if (!most)
+    parts::refuse("--max-rates", "no plan of " + o.planner + " for these rates or less",
+                  "more GPUs or longer SLOs");
+  times *= most->factor / how.headroom;
+  for (offered_app& a : o.apps)
+    for (rate_curve* c : {&a.expected, &a.comes})
+      for (rate_step& s : *c) s.rate *= times;
+  return times;
+}
 
 #ifndef GSCHED_EXAMPLES_CUDA
 served run_on_gpus(const options& o) { parts::no_cuda(o.device); }

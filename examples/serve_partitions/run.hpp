@@ -28,6 +28,10 @@ struct served {
 ///          for GPUs that are not there, not as the options say, or that fail.
 [[nodiscard]] served run(const options& o);
 
+/// Makes all rates so many times as large that the planner has just a plan for them, with headroom
+/// and clusters, to a hundredth; that factor. Errors   bad_option where it has none at all.
+double scale_to_most(options& o);
+
 /// For run.
 [[nodiscard]] gsched::planner_function planner_of(const options& o);
 [[nodiscard]] gsched::interference_function expected_of(const options& o);

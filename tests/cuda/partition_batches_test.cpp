@@ -52,7 +52,7 @@ TEST_CASE("a batch of another plan is not slowed by a switch: nothing begins on 
   GSCHED_NEEDS_GPU();
   cuda::partition_batches runner(small(), batch_of);
   batch_runner_conformance<cuda::partition_batches> d{runner};
-  const std::uint32_t half = 8 * (cuda::find_gpu(0).sms.count() / 16);
+  const std::uint32_t half = 8 * (cuda::find_gpu(0).sms.count() / 16 - 1);
   d.switch_to({half, half});
   d.begin(0, 8); // 4 ms
   d.plan = d.plan_of({8, 8});

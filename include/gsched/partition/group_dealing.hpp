@@ -33,7 +33,8 @@ struct dealt_seat {
 /// of the same size that has the models stays one; else the new seat has the groups of one of the
 /// same size, so that it waits for nobody else's batch; else the lowest that are free.
 ///
-/// `sizes` are those of the GPU's groups: equal, but for a last one of what is left over. `there`
+/// `sizes` are those of the GPU's groups: equal, but for a last one that has what is left over, by
+/// itself or beyond a group's. `there`
 /// are seats that may lie over one another, the ones in use first. `wanted` need no groups.
 ///
 /// Order    largest partitions first; of equal seats the first of `there`.
@@ -68,10 +69,11 @@ struct dealt_seat {
   for (const std::size_t w : order) {
     if (!dealt[w].groups.empty()) continue;
     std::uint32_t left = wanted[w].sms.count();
-    // What is left over by whole groups is the last group's, which goes to nobody else.
+    // What whole groups do not make up is in the last group, which goes to nobody else.
     const std::uint32_t each = sizes.empty() ? 1 : sizes.front();
     std::vector<std::uint32_t>& groups = dealt[w].groups;
-    if (!sizes.empty() && left % each != 0 && sizes.back() == left % each && !taken.back()) {
+    if (!sizes.empty() && left % each != 0 && sizes.back() % each == left % each &&
+        sizes.back() <= left && !taken.back()) {
       groups.push_back(static_cast<std::uint32_t>(sizes.size() - 1));
       left -= sizes.back();
     }
