@@ -49,7 +49,19 @@ gsched::gpu_shape to_shape(const std::string& sms, const std::string& group) {
   const auto count = [](const char* option, const std::string& word) {
     return gsched::sm_count{static_cast<std::uint32_t>(to_count(option, word, 1, 100000))};
   };
-  return {count("--sms", sms), count("--group", group)};
+  const gsched::gpu_shape shape{count("--sms", sms), count("--group", group)};
+  if (shape.group > shape.sms)
+    refuse("--group", group + " SMs, of a GPU of " + sms, "at most as many as --sms");
+  return shape;
+}
+
+void check_sizes(std::span<const gsched::demand> demands, const latency_table& t,
+                 gsched::sm_count all) {
+  for (const gsched::demand& d : demands)
+    if (const gsched::sm_count least = t.sizes(d.model).front(); d.rate > 0 && least > all)
+      refuse("--sms",
+             std::to_string(all.count()) + " SMs, on which nobody has measured " + t.name(d.model),
+             std::to_string(least.count()) + " or more");
 }
 
 std::optional<gsched::linear_law> to_law(std::string_view option, const std::string& word) {

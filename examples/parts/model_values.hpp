@@ -6,12 +6,14 @@
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/interference/linear_law.hpp>
+#include <gsched/partition/demand.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
 
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +30,10 @@ namespace parts {
 /// SMs.
 [[nodiscard]] std::vector<gsched::duration>
 to_slos(const std::string& slo_factor, const gsched::latency_table& t, gsched::sm_count all);
+
+/// Refuses models that were measured on more SMs than a GPU has.
+void check_sizes(std::span<const gsched::demand> demands, const gsched::latency_table& t,
+                 gsched::sm_count all);
 
 /// A GPU of --sms in groups of --group.
 [[nodiscard]] gsched::gpu_shape to_shape(const std::string& sms, const std::string& group);

@@ -108,7 +108,10 @@ options read(const words& w) {
   scenarios asked = read_scenarios(w.of, *o.table, shape.sms);
   o.apps = std::move(asked.apps);
   o.scenarios = std::move(asked.all);
-  for (const scenario& s : o.scenarios) gsched::check(s.demands, *o.table);
+  for (const scenario& s : o.scenarios) {
+    gsched::check(s.demands, *o.table);
+    parts::check_sizes(s.demands, *o.table, shape.sms);
+  }
   read_interference(o, w);
   if (w.max_scale && !w.plot.empty())
     refuse("--plot", "given beside --max-scale", "one of both, which makes no plans to draw");

@@ -18,9 +18,9 @@ constexpr std::size_t most_faults = 3; ///< told
 
 void print_none(std::ostream& out, const options& o, std::size_t planner, const answer& a) {
   const double most = max_scale(o.planners[planner], question_of(o, 0));
-  fmt::print(out, "  no plan: expected at most {:.3f} times these rates\n", most);
+  fmt::print(out, "  no plan: expected at most {:.4g} times these rates\n", most);
   if (a.is_proven_impossible) fmt::print(out, "  there is none\n");
-  if (a.bound) fmt::print(out, "  nor is there one for more than {:.3f} times these\n", *a.bound);
+  if (a.bound) fmt::print(out, "  nor is there one for more than {:.4g} times these\n", *a.bound);
 }
 
 void print_plan(std::ostream& out, const options& o, const gsched::partition_plan& p) {

@@ -199,6 +199,7 @@ options read(const words& w) {
     for (const app_stage& s : a.what.stages) demands.push_back({s.model, 1, o.slos[s.model]});
   gsched::check(demands, *o.table);
   const std::string truth = !w.interference.empty() ? w.interference
+  check_sizes(demands, *o.table, all);
                             : o.device.gpu          ? "none"
                                                     : "h200";
   o.truth = to_law("--interference", truth);

@@ -118,7 +118,7 @@ void print(std::ostream& out, const options& o, const served& all) {
         : p.no_plan   ? "no plan that serves more of these rates, the one before goes on"
         : has_room
             ? "planned for"
-            : fmt::format("room for {:.3f} times these rates, not for {:g}", p.factor, wanted);
+            : fmt::format("room for {:.4g} times these rates, not for {:g}", p.factor, wanted);
     fmt::print(out, "at {:.1f} s: {}{}; {:.2f}% violations until the next period\n", at, plan,
                change, 100 * share(p.violated, p.ended));
   }

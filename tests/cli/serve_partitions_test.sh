@@ -39,6 +39,23 @@ grep -qE 'at 25.0 s: room for 0\.[0-9]+ times these rates' "$work/flood.txt" ||
   { echo "too little room is not told"; failed=1; }
 serve hour --rates lenet=100,resnet50=50 --seconds 3600
 
+# A picture, where there is gnuplot: what was asked for, each switch, and the share that was late.
+if command -v gnuplot > /dev/null; then
+  serve drawn --rate-trace "$work/jump.csv" --gpus 1 --seconds 60 --period 5 --plot "$work/jump.svg"
+  cmp "$work/jump.json" "$work/drawn.json" || failed=1
+  switches=$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["switches"])' "$work/jump.json")
+  for text in resnet50 lenet "of 132 by best; $switches switches" 'late or dropped'; do
+    grep -qF "$text" "$work/jump.svg" || { echo "jump.svg has no '$text'"; failed=1; }
+  done
+  for picture in none.png none.pdf; do
+    "$bin" --rates vgg16=10 --gpus 0 --seconds 2 --plot "$work/$picture" > /dev/null || failed=1
+    [[ -s $work/$picture ]] || { echo "$picture is empty"; failed=1; }
+  done
+  refuses "--plot: '$work/plan.doc' has an unknown type, expected .svg, .png or .pdf" --rates vgg16=1 --plot "$work/plan.doc"
+  refuses "--plot: 'no/where.svg' cannot be written" --rates vgg16=1 --plot no/where.svg
+  refuses "--plot: '$work/one' is also that of --json" --rates vgg16=1 --json "$work/one" --plot "$work/one"
+fi
+
 python3 - "$work" <<'PY' || failed=1
 import json, pathlib, sys
 said = {p.stem: json.loads(p.read_text()) for p in pathlib.Path(sys.argv[1]).glob("*.json")}
@@ -82,6 +99,20 @@ refuses "back.csv:3: time 5" --rate-trace "$work/back.csv"
 printf 'time_s,model,rate\n5,vgg16,-1\n' > "$work/negative.csv"
 refuses "negative.csv:2: '-1'" --rate-trace "$work/negative.csv"
 refuses "vgg16: SLO of 1.000000 us" --rates vgg16=1 --slo vgg16=0.001
+refuses "--group: 200 SMs, of a GPU of 132" --rates vgg16=1 --group 200
+refuses "--sms: 4 SMs, on which nobody has measured vgg16, expected 8 or more" --rates vgg16=1 --sms 4 --group 4
+refuses "resnet18: no solo metrics, expected rows of it in --solo, or none" --rates resnet18=1
+printf 'model,batch,sms,latency_us\na,1,8,10\na,2,16,10\n' > "$work/hole.csv"
+refuses "a, batch 1 on 16 SMs: no row" --rates a=1 --table "$work/hole.csv"
+printf 'model,batch,sms,latency_us\na,1,8,-10\n' > "$work/minus.csv"
+refuses "minus.csv:2: '-10', expected microseconds above 0" --rates a=1 --table "$work/minus.csv"
+printf 'model,batch,sms,latency_us\na,1,8,10\na,1,16,20\n' > "$work/doubtful.csv"
+"$bin" --rates a=1 --table "$work/doubtful.csv" --interference none --seconds 1 2>&1 > /dev/null |
+  grep -q 'a: batch 1 on 8 SMs is 100% faster' || { echo "a doubtful table passed in silence"; failed=1; }
+# Between all of the headroom and none of it, it is told how much there is.
+"$bin" --rates vgg16=3200 --gpus 1 --seconds 1 | grep -qE 'at 0.0 s: room for 1.[01][0-9]* times these rates, not for 1.2' ||
+  { echo "a headroom that is cut is not told"; failed=1; }
+refuses "--fall: '2' is out of range" --rates vgg16=1 --fall 2
 refuses "unknown planner 'none'" --rates vgg16=1 --planner none
 refuses "--rate-error" --rates vgg16=1 --rate-error 1.5
 refuses "--rate-error" --rates vgg16=1 --rate-error fixed:-1
