@@ -44,13 +44,9 @@ device::state::state(const device_options& o)
   check(cudaDeviceGetStreamPriorityRange(&least, &most_urgent), "stream priorities");
   check(cudaStreamCreateWithFlags(&set_up, cudaStreamNonBlocking), "stream for set-up");
   void* memory = nullptr;
-  cudaError_t e = cudaStreamCreateWithPriority(&urgent, cudaStreamNonBlocking, most_urgent);
-  if (e == cudaSuccess) e = cudaMalloc(&memory, lane_graphs::room_bytes);
-  if (e != cudaSuccess) {
-    cudaStreamDestroy(set_up);
-    if (urgent != nullptr) cudaStreamDestroy(urgent);
-  }
-  check(e, "streams and memory of the device");
+  const cudaError_t e = cudaMalloc(&memory, lane_graphs::room_bytes);
+  if (e != cudaSuccess) cudaStreamDestroy(set_up);
+  check(e, "memory of the device");
   room = reinterpret_cast<CUdeviceptr>(memory);
 }
 
@@ -78,8 +74,10 @@ device::state::~state() {
   }
   lanes.clear();
   cudaStreamDestroy(set_up);
-  cudaStreamSynchronize(urgent);
-  cudaStreamDestroy(urgent);
+  if (urgent != nullptr) {
+    cudaStreamSynchronize(urgent);
+    cudaStreamDestroy(urgent);
+  }
   ring.reset();
   ends.reset();
   cudaFree(reinterpret_cast<void*>(room));
@@ -147,6 +145,10 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
 void device::state::load(gsched::program& p) {
   expect_works();
   const on_gpu here(facts.ordinal);
+  const program* const whose = program::of(p);
+  if (urgent == nullptr && whose != nullptr && whose->leaves())
+    check(cudaStreamCreateWithPriority(&urgent, cudaStreamNonBlocking, most_urgent),
+          "stream for flags");
   const program_id id = graphs->add(p);
   statistics.gates = graphs->gates();
   check(cudaStreamSynchronize(set_up), "segment graphs");

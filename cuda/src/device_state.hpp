@@ -171,7 +171,7 @@ struct device::state {
   std::unique_ptr<end_words> ends;
   std::unique_ptr<segment_graphs> graphs;
   CUstream set_up = nullptr;
-  CUstream urgent = nullptr; ///< for flags alone
+  CUstream urgent = nullptr; ///< for flags alone: there once a program that leaves is
   CUcontext primary = nullptr;
   CUdeviceptr room = 0; ///< for lane_graphs
   int most_urgent = 0;  ///< as CUDA counts priorities

@@ -156,6 +156,7 @@ void read_device(options& o, const words& w) {
     if (w.device.rfind("cuda", 0) != 0)
       refuse("--device", in_quotes(w.device), "sim, cuda or cuda:N", errc::unknown_name);
     parts::read_device(o.device, w.device);
+    if (!o.device.queues) o.device.queues = 32; // partitions must not wait for each other in one
     if (!w.interference.empty() && w.interference != "none")
       refuse(
           "--interference", in_quotes(w.interference) + " with --device " + w.device,
@@ -198,8 +199,8 @@ options read(const words& w) {
   for (const offered_app& a : o.apps)
     for (const app_stage& s : a.what.stages) demands.push_back({s.model, 1, o.slos[s.model]});
   gsched::check(demands, *o.table);
-  const std::string truth = !w.interference.empty() ? w.interference
   check_sizes(demands, *o.table, all);
+  const std::string truth = !w.interference.empty() ? w.interference
                             : o.device.gpu          ? "none"
                                                     : "h200";
   o.truth = to_law("--interference", truth);

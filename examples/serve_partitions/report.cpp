@@ -82,6 +82,15 @@ void print(std::ostream& out, const options& o, const served& all) {
   for (std::size_t a = 0; a < o.apps.size(); ++a)
     print_row(out, o.apps[a].what.name, r.apps[a], seconds_of(o), o.apps[a].what.slo);
   print_row(out, "all", r.all(), seconds_of(o), std::nullopt);
+  if (all.making) {
+    fmt::print(out, "\n{:<20}{:>10}{:>13}{:>21}{:>18}\n", "", "batches", "of expected",
+               "median over it, ms", "p99 over it, ms");
+    for (std::size_t m = 0; m < r.models.size(); ++m)
+      if (const model_outcome& of = r.models[m]; of.batches > 0)
+        fmt::print(out, "{:<20}{:>10}{:>13.3f}{:>21.3f}{:>18.3f}\n", o.table->name(m), of.batches,
+                   static_cast<double>(of.took.count()) / static_cast<double>(of.expected.count()),
+                   to_us(of.over.percentile(0.5)) / 1e3, to_us(of.over.percentile(0.99)) / 1e3);
+  }
   double sms = 0, worst = 0;
   for (const period_outcome& p : r.periods) {
     sms += p.sms / static_cast<double>(r.periods.size());
@@ -173,6 +182,10 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                         {"in_time", c.in_time},
                         {"late", c.late},
                         {"dropped", c.dropped},
+                        {"batches", r.models[m].batches},
+                        {"batch_expected_us", us(r.models[m].expected)},
+                        {"batch_took_us", us(r.models[m].took)},
+                        {"batch_over_us", latency_json(r.models[m].over)},
                         {"latency_us", latency_json(r.models[m].latency)}});
   }
   json& periods = j["periods"] = json::array();

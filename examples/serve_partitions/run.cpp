@@ -75,12 +75,7 @@ interference_function expected_of(const options& o) { return to_function(o, o.pl
 double scale_to_most(options& o) {
   if (o.planner == no_planner)
     parts::refuse("--max-rates", parts::in_quotes(no_planner) + " plans nothing", "a planner");
-  std::vector<demand> demands;
-  for (std::size_t m = 0; m < o.table->size(); ++m) demands.push_back({m, 0, o.slos[m]});
-  for (const offered_app& a : o.apps)
-    for (const app_stage& s : a.what.stages)
-      if (!a.expected.empty()) demands[s.model].rate += a.expected.front().rate * s.requests;
-  std::erase_if(demands, [](const demand& d) { return !(d.rate > 0); });
+  std::vector<demand> demands = offered_demands(o.apps, o.slos);
   const planner_function planner = planner_of(o);
   const replanning_options& how = o.service.replanning;
   double times = 1;

@@ -20,7 +20,8 @@ using namespace gsched;
 
 namespace {
 
-/// Errors   no_device; bad_option for GPUs of another shape than plans are for.
+/// Plans may be for fewer SMs than a GPU has. Errors   no_device; bad_option for GPUs of another
+/// shape than plans are for.
 cuda::partition_batches_options options_for(const options& o) {
   cuda::partition_batches_options to;
   to.gpus.clear();
@@ -29,10 +30,10 @@ cuda::partition_batches_options options_for(const options& o) {
     static_cast<void>(cuda::find_gpu(ordinal));
     const std::vector<std::uint32_t> sizes = cuda::group_sizes(ordinal);
     const std::uint32_t all = std::accumulate(sizes.begin(), sizes.end(), 0u);
-    if (sm_count{all} != o.gpus[i].sms || sm_count{sizes.front()} != o.gpus[i].group)
+    if (sm_count{all} < o.gpus[i].sms || sm_count{sizes.front()} != o.gpus[i].group)
       throw error(errc::bad_option, "GPU " + std::to_string(ordinal) + ": " + std::to_string(all) +
                                         " SMs in groups of " + std::to_string(sizes.front()) +
-                                        ", expected as --sms and --group say: " +
+                                        ", expected at least what --sms and --group say: " +
                                         std::to_string(o.gpus[i].sms.count()) + " in groups of " +
                                         std::to_string(o.gpus[i].group.count()));
     to.gpus.push_back(ordinal);

@@ -58,6 +58,12 @@ struct served_partition {
   std::size_t running_model = 0;
 
   [[nodiscard]] bool is_idle() const noexcept { return running.empty(); }
+  /// How long a batch of a model that it serves takes, as planned.
+  [[nodiscard]] duration expected(std::size_t model, std::size_t batch) const noexcept {
+    for (const served_portion& p : portions)
+      if (p.model == model) return p.times[std::min(batch, p.times.size()) - 1];
+    return {};
+  }
 
   /// From now on, when a batch begins, if nobody else comes.
   [[nodiscard]] time_point due(batch_start start, time_point now) const noexcept {

@@ -26,6 +26,10 @@ struct app_outcome {
 struct model_outcome {
   request_counts counts{};
   trace::histogram latency{};
+  std::uint64_t batches = 0;
+  duration expected{};     ///< of all its batches, by the plans
+  duration took{};         ///< what they took
+  trace::histogram over{}; ///< how much longer than expected a batch took; 0 for those that didn't
 };
 
 /// Of an app, within a period.

@@ -10,6 +10,7 @@
 #include <gsched/sim/plan_service_options.hpp>
 #include <gsched/sim/rate_curve.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,8 +45,9 @@ public:
                plan_service_options o, const planner_function& planner,
                const interference_function& expected, Runner& runner)
       : slos_(slos), options_(o), expected_(expected), apps_(std::move(apps)),
-        requests_(graphs_of(apps_)), serve_(table, std::move(slos), shapes, o.frontend),
-        plans_(planner, o.replanning), runner_(runner), is_blocked_(shapes.size(), false) {
+        offered_(offered_demands(apps_, slos_)), requests_(graphs_of(apps_)),
+        serve_(table, std::move(slos), shapes, o.frontend), plans_(planner, o.replanning),
+        runner_(runner), is_blocked_(shapes.size(), false) {
     if (o.period <= duration::zero())
       throw error(errc::bad_option,
                   "period of " + std::to_string(o.period.count()) + " ns, expected more than 0");
@@ -115,7 +117,7 @@ private:
   }
 
   void begin() {
-    plan_for(demands_at_begin());
+    plan_for(offered_);
     while (!runner_.try_prepared()) runner_.wait(no_deadline);
     is_preparing_ = false;
     begin_ = runner_.now() - time_point{};
@@ -159,6 +161,7 @@ private:
       const served_partition& p = serve_.partitions()[partition];
       ++out_.batches;
       ++running_;
+      begun_[partition] = {now_, p.expected(batch->model, batch->requests.size())};
       runner_.begin({p.gpu, partition, p.sms, batch->model,
                      static_cast<std::uint32_t>(batch->requests.size())});
     } else if (const time_point at = serve_.due(partition, now_);
@@ -176,8 +179,14 @@ private:
     const bool is_room = serve_.end(partition, now_);
     --running_;
     out_.end = now_;
+    model_outcome& of = out_.models[model];
+    const auto& [since, expected] = begun_[partition];
+    ++of.batches;
+    of.expected += expected;
+    of.took += now_ - since;
+    of.over.record(std::max(duration::zero(), now_ - since - expected));
     for (const waiting_request& r : ended_batch_)
-      out_.models[model].latency.record(now_ - (r.deadline - slos_[model]));
+      of.latency.record(now_ - (r.deadline - slos_[model]));
     begin_batch(partition);
     if (is_room || is_blocked_[gpu]) {
       is_blocked_[gpu] = false;
@@ -190,27 +199,10 @@ private:
 
   // Plans.
 
-  [[nodiscard]] std::vector<demand> demands_at_begin() const {
-    std::vector<demand> all = demands();
-    for (const offered_app& a : apps_)
-      if (!a.expected.empty())
-        for (const app_stage& s : a.what.stages)
-          for (demand& d : all)
-            if (d.model == s.model) d.rate += a.expected.front().rate * s.requests;
+  [[nodiscard]] std::vector<demand> measured() const {
+    std::vector<demand> all = offered_;
+    for (demand& d : all) d.rate = serve_.rate(d.model, now_);
     return all;
-  }
-  /// As measured, of models that are offered.
-  [[nodiscard]] std::vector<demand> demands() const {
-    std::vector<demand> wanted;
-    for (std::size_t m = 0; m < slos_.size(); ++m)
-      if (is_offered(m)) wanted.push_back({m, serve_.rate(m, now_), slos_[m]});
-    return wanted;
-  }
-  [[nodiscard]] bool is_offered(std::size_t model) const {
-    for (const offered_app& a : apps_)
-      for (const app_stage& s : a.what.stages)
-        if (s.model == model) return true;
-    return false;
   }
 
   void plan_for(std::vector<demand> rates) {
@@ -222,7 +214,7 @@ private:
     close_period();
     open_period();
     // Where a plan takes longer than a period, the next look is passed over.
-    if (options_.replans && !is_preparing_) plan_for(demands());
+    if (options_.replans && !is_preparing_) plan_for(measured());
   }
 
   void open_period() {
@@ -269,6 +261,7 @@ private:
     out_.switches += is_first ? 0 : 1;
     if (!is_first) out_.switched_at.push_back(now_);
     due_.resize(serve_.partitions().size(), no_deadline);
+    begun_.resize(serve_.partitions().size());
     hear_of_dropped();
     for (std::uint32_t i = 0; i < serve_.partitions().size(); ++i) begin_batch(i);
   }
@@ -277,6 +270,7 @@ private:
   plan_service_options options_;
   const interference_function& expected_;
   std::vector<offered_app> apps_;
+  std::vector<demand> offered_; ///< at the beginning
   app_requests requests_;
   frontend serve_;
   plan_in_force plans_;
@@ -290,6 +284,8 @@ private:
   bool is_preparing_ = false;
   std::vector<bool> is_blocked_; ///< by GPU: a partition waits for another plan's batch
   std::vector<time_point> due_;  ///< by partition: the earliest event
+  std::vector<std::pair<time_point, duration>>
+      begun_; ///< by partition: its batch, and for how long
   std::vector<waiting_request> ended_batch_;
   std::vector<std::uint64_t> came_before_;
   plan_outcome out_;

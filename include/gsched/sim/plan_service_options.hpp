@@ -2,13 +2,17 @@
 #pragma once
 
 #include <gsched/core/time.hpp>
+#include <gsched/partition/demand.hpp>
 #include <gsched/partition/frontend.hpp>
 #include <gsched/partition/replanning.hpp>
 #include <gsched/sim/app.hpp>
 #include <gsched/sim/rate_curve.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace gsched::sim {
 
@@ -19,6 +23,24 @@ struct offered_app {
   rate_curve comes{};
   std::uint64_t seed = 0;
 };
+
+/// What is expected at the beginning of each model that an app asks for.
+[[nodiscard]] inline std::vector<demand> offered_demands(std::span<const offered_app> apps,
+                                                         std::span<const duration> slos) {
+  std::vector<demand> all;
+  for (std::size_t m = 0; m < slos.size(); ++m) {
+    demand d{m, 0, slos[m]};
+    bool is_offered = false;
+    for (const offered_app& a : apps)
+      for (const app_stage& s : a.what.stages)
+        if (s.model == m) {
+          is_offered = true;
+          if (!a.expected.empty()) d.rate += a.expected.front().rate * s.requests;
+        }
+    if (is_offered) all.push_back(d);
+  }
+  return all;
+}
 
 struct plan_service_options {
   duration length = std::chrono::seconds{60}; ///< requests come for so long; then all are served
