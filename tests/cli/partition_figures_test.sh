@@ -17,10 +17,11 @@ assert len(most) == 14 and all(most[m, "best+int"] >= most[m, "sbp"] > 1 for m i
 assert abs(most["game", "best+int"] / said["rows"][4]["scale"] - 1) < 0.02, "another plan is served"
 for i in (0, 3):
     headroom, just, blind = said["rows"][i:i + 3]
-    assert just["scale"] > headroom["scale"] > 0 and len(just["runs"]) == 4, just
+    assert just["scale"] > headroom["scale"] > 0 and len(just["runs"]) == 6, just
     of = lambda r: r["runs"]["up to 20% off"]["violations"]
     assert of(headroom) < of(just), (headroom, just)
 assert said["rows"][0]["runs"]["as planned"]["violations"] <= 0.01
+assert all(r["worst"] >= r["violations"] for row in said["rows"] for r in row["runs"].values())
 assert said["waves"]["sms_most"] > said["waves"]["sms_least"]
 said["rows"][0]["runs"]["up to 20% off"]["violations"] = 0.5
 json.dump(said, open("worse.json", "w"))
