@@ -89,6 +89,10 @@
 #include <gsched/partition/batch_runner.hpp>
 #include <gsched/partition/best.hpp>
 #include <gsched/partition/capacity.hpp>
+#include <gsched/partition/cut_decision.hpp>
+#include <gsched/partition/cut_pool.hpp>
+#include <gsched/partition/cut_program.hpp>
+#include <gsched/partition/cut_search.hpp>
 #include <gsched/partition/demand.hpp>
 #include <gsched/partition/duty_cycle.hpp>
 #include <gsched/partition/elastic.hpp>

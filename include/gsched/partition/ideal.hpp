@@ -2,15 +2,20 @@
 #pragma once
 
 #include <gsched/partition/best.hpp>
+#include <gsched/partition/cut_decision.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/partition_decision.hpp>
 #include <gsched/partition/planner.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 namespace gsched {
 
@@ -25,8 +30,9 @@ namespace gsched {
 ///          (partition_search). `open` is what neither found nor proven in the budget; then the
 ///          bound says how far from it is proven. Both to a millionth of the rates.
 ///          With interference a plan is a plan and `impossible` is proven as well, as interference
-///          only slows; but between them lies what is possible alone and not found beside others:
-///          open. The same for GPUs of more than two shapes.
+///          only slows; but between them lies what is possible alone and not found beside others,
+///          among all cuts of GPUs that may be of use (cut_search) and in the ways of
+///          best_partitioning: open. The same for GPUs of more than two shapes.
 /// Source   the ideal scheduler of Choi et al., USENIX ATC 2022, section 6.2, figure 15.
 /// Differs  the paper tries some cuts of a GPU in two, each filled greedily.
 /// Cost     milliseconds for five models on four GPUs of 16 groups, a second at most where GPUs are
@@ -42,13 +48,29 @@ public:
   [[nodiscard]] partition_decision decide(const latency_table& t, std::span<const demand> demands,
                                           std::span<const gpu_shape> shapes,
                                           const Interference& beside = {}) const {
-    partition_decision said = detail::decide(t, demands, shapes, beside, effort_);
+    constexpr bool alone = std::is_same_v<Interference, no_interference>;
+    const search_effort once{effort_.steps, 1, effort_.refused};
+    partition_decision said = detail::decide(t, demands, shapes, beside, alone ? effort_ : once);
+    const auto take = [&](std::optional<partition_plan> plan) {
+      if (!plan) return;
+      said.plan = std::move(plan);
+      said.known = verdict::plan;
+    };
     const auto also = [&](const auto& planner) {
-      if (said.known != verdict::open) return;
-      said.plan = planner.plan(t, demands, shapes, beside);
-      if (said.plan) said.known = verdict::plan;
+      if (said.known == verdict::open) take(planner.plan(t, demands, shapes, beside));
     };
     also(best_partitioning{});
+    if (!alone && said.known == verdict::open) {
+      const auto nodes =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(effort_.steps / 1000, most_nodes));
+      const std::array<cut_effort, 3> cuts{{{{3, 0.04, 1.005}, nodes, effort_.refused},
+                                            {{3, 0.04, 1.01}, nodes, effort_.refused},
+                                            {{4, 0.04, 1.005}, nodes, effort_.refused}}};
+      detail::cut_answer by_cuts = detail::plan_by_cuts(t, demands, shapes, beside, cuts);
+      take(std::move(by_cuts.plan));
+      if (said.known == verdict::open && !by_cuts.is_hopeless)
+        take(detail::decide(t, demands, shapes, beside, effort_).plan);
+    }
     also(guided_self_tuning{});
     also(squishy_bin_packing{});
     return said;
@@ -62,6 +84,8 @@ public:
   }
 
 private:
+  static constexpr std::uint64_t most_nodes = 3000;
+
   search_effort effort_;
 };
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/partition/cut_program.hpp>
 #include <gsched/partition/pieces.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -70,104 +70,6 @@ struct best_cut {
   return cut;
 }
 
-/// The linear program: the largest scale for which GPUs, each a mixture of cuts, serve it. Revised
-/// simplex with a dense inverse; cuts are found as they are wanted (Gilmore and Gomory, Operations
-/// Research 9(6), 1961, doi:10.1287/opre.9.6.849).
-class cut_program {
-public:
-  explicit cut_program(const piece_menu& menu)
-      : menu_(menu), demands_(menu.demands().size()), rows_(demands_ + menu.kinds().size()),
-        inverse_(rows_ * rows_, 0.0), level_(rows_) {
-    for (std::size_t i = 0; i < rows_; ++i) inverse_[i * rows_ + i] = 1;
-    // A little that comes for nothing, and of each demand another amount: no two rows are alike.
-    for (std::size_t d = 0; d < demands_; ++d)
-      level_[d] = 1e-8 * (1 + std::fmod(static_cast<double>(d + 1) * 0.6180339887, 1.0));
-    for (std::size_t k = 0; k < menu.kinds().size(); ++k)
-      level_[demands_ + k] = static_cast<double>(menu.kinds()[k].gpus.size());
-  }
-
-  [[nodiscard]] rate_bound solve(std::size_t most_steps) {
-    rate_bound best{std::numeric_limits<double>::infinity(), std::vector<double>(demands_, 0.0)};
-    for (std::size_t step = 0; step < most_steps; ++step)
-      if (std::vector<double> column = next(best); column.empty() || !enter(column)) break;
-    return best;
-  }
-
-private:
-  /// What to take more of; empty: there is nothing to gain. Rows are in parts of each demand.
-  [[nodiscard]] std::vector<double> next(rate_bound& best) {
-    std::vector<double> column(rows_, 0.0);
-    scale_enters_ = !scale_row_;
-    if (scale_enters_) {
-      std::fill_n(column.begin(), demands_, 1.0);
-      return column;
-    }
-    const double* const dual = inverse_.data() + *scale_row_ * rows_;
-    const std::size_t lowest =
-        static_cast<std::size_t>(std::min_element(dual, dual + rows_) - dual);
-    std::vector<double> prices(demands_);
-    double all = 0;
-    for (std::size_t d = 0; d < demands_; ++d) {
-      all += std::max(0.0, dual[d]);
-      prices[d] = std::max(0.0, dual[d]) / menu_.demands()[d].rate;
-    }
-    double bound = 0, most_gain = 1e-9;
-    std::optional<std::pair<std::uint32_t, best_cut>> chosen;
-    for (std::uint32_t k = 0; k < menu_.kinds().size(); ++k) {
-      best_cut cut = cut_of(menu_, k, prices);
-      bound += cut.worth * static_cast<double>(menu_.kinds()[k].gpus.size());
-      if (const double gain = cut.worth - dual[demands_ + k]; gain > most_gain) {
-        most_gain = gain;
-        chosen.emplace(k, std::move(cut));
-      }
-    }
-    if (bound / all < best.scale) {
-      best.scale = bound / all;
-      for (std::size_t d = 0; d < demands_; ++d) best.prices[d] = prices[d] / all;
-    }
-    if (best.scale <= level_[*scale_row_] * (1 + 1e-7)) return {};
-    if (dual[lowest] < -1e-9) {
-      column[lowest] = 1; // its slack
-      return column;
-    }
-    if (!chosen) return {};
-    for (const auto& [piece, d] : chosen->second.parts)
-      column[d] -= menu_.rate(piece, d) / menu_.demands()[d].rate;
-    column[demands_ + chosen->first] = 1;
-    return column;
-  }
-
-  [[nodiscard]] bool enter(const std::vector<double>& column) {
-    std::vector<double> change(rows_, 0.0);
-    for (std::size_t i = 0; i < rows_; ++i)
-      for (std::size_t j = 0; j < rows_; ++j) change[i] += inverse_[i * rows_ + j] * column[j];
-    std::size_t out = rows_;
-    for (std::size_t i = 0; i < rows_; ++i)
-      if (change[i] > 1e-11 && (out == rows_ || level_[i] * change[out] < level_[out] * change[i]))
-        out = i;
-    if (out == rows_) return false;
-    const double by = level_[out] / change[out];
-    double* const leaving = inverse_.data() + out * rows_;
-    for (std::size_t j = 0; j < rows_; ++j) leaving[j] /= change[out];
-    for (std::size_t i = 0; i < rows_; ++i) {
-      if (i == out) continue;
-      level_[i] = std::max(0.0, level_[i] - by * change[i]);
-      for (std::size_t j = 0; change[i] != 0 && j < rows_; ++j)
-        inverse_[i * rows_ + j] -= change[i] * leaving[j];
-    }
-    level_[out] = by;
-    if (scale_row_ == out) scale_row_.reset();
-    if (scale_enters_) scale_row_ = out;
-    return true;
-  }
-
-  const piece_menu& menu_;
-  std::size_t demands_, rows_;
-  std::vector<double> inverse_, level_; ///< of the basis, by row
-  std::optional<std::size_t> scale_row_;
-  bool scale_enters_ = false;
-};
-
 } // namespace detail
 
 /// How many times the demands all GPUs of the menu can serve, at most: no plan that faults_of
@@ -194,7 +96,22 @@ private:
     return none;
   }
   if (demands == 0) return {std::numeric_limits<double>::infinity(), {}};
-  return detail::cut_program(menu).solve(most_steps);
+  std::vector<std::uint32_t> gpus;
+  for (const gpu_kind& k : menu.kinds()) gpus.push_back(static_cast<std::uint32_t>(k.gpus.size()));
+  const auto each = [&](std::span<const double> prices) { // of a request a second
+    std::vector<double> all(demands);
+    for (std::size_t d = 0; d < demands; ++d) all[d] = prices[d] / menu.demands()[d].rate;
+    return all;
+  };
+  cut_program program(demands, std::move(gpus), [&](std::size_t k, std::span<const double> prices) {
+    const detail::best_cut cut = detail::cut_of(menu, static_cast<std::uint32_t>(k), each(prices));
+    priced_cut c{cut.worth, std::vector<double>(demands, 0.0)};
+    for (const auto& [piece, d] : cut.parts)
+      c.parts[d] += menu.rate(piece, d) / menu.demands()[d].rate;
+    return c;
+  });
+  const cut_bound best = program.solve(most_steps);
+  return {best.scale, each(best.prices)};
 }
 
 } // namespace gsched
