@@ -73,7 +73,7 @@ struct words {
               device = "sim", gpus, batches, added = "", sms = "132", group = "8", planner = "best",
               interference, plan_interference = "same",
               solo = GSCHED_EXAMPLES_DATA_DIR "/solo_metrics.csv", seconds = "60", period = "20",
-              headroom = "1.2", clusters = "1", tolerance = "0.1", fall = "0.3", start = "due",
+              headroom = "1.2", clusters = "1.25", tolerance = "0.1", fall = "0.3", start = "due",
               prepare = "0", switch_us = "100", seed = "1", json, plot;
   bool once = false, max_rates = false;
 };

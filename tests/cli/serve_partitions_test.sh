@@ -23,6 +23,15 @@ printf 'time_s,model,rate\n0,game,2000\n0,traffic,1000\n' > "$work/apps.csv"
 serve apps_traced --rate-trace "$work/apps.csv" --seconds 10
 cmp "$work/apps.json" "$work/apps_traced.json" || failed=1
 serve hasty --app game=500 --slo game=5 --seconds 5
+# What is promised of the defaults, at the most that is planned for.
+for planner in best elastic; do
+  i=0
+  for asked in "--app game=50" "--app traffic=50" "--rates resnet50=100,ssdlite_mobilenet=100,vgg16=100"; do
+    i=$((i + 1))
+    # shellcheck disable=SC2086
+    serve "promise_${planner}_$i" $asked --max-rates --planner $planner --rate-error 0.2 --period 5 --seconds 15
+  done
+done
 serve none --rates vgg16=10 --gpus 0 --seconds 2
 cat > "$work/jump.csv" <<'CSV'
 time_s,model,rate
@@ -70,6 +79,11 @@ for name, r in said.items():
     for m in r["models"]:
         assert m["late"] > 0 or m["latency_us"]["max"] <= m["slo_us"], (name, m)
 assert said["calm"]["all"]["violations"] <= 0.01 < said["full"]["all"]["violations"], said["full"]["all"]
+promises = [r for name, r in said.items() if name.startswith("promise")]
+assert len(promises) == 6
+for r in promises:
+    assert all(a["violations"] <= 0.01 for a in r["apps"]), r["apps"]
+    assert r["periods"][0]["factor"] >= 1.19 and r["interference"] and r["planned_interference"], r["periods"][0]
 assert said["none"]["all"]["violations"] == 1 and said["none"]["periods"][0]["no_plan"]
 game, traffic = said["apps"]["apps"]
 assert game["name"] == "game" and game["violations"] < 0.02 and traffic["violations"] < 0.02

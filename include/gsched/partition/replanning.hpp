@@ -19,7 +19,7 @@ namespace gsched {
 
 struct replanning_options {
   double headroom = 1.2;  ///< times the rates that are expected is planned for, where there is room
-  double clusters = 1;    ///< and for that many deviations of what comes within an SLO
+  double clusters = 1.25; ///< and for that many deviations of what comes within an SLO
   double tolerance = 0.1; ///< a plan is kept while no rate is more than that part above its own
   double least_rate = 1;  ///< requests a second, of a model of which fewer come
   double fall = 0.3;      ///< nor that part below: a rate that falls less may well rise again
