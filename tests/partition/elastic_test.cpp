@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace gsched::testing {
@@ -49,7 +50,7 @@ TEST_CASE("elastic has nearly as many plans as there are") {
   }
   MESSAGE("elastic, ideal: " << elastic << ", " << ideal << "; elastic beside others " << beside);
   CHECK(elastic >= 0.95 * ideal);
-  CHECK(beside >= 0.78 * ideal);
+  CHECK(beside >= 0.82 * ideal);
 }
 
 TEST_CASE("where elastic has a plan for some rates it has one for less, also beside others") {
@@ -99,6 +100,26 @@ TEST_CASE("who takes turns leaves time for what neighbours may cost") {
   for (const gpulet& g : plan->gpulets)
     for (const portion& p : g.portions) served += p.rate;
   CHECK(served == doctest::Approx(75));
+}
+
+TEST_CASE("a partition whose neighbours turn out mild takes more before there is another") {
+  // a is slow beside b alone, which it is not put beside; neither gains from a second group.
+  std::vector<latency_row> rows;
+  for (const char* m : {"a", "b"})
+    for (const std::uint32_t n : {8u, 16u}) rows.push_back({m, 1, sm_count{n}, from_us(1000)});
+  const latency_table t(rows);
+  const auto beside = [](std::span<const gpulet> all, std::size_t which, std::size_t model) {
+    double slower = 1;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (i != which && model == 0 && all[i].portions[0].model == 1) slower += 0.5;
+    return slower;
+  };
+  const std::vector<gpu_shape> two(2, {sm_count{16}, sm_count{8}});
+  const std::vector<demand> demands{{0, 1980, from_us(3000)}, {1, 1900, from_us(3000)}};
+  const auto plan = elastic_partitioning{}.plan(t, demands, two, beside);
+  REQUIRE(plan);
+  CHECK(plan->gpulets.size() == 4);
+  CHECK(faults_of(*plan, demands, t, two, beside).empty());
 }
 
 TEST_CASE("a piece goes where the least of a GPU is wasted rather than where the least is left") {

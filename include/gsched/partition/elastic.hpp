@@ -43,8 +43,9 @@ enum class time_sharing : bool { no, yes };
 ///          - where no room is as large as it should be, the largest is taken, for what it can do;
 ///          - the interference that a partition has to bear is that of the worst neighbours that
 ///            may come (size_curves), less a twentieth, and in another pass more by one; taking
-///            turns bears it too. Where who is there would be late all the same, smaller sizes are
-///            tried, at nine tenths of their rates;
+///            turns bears it too. Once a GPU is full, its partitions take as much more as their
+///            neighbours leave them, before there is another partition. Where who is there would be
+///            late all the same, smaller sizes are tried, at nine tenths of their rates;
 ///          - with interference, the pass fails for some rates though it does not for larger ones:
 ///            so at last it is asked for 1.05, 1.1, 1.2, 1.4, ... times as much.
 ///          Sizes are whole groups.

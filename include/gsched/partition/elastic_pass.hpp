@@ -63,6 +63,7 @@ public:
 
 private:
   static constexpr bool alone = std::is_same_v<Interference, no_interference>;
+  static constexpr double most_more = 0.08, least_more = 0.005; ///< of a partition's rate
   static constexpr double less = 0.9; ///< of a rate that others leave no room for
 
   struct choice {
@@ -78,6 +79,8 @@ private:
 
   /// How much of it one more partition, or a turn on one, serves; 0: there is no way.
   [[nodiscard]] double serve_some(std::size_t d, double wanted) {
+    if (!alone)
+      if (const double more = fill_up(d, wanted); more > 0) return more;
     std::vector<choice> choices = fits(d, wanted);
     const std::vector<choice> rests = largest();
     choices.insert(choices.end(), rests.begin(), rests.end());
@@ -88,6 +91,26 @@ private:
     for (const choice& c : choices)
       if (const double more = add(d, part_on(d, wanted, c), c); more > 0) return more;
     return alone ? 0 : beside_others(d, wanted, rests);
+  }
+
+  /// More on its own partitions, where a GPU is full and its neighbours are milder than counted on.
+  [[nodiscard]] double fill_up(std::size_t d, double wanted) {
+    double all = 0;
+    for (std::uint32_t g = 0; g < gpus_.gpus(); ++g)
+      for (std::uint32_t i = 0; i < there_[g].size() && gpus_.free_groups(g) == 0; ++i) {
+        partition& p = there_[g][i];
+        if (p.parts.size() > 1 || p.parts[0].model != demands_[d].model) continue;
+        for (double more = most_more * p.parts[0].rate; more > least_more * p.parts[0].rate;
+             more /= 2) {
+          demand part = demands_[d];
+          part.rate = std::min(more, wanted - all);
+          if (!(part.rate > 0)) return all;
+          if (!gpus_.try_join(g, i, part)) continue;
+          p = with(p, g, d, part);
+          all += part.rate;
+        }
+      }
+    return all;
   }
 
   /// The ideal size, or one as good, where the least is wasted.
