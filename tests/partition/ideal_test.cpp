@@ -105,22 +105,52 @@ TEST_CASE("pieces that fit all GPUs together but not one by one are cut otherwis
   CHECK(ideal_partitioning{}.decide(t, std::span(&more, 1), two).known == verdict::impossible);
 }
 
-TEST_CASE("of GPUs of more than two shapes ideal knows what others find and what is proven") {
+TEST_CASE("GPUs of three and four shapes, by trying everything") {
+  std::mt19937_64 random(91);
+  int served = 0;
+  for (int i = 0; i < 100; ++i) {
+    CAPTURE(i);
+    const latency_table t = random_table(random, 2, {8, 16, 24}, 4);
+    std::vector<gpu_shape> shapes{
+        {sm_count{28}, sm_count{8}}, {sm_count{24}, sm_count{8}}, {sm_count{16}, sm_count{8}}};
+    if (random() % 2 == 0) shapes.push_back({sm_count{20}, sm_count{8}});
+    std::vector<demand> demands;
+    for (std::size_t m = 0; m < 2; ++m)
+      demands.push_back(
+          {m, 1 + static_cast<double>(random() % 1000),
+           t.latency(m, 1, sm_count{24}) * static_cast<duration::rep>(2 + random() % 8)});
+    const double most = every_plan(t, demands, shapes).max_scale();
+    if (most == 0) continue;
+    ++served;
+    for (const double part : {0.5, 0.9999, 1.0001, 1.5}) {
+      CAPTURE(part);
+      std::vector<demand> scaled = demands;
+      for (demand& d : scaled) d.rate *= most * part;
+      const partition_decision said = ideal_partitioning{}.decide(t, scaled, shapes);
+      REQUIRE(said.known == (part < 1 ? verdict::plan : verdict::impossible));
+      REQUIRE((!said.plan || faults_of(*said.plan, scaled, t, shapes).empty()));
+    }
+  }
+  CHECK(served > 80);
+}
+
+TEST_CASE("of GPUs of more than four shapes ideal knows what others find and what is proven") {
   std::mt19937_64 random(34);
   const latency_table t = random_table(random, 2, {8, 16, 32}, 4);
-  const std::vector<gpu_shape> three{
-      {sm_count{28}, sm_count{8}}, {sm_count{32}, sm_count{8}}, {sm_count{16}, sm_count{8}}};
+  std::vector<gpu_shape> five;
+  for (const std::uint32_t sms : {28u, 32u, 16u, 24u, 20u})
+    five.push_back({sm_count{sms}, sm_count{8}});
   std::vector<demand> demands;
   for (std::size_t m = 0; m < 2; ++m) demands.push_back({m, 1, 8 * t.latency(m, 1, sm_count{32})});
-  const double most = ideal_partitioning{}.decide(t, demands, three).bound;
+  const double most = ideal_partitioning{}.decide(t, demands, five).bound;
   for (const double part : {0.3, 0.999, 1.001}) {
     std::vector<demand> scaled = demands;
     for (demand& d : scaled) d.rate *= most * part;
-    const partition_decision said = ideal_partitioning{}.decide(t, scaled, three);
+    const partition_decision said = ideal_partitioning{}.decide(t, scaled, five);
     CHECK(said.known == (part < 0.5 ? verdict::plan
                          : part < 1 ? verdict::open
                                     : verdict::impossible));
-    CHECK((!said.plan || faults_of(*said.plan, scaled, t, three).empty()));
+    CHECK((!said.plan || faults_of(*said.plan, scaled, t, five).empty()));
   }
 }
 

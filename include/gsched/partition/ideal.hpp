@@ -32,7 +32,7 @@ namespace gsched {
 ///          With interference a plan is a plan and `impossible` is proven as well, as interference
 ///          only slows; but between them lies what is possible alone and not found beside others,
 ///          among all cuts of GPUs that may be of use (cut_search) and in the ways of
-///          best_partitioning: open. The same for GPUs of more than two shapes.
+///          best_partitioning: open. The same for GPUs of more than four shapes.
 /// Source   the ideal scheduler of Choi et al., USENIX ATC 2022, section 6.2, figure 15.
 /// Differs  the paper tries some cuts of a GPU in two, each filled greedily.
 /// Cost     milliseconds for five models on four GPUs of 16 groups, a second at most where GPUs are

@@ -14,7 +14,7 @@ namespace gsched {
 
 /// What partitions take of all GPUs together: of each kind, plain groups and last ones.
 struct taken {
-  static constexpr std::size_t most_kinds = 2;
+  static constexpr std::size_t most_kinds = 4;
   static constexpr std::size_t sorts = 2 * most_kinds;
   std::array<std::uint32_t, sorts> of{};
 
