@@ -49,6 +49,8 @@ struct partition_batches::state {
   program_source source;
   partition_maker maker;
   clock::time_point epoch = clock::now();
+  time_point looked{}; ///< for ends
+  duration beginning{}, longest_begin{}, longest_pause{};
   std::vector<slot> slots;                      ///< by partition of the frontend
   std::vector<std::uint32_t> running;           ///< partitions
   std::vector<std::vector<std::uint32_t>> busy; ///< batches on a group, by GPU
@@ -101,7 +103,12 @@ bool partition_batches::has_room(std::uint32_t partition) const noexcept {
 void partition_batches::begin(const batch_run& r) {
   state& s = *state_;
   state::slot& at = s.slots[r.partition];
+  const time_point before = now();
   at.next->begin(r.model, r.batch);
+  const duration took = now() - before;
+  s.beginning += took;
+  s.longest_begin = std::max(s.longest_begin, took);
+  if (s.running.empty()) s.looked = before + took;
   at.running = at.next;
   for (const std::uint32_t g : at.running->where().groups) ++s.busy[r.gpu][g];
   s.running.push_back(r.partition);
@@ -109,6 +116,9 @@ void partition_batches::begin(const batch_run& r) {
 
 std::optional<std::uint32_t> partition_batches::try_end() {
   state& s = *state_;
+  if (s.running.empty()) return std::nullopt;
+  const time_point at_last = std::exchange(s.looked, now());
+  s.longest_pause = std::max(s.longest_pause, s.looked - at_last);
   for (std::size_t i = 0; i < s.running.size(); ++i) {
     const std::uint32_t partition = s.running[i];
     state::slot& at = s.slots[partition];
@@ -136,8 +146,12 @@ time_point partition_batches::now() const noexcept {
   return time_point{std::chrono::duration_cast<duration>(clock::now() - state_->epoch)};
 }
 
-const partition_batches_statistics& partition_batches::statistics() const noexcept {
-  return state_->maker.statistics();
+partition_batches_statistics partition_batches::statistics() const noexcept {
+  partition_batches_statistics all = state_->maker.statistics();
+  all.beginning = state_->beginning;
+  all.longest_begin = state_->longest_begin;
+  all.longest_pause = state_->longest_pause;
+  return all;
 }
 
 } // namespace gsched::cuda

@@ -102,14 +102,18 @@ void print(std::ostream& out, const options& o, const served& all) {
       "at worst {:.2f}% violations in a period\n",
       r.periods.size(), r.switches, sms,
       o.gpus.size() * (o.gpus.empty() ? 0 : o.gpus[0].sms.count()), r.batches, 100 * worst);
-  if (all.making)
+  if (all.making) {
+    const partition_making& p = *all.making;
+    const auto ms = [](duration d) { return to_us(d) / 1e3; };
     fmt::print(
         out,
         "{}: {} partitions made and {} found ready, {} let go; {:.1f} ms to decide and {:.1f} "
-        "ms to make them, {:.1f} ms at most for a plan\n",
-        all.making->gpu, all.making->made, all.making->kept, all.making->let_go,
-        to_us(all.making->deciding) / 1e3, to_us(all.making->making) / 1e3,
-        to_us(all.making->longest) / 1e3);
+        "ms to make them, {:.1f} ms at most for a plan; a batch took {:.1f} us to begin, {:.1f} "
+        "ms at most, and ends were looked for each {:.1f} ms at most\n",
+        p.gpu, p.made, p.kept, p.let_go, ms(p.deciding), ms(p.making), ms(p.longest),
+        to_us(p.beginning) / std::max(1.0, static_cast<double>(r.batches)), ms(p.longest_begin),
+        ms(p.longest_pause));
+  }
   std::size_t told = 0, more = 0;
   for (std::size_t i = 0; i < r.periods.size(); ++i) {
     const period_outcome& p = r.periods[i];
@@ -160,7 +164,10 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                  {"partitions_let_go", all.making->let_go},
                  {"deciding_us", us(all.making->deciding)},
                  {"making_us", us(all.making->making)},
-                 {"longest_making_us", us(all.making->longest)}};
+                 {"longest_making_us", us(all.making->longest)},
+                 {"beginning_us", us(all.making->beginning)},
+                 {"longest_begin_us", us(all.making->longest_begin)},
+                 {"longest_pause_us", us(all.making->longest_pause)}};
   j["all"] = app_json(r.all(), seconds);
   j["switches"] = r.switches;
   j["batches"] = r.batches;

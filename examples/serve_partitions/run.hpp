@@ -17,6 +17,7 @@ struct partition_making {
   std::string gpu;
   std::uint64_t made = 0, kept = 0, let_go = 0;
   gsched::duration deciding{}, making{}, longest{}; ///< the last two: partitions, of one plan
+  gsched::duration beginning{}, longest_begin{}, longest_pause{}; ///< of the thread that serves
 };
 
 struct served {

@@ -58,8 +58,9 @@ served run_on_gpus(const options& o, cuda::program_source source) {
   all.outcome =
       sim::plan_service(*o.table, o.slos, o.gpus, o.apps, o.service, planner, expected, runner)
           .run();
-  const cuda::partition_batches_statistics& s = runner.statistics();
-  all.making = {name, s.made, s.kept, s.let_go, s.deciding, s.making, s.longest_making};
+  const cuda::partition_batches_statistics s = runner.statistics();
+  all.making = {name,     s.made,           s.kept,      s.let_go,        s.deciding,
+                s.making, s.longest_making, s.beginning, s.longest_begin, s.longest_pause};
   return all;
 }
 

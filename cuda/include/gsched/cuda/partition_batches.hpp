@@ -45,6 +45,9 @@ struct partition_batches_statistics {
   duration deciding{};       ///< host time in all decisions
   duration making{};         ///< ... and in making partitions
   duration longest_making{}; ///< of one plan's
+  duration beginning{};      ///< the owner's time in all calls of begin
+  duration longest_begin{};
+  duration longest_pause{}; ///< between two looks for ends, while a batch ran
 };
 
 /// Runs batches on partitions of real GPUs: a model of gsched::batch_runner.
@@ -82,8 +85,8 @@ public:
   void wait(time_point t);
   [[nodiscard]] time_point now() const noexcept;
 
-  /// As of the last try_prepared that was true.
-  [[nodiscard]] const partition_batches_statistics& statistics() const noexcept;
+  /// Of partitions: as of the last try_prepared that was true.
+  [[nodiscard]] partition_batches_statistics statistics() const noexcept;
 
 private:
   struct state;
