@@ -2,7 +2,7 @@
 #include "partition/random_table.hpp"
 
 #include <gsched/partition/cut_search.hpp>
-#include <gsched/partition/rate_bound.hpp>
+#include <gsched/partition/ideal.hpp>
 #include <gsched/partition/settle.hpp>
 #include <gsched/partition/verify.hpp>
 
@@ -20,14 +20,16 @@
 namespace gsched::testing {
 namespace {
 
-/// Every SM that others have makes a batch slower, some models' more than others'.
+/// A neighbour costs a little, and every SM that it has more, of some models more than of others.
 struct by_neighbour {
   double operator()(std::span<const gpulet> all, std::size_t which, std::size_t) const {
     double slower = 1;
     for (std::size_t i = 0; i < all.size(); ++i)
-      if (i != which)
+      if (i != which) {
+        slower += 0.05;
         for (const portion& p : all[i].portions)
           slower += all[i].sms.count() * 0.004 * static_cast<double>(1 + p.model);
+      }
     return slower;
   }
 };
@@ -116,7 +118,7 @@ TEST_CASE("a pool has every cut of a GPU, and what its partitions do beside each
 
 TEST_CASE("a cut of each GPU is found wherever there is one") {
   std::mt19937_64 random(82);
-  int plans = 0, hopeless = 0, between = 0;
+  int plans = 0, hopeless = 0, between = 0, proven = 0;
   for (int i = 0; i < 300; ++i) {
     CAPTURE(i);
     question q = ask(random);
@@ -151,6 +153,11 @@ TEST_CASE("a cut of each GPU is found wherever there is one") {
       plans += is_there;
       hopeless += search.scale() < 1;
       between += !is_there && search.scale() >= 1;
+      const partition_decision said =
+          ideal_partitioning{}.decide(q.table, scaled, q.shapes, beside);
+      REQUIRE((said.known != verdict::impossible || !is_there));
+      proven += said.known == verdict::impossible &&
+                ideal_partitioning{}.decide(q.table, scaled, q.shapes).plan;
       // All fit their GPUs, and nobody is on a GPU that is not there.
       for (std::uint32_t g = 0; g < q.shapes.size(); ++g) {
         std::vector<sm_count> sizes;
@@ -168,6 +175,7 @@ TEST_CASE("a cut of each GPU is found wherever there is one") {
   CHECK(plans > 300);
   CHECK(hopeless > 200);
   CHECK(between > 10);
+  CHECK(proven > 5); // though they would have a plan alone
 }
 
 TEST_CASE("what is not accepted is not the end, until enough were refused") {

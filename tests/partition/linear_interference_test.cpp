@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,33 @@ TEST_CASE("I1, I2, I3: never faster, alone not slowed, the same answer to the sa
   scene negative;
   negative.law.c = {0, -9, 0, 0, 1};
   CHECK(negative.model()(two, 0, 0) == 1);
+}
+
+TEST_CASE("I4: least beside one partition of one group that runs nothing") {
+  scene s;
+  std::mt19937_64 random(51);
+  int more = 0;
+  for (int i = 0; i < 1000; ++i) {
+    CAPTURE(i);
+    for (double& c : s.law.c) c = static_cast<double>(random() % 1000) / 500 - 1;
+    const linear_interference model = s.model();
+    const auto some = [&] {
+      std::vector<portion> portions;
+      for (std::size_t m = 0; m < 2; ++m)
+        if (random() % 2 == 0)
+          portions.push_back({m, 1, static_cast<std::uint32_t>(1 + random() % 4)});
+      return part(8 * static_cast<std::uint32_t>(1 + random() % 2), portions);
+    };
+    std::vector<gpulet> all{some(), some()};
+    if (random() % 2 == 0) all.push_back(some());
+    for (const portion& p : all[0].portions) {
+      std::vector<gpulet> idle{all[0], part(8, {})};
+      idle[0].portions = {p};
+      REQUIRE(model(all, 0, p.model) >= model(idle, 0, p.model));
+      more += model(all, 0, p.model) > model(idle, 0, p.model);
+    }
+  }
+  CHECK(more > 30);
 }
 
 TEST_CASE("rates are those of the batch on those SMs, and the neighbour's worst turn counts") {

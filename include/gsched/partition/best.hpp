@@ -26,7 +26,7 @@ namespace gsched {
 /// With interference, elastic partitioning comes first. Where it has no plan, one is looked for
 /// among cuts of GPUs whose interference is known (cut_search). Where both have none, and for fewer
 /// SMs, 1 to 3 are done again and again, with batches planned to be slower by what the plan before
-/// was short of (detail::decide); the bound says "no" only for what cannot be alone.
+/// was short of (detail::decide); the bound says "no" only for what cannot be beside any others.
 ///
 /// Source   our own; the search is that of ideal_partitioning, cut short.
 /// Order    as demands come; GPUs in their order.
@@ -49,8 +49,7 @@ public:
     if constexpr (!alone) {
       greedy = elastic_partitioning{}.plan(t, demands, shapes, beside);
       if (!greedy) {
-        if (detail::decide(t, demands, shapes, no_interference{}, {1, 1, 1}).known ==
-            verdict::impossible)
+        if (detail::decide(t, demands, shapes, beside, {1, 1, 1}).known == verdict::impossible)
           return std::nullopt;
         if (auto cut = detail::plan_by_cuts(t, demands, shapes, beside, cuts); cut.plan)
           return std::move(cut.plan);

@@ -29,10 +29,11 @@ namespace gsched {
 ///          proven, either by the bound of bound_of or because the search saw every branch
 ///          (partition_search). `open` is what neither found nor proven in the budget; then the
 ///          bound says how far from it is proven. Both to a millionth of the rates.
-///          With interference a plan is a plan and `impossible` is proven as well, as interference
-///          only slows; but between them lies what is possible alone and not found beside others,
-///          among all cuts of GPUs that may be of use (cut_search) and in the ways of
-///          best_partitioning: open. The same for GPUs of more than four shapes.
+///          With interference a plan is a plan. `impossible` is proven with each partition slowed
+///          by what it is beside others at least (promise I4 of interference_model). Between them
+///          lies what would be possible so and was not found, neither among all cuts of GPUs that
+///          may be of use (cut_search) nor in the ways of best_partitioning: open. Of GPUs of more
+///          than four shapes only the bound proves anything.
 /// Source   the ideal scheduler of Choi et al., USENIX ATC 2022, section 6.2, figure 15.
 /// Differs  the paper tries some cuts of a GPU in two, each filled greedily.
 /// Cost     milliseconds for five models on four GPUs of 16 groups, a second at most where GPUs are

@@ -15,6 +15,8 @@ namespace gsched {
 ///  I1 slower       it is never below 1.
 ///  I2 alone        a partition that has the GPU for itself is not slowed: 1.
 ///  I3 determinism  the same answer to the same question.
+///  I4 least        it is never below what it is beside one partition of one group that runs
+///                  nothing, whatever takes turns with the model, and whatever the others run.
 template <class I>
 concept interference_model = requires(const I& i, std::span<const gpulet> all, std::size_t which,
                                       std::size_t model) {

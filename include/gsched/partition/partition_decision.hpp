@@ -44,14 +44,15 @@ inline constexpr std::uint32_t few_refused = 3;
 inline constexpr std::uint64_t most_later = 200'000; ///< steps of searches that prove nothing
 inline constexpr double over = 1.003;                ///< that much more than was short
 
-/// Looks for a plan in so many steps; with interference, with each demand's batches planned to be
-/// as much slower as what was found before was short of it.
+/// Looks for a plan in so many steps; with interference first with batches that are as little
+/// slower as can be, so that there is none where it sees none then, and after that with each
+/// demand's batches planned to be as much slower as what was found before was short of it.
 template <interference_model Interference>
 [[nodiscard]] partition_decision decide(const latency_table& t, std::span<const demand> demands,
                                         std::span<const gpu_shape> shapes,
                                         const Interference& beside, const search_effort& effort) {
-  const std::uint32_t most_rounds =
-      std::is_same_v<Interference, no_interference> ? 1 : effort.rounds;
+  constexpr bool alone = std::is_same_v<Interference, no_interference>;
+  const std::uint32_t most_rounds = alone ? 1 : effort.rounds;
   std::vector<demand> some;
   std::vector<double> needs;
   for (const demand& d : demands)
@@ -68,7 +69,8 @@ template <interference_model Interference>
   }
   std::vector<double> factors(some.size(), 1.0), found(some.size(), 1.0);
   for (std::uint32_t round = 0; round < most_rounds; ++round) {
-    const piece_menu menu(t, some, shapes, factors);
+    const piece_menu menu = !alone && round == 0 ? piece_menu::least_slowed(t, some, shapes, beside)
+                                                 : piece_menu(t, some, shapes, factors);
     const rate_bound bound = bound_of(menu);
     if (round == 0) {
       said.bound = bound.scale;

@@ -5,11 +5,14 @@
 #include <gsched/core/time.hpp>
 #include <gsched/partition/demand.hpp>
 #include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/plan.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -42,8 +45,51 @@ public:
   /// GPU is others'; none: as long as alone.
   piece_menu(const latency_table& t, std::span<const demand> demands,
              std::span<const gpu_shape> shapes, std::span<const double> factors = {})
-      : demands_(demands.begin(), demands.end()), factors_(factors.begin(), factors.end()) {
-    factors_.resize(demands.size(), 1.0);
+      : piece_menu(demands, shapes) {
+    work_out(t, [&](std::size_t p, std::size_t d) {
+      if (factors.empty() || factors[d] == 1) return 1.0;
+      return 1 + (factors[d] - 1) * (1 - part_of_gpu(pieces_[p]));
+    });
+  }
+
+  /// What no plan exceeds: beside a partition of one group that runs nothing, or on a whole GPU.
+  template <interference_model Interference>
+  [[nodiscard]] static piece_menu
+  least_slowed(const latency_table& t, std::span<const demand> demands,
+               std::span<const gpu_shape> shapes, const Interference& beside) {
+    piece_menu menu(demands, shapes);
+    menu.work_out(t, [&](std::size_t p, std::size_t d) {
+      const piece& of = menu.pieces_[p];
+      const gpu_kind& k = menu.kinds_[of.kind];
+      const demand& who = demands[d];
+      if ((of.plain == k.plain && of.last == k.has_last) || of.sms < t.sizes(who.model).front())
+        return 1.0;
+      double least = std::numeric_limits<double>::infinity();
+      for (std::uint32_t b = 1; b <= t.batches(who.model).back(); ++b) {
+        const gpulet both[] = {{0, of.sms, {}, {{who.model, 1, b}}}, {0, k.shape.group, {}, {}}};
+        least = std::min<double>(least, beside(std::span<const gpulet>(both), 0, who.model));
+      }
+      return least;
+    });
+    return menu;
+  }
+
+  [[nodiscard]] std::span<const gpu_kind> kinds() const noexcept { return kinds_; }
+  [[nodiscard]] std::span<const piece> pieces() const noexcept { return pieces_; }
+  [[nodiscard]] std::span<const demand> demands() const noexcept { return demands_; }
+  /// How many times as long a demand's batches are planned to take on such a partition: what is
+  /// others' of the GPU slows it in proportion.
+  [[nodiscard]] double factor(std::size_t piece, std::size_t demand) const noexcept {
+    return factors_[piece * demands_.size() + demand];
+  }
+  /// Requests a second of that demand alone on such a partition, within its SLO; 0: none.
+  [[nodiscard]] double rate(std::size_t piece, std::size_t demand) const noexcept {
+    return rates_[piece * demands_.size() + demand];
+  }
+
+private:
+  piece_menu(std::span<const demand> demands, std::span<const gpu_shape> shapes)
+      : demands_(demands.begin(), demands.end()) {
     for (std::uint32_t g = 0; g < shapes.size(); ++g) {
       const auto alike = std::find_if(kinds_.begin(), kinds_.end(),
                                       [&](const gpu_kind& k) { return k.shape == shapes[g]; });
@@ -64,29 +110,21 @@ public:
         pieces_.push_back(
             {k, n, true, sm_count{(n + 1) * kind.shape.group.count()} + kind.shape.rest()});
     }
+  }
+
+  template <class Factor>
+  void work_out(const latency_table& t, Factor factor) {
     rates_.reserve(pieces_.size() * demands_.size());
     for (std::size_t p = 0; p < pieces_.size(); ++p)
-      for (std::size_t d = 0; d < demands_.size(); ++d)
-        rates_.push_back(most_alone(t, demands_[d], pieces_[p].sms, factor(p, d)));
+      for (std::size_t d = 0; d < demands_.size(); ++d) {
+        factors_.push_back(factor(p, d));
+        rates_.push_back(most_alone(t, demands_[d], pieces_[p].sms, factors_.back()));
+      }
+  }
+  [[nodiscard]] double part_of_gpu(const piece& p) const noexcept {
+    return static_cast<double>(p.sms.count()) / kinds_[p.kind].shape.sms.count();
   }
 
-  [[nodiscard]] std::span<const gpu_kind> kinds() const noexcept { return kinds_; }
-  [[nodiscard]] std::span<const piece> pieces() const noexcept { return pieces_; }
-  [[nodiscard]] std::span<const demand> demands() const noexcept { return demands_; }
-  /// How many times as long a demand's batches are planned to take on such a partition: what is
-  /// others' of the GPU slows it in proportion.
-  [[nodiscard]] double factor(std::size_t piece, std::size_t demand) const noexcept {
-    if (factors_[demand] == 1) return 1;
-    const auto of = [](sm_count s) { return static_cast<double>(s.count()); };
-    const double others = 1 - of(pieces_[piece].sms) / of(kinds_[pieces_[piece].kind].shape.sms);
-    return 1 + (factors_[demand] - 1) * others;
-  }
-  /// Requests a second of that demand alone on such a partition, within its SLO; 0: none.
-  [[nodiscard]] double rate(std::size_t piece, std::size_t demand) const noexcept {
-    return rates_[piece * demands_.size() + demand];
-  }
-
-private:
   /// As capacity_of, over every batch rather than those that were measured: a bound must not be
   /// too low by a rounding.
   [[nodiscard]] static double most_alone(const latency_table& t, const demand& d, sm_count sms,
@@ -102,10 +140,9 @@ private:
   }
 
   std::vector<demand> demands_;
-  std::vector<double> factors_;
   std::vector<gpu_kind> kinds_;
   std::vector<piece> pieces_;
-  std::vector<double> rates_; ///< by piece, then demand
+  std::vector<double> factors_, rates_; ///< by piece, then demand
 };
 
 } // namespace gsched
