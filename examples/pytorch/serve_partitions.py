@@ -58,7 +58,8 @@ def options():
     p = workload.Parser(description=__doc__,
                         formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--run", action="append", required=True, metavar="OPTIONS",
-                   help="of serve_partitions, without --device, --batches and --table")
+                   help="of serve_partitions, without --device, --batches and --table; it plans "
+                        "with the interference law that ships, unless it says otherwise")
     p.add_argument("--models", default="lenet,googlenet,resnet50,ssdlite_mobilenet,vgg16",
                    help="to capture; default: %(default)s")
     p.add_argument("--batches", default="1,2,4,8,16,32",
@@ -145,6 +146,8 @@ def serve(a, entry, graphs, run):
              ",".join(map(str, a.batches)), "--table", a.table]
     if "--gpus" not in words:
         words += ["--gpus", str(a.gpus)]
+    if "--plan-interference" not in words:
+        words += ["--plan-interference", "h200"]
     print(f"serve_partitions {run}", flush=True)
     argv = (ctypes.c_char_p * len(words))(*(w.encode() for w in words))
     code = entry(len(words), argv, graphs, len(graphs))

@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 export PYTHONPATH=$example PYTHONDONTWRITEBYTECODE=1
 failed=0
 
-for program in serve_models bit_equal segments; do
+for program in serve_models bit_equal segments serve_partitions; do
   python3 "$example/$program.py" --help >"$work/out" 2>&1 && grep -q -- --time-limit "$work/out" ||
     { echo "$program --help failed"; cat "$work/out"; failed=1; }
 done
@@ -40,6 +40,11 @@ refuses 'model "resnet99"' bit_equal --models resnet99
 refuses '--repetitions' bit_equal --repetitions 5
 refuses '--time-limit' bit_equal --time-limit x
 refuses '--in-flight' segments --in-flight 0
+refuses '--run' serve_partitions
+refuses 'model "resnet99"' serve_partitions --run x --models resnet99
+refuses 'batches [4, 2], expected' serve_partitions --run x --batches 4,2
+refuses 'no-such' serve_partitions --run x --table "$work/no-such"
+refuses '--instances' serve_partitions --run x --instances 0
 
 python3 - "$work/trace" <<'PY' || failed=1
 import sys

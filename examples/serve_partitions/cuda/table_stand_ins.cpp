@@ -20,7 +20,10 @@ table_stand_ins::table_stand_ins(const latency_table& t, const cuda::partition_b
     : table_(t) {
   for (std::uint32_t gpu = 0; gpu < on.gpus.size(); ++gpu) {
     const cuda::current_gpu here(on.gpus[gpu]);
-    for (const sm_count sms : sizes_of(shape))
+    std::vector<sm_count> sizes = sizes_of(shape);
+    for (std::uint32_t n = 1; n < shape.groups() && shape.rest().count() > 0; ++n)
+      sizes.push_back(shape.of_groups(n) + shape.rest());
+    for (const sm_count sms : sizes)
       for (std::size_t m = 0; m < t.size(); ++m)
         for (const std::uint32_t b : on.batches[m])
           if (sms >= t.sizes(m).front()) static_cast<void>(make({gpu, m, b, sms}));

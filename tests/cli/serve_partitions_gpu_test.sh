@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# serve_partitions on the GPU here, if there is one: stand-ins on partitions, and plans that follow.
+program=serve_partitions
+. "${GSCHED_SOURCE_DIR:?}/tests/cli/expect.sh"
+
+refuses '--interference' --device cuda --rates lenet=10 --interference h200
+refuses '--prepare' --device cuda --rates lenet=10 --prepare 1
+refuses 'cuda or cuda:N' --device gpu --rates lenet=10
+refuses '--device' --device cuda:x --rates lenet=10
+
+run --device cuda --rates lenet=10 --seconds 0.1
+if [ "$rc" -ne 0 ] && one_line "CUDA"; then
+  echo "no GPU here: passed over"
+  finish
+  exit
+fi
+[ "$rc" -eq 0 ] || fail "expected success, got $rc"
+refuses 'GPU 9' --device cuda:9 --rates lenet=10
+
+# FILE LEAST MOST: all requests have ended, at least so many in time, at most that part not.
+adds_up() {
+  python3 - "$@" <<'PY'
+import json, sys
+j = json.load(open(sys.argv[1]))
+a = j["all"]
+assert a["arrived"] == a["in_time"] + a["late"] + a["dropped"] >= float(sys.argv[2]), a
+assert a["violations"] <= float(sys.argv[3]), a
+assert j["real"]["partitions_made"] > 0 and "NVIDIA" in j["real"]["gpu"], j["real"]
+PY
+}
+mix=lenet=1,googlenet=1,resnet50=1,ssdlite_mobilenet=1,vgg16=1
+serves --device cuda --max-rates --rates $mix --slo lenet=5 --seconds 2 --once --json most.json
+expect "counts of the most that is planned for" adds_up most.json 2000 0.1
+printf 'time_s,model,rate\n0,resnet50,50\n1,resnet50,1500\n3,resnet50,100\n0,vgg16,20\n' >rates.csv
+serves --device cuda --rate-trace rates.csv --period 0.5 --seconds 4 --json trace.json
+expect "counts while rates jump" adds_up trace.json 2500 0.8
+expect "no switch of plan" grep -q '"switches": [1-9]' trace.json
+finish
