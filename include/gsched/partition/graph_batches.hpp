@@ -28,9 +28,8 @@ namespace gsched {
 /// Errors   bad_option, one line, for sizes that do not rise from 1 or more, or one that the table
 ///          does not reach for a model; too_small for an `added` below 0.
 /// Cost     set-up: O(models x SMs x largest).
-[[nodiscard]] inline latency_table with_graphs_of(const latency_table& t,
-                                                  std::span<const std::uint32_t> sizes,
-                                                  duration added = {}) {
+[[nodiscard]] inline latency_table
+with_graphs_of(const latency_table& t, std::span<const std::uint32_t> sizes, duration added = {}) {
   if (sizes.empty()) throw error(errc::bad_option, "batches of graphs: none, expected one");
   if (added < duration::zero())
     throw error(errc::too_small, "time added to a batch: " + std::to_string(added.count()) +

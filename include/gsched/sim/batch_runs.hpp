@@ -25,7 +25,8 @@ namespace gsched::sim {
 /// GPU at that moment. So a neighbour slows it for as long as they meet.
 ///
 /// Units    work that is left is in nanoseconds alone.
-/// Cost     begin and end O(batches on the GPU), and the model's where the same batches have not met
+/// Cost     begin and end O(batches on the GPU), and the model's where the same batches have not
+/// met
 ///          before. Threads  one owner; table and model outlive it.
 class batch_runs {
 public:
