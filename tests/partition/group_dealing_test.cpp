@@ -56,7 +56,8 @@ TEST_CASE("plans that do not fit are told in one line") {
   const std::vector<seat> wanted{of(120, {0}), of(16, {1})};
   CHECK_THROWS_WITH_AS(static_cast<void>(deal_groups(h200(), wanted, {})),
                        doctest::Contains("partition of 16 SMs"), error);
-  const std::vector<seat> odd{of(10, {0})}, none{of(0, {0})};
+  const std::vector<seat> odd{of(10, {0})}, none{of(0, {0})}, both{of(12, {0}), of(20, {1})};
+  CHECK_THROWS_AS(static_cast<void>(deal_groups(h200(), both, {})), error); // what is left over
   CHECK_THROWS_AS(static_cast<void>(deal_groups(h200(), odd, {})), error);
   CHECK_THROWS_AS(static_cast<void>(deal_groups(h200(), none, {})), error);
   CHECK_THROWS_AS(static_cast<void>(deal_groups({}, wanted, {})), error);
