@@ -167,6 +167,7 @@ private:
   void keep(std::size_t kind, const std::vector<owned_piece>& chosen) {
     if (!known_.insert(chosen).second) return;
     std::vector<gpulet> all;
+    all.reserve(chosen.size());
     for (const owned_piece& o : chosen) all.push_back(as_full(o.piece, o.demand, 8));
     std::vector<double> rates(chosen.size());
     for (int round = 0; round < most_rounds; ++round) {
