@@ -15,7 +15,8 @@ if [ "$rc" -ne 0 ] && one_line "CUDA"; then
   exit
 fi
 [ "$rc" -eq 0 ] || fail "expected success, got $rc"
-refuses 'GPU 9' --device cuda:9 --rates lenet=10
+run --device cuda:9 --rates lenet=10
+[ "$rc" -eq 1 ] && one_line 'GPU 9' || fail "a GPU that is not there: got $rc"
 
 # FILE LEAST MOST: all requests have ended, at least so many in time, at most that part not.
 adds_up() {
