@@ -6,6 +6,7 @@
 #include <gsched/cuda/partition_batches.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,10 +19,13 @@ using clock = std::chrono::steady_clock;
 
 partition_batches_options checked(partition_batches_options o) {
   if (o.gpus.empty()) throw error(errc::bad_option, "partitions of no GPU, expected one");
-  for (std::size_t m = 0; m < o.batches.size(); ++m)
-    if (o.batches[m].empty() || !std::is_sorted(o.batches[m].begin(), o.batches[m].end()))
-      throw error(errc::bad_option,
-                  "model " + std::to_string(m) + ": batches of programs, expected some that rise");
+  for (std::size_t m = 0; m < o.batches.size(); ++m) {
+    const std::vector<std::uint32_t>& of = o.batches[m];
+    const bool rises = std::adjacent_find(of.begin(), of.end(), std::greater_equal<>{}) == of.end();
+    if (of.empty() || of.front() == 0 || !rises)
+      throw error(errc::bad_option, "model " + std::to_string(m) +
+                                        ": batches of programs, expected some that rise from 1 on");
+  }
   for (const int g : o.gpus) static_cast<void>(find_gpu(g));
   return o;
 }

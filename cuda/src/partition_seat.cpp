@@ -4,7 +4,6 @@
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/job/estimate.hpp>
 
 #include <algorithm>
 #include <array>

@@ -123,9 +123,12 @@ TEST_CASE("what partitions cannot be made of is told in one line") {
   o = small();
   o.gpus = {1000};
   CHECK_THROWS_AS(cuda::partition_batches(o, batch_of), error);
-  o = small();
-  o.batches.push_back({});
-  CHECK_THROWS_AS(cuda::partition_batches(o, batch_of), error);
+  for (const std::vector<std::uint32_t>& bad :
+       std::vector<std::vector<std::uint32_t>>{{}, {2, 1}, {1, 1}, {0, 1}}) {
+    o = small();
+    o.batches.push_back(bad);
+    CHECK_THROWS_AS(cuda::partition_batches(o, batch_of), error);
+  }
   cuda::partition_batches runner(small(), batch_of);
   batch_runner_conformance<cuda::partition_batches> d{runner};
   d.plan = d.plan_of({10'000});

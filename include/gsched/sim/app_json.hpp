@@ -23,15 +23,20 @@ namespace gsched::sim {
 
 inline constexpr std::size_t max_app_bytes = std::size_t{1} << 20;
 
-namespace detail {
+} // namespace gsched::sim
 
-class app_reader : gsched::detail::json_fields {
+namespace gsched::detail {
+
+class app_reader : json_fields {
+  using app = sim::app;
+  using app_stage = sim::app_stage;
+
 public:
   app_reader(std::string file, const latency_table& t)
       : json_fields(file), file_(std::move(file)), table_(t) {}
 
   [[nodiscard]] app read(std::string_view text) {
-    if (text.size() > max_app_bytes)
+    if (text.size() > sim::max_app_bytes)
       throw error(errc::bad_profile, file_ + ": is larger than a mebibyte, expected an app");
     const json document = parse_once(text);
     if (!document.is_object()) fail({}, "is " + kind_of(document), "an object");
@@ -117,7 +122,9 @@ private:
   std::vector<std::string> names_; ///< of stages
 };
 
-} // namespace detail
+} // namespace gsched::detail
+
+namespace gsched::sim {
 
 /// Reads an app: {"gsched_app": 1, "name", "about", "stages": [{"name", "model", "requests",
 /// "after": [name of an earlier stage, ...]}, ...]}; "about", "requests" (1) and "after" (none) may
@@ -127,7 +134,7 @@ private:
 ///          the table has not.
 [[nodiscard]] inline app parse_app(std::string_view text, std::string name,
                                    const latency_table& t) {
-  return detail::app_reader(std::move(name), t).read(text);
+  return gsched::detail::app_reader(std::move(name), t).read(text);
 }
 
 /// Errors   also io.
