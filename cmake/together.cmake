@@ -16,3 +16,12 @@ function(gsched_compiled_quickly target)
     target_compile_options(${target} PRIVATE -O0)
   endif()
 endfunction()
+
+# gsched_compiled_unrun(TARGET): for what needs a GPU to run, where a build from nothing is to be
+# short: there it is compiled to see that it compiles.
+set(gsched_short_build ${CMAKE_UNITY_BUILD}) # as it is at the top
+function(gsched_compiled_unrun target)
+  if(gsched_short_build)
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
+endfunction()
