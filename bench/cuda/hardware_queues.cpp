@@ -4,6 +4,7 @@
 // A long graph runs on one partition's stream, and a short one is launched on another's.
 
 #include "experiment.hpp"
+#include "placed_graph.hpp"
 
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
@@ -44,7 +45,8 @@ class seat {
 public:
   seat(std::uint32_t group, const cuda::program& slow, const cuda::program& quick)
       : partition_(0, std::vector<std::uint32_t>{group}), stream_(partition_.make_stream(0)),
-        slow_(graph_of(slow)), quick_(graph_of(quick)) {}
+        slow_(experiment::placed_graph(slow, partition_, stream_)),
+        quick_(experiment::placed_graph(quick, partition_, stream_)) {}
   ~seat() {
     const auto& cu = cuda::driver();
     static_cast<void>(cudaStreamSynchronize(stream_));
@@ -61,19 +63,6 @@ public:
   [[nodiscard]] bool is_idle() const { return cudaStreamQuery(stream_) == cudaSuccess; }
 
 private:
-  [[nodiscard]] CUgraphExec graph_of(const cuda::program& p) const {
-    const auto& cu = cuda::driver();
-    cuda::range_options how;
-    how.place = partition_.context();
-    const CUgraph graph = p.make_range(0, p.host().size(), how);
-    CUgraphExec made = nullptr;
-    const CUresult r = cu.cuGraphInstantiateWithFlags(&made, graph, 0);
-    cu.cuGraphDestroy(graph);
-    cuda::check(r, "graph");
-    cuda::check(cu.cuGraphUpload(made, stream_), "graph");
-    return made;
-  }
-
   cuda::partition partition_;
   CUstream stream_ = nullptr;
   CUgraphExec slow_, quick_;

@@ -119,7 +119,7 @@ void partition_maker::make_on(std::uint32_t gpu, const std::vector<place>& wante
   std::vector<seat> here;
   for (const place& p : wanted)
     if (p.gpu == gpu) here.push_back(p.what);
-  std::vector<const seat_pointer*> seats; // they are let go only where nobody else has them
+  std::vector<const seat_pointer*> seats; // of what is there, before any is let go
   std::vector<seat> there;
   for (const std::vector<seat_pointer>* from : {&ready_, &spare_})
     for (const seat_pointer& s : *from)

@@ -168,15 +168,19 @@ void read_device(options& o, const words& w) {
   const bool is_real = o.device.gpu.has_value();
   o.gpus.assign(to_count("--gpus", w.gpus.empty() ? is_real ? "1" : "4" : w.gpus, 0, 10000),
                 to_shape(w.sms, w.group));
-  if (w.batches == "all" || (w.batches.empty() && !is_real)) return;
-  if (w.batches.empty()) {
-    for (std::uint32_t b = 1; b <= 32; b *= 2) o.batches.push_back(b);
+  const duration added =
+      parts::to_us("--added-us", w.added.empty() ? is_real ? "30" : "0" : w.added, 1e9);
+  const bool all = w.batches == "all" || (w.batches.empty() && !is_real);
+  if (all && added == duration::zero()) return;
+  std::uint32_t most = 32;
+  for (std::size_t m = 0; all && m < o.table->size(); ++m)
+    most = m == 0 ? o.table->batches(m).back() : std::min(most, o.table->batches(m).back());
+  if (all || w.batches.empty()) {
+    for (std::uint32_t b = 1; b <= most; b = all ? b + 1 : 2 * b) o.batches.push_back(b);
   } else {
     for (const std::string& word : to_list("--batches", w.batches))
       o.batches.push_back(static_cast<std::uint32_t>(to_count("--batches", word, 1, 100000)));
   }
-  const duration added =
-      parts::to_us("--added-us", w.added.empty() ? is_real ? "30" : "0" : w.added, 1e9);
   o.table = gsched::with_graphs_of(*o.table, o.batches, added);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_switch/seat.hpp"
 
+#include "placed_graph.hpp"
+
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 
@@ -10,24 +12,11 @@ namespace plan_switch {
 
 namespace cuda = gsched::cuda;
 
-CUgraphExec seat::graph_of(const cuda::program& p) const {
-  const auto& cu = cuda::driver();
-  cuda::range_options how;
-  how.place = partition_.context();
-  const CUgraph graph = p.make_range(0, p.host().size(), how);
-  CUgraphExec made = nullptr;
-  const CUresult r = cu.cuGraphInstantiateWithFlags(&made, graph, 0);
-  cu.cuGraphDestroy(graph);
-  cuda::check(r, "graph");
-  cuda::check(cu.cuGraphUpload(made, stream_), "graph");
-  return made;
-}
-
 seat::seat(int gpu, std::span<const std::uint32_t> groups, const cuda::program& first,
            const cuda::program& model)
     : partition_(gpu, groups), stream_(partition_.make_stream(0)) {
-  first_ = graph_of(first);
-  model_ = graph_of(model);
+  first_ = experiment::placed_graph(first, partition_, stream_);
+  model_ = experiment::placed_graph(model, partition_, stream_);
   void* host = nullptr;
   cuda::check(cudaHostAlloc(&host, 2 * sizeof(std::uint64_t), cudaHostAllocMapped), "words");
   words_ = static_cast<std::uint64_t*>(host);

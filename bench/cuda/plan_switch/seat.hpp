@@ -32,7 +32,6 @@ private:
   [[nodiscard]] std::uint64_t word(int which) const noexcept {
     return static_cast<const volatile std::uint64_t*>(words_)[which];
   }
-  [[nodiscard]] CUgraphExec graph_of(const gsched::cuda::program& p) const;
 
   gsched::cuda::partition partition_;
   CUstream stream_ = nullptr;

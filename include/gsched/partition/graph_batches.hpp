@@ -25,15 +25,16 @@ namespace gsched {
 /// as long as the next larger of these, and `added` for its launch and for hearing of its end.
 /// Batches beyond the largest are none.
 ///
-/// Errors   bad_option, one line, for sizes that do not rise from 1 or more, or one that the table
-///          does not reach for a model; too_small for an `added` below 0.
+/// Errors   bad_option, one line, for sizes that do not rise from 1 or more, one that the table
+/// does
+///          not reach for a model, and an `added` below 0.
 /// Cost     set-up: O(models x SMs x largest).
 [[nodiscard]] inline latency_table
 with_graphs_of(const latency_table& t, std::span<const std::uint32_t> sizes, duration added = {}) {
   if (sizes.empty()) throw error(errc::bad_option, "batches of graphs: none, expected one");
   if (added < duration::zero())
-    throw error(errc::too_small, "time added to a batch: " + std::to_string(added.count()) +
-                                     " ns, expected 0 or more");
+    throw error(errc::bad_option, "time added to a batch: " + std::to_string(added.count()) +
+                                      " ns, expected 0 or more");
   for (std::size_t i = 0; i < sizes.size(); ++i)
     if (sizes[i] == 0 || (i > 0 && sizes[i] <= sizes[i - 1]))
       throw error(errc::bad_option, "batches of graphs: " + std::to_string(sizes[i]) +
