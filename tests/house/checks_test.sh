@@ -25,7 +25,6 @@ header() { # header PATH INCLUDED...
     printf '#include %s\n' "${@:2}"; } >"$tree/include/gsched/$1.hpp"
 }
 
-lines() { printf '// line %s\n' $(seq "$2") >>"$tree/$1"; }
 
 expect() { # expect CHECK TEXT: the check fails and says TEXT; without TEXT it passes
   local out rc=0
@@ -58,11 +57,6 @@ fresh; mkdir "$tree/include/gsched/attic"; header attic/a '<cstdint>'
 expect layers 'attic/a.hpp: its folder has no rank'
 fresh; rm -r "$tree/include"; expect layers 'no header'
 
-fresh; lines include/gsched/core/a.hpp 296; expect sources
-fresh; lines include/gsched/core/a.hpp 297; expect sources 'core/a.hpp: 300 lines, not under 300'
-fresh; lines examples/demo.cpp 148; expect sources
-fresh; lines examples/demo.cpp 149; expect sources 'examples/demo.cpp: 150 lines'
-fresh; lines examples/demo/part.cpp 149; expect sources
 fresh; echo '#pragma once' >"$tree/include/gsched/core/a.hpp"
 expect sources 'core/a.hpp: its first line'
 fresh; sed -i 2d "$tree/include/gsched/core/a.hpp"; expect sources 'core/a.hpp: no #pragma once'
