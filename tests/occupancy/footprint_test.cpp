@@ -59,6 +59,19 @@ TEST_CASE("the driver's count wins over the calculator's") {
   CHECK(demand_of(hopper, kernel(8, 256, 1).launch, 99).max_blocks_per_sm == 32);
 }
 
+TEST_CASE("a kernel that the driver has counted fits, and asks for no more than an SM has") {
+  operation op = kernel(8, 512, 1);
+  op.launch.dynamic_shared_bytes = 300 * 1024;
+  CHECK(demand_of(hopper, op.launch).max_blocks_per_sm == 0);
+  op.max_blocks_per_sm = 1;
+  const kernel_demand d = demand_of(hopper, op.launch, op.max_blocks_per_sm);
+  CHECK(d.max_blocks_per_sm == 1);
+  CHECK(d.blocks == 8);
+  CHECK(d.shared_bytes == hopper.shared_bytes);
+  const program p("trained", {op});
+  CHECK(program_footprint(hopper, all, p).range(0, 1).blocks == 8);
+}
+
 TEST_CASE("what fits nowhere, and what is no kernel, asks for no blocks") {
   CHECK(demand_of(hopper, kernel(8, 2000, 1).launch) == kernel_demand{});
   CHECK(fill_of(kernel_demand{}, all) == 0.0);

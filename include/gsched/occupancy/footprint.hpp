@@ -18,19 +18,20 @@ namespace gsched {
 /// What a launch asks of each SM; a demand of no blocks where it fits on none.
 ///
 /// Differs  the driver's own count of blocks, where it is known, wins over the calculator's: it has
-///          seen the function's attributes.
+///          seen the function's attributes. A kernel that has run fits, whatever the calculator
+///          says; then it counts as asking for no more than an SM has.
 [[nodiscard]] constexpr kernel_demand demand_of(const architecture_limits& l, const launch_shape& s,
                                                 std::uint32_t driver_blocks_per_sm = 0) noexcept {
   const std::uint32_t ours = max_blocks_per_sm(l, s);
-  if (ours == 0) return {};
+  if (ours == 0 && driver_blocks_per_sm == 0) return {};
   const block_allocation a = allocation_of(l, s);
   kernel_demand d;
   d.blocks = s.blocks();
   d.max_blocks_per_sm =
       driver_blocks_per_sm != 0 ? std::min(driver_blocks_per_sm, l.max_blocks) : ours;
-  d.threads = a.warps * warp_threads;
-  d.registers = a.registers;
-  d.shared_bytes = a.shared_bytes;
+  d.threads = std::min(a.warps * warp_threads, l.max_threads);
+  d.registers = std::min(a.registers, l.registers);
+  d.shared_bytes = std::min(a.shared_bytes, l.shared_bytes);
   return d;
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -101,13 +102,20 @@ inline constexpr std::array<architecture_row, 15> architecture_rows{{
 
 } // namespace detail
 
-/// The limits of one compute capability.
-///
-/// Errors   unknown_name for a capability that is not in the table: a guess would be a wrong
-///          occupancy that somebody believes.
-[[nodiscard]] inline architecture_limits limits_for(std::uint32_t major, std::uint32_t minor) {
+/// The limits of one compute capability; none for one that is not in the table.
+[[nodiscard]] inline std::optional<architecture_limits> known_limits(std::uint32_t major,
+                                                                     std::uint32_t minor) noexcept {
   for (const detail::architecture_row& row : detail::architecture_rows)
     if (row.major == major && row.minor == minor) return detail::limits_of(row);
+  return std::nullopt;
+}
+
+/// The limits of one compute capability.
+///
+/// Errors   unknown_name for a capability that is not in the table: a guess would give a wrong
+///          occupancy. A GPU of such a capability has the driver's own numbers (cuda::find_gpu).
+[[nodiscard]] inline architecture_limits limits_for(std::uint32_t major, std::uint32_t minor) {
+  if (const std::optional<architecture_limits> known = known_limits(major, minor)) return *known;
   throw error(errc::unknown_name, "compute capability " + std::to_string(major) + "." +
                                       std::to_string(minor) +
                                       ": not known, expected one from 7.0 to 12.1");

@@ -19,7 +19,9 @@ namespace gsched {
 
 /// The footprints of all segments of one program on one GPU, worked out once.
 ///
-/// Errors   does_not_fit for a kernel whose block fits on no SM, with the operation's place.
+/// Errors   does_not_fit for a kernel whose block fits on no SM, with the operation's place; not
+/// for
+///          one whose blocks an SM the driver has counted (operation::max_blocks_per_sm).
 /// Cost     set-up O(n log n) time and memory; range and kernel O(1), without allocation.
 /// Threads  immutable after construction.
 class program_footprint {
@@ -32,7 +34,8 @@ public:
     until_.reserve(n + 1);
     until_.push_back({});
     for (const operation& op : p.operations()) {
-      if (op.kind == operation_kind::kernel && !fits(l, op.launch))
+      // A driver that has counted its blocks has run it, or could.
+      if (op.kind == operation_kind::kernel && op.max_blocks_per_sm == 0 && !fits(l, op.launch))
         throw error(errc::does_not_fit, p.name() + ": operation " +
                                             std::to_string(kernels_.size()) + ": " +
                                             why_not_fit(l, op.launch));
