@@ -128,6 +128,51 @@ TEST_CASE("an aligned program's segments grow as far as its levels and its align
   CHECK(p.cut(5, duration::zero()) == 6);
 }
 
+TEST_CASE("operations that are to be alone are pieces of their own, in no longer run") {
+  std::mt19937_64 random(17);
+  for (int round = 0; round < 200; ++round) {
+    program p = with_times(std::vector<int>(1 + random() % 60, 20));
+    std::vector<std::size_t> alone;
+    for (std::size_t i = 0; i < p.size(); ++i)
+      if (random() % 9 == 0) alone.push_back(i);
+    p.align(duration{50}, 4, alone);
+    const auto pieces = p.pieces();
+    for (const std::size_t i : alone) {
+      CHECK(std::count(pieces.begin(), pieces.end(), i) == 1);
+      CHECK(std::count(pieces.begin(), pieces.end(), i + 1) == 1);
+    }
+    for (std::size_t first = 0; first < p.size();) {
+      const std::size_t last = p.cut(first, duration{400});
+      const auto in = std::lower_bound(alone.begin(), alone.end(), first);
+      const bool some = in != alone.end() && *in < last;
+      CHECK(p.holds_alone(first, last) == some);
+      if (some) CHECK(last == first + 1);
+      first = last;
+    }
+  }
+}
+
+TEST_CASE("pieces end where a cut is cheap, within half the grain") {
+  program p = with_times(std::vector<int>(12, 25));
+  std::vector<duration> losses(13, duration{40});
+  losses[0] = losses[12] = duration{0};
+  losses[3] = losses[9] = duration{0}; // 75 and 225
+  losses[6] = duration{0};             // 150
+  p.set_cut_losses(losses);
+  p.align(duration{100}, 1);
+  const auto pieces = p.pieces();
+  CHECK(std::vector<std::size_t>(pieces.begin(), pieces.end()) ==
+        std::vector<std::size_t>{0, 3, 6, 9, 12});
+  losses.assign(13, duration{1}); // the same everywhere: as near as can be
+  p.set_cut_losses(losses);
+  p.align(duration{100}, 1);
+  CHECK(p.pieces()[1] == 4);
+  losses[1] = duration{0}; // cheap, and too far away
+  p.set_cut_losses(losses);
+  p.align(duration{100}, 1);
+  CHECK(p.pieces()[1] == 4);
+}
+
 TEST_CASE("ranges are the operations in their order") {
   const program p = with_times({1, 2, 3, 4});
   CHECK(p.range(1, 1).empty());

@@ -82,12 +82,31 @@ public:
   /// multiple of 2^k and k < levels, where a piece is what cut gave for `grain` before. So whoever
   /// has to prepare ranges, as graphs, prepares fewer than 2n of them however segments grow; each
   /// operation is in `levels` of them. Set-up: by whoever loads the program on a device.
-  void align(duration grain, unsigned levels) {
+  ///
+  /// `alone`: operations that are pieces of their own and in no longer run, such as those that
+  /// cannot be held; rising.
+  void align(duration grain, unsigned levels, std::span<const std::size_t> alone = {}) {
     pieces_.clear();
+    alone_.assign(alone.begin(), alone.end());
     std::vector<std::size_t> ends{0};
-    while (ends.back() < size()) ends.push_back(cut_freely(ends.back(), grain));
+    auto next = alone_.begin();
+    while (ends.back() < size()) {
+      const std::size_t first = ends.back();
+      while (next != alone_.end() && *next < first) ++next;
+      std::size_t last = cut_freely(first, grain);
+      if (next != alone_.end()) last = std::min(last, *next == first ? first + 1 : *next);
+      ends.push_back(last);
+    }
     pieces_ = std::move(ends);
     levels_ = levels;
+  }
+  /// What a cut before each operation, and one at the end, costs in device time beyond the gap
+  /// between two segments: branches of a graph wait for one another there. Pieces then end where a
+  /// cut is cheap, within half the grain. Set-up, before align(). Empty, as at first: cuts cost the
+  /// same everywhere.
+  void set_cut_losses(std::vector<duration> losses) {
+    assert(losses.empty() || losses.size() == size() + 1);
+    losses_ = std::move(losses);
   }
   /// From now on it is run from its start to its end alone: no device prepares parts of it. Set-up,
   /// before it is loaded.
@@ -96,6 +115,12 @@ public:
   /// The ends of the pieces, from 0 to size(); empty for a program that is not aligned.
   [[nodiscard]] std::span<const std::size_t> pieces() const noexcept { return pieces_; }
   [[nodiscard]] unsigned levels() const noexcept { return levels_; }
+  /// Whether one of [first, last) is to be alone, so that cut() gives that range only if it is that
+  /// one.
+  [[nodiscard]] bool holds_alone(std::size_t first, std::size_t last) const noexcept {
+    const auto at = std::lower_bound(alone_.begin(), alone_.end(), first);
+    return at != alone_.end() && *at < last;
+  }
 
   /// Called once by whoever loads the program on a device.
   void set_id(program_id id) noexcept { id_ = id; }
@@ -108,7 +133,24 @@ private:
     const auto after = std::upper_bound(from, until_.end(), target); // first end beyond target
     auto last = static_cast<std::size_t>(after - until_.begin());
     if (last > first + 1 && target - until_[last - 1] <= until_[last] - target) --last;
-    return last;
+    return losses_.empty() ? last : cheapest_near(first, last, quantum);
+  }
+
+  /// The end within half a quantum of the target that costs least, where a cut that is off by so
+  /// much costs a twentieth of that: the segments around it are too short or too long.
+  [[nodiscard]] std::size_t cheapest_near(std::size_t first, std::size_t nearest,
+                                          duration quantum) const noexcept {
+    const duration target = until_[first] + quantum;
+    const auto cost = [&](std::size_t end) {
+      const duration off = until_[end] < target ? target - until_[end] : until_[end] - target;
+      return losses_[end] + off / 20;
+    };
+    std::size_t best = nearest;
+    for (std::size_t end = nearest; end > first + 1 && target - until_[end - 1] <= quantum / 2;)
+      if (cost(--end) < cost(best)) best = end;
+    for (std::size_t end = nearest; end < size() && until_[end + 1] - target <= quantum / 2;)
+      if (cost(++end) < cost(best)) best = end;
+    return best;
   }
 
   [[nodiscard]] std::size_t cut_aligned(std::size_t first, duration quantum) const noexcept {
@@ -120,6 +162,7 @@ private:
       const std::size_t run = std::size_t{1} << k;
       if (i % run != 0 || last == size()) break;
       const std::size_t end = pieces_[std::min(i + run, pieces_.size() - 1)];
+      if (holds_alone(first, end)) break;
       // Pieces differ from the grain by rounding: half of one over is still about a quantum.
       if (expected(first, end) > quantum + quantum / (2 * static_cast<duration::rep>(run))) break;
       last = end;
@@ -132,6 +175,8 @@ private:
   std::vector<const operation*> pointers_;
   std::vector<duration> until_; ///< until_[i] is the expected time of all before operation i
   std::vector<std::size_t> pieces_;
+  std::vector<std::size_t> alone_;
+  std::vector<duration> losses_; ///< of a cut before each operation, and at the end
   unsigned levels_ = 0;
   bool whole_ = false;
   std::size_t kernels_ = 0;
