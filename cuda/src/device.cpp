@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_state.hpp"
+#include "owners.hpp"
 
 #include <gsched/core/error.hpp>
 
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <thread>
 #include <utility>
 
 namespace gsched::cuda {
@@ -24,6 +26,8 @@ const device_options& checked(const device_options& o) {
   need(o.copies >= 1 && o.copies <= 64, "copies: expected 1 to 64");
   need(o.gate_every >= 1 && o.gate_every <= 64, "gate_every: expected 1 to 64");
   need(o.watchdog >= duration::zero(), "watchdog: expected 0 or more");
+  need(o.lease >= duration::zero() && o.lease <= std::chrono::seconds{16},
+       "lease: expected 0 to 16 s");
   return o;
 }
 
@@ -35,6 +39,7 @@ device::state::state(const device_options& o)
   limits.sm = facts.sm;
   limits.sms = facts.sms;
   limits.lanes = max_lanes;
+  lease = current_lease = options.lease;
   const on_gpu here(facts.ordinal);
   ring = std::make_unique<notification_ring>(facts.ordinal, options.ring_slots);
   check(cu.cuCtxGetCurrent(&primary), "CUDA context");
@@ -42,25 +47,30 @@ device::state::state(const device_options& o)
   graphs = std::make_unique<segment_graphs>(cu, *ring, *ends, options);
   int least = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &most_urgent), "stream priorities");
-  check(cudaStreamCreateWithFlags(&set_up, cudaStreamNonBlocking), "stream for set-up");
-  void* memory = nullptr;
-  const cudaError_t e = cudaMalloc(&memory, lane_graphs::room_bytes);
-  if (e != cudaSuccess) cudaStreamDestroy(set_up);
-  check(e, "memory of the device");
-  room = reinterpret_cast<CUdeviceptr>(memory);
+  stream_owner for_uploads = cuda::make_stream("stream for set-up");
+  stream_owner for_flags = cuda::make_stream("stream for flags", most_urgent);
+  device_memory<std::uint64_t> memory = make_device_memory<std::uint64_t>(
+      lane_graphs::room_bytes / sizeof(std::uint64_t), "memory of the device");
+  room = reinterpret_cast<CUdeviceptr>(memory.get());
+  pulse = std::make_unique<lane_graphs>(cu, *ends, primary, primary, room, for_uploads.get());
+  check(cudaStreamSynchronize(for_uploads.get()), "graphs of the device");
+  static_cast<void>(memory.release());
+  set_up = for_uploads.release();
+  urgent = for_flags.release();
 }
 
 device::state::~state() {
   const on_gpu here(facts.ordinal);
   const duration most =
       options.watchdog > duration::zero() ? options.watchdog : std::chrono::seconds{10};
-  if (broken() || !drain(most)) {
+  if (broken() || !drain(most) || lost) {
     // The GPU may still write to all of it, and freeing it would wait for a GPU that is stuck.
     for (device_lane& l : lanes) {
       if (l.own) l.own->leave_behind();
       l.graphs->leave_behind();
       while (!l.flights.empty()) drop(l.flights.front(), l);
     }
+    pulse->leave_behind();
     graphs->leave_behind();
     graphs.reset();
     ends->leave_behind();
@@ -72,12 +82,12 @@ device::state::~state() {
     l.graphs.reset();
     cu.cuStreamDestroy(l.stream);
   }
+  for (const CUstream s : uploads) cu.cuStreamDestroy(s);
   lanes.clear();
+  pulse.reset();
   cudaStreamDestroy(set_up);
-  if (urgent != nullptr) {
-    cudaStreamSynchronize(urgent);
-    cudaStreamDestroy(urgent);
-  }
+  cudaStreamSynchronize(urgent);
+  cudaStreamDestroy(urgent);
   ring.reset();
   ends.reset();
   cudaFree(reinterpret_cast<void*>(room));
@@ -111,6 +121,9 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
   const int priority = std::clamp(-std::max(how.priority, 0), most_urgent, 0);
   const auto id = static_cast<std::uint32_t>(lanes.size());
   device_lane& l = lanes.emplace_back();
+  l.priority = priority;
+  l.can_yield = how.yields;
+  const std::size_t uploads_before = uploads.size();
   try {
     CUstream upload = set_up;
     CUcontext place = primary;
@@ -119,16 +132,20 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
         l.own.emplace(facts.ordinal, how.sms);
       else
         l.own.emplace(facts.ordinal, groups);
-      l.stream = upload = l.own->make_stream(priority);
+      uploads.reserve(uploads.size() + 1);
+      // Uploads do not go through the lane's stream: behind a graph that stands they would keep its
+      // hardware queue.
+      uploads.push_back(upload = l.own->make_stream(0));
       place = l.own->context();
-      l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
-      l.place = graphs->add_place({upload, place, true, priority == 0, how.yields});
+    }
+    make_stream(l);
+    l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
+    const graph_place at{upload, place, l.own.has_value(), priority == 0, how.yields};
+    if (l.own) {
+      l.place = graphs->add_place(at);
     } else {
-      check(cudaStreamCreateWithPriority(&l.stream, cudaStreamNonBlocking, priority),
-            "stream of a lane");
-      l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
       std::optional<std::uint32_t>& shared = common[priority == 0 ? 0 : 1][how.yields ? 1 : 0];
-      if (!shared) shared = graphs->add_place({upload, place, false, priority == 0, how.yields});
+      if (!shared) shared = graphs->add_place(at);
       l.place = *shared;
     }
     check(cudaStreamSynchronize(upload), "graphs of a new lane");
@@ -136,23 +153,53 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
   } catch (...) {
     l.graphs.reset();
     if (l.stream != nullptr) cu.cuStreamDestroy(l.stream);
+    for (; uploads.size() > uploads_before; uploads.pop_back()) cu.cuStreamDestroy(uploads.back());
     lanes.pop_back();
     throw;
   }
+  yielding_lanes += how.yields ? 1u : 0u;
   return lane_id{id};
 }
 
-void device::state::load(gsched::program& p) {
+void device::state::make_stream(device_lane& l) {
+  l.stream = l.own ? l.own->make_stream(l.priority)
+                   : cuda::make_stream("stream of a lane", l.priority).release();
+}
+
+std::unique_ptr<loaded_program> device::state::build(gsched::program& p) {
+  const on_gpu here(facts.ordinal);
+  std::uint64_t seen = activity.load(sync::relaxed); // unordered: whether it changes counts
+  return graphs->build(p, [&](std::chrono::nanoseconds took) {
+    const std::uint64_t now = activity.load(sync::relaxed);
+    if (std::exchange(seen, now) != now) std::this_thread::sleep_for(3 * took);
+  });
+}
+
+void device::state::load(gsched::program& p, std::unique_ptr<loaded_program> built) {
   expect_works();
   const on_gpu here(facts.ordinal);
-  const program* const whose = program::of(p);
-  if (urgent == nullptr && whose != nullptr && whose->leaves())
-    check(cudaStreamCreateWithPriority(&urgent, cudaStreamNonBlocking, most_urgent),
-          "stream for flags");
-  const program_id id = graphs->add(p);
+  if (const std::optional<program_id> known = graphs->find_program(p)) {
+    graphs->destroy(std::move(built));
+    return p.set_id(*known);
+  }
+  if (built == nullptr) built = graphs->build(p);
+  const program_id id = graphs->add(std::move(built));
   statistics.gates = graphs->gates();
-  check(cudaStreamSynchronize(set_up), "segment graphs");
   p.set_id(id);
+}
+
+std::unique_ptr<loaded_program> device::state::unload(gsched::program& p) {
+  const std::optional<program_id> id = graphs->find_program(p);
+  if (!id) throw error(errc::bad_handle, p.name() + ": not loaded, expected it to be");
+  for (const device_lane& l : lanes)
+    for (const flight& f : l.flights)
+      if (f.what.program == *id)
+        throw error(errc::bad_option,
+                    p.name() + ": a segment of it is in flight, expected none when it is unloaded");
+  std::unique_ptr<loaded_program> gone = graphs->remove(*id);
+  statistics.gates = graphs->gates();
+  p.set_id(no_program);
+  return gone;
 }
 
 void device::state::prepare(const gsched::program& p, std::size_t first, std::size_t last,
@@ -161,7 +208,7 @@ void device::state::prepare(const gsched::program& p, std::size_t first, std::si
   if (lane && index(*lane) >= lanes.size())
     throw error(errc::bad_handle, p.name() + ": lane " + std::to_string(index(*lane)) +
                                       ", expected one that is open");
-  if (graphs->find_program(p) == nullptr)
+  if (!graphs->find_program(p))
     throw error(errc::bad_handle, p.name() + ": not loaded, expected it to be");
   if (first >= last || last > p.size())
     throw error(errc::bad_option, p.name() + ": operations " + std::to_string(first) + " to " +
@@ -176,6 +223,20 @@ void device::state::prepare(const gsched::program& p, std::size_t first, std::si
   check(cudaStreamSynchronize(set_up), "segment graphs");
 }
 
+/// Graphs of a device; destroyed with this.
+struct program_graphs::state {
+  state(segment_graphs& of, std::unique_ptr<loaded_program> l) noexcept
+      : graphs(of), what(std::move(l)) {}
+  ~state() { graphs.destroy(std::move(what)); }
+  segment_graphs& graphs;
+  std::unique_ptr<loaded_program> what;
+};
+program_graphs::program_graphs() noexcept = default;
+program_graphs::program_graphs(std::unique_ptr<state> s) noexcept : state_(std::move(s)) {}
+program_graphs::~program_graphs() = default;
+program_graphs::program_graphs(program_graphs&&) noexcept = default;
+program_graphs& program_graphs::operator=(program_graphs&&) noexcept = default;
+
 device::device(const device_options& o) : state_(std::make_unique<state>(o)) {}
 device::~device() = default;
 device::device(device&&) noexcept = default;
@@ -186,7 +247,21 @@ lane_id device::open_lane(const lane_options& how, std::span<const std::uint32_t
   if (groups.empty()) throw error(errc::bad_option, "lane of no groups, expected one");
   return state_->open_lane(how, groups);
 }
-void device::load(gsched::program& p) { state_->load(p); }
+void device::load(gsched::program& p) { state_->load(p, nullptr); }
+void device::load(gsched::program& p, program_graphs built) {
+  state_->load(p, built.state_ == nullptr ? nullptr : std::move(built.state_->what));
+}
+program_graphs device::build(gsched::program& p) {
+  return program_graphs(std::make_unique<program_graphs::state>(*state_->graphs, state_->build(p)));
+}
+program_graphs device::unload(gsched::program& p) {
+  return program_graphs(
+      std::make_unique<program_graphs::state>(*state_->graphs, state_->unload(p)));
+}
+bool device::hangs(const gsched::program& p) const noexcept {
+  const std::optional<program_id> id = state_->graphs->find_program(p);
+  return id && state_->graphs->loaded(*id).lost;
+}
 void device::prepare(const gsched::program& p, std::size_t first, std::size_t last) {
   state_->prepare(p, first, last);
 }
@@ -207,6 +282,7 @@ program_memory device::memory_of(const gsched::program& p) const {
   return state_->graphs->memory_of(p);
 }
 const std::optional<std::string>& device::failure() const noexcept { return state_->failure; }
+const std::string& device::why_failed() const noexcept { return state_->why_failed; }
 CUstream device::stream_of(lane_id lane) const noexcept {
   return state_->lanes[index(lane)].stream;
 }

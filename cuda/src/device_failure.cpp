@@ -2,7 +2,9 @@
 #include "device_state.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace gsched::cuda {
 
@@ -16,17 +18,25 @@ std::string shortened(const std::string& symbol) {
 
 } // namespace
 
-std::error_code device::state::lasting_error(CUstream s) const noexcept {
-  const cudaError_t e = cudaStreamQuery(s);
+std::error_code device::state::lasting_error(CUstream s) noexcept {
+  cudaError_t e = cudaSuccess;
+  static_cast<void>(call_driver([&] {
+    e = cudaStreamQuery(s);
+    return e;
+  }));
   static_cast<void>(cudaGetLastError()); // a stream that is busy counts as an error there
-  return e == cudaErrorNotReady ? std::error_code{} : code_of(e);
+  const bool of_capture =
+      e >= cudaErrorStreamCaptureUnsupported && e <= cudaErrorCapturedEvent; // another thread's
+  return e == cudaErrorNotReady || of_capture ? std::error_code{} : code_of(e);
 }
 
 void device::state::check_health(time_point at) noexcept {
   if (at - last_check < check_every) return;
+  const duration since = std::min(at - last_check, most_stalled_at_once);
   last_check = at;
   if (broken()) return;
   const on_gpu here(facts.ordinal);
+  bool suspects = false;
   for (device_lane& l : lanes) {
     if (l.flights.empty()) continue;
     flight& f = l.flights.front();
@@ -38,15 +48,82 @@ void device::state::check_health(time_point at) noexcept {
       continue;
     }
     if (f.at != flight::stage::started) continue;
-    if (f.words_read > f.words_checked) f.last_word = at;
+    if (f.words_read > f.words_checked) {
+      f.last_word = at;
+      l.stalled = {};
+    }
     f.words_checked = f.words_read;
-    const duration still = at - std::max({f.started, l.last_progress, f.last_word});
-    if (still < check_every) continue;
+    if (is_obstructed(l)) continue;
+    l.stalled += since;
+    if (l.stalled < check_every) continue;
     if (const std::error_code e = lasting_error(l.stream)) return end_with(e);
-    const bool stands = l.yields && !l.owes_yielded; // whose work waits on purpose
-    if (options.watchdog > duration::zero() && still > options.watchdog && !stands)
-      return end_with(code_of(cudaErrorLaunchTimeout), &f, true);
+    if (options.watchdog == duration::zero() || l.stalled < options.watchdog / 2) continue;
+    suspects = true;
+    suspect(l, at);
+    if (broken()) return;
   }
+  if (!suspects) pulse_sent.reset();
+}
+
+bool device::state::is_obstructed(const device_lane& l) const noexcept {
+  if (l.holds && !l.owes_yielded) return true; // it stands
+  return std::any_of(lanes.begin(), lanes.end(), [&](const device_lane& other) {
+    return other.priority < l.priority && other.oldest != nullptr;
+  });
+}
+
+void device::state::suspect(device_lane& l, time_point at) noexcept {
+  if (!pulse_sent) return send_pulse(at);
+  if (l.stalled < options.watchdog) return;
+  if (pulse_has_come()) return fail_lane(l);
+  // The GPU runs nothing, or nothing of this process: then all of it is stuck.
+  if (at - *pulse_sent >= options.watchdog / 2)
+    end_with(code_of(cudaErrorLaunchTimeout), &l.flights.front(), true);
+}
+
+void device::state::send_pulse(time_point at) noexcept {
+  const CUresult r = call_driver([&] { return pulse->mark(urgent); });
+  if (r != CUDA_SUCCESS) return end_with(code_of(r));
+  ++pulse->ends().launched;
+  pulse_sent = at;
+}
+
+bool device::state::pulse_has_come() const noexcept {
+  end_word& w = pulse->ends();
+  // [L1] acquire <- the marker's store.
+  return sync::atomic_ref<std::uint64_t>(*w.seen).load(sync::acquire) >= w.launched;
+}
+
+void device::state::fail_lane(device_lane& l) noexcept {
+  const std::error_code why = code_of(cudaErrorLaunchTimeout);
+  lost = true;
+  try {
+    why_failed = describe(why, &l.flights.front(), true);
+    for (flight& f : l.flights) {
+      if (f.at != flight::stage::started) continue;
+      f.at = flight::stage::lost;
+      ++statistics.hung;
+      if (f.has_gates()) --l.gated;
+      if (f.needs_sms) --needing;
+      if (f.leaves != nullptr) {
+        --l.leaving;
+        --f.leaves->in_flight;
+      }
+      if (f.graph != nullptr) f.graph->lost = true;
+      if (f.what.program != no_program) graphs->loaded(f.what.program).lost = true;
+    }
+    if (std::exchange(l.holds, false)) --standing;
+    l.oldest = nullptr;
+    l.stalled = {};
+    // What waits for the hung kernel stays with the old stream, and so do the lane's own graphs.
+    l.graphs->leave_behind();
+    make_stream(l);
+    l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, l.own ? l.own->context() : primary,
+                                             room, urgent);
+  } catch (...) {
+    return end_with(why);
+  }
+  if (!held.empty()) start_held();
 }
 
 void device::state::end_with(std::error_code why, const flight* with, bool alone) noexcept {
@@ -56,6 +133,7 @@ void device::state::end_with(std::error_code why, const flight* with, bool alone
   open_gates(); // so that what stands at one ends
   try {
     failure = describe(why, with, alone);
+    why_failed = *failure;
   } catch (...) {
     failure.emplace(); // no memory for the words; the code is there
   }

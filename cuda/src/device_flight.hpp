@@ -21,16 +21,18 @@ struct segment_graph;
 /// A segment from when it is accepted until its end is polled.
 struct flight {
   enum class stage : std::uint8_t {
-    held,     ///< waits for room in the notification ring, for its lane, or behind one that does
-    started,  ///< handed to the driver
-    ended,    ///< as its word says; its kernels' words may still be missing
-    refused,  ///< was held, and then the driver refused it
-    withdrawn ///< was held, and then its lane yielded
+    held,      ///< waits for room in the notification ring, for its lane, or behind one that does
+    started,   ///< handed to the driver
+    ended,     ///< as its word says; its kernels' words may still be missing
+    refused,   ///< was held, and then the driver refused it
+    withdrawn, ///< was held, and then its lane yielded
+    lost       ///< it hangs, or is queued behind one that does
   };
   segment what{};
   stage at = stage::held;
   bool alone = false;      ///< it is handed over when nothing else is under way on its lane
   bool words_lost = false; ///< it has ended, and some of its words never came
+  bool needs_sms = false;  ///< on which gates of other lanes may stand
   enum class outcome : std::uint8_t {
     whole,
     left, ///< not all of its operations have ended

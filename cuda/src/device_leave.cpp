@@ -9,16 +9,16 @@ void device::state::raise(leaving_program& p) noexcept {
   if (p.raised) return;
   p.raised = true;
   const on_gpu here(facts.ordinal);
-  const CUresult r = timed([&] { return cu.cuStreamWriteValue32(urgent, p.flag(), 1, 0); });
+  const CUresult r = call_driver([&] { return cu.cuStreamWriteValue32(urgent, p.flag(), 1, 0); });
   if (r != CUDA_SUCCESS) end_with(code_of(r));
 }
 
 void device::state::lower(leaving_program& p) noexcept {
   const on_gpu here(facts.ordinal);
   // Each write waits for those before it, so who sees the second one knows of the first.
-  CUresult r = timed([&] { return cu.cuStreamWriteValue32(urgent, p.flag(), 0, 0); });
+  CUresult r = call_driver([&] { return cu.cuStreamWriteValue32(urgent, p.flag(), 0, 0); });
   if (r == CUDA_SUCCESS)
-    r = timed([&] { return cu.cuStreamWriteValue32(urgent, p.words.word, ++p.lowered, 0); });
+    r = call_driver([&] { return cu.cuStreamWriteValue32(urgent, p.words.word, ++p.lowered, 0); });
   if (r != CUDA_SUCCESS) return end_with(code_of(r));
   p.lowering = true;
   ++lowering;
@@ -37,7 +37,13 @@ void device::state::see_lowered() noexcept {
 }
 
 void device::state::see_end(flight& f, device_lane& l) noexcept {
+  l.stalled = {};
+  if (f.needs_sms) --needing;
   if (f.has_gates()) --l.gated;
+  if (l.gated == 0 && l.holds) { // it has passed its last gate
+    l.holds = false;
+    --standing;
+  }
   if (f.leaves == nullptr) return;
   --l.leaving;
   leaving_program& p = *f.leaves;

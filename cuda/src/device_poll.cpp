@@ -25,6 +25,7 @@ void pause() noexcept {
 
 std::size_t device::state::poll(std::span<device_event> out) noexcept {
   if (flights.in_use() == 0 && turns_owed == 0) return 0;
+  if (standing > 0) renew_leases(now());
   // Ends first: the words in the ring of what has ended can be read then.
   if (!broken()) read_ends();
   std::size_t n = take_words(out);
@@ -107,7 +108,8 @@ std::size_t device::state::take_ends(std::span<device_event> out) noexcept {
       flight& f = l.flights.front();
       const bool ended = f.at == flight::stage::ended;
       const bool withdrawn = f.at == flight::stage::withdrawn && !broken();
-      if (!ended && !withdrawn && f.at != flight::stage::refused && !broken()) break;
+      const bool given_up = f.at == flight::stage::refused || f.at == flight::stage::lost;
+      if (!ended && !withdrawn && !given_up && !broken()) break;
       if (ended && f.words_read < f.words && !f.words_lost && !broken()) {
         if (f.seen_ended == time_point{}) f.seen_ended = now();
         break;
@@ -124,7 +126,10 @@ std::size_t device::state::take_ends(std::span<device_event> out) noexcept {
       drop(f, l);
       moved = true;
     }
-    if (moved) l.last_progress = now();
+    if (moved) {
+      l.last_progress = now();
+      l.stalled = {};
+    }
     if (l.owes_yielded || l.owes_resumed) n += take_turns(l, out.subspan(n));
   }
   return n;
@@ -154,7 +159,9 @@ bool device::state::pollable() noexcept {
     if (turns_owed > 0 && turn_pollable(l)) return true;
     if (l.flights.empty()) continue;
     const flight& f = l.flights.front();
-    if (f.at == flight::stage::refused || f.at == flight::stage::withdrawn) return true;
+    if (f.at == flight::stage::refused || f.at == flight::stage::withdrawn ||
+        f.at == flight::stage::lost)
+      return true;
     if (f.at == flight::stage::ended && (f.words_read >= f.words || f.words_lost)) return true;
   }
   if (reporting > 0) pending = try_word();
@@ -166,7 +173,7 @@ bool device::state::idle() const noexcept {
   if (broken()) return flights.in_use() == 0;
   if (lowering > 0) return false;
   return std::all_of(lanes.begin(), lanes.end(), [](const device_lane& l) {
-    return l.flights.empty() || l.yields || l.flights.front().at == flight::stage::held;
+    return l.flights.empty() || l.holds || l.flights.front().at == flight::stage::held;
   });
 }
 
@@ -174,6 +181,7 @@ void device::state::wait(time_point t) noexcept {
   if (idle()) return rest(t);
   while (!pollable()) {
     const time_point at = now();
+    if (standing > 0) renew_leases(at);
     if (at >= t) return;
     check_health(at);
     if (lowering > 0) {
@@ -184,12 +192,17 @@ void device::state::wait(time_point t) noexcept {
   }
 }
 
-void device::state::rest(time_point t) const noexcept {
+void device::state::rest(time_point t) noexcept {
   if (t == no_deadline) return; // nothing is under way that could end it
   constexpr duration wake_up = std::chrono::microseconds{80}; // what the kernel may oversleep
-  constexpr duration at_most = std::chrono::hours{1};         // in one go: clocks overflow
+  // In one go: clocks overflow, and leases run out.
+  const duration at_most = standing > 0 && lease > duration::zero()
+                               ? std::max(lease / 4, renew_every)
+                               : duration{std::chrono::hours{1}};
   for (;;) {
-    const duration left = t - now();
+    const time_point at = now();
+    if (standing > 0) renew_leases(at);
+    const duration left = t - at;
     if (left <= duration::zero()) return;
     if (left > wake_up)
       std::this_thread::sleep_for(std::min(left - wake_up, at_most));

@@ -14,6 +14,7 @@
 #include <gsched/cuda/notification_ring.hpp>
 #include <gsched/cuda/partitions.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +29,10 @@ namespace gsched::cuda {
 
 struct device_lane {
   CUstream stream = nullptr;
+  int priority = 0;             ///< as CUDA counts: the most urgent is the lowest
   std::optional<partition> own; ///< its SMs, if they are not all
   std::uint32_t place = 0;      ///< of segment_graphs
+  bool can_yield = false;       ///< it was opened so
   std::unique_ptr<lane_graphs> graphs;
   flight* oldest = nullptr;   ///< of those that have started and not ended
   std::uint32_t held = 0;     ///< of its flights
@@ -37,22 +40,28 @@ struct device_lane {
   std::uint32_t leaving = 0;  ///< of these, too
   bool waits = false;         ///< while start_held looks: an earlier one stays held
   time_point last_progress{}; ///< when something was last seen to move
+  duration stalled{};         ///< since then, time in which something could have moved
   bool yields = false;        ///< from yield to resume
+  bool holds = false;         ///< its gates are asked to hold
   bool owes_yielded = false;  ///< the event, until it is polled
   bool owes_resumed = false;  ///< this one, too
-  std::uint32_t turn = 0;     ///< which time it yields; never 0 then
+  std::uint32_t turn = 0;     ///< which time it yields, 20 bits; never 0 then
   time_point stands_since{};  ///< when a gate was first seen to stand in this turn
   lane_queue flights;         ///< accepted and not polled, oldest first; those held are the newest
 };
 
 /// Makes a GPU current for the calling thread; its context as well, where the thread has none yet,
-/// as the driver's functions need.
+/// as the driver's functions need. From the first call on the thread is in the relaxed capture
+/// mode: a capture of another thread in global mode would else refuse its queries, and be spoilt by
+/// them.
 class on_gpu {
 public:
   explicit on_gpu(int ordinal) noexcept : here_(ordinal) {
     thread_local bool bound = false; // from the first call on, the runtime keeps it so
     if (bound) return;
     cudaSetDevice(ordinal);
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    cudaThreadExchangeStreamCaptureMode(&mode);
     bound = true;
   }
 
@@ -64,6 +73,11 @@ struct device::state {
   static constexpr std::uint32_t max_lanes = 128;
   static constexpr duration check_every = std::chrono::milliseconds{1};
   static constexpr duration words_grace = std::chrono::milliseconds{200};
+  /// Of the time between two looks no more counts as stalled: the host may have been stopped.
+  static constexpr duration most_stalled_at_once = std::chrono::milliseconds{50};
+  static constexpr duration renew_every = std::chrono::microseconds{100};
+  /// The lease while the owner is in a call of the driver.
+  static constexpr duration calling_lease = std::chrono::milliseconds{1};
 
   explicit state(const device_options& o);
   ~state();
@@ -72,7 +86,10 @@ struct device::state {
 
   // Set-up (device.cpp)
   [[nodiscard]] lane_id open_lane(const lane_options& how, std::span<const std::uint32_t> groups);
-  void load(gsched::program& p);
+  void load(gsched::program& p, std::unique_ptr<loaded_program> built);
+  [[nodiscard]] std::unique_ptr<loaded_program> build(gsched::program& p);
+  [[nodiscard]] std::unique_ptr<loaded_program> unload(gsched::program& p);
+  void make_stream(device_lane& l);
   /// For all places, or one lane's.
   void prepare(const gsched::program& p, std::size_t first, std::size_t last,
                std::optional<lane_id> lane = {});
@@ -93,7 +110,7 @@ struct device::state {
   void start_held() noexcept;
   [[nodiscard]] std::size_t evict(lane_id lane) noexcept;
 
-  // Lanes that make way (device_yield.cpp)
+  // Lanes that yield (device_yield.cpp)
   void yield(lane_id lane) noexcept;
   void resume(lane_id lane) noexcept;
   void withdraw(flight& f, device_lane& l) noexcept;
@@ -104,6 +121,15 @@ struct device::state {
   [[nodiscard]] bool turn_pollable(device_lane& l) noexcept;
   [[nodiscard]] std::size_t take_turns(device_lane& l, std::span<device_event> out) noexcept;
   void open_gates() noexcept;
+  /// Asks the gates of a lane to hold for its turn, or to pass.
+  void ask(device_lane& l) noexcept;
+  /// Lets lanes that stand go until the ends of their segments.
+  void let_go() noexcept;
+  /// Renews the leases of lanes that stand, if other lanes' work moves; counts those that ran out.
+  void renew_leases(time_point at) noexcept;
+  [[nodiscard]] bool others_move(time_point at) const noexcept;
+  /// Whether a segment needs SMs on which gates of other lanes may stand.
+  [[nodiscard]] bool needs_sms_of_gates(const flight& f, const device_lane& l) const noexcept;
 
   // Segments that leave (device_leave.cpp)
   void raise(leaving_program& p) noexcept;
@@ -119,7 +145,7 @@ struct device::state {
   // Ends and words (device_poll.cpp)
   [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept;
   void wait(time_point t) noexcept;
-  void rest(time_point t) const noexcept;
+  void rest(time_point t) noexcept;
   [[nodiscard]] bool pollable() noexcept;
   /// Nothing will become pollable without a call of submit or resume.
   [[nodiscard]] bool idle() const noexcept;
@@ -134,13 +160,21 @@ struct device::state {
   // Failure (device_failure.cpp)
   /// Every millisecond or so in which nothing moved.
   void check_health(time_point at) noexcept;
+  /// The lane's work cannot be expected to move: it stands, or more urgent lanes have work.
+  [[nodiscard]] bool is_obstructed(const device_lane& l) const noexcept;
+  /// Nothing of a lane has moved for half of the watchdog's time or more.
+  void suspect(device_lane& l, time_point at) noexcept;
+  void send_pulse(time_point at) noexcept;
+  [[nodiscard]] bool pulse_has_come() const noexcept;
+  /// Gives up what has started on a lane, and the lane's stream.
+  void fail_lane(device_lane& l) noexcept;
   /// The reason names what was at the head of a lane, and a flight that is not accepted yet; or
   /// that flight alone.
   void end_with(std::error_code why, const flight* with = nullptr, bool alone = false) noexcept;
   [[nodiscard]] std::string describe(std::error_code why, const flight* with, bool alone);
   [[nodiscard]] std::string describe(const flight& f);
   /// The error that the stream's context has come to, if any.
-  [[nodiscard]] std::error_code lasting_error(CUstream s) const noexcept;
+  [[nodiscard]] std::error_code lasting_error(CUstream s) noexcept;
 
   [[nodiscard]] time_point now() const noexcept {
     return time_point{
@@ -148,17 +182,22 @@ struct device::state {
   }
   [[nodiscard]] bool broken() const noexcept { return failed.operator bool(); }
 
-  /// Runs a call of the driver, and adds up how long it took if asked to.
+  /// Runs a call of the driver, with short leases, and adds up how long it took if asked to.
   template <class Call>
-  [[nodiscard]] CUresult timed(Call call) noexcept {
-    if (!options.time_driver) return call();
-    const auto from = std::chrono::steady_clock::now();
-    const CUresult r = call();
-    const auto took = std::chrono::steady_clock::now() - from;
-    statistics.driver_ns += static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+  [[nodiscard]] auto call_driver(Call call) noexcept {
+    if (standing > 0) set_leases(std::min(lease, calling_lease));
+    const auto from = options.time_driver ? std::chrono::steady_clock::now()
+                                          : std::chrono::steady_clock::time_point{};
+    const auto r = call();
+    if (options.time_driver) {
+      const auto took = std::chrono::steady_clock::now() - from;
+      statistics.driver_ns += static_cast<std::uint64_t>(
+          std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+    }
+    if (standing > 0) set_leases(lease);
     return r;
   }
+  void set_leases(duration d) noexcept;
 
   device_options options;
   gpu facts;
@@ -171,18 +210,32 @@ struct device::state {
   std::unique_ptr<end_words> ends;
   std::unique_ptr<segment_graphs> graphs;
   CUstream set_up = nullptr;
-  CUstream urgent = nullptr; ///< for flags alone: there once a program that leaves is
+  CUstream urgent = nullptr;          ///< for flags and pulses alone
+  std::unique_ptr<lane_graphs> pulse; ///< its marker runs on `urgent`
   CUcontext primary = nullptr;
   CUdeviceptr room = 0; ///< for lane_graphs
   int most_urgent = 0;  ///< as CUDA counts priorities
   /// Places on all SMs: of nodes' or of lanes' priority, without or with gates.
   std::optional<std::uint32_t> common[2][2];
+  std::vector<CUstream> uploads;  ///< of lanes with SMs of their own
   std::vector<device_lane> lanes; ///< in place: room for all is there from the start
   flight_pool flights;
-  held_queue held;                     ///< in order of submission
-  std::uint32_t reporting = 0;         ///< started segments whose kernels report
-  std::uint32_t lowering = 0;          ///< flags that are not known to be down
-  std::uint32_t turns_owed = 0;        ///< lanes' events that were not polled yet
+  held_queue held;                  ///< in order of submission
+  std::uint32_t reporting = 0;      ///< started segments whose kernels report
+  std::uint32_t lowering = 0;       ///< flags that are not known to be down
+  std::uint32_t turns_owed = 0;     ///< lanes' events that were not polled yet
+  std::uint32_t standing = 0;       ///< lanes whose gates are asked to hold
+  std::uint32_t needing = 0;        ///< started segments that need the SMs of gates
+  std::uint32_t yielding_lanes = 0; ///< opened so
+  std::uint32_t beat = 0;
+  duration lease{};         ///< while the owner is not in the driver
+  duration current_lease{}; ///< as the gates have been told
+  time_point renewed{};
+  std::optional<time_point> pulse_sent; ///< since something was first suspected
+  bool lost = false;                    ///< something hangs
+  std::string why_failed;
+  /// For build(), which other threads call: segments that were started.
+  sync::atomic<std::uint64_t> activity{0};
   std::optional<device_event> pending; ///< a word that wait has read
   std::uint32_t idle_polls = 0;
   time_point ring_rests_until{}; ///< zero: look at the ring at the next poll

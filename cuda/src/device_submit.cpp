@@ -82,7 +82,7 @@ std::error_code device::state::submit(const segment& s) noexcept {
   if (f == nullptr) return errc::too_small;
   f->what = s;
   f->at = flight::stage::held;
-  f->alone = f->words_lost = false;
+  f->alone = f->words_lost = f->needs_sms = false;
   f->how = flight::outcome::whole;
   f->leaves = nullptr;
   f->words = f->words_read = f->words_checked = 0;
@@ -134,6 +134,7 @@ std::error_code device::state::check_loose(const segment& s, flight& f) const no
 std::error_code device::state::find_graphs(const segment& s, const device_lane& l, flight& f) {
   const std::size_t count = s.operations.size();
   if (!graphs->has(s.program, s.first, count)) return errc::bad_option;
+  if (graphs->loaded(s.program).lost) return code_of(cudaErrorLaunchTimeout);
   f.leaves = graphs->leaving_of(s.program);
   if (f.leaves != nullptr) f.what.how = submission::graph; // what is left is known of graphs alone
   const auto last = static_cast<std::uint32_t>(s.first + count);
@@ -149,14 +150,18 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
     try {
       f.graphs = graphs->build_late(s.program, s.first, last, place, kind);
       ++statistics.built_late;
+    } catch (const refused_graph& e) {
+      if (const std::error_code lasting = lasting_error(l.stream)) end_with(lasting);
+      return e.why;
     } catch (const error& e) {
       if (const std::error_code lasting = lasting_error(l.stream)) end_with(lasting);
-      return graphs->refusal() ? graphs->refusal() : e.code();
+      return e.code();
     } catch (...) {
       return make_error_code(std::errc::not_enough_memory);
     }
   }
   f.words = f.graphs->words;
+  f.needs_sms = needs_sms_of_gates(f, l);
   return f.words > ring->reader().capacity() ? make_error_code(errc::too_small) : std::error_code{};
 }
 
@@ -188,7 +193,7 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
   CUresult r = CUDA_SUCCESS;
   if (s.program == no_program) {
     for (std::size_t i = 0; i < s.operations.size(); ++i) {
-      r = timed([&] { return launch_loose(f, i, l); });
+      r = call_driver([&] { return launch_loose(f, i, l); });
       if (r != CUDA_SUCCESS) return code_of(r);
       partly = true;
     }
@@ -197,7 +202,8 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
     if (p == nullptr) return errc::bad_handle;
     const std::span<const report> to =
         f.graph == nullptr ? std::span<const report>{} : f.graph->reports;
-    r = timed([&] { return p->launch_each(s.first, s.first + s.operations.size(), l.stream, to); });
+    r = call_driver(
+        [&] { return p->launch_each(s.first, s.first + s.operations.size(), l.stream, to); });
     partly = r == CUDA_SUCCESS || s.operations.size() > 1; // how far it came is not known
     if (r != CUDA_SUCCESS) return code_of(r);
     for (const operation* op : s.operations)
@@ -208,19 +214,19 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
     const bool alone = f.graph->in_flight == 0;
     if (alone) {
       f.graph->lane = s.lane;
-      f.graph->set_hold(0); // of a launch that had passed its gates when its lane yielded
+      f.graph->let_pass(); // an earlier launch may have passed its gates when its lane yielded
       f.end_word = f.graph->ends->seen;
       f.end_value = 1;
       // relaxed: the launch orders it before what the GPU stores, and no earlier store is to come.
       sync::atomic_ref<std::uint64_t>(*f.end_word).store(0, sync::relaxed);
     }
-    r = timed([&] { return cu.cuGraphLaunch(f.graph->exec, l.stream); });
+    r = call_driver([&] { return cu.cuGraphLaunch(f.graph->exec, l.stream); });
     if (r != CUDA_SUCCESS) return code_of(r);
     ++statistics.graph_launches;
     if (alone) return {};
     partly = true;
   }
-  r = timed([&] { return l.graphs->mark(l.stream); });
+  r = call_driver([&] { return l.graphs->mark(l.stream); });
   if (r != CUDA_SUCCESS) return code_of(r);
   f.end_word = l.graphs->ends().seen;
   f.end_value = ++l.graphs->ends().launched;
@@ -229,6 +235,7 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
 
 std::error_code device::state::start(flight& f, device_lane& l) noexcept {
   f.graph = f.graphs == nullptr ? nullptr : f.graphs->best(f.what.lane);
+  if (f.needs_sms) let_go();
   bool partly = false;
   std::error_code e = f.leaves == nullptr ? std::error_code{} : begin_anew(*f.leaves, f.what.first);
   if (!e) e = hand_over(f, l, partly);
@@ -243,9 +250,14 @@ std::error_code device::state::start(flight& f, device_lane& l) noexcept {
     return e;
   }
   f.at = flight::stage::started;
-  if (l.oldest == nullptr) l.oldest = &f;
+  if (l.oldest == nullptr) {
+    l.oldest = &f;
+    l.stalled = {};
+  }
   f.started = now();
+  activity.store(activity.load(sync::relaxed) + 1, sync::relaxed); // unordered: the only writer
   if (f.has_gates()) ++l.gated;
+  if (f.needs_sms) ++needing;
   if (f.leaves != nullptr) {
     ++l.leaving;
     ++f.leaves->in_flight;

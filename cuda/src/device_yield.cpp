@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_state.hpp"
 
+#include <algorithm>
+#include <chrono>
+
 namespace gsched::cuda {
 
 namespace {
@@ -19,11 +22,10 @@ void device::state::yield(lane_id lane) noexcept {
   if (index(lane) >= lanes.size()) return;
   device_lane& l = lanes[index(lane)];
   if (l.yields) return;
-  if (++l.turn == 0) ++l.turn;
+  if (++l.turn > gate_order::most_turns) l.turn = 1;
   bool stays = false; // what is behind it cannot leave the lane before it
   for (flight& f : l.flights) {
     if (stands_or_will(f)) {
-      f.graph->set_hold(l.turn);
       stays = true;
     } else if (f.at == flight::stage::started && f.leaves != nullptr) {
       raise(*f.leaves);
@@ -33,8 +35,82 @@ void device::state::yield(lane_id lane) noexcept {
   }
   l.yields = l.owes_yielded = true;
   l.stands_since = {};
+  if (stays && needing == 0) { // else it stops at the end of its segment
+    l.holds = true;
+    ++standing;
+    ask(l);
+  }
   ++turns_owed;
   ++statistics.yields;
+}
+
+void device::state::ask(device_lane& l) noexcept {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(current_lease).count();
+  gate_order order;
+  order.hold = l.holds ? l.turn : 0;
+  order.beat = beat;
+  order.lease_us = static_cast<std::uint32_t>(us);
+  for (flight& f : l.flights)
+    if (stands_or_will(f)) f.graph->ask(order);
+}
+
+void device::state::let_go() noexcept {
+  for (device_lane& l : lanes) {
+    if (!l.holds) continue;
+    l.holds = false;
+    --standing;
+    ask(l);
+    ++statistics.opened;
+  }
+}
+
+void device::state::set_leases(duration d) noexcept {
+  current_lease = d;
+  if (others_move(now())) ++beat; // the new lease counts from now
+  for (device_lane& l : lanes)
+    if (l.holds) ask(l);
+}
+
+void device::state::renew_leases(time_point at) noexcept {
+  if (at - renewed < renew_every) return;
+  renewed = at;
+  for (device_lane& l : lanes) {
+    if (!l.holds) continue;
+    const bool out = std::any_of(l.flights.begin(), l.flights.end(), [&](const flight& f) {
+      return stands_or_will(f) && f.graph->has_expired(l.turn);
+    });
+    if (!out) continue;
+    l.holds = false; // until its segment ends
+    --standing;
+    ++statistics.expired_leases;
+  }
+  if (standing == 0 || !others_move(at)) return;
+  ++beat;
+  for (device_lane& l : lanes)
+    if (l.holds) ask(l);
+}
+
+/// What runs on a lane may take several times as long as it is expected to, and then as long again
+/// as a lease, before the lanes that stand are taken for the reason.
+bool device::state::others_move(time_point at) const noexcept {
+  constexpr duration most = std::chrono::hours{1};
+  return std::all_of(lanes.begin(), lanes.end(), [&](const device_lane& l) {
+    if (l.yields || l.oldest == nullptr) return true;
+    const segment& s = l.oldest->what;
+    const std::size_t last = s.first + s.operations.size();
+    const duration expected = s.program == no_program
+                                  ? duration::zero()
+                                  : graphs->host(s.program).expected(s.first, last);
+    return at - std::max({l.oldest->started, l.last_progress, l.oldest->last_word}) <
+           8 * std::min(expected, most) + lease;
+  });
+}
+
+bool device::state::needs_sms_of_gates(const flight& f, const device_lane& l) const noexcept {
+  if (l.can_yield || f.graphs == nullptr || f.graphs->needs_at_once.count() == 0) return false;
+  const std::uint32_t has = l.own ? l.own->sms().count() : limits.sms.count();
+  // Two gates of a graph may stand at once, each on an SM of its own.
+  return f.graphs->needs_at_once.count() + 2 * yielding_lanes > has;
 }
 
 void device::state::withdraw(flight& f, device_lane& l) noexcept {
@@ -47,12 +123,16 @@ void device::state::resume(lane_id lane) noexcept {
   if (index(lane) >= lanes.size()) return;
   device_lane& l = lanes[index(lane)];
   if (!l.yields) return;
-  for (flight& f : l.flights)
-    if (stands_or_will(f)) f.graph->set_hold(0);
   l.yields = false;
+  if (l.holds) {
+    l.holds = false;
+    --standing;
+    ask(l);
+  }
   l.owes_resumed = true;
   ++turns_owed;
-  l.last_progress = now(); // the watchdog counts anew
+  l.last_progress = now(); // the watchdog counts from here
+  l.stalled = {};
   if (!held.empty() && !broken()) start_held();
 }
 
@@ -60,24 +140,23 @@ bool device::state::stopped(device_lane& l) noexcept {
   if (l.flights.empty()) return true;
   const flight& f = l.flights.front();
   if (f.at == flight::stage::held) return true;
-  if (!stands_or_will(f)) return false; // its end comes first
-  std::uint32_t standing = 0;
-  std::uint32_t which = 0;
-  for (const unsigned i : {0u, 1u}) {
-    const gate_told told = f.graph->stands(i);
-    if (told.hold != l.turn) continue;
-    ++standing;
-    which = told.gate;
-  }
-  if (standing == 2) return true; // the later one stands since the kernel between them has ended
-  if (standing == 0) return false;
-  // The kernel beside the gate began with it, and has the time that it takes alone. If a gate comes
-  // right behind, that one says so, unless it had passed before the first one looked.
+  if (!stands_or_will(f) || !l.holds) return false; // its end comes first
+  const gate_told first = f.graph->stands(0);
+  const gate_told second = f.graph->stands(1);
+  const bool one = first.hold == l.turn;
+  const bool two = second.hold == l.turn;
+  if (!one && !two) return false;
+  const std::uint32_t which = one && two ? std::min(first.gate, second.gate)
+                              : one      ? first.gate
+                                         : second.gate;
+  const gate& g = f.graph->gates[which];
+  // The later one stands since what ran beside the earlier has ended.
+  if (one && two && g.followed) return true;
+  // What runs beside the gate started when it did, and has the time that it takes alone. If a gate
+  // comes right behind, that one stands then, unless it had passed before the first one looked.
   const time_point at = now();
   if (l.stands_since == time_point{}) l.stands_since = at;
-  const gate& g = f.graph->gates[which];
-  const duration takes = f.what.operations[g.operation - f.what.first]->expected;
-  return at - l.stands_since >= (g.followed ? 2 * takes + missed_gate : takes);
+  return at - l.stands_since >= (g.followed ? 2 * g.takes + missed_gate : g.takes);
 }
 
 bool device::state::goes_on(const device_lane& l) noexcept {
@@ -118,9 +197,11 @@ std::size_t device::state::take_turns(device_lane& l, std::span<device_event> ou
 }
 
 void device::state::open_gates() noexcept {
-  for (device_lane& l : lanes)
-    for (flight& f : l.flights)
-      if (stands_or_will(f)) f.graph->set_hold(0);
+  for (device_lane& l : lanes) {
+    l.holds = false;
+    ask(l);
+  }
+  standing = 0;
 }
 
 } // namespace gsched::cuda

@@ -10,17 +10,25 @@ namespace gsched::cuda {
 
 namespace {
 
+/// Null where the driver lacks the function.
 template <class Function>
-void find(const char* name, Function& into) {
+void find(const char* name, Function& into) noexcept {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult how = cudaDriverEntryPointSymbolNotFound;
-  check(cudaGetDriverEntryPointByVersion(name, &found, CUDART_VERSION, cudaEnableDefault, &how),
-        "CUDA driver");
-  if (how != cudaDriverEntryPointSuccess || found == nullptr)
-    throw error(errc::no_device, "CUDA driver: no " + std::string(name) +
-                                     ", expected a driver of CUDA " +
-                                     std::to_string(CUDART_VERSION / 1000) + " or later");
+  const cudaError_t e =
+      cudaGetDriverEntryPointByVersion(name, &found, CUDART_VERSION, cudaEnableDefault, &how);
+  if (e != cudaSuccess || how != cudaDriverEntryPointSuccess) {
+    static_cast<void>(cudaGetLastError());
+    found = nullptr;
+  }
   into = reinterpret_cast<Function>(found);
+}
+
+template <class Function>
+void expect(const char* name, Function found, const char* expected) {
+  if (found == nullptr)
+    throw error(errc::no_device,
+                "CUDA driver: no " + std::string(name) + ", expected a driver of " + expected);
 }
 
 driver_functions find_all() {
@@ -33,7 +41,11 @@ driver_functions find_all() {
   driver_functions f;
 #define GSCHED_CUDA_FIND(name) find(#name, f.name);
   GSCHED_CUDA_DRIVER_FUNCTIONS(GSCHED_CUDA_FIND)
+  GSCHED_CUDA_PARTITION_FUNCTIONS(GSCHED_CUDA_FIND)
 #undef GSCHED_CUDA_FIND
+#define GSCHED_CUDA_EXPECT(name) expect(#name, f.name, "CUDA 12.4 or later");
+  GSCHED_CUDA_DRIVER_FUNCTIONS(GSCHED_CUDA_EXPECT)
+#undef GSCHED_CUDA_EXPECT
   return f;
 }
 
@@ -42,6 +54,14 @@ driver_functions find_all() {
 const driver_functions& driver() {
   static const driver_functions found = find_all(); // thrown out of: tried again next time
   return found;
+}
+
+const driver_functions& driver_of_partitions() {
+  const driver_functions& f = driver();
+#define GSCHED_CUDA_EXPECT(name) expect(#name, f.name, "CUDA 12.5 or later for partitions");
+  GSCHED_CUDA_PARTITION_FUNCTIONS(GSCHED_CUDA_EXPECT)
+#undef GSCHED_CUDA_EXPECT
+  return f;
 }
 
 } // namespace gsched::cuda

@@ -3,6 +3,7 @@
 
 #include "beside_captures.hpp"
 #include "graph_end.hpp"
+#include "owners.hpp"
 #include <gsched/core/sync.hpp>
 #include <gsched/cuda/error.hpp>
 
@@ -49,13 +50,11 @@ void end_words::add_chunk() {
   c->counts.reset(static_cast<std::uint64_t*>(counts));
   // By a copy, as a memset outside of a graph is a kernel; on a stream of its own, so as to wait
   // for nothing else. The lines are zeros, too, and pinned.
-  cudaStream_t s = nullptr;
-  check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), what);
-  cudaError_t e = cudaMemcpyAsync(counts, memory, chunk_words * sizeof(std::uint64_t),
-                                  cudaMemcpyHostToDevice, s);
-  if (e == cudaSuccess) e = cudaStreamSynchronize(s);
-  cudaStreamDestroy(s);
-  check(e, what);
+  const stream_owner s = make_stream(what);
+  check(cudaMemcpyAsync(counts, memory, chunk_words * sizeof(std::uint64_t), cudaMemcpyHostToDevice,
+                        s.get()),
+        what);
+  check(cudaStreamSynchronize(s.get()), what);
   free_.reserve((chunks_.size() + 1) * chunk_words);
   for (std::size_t i = chunk_words; i-- > 0;) {
     end_word& w = c->words[i];
@@ -69,7 +68,13 @@ void end_words::add_chunk() {
   for (std::size_t i = chunk_words; i-- > 0;) free_.push_back(&chunks_.back()->words[i]);
 }
 
+void end_words::give_back(end_word* w) noexcept {
+  const std::lock_guard lock(set_up_);
+  free_.push_back(w); // within reserved capacity
+}
+
 end_word* end_words::take() {
+  const std::lock_guard lock(set_up_);
   if (free_.empty()) add_chunk();
   end_word* const w = free_.back();
   free_.pop_back();

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace gsched::cuda {
@@ -34,6 +35,7 @@ struct end_word {
 ///
 /// Errors   device_failed with CUDA's words, out of memory included.
 /// Cost     take allocates for many at a time, in set-up and for graphs that are built late.
+/// Threads  take and give_back: any.
 class end_words {
 public:
   end_words();
@@ -43,7 +45,7 @@ public:
 
   [[nodiscard]] end_word* take();
   /// Of a graph of which nothing is under way.
-  void give_back(end_word* w) noexcept { free_.push_back(w); } // within reserved capacity
+  void give_back(end_word* w) noexcept;
   /// Frees nothing from now on: for a GPU that may still write.
   void leave_behind() noexcept { left_ = true; }
 
@@ -52,6 +54,7 @@ private:
   struct chunk;
   void add_chunk();
 
+  std::mutex set_up_;
   std::vector<std::unique_ptr<chunk>> chunks_;
   std::vector<end_word*> free_;
   bool left_ = false;

@@ -10,6 +10,29 @@
 
 namespace gsched::cuda {
 
+architecture_limits driver_limits(const cudaDeviceProp& p, bool clusters) {
+  // What the driver does not say is as in the newest capability that is known.
+  architecture_limits l = detail::limits_of(detail::architecture_rows.back());
+  const auto count = [](auto n) { return static_cast<std::uint32_t>(n); };
+  l.major = count(p.major);
+  l.minor = count(p.minor);
+  l.max_threads = count(p.maxThreadsPerMultiProcessor);
+  l.max_warps = l.max_threads / count(p.warpSize);
+  l.max_blocks = count(p.maxBlocksPerMultiProcessor);
+  l.max_threads_per_block = count(p.maxThreadsPerBlock);
+  l.registers = count(p.regsPerMultiprocessor);
+  l.max_registers_per_block = count(p.regsPerBlock);
+  l.shared_bytes = count(p.sharedMemPerMultiprocessor);
+  l.reserved_shared_bytes = count(p.reservedSharedMemPerBlock);
+  l.max_shared_per_block = count(p.sharedMemPerBlockOptin);
+  l.max_static_shared_per_block = count(p.sharedMemPerBlock);
+  l.max_cluster_blocks = clusters ? 8 : 0;
+  l.max_opt_in_cluster_blocks = clusters ? 16 : 0;
+  l.shared_splits.clear();
+  l.shared_splits.push_back(l.shared_bytes);
+  return l;
+}
+
 gpu find_gpu(int ordinal) {
   static_cast<void>(driver()); // says in one line what is absent
   int gpus = 0;
@@ -23,7 +46,11 @@ gpu find_gpu(int ordinal) {
   gpu g;
   g.ordinal = ordinal;
   g.name = p.name;
-  g.sm = limits_for(static_cast<std::uint32_t>(p.major), static_cast<std::uint32_t>(p.minor));
+  int clusters = 0;
+  check(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, ordinal), "GPU properties");
+  const auto known =
+      known_limits(static_cast<std::uint32_t>(p.major), static_cast<std::uint32_t>(p.minor));
+  g.sm = known ? *known : driver_limits(p, clusters != 0);
   g.sms = sm_count{static_cast<std::uint32_t>(p.multiProcessorCount)};
   g.memory = byte_count{p.totalGlobalMem};
   check(cudaDriverGetVersion(&g.driver_version), "CUDA driver");

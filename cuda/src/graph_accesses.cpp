@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph_walk.hpp"
+#include "graph_read.hpp"
 #include "program_node.hpp"
 
 #include <gsched/cuda/driver.hpp>

@@ -10,8 +10,8 @@ namespace gsched::cuda {
 /// Adds a kernel to a graph that runs when all else in it has ended, with the priority of a kernel
 /// before it.
 ///
-/// A programmatic edge counts as any other: the kernel behind one has to wait for the kernel before
-/// it (griddepcontrol.wait) if that lets it start early, so it ends later.
+/// The kernel waits for every node from which no full edge leads. A programmatic edge does not
+/// count: the kernel behind one may start, and end, before the kernel before it has ended.
 CUgraphNode add_at_end(const driver_functions& cu, CUgraph graph,
                        const CUDA_KERNEL_NODE_PARAMS& kernel);
 

@@ -6,24 +6,31 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace gsched::cuda {
 
-/// From, to: places in a list of nodes.
-using graph_edge = std::pair<std::uint32_t, std::uint32_t>;
+/// An edge between two nodes of one list.
+struct graph_edge {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  CUgraphEdgeData data{};
+
+  /// The later node starts after the earlier one has ended. Not so for a programmatic edge: the
+  /// later kernel may start, and even end, before the earlier one has ended.
+  [[nodiscard]] bool is_full() const noexcept {
+    return data.type == CU_GRAPH_DEPENDENCY_TYPE_DEFAULT && data.from_port == 0;
+  }
+};
 
 struct graph_level;
 
-/// A node of a graph, and where it stands in the order of its operations.
 struct level_node {
   CUgraphNode handle = nullptr;
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   std::unique_ptr<graph_level> child{}; ///< of a child graph
-  std::uint32_t first = 0;              ///< operations [first, last) are it, ...
-  std::uint32_t last = 0;               ///< ... or in it, or what it goes with
 
   [[nodiscard]] bool is_operation() const noexcept {
     return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY ||
@@ -31,32 +38,48 @@ struct level_node {
   }
 };
 
-/// A graph as its nodes and edges; that of a child graph is a level below.
+/// A graph as its nodes and edges. Each child graph is a level of its own.
 struct graph_level {
-  CUgraph graph = nullptr;
   std::vector<level_node> nodes{};
   std::vector<graph_edge> edges{};
-  std::vector<std::uint32_t> order{}; ///< of the nodes, set by flatten
 };
 
-/// The operations of a graph and of all below it, in the order in which they run.
+/// A node of a flattened graph: an operation, or a node that goes with one.
+struct flat_node {
+  CUgraphNode handle = nullptr; ///< null for an empty node that stands for an end of a child graph
+  CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+  std::uint32_t operation = 0;      ///< it is this one, or goes with it
+  std::vector<graph_edge> before{}; ///< edges to it
+};
+
+/// A graph and all its child graphs as one list of nodes. Kernels, copies and sets are operations,
+/// numbered in program order; other nodes go with the last operation that they wait for, or with
+/// the first of the program. Nodes are sorted by operation, and every edge leads forward. So the
+/// nodes of operations [a, b) are one range of the list, and that range holds every node on a path
+/// between two of its nodes.
 struct flat_graph {
-  std::vector<level_node*> operations{};
-  std::vector<std::vector<std::uint32_t>> after{}; ///< each waits for directly, rising
+  std::vector<flat_node> nodes{};
+  std::vector<std::uint32_t> first_node{}; ///< by operation, and one more: where its nodes begin
+  std::vector<std::uint32_t> node_of{};    ///< by operation: the node that is the operation
+  std::vector<std::vector<std::uint32_t>> after{}; ///< by operation: those it waits for, rising
+
+  [[nodiscard]] std::size_t operations() const noexcept { return node_of.size(); }
 };
 
-/// An order of n nodes that keeps all edges: of those whose predecessors are placed, the one with
-/// the smallest number comes next. Shorter than n if there is a cycle, which is then missing.
+/// Flattens a graph. Program order is by depth, the length of the longest path of operations that
+/// leads to an operation, then by capture order. A chain keeps its order; branches that run side by
+/// side are interleaved, so that a cut through a graph that forks cuts all branches.
 ///
-/// Cost     O((n + edges) log n).
-[[nodiscard]] std::vector<std::uint32_t> topological_order(std::size_t n,
-                                                           std::span<const graph_edge> edges);
+/// Errors   none where a level has a cycle.
+/// Cost     O(nodes + edges) but for sorting and the sets of `after`.
+[[nodiscard]] std::optional<flat_graph> flatten(const graph_level& top);
 
-/// Numbers the operations, level by level: a child graph's stand together, where its node stands.
-/// Other nodes go with the operation before them, or with the first. So operations [a, b) and the
-/// nodes that go with them hold every node on a path between two of them.
+/// What a cut before each operation costs beyond the gap between two graphs: how long the GPU waits
+/// for the last operation before the cut while operations behind it could already run.
 ///
-/// Errors   false where a level has a cycle.
-[[nodiscard]] bool flatten(graph_level& top, flat_graph& into);
+/// Units    as `times`; one entry for each operation and one for the end. 0 for a chain.
+/// Cost     O(operations + dependencies).
+[[nodiscard]] std::vector<std::int64_t>
+cut_losses(std::span<const std::vector<std::uint32_t>> after, std::span<const std::int64_t> times);
 
 } // namespace gsched::cuda

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure.hpp"
 
-#include "graph_walk.hpp"
+#include "graph_read.hpp"
 #include "measure_clock.hpp"
+#include "owners.hpp"
 
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
@@ -25,23 +26,22 @@ constexpr auto longest = std::chrono::seconds(20); ///< that one run may take
 /// What a measurement holds on the GPU. Left behind where the GPU hangs.
 class bench {
 public:
-  bench(std::size_t stamps, const std::string& where) : where_(where), zeros_(stamps) {
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), what("stream").c_str());
-    void* memory = nullptr;
-    check(cudaMalloc(&memory, stamps * sizeof(std::uint64_t)), what("memory").c_str());
-    memory_ = static_cast<std::uint64_t*>(memory);
-  }
+  bench(std::size_t stamps, const std::string& where)
+      : where_(where), zeros_(stamps), stream_(make_stream(what("stream"))),
+        memory_(make_device_memory<std::uint64_t>(stamps, what("memory"))) {}
   ~bench() {
-    if (hung_) return;
+    if (hung_) { // to free anything would wait for the GPU
+      static_cast<void>(stream_.release());
+      static_cast<void>(memory_.release());
+      return;
+    }
     for (const CUgraphExec e : made_) driver().cuGraphExecDestroy(e);
-    cudaFree(memory_);
-    cudaStreamDestroy(stream_);
   }
   bench(const bench&) = delete;
   bench& operator=(const bench&) = delete;
 
-  [[nodiscard]] CUstream stream() const noexcept { return stream_; }
-  [[nodiscard]] std::uint64_t* slot(std::size_t i) const noexcept { return memory_ + i; }
+  [[nodiscard]] CUstream stream() const noexcept { return stream_.get(); }
+  [[nodiscard]] std::uint64_t* slot(std::size_t i) const noexcept { return memory_.get() + i; }
   [[nodiscard]] std::string what(const char* part) const {
     return where_ + "measuring it: " + part;
   }
@@ -56,14 +56,14 @@ public:
   }
 
   void launch(CUgraphExec e) const {
-    check(driver().cuGraphLaunch(e, stream_), what("launch").c_str());
+    check(driver().cuGraphLaunch(e, stream()), what("launch").c_str());
   }
 
   /// No slot is stamped. A copy, as a memset outside of a graph may be a kernel, and kernels that
   /// are launched on a stream of their own can slow every later graph of the process.
   void clear() const {
-    check(cudaMemcpyAsync(memory_, zeros_.data(), zeros_.size() * sizeof(std::uint64_t),
-                          cudaMemcpyHostToDevice, stream_),
+    check(cudaMemcpyAsync(memory_.get(), zeros_.data(), zeros_.size() * sizeof(std::uint64_t),
+                          cudaMemcpyHostToDevice, stream()),
           what("memory").c_str());
   }
 
@@ -71,7 +71,7 @@ public:
   void wait(std::size_t stamped) {
     const auto end = std::chrono::steady_clock::now() + longest;
     cudaError_t e = cudaErrorNotReady;
-    for (int i = 0; (e = cudaStreamQuery(stream_)) == cudaErrorNotReady; ++i) {
+    for (int i = 0; (e = cudaStreamQuery(stream())) == cudaErrorNotReady; ++i) {
       if (std::chrono::steady_clock::now() > end) give_up(stamped);
       if (i > 1000) std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
@@ -80,10 +80,10 @@ public:
 
   [[nodiscard]] std::vector<std::uint64_t> read(std::size_t n) const {
     std::vector<std::uint64_t> out(n);
-    check(cudaMemcpyAsync(out.data(), memory_, n * sizeof(std::uint64_t), cudaMemcpyDeviceToHost,
-                          stream_),
+    check(cudaMemcpyAsync(out.data(), memory_.get(), n * sizeof(std::uint64_t),
+                          cudaMemcpyDeviceToHost, stream()),
           what("reading").c_str());
-    check(cudaStreamSynchronize(stream_), what("reading").c_str());
+    check(cudaStreamSynchronize(stream()), what("reading").c_str());
     return out;
   }
 
@@ -94,7 +94,7 @@ private:
     cudaStream_t aside = nullptr;
     std::vector<std::uint64_t> seen(stamped);
     if (stamped > 0 && cudaStreamCreateWithFlags(&aside, cudaStreamNonBlocking) == cudaSuccess &&
-        cudaMemcpyAsync(seen.data(), memory_, stamped * sizeof(std::uint64_t),
+        cudaMemcpyAsync(seen.data(), memory_.get(), stamped * sizeof(std::uint64_t),
                         cudaMemcpyDeviceToHost, aside) == cudaSuccess &&
         cudaStreamSynchronize(aside) == cudaSuccess) {
       const auto reached = std::find(seen.begin(), seen.end(), 0) - seen.begin();
@@ -107,8 +107,8 @@ private:
 
   std::string where_;
   std::vector<std::uint64_t> zeros_;
-  cudaStream_t stream_ = nullptr;
-  std::uint64_t* memory_ = nullptr;
+  stream_owner stream_;
+  device_memory<std::uint64_t> memory_;
   std::vector<CUgraphExec> made_{};
   bool hung_ = false;
 };
@@ -126,38 +126,22 @@ CUgraphNode add_kernel(CUgraph graph, CUgraphNode after, CUfunction f, std::uint
   return node;
 }
 
-void remove_edges(CUgraph graph) {
-  std::size_t n = 0;
-  check(driver().cuGraphGetEdges(graph, nullptr, nullptr, nullptr, &n), "graph edges");
-  if (n == 0) return;
-  std::vector<CUgraphNode> from(n), to(n);
-  std::vector<CUgraphEdgeData> data(n);
-  check(driver().cuGraphGetEdges(graph, from.data(), to.data(), data.data(), &n), "graph edges");
-  check(driver().cuGraphRemoveDependencies(graph, from.data(), to.data(), data.data(), n),
-        "graph edges");
-}
-
-/// Puts a clone's nodes into a row, in the program's order, with a reading of the clock before each
-/// operation. Gives the last of the row.
-CUgraphNode put_in_row(const graph_level& level, CUgraph clone, const bench& on, CUfunction stamp) {
-  const std::vector<CUgraphNode> found = find_in_clone(level, clone);
-  remove_edges(clone);
+/// The nodes in a row, in program order, with a reading of the clock before each operation and one
+/// at the end.
+graph_owner row_of(const flat_graph& flat, const add_node& add, const bench& on) {
+  graph_owner row = empty_graph();
   CUgraphNode last = nullptr;
-  for (const std::uint32_t i : level.order) {
-    const level_node& node = level.nodes[i];
-    if (node.child) static_cast<void>(put_in_row(*node.child, child_of(found[i]), on, stamp));
-    if (node.is_operation()) last = add_kernel(clone, last, stamp, on.slot(node.first));
+  for (std::uint32_t i = 0; i < flat.nodes.size(); ++i) {
+    const std::uint32_t operation = flat.nodes[i].operation;
+    if (flat.node_of[operation] == i)
+      last = add_kernel(row.get(), last, stamp_kernel(), on.slot(operation));
+    const CUgraphNode node = add(row.get(), i);
     if (last != nullptr)
-      check(driver().cuGraphAddDependencies(clone, &last, &found[i], nullptr, 1), "graph row");
-    last = found[i];
+      check(driver().cuGraphAddDependencies(row.get(), &last, &node, nullptr, 1), "graph row");
+    last = node;
   }
-  return last;
-}
-
-graph_owner empty_graph() {
-  CUgraph g = nullptr;
-  check(driver().cuGraphCreate(&g, 0), "graph");
-  return graph_owner(g);
+  add_kernel(row.get(), last, stamp_kernel(), on.slot(flat.operations()));
+  return row;
 }
 
 std::uint64_t clock_step(bench& on) {
@@ -196,35 +180,33 @@ duration replay_time(bench& on, CUgraph graph, int runs) {
   const CUgraphExec e = on.ready(graph);
   on.launch(e);
   on.wait(0);
-  std::vector<cudaEvent_t> marks(static_cast<std::size_t>(runs) + 1);
-  for (cudaEvent_t& m : marks) check(cudaEventCreate(&m), on.what("event").c_str());
+  std::vector<event_owner> marks;
+  for (int i = 0; i <= runs; ++i) marks.push_back(make_event(on.what("event")));
   on.launch(e);
-  for (cudaEvent_t& m : marks) {
-    check(cudaEventRecord(m, on.stream()), on.what("event").c_str());
+  for (const event_owner& m : marks) {
+    check(cudaEventRecord(m.get(), on.stream()), on.what("event").c_str());
     if (&m != &marks.back()) on.launch(e);
   }
   on.wait(0);
   std::vector<float> ms(marks.size() - 1);
   for (std::size_t i = 0; i < ms.size(); ++i)
-    check(cudaEventElapsedTime(&ms[i], marks[i], marks[i + 1]), on.what("event").c_str());
-  for (const cudaEvent_t m : marks) cudaEventDestroy(m);
+    check(cudaEventElapsedTime(&ms[i], marks[i].get(), marks[i + 1].get()),
+          on.what("event").c_str());
   std::sort(ms.begin(), ms.end());
   return from_us(static_cast<double>(ms[ms.size() / 2]) * 1e3);
 }
 
 } // namespace
 
-measured_graph measure_graph(const graph_level& top, std::size_t operations, int runs,
+measured_graph measure_graph(CUgraph whole, const flat_graph& flat, const add_node& add, int runs,
                              const std::string& where) {
+  const std::size_t operations = flat.operations();
   bench on(std::max(operations + 1, clock_row), where);
   const bool coarse = clock_step(on) > coarse_ns;
   if (coarse) runs *= runs_of_coarse;
   const duration step = stamp_cost(on, runs, coarse);
 
-  const graph_owner row = clone_of(top.graph, on.what(""));
-  const CUgraphNode last = put_in_row(top, row.get(), on, stamp_kernel());
-  add_kernel(row.get(), last, stamp_kernel(), on.slot(operations));
-  const CUgraphExec e = on.ready(row.get());
+  const CUgraphExec e = on.ready(row_of(flat, add, on).get());
   std::vector<std::vector<std::uint64_t>> stamps;
   for (int r = 0; r <= runs; ++r) {
     on.clear();
@@ -234,7 +216,7 @@ measured_graph measure_graph(const graph_level& top, std::size_t operations, int
   }
   measured_graph m;
   m.operations = times_of(stamps, step, coarse);
-  m.whole = replay_time(on, clone_of(top.graph, on.what("")).get(), runs);
+  m.whole = replay_time(on, whole, runs);
   fit(m.operations, m.whole);
   return m;
 }

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ struct measured_graph {
   duration whole{}; ///< replayed as it is
 };
 
+/// Adds a copy of node i of a flattened graph to a graph, without edges.
+using add_node = std::function<CUgraphNode(CUgraph to, std::uint32_t i)>;
+
 /// Runs a graph 2 + runs times as it is, and 1 + runs times one operation after another with the
 /// GPU's clock read between them, more often where that clock is coarse; on a stream of its own, in
 /// graphs alone.
@@ -27,8 +31,8 @@ struct measured_graph {
 ///          than the whole graph takes, all shrink alike.
 /// Errors   device_failed: CUDA's words, or the operation that has not ended after 20 s; what was
 ///          made for the measurement is left behind then, as to free it would wait for the GPU.
-[[nodiscard]] measured_graph measure_graph(const graph_level& top, std::size_t operations, int runs,
-                                           const std::string& where);
+[[nodiscard]] measured_graph measure_graph(CUgraph whole, const flat_graph& flat,
+                                           const add_node& add, int runs, const std::string& where);
 
 /// What an empty kernel counts as, and the least that any operation does.
 inline constexpr duration least_operation{500};

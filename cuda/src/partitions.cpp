@@ -18,7 +18,7 @@ namespace {
 /// The one split of a GPU, and who has which group.
 struct split {
   explicit split(int gpu) {
-    const driver_functions& cu = driver();
+    const driver_functions& cu = driver_of_partitions();
     CUdevResource all{};
     check(cu.cuDeviceGetDevResource(static_cast<CUdevice>(gpu), &all, CU_DEV_RESOURCE_TYPE_SM),
           "SMs of the GPU");
@@ -36,7 +36,7 @@ struct split {
   }
   /// A green context of some groups.
   [[nodiscard]] CUgreenCtx make(int gpu, std::span<const std::uint32_t> which) const {
-    const driver_functions& cu = driver();
+    const driver_functions& cu = driver_of_partitions();
     std::vector<CUdevResource> chosen;
     chosen.reserve(which.size());
     for (const std::uint32_t g : which) chosen.push_back(groups[g]);

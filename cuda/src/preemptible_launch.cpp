@@ -44,7 +44,10 @@ struct kernel_of_graph {
       throw error(errc::bad_graph,
                   where + ": " + std::to_string(n) + " nodes, expected one, a kernel");
     node_facts facts;
-    node.read(where, op, facts);
+    attribute_reader attributes;
+    int gpu = 0;
+    check(cudaGetDevice(&gpu), where.c_str());
+    node.read(where, gpu, attributes, op, facts);
     const auto found = find_preemption(where, node.function, node.arguments,
                                        std::span(node.attributes.data(), node.attribute_count),
                                        op.launch.blocks(), op.launch.cluster_blocks);

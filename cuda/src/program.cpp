@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "gate.hpp"
+#include "gate_plan.hpp"
 #include "measure.hpp"
-#include "program_place.hpp"
 #include "program_state.hpp"
 
 #include <gsched/cuda/driver.hpp>
@@ -33,8 +34,14 @@ private:
   std::map<key, std::uint32_t> known_;
 };
 
-void set_durations(std::vector<operation>& operations, std::span<const duration> times) {
-  for (std::size_t i = 0; i < operations.size(); ++i) operations[i].expected = times[i];
+/// What a cut before each operation costs, for gsched::program.
+std::vector<duration> losses_of(const flat_graph& flat, std::span<const duration> times) {
+  std::vector<std::int64_t> ns;
+  ns.reserve(times.size());
+  for (const duration t : times) ns.push_back(t.count());
+  std::vector<duration> losses;
+  for (const std::int64_t loss : cut_losses(flat.after, ns)) losses.emplace_back(loss);
+  return losses;
 }
 
 } // namespace
@@ -47,38 +54,20 @@ program::program(CUgraph graph, const program_options& how) : state_(std::make_u
   const bound_gpu here(s.gpu);
   const std::string where = "graph " + how.name + ": ";
 
-  s.top = read_graph(graph, where + "node ");
-  if (!flatten(s.top, s.flat))
+  expect_supported_nodes(graph, where + "node ");
+  s.whole = clone_of(graph, where);
+  std::optional<flat_graph> flat = flatten(read_graph(s.whole.get()));
+  if (!flat)
     throw error(errc::bad_graph, where + "its nodes wait for one another, expected no cycle");
-  const std::size_t n = s.flat.operations.size();
+  s.flat = std::move(*flat);
+  const std::size_t n = s.flat.operations();
   if (n == 0)
     throw error(errc::bad_graph, where + "nothing to run, expected a kernel, memcpy or memset");
   if (!how.durations.empty() && how.durations.size() != n)
     throw error(errc::bad_option, where + std::to_string(how.durations.size()) +
                                       " durations, expected " + std::to_string(n) +
                                       ", one for each operation");
-  s.whole = clone_of(graph, where);
-  rebind(s.top, s.whole.get());
-
-  std::vector<operation> operations(n);
-  kernel_ids ids;
-  for (std::size_t i = 0; i < n; ++i) {
-    program_node& node = s.nodes.emplace_back();
-    node_facts& facts = s.facts.emplace_back();
-    node.owner = state_.get();
-    node.node = s.flat.operations[i]->handle;
-    node.type = s.flat.operations[i]->type;
-    facts.after = std::move(s.flat.after[i]);
-    operation& op = operations[i];
-    node.read(where + "operation " + std::to_string(i), op, facts);
-    if (op.kind == operation_kind::kernel) op.kernel = ids.of(node.function, op.launch);
-    if (facts.instrumented) s.instrumented.push_back(static_cast<std::uint32_t>(i));
-  }
-  // What is left of a kernel has to be run before what comes after it, wherever it is cut.
-  s.leaves = std::all_of(operations.begin(), operations.end(),
-                         [](const operation& op) { return op.leaves != leaving::never; });
-  if (!s.leaves)
-    for (operation& op : operations) op.leaves = leaving::never;
+  std::vector<operation> operations = s.read_operations(where);
   if (how.accesses != nullptr)
     s.restricted = restrict_leaving(operations, *how.accesses, "graph " + how.name);
   for (const leaving_restriction& r : s.restricted)
@@ -86,13 +75,57 @@ program::program(CUgraph graph, const program_options& how) : state_(std::make_u
 
   std::vector<duration> times = how.durations;
   if (times.empty() && how.measure) {
-    measured_graph m = measure_graph(s.top, n, std::max(how.measured_runs, 1), where);
+    const auto add = [&](CUgraph to, std::uint32_t i) {
+      const flat_node& node = s.flat.nodes[i];
+      return s.flat.node_of[node.operation] == i ? s.nodes[node.operation].add_to(to, {}, where)
+                                                 : add_other_node(to, node, where);
+    };
+    measured_graph m =
+        measure_graph(s.whole.get(), s.flat, add, std::max(how.measured_runs, 1), where);
     times = std::move(m.operations);
     s.replay = m.whole;
   }
   if (times.empty()) times.assign(n, unmeasured);
-  set_durations(operations, times);
+  for (std::size_t i = 0; i < n; ++i) operations[i].expected = times[i];
   s.host.emplace(how.name, std::move(operations));
+  s.host->set_cut_losses(losses_of(s.flat, times));
+}
+
+std::vector<operation> program::state::read_operations(const std::string& where) {
+  const std::size_t n = flat.operations();
+  std::vector<operation> operations(n);
+  kernel_ids ids;
+  attribute_reader attributes;
+  for (std::size_t i = 0; i < n; ++i) {
+    const flat_node& at = flat.nodes[flat.node_of[i]];
+    program_node& node = nodes.emplace_back();
+    node_facts& of = facts.emplace_back();
+    node.owner = this;
+    node.node = at.handle;
+    node.type = at.type;
+    of.after = flat.after[i];
+    operation& op = operations[i];
+    node.read(where + "operation " + std::to_string(i), gpu, attributes, op, of);
+    if (op.kind == operation_kind::kernel) op.kernel = ids.of(node.function, op.launch);
+    if (of.instrumented) instrumented.push_back(static_cast<std::uint32_t>(i));
+  }
+  outside_until.push_back(0);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint32_t outside = nodes[i].can_be_kernel() ? 0 : 1;
+    for (const flat_node& with : nodes_of(i, i + 1))
+      outside += with.type == CU_GRAPH_NODE_TYPE_HOST ||
+                         with.type == CU_GRAPH_NODE_TYPE_WAIT_EVENT ||
+                         with.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD
+                     ? 1
+                     : 0;
+    outside_until.push_back(outside_until.back() + outside);
+  }
+  // What is left of a kernel has to be run before what comes after it, wherever it is cut.
+  leaves = std::all_of(operations.begin(), operations.end(),
+                       [](const operation& op) { return op.leaves != leaving::never; });
+  if (!leaves)
+    for (operation& op : operations) op.leaves = leaving::never;
+  return operations;
 }
 
 program::~program() = default;
@@ -153,44 +186,83 @@ CUgraph program::make_range(std::size_t first, std::size_t last, const range_opt
     throw error(errc::bad_option, where + std::to_string(how.leaving.size()) +
                                       " preemptions, expected one for each operation of a program "
                                       "all of which leave");
-  graph_owner clone = clone_of(s.whole.get(), where);
-  state::range r{first, last, how, {}, {}};
-  r.what = where + "operations " + std::to_string(first) + " to " + std::to_string(last - 1);
-  if (how.gate_every > 0)
-    r.gates = range_gates{how.gates_look_at, how.gate_every, last, r.what + ": gates", 0, {}};
-  s.keep_range(s.top, clone.get(), r);
-  if (r.gates && how.gates != nullptr) *how.gates = std::move(r.gates->made);
-  return clone.release();
-}
-
-void program::state::keep_range(const graph_level& level, CUgraph clone, range& r) const {
-  const std::vector<CUgraphNode> found = find_in_clone(level, clone);
-  const auto before = std::lower_bound(instrumented.begin(), instrumented.end(), r.first);
-  std::optional<level_gates> gates;
-  if (r.gates) gates.emplace(*r.gates, level, clone, found);
-  for (const std::uint32_t i : level.order) {
-    const level_node& node = level.nodes[i];
-    if (node.last <= r.first || node.first >= r.last) {
-      check(driver().cuGraphDestroyNode(found[i]), "graph range");
+  const std::string what =
+      where + "operations " + std::to_string(first) + " to " + std::to_string(last - 1);
+  graph_owner graph = empty_graph();
+  const std::span<const flat_node> with = s.nodes_of(first, last);
+  const std::uint32_t base = s.flat.first_node[first];
+  std::vector<CUgraphNode> made(with.size());
+  std::vector<CUgraphNode> operations(last - first);
+  const bool gated = how.gate_every > 0 && can_be_held(first, last);
+  std::size_t reports = 0;
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    const std::size_t op = with[i].operation;
+    if (s.flat.node_of[op] != base + i) {
+      made[i] = add_other_node(graph.get(), with[i], what);
       continue;
     }
-    const std::size_t gates_before = r.gates ? r.gates->made.size() : 0;
-    if (node.child) {
-      keep_range(*node.child, child_of(found[i]), r);
-    } else if (node.is_operation()) {
-      const program_node& op = nodes[node.first];
-      const report* to = nullptr;
-      if (!r.how.reports.empty() && op.reports_by) {
-        const auto at = std::lower_bound(before, instrumented.end(), node.first);
-        to = &r.how.reports[static_cast<std::size_t>(at - before)];
-      }
-      const preemption* const leaving =
-          r.how.leaving.empty() ? nullptr : &r.how.leaving[node.first - r.first];
-      if (to != nullptr || leaving != nullptr) op.set_in_clone(found[i], to, leaving);
-    }
-    if (gates) gates->pass(i, r.gates->made.size() > gates_before);
+    program_node::adding as;
+    as.place = how.place;
+    as.as_kernel = gated;
+    if (s.nodes[op].reports_by && !how.reports.empty()) as.to = &how.reports[reports++];
+    if (!how.leaving.empty()) as.leaves = &how.leaving[op - first];
+    made[i] = operations[op - first] = s.nodes[op].add_to(graph.get(), as, what);
   }
-  if (r.how.place != nullptr) place_kernels(clone, r.how.place, r.what);
+  edge_list edges;
+  for (std::size_t i = 0; i < with.size(); ++i)
+    for (const graph_edge& e : with[i].before)
+      if (e.from >= base) edges.add(made[e.from - base], made[i], e.data);
+  if (how.gates != nullptr) how.gates->clear();
+  if (gated) {
+    const std::vector<gate> gates = s.add_gates(graph.get(), operations, first, how, edges, what);
+    if (how.gates != nullptr) *how.gates = gates;
+  }
+  edges.add_to(graph.get(), what);
+  return graph.release();
+}
+
+std::vector<gate> program::state::add_gates(CUgraph graph, std::span<const CUgraphNode> operations,
+                                            std::size_t first, const range_options& how,
+                                            edge_list& edges, const std::string& what) const {
+  std::vector<std::vector<std::uint32_t>> after(operations.size());
+  std::vector<duration> times(operations.size());
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    for (const std::uint32_t u : flat.after[first + i])
+      if (u >= first) after[i].push_back(u - static_cast<std::uint32_t>(first));
+    times[i] = host->operations()[first + i].expected;
+  }
+  std::vector<gate> gates;
+  for (const planned_gate& g : plan_gates(after, times, how.gate_every)) {
+    auto number = static_cast<std::uint32_t>(gates.size());
+    CUdeviceptr line = how.gates_look_at;
+    void* arguments[] = {&line, &number};
+    CUDA_KERNEL_NODE_PARAMS k{};
+    k.kern = gate_kernel();
+    k.gridDimX = k.gridDimY = k.gridDimZ = 1;
+    k.blockDimX = k.blockDimY = k.blockDimZ = 1;
+    k.kernelParams = arguments;
+    const CUgraphNode node = add_kernel_node(graph, k, {}, how.place, what + ": gate");
+    for (const std::uint32_t u : g.waits) edges.add(operations[u], node);
+    for (const std::uint32_t v : g.holds) edges.add(node, operations[v]);
+    gates.push_back({static_cast<std::uint32_t>(first) + g.beside, g.takes, g.followed});
+  }
+  return gates;
+}
+
+bool program::can_be_held(std::size_t first, std::size_t last) const noexcept {
+  return state_->outside_until[first] == state_->outside_until[last];
+}
+
+sm_count program::needs_at_once(std::size_t first, std::size_t last) const noexcept {
+  std::uint64_t most = 0;
+  for (std::size_t i = first; i < last; ++i) {
+    const operation& op = state_->host->operations()[i];
+    if (op.kind != operation_kind::kernel) continue;
+    const std::uint64_t on_one = std::max(op.max_blocks_per_sm, 1u);
+    const std::uint64_t sms = (op.launch.blocks() + on_one - 1) / on_one;
+    if (state_->nodes[i].is_cooperative()) most = std::max(most, sms);
+  }
+  return sm_count{static_cast<std::uint32_t>(std::min<std::uint64_t>(most, 1u << 20))};
 }
 
 CUresult program::launch_each(std::size_t first, std::size_t last, CUstream stream,

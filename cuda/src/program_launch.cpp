@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <string>
+#include <vector>
 
 namespace gsched::cuda {
 
@@ -74,15 +76,30 @@ CUresult program_node::launch(CUstream stream, const report* to) const noexcept 
   return driver().cuLaunchKernelEx(&how, function, with.data(), nullptr);
 }
 
-void program_node::set_in_clone(CUgraphNode clone, const report* to,
-                                const preemption* leaves) const {
-  std::vector<void*> with = arguments;
-  if (to != nullptr) with[reports_by.value()] = const_cast<report*>(to);
-  if (leaves != nullptr) with[leaves_by.value().argument] = const_cast<preemption*>(leaves);
-  CUDA_KERNEL_NODE_PARAMS k = kernel;
-  k.kernelParams = with.data();
-  k.extra = nullptr;
-  check(driver().cuGraphKernelNodeSetParams(clone, &k), "parameters of a kernel");
+CUgraphNode program_node::add_to(CUgraph graph, const adding& how, const std::string& where) const {
+  const driver_functions& d = driver();
+  if (how.as_kernel && work) return add_memory_kernel(graph, *work, how.place, where);
+  CUgraphNode made = nullptr;
+  if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
+    CUDA_KERNEL_NODE_PARAMS k = kernel;
+    std::vector<void*> with;
+    if (how.to != nullptr || how.leaves != nullptr) {
+      with = arguments;
+      if (how.to != nullptr) with[reports_by.value()] = const_cast<report*>(how.to);
+      if (how.leaves != nullptr)
+        with[leaves_by.value().argument] = const_cast<preemption*>(how.leaves);
+      k.kernelParams = with.data();
+      k.extra = nullptr;
+    }
+    return add_kernel_node(graph, k, captured, how.place, where);
+  }
+  CUcontext here = nullptr;
+  check(d.cuCtxGetCurrent(&here), where.c_str());
+  if (type == CU_GRAPH_NODE_TYPE_MEMCPY)
+    check(d.cuGraphAddMemcpyNode(&made, graph, nullptr, 0, &copy, here), where.c_str());
+  else
+    check(d.cuGraphAddMemsetNode(&made, graph, nullptr, 0, &set, here), where.c_str());
+  return made;
 }
 
 } // namespace gsched::cuda

@@ -69,18 +69,29 @@ copy_direction direction_of(const CUDA_MEMCPY3D& c) noexcept {
 
 } // namespace
 
-void program_node::read(const std::string& where, operation& op, node_facts& facts) {
-  if (type == CU_GRAPH_NODE_TYPE_KERNEL) read_kernel(where, op, facts);
-  if (type == CU_GRAPH_NODE_TYPE_MEMCPY) read_copy(where, op);
-  if (type == CU_GRAPH_NODE_TYPE_MEMSET) read_set(where, op);
+void program_node::read(const std::string& where, int gpu, attribute_reader& attributes_of,
+                        operation& op, node_facts& facts) {
+  if (type == CU_GRAPH_NODE_TYPE_KERNEL) read_kernel(where, gpu, attributes_of, op, facts);
+  if (type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+    read_copy(where, op);
+    work = work_of(copy, gpu);
+  }
+  if (type == CU_GRAPH_NODE_TYPE_MEMSET) {
+    read_set(where, op);
+    work = work_of(set);
+  }
   op.handle = static_cast<const action*>(this);
 }
 
-void program_node::read_kernel(const std::string& where, operation& op, node_facts& facts) {
+void program_node::read_kernel(const std::string& where, int gpu, attribute_reader& attributes_of,
+                               operation& op, node_facts& facts) {
   const driver_functions& d = driver();
   check(d.cuGraphKernelNodeGetParams(node, &kernel), where.c_str());
   function = kernel.func;
   if (function == nullptr) check(d.cuKernelGetFunction(&function, kernel.kern), where.c_str());
+  expect_gpu(where, gpu);
+  allow_as_captured(function, kernel.sharedMemBytes);
+  captured = attributes_of.read(node, kernel, where);
   const char* symbol = nullptr;
   check(d.cuFuncGetName(&symbol, function), where.c_str());
   facts.symbol = symbol;
@@ -97,14 +108,12 @@ void program_node::read_kernel(const std::string& where, operation& op, node_fac
   if (attribute_count == 0 || attributes[0].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
     l.cluster_blocks = compiled_cluster(function);
 
+  // What has run is never refused by a count: where the driver says that no block fits, one does.
   int blocks = 0;
-  const CUresult counted = d.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-      &blocks, function, static_cast<int>(l.threads_per_block()), kernel.sharedMemBytes);
-  if (counted == CUDA_SUCCESS && blocks == 0)
-    throw error(errc::does_not_fit, where + ", kernel " + facts.symbol + ": a block of " +
-                                        std::to_string(l.threads_per_block()) +
-                                        " threads, expected one that fits on an SM of this GPU");
-  if (counted == CUDA_SUCCESS) op.max_blocks_per_sm = static_cast<std::uint32_t>(blocks);
+  if (d.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function,
+                                                    static_cast<int>(l.threads_per_block()),
+                                                    kernel.sharedMemBytes) == CUDA_SUCCESS)
+    op.max_blocks_per_sm = static_cast<std::uint32_t>(std::max(blocks, 1));
 
   arguments = arguments_of(function, kernel);
   find_report(where);
@@ -114,6 +123,22 @@ void program_node::read_kernel(const std::string& where, operation& op, node_fac
   if (!leaves_by) return;
   op.leaves = leaves_by->captured.leaves;
   op.checkpoint = std::chrono::nanoseconds{leaves_by->captured.checkpoint_ns};
+}
+
+/// A graph captured on another GPU is known by the context of its kernels, which is there only for
+/// a kernel that belongs to none by itself.
+void program_node::expect_gpu(const std::string& where, int gpu) const {
+  if (kernel.func != nullptr || kernel.ctx == nullptr) return;
+  const driver_functions& d = driver();
+  CUdevice whose = 0;
+  check(d.cuCtxPushCurrent(kernel.ctx), where.c_str());
+  const CUresult found = d.cuCtxGetDevice(&whose);
+  CUcontext was = nullptr;
+  d.cuCtxPopCurrent(&was);
+  check(found, where.c_str());
+  if (whose != gpu)
+    throw error(errc::bad_graph, where + ": a kernel of GPU " + std::to_string(whose) +
+                                     ", expected one of GPU " + std::to_string(gpu));
 }
 
 /// Those that a kernel launched on its own needs, the cluster first. Of edges there are none then,
@@ -141,6 +166,12 @@ void program_node::read_attributes(operation& op) {
       [](const auto& v) { return v.accessPolicyWindow.num_bytes != 0; });
   get(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN,
       [](const auto& v) { return v.memSyncDomain != CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT; });
+}
+
+bool program_node::is_cooperative() const noexcept {
+  return std::any_of(captured.begin(), captured.end(), [](const CUlaunchAttribute& a) {
+    return a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && a.value.cooperative != 0;
+  });
 }
 
 void program_node::find_report(const std::string& where) {

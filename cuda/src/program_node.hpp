@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "graph_build.hpp"
+#include "memory_kernels.hpp"
 #include "preemption_parameter.hpp"
 
 #include <gsched/cuda/action.hpp>
@@ -30,6 +32,7 @@ struct program_node : action {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
 
   CUDA_KERNEL_NODE_PARAMS kernel{}; ///< its pointers lead into the node
+  node_attributes captured{};       ///< of the kernel's node
   CUfunction function = nullptr;
   std::vector<void*> arguments{};        ///< of the kernel, one by one
   std::optional<std::size_t> reports_by; ///< the argument that is a report
@@ -39,18 +42,36 @@ struct program_node : action {
 
   CUDA_MEMCPY3D copy{};
   CUDA_MEMSET_NODE_PARAMS set{};
+  std::optional<memory_work> work; ///< of a set or a copy that a kernel can do
 
   /// The node itself is in the graph; where: "graph resnet18: operation 3".
-  void read(const std::string& where, operation& op, node_facts& facts);
-  /// Sets the parameters of the same kernel in a clone that are for a device; those not given stay.
-  void set_in_clone(CUgraphNode clone, const report* to, const preemption* leaves) const;
+  void read(const std::string& where, int gpu, attribute_reader& attributes, operation& op,
+            node_facts& facts);
+  /// Whether a kernel does it, or can.
+  [[nodiscard]] bool can_be_kernel() const noexcept {
+    return type == CU_GRAPH_NODE_TYPE_KERNEL || work.has_value();
+  }
+  /// Whether its blocks wait for one another, so that all must run at once.
+  [[nodiscard]] bool is_cooperative() const noexcept;
+  /// How it is added to a graph.
+  struct adding {
+    const report* to = nullptr;         ///< null: as captured
+    const preemption* leaves = nullptr; ///< null: as captured
+    CUcontext place = nullptr;          ///< as for add_kernel_node
+    bool as_kernel = false;             ///< a set or a copy becomes a kernel, if it can
+  };
+  /// Adds the operation to a graph, without edges. Errors   as add_kernel_node.
+  [[nodiscard]] CUgraphNode add_to(CUgraph graph, const adding& how,
+                                   const std::string& where) const;
   /// One call of the driver, on a stream; `to` may be null.
   [[nodiscard]] CUresult launch(CUstream stream, const report* to) const noexcept;
 
 private:
-  void read_kernel(const std::string& where, operation& op, node_facts& facts);
+  void read_kernel(const std::string& where, int gpu, attribute_reader& attributes_of,
+                   operation& op, node_facts& facts);
   void read_copy(const std::string& where, operation& op);
   void read_set(const std::string& where, operation& op);
+  void expect_gpu(const std::string& where, int gpu) const;
   void read_attributes(operation& op);
   void find_report(const std::string& where);
 };

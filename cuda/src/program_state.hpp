@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "graph_walk.hpp"
-#include "program_gates.hpp"
+#include "graph_build.hpp"
+#include "graph_order.hpp"
+#include "graph_read.hpp"
 #include "program_node.hpp"
 
 #include <gsched/cuda/program.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,28 +21,30 @@ namespace gsched::cuda {
 struct program::state {
   program* self = nullptr; ///< follows moves
   int gpu = 0;
-  graph_owner whole{}; ///< a clone of what was captured
-  graph_level top{};   ///< of whole
-  flat_graph flat{};
+  graph_owner whole{}; ///< a clone of what was captured; the nodes' parameters live in it
+  flat_graph flat{};   ///< of whole
   std::deque<program_node> nodes{}; ///< one an operation; in place
   std::vector<node_facts> facts{};
   std::vector<std::uint32_t> instrumented{}; ///< operations, rising
+  /// By operation, and one more: nodes before it that no kernel can stand for.
+  std::vector<std::uint32_t> outside_until{};
   std::optional<gsched::program> host{};
   std::optional<duration> replay{};
   bool leaves = false; ///< all operations do
   std::vector<leaving_restriction> restricted{};
 
-  /// What make_range makes of a clone.
-  struct range {
-    std::size_t first = 0;
-    std::size_t last = 0;
-    range_options how{};
-    std::string what{}; ///< for errors
-    std::optional<range_gates> gates{};
-  };
-  /// Takes nodes out of a clone of `level` that do not go with the range, has the instrumented ones
-  /// report, adds gates, and places the kernels.
-  void keep_range(const graph_level& level, CUgraph clone, range& r) const;
+  /// Reads the nodes of `flat` into `nodes`, `facts` and operations.
+  [[nodiscard]] std::vector<operation> read_operations(const std::string& where);
+  /// Adds gates to a range's graph, and their edges to the list. `operations`: the range's nodes.
+  [[nodiscard]] std::vector<gate> add_gates(CUgraph graph, std::span<const CUgraphNode> operations,
+                                            std::size_t first, const range_options& how,
+                                            edge_list& edges, const std::string& what) const;
+  /// The nodes of `flat` that are, or go with, operations [first, last).
+  [[nodiscard]] std::span<const flat_node> nodes_of(std::size_t first,
+                                                    std::size_t last) const noexcept {
+    return std::span(flat.nodes)
+        .subspan(flat.first_node[first], flat.first_node[last] - flat.first_node[first]);
+  }
 };
 
 } // namespace gsched::cuda

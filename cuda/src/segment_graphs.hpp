@@ -10,9 +10,12 @@
 #include <gsched/cuda/notification_ring.hpp>
 #include <gsched/cuda/program.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -33,15 +36,27 @@ struct segment_graph {
   std::uint32_t launches = 0; ///< that report
   graph_queue flights;        ///< those that report
 
-  /// 0: its gates let everything pass.
-  void set_hold(std::uint32_t turn) noexcept {
+  bool lost = false; ///< a launch of it hangs, so no other may follow
+
+  /// Asks its gates to hold, or to pass.
+  void ask(const gate_order& what) noexcept {
     if (!gates.empty())
-      sync::atomic_ref<std::uint32_t>(ends->gates->hold).store(turn, sync::relaxed);
+      sync::atomic_ref<std::uint64_t>(ends->gates->order).store(what.word(), sync::relaxed);
+  }
+  /// Before a launch: its gates pass, and no lease of it has run out.
+  void let_pass() noexcept {
+    if (gates.empty()) return;
+    sync::atomic_ref<std::uint32_t>(ends->gates->expired).store(0, sync::relaxed);
+    ask({});
   }
   /// Which of two gates at most stand now.
   [[nodiscard]] gate_told stands(unsigned which) const noexcept {
     return told_by(
         sync::atomic_ref<std::uint64_t>(ends->gates->standing[which]).load(sync::relaxed));
+  }
+  /// Whether the lease of a gate that stood for this turn has run out.
+  [[nodiscard]] bool has_expired(std::uint32_t turn) const noexcept {
+    return sync::atomic_ref<std::uint32_t>(ends->gates->expired).load(sync::relaxed) == turn;
   }
 };
 
@@ -52,7 +67,8 @@ inline bool flight::has_gates() const noexcept { return graph != nullptr && !gra
 struct range_graphs {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
-  std::uint64_t words = 0; ///< of one launch, in the notification ring
+  std::uint64_t words = 0;  ///< of one launch, in the notification ring
+  sm_count needs_at_once{}; ///< of its cooperative launches
   std::vector<segment_graph> copies;
 
   /// One that is not in flight, or else the one with the fewest launches ahead. A graph with gates
@@ -61,6 +77,7 @@ struct range_graphs {
   [[nodiscard]] segment_graph* best(lane_id lane) noexcept {
     segment_graph* least = nullptr;
     for (segment_graph& g : copies) {
+      if (g.lost) continue;
       if (g.in_flight > 0 && !g.gates.empty() && g.lane != lane) continue;
       if (least == nullptr || g.in_flight < least->in_flight) least = &g;
     }
@@ -72,7 +89,7 @@ struct range_graphs {
 /// it was made for, lanes with a priority need some that take the stream's priority and not their
 /// nodes', and lanes that yield need gates.
 struct graph_place {
-  CUstream upload = nullptr;   ///< a stream of that partition
+  CUstream upload = nullptr;   ///< a stream of that partition, for uploads alone
   CUcontext context = nullptr; ///< of that partition
   bool own = false;            ///< a partition, and not all SMs
   bool node_priorities = true;
@@ -85,11 +102,57 @@ enum class graph_kind : std::uint8_t {
   direct ///< reporting, launched kernel by kernel: slots and no graph
 };
 
+/// The driver refused a segment's graph.
+struct refused_graph : error {
+  refused_graph(std::error_code by, const std::string& what)
+      : error(errc::device_failed, what + ": " + by.message()), why(by) {}
+  std::error_code why;
+};
+
+/// What a device keeps of one program.
+struct loaded_program {
+  using built = std::unique_ptr<range_graphs>;
+  struct key {
+    std::uint32_t first, last, place;
+    graph_kind kind;
+    bool operator==(const key&) const noexcept = default;
+  };
+  struct key_hash {
+    std::size_t operator()(const key& k) const noexcept {
+      const std::uint64_t range = std::uint64_t{k.first} << 32 | k.last;
+      const std::uint64_t rest = std::uint64_t{k.place} << 2 | static_cast<std::uint64_t>(k.kind);
+      return static_cast<std::size_t>((range * 0x9e37'79b9'7f4a'7c15) ^
+                                      (rest * 0xc2b2'ae3d'27d4'eb4f));
+    }
+  };
+  /// The foreseen ranges of a program in one place, by piece and level.
+  using table = std::vector<built>;
+
+  gsched::program* host = nullptr;
+  std::vector<std::uint32_t> piece_at;        ///< by operation; no_piece within one
+  std::vector<std::uint32_t> reporting_until; ///< instrumented kernels before an operation
+  std::vector<table> foreseen;                ///< by place and kind, plain or reporting
+  std::unordered_map<key, built, key_hash> others;
+  std::unique_ptr<leaving_program> leaving; ///< of one that leaves
+  program_memory memory{};
+  std::uint64_t gates = 0; ///< in all its graphs
+  bool lost = false;       ///< a launch of it hangs
+
+  [[nodiscard]] std::uint32_t places() const noexcept {
+    return static_cast<std::uint32_t>(foreseen.size() / 2);
+  }
+};
+
 /// The graphs of all loaded programs.
 ///
 /// Cost     find is O(1) and allocates nothing; everything else is set-up.
+/// Threads  build and destroy: any, at any time, where device_options::instrumented is off;
+///          everything else: the device's owner.
 class segment_graphs {
 public:
+  /// Called after each graph that was built, with the time for which the driver was busy with it.
+  using pacing = std::function<void(std::chrono::nanoseconds)>;
+
   segment_graphs(const driver_functions& cu, notification_ring& ring, end_words& ends,
                  const device_options& how)
       : cu_(cu), ring_(ring), ends_(ends), how_(how) {}
@@ -99,12 +162,23 @@ public:
 
   /// Builds the graphs of all programs for it. Changes nothing if it throws.
   [[nodiscard]] std::uint32_t add_place(const graph_place& p);
-  /// Aligns a program and builds its graphs for all places. Changes nothing if it throws, but the
-  /// alignment.
-  [[nodiscard]] program_id add(gsched::program& p);
 
+  /// Aligns a program and builds its graphs for all places that there are. What was built is
+  /// destroyed if it throws.
+  [[nodiscard]] std::unique_ptr<loaded_program> build(gsched::program& p, const pacing& pace = {});
+  /// Takes what was built; first builds what it lacks: for places that were added since, and on a
+  /// device whose kernels report.
+  [[nodiscard]] program_id add(std::unique_ptr<loaded_program> l);
+  /// Nothing of the program is in flight. Its id is not used again.
+  [[nodiscard]] std::unique_ptr<loaded_program> remove(program_id id) noexcept;
+  /// Destroys the graphs of a program that is not loaded.
+  void destroy(std::unique_ptr<loaded_program> l) noexcept;
+
+  [[nodiscard]] bool has(program_id id) const noexcept {
+    return index(id) < programs_.size() && programs_[index(id)] != nullptr;
+  }
   [[nodiscard]] bool has(program_id id, std::size_t first, std::size_t count) const noexcept {
-    return index(id) < programs_.size() && count <= programs_[index(id)]->host->size() &&
+    return has(id) && count <= programs_[index(id)]->host->size() &&
            first <= programs_[index(id)]->host->size() - count;
   }
   /// Whether a kernel of the range is instrumented. The range is one of the program's.
@@ -145,86 +219,69 @@ public:
   }
   /// Null for a program that does not leave.
   [[nodiscard]] leaving_program* leaving_of(program_id id) noexcept {
-    return programs_[index(id)]->leaving.get();
+    return has(id) ? programs_[index(id)]->leaving.get() : nullptr;
   }
+  [[nodiscard]] loaded_program& loaded(program_id id) noexcept { return *programs_[index(id)]; }
   [[nodiscard]] gsched::program& host(program_id id) noexcept {
     return *programs_[index(id)]->host;
   }
-  [[nodiscard]] program* find_program(const gsched::program& p) const noexcept;
+  [[nodiscard]] std::optional<program_id> find_program(const gsched::program& p) const noexcept;
   [[nodiscard]] program_memory memory_of(const gsched::program& p) const noexcept;
-  /// What the driver said when building threw; unset where something else did.
-  [[nodiscard]] std::error_code refusal() const noexcept { return refusal_; }
   [[nodiscard]] std::uint32_t programs() const noexcept {
     return static_cast<std::uint32_t>(programs_.size());
   }
-  [[nodiscard]] std::uint64_t gates() const noexcept { return gates_; }
+  /// In the graphs of all loaded programs.
+  [[nodiscard]] std::uint64_t gates() const noexcept;
   /// Destroys nothing from now on: for a GPU that does not answer any more.
   void leave_behind() noexcept { left_ = true; }
 
 private:
-  using built = std::unique_ptr<range_graphs>;
-  struct key {
-    std::uint32_t first, last, place;
-    graph_kind kind;
-    bool operator==(const key&) const noexcept = default;
-  };
-  struct key_hash {
-    std::size_t operator()(const key& k) const noexcept {
-      const std::uint64_t range = std::uint64_t{k.first} << 32 | k.last;
-      const std::uint64_t rest = std::uint64_t{k.place} << 2 | static_cast<std::uint64_t>(k.kind);
-      return static_cast<std::size_t>((range * 0x9e37'79b9'7f4a'7c15) ^
-                                      (rest * 0xc2b2'ae3d'27d4'eb4f));
-    }
-  };
-  /// The foreseen ranges of a program in one place, by piece and level.
-  using table = std::vector<built>;
-  struct loaded {
-    gsched::program* host = nullptr;
-    std::vector<std::uint32_t> piece_at;        ///< by operation; no_piece within one
-    std::vector<std::uint32_t> reporting_until; ///< instrumented kernels before an operation
-    std::vector<table> foreseen;                ///< by place and kind, plain or reporting
-    std::unordered_map<key, built, key_hash> others;
-    std::unique_ptr<leaving_program> leaving; ///< of one that leaves
-    program_memory memory{};
-  };
+  using built = loaded_program::built;
+  using key = loaded_program::key;
+  using table = loaded_program::table;
   static constexpr std::uint32_t replay_mask = (1u << notification_ring::replay_bits) - 1;
   static constexpr std::uint32_t no_piece = 0xffff'ffff;
 
-  [[nodiscard]] built build(loaded& l, const key& k, std::uint64_t& nodes);
+  /// One program's graphs while they are built.
+  struct building {
+    loaded_program& of;
+    const std::vector<graph_place>& places;
+    const pacing* pace = nullptr;
+  };
+  [[nodiscard]] built build_range(const building& b, const key& k) const;
   /// Blocks a word for the kernels of a range; 0 leaves it to each launch.
-  [[nodiscard]] std::uint32_t group_for(const loaded& l, const key& k);
-  void fill(segment_graph& g, const program& p, const loaded& l, const key& k,
-            std::uint64_t& nodes);
-  void take_slots(segment_graph& g, const loaded& l, const key& k);
-  [[nodiscard]] std::unique_ptr<leaving_program> make_leaving(const program& p);
+  [[nodiscard]] std::uint32_t group_for(const loaded_program& l, const key& k) const;
+  void fill(segment_graph& g, const program& p, const building& b, const key& k,
+            std::uint64_t& nodes) const;
+  void take_slots(segment_graph& g, const loaded_program& l, const key& k) const;
+  [[nodiscard]] std::unique_ptr<leaving_program> make_leaving(const program& p) const;
   /// The parameters of a range's kernels; none for a program that does not leave.
-  [[nodiscard]] std::vector<preemption> preemptions(const program& p, const loaded& l,
+  [[nodiscard]] std::vector<preemption> preemptions(const program& p, const loaded_program& l,
                                                     const key& k) const;
   /// Of a program that leaves: from each operation to the end of its piece.
-  void foresee_tails(loaded& l, std::uint32_t place, program_memory& costs);
-  /// The program's tables for a place.
-  [[nodiscard]] std::vector<table> foresee(loaded& l, std::uint32_t place, program_memory& costs);
-  [[nodiscard]] range_graphs* find_in(const table& t, const loaded& l, std::uint32_t first,
+  void foresee_tails(const building& b, std::uint32_t place) const;
+  /// Appends the program's tables for a place; what was built for it is destroyed if it throws.
+  void foresee(const building& b, std::uint32_t place) const;
+  [[nodiscard]] range_graphs* find_in(const table& t, const loaded_program& l, std::uint32_t first,
                                       std::uint32_t last) const noexcept;
-  void take_apart(range_graphs& r) noexcept;
-  void take_apart(std::vector<table>& tables) noexcept;
-  /// Those of a place that is given up.
-  void forget_others(loaded& l, std::uint32_t place) noexcept;
-  [[nodiscard]] std::uint64_t free_memory() const noexcept;
+  void take_apart(range_graphs& r) const noexcept;
+  /// Of a place that is given up, the last one.
+  void forget_place(loaded_program& l, std::uint32_t place) const noexcept;
+  [[nodiscard]] std::vector<graph_place> places() const;
+  static void wait_for_uploads(const std::vector<graph_place>& to);
 
   const driver_functions& cu_;
   notification_ring& ring_;
   end_words& ends_;
   const device_options& how_;
+  mutable std::mutex places_guard_;
   std::vector<graph_place> places_;
-  std::vector<std::unique_ptr<loaded>> programs_;
-  std::vector<node> nodes_;
-  std::error_code refusal_{};
-  std::uint64_t gates_ = 0; ///< in all graphs that are there
+  std::vector<std::unique_ptr<loaded_program>> programs_; ///< null: removed
+  mutable std::vector<node> nodes_;
   bool left_ = false;
 };
 
-inline std::uint32_t segment_graphs::group_for(const loaded& l, const key& k) {
+inline std::uint32_t segment_graphs::group_for(const loaded_program& l, const key& k) const {
   if (how_.group_blocks != 0) return how_.group_blocks;
   std::uint64_t words = 0;
   for (std::uint32_t i = k.first; i < k.last; ++i) {

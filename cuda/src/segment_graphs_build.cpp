@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "beside_captures.hpp"
 #include "preemption_marker.hpp"
 #include "segment_graphs.hpp"
 
@@ -6,6 +7,7 @@
 #include <gsched/cuda/error.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -27,9 +29,109 @@ private:
   CUgraph graph_;
 };
 
+std::uint32_t narrow(std::size_t n) noexcept { return static_cast<std::uint32_t>(n); }
+
+std::uint64_t free_memory() noexcept {
+  std::size_t unused = 0;
+  std::size_t all = 0;
+  return cudaMemGetInfo(&unused, &all) == cudaSuccess ? unused : 0;
+}
+
+/// Operations that a lane that yields runs alone, as no graph with gates may hold them.
+std::vector<std::size_t> not_to_be_held(const program& p) {
+  std::vector<std::size_t> alone;
+  for (std::size_t i = 0; i < p.host().size(); ++i)
+    if (!p.can_be_held(i, i + 1)) alone.push_back(i);
+  return alone;
+}
+
 } // namespace
 
-std::unique_ptr<leaving_program> segment_graphs::make_leaving(const program& p) {
+std::unique_ptr<loaded_program> segment_graphs::build(gsched::program& p, const pacing& pace) {
+  const program* const made = program::of(p);
+  if (made == nullptr)
+    throw error(errc::bad_handle, p.name() + ": operations without a graph, expected the host() "
+                                             "of a cuda::program");
+  const beside_captures apart;
+  const std::vector<graph_place> all = places();
+  auto l = std::make_unique<loaded_program>();
+  l->host = &p;
+  const bool held = std::any_of(all.begin(), all.end(), [](const auto& at) { return at.gated; });
+  if (p.is_whole())
+    p.align(run_to_completion, 1);
+  else
+    p.align(how_.grain, how_.levels, held ? not_to_be_held(*made) : std::vector<std::size_t>{});
+  l->piece_at.assign(p.size() + 1, no_piece);
+  for (std::size_t i = 0; i < p.pieces().size(); ++i) l->piece_at[p.pieces()[i]] = narrow(i);
+  l->reporting_until.push_back(0);
+  for (std::size_t i = 0; i < p.size(); ++i)
+    l->reporting_until.push_back(l->reporting_until.back() +
+                                 (made->instrumented(i, i + 1) > 0 ? 1u : 0u));
+  try {
+    if (made->leaves()) l->leaving = make_leaving(*made);
+    const building b{*l, all, &pace};
+    if (!how_.instrumented) // else by the owner: launch slots are its own
+      for (std::uint32_t place = 0; place < all.size(); ++place) foresee(b, place);
+    wait_for_uploads(all);
+  } catch (...) {
+    destroy(std::move(l));
+    throw;
+  }
+  return l;
+}
+
+void segment_graphs::foresee(const building& b, std::uint32_t place) const {
+  loaded_program& l = b.of;
+  const auto pieces = l.host->pieces();
+  const std::size_t n = pieces.size() - 1;
+  l.foreseen.reserve(l.foreseen.size() + 2);
+  l.foreseen.emplace_back(n * how_.levels);
+  l.foreseen.emplace_back(n * how_.levels);
+  table& plain = l.foreseen[2 * std::size_t{place}];
+  table& reporting = l.foreseen[2 * std::size_t{place} + 1];
+  const graph_place& at = b.places[place];
+  // Programs that are never cut go to lanes that have the whole GPU, and keep it.
+  if (l.host->is_whole() && (at.gated || at.own)) return;
+  const std::uint64_t before = free_memory();
+  try {
+    for (unsigned level = 0; level < how_.levels; ++level) {
+      const std::size_t run = std::size_t{1} << level;
+      for (std::size_t i = 0; i < n; i += run) {
+        if (level > 0 && i + run / 2 >= n) continue; // the level below reaches the end as well
+        if (level > 0 && l.host->holds_alone(pieces[i], pieces[std::min(i + run, n)])) continue;
+        key k{narrow(pieces[i]), narrow(pieces[std::min(i + run, n)]), place, graph_kind::plain};
+        plain[i * how_.levels + level] = build_range(b, k);
+        if (!how_.instrumented || l.reporting_until[k.first] == l.reporting_until[k.last]) continue;
+        k.kind = graph_kind::reporting;
+        reporting[i * how_.levels + level] = build_range(b, k);
+      }
+    }
+    if (l.leaving && (at.gated || at.own)) foresee_tails(b, place);
+    const key whole{0, narrow(l.host->size()), place, graph_kind::plain};
+    if (how_.whole && find_in(plain, l, whole.first, whole.last) == nullptr)
+      l.others[whole] = build_range(b, whole);
+  } catch (...) {
+    forget_place(l, place);
+    throw;
+  }
+  const std::uint64_t after = free_memory();
+  l.memory.device_bytes += before > after ? before - after : 0;
+}
+
+void segment_graphs::foresee_tails(const building& b, std::uint32_t place) const {
+  loaded_program& l = b.of;
+  const auto pieces = l.host->pieces();
+  for (std::size_t i = 0; i + 1 < pieces.size(); ++i)
+    for (std::size_t first = pieces[i] + 1; first < pieces[i + 1]; ++first)
+      for (const graph_kind kind : {graph_kind::plain, graph_kind::reporting}) {
+        const key k{narrow(first), narrow(pieces[i + 1]), place, kind};
+        const bool reports = l.reporting_until[k.first] < l.reporting_until[k.last];
+        if (kind == graph_kind::reporting && (!how_.instrumented || !reports)) continue;
+        l.others[k] = build_range(b, k);
+      }
+}
+
+std::unique_ptr<leaving_program> segment_graphs::make_leaving(const program& p) const {
   const gsched::program& host = p.host();
   if (how_.copies != 1)
     throw error(errc::bad_option, host.name() + ": kernels that leave, and " +
@@ -42,7 +144,7 @@ std::unique_ptr<leaving_program> segment_graphs::make_leaving(const program& p) 
   return std::make_unique<leaving_program>(std::move(slots), *ends_.take());
 }
 
-std::vector<preemption> segment_graphs::preemptions(const program& p, const loaded& l,
+std::vector<preemption> segment_graphs::preemptions(const program& p, const loaded_program& l,
                                                     const key& k) const {
   std::vector<preemption> all;
   if (!l.leaving) return all;
@@ -58,18 +160,19 @@ std::vector<preemption> segment_graphs::preemptions(const program& p, const load
   return all;
 }
 
-segment_graphs::built segment_graphs::build(loaded& l, const key& k, std::uint64_t& nodes) {
+segment_graphs::built segment_graphs::build_range(const building& b, const key& k) const {
+  loaded_program& l = b.of;
   const program* const p = program::of(*l.host);
   if (p == nullptr)
     throw error(errc::bad_handle, "a loaded program has gone, expected it in place");
   auto r = std::make_unique<range_graphs>();
   r->first = k.first;
   r->last = k.last;
+  r->needs_at_once = p->needs_at_once(k.first, k.last);
   r->copies = std::vector<segment_graph>(how_.copies);
-  refusal_ = {};
-  std::uint64_t added = 0;
+  std::uint64_t nodes = 0;
   try {
-    for (segment_graph& g : r->copies) fill(g, *p, l, k, added);
+    for (segment_graph& g : r->copies) fill(g, *p, b, k, nodes);
   } catch (...) {
     take_apart(*r);
     throw;
@@ -79,22 +182,25 @@ segment_graphs::built segment_graphs::build(loaded& l, const key& k, std::uint64
   for (std::uint32_t i = k.first; i < k.last && !one.slots.empty(); ++i)
     if (l.reporting_until[i + 1] > l.reporting_until[i])
       r->words += ring_.words_of(one.slots[reporting++], l.host->operations()[i].launch.blocks());
-  nodes += added;
+  l.memory.nodes += nodes;
+  if (k.kind != graph_kind::direct) l.memory.graphs += how_.copies;
+  for (const segment_graph& g : r->copies) l.gates += g.gates.size();
   return r;
 }
 
-void segment_graphs::fill(segment_graph& g, const program& p, const loaded& l, const key& k,
-                          std::uint64_t& nodes) {
+void segment_graphs::fill(segment_graph& g, const program& p, const building& b, const key& k,
+                          std::uint64_t& nodes) const {
+  const loaded_program& l = b.of;
   if (k.kind != graph_kind::plain) take_slots(g, l, k);
   if (k.kind == graph_kind::direct) return;
 
   const auto need = [&](CUresult r) {
-    if (r == CUDA_SUCCESS) return;
-    refusal_ = code_of(r);
-    fail(refusal_, l.host->name() + ": graph of operations " + std::to_string(k.first) + " to " +
-                       std::to_string(k.last - 1));
+    if (r != CUDA_SUCCESS)
+      throw refused_graph(code_of(r), l.host->name() + ": graph of operations " +
+                                          std::to_string(k.first) + " to " +
+                                          std::to_string(k.last - 1));
   };
-  const graph_place& where = places_[k.place];
+  const graph_place& where = b.places[k.place];
   g.ends = ends_.take();
   range_options how;
   how.reports = g.reports;
@@ -105,7 +211,6 @@ void segment_graphs::fill(segment_graph& g, const program& p, const loaded& l, c
   how.gates_look_at = g.ends->gates_there;
   how.gates = &g.gates;
   const passing_graph graph(cu_, p.make_range(k.first, k.last, how));
-  gates_ += g.gates.size();
   // What a host reads is promised to it at a program's end.
   const marker end = k.last == l.host->size() ? marker::publishes : marker::tells;
   if (leaving.empty())
@@ -115,14 +220,18 @@ void segment_graphs::fill(segment_graph& g, const program& p, const loaded& l, c
                           where.context);
   std::size_t n = 0;
   need(cu_.cuGraphGetNodes(graph.get(), nullptr, &n));
+  nodes += n;
+  // A graph with gates takes its lane's priority, whatever its nodes had: nodes of another priority
+  // go through another of the GPU's queues, and would keep it while the graph stands.
+  const auto from = std::chrono::steady_clock::now();
   need(cu_.cuGraphInstantiateWithFlags(
       &g.exec, graph.get(),
-      where.node_priorities ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0));
+      where.node_priorities && !where.gated ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0));
   need(cu_.cuGraphUpload(g.exec, where.upload));
-  nodes += n;
+  if (b.pace != nullptr && *b.pace) (*b.pace)(std::chrono::steady_clock::now() - from);
 }
 
-void segment_graphs::take_slots(segment_graph& g, const loaded& l, const key& k) {
+void segment_graphs::take_slots(segment_graph& g, const loaded_program& l, const key& k) const {
   const std::size_t n = l.reporting_until[k.last] - l.reporting_until[k.first];
   g.slots.reserve(n);
   g.reports.reserve(n);

@@ -21,6 +21,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace gsched::testing {
@@ -94,6 +95,7 @@ TEST_CASE("device child: hung kernel" * doctest::skip()) {
   verdict v;
   cuda::program endless = make_endless("endless", pinned_flag());
   cuda::program good = stand_ins("good", 20, kernel_of(66, 128, 20));
+  cuda::program behind = stand_ins("behind", 20, kernel_of(66, 128, 20));
   cuda::device_options o;
   o.watchdog = std::chrono::seconds{1};
   auto d = std::make_unique<driven_cuda>(o);
@@ -101,12 +103,13 @@ TEST_CASE("device child: hung kernel" * doctest::skip()) {
   const lane_id b = d->device.open_lane({});
   d->device.load(endless);
   d->device.load(good);
+  d->device.load(behind);
   void* there = nullptr; // now: once a kernel hangs, this would wait for it
   v.need(cudaMalloc(&there, 64) == cudaSuccess, "memory");
   const auto from = std::chrono::steady_clock::now();
   v.need(!d->submit(a, endless.host()), "accepted");
   for (int i = 0; i < 10; ++i) v.need(!d->submit(b, good.host()), "accepted beside it");
-  v.need(!d->submit(a, good.host()), "accepted behind it");
+  v.need(!d->submit(a, behind.host()), "accepted behind it");
   std::vector<char> pageable(64);
   const cuda::copy_action down(pageable.data(), there);
   const operation copy = down.as_operation(copy_direction::device_to_host, 64);
@@ -115,15 +118,66 @@ TEST_CASE("device child: hung kernel" * doctest::skip()) {
   v.need(d->finish(), "all is polled");
   const double took = seconds_since(from);
   v.need(took > 0.9 && took < 5, "after the watchdog's second");
-  v.need(d->done == 10 && d->failed == 3, "what ran beside it ended well");
-  const std::string line = d->device.failure().value_or("");
+  v.need(d->failed == 2, "it failed, and what was queued behind it");
+  v.need(d->done == 11, "what ran beside it ended well, and so did the copy that had not started");
+  const std::string line = d->device.why_failed();
   v.say(line);
   v.need(has(line, "endless operations 0 to 0") && has(line, "endless_kernel"), "it is named");
   v.need(has(line, "cudaErrorLaunchTimeout") && !has(line, "good"), "and it alone");
-  v.need(d->submit(b, good.host()) == cuda::code_of(cudaErrorLaunchTimeout), "submit says why");
+  v.need(!d->device.failure(), "the device lives");
+  v.need(d->device.hangs(endless.host()) && d->device.hangs(behind.host()) &&
+             !d->device.hangs(good.host()),
+         "it knows what hangs");
+  v.need(d->submit(b, endless.host()) == cuda::code_of(cudaErrorLaunchTimeout), "and refuses it");
+  for (const lane_id lane : {a, b}) v.need(!d->submit(lane, good.host()), "all else goes on");
+  v.need(d->finish() && d->failed == 2, "on both lanes");
+  v.need(d->device.statistics().hung == 2, "and it counts");
   const auto end = std::chrono::steady_clock::now();
   d.reset();
   v.need(seconds_since(end) < 2, "it is left behind");
+  v.leave();
+}
+
+TEST_CASE("device child: a GPU that runs nothing" * doctest::skip()) {
+  if (gpus_here() == 0) return;
+  verdict v;
+  const int* const flag = pinned_flag();
+  std::deque<cuda::program> endless; // as many as fill all SMs
+  cuda::device_options o;
+  o.watchdog = std::chrono::seconds{1};
+  auto d = std::make_unique<driven_cuda>(o);
+  const lane_id a = d->device.open_lane({});
+  endless.push_back(make_endless_everywhere("everywhere", flag));
+  cuda::program good = stand_ins("good", 20, kernel_of(66, 128, 20));
+  d->device.load(endless.front());
+  d->device.load(good);
+  const lane_id b = d->device.open_lane({});
+  v.need(!d->submit(a, endless.front().host()), "accepted");
+  std::this_thread::sleep_for(std::chrono::milliseconds{50});
+  v.need(!d->submit(b, good.host()), "accepted beside it");
+  v.need(d->finish(), "all is polled");
+  v.need(d->failed == 2, "as failed");
+  v.need(d->device.failure().has_value(), "the device has ended");
+  v.say(d->device.failure().value_or(""));
+  v.leave();
+}
+
+TEST_CASE("device child: starved work" * doctest::skip()) {
+  if (gpus_here() == 0) return;
+  verdict v;
+  cuda::program urgent = stand_ins("urgent", 1, kernel_of(132 * 8, 256, 100'000));
+  cuda::program good = stand_ins("good", 20, kernel_of(132 * 8, 256, 20));
+  cuda::device_options o;
+  o.watchdog = std::chrono::milliseconds{200};
+  auto d = std::make_unique<driven_cuda>(o);
+  const lane_id low = d->device.open_lane({});
+  const lane_id high = d->device.open_lane({2, {}});
+  d->device.load(urgent);
+  d->device.load(good);
+  for (int i = 0; i < 6; ++i) v.need(!d->submit(high, urgent.host()), "accepted");
+  for (int i = 0; i < 40; ++i) v.need(!d->submit(low, good.host()), "accepted");
+  v.need(d->finish(), "all is polled");
+  v.need(d->failed == 0 && !d->device.failure(), "work that waits for urgent work does not hang");
   v.leave();
 }
 
@@ -243,9 +297,17 @@ TEST_CASE("an illegal access ends the device, in CUDA's words, and loses nothing
   GSCHED_NEEDS_GPU();
   CHECK(run_child("device child: illegal access", 60) == "");
 }
-TEST_CASE("a kernel that never ends is named by the watchdog") {
+TEST_CASE("a kernel that never ends fails alone, and is named") {
   GSCHED_NEEDS_GPU();
   CHECK(run_child("device child: hung kernel", 60) == "");
+}
+TEST_CASE("a GPU that runs nothing any more ends the device") {
+  GSCHED_NEEDS_GPU();
+  CHECK(run_child("device child: a GPU that runs nothing", 60) == "");
+}
+TEST_CASE("work that more urgent work keeps from running is not taken for hung") {
+  GSCHED_NEEDS_GPU();
+  CHECK(run_child("device child: starved work", 60) == "");
 }
 TEST_CASE("a device ends although a kernel hangs") {
   GSCHED_NEEDS_GPU();

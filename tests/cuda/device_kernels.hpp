@@ -11,5 +11,7 @@ namespace gsched::testing {
 [[nodiscard]] cuda::program make_faulty(std::string name);
 /// A kernel that ends once *stop, in pinned memory, is not zero.
 [[nodiscard]] cuda::program make_endless(std::string name, const int* stop);
+/// The same, with as many blocks as a GPU can hold and more.
+[[nodiscard]] cuda::program make_endless_everywhere(std::string name, const int* stop);
 
 } // namespace gsched::testing

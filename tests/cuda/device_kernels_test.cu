@@ -36,4 +36,9 @@ cuda::program make_endless(std::string name, const int* stop) {
   return cuda::make_call(not_measured(std::move(name)), {}, endless_kernel, stop);
 }
 
+cuda::program make_endless_everywhere(std::string name, const int* stop) {
+  return cuda::make_call(not_measured(std::move(name)), {.grid = 10'000, .block = 1024},
+                         endless_kernel, stop);
+}
+
 } // namespace gsched::testing

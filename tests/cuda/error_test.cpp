@@ -3,6 +3,7 @@
 
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
+#include <gsched/occupancy/calculator.hpp>
 
 #include <doctest/doctest.h>
 
@@ -54,6 +55,53 @@ TEST_CASE("a GPU is found by its number, and others are refused") {
       CHECK(std::string(thrown.what()).find("expected 0 to") != std::string::npos);
     }
   }
+}
+
+TEST_CASE("a GPU of an unknown compute capability has the driver's own limits") {
+  cudaDeviceProp p{};
+  p.major = 13;
+  p.minor = 7;
+  p.maxThreadsPerMultiProcessor = 4096;
+  p.warpSize = 32;
+  p.maxBlocksPerMultiProcessor = 48;
+  p.maxThreadsPerBlock = 2048;
+  p.regsPerMultiprocessor = 1 << 17;
+  p.regsPerBlock = 1 << 16;
+  p.sharedMemPerMultiprocessor = 300 << 10;
+  p.reservedSharedMemPerBlock = 2 << 10;
+  p.sharedMemPerBlockOptin = 298 << 10;
+  p.sharedMemPerBlock = 48 << 10;
+  CHECK(!known_limits(13, 7));
+  const architecture_limits l = cuda::driver_limits(p, true);
+  CHECK(l.major == 13);
+  CHECK(l.max_warps == 128);
+  CHECK(l.max_cluster_blocks == 8);
+  launch_shape s;
+  s.grid = {1000};
+  s.block = {1024};
+  s.registers_per_thread = 32;
+  CHECK(max_blocks_per_sm(l, s) == 4); // by threads and by registers
+  s.dynamic_shared_bytes = 100 << 10;
+  CHECK(max_blocks_per_sm(l, s) == 2); // 102 KiB each
+}
+
+TEST_CASE("where the capability is known, the driver's limits are those of the table") {
+  GSCHED_NEEDS_GPU();
+  cudaDeviceProp p{};
+  REQUIRE(cudaGetDeviceProperties(&p, 0) == cudaSuccess);
+  const auto known =
+      known_limits(static_cast<std::uint32_t>(p.major), static_cast<std::uint32_t>(p.minor));
+  if (!known) return;
+  const architecture_limits l = cuda::driver_limits(p, known->max_cluster_blocks > 0);
+  for (const std::uint32_t threads : {32u, 256u, 1024u})
+    for (const std::uint32_t registers : {16u, 64u, 255u})
+      for (const std::uint32_t shared : {0u, 10'000u, 100'000u}) {
+        launch_shape s;
+        s.block = {threads};
+        s.registers_per_thread = registers;
+        s.dynamic_shared_bytes = shared;
+        CHECK(max_blocks_per_sm(l, s) == max_blocks_per_sm(*known, s));
+      }
 }
 
 } // namespace

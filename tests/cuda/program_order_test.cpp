@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <utility>
@@ -16,49 +18,17 @@ namespace {
 
 using numbers = std::vector<std::uint32_t>;
 
-/// The least, in dictionary order, of all orders of n nodes that keep the edges; empty if none.
-numbers brute_force_order(std::uint32_t n, const std::vector<graph_edge>& edges) {
-  numbers order(n);
-  for (std::uint32_t i = 0; i < n; ++i) order[i] = i;
-  do {
-    numbers place(n);
-    for (std::uint32_t i = 0; i < n; ++i) place[order[i]] = i;
-    if (std::all_of(edges.begin(), edges.end(),
-                    [&](const graph_edge& e) { return place[e.first] < place[e.second]; }))
-      return order;
-  } while (std::next_permutation(order.begin(), order.end()));
-  return {};
+/// One edge in five is programmatic.
+CUgraphEdgeData drawn_kind(std::mt19937& random) {
+  CUgraphEdgeData e{};
+  if (random() % 5 > 0) return e;
+  e.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+  e.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  return e;
 }
 
-TEST_CASE("a topological order is the least one that keeps all edges") {
-  std::mt19937 random(7);
-  int cycles = 0;
-  for (int round = 0; round < 400; ++round) {
-    const auto n = static_cast<std::uint32_t>(1 + random() % 7);
-    std::vector<graph_edge> edges;
-    for (auto e = random() % (2 * n); e > 0; --e) {
-      const auto a = static_cast<std::uint32_t>(random() % n);
-      const auto b = static_cast<std::uint32_t>(random() % n);
-      if (a != b) edges.emplace_back(a, b);
-    }
-    const numbers expected = brute_force_order(n, edges);
-    const numbers got = topological_order(n, edges);
-    if (expected.empty()) {
-      ++cycles;
-      CHECK(got.size() < n);
-    } else {
-      CHECK(got == expected);
-    }
-  }
-  CHECK(cycles > 10);
-}
-
-TEST_CASE("edges told twice do no harm") {
-  const std::vector<graph_edge> edges{{1, 0}, {1, 0}, {0, 2}};
-  CHECK(topological_order(3, edges) == numbers{1, 0, 2});
-}
-
-/// A random graph of kernels, empty nodes and child graphs.
+/// A random graph of kernels, empty nodes and child graphs. Each node's handle is its address, so
+/// that it is found again.
 graph_level random_level(std::mt19937& random, int depth) {
   graph_level level;
   const auto n = static_cast<std::uint32_t>(random() % 6 + (depth == 0 ? 1 : 0));
@@ -76,14 +46,14 @@ graph_level random_level(std::mt19937& random, int depth) {
   std::shuffle(shuffled.begin(), shuffled.end(), random);
   for (std::uint32_t a = 0; a < n; ++a)
     for (std::uint32_t b = a + 1; b < n; ++b)
-      if (random() % 3 == 0) level.edges.emplace_back(shuffled[a], shuffled[b]);
+      if (random() % 3 == 0) level.edges.push_back({shuffled[a], shuffled[b], drawn_kind(random)});
   return level;
 }
 
 /// The graph without levels: a child graph is a start, an end, and what is between.
 struct plain_graph {
   std::vector<const level_node*> nodes; ///< null for the starts and ends
-  std::vector<graph_edge> edges;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
 
   std::uint32_t add(const level_node* n) {
     nodes.push_back(n);
@@ -93,7 +63,7 @@ struct plain_graph {
     const std::uint32_t start = add(nullptr);
     const std::uint32_t end = add(nullptr);
     if (level.nodes.empty()) edges.emplace_back(start, end);
-    std::vector<graph_edge> ends;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;
     for (const level_node& n : level.nodes) {
       if (n.child) {
         ends.push_back(add_level(*n.child));
@@ -103,15 +73,11 @@ struct plain_graph {
       }
     }
     for (std::uint32_t i = 0; i < level.nodes.size(); ++i) {
-      const auto is_first = [i](const graph_edge& e) { return e.second == i; };
-      const auto is_last = [i](const graph_edge& e) { return e.first == i; };
-      if (std::none_of(level.edges.begin(), level.edges.end(), is_first))
-        edges.emplace_back(start, ends[i].first);
-      if (std::none_of(level.edges.begin(), level.edges.end(), is_last))
-        edges.emplace_back(ends[i].second, end);
+      edges.emplace_back(start, ends[i].first);
+      edges.emplace_back(ends[i].second, end);
     }
     for (const graph_edge& e : level.edges)
-      edges.emplace_back(ends[e.first].second, ends[e.second].first);
+      edges.emplace_back(ends[e.from].second, ends[e.to].first);
     return {start, end};
   }
 
@@ -124,76 +90,136 @@ struct plain_graph {
       const std::uint32_t at = open.back();
       open.pop_back();
       if (at != from && !through(at)) continue;
-      for (const graph_edge& e : edges)
-        if (e.first == at && seen.insert(e.second).second) open.push_back(e.second);
+      for (const auto& [a, b] : edges)
+        if (a == at && seen.insert(b).second) open.push_back(b);
     }
     return seen;
   }
 };
 
-TEST_CASE("operations of nested graphs: order, what each waits for, and what goes with them") {
+void name_nodes(graph_level& level) {
+  for (level_node& n : level.nodes) {
+    n.handle = reinterpret_cast<CUgraphNode>(&n);
+    if (n.child) name_nodes(*n.child);
+  }
+}
+
+TEST_CASE("a flattened graph keeps every dependency of the nested one, and adds none") {
   std::mt19937 random(11);
   int with_children = 0;
   for (int round = 0; round < 300; ++round) {
     graph_level top = random_level(random, 0);
-    flat_graph flat;
-    REQUIRE(flatten(top, flat));
+    name_nodes(top);
+    const std::optional<flat_graph> flat = flatten(top);
+    REQUIRE(flat);
     plain_graph plain;
     plain.add_level(top);
-    const auto n = static_cast<std::uint32_t>(flat.operations.size());
     for (const level_node& node : top.nodes) with_children += node.child ? 1 : 0;
 
-    for (std::uint32_t i = 0; i < n; ++i) {
-      CHECK(flat.operations[i]->first == i);
-      CHECK(flat.operations[i]->last == i + 1);
-    }
-    const auto is_operation = [&](std::uint32_t p) {
-      return plain.nodes[p] != nullptr && plain.nodes[p]->is_operation();
-    };
-    std::vector<std::set<std::uint32_t>> after(n);
+    std::map<const void*, std::uint32_t> place; // of a node in the flat list
+    for (std::uint32_t i = 0; i < flat->nodes.size(); ++i)
+      if (flat->nodes[i].handle != nullptr) place[flat->nodes[i].handle] = i;
+    std::vector<std::set<std::uint32_t>> reached(flat->nodes.size()); // by edges of the flat list
+    for (std::uint32_t i = 0; i < flat->nodes.size(); ++i)
+      for (const graph_edge& e : flat->nodes[i].before) {
+        CHECK(e.from < i); // every edge leads forward
+        CHECK(e.to == i);
+        reached[i].insert(e.from);
+        reached[i].insert(reached[e.from].begin(), reached[e.from].end());
+      }
+    const auto any = [](std::uint32_t) { return true; };
     for (std::uint32_t a = 0; a < plain.nodes.size(); ++a) {
-      if (!is_operation(a)) continue;
-      for (const std::uint32_t b : plain.reach(a, [&](auto p) { return !is_operation(p); }))
-        if (is_operation(b)) after[plain.nodes[b]->first].insert(plain.nodes[a]->first);
-    }
-    for (std::uint32_t i = 0; i < n; ++i) {
-      CHECK(flat.after[i] == numbers(after[i].begin(), after[i].end()));
-      for (const std::uint32_t a : flat.after[i]) CHECK(a < i);
-    }
-    // What stands between two operations of a range is in the range, or taking it out would lose
-    // the edges that lead through it.
-    for (std::uint32_t a = 0; a < plain.nodes.size() && n > 0; ++a) {
-      if (plain.nodes[a] == nullptr) continue;
-      CHECK(plain.nodes[a]->last == plain.nodes[a]->first + 1);
-      CHECK(plain.nodes[a]->last <= n);
-      for (const std::uint32_t b : plain.reach(a, [](auto) { return true; }))
-        if (plain.nodes[b] != nullptr) CHECK(plain.nodes[a]->first <= plain.nodes[b]->first);
+      if (plain.nodes[a] == nullptr || !place.contains(plain.nodes[a])) continue;
+      const std::set<std::uint32_t> after = plain.reach(a, any);
+      for (std::uint32_t b = 0; b < plain.nodes.size(); ++b) {
+        if (b == a || plain.nodes[b] == nullptr || !place.contains(plain.nodes[b])) continue;
+        CHECK(after.contains(b) ==
+              reached[place.at(plain.nodes[b])].contains(place.at(plain.nodes[a])));
+      }
     }
   }
   CHECK(with_children > 50);
 }
 
-void check_ranges_of_children(const graph_level& level) {
-  for (const level_node& node : level.nodes) {
-    if (!node.child || node.child->nodes.empty()) continue;
-    std::set<std::uint32_t> inside;
-    for (const level_node& inner : node.child->nodes)
-      for (std::uint32_t i = inner.first; i < inner.last; ++i) inside.insert(i);
-    CHECK(*inside.begin() == node.first);
-    CHECK(*inside.rbegin() + 1 == node.last);
-    CHECK(inside.size() == node.last - node.first); // so a child that is kept is never emptied
-    check_ranges_of_children(*node.child);
+TEST_CASE("operations of nested graphs: order, what each waits for, and what goes with them") {
+  std::mt19937 random(17);
+  for (int round = 0; round < 300; ++round) {
+    graph_level top = random_level(random, 0);
+    const std::optional<flat_graph> flat = flatten(top);
+    REQUIRE(flat);
+    const auto n = static_cast<std::uint32_t>(flat->operations());
+    CHECK(flat->first_node.size() == n + 1);
+    if (n == 0) continue;
+    CHECK(flat->first_node.front() == 0);
+    CHECK(flat->first_node.back() == flat->nodes.size());
+    const auto is_operation = [&](std::uint32_t i) {
+      return flat->node_of[flat->nodes[i].operation] == i;
+    };
+    std::vector<std::set<std::uint32_t>> waits(flat->nodes.size()); // operations, through others
+    std::vector<std::uint32_t> depth(n);
+    for (std::uint32_t i = 0; i < flat->nodes.size(); ++i) {
+      const std::uint32_t op = flat->nodes[i].operation;
+      CHECK(i >= flat->first_node[op]);
+      CHECK(i < flat->first_node[op + 1]);
+      for (const graph_edge& e : flat->nodes[i].before) {
+        const flat_node& u = flat->nodes[e.from];
+        if (is_operation(e.from))
+          waits[i].insert(u.operation);
+        else
+          waits[i].insert(waits[e.from].begin(), waits[e.from].end());
+      }
+      if (!is_operation(i)) {
+        CHECK(op == (waits[i].empty() ? 0 : *waits[i].rbegin())); // the last that it waits for
+        continue;
+      }
+      CHECK(flat->after[op] == numbers(waits[i].begin(), waits[i].end()));
+      for (const std::uint32_t u : flat->after[op]) depth[op] = std::max(depth[op], depth[u] + 1);
+    }
+    CHECK(std::is_sorted(depth.begin(), depth.end())); // so a cut goes through all branches
   }
 }
 
-TEST_CASE("a child graph covers what its nodes cover, without a gap") {
-  std::mt19937 random(13);
-  for (int round = 0; round < 300; ++round) {
-    graph_level top = random_level(random, 0);
-    flat_graph flat;
-    REQUIRE(flatten(top, flat));
-    check_ranges_of_children(top);
-  }
+TEST_CASE("branches are interleaved, and a chain keeps its order") {
+  graph_level top;
+  top.nodes.resize(9);
+  for (level_node& n : top.nodes) n.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  name_nodes(top);
+  const auto chain = [&](std::uint32_t first, std::uint32_t last) {
+    for (std::uint32_t i = first + 1; i < last; ++i) top.edges.push_back({i - 1, i, {}});
+  };
+  chain(0, 9);
+  const auto order = [&] {
+    numbers all;
+    const std::optional<flat_graph> flat = flatten(top);
+    REQUIRE(flat);
+    for (const flat_node& n : flat->nodes)
+      all.push_back(
+          static_cast<std::uint32_t>(reinterpret_cast<level_node*>(n.handle) - top.nodes.data()));
+    return all;
+  };
+  CHECK(order() == numbers{0, 1, 2, 3, 4, 5, 6, 7, 8});
+  top.edges.clear();
+  chain(0, 4); // captured one after the other: 0 to 3, and 4 to 8
+  chain(4, 9);
+  CHECK(order() == numbers{0, 4, 1, 5, 2, 6, 3, 7, 8});
+}
+
+TEST_CASE("what waits for a child graph waits for all in it that no full edge leaves") {
+  graph_level top;
+  top.nodes.resize(2);
+  top.nodes[0].type = CU_GRAPH_NODE_TYPE_GRAPH;
+  top.nodes[0].child = std::make_unique<graph_level>();
+  top.nodes[0].child->nodes.resize(2);
+  top.nodes[1].type = CU_GRAPH_NODE_TYPE_KERNEL;
+  for (level_node& n : top.nodes[0].child->nodes) n.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  CUgraphEdgeData programmatic{};
+  programmatic.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+  programmatic.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  top.nodes[0].child->edges = {{0, 1, programmatic}};
+  top.edges = {{0, 1, {}}};
+  CHECK(flatten(top)->after[2] == numbers{0, 1}); // the second may end before the first
+  top.nodes[0].child->edges = {{0, 1, {}}};
+  CHECK(flatten(top)->after[2] == numbers{1});
 }
 
 TEST_CASE("a cycle is found, in a child graph too") {
@@ -202,10 +228,24 @@ TEST_CASE("a cycle is found, in a child graph too") {
   top.nodes[1].type = CU_GRAPH_NODE_TYPE_GRAPH;
   top.nodes[1].child = std::make_unique<graph_level>();
   top.nodes[1].child->nodes.resize(2);
-  flat_graph flat;
-  CHECK(flatten(top, flat));
-  top.nodes[1].child->edges = {{0, 1}, {1, 0}};
-  CHECK(!flatten(top, flat));
+  CHECK(flatten(top));
+  top.nodes[1].child->edges = {{0, 1, {}}, {1, 0, {}}};
+  CHECK(!flatten(top));
+}
+
+TEST_CASE("a cut costs what branches wait for one another, and nothing in a chain") {
+  const std::vector<numbers> chain{{}, {0}, {1}, {2}};
+  CHECK(cut_losses(chain, std::vector<std::int64_t>{5, 7, 9, 3}) ==
+        std::vector<std::int64_t>{0, 0, 0, 0, 0});
+  // 0 and 1 start together, 2 comes after 0, and 3 after both branches.
+  const std::vector<numbers> fork{{}, {}, {0}, {1, 2}};
+  // Serial time 10 + 30 + 20 + 40 = 100, in parallel 30 + 40 = 70.
+  const auto losses = cut_losses(fork, std::vector<std::int64_t>{10, 30, 20, 40});
+  CHECK(losses[0] == 0);
+  CHECK(losses[1] == 14); // 1 could start with 0, but would wait 10 for its end: 10 * 100 / 70
+  CHECK(losses[2] == 28); // 2 could start at 10, but waits for 1, until 30
+  CHECK(losses[3] == 0);  // all branches end together
+  CHECK(losses[4] == 0);
 }
 
 } // namespace

@@ -448,7 +448,9 @@ TEST_CASE("ranges with open gates, placed on SMs or not, give what the whole giv
           cuda::check(d.cuGraphDestroy(graph), "graph");
           first = last;
         }
-        CHECK(made > 0);
+        // With a host function among them operations cannot be held.
+        CHECK((made > 0 || every > 1 || s.calls > 0));
+        if (s.calls > 0) CHECK(made == 0);
         CHECK(t.memory.snapshot() == expected);
       }
   }
@@ -557,8 +559,9 @@ TEST_CASE("forks, child graphs and nodes without work: who waits for whom") {
   g = nested(t);
   const cuda::program p(g, named("nested"));
   cuda::check(cudaGraphDestroy(g), "graph");
-  // 0; then 1 (2, 3, 4) 5 in the child graph; 6 beside it; 7; then 8, 9, 10 in a child graph.
-  const std::vector<after> expected{{}, {0}, {1}, {1}, {2, 3}, {4}, {0}, {5, 6}, {7}, {7}, {8, 9}};
+  // By depth: 0; then 1 in the child graph and 2 beside it; 3 and 4, 5, 6 in the child graph; 7;
+  // then 8, 9, 10 in another one.
+  const std::vector<after> expected{{}, {0}, {0}, {1}, {1}, {3, 4}, {5}, {2, 6}, {7}, {7}, {8, 9}};
   REQUIRE(p.facts().size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(p.facts()[i].after == expected[i]);
 }
@@ -582,7 +585,7 @@ TEST_CASE("ranges keep clusters, priorities and programmatic edges") {
   cuda::check(cudaGraphDestroy(g), "graph");
   int least = 0, most = 0, high = 0;
   cuda::check(cudaDeviceGetStreamPriorityRange(&least, &most), "priorities");
-  for_each_node(forked.make_range(1, 13, {}), [&](cudaGraphNode_t node) {
+  for_each_node(forked.make_range(0, forked.host().size(), {}), [&](cudaGraphNode_t node) {
     cudaKernelNodeAttrValue v{};
     cuda::check(cudaGraphKernelNodeGetAttribute(node, cudaKernelNodeAttributePriority, &v), "node");
     high += v.priority == most ? 1 : 0;

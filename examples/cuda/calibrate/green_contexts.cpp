@@ -14,6 +14,7 @@ namespace {
 
 using gsched::cuda::check;
 using gsched::cuda::driver;
+using gsched::cuda::driver_of_partitions;
 
 constexpr int launches = 50;
 
@@ -22,7 +23,7 @@ class green {
 public:
   green(CUdevResource sms, int gpu) {
     CUdevResourceDesc what = nullptr;
-    check(driver().cuDevResourceGenerateDesc(&what, &sms, 1), "describing SMs");
+    check(driver_of_partitions().cuDevResourceGenerateDesc(&what, &sms, 1), "describing SMs");
     check(driver().cuGreenCtxCreate(&context_, what, gpu, CU_GREEN_CTX_DEFAULT_STREAM),
           "making a green context");
     const CUresult made =
@@ -48,7 +49,8 @@ class green_experiment final : public experiment {
 public:
   explicit green_experiment(const rig& on) : rig_(on), plain_(chain_of(1)), partial_(chain_of(1)) {
     CUdevResource all{};
-    check(driver().cuDeviceGetDevResource(on.gpu().ordinal, &all, CU_DEV_RESOURCE_TYPE_SM),
+    check(driver_of_partitions().cuDeviceGetDevResource(on.gpu().ordinal, &all,
+                                                        CU_DEV_RESOURCE_TYPE_SM),
           "the SMs of the GPU");
     unsigned n = 0;
     check(driver().cuDevSmResourceSplitByCount(nullptr, &n, &all, nullptr, 0, 1),

@@ -60,6 +60,12 @@ template <class Device>
     if (const std::optional<std::string>& words = on.failure())
       return std::make_exception_ptr(error(errc::device_failed, *words));
   }
+  if constexpr (requires {
+                  { on.why_failed() } -> std::convertible_to<const std::string&>;
+                }) {
+    if (const std::string& words = on.why_failed(); !words.empty())
+      return std::make_exception_ptr(error(errc::device_failed, words));
+  }
   return std::make_exception_ptr(std::system_error(why));
 }
 

@@ -35,10 +35,15 @@ struct device_options {
   /// With 1 a lane that yields stops soonest.
   unsigned gate_every = 2;
   bool time_driver = false; ///< keep device_statistics::driver_ns, which takes 50 ns a call
-  /// A segment at the head of its lane on which nothing was seen to move for that long counts as
-  /// hung, also when more urgent lanes keep it from running: the device ends, and failure() names
-  /// it. Zero: never.
+  /// A segment at the head of its lane on which nothing moves for that long counts as hung; time in
+  /// which more urgent lanes have work, or in which the lane yields, does not count. Where the GPU
+  /// still runs other work, only that segment fails, with what is queued behind it on its lane.
+  /// Where the GPU runs nothing, the device ends. Zero: never.
   duration watchdog = std::chrono::seconds{10};
+  /// A lane that yields stands for at most this long without a sign of life of the owner: a call of
+  /// poll or wait. Then it goes on by itself, which statistics count (expired_leases). So a process
+  /// that is stopped does not hold the GPU. At most 16 s. Zero: without limit.
+  duration lease = std::chrono::milliseconds{20};
 };
 
 struct device_statistics {
@@ -47,12 +52,36 @@ struct device_statistics {
   std::uint64_t built_late = 0; ///< graphs that submit had to build, as load had not foreseen them
   std::uint64_t held = 0;  ///< segments that waited for room in the notification ring or their lane
   std::uint64_t gates = 0; ///< in all graphs
-  std::uint64_t yields = 0;        ///< calls of yield
-  std::uint64_t stopped = 0;       ///< segments that stood at a gate when their lane had yielded
-  std::uint64_t left = 0;          ///< segments that have left before their end
+  std::uint64_t yields = 0;  ///< calls of yield
+  std::uint64_t stopped = 0; ///< segments that stood at a gate when their lane had yielded
+  std::uint64_t left = 0;    ///< segments that have left before their end
+  /// Lanes that stood and went on by themselves, as the owner gave no sign of life, or as urgent
+  /// work did not move: best-effort work ran beside urgent work until its segment ended.
+  std::uint64_t expired_leases = 0;
+  /// Lanes that stood and were let go, as urgent work needs the SMs that their gates stand on.
+  std::uint64_t opened = 0;
+  std::uint64_t hung = 0;          ///< segments that hung, or were queued behind one that did
   std::uint64_t lost_words = 0;    ///< of instrumented kernels that ended; see submit
   std::uint64_t unknown_words = 0; ///< in the notification ring, of no segment in flight
   std::uint64_t driver_ns = 0;     ///< host time inside the driver's calls; if timed
+};
+
+class device;
+
+/// The graphs of a program for the lanes of one device, while the program is not loaded. Destroyed
+/// before the device.
+class program_graphs {
+public:
+  program_graphs() noexcept;
+  ~program_graphs();
+  program_graphs(program_graphs&&) noexcept;
+  program_graphs& operator=(program_graphs&&) noexcept;
+
+private:
+  friend class device;
+  struct state;
+  explicit program_graphs(std::unique_ptr<state> s) noexcept;
+  std::unique_ptr<state> state_;
 };
 
 /// Runs segments on a GPU: a model of gsched::device.
@@ -73,13 +102,19 @@ struct device_statistics {
 /// On a lane of priority 0, the kernels of a graph keep the priorities with which they were
 /// captured; on any other they have the lane's.
 ///
-/// A lane opened with lane_options::yields has graphs with gates: kernels of one thread, each
-/// beside a kernel of the graph, for both of which the next kernel waits. yield and resume store to
-/// words in pinned memory that the gates read, and call nothing. A segment stops behind the kernel
-/// beside which the next gate is. Where no gate comes right behind that kernel, lane_yielded is
-/// said when the time is over that the kernel takes alone. Copies and sets of no program, and
-/// direct launches, run to their ends. Calls of CUDA that wait for the whole GPU wait until such a
-/// lane resumes.
+/// A lane opened with lane_options::yields has graphs with gates: kernels of one thread beside
+/// kernels of the graph, for which later kernels wait. yield and resume store to words in pinned
+/// memory that the gates read, and call nothing. A segment stops behind the kernels beside which
+/// the next gate is. Where no gate comes right behind them, lane_yielded is polled when the time is
+/// over that they take alone. In such graphs sets and copies are kernels, and all nodes have the
+/// lane's priority. Operations that cannot be held (program::can_be_held), copies and sets of no
+/// program, and direct launches run to their ends.
+///
+/// A gate stands on a lease (device_options::lease), which poll and wait renew as long as the other
+/// lanes' work moves. During a call of the driver the lease is a millisecond: another thread that
+/// waits in the driver for the whole GPU (cudaFree) keeps the driver from returning until the lane
+/// goes on. Where a segment of another lane needs SMs on which gates stand (a cooperative launch of
+/// as many blocks as fit), lanes that yield are let go, and stop at the ends of their segments.
 ///
 /// A program that leaves (cuda::program::leaves) has no gates: yield raises a flag of the program
 /// with one call of the driver, its segments are preempted (Y2), and nothing of it starts until the
@@ -102,18 +137,24 @@ struct device_statistics {
 ///          launched or, if a part was, with the device ended.
 ///          Words of an instrumented kernel that never come are counted as lost, 200 ms after its
 ///          segment ended, and then the segment counts as done.
-///          An error that CUDA keeps to (an illegal access), or a kernel that hangs, ends the
+///          A kernel that hangs while the GPU runs other work: its segment, and those behind it on
+///          the lane, are polled as failed; why_failed() names the kernel; the lane goes on with a
+///          new stream; the program, whose memory the kernel may still use, is refused from then on
+///          (hangs(program)), and what it has is never freed.
+///          An error that CUDA keeps to (an illegal access), or a GPU that runs nothing, ends the
 ///          device: all that was accepted and has not ended is polled as failed, submit answers
-///          with the code, failure() says which. Work that hangs or that was on the GPU when CUDA
-///          failed is left where it is, with its memory.
+///          with the code, failure() says why. Work that was on the GPU is left where it is, with
+///          its memory. Codes of stream capture (900 to 907) are never lasting.
 /// Cost     submit: one graph launch; poll: a load for each busy lane. A loose operation takes a
 ///          call or two of the driver, a copy two look-ups of its pointers as well, and the segment
 ///          one graph launch more. A set or a copy that the driver cannot make of the former one
 ///          (of another size or kind of memory, as it sees fit) is built_late.
 ///          Loose copies to pageable memory, or of more than 64 KiB from it, make the host wait
 ///          while they run; so they are handed over when all before them on their lane has ended.
-/// Threads  one owner; several devices, of one GPU or of several, may be driven by one thread. What
-///          was loaded outlives the device.
+/// Threads  one owner; build() and the end of a program_graphs from any thread; several devices, of
+///          one GPU or of several, may be driven by one thread. The owner's thread gets the relaxed
+///          capture mode, so that captures of other threads do not concern it. What was loaded
+///          outlives the device, unless it was unloaded.
 class device {
 public:
   explicit device(const device_options& o = {});
@@ -128,6 +169,18 @@ public:
   lane_id open_lane(const lane_options& how, std::span<const std::uint32_t> groups);
   void load(gsched::program& p);
   void load(program& p) { load(p.host()); }
+  /// Builds what load() builds, without the owner: from any thread, while the device runs. Sets how
+  /// the program is cut. While the device is busy it pauses between graphs, as the driver runs no
+  /// other call while it builds one: it takes about four times as long then. Errors   as load.
+  [[nodiscard]] program_graphs build(gsched::program& p);
+  /// Loads what build() made, in a few microseconds; lanes that were opened since take longer.
+  void load(gsched::program& p, program_graphs built);
+  /// Forgets a loaded program; nothing of it is in flight. What it gives back destroys the graphs,
+  /// which takes about as long as building them and may be done by any thread.
+  /// Errors   bad_handle for a program that is not loaded, bad_option for one in flight.
+  [[nodiscard]] program_graphs unload(gsched::program& p);
+  /// Whether a kernel of the program hung: nothing of it can run again.
+  [[nodiscard]] bool hangs(const gsched::program& p) const noexcept;
   /// Of a loaded program, builds the graphs of operations [first, last), for all lanes that are
   /// open: for segments that begin or end elsewhere than pieces do (gsched::program::align).
   /// Errors   as load; bad_handle for a program that was not loaded, bad_option for no operations.
@@ -150,6 +203,8 @@ public:
   /// Why the device has ended: one line with CUDA's words and the segment that was running
   /// (program, operations, kernel). Unset while it works.
   [[nodiscard]] const std::optional<std::string>& failure() const noexcept;
+  /// Why the last segment that was polled as failed did, in one line; empty if none has.
+  [[nodiscard]] const std::string& why_failed() const noexcept;
   /// The stream of a lane, for set-up that has to run there, such as capture.
   [[nodiscard]] CUstream stream_of(lane_id lane) const noexcept;
   /// The SMs that a lane has, which can be more than were asked for.

@@ -11,18 +11,19 @@ namespace gsched::cuda {
 ///
 /// Each entry is the driver's function of that name, as cuda.h of this toolkit declares it.
 #define GSCHED_CUDA_DRIVER_FUNCTIONS(X)                                                            \
-  X(cuCtxFromGreenCtx)                                                                             \
   X(cuCtxGetCurrent)                                                                               \
+  X(cuCtxGetDevice)                                                                                \
   X(cuCtxPopCurrent)                                                                               \
   X(cuCtxPushCurrent)                                                                              \
-  X(cuDevResourceGenerateDesc)                                                                     \
-  X(cuDevSmResourceSplitByCount)                                                                   \
-  X(cuDeviceGetDevResource)                                                                        \
   X(cuFuncGetAttribute)                                                                            \
   X(cuFuncGetName)                                                                                 \
   X(cuFuncGetParamInfo)                                                                            \
   X(cuFuncSetAttribute)                                                                            \
   X(cuGraphAddDependencies)                                                                        \
+  X(cuGraphAddEmptyNode)                                                                           \
+  X(cuGraphAddEventRecordNode)                                                                     \
+  X(cuGraphAddEventWaitNode)                                                                       \
+  X(cuGraphAddHostNode)                                                                            \
   X(cuGraphAddKernelNode)                                                                          \
   X(cuGraphAddMemcpyNode)                                                                          \
   X(cuGraphAddMemsetNode)                                                                          \
@@ -30,12 +31,14 @@ namespace gsched::cuda {
   X(cuGraphClone)                                                                                  \
   X(cuGraphCreate)                                                                                 \
   X(cuGraphDestroy)                                                                                \
-  X(cuGraphDestroyNode)                                                                            \
+  X(cuGraphEventRecordNodeGetEvent)                                                                \
+  X(cuGraphEventWaitNodeGetEvent)                                                                  \
   X(cuGraphExecDestroy)                                                                            \
   X(cuGraphExecMemcpyNodeSetParams)                                                                \
   X(cuGraphExecMemsetNodeSetParams)                                                                \
   X(cuGraphGetEdges)                                                                               \
   X(cuGraphGetNodes)                                                                               \
+  X(cuGraphHostNodeGetParams)                                                                      \
   X(cuGraphInstantiateWithFlags)                                                                   \
   X(cuGraphKernelNodeGetAttribute)                                                                 \
   X(cuGraphKernelNodeGetParams)                                                                    \
@@ -46,11 +49,7 @@ namespace gsched::cuda {
   X(cuGraphMemsetNodeGetParams)                                                                    \
   X(cuGraphNodeFindInClone)                                                                        \
   X(cuGraphNodeGetType)                                                                            \
-  X(cuGraphRemoveDependencies)                                                                     \
   X(cuGraphUpload)                                                                                 \
-  X(cuGreenCtxCreate)                                                                              \
-  X(cuGreenCtxDestroy)                                                                             \
-  X(cuGreenCtxStreamCreate)                                                                        \
   X(cuKernelGetFunction)                                                                           \
   X(cuLaunchKernelEx)                                                                              \
   X(cuMemcpy3DAsync)                                                                               \
@@ -67,14 +66,29 @@ namespace gsched::cuda {
   X(cuStreamWriteValue32)                                                                          \
   X(cuStreamWriteValue64)
 
+/// Functions that only partitions need, and that drivers before CUDA 12.5 lack.
+#define GSCHED_CUDA_PARTITION_FUNCTIONS(X)                                                         \
+  X(cuCtxFromGreenCtx)                                                                             \
+  X(cuDevResourceGenerateDesc)                                                                     \
+  X(cuDevSmResourceSplitByCount)                                                                   \
+  X(cuDeviceGetDevResource)                                                                        \
+  X(cuGreenCtxCreate)                                                                              \
+  X(cuGreenCtxDestroy)                                                                             \
+  X(cuGreenCtxStreamCreate)
+
 struct driver_functions {
 #define GSCHED_CUDA_DECLARE(name) decltype(&::name) name = nullptr;
   GSCHED_CUDA_DRIVER_FUNCTIONS(GSCHED_CUDA_DECLARE)
+  GSCHED_CUDA_PARTITION_FUNCTIONS(GSCHED_CUDA_DECLARE) // null where the driver lacks it
 #undef GSCHED_CUDA_DECLARE
 };
 
 /// Looked up once.
-/// Errors   gsched::error: no_device where there is no driver, no GPU, or a driver too old.
+/// Errors   gsched::error: no_device where there is no driver, no GPU, or a driver that lacks a
+///          function of the first list; the line names the function.
 [[nodiscard]] const driver_functions& driver();
+/// The same, for partitions.
+/// Errors   also no_device, naming the function, where the driver lacks one of the second list.
+[[nodiscard]] const driver_functions& driver_of_partitions();
 
 } // namespace gsched::cuda

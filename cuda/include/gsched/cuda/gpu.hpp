@@ -22,6 +22,11 @@ struct gpu {
   int runtime_version = 0; ///< of this build
 };
 
+/// The limits of a GPU as the driver tells them, for a compute capability that limits_for does not
+/// know. Units of allocation and registers of a thread, which the driver does not tell, are those
+/// of the newest one that it knows.
+[[nodiscard]] architecture_limits driver_limits(const cudaDeviceProp& properties, bool clusters);
+
 /// Looks at a GPU and makes its primary context.
 /// Errors   no_device: no driver, one too old, no GPU, or no GPU of that number; one line each.
 [[nodiscard]] gpu find_gpu(int ordinal);

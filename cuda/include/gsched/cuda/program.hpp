@@ -45,11 +45,12 @@ struct node_facts {
   std::vector<std::uint32_t> after; ///< operations it waits for directly, in the program's order
 };
 
-/// Holds a range's graph between two of its kernels: see device.
+/// Holds a range's graph between its kernels: see device.
 struct gate {
-  std::uint32_t operation = 0; ///< of the program, beside which it runs
-  bool followed = false; ///< where the graph is held by it, the next gate stands once that kernel
-                         ///< has ended
+  std::uint32_t operation = 0; ///< of the program: the gate starts when this one does
+  duration takes{};            ///< while the gate stands, what started before it ends within this
+  /// Where the graph is held by it, the next gate stands as soon as what started before has ended.
+  bool followed = false;
 };
 
 /// How a range's graph is made.
@@ -60,8 +61,10 @@ struct range_options {
   std::span<const preemption> leaving{};
   /// A green context's, on whose SMs the kernels run then; null, as they were captured.
   CUcontext place = nullptr;
-  /// A gate beside every so many kernels, from the second on, but none beside the last operation;
-  /// 0: none. Where the graph forks, its branches meet at each gate.
+  /// A gate beside every so many operations, from the second on, but none beside the last one; 0:
+  /// none. In a graph with gates, sets and copies are kernels; a range that cannot be held
+  /// (program::can_be_held) has no gates. Where the graph forks, a gate holds all branches at about
+  /// the same time of the range, and they do not wait for one another.
   unsigned gate_every = 0;
   CUdeviceptr gates_look_at = 0;      ///< the device's: a line for each graph
   std::vector<gate>* gates = nullptr; ///< this is set to them, in order
@@ -77,20 +80,20 @@ struct program_memory {
 /// A captured graph as operations that can be cut into segments anywhere.
 ///
 /// The graph is cloned: what becomes of it afterwards does not matter, but the memory that its
-/// nodes use, and the modules of its kernels, must live as long as the program. Its nodes are put
-/// into one order that keeps all dependencies, nearest to the order of capture; kernels, memcpys
-/// and memsets become operations; empty, event and host nodes go with the operation before them (or
-/// the first), and child graphs are taken apart. Clusters, priorities and edges of any kind are
-/// kept, as a segment's graph is a clone of the whole from which the other nodes are taken out. A
-/// programmatic edge from a kernel outside of the range goes with that kernel, which has ended
-/// then.
+/// nodes use, and the modules of its kernels, must live as long as the program. Kernels, memcpys
+/// and memsets become operations, in one order that keeps all dependencies: by depth, the length of
+/// the longest path that leads to an operation, then by capture order. So branches that run side by
+/// side are interleaved, and a range cuts all of them. Empty, event and host nodes go with the last
+/// operation that they wait for (or the first), and child graphs are taken apart. Clusters,
+/// priorities and edges of any kind are kept within a range. A programmatic edge from a kernel
+/// outside of the range is left out, as that kernel has ended by then.
 ///
 /// Errors   no_device; bad_graph, one line that names the node, for memory allocation, conditional
-/// and
-///          other nodes that cannot be kept, an empty graph or a cycle: "graph NAME: node 3.12 is
-///          ..." is node 12 of the child graph that is node 3; does_not_fit; bad_option for a wrong
-///          number of durations or reports, or accesses of another program; device_failed with
-///          CUDA's words where a clone or a measurement fails.
+///          and other nodes that cannot be kept, an empty graph, a cycle, or a graph of another
+///          GPU: "graph NAME: node 3.12 is ..." is node 12 of the child graph that is node 3;
+///          bad_option for a wrong number of durations or reports, or accesses of another program;
+///          device_failed with CUDA's words where a clone or a measurement fails. What has run is
+///          not refused by a computed limit.
 /// Threads  set-up on one thread; immutable afterwards.
 class program {
 public:
@@ -113,13 +116,20 @@ public:
   [[nodiscard]] std::optional<duration> graph_replay() const noexcept;
 
   /// A graph of operations [first, last), to be instantiated; the caller destroys it. O(nodes of
-  /// the whole program).
+  /// the range). May be called by several threads at once.
   ///
   /// With a place: bad_graph, one line that names the kernel, for one that belongs to a context,
   /// such as one of cuModuleLoad: it cannot be placed. Copies and sets run where the driver has
   /// them run.
   [[nodiscard]] CUgraph make_range(std::size_t first, std::size_t last,
                                    const range_options& how = {}) const;
+  /// Whether a graph of the range can have gates: all of it runs on SMs, as kernels or as sets and
+  /// copies that kernels can do. Host and event nodes, and copies from or to memory that a kernel
+  /// cannot reach, do not.
+  [[nodiscard]] bool can_be_held(std::size_t first, std::size_t last) const noexcept;
+  /// How many SMs the range needs at the same time: those of its largest cooperative launch. 0
+  /// where it has none.
+  [[nodiscard]] sm_count needs_at_once(std::size_t first, std::size_t last) const noexcept;
   /// Whether all operations are kernels that leave (gsched::cuda::preemption). If only some do,
   /// none does here, and operation::leaves says so.
   [[nodiscard]] bool leaves() const noexcept;

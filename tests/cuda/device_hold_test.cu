@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a lane that stands keeps from other work: nothing, whatever its graph is made of; and for
+// how long it stands without its owner.
+#include "cuda/device_driven.hpp"
+#include "cuda/needs_gpu.hpp"
+#include "cuda/program_kernels.cuh"
+#include "cuda/program_samples.hpp"
+
+#include <gsched/cuda/capture.hpp>
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/program.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace gsched::testing {
+namespace {
+
+using kind = device_event::kind;
+
+__global__ void wait_for_all(word* done) {
+  cooperative_groups::this_grid().sync();
+  if (blockIdx.x == 0 && threadIdx.x == 0) *done += 1;
+}
+
+cuda::program_options unmeasured(std::string name, std::size_t n) {
+  cuda::program_options how;
+  how.name = std::move(name);
+  how.durations.assign(n, std::chrono::microseconds{10});
+  return how;
+}
+
+/// Captures what f does on a stream.
+template <class F>
+cuda::program captured(const std::string& name, std::size_t operations, F f) {
+  cuda::stream_capture c(name);
+  f(c.stream());
+  return cuda::program(c.end(), unmeasured(name, operations));
+}
+
+/// Groups of nine kernels of some microseconds, with something between them.
+template <class F>
+cuda::program groups_with(const std::string& name, std::size_t others, F between) {
+  constexpr std::size_t groups = 14;
+  return captured(name, groups * (9 + others), [&](cudaStream_t s) {
+    for (std::size_t g = 0; g < groups; ++g) {
+      for (int i = 0; i < 9; ++i) spin<<<132, 128, 0, s>>>(5000);
+      between(s);
+    }
+  });
+}
+
+/// A lane that yields with work that lasts for a millisecond, and urgent lanes.
+struct hold_rig {
+  explicit hold_rig(cuda::device_options o = {}, unsigned urgent_lanes = 2) : d(options(o)) {
+    low = d.device.open_lane({0, {}, true});
+    for (unsigned i = 0; i < urgent_lanes; ++i) urgent.push_back(d.device.open_lane({1, {}}));
+    d.device.load(quick);
+  }
+  static cuda::device_options options(cuda::device_options o) {
+    o.grain = from_us(1e6);
+    o.levels = 1;
+    return o;
+  }
+
+  /// Has the lane stand in the middle of the program. False if it ended first.
+  bool stand(const gsched::program& p) {
+    const std::size_t yields = count(kind::lane_yielded);
+    REQUIRE(!d.submit(low, p));
+    const time_point a_while = d.device.now() + from_us(150);
+    while (d.device.now() < a_while) d.poll();
+    d.device.yield(low);
+    REQUIRE(until([&] { return count(kind::lane_yielded) > yields; }));
+    return d.done + d.failed < d.accepted;
+  }
+  void resume() {
+    const std::size_t resumes = count(kind::lane_resumed);
+    d.device.resume(low);
+    REQUIRE(until([&] { return count(kind::lane_resumed) > resumes; }));
+    REQUIRE(d.finish());
+  }
+  /// Runs something on every urgent lane; false if that takes over a second.
+  bool run_urgent(const gsched::program& p) {
+    const std::size_t before = d.done + d.failed;
+    for (const lane_id lane : urgent) REQUIRE(!d.submit(lane, p));
+    return until([&] { return d.done + d.failed == before + urgent.size(); });
+  }
+  template <class Stop>
+  bool until(Stop stop, double seconds = 1) {
+    const time_point late = d.device.now() + from_us(seconds * 1e6);
+    while (!stop()) {
+      if (d.device.now() > late) return false;
+      d.poll();
+    }
+    return true;
+  }
+  [[nodiscard]] std::size_t count(kind what) const {
+    std::size_t n = 0;
+    for (const device_event& e : d.events) n += e.what == what ? 1u : 0u;
+    return n;
+  }
+
+  cuda::program quick = stand_ins("quick", 3, kernel_of(4, 64, 3));
+  driven_cuda d;
+  lane_id low{};
+  std::vector<lane_id> urgent;
+};
+
+TEST_CASE("a graph that stands keeps no hardware queue, whatever its nodes are") {
+  GSCHED_NEEDS_GPU();
+  char* device = nullptr;
+  char* pinned = nullptr;
+  REQUIRE(cudaMalloc(&device, 8 << 20) == cudaSuccess);
+  REQUIRE(cudaMallocHost(&pinned, 1 << 20) == cudaSuccess);
+  hold_rig rig({}, 20); // more lanes than there are hardware queues
+  const auto check = [&](cuda::program p, bool can_stand) {
+    CAPTURE(p.host().name());
+    rig.d.device.load(p);
+    for (int turn = 0; turn < 3; ++turn) {
+      CHECK(rig.stand(p.host()) == can_stand);
+      CHECK(rig.run_urgent(rig.quick.host()));
+      rig.resume();
+    }
+    CHECK(rig.d.failed == 0);
+    static_cast<void>(rig.d.device.unload(p.host()));
+  };
+  const auto set = [&](std::size_t bytes) {
+    return [=](cudaStream_t s) { cudaMemsetAsync(device, 1, bytes, s); };
+  };
+  check(groups_with("kernels alone", 0, [](cudaStream_t) {}), true);
+  check(groups_with("sets of 4 bytes", 1, set(4)), true);
+  check(groups_with("sets of 4 KiB", 1, set(4096)), true);
+  check(groups_with("sets of 1 MiB", 1, set(1 << 20)), true);
+  check(groups_with("sets of rows", 1,
+                    [&](cudaStream_t s) { cudaMemset2DAsync(device, 512, 3, 100, 16, s); }),
+        true);
+  check(groups_with("copies within the GPU", 1,
+                    [&](cudaStream_t s) {
+                      cudaMemcpyAsync(device, device + (4 << 20), 4096, cudaMemcpyDeviceToDevice,
+                                      s);
+                    }),
+        true);
+  check(groups_with("copies from pinned memory", 1,
+                    [&](cudaStream_t s) {
+                      cudaMemcpyAsync(device, pinned, 4096, cudaMemcpyHostToDevice, s);
+                    }),
+        true);
+  check(groups_with("copies to pinned memory", 1,
+                    [&](cudaStream_t s) {
+                      cudaMemcpyAsync(pinned, device, 4096, cudaMemcpyDeviceToHost, s);
+                    }),
+        true);
+  // A host function cannot be a kernel, so such a graph has no gates around it.
+  check(groups_with("host functions", 0,
+                    [](cudaStream_t s) {
+                      cudaLaunchHostFunc(
+                          s, [](void*) {}, nullptr);
+                    }),
+        false);
+  cudaFree(device);
+  cudaFreeHost(pinned);
+}
+
+TEST_CASE("a lane that stands goes on by itself when its owner gives no sign of life") {
+  GSCHED_NEEDS_GPU();
+  cuda::program work = groups_with("work", 0, [](cudaStream_t) {});
+  hold_rig rig;
+  rig.d.device.load(work);
+  REQUIRE(rig.stand(work.host()));
+  REQUIRE(!rig.d.submit(rig.low, work.host())); // not to start before the lane resumes
+  const std::size_t done = rig.d.done;
+  for (int i = 0; i < 20; ++i) { // signs of life: it stands for ten times the lease
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    rig.d.poll();
+  }
+  CHECK(rig.d.done == done);
+  CHECK(rig.d.device.statistics().expired_leases == 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds{45});
+  CHECK(rig.until([&] { return rig.d.done == done + 1; }, 0.005));
+  CHECK(rig.d.device.statistics().expired_leases == 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  rig.d.poll();
+  CHECK(rig.d.done == done + 1); // and nothing else of the lane starts
+  rig.resume();
+  CHECK(rig.d.done == done + 2);
+
+  REQUIRE(rig.stand(work.host())); // the next time it stands as before
+  std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  rig.d.poll();
+  CHECK(rig.d.done == done + 2);
+  rig.resume();
+  CHECK(rig.d.device.statistics().expired_leases == 1);
+}
+
+TEST_CASE("a lane without a lease stands until it resumes") {
+  GSCHED_NEEDS_GPU();
+  cuda::program work = groups_with("work", 0, [](cudaStream_t) {});
+  cuda::device_options o;
+  o.lease = {};
+  hold_rig rig(o);
+  rig.d.device.load(work);
+  REQUIRE(rig.stand(work.host()));
+  std::this_thread::sleep_for(std::chrono::milliseconds{100});
+  rig.d.poll();
+  CHECK(rig.d.done == 0);
+  rig.resume();
+  CHECK(rig.d.done == 1);
+}
+
+TEST_CASE("a cooperative launch that needs every SM runs although a lane stands") {
+  GSCHED_NEEDS_GPU();
+  cudaDeviceProp facts{};
+  REQUIRE(cudaGetDeviceProperties(&facts, 0) == cudaSuccess);
+  int on_one = 0;
+  REQUIRE(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, wait_for_all, 1024, 0) ==
+          cudaSuccess);
+  word* done = nullptr;
+  REQUIRE(cudaMalloc(&done, sizeof(word)) == cudaSuccess);
+  REQUIRE(cudaMemset(done, 0, sizeof(word)) == cudaSuccess);
+  const auto cooperative = [&](const std::string& name, int blocks) {
+    return captured(name, 1, [&](cudaStream_t s) {
+      void* arguments[] = {&done};
+      cuda::check(cudaLaunchCooperativeKernel(wait_for_all, dim3(static_cast<unsigned>(blocks)),
+                                              dim3(1024), arguments, 0, s),
+                  "launch");
+    });
+  };
+  cuda::program full = cooperative("full", facts.multiProcessorCount * on_one);
+  cuda::program small = cooperative("small", 8);
+  cuda::program work = groups_with("work", 0, [](cudaStream_t) {});
+  hold_rig rig;
+  for (cuda::program* p : {&full, &small, &work}) rig.d.device.load(*p);
+  CHECK(full.needs_at_once(0, 1).count() == static_cast<std::uint32_t>(facts.multiProcessorCount));
+  CHECK(work.needs_at_once(0, work.host().size()).count() == 0);
+
+  REQUIRE(rig.stand(work.host()));
+  CHECK(rig.run_urgent(small.host()));
+  CHECK(rig.d.device.statistics().opened == 0);
+  CHECK(rig.run_urgent(full.host()));
+  CHECK(rig.d.device.statistics().opened == 1);
+  rig.resume();
+
+  // While such a program is active a lane that yields stops at the end of its segment.
+  REQUIRE(!rig.d.submit(rig.urgent.front(), full.host()));
+  REQUIRE(!rig.d.submit(rig.low, work.host()));
+  rig.d.device.yield(rig.low);
+  CHECK(rig.until([&] { return rig.count(kind::lane_yielded) == 2; }));
+  rig.resume();
+  CHECK(rig.d.failed == 0);
+  word runs = 0;
+  REQUIRE(cudaMemcpy(&runs, done, sizeof runs, cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(runs == 5);
+  cudaFree(done);
+}
+
+TEST_CASE(
+    "another thread that waits for the whole GPU keeps urgent work for milliseconds at most") {
+  GSCHED_NEEDS_GPU();
+  cuda::program work = groups_with("work", 0, [](cudaStream_t) {});
+  hold_rig rig;
+  rig.d.device.load(work);
+  for (const bool on_host : {false, true}) {
+    CAPTURE(on_host);
+    void* memory = nullptr;
+    REQUIRE((on_host ? cudaMallocHost(&memory, 1 << 20) : cudaMalloc(&memory, 64 << 20)) ==
+            cudaSuccess);
+    REQUIRE(rig.stand(work.host()));
+    std::atomic<bool> freed{false};
+    std::thread other([&] {
+      on_host ? cudaFreeHost(memory) : cudaFree(memory);
+      freed = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds{2}); // it waits inside the driver now
+    const auto from = std::chrono::steady_clock::now();
+    bool all = true;
+    while (!freed && all) all = rig.run_urgent(rig.quick.host()); // without a pause
+    const double ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - from).count();
+    CHECK(all);
+    CHECK(freed);
+    CHECK(ms < 200);
+    other.join();
+    rig.resume();
+    CHECK(rig.d.failed == 0);
+  }
+}
+
+TEST_CASE("a capture of another thread in global mode neither fails the device nor is spoilt") {
+  GSCHED_NEEDS_GPU();
+  cuda::program work = groups_with("work", 0, [](cudaStream_t) {});
+  hold_rig rig;
+  rig.d.device.load(work);
+  std::atomic<int> step{0};
+  cudaError_t ended = cudaSuccess;
+  std::thread other([&] {
+    cudaStream_t s = nullptr;
+    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal);
+    spin<<<1, 32, 0, s>>>(100);
+    step = 1;
+    while (step == 1) std::this_thread::yield();
+    cudaGraph_t g = nullptr;
+    ended = cudaStreamEndCapture(s, &g);
+    if (g != nullptr) cudaGraphDestroy(g);
+    cudaStreamDestroy(s);
+  });
+  while (step == 0) std::this_thread::yield();
+  REQUIRE(!rig.d.submit(rig.low, work.host()));
+  const time_point until = rig.d.device.now() + from_us(20e3);
+  while (rig.d.device.now() < until) rig.d.device.wait(until); // looks for errors meanwhile
+  CHECK(rig.d.finish());
+  CHECK(!rig.d.device.failure());
+  cuda::program more = stand_ins("more", 5, kernel_of(4, 64, 3));
+  rig.d.device.load(more);
+  CHECK(!rig.d.submit(rig.low, more.host()));
+  CHECK(rig.d.finish());
+  step = 2;
+  other.join();
+  CHECK(ended == cudaSuccess);
+}
+
+} // namespace
+} // namespace gsched::testing
