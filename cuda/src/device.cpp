@@ -44,7 +44,7 @@ device::state::state(const device_options& o)
   ring = std::make_unique<notification_ring>(facts.ordinal, options.ring_slots);
   check(cu.cuCtxGetCurrent(&primary), "CUDA context");
   ends = std::make_unique<end_words>();
-  graphs = std::make_unique<segment_graphs>(cu, *ring, *ends, options);
+  graphs = std::make_unique<segment_graphs>(cu, *ring, *ends, facts.sm, options);
   int least = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &most_urgent), "stream priorities");
   stream_owner for_uploads = cuda::make_stream("stream for set-up");

@@ -107,10 +107,12 @@ bool device::state::others_move(time_point at) const noexcept {
 }
 
 bool device::state::needs_sms_of_gates(const flight& f, const device_lane& l) const noexcept {
-  if (l.can_yield || f.graphs == nullptr || f.graphs->needs_at_once.count() == 0) return false;
+  if (l.can_yield || f.graphs == nullptr) return false;
+  const std::uint32_t needs = f.graphs->needs_at_once.count();
   const std::uint32_t has = l.own ? l.own->sms().count() : limits.sms.count();
-  // Two gates of a graph may stand at once, each on an SM of its own.
-  return f.graphs->needs_at_once.count() + 2 * yielding_lanes > has;
+  // Two gates of a graph may stand at once, each on an SM of its own. More blocks than fit at once
+  // run one after another anyway.
+  return needs > 0 && needs <= has && needs + 2 * yielding_lanes > has;
 }
 
 void device::state::withdraw(flight& f, device_lane& l) noexcept {

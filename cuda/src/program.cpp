@@ -6,6 +6,7 @@
 
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
+#include <gsched/occupancy/calculator.hpp>
 
 #include <algorithm>
 #include <array>
@@ -253,14 +254,18 @@ bool program::can_be_held(std::size_t first, std::size_t last) const noexcept {
   return state_->outside_until[first] == state_->outside_until[last];
 }
 
-sm_count program::needs_at_once(std::size_t first, std::size_t last) const noexcept {
+sm_count program::needs_at_once(std::size_t first, std::size_t last,
+                                const architecture_limits& l) const noexcept {
   std::uint64_t most = 0;
   for (std::size_t i = first; i < last; ++i) {
     const operation& op = state_->host->operations()[i];
     if (op.kind != operation_kind::kernel) continue;
     const std::uint64_t on_one = std::max(op.max_blocks_per_sm, 1u);
-    const std::uint64_t sms = (op.launch.blocks() + on_one - 1) / on_one;
-    if (state_->nodes[i].is_cooperative()) most = std::max(most, sms);
+    // Every block takes the system's share of an SM's shared memory, a gate's as well.
+    const std::uint64_t shared = on_one * allocation_of(l, op.launch).shared_bytes;
+    const bool fills = shared + l.reserved_shared_bytes > l.shared_bytes;
+    if (fills || state_->nodes[i].is_cooperative())
+      most = std::max(most, (op.launch.blocks() + on_one - 1) / on_one);
   }
   return sm_count{static_cast<std::uint32_t>(std::min<std::uint64_t>(most, 1u << 20))};
 }

@@ -154,8 +154,8 @@ public:
   using pacing = std::function<void(std::chrono::nanoseconds)>;
 
   segment_graphs(const driver_functions& cu, notification_ring& ring, end_words& ends,
-                 const device_options& how)
-      : cu_(cu), ring_(ring), ends_(ends), how_(how) {}
+                 const architecture_limits& sm, const device_options& how)
+      : cu_(cu), ring_(ring), ends_(ends), sm_(sm), how_(how) {}
   segment_graphs(const segment_graphs&) = delete;
   segment_graphs& operator=(const segment_graphs&) = delete;
   ~segment_graphs();
@@ -273,6 +273,7 @@ private:
   const driver_functions& cu_;
   notification_ring& ring_;
   end_words& ends_;
+  const architecture_limits& sm_;
   const device_options& how_;
   mutable std::mutex places_guard_;
   std::vector<graph_place> places_;

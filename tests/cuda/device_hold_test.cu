@@ -239,8 +239,10 @@ TEST_CASE("a cooperative launch that needs every SM runs although a lane stands"
   cuda::program work = groups_with("work", 0, [](cudaStream_t) {});
   hold_rig rig;
   for (cuda::program* p : {&full, &small, &work}) rig.d.device.load(*p);
-  CHECK(full.needs_at_once(0, 1).count() == static_cast<std::uint32_t>(facts.multiProcessorCount));
-  CHECK(work.needs_at_once(0, work.host().size()).count() == 0);
+  const architecture_limits& sm = rig.d.device.limits().sm;
+  CHECK(full.needs_at_once(0, 1, sm).count() ==
+        static_cast<std::uint32_t>(facts.multiProcessorCount));
+  CHECK(work.needs_at_once(0, work.host().size(), sm).count() == 0);
 
   REQUIRE(rig.stand(work.host()));
   CHECK(rig.run_urgent(small.host()));

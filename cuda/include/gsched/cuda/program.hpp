@@ -7,6 +7,7 @@
 #include <gsched/cuda/preemption.hpp>
 #include <gsched/cuda/report.hpp>
 #include <gsched/job/program.hpp>
+#include <gsched/occupancy/limits.hpp>
 #include <gsched/preempt/access.hpp>
 #include <gsched/preempt/restrict_leaving.hpp>
 
@@ -127,9 +128,11 @@ public:
   /// copies that kernels can do. Host and event nodes, and copies from or to memory that a kernel
   /// cannot reach, do not.
   [[nodiscard]] bool can_be_held(std::size_t first, std::size_t last) const noexcept;
-  /// How many SMs the range needs at the same time: those of its largest cooperative launch. 0
-  /// where it has none.
-  [[nodiscard]] sm_count needs_at_once(std::size_t first, std::size_t last) const noexcept;
+  /// On how many SMs the range has blocks that do not run beside another kernel's block: those of
+  /// its largest cooperative launch, whose blocks wait for one another, or of its largest kernel
+  /// that takes all of an SM's shared memory. 0 where it has none of either.
+  [[nodiscard]] sm_count needs_at_once(std::size_t first, std::size_t last,
+                                       const architecture_limits& l) const noexcept;
   /// Whether all operations are kernels that leave (gsched::cuda::preemption). If only some do,
   /// none does here, and operation::leaves says so.
   [[nodiscard]] bool leaves() const noexcept;
