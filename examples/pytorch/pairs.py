@@ -320,9 +320,9 @@ def cells(row):
     if "ways" not in row:
         return f"{row['pair']:34} {'HANG' if row['hang'] else 'failed'}: {row.get('error', '')}"
     f = row["ways"]["preempt"]
-    p, rt = f["preemptions"], f["rt"]
+    p, rt, kept = f["preemptions"], f["rt"], f["be_per_s"] / row["ways"]["be_only"]["be_per_s"]
     return (f"{row['pair']:34} {rt['slowdown']:6.3f} {rt['p99_ratio']:6.3f} {f['be_share']:8.3f} "
-            f"{f['be_per_s'] / row['ways']['be_only']['be_per_s']:8.3f} {p['preempt_p50_us']:8.1f} {p['preempt_p99_us']:8.1f} "
+            f"{kept:8.3f} {p['preempt_p50_us']:8.1f} {p['preempt_p99_us']:8.1f} "
             f"{p['preemptions']:9} {p.get('expired_leases', 0):6} {p.get('opened', 0):6} "
             f"{sum(row['checked'].values()):8} {sum(row['wrong'].values()):5}")
 

@@ -158,7 +158,9 @@ struct case_shape {
   with([](torture_case& m) { m.gate_every = 2; });
   with([](torture_case& m) { m.measured = false; });
   const std::string before = to_text(c);
-  std::erase_if(all, [&](const torture_case& m) { return to_text(m) == before; });
+  std::erase_if(all, [&](const torture_case& m) {
+    return to_text(m) == before || work_graph::flaw(m.best_effort) || work_graph::flaw(m.urgent);
+  });
   return all;
 }
 

@@ -102,6 +102,7 @@ public:
                              [](const yielding_lane& l) { return l.work.idle(); });
         },
         "the best-effort graphs, run once without a yield,");
+    feeds_ = true;
   }
 
   void round(outcome& o) {
@@ -231,6 +232,7 @@ private:
   }
 
   void feed() {
+    if (!feeds_) return;
     for (yielding_lane& l : lanes_)
       if (!l.is_held())
         l.work.feed(case_.ahead,
@@ -315,7 +317,8 @@ private:
   std::vector<lane_work> requests_;
   std::string wrong_;
   std::uint64_t most_runs_ = 0;
-  bool ending_ = false;
+  bool feeds_ = false;  ///< best-effort lanes are kept busy
+  bool ending_ = false; ///< ... up to the ends of the runs that were begun
 };
 
 /// One run of a graph by CUDA alone. What it leaves must be what is expected.

@@ -221,9 +221,13 @@ private:
     }
     const int status = c.status();
     if (status == 0) return std::nullopt;
-    // The child's own watchdog, or a signal.
-    return finding{status == 3 || status == 128 + 9 ? "hang" : "crash",
-                   fmt::format("the process ended with status {}", status), under_way};
+    return ended_with(status, under_way);
+  }
+
+  /// Of a child that did not say why: its own watchdog, or a signal.
+  [[nodiscard]] static finding ended_with(int status, std::uint64_t number) {
+    return {status == 3 || status == 128 + 9 ? "hang" : "crash",
+            fmt::format("the process ended with status {}", status), number};
   }
 
   /// A case's end.
@@ -310,10 +314,11 @@ private:
         std::ofstream out(file);
         for (const torture_case& c : candidates) out << to_text(c);
       }
-      const auto failed = first_failing(file, f.connections, until - seconds_now());
-      if (!failed || failed->first >= candidates.size()) break;
-      f.smallest = std::move(candidates[failed->first]);
-      f.what = failed->second;
+      const auto failed = first_failing(file, f, until - seconds_now());
+      if (!failed || failed->number >= candidates.size()) break;
+      f.smallest = std::move(candidates[failed->number]);
+      f.kind = failed->kind;
+      f.what = failed->what;
       ++f.shrunk;
       keep(f);
     }
@@ -321,27 +326,28 @@ private:
     std::filesystem::remove(file, ignored);
   }
 
-  /// The number of the first case of a file that fails, and how.
-  [[nodiscard]] std::optional<std::pair<std::size_t, std::string>>
-  first_failing(const std::string& file, unsigned connections, double seconds) {
+  /// The first case of a file that fails. What is refused counts only where the failure is of that
+  /// kind: a smaller graph may be refused for another reason.
+  [[nodiscard]] std::optional<finding> first_failing(const std::string& file, const failure& f,
+                                                     double seconds) {
     child c(
-        o_, connections,
+        o_, f.connections,
         {"--replay", file, "--repeat", "2", "--seconds", fmt::format("{}", std::max(seconds, 1.))});
-    std::optional<std::size_t> under_way;
+    std::optional<std::uint64_t> under_way;
     while (const auto line = c.next()) {
-      if (line->contains("begin")) under_way = (*line)["begin"].get<std::size_t>();
+      if (line->contains("begin")) under_way = (*line)["begin"].get<std::uint64_t>();
       if (!line->contains("case")) continue;
-      const std::size_t number = (*line)["case"];
+      const std::uint64_t number = (*line)["case"];
       if (line->contains("hang")) {
         if ((*line)["alone"].get<bool>()) return std::nullopt;
-        return std::pair(number, (*line)["hang"].get<std::string>());
+        return finding{"hang", (*line)["hang"].get<std::string>(), number};
       }
-      for (const char* const kind : {"refused", "difference"})
-        if (const std::string what = (*line)[kind]; !what.empty()) return std::pair(number, what);
+      const char* const kind = f.kind == "refused" ? "refused" : "difference";
+      if (const std::string what = (*line)[kind]; !what.empty()) return finding{kind, what, number};
     }
     const int status = c.status();
     if (status == 0 || !under_way) return std::nullopt;
-    return std::pair(*under_way, fmt::format("the process ended with status {}", status));
+    return ended_with(status, *under_way);
   }
 
   void print_progress(const tally& t) const {

@@ -152,7 +152,7 @@ private:
 
   [[nodiscard]] kind draw_kind(unsigned depth, const std::vector<std::uint32_t>& after) {
     const std::uint32_t x = random_.below(100);
-    if (x < 55) return kind::kernel;
+    if (x < 55 || g_.nodes.empty()) return kind::kernel; // one operation at least
     if (x < 65 && may(sets)) return kind::set;
     if (x < 72 && may(copies) && !sources(after, on_device).empty()) return kind::copy;
     if (x < 77 && may(transfers) && !sources(after, on_device).empty()) return kind::to_host;

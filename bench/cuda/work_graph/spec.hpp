@@ -196,6 +196,7 @@ inline constexpr std::uint32_t most_bytes = 4u << 20;
 ///              overlaps.
 ///  G6 sizes    within what builders and kernels expect.
 ///  G7 capture  captured graphs have neither child nor empty nodes.
+///  G8 work     at least one node is an operation (is_operation).
 /// So whatever runs at once never touches the same memory, and every order that keeps the edges
 /// leaves the same memory behind.
 [[nodiscard]] inline std::optional<std::string> flaw(const graph& g) {
@@ -217,7 +218,9 @@ inline constexpr std::uint32_t most_bytes = 4u << 20;
     return o;
   }();
   std::vector<std::uint32_t> taken_by(g.nodes.size(), none);
-  if (g.nodes.empty()) return "no nodes, expected at least one";
+  if (std::none_of(g.nodes.begin(), g.nodes.end(),
+                   [](const node& n) { return is_operation(n.what); }))
+    return "no operations, expected at least one";
   for (std::uint32_t i = 0; i < g.nodes.size(); ++i) {
     const node& n = g.nodes[i];
     const bool is_kernel = n.what == kind::kernel;
