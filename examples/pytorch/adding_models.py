@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What requests notice of a model that is added while they are served.
+"""Latency of requests while a model is added to their server.
 
-One client asks a server for a small model, waits for the answer and asks again. In turns it is left
-alone, and a chain of many small kernels, captured before, is added to the server meanwhile. Compared
-are the latencies of the requests that were under way while it was added, with those of the turns
-without.
+One client submits requests for a small model, one after the other. Turns without anything else
+alternate with turns in which a chain of many small kernels, captured before, is added to the server.
+The program compares the latencies of requests that were under way while it was added with those of
+the turns without.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def options():
 
 
 class Client:
-    """Asks again and again, in a thread of its own, and keeps when each request was under way."""
+    """Submits one request after the other, in a thread of its own, and keeps their times."""
 
     def __init__(self, server, model, real_time):
         self._server, self._model, self._who = server, model, server.add_client()
@@ -68,7 +68,7 @@ class Client:
                 future.result(120)
                 report = future.report
                 self.seen.append((report["arrival_ns"], report["end_ns"]))
-        except Exception as e: # told by the thread that waits for this one
+        except Exception as e: # raised by check()
             self._failed = e
 
     def during(self, start_ns, end_ns):
@@ -173,13 +173,13 @@ def main():
               file=sys.stderr)
         return 1
     more = [r["adding"]["p99"] - r["alone"]["p99"] for r in whole]
-    said = {"model": a.model, "nodes": a.nodes, "instances": a.instances, "measured":
+    results = {"model": a.model, "nodes": a.nodes, "instances": a.instances, "measured":
             not a.unmeasured, "real_time_lanes": a.real_time_lanes, "device": torch.cuda.get_device_name(a.gpu),
             "torch": torch.__version__, "turns": rows,
             "p99_more_us": {"median": median(more), "least": min(more), "most": max(more)}}
     print(f"p99 of others grows by {median(more):+.1f} us in the median ({min(more):+.1f} to "
           f"{max(more):+.1f}); adding takes {median([r['add_ms'] for r in whole]):.1f} ms", flush=True)
-    if a.json and not workload.save(a.json, said):
+    if a.json and not workload.save(a.json, results):
         return 1
     return 0
 

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many pairs of models, preempted: does anything hang, is any output wrong, what does it cost?
 
-Each pair runs in a process of its own, which this one watches and ends where it hangs. First both
-models are asked for outputs at once, and each is compared, bit for bit, with what the instance's own
-graph answers when it is replayed alone; a step of training is compared by its weights, after as many
-replays from the same start. Then the real-time client asks, waits and thinks, beside a best-effort
-client that always has requests waiting, as in realtime.py: preempted, and in turn each alone.
+Each pair runs in a child process, which the parent ends where it hangs. First both models serve
+requests at once, and each output is compared, bit for bit, with that of the instance's own graph
+replayed alone; a step of training is compared by its weights, after as many replays from the same
+start. Then the real-time client submits, waits and pauses, beside a best-effort client that always
+has requests waiting, as in realtime.py: preempted, and in turn each alone.
 
 rt and p99 are the real-time model's mean latency and 99th percentile over alone; be kept is the
 best-effort requests done over those done alone, and be share the same over the part of the time that
@@ -92,14 +92,15 @@ def chosen(text):
     return found
 
 
-# The process of a pair -----------------------------------------------------------------------------
+# The child: one pair -----------------------------------------------------------------------------
 
-def say(**what):
+def emit(**what):
+    """A line of JSON for the parent."""
     print(json.dumps(what), flush=True)
 
 
 class Answers:
-    """Inputs of a model, and what each instance's graph answers to them alone."""
+    """Inputs of a model, and the outputs of each instance's graph for them, replayed alone."""
 
     def __init__(self, torch, name, captured, a):
         import bit_equal
@@ -113,19 +114,19 @@ class Answers:
         self._expected = [[self._bits(captured.replay(x, i)) for x in self._inputs]
                           for i in range(len(captured.instances))]
 
-    def ask(self, submit, model, client, n, **how):
+    def submit(self, submit, model, client, n, **how):
         return submit(model, self._inputs[n % len(self._inputs)], client, **how)
 
-    def hear(self, n, future):
+    def compare(self, n, future):
         answer = self._bits(future.result(60))
         expected = self._expected[future.report["instance"]][n % len(self._inputs)]
         self.seen += 1
         self.wrong += not self._same(answer, expected)
 
-    def begin(self):
+    def start(self):
         pass
 
-    def finish(self):
+    def conclude(self):
         pass
 
 
@@ -138,10 +139,10 @@ class Steps:
         with torch.no_grad():
             self._start = [w.detach().clone() for w in written]
 
-    def ask(self, submit, model, client, _, **how):
+    def submit(self, submit, model, client, _, **how):
         return submit(model, None, client, outputs=(), **how)
 
-    def hear(self, _, future):
+    def compare(self, _, future):
         future.result(60)
         self.seen += 1
 
@@ -151,11 +152,11 @@ class Steps:
                 w.copy_(x)
         self._torch.cuda.synchronize()
 
-    def begin(self):
+    def start(self):
         """Steps that were made before do not count."""
         self._put(self._start)
 
-    def finish(self):
+    def conclude(self):
         """Compares, with the GPU for itself."""
         torch = self._torch
         torch.cuda.synchronize()
@@ -173,7 +174,7 @@ class Steps:
 
 
 def captured_with_answers(torch, a, name, instances):
-    """A captured model, and what its answers are compared with."""
+    """A captured model, and what its outputs are compared with."""
     import gsched
 
     if models.parts(name)[0] not in models.TRAINED:
@@ -189,8 +190,8 @@ def captured_with_answers(torch, a, name, instances):
 
 def check(a, way, urgent, patient):
     """Both models at once for a while, with all outputs compared."""
-    urgent.begin()
-    patient.begin()
+    urgent.start()
+    patient.start()
     end, failures, draw = time.monotonic() + a.check, [], random.Random(a.seed)
     submit = way.server.submit
 
@@ -199,49 +200,49 @@ def check(a, way, urgent, patient):
         try:
             while time.monotonic() < end or waiting:
                 while len(waiting) < 2 and time.monotonic() < end:
-                    waiting.append((n, patient.ask(submit, way.patient, way.clients[1], n)))
+                    waiting.append((n, patient.submit(submit, way.patient, way.clients[1], n)))
                     n += 1
                 if waiting:
-                    patient.hear(*waiting.popleft())
-        except Exception as e: # told by the thread that waits for this one
+                    patient.compare(*waiting.popleft())
+        except Exception as e: # raised by the thread that joins this one
             failures.append(e)
 
     other, n = threading.Thread(target=work), 0
     other.start()
     while time.monotonic() < end and not failures:
         time.sleep(draw.expovariate(1.0) * a.think / 1e3)
-        urgent.hear(n, urgent.ask(submit, way.urgent, way.clients[0], n, real_time=True))
+        urgent.compare(n, urgent.submit(submit, way.urgent, way.clients[0], n, real_time=True))
         n += 1
     other.join()
     if failures:
         raise failures[0]
-    urgent.finish()
-    patient.finish()
+    urgent.conclude()
+    patient.conclude()
     return {"checked": {"rt": urgent.seen, "be": patient.seen},
             "wrong": {"rt": urgent.wrong, "be": patient.wrong}}
 
 
 def measure(a, pair):
-    """What is seen of one pair, in the words of realtime.py, and of its outputs."""
+    """The figures of one pair, as realtime.py has them, and the comparison of its outputs."""
     import torch
 
     torch.cuda.init()
-    say(phase="capture")
+    emit(phase="capture")
     (rt, urgent), (be, patient) = (captured_with_answers(torch, a, name, n)
                                    for name, n in zip(pair, (1, 2)))
-    say(phase="set-up")
+    emit(phase="set-up")
     ways = {name: realtime.Way(a, name, rt, be) for name in ("rt_only", "be_only", "preempt")}
     for way in ways.values():
         way.warm_up()
-    say(phase="check")
+    emit(phase="check")
     found = check(a, ways["preempt"], urgent, patient)
-    say(phase="preempted")
+    emit(phase="preempted")
     for turn in range(TURNS):
         for name, way in ways.items():
             seconds = a.seconds if name == "preempt" else a.alone
             way.turn(seconds / TURNS, a.think, random.Random(a.seed * 1000 + turn))
     facts = realtime.judged({name: way.facts() for name, way in ways.items()})
-    say(phase="close")
+    emit(phase="close")
     for way in ways.values():
         way.server.close()
     return {**found, "device": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__,
@@ -252,29 +253,29 @@ def serve(a):
     faulthandler.dump_traceback_later(limit_s(a) - 5, exit=True)
     (pair,) = a.chosen.values()
     try:
-        say(result=measure(a, pair))
+        emit(result=measure(a, pair))
         return 0
-    except Exception as e: # whatever it is, who watches gets one line
+    except Exception as e: # whatever it is, the parent gets one line
         text = str(e).strip().splitlines()
-        say(error=f"{type(e).__name__}: {text[0] if text else ''}")
+        emit(error=f"{type(e).__name__}: {text[0] if text else ''}")
         os._exit(1) # a GPU that hangs is not waited for
 
 
-# The process that watches --------------------------------------------------------------------------
+# The parent --------------------------------------------------------------------------
 
 def limit_s(a):
-    """After which a pair's process has hung."""
+    """Seconds after which a pair's process counts as hung."""
     return a.set_up + 2 * (a.seconds + 2 * a.alone + 3 * a.check)
 
 
 def visible(index):
-    """The GPU of that number, as CUDA_VISIBLE_DEVICES wants it."""
+    """The GPU of that number, as a value of CUDA_VISIBLE_DEVICES."""
     listed = [g for g in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if g]
     return listed[index] if index < len(listed) else str(index)
 
 
 def run_pair(a, name, gpu):
-    """What became of a pair."""
+    """Runs a pair's process and returns its row."""
     words = [sys.executable, os.path.abspath(__file__), "--worker", name, "--pairs", name]
     for option in ("seconds", "alone", "check", "inputs", "think", "floor", "watchdog", "seed",
                    "set_up"):
@@ -296,22 +297,22 @@ def run_pair(a, name, gpu):
 
 
 def judged(name, out, err, late, status, seconds):
-    """A pair's line: what its process said, or how it ended without."""
-    said = {}
+    """A pair's row: the result of its process, or how the process ended without one."""
+    lines = {}
     for line in out.splitlines():
         try:
-            said.update(json.loads(line))
+            lines.update(json.loads(line))
         except ValueError:
-            continue # a library's words
-    row = {"pair": name, "seconds": round(seconds, 1), "hang": False, **said.get("result", {})}
-    if "result" in said:
+            continue # output of a library
+    row = {"pair": name, "seconds": round(seconds, 1), "hang": False, **lines.get("result", {})}
+    if "result" in lines:
         return row
     last = (err.strip().splitlines() or [f"ended with status {status}"])[-1]
-    row["error"] = f"{said.get('phase', 'start')}: {said.get('error') or last}"
+    row["error"] = f"{lines.get('phase', 'start')}: {lines.get('error') or last}"
     hung = ("LaunchTimeout", "has hung", "no answer in", "the launch timed out", "Timeout (0:")
     row["hang"] = late or any(text in row["error"] + err for text in hung)
     if late:
-        row["error"] = f"{said.get('phase', 'start')}: no end in {seconds:.0f} s"
+        row["error"] = f"{lines.get('phase', 'start')}: no end in {seconds:.0f} s"
     return row
 
 

@@ -185,7 +185,7 @@ class Floored:
                     future = self._server.submit(self._prefill, None, self._clients[1], outputs=())
                     future.result(60)
                     prefills.append(future.latency * 1e6)
-            except Exception as e: # told by the thread that waits for this one
+            except Exception as e: # raised by the thread that joins this one
                 failures.append(e)
 
         other, ends = threading.Thread(target=work), []
@@ -299,14 +299,14 @@ def main():
         print("prefill_decode: torch is not installed, expected PyTorch 2.11 or newer",
               file=sys.stderr)
         return 1
-    said = {"beside": {}, "floor": {}}
+    results = {"beside": {}, "floor": {}}
     try:
         gsched.load_library()
         if not torch.cuda.is_available():
             raise gsched.GschedError("torch sees no GPU, expected one")
         torch.cuda.init()
         subjects = Subjects(a)
-        said.update(device=torch.cuda.get_device_name(a.gpu), torch=torch.__version__,
+        results.update(device=torch.cuda.get_device_name(a.gpu), torch=torch.__version__,
                     layers=a.layers, position=a.position, cached=a.cached, think_ms=a.think,
                     seconds=a.seconds, chunk=a.chunk, seed=a.seed)
         for part in a.parts:
@@ -315,17 +315,17 @@ def main():
                     print(f"{part} {tokens}: left out, --time-limit {a.time_limit:g} is over")
                     continue
                 if part == "beside":
-                    said[part][tokens] = beside(a, subjects.decode, subjects.prefills[tokens], until)
-                    print_beside(tokens, said[part][tokens])
+                    results[part][tokens] = beside(a, subjects.decode, subjects.prefills[tokens], until)
+                    print_beside(tokens, results[part][tokens])
                 else:
-                    said[part][tokens] = floors(a, torch, subjects, tokens, until)
-                    print_floors(tokens, said[part][tokens])
-                if a.json and not workload.save(a.json, said):
+                    results[part][tokens] = floors(a, torch, subjects, tokens, until)
+                    print_floors(tokens, results[part][tokens])
+                if a.json and not workload.save(a.json, results):
                     return 1
     except (gsched.GschedError, RuntimeError, AssertionError) as e:
         print(f"prefill_decode: {str(e).splitlines()[0]}", file=sys.stderr)
         return 1
-    return 0 if all(len(said[part]) == len(a.prefill) for part in a.parts) else 1
+    return 0 if all(len(results[part]) == len(a.prefill) for part in a.parts) else 1
 
 
 if __name__ == "__main__":

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A process is stopped (SIGSTOP) while best-effort work of it is held on the GPU: who waits, and for how
-long?
+"""How long GPU work waits when a process is stopped (SIGSTOP) while its best-effort work is held.
 
 A child serves real-time requests in bursts beside best-effort work. The best-effort graph copies a
-counter to a file in shared memory, so this process sees it stand and go on. While it stands the child
-is stopped. Then two times are measured from the stop:
+counter to a file in shared memory, so the parent sees it stand and go on. While it stands the parent
+stops the child. Then two times are measured from the stop:
 
   own     until the child's best-effort work goes on, though the child's host does not
-  other   until a chain of kernels of this process runs at its usual pace, which it had before the child
+  other   until a chain of kernels of the parent runs at its usual pace, which it had before the child
           was started
 
-Afterwards the child is continued, and has to go on as well.
+Afterwards the parent continues the child, which has to go on as well.
 """
 
 import argparse
@@ -52,7 +51,7 @@ def options():
     return p.parse_args()
 
 
-# The process that is stopped -----------------------------------------------------------------------
+# The child: it is stopped -----------------------------------------------------------------------
 
 def serve(a):
     faulthandler.dump_traceback_later(a.time_limit, exit=True)
@@ -106,7 +105,7 @@ def serve(a):
     def guarded(work):
         try:
             work()
-        except Exception as e: # said when it is asked for
+        except Exception as e: # reported at the end
             failures.append(f"{type(e).__name__}: {str(e).splitlines()[0]}")
             stop.set()
 
@@ -123,7 +122,7 @@ def serve(a):
     os._exit(1 if failures else 0)
 
 
-# The process that watches --------------------------------------------------------------------------
+# The parent --------------------------------------------------------------------------
 
 class Chain:
     """A graph of small kernels, replayed one after the other in a thread of its own."""
@@ -239,8 +238,8 @@ def line_of(child, seconds):
     reader.join(seconds)
     if not lines or not lines[0]:
         child.kill()
-        said = child.stderr.read().strip().splitlines() if lines else []
-        raise RuntimeError(f"the child: {said[-1] if said else 'no word'}")
+        errors = child.stderr.read().strip().splitlines() if lines else []
+        raise RuntimeError(f"the child: {errors[-1] if errors else 'no output'}")
     return json.loads(lines[0])
 
 
@@ -265,11 +264,11 @@ def measure(a, torch):
                 print_row(turn, rows[-1])
                 time.sleep(0.3)
             child.stdin.close()
-            said = line_of(child, 30)
+            results = line_of(child, 30)
         finally:
             child.kill()
             child.wait()
-    return {"alone_us": chain.alone_us, "stops": rows, "child": said}
+    return {"alone_us": chain.alone_us, "stops": rows, "child": results}
 
 
 def print_row(turn, row):
@@ -294,27 +293,27 @@ def main():
         if not torch.cuda.is_available():
             raise RuntimeError("torch sees no GPU, expected one")
         torch.cuda.init()
-        said = measure(a, torch)
+        results = measure(a, torch)
     except (RuntimeError, OSError, ValueError) as e:
         print(f"stopped_host: {str(e).splitlines()[0]}", file=sys.stderr)
         return 1
-    good = not said["child"]["failures"]
-    for line in said["child"]["failures"]:
+    good = not results["child"]["failures"]
+    for line in results["child"]["failures"]:
         print(f"the child failed: {line}", flush=True)
     for key, what in (("own_ms", "its best-effort work goes on"),
                       ("other_ms", "another process is at its usual pace")):
-        times = sorted(r[key] for r in said["stops"] if r[key] is not None)
-        missing = len(said["stops"]) - len(times)
+        times = sorted(r[key] for r in results["stops"] if r[key] is not None)
+        missing = len(results["stops"]) - len(times)
         good = good and missing == 0
-        print(f"{what}: {len(times)} of {len(said['stops'])} times"
+        print(f"{what}: {len(times)} of {len(results['stops'])} times"
               + (f", {times[len(times) // 2]:.1f} ms in the median, {times[-1]:.1f} at most"
                  if times else ""), flush=True)
-    good = good and all(r["goes_on"] for r in said["stops"])
-    leases = said["child"]["statistics"].get("expired_leases")
-    print(f"the chain takes {said['alone_us']:.0f} us alone"
+    good = good and all(r["goes_on"] for r in results["stops"])
+    leases = results["child"]["statistics"].get("expired_leases")
+    print(f"the chain takes {results['alone_us']:.0f} us alone"
           + (f"; {leases} leases ran out" if leases is not None else ""), flush=True)
     if a.json and not workload.save(a.json, {
-            "device": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__, **said}):
+            "device": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__, **results}):
         return 1
     return 0 if good else 1
 

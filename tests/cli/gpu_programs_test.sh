@@ -36,7 +36,7 @@ says 2 no-such preemption_torture --keep no-such
 says 2 grain forks --grain 0
 says 1 '--graphs: "square", expected' forks --graphs square
 
-# The case of a seed is the same each time, and has what was asked for alone.
+# The case of a seed is the same each time, and has the chosen features alone.
 torture() { timeout 60 "$bench/gsched.gpu.preemption_torture" --print "$@"; }
 torture --seed 5 --max-nodes 40 >a && torture --seed 5 --max-nodes 40 >b && cmp a b || failed=1
 grep -q '^case seed=5 ' a && [ "$(grep -c '^graph ' a)" -eq 2 ] || { cat a; failed=1; }

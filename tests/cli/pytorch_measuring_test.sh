@@ -58,7 +58,7 @@ assert models.keeps_state("llama_decode") and models.keeps_state("resnet50_train
 assert not models.keeps_state("vit_base_bf16_b8")
 PY
 
-# Outputs are compared, and those that differ, hangs and failures are told.
+# Outputs are compared, and those that differ, hangs and failures are reported.
 timeout 100 python3 "$example/pairs.py" --pairs resnet18+resnet50,resnet50+resnet18 --seconds 0.6 \
   --alone 0.3 --check 0.3 --gpus 2 --json pairs.jsonl >out || { cat out; exit 1; }
 grep -q '2 pairs: 0 hangs, 0 without a result, 0 wrong outputs' out
@@ -90,16 +90,16 @@ import torch
 import pairs
 
 # How a pair's process ended.
-say = lambda **what: json.dumps(what) + "\n"
-row = pairs.judged("a+b", say(phase="check") + "words\n" + say(result={"wrong": {"rt": 0, "be": 1}}),
+line = lambda **what: json.dumps(what) + "\n"
+row = pairs.judged("a+b", line(phase="check") + "words\n" + line(result={"wrong": {"rt": 0, "be": 1}}),
                    "", False, 0, 2.0)
 assert row["wrong"]["be"] == 1 and not row["hang"] and "error" not in row
-late = pairs.judged("a+b", say(phase="check"), "", True, -9, 200.0)
+late = pairs.judged("a+b", line(phase="check"), "", True, -9, 200.0)
 assert late["hang"] and late["error"] == "check: no end in 200 s", late
 for text in ("GschedError: GPU 0: the launch timed out (cudaErrorLaunchTimeout)",
              "TimeoutError: resnet18: no answer in 60 s"):
-    assert pairs.judged("a+b", say(phase="check") + say(error=text), "", False, 1, 9.0)["hang"]
-other = pairs.judged("a+b", say(phase="capture") + say(error="RuntimeError: out of memory"), "", False,
+    assert pairs.judged("a+b", line(phase="check") + line(error=text), "", False, 1, 9.0)["hang"]
+other = pairs.judged("a+b", line(phase="capture") + line(error="RuntimeError: out of memory"), "", False,
                      1, 9.0)
 assert not other["hang"] and other["error"] == "capture: RuntimeError: out of memory"
 assert pairs.judged("a+b", "", "one\nSegmentation fault\n", False, -11, 1.0)["error"].endswith("fault")
@@ -122,13 +122,13 @@ for by, wrong in ((1, 0), (2, 1)):
     captured = types.SimpleNamespace(instances=[types.SimpleNamespace(graph=Graph())])
     steps = pairs.Steps(torch, captured, weights)
     Graph().replay() # before it counts
-    steps.begin()
+    steps.start()
     assert weights[0].values == [1.0, 2.0]
     for n in range(3):
         for _ in range(by):
             Graph().replay()
-        steps.hear(n, types.SimpleNamespace(result=lambda seconds: None))
-    steps.finish()
+        steps.compare(n, types.SimpleNamespace(result=lambda seconds: None))
+    steps.conclude()
     assert (steps.seen, steps.wrong) == (3, wrong)
     assert weights[0].values == [1.0, 2.0], "as it was"
 PY
@@ -171,12 +171,12 @@ for more in ([], ["--real-time-lanes", "1", "--unmeasured"]):
     sys.argv = ["adding_models.py", "--nodes", "20", "--repeat", "3", "--alone", "0.05", "--json",
                 "adding.json"] + more
     assert adding_models.main() == 0
-    said = json.load(open("adding.json"))
-    assert len(said["turns"]) == 3 and said["nodes"] == 20 and said["measured"] == (not more)
-    for turn in said["turns"]:
+    results = json.load(open("adding.json"))
+    assert len(results["turns"]) == 3 and results["nodes"] == 20 and results["measured"] == (not more)
+    for turn in results["turns"]:
         assert turn["adding"]["requests"] > 0 < turn["alone"]["requests"] and turn["add_ms"] >= 50
-    grew = [t["adding"]["p99"] - t["alone"]["p99"] for t in said["turns"]]
-    assert said["p99_more_us"] == {"median": sorted(grew)[1], "least": min(grew), "most": max(grew)}
+    grew = [t["adding"]["p99"] - t["alone"]["p99"] for t in results["turns"]]
+    assert results["p99_more_us"] == {"median": sorted(grew)[1], "least": min(grew), "most": max(grew)}
 PY
 grep -q 'p99 of others grows by' out
 

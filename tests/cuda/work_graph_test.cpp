@@ -129,14 +129,14 @@ TEST_CASE("random graphs have no flaw, and their text is the graph") {
   }
   CHECK(largest > 1500);
   CHECK(kinds.size() == kind_names.size());
-  for (const auto& [what, times] : seen) {
-    INFO(what);
-    CHECK(times > 10);
+  for (const auto& feature : seen) {
+    INFO(feature.first);
+    CHECK(feature.second > 10);
   }
   CHECK(seen.size() == 15);
 }
 
-TEST_CASE("features that are not asked for do not come") {
+TEST_CASE("features outside the mask do not occur") {
   random_shape how = small(200);
   how.features = 0;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
@@ -368,14 +368,36 @@ TEST_CASE("what breaks a rule of graphs is found") {
   CHECK(!flaw(overlapping));
 }
 
+TEST_CASE("each field of a node has its place in the text") {
+  const std::string text =
+      "graph g seed=9 nodes=4\n"
+      "0 kernel bytes=64 salt=7 us=2.5 blocks=8 fill=50 threads=64 cluster=4 shared=30 priority=2 "
+      "triggers\n"
+      "1 kernel bytes=64 us=5 fill=75 cooperative\n"
+      "2 set bytes=64 element=2 value=300 width=4 height=3 pitch=16 after=0,1 takes=1\n"
+      "3 kernel bytes=64 us=5 after=0ws,2 reads=0,2\n";
+  const graph g = parsed(text);
+  CHECK(to_text(g) == text);
+  CHECK((g.seed == 9 && g.nodes[0].us == 2.5 && g.nodes[0].blocks == 8 && g.nodes[0].fill == 50));
+  CHECK((g.nodes[0].threads == 64 && g.nodes[0].cluster == 4 && g.nodes[0].shared == 30));
+  CHECK((g.nodes[0].priority == 2 && g.nodes[0].triggers && g.nodes[1].cooperative));
+  CHECK((g.nodes[2].set.element == 2 && g.nodes[2].set.value == 300 && g.nodes[2].set.width == 4));
+  CHECK((g.nodes[2].set.height == 3 && g.nodes[2].set.pitch == 16 && g.nodes[2].takes == 1));
+  CHECK((g.nodes[3].after[0].how == order::waits && g.nodes[3].after[0].at_start));
+  CHECK((g.nodes[3].after[1].how == order::full && !g.nodes[3].after[1].at_start));
+  CHECK(g.nodes[3].reads == std::vector<std::uint32_t>{0, 2});
+  CHECK(parsed("graph g captured nodes=2\n0 kernel\n1 kernel after=0o\n").nodes[1].after[0].how ==
+        order::overlaps);
+}
+
 TEST_CASE("text that is no graph is refused in one line with its place") {
-  const auto refused = [](const std::string& text, const std::string& says) {
+  const auto refused = [](const std::string& text, const std::string& expected) {
     try {
       static_cast<void>(parsed(text));
     } catch (const gsched::error& e) {
       const std::string line = e.what();
       INFO(line);
-      CHECK(line.find(says) != std::string::npos);
+      CHECK(line.find(expected) != std::string::npos);
       CHECK(line.find('\n') == std::string::npos);
       return;
     }

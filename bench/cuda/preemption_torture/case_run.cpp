@@ -33,7 +33,7 @@ std::uint64_t expired_leases_of(const Statistics& s) {
     return 0;
 }
 
-/// A lane that yields, and what it was told and has told.
+/// A lane that yields, with its calls and events counted.
 struct yielding_lane {
   explicit yielding_lane(lane_work w) : work(std::move(w)) {}
 
@@ -48,7 +48,7 @@ struct yielding_lane {
   [[nodiscard]] bool stands() const noexcept { return is_held() && yielded == yields; }
 };
 
-/// Thrown while a case runs whose device broke its contract: live_case::wrong() says how.
+/// Thrown while a case runs whose device broke its contract: see live_case::wrong().
 struct contract_broken {};
 
 class live_case {
@@ -122,7 +122,7 @@ public:
           return std::all_of(chosen.begin(), chosen.end(),
                              [](const yielding_lane* l) { return l->stands(); });
         },
-        "lanes that were told to yield");
+        "lane_yielded, expected for each lane after a yield,");
     const bool all_stand = std::all_of(lanes_.begin(), lanes_.end(),
                                        [](const yielding_lane& l) { return l.stands(); });
     for (unsigned k = random_.below(4); k > 0; --k) {
@@ -203,14 +203,14 @@ private:
     for (std::size_t i = 0; i < n; ++i) {
       const gsched::device_event& e = out[i];
       if (e.what == kind::lane_yielded || e.what == kind::lane_resumed) {
-        hear_lane(e);
+        handle_lane_event(e);
         continue;
       }
       const auto number = static_cast<std::size_t>(gsched::index(e.segment) >> 40);
       if (number < lanes_.size())
-        lanes_[number].work.hear(e);
+        lanes_[number].work.handle(e);
       else
-        requests_[number - lanes_.size()].hear(e);
+        requests_[number - lanes_.size()].handle(e);
     }
     for (yielding_lane& l : lanes_)
       if (l.stands() && l.work.ended() != l.ended_when_it_stood)
@@ -218,7 +218,7 @@ private:
     if (!wrong().empty()) throw contract_broken{};
   }
 
-  void hear_lane(const gsched::device_event& e) {
+  void handle_lane_event(const gsched::device_event& e) {
     const auto l = std::find_if(lanes_.begin(), lanes_.end(),
                                 [&](const yielding_lane& y) { return y.work.lane() == e.lane; });
     if (l == lanes_.end()) {
@@ -279,7 +279,7 @@ private:
   }
 
   void resume(yielding_lane& l) {
-    wait([&] { return l.stands(); }, "a lane that was told to yield");
+    wait([&] { return l.stands(); }, "lane_yielded, expected before a resume,");
     ++l.resumes;
     device_->resume(l.work.lane());
   }
@@ -289,7 +289,7 @@ private:
           return std::all_of(lanes_.begin(), lanes_.end(),
                              [](const yielding_lane& l) { return l.resumed == l.resumes; });
         },
-        "lanes that were told to resume");
+        "lane_resumed, expected for each lane after a resume,");
   }
 
   [[nodiscard]] std::string state() const {

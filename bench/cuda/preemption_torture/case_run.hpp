@@ -27,7 +27,7 @@ private:
 
 struct counts {
   std::uint64_t rounds = 0;
-  std::uint64_t preemptions = 0; ///< lanes with work in flight that were told to yield
+  std::uint64_t preemptions = 0; ///< yields of lanes with work in flight
   std::uint64_t stopped = 0;     ///< of these, with a segment that stood in the middle
   std::uint64_t runs = 0;        ///< of best-effort graphs
   std::uint64_t expired_leases = 0;

@@ -30,7 +30,7 @@ namespace {
 
 constexpr int hung = 5; ///< status of a process that saw a hang
 
-void say(const ordered_json& line) {
+void write_line(const ordered_json& line) {
   fmt::print("{}\n", line.dump());
   std::fflush(stdout);
 }
@@ -95,7 +95,7 @@ private:
     auto [line, verdict] = std::move(waiting_.front());
     waiting_.pop_front();
     line["difference"] = verdict.get();
-    say(line);
+    write_line(line);
     if (stops_ && !line["difference"].get<std::string>().empty()) leave(0);
   }
 
@@ -118,7 +118,7 @@ void run_cases(const run_options& o) {
   static_cast<void>(gsched::cuda::driver());
   const work_graph::gpu_facts facts = work_graph::prepare_gpu();
   work_graph::memory_pool memory(256u << 20, 96u << 20);
-  say({{"gpu", gpu.name}});
+  write_line({{"gpu", gpu.name}});
   supply cases(o);
   verdicts found(o.replay.empty() ? 6 : 0, !o.replay.empty());
   const double until = seconds_now() + o.seconds;
@@ -127,13 +127,13 @@ void run_cases(const run_options& o) {
     const auto next = cases.next();
     if (!next) break;
     const torture_case& c = next->second;
-    say({{"begin", next->first}, {"nodes", c.nodes()}});
+    write_line({{"begin", next->first}, {"nodes", c.nodes()}});
     outcome r;
     try {
       r = run_case(c, facts, memory, dog, o.hang_seconds);
     } catch (const hang& h) {
       dog.rest();
-      say({{"case", next->first}, {"hang", h.what()}, {"alone", h.by_cuda_alone()}});
+      write_line({{"case", next->first}, {"hang", h.what()}, {"alone", h.by_cuda_alone()}});
       leave(hung);
     }
     preemptions += r.seen.preemptions;
@@ -153,7 +153,7 @@ void run_cases(const run_options& o) {
     if (r.skipped.empty() && r.refused.empty() && r.difference.empty())
       found.add(std::move(line), std::move(r.left));
     else
-      say(line);
+      write_line(line);
     found.take_ready();
   }
   dog.step("comparison of memory", 120);
@@ -167,7 +167,7 @@ void run_child(const run_options& o) {
   try {
     run_cases(o);
   } catch (const std::exception& wrong) {
-    say({{"error", wrong.what()}});
+    write_line({{"error", wrong.what()}});
     leave(1);
   }
   leave(0);

@@ -49,7 +49,7 @@ public:
   }
 
   /// An event of one of its segments.
-  void hear(const gsched::device_event& e) {
+  void handle(const gsched::device_event& e) {
     using kind = gsched::device_event::kind;
     if (in_flight_.empty() || e.segment != in_flight_.front().id) {
       wrong_ = program_.name() + ": an event of a segment that is not the first in flight";

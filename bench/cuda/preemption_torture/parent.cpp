@@ -35,7 +35,7 @@ struct tally {
   std::vector<double> more_us;    ///< the same, the time on top
   std::vector<double> beside;     ///< while some did not stand, over alone
   double seconds = 0;
-  bool exhausted = false; ///< all the cases that were asked for have run
+  bool exhausted = false; ///< all cases of --cases or --replay have run
 
   void add(const ordered_json& line) {
     ++cases;
@@ -216,7 +216,7 @@ private:
         if (o_.replay.empty()) t.next_seed = under_way + 1;
       }
       if (!line->contains("case")) continue;
-      if (const auto found = hear(t, *line)) return found;
+      if (const auto found = take_result(t, *line)) return found;
       if (line->contains("hang")) return std::nullopt; // CUDA alone
     }
     const int status = c.status();
@@ -224,14 +224,14 @@ private:
     return ended_with(status, under_way);
   }
 
-  /// Of a child that did not say why: its own watchdog, or a signal.
+  /// Of a child that ended without a reason: by its own watchdog or by a signal.
   [[nodiscard]] static finding ended_with(int status, std::uint64_t number) {
     return {status == 3 || status == 128 + 9 ? "hang" : "crash",
             fmt::format("the process ended with status {}", status), number};
   }
 
   /// A case's end.
-  [[nodiscard]] std::optional<finding> hear(tally& t, const ordered_json& line) {
+  [[nodiscard]] std::optional<finding> take_result(tally& t, const ordered_json& line) {
     const std::uint64_t number = line["case"];
     if (line.contains("hang")) {
       const std::string what = line["hang"];
@@ -401,8 +401,7 @@ private:
       for (const auto& [why, times] : t.why_skipped)
         fmt::print("{:>11} skipped {} times: {}\n", "", times, why);
     }
-    if (!complete())
-      fmt::print("not all that was asked for: the time is over, or too much failed\n");
+    if (!complete()) fmt::print("incomplete: the time is over, or too many cases failed\n");
     std::fflush(stdout);
     return std::all_of(tallies_.begin(), tallies_.end(),
                        [](const tally& t) { return t.hangs + t.differences + t.refused == 0; });

@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(1024) compute(const __grid_constant__ node_wor
   const std::uint32_t salt = salt_of(w);
   const std::uint32_t n = counted(w.words);
   const share mine;
-  // Who starts too early reads wrong words here, and who does not wait for the end reads these.
+  // A kernel that starts too early reads wrong words here; one that does not wait for the end of
+  // this kernel reads these.
   for (std::uint32_t j = mine.first; j < n; j += mine.step) {
     std::uint32_t* const at = w.own + place(w.words, j);
     store(at, gathered(load(at), j, w.reads, w.count, load));
