@@ -57,9 +57,7 @@ def options():
     p.add_argument("--json", metavar="FILE", type=workload.writable)
     a = p.parse_args()
     try:
-        a.pairs = [tuple(models.known(m) for m in pair.split("+")) for pair in a.pairs.split(",")]
-        if any(len(pair) != 2 for pair in a.pairs):
-            raise ValueError("--pairs: expected pairs like resnet18+resnet50_b8")
+        a.pairs = [models.pair(text) for text in a.pairs.split(",")]
         a.ways = a.ways.split(",")
         unknown = [w for w in a.ways if w not in WAYS]
         if unknown:
@@ -96,6 +94,11 @@ class Way:
         self.clients = [self.server.add_client() for _ in range(2)]
         self.urgent = None if name == "be_only" else self.server.add_model(urgent)
         self.patient = None if name == "rt_only" else self.server.add_model(patient)
+        self.latencies, self.done, self.spans = [], [], []
+
+    def warm_up(self):
+        """Its graphs are uploaded, and nothing of it counts."""
+        self.turn(0.05, 1.0, random.Random(0))
         self.latencies, self.done, self.spans = [], [], []
 
     def turn(self, seconds, think_ms, draw):
@@ -147,20 +150,24 @@ class Way:
         statistics = self.server.statistics()
         said["preemptions"] = {k: statistics[k] for k in (
             "preemptions", "restores", "preempt_p50_us", "preempt_p99_us", "restore_p50_us",
-            "restore_p99_us")}
+            "restore_p99_us", "expired_leases", "opened") if k in statistics}
         said["lost"] = statistics["submitted"] - sum(
             statistics[k] for k in ("finished", "failed", "rejected", "cancelled"))
         return said
 
 
-def compare(a, pair):
-    """All ways of one pair in turn; {way: facts}."""
-    captured = [gsched.capture(*models.make(name, a.seed), instances=n, name=name, gpu=a.gpu)
-                for name, n in zip(pair, (1, 2))]
+def captured_pair(a, pair):
+    """Both models captured, the best-effort one twice where it may be."""
+    return [gsched.capture(*models.make(name, a.seed), name=name, gpu=a.gpu,
+                           instances=1 if models.keeps_state(name) else n)
+            for name, n in zip(pair, (1, 2))]
+
+
+def compare(a, captured):
+    """All ways of one pair of captured models in turn; {way: facts}."""
     ways = [Way(a, name, *captured) for name in a.ways]
-    for way in ways: # its graphs are uploaded
-        way.turn(0.05, 1.0, random.Random(0))
-        way.latencies, way.done, way.spans = [], [], []
+    for way in ways:
+        way.warm_up()
     for turn in range(a.turns):
         for way in ways if turn % 2 else ways[::-1]:
             try:
@@ -226,7 +233,7 @@ def main():
             if time.monotonic() - began > a.time_limit:
                 print(f"{name}: left out, --time-limit {a.time_limit:g} is over", flush=True)
                 continue
-            results[name] = compare(a, pair)
+            results[name] = compare(a, captured_pair(a, pair))
             print_rows(pair, results[name])
             if a.json and not workload.save(a.json, {
                     "device": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__,

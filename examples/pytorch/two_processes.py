@@ -55,9 +55,7 @@ def options():
     p.add_argument("--worker", help=argparse.SUPPRESS)
     a = p.parse_args()
     try:
-        a.pairs = [tuple(models.known(m) for m in pair.split("+")) for pair in a.pairs.split(",")]
-        if any(len(pair) != 2 for pair in a.pairs):
-            raise ValueError("--pairs: expected pairs like resnet18+resnet50_b8")
+        a.pairs = [models.pair(text) for text in a.pairs.split(",")]
         a.settings = a.settings.split(",")
         unknown = [s for s in a.settings if s not in SETTINGS]
         if unknown:

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "case.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace preemption_torture {
+
+struct run_options {
+  std::uint64_t preemptions = 100'000; ///< of all settings together
+  double seconds = 300;                ///< for the cases; shrinking comes on top
+  std::uint64_t seed = 1;              ///< of the first case; the others follow it
+  std::uint64_t cases = 0;             ///< of each setting at most; 0: as many as it takes
+  case_shape shape{};
+  std::vector<unsigned> connections{8, 32};
+  double hang_seconds = 2;
+  double shrink_seconds = 60; ///< for each failure
+  unsigned failures = 3;      ///< after so many the run ends
+  std::string keep = ".";     ///< folder for the text of failing cases
+  std::string replay;         ///< a file of cases, in place of random ones
+  unsigned repeat = 1;        ///< of each case of that file
+  std::string json;
+  int gpu = 0;
+};
+
+/// Runs cases in processes of their own and reports.
+/// Returns whether all that was run was sound.
+[[nodiscard]] bool run_all(const run_options& o);
+
+/// Of one of those processes: runs cases and answers on standard output, a line of JSON each.
+[[noreturn]] void run_child(const run_options& o);
+
+} // namespace preemption_torture

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# gsched.gpu.preemption_torture and gsched.gpu.forks without a GPU: help, one line for each kind of bad
+# input, and cases as text.
+set -u
+bench=${GSCHED_BIN_DIR:?}/../bench
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+if [ ! -x "$bench/gsched.gpu.forks" ]; then
+  echo "no CUDA compiler: not built, not tested"
+  exit 0
+fi
+
+says() { # says STATUS TEXT PROGRAM ARGS...: that status, and TEXT on the one line of stderr
+  local status=$1 text=$2 program=$3 rc
+  shift 3
+  timeout 60 "$bench/gsched.gpu.$program" "$@" >out 2>err
+  rc=$?
+  [ $rc -eq "$status" ] && [ "$(wc -l <err)" -eq 1 ] && grep -q "^gsched.gpu.$program: " err &&
+    grep -qF -- "$text" err ||
+    { echo "$program $*: status $rc, expected $status and one line with '$text'"; cat err; failed=1; }
+}
+for program in preemption_torture forks; do
+  timeout 60 "$bench/gsched.gpu.$program" --help >out 2>&1 && grep -q -- --json out &&
+    grep -q -- --seconds out || { echo "$program --help failed"; cat out; failed=1; }
+  says 2 no-such $program --no-such
+  says 2 seconds $program --seconds 0
+done
+says 2 '"square", expected some of forks' preemption_torture --features square
+says 2 '"square", expected some of forks' preemption_torture --without square
+says 2 connections preemption_torture --connections 0
+says 2 no-such preemption_torture --replay no-such
+says 2 no-such preemption_torture --keep no-such
+says 2 grain forks --grain 0
+says 1 '--graphs: "square", expected' forks --graphs square
+
+# The case of a seed is the same each time, and has the chosen features alone.
+torture() { timeout 60 "$bench/gsched.gpu.preemption_torture" --print "$@"; }
+torture --seed 5 --max-nodes 40 >a && torture --seed 5 --max-nodes 40 >b && cmp a b || failed=1
+grep -q '^case seed=5 ' a && [ "$(grep -c '^graph ' a)" -eq 2 ] || { cat a; failed=1; }
+torture --seed 6 --max-nodes 200 --lanes 1 --features sets >a || failed=1
+grep -q '^case seed=6 lanes=1 ' a && ! grep -vE '^(case|graph|[0-9]+ (kernel|set)) ' a ||
+  { echo "a case of sets has more"; head a; failed=1; }
+
+if ! nvidia-smi -L >smi 2>&1; then
+  says 1 expected preemption_torture --cases 1
+  says 1 expected forks
+fi
+exit $failed
