@@ -90,12 +90,13 @@ void device::state::renew_leases(time_point at) noexcept {
     if (l.holds) ask(l);
 }
 
-/// What runs on a lane may take several times as long as it is expected to, and then as long again
-/// as a lease, before the lanes that stand are taken for the reason.
+/// Of lanes that yield, those that have not stopped yet count as well: what one runs may wait for
+/// another's gate. What runs on a lane may take several times as long as it is expected to, and
+/// then as long again as a lease, before the lanes that stand are taken for the reason.
 bool device::state::others_move(time_point at) const noexcept {
   constexpr duration most = std::chrono::hours{1};
   return std::all_of(lanes.begin(), lanes.end(), [&](const device_lane& l) {
-    if (l.yields || l.oldest == nullptr) return true;
+    if (l.oldest == nullptr || (l.yields && !l.owes_yielded)) return true;
     const segment& s = l.oldest->what;
     const std::size_t last = s.first + s.operations.size();
     const duration expected = s.program == no_program
@@ -107,12 +108,14 @@ bool device::state::others_move(time_point at) const noexcept {
 }
 
 bool device::state::needs_sms_of_gates(const flight& f, const device_lane& l) const noexcept {
-  if (l.can_yield || f.graphs == nullptr) return false;
+  if (f.graphs == nullptr) return false;
   const std::uint32_t needs = f.graphs->needs_at_once.count();
   const std::uint32_t has = l.own ? l.own->sms().count() : limits.sms.count();
-  // Two gates of a graph may stand at once, each on an SM of its own. More blocks than fit at once
-  // run one after another anyway.
-  return needs > 0 && needs <= has && needs + 2 * yielding_lanes > has;
+  // Two gates of a graph may stand at once, each on an SM of its own. Its own graph's gates stand
+  // when it has ended, or keep it from starting until they pass. More blocks than fit at once run
+  // one after another anyway.
+  const std::uint32_t others = yielding_lanes - (l.can_yield ? 1 : 0);
+  return needs > 0 && needs <= has && needs + 2 * others > has;
 }
 
 void device::state::withdraw(flight& f, device_lane& l) noexcept {

@@ -24,15 +24,6 @@ using work_graph::built_graph;
 
 namespace {
 
-/// Leases that ran out, where the device counts them.
-template <class Statistics>
-std::uint64_t expired_leases_of(const Statistics& s) {
-  if constexpr (requires { s.expired_leases; })
-    return s.expired_leases;
-  else
-    return 0;
-}
-
 /// A lane that yields, with its calls and events counted.
 struct yielding_lane {
   explicit yielding_lane(lane_work w) : work(std::move(w)) {}
@@ -43,6 +34,7 @@ struct yielding_lane {
   std::uint64_t resumes = 0;
   std::uint64_t resumed = 0;
   std::uint64_t ended_when_it_stood = 0;
+  std::uint64_t let_go_when_it_stood = 0; ///< lanes that the device had let go by then
 
   [[nodiscard]] bool is_held() const noexcept { return yields > resumes; }
   [[nodiscard]] bool stands() const noexcept { return is_held() && yielded == yields; }
@@ -165,7 +157,8 @@ public:
         },
         "the best-effort graphs, resumed for the last time,", 4e-6 * us);
     o.seen.stopped = device_->statistics().stopped;
-    o.seen.expired_leases = expired_leases_of(device_->statistics());
+    o.seen.expired_leases = device_->statistics().expired_leases;
+    o.seen.opened = device_->statistics().opened;
     o.left.best_effort = case_.best_effort;
     o.left.urgent = case_.urgent;
     for (std::size_t i = 0; i < lanes_.size(); ++i)
@@ -213,9 +206,16 @@ private:
         requests_[number - lanes_.size()].handle(e);
     }
     for (yielding_lane& l : lanes_)
-      if (l.stands() && l.work.ended() != l.ended_when_it_stood)
+      if (l.stands() && l.work.ended() != l.ended_when_it_stood &&
+          let_go() == l.let_go_when_it_stood)
         wrong_ = "a best-effort segment ended while its lane stood";
     if (!wrong().empty()) throw contract_broken{};
+  }
+
+  /// Lanes that the device has let go so far, for urgent work that needs their SMs, or as a lease
+  /// ran out: their segments end although they yield.
+  [[nodiscard]] std::uint64_t let_go() const {
+    return device_->statistics().opened + device_->statistics().expired_leases;
   }
 
   void handle_lane_event(const gsched::device_event& e) {
@@ -226,6 +226,7 @@ private:
     } else if (e.what == gsched::device_event::kind::lane_yielded) {
       if (++l->yielded > l->yields) wrong_ = "lane_yielded without a yield";
       l->ended_when_it_stood = l->work.ended();
+      l->let_go_when_it_stood = let_go();
     } else if (++l->resumed > l->resumes) {
       wrong_ = "lane_resumed without a resume";
     }

@@ -31,6 +31,7 @@ struct counts {
   std::uint64_t stopped = 0;     ///< of these, with a segment that stood in the middle
   std::uint64_t runs = 0;        ///< of best-effort graphs
   std::uint64_t expired_leases = 0;
+  std::uint64_t opened = 0; ///< lanes that were let go for urgent work that needs every SM
 };
 
 /// Memory that a run has left, and what to compare it with.

@@ -143,6 +143,7 @@ void run_cases(const run_options& o) {
                       {"stopped", r.seen.stopped},
                       {"runs", r.seen.runs},
                       {"expired_leases", r.seen.expired_leases},
+                      {"opened", r.seen.opened},
                       {"alone_us", r.alone_us},
                       {"standing", rounded(r.standing_us)},
                       {"beside", rounded(r.beside_us)},

@@ -29,7 +29,8 @@ struct tally {
   unsigned connections = 0;
   std::uint64_t next_seed = 0;
   std::uint64_t cases = 0, rounds = 0, runs = 0, preemptions = 0, stopped = 0;
-  std::uint64_t expired_leases = 0, hangs = 0, differences = 0, refused = 0, skipped = 0;
+  std::uint64_t expired_leases = 0, opened = 0, hangs = 0, differences = 0, refused = 0,
+                skipped = 0;
   std::map<std::string, std::uint64_t> why_skipped;
   std::vector<double> over_alone; ///< urgent graphs while all lanes stood, over alone
   std::vector<double> more_us;    ///< the same, the time on top
@@ -44,6 +45,7 @@ struct tally {
     preemptions += line["preemptions"].get<std::uint64_t>();
     stopped += line["stopped"].get<std::uint64_t>();
     expired_leases += line["expired_leases"].get<std::uint64_t>();
+    opened += line["opened"].get<std::uint64_t>();
     const double alone = line["alone_us"];
     if (alone <= 0) return;
     for (const auto& tenths : line["standing"]) {
@@ -66,6 +68,7 @@ struct tally {
             {"preemptions", preemptions},
             {"stopped", stopped},
             {"expired_leases", expired_leases},
+            {"opened", opened},
             {"hangs", hangs},
             {"differences", differences},
             {"refused", refused},
@@ -389,15 +392,16 @@ private:
     }
     fmt::print("\nurgent / alone: urgent graphs submitted while all best-effort lanes stood, from "
                "submission to end, over alone\n{:>11} {:>7} {:>11} {:>9}  {:>14} {:>6} {:>7}  "
-               "{:>7} {:>6} {:>11} {:>8} {:>8} {:>8}\n",
+               "{:>7} {:>7} {:>6} {:>11} {:>8} {:>8} {:>8}\n",
                "connections", "cases", "preemptions", "stopped", "urgent/alone 50", "99", "max",
-               "leases", "hangs", "differences", "refused", "skipped", "seconds");
+               "leases", "let go", "hangs", "differences", "refused", "skipped", "seconds");
     for (const tally& t : tallies_) {
-      fmt::print("{:>11} {:>7} {:>11} {:>9}  {:>15.3f} {:>6.2f} {:>7.2f}  {:>7} {:>6} {:>11} {:>8} "
-                 "{:>8} {:>8.0f}\n",
-                 t.connections, t.cases, t.preemptions, t.stopped, quantile(t.over_alone, 0.5),
-                 quantile(t.over_alone, 0.99), quantile(t.over_alone, 1), t.expired_leases, t.hangs,
-                 t.differences, t.refused, t.skipped, t.seconds);
+      fmt::print(
+          "{:>11} {:>7} {:>11} {:>9}  {:>15.3f} {:>6.2f} {:>7.2f}  {:>7} {:>7} {:>6} {:>11} {:>8} "
+          "{:>8} {:>8.0f}\n",
+          t.connections, t.cases, t.preemptions, t.stopped, quantile(t.over_alone, 0.5),
+          quantile(t.over_alone, 0.99), quantile(t.over_alone, 1), t.expired_leases, t.opened,
+          t.hangs, t.differences, t.refused, t.skipped, t.seconds);
       for (const auto& [why, times] : t.why_skipped)
         fmt::print("{:>11} skipped {} times: {}\n", "", times, why);
     }
