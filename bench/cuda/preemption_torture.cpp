@@ -61,6 +61,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1u, 128u))
       ->capture_default_str();
   add("--hang-seconds", o.hang_seconds, 0.1, 600., "what takes longer counts as a hang");
+  add("--alone-runs", o.alone_runs, 1u, 1000000u,
+      "of each graph by CUDA alone; a case whose graphs differ then is skipped");
   add("--shrink-seconds", o.shrink_seconds, 0., 1e5, "time to make each failing case smaller");
   add("--failures", o.failures, 1u, 1000u, "after so many the run ends");
   app.add_option("--keep", o.keep, "folder for the text of failing cases")

@@ -40,7 +40,8 @@ void device::state::see_end(flight& f, device_lane& l) noexcept {
   l.stalled = {};
   if (f.needs_sms) --needing;
   if (f.has_gates()) --l.gated;
-  if (l.gated == 0 && l.holds) { // it has passed its last gate
+  if (l.gated == 0 && l.holds) { // it has passed its last gate, or did not stand for its lease
+    if (f.graph->has_expired(l.turn)) ++statistics.expired_leases;
     l.holds = false;
     --standing;
   }

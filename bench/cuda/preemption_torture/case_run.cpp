@@ -322,8 +322,8 @@ private:
   bool ending_ = false; ///< ... up to the ends of the runs that were begun
 };
 
-/// One run of a graph by CUDA alone. What it leaves must be what is expected.
-void run_alone(built_graph& g, const work_graph::graph& of, double hang_seconds) {
+/// Runs of a graph by CUDA alone, one after another. What they leave must be what is expected.
+void run_alone(built_graph& g, const work_graph::graph& of, unsigned runs, double hang_seconds) {
   g.reset();
   const std::string what = "graph " + of.name;
   cudaStream_t on = nullptr;
@@ -332,19 +332,22 @@ void run_alone(built_graph& g, const work_graph::graph& of, double hang_seconds)
   cuda::check(cudaGraphInstantiate(&exec, g.get(), cudaGraphInstantiateFlagUseNodePriority),
               what.c_str());
   cuda::check(cudaStreamCreateWithFlags(&on, cudaStreamNonBlocking), what.c_str());
-  cuda::check(cudaGraphLaunch(exec, on), what.c_str());
-  const double until = seconds_now() + hang_seconds + 4e-6 * work_graph::expected_us(of);
-  cudaError_t e = cudaErrorNotReady;
-  while ((e = cudaStreamQuery(on)) == cudaErrorNotReady)
-    if (seconds_now() > until) throw hang(what + " does not end when CUDA alone runs it", true);
-  cuda::check(e, what.c_str());
+  work_graph::oracle expected(of);
+  for (unsigned run = 0; run < runs; ++run) {
+    cuda::check(cudaGraphLaunch(exec, on), what.c_str());
+    const double until = seconds_now() + hang_seconds + 4e-6 * work_graph::expected_us(of);
+    cudaError_t e = cudaErrorNotReady;
+    while ((e = cudaStreamQuery(on)) == cudaErrorNotReady)
+      if (seconds_now() > until) throw hang(what + " does not end when CUDA alone runs it", true);
+    cuda::check(e, what.c_str());
+    expected.run();
+  }
   cuda::check(cudaGraphExecDestroy(exec), what.c_str());
   cuda::check(cudaStreamDestroy(on), what.c_str());
-  work_graph::oracle expected(of);
-  expected.run();
   const std::string wrong = work_graph::difference(of, g.read(), expected);
   if (!wrong.empty())
-    throw gsched::error(gsched::errc::device_failed, wrong + ", run by CUDA alone");
+    throw gsched::error(gsched::errc::device_failed,
+                        fmt::format("{}, run {} times by CUDA alone", wrong, runs));
 }
 
 std::string compare(const work_graph::graph& g, std::vector<evidence::lane>& lanes) {
@@ -371,7 +374,8 @@ std::string verify(evidence e) {
 }
 
 outcome run_case(const torture_case& c, const work_graph::gpu_facts& gpu,
-                 work_graph::memory_pool& memory, experiment::watchdog& dog, double hang_seconds) {
+                 work_graph::memory_pool& memory, experiment::watchdog& dog, double hang_seconds,
+                 unsigned alone_runs) {
   const auto step = [&](const std::string& what, double seconds) {
     dog.step(fmt::format("case {}: {}", c.seed, what), seconds);
   };
@@ -383,8 +387,8 @@ outcome run_case(const torture_case& c, const work_graph::gpu_facts& gpu,
   try {
     for (unsigned i = 0; i < c.lanes; ++i) best_effort.emplace_back(c.best_effort, gpu, memory);
     for (unsigned i = 0; i < c.urgent_lanes; ++i) urgent.emplace_back(c.urgent, gpu, memory);
-    run_alone(best_effort[0], c.best_effort, hang_seconds);
-    run_alone(urgent[0], c.urgent, hang_seconds);
+    run_alone(best_effort[0], c.best_effort, alone_runs, hang_seconds);
+    run_alone(urgent[0], c.urgent, alone_runs, hang_seconds);
   } catch (const gsched::error& wrong) {
     static_cast<void>(cudaGetLastError());
     o.skipped = wrong.what();

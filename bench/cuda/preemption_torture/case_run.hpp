@@ -59,12 +59,12 @@ struct outcome {
   evidence left;
 };
 
-/// Runs a case to its end.
+/// Runs a case to its end, after so many runs of each of its graphs by CUDA alone.
 ///
 /// Errors   hang; gsched::error where CUDA fails outside of what the case tries.
 /// Threads  one; it polls all the time.
 [[nodiscard]] outcome run_case(const torture_case& c, const work_graph::gpu_facts& gpu,
                                work_graph::memory_pool& memory, experiment::watchdog& dog,
-                               double hang_seconds);
+                               double hang_seconds, unsigned alone_runs);
 
 } // namespace preemption_torture

@@ -130,7 +130,7 @@ void run_cases(const run_options& o) {
     write_line({{"begin", next->first}, {"nodes", c.nodes()}});
     outcome r;
     try {
-      r = run_case(c, facts, memory, dog, o.hang_seconds);
+      r = run_case(c, facts, memory, dog, o.hang_seconds, o.alone_runs);
     } catch (const hang& h) {
       dog.rest();
       write_line({{"case", next->first}, {"hang", h.what()}, {"alone", h.by_cuda_alone()}});

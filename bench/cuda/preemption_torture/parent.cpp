@@ -92,8 +92,9 @@ struct failure {
 };
 
 std::string shape_arguments(const run_options& o) {
-  std::string text = fmt::format(" --max-nodes {} --lanes {} --hang-seconds {}", o.shape.most_nodes,
-                                 o.shape.most_lanes, o.hang_seconds);
+  std::string text =
+      fmt::format(" --max-nodes {} --lanes {} --hang-seconds {} --alone-runs {}",
+                  o.shape.most_nodes, o.shape.most_lanes, o.hang_seconds, o.alone_runs);
   if (o.shape.features == work_graph::all_features) return text;
   text += " --features ";
   for (std::size_t k = 0; k < work_graph::feature_names.size(); ++k)

@@ -17,6 +17,8 @@ struct run_options {
   case_shape shape{};
   std::vector<unsigned> connections{8, 32};
   double hang_seconds = 2;
+  unsigned alone_runs =
+      50; ///< of each graph by CUDA alone: where these differ, a case says nothing
   double shrink_seconds = 60; ///< for each failure
   unsigned failures = 3;      ///< after so many the run ends
   std::string keep = ".";     ///< folder for the text of failing cases
