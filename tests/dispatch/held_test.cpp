@@ -232,9 +232,9 @@ TEST_CASE("after: a job whose predecessor does not finish is cancelled, and it i
   r.settle();
   for (const job_id id : {after_cancelled, after_that, after_failed})
     CHECK(r.hears.end_of(id) == job_state::cancelled);
-  CHECK(r.hears.lines[after_cancelled] == "the job that it follows was cancelled");
-  CHECK(r.hears.lines[after_that] == "the job that it follows was cancelled");
-  CHECK(r.hears.lines[after_failed] == "the job that it follows failed");
+  CHECK(r.hears.lines[after_cancelled] == "its predecessor was cancelled");
+  CHECK(r.hears.lines[after_that] == "its predecessor was cancelled");
+  CHECK(r.hears.lines[after_failed] == "its predecessor failed");
   CHECK(r.started == 0);
   CHECK(r.dispatch.held() == 0);
   CHECK(r.dispatch.idle());
@@ -265,7 +265,7 @@ TEST_CASE("after: a job that its policy rejects at its release cancels those tha
   while (r.dispatch.step()) {
   }
   CHECK(r.hears.end_of(follows) == job_state::cancelled);
-  CHECK(r.hears.lines[follows] == "the job that it follows was rejected");
+  CHECK(r.hears.lines[follows] == "its predecessor was rejected");
   CHECK(r.dispatch.idle());
 }
 

@@ -366,8 +366,7 @@ private:
   }
 
   [[nodiscard]] static std::exception_ptr unfinished(const char* how) {
-    return std::make_exception_ptr(
-        error(errc::not_reached, std::string("the job that it follows ") + how));
+    return std::make_exception_ptr(error(errc::not_reached, std::string("its predecessor ") + how));
   }
 
   std::array<std::size_t, 2> active_{}; ///< by class

@@ -18,6 +18,8 @@ namespace gsched::cuda {
   X(cuDevResourceGenerateDesc)                                                                     \
   X(cuDevSmResourceSplitByCount)                                                                   \
   X(cuDeviceGetDevResource)                                                                        \
+  X(cuEventQuery)                                                                                  \
+  X(cuEventRecord)                                                                                 \
   X(cuFuncGetAttribute)                                                                            \
   X(cuFuncGetName)                                                                                 \
   X(cuFuncGetParamInfo)                                                                            \
