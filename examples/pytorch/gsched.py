@@ -651,7 +651,8 @@ def _collect_state(torch, what, name, found, seen, depth):
     """The tensors that are reached from a callable, an optimizer, a module or what holds them."""
     if depth == 0 or id(what) in seen or isinstance(what, (type, types.ModuleType)):
         return
-    seen.add(id(what))
+    if not isinstance(what, torch.Tensor): # which may have several names
+        seen.add(id(what))
 
     def more(inner, called):
         label = f"{name}.{called}" if name and called else name or str(called)
