@@ -628,7 +628,7 @@ class _Accesses:
     def add_reachable(self, torch, what, more):
         found = []
         for name, root in (("", what), ("parameters", more)):
-            _collect_state(torch, root, name, found, set(), 8)
+            _collect_state(torch, root, name, found, {}, 8)
         named = {}
         for name, x in sorted(found, key=lambda pair: (len(pair[0]), pair[0])):
             self.note(named, x, name) # by the shortest
@@ -652,7 +652,7 @@ def _collect_state(torch, what, name, found, seen, depth):
     if depth == 0 or id(what) in seen or isinstance(what, (type, types.ModuleType)):
         return
     if not isinstance(what, torch.Tensor): # which may have several names
-        seen.add(id(what))
+        seen[id(what)] = what
 
     def more(inner, called):
         label = f"{name}.{called}" if name and called else name or str(called)
