@@ -18,8 +18,10 @@ void set_line(std::string& to, const char* line) noexcept {
 
 gsched_state desk::signal(ticket& t, gsched_state how) noexcept {
   if (t.signal_event == nullptr || events == nullptr || !events->record) return how;
-  // The ticket is still on the list of those who takes over ends, should this not come back.
-  const int code = whose.away([&]() noexcept { return events->record(t.signal_event); });
+  // Away nothing may be read that a taker-over writes. The ticket is still on the list of those
+  // that it ends, should this not come back.
+  const int code = whose.away(
+      [&record = events->record, event = t.signal_event]() noexcept { return record(event); });
   if (code == 0 || how != GSCHED_FINISHED) return how;
   try {
     t.error = "signal_event: " + events->words(code);

@@ -306,7 +306,7 @@ private:
 
   [[nodiscard]] event_answer ask(const ticket& t) noexcept {
     if (!events_.query) return {event_answer::kind::failed, 0};
-    return at_.whose.away([&]() noexcept { return events_.query(t.wait_event); });
+    return at_.whose.away([this, event = t.wait_event]() noexcept { return events_.query(event); });
   }
   [[nodiscard]] static gsched_code code_of(const event_answer& a) noexcept {
     constexpr int invalid_value = 1, invalid_handle = 400; // of CUDA: the caller's
