@@ -52,19 +52,19 @@ struct fake_event {
     return {[](void* e) {
               auto& event = *static_cast<fake_event*>(e);
               ++event.queries;
-              const int code = event.code;
+              const int now = event.code;
               using kind = abi::event_answer::kind;
-              if (code == 0) return abi::event_answer{kind::complete, 0};
-              return abi::event_answer{code == 600 ? kind::pending : kind::failed, code};
+              if (now == 0) return abi::event_answer{kind::complete, 0};
+              return abi::event_answer{now == 600 ? kind::pending : kind::failed, now};
             },
             [](void* e) {
               auto& event = *static_cast<fake_event*>(e);
               if (event.as_recorded) event.as_recorded();
-              const int code = event.record_code;
-              if (code == 0) ++event.records;
-              return code;
+              const int result = event.record_code;
+              if (result == 0) ++event.records;
+              return result;
             },
-            [](int code) { return "CUDA's words for " + std::to_string(code); }};
+            [](int failure) { return "CUDA's words for " + std::to_string(failure); }};
   }
 };
 

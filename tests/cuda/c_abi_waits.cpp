@@ -150,7 +150,6 @@ TEST_CASE("events: one that fails, at once or later, fails its request with CUDA
 
 TEST_CASE("events: a server that was given none refuses requests that wait for one") {
   abi::event_source none;
-  fake_control control;
   const abi::settings how = abi::settings_of(options_for("fifo"));
   abi::server it(
       how,

@@ -153,10 +153,10 @@ TEST_CASE("exclusion: every graph of three models, every sequence of five jobs")
     std::vector<std::pair<std::size_t, std::size_t>> edges;
     for (std::size_t e = 0; e < pairs.size(); ++e)
       if ((graph >> e & 1u) != 0) edges.push_back(pairs[e]);
+    exclusion_rig r({0, 2, 1}, edges);
     for (std::uint32_t sequence = 0; sequence < 243; ++sequence) {
       CAPTURE(graph);
       CAPTURE(sequence);
-      exclusion_rig r({0, 2, 1}, edges);
       std::uint32_t rest = sequence;
       for (int i = 0; i < 5; ++i, rest /= 3) {
         r.submit(rest % 3, 1 + static_cast<int>((sequence + graph) >> i & 1u) * 2, i == 4);

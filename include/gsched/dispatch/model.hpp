@@ -86,7 +86,8 @@ public:
   void remove(model_id id) noexcept {
     model& gone = (*this)[id];
     assert(gone.jobs == 0 && !gone.instances.has_waiting());
-    for (model* m : gone.excluded) std::erase(m->excluded, &gone);
+    for (model* m : gone.excluded)
+      if (m != &gone) std::erase(m->excluded, &gone);
     for (model** at = &first_noted_; *at != nullptr; at = &(*at)->next_noted)
       if (*at == &gone) {
         *at = gone.next_noted;
