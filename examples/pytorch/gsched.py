@@ -14,7 +14,8 @@ library is the file that GSCHED_C_LIBRARY names, or libgsched_c.so beside this f
 build/release/cuda/c of the checkout that this file is in, or where the system's loader finds it.
 
 Errors   GschedError, a line each. What a model's forward raises while it is captured comes out as
-         it is, and the server goes on.
+         it is, and the server goes on. A child made by fork() opens servers of its own: its parent's
+         refuse it.
 Units    seconds, as usual in Python, but for names that end in _us and _ns; points in time are
          nanoseconds of time.monotonic_ns().
 Threads  everything may be called from any thread; one model is captured at a time.
@@ -24,8 +25,11 @@ import atexit
 import collections
 import concurrent.futures
 import contextlib
+import copy
 import ctypes
 import ctypes.util
+import dataclasses
+import functools
 import gc
 import os
 import pathlib
@@ -33,13 +37,14 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import weakref
 
 __all__ = ["Server", "Model", "Future", "Captured", "GschedError", "capture", "load_library"]
 
 ABI = 1
 CancelledError = concurrent.futures.CancelledError
-_OK, _CLOSED, _TIMED_OUT = 0, 6, 7
+_OK, _BAD_ARGUMENT, _DEVICE_FAILED, _CLOSED, _TIMED_OUT = 0, 1, 5, 6, 7
 _STATES = ("pending", "finished", "failed", "rejected", "cancelled")
 
 
@@ -72,7 +77,7 @@ class gsched_server_options(_Struct):
                 ("spin_us", _f64), ("max_jobs", _u64), ("watchdog_ms", _u32),
                 ("instrumented", _u32), ("time_driver", _u32), ("reserved", _u32),
                 ("real_time_lanes", _u32), ("yields", _u32), ("floor", _f64), ("tolerance", _f64),
-                ("side_sms", _u32 * 4)]
+                ("side_sms", _u32 * 4), ("lease_us", _f64)]
 
 
 class gsched_buffer(ctypes.Structure):
@@ -89,7 +94,8 @@ class gsched_model(_Struct):
     _fields_ = [("size", _u32), ("instances_count", _u32),
                 ("instances", ctypes.POINTER(gsched_instance)), ("name", _text), ("inputs", _u32),
                 ("outputs", _u32), ("durations_us", ctypes.POINTER(_f64)),
-                ("durations_count", _u32), ("unmeasured", _u32)]
+                ("durations_count", _u32), ("unmeasured", _u32),
+                ("excludes", ctypes.POINTER(_u32)), ("excludes_count", _u32), ("exclusive", _u32)]
 
 
 class gsched_model_facts(_Struct):
@@ -102,13 +108,14 @@ class gsched_request(_Struct):
     _fields_ = [("size", _u32), ("model", _u32), ("client", _u32), ("real_time", _u32),
                 ("arrival_ns", _u64), ("deadline_us", _f64), ("inputs", ctypes.POINTER(_pointer)),
                 ("outputs", ctypes.POINTER(_pointer)), ("done", _pointer), ("user", _pointer),
-                ("collected", _u32), ("reserved", _u32)]
+                ("collected", _u32), ("reserved", _u32), ("wait_event", _pointer),
+                ("signal_event", _pointer), ("after", _pointer)]
 
 
 class gsched_report(_Struct):
     _fields_ = [("size", _u32), ("state", _u32), ("arrival_ns", _u64), ("start_ns", _u64),
                 ("end_ns", _u64), ("segments", _u32), ("instance", _u32), ("user", _pointer),
-                ("error", _text)]
+                ("error", _text), ("code", _u32), ("reserved", _u32)]
 
 
 class gsched_statistics(_Struct):
@@ -118,7 +125,7 @@ class gsched_statistics(_Struct):
                 ("graph_launches", _u64), ("built_late", _u64), ("host_ns", _u64),
                 ("driver_ns", _u64), ("sleeps", _u64), ("preemptions", _u64), ("restores", _u64),
                 ("preempt_p50_us", _f64), ("preempt_p99_us", _f64), ("restore_p50_us", _f64),
-                ("restore_p99_us", _f64)]
+                ("restore_p99_us", _f64), ("expired_leases", _u64), ("opened", _u64)]
 
 
 class gsched_profile_options(_Struct):
@@ -139,6 +146,7 @@ _FUNCTIONS = {  # name: (result, arguments)
     "gsched_server_release": (ctypes.c_int, [_pointer]),
     "gsched_add_client": (ctypes.c_int, [_pointer, _f64, _P(_u32)]),
     "gsched_add_model": (ctypes.c_int, [_pointer, _P(gsched_model), _P(_u32)]),
+    "gsched_remove_model": (ctypes.c_int, [_pointer, _u32, _i64]),
     "gsched_get_model_facts": (ctypes.c_int, [_pointer, _u32, _P(gsched_model_facts)]),
     "gsched_submit": (ctypes.c_int, [_pointer, _P(gsched_request), _P(_pointer)]),
     "gsched_wait": (ctypes.c_int, [_pointer, _i64]),
@@ -201,44 +209,110 @@ def _microseconds(seconds):
 
 # Nested inputs and outputs ------------------------------------------------------------------------
 
+def _is_buffer(x):
+    return hasattr(x, "data_ptr") and hasattr(x, "is_cuda") and x.numel() > 0
+
+
+def _children(tree):
+    """What a tuple, list, mapping or dataclass holds, as pairs of a name and a value; None for all
+    else, which is constant. transformers' outputs are mappings first, and dataclasses too."""
+    if isinstance(tree, collections.abc.Mapping):
+        return list(tree.items())
+    if isinstance(tree, (tuple, list)):
+        return list(enumerate(tree))
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        return [(field.name, getattr(tree, field.name)) for field in dataclasses.fields(tree)]
+    return None
+
+
 def _leaves(tree):
-    """The tensors of nested tuples, lists and mappings, in order; all else in them is constant."""
+    """The tensors of a nesting, in order."""
     if _is_buffer(tree):
         return [tree]
-    if isinstance(tree, collections.abc.Mapping):
-        return [leaf for value in tree.values() for leaf in _leaves(value)]
-    if isinstance(tree, (tuple, list)):
-        return [leaf for value in tree for leaf in _leaves(value)]
-    return []
+    return [leaf for _, value in _children(tree) or () for leaf in _leaves(value)]
 
 
 def _rebuilt(tree, leaves):
     """The same nesting with other tensors, taken one by one from an iterator."""
     if _is_buffer(tree):
         return next(leaves)
+    children = _children(tree)
+    if children is None:
+        return tree
+    values = {key: _rebuilt(value, leaves) for key, value in children}
+    for make in _makers(tree, values):
+        with contextlib.suppress(Exception): # a constructor of whatever kind, or one that looks
+            made = make()
+            if [(k, id(v)) for k, v in _children(made)] == [(k, id(v)) for k, v in values.items()]:
+                return made
+    raise GschedError(f"a {type(tree).__name__} cannot be made again with other tensors, expected "
+                      "tuples, lists, mappings or dataclasses that can")
+
+
+def _makers(tree, values):
+    """Ways to make another one like it with other values, the most fitting first."""
+    kind = type(tree)
+
+    def copied(put):
+        made = copy.copy(tree)
+        for key, value in values.items():
+            put(made, key, value)
+        return made
+
+    if kind in (dict, tuple, list):
+        return [lambda: values if kind is dict else kind(values.values())]
     if isinstance(tree, collections.abc.Mapping):
-        values = {key: _rebuilt(value, leaves) for key, value in tree.items()}
-        return values if type(tree) is dict else type(tree)(**values)
+        return [lambda: kind(**values), lambda: kind(values),
+                lambda: copied(lambda made, key, value: made.__setitem__(key, value))]
     if isinstance(tree, (tuple, list)):
-        values = [_rebuilt(value, leaves) for value in tree]
-        return type(tree)(*values) if hasattr(tree, "_fields") else type(tree)(values)
-    return tree
+        return [lambda: kind(*values.values()), lambda: kind(values.values())]
+    return [lambda: copied(object.__setattr__)]
 
 
-def _is_buffer(x):
-    return hasattr(x, "data_ptr") and hasattr(x, "is_cuda") and x.numel() > 0
+def _difference(wanted, given, where=""):
+    """How a nesting differs from another one beside the values of tensors, in some words after the
+    name of what it is; None if it does not."""
+    if _is_buffer(wanted) and _is_buffer(given):
+        return None
+    mine, theirs = _children(wanted), _children(given)
+    if _is_buffer(wanted) or _is_buffer(given) or (mine is None) != (theirs is None):
+        return "s of another structure than the example's, expected tensors in the same places"
+    if mine is None:
+        if _same_constant(wanted, given):
+            return None
+        return (f"{where} is {_said(given)}, expected {_said(wanted)} as in the example, since what "
+                "is no tensor is part of the graph")
+    if [key for key, _ in mine] != [key for key, _ in theirs]:
+        return "s of another structure than the example's, expected tensors in the same places"
+    for (key, a), (_, b) in zip(mine, theirs):
+        different = _difference(a, b, f"{where}[{key!r}]")
+        if different:
+            return different
+    return None
 
 
-def _same_nesting(a, b):
-    if _is_buffer(a) or _is_buffer(b):
-        return _is_buffer(a) and _is_buffer(b)
-    if isinstance(a, collections.abc.Mapping):
-        return (isinstance(b, collections.abc.Mapping) and list(a) == list(b)
-                and all(_same_nesting(a[k], b[k]) for k in a))
-    if isinstance(a, (tuple, list)):
-        return (isinstance(b, (tuple, list)) and len(a) == len(b)
-                and all(map(_same_nesting, a, b)))
-    return True
+def _same_constant(a, b):
+    if a is b:
+        return True
+    try:
+        if hasattr(a, "data_ptr") and hasattr(b, "data_ptr"): # tensors without elements
+            return a.shape == b.shape and a.dtype == b.dtype
+        if type(a) is not type(b):
+            return False
+        same = a == b
+        if hasattr(same, "all"): # of arrays
+            return getattr(a, "shape", None) == getattr(b, "shape", None) and bool(same.all())
+        return bool(same) or (isinstance(a, float) and a != a and b != b)
+    except Exception: # what cannot be compared differs
+        return False
+
+
+def _said(x):
+    try:
+        text = " ".join(repr(x).split())
+    except Exception:
+        text = f"a {type(x).__name__}"
+    return text if len(text) < 60 else text[:57] + "..."
 
 
 def _is_dense(x):
@@ -271,11 +345,23 @@ class _Instance:
 
 class Captured:
     """A module captured as CUDA graphs, each with memory of its own; what add_model makes of a
-    module, and takes in place of one. Its weights are shared and must stay as they are."""
+    module, and takes in place of one. Its weights are shared and must stay where they are.
 
-    def __init__(self, name, gpu, example, instances, module):
+    `reads` and `writes`: memory from before a call that the call reads and writes, as sets of
+    address ranges (first, end). `written`: names of what it writes, for messages."""
+
+    def __init__(self, name, gpu, example, instances, module, state=None):
         self.name, self.gpu, self.example, self.instances = name, gpu, example, instances
         self._module = module  # its graphs read the weights where they are now
+        state = state or _Accesses()
+        self.reads, self.writes = set(state.reads), set(state.writes)
+        self.written = sorted(set(state.writes.values()))
+
+    def excludes(self, other):
+        """Whether requests of the two may not run at once: one writes what the other one uses, or
+        they are one, on the same memory."""
+        return (self is other or _overlap(self.writes, other.reads | other.writes)
+                or _overlap(other.writes, self.reads))
 
     def replay(self, inputs=None, instance=0):
         """Runs one whole graph on torch's current stream, without any server, and waits: what the
@@ -309,9 +395,9 @@ class Captured:
         wanted = self.example
         if isinstance(wanted, tuple) and len(wanted) == 1 and _is_buffer(inputs):
             inputs = (inputs,)
-        if not _same_nesting(wanted, inputs):
-            raise GschedError(f"{self.name}: inputs of another structure than the example's, "
-                              "expected tensors in the same places")
+        different = _difference(wanted, inputs)
+        if different:
+            raise GschedError(f"{self.name}: input{different}")
         given = _leaves(inputs)
         for i, (x, like) in enumerate(zip(given, _leaves(wanted))):
             if x.shape != like.shape or x.dtype != like.dtype:
@@ -383,7 +469,7 @@ def _give_up(torch, graph, pool, gpu):
             small.capture_end()
 
 
-def _capture_one(torch, module, example, gpu, stream):
+def _capture_one(torch, module, example, gpu, stream, name):
     """An _Instance. What the module raises ends the capture and comes out as it is."""
     device = torch.device("cuda", gpu)
     inputs = []
@@ -403,7 +489,9 @@ def _capture_one(torch, module, example, gpu, stream):
                 graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:
                 answer = module(*args, **kwargs)
-                outputs = [x if _is_dense(x) else x.contiguous() for x in _leaves(answer)]
+                # Without what autograd keeps of the call, which would live as long as the answer.
+                outputs = [x.detach() if _is_dense(x) else x.detach().contiguous()
+                           for x in _leaves(answer)]
             except BaseException:
                 _give_up(torch, graph, pool, gpu)
                 raise
@@ -413,47 +501,269 @@ def _capture_one(torch, module, example, gpu, stream):
             gc.enable()
         _forget_workspaces(torch)
     if not outputs or not all(x.is_cuda for x in outputs):
-        raise GschedError(f"{type(module).__name__}: its answer holds "
+        raise GschedError(f"{name}: its answer holds "
                           f"{'a tensor on the host' if outputs else 'no tensor'}, expected tensors "
                           "on the GPU")
-    return _Instance(graph, inputs, outputs, answer)
+    try:
+        return _Instance(graph, inputs, outputs, _rebuilt(answer, iter(outputs)))
+    except GschedError as e:
+        raise GschedError(f"{name}: its answer: {e}") from None
 
 
-def capture(module, example_input, instances=2, name=None, gpu=0, warm_up=3):
-    """Captures a module as CUDA graphs.
+@contextlib.contextmanager
+def _without_cast_cache(torch):
+    """Autocast keeps what it casts of weights until it ends, and frees it then: a graph that was
+    captured meanwhile would read freed memory. Here each call casts them anew, within its graph."""
+    enabled = torch.is_autocast_cache_enabled()
+    torch.clear_autocast_cache()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(enabled)
+        torch.clear_autocast_cache()
 
-    The module is moved to the GPU and set to eval(). `example_input` is a tensor, a tuple or list
-    of positional arguments or a dict of keyword arguments, nested as they like; requests have
-    inputs of the same structure, shapes and types, and what is no tensor is part of the graph.
-    Warm-up runs are on the default stream (launches on further streams would make every graph of
-    the process slower; see leave_slow_side). A forward() that draws random numbers draws the same ones each
-    time; one that writes to its module's own tensors is not fit for more than one instance.
+
+def capture(module, example_input, instances=None, name=None, gpu=0, warm_up=3, training=False,
+            parameters=()):
+    """Captures a module, or another callable, as CUDA graphs.
+
+    A module is moved to the GPU and set to eval(), and runs in inference mode. `example_input` is a
+    tensor, a tuple or list of positional arguments or a dict of keyword arguments, nested as they
+    like; requests have inputs of the same structure, shapes and types, and what is no tensor is part
+    of the graph: requests with another value there are refused. Warm-up runs, one at least, are on
+    the default stream (launches on further streams would make every graph of the process slower; see
+    leave_slow_side). A forward() that draws random numbers draws the same ones each time.
+
+    State. During the last warm-up run it is noted which memory from before the call is read and
+    written (Captured.reads, Captured.writes): a static cache, batch-norm statistics in train mode.
+    Such a model has one instance, as two would share its state, and models that share written state
+    exclude one another on a server. `instances`: None is 1 then, and 2 else. The warm-up runs write
+    that state too: set it in place, by copy_(), before the first request. What kernels write that
+    torch does not launch (Triton, extensions without a schema) is not seen.
+
+    `training`: the module keeps its mode, gradients are on, and inference mode is off: for a function
+    step(x, y) that runs forward, backward and optimizer.step(). It owes:
+    - gradients made anew by each call: optimizer.zero_grad(set_to_none=True) before backward;
+    - an optimizer that keeps no state on the host: SGD, or capturable=True where there is a choice;
+    - no autograd graph that outlives the call: it returns loss.detach(), and stores no loss;
+    - no look at a value, such as loss.item() or a gradient scaler's check on the host.
+    Warm-up runs are steps too, so load the weights to start from, in place, after the capture. What
+    backward and other threads do is not seen, so all parameters, buffers, gradients and optimizer
+    state that can be reached from the callable count as written: through its closure, globals that it
+    names, attributes, and `parameters`, which takes tensors, modules and optimizers.
     """
     import torch
 
     if not torch.cuda.is_available():
         raise GschedError("torch sees no GPU, expected one", 2)
-    if instances < 1:
+    if instances is not None and instances < 1:
         raise GschedError(f"instances: {instances}, expected at least 1")
     if not _leaves(example_input):
         raise GschedError("example_input: no tensor in it, expected one at least")
-    name = name or type(module).__name__
-    with _capture_lock, torch.cuda.device(gpu), torch.inference_mode():
-        if hasattr(module, "eval"):
-            module.eval().to(torch.device("cuda", gpu))
+    name = name or getattr(module, "__name__", None) or type(module).__name__
+    mode = torch.enable_grad() if training else torch.inference_mode()
+    with _capture_lock, torch.cuda.device(gpu), mode, _without_cast_cache(torch):
+        if hasattr(module, "eval") and not training:
+            module.eval()
+        if hasattr(module, "to"):
+            module.to(torch.device("cuda", gpu))
         if gpu not in _capture_streams:
             _capture_streams[gpu] = torch.cuda.Stream(gpu)
         with torch.cuda.stream(torch.cuda.default_stream(gpu)):
             on_gpu = [x.to(torch.device("cuda", gpu)) for x in _leaves(example_input)]
             args, kwargs = _arguments(_rebuilt(example_input, iter(on_gpu)))
-            for _ in range(warm_up):
+            for _ in range(warm_up - 1):
                 module(*args, **kwargs)
+                torch.clear_autocast_cache()
+            with _noting(torch, on_gpu) as accesses:
+                module(*args, **kwargs)
+            torch.clear_autocast_cache()
             torch.cuda.synchronize(gpu)
-            all_of_them = [_capture_one(torch, module, example_input, gpu, _capture_streams[gpu])
-                           for _ in range(instances)]
+            accesses.name(module)
+            if accesses.writes or training:
+                if (instances or 1) > 1:
+                    if training:
+                        accesses.add_reachable(torch, module, parameters)
+                    raise GschedError(f"{name}: writes {accesses.example()}, which its instances "
+                                      f"would share: instances {instances}, expected 1")
+                instances = 1
+            all_of_them = []
+            for _ in range(instances or 2):
+                all_of_them.append(_capture_one(torch, module, example_input, gpu,
+                                                _capture_streams[gpu], name))
+                torch.clear_autocast_cache()
             torch.cuda.synchronize(gpu)
+            if training: # now, as gradients are in the graph's memory
+                accesses.add_reachable(torch, module, parameters)
     example = example_input if not isinstance(example_input, list) else tuple(example_input)
-    return Captured(name, gpu, example, all_of_them, module)
+    return Captured(name, gpu, example, all_of_them, module, accesses)
+
+
+# State --------------------------------------------------------------------------------------------
+
+class _Accesses:
+    """Memory from before a call that the call reads and writes: {(first, end): what is there}."""
+
+    def __init__(self):
+        self.reads, self.writes = {}, {}
+
+    @staticmethod
+    def range_of(x):
+        """The address range of a tensor's storage on the GPU; None if it has none."""
+        try:
+            if not x.is_cuda:
+                return None
+            storage = x.untyped_storage()
+            first = storage.data_ptr()
+            return (first, first + storage.nbytes()) if first else None
+        except (AttributeError, NotImplementedError, RuntimeError): # sparse, or of another library
+            return None
+
+    def note(self, into, x, said=None):
+        where = self.range_of(x)
+        if where is not None:
+            into.setdefault(where, said or f"a tensor of {_shape(x)}")
+
+    def add_reachable(self, torch, what, more):
+        found = []
+        for name, root in (("", what), ("parameters", more)):
+            _collect_state(torch, root, name, found, {}, 8)
+        named = {}
+        for name, x in sorted(found, key=lambda pair: (len(pair[0]), pair[0])):
+            self.note(named, x, name) # by the shortest
+        self.writes.update(named)
+
+    def name(self, module):
+        """Names what are parameters and buffers of the module."""
+        for kind in ("named_parameters", "named_buffers"):
+            for name, x in getattr(module, kind, lambda: ())():
+                for noted in (self.reads, self.writes):
+                    if self.range_of(x) in noted:
+                        noted[self.range_of(x)] = name
+
+    def example(self):
+        named = sorted(self.writes.values(), key=lambda said: said.startswith("a tensor of "))
+        return named[0] if named else "its parameters"
+
+
+def _collect_state(torch, what, name, found, seen, depth):
+    """The tensors that are reached from a callable, an optimizer, a module or what holds them."""
+    if depth == 0 or id(what) in seen or isinstance(what, (type, types.ModuleType)):
+        return
+    if not isinstance(what, torch.Tensor): # which may have several names
+        seen[id(what)] = what
+
+    def more(inner, called):
+        label = f"{name}.{called}" if name and called else name or str(called)
+        _collect_state(torch, inner, label, found, seen, depth - 1)
+
+    if isinstance(what, torch.Tensor):
+        found.append((name or "a tensor", what))
+        if what.is_leaf and what.grad is not None:
+            found.append((f"{name or 'a tensor'}.grad", what.grad))
+    elif isinstance(what, torch.nn.Module):
+        for called, x in (*what.named_parameters(), *what.named_buffers()):
+            more(x, called)
+    elif isinstance(what, torch.optim.Optimizer):
+        more(what.param_groups, "param_groups")
+        more(list(what.state.values()), "state")
+    elif isinstance(what, types.FunctionType):
+        for called, cell in zip(what.__code__.co_freevars, what.__closure__ or ()):
+            with contextlib.suppress(ValueError): # not bound yet
+                more(cell.cell_contents, called)
+        for called in _names_of(what.__code__) & what.__globals__.keys():
+            more(what.__globals__[called], called)
+        more(what.__defaults__ or (), "")
+        more(what.__kwdefaults__ or {}, "")
+    elif isinstance(what, types.MethodType):
+        more(what.__self__, "")
+        more(what.__func__, "")
+    elif isinstance(what, functools.partial):
+        more((what.func, what.args, what.keywords), "")
+    elif isinstance(what, (list, tuple, set, frozenset)):
+        for i, x in enumerate(what):
+            more(x, i if isinstance(what, (list, tuple)) else "")
+    elif isinstance(what, collections.abc.Mapping):
+        for called, x in list(what.items()):
+            more(x, called if isinstance(called, str) else "")
+    elif not isinstance(what, types.BuiltinFunctionType):
+        for called, x in list(getattr(what, "__dict__", {}).items()):
+            more(x, called)
+
+
+def _names_of(code):
+    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    return set(code.co_names).union(*map(_names_of, inner))
+
+
+@contextlib.contextmanager
+def _noting(torch, inputs):
+    """Notes what memory from before it is read and written while this lasts, but for the inputs."""
+    accesses = _Accesses()
+    try:
+        from torch.utils._python_dispatch import TorchDispatchMode
+    except ImportError:
+        yield accesses
+        return
+
+    born = {accesses.range_of(x) for x in inputs}
+
+    def tensors(value):
+        if isinstance(value, torch.Tensor):
+            return [value]
+        if isinstance(value, (list, tuple)):
+            return [x for one in value for x in tensors(one)]
+        return []
+
+    class Noting(TorchDispatchMode):
+        def __torch_dispatch__(self, function, kinds, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            known = set()
+            for value, written in _arguments_of(function, args, kwargs):
+                for x in tensors(value):
+                    where = accesses.range_of(x)
+                    known.add(where)
+                    if where not in born:
+                        accesses.note(accesses.writes if written else accesses.reads, x)
+            out = function(*args, **kwargs)
+            born.update(where for x in tensors(out) if (where := accesses.range_of(x)) not in known)
+            return out
+
+    with Noting():
+        yield accesses
+
+
+def _arguments_of(function, args, kwargs):
+    """Each argument of an operator, and whether it is written."""
+    schema = getattr(function, "_schema", None)
+    if schema is None:
+        return [(value, True) for value in (*args, *kwargs.values())]
+    given = dict(zip((a.name for a in schema.arguments), args), **kwargs)
+    # Schemas of batch norm and the like do not say that they write the statistics while training.
+    flags = [given.get(n) for n in ("training", "train", "use_input_stats") if n in given]
+    moving = any(flags) if flags else "no_training" not in schema.name
+    statistics = {"running_mean", "running_var"} if moving else set()
+    # The allocator hears of the stream, and nothing is written.
+    quiet = schema.name == "aten::record_stream"
+    return [(given[a.name],
+             not quiet and (a.name in statistics
+                            or (a.alias_info is not None and a.alias_info.is_write)))
+            for a in schema.arguments if a.name in given]
+
+
+def _overlap(a, b):
+    """Whether some range of one set shares a byte with some of the other."""
+    a, b = sorted(a), sorted(b)
+    i = k = 0
+    while i < len(a) and k < len(b):
+        if a[i][0] < b[k][1] and b[k][0] < a[i][1]:
+            return True
+        if a[i][1] <= b[k][1]:
+            i += 1
+        else:
+            k += 1
+    return False
 
 
 def leave_slow_side(gpu=0, timeout=60):
@@ -491,8 +801,26 @@ class Model:
         self._state, self.index, self.captured = state, index, captured
         self.name, self.instances = captured.name, len(captured.instances)
 
+    def remove(self, timeout=None):
+        """Takes no more requests, serves those there are, and removes the model: the server lets go
+        of its graphs and memory. TimeoutError after `timeout` seconds, though it still takes no
+        more, and may be removed again."""
+        self._state.refuse_child()
+        until = None if timeout is None else time.monotonic() + timeout
+        while True: # in slices, so that signals are heard
+            left = 0.2 if until is None else min(0.2, until - time.monotonic())
+            code = _library.gsched_remove_model(self._state.handle, self.index,
+                                                _microseconds(max(left, 0)))
+            if code != _TIMED_OUT:
+                break
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError(f"{self.name}: requests have not ended in {timeout} s")
+        _check(code)
+        self._state.drop_model(self)
+
     def facts(self):
         """What gsched_model_facts holds, as a dict."""
+        self._state.refuse_child()
         facts = gsched_model_facts()
         _check(_library.gsched_get_model_facts(self._state.handle, self.index, facts))
         return {name: getattr(facts, name) for name, _ in facts._fields_ if name != "size"}
@@ -501,32 +829,42 @@ class Model:
 class Future:
     """A request under way, in the manner of concurrent.futures.Future."""
 
-    def __init__(self, state, model, ticket, inputs, outputs):
-        self._state, self.model, self._ticket = state, model, ticket
+    def __init__(self, state, model, inputs, outputs, events=(), pooled=None):
+        self._state, self.model, self._ticket = state, model, _pointer()
         self._inputs, self._outputs, self._end = inputs, outputs, None
+        self._events, self._pooled = events, pooled
 
     def __del__(self):
-        ticket, self._ticket = getattr(self, "_ticket", None), None
-        if ticket and _library is not None:
+        ticket = getattr(self, "_ticket", None)
+        if ticket and _library is not None and self._state.is_here():
             _library.gsched_release(ticket)
 
     def _report(self):
         """What has become of it; kept once it has ended."""
         if self._end is not None:
             return self._end
+        self._state.refuse_child()
         report = gsched_report()
         _check(_library.gsched_status(self._ticket, report))
-        said = {name: getattr(report, name) for name, _ in report._fields_ if name != "user"}
+        said = {name: getattr(report, name) for name, _ in report._fields_
+                if name not in ("user", "reserved")}
         said["state"] = _STATES[report.state]
         said["error"] = (report.error or b"").decode(errors="replace")
         if report.state != 0:
-            self._end, self._inputs = said, None
+            if report.code == _DEVICE_FAILED: # the GPU may still read and write all of it
+                _keep_for_good((self._inputs, self._outputs, self.model.captured, self._events,
+                                self._pooled))
+            elif self._pooled is not None:
+                self._state.events.append(self._pooled)
+            self._end, self._inputs, self._events, self._pooled = said, None, (), None
             self._state.forget(self)
         return said
 
     def wait(self, timeout=None):
         """True once it has ended, whatever way; False after `timeout` seconds."""
         until = None if timeout is None else time.monotonic() + timeout
+        if self._end is None:
+            self._state.refuse_child()
         while self._end is None: # in slices, so that signals are heard
             left = 0.2 if until is None else min(0.2, until - time.monotonic())
             code = _library.gsched_wait(self._ticket, _microseconds(max(left, 0)))
@@ -539,7 +877,9 @@ class Future:
         return True
 
     def done(self):
-        if self._end is None and _library.gsched_wait(self._ticket, 0) == _OK:
+        # Without a ticket it is about to be submitted, by another thread.
+        if (self._end is None and self._ticket and self._state.is_here()
+                and _library.gsched_wait(self._ticket, 0) == _OK):
             self._report()
         return self._end is not None
 
@@ -549,7 +889,8 @@ class Future:
     def cancel(self):
         """Asks for its end. True if it has not ended yet: then it may still finish or be cancelled,
         which result() and state say."""
-        return self._end is None and _library.gsched_cancel(self._ticket) == _OK
+        return (self._end is None and self._state.is_here()
+                and _library.gsched_cancel(self._ticket) == _OK)
 
     def exception(self, timeout=None):
         """None if it finished; what result() would raise if it failed or was rejected."""
@@ -563,7 +904,8 @@ class Future:
         return GschedError(end["error"] or f"{self.model.name}: {end['state']}")
 
     def result(self, timeout=None):
-        """The outputs, in the structure that the module returned. They belong to the caller."""
+        """The outputs, in the structure that the module returned, complete for every stream and the
+        host. They belong to the caller."""
         error = self.exception(timeout)
         if error is not None:
             raise error
@@ -582,7 +924,8 @@ class Future:
 
     @property
     def report(self):
-        """What gsched_report holds, as a dict: state, times in ns, segments, instance, error."""
+        """What gsched_report holds, as a dict: state, times in ns, segments, instance, error, code.
+        """
         return dict(self._report())
 
 
@@ -592,8 +935,25 @@ class _State:
     """What must outlive a Server: its handle, and all memory that the GPU may still touch."""
 
     def __init__(self, handle, gpu):
-        self.handle, self.gpu, self.models = handle, gpu, []
+        self.handle, self.gpu, self.process = handle, gpu, os.getpid()
         self.lock, self.pending, self.closed = threading.Lock(), collections.OrderedDict(), False
+        self.adding = threading.Lock()
+        self.models = []  # [captured, the Model once it is added]
+        self.events = []  # of torch, in use by nothing
+
+    def is_here(self):
+        """Not in a child made by fork(): the server's thread, and others that hold its locks, are in
+        the parent."""
+        return self.process == os.getpid()
+
+    def refuse_child(self):
+        if not self.is_here():
+            raise GschedError(f"a server of process {self.process}, expected one of this process: a "
+                              "child made by fork() opens its own", _BAD_ARGUMENT)
+
+    def drop_model(self, model):
+        with self.adding:
+            self.models = [entry for entry in self.models if entry[1] is not model]
 
     def keep(self, future):
         """Holds on to it, so that its tensors stay while the GPU may use them, and lets go of some
@@ -614,6 +974,8 @@ class _State:
 
     def close(self, how, timeout):
         """The code of gsched_server_close."""
+        if not self.is_here():
+            return _OK
         with self.lock:
             self.closed = True
         code = _library.gsched_server_close(self.handle, how, _microseconds(timeout))
@@ -627,6 +989,8 @@ class _State:
         return code
 
     def release(self):
+        if not self.is_here():
+            return
         code = self.close(1, 0.0) if not self.closed else _OK
         handle, self.handle = self.handle, None
         if handle and code != _TIMED_OUT and self not in _left_behind:
@@ -636,6 +1000,11 @@ class _State:
 
 _left_behind = []
 _servers = weakref.WeakSet()
+
+
+def _keep_for_good(memory):
+    """Until the process ends, the interpreter's own end included."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
 
 
 @atexit.register
@@ -688,14 +1057,18 @@ class Server:
 
     def add_client(self, weight=1.0):
         """A tenant, as a number for submit(); its share is relative to the others' weights."""
+        self._state.refuse_child()
         client = _u32()
         _check(_library.gsched_add_client(self._state.handle, weight, client))
         return client.value
 
-    def add_model(self, torch_module, example_input=None, name=None, instances=2, unmeasured=False):
+    def add_model(self, torch_module, example_input=None, name=None, instances=None,
+                  unmeasured=False):
         """Captures a module, see capture(), and adds it: as many requests as it has instances run
-        at once, more wait. Takes what capture() made, too. Other requests wait for some 10 ms now
-        and then meanwhile; the measurement is exact if there are none."""
+        at once, more wait. Takes what capture() made, too. Requests of models one of which writes
+        what the other one uses never run at once (Captured.writes). Other requests wait for some 10
+        ms now and then meanwhile; the measurement is exact if there are none."""
+        self._state.refuse_child()
         if isinstance(torch_module, Captured):
             captured = torch_module
             if captured.gpu != self.gpu:
@@ -718,57 +1091,91 @@ class Server:
         what = gsched_model(instances_count=count, instances=each,
                             name=(name or captured.name).encode(), inputs=len(first.inputs),
                             outputs=len(first.outputs), unmeasured=int(unmeasured))
-        index = _u32()
-        self._state.models.append(captured) # before: its memory is used from now on
-        try:
-            _check(_library.gsched_add_model(self._state.handle, what, index))
-        except GschedError:
-            self._state.models.remove(captured)
-            raise
-        return Model(self._state, index.value, captured)
+        state = self._state
+        with state.adding:
+            others = [model.index for _, model in state.models
+                      if model is not None and captured.excludes(model.captured)]
+            what.excludes, what.excludes_count = (_u32 * len(others))(*others), len(others)
+            index = _u32()
+            entry = [captured, None]
+            state.models.append(entry) # before: its memory is used from now on
+            try:
+                _check(_library.gsched_add_model(state.handle, what, index))
+            except GschedError:
+                state.models.remove(entry)
+                raise
+            entry[1] = Model(state, index.value, captured)
+            return entry[1]
 
     def submit(self, model, inputs, client=None, deadline=None, outputs=None, real_time=False,
-               arrival_ns=0):
+               arrival_ns=0, stream=None, after=None, signal=None):
         """Asks for one inference, and does not wait for it: a Future.
 
-        `inputs` are like the example's, on the host or the GPU; from pageable memory they are
-        copied here first; None runs on what is in the instance's memory. `outputs`: None for new
-        tensors in pinned memory; "cuda" for new ones on the GPU; () for no outputs; or tensors like
-        the module's outputs, in its structure, to be overwritten. Where CUDA tensors take part,
-        this waits for what torch's current stream holds so far: the server does not know of that
-        stream, and may read or write them as soon as it likes. In turn what result() returns is
-        complete, for any stream. `deadline`: seconds after arrival. `client`: of add_client(); None
-        is the server's first one. `arrival_ns`: when it was due, if that was not now.
+        `inputs` are like the example's, on the host or the GPU; None runs on what is in the
+        instance's memory. `outputs`: None for new tensors in pinned memory; "cuda" for new ones on
+        the GPU; () for no outputs; or tensors like the module's outputs, in its structure, to be
+        overwritten. `deadline`: seconds after arrival. `client`: of add_client(); None is the
+        server's first one. `arrival_ns`: when it was due, if that was not now.
+
+        Order. Where tensors on the GPU or in pinned memory take part, the request starts when all
+        has been done that `stream` holds now, torch's current one if None: an event is recorded
+        there, and nothing waits for it but the request. So what made the inputs there, copies into
+        pinned memory included, need not have ended. The caller owes what is on other streams and
+        threads. `after`: another Future of this server: this request starts once that one has
+        finished, and is cancelled if it ends otherwise. `signal`: a torch.cuda.Event that is
+        recorded when the request has ended: streams made to wait for it after that go on behind the
+        request.
+
+        Memory. Inputs on the GPU or in pinned memory are used where they are: until the request has
+        ended, do not write to them, and do not use outputs. Inputs in pageable memory, or with other
+        strides than the example's, are copied here first. What result() returns is complete for
+        every stream.
         """
         import torch
 
-        if model._state is not self._state:
+        state = self._state
+        state.refuse_child()
+        if model._state is not state:
             raise GschedError(f"{model.name}: another server's model, expected one of this one's")
+        if after is not None and after._state is not state:
+            raise GschedError("after: a request of another server, expected one of this one's")
         if client is None:
             client = self._default_client()
         captured, first = model.captured, model.captured.instances[0]
-        sent = [] if inputs is None else [
-            self._sent(torch, x, like) for x, like in zip(captured.checked(inputs), first.inputs)]
-        got = self._received(torch, captured, first, outputs)
-        if any(x.is_cuda for x in sent) or any(x.is_cuda for x in got):
-            torch.cuda.current_stream(self.gpu).synchronize()
+        given = [] if inputs is None else captured.checked(inputs)
+        with contextlib.nullcontext() if stream is None else torch.cuda.stream(stream):
+            stream = stream or torch.cuda.current_stream(self.gpu)
+            sent = [self._sent(torch, x, like, stream) for x, like in zip(given, first.inputs)]
+            got, fresh = self._received(torch, captured, first, outputs)
+            awaited = None
+            if (any(x.is_cuda or x.is_pinned() for x in given) or any(x.is_cuda for x in got)
+                    or (not fresh and any(x.is_pinned() for x in got))):
+                awaited = self._recorded(torch, captured, stream)
+            if signal is not None and not signal.cuda_event:
+                signal.record(stream) # torch makes an event when it is recorded first
+        answer = _rebuilt(first.answer, iter(got)) if got else None
         request = gsched_request(
             model=model.index, client=client, real_time=int(real_time), arrival_ns=arrival_ns,
             deadline_us=0.0 if deadline is None else deadline * 1e6,
             inputs=(_pointer * len(sent))(*[x.data_ptr() for x in sent]) if sent else None,
-            outputs=(_pointer * len(got))(*[x.data_ptr() for x in got]) if got else None)
-        ticket = _pointer()
-        _check(_library.gsched_submit(self._state.handle, request, ticket))
-        answer = _rebuilt(first.answer, iter(got)) if got else None
-        future = Future(self._state, model, ticket.value, sent, answer)
-        self._state.keep(future)
+            outputs=(_pointer * len(got))(*[x.data_ptr() for x in got]) if got else None,
+            wait_event=None if awaited is None else awaited.cuda_event,
+            signal_event=None if signal is None else signal.cuda_event,
+            after=None if after is None else after._ticket)
+        future = Future(state, model, sent, answer, (signal,), awaited)
+        state.keep(future) # before: from its submission on its memory is used, whatever is raised
+        try:
+            _check(_library.gsched_submit(state.handle, request, future._ticket))
+        finally:
+            if not future._ticket:
+                state.forget(future)
         return future
 
     def close(self, cancel=False, timeout=None):
         """Takes no more requests and ends those there are: serves them, for `timeout` seconds at
         most, or cancels what is not on the GPU. To close again does nothing."""
         state = self._state
-        if state.closed:
+        if state.closed or not state.is_here():
             return
         code = state.close(1 if cancel else 0, 86400.0 if timeout is None else timeout)
         if code not in (_OK, _CLOSED):
@@ -776,6 +1183,7 @@ class Server:
 
     def statistics(self):
         """What gsched_statistics holds, as a dict; also when it is closed."""
+        self._state.refuse_child()
         said = gsched_statistics()
         _check(_library.gsched_get_statistics(self._state.handle, said))
         return {name: getattr(said, name) for name, _ in said._fields_
@@ -787,24 +1195,47 @@ class Server:
                 self._first_client = self.add_client()
             return self._first_client
 
+    def _recorded(self, torch, captured, stream):
+        """An event on the stream, or None if all there has been done already."""
+        if torch.cuda.is_current_stream_capturing():
+            raise GschedError(f"{captured.name}: submitted in the middle of a capture, expected a "
+                              "stream that runs what it is given")
+        events = self._state.events
+        try:
+            event = events.pop()
+        except IndexError:
+            event = torch.cuda.Event()
+        event.record(stream)
+        try:
+            ended = event.query()
+        except RuntimeError: # a capture elsewhere forbids it, or the server will say what is wrong
+            ended = False
+        if not ended:
+            return event
+        events.append(event)
+        return None
+
     @staticmethod
-    def _sent(torch, x, like):
+    def _sent(torch, x, like, stream):
         if x.stride() == like.stride() and (x.is_cuda or x.is_pinned()):
             return x
+        if not x.is_cuda and x.is_pinned():
+            stream.synchronize() # the host reads it now, and a copy into it may be under way
         where = {"device": x.device} if x.is_cuda else {"pin_memory": True}
         return torch.empty_strided(like.shape, like.stride(), dtype=x.dtype,
                                    **where).copy_(x.detach())
 
     def _received(self, torch, captured, first, outputs):
+        """The tensors to write to, and whether they are new."""
         if outputs is None or isinstance(outputs, str):
             if outputs not in (None, "cuda"):
                 raise GschedError(f'outputs: "{outputs}", expected None, "cuda" or tensors')
             where = {"device": torch.device("cuda", self.gpu)} if outputs else {"pin_memory": True}
             return [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, **where)
-                    for x in first.outputs]
+                    for x in first.outputs], True
         given = _leaves(outputs)
         if isinstance(outputs, tuple) and not outputs:
-            return []
+            return [], True
         if len(given) != len(first.outputs):
             raise GschedError(f"{captured.name}: {len(given)} output tensors, expected "
                               f"{len(first.outputs)}")
@@ -812,4 +1243,4 @@ class Server:
             if (x.shape, x.dtype, x.stride()) != (like.shape, like.dtype, like.stride()):
                 raise GschedError(f"{captured.name}: output {i} is {_shape(x)}, expected "
                                   f"{_shape(like)} with strides {list(like.stride())}")
-        return given
+        return given, False

@@ -13,7 +13,7 @@ fi
 export GSCHED_C_LIBRARY=$library
 
 timeout 280 python3 - <<'PY'
-import concurrent.futures, faulthandler, gc, threading, time
+import concurrent.futures, faulthandler, gc, os, sys, threading, time
 faulthandler.dump_traceback_later(270, exit=True)
 import gsched, torch
 
@@ -77,6 +77,29 @@ for i in range(50): # made by kernels that may still run as they are handed over
     back = server.submit(model, made, outputs="cuda").result(30)["full"] * 1.0
     assert torch.allclose(back.cpu(), expected[i % 8]["full"], rtol=1e-3, atol=1e-3)
 step("inputs from torch's current stream")
+side, told = torch.cuda.Stream(), torch.cuda.Event()
+pinned = torch.empty(16, 512).pin_memory()
+for i in range(50): # on another stream, through pinned memory, and back on that stream
+    with torch.cuda.stream(side):
+        made = x[i % 8].cuda(non_blocking=True)
+        for _ in range(20):
+            made = made + 1
+        for _ in range(20):
+            made = made - 1
+        pinned.copy_(made, non_blocking=True)
+    future = server.submit(model, made if i % 2 else pinned, outputs="cuda", stream=side, signal=told)
+    assert future.wait(30)
+    with torch.cuda.stream(side):
+        side.wait_event(told)
+        back = future.result()["full"] * 1.0
+    side.synchronize()
+    assert torch.allclose(back.cpu(), expected[i % 8]["full"], rtol=1e-3, atol=1e-3)
+chain = [server.submit(model, x[0])]
+for i in range(1, 100):
+    chain.append(server.submit(model, x[i % 8], after=chain[-1]))
+assert all(right(f.result(30), i % 8) for i, f in enumerate(chain))
+assert all(b.report["start_ns"] >= a.report["end_ns"] for a, b in zip(chain, chain[1:]))
+step("other streams, events to signal, requests after others")
 clients = [server.add_client(w) for w in (1.0, 2.0)]
 with concurrent.futures.ThreadPoolExecutor(8) as pool:
     work = lambda n: right(server.submit(model, x[n % 8], clients[n % 2]).result(60), n % 8)
@@ -112,6 +135,89 @@ assert right(server.submit(model, x[2]).result(30), 2)
 again = server.add_model(Net(1), x[0], "again", 1)
 server.submit(again, x[0]).result(30)
 step("captures that failed, and one after them")
+
+class Sum(torch.nn.Module):
+    """Writes its own tensor, and reads it."""
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(64, 64))
+    def forward(self, x):
+        self.total.add_(x)
+        return self.total * 2
+sums = Sum()
+adds = server.add_model(sums, torch.ones(64, 64), "sums")
+assert adds.instances == 1 and adds.captured.written == ["total"], adds.captured.written
+reads = server.add_model(lambda x: sums.total + x, torch.ones(64, 64), "reads")
+assert reads.instances == 2 and reads.captured.excludes(adds.captured)
+raises(gsched.GschedError, "writes total", server.add_model, Sum(), torch.ones(64, 64), "sums", 2)
+norm = torch.nn.BatchNorm1d(64)
+with torch.no_grad():
+    assert not gsched.capture(norm, torch.randn(8, 64)).writes
+sums.total.zero_()
+torch.cuda.synchronize()
+futures = [server.submit(reads if n % 3 else adds, torch.ones(64, 64)) for n in range(150)]
+assert all(f.wait(30) for f in futures)
+assert torch.equal(sums.total.cpu(), torch.full((64, 64), 50.0))
+seen = [f.result() for f in futures]
+assert all((s == s[0, 0]).all() for s in seen), "a request read what another was writing"
+adds.remove(30)
+reads.remove(30)
+raises(gsched.GschedError, "removed", server.submit, adds, torch.ones(64, 64))
+step("models that share state, and models that are removed")
+
+with torch.autocast("cuda", dtype=torch.bfloat16):
+    cast = server.add_model(net, x[0], "cast")
+    eager = net(x[1].cuda())["full"].float().cpu()
+rubbish = [torch.full((512, 512), float("nan"), device="cuda") for _ in range(200)] # where weights were
+got = server.submit(cast, x[1]).result(30)["full"].float()
+assert torch.allclose(got, eager, rtol=0.05, atol=0.05), (got - eager).abs().max()
+del rubbish
+step("captured under autocast")
+
+def trainer(seed):
+    torch.manual_seed(seed)
+    student = Net(3, 128).cuda()
+    optimizer = torch.optim.SGD(student.parameters(), lr=1e-3, momentum=0.9)
+    begin = [p.detach().clone() for p in student.parameters()]
+    def train(x, y):
+        optimizer.zero_grad(set_to_none=True)
+        loss = (student(x)["full"] - y).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach().reshape(1)
+    captured = gsched.capture(train, (torch.randn(32, 128), torch.randn(32, 128)), training=True)
+    with torch.no_grad():
+        for p, b in zip(student.parameters(), begin):
+            p.copy_(b)
+            optimizer.state[p]["momentum_buffer"].zero_()
+    torch.cuda.synchronize()
+    return captured, student
+batches = [(torch.randn(32, 128), torch.randn(32, 128)) for _ in range(60)]
+alone, served = trainer(5), trainer(5)
+assert len(served[0].instances) == 1 and served[0].writes
+train = server.add_model(served[0])
+last = None
+for n, batch in enumerate(batches):
+    alone[0].replay(batch)
+    last = server.submit(train, batch, after=last)
+    server.submit(model, x[n % 8])
+last.result(60)
+for p, q in zip(alone[1].parameters(), served[1].parameters()):
+    assert torch.equal(p, q), (p - q).abs().max()
+step("a training step, whose weights are those of the graph replayed")
+
+child = os.fork()
+if child == 0:
+    raises(gsched.GschedError, "fork()", server.submit, model, x[0])
+    server.close()
+    sys.exit(0)
+limit = time.monotonic() + 60
+while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+    assert time.monotonic() < limit, "the child hangs"
+    time.sleep(0.01)
+assert ended[1] == 0, ended
+assert right(server.submit(model, x[1]).result(30), 1)
+step("a child made by fork()")
 
 futures = [server.submit(model, x[n % 8], deadline=5.0) for n in range(300)]
 cancelled = sum(f.cancel() for f in futures[100:200])
@@ -152,4 +258,5 @@ step("another context on the GPU, and none where there is no GPU")
 PY
 
 cd "$GSCHED_SOURCE_DIR/examples/pytorch"
+timeout 120 python3 decode_loop.py --layers 2 --width 256 --tokens 32 --prompt 16
 timeout 200 python3 bit_equal.py --models resnet18,bert_base --inferences 50 --inputs 5 --time-limit 90

@@ -6,7 +6,7 @@ set -euo pipefail
 source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
 
 cat >"$work/test.py" <<'PY'
-import collections, concurrent.futures, ctypes, gc, os, threading, time, weakref
+import collections, concurrent.futures, ctypes, dataclasses, gc, os, threading, time, types, weakref
 import gsched, torch
 
 played = ctypes.CDLL(os.environ["GSCHED_C_LIBRARY"])
@@ -71,6 +71,11 @@ class Host(Plus):
     def __call__(self, x): return torch.tensor([1.0])
 raises(gsched.GschedError, "on the host", server.add_model, Host(), one(1))
 raises(gsched.GschedError, "no tensor", server.add_model, lambda x: None, one(1))
+class Lost(dict): # a mapping that cannot be made
+    def __init__(self, secret, other): super().__init__(secret)
+    def __setitem__(self, *_): raise TypeError("no")
+raises(gsched.GschedError, "Answers: its answer: a Lost cannot be made again", server.add_model,
+       type("Answers", (Plus,), {"__call__": lambda self, x: Lost({"a": x + 1.0}, 2)})(), one(1))
 
 # Answers have the module's structure; inputs may be anywhere.
 answer = server.submit(model, one(5)).result(1)
@@ -78,7 +83,6 @@ assert list(answer) == ["sum", "more"] and list(answer["sum"].values) == [6.0] *
 assert answer["more"][1:] == (None, "constant") and answer["sum"].is_pinned()
 waits = torch.cuda.Stream.waits
 assert list(server.submit(model, one(6, cuda=True)).result()["sum"].values) == [7.0] * 4
-assert torch.cuda.Stream.waits == waits + 1, "a CUDA input needs what its stream holds"
 assert server.submit(model, one(7, pinned=True), outputs="cuda").result()["sum"].is_cuda
 mine = {"sum": one(0, pinned=True), "more": (one(0, pinned=True), None, None)}
 assert server.submit(model, one(8), outputs=mine).result()["sum"] is mine["sum"]
@@ -97,7 +101,7 @@ raises(gsched.GschedError, "1 output tensors, expected 2", server.submit, model,
        outputs=one(2))
 raises(gsched.GschedError, 'outputs: "host"', server.submit, model, one(1), outputs="host")
 
-# Several inputs, by place and by name; a namedtuple for an answer.
+# Several inputs, by place and by name; answers of every kind.
 Pair = collections.namedtuple("Pair", "a b")
 both = gsched.capture(lambda x, y=None: Pair(x + 1.0, y["deep"][0] + 2.0), (one(1), {"deep": [one(2)]}),
                       instances=1, name="both")
@@ -105,6 +109,84 @@ two = server.add_model(both)
 assert isinstance(server.submit(two, [one(3), {"deep": [one(4)]}]).result(), Pair)
 named = server.add_model(lambda x, y: x, {"x": one(1), "y": one(2)}, name="named", instances=1)
 raises(gsched.GschedError, "structure", server.submit, named, {"x": one(1)})
+
+class Output(collections.OrderedDict):
+    """As transformers' ModelOutput: a mapping and a dataclass."""
+    logits: object = None
+    cache: object = None
+    def __init__(self, logits=None, cache=None):
+        super().__init__({k: v for k, v in (("logits", logits), ("cache", cache)) if v is not None})
+        self.logits, self.cache = logits, cache
+Output = dataclasses.dataclass(Output, init=False, repr=False)
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    first: object
+    second: str = "constant"
+    third: object = dataclasses.field(init=False, default=3)
+class Sums(tuple): # torch's own answers of several tensors are such
+    pass
+make = lambda x: {
+    "proxy": types.MappingProxyType({"a": x + 1.0}), "model": Output(logits=x + 2.0),
+    "default": collections.defaultdict(list, {"b": x + 3.0}), "user": collections.UserDict(c=x + 4.0),
+    "frozen": Frozen(x + 5.0), "sums": Sums((x + 6.0, 7)), "numbers": {1: x + 7.0}}
+of_every_kind = server.add_model(gsched.capture(make, one(0), name="kinds"))
+got = server.submit(of_every_kind, one(1)).result()
+assert type(got["proxy"]) is types.MappingProxyType and list(got["proxy"]) == ["a"]
+assert type(got["model"]) is Output and got["model"].logits is got["model"]["logits"]
+assert got["model"].cache is None and type(got["default"]) is collections.defaultdict
+assert got["user"]["c"] is not None and got["frozen"].second == "constant" and got["frozen"].third == 3
+assert type(got["sums"]) is Sums and got["sums"][1] == 7 and list(got["numbers"]) == [1]
+all_of_them = gsched._leaves(got)
+assert len(all_of_them) == 7 and all(x.is_pinned() for x in all_of_them)
+
+# What is no tensor must be as in the example.
+scaled = server.add_model(lambda x, k, how: x + 1.0, (one(1), 2, {"mode": "fast", "nan": float("nan")}),
+                          name="scaled", instances=1)
+server.submit(scaled, (one(1), 2, {"mode": "fast", "nan": float("nan")})).result()
+for k, how, text in ((3, {"mode": "fast", "nan": float("nan")}, "scaled: input[1] is 3, expected 2"),
+                     (2.0, {"mode": "fast", "nan": float("nan")}, "input[1] is 2.0, expected 2"),
+                     (2, {"mode": "slow" * 50, "nan": float("nan")}, "input[2]['mode'] is 'slow"),
+                     (2, {"mode": "fast"}, "structure"), (one(1), {}, "structure"),
+                     (2, {"mode": "fast", "nan": object()}, "input[2]['nan'] is <object")):
+    raises(gsched.GschedError, text, server.submit, scaled, (one(1), k, how))
+
+# A request waits for what the stream holds: nothing is synchronised.
+address = lambda name: ctypes.c_void_p.in_dll(played, name).value
+torch.cuda.Event.complete = False
+made = torch.cuda.Event.made
+future = server.submit(model, one(1))
+assert address("last_wait") is None, "pageable memory is copied at once"
+for inputs, outputs in ((one(1, cuda=True), None), (one(1, pinned=True), None), (None, "cuda"),
+                        (one(1), mine)):
+    server.submit(model, inputs, outputs=outputs).result()
+    assert address("last_wait"), (inputs, outputs)
+assert torch.cuda.Event.made == made, "events are used again"
+assert torch.cuda.Stream.waits == waits
+number("holding").value = 1
+first = server.submit(model, one(1, cuda=True))
+second = server.submit(model, one(1, cuda=True))
+assert first._pooled is not second._pooled and first._pooled.on is torch._default
+side = torch.cuda.Stream()
+third = server.submit(model, one(1, cuda=True), stream=side)
+assert third._pooled.on is side and torch.cuda.Event.made == made + 2
+played.end_held(1)
+number("holding").value = 0
+assert first.done() and second.done() and third.done() and third._pooled is None
+torch.cuda.Event.complete = True
+server.submit(model, one(1, cuda=True)).result()
+assert address("last_wait") is None, "all there has been done"
+torch.cuda.Stream.capturing = True
+raises(gsched.GschedError, "plus: submitted in the middle of a capture", server.submit, model,
+       one(1, cuda=True))
+torch.cuda.Stream.capturing = False
+told = torch.cuda.Event()
+future = server.submit(model, one(1), signal=told)
+assert address("last_signal") == told.cuda_event != 0
+following = server.submit(model, one(1), after=future)
+assert address("last_after") == future._ticket.value
+turned = torch.empty_strided((4,), (2,), "torch.f32", pin_memory=True) # the host reads it at once
+server.submit(model, turned).result()
+assert torch.cuda.Stream.waits == waits + 1
 
 # What is under way stays in place, though nobody holds on to it; then it goes.
 number("holding").value = 1
@@ -139,6 +221,69 @@ for state, text in ((2, "told"), (3, "told")):
     assert future.state == ("failed", "rejected")[state - 2]
 number("ends_as").value = 1
 
+# A device that failed may still use the memory of its requests: it is kept for good.
+number("ends_as").value, number("ends_with").value = 2, 5
+fragile = server.add_model(Plus(), one(1), name="fragile", instances=1)
+x, y = one(1, pinned=True), {"sum": one(0, pinned=True), "more": (one(0, pinned=True), None, None)}
+gone = [weakref.ref(t) for t in (x, y["sum"], y["more"][0], fragile.captured.instances[0].inputs[0])]
+future = server.submit(fragile, x, outputs=y)
+assert raises(gsched.GschedError, "told", future.result) and future.report["code"] == 5
+number("ends_as").value, number("ends_with").value = 2, 0
+x2 = one(1, pinned=True)
+others = weakref.ref(x2)
+server.submit(fragile, x2).wait()
+fragile.remove()
+del x, y, x2, future, fragile
+gc.collect()
+assert others() is None and all(g() is not None for g in gone)
+number("ends_as").value = 1
+
+# Removal: in slices, until it is done or the time is over.
+passing = server.add_model(Plus(), one(1), name="passing")
+memory = weakref.ref(passing.captured.instances[0])
+removes = number("removes").value
+number("busy").value = 2
+passing.remove()
+assert number("removes").value == removes + 3
+raises(gsched.GschedError, "removed already", passing.remove)
+del passing
+gc.collect()
+assert memory() is None
+passing = server.add_model(Plus(), one(1), name="passing")
+number("busy").value = 1000000
+raises(TimeoutError, "passing: requests have not ended in 0.02 s", passing.remove, 0.02)
+number("busy").value = 0
+passing.remove(1)
+
+# Whatever is raised around a submission, live memory stays and no ticket is lost.
+number("holding").value = 1
+class Interrupted(BaseException): pass
+x = one(1, pinned=True)
+alive, before = weakref.ref(x), number("tickets").value
+real = gsched._library.gsched_submit
+def interrupted(*arguments): # as Ctrl-C in the middle of the call, heard when it returns
+    real(*arguments)
+    raise Interrupted()
+gsched._library.gsched_submit = interrupted
+raises(Interrupted, "", server.submit, model, x)
+gsched._library.gsched_submit = real
+del x
+gc.collect()
+assert number("tickets").value == before + 1 and alive() is not None
+played.end_held(1)
+number("holding").value = 0
+for _ in range(4):
+    server.submit(model, one(1)).result()
+gc.collect()
+assert alive() is None and number("tickets").value <= before + 1
+submits = number("submits").value
+def unable(*_): raise Interrupted() # before the call
+gsched._library.gsched_submit = unable
+raises(Interrupted, "", server.submit, model, one(1))
+gsched._library.gsched_submit = real
+assert number("submits").value == submits and not any(
+    not f._ticket for f in server._state.pending.values())
+
 # Threads submit at once, each gets its own answer.
 with concurrent.futures.ThreadPoolExecutor(8) as pool:
     for i, got in enumerate(pool.map(lambda i: server.submit(model, one(i)).result(10), range(400))):
@@ -166,7 +311,8 @@ try:
         raise ValueError("the caller's")
 except ValueError:
     assert held.cancelled()
-del server, kept, model, two, named, last, held, waited, future, e
+del server, kept, model, two, named, last, held, waited, e, passing, of_every_kind, scaled
+del first, second, third, following
 gc.collect()
 assert number("tickets").value == 0, f"{number('tickets').value} left: every ticket is given back"
 at_exit = gsched.Server(policy="fifo")

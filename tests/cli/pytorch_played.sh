@@ -14,13 +14,16 @@ cat >"$work/played.c" <<'C'
 #include <string.h>
 #include <time.h>
 
-struct gsched_server { int closed; };
+struct gsched_server { int closed, gone[16]; };
 struct gsched_ticket { gsched_report report; float* out; float* in; size_t n; };
 static gsched_model model;
 static gsched_buffer in[4], out[4];
 static struct gsched_ticket* waiting[64];
 static const char* said = "";
 int held, ends_as = GSCHED_FINISHED, released, closes, opened_lanes, last_client, tickets;
+int ends_with = GSCHED_OK, models, removes, busy, last_excludes, submits;
+uint32_t excludes[16];
+void *last_wait, *last_signal, *last_after;
 double last_deadline;
 
 static int fail(int code, const char* line) { said = line; return code; }
@@ -47,6 +50,7 @@ int gsched_server_open(const gsched_server_options* o, gsched_server** s) {
 static void end(struct gsched_ticket* t, int state) {
   t->report.state = (uint32_t)state;
   t->report.end_ns = gsched_now_ns();
+  t->report.code = (uint32_t)ends_with;
   t->report.error = state == GSCHED_FINISHED ? "" : "because it was told to";
   if (state == GSCHED_FINISHED)
     for (size_t i = 0; i < t->n && t->out && t->in; ++i) t->out[i] = t->in[i] + 1;
@@ -77,10 +81,20 @@ int gsched_add_model(gsched_server* s, const gsched_model* m, uint32_t* id) {
   if (m->size != sizeof *m || m->instances[0].size != sizeof m->instances[0] || !m->instances[0].graph)
     return fail(GSCHED_BAD_ARGUMENT, "model: expected what the header says");
   if (strcmp(m->name, "refused") == 0) return fail(GSCHED_BAD_GRAPH, "refused: a node, expected another");
+  last_excludes = (int)m->excludes_count;
+  memcpy(excludes, m->excludes, m->excludes_count * sizeof *excludes);
   model = *m;
   memcpy(in, m->instances[0].inputs, m->inputs * sizeof *in);
   memcpy(out, m->instances[0].outputs, m->outputs * sizeof *out);
-  *id = 0;
+  *id = (uint32_t)models++;
+  return GSCHED_OK;
+}
+int gsched_remove_model(gsched_server* s, uint32_t m, int64_t us) {
+  (void)us;
+  ++removes;
+  if (s->gone[m % 16]) return fail(GSCHED_BAD_ARGUMENT, "model: removed already");
+  if (busy > 0) { --busy; return fail(GSCHED_TIMED_OUT, "model: busy"); }
+  s->gone[m % 16] = 1;
   return GSCHED_OK;
 }
 int gsched_get_model_facts(gsched_server* s, uint32_t m, gsched_model_facts* f) {
@@ -90,8 +104,13 @@ int gsched_get_model_facts(gsched_server* s, uint32_t m, gsched_model_facts* f) 
 }
 int gsched_submit(gsched_server* s, const gsched_request* r, gsched_ticket** ticket) {
   if (s->closed) return fail(GSCHED_CLOSED, "server: closed, expected an open one");
-  struct gsched_ticket* t = calloc(1, sizeof *t);
+  if (r->size != sizeof *r) return fail(GSCHED_BAD_ARGUMENT, "size");
+  struct gsched_ticket* t = *ticket = calloc(1, sizeof *t);
   ++tickets;
+  ++submits;
+  last_wait = r->wait_event;
+  last_signal = r->signal_event;
+  last_after = r->after;
   t->report.arrival_ns = r->arrival_ns ? r->arrival_ns : gsched_now_ns();
   t->in = r->inputs ? (float*)(size_t)r->inputs[0] : NULL;
   t->out = r->outputs ? (float*)r->outputs[0] : NULL;
@@ -100,7 +119,6 @@ int gsched_submit(gsched_server* s, const gsched_request* r, gsched_ticket** tic
   last_deadline = r->deadline_us;
   if (holding) waiting[held++] = t;
   else end(t, ends_as);
-  *ticket = t;
   return GSCHED_OK;
 }
 int gsched_wait(gsched_ticket* t, int64_t us) {
@@ -138,10 +156,38 @@ export GSCHED_C_LIBRARY=$work/libgsched_c.so
 
 mkdir "$work/torch" "$work/torchvision"
 cat >"$work/torch/__init__.py" <<'PY'
-"""Tensors of floats in host memory, some of which say that they are on the GPU."""
-import contextlib, ctypes, itertools, os, random as _random, time, types
+"""Tensors of floats in host memory, some of which say that they are on the GPU. Operators go through
+the modes of torch.utils._python_dispatch, with schemas like torch's."""
+import contextlib, ctypes, itertools, os, random as _random, sys, time, types
+
+modes = [] # the innermost last
+class Operator:
+    """`writes`: names of arguments that it writes."""
+    def __init__(self, name, arguments, run, writes=()):
+        written = types.SimpleNamespace(is_write=True)
+        self.run = run
+        self._schema = types.SimpleNamespace(name="aten::" + name, arguments=[
+            types.SimpleNamespace(name=a, alias_info=written if a in writes else None)
+            for a in arguments])
+    def __call__(self, *args, **kwargs):
+        if not modes:
+            return self.run(*args, **kwargs)
+        mode = modes.pop()
+        try:
+            return mode.__torch_dispatch__(self, (), args, kwargs)
+        finally:
+            modes.append(mode)
+class TorchDispatchMode:
+    def __enter__(self):
+        modes.append(self)
+        return self
+    def __exit__(self, *_): modes.pop()
+sys.modules["torch.utils"] = utils = types.ModuleType("torch.utils")
+sys.modules["torch.utils._python_dispatch"] = utils._python_dispatch = types.ModuleType("d")
+utils._python_dispatch.TorchDispatchMode = TorchDispatchMode
 
 class Tensor:
+    is_leaf, grad = True, None
     def __init__(self, shape, values=None, cuda=False, pinned=False, stride=None, dtype="torch.f32"):
         self.shape, self.is_cuda, self._pinned, self.dtype = tuple(shape), cuda, pinned, dtype
         n = 1
@@ -169,12 +215,22 @@ class Tensor:
         return self
     def to(self, device, copy=False, non_blocking=False):
         return Tensor(self.shape, list(self.values), cuda=str(device) != "cpu")
-    def __add__(self, x):
-        out = Tensor(self.shape, [v + x for v in self.values], self.is_cuda)
-        for graph in CUDAGraph.capturing:
-            graph.nodes.append((out, self, x))
-        return out
-    def add_(self, x): return self
+    def untyped_storage(self):
+        return types.SimpleNamespace(data_ptr=self.data_ptr, nbytes=lambda: 4 * self.numel())
+    def __add__(self, x): return _add(self, x)
+    def add_(self, x): return _add_(self, x)
+
+def _added(self, other):
+    by = 0.0 if isinstance(other, Tensor) else other
+    out = Tensor(self.shape, [v + by for v in self.values], self.is_cuda)
+    for graph in CUDAGraph.capturing:
+        graph.nodes.append((out, self, by))
+    return out
+_add = Operator("add", ["self", "other"], _added)
+_add_ = Operator("add_", ["self", "other"], lambda self, other: self, ["self"])
+foreach_add_ = Operator("_foreach_add_", ["self", "scalar"], lambda self, scalar: None, ["self"])
+batch_norm = Operator("native_batch_norm", ["input", "running_mean", "running_var", "training"],
+                      lambda input, running_mean, running_var, training: input + 0.0)
 
 class Device:
     def __init__(self, kind, index=0): self.kind = kind
@@ -197,16 +253,54 @@ def equal(a, b): return list(a.values) == list(b.values)
 def empty_strided(shape, stride, dtype=None, device=None, pin_memory=False):
     return Tensor(shape, None, str(device) == "cuda", pin_memory, stride, dtype)
 def empty(shape, device=None): return Tensor(shape)
+grad_modes = [] # the innermost last
 @contextlib.contextmanager
-def inference_mode(mode=True): yield
+def inference_mode(mode=True):
+    grad_modes.append("inference" if mode else "plain")
+    try: yield
+    finally: grad_modes.pop()
+@contextlib.contextmanager
+def enable_grad():
+    grad_modes.append("grad")
+    try: yield
+    finally: grad_modes.pop()
+cast_cache = {"enabled": True, "cleared": 0}
+def is_autocast_cache_enabled(): return cast_cache["enabled"]
+def set_autocast_cache_enabled(on): cast_cache["enabled"] = on
+def clear_autocast_cache(): cast_cache["cleared"] += 1
+
+class Module:
+    """As torch.nn's: tensors among its attributes are its parameters."""
+    training = True
+    def eval(self):
+        self.training = False
+        return self
+    def to(self, device): return self
+    def named_parameters(self): return [(n, x) for n, x in vars(self).items() if isinstance(x, Tensor)]
+    def named_buffers(self): return []
+class Optimizer:
+    def __init__(self, parameters): self.param_groups, self.state = [{"params": parameters}], {}
+nn, optim = types.SimpleNamespace(Module=Module), types.SimpleNamespace(Optimizer=Optimizer)
 
 class Stream:
-    waits = 0
+    waits, capturing = 0, False
     def __init__(self, gpu=0): pass
     def synchronize(self): Stream.waits += 1
+_default = Stream()
+_streams = [_default]
+@contextlib.contextmanager
+def _on(stream):
+    _streams.append(stream)
+    try: yield
+    finally: _streams.pop()
 class Event:
-    def __init__(self, enable_timing=False): pass
-    def record(self, stream=None): self.ns = time.monotonic_ns()
+    made, complete = 0, True
+    def __init__(self, enable_timing=False):
+        Event.made += 1
+        self.cuda_event, self.on = 0, None
+    def record(self, stream=None):
+        self.ns, self.on, self.cuda_event = time.monotonic_ns(), stream, id(self)
+    def query(self): return Event.complete
     def synchronize(self): pass
     def elapsed_time(self, other): return (other.ns - self.ns) / 1e6
 class CUDAGraph:
@@ -233,9 +327,10 @@ class CUDAGraph:
 def within(*_, **__): yield
 random = types.SimpleNamespace(fork_rng=within)
 cuda = types.SimpleNamespace(
-    is_available=lambda: "NO_GPU" not in os.environ, device=within, stream=within, Stream=Stream,
-    Event=Event, CUDAGraph=CUDAGraph, default_stream=lambda gpu=0: Stream(),
-    current_stream=lambda gpu=0: Stream(), synchronize=lambda gpu=0: None, graph_pool_handle=lambda: (0, next(_pools)), init=lambda: None,
+    is_available=lambda: "NO_GPU" not in os.environ, device=within, stream=_on, Stream=Stream,
+    Event=Event, CUDAGraph=CUDAGraph, default_stream=lambda gpu=0: _default,
+    is_current_stream_capturing=lambda: Stream.capturing,
+    current_stream=lambda gpu=0: _streams[-1], synchronize=lambda gpu=0: None, graph_pool_handle=lambda: (0, next(_pools)), init=lambda: None,
     set_device=lambda gpu: None, get_device_name=lambda gpu: "no GPU at all")
 _pools, pools_ended = itertools.count(1), []
 cleared = []

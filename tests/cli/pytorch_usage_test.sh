@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 export PYTHONPATH=$example PYTHONDONTWRITEBYTECODE=1
 failed=0
 
-for program in serve_models bit_equal segments serve_partitions; do
+for program in serve_models bit_equal segments serve_partitions decode_loop; do
   python3 "$example/$program.py" --help >"$work/out" 2>&1 && grep -q -- --time-limit "$work/out" ||
     { echo "$program --help failed"; cat "$work/out"; failed=1; }
 done
@@ -44,6 +44,11 @@ refuses '--run' serve_partitions
 refuses 'model "resnet99"' serve_partitions --run x --models resnet99
 refuses 'batches [4, 2], expected' serve_partitions --run x --batches 4,2
 refuses 'no-such' serve_partitions --run x --table "$work/no-such"
+refuses '--width: 100, expected a multiple of 64' decode_loop --width 100
+refuses '--tokens' decode_loop --tokens 0
+refuses '--model' decode_loop --model gpt
+refuses '--vocabulary: 1, expected at least 2' decode_loop --vocabulary 1
+refuses 'expected a file in a folder' decode_loop --json "$work/no/out.json"
 refuses '--instances' serve_partitions --run x --instances 0
 
 python3 - "$work/trace" <<'PY' || failed=1

@@ -2,7 +2,7 @@
 # Tests of cuda/c. The server is tested without a GPU, and so wherever there is no CUDA either.
 
 set(c_abi ${PROJECT_SOURCE_DIR}/cuda/c)
-add_executable(gsched.test.c_abi_server cuda/c_abi_server.cpp
+add_executable(gsched.test.c_abi_server cuda/c_abi_server.cpp cuda/c_abi_waits.cpp
   ${c_abi}/src/desk.cpp ${c_abi}/src/refusal.cpp ${c_abi}/src/server.cpp ${c_abi}/src/settings.cpp)
 target_link_libraries(gsched.test.c_abi_server PRIVATE gsched::gsched gsched.test.main)
 target_include_directories(gsched.test.c_abi_server PRIVATE

@@ -59,6 +59,7 @@ TEST_CASE("c abi: defaults are what the header says, and no more is written than
   CHECK(o.spin_us == 50);
   CHECK(o.max_jobs == 65536);
   CHECK(o.watchdog_ms == 10000);
+  CHECK(o.lease_us == 20000);
   struct {
     gsched_server_options known;
     unsigned char later[16];
@@ -120,6 +121,9 @@ TEST_CASE("c abi: an option out of range is refused by its name") {
   o.time_driver = 2;
   refused(o, "time_driver");
   o = defaults();
+  o.lease_us = 0;
+  refused(o, "lease_us");
+  o = defaults();
   o.gpu = -1;
   refused(o, "gpu");
   CHECK(gsched_server_open(nullptr, nullptr) == GSCHED_BAD_ARGUMENT);
@@ -162,6 +166,8 @@ TEST_CASE("c abi: nulls are refused, and releasing nothing does nothing") {
   CHECK(gsched_add_client(nullptr, weight, &n) == GSCHED_BAD_ARGUMENT);
   CHECK(gsched_add_model(nullptr, nullptr, &n) == GSCHED_BAD_ARGUMENT);
   CHECK(gsched_get_model_facts(nullptr, 0, nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_remove_model(nullptr, 0, 0) == GSCHED_BAD_ARGUMENT);
+  CHECK(line() == "server: NULL");
   CHECK(gsched_submit(nullptr, nullptr, nullptr) == GSCHED_BAD_ARGUMENT);
   CHECK(gsched_wait(nullptr, 0) == GSCHED_BAD_ARGUMENT);
   CHECK(gsched_cancel(nullptr) == GSCHED_BAD_ARGUMENT);
@@ -170,6 +176,17 @@ TEST_CASE("c abi: nulls are refused, and releasing nothing does nothing") {
   CHECK(gsched_get_statistics(nullptr, nullptr) == GSCHED_BAD_ARGUMENT);
   CHECK(gsched_profile_graph(nullptr, nullptr, nullptr) == GSCHED_BAD_ARGUMENT);
   gsched_release(nullptr);
+}
+
+TEST_CASE("c abi: a caller who knows no events asks for requests as before") {
+  gsched_request r{};
+  r.size = offsetof(gsched_request, wait_event);
+  r.wait_event = &r; // beyond what is the caller's
+  CHECK(gsched_submit(nullptr, &r, nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(line() == "server: NULL");
+  r.size -= 8;
+  CHECK(gsched_submit(nullptr, &r, nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(line().find("request.size") == 0);
 }
 
 TEST_CASE("c abi: each thread has its own last error") {

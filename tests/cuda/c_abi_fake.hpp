@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "events.hpp"
+
 #include <gsched/cuda/action.hpp>
 #include <gsched/device/device.hpp>
 
@@ -10,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,6 +37,35 @@ struct fake_control {
   std::atomic<bool> hung{false};
   std::atomic<bool> frozen{false}; ///< nothing ends
   std::atomic<int> loads_until_failure{INT32_MAX};
+  std::atomic<int> loaded{0}; ///< programs that the device knows
+};
+
+/// Events that complete, fail and are recorded as told from any thread. An event is its own handle.
+struct fake_event {
+  std::atomic<int> code{600}; ///< 0: complete; 600, as CUDA's: not yet; else it has failed
+  std::atomic<int> queries{0};
+  std::atomic<int> records{0};
+  std::atomic<int> record_code{0};
+  std::function<void()> as_recorded{}; ///< called on the server's thread
+
+  [[nodiscard]] static abi::event_source source() {
+    return {[](void* e) {
+              auto& event = *static_cast<fake_event*>(e);
+              ++event.queries;
+              const int now = event.code;
+              using kind = abi::event_answer::kind;
+              if (now == 0) return abi::event_answer{kind::complete, 0};
+              return abi::event_answer{now == 600 ? kind::pending : kind::failed, now};
+            },
+            [](void* e) {
+              auto& event = *static_cast<fake_event*>(e);
+              if (event.as_recorded) event.as_recorded();
+              const int result = event.record_code;
+              if (result == 0) ++event.records;
+              return result;
+            },
+            [](int failure) { return "CUDA's words for " + std::to_string(failure); }};
+  }
 };
 
 /// A device in real time without a GPU: a segment takes what its operations expect, then copies are
@@ -51,7 +83,9 @@ public:
       throw error(errc::device_failed, p.name() + ": out of memory (cudaErrorMemoryAllocation)");
     p.align(from_us(100), 4);
     p.set_id(program_id{programs_++});
+    ++control_->loaded;
   }
+  void unload(program&) { --control_->loaded; }
   [[nodiscard]] std::error_code submit(const segment& s) noexcept {
     if (control_->submits_until_hang.fetch_sub(1) <= 0) {
       control_->hung = true;
@@ -92,6 +126,11 @@ public:
   [[nodiscard]] const device_limits& limits() const noexcept { return limits_; }
   [[nodiscard]] const std::optional<std::string>& failure() const noexcept { return failure_; }
 
+  struct counts {
+    std::uint64_t graph_launches = 1, built_late = 2, driver_ns = 3, expired_leases = 4, opened = 5;
+  };
+  [[nodiscard]] const counts& statistics() const noexcept { return counts_; }
+
 private:
   struct entry {
     segment_id id{};
@@ -119,6 +158,7 @@ private:
   std::deque<std::deque<entry>> lanes_;
   std::uint32_t programs_ = 0;
   std::optional<std::string> failure_;
+  counts counts_{};
 };
 
 static_assert(device<fake_device>);

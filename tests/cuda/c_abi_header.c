@@ -20,6 +20,7 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   int (*release)(gsched_server*) = gsched_server_release;
   int (*client)(gsched_server*, double, uint32_t*) = gsched_add_client;
   int (*add)(gsched_server*, const gsched_model*, uint32_t*) = gsched_add_model;
+  int (*remove)(gsched_server*, uint32_t, int64_t) = gsched_remove_model;
   int (*facts_of)(gsched_server*, uint32_t, gsched_model_facts*) = gsched_get_model_facts;
   int (*submit)(gsched_server*, const gsched_request*, gsched_ticket**) = gsched_submit;
   int (*wait)(gsched_ticket*, int64_t) = gsched_wait;
@@ -49,7 +50,7 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   request.done = done;
   profiling.model = "m";
   return defaults(&options) | open(&options, &server) | client(server, 1.0, &n) |
-         add(server, &model, &n) | facts_of(server, n, &facts) | submit(server, &request, &ticket) |
+         add(server, &model, &n) | facts_of(server, n, &facts) | remove(server, n, 0) | submit(server, &request, &ticket) |
          wait(ticket, -1) | cancel(ticket) | status(ticket, &report) |
          collect(server, &ticket, 1, &n, 0) | count(server, &statistics) |
          profile(graph, &profiling, "p.json") | close(server, GSCHED_DRAIN, -1) | release(server);

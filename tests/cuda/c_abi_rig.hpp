@@ -65,19 +65,23 @@ struct server_rig {
             [this, c = control](abi::desk& at) {
               std::unique_ptr<abi::engine> e;
               visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
-                e = std::make_unique<abi::serving<P, fake_device>>(at, how,
-                                                                   [&] { return fake_device(c); });
+                e = std::make_unique<abi::serving<P, fake_device>>(
+                    at, how, [&] { return fake_device(c); }, fake_event::source());
               });
               return e;
             },
             [](const void*) { return abi::memory_kind::pageable; }) {}
 
   std::uint32_t add_model(std::uint32_t instances, std::size_t operations = 20,
-                          duration each = from_us(5)) {
+                          duration each = from_us(5), std::vector<std::uint32_t> excludes = {},
+                          bool exclusive = false) {
     abi::model_record m;
     m.name = "fake";
+    m.excludes = std::move(excludes);
+    m.exclusive = exclusive;
     for (std::uint32_t i = 0; i < instances; ++i) {
       auto made = std::make_shared<fake_instance>(operations, each);
+      last_made = made;
       m.instances.push_back({&made->graph, made, {{&made->in, 8, staging()}}, {{&made->out, 8}}});
       if (i % 2 == 0) m.instances.back().outputs[0].staging = staging();
     }
@@ -102,6 +106,7 @@ struct server_rig {
   }
 
   std::shared_ptr<fake_control> control = std::make_shared<fake_control>();
+  std::weak_ptr<fake_instance> last_made{}; ///< of the model added last
   abi::settings how;
   abi::server it;
 };

@@ -3,6 +3,9 @@
 
 #include "refusal.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace gsched::abi {
 
 void set_line(std::string& to, const char* line) noexcept {
@@ -13,12 +16,37 @@ void set_line(std::string& to, const char* line) noexcept {
   }
 }
 
+gsched_state desk::signal(ticket& t, gsched_state how) noexcept {
+  if (t.signal_event == nullptr || events == nullptr || !events->record) return how;
+  // Away nothing may be read that a taker-over writes. The ticket is still on the list of those
+  // that it ends, should this not come back.
+  const int code = whose.away(
+      [&record = events->record, event = t.signal_event]() noexcept { return record(event); });
+  if (code == 0 || how != GSCHED_FINISHED) return how;
+  try {
+    t.error = "signal_event: " + events->words(code);
+  } catch (...) { // no memory for the line
+  }
+  t.code = GSCHED_BAD_ARGUMENT;
+  ++unsignalled;
+  return GSCHED_FAILED;
+}
+
 void desk::end(ticket& t, gsched_state how, std::int64_t at_ns) noexcept {
+  if (how == GSCHED_FINISHED) t.error.clear();
+  how = signal(t, how);
   if (t.live_hook.is_linked()) {
     live.erase(live.iterator_to(t));
     --live_count;
   }
-  if (how == GSCHED_FINISHED) t.error.clear();
+  t.await_hook.unlink();
+  if (t.after != nullptr) std::exchange(t.after, nullptr)->let_go();
+  if (std::exchange(t.taken_up, false)) {
+    entry& of = models[t.model];
+    // [A1] release -> [A1] acquire in remove_model: what the request did with the model's memory
+    if (of.active.fetch_sub(1, sync::release) == 1 && of.removed.load(sync::relaxed))
+      futex_wake_all(of.active); // unordered: set before the server's thread was asked to look
+  }
   t.state = how;
   t.end_ns = at_ns;
   t.publish();
@@ -39,14 +67,24 @@ void patience::look() {
                           std::to_string(at_.longest_away_ns / 1'000'000) +
                           " ms; the server's thread is left behind";
   at_.set_failure(why);
-  at_.end_everything(GSCHED_FAILED, why.c_str());
+  at_.events = nullptr; // their calls would not come back either
+  at_.end_everything(GSCHED_FAILED, GSCHED_DEVICE_FAILED, why.c_str());
 }
 
-void desk::end_everything(gsched_state how, const char* why) noexcept {
+std::unique_ptr<model_record> desk::take_record(const model_record& of) noexcept {
+  const auto at = std::find_if(records.begin(), records.end(),
+                               [&](const auto& each) { return each.get() == &of; });
+  std::unique_ptr<model_record> taken = std::move(*at);
+  records.erase(at);
+  return taken;
+}
+
+void desk::end_everything(gsched_state how, gsched_code code, const char* why) noexcept {
   stopping.store(true, sync::relaxed); // unordered: the mailbox decides
   const refusal closed(GSCHED_CLOSED, "the server was closed");
   const auto give_up = [&](ticket& t) {
     set_line(t.error, why);
+    t.code = code;
     end(t, how, now_ns());
   };
   while (!live.empty()) give_up(live.front());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collector.hpp"
+#include "events.hpp"
 #include "mailbox.hpp"
 #include "message.hpp"
 #include "model.hpp"
@@ -17,10 +18,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
+
+#include <unistd.h>
 
 namespace gsched::abi {
 
@@ -28,6 +33,13 @@ namespace gsched::abi {
 /// any ticket.
 struct desk {
   static constexpr std::size_t most_models = 4096;
+
+  /// A model as submissions see it.
+  struct entry {
+    sync::atomic<model_record*> record{nullptr}; ///< in place until the server's end
+    sync::atomic<bool> removed{false};           ///< no more requests
+    futex_word active{0};                        ///< requests taken up and not ended
+  };
 
   // Anybody's ---------------------------------------------------------------------------------
   mailbox<message> box;
@@ -40,8 +52,8 @@ struct desk {
   futex_word stopped{0};                               ///< the thread has let go of everything
   std::int64_t longest_away_ns = 0; ///< in the driver; set before the thread starts
   std::thread::id dispatcher;       ///< set before the server is open
-  /// What a submission has to know of the models; they stay in place.
-  std::array<sync::atomic<model_record*>, most_models> models{};
+  const pid_t process = ::getpid(); ///< the one that the thread is in
+  std::array<entry, most_models> models{};
   sync::atomic<std::uint32_t> models_count{0};
   sync::atomic<std::uint32_t> clients_count{0};
   collector ended;
@@ -49,9 +61,11 @@ struct desk {
   // Of who has the turn -----------------------------------------------------------------------
   ticket_list live; ///< taken up and not ended
   std::size_t live_count = 0;
-  std::deque<command*> commands; ///< begun, oldest first
-  std::deque<model_record> records;
-  gsched_statistics last_statistics{}; ///< for after the end, from before `stopped`
+  std::deque<command*> commands;                      ///< begun, oldest first
+  std::vector<std::unique_ptr<model_record>> records; ///< in place, what was removed included
+  const event_source* events = nullptr;               ///< of the engine; none once it is gone
+  std::uint64_t unsignalled = 0;                      ///< failed by their signal_event alone
+  gsched_statistics last_statistics{};                ///< for after the end, from before `stopped`
 
   /// False once the server's thread takes nothing more.
   [[nodiscard]] bool try_post(message& m) noexcept {
@@ -82,13 +96,20 @@ struct desk {
     return failure_;
   }
 
-  /// A request's last moment: its result is known. Takes it off the list and tells who waits.
+  /// A request's last moment: its result is known. Records its event, takes it off the lists and
+  /// publishes its end.
   void end(ticket& t, gsched_state how, std::int64_t at_ns) noexcept;
 
+  /// Takes a model that nothing refers to off the records; for its own memory to be freed
+  /// elsewhere.
+  [[nodiscard]] std::unique_ptr<model_record> take_record(const model_record& of) noexcept;
+
   /// Ends whatever has not ended, and takes nothing more. By who has the turn; again: nothing.
-  void end_everything(gsched_state how, const char* why) noexcept;
+  void end_everything(gsched_state how, gsched_code code, const char* why) noexcept;
 
 private:
+  [[nodiscard]] gsched_state signal(ticket& t, gsched_state how) noexcept;
+
   mutable std::mutex failure_mutex_;
   std::string failure_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines.hpp"
 
+#include "events.hpp"
 #include "serving.hpp"
 
 #include <gsched/cuda/device.hpp>
@@ -22,7 +23,8 @@ std::unique_ptr<engine> make_cuda_engine(desk& at, const settings& how) {
   o.time_driver = how.time_driver;
   std::unique_ptr<engine> made;
   visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
-    made = std::make_unique<serving<P, cuda::device>>(at, how, [&] { return cuda::device(o); });
+    made = std::make_unique<serving<P, cuda::device>>(
+        at, how, [&] { return cuda::device(o); }, cuda_events(how.gpu));
   });
   return made;
 }

@@ -35,6 +35,12 @@ constexpr std::size_t first_options = offsetof(gsched_server_options, time_drive
 static_assert(first_options == 112);
 constexpr std::size_t first_statistics = offsetof(gsched_statistics, preemptions);
 static_assert(first_statistics == 120);
+constexpr std::size_t first_model = offsetof(gsched_model, excludes);
+static_assert(first_model == 48);
+constexpr std::size_t first_request = offsetof(gsched_request, wait_event);
+static_assert(first_request == 72);
+constexpr std::size_t first_report = offsetof(gsched_report, code);
+static_assert(first_report == 56);
 
 int failed(gsched_code code, const char* line) noexcept {
   gsched::abi::set_line(last_error, line);
@@ -135,7 +141,15 @@ int gsched_add_model(gsched_server* s, const gsched_model* what, uint32_t* model
   return guarded([&] {
     uint32_t& out = expected(model, "model");
     gsched_server& to = expected(s, "server");
-    out = to.add_model(gsched::abi::ingest(read_struct(what, "gsched_model"), to.gpu));
+    out = to.add_model(gsched::abi::ingest(
+        read_struct(what, "gsched_model", gsched_model{}, first_model), to.gpu));
+    return GSCHED_OK;
+  });
+}
+
+int gsched_remove_model(gsched_server* s, uint32_t model, int64_t timeout_us) {
+  return guarded([&] {
+    expected(s, "server").remove_model(model, timeout_us);
     return GSCHED_OK;
   });
 }
@@ -150,7 +164,7 @@ int gsched_get_model_facts(gsched_server* s, uint32_t model, gsched_model_facts*
 int gsched_submit(gsched_server* s, const gsched_request* request, gsched_ticket** ticket) {
   return guarded([&] {
     if (ticket != nullptr) *ticket = nullptr;
-    const auto r = read_struct(request, "request");
+    const auto r = read_struct(request, "request", gsched_request{}, first_request);
     expected(s, "server").submit(r, ticket);
     return GSCHED_OK;
   });
@@ -178,6 +192,7 @@ int gsched_status(const gsched_ticket* ticket, gsched_report* report) {
     r.arrival_ns = static_cast<uint64_t>(t.arrival_ns);
     r.user = t.user;
     r.error = "";
+    r.code = GSCHED_OK;
     if (t.has_ended()) {
       r.state = t.state;
       r.start_ns = static_cast<uint64_t>(t.start_ns);
@@ -185,14 +200,15 @@ int gsched_status(const gsched_ticket* ticket, gsched_report* report) {
       r.segments = t.segments;
       r.instance = t.instance;
       r.error = t.error.c_str();
+      r.code = t.code;
     }
-    write_struct(report, "report", r);
+    write_struct(report, "report", r, first_report);
     return GSCHED_OK;
   });
 }
 
 void gsched_release(gsched_ticket* ticket) {
-  if (ticket != nullptr) ticket->let_go();
+  if (ticket != nullptr) server::release(*ticket);
 }
 
 int gsched_collect(gsched_server* s, gsched_ticket** tickets, uint32_t most, uint32_t* written,

@@ -42,9 +42,13 @@ struct hearing : silent_listener {
   }
 
   void on_failure(const job& j, std::exception_ptr why, time_point) noexcept {
+    ticket& t = ticket_of(j);
     try {
       const bool device = device_failure != nullptr && device_failure->has_value();
-      ticket_of(j).error = device ? **device_failure : line_of(why);
+      const refusal said =
+          device ? refusal(GSCHED_DEVICE_FAILED, **device_failure) : refusal_of(std::move(why));
+      t.error = said.what();
+      t.code = said.code();
     } catch (...) { // no memory for the line
     }
   }
@@ -55,7 +59,9 @@ struct hearing : silent_listener {
     switch (j.state) {
     case job_state::finished:
       how = GSCHED_FINISHED;
-      at.models[t.model].load(sync::relaxed)->deliver(t); // unordered: written by this thread
+      t.code = GSCHED_OK;
+      at.models[t.model].record.load(sync::relaxed)->deliver(t); // unordered: written by this
+                                                                 // thread
       break;
     case job_state::rejected:
       how = GSCHED_REJECTED;
@@ -65,14 +71,33 @@ struct hearing : silent_listener {
       break;
     case job_state::cancelled:
       how = GSCHED_CANCELLED;
-      if (t.error.empty()) set_line(t.error, "cancelled");
+      cancelled(t);
       break;
     default: break;
     }
+    // What it left on a device that has failed may still use its memory, however it ends.
+    const bool device = device_failure != nullptr && device_failure->has_value();
+    if (device && t.segments > 0 && how != GSCHED_FINISHED) t.code = GSCHED_DEVICE_FAILED;
     at.end(t, how, to_ns(now));
   }
 
 private:
+  /// By its caller, by the server's end, or as the request before it did not finish: only then it
+  /// was said why.
+  static void cancelled(ticket& t) noexcept {
+    t.code = GSCHED_OK;
+    if (t.error.empty()) {
+      set_line(t.error, "cancelled");
+      // unordered: a hint, as both may come together
+      if (!t.cancelling.load(sync::relaxed)) t.code = GSCHED_CLOSED;
+      return;
+    }
+    try {
+      t.error.insert(0, "cancelled: ");
+    } catch (...) { // no memory for the line
+    }
+  }
+
   [[nodiscard]] std::int64_t to_ns(time_point t) const noexcept {
     return epoch_ns + t.time_since_epoch().count();
   }

@@ -105,6 +105,7 @@ model_record ingest(const gsched_model& what, int gpu) {
     refuse("instances: expected at least one");
   if (what.instances_count > 1024) refuse("instances_count: expected at most 1024");
   if (what.unmeasured > 1) refuse("unmeasured: expected 0 or 1");
+  if (what.exclusive > 1) refuse("exclusive: expected 0 or 1");
   const std::int64_t start = now_ns();
   const cuda::current_gpu on(gpu);
   model_record m;
@@ -135,6 +136,10 @@ model_record ingest(const gsched_model& what, int gpu) {
     }
     made.keep = std::move(p);
   }
+  if (what.excludes == nullptr && what.excludes_count != 0)
+    refuse("excludes: NULL, but excludes_count is not 0");
+  m.excludes.assign(what.excludes, what.excludes + what.excludes_count);
+  m.exclusive = what.exclusive != 0;
   m.facts.measure_ms = static_cast<double>(now_ns() - start) * 1e-6;
   return m;
 }

@@ -31,12 +31,13 @@ struct buffer {
   }
 };
 
-/// Keeps it until the process ends.
-inline void leave(std::shared_ptr<void> p) {
+/// Keeps it until the process ends: to free the memory of a device that has failed can mean to wait
+/// for a kernel that never ends.
+inline void leave(std::vector<std::shared_ptr<void>> memory) {
   static std::mutex one_at_a_time;
   static auto& all = *new std::vector<std::shared_ptr<void>>;
   const std::lock_guard lock(one_at_a_time);
-  all.push_back(std::move(p));
+  for (std::shared_ptr<void>& each : memory) all.push_back(std::move(each));
 }
 
 /// A captured graph with memory of its own.
@@ -45,18 +46,6 @@ struct instance {
   std::shared_ptr<void> keep; ///< what the graph is a part of
   std::vector<buffer> inputs; ///< the same sizes in all instances of a model
   std::vector<buffer> outputs;
-
-  /// Nothing of it will be used again. On a device that has failed it is left behind, as to free
-  /// memory can mean to wait for a kernel that never ends.
-  void forget_memory(bool leave_behind) {
-    const auto drop = [leave_behind](std::shared_ptr<void>& p) {
-      if (leave_behind) leave(std::move(p));
-      p.reset();
-    };
-    drop(keep);
-    for (buffer& b : inputs) drop(b.staging);
-    for (buffer& b : outputs) drop(b.staging);
-  }
 };
 
 /// A model of a server, and what runs as a job for it: copy the inputs in, infer, copy the outputs
@@ -64,8 +53,26 @@ struct instance {
 struct model_record {
   std::string name;
   std::vector<instance> instances;
+  std::vector<std::uint32_t> excludes; ///< models of the server
+  bool exclusive = false;
   model_id id{};
+  bool closed = false;  ///< to be removed: what is taken up now was posted too late
+  bool removed = false; ///< the dispatcher does not know it any more
   gsched_model_facts facts{};
+
+  /// What its graphs and requests used. Nothing of it will be used again.
+  [[nodiscard]] std::vector<std::shared_ptr<void>> take_memory() {
+    std::vector<std::shared_ptr<void>> all;
+    const auto take = [&](std::shared_ptr<void>& p) {
+      if (p != nullptr) all.push_back(std::exchange(p, nullptr));
+    };
+    for (instance& i : instances) {
+      take(i.keep);
+      for (buffer& b : i.inputs) take(b.staging);
+      for (buffer& b : i.outputs) take(b.staging);
+    }
+    return all;
+  }
 
   task operator()(job_context& ctx) {
     ticket& t = *static_cast<ticket*>(ctx.user);

@@ -25,11 +25,11 @@ private:
 [[nodiscard]] refusal refusal_of_current_exception();
 
 /// The same for what was thrown elsewhere.
-[[nodiscard]] inline std::string line_of(std::exception_ptr why) {
+[[nodiscard]] inline refusal refusal_of(std::exception_ptr why) {
   try {
     std::rethrow_exception(why);
   } catch (...) {
-    return refusal_of_current_exception().what();
+    return refusal_of_current_exception();
   }
 }
 

@@ -4,13 +4,16 @@
 #include "refusal.hpp"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace gsched::abi {
 
@@ -34,19 +37,32 @@ void thread_main(std::shared_ptr<desk> at, server::make_engine make,
   try {
     e->run();
   } catch (...) {
-    at->set_failure("dispatcher: " + line_of(std::current_exception()));
+    at->set_failure("dispatcher: " + std::string(refusal_of(std::current_exception()).what()));
   }
   const std::string why = at->failure();
-  at->end_everything(why.empty() ? GSCHED_CANCELLED : GSCHED_FAILED,
-                     why.empty() ? "cancelled: the server was closed" : why.c_str());
+  if (why.empty())
+    at->end_everything(GSCHED_CANCELLED, GSCHED_CLOSED, "cancelled: the server was closed");
+  else
+    at->end_everything(GSCHED_FAILED, GSCHED_DEVICE_FAILED, why.c_str());
   e.reset(); // waits for what hangs, within bounds
-  for (model_record& m : at->records)
-    for (instance& i : m.instances) i.forget_memory(!why.empty());
+  for (const std::unique_ptr<model_record>& m : at->records) {
+    std::vector<std::shared_ptr<void>> memory = m->take_memory();
+    if (!why.empty()) leave(std::move(memory));
+  }
   at->stopped.store(1, sync::release); // [S1] release -> [S1] acquire in wait_stopped
   futex_wake_all(at->stopped);
 }
 
+/// The thread is in the process that made the server: nothing would ever answer in a child of it.
+void refuse_in_child(const desk& of) {
+  if (::getpid() != of.process)
+    throw refusal(GSCHED_BAD_ARGUMENT, "a server of process " + std::to_string(of.process) +
+                                           ", expected one of this process: a child made by fork() "
+                                           "opens its own");
+}
+
 void refuse_on_thread(const desk& of, const char* what) {
+  refuse_in_child(of);
   if (std::this_thread::get_id() == of.dispatcher)
     throw refusal(GSCHED_BAD_ARGUMENT,
                   std::string(what) +
@@ -132,37 +148,87 @@ std::uint32_t server::add_client(double weight) {
   return id;
 }
 
+void server::refuse_unknown(std::uint32_t model) const {
+  const std::uint32_t models =
+      desk_->models_count.load(sync::acquire); // [N2] acquire <- [N2] release
+  if (model >= models)
+    throw refusal(GSCHED_BAD_ARGUMENT, "model " + std::to_string(model) +
+                                           ": unknown, the server has " + std::to_string(models));
+}
+
 std::uint32_t server::add_model(model_record m) {
   refuse_own_thread("gsched_add_model");
   refuse_if_gone();
+  for (const std::uint32_t each : m.excludes) refuse_unknown(each);
   std::uint32_t id = 0;
-  std::size_t next = 0;
-  model_record* placed = nullptr;
+  std::size_t loaded = 0;
+  auto made = std::make_unique<model_record>(std::move(m));
+  model_record& placed = *made;
   order([&](engine& e) {
-    if (placed == nullptr) placed = &desk_->records.emplace_back(std::move(m));
-    const std::int64_t start = now_ns();
-    e.load(*placed->instances[next].graph, placed->facts);
-    placed->facts.build_ms += static_cast<double>(now_ns() - start) * 1e-6;
-    if (++next < placed->instances.size()) return false;
-    id = e.add(*placed);
-    return true;
+    // Its memory is the server's while the device may refer to it, and goes on this thread else.
+    if (made != nullptr) desk_->records.push_back(std::move(made));
+    try {
+      const std::int64_t start = now_ns();
+      e.load(*placed.instances[loaded].graph, placed.facts);
+      placed.facts.build_ms += static_cast<double>(now_ns() - start) * 1e-6;
+      if (++loaded < placed.instances.size()) return false;
+      id = e.add(placed);
+      return true;
+    } catch (...) {
+      bool forgotten = true;
+      for (std::size_t i = 0; i < loaded; ++i) forgotten &= e.unload(*placed.instances[i].graph);
+      if (forgotten) made = desk_->take_record(placed);
+      throw;
+    }
   });
   return id;
 }
 
+void server::remove_model(std::uint32_t model, std::int64_t timeout_us) {
+  refuse_own_thread("gsched_remove_model");
+  refuse_unknown(model);
+  const std::int64_t until = deadline_after_us(timeout_us);
+  desk::entry& of = desk_->models[model];
+  of.removed.store(true, sync::relaxed); // unordered: the order below makes it known to the thread
+  bool again = false;
+  order([&](engine&) {                                // what was posted before it is served
+    model_record& m = *of.record.load(sync::relaxed); // unordered: this thread has written it
+    m.closed = true;
+    again = m.removed;
+    return true;
+  });
+  if (again)
+    throw refusal(GSCHED_BAD_ARGUMENT, "model " + std::to_string(model) + ": removed already");
+  patience p(*desk_);
+  for (std::uint32_t n = 0; (n = of.active.load(sync::acquire)) != 0; p.look()) { // [A1] acquire
+    if (now_ns() >= until)
+      throw refusal(GSCHED_TIMED_OUT, "model " + std::to_string(model) + ": " + std::to_string(n) +
+                                          " requests have not ended in time; it takes no more");
+    futex_wait(of.active, n, p.next(until));
+  }
+  std::vector<std::shared_ptr<void>> memory;
+  order([&](engine& e) {
+    model_record& m = *of.record.load(sync::relaxed); // unordered: this thread has written it
+    if (!m.removed && e.remove(m)) memory = m.take_memory();
+    return true;
+  });
+  if (desk_->failed.load(sync::acquire)) leave(std::move(memory)); // [F1] acquire
+}
+
 gsched_model_facts server::facts(std::uint32_t model) const {
-  if (model >= desk_->models_count.load(sync::acquire)) // [N2] acquire <- [N2] release
-    throw refusal(GSCHED_BAD_ARGUMENT, "model " + std::to_string(model) + ": unknown");
-  return desk_->models[model].load(sync::relaxed)->facts; // unordered: models_count ordered it
+  refuse_unknown(model);
+  // unordered: models_count ordered it
+  return desk_->models[model].record.load(sync::relaxed)->facts;
 }
 
 void server::submit(const gsched_request& r, ticket** out) {
+  refuse_in_child(*desk_);
   refuse_if_gone();
-  const std::uint32_t models = desk_->models_count.load(sync::acquire);   // [N2] acquire
+  refuse_unknown(r.model);
+  desk::entry& of = desk_->models[r.model];
+  if (of.removed.load(sync::relaxed)) // unordered: a hint, the server's thread decides
+    throw refusal(GSCHED_BAD_ARGUMENT, "model " + std::to_string(r.model) + ": removed");
   const std::uint32_t clients = desk_->clients_count.load(sync::acquire); // [N1] acquire
-  if (r.model >= models)
-    throw refusal(GSCHED_BAD_ARGUMENT, "model " + std::to_string(r.model) +
-                                           ": unknown, the server has " + std::to_string(models));
   if (r.client >= clients)
     throw refusal(GSCHED_BAD_ARGUMENT, "client " + std::to_string(r.client) +
                                            ": unknown, the server has " + std::to_string(clients));
@@ -170,8 +236,11 @@ void server::submit(const gsched_request& r, ticket** out) {
     throw refusal(GSCHED_BAD_ARGUMENT, "real_time, collected: expected 0 or 1");
   if (!(r.deadline_us <= 1e15) || r.arrival_ns > INT64_MAX / 2)
     throw refusal(GSCHED_BAD_ARGUMENT, "arrival_ns, deadline_us: expected times of this century");
+  if (r.after != nullptr && r.after->at != desk_)
+    throw refusal(GSCHED_BAD_ARGUMENT, "after: a request of another server, expected one of this");
   auto t = std::make_unique<ticket>(desk_);
-  const instance& shape = desk_->models[r.model].load(sync::relaxed)->instances.front();
+  // unordered: models_count ordered it
+  const instance& shape = of.record.load(sync::relaxed)->instances.front();
   t->inputs = transfers_of(r.inputs, shape.inputs.size(), look_);
   t->outputs = transfers_of(r.outputs, shape.outputs.size(), look_);
   t->model = r.model;
@@ -180,6 +249,12 @@ void server::submit(const gsched_request& r, ticket** out) {
   t->collected = r.collected != 0;
   t->done = r.done;
   t->user = r.user;
+  t->wait_event = r.wait_event;
+  t->signal_event = r.signal_event;
+  if (r.after != nullptr) {
+    r.after->hold();
+    t->after = r.after;
+  }
   t->arrival_ns = r.arrival_ns != 0 ? static_cast<std::int64_t>(r.arrival_ns) : now_ns();
   const duration within =
       r.deadline_us == 0 ? settings_.slo : from_us(std::max(r.deadline_us, 0.0));
@@ -211,16 +286,22 @@ gsched_statistics server::statistics() {
   return out;
 }
 
-bool server::cancel(ticket& t) noexcept {
+bool server::cancel(ticket& t) {
   if (t.has_ended()) return false;
+  refuse_in_child(*t.at);
   if (t.cancelling.exchange(true, sync::relaxed)) return true; // unordered: one of them posts
   t.hold();
   if (!t.at->try_post(t.cancel)) t.let_go(); // the server ends it
   return true;
 }
 
+void server::release(ticket& t) noexcept {
+  if (::getpid() == t.at->process) t.let_go();
+}
+
 bool server::wait(ticket& t, std::int64_t timeout_us) {
   const std::int64_t until = deadline_after_us(timeout_us);
+  refuse_in_child(*t.at);
   if (timeout_us != 0) refuse_on_thread(*t.at, "gsched_wait");
   for (patience p(*t.at); !t.wait_until(p.next(until)); p.look())
     if (now_ns() >= until) return false;

@@ -38,6 +38,8 @@ public:
   [[nodiscard]] std::uint32_t add_client(double weight);
   /// What is measured on the calling thread has been; the rest of its facts is filled in.
   [[nodiscard]] std::uint32_t add_model(model_record m);
+  /// The memory goes on the calling thread: to free some can mean to wait for the GPU.
+  void remove_model(std::uint32_t model, std::int64_t timeout_us);
   [[nodiscard]] gsched_model_facts facts(std::uint32_t model) const;
   /// Writes the ticket, where it is asked for, before the request can end.
   void submit(const gsched_request& r, ticket** out);
@@ -48,11 +50,14 @@ public:
   /// False if the time was over first. The server may be closed, and gone.
   [[nodiscard]] static bool wait(ticket& t, std::int64_t timeout_us);
   /// False if it has ended already.
-  [[nodiscard]] static bool cancel(ticket& t) noexcept;
+  [[nodiscard]] static bool cancel(ticket& t);
+  /// Gives a share of it back; in a child of the process that made it, nothing.
+  static void release(ticket& t) noexcept;
 
 private:
   void refuse_own_thread(const char* what) const;
   void refuse_if_gone() const;
+  void refuse_unknown(std::uint32_t model) const;
   /// Runs it on the server's thread; waits.
   void order(std::function<bool(engine&)> turn);
   [[nodiscard]] bool wait_stopped(std::int64_t deadline_ns) const;

@@ -3,6 +3,7 @@
 
 #include "desk.hpp"
 #include "engine.hpp"
+#include "events.hpp"
 #include "hearing.hpp"
 #include "refusal.hpp"
 #include "settings.hpp"
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -38,17 +40,22 @@ class serving final : public engine {
   using P = priority<edf, Best>;
 
 public:
-  /// make() gives the device.
+  /// make() gives the device. Without `events` requests that name some fail.
   template <class Make>
-  serving(desk& at, const settings& how, Make make)
-      : at_(at), settings_(how), device_(make()), driver_(device_, at.whose),
-        order_(make_policy(how)), account_(device_.limits().sm, device_.limits().sms, how.account),
+  serving(desk& at, const settings& how, Make make, event_source events = {})
+      : at_(at), settings_(how), device_(make()), events_(std::move(events)),
+        driver_(device_, at.whose), order_(make_policy(how)),
+        account_(device_.limits().sm, device_.limits().sms, how.account),
         hears_(at, epoch_of(device_), how.decision_delay, how.dispatch.max_jobs),
         dispatch_(driver_, order_, account_, hears_, how.dispatch) {
     if constexpr (tells_failure) hears_.device_failure = &device_.failure();
+    at_.events = &events_;
   }
 
-  ~serving() override { at_.last_statistics = statistics(); }
+  ~serving() override {
+    at_.events = nullptr;
+    at_.last_statistics = statistics();
+  }
 
   void run() override {
     for (std::uint64_t n = 1; !stopping_ || !dispatch_.idle(); ++n) {
@@ -90,16 +97,40 @@ public:
     }
   }
 
+  bool unload(gsched::program& p) override {
+    dispatch_.unload(p);
+    return unloads;
+  }
+
   std::uint32_t add(model_record& m) override {
     const std::uint32_t id = at_.models_count.load(sync::relaxed); // unordered: written here alone
     if (id == desk::most_models) throw error(errc::too_small, "a server has at most 4096 models");
     const program* const first = m.instances.front().graph;
     m.id = dispatch_.add_model(m.name, m, first, static_cast<std::uint32_t>(m.instances.size()));
-    for (const instance& i : m.instances)
-      if (i.graph != first) dispatch_.add_twin(m.id, *i.graph, *first);
-    at_.models[id].store(&m, sync::relaxed);
+    try {
+      for (const instance& i : m.instances)
+        if (i.graph != first) dispatch_.add_twin(m.id, *i.graph, *first);
+      for (const std::uint32_t each : m.excludes)
+        // unordered: written by this thread
+        if (const model_record& other = *at_.models[each].record.load(sync::relaxed);
+            !other.removed)
+          dispatch_.exclude(m.id, other.id);
+      if (m.exclusive) dispatch_.exclude(m.id, m.id);
+    } catch (...) {
+      dispatch_.remove(m.id);
+      throw;
+    }
+    at_.models[id].record.store(&m, sync::relaxed);
     at_.models_count.store(id + 1, sync::release); // [N2] release -> [N2] acquire in submit
     return id;
+  }
+
+  bool remove(model_record& m) override {
+    dispatch_.remove(m.id);
+    m.removed = true;
+    bool forgotten = true;
+    for (const instance& i : m.instances) forgotten &= unload(*i.graph);
+    return forgotten;
   }
 
   [[nodiscard]] gsched_statistics statistics() const noexcept override {
@@ -107,8 +138,8 @@ public:
     gsched_statistics out{};
     out.submitted = s.submitted + refused_ + failed_here_;
     out.active = s.active;
-    out.finished = s.finished;
-    out.failed = s.failed + failed_here_;
+    out.finished = s.finished - at_.unsignalled;
+    out.failed = s.failed + failed_here_ + at_.unsignalled;
     out.rejected = s.rejected;
     out.cancelled = s.cancelled + refused_;
     out.decisions = s.decisions;
@@ -128,11 +159,21 @@ public:
       out.built_late = device_.statistics().built_late;
       out.driver_ns = device_.statistics().driver_ns;
     }
+    if constexpr (requires(const Device& d) { d.statistics().expired_leases; })
+      out.expired_leases = device_.statistics().expired_leases;
+    if constexpr (requires(const Device& d) { d.statistics().opened; })
+      out.opened = device_.statistics().opened;
     return out;
   }
 
 private:
   static constexpr bool tells_failure = requires(const Device& d) { d.failure()->c_str(); };
+  static constexpr bool unloads = requires(Device & d, program& p) { d.unload(p); };
+  /// Between two looks at one event: often enough to cost a request nothing that counts, and seldom
+  /// enough that the driver's lock is free for the lanes.
+  static constexpr std::int64_t ask_again_ns = 5000;
+  /// Events asked for in one round, so that many of them do not keep the lanes waiting.
+  static constexpr int most_asked = 8;
   using dispatcher_type = dispatcher<P, interruptible<Device>, aggregate_accountant, hearing>;
 
   template <policy Q>
@@ -171,6 +212,7 @@ private:
     bool moved = at_.box.take_each([&](message& m) { take(m); });
     stopping_ = stop; // what was posted before was served as always
     moved |= work_on_commands();
+    moved |= ask_for_events();
     moved |= dispatch_.step();
     if (moved) look_for_failure();
     // unordered: the number alone counts
@@ -194,13 +236,20 @@ private:
   void submit(ticket& t) noexcept {
     at_.live.push_back(t);
     ++at_.live_count;
+    desk::entry& of = at_.models[t.model];
     if (stopping_) {
-      set_line(t.error, "cancelled: the server was closed");
-      ++refused_;
-      return at_.end(t, GSCHED_CANCELLED, now_ns());
+      t.code = GSCHED_CLOSED;
+      return refuse(t, GSCHED_CANCELLED, "cancelled: the server was closed");
     }
+    const model_record& kind = *of.record.load(sync::relaxed); // unordered: written by this thread
+    if (kind.closed) return refuse(t, GSCHED_CANCELLED, "cancelled: its model was removed");
     job_request r;
-    r.model = at_.models[t.model].load(sync::relaxed)->id; // unordered: written by this thread
+    if (t.after != nullptr && !follow(t, r)) return;
+    if (t.wait_event != nullptr && !await(t, r)) return;
+    t.taken_up = true;
+    of.active.fetch_add(1, sync::relaxed); // unordered: remove_model asks this thread first
+    if (r.held) awaiting_.push_back(t);
+    r.model = kind.id;
     r.owner = clients_[t.client];
     r.service = t.real_time ? service_class::real_time : service_class::best_effort;
     r.arrival = to_point(t.arrival_ns);
@@ -209,10 +258,96 @@ private:
     try {
       static_cast<void>(dispatch_.submit(r));
     } catch (...) { // no memory for one more job
-      set_line(t.error, refusal_of_current_exception().what());
-      ++failed_here_;
-      at_.end(t, GSCHED_FAILED, now_ns());
+      const refusal why = refusal_of_current_exception();
+      t.code = why.code();
+      refuse(t, GSCHED_FAILED, why.what());
     }
+  }
+
+  /// False if the request before it has ended otherwise than finished, and so has this one.
+  [[nodiscard]] bool follow(ticket& t, job_request& r) noexcept {
+    const ticket& before = *t.after;
+    const char* why = nullptr;
+    if (!before.has_ended()) {
+      r.after = before.id;
+      if (!before.taken_up) why = "cancelled: its predecessor was not submitted before it";
+    } else if (before.state == GSCHED_FAILED) {
+      why = "cancelled: its predecessor failed";
+    } else if (before.state == GSCHED_REJECTED) {
+      why = "cancelled: its predecessor was rejected";
+    } else if (before.state == GSCHED_CANCELLED) {
+      why = "cancelled: its predecessor was cancelled";
+    }
+    std::exchange(t.after, nullptr)->let_go();
+    if (why != nullptr) refuse(t, GSCHED_CANCELLED, why);
+    return why == nullptr;
+  }
+
+  /// False if its event has failed, and so has the request.
+  [[nodiscard]] bool await(ticket& t, job_request& r) noexcept {
+    t.asked_ns = now_ns();
+    const event_answer a = ask(t);
+    r.held = a.what == event_answer::kind::pending;
+    if (a.what != event_answer::kind::failed) return true;
+    const refusal why = refusal_of(refusal_for(a));
+    t.code = why.code();
+    refuse(t, GSCHED_FAILED, why.what());
+    return false;
+  }
+
+  /// Ends a request that the dispatcher does not know.
+  void refuse(ticket& t, gsched_state how, const char* why) noexcept {
+    set_line(t.error, why);
+    ++(how == GSCHED_FAILED ? failed_here_ : refused_);
+    at_.end(t, how, now_ns());
+  }
+
+  // Events ------------------------------------------------------------------------------------
+
+  [[nodiscard]] event_answer ask(const ticket& t) noexcept {
+    if (!events_.query) return {event_answer::kind::failed, 0};
+    return at_.whose.away([this, event = t.wait_event]() noexcept { return events_.query(event); });
+  }
+  [[nodiscard]] static gsched_code code_of(const event_answer& a) noexcept {
+    constexpr int invalid_value = 1, invalid_handle = 400; // of CUDA: the caller's
+    const bool callers = a.code == 0 || a.code == invalid_value || a.code == invalid_handle;
+    return callers ? GSCHED_BAD_ARGUMENT : GSCHED_DEVICE_FAILED;
+  }
+  [[nodiscard]] std::string line_of(const event_answer& a) const {
+    return "wait_event: " +
+           (events_.words ? events_.words(a.code) : std::string("this server has no events"));
+  }
+
+  [[nodiscard]] std::exception_ptr refusal_for(const event_answer& a) const noexcept {
+    try {
+      return std::make_exception_ptr(refusal(code_of(a), line_of(a)));
+    } catch (...) { // no memory for the line
+      return std::current_exception();
+    }
+  }
+
+  /// Lets those go whose events have completed; those that have not been asked for longest first.
+  bool ask_for_events() noexcept {
+    if (awaiting_.empty()) return false;
+    bool moved = false;
+    const std::int64_t now = now_ns();
+    for (int left = most_asked; left > 0 && !awaiting_.empty(); --left) {
+      ticket& t = awaiting_.front();
+      if (now - t.asked_ns < ask_again_ns) break;
+      awaiting_.pop_front();
+      t.asked_ns = now;
+      const event_answer a = ask(t);
+      if (a.what == event_answer::kind::pending) {
+        awaiting_.push_back(t);
+        continue;
+      }
+      moved = true;
+      if (a.what == event_answer::kind::complete)
+        static_cast<void>(dispatch_.release(t.id));
+      else
+        static_cast<void>(dispatch_.fail(t.id, refusal_for(a)));
+    }
+    return moved;
   }
 
   /// One turn of the oldest command.
@@ -242,7 +377,7 @@ private:
 
   /// Nothing to do now: waits for the device, or for somebody to post.
   void rest(std::int64_t now) {
-    if (!dispatch_.nothing_in_flight()) {
+    if (!dispatch_.nothing_in_flight() || !awaiting_.empty()) {
       // So short that a request which is posted meanwhile is seen within a few microseconds.
       driver_.wait(device_.now() + std::chrono::microseconds{2});
       return;
@@ -264,12 +399,14 @@ private:
   desk& at_;
   settings settings_;
   Device device_;
+  event_source events_;
   interruptible<Device> driver_;
   P order_;
   aggregate_accountant account_;
   hearing hears_;
   dispatcher_type dispatch_;
   std::vector<client*> clients_;
+  awaiting_list awaiting_; ///< held until their events have completed
   bool stopping_ = false;
   bool gave_up_ = false;
   bool failed_ = false;

@@ -24,6 +24,7 @@ struct settings {
   duration spin{};
   duration watchdog{};
   bool time_driver = false;
+  duration lease{};    ///< how long a stopped lane stands without a sign of life of the server
   duration grain{};    ///< of the pieces that programs are built in ...
   unsigned levels = 1; ///< ... and of 2, 4 ... of them: see cuda::device_options
 };

@@ -45,6 +45,9 @@ struct gsched_ticket {
   enum phase : std::uint32_t { pending, awaited, ended };
 
   explicit gsched_ticket(std::shared_ptr<gsched::abi::desk> d) : at(std::move(d)) {}
+  ~gsched_ticket() {
+    if (after != nullptr) after->let_go(); // it was not posted
+  }
   gsched_ticket(const gsched_ticket&) = delete;
   gsched_ticket& operator=(const gsched_ticket&) = delete;
 
@@ -67,11 +70,18 @@ struct gsched_ticket {
   void* user = nullptr;
   std::vector<gsched::abi::transfer> inputs;
   std::vector<gsched::abi::transfer> outputs;
+  void* wait_event = nullptr;
+  void* signal_event = nullptr;
+  gsched_ticket* after = nullptr; ///< with a share of it, until this one is taken up or has ended
 
   // The dispatcher's --------------------------------------------------------------------------
   boost::intrusive::list_member_hook<> live_hook{};
   gsched_ticket* next_posted = nullptr; ///< among those to be collected
   gsched::job_id id{};
+  bool taken_up = false;     ///< counted in its model's entry until it has ended
+  std::int64_t asked_ns = 0; ///< when its event was asked for
+  boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>
+      await_hook{}; ///< among those whose events have not completed
 
   // What came of it ---------------------------------------------------------------------------
   gsched_state state = GSCHED_PENDING;
@@ -80,6 +90,7 @@ struct gsched_ticket {
   std::uint32_t segments = 0;
   std::uint32_t instance = UINT32_MAX;
   std::string error;
+  gsched_code code = GSCHED_OK;
 
   [[nodiscard]] bool has_ended() const noexcept {
     return now.load(gsched::sync::acquire) == ended; // [T1] acquire <- [T1] release in publish
@@ -116,5 +127,12 @@ using ticket = ::gsched_ticket;
 using ticket_list = boost::intrusive::list<
     ticket, boost::intrusive::member_hook<ticket, boost::intrusive::list_member_hook<>,
                                           &ticket::live_hook>>;
+using awaiting_list = boost::intrusive::list<
+    ticket,
+    boost::intrusive::member_hook<ticket,
+                                  boost::intrusive::list_member_hook<
+                                      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>,
+                                  &ticket::await_hook>,
+    boost::intrusive::constant_time_size<false>>;
 
 } // namespace gsched::abi

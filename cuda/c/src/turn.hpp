@@ -61,7 +61,13 @@ public:
   interruptible(Device& on, turn& whose) noexcept : on_(on), turn_(whose) {}
 
   lane_id open_lane(const lane_options& how) { return on_.open_lane(how); }
-  void load(program& p);
+  void load(program& p) {
+    guarded([&] { on_.load(p); });
+  }
+  void unload(program& p) requires requires(Device& d) { d.unload(p); }
+  {
+    guarded([&] { on_.unload(p); });
+  }
   [[nodiscard]] std::error_code submit(const segment& s) noexcept {
     return turn_.away([&]() noexcept { return on_.submit(s); });
   }
@@ -84,22 +90,22 @@ public:
   [[nodiscard]] const device_limits& limits() const noexcept { return on_.limits(); }
 
 private:
+  /// What the call throws is passed on once the thread is back.
+  template <class F>
+  void guarded(F call) {
+    std::exception_ptr thrown;
+    turn_.away([&]() noexcept {
+      try {
+        call();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+    });
+    if (thrown) std::rethrow_exception(thrown);
+  }
+
   Device& on_;
   turn& turn_;
 };
-
-/// What load throws is passed on once the thread is back.
-template <device Device>
-void interruptible<Device>::load(program& p) {
-  std::exception_ptr thrown;
-  turn_.away([&]() noexcept {
-    try {
-      on_.load(p);
-    } catch (...) {
-      thrown = std::current_exception();
-    }
-  });
-  if (thrown) std::rethrow_exception(thrown);
-}
 
 } // namespace gsched::abi

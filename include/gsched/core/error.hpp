@@ -48,6 +48,7 @@ enum class errc {
   bad_handle,       ///< a stream or an event that the job does not have
   no_device,        ///< no GPU, no driver, or a driver that is too old
   bad_graph,        ///< a captured graph with a node that cannot be scheduled
+  not_reached,      ///< the job that one follows did not finish, so it did not start
 };
 
 [[nodiscard]] inline const std::error_category& category() noexcept {
@@ -68,6 +69,7 @@ enum class errc {
       case errc::bad_handle: return "bad handle";
       case errc::no_device: return "no device";
       case errc::bad_graph: return "bad graph";
+      case errc::not_reached: return "not reached";
       }
       return "unknown error";
     }

@@ -21,9 +21,16 @@
 
 namespace gsched {
 
+struct active_job;
+/// Jobs that start when another one has finished. One that ends leaves by itself.
+using follower_hook =
+    bi::list_base_hook<bi::tag<struct follower_tag>, bi::link_mode<bi::auto_unlink>>;
+using follower_jobs =
+    bi::list<active_job, bi::base_hook<follower_hook>, bi::constant_time_size<false>>;
+
 /// A job with all that its dispatcher keeps of it. Recycled, and in place while the dispatcher
 /// lives.
-struct active_job : job {
+struct active_job : job, follower_hook {
   active_job(entry_pool& entries, frame_pool& frames) : context(entries, frames) {
     remainders.reserve(4);
   }
@@ -43,11 +50,15 @@ struct active_job : job {
   bool dispatched = false;      ///< any of it
   bool counted = false;         ///< among the active jobs of its class
   bool in_policy = false;
-  bool rides = false;                    ///< what is in flight of it is carried by another's
-  bool waits = false;                    ///< for an instance of its model, and has not started
-  bool holds = false;                    ///< context.instance is its own
-  bool announced = false;                ///< the listener heard that it is almost finished
-  job_state ending = job_state::running; ///< how it ends once nothing is in flight, if known
+  bool rides = false;                      ///< what is in flight of it is carried by another's
+  bool held = false;                       ///< has not been released
+  bool follows = false;                    ///< another, or that one's end was not acted on yet
+  bool waits = false;                      ///< for an instance of its model, and has not started
+  bool holds = false;                      ///< context.instance is its own
+  bool announced = false;                  ///< the listener heard that it is almost finished
+  job_state ending = job_state::running;   ///< how it ends once nothing is in flight, if known
+  job_state followed = job_state::running; ///< how the job that it follows ended, if it has
+  follower_jobs followers{};
 
   bi::list_member_hook<bi::link_mode<bi::auto_unlink>> passed_over_hook{};
   using hook = bi::unordered_set_member_hook<bi::link_mode<bi::safe_link>>;
@@ -90,30 +101,34 @@ struct active_job : job {
     to_end = ended_expected = ended_took = duration::zero();
     dispatched = counted = false;
     remainders.clear();
-    announced = waits = holds = false;
-    ending = job_state::running;
+    announced = held = follows = waits = holds = false;
+    ending = followed = job_state::running;
   }
 
-  /// Takes an instance of its model, or begins to wait for one and says so.
+  /// Takes an instance of its model, or begins to wait until it may and says so.
   [[nodiscard]] bool claim_instance() noexcept {
-    waits = !kind->instances.has_free() || kind->instances.has_waiting(); // nobody jumps the queue
+    waits = !kind->may_start(*this);
     if (waits)
       kind->instances.wait(*this);
     else
       hold_instance();
     return !waits;
   }
+  /// model::may_start must hold.
   void hold_instance() noexcept {
-    waits = false;
+    if (std::exchange(waits, false)) kind->instances.leave(*this);
     holds = true;
+    ++kind->started;
     context.instance = kind->instances.take();
   }
-  /// When it ends or gives up. True if another may start.
+  /// When it ends or gives up. True if others may start.
   bool drop_instance() noexcept {
-    if (std::exchange(waits, false)) kind->instances.leave(*this);
-    if (!std::exchange(holds, false)) return false;
+    const bool waited = std::exchange(waits, false);
+    if (waited) kind->instances.leave(*this);
+    if (!std::exchange(holds, false)) return waited;
+    --kind->started;
     kind->instances.give_back(context.instance);
-    return kind->instances.has_waiting();
+    return true;
   }
 
   /// Runs its body and its host functions as far as they go, and counts these. While they run the

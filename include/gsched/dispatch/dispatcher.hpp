@@ -46,7 +46,7 @@ class dispatcher : public landings<Policy, Device, Accountant, Listener> {
   using life::beside_;
   using life::close;
   using life::device_;
-  using life::fail;
+  using life::device_failed;
   using life::feed_;
   using life::hear;
   using life::listener_;
@@ -58,7 +58,7 @@ class dispatcher : public landings<Policy, Device, Accountant, Listener> {
   using life::policy_;
   using life::preempt_;
   using life::real_time_left_;
-  using life::start_waiting;
+  using life::start_freed;
   using life::statistics_;
   using life::take_back;
   using life::woken_;
@@ -82,14 +82,15 @@ public:
   bool step() {
     bool moved = take_posted();
     moved |= hear();
-    moved |= start_waiting();
+    moved |= start_freed();
     keep_apart();
     if (options_.evict_on_preempt && std::exchange(woken_, false)) evict_for_better();
     while (dispatch_one()) moved = true;
-    return moved;
+    return moved || this->any_freed();
   }
 
-  /// Nothing is in flight: with active jobs and no step to take, they wait for what never comes.
+  /// Nothing is in flight: with active jobs, none of them held, and no step to take, they wait for
+  /// what never comes.
   [[nodiscard]] bool nothing_in_flight() const noexcept { return feed_.empty(); }
   /// What was done to keep the classes apart.
   [[nodiscard]] const preemption_statistics& preemption() const noexcept {
@@ -99,10 +100,11 @@ public:
 private:
   bool take_posted() {
     return inbox_.take_each([&](posted_request& r) {
-      if (r.what == posted_request::kind::submit)
-        r.id = this->submit(r.request);
-      else
-        this->cancel(r.id);
+      switch (r.what) {
+      case posted_request::kind::submit: r.id = this->submit(r.request); break;
+      case posted_request::kind::cancel: this->cancel(r.id); break;
+      case posted_request::kind::release: this->release(r.id); break;
+      }
       if (r.taken != nullptr) r.taken(r); // after this the sender may free it
     });
   }
@@ -204,7 +206,7 @@ private:
     if (!f.remainder) a.context.list().undo(f.stream, f.operations.size());
     a.forget_remainder(f.program, f.first); // nobody can run it
     feed_.drop(f);
-    a.is_ending() ? close(a, now) : fail(a, why, now);
+    a.is_ending() ? close(a, now) : device_failed(a, why, now);
   }
 
   /// Takes back what has not started where the policy would rather serve another job. Where the

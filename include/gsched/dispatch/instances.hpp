@@ -52,11 +52,11 @@ public:
   /// The job is in no policy: it is linked by the hook that a policy would use.
   void wait(job& j) noexcept { waiting_.insert(j); }
   void leave(job& j) noexcept { waiting_.erase(waiting_.iterator_to(j)); }
-  /// Who is next, no longer waiting; has_waiting() must hold.
-  [[nodiscard]] job& next() noexcept {
-    job& first = *waiting_.begin();
-    waiting_.erase(waiting_.begin());
-    return first;
+  /// The job that is next; has_waiting() must hold.
+  [[nodiscard]] job& first() noexcept { return *waiting_.begin(); }
+  /// Whether a job waits that comes before j.
+  [[nodiscard]] bool waits_before(const job& j) const noexcept {
+    return !waiting_.empty() && sooner{}(*waiting_.begin(), j);
   }
 
 private:

@@ -22,6 +22,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -66,23 +67,56 @@ public:
 
   // Jobs --------------------------------------------------------------------------------------
 
-  /// Starts a job, or refuses it: its end is told to the listener, maybe before this returns.
+  /// Starts a job, keeps it until it may start, or refuses it: its end is told to the listener,
+  /// maybe before this returns. A job that is held or follows another is asked for by its policy
+  /// twice: now, and when it may start.
   job_id submit(const job_request& r) {
+    active_job* const leader = r.after ? jobs_.find(*r.after) : nullptr;
     const time_point now = device_.now();
     active_job& a = jobs_.take(job_id{next_id_++});
     statistics_.count_submit();
     a.begin(r, models_[r.model], options_.quantum);
-    if (is_real_time(a)) arrivals_.arrived(index(r.owner->id), now);
+    ++a.kind->jobs;
     const job_id id = a.id;
     listener_.on_arrival(a, a.user, now);
-    if (jobs_.size() > options_.max_jobs || !admits(policy_, a, now)) {
+    if (jobs_.size() > options_.max_jobs) {
       end(a, job_state::rejected, now);
       return id;
     }
-    const bool starts = a.claim_instance();
-    if (starts || !is_real_time(a)) count(a);
-    if (starts) wake(a, now);
+    if (!r.held && leader == nullptr) {
+      enter(a, now);
+    } else if (!admits(policy_, a, now)) {
+      end(a, job_state::rejected, now);
+    } else {
+      a.held = r.held;
+      if (a.held) ++held_;
+      a.follows = leader != nullptr;
+      if (a.follows) leader->followers.push_back(a);
+    }
     return id;
+  }
+
+  /// Lets a job start that was submitted as held, once the job that it follows has finished. False
+  /// if it is not held, or has ended.
+  bool release(job_id id) noexcept {
+    active_job* const a = jobs_.find(id);
+    if (a == nullptr || !std::exchange(a->held, false)) return false;
+    --held_;
+    if (!a->follows) enter(*a, device_.now());
+    return true;
+  }
+  /// Active jobs that are held.
+  [[nodiscard]] std::size_t held() const noexcept { return held_; }
+
+  /// Ends a job as failed as soon as what is in flight of it has ended, and says why to the
+  /// listener at once; false if it has ended already or is about to.
+  bool fail(job_id id, std::exception_ptr why) noexcept {
+    active_job* const a = jobs_.find(id);
+    if (a == nullptr || a->is_ending()) return false;
+    const time_point now = device_.now();
+    listener_.on_failure(*a, std::move(why), now);
+    give_up(*a, job_state::failed, now);
+    return true;
   }
 
   /// Ends a job as cancelled as soon as what is in flight of it has ended; false if it has ended
@@ -104,17 +138,31 @@ public:
   [[nodiscard]] const dispatch_statistics& statistics() const noexcept { return statistics_; }
 
 protected:
-  /// Instances have come free: the jobs that waited for them start.
-  bool start_waiting() {
-    if (!std::exchange(freed_, false)) return false;
-    models_.start_waiting([&](job& j) {
+  /// Jobs have ended: those that followed them, or waited until they may start, start or end. False
+  /// if there are none; others may come free meanwhile, which any_freed says.
+  bool start_freed() noexcept {
+    bool moved = false;
+    for (; !freed_.empty(); moved = true) {
+      active_job& a = freed_.front();
+      freed_.pop_front();
+      a.follows = false;
+      const time_point now = device_.now();
+      if (a.followed == job_state::finished) {
+        enter(a, now);
+      } else {
+        listener_.on_failure(a, unfinished_[static_cast<std::size_t>(a.followed)], now);
+        give_up(a, job_state::cancelled, now);
+      }
+    }
+    moved |= models_.start_waiting([&](job& j) {
       active_job& a = static_cast<active_job&>(j);
       a.hold_instance();
       if (!a.counted) count(a);
       wake(a, device_.now());
     });
-    return true;
+    return moved;
   }
+  [[nodiscard]] bool any_freed() const noexcept { return !freed_.empty() || models_.any_freed(); }
 
   /// A job that comes or comes back to the policy with nothing in flight may preempt others. One
   /// that was taken back may not, so that two jobs never evict one another in turn.
@@ -184,7 +232,7 @@ protected:
     }
   }
 
-  void fail(active_job& a, std::error_code why, time_point now) noexcept {
+  void device_failed(active_job& a, std::error_code why, time_point now) noexcept {
     listener_.on_failure(a, failure_of(device_, why), now);
     give_up(a, job_state::failed, now);
   }
@@ -192,9 +240,13 @@ protected:
   void end(active_job& a, job_state how, time_point now) noexcept {
     assert(!a.in_policy && a.flights == 0);
     a.state = how;
-    freed_ |= a.drop_instance();
+    if (a.drop_instance()) models_.freed(*a.kind);
+    if (std::exchange(a.held, false)) --held_;
+    --a.kind->jobs;
     statistics_.count_end(how);
     a.passed_over_hook.unlink();
+    a.follower_hook::unlink();
+    free_followers(a, how);
     if (std::exchange(a.counted, false)) {
       --active_[static_cast<std::size_t>(a.service)];
       real_time_left_ -= a.to_end;
@@ -275,6 +327,29 @@ private:
     return how.checked();
   }
 
+  /// Nothing keeps it from its instance any more. A real-time job counts as arrived only now, as
+  /// the forecast is of work that can run.
+  void enter(active_job& a, time_point now) noexcept {
+    if (is_real_time(a)) arrivals_.arrived(index(a.owner->id), now);
+    if (!admits(policy_, a, now)) return end(a, job_state::rejected, now);
+    const bool starts = a.claim_instance();
+    if (starts || !is_real_time(a)) count(a);
+    if (starts) wake(a, now);
+  }
+
+  /// Keeps those that followed it for the next step, so that no chain of jobs recurses.
+  void free_followers(active_job& a, job_state how) noexcept {
+    while (!a.followers.empty()) {
+      active_job& f = a.followers.front();
+      a.followers.pop_front();
+      f.followed = how;
+      if (how == job_state::finished && f.held)
+        f.follows = false; // its release lets it start
+      else
+        freed_.push_back(f);
+    }
+  }
+
   void count(active_job& a) noexcept {
     a.counted = true;
     ++active_[static_cast<std::size_t>(a.service)];
@@ -290,8 +365,21 @@ private:
     return policy_.size() > 0;
   }
 
+  [[nodiscard]] static std::exception_ptr unfinished(const char* how) {
+    return std::make_exception_ptr(error(errc::not_reached, std::string("its predecessor ") + how));
+  }
+
   std::array<std::size_t, 2> active_{}; ///< by class
-  bool freed_ = false;                  ///< an instance that a job waits for, since the last look
+  std::size_t held_ = 0;
+  follower_jobs freed_; ///< the job that they followed has ended
+  /// What the listener hears of a job that follows one which ended so; made once, as making one
+  /// allocates.
+  std::array<std::exception_ptr, 6> unfinished_{nullptr,
+                                                nullptr,
+                                                nullptr,
+                                                unfinished("was rejected"),
+                                                unfinished("was cancelled"),
+                                                unfinished("failed")};
   std::uint64_t next_id_ = 0;
 };
 

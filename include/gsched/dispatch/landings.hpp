@@ -35,7 +35,7 @@ protected:
   using feed = lane_feed<Device, Accountant>;
   using life::beside_;
   using life::device_;
-  using life::fail;
+  using life::device_failed;
   using life::listener_;
   using life::models_;
   using life::options_;
@@ -148,7 +148,7 @@ private:
     go_on(a, done, now);
   }
   void go_on(active_job& a, bool done, time_point now) noexcept {
-    if (!done && !a.is_ending()) return fail(a, errc::device_failed, now);
+    if (!done && !a.is_ending()) return device_failed(a, errc::device_failed, now);
     wake(a, now);
   }
 

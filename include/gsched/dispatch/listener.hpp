@@ -33,7 +33,8 @@ concept listener = requires(L l, const job& j, void* user, const segment& s, seg
   { l.on_submit(j, s, expected, now) } noexcept;
   { l.on_segment_end(j, id, now) } noexcept;
   { l.on_almost_finished(j, user, now) } noexcept;
-  { l.on_failure(j, why, now) } noexcept; // before on_end
+  { l.on_failure(j, why, now) } noexcept; // before on_end of a job that failed, or that is cancelled
+                                          // as the one that it was to follow did not finish
   { l.on_end(j, user, now) } noexcept; // j.state says how
 };
 // clang-format on

@@ -28,16 +28,35 @@ namespace gsched {
 struct model {
   model(std::string named, job_body does, std::uint32_t instance_count)
       : name(std::move(named)), body(does), instances(instance_count) {}
+  model(const model&) = delete;
+  model& operator=(const model&) = delete;
 
   std::string name;
   job_body body;
   instance_pool instances;
   estimator estimate;
+  /// No job of these is started while one of this model is. May hold the model itself.
+  std::vector<model*> excluded{};
+  std::size_t jobs = 0;    ///< active
+  std::size_t started = 0; ///< of these, with an instance
+  bool noted = false;      ///< in the list of models whose waiting jobs may start
+  model* next_noted = nullptr;
+
+  /// Whether j, a job of this model that has not started, may start now: an instance is free, no
+  /// job of an excluded model is started, and no job that waits for one of these models is before
+  /// it. Of all jobs that wait, the first is held up only by jobs that are started, so none starves
+  /// and no exclusions make a deadlock. O(excluded models).
+  [[nodiscard]] bool may_start(const job& j) const noexcept {
+    if (!instances.has_free() || instances.waits_before(j)) return false;
+    return std::none_of(excluded.begin(), excluded.end(), [&](const model* m) {
+      return m->started > 0 || m->instances.waits_before(j);
+    });
+  }
 };
 
 /// The kinds of job and the loaded programs of one dispatcher.
 ///
-/// Cost     set-up allocates; asks and demand do not.
+/// Cost     set-up allocates; nothing else does. freed O(excluded models).
 /// Threads  one owner; no locking.
 class model_table {
 public:
@@ -51,25 +70,79 @@ public:
 
   [[nodiscard]] model_id add(std::string name, job_body body,
                              std::span<const program* const> priors, std::uint32_t instances) {
-    model& m = models_.emplace_back(std::move(name), body, instances);
-    for (const program* p : priors) m.estimate.add(*p);
+    std::optional<model>& m = models_.emplace_back();
+    try {
+      m.emplace(std::move(name), body, instances);
+      for (const program* p : priors) m->estimate.add(*p);
+    } catch (...) {
+      models_.pop_back();
+      throw;
+    }
     return model_id{static_cast<std::uint32_t>(models_.size() - 1)};
   }
 
-  [[nodiscard]] model& operator[](model_id id) noexcept {
-    assert(static_cast<std::size_t>(id) < models_.size());
-    return models_[static_cast<std::size_t>(id)];
+  /// What add and add_program made. No active job is of the model or runs the program, and no model
+  /// that is left expects it.
+  void remove(model_id id) noexcept {
+    model& gone = (*this)[id];
+    assert(gone.jobs == 0 && !gone.instances.has_waiting());
+    for (model* m : gone.excluded)
+      if (m != &gone) std::erase(m->excluded, &gone);
+    for (model** at = &first_noted_; *at != nullptr; at = &(*at)->next_noted)
+      if (*at == &gone) {
+        *at = gone.next_noted;
+        break;
+      }
+    models_[static_cast<std::size_t>(id)].reset();
   }
-  [[nodiscard]] const model& operator[](model_id id) const noexcept {
-    assert(static_cast<std::size_t>(id) < models_.size());
-    return models_[static_cast<std::size_t>(id)];
+  void remove_program(program_id id) noexcept {
+    assert(index(id) < programs_.size());
+    programs_[index(id)].reset();
   }
 
-  /// Calls start(job) for each that waits for an instance and may have one; it takes it.
+  /// Whether the id is that of a model that was added and not removed.
+  [[nodiscard]] bool has(model_id id) const noexcept {
+    return static_cast<std::size_t>(id) < models_.size() &&
+           models_[static_cast<std::size_t>(id)].has_value();
+  }
+  [[nodiscard]] model& operator[](model_id id) noexcept {
+    assert(has(id));
+    return *models_[static_cast<std::size_t>(id)];
+  }
+  [[nodiscard]] const model& operator[](model_id id) const noexcept {
+    assert(has(id));
+    return *models_[static_cast<std::size_t>(id)];
+  }
+
+  void exclude(model_id a, model_id b) {
+    const auto add = [](model& to, model& other) {
+      if (std::find(to.excluded.begin(), to.excluded.end(), &other) == to.excluded.end())
+        to.excluded.push_back(&other);
+    };
+    add((*this)[a], (*this)[b]);
+    add((*this)[b], (*this)[a]);
+  }
+
+  /// A job of the model has given its instance back, or waits no longer: others may start.
+  void freed(model& m) noexcept {
+    note(m);
+    for (model* other : m.excluded) note(*other);
+  }
+  [[nodiscard]] bool any_freed() const noexcept { return first_noted_ != nullptr; }
+
+  /// Calls start(job) for each that waits for an instance and may start now; it takes one. True if
+  /// there was any.
   template <class F>
-  void start_waiting(F start) {
-    for (model& m : models_)
-      while (m.instances.has_waiting() && m.instances.has_free()) start(m.instances.next());
+  bool start_waiting(F start) {
+    bool any = false;
+    while (first_noted_ != nullptr) {
+      model& m = *first_noted_;
+      first_noted_ = m.next_noted;
+      m.noted = false;
+      for (; m.instances.has_waiting() && m.may_start(m.instances.first()); any = true)
+        start(m.instances.first());
+    }
+    return any;
   }
 
   /// What a segment asks of the GPU.
@@ -102,8 +175,15 @@ public:
   }
 
 private:
+  void note(model& m) noexcept {
+    if (!m.instances.has_waiting() || std::exchange(m.noted, true)) return;
+    m.next_noted = first_noted_;
+    first_noted_ = &m;
+  }
+
   device_limits limits_;
-  std::deque<model> models_;
+  std::deque<std::optional<model>> models_;                ///< by id; empty where one was removed
+  model* first_noted_ = nullptr;                           ///< those whose waiting jobs may start
   std::vector<std::optional<program_footprint>> programs_; ///< by program id
 };
 

@@ -17,7 +17,7 @@
 
 namespace gsched {
 
-/// What a dispatcher knows before the first job: programs, kinds of job, clients.
+/// What a dispatcher knows beside its jobs: programs, kinds of job, clients.
 ///
 /// Errors   throws gsched::error: this is set-up.
 /// Threads  one owner; no locking.
@@ -26,7 +26,8 @@ class registry {
 public:
   explicit registry(Device& on) : device_(on), models_(on.limits()) {}
 
-  /// Loads a captured graph on the device; it stays in place while the registry lives.
+  /// Loads a captured graph on the device; it stays in place until it is unloaded or the registry's
+  /// end.
   /// Throws does_not_fit if one of its kernels fits on no SM.
   void load(program& p) {
     const program_footprint asks(device_.limits().sm, device_.limits().sms, p); // may refuse
@@ -34,10 +35,11 @@ public:
     models_.add_program(p, asks);
   }
 
-  /// A kind of job: its body, which outlives the registry, and the programs to expect of it, which
-  /// were loaded before. With a limited number of instances, as many of its jobs are between start
-  /// and end at once, each with a number of its own (job_context::instance); the others wait before
-  /// their body starts (instances.hpp says in which order).
+  /// A kind of job: its body, which stays in place until it is removed or the registry's end, and
+  /// the programs to expect of it, which were loaded before. With a limited number of instances, as
+  /// many of its jobs are between start and end at once, each with a number of its own
+  /// (job_context::instance); the others wait before their body starts (instances.hpp says in which
+  /// order).
   [[nodiscard]] model_id add_model(std::string name, job_body body,
                                    std::span<const program* const> expected,
                                    std::uint32_t instances = instance_pool::unlimited) {
@@ -66,6 +68,32 @@ public:
     c.id = client_id{static_cast<std::uint32_t>(clients_.size() - 1)};
     c.weight = weight;
     return c;
+  }
+
+  /// From now on no job of `a` starts while one of `b` is between its start and its end, and no job
+  /// of `b` while one of `a` is; with a == b the model's jobs run one after another, however many
+  /// instances it has. A job that cannot start waits as for an instance; of the jobs that wait for
+  /// models that exclude one another none overtakes another in instance_pool's order.
+  void exclude(model_id a, model_id b) { models_.exclude(a, b); }
+
+  /// Frees what is kept of a kind of job. No active job is of it; its id is not used again.
+  /// Errors   bad_option for an unknown one, or one that has active jobs.
+  void remove(model_id id) {
+    if (!models_.has(id))
+      throw error(errc::bad_option,
+                  "model " + std::to_string(static_cast<std::uint32_t>(id)) + ": unknown");
+    const model& m = models_[id];
+    if (m.jobs > 0)
+      throw error(errc::bad_option, m.name + ": " + std::to_string(m.jobs) +
+                                        " active jobs, expected none of a model to remove");
+    models_.remove(id);
+  }
+
+  /// Undoes load. No active job launches the program, no model that is left expects it, and no
+  /// padded program was added for it. A device without `unload` keeps what it has built of it.
+  void unload(program& p) {
+    models_.remove_program(p.id());
+    if constexpr (requires { device_.unload(p); }) device_.unload(p);
   }
 
   [[nodiscard]] const model& model_of(model_id id) const noexcept { return models_[id]; }

@@ -7,6 +7,7 @@
 #include <gsched/job/stream.hpp>
 
 #include <cstdint>
+#include <optional>
 
 namespace gsched {
 
@@ -22,14 +23,18 @@ struct job_request {
   time_point deadline = no_deadline;
   default_stream streams = default_stream::legacy; ///< what stream_id{0} is in the body
   void* user = nullptr; ///< handed to the body's context and to the listener
+  bool held = false;    ///< active, but it takes no instance and does not start before its release
+  /// The job starts once that one has finished. If that one ends otherwise, this one ends as
+  /// cancelled, and the listener hears why. A job that is not active counts as finished.
+  std::optional<job_id> after{};
 };
 
 /// A request from another thread. The sender keeps it in place until `taken` is called.
 struct posted_request {
-  enum class kind : std::uint8_t { submit, cancel };
+  enum class kind : std::uint8_t { submit, cancel, release };
   kind what = kind::submit;
   job_request request{};
-  job_id id{}; ///< of whom to cancel; set by the dispatcher when it took a submit
+  job_id id{}; ///< what to cancel or release; set by the dispatcher when it took a submit
   void (*taken)(posted_request&) noexcept = nullptr; ///< on the dispatcher's thread; may be null
   posted_request* next_posted = nullptr;
 };

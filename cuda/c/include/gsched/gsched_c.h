@@ -17,7 +17,8 @@
  * Threads  any function may be called from any thread, unless it says otherwise. Where "not on the
  *          dispatcher's thread" is said, a call from within gsched_callback fails instead of
  *          waiting for itself.
- * A child made by fork() may not use the servers of its parent.
+ * A child made by fork() may not use the servers and tickets of its parent: calls with them fail
+ * with GSCHED_BAD_ARGUMENT at once, and gsched_release does nothing.
  */
 
 #include <gsched/gsched_c_options.h>
@@ -108,7 +109,8 @@ typedef struct gsched_buffer {
 typedef struct gsched_instance {
   uint32_t size, reserved; /* reserved: 0 */
   void* graph; /* CUgraph or cudaGraph_t; cloned, so it may be destroyed after the call. The
-                  memory it uses and its kernels' modules must live until the server is closed */
+                  memory it uses and its kernels' modules must live until the model is removed or
+                  the server closed */
   const gsched_buffer *inputs, *outputs; /* as many as gsched_model.inputs and outputs */
 } gsched_instance;
 
@@ -123,15 +125,30 @@ typedef struct gsched_model {
   const double* durations_us;
   uint32_t durations_count;
   uint32_t unmeasured; /* 1 and no durations: all operations count as equal */
+  /* Models of this server with which it shares memory that one of them writes: requests of them and
+   * of this one are never between start and end at the same time. A request that cannot start waits
+   * as for an instance. Models that were removed do not count. */
+  const uint32_t* excludes; /* copied */
+  uint32_t excludes_count;
+  uint32_t exclusive; /* 1: so do requests of this model, whatever the number of instances; 0 */
 } gsched_model;
 
-/* Adds a model; it stays until the server is closed. Graphs are read and measured on the calling
+/* Adds a model; it stays until it is removed or the server is closed. Graphs are read and measured on the calling
  * thread, and their segments built on the dispatcher's, one instance at a time between its steps:
  * meanwhile other requests wait, typically 5 to 30 ms at a time. To be exact the measurement needs
  * the GPU for itself.
- * Errors   GSCHED_BAD_GRAPH, GSCHED_DEVICE_FAILED, out of memory included; the server goes on.
+ * Errors   GSCHED_BAD_GRAPH, GSCHED_DEVICE_FAILED, out of memory included; the server goes on, and
+ *          keeps nothing of the model.
  * Threads  not on the dispatcher's thread. */
 GSCHED_API int gsched_add_model(gsched_server* server, const gsched_model* what, uint32_t* model);
+
+/* Removes a model. Requests for it are refused from now on; those there are are served; then its
+ * graphs and its pinned memory are freed, and the memory that the graphs use is the caller's again.
+ * Its number is not used again. timeout_us below 0 is without limit, 0 only looks.
+ * Errors   GSCHED_TIMED_OUT: some of its requests have not ended; it stays refused, and may be
+ *          removed again. GSCHED_BAD_ARGUMENT for a model that is unknown or removed already.
+ * Threads  not on the dispatcher's thread. */
+GSCHED_API int gsched_remove_model(gsched_server* server, uint32_t model, int64_t timeout_us);
 
 typedef struct gsched_model_facts {
   uint32_t size;
@@ -167,13 +184,34 @@ typedef struct gsched_request {
   double deadline_us;  /* after arrival; 0 is the server's slo_us, below 0 is none */
   /* Where to copy each input from, before, and each output to, after: host memory, pinned or not,
    * or device memory, gsched_buffer.bytes of it. NULL, as an element or for all: no copy. The
-   * arrays are copied; what they point to stays in place until the request has ended. To and from
-   * memory that is not pinned the dispatcher's thread copies by itself: everybody waits. */
+   * arrays are copied. To and from memory that is not pinned the dispatcher's thread copies by
+   * itself: everybody waits.
+   *
+   * What they point to is the library's from the call until the request has ended: it stays in
+   * place, inputs are not written and outputs neither read nor written. An input must be complete
+   * by then: the library knows nothing of copies and kernels of other streams that still write it,
+   * unless wait_event says when they have; the same holds for what still reads an output's memory.
+   * Once the request has ended its outputs are complete, for every stream and for the host.
+   * After an end with GSCHED_DEVICE_FAILED (gsched_report.code) the GPU may still read and write
+   * all of it, and the memory of the model's instances: they must never be freed or used again. */
   const void* const* inputs;
   void* const* outputs;
   gsched_callback done;         /* may be NULL */
   void* user;                   /* for `done`, and in gsched_report */
   uint32_t collected, reserved; /* 1: gsched_collect hands out the ticket at its end; 0 */
+  /* The request starts once this event has completed: CUevent or cudaEvent_t, recorded before the
+   * call, in place until the request has ended. The dispatcher's thread asks for it, every 5 us or
+   * so, and does not sleep meanwhile; nothing waits on the GPU. An event that fails fails the request
+   * with CUDA's words. NULL: none */
+  void* wait_event;
+  /* Recorded, on a stream of the library, when the request has ended, whatever way, and before that
+   * is reported: work that is made to wait for it afterwards needs no wait of the host. Of the
+   * server's GPU. If it cannot be recorded, the request fails with CUDA's words. NULL: none */
+  void* signal_event;
+  /* A request of the same server: this one starts once that one has finished. If it ends otherwise
+   * this one is cancelled, and its line says so. Its ticket is needed during the call only. NULL:
+   * none */
+  gsched_ticket* after;
 } gsched_request;
 
 /* Posts a request: never waits, takes no lock. `ticket` may be NULL; a callback's ticket is then
@@ -182,8 +220,8 @@ typedef struct gsched_request {
  *          request can end. Of a collected request it is lent, until gsched_collect hands it out
  *          and with it the duty to release it.
  * Cost     about a microsecond; a few allocations on the calling thread.
- * Errors   GSCHED_BAD_ARGUMENT, GSCHED_CLOSED, GSCHED_DEVICE_FAILED once the device has failed: no
- *          ticket then, and no callback. */
+ * Errors   GSCHED_BAD_ARGUMENT, a removed model included, GSCHED_CLOSED, GSCHED_DEVICE_FAILED once
+ *          the device has failed: no ticket then, and no callback. */
 GSCHED_API int gsched_submit(gsched_server* server, const gsched_request* request,
                              gsched_ticket** ticket);
 
@@ -215,6 +253,12 @@ typedef struct gsched_report {
   uint32_t instance;   /* that it ran on; UINT32_MAX if it did not start */
   void* user;          /* known at once */
   const char* error;   /* one line, "" if it finished; valid until the ticket is released */
+  /* gsched_code, why it did not finish; GSCHED_OK where `state` says all. GSCHED_DEVICE_FAILED, with
+   * any state but GSCHED_FINISHED, if something of it was on the GPU when the device failed or its
+   * thread was left behind: see gsched_request.inputs. GSCHED_CLOSED if closing the server cancelled
+   * it. */
+  uint32_t code;
+  uint32_t reserved; /* 0 */
 } gsched_report;
 
 GSCHED_API int gsched_status(const gsched_ticket* ticket, gsched_report* report);
@@ -248,6 +292,8 @@ typedef struct gsched_statistics {
   uint64_t restores;       /* ... and went on */
   double preempt_p50_us, preempt_p99_us; /* from the decision until the GPU was free of it */
   double restore_p50_us, restore_p99_us; /* from the decision until it ran again */
+  uint64_t expired_leases; /* times that a stopped lane went on because of lease_us ... */
+  uint64_t opened;         /* ... and because urgent work needed its place on the GPU */
 } gsched_statistics;
 
 /* Of the server since it was opened; also when it is closed.

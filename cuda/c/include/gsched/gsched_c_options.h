@@ -41,6 +41,8 @@ typedef struct gsched_server_options {
                                for work beside them on side_sms; 0.05 */
   uint32_t side_sms[4];     /* sizes of partitions for such work, tried and kept where it gains;
                                0 is none; 0, 0, 0, 0 */
+  double lease_us;          /* a lane that is stopped goes on by itself after this long without a sign
+                               of life from the dispatcher's thread; at least 100; 20000 */
 } gsched_server_options;
 
 #endif

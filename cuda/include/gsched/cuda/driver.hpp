@@ -15,6 +15,8 @@ namespace gsched::cuda {
   X(cuCtxGetDevice)                                                                                \
   X(cuCtxPopCurrent)                                                                               \
   X(cuCtxPushCurrent)                                                                              \
+  X(cuEventQuery)                                                                                  \
+  X(cuEventRecord)                                                                                 \
   X(cuFuncGetAttribute)                                                                            \
   X(cuFuncGetName)                                                                                 \
   X(cuFuncGetParamInfo)                                                                            \

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "events.hpp"
+
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/gpu.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace gsched::abi {
+
+namespace {
+
+// A capture in another thread refuses queries until it has ended; its codes are 900 to 907.
+constexpr int first_of_capture = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+constexpr int last_of_capture = CUDA_ERROR_CAPTURED_EVENT;
+static_assert(first_of_capture == 900 && last_of_capture == 907);
+
+[[nodiscard]] event_answer query(int gpu, void* event) noexcept {
+  using kind = event_answer::kind;
+  const cuda::current_gpu here(gpu);
+  const CUresult e = cuda::driver().cuEventQuery(static_cast<CUevent>(event));
+  if (e == CUDA_SUCCESS) return {kind::complete, 0};
+  const bool capturing = e >= first_of_capture && e <= last_of_capture;
+  if (e == CUDA_ERROR_NOT_READY || capturing) return {kind::pending, 0};
+  return {kind::failed, static_cast<int>(e)};
+}
+
+} // namespace
+
+event_source cuda_events(int gpu) {
+  // A stream of its own, as the lanes' may hold work. Its priority is the highest, so that it does
+  // not share a hardware queue with a lane that is stopped for real-time work. Nothing is launched
+  // on it (docs/cliff.md).
+  struct recording {
+    cudaStream_t stream = nullptr;
+    recording() = default;
+    recording(const recording&) = delete;
+    recording& operator=(const recording&) = delete;
+    ~recording() {
+      if (stream != nullptr) static_cast<void>(cudaStreamDestroy(stream));
+    }
+    int record(int gpu, void* event) noexcept {
+      const cuda::current_gpu here(gpu);
+      if (stream == nullptr) {
+        int highest = 0;
+        cudaError_t e = cudaDeviceGetStreamPriorityRange(nullptr, &highest);
+        if (e == cudaSuccess)
+          e = cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest);
+        if (e != cudaSuccess) {
+          stream = nullptr;
+          return static_cast<int>(e);
+        }
+      }
+      return static_cast<int>(cuda::driver().cuEventRecord(static_cast<CUevent>(event), stream));
+    }
+  };
+  auto on = std::make_shared<recording>();
+  return {[gpu](void* event) { return query(gpu, event); },
+          [gpu, on](void* event) { return on->record(gpu, event); },
+          [](int code) { return cuda::code_of(static_cast<CUresult>(code)).message(); }};
+}
+
+} // namespace gsched::abi

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace gsched::abi {
+
+/// What CUDA says of an event that a request waits for.
+struct event_answer {
+  enum class kind : std::uint8_t { complete, pending, failed };
+  kind what = kind::complete;
+  int code = 0; ///< of CUDA, if it failed
+};
+
+/// CUDA's events as a server meets them, by their handles; on its thread.
+struct event_source {
+  /// Asks for an event once; neither waits nor throws.
+  std::function<event_answer(void* event)> query;
+  /// Records an event so that it completes at once, whatever the lanes hold: CUDA's code, 0 if it
+  /// could. Neither waits nor throws.
+  std::function<int(void* event)> record;
+  /// CUDA's words for a code.
+  std::function<std::string(int code)> words;
+};
+
+/// Those of a GPU.
+[[nodiscard]] event_source cuda_events(int gpu);
+
+} // namespace gsched::abi

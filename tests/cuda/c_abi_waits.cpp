@@ -1,0 +1,640 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that wait: for events, for other requests, for models that exclude theirs. Models that
+// are removed, or of which nothing stays. What a child made by fork() may do: nothing.
+#include "cuda/c_abi_rig.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace gsched;
+using namespace gsched::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::int64_t second_us = 1'000'000;
+
+/// One request with its memory, whose ticket goes with it.
+struct asked {
+  std::uint64_t in = 1;
+  std::uint64_t out = 0;
+  gsched_ticket* ticket = nullptr;
+
+  asked() = default;
+  asked(const asked&) = delete;
+  asked& operator=(const asked&) = delete;
+  ~asked() {
+    if (ticket != nullptr) ticket->let_go();
+  }
+  void submit(server_rig& to, gsched_request r) {
+    const void* from[] = {&in};
+    void* into[] = {&out};
+    r.inputs = from;
+    r.outputs = into;
+    ticket = to.submit(r);
+  }
+  [[nodiscard]] bool finished() const {
+    return abi::server::wait(*ticket, 20 * second_us) && ticket->state == GSCHED_FINISHED &&
+           out == 3 * in + 1;
+  }
+  [[nodiscard]] bool ended(gsched_state how, const std::string& line) const {
+    if (!abi::server::wait(*ticket, 20 * second_us)) return false;
+    INFO(ticket->error);
+    CHECK(ticket->error.find(line) != std::string::npos);
+    return ticket->state == how;
+  }
+};
+
+[[nodiscard]] gsched_request request(std::uint32_t model, std::uint32_t client) {
+  gsched_request r{};
+  r.model = model;
+  r.client = client;
+  return r;
+}
+
+void soon(const std::function<bool()>& holds) {
+  const auto until = std::chrono::steady_clock::now() + 20s;
+  while (!holds() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(1ms);
+  CHECK(holds());
+}
+
+} // namespace
+
+TEST_CASE("events: a request starts, and reads its inputs, once its event has completed") {
+  server_rig r("srpt");
+  const std::uint32_t m = r.add_model(2);
+  const std::uint32_t c = r.it.add_client(1.0);
+  fake_event e;
+  asked x;
+  gsched_request q = request(m, c);
+  q.wait_event = &e;
+  x.submit(r, q);
+  asked others[20];
+  for (asked& o : others) {
+    o.submit(r, request(m, c)); // both instances are free
+    CHECK(o.finished());
+  }
+  std::this_thread::sleep_for(20ms);
+  CHECK_FALSE(x.ticket->has_ended());
+  const std::uint64_t sleeps = r.it.statistics().sleeps;
+  const auto since = std::chrono::steady_clock::now();
+  const int before = e.queries;
+  std::this_thread::sleep_for(50ms);
+  const int asked_for = e.queries - before;
+  const auto took = std::chrono::steady_clock::now() - since;
+  CHECK(asked_for >= 50); // it did not sleep, however slow the machine is
+  CHECK(asked_for <= took / 5us + 2);
+  CHECK(r.it.statistics().sleeps == sleeps);
+  CHECK(r.it.statistics().active == 1);
+  x.in = 77; // what is there when the event completes
+  e.code = 0;
+  CHECK(x.finished());
+  CHECK(x.out == 3 * 77 + 1);
+  CHECK(x.ticket->code == GSCHED_OK);
+  const int last = e.queries;
+  std::this_thread::sleep_for(2ms);
+  CHECK(e.queries == last);
+}
+
+TEST_CASE("events: one that has completed is asked for once") {
+  server_rig r("fifo");
+  fake_event e;
+  e.code = 0;
+  asked x;
+  gsched_request q = request(r.add_model(1), r.it.add_client(1.0));
+  q.wait_event = &e;
+  x.submit(r, q);
+  CHECK(x.finished());
+  CHECK(e.queries == 1);
+}
+
+TEST_CASE("events: one that fails, at once or later, fails its request with CUDA's words") {
+  server_rig r("fifo");
+  const std::uint32_t m = r.add_model(1);
+  const std::uint32_t c = r.it.add_client(1.0);
+  for (const bool later : {false, true})
+    for (const auto& [code, says] : {std::pair{400, GSCHED_BAD_ARGUMENT}, // an invalid handle
+                                     std::pair{700, GSCHED_DEVICE_FAILED}}) {
+      fake_event e;
+      asked x;
+      if (!later) e.code = code;
+      gsched_request q = request(m, c);
+      q.wait_event = &e;
+      x.submit(r, q);
+      if (later) {
+        soon([&] { return e.queries > 2; });
+        e.code = code;
+      }
+      CHECK(x.ended(GSCHED_FAILED, "wait_event: CUDA's words for " + std::to_string(code)));
+      CHECK(x.ticket->code == says);
+      CHECK(x.ticket->start_ns == 0);
+    }
+  asked x;
+  x.submit(r, request(m, c));
+  CHECK(x.finished());
+  const gsched_statistics s = r.it.statistics();
+  CHECK(s.failed == 4);
+  CHECK(s.submitted == 5);
+  CHECK(s.active == 0);
+}
+
+TEST_CASE("events: a server that was given none refuses requests that wait for one") {
+  abi::event_source none;
+  const abi::settings how = abi::settings_of(options_for("fifo"));
+  abi::server it(
+      how,
+      [&](abi::desk& at) -> std::unique_ptr<abi::engine> {
+        return std::make_unique<abi::serving<fifo, fake_device>>(
+            at, how, [] { return fake_device(std::make_shared<fake_control>()); });
+      },
+      [](const void*) { return abi::memory_kind::pageable; });
+  auto made = std::make_shared<fake_instance>(3, from_us(5));
+  abi::model_record m;
+  m.name = "fake";
+  m.instances.push_back({&made->graph, made, {}, {}});
+  gsched_request q{};
+  q.size = sizeof q;
+  q.model = it.add_model(std::move(m));
+  q.client = it.add_client(1.0);
+  q.wait_event = &none;
+  gsched_ticket* t = nullptr;
+  it.submit(q, &t);
+  CHECK(abi::server::wait(*t, 20 * second_us));
+  CHECK(t->error == "wait_event: this server has no events");
+  t->let_go();
+}
+
+TEST_CASE("events: what waits is cancelled, drained and given up as everything else") {
+  for (const int way : {0, 1, 2, 3}) {
+    CAPTURE(way);
+    server_rig r("fifo");
+    fake_event e;
+    asked x;
+    asked follows;
+    gsched_request q = request(r.add_model(1), r.it.add_client(1.0));
+    q.wait_event = &e;
+    x.submit(r, q);
+    q.wait_event = nullptr;
+    q.after = x.ticket;
+    follows.submit(r, q);
+    std::string why;
+    if (way == 0) {
+      CHECK(abi::server::cancel(*x.ticket));
+      CHECK(x.ended(GSCHED_CANCELLED, "cancelled"));
+      CHECK(follows.ended(GSCHED_CANCELLED, "cancelled: its predecessor was cancelled"));
+      CHECK(x.ticket->code == GSCHED_OK);
+      CHECK(follows.ticket->code == GSCHED_OK);
+    } else if (way == 1) {
+      CHECK(r.it.close(GSCHED_CANCEL, 0, why) == GSCHED_OK);
+      CHECK(x.ended(GSCHED_CANCELLED, "cancelled"));
+      CHECK(x.ticket->code == GSCHED_CLOSED);
+      CHECK(follows.ticket->has_ended());
+    } else if (way == 2) {
+      CHECK(r.it.close(GSCHED_DRAIN, 5000, why) == GSCHED_OK);
+      CHECK(x.ended(GSCHED_CANCELLED, "cancelled"));
+    } else {
+      std::thread later([&] {
+        std::this_thread::sleep_for(20ms);
+        e.code = 0;
+      });
+      CHECK(r.it.close(GSCHED_DRAIN, -1, why) == GSCHED_OK);
+      later.join();
+      CHECK(x.finished());
+      CHECK(follows.finished());
+    }
+  }
+}
+
+TEST_CASE("events: many that wait do not hold up the others, and each completes by itself") {
+  server_rig r("srpt");
+  const std::uint32_t m = r.add_model(4);
+  const std::uint32_t c = r.it.add_client(1.0);
+  constexpr std::size_t count = 300;
+  std::vector<fake_event> events(count);
+  std::vector<asked> all(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    gsched_request q = request(m, c);
+    q.wait_event = &events[i];
+    all[i].in = i;
+    all[i].submit(r, q);
+  }
+  for (int i = 0; i < 50; ++i) {
+    asked x;
+    x.submit(r, request(m, c));
+    CHECK(x.finished());
+  }
+  for (const asked& x : all) CHECK_FALSE(x.ticket->has_ended());
+  for (std::size_t i = count; i > 0; --i) events[i - 1].code = 0;
+  for (const asked& x : all) CHECK(x.finished());
+  CHECK(r.it.statistics().finished == count + 50);
+}
+
+TEST_CASE("events: one to signal is recorded once, however its request ends, before that is said") {
+  server_rig r("fifo");
+  const std::uint32_t m = r.add_model(1);
+  const std::uint32_t c = r.it.add_client(1.0);
+  const auto ends = [&](const std::function<void(gsched_request&, asked&)>& how,
+                        gsched_state state) {
+    fake_event e;
+    struct watch {
+      fake_event* e;
+      std::atomic<int> early{0};
+      std::atomic<bool> done{false};
+    } w{&e};
+    asked x;
+    gsched_request q = request(m, c);
+    q.signal_event = &e;
+    q.user = &w;
+    q.done = [](void* user, gsched_ticket* t) {
+      auto& told = *static_cast<watch*>(user);
+      told.early += told.e->records != 1 || !t->has_ended();
+      told.done = true;
+    };
+    how(q, x);
+    CHECK(abi::server::wait(*x.ticket, 20 * second_us));
+    CHECK(x.ticket->state == state);
+    soon([&] { return w.done.load(); });
+    CHECK(w.early == 0);
+    CHECK(e.records == 1);
+  };
+  ends([&](gsched_request& q, asked& x) { x.submit(r, q); }, GSCHED_FINISHED);
+  fake_event pending;
+  ends(
+      [&](gsched_request& q, asked& x) {
+        q.wait_event = &pending;
+        x.submit(r, q);
+        CHECK(abi::server::cancel(*x.ticket));
+      },
+      GSCHED_CANCELLED);
+  pending.code = 700;
+  ends(
+      [&](gsched_request& q, asked& x) {
+        q.wait_event = &pending;
+        x.submit(r, q);
+      },
+      GSCHED_FAILED);
+  pending.code = 600;
+  asked waits;
+  gsched_request q = request(m, c);
+  q.wait_event = &pending;
+  fake_event at_close;
+  q.signal_event = &at_close;
+  waits.submit(r, q);
+  std::string why;
+  CHECK(r.it.close(GSCHED_CANCEL, 0, why) == GSCHED_OK);
+  CHECK(at_close.records == 1);
+}
+
+TEST_CASE("events: one that cannot be recorded fails a request that would have finished") {
+  server_rig r("fifo");
+  fake_event e;
+  e.record_code = 400;
+  asked x;
+  gsched_request q = request(r.add_model(1), r.it.add_client(1.0));
+  q.signal_event = &e;
+  x.submit(r, q);
+  CHECK(x.ended(GSCHED_FAILED, "signal_event: CUDA's words for 400"));
+  CHECK(x.ticket->code == GSCHED_BAD_ARGUMENT);
+  const gsched_statistics s = r.it.statistics();
+  CHECK(s.finished == 0);
+  CHECK(s.failed == 1);
+}
+
+TEST_CASE("events: a driver that does not come back from recording one is left behind") {
+  static server_rig* const r = new server_rig("fifo"); // its thread is left behind, and uses it
+  static fake_event* const e = new fake_event;
+  e->as_recorded = [] {
+    for (;;) std::this_thread::sleep_for(1h);
+  };
+  asked x;
+  asked y;
+  gsched_request q = request(r->add_model(1), r->it.add_client(1.0));
+  fake_event never;
+  q.wait_event = &never;
+  y.submit(*r, q);
+  q.wait_event = nullptr;
+  q.signal_event = e;
+  x.submit(*r, q);
+  CHECK(x.ended(GSCHED_FAILED, "did not come back"));
+  CHECK(x.ticket->code == GSCHED_DEVICE_FAILED);
+  CHECK(y.ended(GSCHED_FAILED, "did not come back"));
+  CHECK(y.ticket->code == GSCHED_DEVICE_FAILED);
+  std::string why;
+  CHECK(r->it.close(GSCHED_DRAIN, -1, why) == GSCHED_TIMED_OUT);
+}
+
+TEST_CASE(
+    "after: requests run one after another, and those after one that does not finish do not") {
+  server_rig r("srpt");
+  const std::uint32_t m = r.add_model(4);
+  const std::uint32_t c = r.it.add_client(1.0);
+  constexpr std::size_t count = 300;
+  std::vector<asked> all(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    gsched_request q = request(m, c);
+    if (i > 0) q.after = all[i - 1].ticket;
+    all[i].in = i;
+    all[i].submit(r, q);
+  }
+  for (const asked& x : all) CHECK(x.finished());
+  for (std::size_t i = 1; i < count; ++i)
+    CHECK(all[i].ticket->start_ns >= all[i - 1].ticket->end_ns);
+  asked late;
+  gsched_request q = request(m, c);
+  q.after = all[0].ticket; // it has long ended
+  late.submit(r, q);
+  CHECK(late.finished());
+
+  fake_event e;
+  e.code = 400;
+  asked failed;
+  q = request(m, c);
+  q.wait_event = &e;
+  failed.submit(r, q);
+  CHECK(failed.ended(GSCHED_FAILED, "words"));
+  asked follows; // of one that has ended
+  q.wait_event = nullptr;
+  q.after = failed.ticket;
+  follows.submit(r, q);
+  CHECK(follows.ended(GSCHED_CANCELLED, "cancelled: its predecessor failed"));
+  asked again; // of one that was cancelled for it
+  q.after = follows.ticket;
+  again.submit(r, q);
+  CHECK(again.ended(GSCHED_CANCELLED, "cancelled: its predecessor was cancelled"));
+  CHECK(r.it.statistics().cancelled == 2);
+}
+
+TEST_CASE("after: the ticket is needed during the call only, and is of the same server") {
+  server_rig r("fifo");
+  server_rig other("fifo");
+  const std::uint32_t m = r.add_model(1, 20, from_us(100)); // 2 ms
+  const std::uint32_t c = r.it.add_client(1.0);
+  gsched_ticket* before = r.submit(m, c);
+  gsched_request q = request(m, c);
+  q.after = before;
+  asked x;
+  x.submit(r, q);
+  before->let_go();
+  CHECK(x.finished());
+  std::string line;
+  gsched_request foreign = request(other.add_model(1), other.it.add_client(1.0));
+  foreign.after = x.ticket;
+  CHECK(code_of([&] { static_cast<void>(other.submit(foreign)); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line.find("after: a request of another server") == 0);
+}
+
+TEST_CASE("after: an event and a request are both waited for") {
+  server_rig r("fifo");
+  const std::uint32_t m = r.add_model(2, 20, from_us(50));
+  const std::uint32_t c = r.it.add_client(1.0);
+  for (const bool event_first : {false, true}) {
+    fake_event first_of;
+    fake_event e;
+    asked first;
+    asked both;
+    gsched_request q = request(m, c);
+    q.wait_event = &first_of;
+    first.submit(r, q);
+    q.wait_event = &e;
+    q.after = first.ticket;
+    both.submit(r, q);
+    (event_first ? e : first_of).code = 0;
+    std::this_thread::sleep_for(10ms);
+    CHECK_FALSE(both.ticket->has_ended());
+    (event_first ? first_of : e).code = 0;
+    CHECK(both.finished());
+    CHECK(both.ticket->start_ns >= first.ticket->end_ns);
+  }
+}
+
+TEST_CASE("excludes: requests of models that exclude one another, or themselves, do not overlap") {
+  server_rig r("srpt");
+  const std::uint32_t first = r.add_model(2);
+  const std::uint32_t second = r.add_model(2, 20, from_us(5), {first});
+  const std::uint32_t alone = r.add_model(3, 20, from_us(5), {}, true);
+  const std::uint32_t c = r.it.add_client(1.0);
+  std::vector<asked> all(300);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i].submit(r, request(std::vector{first, second, alone}[i % 3], c));
+  for (const asked& x : all) CHECK(x.finished());
+  int overlaps = 0;
+  int beside = 0;
+  for (const asked& x : all)
+    for (const asked& y : all) {
+      if (&x == &y || x.ticket->start_ns > y.ticket->start_ns) continue;
+      if (x.ticket->end_ns <= y.ticket->start_ns) continue;
+      const std::uint32_t a = x.ticket->model;
+      const std::uint32_t b = y.ticket->model;
+      const bool excluded = (a == alone && b == alone) || (a != b && a != alone && b != alone);
+      overlaps += excluded;
+      beside += !excluded;
+    }
+  CHECK(overlaps == 0);
+  CHECK(beside > 0);
+  std::string line;
+  CHECK(code_of([&] { static_cast<void>(r.add_model(1, 2, from_us(5), {99})); }, &line) ==
+        GSCHED_BAD_ARGUMENT);
+  CHECK(line == "model 99: unknown, the server has 3");
+}
+
+TEST_CASE("remove: a model serves what it has, takes no more, and frees its memory") {
+  server_rig r("srpt");
+  const std::uint32_t stays = r.add_model(1);
+  const std::uint32_t m = r.add_model(2, 20, from_us(100), {stays}); // 2 ms
+  const std::weak_ptr<fake_instance> memory = r.last_made;
+  const std::uint32_t c = r.it.add_client(1.0);
+  CHECK(r.control->loaded == 3);
+  r.control->frozen = true;
+  std::vector<asked> all(20);
+  for (asked& x : all) x.submit(r, request(m, c));
+  std::string line;
+  CHECK(code_of([&] { r.it.remove_model(m, 2000); }, &line) == GSCHED_TIMED_OUT);
+  CHECK(line.find("requests have not ended in time; it takes no more") != std::string::npos);
+  CHECK(code_of([&] { static_cast<void>(r.submit(m, c)); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line == "model " + std::to_string(m) + ": removed");
+  std::thread removing([&] { r.it.remove_model(m, -1); });
+  std::this_thread::sleep_for(5ms);
+  CHECK(r.it.statistics().active == 20); // other commands are served meanwhile
+  CHECK_FALSE(memory.expired());
+  r.control->frozen = false;
+  removing.join();
+  for (const asked& x : all) CHECK(x.finished());
+  CHECK(memory.expired());
+  CHECK(r.control->loaded == 1);
+  CHECK(code_of([&] { r.it.remove_model(m, 0); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line.find("removed already") != std::string::npos);
+  CHECK(code_of([&] { r.it.remove_model(77, 0); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(r.it.facts(m).instances == 2);
+  const std::uint32_t next = r.add_model(1, 20, from_us(5), {m, stays}); // m does not count
+  CHECK(next == m + 1);
+  for (const std::uint32_t model : {stays, next}) {
+    asked x;
+    x.submit(r, request(model, c));
+    CHECK(x.finished());
+  }
+}
+
+TEST_CASE("remove: requests of other threads end or are refused, whenever they come") {
+  server_rig r("fifo");
+  const std::uint32_t c = r.it.add_client(1.0);
+  for (int round = 0; round < 20; ++round) {
+    const std::uint32_t m = r.add_model(2, 4, from_us(10));
+    std::atomic<int> accepted{0};
+    std::atomic<int> ended{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i)
+      threads.emplace_back([&] {
+        gsched_request q = request(m, c);
+        q.size = sizeof q;
+        q.user = &ended;
+        q.done = [](void* user, gsched_ticket* t) {
+          auto& n = *static_cast<std::atomic<int>*>(user);
+          if (t->state == GSCHED_FINISHED || t->error == "cancelled: its model was removed") ++n;
+        };
+        while (code_of([&] { r.it.submit(q, nullptr); }) == GSCHED_OK) ++accepted;
+      });
+    std::this_thread::sleep_for(1ms);
+    r.it.remove_model(m, -1);
+    for (std::thread& t : threads) t.join();
+    soon([&] { return ended == accepted; });
+  }
+  CHECK(r.control->loaded == 0);
+}
+
+TEST_CASE("remove: a closed server removes nothing more, and its own end frees all") {
+  server_rig r("fifo");
+  const std::uint32_t m = r.add_model(1);
+  const std::weak_ptr<fake_instance> memory = r.last_made;
+  std::string why;
+  CHECK(r.it.close(GSCHED_DRAIN, -1, why) == GSCHED_OK);
+  CHECK(code_of([&] { r.it.remove_model(m, -1); }) == GSCHED_CLOSED);
+  CHECK(memory.expired());
+}
+
+TEST_CASE("server: a model that cannot be built leaves nothing behind") {
+  server_rig r("srpt");
+  const std::uint32_t first = r.add_model(1);
+  for (const int loads : {0, 1, 2}) {
+    r.control->loads_until_failure = loads;
+    std::string line;
+    CHECK(code_of([&] { static_cast<void>(r.add_model(3)); }, &line) == GSCHED_DEVICE_FAILED);
+    CHECK(r.control->loaded == 1);
+    CHECK(r.last_made.expired());
+  }
+  r.control->loads_until_failure = 100;
+  CHECK(r.add_model(2) == first + 1);
+  CHECK(r.control->loaded == 3);
+}
+
+TEST_CASE("report: what a device that fails may still touch is said by the code") {
+  server_rig r("fifo");
+  const std::uint32_t m = r.add_model(2, 50, from_us(100)); // 5 ms
+  const std::uint32_t c = r.it.add_client(1.0);
+  asked finished;
+  finished.submit(r, request(m, c));
+  CHECK(finished.finished());
+  CHECK(finished.ticket->code == GSCHED_OK);
+  asked cancelled; // while it runs, and then the device fails
+  asked fails;
+  cancelled.submit(r, request(m, c));
+  fails.submit(r, request(m, c));
+  soon([&] { return r.it.statistics().active == 2 && r.it.statistics().segments > 8; });
+  r.control->frozen = true;
+  CHECK(abi::server::cancel(*cancelled.ticket));
+  std::this_thread::sleep_for(5ms);
+  CHECK_FALSE(cancelled.ticket->has_ended()); // some of it is on the device
+  r.control->submits_until_failure = 0;
+  asked waits; // its submission is where the device fails
+  waits.submit(r, request(r.add_model(1), c));
+  for (const asked* x : {&fails, &cancelled, &waits})
+    CHECK(abi::server::wait(*x->ticket, 20 * second_us));
+  CHECK(fails.ticket->state == GSCHED_FAILED);
+  CHECK(fails.ticket->code == GSCHED_DEVICE_FAILED);
+  CHECK(cancelled.ticket->state == GSCHED_CANCELLED);
+  CHECK(cancelled.ticket->code == GSCHED_DEVICE_FAILED);
+  CHECK(waits.ticket->code == GSCHED_DEVICE_FAILED);
+}
+
+TEST_CASE("fork: a child is refused at once, frees nothing, and does not hang") {
+  server_rig r("fifo");
+  const std::uint32_t m = r.add_model(1, 20, from_us(5));
+  const std::uint32_t c = r.it.add_client(1.0);
+  fake_event e;
+  asked waits;
+  gsched_request q = request(m, c);
+  q.wait_event = &e;
+  waits.submit(r, q);
+  asked ended;
+  ended.submit(r, request(m, c));
+  CHECK(ended.finished());
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    int wrong = 0;
+    std::string line;
+    std::string why;
+    const auto refused = [&](const std::function<void()>& call) {
+      line.clear();
+      gsched_code code = GSCHED_OK;
+      try {
+        call();
+      } catch (...) {
+        const abi::refusal said = abi::refusal_of_current_exception();
+        code = said.code();
+        line = said.what();
+      }
+      wrong += code != GSCHED_BAD_ARGUMENT || line.find("fork") == std::string::npos;
+    };
+    gsched_ticket* none = nullptr;
+    refused([&] { static_cast<void>(r.it.close(GSCHED_CANCEL, 0, why)); });
+    refused([&] { static_cast<void>(r.it.add_client(1.0)); });
+    refused([&] { static_cast<void>(r.add_model(1)); });
+    refused([&] { r.it.remove_model(m, -1); });
+    refused([&] { static_cast<void>(r.submit(m, c)); });
+    refused([&] { static_cast<void>(r.it.statistics()); });
+    refused([&] { static_cast<void>(r.it.collect(&none, 1, -1)); });
+    refused([&] { static_cast<void>(abi::server::wait(*waits.ticket, -1)); });
+    refused([&] { static_cast<void>(abi::server::cancel(*waits.ticket)); });
+    abi::server::release(*ended.ticket);
+    abi::server::release(*ended.ticket); // frees nothing, so twice is as once
+    _exit(wrong);
+  }
+  int status = -1;
+  for (int i = 0; i < 2000 && waitpid(child, &status, WNOHANG) == 0; ++i)
+    std::this_thread::sleep_for(10ms);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  e.code = 0;
+  CHECK(waits.finished());
+}
+
+TEST_CASE("statistics: what the device counts is passed on") {
+  server_rig r("fifo");
+  const gsched_statistics s = r.it.statistics();
+  CHECK(s.graph_launches == 1);
+  CHECK(s.built_late == 2);
+  CHECK(s.driver_ns == 3);
+  CHECK(s.expired_leases == 4);
+  CHECK(s.opened == 5);
+}
+
+TEST_CASE("settings: the lease has a default and a range") {
+  gsched_server_options o = options_for("fifo");
+  CHECK(abi::settings_of(o).lease == 20ms);
+  o.lease_us = 500;
+  CHECK(abi::settings_of(o).lease == 500us);
+  o.lease_us = 99;
+  std::string line;
+  CHECK(code_of([&] { static_cast<void>(abi::settings_of(o)); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line.find("lease_us") == 0);
+}
