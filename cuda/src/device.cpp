@@ -61,6 +61,8 @@ device::state::~state() {
       l.graphs->leave_behind();
       while (!l.flights.empty()) drop(l.flights.front(), l);
     }
+    for (shared_place& s : shared)
+      if (s.sms) s.sms->leave_behind();
     graphs->leave_behind();
     graphs.reset();
     ends->leave_behind();
@@ -73,6 +75,7 @@ device::state::~state() {
     cu.cuStreamDestroy(l.stream);
   }
   lanes.clear();
+  shared.clear();
   cudaStreamDestroy(set_up);
   if (urgent != nullptr) {
     cudaStreamSynchronize(urgent);
@@ -102,6 +105,7 @@ void device::state::expect_works() const {
 
 lane_id device::state::open_lane(const lane_options& how, std::span<const std::uint32_t> groups) {
   expect_works();
+  static_cast<void>(how.checked());
   const on_gpu here(facts.ordinal);
   if (lanes.size() >= max_lanes)
     throw error(errc::too_small, "GPU " + std::to_string(facts.ordinal) + ": lane " +
@@ -112,24 +116,29 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
   const auto id = static_cast<std::uint32_t>(lanes.size());
   device_lane& l = lanes.emplace_back();
   try {
+    shared_place* const common = find_shared(how, priority == 0, groups);
+    if (common != nullptr && common->sms != nullptr)
+      l.own = common->sms;
+    else if (!groups.empty())
+      l.own = std::make_shared<partition>(facts.ordinal, groups);
+    else if (how.sms.count() > 0)
+      l.own = std::make_shared<partition>(facts.ordinal, how.sms);
     CUstream upload = set_up;
     CUcontext place = primary;
-    if (how.sms.count() > 0 || !groups.empty()) {
-      if (groups.empty())
-        l.own.emplace(facts.ordinal, how.sms);
-      else
-        l.own.emplace(facts.ordinal, groups);
+    if (l.own) {
       l.stream = upload = l.own->make_stream(priority);
       place = l.own->context();
-      l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
-      l.place = graphs->add_place({upload, place, true, priority == 0, how.yields});
     } else {
       check(cudaStreamCreateWithPriority(&l.stream, cudaStreamNonBlocking, priority),
             "stream of a lane");
-      l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
-      std::optional<std::uint32_t>& shared = common[priority == 0 ? 0 : 1][how.yields ? 1 : 0];
-      if (!shared) shared = graphs->add_place({upload, place, false, priority == 0, how.yields});
-      l.place = *shared;
+    }
+    l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
+    if (common != nullptr && common->place) {
+      l.place = *common->place;
+    } else {
+      l.place = graphs->add_place(
+          {upload, place, l.own != nullptr, priority == 0, how.yields, how.least_operation});
+      if (common != nullptr) common->place = l.place;
     }
     check(cudaStreamSynchronize(upload), "graphs of a new lane");
     statistics.gates = graphs->gates();
@@ -140,6 +149,20 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
     throw;
   }
   return lane_id{id};
+}
+
+device::state::shared_place* device::state::find_shared(const lane_options& how,
+                                                        bool node_priorities,
+                                                        std::span<const std::uint32_t> groups) {
+  if (how.sms.count() > 0 || !groups.empty()) return nullptr;
+  for (shared_place& s : shared)
+    if (s.leaves == how.leaves && s.node_priorities == node_priorities && s.yields == how.yields &&
+        s.least_operation == how.least_operation)
+      return &s;
+  shared_place fresh{how.leaves, node_priorities, how.yields, how.least_operation, nullptr, {}};
+  if (how.leaves.count() > 0)
+    fresh.sms = std::make_shared<partition>(partition::all_but(facts.ordinal, how.leaves));
+  return &shared.emplace_back(std::move(fresh));
 }
 
 void device::state::load(gsched::program& p) {

@@ -28,8 +28,9 @@ namespace gsched::cuda {
 
 struct device_lane {
   CUstream stream = nullptr;
-  std::optional<partition> own; ///< its SMs, if they are not all
-  std::uint32_t place = 0;      ///< of segment_graphs
+  std::shared_ptr<partition>
+      own;                 ///< its SMs, if they are not all; lanes that leave as many share it
+  std::uint32_t place = 0; ///< of segment_graphs
   std::unique_ptr<lane_graphs> graphs;
   flight* oldest = nullptr;   ///< of those that have started and not ended
   std::uint32_t held = 0;     ///< of its flights
@@ -70,8 +71,22 @@ struct device::state {
   state(const state&) = delete;
   state& operator=(const state&) = delete;
 
+  /// Lanes of equal options share the graphs, and those that leave SMs the partition.
+  struct shared_place {
+    sm_count leaves{};
+    bool node_priorities = false;
+    bool yields = false;
+    duration least_operation{};
+    std::shared_ptr<partition> sms; ///< null: all
+    std::optional<std::uint32_t> place;
+  };
+
   // Set-up (device.cpp)
   [[nodiscard]] lane_id open_lane(const lane_options& how, std::span<const std::uint32_t> groups);
+  /// The shared place of lanes with such options, made where there is none; null for a lane with
+  /// SMs of its own.
+  [[nodiscard]] shared_place* find_shared(const lane_options& how, bool node_priorities,
+                                          std::span<const std::uint32_t> groups);
   void load(gsched::program& p);
   /// For all places, or one lane's.
   void prepare(const gsched::program& p, std::size_t first, std::size_t last,
@@ -175,8 +190,8 @@ struct device::state {
   CUcontext primary = nullptr;
   CUdeviceptr room = 0; ///< for lane_graphs
   int most_urgent = 0;  ///< as CUDA counts priorities
-  /// Places on all SMs: of nodes' or of lanes' priority, without or with gates.
-  std::optional<std::uint32_t> common[2][2];
+  /// Places that lanes share: on all SMs, and on all but those that lanes leave.
+  std::vector<shared_place> shared;
   std::vector<device_lane> lanes; ///< in place: room for all is there from the start
   flight_pool flights;
   held_queue held;                     ///< in order of submission

@@ -115,6 +115,7 @@ std::vector<segment_graphs::table> segment_graphs::foresee(loaded& l, std::uint3
   std::vector<table> both(2);
   try {
     for (table& t : both) t.resize(n * how_.levels);
+    if (l.host->longest_kernel() < places_[place].least_operation) return both;
     // Those that are never cut go to lanes that have the whole GPU, and keep it.
     if (l.host->is_whole() && (places_[place].gated || places_[place].own)) return both;
     for (unsigned level = 0; level < how_.levels; ++level) {
