@@ -64,9 +64,8 @@ struct lane_options {
   sm_count sms{};      ///< a partition of that many SMs; zero is all of them
   bool yields = false; ///< yield() will be called for it: see preemptive_device
   sm_count leaves{};   ///< a partition of all SMs but at least that many (D7); zero: none is left
-  /// The device prepares the lane only for programs with a kernel of at least that expected time.
-  /// The lane runs other programs too, but the device may have to prepare them when they are
-  /// submitted.
+  /// Only programs with a kernel of at least that expected time are prepared for the lane when they
+  /// are loaded. It runs other programs too; the device may have to prepare them in submit.
   duration least_operation{};
 
   /// Itself, or throws bad_option in one line. For devices.

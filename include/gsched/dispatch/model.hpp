@@ -30,6 +30,7 @@ struct model {
       : name(std::move(named)), body(does), instances(instance_count) {}
 
   std::string name;
+  std::uint32_t number = 0; ///< its id
   job_body body;
   instance_pool instances;
   estimator estimate;
@@ -53,7 +54,8 @@ public:
                              std::span<const program* const> priors, std::uint32_t instances) {
     model& m = models_.emplace_back(std::move(name), body, instances);
     for (const program* p : priors) m.estimate.add(*p);
-    return model_id{static_cast<std::uint32_t>(models_.size() - 1)};
+    m.number = static_cast<std::uint32_t>(models_.size() - 1);
+    return model_id{m.number};
   }
 
   [[nodiscard]] model& operator[](model_id id) noexcept {
