@@ -71,6 +71,8 @@ device::state::~state() {
       while (!l.flights.empty()) drop(l.flights.front(), l);
     }
     pulse->leave_behind();
+    for (shared_place& s : shared)
+      if (s.sms) s.sms->leave_behind();
     graphs->leave_behind();
     graphs.reset();
     ends->leave_behind();
@@ -84,6 +86,7 @@ device::state::~state() {
   }
   for (const CUstream s : uploads) cu.cuStreamDestroy(s);
   lanes.clear();
+  shared.clear();
   pulse.reset();
   cudaStreamDestroy(set_up);
   cudaStreamSynchronize(urgent);
@@ -112,6 +115,7 @@ void device::state::expect_works() const {
 
 lane_id device::state::open_lane(const lane_options& how, std::span<const std::uint32_t> groups) {
   expect_works();
+  static_cast<void>(how.checked());
   const on_gpu here(facts.ordinal);
   if (lanes.size() >= max_lanes)
     throw error(errc::too_small, "GPU " + std::to_string(facts.ordinal) + ": lane " +
@@ -125,13 +129,19 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
   l.can_yield = how.yields;
   const std::size_t uploads_before = uploads.size();
   try {
+    shared_place* const common = find_shared(how, priority == 0, groups);
+    if (common != nullptr && common->sms != nullptr)
+      l.own = common->sms;
+    else if (!groups.empty())
+      l.own = std::make_shared<partition>(facts.ordinal, groups);
+    else if (how.sms.count() > 0)
+      l.own = std::make_shared<partition>(facts.ordinal, how.sms);
     CUstream upload = set_up;
     CUcontext place = primary;
-    if (how.sms.count() > 0 || !groups.empty()) {
-      if (groups.empty())
-        l.own.emplace(facts.ordinal, how.sms);
-      else
-        l.own.emplace(facts.ordinal, groups);
+    if (common != nullptr && common->upload != nullptr) {
+      upload = common->upload;
+      place = l.own->context();
+    } else if (l.own) {
       uploads.reserve(uploads.size() + 1);
       // Uploads do not go through the lane's stream: behind a graph that stands they would keep its
       // hardware queue.
@@ -140,15 +150,17 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
     }
     make_stream(l);
     l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
-    const graph_place at{upload, place, l.own.has_value(), priority == 0, how.yields};
-    if (l.own) {
-      l.place = graphs->add_place(at);
+    if (common != nullptr && common->place) {
+      l.place = *common->place;
     } else {
-      std::optional<std::uint32_t>& shared = common[priority == 0 ? 0 : 1][how.yields ? 1 : 0];
-      if (!shared) shared = graphs->add_place(at);
-      l.place = *shared;
+      l.place = graphs->add_place(
+          {upload, place, l.own != nullptr, priority == 0, how.yields, how.least_operation});
     }
     check(cudaStreamSynchronize(upload), "graphs of a new lane");
+    if (common != nullptr) {
+      common->place = l.place;
+      if (l.own) common->upload = upload;
+    }
     statistics.gates = graphs->gates();
   } catch (...) {
     l.graphs.reset();
@@ -159,6 +171,20 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
   }
   yielding_lanes += how.yields ? 1u : 0u;
   return lane_id{id};
+}
+
+device::state::shared_place* device::state::find_shared(const lane_options& how,
+                                                        bool node_priorities,
+                                                        std::span<const std::uint32_t> groups) {
+  if (how.sms.count() > 0 || !groups.empty()) return nullptr;
+  for (shared_place& s : shared)
+    if (s.leaves == how.leaves && s.node_priorities == node_priorities && s.yields == how.yields &&
+        s.least_operation == how.least_operation)
+      return &s;
+  shared_place fresh{how.leaves, node_priorities, how.yields, how.least_operation, nullptr, nullptr, {}};
+  if (how.leaves.count() > 0)
+    fresh.sms = std::make_shared<partition>(partition::all_but(facts.ordinal, how.leaves));
+  return &shared.emplace_back(std::move(fresh));
 }
 
 void device::state::make_stream(device_lane& l) {

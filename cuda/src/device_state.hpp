@@ -29,10 +29,10 @@ namespace gsched::cuda {
 
 struct device_lane {
   CUstream stream = nullptr;
-  int priority = 0;             ///< as CUDA counts: the most urgent is the lowest
-  std::optional<partition> own; ///< its SMs, if they are not all
-  std::uint32_t place = 0;      ///< of segment_graphs
-  bool can_yield = false;       ///< it was opened so
+  int priority = 0; ///< as CUDA counts: the most urgent is the lowest
+  std::shared_ptr<partition> own; ///< its SMs, if they are not all; shared by lanes that leave as many
+  std::uint32_t place = 0;        ///< of segment_graphs
+  bool can_yield = false;         ///< it was opened so
   std::unique_ptr<lane_graphs> graphs;
   flight* oldest = nullptr;   ///< of those that have started and not ended
   std::uint32_t held = 0;     ///< of its flights
@@ -84,12 +84,27 @@ struct device::state {
   state(const state&) = delete;
   state& operator=(const state&) = delete;
 
+  /// Lanes of equal options share the graphs, and those that leave SMs the partition.
+  struct shared_place {
+    sm_count leaves{};
+    bool node_priorities = false;
+    bool yields = false;
+    duration least_operation{};
+    std::shared_ptr<partition> sms; ///< null: all
+    CUstream upload = nullptr;      ///< of the partition
+    std::optional<std::uint32_t> place;
+  };
+
   // Set-up (device.cpp)
   [[nodiscard]] lane_id open_lane(const lane_options& how, std::span<const std::uint32_t> groups);
   void load(gsched::program& p, std::unique_ptr<loaded_program> built);
   [[nodiscard]] std::unique_ptr<loaded_program> build(gsched::program& p);
   [[nodiscard]] std::unique_ptr<loaded_program> unload(gsched::program& p);
   void make_stream(device_lane& l);
+  /// The shared place of lanes with such options, made where there is none; null for a lane with
+  /// SMs of its own.
+  [[nodiscard]] shared_place* find_shared(const lane_options& how, bool node_priorities,
+                                          std::span<const std::uint32_t> groups);
   /// For all places, or one lane's.
   void prepare(const gsched::program& p, std::size_t first, std::size_t last,
                std::optional<lane_id> lane = {});
@@ -215,9 +230,9 @@ struct device::state {
   CUcontext primary = nullptr;
   CUdeviceptr room = 0; ///< for lane_graphs
   int most_urgent = 0;  ///< as CUDA counts priorities
-  /// Places on all SMs: of nodes' or of lanes' priority, without or with gates.
-  std::optional<std::uint32_t> common[2][2];
-  std::vector<CUstream> uploads;  ///< of lanes with SMs of their own
+  /// Places that lanes share: on all SMs, and on all but those that lanes leave.
+  std::vector<shared_place> shared;
+  std::vector<CUstream> uploads;  ///< of partitions
   std::vector<device_lane> lanes; ///< in place: room for all is there from the start
   flight_pool flights;
   held_queue held;                  ///< in order of submission

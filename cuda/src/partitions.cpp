@@ -15,7 +15,7 @@ namespace gsched::cuda {
 
 namespace {
 
-/// The one split of a GPU, and who has which group.
+/// The one split of a GPU, and which partitions have which group.
 struct split {
   explicit split(int gpu) {
     const driver_functions& cu = driver_of_partitions();
@@ -33,6 +33,7 @@ struct split {
     if (rest.type == CU_DEV_RESOURCE_TYPE_SM && rest.sm.smCount > 0) groups.push_back(rest);
     for (const CUdevResource& g : groups) sizes.push_back(g.sm.smCount);
     taken.assign(sizes.size(), false);
+    shared.assign(sizes.size(), 0);
   }
   /// A green context of some groups.
   [[nodiscard]] CUgreenCtx make(int gpu, std::span<const std::uint32_t> which) const {
@@ -58,7 +59,8 @@ struct split {
 
   std::vector<CUdevResource> groups;
   std::vector<std::uint32_t> sizes;
-  std::vector<bool> taken; ///< by partitions that have their groups alone
+  std::vector<bool> taken;           ///< by partitions that have their groups alone
+  std::vector<std::uint32_t> shared; ///< partitions of all_but that have the group
 };
 
 struct all_splits {
@@ -102,6 +104,17 @@ std::vector<std::uint32_t> fewest_groups(const std::vector<std::uint32_t>& sizes
   return run;
 }
 
+std::vector<std::uint32_t> groups_but(const std::vector<std::uint32_t>& sizes,
+                                      const std::vector<bool>& taken, std::uint32_t left) {
+  std::vector<std::uint32_t> rest;
+  std::uint32_t before = 0;
+  for (std::size_t g = 0; g < sizes.size(); ++g) {
+    if (before >= left && !taken[g]) rest.push_back(static_cast<std::uint32_t>(g));
+    before += sizes[g];
+  }
+  return rest;
+}
+
 std::vector<std::uint32_t> group_sizes(int gpu) {
   const current_gpu here(gpu);
   all_splits& all = splits();
@@ -114,11 +127,13 @@ partition::partition(int gpu, sm_count wanted) : gpu_(gpu) {
   all_splits& all = splits();
   const std::lock_guard lock(all.guard);
   split& s = all.of(gpu);
-  groups_ = fewest_groups(s.sizes, s.taken, wanted.count());
+  std::vector<bool> busy = s.taken;
+  for (std::size_t i = 0; i < busy.size(); ++i) busy[i] = busy[i] || s.shared[i] > 0;
+  groups_ = fewest_groups(s.sizes, busy, wanted.count());
   if (groups_.empty() || wanted.count() == 0) {
     std::uint32_t left = 0;
     for (std::size_t i = 0; i < s.sizes.size(); ++i)
-      if (!s.taken[i]) left += s.sizes[i];
+      if (!busy[i]) left += s.sizes[i];
     throw error(errc::too_small, "GPU " + std::to_string(gpu) + ": partition of " +
                                      std::to_string(wanted.count()) +
                                      " SMs, expected at most what is left side by side of " +
@@ -131,7 +146,7 @@ partition::partition(int gpu, sm_count wanted) : gpu_(gpu) {
 }
 
 partition::partition(int gpu, std::span<const std::uint32_t> groups)
-    : gpu_(gpu), shared_(true), groups_(groups.begin(), groups.end()) {
+    : gpu_(gpu), kind_(kind::named), groups_(groups.begin(), groups.end()) {
   const current_gpu here(gpu);
   all_splits& all = splits();
   const std::lock_guard lock(all.guard);
@@ -152,17 +167,40 @@ partition::partition(int gpu, std::span<const std::uint32_t> groups)
   sms_ = s.sms_of(groups_);
 }
 
+partition partition::all_but(int gpu, sm_count left) {
+  const current_gpu here(gpu);
+  all_splits& all = splits();
+  const std::lock_guard lock(all.guard);
+  split& s = all.of(gpu);
+  partition made(gpu, kind::all_but);
+  made.groups_ = groups_but(s.sizes, s.taken, left.count());
+  if (made.groups_.empty())
+    throw error(errc::too_small, "GPU " + std::to_string(gpu) + ": partition that leaves " +
+                                     std::to_string(left.count()) + " SMs, expected some of " +
+                                     std::to_string(s.sizes.size()) + " groups to remain for it");
+  made.context_ = s.make(gpu, made.groups_);
+  made.sms_ = s.sms_of(made.groups_);
+  for (const std::uint32_t g : made.groups_) ++s.shared[g];
+  return made;
+}
+
 partition::partition(partition&& other) noexcept
-    : gpu_(other.gpu_), shared_(other.shared_), sms_(other.sms_),
+    : gpu_(other.gpu_), kind_(other.kind_), sms_(other.sms_),
       context_(std::exchange(other.context_, nullptr)), groups_(std::move(other.groups_)) {}
 
 partition::~partition() {
   if (context_ == nullptr) return;
   driver().cuGreenCtxDestroy(context_);
-  if (shared_) return;
+  if (kind_ == kind::named) return;
   all_splits& all = splits();
   const std::lock_guard lock(all.guard);
-  for (const std::uint32_t g : groups_) all.of(gpu_).taken[g] = false;
+  split& s = all.of(gpu_);
+  for (const std::uint32_t g : groups_) {
+    if (kind_ == kind::all_but)
+      --s.shared[g];
+    else
+      s.taken[g] = false;
+  }
 }
 
 CUcontext partition::context() const {

@@ -94,6 +94,7 @@ struct graph_place {
   bool own = false;            ///< a partition, and not all SMs
   bool node_priorities = true;
   bool gated = false;
+  duration least_operation{}; ///< graphs are foreseen for programs with a kernel of at least that
 };
 
 enum class graph_kind : std::uint8_t {

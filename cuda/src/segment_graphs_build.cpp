@@ -92,6 +92,7 @@ void segment_graphs::foresee(const building& b, std::uint32_t place) const {
   const graph_place& at = b.places[place];
   // Programs that are never cut go to lanes that have the whole GPU, and keep it.
   if (l.host->is_whole() && (at.gated || at.own)) return;
+  if (l.host->longest_kernel() < at.least_operation) return;
   const std::uint64_t before = free_memory();
   try {
     for (unsigned level = 0; level < how_.levels; ++level) {

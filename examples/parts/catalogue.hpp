@@ -19,6 +19,9 @@ public:
   /// A word is a path, or several between commas. No words: the profiles that ship with gsched.
   explicit catalogue(const std::vector<std::string>& words);
 
+  /// Adds those of another folder.
+  void add_directory(const std::filesystem::path& directory);
+
   using files_by_name = std::map<std::string, std::filesystem::path>;
   [[nodiscard]] const files_by_name& files() const noexcept { return files_; }
   /// Files were named, and no directories.
@@ -29,7 +32,6 @@ public:
 
 private:
   void add_file(const std::filesystem::path& file);
-  void add_directory(const std::filesystem::path& directory);
   void add_words(const std::vector<std::string>& words);
   [[nodiscard]] std::string names() const;
 

@@ -19,7 +19,8 @@ constexpr const char* teaching =
 A workload is a JSON file that names clients: class (real_time or best_effort), model (a profile)
 and when it asks (uniform, poisson, closed loop with a time to think, or a trace). Rates may be
 parts of what the model does alone, which is measured first. examples/data/README.md has the
-format. Those that ship: disb_a to disb_e, driving, and pair_*.
+format. Those that ship: disb_a to disb_e, driving, pair_*, and long_*, whose models' profiles are
+constructed and not measured.
 
 Units: times of the device in microseconds (US). A real-time request's latency counts from when it
 was due until its reply; slowdown is the mean over that of rt_only. Throughput is the sum over
@@ -75,6 +76,20 @@ void declare(CLI::App& app, words& w) {
       "each takes a graph for\neach real-time model");
   options.add("--tolerance", w.tolerance, "PERCENT",
               "preempt_pad: how much longer real-time requests may\ntake for it");
+  options.add(
+      "--reserve", w.reserve, "SMS,...",
+      "preempt*: best-effort models with long kernels leave one\nof these numbers of SMs to "
+      "real-time requests at once, as\nis learned for each; rising, at most 4; or none");
+  options.add("--reserve-fixed", w.reserve_fixed, "SMS", "In place of --reserve: always that many");
+  options.add("--long-operation", w.long_operation, "US",
+              "From which time a kernel counts as long");
+  options.add(
+      "--reserve-slow-down", w.reserve_slow_down, "PERCENT",
+      "What --reserve aims at: how much longer real-time\nrequests may take in the mean because "
+      "of what was\nrunning when they came ...");
+  options.add("--reserve-tail", w.reserve_tail, "PERCENT", "... and the slowest in a hundred ...");
+  options.add("--reserve-share", w.reserve_share, "PERCENT",
+              "... and the part of its throughput that the best-effort\nmodel keeps");
   options.add(
       "--leaves", w.leaves, "HOW",
       "Where best-effort kernels can leave before they end:\nnever (they are held between two of "

@@ -57,6 +57,13 @@ manner manner_of(mode how, const options& from) {
     p.real_time_lanes = from.real_time_lanes;
     p.floor = from.floor;
     p.tolerance = from.tolerance;
+    for (const sm_count sms : from.reserve) p.reserve.push_back(sms);
+    p.reserve_learns = !from.reserve_fixed;
+    p.one_long = from.reserve_fixed;
+    p.long_operation = from.long_operation;
+    p.reserve_slow_down = from.reserve_slow_down;
+    p.reserve_tail = from.reserve_tail;
+    p.reserve_share = from.reserve_share;
     if (how == mode::preempt_pad) {
       for (const sm_count sms : from.side) p.side.push_back(sms);
       p.pads = from.pad.has_value();

@@ -71,20 +71,40 @@ std::optional<gsched::level_rule> to_pad(const std::string& word) {
          gsched::errc::unknown_name);
 }
 
-std::vector<gsched::sm_count> to_side(const std::string& words) {
-  std::vector<gsched::sm_count> side;
-  if (words == "none") return side;
-  for (const std::string& item : to_list("--side", words))
-    side.emplace_back(static_cast<std::uint32_t>(to_count("--side", item, 1, 1024)));
-  if (side.size() > 4) refuse("--side", fmt::format("{} sizes", side.size()), "at most 4");
-  return side;
+std::vector<gsched::sm_count> to_sizes(std::string_view option, const std::string& words) {
+  std::vector<gsched::sm_count> sizes;
+  if (words == "none") return sizes;
+  for (const std::string& item : to_list(option, words))
+    sizes.emplace_back(static_cast<std::uint32_t>(to_count(option, item, 1, 1024)));
+  if (sizes.size() > 4) refuse(option, fmt::format("{} sizes", sizes.size()), "at most 4");
+  return sizes;
+}
+
+void read_reserve(options& o, const words& w) {
+  o.reserve = to_sizes("--reserve", w.reserve);
+  for (std::size_t i = 1; i < o.reserve.size(); ++i)
+    if (o.reserve[i] <= o.reserve[i - 1])
+      refuse("--reserve", in_quotes(w.reserve) + " does not rise", "sizes that rise");
+  if (!w.reserve_fixed.empty()) {
+    if (!o.reserve.empty()) refuse("--reserve-fixed", "--reserve is given too", "one of the two");
+    o.reserve_fixed = true;
+    if (const auto n = to_count("--reserve-fixed", w.reserve_fixed, 0, 1024); n > 0)
+      o.reserve.emplace_back(static_cast<std::uint32_t>(n));
+  }
+  o.long_operation = gsched::from_us(
+      to_number("--long-operation", w.long_operation, {0, 1e9, true, "microseconds"}));
+  o.reserve_slow_down =
+      to_number("--reserve-slow-down", w.reserve_slow_down, {0, 1000, false, "percent"}) / 100;
+  o.reserve_tail = to_number("--reserve-tail", w.reserve_tail, {0, 10000, false, "percent"}) / 100;
+  o.reserve_share = to_number("--reserve-share", w.reserve_share, {0, 100, false, "percent"}) / 100;
 }
 
 void read_work(options& o, const words& w) {
   o.file = find_workload(w.workload);
   o.work = parse_workload(
       gsched::detail::whole_text(o.file, "a workload's file", max_workload_bytes), o.file.string());
-  const catalogue known(w.profiles);
+  catalogue known(w.profiles);
+  if (w.profiles.empty()) known.add_directory(shipped("constructed"));
   for (std::size_t i = 0; i < o.work.clients.size(); ++i)
     o.profiles.push_back(known.find(fmt::format("{}: clients/{}/model", o.file.string(), i),
                                     o.work.clients[i].model));
@@ -111,7 +131,8 @@ options read(const words& w, bool seconds_given, bool requests_given) {
   o.most_quantum = to_us("--most-quantum", w.most_quantum, 1e9);
   o.overshoot = to_number("--overshoot", w.overshoot, {0, 1e6});
   o.floor = to_number("--floor", w.floor, {0, 0.99});
-  o.side = to_side(w.side);
+  o.side = to_sizes("--side", w.side);
+  read_reserve(o, w);
   o.pad = to_pad(w.pad);
   o.pad_places = to_count("--pad-places", w.pad_places, 2, 4096);
   o.tolerance = to_number("--tolerance", w.tolerance, {0, 1000, false, "percent"}) / 100;

@@ -57,6 +57,12 @@ struct options : device_choice, outputs {
   std::optional<gsched::level_rule> pad; ///< how kernels are padded there; none: they are not
   std::size_t pad_places = 0;
   double tolerance = 0;
+  std::vector<gsched::sm_count> reserve; ///< sizes of what long best-effort kernels leave
+  bool reserve_fixed = false;            ///< its one size is always in force
+  gsched::duration long_operation{};
+  double reserve_slow_down = 0;
+  double reserve_tail = 0;
+  double reserve_share = 0;
   std::string before; ///< a command of the shell, for before each mode's run
   gsched::leaving leaves = gsched::leaving::never; ///< of preempt and preempt_pad
 };

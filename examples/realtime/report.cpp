@@ -85,6 +85,7 @@ json run_json(const options& from, const workload_facts& facts, std::span<const 
           {"preempted_segments", r.preempted_segments},
           {"undone_operations", r.undone_operations},
           {"side_segments", r.side_segments},
+          {"reserve", {{"segments", r.reserved_segments}, {"sms", r.reserved}}},
           {"padding",
            {{"programs", r.padded_programs},
             {"segments", r.padded_segments},
@@ -111,9 +112,13 @@ const char* name_of(gsched::level_rule r) {
   return r == gsched::level_rule::own ? "own" : "needed";
 }
 
+json sizes_json(const std::vector<gsched::sm_count>& sizes) {
+  json all = json::array();
+  for (const gsched::sm_count s : sizes) all.push_back(s.count());
+  return all;
+}
+
 json scheduling_json(const options& from) {
-  json side = json::array();
-  for (const gsched::sm_count s : from.side) side.push_back(s.count());
   json s{{"lanes", from.lanes},
          {"real_time_lanes", from.real_time_lanes},
          {"quantum_us", us(from.quantum)},
@@ -121,7 +126,13 @@ json scheduling_json(const options& from) {
          {"overshoot", rounded(from.overshoot)},
          {"floor", rounded(from.floor)},
          {"tolerance", rounded(from.tolerance)},
-         {"side_sms", std::move(side)},
+         {"side_sms", sizes_json(from.side)},
+         {"reserve_sms", sizes_json(from.reserve)},
+         {"reserve_fixed", from.reserve_fixed},
+         {"long_operation_us", us(from.long_operation)},
+         {"reserve_slow_down", rounded(from.reserve_slow_down)},
+         {"reserve_tail", rounded(from.reserve_tail)},
+         {"reserve_share", rounded(from.reserve_share)},
          {"pad", from.pad ? json(name_of(*from.pad)) : json()},
          {"pad_places", from.pad_places}};
   for (const mode m : {mode::preempt, mode::preempt_pad})

@@ -60,8 +60,10 @@ struct run_result {
   std::uint64_t preempted_segments = 0;
   std::uint64_t undone_operations = 0;
   std::uint64_t side_segments = 0;
-  std::uint64_t padded_programs = 0; ///< made before the run
-  std::uint64_t padded_segments = 0; ///< as preemption_statistics has these two
+  std::uint64_t reserved_segments = 0;
+  std::vector<std::uint32_t> reserved; ///< SMs that each client's model leaves in the end
+  std::uint64_t padded_programs = 0;   ///< made before the run
+  std::uint64_t padded_segments = 0;   ///< as preemption_statistics has these two
   std::uint64_t carried_operations = 0;
   gsched::duration carried{};      ///< the same, of those that have ended
   gsched::duration padded_alone{}; ///< of the real-time work in these

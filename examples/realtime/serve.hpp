@@ -107,6 +107,8 @@ void serve_on(S& on, const run_order& run) {
   run.result.preempted_segments = p.preempted_segments;
   run.result.undone_operations = p.undone_operations;
   run.result.side_segments = p.side_segments;
+  run.result.reserved_segments = p.reserved_segments;
+  for (const model_id id : ids) run.result.reserved.push_back(dispatch.reserved(id).count());
   run.result.padded_segments = p.padded_segments;
   run.result.carried_operations = p.carried_operations;
   run.result.carried = p.carried;

@@ -7,6 +7,8 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/id.hpp>
 #include <gsched/core/inline_vector.hpp>
+#include <gsched/core/latest_line.hpp>
+#include <gsched/core/latest_mean.hpp>
 #include <gsched/core/launch.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/sync.hpp>
@@ -30,6 +32,7 @@
 #include <gsched/dispatch/preemptor.hpp>
 #include <gsched/dispatch/registry.hpp>
 #include <gsched/dispatch/request.hpp>
+#include <gsched/dispatch/reservation.hpp>
 #include <gsched/dispatch/statistics.hpp>
 #include <gsched/interference/chain_pair.hpp>
 #include <gsched/interference/coefficients.hpp>
@@ -152,8 +155,10 @@
 #include <gsched/preempt/idempotence.hpp>
 #include <gsched/preempt/options.hpp>
 #include <gsched/preempt/queue_bound.hpp>
+#include <gsched/preempt/reserve_choice.hpp>
 #include <gsched/preempt/restrict_leaving.hpp>
 #include <gsched/preempt/statistics.hpp>
+#include <gsched/preempt/time_alone.hpp>
 #include <gsched/sim/app.hpp>
 #include <gsched/sim/app_demands.hpp>
 #include <gsched/sim/app_requests.hpp>

@@ -10,7 +10,8 @@ same() { cmp -s <(grep -v '"wall_s"' "$1") <(grep -v '"wall_s"' "$2"); }
 # Help teaches.
 serves --help
 for word in ${modes//,/ } --workload --profiles --seconds --requests --seed --mode --floor --side \
-  --pad --pad-places --before --tolerance --leaves --lanes --rt-lanes --device --json --trace --plot Examples disb_a pair_; do
+  --pad --pad-places --before --tolerance --reserve --reserve-fixed --long-operation --reserve-slow-down --reserve-tail \
+  --reserve-share --leaves --lanes --rt-lanes --device --json --trace --plot Examples disb_a pair_ long_; do
   expect "--help lacks $word" grep -qF -- "$word" out
 done
 
@@ -34,6 +35,15 @@ for bad in 0 -1 nan inf abc ''; do
 done
 for bad in -1 1 nan x; do refuses "--floor: " --floor "$bad"; done
 refuses "--tolerance: " --tolerance -5
+for bad in 8,0 x '' -1; do refuses "--reserve: " --reserve "$bad"; done
+refuses "--reserve: 5 sizes" --reserve 8,16,24,32,40
+refuses "--reserve: '16,8' does not rise" --reserve 16,8
+refuses "--reserve-fixed: --reserve is given too" --reserve 8 --reserve-fixed 8
+refuses "--reserve-fixed: " --reserve-fixed x
+refuses "--long-operation: " --long-operation 0
+refuses "--reserve-slow-down: " --reserve-slow-down -1
+refuses "--reserve-tail: " --reserve-tail nan
+refuses "--reserve-share: " --reserve-share 101
 refuses "--side: " --side 8,0
 refuses "is also that of --json" --json same.svg --plot same.svg
 refuses "--trace: '' is no path" --trace ''
@@ -154,6 +164,36 @@ for leaves in never between_blocks at_checkpoints; do
   serves "${few[@]}" --workload pair_bert_vgg16 --mode preempt,preempt_pad --leaves $leaves --json l.json
   expect "$leaves: a block ran twice" bash -c '[ "$(grep -c "\"rerun_blocks\": 0" l.json)" = 2 ]'
 done
+
+# SMs that long kernels leave: fixed, learned, and none for short kernels.
+for file in off bound fixed learned short; do
+  case $file in
+    off) how=(--workload long_persistent) ;;
+    bound) how=(--workload long_persistent --reserve-fixed 0) ;;
+    fixed) how=(--workload long_persistent --reserve-fixed 16) ;;
+    learned) how=(--workload long_attention --reserve 8,32) ;;
+    short) how=(--reserve 8,32) ;;
+  esac
+  serves --seconds 1 --mode rt_only,preempt --lanes 1 --quantum 2000 "${how[@]}" --json r_$file.json
+done
+cat >reserve.py <<'PY'
+import json
+def of(name):
+    said = json.load(open(f"r_{name}.json"))
+    return next(r for r in said["runs"] if r["mode"] == "preempt"), said["scheduling"]
+off, bound, fixed, learned, short = (of(n) for n in ("off", "bound", "fixed", "learned", "short"))
+mean = lambda run: run[0]["rt"]["latency_us"]["mean"]
+assert mean(bound) < 0.7 * mean(off), (mean(bound), mean(off))
+assert mean(fixed) < 0.95 * mean(bound), (mean(fixed), mean(bound))
+assert off[0]["reserve"] == bound[0]["reserve"] == {"segments": 0, "sms": [0, 0]}
+assert fixed[0]["reserve"]["segments"] > 100 and fixed[0]["reserve"]["sms"] == [0, 16], fixed[0]["reserve"]
+assert (fixed[1]["reserve_sms"], fixed[1]["reserve_fixed"]) == ([16], True)
+assert learned[0]["reserve"]["segments"] > 100 and learned[1]["reserve_sms"] == [8, 32]
+assert short[0]["reserve"]["segments"] == 0 and set(short[0]["reserve"]["sms"]) == {0}
+assert all(run[0]["lost"] == 0 for run in (off, bound, fixed, learned, short))
+PY
+expect "long kernels that leave SMs" python3 reserve.py
+expect "constructed profiles as they are written" python3 "$data/constructed/make_constructed.py" --check
 
 # What runs beside real-time work costs next to nothing to look for where it does not gain.
 cat >beside.py <<'PY'

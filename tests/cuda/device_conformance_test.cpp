@@ -121,6 +121,8 @@ TEST_CASE_TEMPLATE_APPLY(device_completeness, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_block_order, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_time, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_eviction, rigs);
+TEST_CASE_TEMPLATE_APPLY(device_partitions, rigs);
+TEST_CASE_TEMPLATE_APPLY(device_partition_rules, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_yielding, yielding_rigs);
 TEST_CASE_TEMPLATE_APPLY(device_leaving, yielding_rigs);
 TEST_CASE_TEMPLATE_APPLY(device_progress, yielding_rigs);

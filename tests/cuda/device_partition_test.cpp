@@ -35,6 +35,21 @@ TEST_CASE("a partition is the run of free groups with the fewest SMs to spare, l
   CHECK(cuda::fewest_groups({}, {}, 1).empty());
 }
 
+TEST_CASE("what leaves SMs has the groups behind them that are not taken") {
+  std::vector<std::uint32_t> sizes(15, 8);
+  sizes.push_back(12); // an H200
+  std::vector<bool> taken(16, false);
+  CHECK(cuda::groups_but(sizes, taken, 8).size() == 15);
+  CHECK(cuda::groups_but(sizes, taken, 8).front() == 1);
+  CHECK(cuda::groups_but(sizes, taken, 9).front() == 2);
+  CHECK(cuda::groups_but(sizes, taken, 120) == groups{15});
+  CHECK(cuda::groups_but(sizes, taken, 121).empty());
+  taken[0] = taken[3] = taken[15] = true;
+  CHECK(cuda::groups_but(sizes, taken, 16) == groups{2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14});
+  CHECK(cuda::groups_but(sizes, taken, 120).empty());
+  CHECK(cuda::groups_but({}, {}, 0).empty());
+}
+
 std::set<std::uint16_t> sms_seen(const driven_cuda& d, std::size_t from) {
   std::set<std::uint16_t> sms;
   for (std::size_t i = from; i < d.events.size(); ++i)
@@ -117,6 +132,35 @@ TEST_CASE("partitions of named groups lie over others, and end on their own") {
   CHECK_THROWS_WITH_AS(cuda::partition(0, groups{}), doctest::Contains("no groups"), error);
   CHECK_THROWS_WITH_AS(cuda::partition(0, groups{1, 1}), doctest::Contains("twice"), error);
   CHECK_THROWS_AS(cuda::partition(0, groups{1000}), error);
+}
+
+TEST_CASE("lanes that leave SMs share graphs, of programs with long kernels alone") {
+  GSCHED_NEEDS_GPU();
+  cuda::program quick = stand_ins("quick", 5, kernel_of(400, 256, 20));
+  cuda::program slow = stand_ins("slow", 5, kernel_of(400, 256, 300));
+  driven_cuda d;
+  d.device.load(quick);
+  const lane_options leaves{0, {}, true, sm_count{16}, from_us(100)};
+  const lane_id one = d.device.open_lane(leaves);
+  d.device.load(slow);
+  const std::uint64_t graphs = d.device.memory_of(slow.host()).graphs;
+  CHECK(graphs > 0);
+  CHECK(d.device.memory_of(quick.host()).graphs == 0);
+  const lane_id two = d.device.open_lane(leaves);
+  CHECK(d.device.memory_of(slow.host()).graphs == graphs);
+  CHECK(d.device.sms_of(one) == d.device.sms_of(two));
+  CHECK(d.device.sms_of(one).count() + 16 <= d.device.limits().sms.count());
+  for (const lane_id lane : {one, two}) {
+    CHECK(!d.submit(lane, slow.host(), 0, slow.host().cut(0, from_us(300))));
+    REQUIRE(d.finish());
+  }
+  CHECK(d.device.statistics().built_late == 0);
+  CHECK(!d.submit(one, quick.host(), 0, quick.host().cut(0, from_us(100))));
+  REQUIRE(d.finish());
+  CHECK(d.device.statistics().built_late == 1);
+  CHECK(d.failed == 0);
+  CHECK_THROWS_WITH_AS(static_cast<void>(d.device.open_lane({0, sm_count{64}})),
+                       doctest::Contains("expected at most what is left"), error);
 }
 
 TEST_CASE("a program that is kept whole is built for the lane with SMs of its own that asks") {

@@ -12,6 +12,8 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
+#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -257,6 +259,96 @@ TEST_CASE_TEMPLATE_DEFINE("D6: eviction takes the newest that have not started, 
   std::sort(ends.begin(), ends.end());
   std::sort(expected.begin(), expected.end());
   CHECK(ends == expected);
+}
+
+/// For D7: an eighth of the SMs, or nothing where the device has too few of them.
+template <class Rig>
+std::optional<std::uint32_t> eighth_of(const typename Rig::device& d) {
+  const std::uint32_t sms = d.limits().sms.count();
+  return sms >= 64 ? std::optional(sms / 8) : std::nullopt;
+}
+
+TEST_CASE_TEMPLATE_DEFINE(
+    "D7: a lane that leaves SMs runs elsewhere, and what it leaves is free for "
+    "other lanes",
+    Rig, device_partitions) {
+  typename Rig::device device = Rig::make();
+  const std::optional<std::uint32_t> eighth = eighth_of<Rig>(device);
+  if (!eighth || !Rig::reports_blocks) return;
+  const std::uint32_t sms = device.limits().sms.count();
+  // Two blocks of 1024 threads fill an SM, so that `slow` fills every SM that its lane has.
+  const auto kernel = [](std::uint32_t blocks, double us) {
+    operation op;
+    op.launch.grid = {blocks, 1, 1};
+    op.launch.block = {1024, 1, 1};
+    op.launch.registers_per_thread = 32;
+    op.expected = from_us(us);
+    return op;
+  };
+  const lane_id some = device.open_lane({0, {}, false, sm_count{*eighth}});
+  const lane_id more = device.open_lane({0, {}, false, sm_count{2 * *eighth}, from_us(1000)});
+  const lane_id all = device.open_lane({});
+  program slow("slow", {kernel(8 * sms, 5000)});
+  program quick("quick", {kernel(2, 50)});
+  device.load(slow);
+  device.load(quick);
+  std::uint64_t ids = 0;
+  std::vector<device_event> ends;
+  std::set<std::uint32_t> seen;
+  const auto submit = [&](const program& p, lane_id lane, bool instrumented) {
+    segment s;
+    s.id = segment_id{ids++};
+    s.lane = lane;
+    s.instrumented = instrumented;
+    s.program = p.id();
+    s.operations = p.range(0, p.size());
+    REQUIRE(!device.submit(s));
+    return s.id;
+  };
+  const auto poll_for = [&](double us) {
+    std::array<device_event, 16> out;
+    for (const time_point until = device.now() + from_us(us); device.now() < until;) {
+      device.wait(until);
+      for (std::size_t n = device.poll(out); n > 0; n = device.poll(out))
+        for (const device_event& e : std::span(out).first(n)) {
+          if (e.what == device_event::kind::blocks_started) seen.insert(e.sm);
+          if (e.what == device_event::kind::segment_done) ends.push_back(e);
+        }
+    }
+  };
+  for (const lane_id lane : {some, more}) {
+    const std::uint32_t left = lane == some ? *eighth : 2 * *eighth;
+    ends.clear();
+    seen.clear();
+    const segment_id filling = submit(slow, lane, true);
+    poll_for(1500);
+    for (int i = 0; i < 3; ++i) static_cast<void>(submit(quick, all, false));
+    poll_for(100000);
+    REQUIRE(ends.size() == 4);
+    CHECK(ends.back().segment == filling); // the others found the SMs that it leaves
+    CHECK(seen.size() <= sms - left);
+    CHECK(seen.size() >= sms / 2);
+  }
+  // A program that the lane was not prepared for runs there as well.
+  ends.clear();
+  static_cast<void>(submit(quick, more, false));
+  poll_for(100000);
+  CHECK(ends.size() == 1);
+}
+
+TEST_CASE_TEMPLATE_DEFINE("D7: no SM of a lane with its own SMs is one of a lane that leaves some",
+                          Rig, device_partition_rules) {
+  typename Rig::device device = Rig::make();
+  CHECK_THROWS_WITH_AS(static_cast<void>(device.open_lane({0, sm_count{8}, false, sm_count{16}})),
+                       "lane: sms 8 and leaves 16, expected one of the two at most", error);
+  const std::optional<std::uint32_t> eighth = eighth_of<Rig>(device);
+  if (!eighth || !Rig::reports_blocks) return;
+  const sm_count left{2 * *eighth};
+  CHECK_THROWS_AS(static_cast<void>(device.open_lane({0, {}, false, device.limits().sms})), error);
+  static_cast<void>(device.open_lane({0, {}, false, left}));
+  static_cast<void>(device.open_lane({0, sm_count{*eighth}})); // one of those that it leaves
+  static_cast<void>(device.open_lane({0, {}, false, left}));   // and such lanes share theirs
+  CHECK_THROWS_AS(static_cast<void>(device.open_lane({0, sm_count{2 * *eighth}})), error);
 }
 
 } // namespace gsched::testing

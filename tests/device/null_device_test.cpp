@@ -76,3 +76,5 @@ TEST_CASE_TEMPLATE_APPLY(device_completeness, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_block_order, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_time, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_eviction, rigs);
+TEST_CASE_TEMPLATE_APPLY(device_partitions, rigs);
+TEST_CASE_TEMPLATE_APPLY(device_partition_rules, rigs);

@@ -85,3 +85,55 @@ TEST_CASE("lane_set: random adds and removes agree with a recount") {
   for (std::uint32_t p = 0; p < places; ++p)
     while (flight* f = lanes.oldest(p)) lanes.remove(p, *f);
 }
+
+TEST_CASE(
+    "lane_set: what is queued on alternates counts for their lane, and is kept in its own order") {
+  lane_set lanes(from_us(100), from_us(200));
+  lanes.open(lane_id{0});
+  lanes.open(lane_id{1});
+  lanes.add_group(duration::zero(), from_us(1));
+  lanes.open(lane_id{2});
+  lanes.open_alternate(lane_id{3}, 0);
+  lanes.open_alternate(lane_id{4}, 1);
+  CHECK(lanes.size() == 5);
+  CHECK(lanes.lanes(0) == 2);
+  CHECK(lanes.lanes(1) == 1);
+  CHECK(lanes.group_of(3) == 0);
+  CHECK(lanes.find(lane_id{4}) == 4u);
+  std::array<flight, 4> f;
+  for (flight& one : f) one.expected = from_us(120);
+  lanes.add(3, f[0]);
+  lanes.add(0, f[1]);
+  CHECK(lanes.queued(0) == from_us(240));
+  CHECK(lanes.hungriest(0) == 1u); // the first lane is full
+  lanes.add(4, f[2]);
+  lanes.add(4, f[3]);
+  CHECK_FALSE(lanes.any_hungry(0));
+  CHECK(lanes.oldest(0) == &f[1]);
+  CHECK(lanes.oldest(3) == &f[0]);
+  CHECK(lanes.newest(4) == &f[3]);
+  lanes.remove(3, f[0]);
+  CHECK_FALSE(lanes.any_hungry(0)); // not below the low mark
+  lanes.remove(0, f[1]);
+  CHECK(lanes.hungriest(0) == 0u);
+  lanes.remove(4, f[2]);
+  lanes.remove(4, f[3]);
+  CHECK(lanes.queued(1) == duration::zero());
+}
+
+TEST_CASE("lane_set: nothing is queued behind what is to be last") {
+  lane_set lanes(from_us(100), from_us(200));
+  lanes.open(lane_id{0});
+  lanes.open_alternate(lane_id{1}, 0);
+  std::array<flight, 2> f;
+  for (flight& one : f) one.expected = from_us(10);
+  f[1].last = true;
+  lanes.add(0, f[0]);
+  CHECK(lanes.any_hungry());
+  lanes.add(1, f[1]); // on an alternate, too
+  CHECK_FALSE(lanes.any_hungry());
+  lanes.remove(0, f[0]);
+  CHECK_FALSE(lanes.any_hungry());
+  lanes.remove(1, f[1]);
+  CHECK(lanes.any_hungry());
+}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A million preemptions at random instants, of random programs, with cancels, failures, floors,
-// side lanes and padding: every operation of a finished job has run once and in order, and nothing
-// stays behind.
+// side lanes, padding and SMs kept free: every operation of a finished job has run once and in
+// order, and nothing stays behind.
 #include "dispatch/rig.hpp"
 #include "dispatch/yielding_device.hpp"
 
@@ -91,6 +91,7 @@ struct counts {
   std::uint64_t side = 0;
   std::uint64_t restores = 0;
   std::uint64_t padded = 0;
+  std::uint64_t reserved = 0;
 };
 
 counts storm(std::uint64_t seed, std::uint64_t rounds) {
@@ -111,12 +112,18 @@ counts storm(std::uint64_t seed, std::uint64_t rounds) {
   if (random() % 5 == 0) o.preemption.side = {sm_count{32}, sm_count{64}};
   o.preemption.pads = random() % 2;
   o.preemption.tolerance = 0.5;
+  o.preemption.long_operation = from_us(3);
+  o.preemption.one_long = random() % 4 == 0;
+  if (o.use == lane_use::shared && random() % 2)
+    o.preemption.reserve = {sm_count{8}, sm_count{40}, sm_count{100}};
+  o.preemption.reserve_learns = random() % 4 != 0;
   yielding_device::options d;
   d.seed = seed;
   d.fails_one_in = random() % 2 ? 500 : 0;
   d.takes_back = random() % 4 != 0;
   d.most_latency = duration{static_cast<duration::rep>(random() % 8000)};
-  yielding_device device(o.lanes + 5, d);
+  const auto sizes = static_cast<std::uint32_t>(o.preemption.reserve.size());
+  yielding_device device((1 + sizes) * o.lanes + 5, d);
 
   accountant_options room;
   room.max_outstanding = 2 + random() % 100;
@@ -224,8 +231,8 @@ counts storm(std::uint64_t seed, std::uint64_t rounds) {
   CHECK(p.preemptions.count == p.preemptions.latency.count());
   CHECK(hears.wrong == 0);
   CHECK(hears.rode <= p.padded_segments);
-  return {device.yields,   device.preempted, s.evicted_segments,
-          p.side_segments, p.restores.count, hears.rode};
+  return {device.yields,    device.preempted, s.evicted_segments, p.side_segments,
+          p.restores.count, hears.rode,       p.reserved_segments};
 }
 
 #ifdef GSCHED_SANITIZED
@@ -248,10 +255,12 @@ TEST_CASE("preemption: nothing is lost or run twice over a million random preemp
     all.side += c.side;
     all.restores += c.restores;
     all.padded += c.padded;
+    all.reserved += c.reserved;
   }
   CHECK(all.preempted > enough / 10);
   CHECK(all.evicted > enough / 1000);
   CHECK(all.side > enough / 1000);
   CHECK(all.restores > enough / 10);
   CHECK(all.padded > enough / 1000);
+  CHECK(all.reserved > enough / 10);
 }

@@ -125,6 +125,9 @@ public:
   [[nodiscard]] bool nothing_left() const noexcept {
     return std::all_of(left_.begin(), left_.end(), [](const remainder& r) { return !r.is; });
   }
+  [[nodiscard]] const gsched::lane_options& how(gsched::lane_id id) const noexcept {
+    return lanes_[index(id)].how;
+  }
   [[nodiscard]] gsched::duration served(gsched::lane_id id) const noexcept {
     return lanes_[index(id)].served;
   }
@@ -233,6 +236,7 @@ private:
   /// How many times as long the lane's next operation takes.
   [[nodiscard]] double slow(const lane& l) const noexcept {
     if (l.how.sms.count() > 0) return 132.0 / l.how.sms.count();
+    if (l.how.leaves.count() > 0) return 132.0 / (132 - l.how.leaves.count());
     const bool beside = std::any_of(lanes_.begin(), lanes_.end(), [](const lane& o) {
       return o.how.sms.count() > 0 && o.count > 0;
     });

@@ -183,6 +183,15 @@ TEST_CASE("ranges are the operations in their order") {
   CHECK(p.expected(1, 3) == duration{5});
 }
 
+TEST_CASE("the longest kernel is that alone: copies do not count") {
+  std::vector<operation> ops(4);
+  for (std::size_t i = 0; i < ops.size(); ++i) ops[i].expected = duration{static_cast<int>(10 * i)};
+  ops[3].kind = operation_kind::memcpy;
+  CHECK(program("p", ops).longest_kernel() == duration{20});
+  ops.erase(ops.begin(), ops.begin() + 3);
+  CHECK(program("copies", ops).longest_kernel() == duration::zero());
+}
+
 TEST_CASE("a program is neither empty nor holds what is no device work") {
   CHECK_THROWS_WITH_AS(program("m", {}), "m: no operations", error);
   for (const operation_kind k :

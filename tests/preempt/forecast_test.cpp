@@ -172,3 +172,44 @@ TEST_CASE("queue_bound with a forecast: close to the best constant bound, better
   std::vector<double> stops = arrivals(1e5, [] { return 2000.0; });
   CHECK(adaptive_cost(stops, end) < 0.5 * constant_cost(stops, 1e5));
 }
+
+TEST_CASE("forecast: a request is near from when it may come until the client counts as stopped") {
+  client_forecast none;
+  CHECK_FALSE(none.is_near(at_us(1000), from_us(1e6))); // it has never sent a request
+  none.arrived(at_us(1000));
+  CHECK(none.is_near(at_us(2000), from_us(10))); // nothing is known of its gaps
+  CHECK_FALSE(none.is_near(at_us(2e6), from_us(10)));
+
+  client_forecast periodic;
+  for (int i = 0; i <= 40; ++i) periodic.arrived(at_us(10000.0 * i));
+  const double last = 400000;
+  CHECK_FALSE(periodic.is_near(at_us(last + 100), from_us(1000)));
+  CHECK_FALSE(periodic.is_near(at_us(last + 4000), from_us(1000)));
+  CHECK(periodic.is_near(at_us(last + 9000), from_us(1000)));
+  CHECK(periodic.is_near(at_us(last + 4000), from_us(6000))); // while long work runs
+  CHECK(periodic.is_near(at_us(last + 100000), from_us(1000)));
+  CHECK_FALSE(periodic.is_near(at_us(last + 161000), from_us(1000)));
+
+  // Of a client without a rhythm a request is always near: none may come when it is not.
+  std::mt19937_64 random(5);
+  for (const double least : {0.0, 800.0}) { // a reply comes before the next request
+    client_forecast f;
+    double t = 0;
+    int missed = 0;
+    for (int i = 0; i < 20000; ++i) {
+      const double next = t + least - 4000 * std::log(unit(random));
+      if (i > 100) missed += !f.is_near(at_us(next - 500), from_us(1000));
+      f.arrived(at_us(next));
+      t = next;
+    }
+    CHECK(missed <= 20);
+  }
+
+  arrival_forecast all;
+  for (int i = 0; i <= 40; ++i) {
+    all.arrived(0, at_us(10000.0 * i));
+    all.arrived(1, at_us(10000.0 * i + 5000));
+  }
+  CHECK_FALSE(all.is_near(at_us(405000 + 1000), from_us(1000)));
+  CHECK(all.is_near(at_us(410000 - 1000), from_us(1000)));
+}

@@ -52,7 +52,9 @@ TEST_CASE("guard: whatever happens when, each lane yields and resumes in turn, a
       default:
         if (yields && told[lane] == 1) {
           told[lane] = 2;
+          REQUIRE(g.may_run(lane));
           REQUIRE(g.yielded(lane, now, is_busy, resume, s));
+          REQUIRE(g.may_run(lane) == !held);
           ++times;
         } else if (yields || !g.is_leaving(lane)) {
           REQUIRE_FALSE(g.yielded(lane, now, is_busy, resume, s));

@@ -110,6 +110,8 @@ TEST_CASE_TEMPLATE_APPLY(device_completeness, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_block_order, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_time, rigs);
 TEST_CASE_TEMPLATE_APPLY(device_eviction, rigs);
+TEST_CASE_TEMPLATE_APPLY(device_partitions, rigs);
+TEST_CASE_TEMPLATE_APPLY(device_partition_rules, rigs);
 
 TEST_CASE("D5: no call allocates once programs are loaded") {
   driven_device<sim_rig> d(6);
@@ -237,6 +239,67 @@ TEST_CASE("partitions are disjoint, in groups, and the last group is odd") {
   CHECK(d.sms_of(d.open_lane({})).count() == 132);
   sim::device e(sim::h200());
   CHECK(e.sms_of(e.open_lane({0, sm_count{128}})).count() == 132);
+}
+
+TEST_CASE("lanes that leave SMs leave the same ones, and share the rest") {
+  const auto leaving = [](std::uint32_t n) { return lane_options{0, {}, false, sm_count{n}}; };
+  sim::device d(sim::h200());
+  CHECK(d.sms_of(d.open_lane(leaving(8))).count() == 124);
+  CHECK(d.sms_of(d.open_lane(leaving(12))).count() == 116); // whole groups of 8 are left
+  CHECK(d.sms_of(d.open_lane(leaving(48))).count() == 84);
+  CHECK(d.sms_of(d.open_lane(leaving(8))).count() == 124);
+  CHECK(d.sms_of(d.open_lane({0, sm_count{8}})).count() == 8); // the one group that all leave
+  CHECK_THROWS_WITH_AS(d.open_lane({0, sm_count{8}}), doctest::Contains("left of 132"), error);
+  CHECK_THROWS_WITH_AS(d.open_lane(leaving(125)),
+                       "partition that leaves 125 SMs, expected some of 132 in groups of 8 to "
+                       "remain for it",
+                       error);
+  sim::device e(sim::h200());
+  CHECK(e.sms_of(e.open_lane({0, sm_count{16}})).count() == 16);
+  CHECK(e.sms_of(e.open_lane({0, sm_count{12}})).count() == 12); // the last group
+  CHECK(e.sms_of(e.open_lane(leaving(8))).count() == 104);       // all but those
+  CHECK(e.sms_of(e.open_lane(leaving(24))).count() == 96);
+}
+
+TEST_CASE("a lane that leaves SMs yields as others do, and nothing of it runs on what it leaves") {
+  sim::preset p = bare();
+  p.yields = {1, {}, {}, {}, {}, {}, {}, {}};
+  sim::device d(p);
+  const lane_id low = d.open_lane({0, {}, true, sm_count{16}});
+  const lane_id high = d.open_lane({1, {}});
+  program be("be", std::vector<operation>(4, kernel_of(132 * 2, 1024, 500)));
+  program rt("rt", {kernel_of(16 * 2, 1024, 20)});
+  d.load(be);
+  d.load(rt);
+  segment s = whole(be, low, 0);
+  s.instrumented = true;
+  CHECK(!d.submit(s));
+  d.wait(d.now() + from_us(100));
+  d.yield(low);
+  CHECK(!d.submit(whole(rt, high, 1)));
+  std::array<device_event, 16> out;
+  std::vector<device_event::kind> told;
+  const auto hear = [&] {
+    for (std::size_t n = d.poll(out); n > 0; n = d.poll(out))
+      for (const device_event& e : std::span(out).first(n)) {
+        const bool blocks = e.what == device_event::kind::blocks_started ||
+                            e.what == device_event::kind::blocks_done;
+        if (blocks && e.segment == segment_id{0}) CHECK(e.sm >= 16);
+        if (!blocks) told.push_back(e.what);
+      }
+  };
+  while (d.now() < time_point{from_us(5000)}) {
+    d.wait(time_point{from_us(5000)});
+    hear();
+  }
+  // The real-time kernel is done before the one that runs; after that the lane has yielded.
+  CHECK(told == std::vector{device_event::kind::segment_done, device_event::kind::lane_yielded});
+  d.resume(low);
+  while (told.size() < 4 && d.now() < time_point{from_us(20000)}) {
+    d.wait(time_point{from_us(20000)});
+    hear();
+  }
+  CHECK(told.back() == device_event::kind::segment_done);
 }
 
 TEST_CASE("a partition's kernels stay on its SMs and hold nobody else up") {

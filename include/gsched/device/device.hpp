@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <system_error>
 
 namespace gsched {
@@ -62,6 +63,19 @@ struct lane_options {
   int priority = 0;    ///< larger runs first
   sm_count sms{};      ///< a partition of that many SMs; zero is all of them
   bool yields = false; ///< yield() will be called for it: see preemptive_device
+  sm_count leaves{};   ///< a partition of all SMs but at least that many (D7); zero: none is left
+  /// Only programs with a kernel of at least that expected time are prepared for the lane when they
+  /// are loaded. It runs other programs too; the device may have to prepare them in submit.
+  duration least_operation{};
+
+  /// Itself, or throws bad_option in one line. For devices.
+  [[nodiscard]] const lane_options& checked() const {
+    if (sms.count() > 0 && leaves.count() > 0)
+      throw error(errc::bad_option, "lane: sms " + std::to_string(sms.count()) + " and leaves " +
+                                        std::to_string(leaves.count()) +
+                                        ", expected one of the two at most");
+    return *this;
+  }
 };
 
 /// Runs segments, and is the one part that knows the time. A model also keeps:
@@ -72,6 +86,12 @@ struct lane_options {
 ///  D5 hot path      submit, poll, evict and now neither allocate, lock nor throw once loaded.
 ///  D6 eviction      evict(lane) withdraws segments that have not started, newest first, and
 ///                   says how many; they are never polled.
+///  D7 partitions    a lane with `sms` runs on at least so many SMs, and no other lane with `sms`
+///  or
+///                   `leaves` runs on them. A lane with `leaves` runs on all SMs except those of
+///                   lanes with `sms` and the first ones, at least so many; of two lanes with
+///                   `leaves`, the one that leaves more runs on no SM that the other leaves.
+///                   open_lane refuses what the SMs cannot serve, and both options together.
 /// The caller owes: a segment's operations stay in place until its end was polled.
 // Version 14 of the formatter takes compound requirements apart.
 // clang-format off

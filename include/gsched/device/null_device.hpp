@@ -27,7 +27,8 @@ public:
     lanes_.reserve(limits.lanes);
   }
 
-  lane_id open_lane(const lane_options&) {
+  lane_id open_lane(const lane_options& how) {
+    static_cast<void>(how.checked());
     if (lanes_.size() >= limits_.lanes)
       throw error(errc::too_small, "null device: lane " + std::to_string(lanes_.size()) +
                                        ", expected at most " + std::to_string(limits_.lanes));

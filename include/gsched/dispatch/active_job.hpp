@@ -43,6 +43,8 @@ struct active_job : job, follower_hook {
   std::uint32_t flights = 0;        ///< segments in flight
   std::uint32_t side_flights = 0;   ///< of these, on the side lanes of one group
   std::uint32_t side_group = 0;
+  std::size_t reserve = 0; ///< the alternate of best-effort lanes that it was submitted to last
+  bool alone = false;      ///< that segment ends before the next is dispatched
   std::uint64_t side_epoch = 0; ///< what was chosen to run beside it when it was dispatched first
   duration to_end{};            ///< of a real-time job: what has not ended of it
   duration ended_expected{};    ///< of its segments that have ended ...
@@ -99,7 +101,7 @@ struct active_job : job, follower_hook {
     head = std::min(total, quantum);
     flights = side_flights = 0;
     to_end = ended_expected = ended_took = duration::zero();
-    dispatched = counted = false;
+    dispatched = counted = alone = false;
     remainders.clear();
     announced = held = follows = waits = holds = false;
     ending = followed = job_state::running;

@@ -15,6 +15,7 @@
 #include <gsched/policy/policy.hpp>
 #include <gsched/preempt/statistics.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -58,10 +59,12 @@ class dispatcher : public landings<Policy, Device, Accountant, Listener> {
   using life::policy_;
   using life::preempt_;
   using life::real_time_left_;
+  using life::reserve_;
   using life::start_freed;
   using life::statistics_;
   using life::take_back;
   using life::woken_;
+  using typename life::carried;
   using typename life::feed;
 
 public:
@@ -96,6 +99,15 @@ public:
   [[nodiscard]] const preemption_statistics& preemption() const noexcept {
     return preempt_.statistics();
   }
+  /// How many SMs a model's long best-effort work leaves while real-time jobs are expected.
+  [[nodiscard]] sm_count reserved(model_id m) const noexcept {
+    return reserve_.chosen(static_cast<std::size_t>(m));
+  }
+  /// What was learned of that. Only of a model that has had a job, with
+  /// preemption_options::reserve.
+  [[nodiscard]] const reserve_choice& choice_of(model_id m) const noexcept {
+    return reserve_.choice_of(static_cast<std::size_t>(m));
+  }
 
 private:
   bool take_posted() {
@@ -116,6 +128,7 @@ private:
     const std::size_t best_effort = active(service_class::best_effort);
     preempt_.update(active(service_class::real_time) > 0, best_effort > 0,
                     best_effort > this->best_effort_flying(), back_at(now));
+    if (preempt_.guards() && preempt_.open()) reserve_.disturb();
     if (preempt_.open() || real_time_left_ > last_left_) offer_passed_over(now);
     last_left_ = real_time_left_;
     if (const auto most = preempt_.adapt(arrivals_)) this->most_best_effort_ = *most;
@@ -155,29 +168,32 @@ private:
     active_job& a = pick_for(*group, now);
     a.in_policy = false;
     ++statistics_.decisions;
-    // What it has in flight elsewhere comes first; the end of that brings it back to the policy.
-    if (!a.may_go_to(*group, feed::first_side) || !may_go_beside(a, *group, now)) {
+    const long_work work = *group == feed::best_effort ? look_ahead(a, now) : long_work{};
+    if (!may_go(a, *group, work, now)) {
       if (*group >= feed::first_side) pass_over(a);
       return true;
     }
     flight& f = feed_.take(a);
-    const cut c = *group == feed_.copies()
-                      ? this->copies_of(a, f)
-                      : this->next_of(a, f, preempt_.most_on(*group, real_time_left_, now));
-    segment s = feed_.plan(f, c, *group, now);
+    f.last = work.alone;
+    const duration most = std::min(preempt_.most_on(*group, real_time_left_, now), work.most);
+    const cut c = *group == feed_.copies() ? this->copies_of(a, f) : this->next_of(a, f, most);
+    segment s = feed_.plan(f, c, *group, work.alternate, now);
     if (c.last_work && a.context.launches_no_more() && !std::exchange(a.announced, true))
       listener_.on_almost_finished(a, a.user, now);
-    const auto guest = *group == feed::real_time && preempt_.pads() && !feed_.full()
-                           ? this->find_guest(c, now)
-                           : std::nullopt;
-    if (guest) feed_.pad(f, s, *guest->by->runs);
+    const bool pads = *group == feed::real_time && preempt_.pads() && !feed_.full();
+    const auto with = pads ? this->find_guest(c, now).value_or(carried{}) : carried{};
+    if (with.by != nullptr) feed_.pad(f, s, *with.by->runs);
     if (const std::error_code e = feed_.submit(f, s, models_)) {
-      if (guest) this->settle(*guest->guest, now);
+      if (with.by != nullptr) this->settle(*with.guest, now);
       refuse(f, e, now);
       return true;
     }
     if (!f.remainder) a.kind->estimate.dispatched(*a.progress, f.program, f.first, f.operations);
+    if (reserve_.learns()) follow(a, with.by != nullptr, now);
     this->begin_flight(a);
+    a.reserve = work.alternate;
+    a.alone = work.alone;
+    if (work.alternate > 0) preempt_.let_reserved();
     if (feed_.is_side(f)) {
       ++a.side_flights;
       if (*group != feed_.copies()) preempt_.let_beside(now);
@@ -185,12 +201,79 @@ private:
     a.dispatched_at(*group, beside_.epoch());
     ++statistics_.segments;
     listener_.on_submit(a, s, f.expected, now);
-    if (guest) {
-      this->board(*guest, f, feed_.take(*guest->guest), s.lane, now);
+    if (with.by != nullptr) {
+      this->board(with, f, feed_.take(*with.guest), s.lane, now);
       preempt_.let_within(f.carries->operations.size(), now);
     }
     if (!a.is_ending()) offer(a, now);
     return true;
+  }
+
+  /// What long kernels mean for the next segment of a best-effort job.
+  struct long_work {
+    std::size_t alternate = 0;         ///< of best-effort lanes: how many SMs it leaves
+    duration most = run_to_completion; ///< of the segment
+    bool alone = false;                ///< nothing is queued behind it
+  };
+  /// False where the job's work in flight has to end first: on another kind of lane, or what a
+  /// segment must not be queued behind. That end brings the job back to the policy.
+  [[nodiscard]] bool may_go(active_job& a, std::size_t group, const long_work& work,
+                            time_point now) noexcept {
+    if (!a.may_go_to(group, feed::first_side) || !may_go_beside(a, group, now)) return false;
+    return group != feed::best_effort || a.flights == 0 ||
+           (!work.alone && a.reserve == work.alternate);
+  }
+  /// Programs with long kernels leave SMs to real-time work, others do not, and copies go where the
+  /// job's programs go.
+  [[nodiscard]] long_work look_ahead(active_job& a, time_point now) noexcept {
+    if (!reserve_.bounds() || this->is_real_time(a)) return {};
+    program_id next = no_program;
+    if (a.is_ending())
+      next = a.remainders.back().program;
+    else if (const auto head = a.context.list().head(0); head && head->graph != nullptr)
+      next = head->graph->id();
+    const std::uint32_t model = a.kind->number;
+    if (next == no_program && a.flights > 0) return {a.reserve, run_to_completion, false};
+    if (next == no_program ? !reserve_.is_long_model(model) : !reserve_.is_long(next)) return {};
+    // A real-time job is expected before the job's work in flight, and then this, has ended.
+    const duration until = a.head * static_cast<duration::rep>(a.flights + 1);
+    const bool near = active(service_class::real_time) > 0 || arrivals_.is_near(now, until);
+    long_work w;
+    if (reserve_.on()) w.alternate = reserve_.alternate_for(model, near);
+    if (near && next != no_program) {
+      w.most = options_.preemption.long_operation;
+      w.alone = true;
+    }
+    return w;
+  }
+
+  /// A segment of a job was submitted. If a real-time job begins with it, the reservation measures
+  /// what that job loses to the work that runs now; work that comes beside it ends a measurement.
+  void follow(const active_job& a, bool padded, time_point now) noexcept {
+    if (!this->is_real_time(a)) {
+      if (preempt_.guards()) reserve_.disturb();
+      return;
+    }
+    if (padded || beside_.current() != 0) return reserve_.disturb();
+    lane_set& lanes = feed_.lanes();
+    for (std::uint32_t i = 0; i < lanes.lanes(feed::real_time); ++i) {
+      const std::uint32_t place = lanes.first(feed::real_time) + i;
+      const flight* const oldest = lanes.oldest(place);
+      if (oldest == nullptr || (oldest->owner == &a && lanes.newest(place)->owner == &a)) continue;
+      if (lanes.lanes(feed::real_time) > 1) reserve_.disturb(); // on one lane they take turns
+      return;
+    }
+    if (a.dispatched) return;
+    reservation::running found;
+    preempt_.for_each_running([&](const flight& r) {
+      if (!reserve_.is_long(r.program)) return found.add_other();
+      const std::uint32_t model = r.owner->kind->number;
+      const std::size_t alternate = feed_.reserve_of(r.place);
+      const time_point since = std::max(r.submitted, feed_.lanes().last_end(r.place));
+      found.add_long(model, alternate, reserve_.left_of(model, alternate, r.expected, now - since),
+                     r.last);
+    });
+    reserve_.began(a.id, a.kind->number, found, preempt_.take_open_time());
   }
 
   /// Its next segment may run on a side lane: it ends before the real-time work; or it is copies.
@@ -215,7 +298,7 @@ private:
     if (policy_.size() == 0) return;
     const time_point now = device_.now();
     const auto better = [&](const flight& f) {
-      if (feed_.apart() && f.place < options_.lanes &&
+      if (feed_.apart() && feed_.guarded_at(f.place) &&
           (active(service_class::real_time) > 0 || !preempt_.open()))
         return false;
       return policy_.wants_preempt(*f.owner, now);

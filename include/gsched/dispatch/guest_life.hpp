@@ -41,6 +41,7 @@ protected:
   using life::listener_;
   using life::options_;
   using life::policy_;
+  using life::reserve_;
   using life::statistics_;
 
 public:

@@ -11,6 +11,7 @@
 #include <gsched/dispatch/options.hpp>
 #include <gsched/dispatch/registry.hpp>
 #include <gsched/dispatch/request.hpp>
+#include <gsched/dispatch/reservation.hpp>
 #include <gsched/dispatch/statistics.hpp>
 #include <gsched/pad/exploration.hpp>
 #include <gsched/pad/side_speed.hpp>
@@ -43,6 +44,7 @@ protected:
 public:
   job_life(Device& on, Policy& order, Listener& hears, const dispatch_options& how)
       : registry<Device>(on), policy_(order), listener_(hears), options_(checked(how)),
+        reserve_(options_.preemption, on.limits().sms),
         beside_(1 + how.preemption.side.size() + how.preemption.pads, how.preemption.tolerance),
         jobs_(how.reserved_jobs, how.reserved_entries) {
     if (how.preemption.pads) beside_.presume(padding_choice());
@@ -63,6 +65,7 @@ public:
     registry<Device>::load(p);
     for (std::size_t i = 0; i < options_.preemption.side.size(); ++i)
       beside_.may_reach(i + 1, speed_on(p, options_.preemption.side[i], device_.limits().sms));
+    reserve_.load(p);
   }
 
   // Jobs --------------------------------------------------------------------------------------
@@ -75,6 +78,7 @@ public:
     const time_point now = device_.now();
     active_job& a = jobs_.take(job_id{next_id_++});
     statistics_.count_submit();
+    reserve_.add_model(static_cast<std::size_t>(r.model));
     a.begin(r, models_[r.model], options_.quantum);
     ++a.kind->jobs;
     const job_id id = a.id;
@@ -189,9 +193,8 @@ protected:
   }
 
   void offer(active_job& a, time_point now) noexcept {
-    if (a.in_policy || a.rides || a.flights >= options_.segments_per_job ||
-        !a.context.list().has_active())
-      return;
+    const std::uint32_t most = a.alone ? 1 : options_.segments_per_job;
+    if (a.in_policy || a.rides || a.flights >= most || !a.context.list().has_active()) return;
     a.size_next(contended(a), options_.quantum, options_.most_quantum);
     a.head = a.context.list().head_expected(quantum_of(a), flight::max_loose);
     a.remaining = a.kind->estimate.remaining(*a.progress);
@@ -253,6 +256,7 @@ protected:
     }
     if (is_real_time(a) && how == job_state::finished && a.dispatched)
       beside_.ended(a.side_epoch, {a.ended_expected, a.ended_took, now - a.arrival});
+    reserve_.ended(a.id, how == job_state::finished, a.ended_expected, a.ended_took);
     a.kind->estimate.end(*a.progress, how == job_state::finished);
     jobs_.remove(a);
     listener_.on_end(a, a.user, now);
@@ -308,6 +312,7 @@ protected:
   Policy& policy_;
   Listener& listener_;
   dispatch_options options_;
+  reservation reserve_;                           ///< of SMs, from long best-effort work
   arrival_forecast arrivals_;                     ///< of real-time jobs
   exploration beside_;                            ///< of real-time jobs
   duration most_best_effort_ = run_to_completion; ///< of a best-effort segment

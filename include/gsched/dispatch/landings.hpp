@@ -40,6 +40,7 @@ protected:
   using life::models_;
   using life::options_;
   using life::policy_;
+  using life::reserve_;
   using life::settle;
   using life::statistics_;
   using life::wake;
@@ -133,6 +134,9 @@ private:
     if (done && took && !a.is_ending() && f.carries == nullptr &&
         !(this->is_real_time(a) && beside_.current() != 0))
       a.kind->estimate.observe_segment(f.program, f.first, f.operations, *took);
+    if (done && took && reserve_.is_long(f.program) && feed_.guarded_at(f.place) &&
+        preempt_.was_open_since(now - *took))
+      reserve_.did(a.kind->number, feed_.reserve_of(f.place), f.expected, *took);
     statistics_.operations += f.operations.size();
     if (!f.remainder) a.context.list().done(f.stream, f.operations.size());
     a.forget_remainder(f.program, f.first);

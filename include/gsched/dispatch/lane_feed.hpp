@@ -22,6 +22,7 @@ namespace gsched {
 
 /// The groups of lanes that a dispatcher has. Where classes share all lanes, the first is the only
 /// one; each side lane is a group, and so is behind them the lane for copies, where there is one.
+/// Each best-effort lane has an alternate for each size of preemption_options::reserve.
 struct lane_groups {
   static constexpr std::size_t best_effort = 0, real_time = 1, first_side = 2;
 };
@@ -51,9 +52,17 @@ public:
       lanes_.add_group(duration::zero(), duration::zero()); // one segment at a time
       lanes_.open(device_.open_lane({.priority = how.lane.priority, .sms = sms}));
     }
-    if (!p.pads) return;
-    lanes_.add_group(duration::zero(), duration::zero());
-    lanes_.open(device_.open_lane({.priority = how.lane.priority}));
+    if (p.pads) {
+      lanes_.add_group(duration::zero(), duration::zero());
+      lanes_.open(device_.open_lane({.priority = how.lane.priority}));
+    }
+    first_reserve_ = static_cast<std::uint32_t>(lanes_.size());
+    best.least_operation = p.long_operation;
+    for (const sm_count sms : p.reserve) { // behind the side lanes, which have SMs of their own
+      best.leaves = sms;
+      for (std::uint32_t i = 0; i < how.lanes; ++i)
+        lanes_.open_alternate(device_.open_lane(best), i);
+    }
   }
 
   /// The device is to get more on that group's lanes, whoever it comes from. What the accountant
@@ -76,9 +85,11 @@ public:
   void drop(flight& f) noexcept { flights_.give_back(f); }
 
   /// The segment that the cut becomes, on the lane where the stream's earlier work is in flight, or
-  /// else on the one of the group that wants work most.
-  [[nodiscard]] segment plan(flight& f, const cut& c, std::size_t group, time_point now) noexcept {
-    f.place = place_for(f, c.stream, group);
+  /// else on the one of the group that wants work most: of best-effort lanes, on the alternate
+  /// `reserve`, 1 for the first size of preemption_options::reserve, 0 for the lane itself.
+  [[nodiscard]] segment plan(flight& f, const cut& c, std::size_t group, std::size_t reserve,
+                             time_point now) noexcept {
+    f.place = place_for(f, c.stream, group, reserve);
     f.stream = c.stream;
     f.program = f.runs = c.program;
     f.first = c.first;
@@ -178,16 +189,38 @@ public:
   [[nodiscard]] bool is_side(const flight& f) const noexcept {
     return lanes_.group_of(f.place) >= first_side;
   }
+  /// Best-effort lanes and their alternates, as the guard counts them.
+  [[nodiscard]] std::uint32_t guarded() const noexcept {
+    const auto sizes = static_cast<std::uint32_t>(options_.preemption.reserve.size());
+    return options_.lanes * (1 + sizes);
+  }
+  /// Which of them a place is; none for that of another lane.
+  [[nodiscard]] std::optional<std::uint32_t> guarded_at(std::uint32_t place) const noexcept {
+    if (place < options_.lanes) return place;
+    if (place < first_reserve_ || first_reserve_ == 0) return std::nullopt;
+    return place - first_reserve_ + options_.lanes;
+  }
+  [[nodiscard]] std::uint32_t guarded_place(std::uint32_t i) const noexcept {
+    return i < options_.lanes ? i : i - options_.lanes + first_reserve_;
+  }
+  /// Which alternate of a best-effort lane a place is, as plan() counts them.
+  [[nodiscard]] std::size_t reserve_of(std::uint32_t place) const noexcept {
+    if (place < first_reserve_ || first_reserve_ == 0) return 0;
+    return 1 + (place - first_reserve_) / options_.lanes;
+  }
   /// The group on whose lane copies of best-effort jobs go on beside real-time work.
   [[nodiscard]] std::size_t copies() const noexcept {
     return first_side + options_.preemption.side.size();
   }
 
 private:
-  [[nodiscard]] std::uint32_t place_for(const flight& f, stream_id stream,
-                                        std::size_t group) noexcept {
+  [[nodiscard]] std::uint32_t place_for(const flight& f, stream_id stream, std::size_t group,
+                                        std::size_t reserve) noexcept {
     if (const auto bound = f.owner->context.list().lane(stream); bound && !f.remainder)
       return index(*bound);
+    if (reserve > 0)
+      return first_reserve_ + static_cast<std::uint32_t>(reserve - 1) * options_.lanes +
+             *lanes_.hungriest(group);
     if (group < first_side && options_.use == lane_use::own) return lanes_.next_in_turn(group);
     if (group < first_side && options_.use == lane_use::client)
       return lanes_.first(group) + index(f.owner->owner->id) % lanes_.lanes(group);
@@ -204,6 +237,7 @@ private:
   const dispatch_options& options_;
   flight_table flights_;
   lane_set lanes_;
+  std::uint32_t first_reserve_ = 0; ///< place of the first alternate; 0: there are no groups
 };
 
 } // namespace gsched

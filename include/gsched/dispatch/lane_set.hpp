@@ -13,11 +13,13 @@
 namespace gsched {
 
 /// The lanes of one device as the dispatcher fills them: what is queued on each, in order, and
-/// which want more. Lanes are opened in groups, each with marks of its own.
+/// which want more. Lanes are opened in groups, each with marks of its own. A lane can have
+/// alternates, which take some of the work in its place: what is queued on them counts for the
+/// lane.
 ///
 /// A lane wants work from when its queued time falls below the low mark until it reaches the high
 /// mark: the gap between the marks makes decisions come in runs, not one by one. An empty lane
-/// always does.
+/// always does, and one with a flight::last never.
 ///
 /// Order    least queued time first, then lowest lane.
 /// Cost     add and remove O(1); hungriest and set_marks O(lanes of the group), lanes being few.
@@ -35,8 +37,17 @@ public:
     lane& l = lanes_.emplace_back();
     l.id = id;
     l.group = static_cast<std::uint32_t>(groups_.size() - 1);
+    l.counts_for = static_cast<std::uint32_t>(lanes_.size() - 1);
     ++groups_.back().lanes;
     settle(l);
+  }
+  /// An alternate of the lane at `place`, in the same group. After the last group's lanes.
+  void open_alternate(lane_id id, std::uint32_t place) {
+    const std::uint32_t group = lanes_[place].group;
+    lane& l = lanes_.emplace_back();
+    l.id = id;
+    l.group = group;
+    l.counts_for = place;
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return lanes_.size(); }
@@ -86,6 +97,7 @@ public:
       if (lanes_[i].id == id) return i;
     return std::nullopt;
   }
+  /// On the lane and its alternates.
   [[nodiscard]] duration queued(std::uint32_t place) const noexcept { return lanes_[place].queued; }
   /// What was submitted last and not yet seen to end; null when nothing.
   [[nodiscard]] flight* newest(std::uint32_t place) noexcept {
@@ -108,16 +120,21 @@ public:
   }
 
   void add(std::uint32_t place, flight& f) noexcept {
-    lane& l = lanes_[place];
-    l.flights.push_back(f);
+    lanes_[place].flights.push_back(f);
+    lane& l = lanes_[lanes_[place].counts_for];
     l.queued += f.expected;
+    ++l.in_flight;
+    l.closed += f.last;
     settle(l);
   }
 
   void remove(std::uint32_t place, flight& f) noexcept {
-    lane& l = lanes_[place];
-    l.flights.erase(l.flights.iterator_to(f));
+    flight_list& all = lanes_[place].flights;
+    all.erase(all.iterator_to(f));
+    lane& l = lanes_[lanes_[place].counts_for];
     l.queued -= f.expected;
+    --l.in_flight;
+    l.closed -= f.last;
     settle(l);
   }
 
@@ -133,6 +150,9 @@ private:
   struct lane {
     lane_id id{};
     std::uint32_t group = 0;
+    std::uint32_t counts_for = 0; ///< its own place, or of an alternate the lane's
+    std::uint32_t in_flight = 0;  ///< these four: with its alternates; unused in those
+    std::uint32_t closed = 0;     ///< flights behind which nothing is queued
     bool hungry = false;
     duration queued{};
     time_point last_end{};
@@ -150,7 +170,8 @@ private:
 
   void settle(lane& l) noexcept {
     lane_group& g = groups_[l.group];
-    const bool now = l.flights.empty() || l.queued < g.low || (l.hungry && l.queued < g.high);
+    const bool now = l.in_flight == 0 ||
+                     (l.closed == 0 && (l.queued < g.low || (l.hungry && l.queued < g.high)));
     g.hungry += static_cast<std::uint32_t>(now) - static_cast<std::uint32_t>(l.hungry);
     l.hungry = now;
   }

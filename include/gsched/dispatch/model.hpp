@@ -32,6 +32,7 @@ struct model {
   model& operator=(const model&) = delete;
 
   std::string name;
+  std::uint32_t number = 0; ///< its id
   job_body body;
   instance_pool instances;
   estimator estimate;
@@ -73,12 +74,13 @@ public:
     std::optional<model>& m = models_.emplace_back();
     try {
       m.emplace(std::move(name), body, instances);
+      m->number = static_cast<std::uint32_t>(models_.size() - 1);
       for (const program* p : priors) m->estimate.add(*p);
     } catch (...) {
       models_.pop_back();
       throw;
     }
-    return model_id{static_cast<std::uint32_t>(models_.size() - 1)};
+    return model_id{m->number};
   }
 
   /// What add and add_program made. No active job is of the model or runs the program, and no model

@@ -57,6 +57,11 @@ struct dispatch_options {
     if (max_jobs == 0 || max_segments == 0 || max_segments > (std::size_t{1} << 20))
       fail("max_jobs, max_segments: expected at least 1 and at most 2^20 segments");
     static_cast<void>(preemption.checked());
+    if (!preemption.reserve.empty()) {
+      if (use != lane_use::shared) fail("preemption.reserve: expected lane_use::shared with it");
+      if (lane.sms.count() > 0 || lane.leaves.count() > 0)
+        fail("preemption.reserve: expected a lane of all SMs with it");
+    }
     if (preemption.real_time_lanes > 0 && max_segments < 4)
       fail("max_segments: expected at least 4 with real_time_lanes");
     return *this;

@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace gsched {
 
@@ -39,13 +40,29 @@ public:
             exploration& beside)
       : device_(on), feed_(lanes), listener_(hears), options_(how), beside_(beside),
         guards_(lanes.apart() && how.preemption.yields),
-        guard_(guards_ ? how.lanes : 0, preemptive_device<Device>),
+        guard_(guards_ ? lanes.guarded() : 0, preemptive_device<Device>),
         floor_(how.preemption.floor, how.preemption.floor_window),
         bound_{how.preemption.cut_cost, how.preemption.least_queue,
                std::max(how.high_mark, saturating_add(how.most_quantum, how.most_quantum))} {}
 
   /// Best-effort work may be submitted to its lanes.
   [[nodiscard]] bool open() const noexcept { return guard_.open(); }
+  /// ... and might have been at any time since then.
+  [[nodiscard]] bool was_open_since(time_point t) const noexcept {
+    return guard_.open() && t >= held_last_;
+  }
+  /// For how long real-time work was not there, since the last call.
+  [[nodiscard]] duration take_open_time() noexcept { return std::exchange(was_open_, {}); }
+  /// Best-effort lanes yield to real-time work.
+  [[nodiscard]] bool guards() const noexcept { return guards_; }
+  /// Calls f(flight) for each best-effort segment that may be running.
+  template <class F>
+  void for_each_running(F f) noexcept {
+    for (std::uint32_t i = 0; i < feed_.guarded(); ++i) {
+      if (!guard_.may_run(i)) continue;
+      if (const flight* const at = feed_.lanes().oldest(feed_.guarded_place(i))) f(*at);
+    }
+  }
   /// The group of side lanes that it may go to instead, if any; its copies, where real-time work is
   /// padded.
   [[nodiscard]] std::optional<std::size_t> side() const noexcept {
@@ -99,18 +116,19 @@ public:
   template <class Back>
   [[nodiscard]] bool hear(const device_event& e, time_point now, Back back) noexcept {
     const std::optional<std::uint32_t> place = feed_.lanes().find(e.lane);
-    if (!place || *place >= options_.lanes || !guards_) return false;
+    const std::optional<std::uint32_t> lane = place ? feed_.guarded_at(*place) : std::nullopt;
+    if (!lane || !guards_) return false;
     if (e.what == device_event::kind::lane_resumed) {
-      guard_.resumed(*place, now, statistics_);
+      guard_.resumed(*lane, now, statistics_);
       return true;
     }
-    if (!guard_.is_leaving(*place)) return false;
+    if (!guard_.is_leaving(*lane)) return false;
     feed_.take_preempted(*place, [&](flight& f, bool may_have_started) {
       ++statistics_.preempted_segments;
       statistics_.undone_operations += f.operations.size() - f.ended;
       back(f, may_have_started);
     });
-    return out_of_the_way(*place, now);
+    return out_of_the_way(*lane, now);
   }
 
   /// A padded segment has ended that had its lane for so long.
@@ -121,17 +139,20 @@ public:
   }
   /// A segment has left its lane for good.
   void landed(const flight& f, time_point now) noexcept {
-    if (f.place < options_.lanes)
+    const std::optional<std::uint32_t> lane = feed_.guarded_at(f.place);
+    if (lane)
       beside_.did(0, f.expected, duration::zero());
     else if (feed_.is_side(f) && feed_.lanes().group_of(f.place) != feed_.copies())
       beside_.did(feed_.lanes().group_of(f.place) - feed::first_side + 1, f.expected,
                   now - f.submitted);
     if constexpr (!preemptive_device<Device>) {
-      if (guard_.is_leaving(f.place) && feed_.lanes().oldest(f.place) == nullptr)
-        static_cast<void>(out_of_the_way(f.place, now));
+      if (lane && guard_.is_leaving(*lane) && feed_.lanes().oldest(f.place) == nullptr)
+        static_cast<void>(out_of_the_way(*lane, now));
     }
   }
 
+  /// A best-effort segment was submitted to a lane that leaves SMs.
+  void let_reserved() noexcept { ++statistics_.reserved_segments; }
   /// A best-effort segment was submitted to a side lane.
   void let_beside(time_point now) noexcept {
     ++statistics_.side_segments;
@@ -173,34 +194,41 @@ private:
   void begin(time_point now, Back back) noexcept {
     lane_set& lanes = feed_.lanes();
     if constexpr (!preemptive_device<Device>)
-      feed_.evict([&](const flight& f) { return f.place < options_.lanes; },
+      feed_.evict([&](const flight& f) { return feed_.guarded_at(f.place).has_value(); },
                   [&](flight& f) {
                     ++statistics_.evicted_segments;
                     back(f, false);
                   });
+    was_open_ += now - opened_last_;
+    held_last_ = now;
     guard_.hold(
-        now, [&](std::uint32_t place) { return lanes.oldest(place) != nullptr; },
-        [&](std::uint32_t place) {
-          if constexpr (preemptive_device<Device>) device_.yield(lanes.id(place));
+        now, stays(),
+        [&](std::uint32_t lane) {
+          if constexpr (preemptive_device<Device>)
+            device_.yield(lanes.id(feed_.guarded_place(lane)));
         },
         statistics_);
     if constexpr (requires { listener_.on_preempt(now); }) listener_.on_preempt(now);
   }
 
   void end(time_point now) noexcept {
+    opened_last_ = now;
     guard_.let_on(now, stays(), resume(now), statistics_);
     if constexpr (requires { listener_.on_restore(now); }) listener_.on_restore(now);
   }
 
-  bool out_of_the_way(std::uint32_t place, time_point now) noexcept {
-    return guard_.yielded(place, now, stays(), resume(now), statistics_);
+  bool out_of_the_way(std::uint32_t lane, time_point now) noexcept {
+    return guard_.yielded(lane, now, stays(), resume(now), statistics_);
   }
 
   [[nodiscard]] auto stays() noexcept {
-    return [this](std::uint32_t place) { return feed_.lanes().oldest(place) != nullptr; };
+    return [this](std::uint32_t lane) {
+      return feed_.lanes().oldest(feed_.guarded_place(lane)) != nullptr;
+    };
   }
   [[nodiscard]] auto resume(time_point now) noexcept {
-    return [this, now](std::uint32_t place) {
+    return [this, now](std::uint32_t lane) {
+      const std::uint32_t place = feed_.guarded_place(lane);
       if constexpr (preemptive_device<Device>) device_.resume(feed_.lanes().id(place));
       feed_.lanes().let_on(place, now);
     };
@@ -245,6 +273,9 @@ private:
   bool some_idle_ = false;   ///< at the last update: best-effort jobs with nothing in flight
   bool told_ = false;        ///< of this wait
   time_point last_{};
+  time_point held_last_{};   ///< when best-effort lanes were last told to yield ...
+  time_point opened_last_{}; ///< ... and let on
+  duration was_open_{};      ///< up to held_last_, and not taken
   time_point look_again_{};
   std::optional<time_point> waits_since_;
 };

@@ -36,6 +36,7 @@ public:
                                            " is no device work, expected kernel, memcpy or memset");
       pointers_.push_back(&op);
       until_.push_back(until_.back() + op.expected);
+      if (op.kind == operation_kind::kernel) longest_ = std::max(longest_, op.expected);
       if (op.kernel != no_kernel) kernels_ = std::max(kernels_, std::size_t{index(op.kernel)} + 1);
     }
   }
@@ -64,6 +65,8 @@ public:
     return until_[last] - until_[first];
   }
   [[nodiscard]] duration expected() const noexcept { return until_.back(); }
+  /// Expected time of the kernel that takes longest; zero where there is none.
+  [[nodiscard]] duration longest_kernel() const noexcept { return longest_; }
 
   /// Where a segment that starts at `first` ends so that it takes about one quantum: the end that
   /// is nearest in time, and at least one operation on. run_to_completion gives size(). Of an
@@ -174,6 +177,7 @@ private:
   std::vector<operation> operations_;
   std::vector<const operation*> pointers_;
   std::vector<duration> until_; ///< until_[i] is the expected time of all before operation i
+  duration longest_{};
   std::vector<std::size_t> pieces_;
   std::vector<std::size_t> alone_;
   std::vector<duration> losses_; ///< of a cut before each operation, and at the end

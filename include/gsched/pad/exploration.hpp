@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/latest_mean.hpp>
 #include <gsched/core/time.hpp>
 
 #include <algorithm>
@@ -11,25 +12,6 @@
 #include <vector>
 
 namespace gsched {
-
-/// Mean and spread of the latest values.
-class latest_mean {
-public:
-  void learn(double value, double remembered) noexcept {
-    seen_ = std::min(seen_ + 1, remembered);
-    const double off = value - mean_;
-    mean_ += off / seen_;
-    variance_ += (off * (value - mean_) - variance_) / seen_;
-  }
-  [[nodiscard]] double seen() const noexcept { return seen_; }
-  [[nodiscard]] double mean() const noexcept { return mean_; }
-  [[nodiscard]] double deviation() const noexcept { return std::sqrt(std::max(0.0, variance_)); }
-
-private:
-  double seen_ = 0;
-  double mean_ = 0;
-  double variance_ = 0;
-};
 
 /// What is known of a real-time job when it has ended.
 struct real_time_job {

@@ -19,7 +19,7 @@ namespace gsched {
 /// Differs  a client may have stopped: after each arrival with a chance of 1 in 64. The longer the
 ///          silence, the likelier that it has. A client that mixes laws is taken for one of a law
 ///          in between.
-/// Cost     arrived and within O(1). Never allocates.
+/// Cost     arrived, within and is_near O(1). Never allocates.
 /// Threads  one owner; no locking. Depends on the calls alone.
 class client_forecast {
 public:
@@ -46,6 +46,19 @@ public:
     const double before = silence(silent);
     const double after = silence(silent + static_cast<double>(next.count()));
     return (before - after) / (before + stops);
+  }
+
+  /// Whether a request is expected within `next`: whether it is at least 1/32 as likely as it is on
+  /// average, which it is not well before a periodic client's next one. After the mean gap a
+  /// request is expected until the client has been silent for 16 of them and counts as stopped. Of
+  /// a client with too few gaps, one is expected for a second after the last request.
+  [[nodiscard]] bool is_near(time_point now, duration next) const noexcept {
+    constexpr double part = 1.0 / 32;
+    constexpr double stopped = 16;
+    if (gaps_ < 3) return known_ && now - last_ < std::chrono::seconds{1};
+    const double silent = static_cast<double>((now - last_).count()) / mean_;
+    if (silent >= 1) return silent < stopped;
+    return within(now, next) >= part * (1 - std::exp(-static_cast<double>(next.count()) / mean_));
   }
 
   /// Mean of the gaps in nanoseconds; 0 if not known.
@@ -92,8 +105,8 @@ private:
 
 /// The arrivals of all clients, as of independent sources.
 ///
-/// Cost     arrived O(1), but allocates for a client of a higher number than any before; within
-///          O(clients).
+/// Cost     arrived O(1), but allocates for a client of a higher number than any before; within and
+///          is_near O(clients).
 /// Threads  one owner; no locking. Depends on the calls alone.
 class arrival_forecast {
 public:
@@ -107,6 +120,12 @@ public:
     double sum = 0;
     for (const client_forecast& c : clients_) sum += c.within(now, next);
     return sum;
+  }
+
+  /// Whether one is near for any client.
+  [[nodiscard]] bool is_near(time_point now, duration next) const noexcept {
+    return std::any_of(clients_.begin(), clients_.end(),
+                       [&](const client_forecast& c) { return c.is_near(now, next); });
   }
 
 private:

@@ -86,6 +86,10 @@ public:
     restoring_ = false;
   }
 
+  /// What is on the lane may run.
+  [[nodiscard]] bool may_run(std::uint32_t lane) const noexcept {
+    return lane >= lanes_.size() || lanes_[lane].is != standing::yielded;
+  }
   [[nodiscard]] bool is_leaving(std::uint32_t lane) const noexcept {
     return lane < lanes_.size() && lanes_[lane].is == standing::leaving;
   }

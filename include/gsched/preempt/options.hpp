@@ -39,6 +39,26 @@ struct preemption_options {
   bool pads = false;
   /// How much longer, as a part of their time alone, real-time jobs may take because of that.
   double tolerance = 0.05;
+  /// Numbers of SMs, rising, that best-effort programs with long kernels may leave free, as a
+  /// kernel that runs cannot be stopped; empty: none. Which number is in force is learned for each
+  /// best-effort model (reserve_choice), and none is while no real-time job is expected.
+  /// Best-effort lanes are opened once more for each number, and only such programs are prepared
+  /// for them.
+  inline_vector<sm_count, 4> reserve{};
+  /// False: the first number is always in force.
+  bool reserve_learns = true;
+  /// While a real-time job is expected, best-effort programs with a long kernel are cut at
+  /// long_operation or at their next kernel, and nothing is queued behind such a segment on its
+  /// lane: one long kernel at most is ahead of a real-time job. With `reserve` it is always so.
+  bool one_long = false;
+  /// Expected time from which a kernel counts as long.
+  duration long_operation = std::chrono::microseconds{100};
+  /// What the choice has to reach: how much longer real-time jobs may take because of best-effort
+  /// work that was running when they arrived, in the mean and the slowest in a hundred, as parts of
+  /// their time alone; and the part of its throughput that best-effort work keeps.
+  double reserve_slow_down = 0.10;
+  double reserve_tail = 0.50;
+  double reserve_share = 0.80;
   /// What is queued ahead of the device is short while a real-time job is likely to come, long
   /// while none is, between these marks; for lanes that cannot yield.
   bool adaptive = true;
@@ -56,8 +76,19 @@ struct preemption_options {
     if (cut_cost <= duration::zero()) fail("preemption.cut_cost: expected more than 0");
     for (const sm_count sms : side)
       if (sms.count() == 0) fail("preemption.side: expected partitions of at least 1 SM");
-    if (real_time_lanes == 0 && (floor > 0 || !side.empty() || pads))
-      fail("preemption.floor, side, pads: expected real_time_lanes of at least 1 with them");
+    sm_count last{};
+    for (const sm_count sms : reserve) {
+      if (sms <= last) fail("preemption.reserve: expected sizes that rise, of at least 1 SM");
+      last = sms;
+    }
+    if (long_operation <= duration::zero()) fail("preemption.long_operation: expected more than 0");
+    if (!(reserve_slow_down >= 0 && reserve_tail >= 0))
+      fail("preemption.reserve_slow_down, reserve_tail: expected 0 or more");
+    if (!(reserve_share >= 0 && reserve_share <= 1))
+      fail("preemption.reserve_share: expected 0 to 1");
+    if (real_time_lanes == 0 && (floor > 0 || !side.empty() || pads || !reserve.empty()))
+      fail("preemption.floor, side, pads, reserve: expected real_time_lanes of at least 1 with "
+           "them");
     return *this;
   }
 };

@@ -28,6 +28,7 @@ struct preemption_statistics {
   std::uint64_t undone_operations = 0;  ///< of these: dispatched again later
   std::uint64_t evicted_segments = 0;   ///< taken back because real-time work came
   std::uint64_t side_segments = 0;      ///< run beside real-time work, on a partition
+  std::uint64_t reserved_segments = 0;  ///< best-effort ones that left SMs to real-time work
   std::uint64_t padded_segments = 0;    ///< of real-time work that carried some best-effort work
   std::uint64_t carried_operations = 0; ///< best-effort ones, in these
   duration carried{};                   ///< what those take alone, of segments that have ended ...

@@ -47,7 +47,8 @@ struct device_options {
 /// range
 ///          outside its program or an operation that is no device work; does_not_fit for a kernel
 ///          that no SM holds; too_small where device_options are exceeded. None changes anything.
-///          open_lane: too_small for too many lanes or SMs that are taken.
+///          open_lane: too_small for too many lanes or SMs that are taken; bad_option for `sms` and
+///          `leaves` together.
 ///          load: does_not_fit.
 /// Cost     submit, poll and evict O(1) a segment or event, beside what the GPU did meanwhile.
 /// Threads  one owner; no locking.
@@ -58,12 +59,13 @@ public:
 
   lane_id open_lane(const lane_options& how) {
     state& s = *state_;
+    static_cast<void>(how.checked());
     if (s.hw.lanes().lanes() >= s.limits.lanes)
       throw error(errc::too_small, s.p.name + ": lane " + std::to_string(s.hw.lanes().lanes()) +
                                        ", expected at most " + std::to_string(s.limits.lanes));
     sm_range where{0, s.p.sms.count()};
-    if (how.sms.count() != 0) {
-      where = s.split.take(how.sms);
+    if (how.sms.count() != 0 || how.leaves.count() != 0) {
+      where = how.sms.count() != 0 ? s.split.take(how.sms) : s.split.all_but(how.leaves);
       s.hw.blocks().map().cut(where);
     }
     const std::uint32_t width = s.costs.width(sm_count{where.size()});

@@ -87,7 +87,9 @@ private:
 /// Runs segments on a GPU: a model of gsched::device.
 ///
 /// A lane is a CUDA stream; one with its own SMs is a stream of a green context, and has graphs of
-/// its own, whose kernels are placed there; copies and sets run where the driver has them run. A
+/// its own, whose kernels are placed there; copies and sets run where the driver has them run.
+/// Lanes that leave SMs (lane_options::leaves) share a green context and graphs with those of equal
+/// options, and have graphs of programs with a kernel of lane_options::least_operation alone. A
 /// segment is the launch of a graph that was instantiated when its program was loaded. The graph's
 /// last node is a kernel of one thread that counts its launches in pinned memory, where poll reads
 /// it. A range that load() has not foreseen is built when it is first submitted, which allocates
@@ -125,7 +127,8 @@ private:
 /// Differs  D6: what has been handed to the driver has started; evict takes back what waits for
 ///          room in the notification ring, or for its lane (see Cost).
 ///          D4: where nothing is under way, waiting for no_deadline returns at once.
-/// Errors   open_lane: too_small for lanes or SMs that are taken.
+/// Errors   open_lane: too_small for lanes or SMs that are taken; bad_option for `sms` and `leaves`
+///          together.
 ///          load: bad_handle for a program that is not of cuda::program::host(); bad_option for one
 ///          that leaves where device_options::copies is not 1; device_failed with
 ///          CUDA's words, out of memory included, and the device works on without the program.

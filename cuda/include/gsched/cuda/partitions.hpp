@@ -28,6 +28,10 @@ public:
   /// Just these groups, whoever has them beside it: for plans that follow one another on the same
   /// SMs. Errors   bad_option for no group, one that there is not, or one twice.
   partition(int gpu, std::span<const std::uint32_t> groups);
+  /// All groups but the first, which make up at least `left` SMs, and those that a partition of the
+  /// first kind has; while it lives, no partition of the first kind gets one of its groups. Errors
+  /// too_small where nothing remains.
+  [[nodiscard]] static partition all_but(int gpu, sm_count left);
   ~partition();
   partition(partition&& other) noexcept;
   partition& operator=(partition&&) = delete;
@@ -41,8 +45,11 @@ public:
   void leave_behind() noexcept { context_ = nullptr; }
 
 private:
+  enum class kind : std::uint8_t { alone, named, all_but };
+  partition(int gpu, kind what) noexcept : gpu_(gpu), kind_(what) {}
+
   int gpu_ = 0;
-  bool shared_ = false; ///< groups are not its alone
+  kind kind_ = kind::alone;
   sm_count sms_{};
   CUgreenCtx context_ = nullptr;
   std::vector<std::uint32_t> groups_;
@@ -53,5 +60,11 @@ private:
 [[nodiscard]] std::vector<std::uint32_t> fewest_groups(const std::vector<std::uint32_t>& sizes,
                                                        const std::vector<bool>& taken,
                                                        std::uint32_t wanted);
+
+/// All groups behind the first, which make up at least `left` SMs, that are not taken. For
+/// partition.
+[[nodiscard]] std::vector<std::uint32_t> groups_but(const std::vector<std::uint32_t>& sizes,
+                                                    const std::vector<bool>& taken,
+                                                    std::uint32_t left);
 
 } // namespace gsched::cuda

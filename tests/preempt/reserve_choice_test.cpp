@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "allocations.hpp"
+
+#include <gsched/preempt/reserve_choice.hpp>
+#include <gsched/preempt/time_alone.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace gsched;
+
+namespace {
+
+constexpr std::array sizes{sm_count{8}, sm_count{16}, sm_count{32}, sm_count{48}};
+
+double unit(std::mt19937_64& random) {
+  return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
+}
+
+/// How a pair of models responds: slow-down of a job that finds work, and speed of that, by size.
+struct response {
+  std::array<double, 5> slow_down{};
+  std::array<double, 5> speed{1, 1, 1, 1, 1};
+  double found = 1;    ///< part of the jobs that find work
+  double spread = 0.3; ///< of slow-downs: they lie evenly within so much of what is ahead
+
+  [[nodiscard]] double overall(std::size_t i) const { return found * slow_down[i]; }
+};
+
+/// Falls in the slow-down, falls in the speed, by random steps.
+response random_response(std::mt19937_64& random) {
+  response r;
+  double slow = 0.02 + 1.5 * unit(random) * unit(random);
+  double speed = 1;
+  for (std::size_t i = 0; i < 5; ++i) {
+    r.slow_down[i] = slow;
+    r.speed[i] = speed;
+    slow *= 0.3 + 0.7 * unit(random);
+    speed *= 0.84 + 0.16 * unit(random);
+  }
+  r.found = 0.4 + 0.6 * unit(random);
+  return r;
+}
+
+struct serving {
+  reserve_choice choice{sizes, sm_count{132}, target()};
+  std::mt19937_64 random{1};
+  std::uint64_t jobs_under[5]{};
+
+  static reserve_target target() { return {0.10, 1e9, 0.80}; }
+
+  /// A real-time job, and the best-effort segments before it.
+  void one(const response& r) {
+    const std::size_t now = choice.current();
+    ++jobs_under[now];
+    for (int i = 0; i < 4; ++i) {
+      const double noise = 1 + 0.04 * (unit(random) - 0.5);
+      choice.did(now, from_us(1000), from_us(1000 / r.speed[now] * noise));
+    }
+    if (unit(random) > r.found) return choice.found_none();
+    const double ahead = unit(random); // of a kernel; the slow-down is in proportion, but for noise
+    const double noise = 1 + 2 * r.spread * (unit(random) - 0.5);
+    const double slow_down = r.slow_down[now] * 2 * ahead * noise + 0.01 * (unit(random) - 0.5);
+    choice.found(now, from_us(1000 * ahead), slow_down);
+  }
+  int until_settled(const response& r, int most) {
+    for (int n = 0; n < most; ++n) {
+      if (choice.settled()) return n;
+      one(r);
+    }
+    return most;
+  }
+};
+
+/// What whoever knows the response would choose, where the share has to be `margin` above.
+std::size_t best_of(const response& r, const reserve_target& to, double margin = 0) {
+  for (std::size_t i = 0; i < 5; ++i)
+    if (r.overall(i) <= to.slow_down && r.speed[i] >= to.share + margin) return i;
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < 5; ++i)
+    if (r.speed[i] >= to.share + margin && r.slow_down[i] < r.slow_down[best]) best = i;
+  return best;
+}
+
+} // namespace
+
+TEST_CASE(
+    "reserve_choice: random responses give what whoever knows them would choose, or as good") {
+  const reserve_target to = serving::target();
+  int exact = 0;
+  int longest = 0;
+  constexpr int rounds = 400;
+  for (int round = 0; round < rounds; ++round) {
+    std::mt19937_64 draw(static_cast<std::uint64_t>(round) + 100);
+    const response r = random_response(draw);
+    serving s;
+    s.random.seed(static_cast<std::uint64_t>(round));
+    const int took = s.until_settled(r, 5000);
+    REQUIRE(s.choice.settled());
+    longest = std::max(longest, static_cast<int>(took * r.found));
+    const std::size_t chosen = s.choice.current();
+    exact += chosen == best_of(r, to);
+    const std::size_t best = best_of(r, to, 0.02); // a share at the limit may seem to be beyond
+    CAPTURE(round);
+    CAPTURE(chosen);
+    CAPTURE(best);
+    // Never clearly beyond the share.
+    CHECK(r.speed[chosen] >= to.share - 0.03);
+    const bool reachable = r.overall(best) <= to.slow_down;
+    if (reachable) { // within the target but for noise, and not for much less throughput
+      CHECK(r.overall(chosen) <= 1.4 * to.slow_down);
+      if (chosen > best) CHECK(r.overall(best) >= 0.6 * to.slow_down);
+    } else {
+      CHECK(r.overall(chosen) - r.overall(best) <= 0.02 + 0.25 * r.overall(best));
+    }
+  }
+  MESSAGE(exact, " of ", rounds, " exact, longest ", longest);
+  CHECK(exact >= rounds * 3 / 4);
+  CHECK(longest <= 5 * static_cast<int>(reserve_choice::most_jobs + reserve_choice::compared_jobs));
+}
+
+TEST_CASE("reserve_choice: equal calls give equal answers, and none allocates") {
+  response r;
+  r.slow_down = {1.2, 0.7, 0.3, 0.08, 0.05};
+  r.speed = {1, 0.95, 0.9, 0.85, 0.7};
+  serving a, b;
+  const std::size_t before = testing::allocations();
+  for (int i = 0; i < 5000; ++i) {
+    a.one(r);
+    b.one(r);
+    REQUIRE(a.choice.current() == b.choice.current());
+  }
+  CHECK(testing::allocations() == before);
+  CHECK(a.choice.current() == 3);
+  CHECK(a.choice.share(3) == doctest::Approx(0.85).epsilon(0.02));
+  CHECK(a.choice.slow_down(3) == doctest::Approx(0.08).epsilon(0.15));
+}
+
+TEST_CASE("reserve_choice: what stays is tried against others ever more rarely") {
+  response r;
+  r.slow_down = {1.2, 0.7, 0.3, 0.08, 0.05};
+  r.speed = {1, 0.95, 0.9, 0.85, 0.7};
+  serving s;
+  REQUIRE(s.until_settled(r, 1000) < 1000);
+  std::fill(std::begin(s.jobs_under), std::end(s.jobs_under), 0);
+  constexpr std::uint64_t jobs = 100000;
+  for (std::uint64_t i = 0; i < jobs; ++i) s.one(r);
+  CHECK(s.choice.current() == 3);
+  CHECK(jobs - s.jobs_under[3] <= jobs / 500);
+  CHECK(jobs - s.jobs_under[3] >= 6); // but it is
+  CHECK(s.choice.trials() >= jobs - s.jobs_under[3]);
+}
+
+TEST_CASE("reserve_choice: where none reaches the target, others are tried as rarely") {
+  response r;
+  r.slow_down = {1.6, 1.5, 1.2, 0.6, 0.5};
+  r.speed = {1, 0.95, 0.9, 0.85, 0.7};
+  serving s;
+  REQUIRE(s.until_settled(r, 1000) < 1000);
+  CHECK(s.choice.current() == 3); // the last one within the share
+  std::fill(std::begin(s.jobs_under), std::end(s.jobs_under), 0);
+  constexpr std::uint64_t jobs = 100000;
+  for (std::uint64_t i = 0; i < jobs; ++i) s.one(r);
+  CHECK(s.choice.current() == 3);
+  CHECK(jobs - s.jobs_under[3] <= jobs / 100);
+}
+
+TEST_CASE("reserve_choice: sizes that gain nothing are not chosen") {
+  response r; // waves: any size doubles the kernel's time
+  r.slow_down = {0.9, 0.5, 0.4, 0.3, 0.2};
+  r.speed = {1, 0.55, 0.55, 0.55, 0.55};
+  serving s;
+  REQUIRE(s.until_settled(r, 1000) < 1000);
+  CHECK(s.choice.current() == 0);
+  CHECK(s.jobs_under[1] + s.jobs_under[2] + s.jobs_under[3] + s.jobs_under[4] <= 8);
+
+  r.slow_down = {0.5, 0.5, 0.5, 0.5, 0.5}; // the memory is what they share
+  r.speed = {1, 0.95, 0.9, 0.85, 0.81};
+  serving other;
+  REQUIRE(other.until_settled(r, 1000) < 1000);
+  CHECK(other.choice.current() == 0);
+}
+
+TEST_CASE("reserve_choice: a tail beyond the target counts as well") {
+  response r;
+  r.slow_down = {0.6, 0.4, 0.09, 0.08, 0.04};
+  r.speed = {1, 0.95, 0.9, 0.85, 0.81};
+  r.spread = 1;  // up to twice the mean
+  r.found = 0.1; // the mean of all jobs is within the target everywhere
+  const auto chosen = [&](double tail) {
+    serving s;
+    s.choice = reserve_choice(sizes, sm_count{132}, {0.10, tail, 0.80});
+    REQUIRE(s.until_settled(r, 20000) < 20000);
+    return s.choice.current();
+  };
+  CHECK(chosen(1e9) == 0);
+  CHECK(chosen(0.5) == 2);
+}
+
+TEST_CASE("reserve_choice: what changes is learned again") {
+  response harsh;
+  harsh.slow_down = {1.2, 0.7, 0.3, 0.08, 0.05};
+  harsh.speed = {1, 0.95, 0.9, 0.85, 0.7};
+  response mild;
+  mild.slow_down = {0.3, 0.05, 0.04, 0.03, 0.02};
+  mild.speed = harsh.speed;
+  const auto jobs_until = [](serving& s, const response& r, std::size_t size) {
+    int n = 0;
+    for (; n < 100000 && !(s.choice.settled() && s.choice.current() == size); ++n) s.one(r);
+    return n;
+  };
+  serving s;
+  REQUIRE(jobs_until(s, mild, 1) < 200);
+  CHECK(jobs_until(s, harsh, 3) < 500); // it is seen to be too slow
+  CHECK(jobs_until(s, mild, 1) < 3000); // a recheck finds that less is enough
+  s.choice.forget();
+  CHECK(s.choice.current() == 0);
+  CHECK_FALSE(s.choice.settled());
+  CHECK(jobs_until(s, harsh, 3) < 500);
+  response costly = harsh; // a size that was within the share is no more
+  costly.speed = {1, 0.95, 0.9, 0.7, 0.6};
+  CHECK(jobs_until(s, costly, 2) < 3000);
+}
+
+TEST_CASE("reserve_choice: jobs that find nothing end a trial, and nothing is chosen for them") {
+  serving s;
+  for (int i = 0; i < 8; ++i) s.choice.did(0, from_us(100), from_us(100));
+  int jobs = 0;
+  for (; jobs < 10000 && !s.choice.settled(); ++jobs) s.choice.found_none();
+  CHECK(jobs <= 5 * static_cast<int>(reserve_choice::longest_trial));
+  CHECK(s.choice.current() == 0);
+  CHECK(s.choice.found_part() == 0);
+}
+
+TEST_CASE("reserve_choice: without sizes there is nothing to choose") {
+  reserve_choice none({}, sm_count{132}, {});
+  for (int i = 0; i < 1000; ++i) {
+    none.found(0, from_us(100), 2.0);
+    none.did(0, from_us(10), from_us(10));
+    none.found_none();
+  }
+  CHECK(none.current() == 0);
+}
+
+TEST_CASE("time_alone: the mean of jobs that were alone, or else the shortest of late") {
+  time_alone t;
+  CHECK_FALSE(t.known());
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 15; ++i) t.learn(1.2 + unit(random), false);
+  CHECK_FALSE(t.known());
+  for (int i = 0; i < 85; ++i) t.learn(1.2 + unit(random), false);
+  REQUIRE(t.known());
+  CHECK(t.ratio() == doctest::Approx(1.2).epsilon(0.05));
+  for (int i = 0; i < 200; ++i) t.learn(1.5 + unit(random), false); // it has become slower
+  CHECK(t.ratio() == doctest::Approx(1.5).epsilon(0.05));
+  for (int i = 0; i < 8; ++i) t.learn(1.6 + 0.02 * (unit(random) - 0.5), true);
+  CHECK(t.ratio() == doctest::Approx(1.6).epsilon(0.01));
+  CHECK(t.jobs() == 308);
+}
