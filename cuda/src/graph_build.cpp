@@ -174,10 +174,18 @@ CUgraphNode add_other_node(CUgraph graph, const flat_node& node, const std::stri
 }
 
 void edge_list::add_to(CUgraph graph, const std::string& what) const {
-  if (from_.empty()) return;
-  check(
-      driver().cuGraphAddDependencies(graph, from_.data(), to_.data(), data_.data(), from_.size()),
-      what.c_str());
+  const auto add = [&](std::size_t first, std::size_t last) {
+    check(driver().cuGraphAddDependencies(graph, from_.data() + first, to_.data() + first,
+                                          data_.data() + first, last - first),
+          what.c_str());
+  };
+  // A call with edges of several kinds makes all of them of the first one's kind.
+  std::size_t first = 0;
+  for (std::size_t i = 1; i <= from_.size(); ++i)
+    if (i == from_.size() || std::memcmp(&data_[i], &data_[first], sizeof data_[i]) != 0) {
+      add(first, i);
+      first = i;
+    }
 }
 
 } // namespace gsched::cuda

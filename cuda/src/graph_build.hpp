@@ -52,7 +52,7 @@ void allow_as_captured(CUfunction function, std::uint32_t dynamic_shared_bytes) 
 [[nodiscard]] CUgraphNode add_other_node(CUgraph graph, const flat_node& node,
                                          const std::string& what);
 
-/// Edges to be added to a graph in one call.
+/// Edges to be added to a graph, in as few calls as the driver allows.
 class edge_list {
 public:
   void add(CUgraphNode from, CUgraphNode to, const CUgraphEdgeData& data = {}) {
