@@ -58,12 +58,17 @@ __global__ void stand(gate_line* line, std::uint32_t number) {
   if (stands_for != 0) standing.store(0, relaxed);
 }
 
-} // namespace
+__global__ void meet() {}
 
-CUkernel gate_kernel() {
+CUkernel kernel_of(const void* function) {
   cudaKernel_t kernel = nullptr;
-  check(cudaGetKernel(&kernel, reinterpret_cast<const void*>(&stand)), "kernel of a gate");
+  check(cudaGetKernel(&kernel, function), "kernel of a gate");
   return reinterpret_cast<CUkernel>(kernel);
 }
+
+} // namespace
+
+CUkernel gate_kernel() { return kernel_of(reinterpret_cast<const void*>(&stand)); }
+CUkernel meeting_kernel() { return kernel_of(reinterpret_cast<const void*>(&meet)); }
 
 } // namespace gsched::cuda

@@ -149,6 +149,16 @@ CUgraphNode add_kernel_node(CUgraph graph, CUDA_KERNEL_NODE_PARAMS k,
   return made;
 }
 
+CUgraphNode add_one_thread(CUgraph graph, CUkernel kernel, void** arguments, CUcontext place,
+                           const std::string& what) {
+  CUDA_KERNEL_NODE_PARAMS k{};
+  k.kern = kernel;
+  k.gridDimX = k.gridDimY = k.gridDimZ = 1;
+  k.blockDimX = k.blockDimY = k.blockDimZ = 1;
+  k.kernelParams = arguments;
+  return add_kernel_node(graph, k, {}, place, what);
+}
+
 CUgraphNode add_other_node(CUgraph graph, const flat_node& node, const std::string& what) {
   const driver_functions& d = driver();
   CUgraphNode made = nullptr;

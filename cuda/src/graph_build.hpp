@@ -47,6 +47,11 @@ void allow_as_captured(CUfunction function, std::uint32_t dynamic_shared_bytes) 
                                           const node_attributes& attributes, CUcontext place,
                                           const std::string& what);
 
+/// Adds a kernel of one thread, without edges, on the SMs of a context or, if that is null, of the
+/// current one.
+[[nodiscard]] CUgraphNode add_one_thread(CUgraph graph, CUkernel kernel, void** arguments,
+                                         CUcontext place, const std::string& what);
+
 /// Adds a copy of a host, event or empty node, without edges; a node without a handle becomes an
 /// empty node.
 [[nodiscard]] CUgraphNode add_other_node(CUgraph graph, const flat_node& node,

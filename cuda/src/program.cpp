@@ -192,14 +192,17 @@ CUgraph program::make_range(std::size_t first, std::size_t last, const range_opt
   graph_owner graph = empty_graph();
   const std::span<const flat_node> with = s.nodes_of(first, last);
   const std::uint32_t base = s.flat.first_node[first];
+  const bool gated = how.gate_every > 0 && can_be_held(first, last);
+  const std::vector<bool> left_out = gated ? s.left_out(with, base) : std::vector<bool>(with.size());
   std::vector<CUgraphNode> made(with.size());
   std::vector<CUgraphNode> operations(last - first);
-  const bool gated = how.gate_every > 0 && can_be_held(first, last);
   std::size_t reports = 0;
   for (std::size_t i = 0; i < with.size(); ++i) {
     const std::size_t op = with[i].operation;
     if (s.flat.node_of[op] != base + i) {
-      made[i] = add_other_node(graph.get(), with[i], what);
+      if (left_out[i]) continue;
+      made[i] = gated ? add_one_thread(graph.get(), meeting_kernel(), nullptr, how.place, what)
+                      : add_other_node(graph.get(), with[i], what);
       continue;
     }
     program_node::adding as;
@@ -210,9 +213,32 @@ CUgraph program::make_range(std::size_t first, std::size_t last, const range_opt
     made[i] = operations[op - first] = s.nodes[op].add_to(graph.get(), as, what);
   }
   edge_list edges;
-  for (std::size_t i = 0; i < with.size(); ++i)
-    for (const graph_edge& e : with[i].before)
-      if (e.from >= base) edges.add(made[e.from - base], made[i], e.data);
+  std::vector<std::vector<std::uint32_t>> through(with.size()); // of one left out: what it waits for
+  for (std::uint32_t i = 0; i < with.size(); ++i) {
+    std::vector<std::uint32_t> indirect;
+    for (const graph_edge& e : with[i].before) {
+      if (e.from < base) continue;
+      const std::uint32_t u = e.from - base;
+      if (left_out[u])
+        indirect.insert(indirect.end(), through[u].begin(), through[u].end());
+      else if (left_out[i])
+        indirect.push_back(u);
+      else
+        edges.add(made[u], made[i], e.data);
+    }
+    std::sort(indirect.begin(), indirect.end());
+    indirect.erase(std::unique(indirect.begin(), indirect.end()), indirect.end());
+    if (left_out[i]) {
+      through[i] = std::move(indirect);
+      continue;
+    }
+    const auto is_direct = [&](std::uint32_t u) {
+      return std::any_of(with[i].before.begin(), with[i].before.end(),
+                         [&](const graph_edge& e) { return e.from == base + u; });
+    };
+    for (const std::uint32_t u : indirect)
+      if (!is_direct(u)) edges.add(made[u], made[i]);
+  }
   if (how.gates != nullptr) how.gates->clear();
   if (gated) {
     const std::vector<gate> gates = s.add_gates(graph.get(), operations, first, how, edges, what);
@@ -220,6 +246,22 @@ CUgraph program::make_range(std::size_t first, std::size_t last, const range_opt
   }
   edges.add_to(graph.get(), what);
   return graph.release();
+}
+
+std::vector<bool> program::state::left_out(std::span<const flat_node> range,
+                                           std::uint32_t base) const {
+  constexpr std::size_t most_edges = 64; // that an empty node saves
+  std::vector<std::size_t> in(range.size()), out(range.size());
+  for (std::size_t i = 0; i < range.size(); ++i)
+    for (const graph_edge& e : range[i].before) {
+      if (e.from < base) continue;
+      ++in[i];
+      ++out[e.from - base];
+    }
+  std::vector<bool> all(range.size());
+  for (std::size_t i = 0; i < range.size(); ++i)
+    all[i] = flat.node_of[range[i].operation] != base + i && in[i] * out[i] <= most_edges;
+  return all;
 }
 
 std::vector<gate> program::state::add_gates(CUgraph graph, std::span<const CUgraphNode> operations,
@@ -237,12 +279,8 @@ std::vector<gate> program::state::add_gates(CUgraph graph, std::span<const CUgra
     auto number = static_cast<std::uint32_t>(gates.size());
     CUdeviceptr line = how.gates_look_at;
     void* arguments[] = {&line, &number};
-    CUDA_KERNEL_NODE_PARAMS k{};
-    k.kern = gate_kernel();
-    k.gridDimX = k.gridDimY = k.gridDimZ = 1;
-    k.blockDimX = k.blockDimY = k.blockDimZ = 1;
-    k.kernelParams = arguments;
-    const CUgraphNode node = add_kernel_node(graph, k, {}, how.place, what + ": gate");
+    const CUgraphNode node =
+        add_one_thread(graph, gate_kernel(), arguments, how.place, what + ": gate");
     for (const std::uint32_t u : g.waits) edges.add(operations[u], node);
     for (const std::uint32_t v : g.holds) edges.add(node, operations[v]);
     gates.push_back({static_cast<std::uint32_t>(first) + g.beside, g.takes, g.followed});

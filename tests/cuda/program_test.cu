@@ -620,6 +620,42 @@ TEST_CASE("ranges keep clusters, priorities and programmatic edges") {
   cuda::check(cudaGraphDestroy(range), "graph");
 }
 
+TEST_CASE("in a graph of full and programmatic edges each edge stays what it was") {
+  GSCHED_NEEDS_GPU();
+  if (!has_clusters()) return;
+  tools t;
+  const arena& m = t.memory;
+  cudaGraph_t g = new_graph();
+  const cudaGraphNode_t a = add_step(g, {}, m.at(0), m.at(1), 1);
+  const cudaGraphNode_t b = add_step(g, {}, m.at(2), m.at(3), 2);
+  const cudaGraphNode_t c = add_step(g, {a}, m.at(1), m.at(4), 3);
+  const cudaGraphNode_t d = add_step(g, {c, b}, m.at(4), m.at(5), 4);
+  cudaGraphEdgeData early{};
+  early.from_port = cudaGraphKernelNodePortProgrammatic;
+  early.type = cudaGraphDependencyTypeProgrammatic;
+  cuda::check(cudaGraphAddDependencies(g, &a, &b, &early, 1), "edge");
+  static_cast<void>(d);
+  const auto kinds_of = [](cudaGraph_t of) { // how many edges of each kind
+    std::size_t count = 16;
+    std::vector<cudaGraphNode_t> from(count), to(count);
+    std::vector<cudaGraphEdgeData> data(count);
+    cuda::check(cudaGraphGetEdges(of, from.data(), to.data(), data.data(), &count), "edges");
+    std::array<int, 2> kinds{};
+    for (std::size_t i = 0; i < count; ++i) {
+      ++kinds[data[i].type == cudaGraphDependencyTypeProgrammatic ? 1 : 0];
+      CHECK((data[i].from_port == cudaGraphKernelNodePortProgrammatic) ==
+            (data[i].type == cudaGraphDependencyTypeProgrammatic));
+    }
+    return kinds;
+  };
+  CHECK(kinds_of(g) == std::array<int, 2>{3, 1});
+  const cuda::program p(g, named("edges"));
+  cuda::check(cudaGraphDestroy(g), "graph");
+  const cudaGraph_t range = p.make_range(0, 4, {});
+  CHECK(kinds_of(range) == std::array<int, 2>{3, 1});
+  cuda::check(cudaGraphDestroy(range), "graph");
+}
+
 TEST_CASE("instrumented kernels report where they are told to, the others as before") {
   GSCHED_NEEDS_GPU();
   tools t;
