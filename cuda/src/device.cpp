@@ -284,10 +284,7 @@ program_graphs device::unload(gsched::program& p) {
   return program_graphs(
       std::make_unique<program_graphs::state>(*state_->graphs, state_->unload(p)));
 }
-bool device::hangs(const gsched::program& p) const noexcept {
-  const std::optional<program_id> id = state_->graphs->find_program(p);
-  return id && state_->graphs->loaded(*id).lost;
-}
+bool device::hangs(program_id p) const noexcept { return state_->graphs->loaded(p).lost; }
 void device::prepare(const gsched::program& p, std::size_t first, std::size_t last) {
   state_->prepare(p, first, last);
 }

@@ -37,7 +37,28 @@ struct fake_control {
   std::atomic<bool> hung{false};
   std::atomic<bool> frozen{false}; ///< nothing ends
   std::atomic<int> loads_until_failure{INT32_MAX};
-  std::atomic<int> loaded{0}; ///< programs that the device knows
+  std::atomic<int> builds_until_failure{INT32_MAX};
+  std::atomic<int> loaded{0};        ///< programs that the device knows
+  std::atomic<int> built{0};         ///< programs of which it has parts, known or not
+  std::atomic<bool> builds{true};    ///< else build does not come back
+  std::atomic<int> building{0};      ///< calls of build under way
+  std::atomic<std::int64_t> hangs{-1}; ///< the program that does, by its id
+};
+
+/// What a fake device has built of a program.
+class fake_parts {
+public:
+  explicit fake_parts(std::shared_ptr<fake_control> c) : control_(std::move(c)) {
+    ++control_->built;
+  }
+  fake_parts(fake_parts&&) noexcept = default;
+  fake_parts& operator=(fake_parts&&) = delete;
+  ~fake_parts() {
+    if (control_ != nullptr) --control_->built;
+  }
+
+private:
+  std::shared_ptr<fake_control> control_;
 };
 
 /// Events that complete, fail and are recorded as told from any thread. An event is its own handle.
@@ -78,14 +99,34 @@ public:
     lanes_.emplace_back();
     return lane_id{static_cast<std::uint32_t>(lanes_.size() - 1)};
   }
-  void load(program& p) {
-    if (control_->loads_until_failure.fetch_sub(1) <= 0)
+  [[nodiscard]] fake_parts build(program& p) {
+    ++control_->building;
+    while (!control_->builds) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    --control_->building;
+    if (control_->builds_until_failure.fetch_sub(1) <= 0)
       throw error(errc::device_failed, p.name() + ": out of memory (cudaErrorMemoryAllocation)");
     p.align(from_us(100), 4);
-    p.set_id(program_id{programs_++});
+    return fake_parts(control_);
+  }
+  void load(program& p) { load(p, build(p)); }
+  void load(program& p, fake_parts built) {
+    if (control_->loads_until_failure.fetch_sub(1) <= 0)
+      throw error(errc::device_failed, p.name() + ": out of memory (cudaErrorMemoryAllocation)");
+    p.set_id(program_id{static_cast<std::uint32_t>(parts_.size())});
+    parts_.emplace_back(std::move(built));
     ++control_->loaded;
   }
-  void unload(program&) { --control_->loaded; }
+  [[nodiscard]] fake_parts unload(program& p) {
+    --control_->loaded;
+    std::optional<fake_parts>& of = parts_[index(p.id())];
+    fake_parts out = std::move(*of);
+    of.reset();
+    return out;
+  }
+  [[nodiscard]] bool hangs(program_id p) const noexcept {
+    return control_->hangs == static_cast<std::int64_t>(index(p));
+  }
+  [[nodiscard]] const std::string& why_failed() const noexcept { return why_failed_; }
   [[nodiscard]] std::error_code submit(const segment& s) noexcept {
     if (control_->submits_until_hang.fetch_sub(1) <= 0) {
       control_->hung = true;
@@ -98,7 +139,9 @@ public:
     duration takes{};
     for (const operation* op : s.operations) takes += op->expected;
     const time_point start = lane.empty() ? now() : std::max(now(), lane.back().end);
-    lane.push_back({s.id, start + takes, s.operations});
+    const bool ends = s.program == no_program || !hangs(s.program);
+    lane.push_back({s.id, start + takes, s.operations, ends});
+    if (!ends) why_failed_ = "fake: its kernel hangs";
     return {};
   }
   [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept {
@@ -106,10 +149,10 @@ public:
     if (control_->frozen && !failure_) return 0;
     for (std::deque<entry>& lane : lanes_) {
       while (n < out.size() && !lane.empty() && (failure_ || lane.front().end <= now())) {
-        if (!failure_) run(lane.front());
+        const bool ends = !failure_ && lane.front().ends;
+        if (ends) run(lane.front());
         out[n] = device_event{};
-        out[n].what =
-            failure_ ? device_event::kind::segment_failed : device_event::kind::segment_done;
+        out[n].what = ends ? device_event::kind::segment_done : device_event::kind::segment_failed;
         out[n++].segment = lane.front().id;
         lane.pop_front();
       }
@@ -136,6 +179,7 @@ private:
     segment_id id{};
     time_point end{};
     std::span<const operation* const> operations{};
+    bool ends = true; ///< else it hangs
   };
 
   static void run(const entry& e) noexcept {
@@ -156,7 +200,8 @@ private:
   device_limits limits_{limits_for(9, 0), sm_count{132}, 64};
   std::chrono::steady_clock::time_point made_ = std::chrono::steady_clock::now();
   std::deque<std::deque<entry>> lanes_;
-  std::uint32_t programs_ = 0;
+  std::vector<std::optional<fake_parts>> parts_; ///< by program id
+  std::string why_failed_;
   std::optional<std::string> failure_;
   counts counts_{};
 };

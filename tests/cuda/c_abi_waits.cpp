@@ -532,8 +532,83 @@ TEST_CASE("server: a model that cannot be built leaves nothing behind") {
     CHECK(r.last_made.expired());
   }
   r.control->loads_until_failure = 100;
+  for (const int builds : {0, 1, 2}) {
+    r.control->builds_until_failure = builds;
+    CHECK(code_of([&] { static_cast<void>(r.add_model(3)); }) == GSCHED_DEVICE_FAILED);
+    CHECK(r.control->built == 1);
+    CHECK(r.last_made.expired());
+  }
+  r.control->builds_until_failure = 100;
   CHECK(r.add_model(2) == first + 1);
   CHECK(r.control->loaded == 3);
+  CHECK(r.control->built == 3);
+}
+
+TEST_CASE("server: requests are served while a model is built") {
+  server_rig r("srpt");
+  const std::uint32_t m = r.add_model(1);
+  const std::uint32_t c = r.it.add_client(1.0);
+  r.control->builds = false;
+  std::uint32_t added = 0;
+  std::thread other([&] { added = r.add_model(1); });
+  soon([&] { return r.control->building.load() > 0; });
+  for (int i = 0; i < 3; ++i) {
+    asked one;
+    one.submit(r, request(m, c));
+    CHECK(one.finished());
+  }
+  CHECK(r.control->building == 1);
+  r.control->builds = true;
+  other.join();
+  asked last;
+  last.submit(r, request(added, c));
+  CHECK(last.finished());
+}
+
+TEST_CASE("server: closing waits for a model that is built, which is refused") {
+  server_rig r("srpt");
+  r.control->builds = false;
+  gsched_code code = GSCHED_OK;
+  std::thread other([&] { code = code_of([&] { static_cast<void>(r.add_model(2)); }); });
+  soon([&] { return r.control->building.load() > 0; });
+  std::thread builder([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    r.control->builds = true;
+  });
+  std::string why;
+  CHECK(r.it.close(GSCHED_CANCEL, 0, why) == GSCHED_OK);
+  other.join();
+  builder.join();
+  CHECK(code == GSCHED_CLOSED);
+  CHECK(r.control->built == 0);
+  CHECK(r.control->loaded == 0);
+  CHECK(r.last_made.expired());
+}
+
+TEST_CASE("server: an instance that hangs is used no more, and its memory is kept") {
+  server_rig r("srpt");
+  const std::uint32_t m = r.add_model(2);
+  const std::weak_ptr<fake_instance> memory = r.last_made;
+  const std::uint32_t c = r.it.add_client(1.0);
+  r.control->hangs = 0; // the program of instance 0
+  const auto report_of = [&] {
+    asked one;
+    one.submit(r, request(m, c));
+    REQUIRE(abi::server::wait(*one.ticket, -1));
+    const gsched_ticket& t = *one.ticket;
+    return std::tuple(t.state, t.code, t.instance, t.error);
+  };
+  CHECK(report_of() ==
+        std::tuple(GSCHED_FAILED, GSCHED_DEVICE_FAILED, 0u, std::string("fake: its kernel hangs")));
+  for (int i = 0; i < 4; ++i)
+    CHECK(report_of() == std::tuple(GSCHED_FINISHED, GSCHED_OK, 1u, std::string()));
+  r.control->hangs = 1; // the last one is kept, so that requests end
+  for (int i = 0; i < 4; ++i) CHECK(std::get<0>(report_of()) == GSCHED_FAILED);
+  std::string line;
+  CHECK(code_of([&] { r.it.remove_model(m, -1); }, &line) == GSCHED_DEVICE_FAILED);
+  CHECK(line == "model 0: removed, but one of its kernels hangs; the memory of its graphs must never "
+                "be freed or used again");
+  CHECK(!memory.expired());
 }
 
 TEST_CASE("report: what a device that fails may still touch is said by the code") {

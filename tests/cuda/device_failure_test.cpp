@@ -125,8 +125,8 @@ TEST_CASE("device child: hung kernel" * doctest::skip()) {
   v.need(has(line, "endless operations 0 to 0") && has(line, "endless_kernel"), "it is named");
   v.need(has(line, "cudaErrorLaunchTimeout") && !has(line, "good"), "and it alone");
   v.need(!d->device.failure(), "the device lives");
-  v.need(d->device.hangs(endless.host()) && d->device.hangs(behind.host()) &&
-             !d->device.hangs(good.host()),
+  v.need(d->device.hangs(endless.host().id()) && d->device.hangs(behind.host().id()) &&
+             !d->device.hangs(good.host().id()),
          "it knows what hangs");
   v.need(d->submit(b, endless.host()) == cuda::code_of(cudaErrorLaunchTimeout), "and refuses it");
   for (const lane_id lane : {a, b}) v.need(!d->submit(lane, good.host()), "all else goes on");

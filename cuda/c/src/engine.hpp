@@ -11,8 +11,19 @@
 #include <gsched/job/program.hpp>
 
 #include <cstdint>
+#include <memory>
 
 namespace gsched::abi {
+
+/// What a device has built of a program that is not loaded. It ends before its engine, on any
+/// thread: to free it takes about as long as to build it.
+class program_parts {
+public:
+  program_parts() = default;
+  program_parts(const program_parts&) = delete;
+  program_parts& operator=(const program_parts&) = delete;
+  virtual ~program_parts() = default;
+};
 
 /// What runs on a server's thread, whatever its policy and device. Commands call it.
 class engine {
@@ -26,14 +37,22 @@ public:
   virtual void run() = 0;
 
   virtual std::uint32_t add_client(double weight) = 0;
-  /// Builds what a program needs on the device, and adds what that costs.
-  virtual void load(gsched::program& p, gsched_model_facts& costs) = 0;
-  /// Undoes load. False if the device goes on referring to the program, until its own end.
-  [[nodiscard]] virtual bool unload(gsched::program& p) = 0;
+  /// Builds what a program needs on the device, on any thread. Null where load does that.
+  [[nodiscard]] virtual std::unique_ptr<program_parts> build(gsched::program& p) = 0;
+  /// Makes the device know a program, and adds what it costs.
+  virtual void load(gsched::program& p, std::unique_ptr<program_parts> built,
+                    gsched_model_facts& costs) = 0;
+  struct unloaded {
+    bool forgotten = true; ///< else the device refers to the program until its own end
+    bool hangs = false;    ///< a kernel of it may run for ever: its memory must stay
+    std::unique_ptr<program_parts> parts{};
+  };
+  /// Undoes load.
+  [[nodiscard]] virtual unloaded unload(gsched::program& p) = 0;
   /// All of its programs were loaded. It becomes known to submissions.
   virtual std::uint32_t add(model_record& m) = 0;
-  /// Undoes add and load; no request of it is active. False as unload.
-  [[nodiscard]] virtual bool remove(model_record& m) = 0;
+  /// Undoes add; no request of it is active.
+  virtual void remove(model_record& m) = 0;
   [[nodiscard]] virtual gsched_statistics statistics() const noexcept = 0;
 };
 

@@ -21,6 +21,7 @@ std::unique_ptr<engine> make_cuda_engine(desk& at, const settings& how) {
   o.whole = how.dispatch.preemption.real_time_lanes > 0; // as real-time requests go
   o.watchdog = how.watchdog;
   o.time_driver = how.time_driver;
+  o.lease = how.lease;
   std::unique_ptr<engine> made;
   visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
     made = std::make_unique<serving<P, cuda::device>>(

@@ -21,6 +21,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// False if they stay too long: in a driver that hangs.
+[[nodiscard]] bool wait_for_visitors(desk& at) {
+  const std::int64_t until = now_ns() + at.longest_away_ns;
+  for (std::uint32_t n = 0; (n = at.visitors.load(sync::acquire)) != 0;) { // [V1] acquire
+    if (now_ns() >= until) return false;
+    futex_wait(at.visitors, n, until);
+  }
+  return true;
+}
+
 void thread_main(std::shared_ptr<desk> at, server::make_engine make,
                  std::promise<std::optional<refusal>> started) {
   pthread_setname_np(pthread_self(), "gsched");
@@ -44,7 +54,10 @@ void thread_main(std::shared_ptr<desk> at, server::make_engine make,
     at->end_everything(GSCHED_CANCELLED, GSCHED_CLOSED, "cancelled: the server was closed");
   else
     at->end_everything(GSCHED_FAILED, GSCHED_DEVICE_FAILED, why.c_str());
-  e.reset(); // waits for what hangs, within bounds
+  if (wait_for_visitors(*at))
+    e.reset(); // waits for what hangs, within bounds
+  else
+    static_cast<void>(e.release()); // they may still use it
   for (const std::unique_ptr<model_record>& m : at->records) {
     std::vector<std::shared_ptr<void>> memory = m->take_memory();
     if (!why.empty()) leave(std::move(memory));
@@ -137,6 +150,33 @@ void server::order(std::function<bool(engine&)> turn) {
   if (c.refused) throw *c.refused;
 }
 
+/// Keeps the engine while a thread that is not its own builds and frees on its device. A server that
+/// closes meanwhile waits.
+struct server::visit {
+  explicit visit(server& s) : on(s.desk_) {
+    s.order([this](engine& e) {
+      at = &e;
+      on->visitors.fetch_add(1, sync::relaxed); // unordered: by the thread that will wait for it
+      return true;
+    });
+  }
+  ~visit() {
+    // To free on a device that has failed can mean to wait for ever; and of a thread that was left
+    // behind in the driver it is not known what it still reads.
+    if (on->whose.was_taken() || on->failed.load(sync::acquire)) // [F1] acquire
+      for (auto& each : parts) static_cast<void>(each.release());
+    parts.clear();
+    // [V1] release -> [V1] acquire in wait_for_visitors: what was done with the engine
+    if (on->visitors.fetch_sub(1, sync::release) == 1) futex_wake_all(on->visitors);
+  }
+  visit(const visit&) = delete;
+  visit& operator=(const visit&) = delete;
+
+  std::shared_ptr<desk> on;
+  engine* at = nullptr;
+  std::vector<std::unique_ptr<program_parts>> parts{}; ///< what is not loaded
+};
+
 std::uint32_t server::add_client(double weight) {
   refuse_own_thread("gsched_add_client");
   refuse_if_gone();
@@ -161,22 +201,28 @@ std::uint32_t server::add_model(model_record m) {
   refuse_if_gone();
   for (const std::uint32_t each : m.excludes) refuse_unknown(each);
   std::uint32_t id = 0;
-  std::size_t loaded = 0;
   auto made = std::make_unique<model_record>(std::move(m));
   model_record& placed = *made;
+  visit here(*this);
+  const std::int64_t start = now_ns();
+  for (const instance& i : placed.instances) here.parts.push_back(here.at->build(*i.graph));
+  placed.facts.build_ms += static_cast<double>(now_ns() - start) * 1e-6;
   order([&](engine& e) {
     // Its memory is the server's while the device may refer to it, and goes on this thread else.
-    if (made != nullptr) desk_->records.push_back(std::move(made));
+    desk_->records.push_back(std::move(made));
+    std::size_t loaded = 0;
     try {
-      const std::int64_t start = now_ns();
-      e.load(*placed.instances[loaded].graph, placed.facts);
-      placed.facts.build_ms += static_cast<double>(now_ns() - start) * 1e-6;
-      if (++loaded < placed.instances.size()) return false;
+      for (; loaded < placed.instances.size(); ++loaded)
+        e.load(*placed.instances[loaded].graph, std::move(here.parts[loaded]), placed.facts);
       id = e.add(placed);
       return true;
     } catch (...) {
       bool forgotten = true;
-      for (std::size_t i = 0; i < loaded; ++i) forgotten &= e.unload(*placed.instances[i].graph);
+      while (loaded-- > 0) {
+        engine::unloaded u = e.unload(*placed.instances[loaded].graph);
+        forgotten &= u.forgotten;
+        here.parts[loaded] = std::move(u.parts);
+      }
       if (forgotten) made = desk_->take_record(placed);
       throw;
     }
@@ -207,12 +253,27 @@ void server::remove_model(std::uint32_t model, std::int64_t timeout_us) {
     futex_wait(of.active, n, p.next(until));
   }
   std::vector<std::shared_ptr<void>> memory;
+  bool hangs = false;
+  visit here(*this);
   order([&](engine& e) {
     model_record& m = *of.record.load(sync::relaxed); // unordered: this thread has written it
-    if (!m.removed && e.remove(m)) memory = m.take_memory();
+    if (m.removed) return true;
+    e.remove(m);
+    bool forgotten = true;
+    for (const instance& i : m.instances) {
+      engine::unloaded u = e.unload(*i.graph);
+      forgotten &= u.forgotten;
+      hangs |= u.hangs;
+      here.parts.push_back(std::move(u.parts));
+    }
+    if (forgotten) memory = m.take_memory();
     return true;
   });
-  if (desk_->failed.load(sync::acquire)) leave(std::move(memory)); // [F1] acquire
+  if (hangs || desk_->failed.load(sync::acquire)) leave(std::move(memory)); // [F1] acquire
+  if (hangs)
+    throw refusal(GSCHED_DEVICE_FAILED, "model " + std::to_string(model) +
+                                            ": removed, but one of its kernels hangs; the memory "
+                                            "of its graphs must never be freed or used again");
 }
 
 gsched_model_facts server::facts(std::uint32_t model) const {

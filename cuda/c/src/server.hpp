@@ -55,6 +55,7 @@ public:
   static void release(ticket& t) noexcept;
 
 private:
+  struct visit;
   void refuse_own_thread(const char* what) const;
   void refuse_if_gone() const;
   void refuse_unknown(std::uint32_t model) const;

@@ -83,8 +83,19 @@ public:
     return id;
   }
 
-  void load(gsched::program& p, gsched_model_facts& costs) override {
-    dispatch_.load(p);
+  std::unique_ptr<program_parts> build(gsched::program& p) override {
+    if constexpr (builds)
+      return std::make_unique<parts<decltype(device_.build(p))>>(device_.build(p));
+    else
+      return nullptr;
+  }
+
+  void load(gsched::program& p, std::unique_ptr<program_parts> built,
+            gsched_model_facts& costs) override {
+    if constexpr (builds)
+      dispatch_.load(p, std::move(static_cast<parts<decltype(device_.build(p))>&>(*built).what));
+    else
+      dispatch_.load(p);
     costs.operations = p.size();
     costs.segments = p.pieces().empty() ? 1 : p.pieces().size() - 1;
     costs.expected_us = to_us(p.expected());
@@ -97,9 +108,14 @@ public:
     }
   }
 
-  bool unload(gsched::program& p) override {
-    dispatch_.unload(p);
-    return unloads;
+  unloaded unload(gsched::program& p) override {
+    unloaded out{unloads};
+    if constexpr (requires { device_.hangs(p.id()); }) out.hangs = device_.hangs(p.id());
+    if constexpr (builds)
+      out.parts = std::make_unique<parts<decltype(device_.build(p))>>(dispatch_.unload(p));
+    else
+      dispatch_.unload(p);
+    return out;
   }
 
   std::uint32_t add(model_record& m) override {
@@ -125,12 +141,9 @@ public:
     return id;
   }
 
-  bool remove(model_record& m) override {
+  void remove(model_record& m) override {
     dispatch_.remove(m.id);
     m.removed = true;
-    bool forgotten = true;
-    for (const instance& i : m.instances) forgotten &= unload(*i.graph);
-    return forgotten;
   }
 
   [[nodiscard]] gsched_statistics statistics() const noexcept override {
@@ -169,6 +182,12 @@ public:
 private:
   static constexpr bool tells_failure = requires(const Device& d) { d.failure()->c_str(); };
   static constexpr bool unloads = requires(Device & d, program& p) { d.unload(p); };
+  static constexpr bool builds = requires(Device & d, program& p) { d.build(p); };
+  template <class T>
+  struct parts final : program_parts {
+    explicit parts(T w) : what(std::move(w)) {}
+    T what;
+  };
   /// Between two looks at one event: often enough to cost a request nothing that counts, and seldom
   /// enough that the driver's lock is free for the lanes.
   static constexpr std::int64_t ask_again_ns = 5000;

@@ -9,8 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <span>
+#include <string>
 #include <system_error>
+#include <type_traits>
+#include <utility>
 
 namespace gsched::abi {
 
@@ -61,13 +65,29 @@ public:
   interruptible(Device& on, turn& whose) noexcept : on_(on), turn_(whose) {}
 
   lane_id open_lane(const lane_options& how) { return on_.open_lane(how); }
-  void load(program& p) {
-    guarded([&] { on_.load(p); });
+  template <class... Built>
+  void load(program& p, Built... built) {
+    guarded([&] { on_.load(p, std::move(built)...); });
   }
-  void unload(program& p) requires requires(Device& d) { d.unload(p); }
+  auto unload(program& p) requires requires(Device& d) { d.unload(p); }
   {
-    guarded([&] { on_.unload(p); });
+    using graphs = decltype(on_.unload(p));
+    if constexpr (std::is_void_v<graphs>) {
+      guarded([&] { on_.unload(p); });
+    } else {
+      std::optional<graphs> out;
+      guarded([&] { out.emplace(on_.unload(p)); });
+      return std::move(*out);
+    }
   }
+  [[nodiscard]] bool hangs(program_id p) const noexcept requires requires(const Device& d) {
+    d.hangs(p);
+  }
+  { return on_.hangs(p); }
+  [[nodiscard]] const std::string& why_failed() const noexcept requires requires(const Device& d) {
+    d.why_failed();
+  }
+  { return on_.why_failed(); }
   [[nodiscard]] std::error_code submit(const segment& s) noexcept {
     return turn_.away([&]() noexcept { return on_.submit(s); });
   }

@@ -30,6 +30,7 @@ public:
     if (count > (1u << 20))
       throw error(errc::bad_option,
                   "instances: " + std::to_string(count) + ", expected at most 2^20");
+    usable_ = count;
     free_.resize(count);
     std::iota(free_.rbegin(), free_.rend(), 0u); // the lowest is taken first
   }
@@ -47,6 +48,15 @@ public:
   }
   void give_back(std::uint32_t which) noexcept {
     if (limited_) free_.push_back(which); // within what it held at first
+  }
+
+  /// Instead of giving it back, where it cannot be used any more. The last one is given back all the
+  /// same, so that jobs fail instead of waiting for ever.
+  void retire(std::uint32_t which) noexcept {
+    if (limited_ && usable_ > 1)
+      --usable_;
+    else
+      give_back(which);
   }
 
   /// The job is in no policy: it is linked by the hook that a policy would use.
@@ -67,6 +77,7 @@ private:
     }
   };
   bool limited_;
+  std::uint32_t usable_ = 0; ///< those that were not retired
   std::vector<std::uint32_t> free_;
   bi::set<job, bi::member_hook<job, set_hook, &job::order_hook>, bi::compare<sooner>,
           bi::constant_time_size<false>>

@@ -61,8 +61,9 @@ public:
   }
 
   /// As registry does; and what its jobs can reach on side lanes bounds what those are tried for.
-  void load(program& p) {
-    registry<Device>::load(p);
+  template <class... Built>
+  void load(program& p, Built... built) {
+    registry<Device>::load(p, std::move(built)...);
     for (std::size_t i = 0; i < options_.preemption.side.size(); ++i)
       beside_.may_reach(i + 1, speed_on(p, options_.preemption.side[i], device_.limits().sms));
     reserve_.load(p);

@@ -138,6 +138,11 @@ private:
         preempt_.was_open_since(now - *took))
       reserve_.did(a.kind->number, feed_.reserve_of(f.place), f.expected, *took);
     statistics_.operations += f.operations.size();
+    if constexpr (requires { device_.hangs(f.runs); })
+      if (!done && f.runs != no_program && device_.hangs(f.runs)) {
+        a.instance_hangs = true;
+        if (f.carries != nullptr) f.carries->owner->instance_hangs = true;
+      }
     if (!f.remainder) a.context.list().done(f.stream, f.operations.size());
     a.forget_remainder(f.program, f.first);
     preempt_.landed(f, now);

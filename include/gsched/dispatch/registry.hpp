@@ -28,10 +28,12 @@ public:
 
   /// Loads a captured graph on the device; it stays in place until it is unloaded or the registry's
   /// end.
-  /// Throws does_not_fit if one of its kernels fits on no SM.
-  void load(program& p) {
+  /// Throws does_not_fit if one of its kernels fits on no SM. `built`: what the device's build(p)
+  /// made, or nothing.
+  template <class... Built> requires (sizeof...(Built) <= 1)
+  void load(program& p, Built... built) {
     const program_footprint asks(device_.limits().sm, device_.limits().sms, p); // may refuse
-    device_.load(p);
+    device_.load(p, std::move(built)...);
     models_.add_program(p, asks);
   }
 
@@ -90,10 +92,11 @@ public:
   }
 
   /// Undoes load. No active job launches the program, no model that is left expects it, and no
-  /// padded program was added for it. A device without `unload` keeps what it has built of it.
-  void unload(program& p) {
+  /// padded program was added for it. Returns what the device's `unload` returns; a device without
+  /// it keeps what it has built of the program.
+  decltype(auto) unload(program& p) {
     models_.remove_program(p.id());
-    if constexpr (requires { device_.unload(p); }) device_.unload(p);
+    if constexpr (requires { device_.unload(p); }) return device_.unload(p);
   }
 
   [[nodiscard]] const model& model_of(model_id id) const noexcept { return models_[id]; }

@@ -182,8 +182,8 @@ public:
   /// which takes about as long as building them and may be done by any thread.
   /// Errors   bad_handle for a program that is not loaded, bad_option for one in flight.
   [[nodiscard]] program_graphs unload(gsched::program& p);
-  /// Whether a kernel of the program hung: nothing of it can run again.
-  [[nodiscard]] bool hangs(const gsched::program& p) const noexcept;
+  /// Whether a kernel of a loaded program hung: nothing of it can run again.
+  [[nodiscard]] bool hangs(program_id p) const noexcept;
   /// Of a loaded program, builds the graphs of operations [first, last), for all lanes that are
   /// open: for segments that begin or end elsewhere than pieces do (gsched::program::align).
   /// Errors   as load; bad_handle for a program that was not loaded, bad_option for no operations.
