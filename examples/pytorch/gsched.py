@@ -77,7 +77,9 @@ class gsched_server_options(_Struct):
                 ("spin_us", _f64), ("max_jobs", _u64), ("watchdog_ms", _u32),
                 ("instrumented", _u32), ("time_driver", _u32), ("reserved", _u32),
                 ("real_time_lanes", _u32), ("yields", _u32), ("floor", _f64), ("tolerance", _f64),
-                ("side_sms", _u32 * 4), ("lease_us", _f64)]
+                ("side_sms", _u32 * 4), ("lease_us", _f64), ("reserve_sms", _u32 * 4),
+                ("reserve_fixed", _u32), ("one_long", _u32), ("long_kernel_us", _f64),
+                ("reserve_slow_down", _f64), ("reserve_tail", _f64), ("reserve_share", _f64)]
 
 
 class gsched_buffer(ctypes.Structure):
@@ -125,7 +127,8 @@ class gsched_statistics(_Struct):
                 ("graph_launches", _u64), ("built_late", _u64), ("host_ns", _u64),
                 ("driver_ns", _u64), ("sleeps", _u64), ("preemptions", _u64), ("restores", _u64),
                 ("preempt_p50_us", _f64), ("preempt_p99_us", _f64), ("restore_p50_us", _f64),
-                ("restore_p99_us", _f64), ("expired_leases", _u64), ("opened", _u64)]
+                ("restore_p99_us", _f64), ("expired_leases", _u64), ("opened", _u64),
+                ("reserved_segments", _u64)]
 
 
 class gsched_profile_options(_Struct):
@@ -1037,7 +1040,7 @@ class Server:
             if name not in known:
                 raise GschedError(f'option "{name}", expected one of {", ".join(known)}')
             try:
-                setattr(said, name, tuple(value) if name == "side_sms" else value)
+                setattr(said, name, tuple(value) if name.endswith("_sms") else value)
             except (TypeError, RuntimeError):
                 raise GschedError(f"{name}: {value!r}, expected a number") from None
         handle = _pointer()
@@ -1066,8 +1069,8 @@ class Server:
                   unmeasured=False):
         """Captures a module, see capture(), and adds it: as many requests as it has instances run
         at once, more wait. Takes what capture() made, too. Requests of models one of which writes
-        what the other one uses never run at once (Captured.writes). Other requests wait for some 10
-        ms now and then meanwhile; the measurement is exact if there are none."""
+        what the other one uses never run at once (Captured.writes). Other requests are served
+        meanwhile; the measurement is exact if there are none."""
         self._state.refuse_child()
         if isinstance(torch_module, Captured):
             captured = torch_module

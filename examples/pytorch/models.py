@@ -13,6 +13,7 @@ Differs   the attention masks of BERT (all tokens see one another) and GPT-2 (ca
 
 Of the others, vit_base is ViT-B/16 in plain torch; attention and products are eight attentions of 16
 heads with 2,048 tokens of 128 elements, and eight products of N rows with matrices of 8,192 squared;
+one_kernel adds one to 16 numbers, so that what it takes beside other work is when its kernel starts;
 llama_decode is a step of llm.py's model, which takes its own cache along. resnet50_train is no module
 but a step of training, which training() makes.
 
@@ -27,7 +28,7 @@ NAMES = TABLE_2 + ("bert_base", "gpt2")
 BIGGER = ("resnet152", "vgg16", "vgg19")
 PARTITIONED = ("lenet", "ssdlite_mobilenet")  # and these that the table of partitions has
 OTHERS = ("resnext50", "swin_t", "convnext_tiny", "r3d_18", "vit_base", "vit_base_bf16", "attention",
-          "products", "llama_decode")
+          "products", "llama_decode", "one_kernel")
 TRAINED = ("resnet50_train",)
 KNOWN = NAMES + BIGGER + PARTITIONED + OTHERS + TRAINED
 TOKENS = 128
@@ -69,7 +70,7 @@ def make(name, seed=0):
 
     model, _ = parts(name)
     makers = {"bert_base": _transformer, "gpt2": _transformer, "vit_base": _vit,
-              "vit_base_bf16": _vit, "attention": _plain, "products": _plain,
+              "vit_base_bf16": _vit, "attention": _plain, "products": _plain, "one_kernel": _plain,
               "llama_decode": lambda _: _llama(seed)}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -120,10 +121,11 @@ def draw(name, generator):
 
         return llm.decode_inputs(POSITION, generator)
     shape = {"attention": (batch, 16, 2048, 128), "products": (batch, 8192),
-             "r3d_18": (batch, 3, 16, 112, 112), "vit_base_bf16": (batch, 3, 224, 224)}.get(model)
+             "r3d_18": (batch, 3, 16, 112, 112), "vit_base_bf16": (batch, 3, 224, 224),
+             "one_kernel": (batch, 16)}.get(model)
     if shape is not None:
         values = torch.randn(shape, generator=generator)
-        return values if model == "r3d_18" else values.to(torch.bfloat16)
+        return values if model in ("r3d_18", "one_kernel") else values.to(torch.bfloat16)
     side = {"inception_v3": 299, "ssdlite_mobilenet": 320, "lenet": 28}.get(model, 224)
     return torch.randn((batch, 1 if model == "lenet" else 3, side, side), generator=generator)
 
@@ -249,7 +251,7 @@ def _vit(_):
 
 
 def _plain(name):
-    """Eight attentions or eight products, one after the other."""
+    """Eight attentions or eight products, one after the other; or one sum."""
     import torch
     import torch.nn.functional as F
 
@@ -269,7 +271,11 @@ def _plain(name):
                 x = self.matrix(x)
             return x
 
-    return Attention() if name == "attention" else Products()
+    class OneKernel(torch.nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    return {"attention": Attention, "products": Products, "one_kernel": OneKernel}[name]()
 
 
 def _llama(seed):

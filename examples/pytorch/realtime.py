@@ -15,6 +15,10 @@ of its last operation, without copies of inputs and outputs.
   preempt           best-effort graphs make way between two of their kernels
   preempt_pad       the same, and part of the SMs for best-effort work beside real-time requests, if
                     that turns out to gain
+  reserve_0         preempt, and one long best-effort kernel at most is queued
+  reserve_N         the same, and best-effort models with long kernels leave N SMs to real-time
+                    requests at all times
+  reserve           the same, and which number of SMs (--reserve) is learned from what both lose
 
 left_over is the part of the time in which no real-time request was there, by rt_only's mean, and
 be_share the best-effort requests done over be_only's rate and that part of the time.
@@ -33,6 +37,7 @@ import models
 import workload
 
 WAYS = ("rt_only", "be_only", "seq", "streams", "streams_priority", "preempt", "preempt_pad")
+RESERVES = ("reserve_0", "reserve_8", "reserve_16", "reserve_32", "reserve_48", "reserve")
 PAIRS = ("resnet152+vgg19,resnet18+resnet50_b8,bert_base+vgg16_b8,resnet50+bert_base_b8")
 
 
@@ -40,12 +45,19 @@ def options():
     p = workload.Parser(description=__doc__,
                         formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--pairs", default=PAIRS, help="real-time+best-effort, ...; default: %(default)s")
-    p.add_argument("--ways", default=",".join(WAYS), help="default: all")
+    p.add_argument("--ways", default=",".join(WAYS),
+                   help=f"some of {', '.join(WAYS + RESERVES)}; default: %(default)s")
     p.add_argument("--think", type=workload.SOME, default=4.0, metavar="MS",
                    help="mean think time; default: %(default)s")
     p.add_argument("--seconds", type=workload.SOME, default=1.2, help="a turn; default: %(default)s")
     p.add_argument("--turns", type=workload.COUNT, default=3, help="of each way; default: %(default)s")
     p.add_argument("--side", default="8,16", help="SMs for preempt_pad to try; default: %(default)s")
+    p.add_argument("--reserve", default="8,16,32,48",
+                   help="SMs for reserve to try; default: %(default)s")
+    p.add_argument("--long", type=workload.SOME, default=100.0, metavar="US",
+                   help="from which a kernel counts as long; default: %(default)s")
+    p.add_argument("--slow-down", type=float, default=0.10,
+                   help="of real-time requests, for reserve to reach; default: %(default)s")
     p.add_argument("--floor", type=float, default=0.0,
                    help="part of the time for best-effort work all the same; default: %(default)s")
     p.add_argument("--watchdog", type=workload.COUNT, default=5000, metavar="MS",
@@ -59,15 +71,22 @@ def options():
     try:
         a.pairs = [models.pair(text) for text in a.pairs.split(",")]
         a.ways = a.ways.split(",")
-        unknown = [w for w in a.ways if w not in WAYS]
+        unknown = [w for w in a.ways if w not in WAYS + RESERVES]
         if unknown:
-            raise ValueError(f'--ways: "{unknown[0]}", expected some of {", ".join(WAYS)}')
-        a.side = [int(n) for n in a.side.split(",")]
-        if not 1 <= len(a.side) <= 4 or any(n < 1 for n in a.side):
-            raise ValueError("--side: expected one to four numbers of SMs")
+            raise ValueError(f'--ways: "{unknown[0]}", expected some of '
+                             f'{", ".join(WAYS + RESERVES)}')
+        a.side, a.reserve = numbers("--side", a.side), numbers("--reserve", a.reserve)
     except ValueError as e:
         p.error(str(e))
     return a
+
+
+def numbers(name, text):
+    """One to four numbers of SMs, as an option of a server takes them."""
+    all = [int(n) for n in text.split(",")]
+    if not 1 <= len(all) <= 4 or any(n < 1 for n in all):
+        raise ValueError(f"{name}: expected one to four numbers of SMs")
+    return all + [0] * (4 - len(all))
 
 
 def server_of(a, way):
@@ -80,7 +99,14 @@ def server_of(a, way):
            "seq": ("fifo", one_lane), "streams": ("direct", {"lanes": 2}),
            "streams_priority": ("direct", {"lanes": 1, "real_time_lanes": 1, "yields": 0}),
            "preempt": ("fifo", apart),
-           "preempt_pad": ("fifo", {**apart, "side_sms": a.side + [0] * (4 - len(a.side))})}
+           "preempt_pad": ("fifo", {**apart, "side_sms": a.side})}
+    if way == "reserve":
+        how[way] = "fifo", {**apart, "reserve_sms": a.reserve, "long_kernel_us": a.long,
+                            "reserve_slow_down": a.slow_down}
+    elif way in RESERVES:
+        sms = int(way.removeprefix("reserve_"))
+        how[way] = "fifo", {**apart, "one_long": 1, "long_kernel_us": a.long,
+                            "reserve_sms": [sms, 0, 0, 0], "reserve_fixed": 1}
     policy, more = how[way]
     return gsched.Server(policy=policy, gpu=a.gpu, watchdog_ms=a.watchdog, **more)
 
@@ -150,7 +176,7 @@ class Way:
         statistics = self.server.statistics()
         said["preemptions"] = {k: statistics[k] for k in (
             "preemptions", "restores", "preempt_p50_us", "preempt_p99_us", "restore_p50_us",
-            "restore_p99_us", "expired_leases", "opened") if k in statistics}
+            "restore_p99_us", "expired_leases", "opened", "reserved_segments") if k in statistics}
         said["lost"] = statistics["submitted"] - sum(
             statistics[k] for k in ("finished", "failed", "rejected", "cancelled"))
         return said

@@ -31,6 +31,7 @@ for program in realtime two_processes; do
 done
 says 2 '--ways: "fifo", expected some of rt_only' realtime --ways seq,fifo
 says 2 '--side: expected one to four numbers of SMs' realtime --side 8,0
+says 2 '--reserve: expected one to four numbers of SMs' realtime --reserve 8,16,24,32,40
 says 2 '--settings: "mps_99", expected some of time_slicing' two_processes --settings mps,mps_99
 says 2 'none.json' plot_realtime none.json
 echo '{"pairs": {"a+b": {"seq": {}}}}' >lacks.json
@@ -57,6 +58,19 @@ points = plot_realtime.of_ways({"pairs": {"a+b": facts}})["a+b"]
 assert points["preempt"] == (1.1, 1.1, 3.0, 0.6) and points["left over"][3] == 0.9
 assert set(points) == {"preempt", "left over"}
 
+# Ways that leave SMs.
+seen, real = {}, realtime.gsched.Server
+realtime.gsched.Server = lambda **options: seen.update(options)
+a = types.SimpleNamespace(gpu=0, watchdog=1, floor=0.0, side=[8], reserve=[8, 16, 0, 0], long=150.0,
+                          slow_down=0.2)
+realtime.server_of(a, "reserve_32")
+assert seen["reserve_sms"] == [32, 0, 0, 0] and seen["reserve_fixed"] == seen["one_long"] == 1
+seen.clear()
+realtime.server_of(a, "reserve")
+assert seen["reserve_sms"] == [8, 16, 0, 0] and "reserve_fixed" not in seen
+assert seen["long_kernel_us"] == 150.0 and seen["reserve_slow_down"] == 0.2
+realtime.gsched.Server = real
+
 # Ratios of two_processes.py: percentiles by nearest rank, and the whole GPU as what all is measured by.
 a = types.SimpleNamespace(seconds=1.0, turns=2)
 seen = {"rt alone": [1000.0] * 99 + [3000.0], "rt beside": [2040.0] * 98 + [5000.0] * 2,
@@ -76,6 +90,9 @@ PY
 # From end to end.
 timeout 100 python3 "$example/realtime.py" --pairs resnet18+resnet50,resnet50+resnet18 --seconds 0.1 \
   --turns 2 --think 1 --json rt.json >out || { cat out; exit 1; }
+timeout 100 python3 "$example/realtime.py" --pairs resnet18+resnet50 --seconds 0.1 --turns 1 \
+  --think 1 --ways rt_only,be_only,reserve_0,reserve_16,reserve >out || { cat out; exit 1; }
+[ "$(grep -c ^reserve out)" -eq 3 ] || { cat out; exit 1; }
 timeout 100 python3 "$example/two_processes.py" --pairs resnet18+resnet50 --settings time_slicing \
   --seconds 0.1 --turns 2 --think 1 --json two.json >out || { cat out; exit 1; }
 python3 - <<'PY'

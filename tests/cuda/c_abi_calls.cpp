@@ -60,6 +60,12 @@ TEST_CASE("c abi: defaults are what the header says, and no more is written than
   CHECK(o.max_jobs == 65536);
   CHECK(o.watchdog_ms == 10000);
   CHECK(o.lease_us == 20000);
+  CHECK(o.reserve_sms[0] == 0);
+  CHECK(o.one_long == 0);
+  CHECK(o.long_kernel_us == 100);
+  CHECK(o.reserve_slow_down == 0.10);
+  CHECK(o.reserve_tail == 0.50);
+  CHECK(o.reserve_share == 0.80);
   struct {
     gsched_server_options known;
     unsigned char later[16];

@@ -713,3 +713,41 @@ TEST_CASE("settings: the lease has a default and a range") {
   CHECK(code_of([&] { static_cast<void>(abi::settings_of(o)); }, &line) == GSCHED_BAD_ARGUMENT);
   CHECK(line.find("lease_us") == 0);
 }
+
+TEST_CASE("settings: SMs for real-time work rise, and need lanes for it") {
+  const auto refused = [](const gsched_server_options& o, const char* name) {
+    std::string line;
+    CHECK(code_of([&] { static_cast<void>(abi::settings_of(o)); }, &line) == GSCHED_BAD_ARGUMENT);
+    CHECK(line.find(name) == 0);
+  };
+  gsched_server_options good = options_for("fifo");
+  good.real_time_lanes = 1;
+  good.reserve_sms[0] = 8;
+  good.reserve_sms[2] = 32;
+  good.long_kernel_us = 250;
+  good.reserve_share = 0.5;
+  const preemption_options p = abi::settings_of(good).dispatch.preemption;
+  CHECK(p.reserve.size() == 2);
+  CHECK(p.reserve[1] == sm_count{32});
+  CHECK(p.reserve_learns);
+  CHECK(p.long_operation == 250us);
+  CHECK(p.reserve_share == 0.5);
+  gsched_server_options o = good;
+  o.reserve_fixed = 1;
+  CHECK(!abi::settings_of(o).dispatch.preemption.reserve_learns);
+  o = good;
+  o.reserve_sms[1] = 33;
+  refused(o, "reserve_sms");
+  o = good;
+  o.real_time_lanes = 0;
+  refused(o, "reserve_sms");
+  o = good;
+  o.long_kernel_us = 0;
+  refused(o, "long_kernel_us");
+  o = good;
+  o.reserve_share = 1.5;
+  refused(o, "reserve_share");
+  o = good;
+  o.one_long = 2;
+  refused(o, "one_long");
+}

@@ -161,6 +161,7 @@ public:
     out.host_ns = static_cast<std::uint64_t>(host_ns_);
     out.sleeps = sleeps_;
     const preemption_statistics& p = dispatch_.preemption();
+    out.reserved_segments = p.reserved_segments;
     out.preemptions = p.preemptions.count;
     out.restores = p.restores.count;
     out.preempt_p50_us = to_us(p.preemptions.latency.percentile(0.5));

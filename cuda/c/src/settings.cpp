@@ -62,6 +62,26 @@ void read_preemption(preemption_options& p, const gsched_server_options& o) {
   p.tolerance = o.tolerance;
   for (const std::uint32_t sms : o.side_sms)
     if (sms != 0) p.side.push_back(sm_count{sms});
+  refuse_unless(o.reserve_fixed <= 1, "reserve_fixed", "0 or 1");
+  refuse_unless(o.one_long <= 1, "one_long", "0 or 1");
+  refuse_unless(o.reserve_slow_down >= 0 && o.reserve_slow_down <= 100, "reserve_slow_down",
+                "0 to 100");
+  refuse_unless(o.reserve_tail >= 0 && o.reserve_tail <= 100, "reserve_tail", "0 to 100");
+  refuse_unless(o.reserve_share >= 0 && o.reserve_share <= 1, "reserve_share", "0 to 1");
+  for (const std::uint32_t sms : o.reserve_sms) {
+    if (sms == 0) continue;
+    refuse_unless(p.reserve.empty() || p.reserve.back() < sm_count{sms}, "reserve_sms",
+                  "numbers of SMs that rise");
+    p.reserve.push_back(sm_count{sms});
+  }
+  refuse_unless(p.reserve.empty() || p.real_time_lanes > 0, "reserve_sms",
+                "real_time_lanes of at least 1 with them");
+  p.reserve_learns = o.reserve_fixed == 0;
+  p.one_long = o.one_long != 0;
+  p.long_operation = time_of("long_kernel_us", o.long_kernel_us, 1, 1e9);
+  p.reserve_slow_down = o.reserve_slow_down;
+  p.reserve_tail = o.reserve_tail;
+  p.reserve_share = o.reserve_share;
 }
 
 } // namespace
@@ -84,6 +104,10 @@ gsched_server_options default_options() noexcept {
   o.floor = d.preemption.floor;
   o.tolerance = d.preemption.tolerance;
   o.lease_us = 20000;
+  o.long_kernel_us = to_us(d.preemption.long_operation);
+  o.reserve_slow_down = d.preemption.reserve_slow_down;
+  o.reserve_tail = d.preemption.reserve_tail;
+  o.reserve_share = d.preemption.reserve_share;
   return o;
 }
 

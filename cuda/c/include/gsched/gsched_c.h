@@ -296,6 +296,7 @@ typedef struct gsched_statistics {
   double restore_p50_us, restore_p99_us; /* from the decision until it ran again */
   uint64_t expired_leases; /* times that a stopped lane went on because of lease_us ... */
   uint64_t opened;         /* ... and because urgent work needed its place on the GPU */
+  uint64_t reserved_segments; /* segments that left some of reserve_sms free */
 } gsched_statistics;
 
 /* Of the server since it was opened; also when it is closed.

@@ -43,6 +43,19 @@ typedef struct gsched_server_options {
                                0 is none; 0, 0, 0, 0 */
   double lease_us;          /* a lane that is stopped goes on by itself after this long without a sign
                                of life from the dispatcher's thread; at least 100; 20000 */
+  /* A kernel that runs cannot be stopped, so real-time requests wait for it. Other requests with
+   * kernels of long_kernel_us or more may run on a partition instead that leaves SMs free. Needs
+   * real_time_lanes. Which of reserve_sms is in force is learned for each model: the one with the
+   * most throughput that keeps real-time requests within the two slow-downs and the share. */
+  uint32_t reserve_sms[4]; /* numbers of SMs, rising; 0 is none; 0, 0, 0, 0 */
+  uint32_t reserve_fixed;  /* 1: always the first of reserve_sms; 0 */
+  uint32_t one_long;       /* 1: while a real-time request is expected, at most one long kernel is
+                              queued on a lane; with reserve_sms it is always so; 0 */
+  double long_kernel_us;   /* from which a kernel counts as long; 100 */
+  double reserve_slow_down; /* how much longer real-time requests may take in the mean, as a part of
+                               their time alone, because of what runs when they come; 0.10 */
+  double reserve_tail;      /* the same, of the slowest in a hundred; 0.50 */
+  double reserve_share;     /* part of its throughput that the other work keeps; 0 to 1; 0.80 */
 } gsched_server_options;
 
 #endif
