@@ -14,6 +14,18 @@ namespace gsched::cuda {
 
 namespace {
 
+/// Between two graphs that are built beside work. The driver launches nothing while it builds one;
+/// where that is long enough to be felt, few of the launches are to meet it.
+duration pause_after(duration building) noexcept {
+  constexpr duration felt = std::chrono::microseconds{150};
+  constexpr duration most = std::chrono::milliseconds{250};
+  return std::min(building < felt ? 3 * building : 200 * building, most);
+}
+
+} // namespace
+
+namespace {
+
 const device_options& checked(const device_options& o) {
   const auto need = [](bool good, const char* what) {
     if (!good) throw error(errc::bad_option, what);
@@ -193,11 +205,11 @@ void device::state::make_stream(device_lane& l) {
 }
 
 std::unique_ptr<loaded_program> device::state::build(gsched::program& p) {
-  const on_gpu here(facts.ordinal);
+  const current_gpu here(facts.ordinal);
   std::uint64_t seen = activity.load(sync::relaxed); // unordered: whether it changes counts
   return graphs->build(p, [&](std::chrono::nanoseconds took) {
     const std::uint64_t now = activity.load(sync::relaxed);
-    if (std::exchange(seen, now) != now) std::this_thread::sleep_for(3 * took);
+    if (std::exchange(seen, now) != now) std::this_thread::sleep_for(pause_after(took));
   });
 }
 

@@ -121,6 +121,7 @@ std::size_t device::state::take_ends(std::span<device_event> out) noexcept {
                     : good            ? device_event::kind::segment_done
                                       : device_event::kind::segment_failed;
       if (left) out[n].operation = f.operations_ended;
+      out[n].lost = f.at == flight::stage::started || f.at == flight::stage::lost;
       out[n].segment = f.what.id;
       ++n;
       drop(f, l);

@@ -143,8 +143,13 @@ struct device::state {
   /// Renews the leases of lanes that stand, if other lanes' work moves; counts those that ran out.
   void renew_leases(time_point at) noexcept;
   [[nodiscard]] bool others_move(time_point at) const noexcept;
-  /// Whether a segment needs SMs on which gates of other lanes may stand.
-  [[nodiscard]] bool needs_sms_of_gates(const flight& f, const device_lane& l) const noexcept;
+  /// Whether a segment needs more SMs at once than the gates of so many other lanes leave.
+  [[nodiscard]] bool needs_more_than_left(const flight& f, const device_lane& l,
+                                          std::uint32_t others) const noexcept;
+  /// Whether the lane's gates would stand on SMs that a started segment of another lane needs.
+  [[nodiscard]] bool would_crowd_out(const device_lane& l) const noexcept;
+  /// Other lanes whose gates are asked to hold.
+  [[nodiscard]] std::uint32_t held_beside(const device_lane& l) const noexcept;
 
   // Segments that leave (device_leave.cpp)
   void raise(leaving_program& p) noexcept;

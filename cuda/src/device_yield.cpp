@@ -35,7 +35,7 @@ void device::state::yield(lane_id lane) noexcept {
   }
   l.yields = l.owes_yielded = true;
   l.stands_since = {};
-  if (stays && needing == 0) { // else it stops at the end of its segment
+  if (stays && !would_crowd_out(l)) { // else it stops at the end of its segment
     l.holds = true;
     ++standing;
     ask(l);
@@ -107,15 +107,29 @@ bool device::state::others_move(time_point at) const noexcept {
   });
 }
 
-bool device::state::needs_sms_of_gates(const flight& f, const device_lane& l) const noexcept {
+bool device::state::needs_more_than_left(const flight& f, const device_lane& l,
+                                         std::uint32_t others) const noexcept {
   if (f.graphs == nullptr) return false;
   const std::uint32_t needs = f.graphs->needs_at_once.count();
   const std::uint32_t has = l.own ? l.own->sms().count() : limits.sms.count();
   // Two gates of a graph may stand at once, each on an SM of its own. Its own graph's gates stand
   // when it has ended, or keep it from starting until they pass. More blocks than fit at once run
   // one after another anyway.
-  const std::uint32_t others = yielding_lanes - (l.can_yield ? 1 : 0);
   return needs > 0 && needs <= has && needs + 2 * others > has;
+}
+
+bool device::state::would_crowd_out(const device_lane& l) const noexcept {
+  if (needing == 0) return false;
+  return std::any_of(lanes.begin(), lanes.end(), [&](const device_lane& k) {
+    return &k != &l && std::any_of(k.flights.begin(), k.flights.end(), [&](const flight& f) {
+      return f.at == flight::stage::started && f.needs_sms &&
+             needs_more_than_left(f, k, held_beside(k) + 1);
+    });
+  });
+}
+
+std::uint32_t device::state::held_beside(const device_lane& l) const noexcept {
+  return standing - (l.holds ? 1 : 0);
 }
 
 void device::state::withdraw(flight& f, device_lane& l) noexcept {

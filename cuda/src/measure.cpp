@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure.hpp"
 
+#include "beside_captures.hpp"
+
 #include "graph_read.hpp"
 #include "measure_clock.hpp"
 #include "owners.hpp"
@@ -200,6 +202,7 @@ duration replay_time(bench& on, CUgraph graph, int runs) {
 
 measured_graph measure_graph(CUgraph whole, const flat_graph& flat, const add_node& add, int runs,
                              const std::string& where) {
+  const beside_captures apart;
   const std::size_t operations = flat.operations();
   bench on(std::max(operations + 1, clock_row), where);
   const bool coarse = clock_step(on) > coarse_ns;

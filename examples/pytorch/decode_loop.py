@@ -144,6 +144,11 @@ def transformers_llama(torch, a):
             self.register_buffer("places", torch.arange(most), persistent=False)
 
         def forward(self, tokens, positions):
+            # A cache that counts what it holds would count what warms up and is replayed as well.
+            for layer in self.cache.layers:
+                count = getattr(layer, "cumulative_length", None)
+                if torch.is_tensor(count):
+                    count.copy_(positions[:1].reshape(count.shape))
             # The mask is given in full, so that nothing looks at values to see if one is needed.
             lowest = torch.finfo(self.llama.dtype).min
             mask = torch.where(self.places <= positions[:, None], 0.0, lowest)

@@ -83,7 +83,7 @@ def serve(a):
     torch.cuda.set_device(a.gpu)
     best_effort = gsched.capture(patient, torch.zeros(1 << 24), instances=1, name="best-effort",
                                  gpu=a.gpu)
-    real_time = gsched.capture(urgent, torch.zeros(32), instances=1, name="real-time", gpu=a.gpu)
+    real_time = gsched.capture(urgent, torch.zeros(32), instances=2, name="real-time", gpu=a.gpu)
     server = gsched.Server(policy="fifo", gpu=a.gpu, lanes=1, real_time_lanes=1, quantum_us=2000)
     models = [server.add_model(c) for c in (best_effort, real_time)]
     clients = [server.add_client() for _ in models]
@@ -94,10 +94,13 @@ def serve(a):
             server.submit(models[0], None, clients[0], outputs=()).result(60)
 
     def bursts():
+        ask = lambda: server.submit(models[1], None, clients[1], outputs=(), real_time=True)
         while not stop.is_set():
-            end = time.monotonic() + a.burst / 1e3
+            end, waiting = time.monotonic() + a.burst / 1e3, [ask()]
             while time.monotonic() < end and not stop.is_set():
-                server.submit(models[1], None, clients[1], outputs=(), real_time=True).result(60)
+                waiting.append(ask()) # one is always there, so that the other work is held
+                waiting.pop(0).result(60)
+            waiting.pop().result(60)
             time.sleep(a.pause / 1e3)
 
     failures = []

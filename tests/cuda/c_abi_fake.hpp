@@ -153,6 +153,8 @@ public:
         if (ends) run(lane.front());
         out[n] = device_event{};
         out[n].what = ends ? device_event::kind::segment_done : device_event::kind::segment_failed;
+        out[n].lost = !ends;
+        counts_.hung += !ends && !failure_;
         out[n++].segment = lane.front().id;
         lane.pop_front();
       }
@@ -170,7 +172,8 @@ public:
   [[nodiscard]] const std::optional<std::string>& failure() const noexcept { return failure_; }
 
   struct counts {
-    std::uint64_t graph_launches = 1, built_late = 2, driver_ns = 3, expired_leases = 4, opened = 5;
+    std::uint64_t graph_launches = 1, built_late = 2, driver_ns = 3, expired_leases = 4, opened = 5,
+                  hung = 0;
   };
   [[nodiscard]] const counts& statistics() const noexcept { return counts_; }
 

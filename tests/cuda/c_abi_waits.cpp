@@ -611,6 +611,58 @@ TEST_CASE("server: an instance that hangs is used no more, and its memory is kep
   CHECK(!memory.expired());
 }
 
+TEST_CASE("server: a request that is cancelled while its kernel hangs says that memory must stay") {
+  server_rig r("srpt");
+  const std::uint32_t m = r.add_model(1, 20, from_us(2000)); // 40 ms
+  const std::weak_ptr<fake_instance> memory = r.last_made;
+  const std::uint32_t c = r.it.add_client(1.0);
+  r.control->hangs = 0;
+  asked one;
+  one.submit(r, request(m, c));
+  soon([&] { return r.it.statistics().segments > 0; });
+  CHECK(abi::server::cancel(*one.ticket));
+  CHECK(one.ended(GSCHED_CANCELLED, "cancelled"));
+  CHECK(one.ticket->code == GSCHED_DEVICE_FAILED);
+  std::string why;
+  CHECK(r.it.close(GSCHED_DRAIN, -1, why) == GSCHED_OK); // the device works
+  CHECK(!memory.expired());
+}
+
+TEST_CASE("server: once something hangs no memory is freed, whose ever it is") {
+  server_rig r("srpt");
+  const std::uint32_t bad = r.add_model(1);
+  const std::uint32_t good = r.add_model(1);
+  const std::weak_ptr<fake_instance> memory = r.last_made;
+  const std::uint32_t c = r.it.add_client(1.0);
+  r.control->hangs = 0;
+  asked first, second;
+  first.submit(r, request(bad, c));
+  CHECK(first.ended(GSCHED_FAILED, "fake: its kernel hangs"));
+  second.submit(r, request(good, c));
+  CHECK(second.finished());
+  r.it.remove_model(good, -1);
+  CHECK(!memory.expired());
+}
+
+TEST_CASE("server: a request that waits for an event ends when the device fails") {
+  server_rig r("fifo");
+  const std::uint32_t m = r.add_model(2);
+  const std::uint32_t c = r.it.add_client(1.0);
+  fake_event never;
+  asked waits, follows, fails;
+  gsched_request q = request(m, c);
+  q.wait_event = &never;
+  waits.submit(r, q);
+  q.wait_event = nullptr;
+  q.after = waits.ticket;
+  follows.submit(r, q);
+  r.control->submits_until_failure = 0;
+  fails.submit(r, request(m, c));
+  CHECK(fails.ended(GSCHED_FAILED, "illegal memory access"));
+  CHECK(waits.ended(GSCHED_FAILED, "illegal memory access"));
+  CHECK(follows.ended(GSCHED_CANCELLED, "illegal memory access"));
+}
+
 TEST_CASE("report: what a device that fails may still touch is said by the code") {
   server_rig r("fifo");
   const std::uint32_t m = r.add_model(2, 50, from_us(100)); // 5 ms

@@ -17,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,7 +84,7 @@ struct ordered_listener : recording_listener {
   int split = 0; ///< times that a job had work on two lanes
 };
 
-template <class Device>
+template <class Device, class Listener = ordered_listener>
 struct serving {
   template <class... A>
   explicit serving(const dispatch_options& o, A&&... a)
@@ -154,8 +155,8 @@ struct serving {
   Device device;
   by_class order;
   aggregate_accountant account;
-  ordered_listener hears;
-  dispatcher<by_class, Device, aggregate_accountant, ordered_listener> dispatch;
+  Listener hears;
+  dispatcher<by_class, Device, aggregate_accountant, Listener> dispatch;
   client& first = dispatch.add_client();
   client& second = dispatch.add_client();
   std::deque<program> programs;
@@ -312,6 +313,35 @@ TEST_CASE("reservation: SMs are left only while real-time jobs are expected") {
   r.dispatch.cancel_all();
   r.finish();
   CHECK(r.device.breaches() == 0);
+}
+
+TEST_CASE("reservation: long kernels of a lane and its alternates never run side by side") {
+  struct on_lanes : recording_listener {
+    void on_submit(const job& j, const segment& s, duration expected, time_point now) noexcept {
+      recording_listener::on_submit(j, s, expected, now);
+      if (j.service == service_class::real_time) return;
+      in_flight[s.id] = s.lane;
+      for (const auto& [id, lane] : in_flight) side_by_side += lane != s.lane;
+      used.insert(s.lane);
+    }
+    void on_segment_end(const job&, segment_id id, time_point) noexcept { in_flight.erase(id); }
+    std::map<segment_id, lane_id> in_flight;
+    std::set<lane_id> used;
+    int side_by_side = 0;
+  };
+  dispatch_options o = reserving({sm_count{16}, sm_count{40}});
+  o.lanes = 1;
+  serving<yielding_device, on_lanes> r(o, 7u, yielding_device::options{});
+  const model_id be = r.add("be", std::vector<operation>(6, kernel(64, 300)));
+  const model_id rt = r.add("rt", {kernel(64, 50)});
+  for (int i = 0; i < 300; ++i) {
+    r.serve(rt, {be}, 3, 700 + 331 * i % 900);
+    if (i % 10 == 0) r.run_with({be}, 3, from_us(60000)); // none is expected any more
+  }
+  r.dispatch.cancel_all();
+  r.finish();
+  CHECK(r.hears.used.size() >= 2);
+  CHECK(r.hears.side_by_side == 0);
 }
 
 TEST_CASE("reservation: the size is learned on a simulated GPU") {

@@ -50,6 +50,7 @@ struct desk {
   sync::atomic<bool> failed{false};                    ///< the device has
   sync::atomic<std::uint64_t> rounds{0};               ///< of the thread's loop: it is alive
   futex_word stopped{0};                               ///< the thread has let go of everything
+  sync::atomic<bool> hangs{false}; ///< a kernel does, and the device works on
   futex_word visitors{0}; ///< other threads that build and free on the engine's device
   std::int64_t longest_away_ns = 0; ///< in the driver; set before the thread starts
   std::thread::id dispatcher;       ///< set before the server is open
@@ -84,6 +85,11 @@ struct desk {
       ;
     stopping.store(true, sync::release); // [Z1] release -> [Z1] acquire: publishes drain_until_ns
     bell.ring();
+  }
+
+  /// To free memory of CUDA can mean to wait for ever.
+  [[nodiscard]] bool keeps_memory() const noexcept {
+    return failed.load(sync::acquire) || hangs.load(sync::acquire); // [F1], [F2] acquire
   }
 
   void set_failure(std::string line) {

@@ -75,9 +75,11 @@ struct hearing : silent_listener {
       break;
     default: break;
     }
-    // What it left on a device that has failed may still use its memory, however it ends.
+    // What it left on the device may still use its memory, however it ends.
     const bool device = device_failure != nullptr && device_failure->has_value();
-    if (device && t.segments > 0 && how != GSCHED_FINISHED) t.code = GSCHED_DEVICE_FAILED;
+    const bool lost = static_cast<const active_job&>(j).lost;
+    if ((lost || (device && t.segments > 0)) && how != GSCHED_FINISHED)
+      t.code = GSCHED_DEVICE_FAILED;
     at.end(t, how, to_ns(now));
   }
 

@@ -121,10 +121,6 @@ model_record ingest(const gsched_model& what, int gpu) {
     const auto one = read_struct(reinterpret_cast<const gsched_instance*>(at), "gsched_instance");
     if (one.graph == nullptr) refuse(whose + ".graph: NULL, expected a captured graph");
     instance& made = m.instances.emplace_back();
-    made.inputs = buffers_of(one.inputs, what.inputs, whose + ".inputs");
-    made.outputs = buffers_of(one.outputs, what.outputs, whose + ".outputs");
-    refuse_other_sizes(m.instances.front().inputs, made.inputs, whose + ".inputs");
-    refuse_other_sizes(m.instances.front().outputs, made.outputs, whose + ".outputs");
     how.name = m.name;
     auto p = program_of(one.graph, how, i == 0 ? std::string() : whose);
     made.graph = &p->host();
@@ -135,6 +131,11 @@ model_record ingest(const gsched_model& what, int gpu) {
       refuse_other_shape(*m.instances.front().graph, *made.graph, whose);
     }
     made.keep = std::move(p);
+    // After the graph was measured: to free pinned memory waits for a kernel of it that hangs.
+    made.inputs = buffers_of(one.inputs, what.inputs, whose + ".inputs");
+    made.outputs = buffers_of(one.outputs, what.outputs, whose + ".outputs");
+    refuse_other_sizes(m.instances.front().inputs, made.inputs, whose + ".inputs");
+    refuse_other_sizes(m.instances.front().outputs, made.outputs, whose + ".outputs");
   }
   if (what.excludes == nullptr && what.excludes_count != 0)
     refuse("excludes: NULL, but excludes_count is not 0");

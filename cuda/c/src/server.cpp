@@ -60,7 +60,7 @@ void thread_main(std::shared_ptr<desk> at, server::make_engine make,
     static_cast<void>(e.release()); // they may still use it
   for (const std::unique_ptr<model_record>& m : at->records) {
     std::vector<std::shared_ptr<void>> memory = m->take_memory();
-    if (!why.empty()) leave(std::move(memory));
+    if (at->keeps_memory()) leave(std::move(memory));
   }
   at->stopped.store(1, sync::release); // [S1] release -> [S1] acquire in wait_stopped
   futex_wake_all(at->stopped);
@@ -161,9 +161,8 @@ struct server::visit {
     });
   }
   ~visit() {
-    // To free on a device that has failed can mean to wait for ever; and of a thread that was left
-    // behind in the driver it is not known what it still reads.
-    if (on->whose.was_taken() || on->failed.load(sync::acquire)) // [F1] acquire
+    // Of a thread that was left behind in the driver it is not known what it still reads.
+    if (on->whose.was_taken() || on->keeps_memory())
       for (auto& each : parts) static_cast<void>(each.release());
     parts.clear();
     // [V1] release -> [V1] acquire in wait_for_visitors: what was done with the engine
@@ -203,6 +202,13 @@ std::uint32_t server::add_model(model_record m) {
   std::uint32_t id = 0;
   auto made = std::make_unique<model_record>(std::move(m));
   model_record& placed = *made;
+  const struct freed_at_last {
+    std::unique_ptr<model_record>& of;
+    const desk& at;
+    ~freed_at_last() {
+      if (of != nullptr && at.keeps_memory()) leave(of->take_memory());
+    }
+  } after{made, *desk_};
   visit here(*this);
   const std::int64_t start = now_ns();
   for (const instance& i : placed.instances) here.parts.push_back(here.at->build(*i.graph));
@@ -269,7 +275,7 @@ void server::remove_model(std::uint32_t model, std::int64_t timeout_us) {
     if (forgotten) memory = m.take_memory();
     return true;
   });
-  if (hangs || desk_->failed.load(sync::acquire)) leave(std::move(memory)); // [F1] acquire
+  if (desk_->keeps_memory()) leave(std::move(memory));
   if (hangs)
     throw refusal(GSCHED_DEVICE_FAILED, "model " + std::to_string(model) +
                                             ": removed, but one of its kernels hangs; the memory "

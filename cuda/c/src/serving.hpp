@@ -386,8 +386,18 @@ private:
   }
 
   void look_for_failure() {
-    if constexpr (tells_failure)
-      if (device_.failure() && !std::exchange(failed_, true)) at_.set_failure(*device_.failure());
+    if constexpr (requires(const Device& d) { d.statistics().hung; })
+      if (device_.statistics().hung > 0 && !std::exchange(hangs_, true))
+        at_.hangs.store(true, sync::release); // [F2] release -> [F2] acquire in keeps_memory
+    if constexpr (tells_failure) {
+      if (!device_.failure()) return;
+      if (!std::exchange(failed_, true)) at_.set_failure(*device_.failure());
+      while (!awaiting_.empty()) { // their events may never complete
+        ticket& t = awaiting_.front();
+        awaiting_.pop_front();
+        static_cast<void>(dispatch_.fail(t.id, gsched::failure_of(device_, errc::device_failed)));
+      }
+    }
   }
 
   void give_up_active() {
@@ -430,6 +440,7 @@ private:
   bool stopping_ = false;
   bool gave_up_ = false;
   bool failed_ = false;
+  bool hangs_ = false;
   std::uint64_t refused_ = 0;     ///< ended here, before the dispatcher knew of them ...
   std::uint64_t failed_here_ = 0; ///< ... or could
   std::int64_t host_ns_ = 0;

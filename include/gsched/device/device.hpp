@@ -50,7 +50,8 @@ struct device_event {
   std::uint16_t sm = 0;
   std::uint32_t operation = 0; ///< within the segment; of one preempted: how many have ended
   segment_id segment{};
-  lane_id lane{}; ///< of lane_yielded and lane_resumed alone
+  lane_id lane{};    ///< of lane_yielded and lane_resumed alone
+  bool lost = false; ///< of segment_failed: it may run yet, and use its memory at any time
 };
 
 struct device_limits {

@@ -57,7 +57,7 @@ struct active_job : job, follower_hook {
   bool follows = false;                    ///< another, or that one's end was not acted on yet
   bool waits = false;                      ///< for an instance of its model, and has not started
   bool holds = false;                      ///< context.instance is its own
-  bool instance_hangs = false;             ///< a kernel of it does
+  bool lost = false;                       ///< some of it may run yet, for ever: see device_event
   bool announced = false;                  ///< the listener heard that it is almost finished
   job_state ending = job_state::running;   ///< how it ends once nothing is in flight, if known
   job_state followed = job_state::running; ///< how the job that it follows ended, if it has
@@ -104,7 +104,7 @@ struct active_job : job, follower_hook {
     to_end = ended_expected = ended_took = duration::zero();
     dispatched = counted = alone = false;
     remainders.clear();
-    announced = held = follows = waits = holds = instance_hangs = false;
+    announced = held = follows = waits = holds = lost = false;
     ending = followed = job_state::running;
   }
 
@@ -130,8 +130,7 @@ struct active_job : job, follower_hook {
     if (waited) kind->instances.leave(*this);
     if (!std::exchange(holds, false)) return waited;
     --kind->started;
-    instance_hangs ? kind->instances.retire(context.instance)
-                   : kind->instances.give_back(context.instance);
+    lost ? kind->instances.retire(context.instance) : kind->instances.give_back(context.instance);
     return true;
   }
 

@@ -175,6 +175,7 @@ private:
     }
     flight& f = feed_.take(a);
     f.last = work.alone;
+    f.has_long = work.is_long;
     const duration most = std::min(preempt_.most_on(*group, real_time_left_, now), work.most);
     const cut c = *group == feed_.copies() ? this->copies_of(a, f) : this->next_of(a, f, most);
     segment s = feed_.plan(f, c, *group, work.alternate, now);
@@ -191,9 +192,9 @@ private:
     if (!f.remainder) a.kind->estimate.dispatched(*a.progress, f.program, f.first, f.operations);
     if (reserve_.learns()) follow(a, with.by != nullptr, now);
     this->begin_flight(a);
-    a.reserve = work.alternate;
+    a.reserve = *group == feed::best_effort ? feed_.reserve_of(f.place) : 0;
     a.alone = work.alone;
-    if (work.alternate > 0) preempt_.let_reserved();
+    if (a.reserve > 0) preempt_.let_reserved();
     if (feed_.is_side(f)) {
       ++a.side_flights;
       if (*group != feed_.copies()) preempt_.let_beside(now);
@@ -214,6 +215,7 @@ private:
     std::size_t alternate = 0;         ///< of best-effort lanes: how many SMs it leaves
     duration most = run_to_completion; ///< of the segment
     bool alone = false;                ///< nothing is queued behind it
+    bool is_long = false;
   };
   /// False where the job's work in flight has to end first: on another kind of lane, or what a
   /// segment must not be queued behind. That end brings the job back to the policy.
@@ -233,12 +235,13 @@ private:
     else if (const auto head = a.context.list().head(0); head && head->graph != nullptr)
       next = head->graph->id();
     const std::uint32_t model = a.kind->number;
-    if (next == no_program && a.flights > 0) return {a.reserve, run_to_completion, false};
+    if (next == no_program && a.flights > 0) return {a.reserve, run_to_completion, false, a.reserve > 0};
     if (next == no_program ? !reserve_.is_long_model(model) : !reserve_.is_long(next)) return {};
     // A real-time job is expected before the job's work in flight, and then this, has ended.
     const duration until = a.head * static_cast<duration::rep>(a.flights + 1);
     const bool near = active(service_class::real_time) > 0 || arrivals_.is_near(now, until);
     long_work w;
+    w.is_long = reserve_.on();
     if (reserve_.on()) w.alternate = reserve_.alternate_for(model, near);
     if (near && next != no_program) {
       w.most = options_.preemption.long_operation;

@@ -34,6 +34,7 @@ struct flight {
   flight* carries = nullptr;    ///< what a padded program runs of another job; not the device's
   bool preempted = false;       ///< it has left, and its lane has not yet yielded
   bool last = false;            ///< nothing is queued behind it on its lane
+  bool has_long = false;        ///< kernels, for which lanes leave SMs
   bool remainder = false;       ///< of a job that ends: see active_job::remainders
   std::uint32_t ended = 0;      ///< of its operations, if it was preempted
   duration expected{};
@@ -72,7 +73,7 @@ public:
     flight& f = flights_[slot];
     f.id = segment_id{(serial_++ << slot_bits) | slot};
     f.owner = &owner;
-    f.preempted = f.remainder = f.last = false;
+    f.preempted = f.remainder = f.last = f.has_long = false;
     f.carries = nullptr;
     return &f;
   }

@@ -115,7 +115,7 @@ private:
       return;
     }
     if (e.what == kind::segment_done || e.what == kind::segment_failed) {
-      land(*f, e.what == kind::segment_done, now);
+      land(*f, e.what == kind::segment_done, e.lost, now);
     } else if (e.what == kind::segment_preempted) {
       f->preempted = true; // what is behind it is next, and must be taken back first
       f->ended = e.operation;
@@ -125,7 +125,7 @@ private:
   }
 
   /// A segment has ended: free what it held, learn from it, and let its job go on.
-  void land(flight& f, bool done, time_point now) noexcept {
+  void land(flight& f, bool done, bool lost, time_point now) noexcept {
     active_job& a = *f.owner;
     const std::optional<duration> took = feed_.land(f, now);
     listener_.on_segment_end(a, f.id, now);
@@ -138,11 +138,10 @@ private:
         preempt_.was_open_since(now - *took))
       reserve_.did(a.kind->number, feed_.reserve_of(f.place), f.expected, *took);
     statistics_.operations += f.operations.size();
-    if constexpr (requires { device_.hangs(f.runs); })
-      if (!done && f.runs != no_program && device_.hangs(f.runs)) {
-        a.instance_hangs = true;
-        if (f.carries != nullptr) f.carries->owner->instance_hangs = true;
-      }
+    if (lost) {
+      a.lost = true;
+      if (f.carries != nullptr) f.carries->owner->lost = true;
+    }
     if (!f.remainder) a.context.list().done(f.stream, f.operations.size());
     a.forget_remainder(f.program, f.first);
     preempt_.landed(f, now);

@@ -86,7 +86,9 @@ public:
 
   /// The segment that the cut becomes, on the lane where the stream's earlier work is in flight, or
   /// else on the one of the group that wants work most: of best-effort lanes, on the alternate
-  /// `reserve`, 1 for the first size of preemption_options::reserve, 0 for the lane itself.
+  /// `reserve`, 1 for the first size of preemption_options::reserve, 0 for the lane itself. Long
+  /// work goes where other long work of the lane is in flight, so that two long kernels never run
+  /// side by side on a lane and its alternates.
   [[nodiscard]] segment plan(flight& f, const cut& c, std::size_t group, std::size_t reserve,
                              time_point now) noexcept {
     f.place = place_for(f, c.stream, group, reserve);
@@ -218,9 +220,12 @@ private:
                                         std::size_t reserve) noexcept {
     if (const auto bound = f.owner->context.list().lane(stream); bound && !f.remainder)
       return index(*bound);
-    if (reserve > 0)
-      return first_reserve_ + static_cast<std::uint32_t>(reserve - 1) * options_.lanes +
-             *lanes_.hungriest(group);
+    if (f.has_long) {
+      const std::uint32_t lane = *lanes_.hungriest(group);
+      if (const auto used = lanes_.long_place(lane)) return *used;
+      if (reserve == 0) return lane;
+      return first_reserve_ + static_cast<std::uint32_t>(reserve - 1) * options_.lanes + lane;
+    }
     if (group < first_side && options_.use == lane_use::own) return lanes_.next_in_turn(group);
     if (group < first_side && options_.use == lane_use::client)
       return lanes_.first(group) + index(f.owner->owner->id) % lanes_.lanes(group);

@@ -99,6 +99,11 @@ public:
   }
   /// On the lane and its alternates.
   [[nodiscard]] duration queued(std::uint32_t place) const noexcept { return lanes_[place].queued; }
+  /// Where flights with long kernels are, the lane or one of its alternates; none without any.
+  [[nodiscard]] std::optional<std::uint32_t> long_place(std::uint32_t place) const noexcept {
+    const lane& l = lanes_[place];
+    return l.with_long > 0 ? std::optional(l.long_place) : std::nullopt;
+  }
   /// What was submitted last and not yet seen to end; null when nothing.
   [[nodiscard]] flight* newest(std::uint32_t place) noexcept {
     lane& l = lanes_[place];
@@ -125,6 +130,8 @@ public:
     l.queued += f.expected;
     ++l.in_flight;
     l.closed += f.last;
+    l.with_long += f.has_long;
+    if (f.has_long) l.long_place = place;
     settle(l);
   }
 
@@ -135,6 +142,7 @@ public:
     l.queued -= f.expected;
     --l.in_flight;
     l.closed -= f.last;
+    l.with_long -= f.has_long;
     settle(l);
   }
 
@@ -151,8 +159,10 @@ private:
     lane_id id{};
     std::uint32_t group = 0;
     std::uint32_t counts_for = 0; ///< its own place, or of an alternate the lane's
-    std::uint32_t in_flight = 0;  ///< these four: with its alternates; unused in those
+    std::uint32_t in_flight = 0;  ///< these six: with its alternates; unused in those
     std::uint32_t closed = 0;     ///< flights behind which nothing is queued
+    std::uint32_t with_long = 0;  ///< flights with long kernels ...
+    std::uint32_t long_place = 0; ///< ... and where they are
     bool hungry = false;
     duration queued{};
     time_point last_end{};

@@ -13,6 +13,7 @@
 #include <deque>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace gsched {
@@ -94,9 +95,18 @@ public:
   /// Undoes load. No active job launches the program, no model that is left expects it, and no
   /// padded program was added for it. Returns what the device's `unload` returns; a device without
   /// it keeps what it has built of the program.
-  decltype(auto) unload(program& p) {
-    models_.remove_program(p.id());
-    if constexpr (requires { device_.unload(p); }) return device_.unload(p);
+  auto unload(program& p) {
+    const program_id id = p.id();
+    if constexpr (!requires { device_.unload(p); }) {
+      models_.remove_program(id);
+    } else if constexpr (std::is_void_v<decltype(device_.unload(p))>) {
+      device_.unload(p); // may refuse
+      models_.remove_program(id);
+    } else {
+      auto built = device_.unload(p); // may refuse
+      models_.remove_program(id);
+      return built;
+    }
   }
 
   [[nodiscard]] const model& model_of(model_id id) const noexcept { return models_[id]; }

@@ -187,7 +187,7 @@ typedef struct gsched_request {
   /* Where to copy each input from, before, and each output to, after: host memory, pinned or not,
    * or device memory, gsched_buffer.bytes of it. NULL, as an element or for all: no copy. The
    * arrays are copied. To and from memory that is not pinned the dispatcher's thread copies by
-   * itself: everybody waits.
+   * itself, and all requests wait.
    *
    * What they point to is the library's from the call until the request has ended: it stays in
    * place, inputs are not written and outputs neither read nor written. An input must be complete
@@ -256,8 +256,8 @@ typedef struct gsched_report {
   void* user;          /* known at once */
   const char* error;   /* one line, "" if it finished; valid until the ticket is released */
   /* gsched_code, why it did not finish; GSCHED_OK where `state` says all. GSCHED_DEVICE_FAILED, with
-   * any state but GSCHED_FINISHED, if something of it was on the GPU when the device failed or its
-   * thread was left behind: see gsched_request.inputs. GSCHED_CLOSED if closing the server cancelled
+   * any state but GSCHED_FINISHED, if something of it was on the GPU when a kernel there was seen
+   * to hang, the device failed, or its thread was left behind: see gsched_request.inputs. GSCHED_CLOSED if closing the server cancelled
    * it. */
   uint32_t code;
   uint32_t reserved; /* 0 */

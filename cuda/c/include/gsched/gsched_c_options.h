@@ -26,8 +26,9 @@ typedef struct gsched_server_options {
   double spin_us;           /* with nothing to do, the dispatcher looks for that long before it
                                sleeps; 50 */
   uint64_t max_jobs;        /* active requests; more are rejected; 65536 */
-  uint32_t watchdog_ms;     /* a segment that shows no progress for that long is a hang, and the
-                               device fails; at least 1; 10000 */
+  uint32_t watchdog_ms;     /* a segment that shows no progress for that long hangs: its request
+                               fails, and what is queued behind it; if the GPU runs nothing else
+                               either, the device does; at least 1; 10000 */
   uint32_t instrumented;    /* 1: kernels with GSCHED_INSTRUMENT report their blocks; 0 */
   uint32_t time_driver;     /* 1: counts gsched_statistics.driver_ns, at 50 ns a call; 0 */
   uint32_t reserved;        /* 0 */

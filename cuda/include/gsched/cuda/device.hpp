@@ -141,9 +141,9 @@ private:
 ///          Words of an instrumented kernel that never come are counted as lost, 200 ms after its
 ///          segment ended, and then the segment counts as done.
 ///          A kernel that hangs while the GPU runs other work: its segment, and those behind it on
-///          the lane, are polled as failed; why_failed() names the kernel; the lane goes on with a
-///          new stream; the program, whose memory the kernel may still use, is refused from then on
-///          (hangs(program)), and what it has is never freed.
+///          the lane, are polled as failed (lost); why_failed() names the kernel; the lane goes on
+///          with a new stream; the programs of these segments, whose memory the GPU may still use,
+///          are refused from then on (hangs(program)), and what they have is never freed.
 ///          An error that CUDA keeps to (an illegal access), or a GPU that runs nothing, ends the
 ///          device: all that was accepted and has not ended is polled as failed, submit answers
 ///          with the code, failure() says why. Work that was on the GPU is left where it is, with
@@ -174,7 +174,8 @@ public:
   void load(program& p) { load(p.host()); }
   /// Builds what load() builds, without the owner: from any thread, while the device runs. Sets how
   /// the program is cut. While the device is busy it pauses between graphs, as the driver runs no
-  /// other call while it builds one: it takes about four times as long then. Errors   as load.
+  /// other call while it builds one: it takes about four times as long then, and for graphs of more
+  /// than about 100 nodes up to a quarter of a second each. Errors   as load.
   [[nodiscard]] program_graphs build(gsched::program& p);
   /// Loads what build() made, in a few microseconds; lanes that were opened since take longer.
   void load(gsched::program& p, program_graphs built);
