@@ -805,9 +805,11 @@ class Model:
         self.name, self.instances = captured.name, len(captured.instances)
 
     def remove(self, timeout=None):
-        """Takes no more requests, serves those there are, and removes the model: the server lets go
-        of its graphs and memory. TimeoutError after `timeout` seconds, though it still takes no
-        more, and may be removed again."""
+        """Takes no more requests, serves those there are, and removes the model: the server frees
+        its graphs and releases the captured memory. TimeoutError after `timeout` seconds: the model
+        still takes no more requests, and remove() may be called again. GschedError with the code
+        GSCHED_DEVICE_FAILED: the model is removed, but one of its kernels hangs, so that the
+        captured memory is kept until the process ends."""
         self._state.refuse_child()
         until = None if timeout is None else time.monotonic() + timeout
         while True: # in slices, so that signals are heard
@@ -818,8 +820,11 @@ class Model:
                 break
             if until is not None and time.monotonic() >= until:
                 raise TimeoutError(f"{self.name}: requests have not ended in {timeout} s")
+        if code == _DEVICE_FAILED:
+            _keep_for_good(self.captured)
+        if code in (_OK, _DEVICE_FAILED):
+            self._state.drop_model(self)
         _check(code)
-        self._state.drop_model(self)
 
     def facts(self):
         """What gsched_model_facts holds, as a dict."""
@@ -940,6 +945,7 @@ class _State:
     def __init__(self, handle, gpu):
         self.handle, self.gpu, self.process = handle, gpu, os.getpid()
         self.lock, self.pending, self.closed = threading.Lock(), collections.OrderedDict(), False
+        self.left_behind = False # the library's thread did not end when it was closed
         self.adding = threading.Lock()
         self.models = []  # [captured, the Model once it is added]
         self.events = []  # of torch, in use by nothing
@@ -983,7 +989,8 @@ class _State:
             self.closed = True
         code = _library.gsched_server_close(self.handle, how, _microseconds(timeout))
         if code == _TIMED_OUT:
-            _left_behind.append(self) # the GPU may still write to its tensors
+            self.left_behind = True
+            _keep_for_good(self) # the GPU may still write to its tensors
         else:
             with self.lock:
                 ended = list(self.pending.values())
@@ -994,14 +1001,16 @@ class _State:
     def release(self):
         if not self.is_here():
             return
-        code = self.close(1, 0.0) if not self.closed else _OK
+        if not self.closed:
+            self.close(1, 0.0)
+        if self.left_behind:
+            return # the library's thread still uses the server, and the GPU the memory
         handle, self.handle = self.handle, None
-        if handle and code != _TIMED_OUT and self not in _left_behind:
+        if handle:
             _library.gsched_server_release(handle)
         self.pending.clear()
 
 
-_left_behind = []
 _servers = weakref.WeakSet()
 
 
@@ -1104,7 +1113,9 @@ class Server:
             state.models.append(entry) # before: its memory is used from now on
             try:
                 _check(_library.gsched_add_model(state.handle, what, index))
-            except GschedError:
+            except GschedError as e:
+                if e.code == _DEVICE_FAILED: # a kernel that was measured may hang and use it still
+                    _keep_for_good(captured)
                 state.models.remove(entry)
                 raise
             entry[1] = Model(state, index.value, captured)

@@ -22,6 +22,7 @@ static struct gsched_ticket* waiting[64];
 static const char* said = "";
 int held, ends_as = GSCHED_FINISHED, released, closes, opened_lanes, last_client, tickets;
 int ends_with = GSCHED_OK, models, removes, busy, last_excludes, submits;
+int removes_with = GSCHED_OK, closes_with = GSCHED_OK;
 uint32_t excludes[16];
 void *last_wait, *last_signal, *last_after;
 double last_deadline;
@@ -66,7 +67,7 @@ int gsched_server_close(gsched_server* s, gsched_close_how how, int64_t t) {
   ++closes;
   s->closed = 1;
   end_held(how == GSCHED_DRAIN ? GSCHED_FINISHED : GSCHED_CANCELLED);
-  return GSCHED_OK;
+  return closes_with ? fail(closes_with, "server: closed in another way") : GSCHED_OK;
 }
 int gsched_server_release(gsched_server* s) { ++released; free(s); return GSCHED_OK; }
 int gsched_add_client(gsched_server* s, double w, uint32_t* c) {
@@ -81,6 +82,7 @@ int gsched_add_model(gsched_server* s, const gsched_model* m, uint32_t* id) {
   if (m->size != sizeof *m || m->instances[0].size != sizeof m->instances[0] || !m->instances[0].graph)
     return fail(GSCHED_BAD_ARGUMENT, "model: expected what the header says");
   if (strcmp(m->name, "refused") == 0) return fail(GSCHED_BAD_GRAPH, "refused: a node, expected another");
+  if (strcmp(m->name, "hangs") == 0) return fail(GSCHED_DEVICE_FAILED, "hangs: the launch timed out");
   last_excludes = (int)m->excludes_count;
   memcpy(excludes, m->excludes, m->excludes_count * sizeof *excludes);
   model = *m;
@@ -95,7 +97,7 @@ int gsched_remove_model(gsched_server* s, uint32_t m, int64_t us) {
   if (s->gone[m % 16]) return fail(GSCHED_BAD_ARGUMENT, "model: removed already");
   if (busy > 0) { --busy; return fail(GSCHED_TIMED_OUT, "model: busy"); }
   s->gone[m % 16] = 1;
-  return GSCHED_OK;
+  return removes_with ? fail(removes_with, "model: removed, and one of its kernels hangs") : GSCHED_OK;
 }
 int gsched_get_model_facts(gsched_server* s, uint32_t m, gsched_model_facts* f) {
   (void)s, (void)m;
