@@ -937,6 +937,24 @@ class Future:
         return dict(self._report())
 
 
+def _sent(torch, x, like):
+    """A tensor with the strides of `like` that a request can read: x itself, or a copy. Copies from
+    pinned memory and on the GPU are made by torch's current stream, and need not have ended."""
+    direct = x.is_cuda or x.is_pinned()
+    if direct and x.stride() == like.stride():
+        return x
+    x = x.detach()
+    copy = torch.empty_strided(like.shape, like.stride(), dtype=x.dtype,
+                               **({"device": like.device} if direct else {"pin_memory": True}))
+    if direct and not x.is_cuda:
+        # torch would read pinned memory with other strides on the host, before copies into it end.
+        span = 1 + sum((n - 1) * stride for n, stride in zip(x.shape, x.stride()))
+        flat = torch.empty_strided((span,), (1,), dtype=x.dtype, device=like.device)
+        flat.copy_(x.as_strided((span,), (1,)), non_blocking=True)
+        x = flat.as_strided(x.shape, x.stride())
+    return copy.copy_(x)
+
+
 # Servers ------------------------------------------------------------------------------------------
 
 class _State:
@@ -1134,16 +1152,16 @@ class Server:
         Order. Where tensors on the GPU or in pinned memory take part, the request starts when all
         has been done that `stream` holds now, torch's current one if None: an event is recorded
         there, and nothing waits for it but the request. So what made the inputs there, copies into
-        pinned memory included, need not have ended. The caller owes what is on other streams and
-        threads. `after`: another Future of this server: this request starts once that one has
+        pinned memory included, need not have ended. submit() never synchronises. The caller owes
+        what is on other streams and threads. `after`: another Future of this server: this request starts once that one has
         finished, and is cancelled if it ends otherwise. `signal`: a torch.cuda.Event that is
         recorded when the request has ended: streams made to wait for it after that go on behind the
         request.
 
         Memory. Inputs on the GPU or in pinned memory are used where they are: until the request has
-        ended, do not write to them, and do not use outputs. Inputs in pageable memory, or with other
-        strides than the example's, are copied here first. What result() returns is complete for
-        every stream.
+        ended, do not write to them, and do not use outputs. Those with other strides than the
+        example's are copied on `stream` first. Inputs in pageable memory are copied at once. What
+        result() returns is complete for every stream.
         """
         import torch
 
@@ -1155,11 +1173,14 @@ class Server:
             raise GschedError("after: a request of another server, expected one of this one's")
         if client is None:
             client = self._default_client()
+        if stream is not None and stream.device.index != self.gpu:
+            raise GschedError(f"stream: of GPU {stream.device.index}, expected one of GPU {self.gpu}, "
+                              "the server's")
         captured, first = model.captured, model.captured.instances[0]
         given = [] if inputs is None else captured.checked(inputs)
         with contextlib.nullcontext() if stream is None else torch.cuda.stream(stream):
             stream = stream or torch.cuda.current_stream(self.gpu)
-            sent = [self._sent(torch, x, like, stream) for x, like in zip(given, first.inputs)]
+            sent = [_sent(torch, x, like) for x, like in zip(given, first.inputs)]
             got, fresh = self._received(torch, captured, first, outputs)
             awaited = None
             if (any(x.is_cuda or x.is_pinned() for x in given) or any(x.is_cuda for x in got)
@@ -1210,34 +1231,17 @@ class Server:
             return self._first_client
 
     def _recorded(self, torch, captured, stream):
-        """An event on the stream, or None if all there has been done already."""
+        """An event on the stream. The server asks for it at once, on a thread whose queries no
+        capture forbids; a query here would end captures of other threads."""
         if torch.cuda.is_current_stream_capturing():
             raise GschedError(f"{captured.name}: submitted in the middle of a capture, expected a "
                               "stream that runs what it is given")
-        events = self._state.events
         try:
-            event = events.pop()
+            event = self._state.events.pop()
         except IndexError:
             event = torch.cuda.Event()
         event.record(stream)
-        try:
-            ended = event.query()
-        except RuntimeError: # a capture elsewhere forbids it, or the server will say what is wrong
-            ended = False
-        if not ended:
-            return event
-        events.append(event)
-        return None
-
-    @staticmethod
-    def _sent(torch, x, like, stream):
-        if x.stride() == like.stride() and (x.is_cuda or x.is_pinned()):
-            return x
-        if not x.is_cuda and x.is_pinned():
-            stream.synchronize() # the host reads it now, and a copy into it may be under way
-        where = {"device": x.device} if x.is_cuda else {"pin_memory": True}
-        return torch.empty_strided(like.shape, like.stride(), dtype=x.dtype,
-                                   **where).copy_(x.detach())
+        return event
 
     def _received(self, torch, captured, first, outputs):
         """The tensors to write to, and whether they are new."""

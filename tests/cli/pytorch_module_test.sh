@@ -152,7 +152,6 @@ for k, how, text in ((3, {"mode": "fast", "nan": float("nan")}, "scaled: input[1
 
 # A request waits for what the stream holds: nothing is synchronised.
 address = lambda name: ctypes.c_void_p.in_dll(played, name).value
-torch.cuda.Event.complete = False
 made = torch.cuda.Event.made
 future = server.submit(model, one(1))
 assert address("last_wait") is None, "pageable memory is copied at once"
@@ -172,9 +171,10 @@ assert third._pooled.on is side and torch.cuda.Event.made == made + 2
 played.end_held(1)
 number("holding").value = 0
 assert first.done() and second.done() and third.done() and third._pooled is None
-torch.cuda.Event.complete = True
 server.submit(model, one(1, cuda=True)).result()
-assert address("last_wait") is None, "all there has been done"
+assert address("last_wait") and torch.cuda.Event.queries == 0, "a query ends captures elsewhere"
+raises(gsched.GschedError, "stream: of GPU 1, expected one of GPU 0, the server's", server.submit,
+       model, one(1, cuda=True), stream=torch.cuda.Stream(1))
 torch.cuda.Stream.capturing = True
 raises(gsched.GschedError, "plus: submitted in the middle of a capture", server.submit, model,
        one(1, cuda=True))
@@ -184,9 +184,19 @@ future = server.submit(model, one(1), signal=told)
 assert address("last_signal") == told.cuda_event != 0
 following = server.submit(model, one(1), after=future)
 assert address("last_after") == future._ticket.value
-turned = torch.empty_strided((4,), (2,), "torch.f32", pin_memory=True) # the host reads it at once
-server.submit(model, turned).result()
-assert torch.cuda.Stream.waits == waits + 1
+turned = torch.empty_strided((4,), (2,), "torch.f32", pin_memory=True) # a stream reads it later
+turned.values[:] = [1.0, 2.0, 3.0, 4.0]
+copies = len(torch.cuda.Stream.copies)
+number("holding").value = 1
+future = server.submit(model, turned, stream=side)
+(source, non_blocking, stream), = torch.cuda.Stream.copies[copies:]
+assert source.stride() == (1,) and list(source.values) == [1.0, 0.0, 2.0, 0.0, 3.0, 0.0, 4.0]
+assert non_blocking and stream is side is future._pooled.on and future._inputs[0].is_cuda
+assert address("last_wait") == future._pooled.cuda_event
+played.end_held(1)
+number("holding").value = 0
+assert list(future.result()["sum"].values) == [2.0, 3.0, 4.0, 5.0]
+assert torch.cuda.Stream.waits == waits
 
 # What is under way stays in place, though nobody holds on to it; then it goes.
 number("holding").value = 1

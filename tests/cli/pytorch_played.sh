@@ -207,14 +207,26 @@ class Tensor:
     def is_pinned(self): return self._pinned
     def pin_memory(self): return Tensor(self.shape, list(self.values), pinned=True)
     def get_device(self): return 0
+    @property
+    def device(self): return Device("cuda" if self.is_cuda else "cpu")
     def detach(self): return self
     contiguous = detach
     def view(self, *_): return self
     def numpy(self): return bytes(self.values)
     def all(self): return True
     def copy_(self, other, non_blocking=False):
+        if other._pinned and self.is_cuda:
+            Stream.copies.append((other, non_blocking, _streams[-1]))
         self.values[:] = other.values[:]
         return self
+    def as_strided(self, shape, stride):
+        """A copy of the view: memory holds this tensor's elements, and zeros between them."""
+        def places(shape, stride):
+            return [sum(i * s for i, s in zip(at, stride))
+                    for at in itertools.product(*map(range, shape))]
+        memory = dict(zip(places(self.shape, self._stride), self.values))
+        return Tensor(shape, [memory.get(i, 0.0) for i in places(shape, stride)], self.is_cuda,
+                      self._pinned, stride, self.dtype)
     def to(self, device, copy=False, non_blocking=False):
         return Tensor(self.shape, list(self.values), cuda=str(device) != "cpu")
     def untyped_storage(self):
@@ -235,7 +247,7 @@ batch_norm = Operator("native_batch_norm", ["input", "running_mean", "running_va
                       lambda input, running_mean, running_var, training: input + 0.0)
 
 class Device:
-    def __init__(self, kind, index=0): self.kind = kind
+    def __init__(self, kind, index=0): self.kind, self.index = kind, index
     def __str__(self): return self.kind
 device = Device
 
@@ -285,8 +297,8 @@ class Optimizer:
 nn, optim = types.SimpleNamespace(Module=Module), types.SimpleNamespace(Optimizer=Optimizer)
 
 class Stream:
-    waits, capturing = 0, False
-    def __init__(self, gpu=0): pass
+    waits, capturing, copies = 0, False, [] # from pinned memory to the GPU
+    def __init__(self, gpu=0): self.device = Device("cuda", gpu)
     def synchronize(self): Stream.waits += 1
 _default = Stream()
 _streams = [_default]
@@ -296,13 +308,15 @@ def _on(stream):
     try: yield
     finally: _streams.pop()
 class Event:
-    made, complete = 0, True
+    made = queries = 0
     def __init__(self, enable_timing=False):
         Event.made += 1
         self.cuda_event, self.on = 0, None
     def record(self, stream=None):
         self.ns, self.on, self.cuda_event = time.monotonic_ns(), stream, id(self)
-    def query(self): return Event.complete
+    def query(self):
+        Event.queries += 1
+        return True
     def synchronize(self): pass
     def elapsed_time(self, other): return (other.ns - self.ns) / 1e6
 class CUDAGraph:
