@@ -862,9 +862,14 @@ class Future:
             if report.code == _DEVICE_FAILED: # the GPU may still read and write all of it
                 _keep_for_good((self._inputs, self._outputs, self.model.captured, self._events,
                                 self._pooled))
-            elif self._pooled is not None:
-                self._state.events.append(self._pooled)
-            self._end, self._inputs, self._events, self._pooled = said, None, (), None
+            with self._state.lock: # keep() of other threads reports it too; one returns the event
+                if self._end is not None:
+                    return self._end
+                pooled, self._pooled = self._pooled, None
+                self._end = said
+            self._inputs, self._events = None, ()
+            if pooled is not None and report.code != _DEVICE_FAILED:
+                self._state.events.append(pooled)
             self._state.forget(self)
         return said
 

@@ -217,6 +217,30 @@ for _ in range(3):
 gc.collect()
 assert all(g() is None for g in gone), "nobody asked, and still it is let go"
 
+# Two threads see its end at once: its event goes back to the pool once.
+class Slow(list):
+    def append(self, event):
+        super().append(event)
+        time.sleep(0.2) # so that the other thread goes on first
+number("holding").value = 1
+future = server.submit(model, one(1, cuda=True))
+both, event, status = threading.Barrier(2), future._pooled, gsched._library.gsched_status
+played.end_held(1)
+number("holding").value = 0
+def seen_by_both(*arguments):
+    code = status(*arguments)
+    both.wait(10)
+    return code
+gsched._library.gsched_status, server._state.events = seen_by_both, Slow()
+thread = threading.Thread(target=future.done)
+thread.start()
+assert future.result() is not None
+thread.join()
+gsched._library.gsched_status = status
+assert server._state.events == [event], server._state.events
+server._state.events = []
+assert future.report["state"] == "finished" and future._inputs is None
+
 # Other ends.
 number("holding").value = 1
 future = server.submit(model, one(1))
