@@ -130,8 +130,7 @@ def measure(a, torch):
                 client.check()
                 rows.append({"alone": summary(alone), "adding": summary(client.during(start, end)),
                              "add_ms": (end - start) / 1e6, "facts": added.facts()})
-                if hasattr(server, "remove_model"): # so that memory is not what grows
-                    server.remove_model(added)
+                added.remove() # so that memory does not grow from turn to turn
                 print_row(turn, rows[-1])
         finally:
             client.close()

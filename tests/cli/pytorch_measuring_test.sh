@@ -167,6 +167,11 @@ def slowly(self, *args, **named):
     time.sleep(0.05)
     return add(self, *args, **named)
 gsched.Server.add_model = slowly
+removed, remove = [], gsched.Model.remove
+def noted(self, *args):
+    removed.append(self.name)
+    return remove(self, *args)
+gsched.Model.remove = noted
 for more in ([], ["--real-time-lanes", "1", "--unmeasured"]):
     sys.argv = ["adding_models.py", "--nodes", "20", "--repeat", "3", "--alone", "0.05", "--json",
                 "adding.json"] + more
@@ -175,6 +180,8 @@ for more in ([], ["--real-time-lanes", "1", "--unmeasured"]):
     assert len(results["turns"]) == 3 and results["nodes"] == 20 and results["measured"] == (not more)
     for turn in results["turns"]:
         assert turn["adding"]["requests"] > 0 < turn["alone"]["requests"] and turn["add_ms"] >= 50
+    assert removed == ["chain 20"] * 3, removed
+    removed.clear()
     grew = [t["adding"]["p99"] - t["alone"]["p99"] for t in results["turns"]]
     assert results["p99_more_us"] == {"median": sorted(grew)[1], "least": min(grew), "most": max(grew)}
 PY
