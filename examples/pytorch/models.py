@@ -30,6 +30,7 @@ PARTITIONED = ("lenet", "ssdlite_mobilenet")  # and these that the table of part
 OTHERS = ("resnext50", "swin_t", "convnext_tiny", "r3d_18", "vit_base", "vit_base_bf16", "attention",
           "products", "llama_decode", "one_kernel")
 TRAINED = ("resnet50_train",)
+TWENTY = NAMES + BIGGER + OTHERS[:6] + ("llama_decode",)  # whole networks of many kernels
 KNOWN = NAMES + BIGGER + PARTITIONED + OTHERS + TRAINED
 TOKENS = 128
 POSITION, CACHED = 511, 1024  # of llama_decode: where it is, and what its cache holds
