@@ -747,7 +747,7 @@ def _arguments_of(function, args, kwargs):
     flags = [given.get(n) for n in ("training", "train", "use_input_stats") if n in given]
     moving = any(flags) if flags else "no_training" not in schema.name
     statistics = {"running_mean", "running_var"} if moving else set()
-    # The allocator hears of the stream, and nothing is written.
+    # record_stream() changes the allocator's records of a block, not its content.
     quiet = schema.name == "aten::record_stream"
     return [(given[a.name],
              not quiet and (a.name in statistics
@@ -988,8 +988,8 @@ class _State:
             self.models = [entry for entry in self.models if entry[1] is not model]
 
     def keep(self, future):
-        """Holds on to it, so that its tensors stay while the GPU may use them, and lets go of some
-        that have ended though nobody asked."""
+        """Keeps the tensors of a future while the GPU may use them, and frees those of some futures
+        that have ended and were not queried since."""
         old = []
         with self.lock:
             self.pending[id(future)] = future
@@ -1055,8 +1055,8 @@ class Server:
     `policy`: srpt+deficit, srpt, sjf, fifo, rr, edf, deficit; or "direct" (whole graphs, a
     stream per client) and "single" (whole graphs on one stream), for comparison. `options`: the
     other fields of gsched_server_options in gsched_c.h, such as lanes=8, quantum_us=100. With
-    real_time_lanes=1 or more, requests submitted with real_time=True have the GPU at once: what
-    others have there makes way between two kernels, and goes on where it was when they are done.
+    real_time_lanes=1 or more, requests submitted with real_time=True preempt the others: those stop
+    between two kernels, and resume there when the real-time requests have ended.
 
     To drop the last reference, or to leave a `with` because of an exception, cancels what is under
     way; to leave it otherwise waits for it.
@@ -1158,10 +1158,10 @@ class Server:
         has been done that `stream` holds now, torch's current one if None: an event is recorded
         there, and nothing waits for it but the request. So what made the inputs there, copies into
         pinned memory included, need not have ended. submit() never synchronises. The caller owes
-        what is on other streams and threads. `after`: another Future of this server: this request starts once that one has
-        finished, and is cancelled if it ends otherwise. `signal`: a torch.cuda.Event that is
-        recorded when the request has ended: streams made to wait for it after that go on behind the
-        request.
+        what is on other streams and threads. `after`: another Future of this server: this request
+        starts once that one has finished, and is cancelled if it ends otherwise. `signal`: a
+        torch.cuda.Event that is recorded when the request has ended: streams made to wait for it
+        after that go on behind the request.
 
         Memory. Inputs on the GPU or in pinned memory are used where they are: until the request has
         ended, do not write to them, and do not use outputs. Those with other strides than the

@@ -12,7 +12,7 @@ of its last operation, without copies of inputs and outputs.
   seq               whole requests one after the other, real-time ones first
   streams           whole graphs, a stream for each client
   streams_priority  the same, with a high priority for the real-time client's stream
-  preempt           best-effort graphs make way between two of their kernels
+  preempt           real-time requests preempt best-effort graphs between two of their kernels
   preempt_pad       the same, and part of the SMs for best-effort work beside real-time requests, if
                     that turns out to gain
   reserve_0         preempt, and one long best-effort kernel at most is queued
@@ -148,7 +148,7 @@ class Way:
                     done += time.monotonic() < end
                 for one in waiting:
                     one.result(60)
-            except Exception as e: # told by the thread that waits for this one
+            except Exception as e: # raised by the thread that joins this one
                 failures.append(e)
 
         other = threading.Thread(target=work)
