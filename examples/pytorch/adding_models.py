@@ -54,7 +54,7 @@ class Client:
     """Submits one request after the other, in a thread of its own, and keeps their times."""
 
     def __init__(self, server, model, real_time):
-        self._server, self._model, self._who = server, model, server.add_client()
+        self._server, self._model, self._client = server, model, server.add_client()
         self._real_time = real_time
         self.seen, self._stop, self._failed = [], False, None
         self._thread = threading.Thread(target=self._work)
@@ -63,7 +63,7 @@ class Client:
     def _work(self):
         try:
             while not self._stop:
-                future = self._server.submit(self._model, None, self._who, outputs=(),
+                future = self._server.submit(self._model, None, self._client, outputs=(),
                                              real_time=self._real_time)
                 future.result(120)
                 report = future.report
@@ -130,8 +130,7 @@ def measure(a, torch):
                 client.check()
                 rows.append({"alone": summary(alone), "adding": summary(client.during(start, end)),
                              "add_ms": (end - start) / 1e6, "facts": added.facts()})
-                if hasattr(server, "remove_model"): # so that memory is not what grows
-                    server.remove_model(added)
+                added.remove() # so that memory does not grow from turn to turn
                 print_row(turn, rows[-1])
         finally:
             client.close()

@@ -747,7 +747,7 @@ def _arguments_of(function, args, kwargs):
     flags = [given.get(n) for n in ("training", "train", "use_input_stats") if n in given]
     moving = any(flags) if flags else "no_training" not in schema.name
     statistics = {"running_mean", "running_var"} if moving else set()
-    # The allocator hears of the stream, and nothing is written.
+    # record_stream() changes the allocator's records of a block, not its content.
     quiet = schema.name == "aten::record_stream"
     return [(given[a.name],
              not quiet and (a.name in statistics
@@ -805,9 +805,11 @@ class Model:
         self.name, self.instances = captured.name, len(captured.instances)
 
     def remove(self, timeout=None):
-        """Takes no more requests, serves those there are, and removes the model: the server lets go
-        of its graphs and memory. TimeoutError after `timeout` seconds, though it still takes no
-        more, and may be removed again."""
+        """Takes no more requests, serves those there are, and removes the model: the server frees
+        its graphs and releases the captured memory. TimeoutError after `timeout` seconds: the model
+        still takes no more requests, and remove() may be called again. GschedError with the code
+        GSCHED_DEVICE_FAILED: the model is removed, but one of its kernels hangs, so that the
+        captured memory is kept until the process ends."""
         self._state.refuse_child()
         until = None if timeout is None else time.monotonic() + timeout
         while True: # in slices, so that signals are heard
@@ -818,8 +820,11 @@ class Model:
                 break
             if until is not None and time.monotonic() >= until:
                 raise TimeoutError(f"{self.name}: requests have not ended in {timeout} s")
+        if code == _DEVICE_FAILED:
+            _keep_for_good(self.captured)
+        if code in (_OK, _DEVICE_FAILED):
+            self._state.drop_model(self)
         _check(code)
-        self._state.drop_model(self)
 
     def facts(self):
         """What gsched_model_facts holds, as a dict."""
@@ -857,9 +862,14 @@ class Future:
             if report.code == _DEVICE_FAILED: # the GPU may still read and write all of it
                 _keep_for_good((self._inputs, self._outputs, self.model.captured, self._events,
                                 self._pooled))
-            elif self._pooled is not None:
-                self._state.events.append(self._pooled)
-            self._end, self._inputs, self._events, self._pooled = said, None, (), None
+            with self._state.lock: # keep() of other threads reports it too; one returns the event
+                if self._end is not None:
+                    return self._end
+                pooled, self._pooled = self._pooled, None
+                self._end = said
+            self._inputs, self._events = None, ()
+            if pooled is not None and report.code != _DEVICE_FAILED:
+                self._state.events.append(pooled)
             self._state.forget(self)
         return said
 
@@ -932,6 +942,24 @@ class Future:
         return dict(self._report())
 
 
+def _sent(torch, x, like):
+    """A tensor with the strides of `like` that a request can read: x itself, or a copy. Copies from
+    pinned memory and on the GPU are made by torch's current stream, and need not have ended."""
+    direct = x.is_cuda or x.is_pinned()
+    if direct and x.stride() == like.stride():
+        return x
+    x = x.detach()
+    copy = torch.empty_strided(like.shape, like.stride(), dtype=x.dtype,
+                               **({"device": like.device} if direct else {"pin_memory": True}))
+    if direct and not x.is_cuda:
+        # torch would read pinned memory with other strides on the host, before copies into it end.
+        span = 1 + sum((n - 1) * stride for n, stride in zip(x.shape, x.stride()))
+        flat = torch.empty_strided((span,), (1,), dtype=x.dtype, device=like.device)
+        flat.copy_(x.as_strided((span,), (1,)), non_blocking=True)
+        x = flat.as_strided(x.shape, x.stride())
+    return copy.copy_(x)
+
+
 # Servers ------------------------------------------------------------------------------------------
 
 class _State:
@@ -940,6 +968,7 @@ class _State:
     def __init__(self, handle, gpu):
         self.handle, self.gpu, self.process = handle, gpu, os.getpid()
         self.lock, self.pending, self.closed = threading.Lock(), collections.OrderedDict(), False
+        self.left_behind = False # the library's thread did not end when it was closed
         self.adding = threading.Lock()
         self.models = []  # [captured, the Model once it is added]
         self.events = []  # of torch, in use by nothing
@@ -959,8 +988,8 @@ class _State:
             self.models = [entry for entry in self.models if entry[1] is not model]
 
     def keep(self, future):
-        """Holds on to it, so that its tensors stay while the GPU may use them, and lets go of some
-        that have ended though nobody asked."""
+        """Keeps the tensors of a future while the GPU may use them, and frees those of some futures
+        that have ended and were not queried since."""
         old = []
         with self.lock:
             self.pending[id(future)] = future
@@ -983,7 +1012,8 @@ class _State:
             self.closed = True
         code = _library.gsched_server_close(self.handle, how, _microseconds(timeout))
         if code == _TIMED_OUT:
-            _left_behind.append(self) # the GPU may still write to its tensors
+            self.left_behind = True
+            _keep_for_good(self) # the GPU may still write to its tensors
         else:
             with self.lock:
                 ended = list(self.pending.values())
@@ -994,14 +1024,16 @@ class _State:
     def release(self):
         if not self.is_here():
             return
-        code = self.close(1, 0.0) if not self.closed else _OK
+        if not self.closed:
+            self.close(1, 0.0)
+        if self.left_behind:
+            return # the library's thread still uses the server, and the GPU the memory
         handle, self.handle = self.handle, None
-        if handle and code != _TIMED_OUT and self not in _left_behind:
+        if handle:
             _library.gsched_server_release(handle)
         self.pending.clear()
 
 
-_left_behind = []
 _servers = weakref.WeakSet()
 
 
@@ -1023,8 +1055,8 @@ class Server:
     `policy`: srpt+deficit, srpt, sjf, fifo, rr, edf, deficit; or "direct" (whole graphs, a
     stream per client) and "single" (whole graphs on one stream), for comparison. `options`: the
     other fields of gsched_server_options in gsched_c.h, such as lanes=8, quantum_us=100. With
-    real_time_lanes=1 or more, requests submitted with real_time=True have the GPU at once: what
-    others have there makes way between two kernels, and goes on where it was when they are done.
+    real_time_lanes=1 or more, requests submitted with real_time=True preempt the others: those stop
+    between two kernels, and resume there when the real-time requests have ended.
 
     To drop the last reference, or to leave a `with` because of an exception, cancels what is under
     way; to leave it otherwise waits for it.
@@ -1104,7 +1136,9 @@ class Server:
             state.models.append(entry) # before: its memory is used from now on
             try:
                 _check(_library.gsched_add_model(state.handle, what, index))
-            except GschedError:
+            except GschedError as e:
+                if e.code == _DEVICE_FAILED: # a kernel that was measured may hang and use it still
+                    _keep_for_good(captured)
                 state.models.remove(entry)
                 raise
             entry[1] = Model(state, index.value, captured)
@@ -1123,16 +1157,16 @@ class Server:
         Order. Where tensors on the GPU or in pinned memory take part, the request starts when all
         has been done that `stream` holds now, torch's current one if None: an event is recorded
         there, and nothing waits for it but the request. So what made the inputs there, copies into
-        pinned memory included, need not have ended. The caller owes what is on other streams and
-        threads. `after`: another Future of this server: this request starts once that one has
-        finished, and is cancelled if it ends otherwise. `signal`: a torch.cuda.Event that is
-        recorded when the request has ended: streams made to wait for it after that go on behind the
-        request.
+        pinned memory included, need not have ended. submit() never synchronises. The caller owes
+        what is on other streams and threads. `after`: another Future of this server: this request
+        starts once that one has finished, and is cancelled if it ends otherwise. `signal`: a
+        torch.cuda.Event that is recorded when the request has ended: streams made to wait for it
+        after that go on behind the request.
 
         Memory. Inputs on the GPU or in pinned memory are used where they are: until the request has
-        ended, do not write to them, and do not use outputs. Inputs in pageable memory, or with other
-        strides than the example's, are copied here first. What result() returns is complete for
-        every stream.
+        ended, do not write to them, and do not use outputs. Those with other strides than the
+        example's are copied on `stream` first. Inputs in pageable memory are copied at once. What
+        result() returns is complete for every stream.
         """
         import torch
 
@@ -1144,11 +1178,14 @@ class Server:
             raise GschedError("after: a request of another server, expected one of this one's")
         if client is None:
             client = self._default_client()
+        if stream is not None and stream.device.index != self.gpu:
+            raise GschedError(f"stream: of GPU {stream.device.index}, expected one of GPU {self.gpu}, "
+                              "the server's")
         captured, first = model.captured, model.captured.instances[0]
         given = [] if inputs is None else captured.checked(inputs)
         with contextlib.nullcontext() if stream is None else torch.cuda.stream(stream):
             stream = stream or torch.cuda.current_stream(self.gpu)
-            sent = [self._sent(torch, x, like, stream) for x, like in zip(given, first.inputs)]
+            sent = [_sent(torch, x, like) for x, like in zip(given, first.inputs)]
             got, fresh = self._received(torch, captured, first, outputs)
             awaited = None
             if (any(x.is_cuda or x.is_pinned() for x in given) or any(x.is_cuda for x in got)
@@ -1199,34 +1236,17 @@ class Server:
             return self._first_client
 
     def _recorded(self, torch, captured, stream):
-        """An event on the stream, or None if all there has been done already."""
+        """An event on the stream. The server asks for it at once, on a thread whose queries no
+        capture forbids; a query here would end captures of other threads."""
         if torch.cuda.is_current_stream_capturing():
             raise GschedError(f"{captured.name}: submitted in the middle of a capture, expected a "
                               "stream that runs what it is given")
-        events = self._state.events
         try:
-            event = events.pop()
+            event = self._state.events.pop()
         except IndexError:
             event = torch.cuda.Event()
         event.record(stream)
-        try:
-            ended = event.query()
-        except RuntimeError: # a capture elsewhere forbids it, or the server will say what is wrong
-            ended = False
-        if not ended:
-            return event
-        events.append(event)
-        return None
-
-    @staticmethod
-    def _sent(torch, x, like, stream):
-        if x.stride() == like.stride() and (x.is_cuda or x.is_pinned()):
-            return x
-        if not x.is_cuda and x.is_pinned():
-            stream.synchronize() # the host reads it now, and a copy into it may be under way
-        where = {"device": x.device} if x.is_cuda else {"pin_memory": True}
-        return torch.empty_strided(like.shape, like.stride(), dtype=x.dtype,
-                                   **where).copy_(x.detach())
+        return event
 
     def _received(self, torch, captured, first, outputs):
         """The tensors to write to, and whether they are new."""

@@ -30,6 +30,7 @@ PARTITIONED = ("lenet", "ssdlite_mobilenet")  # and these that the table of part
 OTHERS = ("resnext50", "swin_t", "convnext_tiny", "r3d_18", "vit_base", "vit_base_bf16", "attention",
           "products", "llama_decode", "one_kernel")
 TRAINED = ("resnet50_train",)
+TWENTY = NAMES + BIGGER + OTHERS[:6] + ("llama_decode",)  # whole networks of many kernels
 KNOWN = NAMES + BIGGER + PARTITIONED + OTHERS + TRAINED
 TOKENS = 128
 POSITION, CACHED = 511, 1024  # of llama_decode: where it is, and what its cache holds
@@ -84,28 +85,40 @@ def training(name, seed=0, gpu=0):
     """(step, example, written): a step of training on the GPU that changes its weights in place, what
     it is given, and all tensors that it writes. Needs gsched.capture(..., training=True)."""
     import torch
-    import torch.nn.functional as F
     import torchvision
 
     _, batch = parts(name)
-    device = torch.device("cuda", gpu)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = torchvision.models.resnet50(weights=None).to(device).train()
-    weights = list(net.parameters())
+        net = torchvision.models.resnet50(weights=None).to(torch.device("cuda", gpu)).train()
     torch.backends.cudnn.deterministic = True # or two runs of one graph would differ
-
-    def step(images, labels):
-        loss = F.cross_entropy(net(images), labels)
-        with torch.no_grad():
-            for weight, slope in zip(weights, torch.autograd.grad(loss, weights)):
-                weight.sub_(slope, alpha=1e-3)
-        return loss.detach()
-
     random = torch.Generator().manual_seed(seed)
     example = (torch.randn((batch, 3, 224, 224), generator=random),
                torch.randint(0, 1000, (batch,), generator=random))
-    return step, example, weights + list(net.buffers())
+    step, written = descent(net)
+    return step, example, written
+
+
+def descent(net):
+    """(step, written): a step of gradient descent with momentum, which trains a classifier, and all
+    tensors that it writes but for gradients, which each step makes anew."""
+    import torch
+    import torch.nn.functional as F
+
+    weights = list(net.parameters())
+    optimizer = torch.optim.SGD(weights, lr=1e-3, momentum=0.9)
+    for weight in weights: # as the first step makes it, so that it is known before
+        optimizer.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
+
+    def step(images, labels):
+        optimizer.zero_grad(set_to_none=True)
+        loss = F.cross_entropy(net(images), labels)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    momenta = [optimizer.state[weight]["momentum_buffer"] for weight in weights]
+    return step, weights + momenta + list(net.buffers())
 
 
 def draw(name, generator):

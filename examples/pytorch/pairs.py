@@ -5,7 +5,8 @@
 Each pair runs in a child process, which the parent ends where it hangs. First both models serve
 requests at once, and each output is compared, bit for bit, with that of the instance's own graph
 replayed alone; a step of training is compared by its weights, after as many replays from the same
-start. Then the real-time client submits, waits and pauses, beside a best-effort client that always
+start. With --steps a training model makes exactly that many steps, which real-time requests preempt.
+Then the real-time client submits, waits and pauses, beside a best-effort client that always
 has requests waiting, as in realtime.py: preempted, and in turn each alone.
 
 rt and p99 are the real-time model's mean latency and 99th percentile over alone; be kept is the
@@ -35,6 +36,7 @@ BEST_EFFORT = ("vit_base_bf16_b8", "vit_base_bf16_b32", "vit_base_b32", "resnet5
                "attention_b16", "products_b4096", "r3d_18_b8", "swin_t_b8", "convnext_tiny_b8",
                "bert_base_b8", "gpt2_b8", "vgg16_b8")
 MATRIX = tuple((rt, be) for be in BEST_EFFORT for rt in REAL_TIME)
+SECONDS_A_STEP = 0.5  # at most, preempted, and made again to compare
 TURNS = 3  # of each way, into which its time is divided
 
 
@@ -51,6 +53,9 @@ def options():
                    help="that each model is measured alone; default: %(default)s")
     p.add_argument("--check", type=workload.SOME, default=5.0, metavar="S",
                    help="that outputs are compared; default: %(default)s")
+    p.add_argument("--steps", type=workload.FROM_0, default=0, metavar="N",
+                   help="of a training model that are made and compared, however long they take; 0 is "
+                        "as many as --check has time for; default: %(default)s")
     p.add_argument("--inputs", type=workload.COUNT, default=3,
                    help="different ones of each model, where outputs are compared")
     p.add_argument("--think", type=workload.SOME, default=4.0, metavar="MS",
@@ -73,10 +78,17 @@ def options():
     a = p.parse_args()
     try:
         a.chosen = chosen(a.pairs)
+        if a.steps and not a.worker and not any(trains(be) for _, be in a.chosen.values()):
+            raise ValueError("--steps: no best-effort model of --pairs trains, expected one such as "
+                             "resnet50_train_b16")
     except ValueError as e:
         p.error(str(e))
     a.gpu, a.side = 0, [0]
     return a
+
+
+def trains(name):
+    return models.parts(name)[0] in models.TRAINED
 
 
 def chosen(text):
@@ -177,7 +189,7 @@ def captured_with_answers(torch, a, name, instances):
     """A captured model, and what its outputs are compared with."""
     import gsched
 
-    if models.parts(name)[0] not in models.TRAINED:
+    if not trains(name):
         instances = 1 if models.keeps_state(name) else instances
         captured = gsched.capture(*models.make(name, a.seed), instances=instances, name=name,
                                   gpu=a.gpu)
@@ -189,17 +201,21 @@ def captured_with_answers(torch, a, name, instances):
 
 
 def check(a, way, urgent, patient):
-    """Both models at once for a while, with all outputs compared."""
+    """Both models at once for a while, or for a number of steps, with all outputs compared."""
     urgent.start()
     patient.start()
     end, failures, draw = time.monotonic() + a.check, [], random.Random(a.seed)
-    submit = way.server.submit
+    submit, steps = way.server.submit, a.steps if isinstance(patient, Steps) else 0
+    before = way.server.statistics()["preemptions"]
+
+    def more(n):
+        return n < steps if steps else time.monotonic() < end
 
     def work():
         n, waiting = 0, collections.deque()
         try:
-            while time.monotonic() < end or waiting:
-                while len(waiting) < 2 and time.monotonic() < end:
+            while more(n) or waiting:
+                while len(waiting) < 2 and more(n):
                     waiting.append((n, patient.submit(submit, way.patient, way.clients[1], n)))
                     n += 1
                 if waiting:
@@ -209,16 +225,22 @@ def check(a, way, urgent, patient):
 
     other, n = threading.Thread(target=work), 0
     other.start()
-    while time.monotonic() < end and not failures:
+    while (other.is_alive() if steps else time.monotonic() < end) and not failures:
         time.sleep(draw.expovariate(1.0) * a.think / 1e3)
         urgent.compare(n, urgent.submit(submit, way.urgent, way.clients[0], n, real_time=True))
         n += 1
     other.join()
     if failures:
         raise failures[0]
+    found = {}
+    if steps:
+        preemptions = way.server.statistics()["preemptions"] - before
+        if not preemptions:
+            raise RuntimeError(f"{steps} steps without a preemption, expected some")
+        found["steps"] = {"steps": steps, "preemptions": preemptions}
     urgent.conclude()
     patient.conclude()
-    return {"checked": {"rt": urgent.seen, "be": patient.seen},
+    return {**found, "checked": {"rt": urgent.seen, "be": patient.seen},
             "wrong": {"rt": urgent.wrong, "be": patient.wrong}}
 
 
@@ -265,7 +287,7 @@ def serve(a):
 
 def limit_s(a):
     """Seconds after which a pair's process counts as hung."""
-    return a.set_up + 2 * (a.seconds + 2 * a.alone + 3 * a.check)
+    return a.set_up + 2 * (a.seconds + 2 * a.alone + 3 * a.check) + SECONDS_A_STEP * a.steps
 
 
 def visible(index):
@@ -278,7 +300,7 @@ def run_pair(a, name, gpu):
     """Runs a pair's process and returns its row."""
     words = [sys.executable, os.path.abspath(__file__), "--worker", name, "--pairs", name]
     for option in ("seconds", "alone", "check", "inputs", "think", "floor", "watchdog", "seed",
-                   "set_up"):
+                   "set_up", "steps"):
         words += [f"--{option.replace('_', '-')}", str(getattr(a, option))]
     began = time.monotonic()
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -325,7 +347,9 @@ def cells(row):
     return (f"{row['pair']:34} {rt['slowdown']:6.3f} {rt['p99_ratio']:6.3f} {f['be_share']:8.3f} "
             f"{kept:8.3f} {p['preempt_p50_us']:8.1f} {p['preempt_p99_us']:8.1f} "
             f"{p['preemptions']:9} {p.get('expired_leases', 0):6} {p.get('opened', 0):6} "
-            f"{sum(row['checked'].values()):8} {sum(row['wrong'].values()):5}")
+            f"{sum(row['checked'].values()):8} {sum(row['wrong'].values()):5}"
+            + (f"  {row['steps']['steps']} steps, preempted {row['steps']['preemptions']} times"
+               if "steps" in row else ""))
 
 
 HEAD = (f"{'real-time+best-effort':34} {'rt':>6} {'p99':>6} {'be share':>8} {'be kept':>8} "

@@ -5,7 +5,7 @@ against what best-effort work keeps, a panel for each pair of models.
 
 Right is slower, by the mean over that alone; the bar goes from the median to p99, over the same
 mean. Up is more best-effort work, over its rate alone. "left over" is the time in which no
-real-time request is there: with all of it used and nobody slowed, a way is on that mark.
+real-time request is there: a way that uses all of it and slows no request is on that mark.
 """
 
 import argparse

@@ -12,7 +12,7 @@ of its last operation, without copies of inputs and outputs.
   seq               whole requests one after the other, real-time ones first
   streams           whole graphs, a stream for each client
   streams_priority  the same, with a high priority for the real-time client's stream
-  preempt           best-effort graphs make way between two of their kernels
+  preempt           real-time requests preempt best-effort graphs between two of their kernels
   preempt_pad       the same, and part of the SMs for best-effort work beside real-time requests, if
                     that turns out to gain
   reserve_0         preempt, and one long best-effort kernel at most is queued
@@ -21,7 +21,11 @@ of its last operation, without copies of inputs and outputs.
   reserve           the same, and which number of SMs (--reserve) is learned from what both lose
 
 left_over is the part of the time in which no real-time request was there, by rt_only's mean, and
-be_share the best-effort requests done over be_only's rate and that part of the time.
+be_share the best-effort requests done over be_only's rate and that part of the time. later is the
+real-time latency's p50 and p99 minus rt_only's p50. With the real-time model one_kernel, which has one
+small kernel, that is how much later the kernel starts than on an idle GPU:
+
+  realtime.py --pairs one_kernel+vit_base_b32,one_kernel+resnet50_b8
 """
 
 import argparse
@@ -144,7 +148,7 @@ class Way:
                     done += time.monotonic() < end
                 for one in waiting:
                     one.result(60)
-            except Exception as e: # told by the thread that waits for this one
+            except Exception as e: # raised by the thread that joins this one
                 failures.append(e)
 
         other = threading.Thread(target=work)
@@ -207,12 +211,14 @@ def compare(a, captured):
 
 
 def judged(facts):
-    """Adds the ratios to rt_only and be_only, where these were measured."""
+    """Adds the ratios to rt_only and be_only, and the differences, where these were measured."""
     alone, rate = facts.get("rt_only", {}).get("rt"), facts.get("be_only", {}).get("be_per_s")
     for f in facts.values():
         if alone and "rt" in f:
             f["rt"]["slowdown"] = f["rt"]["mean"] / alone["mean"]
             f["rt"]["p99_ratio"] = f["rt"]["p99"] / alone["p99"]
+            for p in ("p50", "p99"):
+                f["rt"][f"later_{p}_us"] = f["rt"][p] - alone["p50"]
             f["left_over"] = 1 - f["rt"]["requests"] * alone["mean"] / 1e6 / f["seconds"]
         if rate and "rt" in f and alone:
             f["be_share"] = f["be_per_s"] / rate / max(f["left_over"], 1e-9)
@@ -221,16 +227,17 @@ def judged(facts):
 
 def print_rows(pair, facts):
     print(f"\n{pair[0]} in real time beside {pair[1]}")
-    print(f"{'way':17} requests    mean us     p50     p99   slower   p99 ratio   "
-          "be/s   be share   preempt p50/p99 us   restore p50", flush=True)
+    print(f"{'way':17} requests    mean us     p50     p99   slower   p99 ratio  "
+          "later p50/p99 us   be/s   be share   preempt p50/p99 us   restore p50", flush=True)
     for name, f in facts.items():
         row = f"{name:17}"
         if "rt" in f:
             r = f["rt"]
             row += (f" {r['requests']:8} {r['mean']:10.1f} {r['p50']:7.1f} {r['p99']:7.1f}"
-                    f" {r.get('slowdown', 0):8.3f} {r.get('p99_ratio', 0):11.3f}")
+                    f" {r.get('slowdown', 0):8.3f} {r.get('p99_ratio', 0):11.3f}"
+                    f" {r.get('later_p50_us', 0):8.1f}/{r.get('later_p99_us', 0):8.1f}")
         else:
-            row += " " * 55
+            row += " " * 73
         row += f" {f['be_per_s']:6.1f}"
         if "be_share" in f:
             row += f" {f['be_share']:10.3f}"

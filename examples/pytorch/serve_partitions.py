@@ -5,7 +5,7 @@
 Models are captured once for each batch, several times over, so that several partitions can run one
 at a time, and then served as the program serve_partitions serves: --run has its options, and there
 may be several, which are served one after another with the same graphs. Before that each graph is
-replayed on the whole GPU, and its time is told beside the table's, as plans are made with that.
+replayed on the whole GPU, and its time is printed beside the table's, as plans are made with that.
 
     serve_partitions.py --run "--rates resnet50=300,vgg16=200 --seconds 20" \\
         --run "--rates resnet50=300,vgg16=200 --seconds 20 --planner sbp"

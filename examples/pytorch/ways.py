@@ -389,7 +389,7 @@ def main():
             else:
                 answer(outcome=host.run(asked))
             faulthandler.cancel_dump_traceback_later()
-    except Exception as e: # whatever it is, who asked gets one line
+    except Exception as e: # whatever it is, the caller gets one line
         answer(error=f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e) else ''}")
         sys.exit(1)
     faulthandler.dump_traceback_later(30, exit=True)

@@ -94,6 +94,49 @@ for i in range(50): # on another stream, through pinned memory, and back on that
         back = future.result()["full"] * 1.0
     side.synchronize()
     assert torch.allclose(back.cpu(), expected[i % 8]["full"], rtol=1e-3, atol=1e-3)
+turned = torch.empty(512, 16).pin_memory() # its transpose has other strides than the example
+for i in range(50):
+    with torch.cuda.stream(side):
+        made = x[i % 8].cuda(non_blocking=True)
+        for _ in range(20):
+            made = made + 1
+        for _ in range(20):
+            made = made - 1
+        turned.copy_(made.t().contiguous(), non_blocking=True)
+    future = server.submit(model, turned.t(), stream=side)
+    assert torch.allclose(future.result(30)["full"], expected[i % 8]["full"], rtol=1e-3, atol=1e-3)
+step("pinned inputs with other strides, copied on a stream")
+
+# Requests are submitted while torch captures in its default mode, which a query would end.
+mine, on_gpu = server.submit(model, x[0], outputs="cuda").result(30), x[1].cuda()
+capturing, submitted, failed = threading.Event(), threading.Event(), []
+def capture_globally():
+    try:
+        graph, value = torch.cuda.CUDAGraph(), torch.zeros(64, device="cuda")
+        value += 1
+        value.zero_() # its kernels are loaded before the capture
+        with torch.cuda.graph(graph):
+            value += 1
+            capturing.set()
+            submitted.wait(30)
+            value += 1
+        graph.replay()
+        torch.cuda.synchronize()
+        assert value.sum().item() == 128
+    except Exception as e:
+        failed.append(e)
+    finally:
+        capturing.set()
+other = threading.Thread(target=capture_globally)
+other.start()
+assert capturing.wait(30)
+for _ in range(50):
+    assert server.submit(model, on_gpu, outputs=mine).wait(30)
+submitted.set()
+other.join()
+assert not failed, failed
+assert right(mine, 1)
+step("requests while torch captures in its default mode")
 chain = [server.submit(model, x[0])]
 for i in range(1, 100):
     chain.append(server.submit(model, x[i % 8], after=chain[-1]))

@@ -31,6 +31,8 @@ says 2 'expected pairs like resnet18+resnet50_b8' pairs --pairs resnet18
 says 2 'none of those of --list' pairs --pairs 'resnet18+no*'
 says 2 '--gpus' pairs --gpus 0
 says 2 '--check' pairs --check 0
+says 2 '--steps' pairs --steps=-1
+says 2 '--steps: no best-effort model of --pairs trains' pairs --steps 200 --pairs resnet18+resnet50
 says 2 '--parts: "none", expected some of beside, floor' prefill_decode --parts none
 says 2 '--ways: "fifo", expected some of rt_only' prefill_decode --ways fifo
 says 2 '--floors: "0.1,2", expected numbers from 0.0 to 0.95' prefill_decode --floors 0.1,2
@@ -131,6 +133,47 @@ for by, wrong in ((1, 0), (2, 1)):
     steps.conclude()
     assert (steps.seen, steps.wrong) == (3, wrong)
     assert weights[0].values == [1.0, 2.0], "as it was"
+
+# A number of steps: exactly so many are submitted, beside real-time requests, and compared.
+import time
+import gsched, models, realtime
+rt = gsched.capture(*models.make("resnet18"), instances=1, name="rt")
+be = gsched.capture(*models.make("resnet50"), instances=1, name="be")
+a = types.SimpleNamespace(gpu=0, watchdog=1000, floor=0.0, side=[0], seed=1, inputs=2, think=1.0,
+                          check=0.01, steps=30)
+way, weights = realtime.Way(a, "preempt", rt, be), [Bytes([1.0])]
+class Double:
+    def replay(self): weights[0].values[:] = [2 * v for v in weights[0].values]
+captured = types.SimpleNamespace(instances=[types.SimpleNamespace(graph=Double())])
+class Server: # its steps do what the graph does; the 20th does it `by` times
+    statistics = way.server.statistics
+    def submit(self, model, *args, real_time=False, **named):
+        if not real_time:
+            time.sleep(0.002)
+            self.steps += 1
+            for _ in range(self.by if self.steps == 20 else 1):
+                Double().replay()
+        return way.server.submit(model, *args, real_time=real_time and self.preempts, **named)
+for by, preempts in ((1, True), (2, True), (1, False)):
+    server = Server()
+    server.by, server.steps, server.preempts = by, 0, preempts
+    answers, steps = pairs.Answers(torch, "resnet18", rt, a), pairs.Steps(torch, captured, weights)
+    served = types.SimpleNamespace(server=server, urgent=way.urgent, patient=way.patient,
+                                   clients=way.clients)
+    try:
+        found = pairs.check(a, served, answers, steps)
+    except RuntimeError as e:
+        assert not preempts and str(e) == "30 steps without a preemption, expected some"
+        continue
+    assert preempts and server.steps == 30 == found["checked"]["be"] == found["steps"]["steps"]
+    assert found["steps"]["preemptions"] == found["checked"]["rt"] > 3
+    assert found["wrong"] == {"rt": 0, "be": by - 1}, found
+facts = {"rt": {"slowdown": 1.0, "p99_ratio": 1.0}, "be_share": 1.0, "be_per_s": 1.0,
+         "preemptions": {"preempt_p50_us": 1.0, "preempt_p99_us": 1.0, "preemptions": 9}}
+row = {"pair": "a+b", "checked": {"be": 30}, "wrong": {"be": 0}, "ways": {"preempt": facts, "be_only": facts}}
+assert pairs.cells(row).endswith("       30     0")
+row["steps"] = {"steps": 30, "preemptions": 9}
+assert pairs.cells(row).endswith("  30 steps, preempted 9 times")
 PY
 
 # Prefill and decode, with models that only add.
@@ -167,6 +210,11 @@ def slowly(self, *args, **named):
     time.sleep(0.05)
     return add(self, *args, **named)
 gsched.Server.add_model = slowly
+removed, remove = [], gsched.Model.remove
+def noted(self, *args):
+    removed.append(self.name)
+    return remove(self, *args)
+gsched.Model.remove = noted
 for more in ([], ["--real-time-lanes", "1", "--unmeasured"]):
     sys.argv = ["adding_models.py", "--nodes", "20", "--repeat", "3", "--alone", "0.05", "--json",
                 "adding.json"] + more
@@ -175,6 +223,8 @@ for more in ([], ["--real-time-lanes", "1", "--unmeasured"]):
     assert len(results["turns"]) == 3 and results["nodes"] == 20 and results["measured"] == (not more)
     for turn in results["turns"]:
         assert turn["adding"]["requests"] > 0 < turn["alone"]["requests"] and turn["add_ms"] >= 50
+    assert removed == ["chain 20"] * 3, removed
+    removed.clear()
     grew = [t["adding"]["p99"] - t["alone"]["p99"] for t in results["turns"]]
     assert results["p99_more_us"] == {"median": sorted(grew)[1], "least": min(grew), "most": max(grew)}
 PY

@@ -22,6 +22,8 @@ static struct gsched_ticket* waiting[64];
 static const char* said = "";
 int held, ends_as = GSCHED_FINISHED, released, closes, opened_lanes, last_client, tickets;
 int ends_with = GSCHED_OK, models, removes, busy, last_excludes, submits;
+int real_time; // requests, each of which preempts
+int removes_with = GSCHED_OK, closes_with = GSCHED_OK;
 uint32_t excludes[16];
 void *last_wait, *last_signal, *last_after;
 double last_deadline;
@@ -66,7 +68,7 @@ int gsched_server_close(gsched_server* s, gsched_close_how how, int64_t t) {
   ++closes;
   s->closed = 1;
   end_held(how == GSCHED_DRAIN ? GSCHED_FINISHED : GSCHED_CANCELLED);
-  return GSCHED_OK;
+  return closes_with ? fail(closes_with, "server: closed in another way") : GSCHED_OK;
 }
 int gsched_server_release(gsched_server* s) { ++released; free(s); return GSCHED_OK; }
 int gsched_add_client(gsched_server* s, double w, uint32_t* c) {
@@ -81,6 +83,7 @@ int gsched_add_model(gsched_server* s, const gsched_model* m, uint32_t* id) {
   if (m->size != sizeof *m || m->instances[0].size != sizeof m->instances[0] || !m->instances[0].graph)
     return fail(GSCHED_BAD_ARGUMENT, "model: expected what the header says");
   if (strcmp(m->name, "refused") == 0) return fail(GSCHED_BAD_GRAPH, "refused: a node, expected another");
+  if (strcmp(m->name, "hangs") == 0) return fail(GSCHED_DEVICE_FAILED, "hangs: the launch timed out");
   last_excludes = (int)m->excludes_count;
   memcpy(excludes, m->excludes, m->excludes_count * sizeof *excludes);
   model = *m;
@@ -95,7 +98,7 @@ int gsched_remove_model(gsched_server* s, uint32_t m, int64_t us) {
   if (s->gone[m % 16]) return fail(GSCHED_BAD_ARGUMENT, "model: removed already");
   if (busy > 0) { --busy; return fail(GSCHED_TIMED_OUT, "model: busy"); }
   s->gone[m % 16] = 1;
-  return GSCHED_OK;
+  return removes_with ? fail(removes_with, "model: removed, and one of its kernels hangs") : GSCHED_OK;
 }
 int gsched_get_model_facts(gsched_server* s, uint32_t m, gsched_model_facts* f) {
   (void)s, (void)m;
@@ -111,6 +114,7 @@ int gsched_submit(gsched_server* s, const gsched_request* r, gsched_ticket** tic
   last_wait = r->wait_event;
   last_signal = r->signal_event;
   last_after = r->after;
+  real_time += r->real_time != 0;
   t->report.arrival_ns = r->arrival_ns ? r->arrival_ns : gsched_now_ns();
   t->in = r->inputs ? (float*)(size_t)r->inputs[0] : NULL;
   t->out = r->outputs ? (float*)r->outputs[0] : NULL;
@@ -144,7 +148,12 @@ int gsched_collect(gsched_server* s, gsched_ticket** t, uint32_t m, uint32_t* w,
   (void)s, (void)t, (void)m, (void)w, (void)us;
   return GSCHED_CLOSED;
 }
-int gsched_get_statistics(gsched_server* s, gsched_statistics* x) { (void)s; x->submitted = 7; return GSCHED_OK; }
+int gsched_get_statistics(gsched_server* s, gsched_statistics* x) {
+  (void)s;
+  x->submitted = 7;
+  x->preemptions = (uint64_t)real_time;
+  return GSCHED_OK;
+}
 int gsched_profile_graph(void* g, const gsched_profile_options* o, const char* p) {
   (void)g, (void)o, (void)p;
   return GSCHED_OK;
@@ -205,14 +214,26 @@ class Tensor:
     def is_pinned(self): return self._pinned
     def pin_memory(self): return Tensor(self.shape, list(self.values), pinned=True)
     def get_device(self): return 0
+    @property
+    def device(self): return Device("cuda" if self.is_cuda else "cpu")
     def detach(self): return self
     contiguous = detach
     def view(self, *_): return self
     def numpy(self): return bytes(self.values)
     def all(self): return True
     def copy_(self, other, non_blocking=False):
+        if other._pinned and self.is_cuda:
+            Stream.copies.append((other, non_blocking, _streams[-1]))
         self.values[:] = other.values[:]
         return self
+    def as_strided(self, shape, stride):
+        """A copy of the view: memory holds this tensor's elements, and zeros between them."""
+        def places(shape, stride):
+            return [sum(i * s for i, s in zip(at, stride))
+                    for at in itertools.product(*map(range, shape))]
+        memory = dict(zip(places(self.shape, self._stride), self.values))
+        return Tensor(shape, [memory.get(i, 0.0) for i in places(shape, stride)], self.is_cuda,
+                      self._pinned, stride, self.dtype)
     def to(self, device, copy=False, non_blocking=False):
         return Tensor(self.shape, list(self.values), cuda=str(device) != "cpu")
     def untyped_storage(self):
@@ -233,7 +254,7 @@ batch_norm = Operator("native_batch_norm", ["input", "running_mean", "running_va
                       lambda input, running_mean, running_var, training: input + 0.0)
 
 class Device:
-    def __init__(self, kind, index=0): self.kind = kind
+    def __init__(self, kind, index=0): self.kind, self.index = kind, index
     def __str__(self): return self.kind
 device = Device
 
@@ -283,8 +304,8 @@ class Optimizer:
 nn, optim = types.SimpleNamespace(Module=Module), types.SimpleNamespace(Optimizer=Optimizer)
 
 class Stream:
-    waits, capturing = 0, False
-    def __init__(self, gpu=0): pass
+    waits, capturing, copies = 0, False, [] # from pinned memory to the GPU
+    def __init__(self, gpu=0): self.device = Device("cuda", gpu)
     def synchronize(self): Stream.waits += 1
 _default = Stream()
 _streams = [_default]
@@ -294,13 +315,15 @@ def _on(stream):
     try: yield
     finally: _streams.pop()
 class Event:
-    made, complete = 0, True
+    made = queries = 0
     def __init__(self, enable_timing=False):
         Event.made += 1
         self.cuda_event, self.on = 0, None
     def record(self, stream=None):
         self.ns, self.on, self.cuda_event = time.monotonic_ns(), stream, id(self)
-    def query(self): return Event.complete
+    def query(self):
+        Event.queries += 1
+        return True
     def synchronize(self): pass
     def elapsed_time(self, other): return (other.ns - self.ns) / 1e6
 class CUDAGraph:

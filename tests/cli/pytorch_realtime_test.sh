@@ -38,7 +38,7 @@ echo '{"pairs": {"a+b": {"seq": {}}}}' >lacks.json
 says 2 'expected results of realtime.py, with rt_only and be_only' plot_realtime lacks.json
 
 python3 - <<'PY'
-import types
+import contextlib, io, types
 import plot_realtime, realtime, two_processes
 
 # Ratios of realtime.py.
@@ -52,8 +52,21 @@ assert near(facts["preempt"]["rt"]["slowdown"], 1.1) and near(facts["preempt"]["
 assert near(facts["rt_only"]["left_over"], 0.9) # 200 requests of 1 ms in 2 s
 assert near(facts["preempt"]["left_over"], 0.8) and near(facts["preempt"]["be_share"], 0.75)
 assert "left_over" not in facts["be_only"]
+later = lambda way: tuple(facts[way]["rt"][f"later_{p}_us"] for p in ("p50", "p99"))
+assert later("rt_only") == (0.0, 1000.0) and later("preempt") == (100.0, 2000.0)
 alone = realtime.judged({"preempt": {"seconds": 2.0, "be_per_s": 60.0, "rt": rt(4, 1.0, 1.0)}})
 assert "be_share" not in alone["preempt"] and "slowdown" not in alone["preempt"]["rt"]
+assert "later_p99_us" not in alone["preempt"]["rt"]
+of_one = lambda: {"seconds": 2.0, "be_per_s": 100.0, "preemptions": {"preemptions": 0}}
+out = io.StringIO()
+with contextlib.redirect_stdout(out):
+    realtime.print_rows(("a", "b"), realtime.judged({
+        "rt_only": {**of_one(), "rt": rt(200, 1000.0, 2000.0)}, "be_only": of_one(),
+        "preempt": {**of_one(), "rt": rt(400, 1100.0, 3000.0)}}))
+_, _, head, *rows = out.getvalue().splitlines()
+assert "later p50/p99 us" in head and "   100.0/  2000.0  100.0" in rows[2], out.getvalue()
+end = head.index(" be/s") + 5 # of the column, in every row
+assert all(row[:end].endswith(" 100.0") for row in rows), out.getvalue()
 points = plot_realtime.of_ways({"pairs": {"a+b": facts}})["a+b"]
 assert points["preempt"] == (1.1, 1.1, 3.0, 0.6) and points["left over"][3] == 0.9
 assert set(points) == {"preempt", "left over"}

@@ -53,6 +53,28 @@ grep -q 'most recent call first' err || { echo 'a hang was not shown'; exit 1; }
 timeout 100 python3 "$example/bit_equal.py" --models resnet18,resnet50 --inferences 100 \
   --json equal.json >out || { cat out; exit 1; }
 timeout 100 python3 "$example/segments.py" --models resnet18 --repetitions 20 --json cut.json >out
+python3 - <<'PY'
+import sys
+import models, segments
+assert len(set(models.TWENTY)) == 20 and all(models.known(m) == m for m in models.TWENTY)
+sys.argv = ["segments.py"]
+assert tuple(segments.options().models) == models.TWENTY
+
+# --strict: the median of the models and the worst of them.
+class Reference:
+    def __init__(self, *_): pass
+    def us(self): return 1.0
+segments.ways.Reference = Reference
+def judged(ratios):
+    names, left = models.TWENTY[:len(ratios)], list(ratios)
+    row = lambda ratio: {"operations": 1, "segments": 1, "whole_us": {"p50": 1.0},
+                         "segments_us": {"p50": ratio}, "ratio": ratio}
+    segments.compare = lambda *_: row(left.pop())
+    sys.argv = ["segments.py", "--strict", "--models", ",".join(names)]
+    return segments.main()
+assert judged([1.0, 1.012, 1.025]) == 0 == judged([1.01, 1.014]) # half of both
+assert judged([1.0, 1.0121, 1.02]) == 1 == judged([1.0, 1.0, 1.0251])
+PY
 if ADDS=2 timeout 100 python3 "$example/bit_equal.py" --models resnet18 --inferences 20 >out; then
   echo 'wrong outputs went unnoticed'
   exit 1

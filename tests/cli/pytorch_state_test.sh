@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # gsched.py: models that write state have one instance and exclude those that share it; training steps;
 # autocast; children made by fork(). The library and torch only play their parts. Where there is a
-# PyTorch, what operators read and write is noted with it too, on the host.
+# PyTorch, what operators read and write is noted with it too, on the host, and inputs are copied.
 set -euo pipefail
 source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
 
@@ -250,7 +250,36 @@ a.add_reachable(torch, step, ())
 momentum = {at(s["momentum_buffer"]) for s in optimizer.state.values()}
 assert {at(p) for p in parameters} | {at(p.grad) for p in parameters} | momentum <= set(a.writes)
 assert any("weight" in w for w in a.writes.values()), a.writes
-print(f"noted with PyTorch {torch.__version__}")
+
+# The step of training of models.py writes what it says, as torch's optimizer does by itself.
+import copy, models
+torch.manual_seed(1)
+net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3))
+other, labels = copy.deepcopy(net), torch.tensor([0, 2, 1, 1, 0])
+step, written = models.descent(net)
+optimizer, data = torch.optim.SGD(other.parameters(), lr=1e-3, momentum=0.9), torch.randn(5, 4)
+for _ in range(3):
+    a = noted(step, data, labels, inference=False)
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(other(data), labels).backward()
+    optimizer.step()
+assert all(torch.equal(x, y) for x, y in zip(net.state_dict().values(), other.state_dict().values()))
+buffers = [optimizer.state[p]["momentum_buffer"] for p in other.parameters()]
+assert all(torch.equal(x, y) for x, y in zip(written[6:12], buffers)), "the momentum"
+gradients = {at(p.grad) for p in net.parameters()}
+assert set(a.writes) - gradients == {at(x) for x in written}
+
+# Copies of tensors in pinned memory with any strides, where the host takes the GPU's place.
+base = torch.arange(24.0)
+like = torch.empty(2, 3, 4)
+torch.Tensor.is_pinned = lambda x: True
+for x in (base.view(4, 3, 2).permute(2, 1, 0), torch.arange(96.0).view(4, 6, 4)[1:3, ::2],
+          torch.arange(6.0).view(2, 3, 1).expand(2, 3, 4), torch.tensor(3.0).expand(2, 3, 4),
+          base.view(2, 3, 4).requires_grad_().transpose(1, 2).transpose(1, 2) * 2):
+    sent = gsched._sent(torch, x, like)
+    assert sent.stride() == like.stride() and torch.equal(sent, x)
+    assert (sent is x) == (x.stride() == like.stride())
+print(f"noted and copied with PyTorch {torch.__version__}")
 PY
     break
   fi

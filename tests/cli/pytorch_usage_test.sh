@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 export PYTHONPATH=$example PYTHONDONTWRITEBYTECODE=1
 failed=0
 
-for program in serve_models bit_equal segments serve_partitions decode_loop; do
+for program in serve_models bit_equal segments serve_partitions decode_loop side_streams; do
   python3 "$example/$program.py" --help >"$work/out" 2>&1 && grep -q -- --time-limit "$work/out" ||
     { echo "$program --help failed"; cat "$work/out"; failed=1; }
 done
@@ -50,6 +50,8 @@ refuses '--model' decode_loop --model gpt
 refuses '--vocabulary: 1, expected at least 2' decode_loop --vocabulary 1
 refuses 'expected a file in a folder' decode_loop --json "$work/no/out.json"
 refuses '--instances' serve_partitions --run x --instances 0
+refuses '--models: "gpt", expected' side_streams --models gpt
+refuses 'model "gpt", expected' segments --models gpt
 
 python3 - "$work/trace" <<'PY' || failed=1
 import sys
