@@ -18,8 +18,8 @@ namespace {
 /// where that is long enough to be felt, few of the launches are to meet it.
 duration pause_after(duration building) noexcept {
   constexpr duration felt = std::chrono::microseconds{150};
-  constexpr duration most = std::chrono::milliseconds{250};
-  return std::min(building < felt ? 3 * building : 200 * building, most);
+  constexpr duration most = std::chrono::milliseconds{100};
+  return std::min(building < felt ? 3 * building : 100 * building, most);
 }
 
 } // namespace
@@ -193,7 +193,8 @@ device::state::shared_place* device::state::find_shared(const lane_options& how,
     if (s.leaves == how.leaves && s.node_priorities == node_priorities && s.yields == how.yields &&
         s.least_operation == how.least_operation)
       return &s;
-  shared_place fresh{how.leaves, node_priorities, how.yields, how.least_operation, nullptr, nullptr, {}};
+  shared_place fresh{how.leaves, node_priorities, how.yields, how.least_operation,
+                     nullptr,    nullptr,         {}};
   if (how.leaves.count() > 0)
     fresh.sms = std::make_shared<partition>(partition::all_but(facts.ordinal, how.leaves));
   return &shared.emplace_back(std::move(fresh));

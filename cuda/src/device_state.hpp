@@ -30,9 +30,10 @@ namespace gsched::cuda {
 struct device_lane {
   CUstream stream = nullptr;
   int priority = 0; ///< as CUDA counts: the most urgent is the lowest
-  std::shared_ptr<partition> own; ///< its SMs, if they are not all; shared by lanes that leave as many
-  std::uint32_t place = 0;        ///< of segment_graphs
-  bool can_yield = false;         ///< it was opened so
+  std::shared_ptr<partition>
+      own;                 ///< its SMs, if they are not all; shared by lanes that leave as many
+  std::uint32_t place = 0; ///< of segment_graphs
+  bool can_yield = false;  ///< it was opened so
   std::unique_ptr<lane_graphs> graphs;
   flight* oldest = nullptr;   ///< of those that have started and not ended
   std::uint32_t held = 0;     ///< of its flights

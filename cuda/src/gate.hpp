@@ -52,8 +52,8 @@ struct gate_told {
 /// The kernel: (gate_line* line, std::uint32_t number).
 /// As a CUkernel it can be placed on the SMs of any context.
 [[nodiscard]] CUkernel gate_kernel();
-/// A kernel of one thread that does nothing, without parameters: in a graph with gates it stands for
-/// an empty node at which many branches meet.
+/// A kernel of one thread that does nothing, without parameters: in a graph with gates it stands
+/// for an empty node at which many branches meet.
 [[nodiscard]] CUkernel meeting_kernel();
 
 } // namespace gsched::cuda

@@ -193,7 +193,8 @@ CUgraph program::make_range(std::size_t first, std::size_t last, const range_opt
   const std::span<const flat_node> with = s.nodes_of(first, last);
   const std::uint32_t base = s.flat.first_node[first];
   const bool gated = how.gate_every > 0 && can_be_held(first, last);
-  const std::vector<bool> left_out = gated ? s.left_out(with, base) : std::vector<bool>(with.size());
+  const std::vector<bool> left_out =
+      gated ? s.left_out(with, base) : std::vector<bool>(with.size());
   std::vector<CUgraphNode> made(with.size());
   std::vector<CUgraphNode> operations(last - first);
   std::size_t reports = 0;
@@ -213,7 +214,8 @@ CUgraph program::make_range(std::size_t first, std::size_t last, const range_opt
     made[i] = operations[op - first] = s.nodes[op].add_to(graph.get(), as, what);
   }
   edge_list edges;
-  std::vector<std::vector<std::uint32_t>> through(with.size()); // of one left out: what it waits for
+  std::vector<std::vector<std::uint32_t>> through(
+      with.size()); // of one left out: what it waits for
   for (std::uint32_t i = 0; i < with.size(); ++i) {
     std::vector<std::uint32_t> indirect;
     for (const graph_edge& e : with[i].before) {

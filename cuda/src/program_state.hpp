@@ -36,8 +36,8 @@ struct program::state {
   /// Reads the nodes of `flat` into `nodes`, `facts` and operations.
   [[nodiscard]] std::vector<operation> read_operations(const std::string& where);
   /// Of a range that is to have gates: empty nodes that are left out, as the nodes behind them can
-  /// wait for those before them. In a graph that forks an empty node splits it as a copy does. Where
-  /// that would be too many edges, a kernel stands for the node.
+  /// wait for those before them. In a graph that forks an empty node splits it as a copy does.
+  /// Where that would be too many edges, a kernel stands for the node.
   [[nodiscard]] std::vector<bool> left_out(std::span<const flat_node> range,
                                            std::uint32_t base) const;
   /// Adds gates to a range's graph, and their edges to the list. `operations`: the range's nodes.

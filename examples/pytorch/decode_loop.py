@@ -290,13 +290,15 @@ def measure(torch, a):
     with gsched.Server(policy=a.policy, gpu=a.gpu, **lanes) as server:
         models = [server.add_model(captured) for captured in (prefill, decode)]
         loop.eager() # so that all allocations have been made
-        ways = {"eager": loop.eager(), "graphs replayed": loop.replayed(prefill, decode)}
+        ways = {"eager": loop.eager(), "eager, again": loop.eager(), "graphs replayed": loop.replayed(prefill, decode)}
         for way, pipelined in (("requests, one by one", False), ("requests, all at once", True)):
             loop.served(server, *models, pipelined)
             ways[way] = loop.served(server, *models, pipelined)
         facts, counts = models[1].facts(), server.statistics()
     for way in ways.values():
-        way["equal"] = way["tokens"] == ways["eager"]["tokens"]
+        pairs = zip(way["tokens"], ways["eager"]["tokens"])
+        way["differs_at"] = next((i for i, (x, y) in enumerate(pairs) if x != y), None)
+        way["equal"] = way["differs_at"] is None
     return ways, facts, counts
 
 
@@ -324,7 +326,9 @@ def main():
     number = lambda x: f"{x:9.1f}" if x is not None else f"{'-':>9}"
     for name, way in ways.items():
         print(f"{name:22} {way['ms']:9.1f} {way['us_per_token']:11.1f} {number(way['gap_p50_us'])} "
-              f"{number(way['gap_p99_us'])}  {'equal' if way['equal'] else 'DIFFERENT'}", flush=True)
+              f"{number(way['gap_p99_us'])}  "
+              + ("equal" if way["equal"] else f"DIFFERENT from token {way['differs_at']} on"),
+              flush=True)
     good = all(way["equal"] for way in ways.values())
     if a.json:
         good = workload.save(a.json, {

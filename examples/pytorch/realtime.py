@@ -62,6 +62,9 @@ def options():
                    help="from which a kernel counts as long; default: %(default)s")
     p.add_argument("--slow-down", type=float, default=0.10,
                    help="of real-time requests, for reserve to reach; default: %(default)s")
+    p.add_argument("--settle", type=float, default=4.0, metavar="S",
+                   help="that reserve serves both models before anything counts, as it learns from "
+                        "what it serves; default: %(default)s")
     p.add_argument("--floor", type=float, default=0.0,
                    help="part of the time for best-effort work all the same; default: %(default)s")
     p.add_argument("--watchdog", type=workload.COUNT, default=5000, metavar="MS",
@@ -126,9 +129,9 @@ class Way:
         self.patient = None if name == "rt_only" else self.server.add_model(patient)
         self.latencies, self.done, self.spans = [], [], []
 
-    def warm_up(self):
-        """Its graphs are uploaded, and nothing of it counts."""
-        self.turn(0.05, 1.0, random.Random(0))
+    def warm_up(self, seconds=0.05, think_ms=1.0):
+        """Its graphs are uploaded, it may learn, and nothing of it counts."""
+        self.turn(seconds, think_ms, random.Random(0))
         self.latencies, self.done, self.spans = [], [], []
 
     def turn(self, seconds, think_ms, draw):
@@ -197,7 +200,10 @@ def compare(a, captured):
     """All ways of one pair of captured models in turn; {way: facts}."""
     ways = [Way(a, name, *captured) for name in a.ways]
     for way in ways:
-        way.warm_up()
+        if way.name == "reserve" and a.settle > 0.05:
+            way.warm_up(a.settle, a.think)
+        else:
+            way.warm_up()
     for turn in range(a.turns):
         for way in ways if turn % 2 else ways[::-1]:
             try:

@@ -103,7 +103,7 @@ PY
 # From end to end.
 timeout 100 python3 "$example/realtime.py" --pairs resnet18+resnet50,resnet50+resnet18 --seconds 0.1 \
   --turns 2 --think 1 --json rt.json >out || { cat out; exit 1; }
-timeout 100 python3 "$example/realtime.py" --pairs resnet18+resnet50 --seconds 0.1 --turns 1 \
+timeout 100 python3 "$example/realtime.py" --pairs resnet18+resnet50 --seconds 0.1 --turns 1 --settle 0.2 \
   --think 1 --ways rt_only,be_only,reserve_0,reserve_16,reserve >out || { cat out; exit 1; }
 [ "$(grep -c ^reserve out)" -eq 3 ] || { cat out; exit 1; }
 timeout 100 python3 "$example/two_processes.py" --pairs resnet18+resnet50 --settings time_slicing \

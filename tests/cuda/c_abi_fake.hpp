@@ -38,10 +38,10 @@ struct fake_control {
   std::atomic<bool> frozen{false}; ///< nothing ends
   std::atomic<int> loads_until_failure{INT32_MAX};
   std::atomic<int> builds_until_failure{INT32_MAX};
-  std::atomic<int> loaded{0};        ///< programs that the device knows
-  std::atomic<int> built{0};         ///< programs of which it has parts, known or not
-  std::atomic<bool> builds{true};    ///< else build does not come back
-  std::atomic<int> building{0};      ///< calls of build under way
+  std::atomic<int> loaded{0};          ///< programs that the device knows
+  std::atomic<int> built{0};           ///< programs of which it has parts, known or not
+  std::atomic<bool> builds{true};      ///< else build does not come back
+  std::atomic<int> building{0};        ///< calls of build under way
   std::atomic<std::int64_t> hangs{-1}; ///< the program that does, by its id
 };
 

@@ -606,8 +606,9 @@ TEST_CASE("server: an instance that hangs is used no more, and its memory is kep
   for (int i = 0; i < 4; ++i) CHECK(std::get<0>(report_of()) == GSCHED_FAILED);
   std::string line;
   CHECK(code_of([&] { r.it.remove_model(m, -1); }, &line) == GSCHED_DEVICE_FAILED);
-  CHECK(line == "model 0: removed, but one of its kernels hangs; the memory of its graphs must never "
-                "be freed or used again");
+  CHECK(line ==
+        "model 0: removed, but one of its kernels hangs; the memory of its graphs must never "
+        "be freed or used again");
   CHECK(!memory.expired());
 }
 

@@ -57,7 +57,7 @@ struct case_shape {
   c.levels = 1 + random.below(3);
   c.quantum_us = random.one_in(3) ? 0 : c.grain_us * (1u << random.below(c.levels));
   c.ahead = 1 + random.below(3);
-  c.rounds = random.log_count(40, 500);
+  c.rounds = random.log_count(20, 120);
   c.measured = random.one_in(8);
 
   work_graph::random_shape best_effort;

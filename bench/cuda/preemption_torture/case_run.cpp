@@ -134,6 +134,7 @@ public:
       if (random_.one_in(4)) run_for(random_.log_uniform(1, 30));
     }
     if (random_.one_in(2)) wait_for_resumed();
+    for (unsigned k = random_.below(24); k > 0; --k) preempt_briefly(o);
     ++o.seen.rounds;
   }
 
@@ -178,6 +179,21 @@ public:
   }
 
 private:
+  /// Lanes yield and go on at once, with nothing urgent beside them.
+  void preempt_briefly(outcome& o) {
+    run_for(random_.log_uniform(1, 300));
+    std::vector<yielding_lane*> chosen;
+    for (yielding_lane& l : lanes_)
+      if (!l.is_held() && !random_.one_in(3)) chosen.push_back(&l);
+    for (yielding_lane* l : chosen) {
+      o.seen.preemptions += l->work.idle() ? 0u : 1u;
+      ++l->yields;
+      device_->yield(l->work.lane());
+    }
+    if (random_.one_in(2)) run_for(random_.log_uniform(1, 50));
+    for (yielding_lane* l : chosen) resume(*l);
+  }
+
   [[nodiscard]] std::unique_ptr<cuda::program> program_of(const char* name, const built_graph& g) {
     cuda::program_options how;
     how.name = name;

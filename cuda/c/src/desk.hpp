@@ -50,8 +50,8 @@ struct desk {
   sync::atomic<bool> failed{false};                    ///< the device has
   sync::atomic<std::uint64_t> rounds{0};               ///< of the thread's loop: it is alive
   futex_word stopped{0};                               ///< the thread has let go of everything
-  sync::atomic<bool> hangs{false}; ///< a kernel does, and the device works on
-  futex_word visitors{0}; ///< other threads that build and free on the engine's device
+  sync::atomic<bool> hangs{false};                     ///< a kernel does, and the device works on
+  futex_word visitors{0};           ///< other threads that build and free on the engine's device
   std::int64_t longest_away_ns = 0; ///< in the driver; set before the thread starts
   std::thread::id dispatcher;       ///< set before the server is open
   const pid_t process = ::getpid(); ///< the one that the thread is in

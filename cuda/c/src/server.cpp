@@ -150,8 +150,8 @@ void server::order(std::function<bool(engine&)> turn) {
   if (c.refused) throw *c.refused;
 }
 
-/// Keeps the engine while a thread that is not its own builds and frees on its device. A server that
-/// closes meanwhile waits.
+/// Keeps the engine while a thread that is not its own builds and frees on its device. A server
+/// that closes meanwhile waits.
 struct server::visit {
   explicit visit(server& s) : on(s.desk_) {
     s.order([this](engine& e) {

@@ -70,8 +70,8 @@ void read_preemption(preemption_options& p, const gsched_server_options& o) {
   refuse_unless(o.reserve_share >= 0 && o.reserve_share <= 1, "reserve_share", "0 to 1");
   for (const std::uint32_t sms : o.reserve_sms) {
     if (sms == 0) continue;
-    refuse_unless(p.reserve.empty() || p.reserve[p.reserve.size() - 1] < sm_count{sms}, "reserve_sms",
-                  "numbers of SMs that rise");
+    refuse_unless(p.reserve.empty() || p.reserve[p.reserve.size() - 1] < sm_count{sms},
+                  "reserve_sms", "numbers of SMs that rise");
     p.reserve.push_back(sm_count{sms});
   }
   refuse_unless(p.reserve.empty() || p.real_time_lanes > 0, "reserve_sms",

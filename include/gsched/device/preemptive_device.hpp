@@ -22,9 +22,9 @@ namespace gsched {
 ///  Y3 progress  `operation` of segment_preempted says how many of its operations have ended. The
 ///               next one may have run in part: a segment of the same program that begins with it,
 ///               on any lane, runs what is left of it, and no block that has ended again.
-///  Y4 holding   a segment with other operations stays on the lane: the operations that have
-///  started
-///               end, the rest starts when the lane resumes.
+///  Y4 holding   a segment with other operations stays on the lane: those that have started end,
+///               the rest starts when the lane resumes; or earlier, up to its end, where a device
+///               says under which conditions, and counts them.
 ///  Y5 resuming  resume(lane) lets what stayed go on where it stood; lane_resumed is polled, once,
 ///               when work of it runs again; at once if nothing stayed.
 ///  Y6 others    the other lanes take no notice.
@@ -35,9 +35,8 @@ namespace gsched {
 ///
 /// Source   Han et al., "Real-time, Work-conserving GPU Scheduling for Concurrent DNN Inference",
 ///          ACM TOCS 44(1), 2025, section 4, doi:10.1145/3768622.
-/// Differs  nothing is killed that cannot be told where it stood, so nothing runs twice; kernels
-/// that
-///          know nothing of it are held between two of them, in place.
+/// Differs  nothing is killed whose place is not known, so nothing runs twice; kernels that know
+///          nothing of it are held between two of them, in place.
 template <class D>
 concept preemptive_device = device<D> && requires(D d, lane_id lane) {
   { d.yield(lane) }

@@ -235,7 +235,8 @@ private:
     else if (const auto head = a.context.list().head(0); head && head->graph != nullptr)
       next = head->graph->id();
     const std::uint32_t model = a.kind->number;
-    if (next == no_program && a.flights > 0) return {a.reserve, run_to_completion, false, a.reserve > 0};
+    if (next == no_program && a.flights > 0)
+      return {a.reserve, run_to_completion, false, a.reserve > 0};
     if (next == no_program ? !reserve_.is_long_model(model) : !reserve_.is_long(next)) return {};
     // A real-time job is expected before the job's work in flight, and then this, has ended.
     const duration until = a.head * static_cast<duration::rep>(a.flights + 1);

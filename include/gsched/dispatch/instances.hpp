@@ -50,8 +50,8 @@ public:
     if (limited_) free_.push_back(which); // within what it held at first
   }
 
-  /// Instead of giving it back, where it cannot be used any more. The last one is given back all the
-  /// same, so that jobs fail instead of waiting for ever.
+  /// Instead of giving it back, where it cannot be used any more. The last one is given back all
+  /// the same, so that jobs fail instead of waiting for ever.
   void retire(std::uint32_t which) noexcept {
     if (limited_ && usable_ > 1)
       --usable_;

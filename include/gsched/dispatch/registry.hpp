@@ -31,7 +31,8 @@ public:
   /// end.
   /// Throws does_not_fit if one of its kernels fits on no SM. `built`: what the device's build(p)
   /// made, or nothing.
-  template <class... Built> requires (sizeof...(Built) <= 1)
+  template <class... Built>
+    requires(sizeof...(Built) <= 1)
   void load(program& p, Built... built) {
     const program_footprint asks(device_.limits().sm, device_.limits().sms, p); // may refuse
     device_.load(p, std::move(built)...);
