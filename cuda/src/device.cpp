@@ -18,8 +18,8 @@ namespace {
 /// where that is long enough to be felt, few of the launches are to meet it.
 duration pause_after(duration building) noexcept {
   constexpr duration felt = std::chrono::microseconds{150};
-  constexpr duration most = std::chrono::milliseconds{100};
-  return std::min(building < felt ? 3 * building : 100 * building, most);
+  constexpr duration most = std::chrono::milliseconds{200};
+  return std::min(building < felt ? 3 * building : 200 * building, most);
 }
 
 } // namespace
@@ -138,7 +138,6 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
   const auto id = static_cast<std::uint32_t>(lanes.size());
   device_lane& l = lanes.emplace_back();
   l.priority = priority;
-  l.can_yield = how.yields;
   const std::size_t uploads_before = uploads.size();
   try {
     shared_place* const common = find_shared(how, priority == 0, groups);

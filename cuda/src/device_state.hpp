@@ -33,7 +33,6 @@ struct device_lane {
   std::shared_ptr<partition>
       own;                 ///< its SMs, if they are not all; shared by lanes that leave as many
   std::uint32_t place = 0; ///< of segment_graphs
-  bool can_yield = false;  ///< it was opened so
   std::unique_ptr<lane_graphs> graphs;
   flight* oldest = nullptr;   ///< of those that have started and not ended
   std::uint32_t held = 0;     ///< of its flights
@@ -144,13 +143,11 @@ struct device::state {
   /// Renews the leases of lanes that stand, if other lanes' work moves; counts those that ran out.
   void renew_leases(time_point at) noexcept;
   [[nodiscard]] bool others_move(time_point at) const noexcept;
-  /// Whether a segment needs more SMs at once than the gates of so many other lanes leave.
+  /// Whether a lane's segment needs more SMs at once than the gates of so many lanes leave.
   [[nodiscard]] bool needs_more_than_left(const flight& f, const device_lane& l,
-                                          std::uint32_t others) const noexcept;
-  /// Whether the lane's gates would stand on SMs that a started segment of another lane needs.
+                                          std::uint32_t holding) const noexcept;
+  /// Whether the lane's gates, if they held too, would stand on SMs that a started segment needs.
   [[nodiscard]] bool would_crowd_out(const device_lane& l) const noexcept;
-  /// Other lanes whose gates are asked to hold.
-  [[nodiscard]] std::uint32_t held_beside(const device_lane& l) const noexcept;
 
   // Segments that leave (device_leave.cpp)
   void raise(leaving_program& p) noexcept;

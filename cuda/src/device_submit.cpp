@@ -161,7 +161,7 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
     }
   }
   f.words = f.graphs->words;
-  f.needs_sms = needs_more_than_left(f, l, yielding_lanes - (l.can_yield ? 1 : 0));
+  f.needs_sms = needs_more_than_left(f, l, yielding_lanes);
   return f.words > ring->reader().capacity() ? make_error_code(errc::too_small) : std::error_code{};
 }
 
@@ -235,7 +235,7 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
 
 std::error_code device::state::start(flight& f, device_lane& l) noexcept {
   f.graph = f.graphs == nullptr ? nullptr : f.graphs->best(f.what.lane);
-  if (f.needs_sms && needs_more_than_left(f, l, held_beside(l))) let_go();
+  if (f.needs_sms && needs_more_than_left(f, l, standing)) let_go();
   bool partly = false;
   std::error_code e = f.leaves == nullptr ? std::error_code{} : begin_anew(*f.leaves, f.what.first);
   if (!e) e = hand_over(f, l, partly);

@@ -108,28 +108,25 @@ bool device::state::others_move(time_point at) const noexcept {
 }
 
 bool device::state::needs_more_than_left(const flight& f, const device_lane& l,
-                                         std::uint32_t others) const noexcept {
+                                         std::uint32_t holding) const noexcept {
   if (f.graphs == nullptr) return false;
   const std::uint32_t needs = f.graphs->needs_at_once.count();
   const std::uint32_t has = l.own ? l.own->sms().count() : limits.sms.count();
-  // Two gates of a graph may stand at once, each on an SM of its own. Its own graph's gates stand
-  // when it has ended, or keep it from starting until they pass. More blocks than fit at once run
-  // one after another anyway.
-  return needs > 0 && needs <= has && needs + 2 * others > has;
+  // Two gates of a graph may stand at once, each on an SM of its own. Those of its own graph count:
+  // one may be beside the very kernel, which would then be the first that waits for SMs, and keep
+  // other best-effort kernels waiting behind it. More blocks than fit at once run one after another
+  // anyway.
+  return needs > 0 && needs <= has && needs + 2 * holding > has;
 }
 
 bool device::state::would_crowd_out(const device_lane& l) const noexcept {
   if (needing == 0) return false;
+  const std::uint32_t holding = standing + (l.holds ? 0 : 1);
   return std::any_of(lanes.begin(), lanes.end(), [&](const device_lane& k) {
-    return &k != &l && std::any_of(k.flights.begin(), k.flights.end(), [&](const flight& f) {
-      return f.at == flight::stage::started && f.needs_sms &&
-             needs_more_than_left(f, k, held_beside(k) + 1);
+    return std::any_of(k.flights.begin(), k.flights.end(), [&](const flight& f) {
+      return f.at == flight::stage::started && f.needs_sms && needs_more_than_left(f, k, holding);
     });
   });
-}
-
-std::uint32_t device::state::held_beside(const device_lane& l) const noexcept {
-  return standing - (l.holds ? 1 : 0);
 }
 
 void device::state::withdraw(flight& f, device_lane& l) noexcept {

@@ -128,6 +128,7 @@ def plain_llama(torch, a):
 
 def transformers_llama(torch, a):
     """The same by transformers, on its static cache."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
     from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
     heads, most = a.width // HEAD, a.prompt + a.tokens
@@ -152,10 +153,12 @@ def transformers_llama(torch, a):
             # The mask is given in full, so that nothing looks at values to see if one is needed.
             lowest = torch.finfo(self.llama.dtype).min
             mask = torch.where(self.places <= positions[:, None], 0.0, lowest)
-            out = self.llama(input_ids=tokens, position_ids=positions[None],
-                             cache_position=positions, past_key_values=self.cache, use_cache=True,
-                             attention_mask=mask.to(self.llama.dtype)[None, None],
-                             logits_to_keep=1)
+            # Torch's own choice of attention for one query is not the same bits each time.
+            with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+                out = self.llama(input_ids=tokens, position_ids=positions[None],
+                                 cache_position=positions, past_key_values=self.cache,
+                                 use_cache=True, logits_to_keep=1,
+                                 attention_mask=mask.to(self.llama.dtype)[None, None])
             return out.logits[:, -1]
 
         def reset(self):

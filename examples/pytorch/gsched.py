@@ -570,7 +570,8 @@ def capture(module, example_input, instances=None, name=None, gpu=0, warm_up=3, 
         if hasattr(module, "eval") and not training:
             module.eval()
         if hasattr(module, "to"):
-            module.to(torch.device("cuda", gpu))
+            with torch.inference_mode(False): # what is moved within it is never written again outside
+                module.to(torch.device("cuda", gpu))
         if gpu not in _capture_streams:
             _capture_streams[gpu] = torch.cuda.Stream(gpu)
         with torch.cuda.stream(torch.cuda.default_stream(gpu)):

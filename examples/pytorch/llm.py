@@ -13,6 +13,7 @@ Differs   transformers' static cache counts what it holds, so a graph of it that
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 LAYERS, WIDTH, HEADS, WITHIN, WORDS = 16, 2048, 32, 8192, 32000
 HEAD = WIDTH // HEADS
@@ -107,7 +108,10 @@ class Decode(nn.Module):
             keys, values = self.cache.kept[i]
             keys.index_copy_(2, position, k)
             values.index_copy_(2, position, v)
-            return F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+            # Not torch's own choice for one query: that gives other bits now and then where other
+            # work runs beside it, with or without gsched.
+            with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+                return F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
 
         return self.llama(token, self.cos.index_select(0, position),
                           self.sin.index_select(0, position), attend)

@@ -264,6 +264,51 @@ TEST_CASE("a cooperative launch that needs every SM runs although a lane stands"
   cudaFree(done);
 }
 
+TEST_CASE("a gate does not stand beside a cooperative kernel of its graph that needs every SM") {
+  GSCHED_NEEDS_GPU();
+  cudaDeviceProp facts{};
+  REQUIRE(cudaGetDeviceProperties(&facts, 0) == cudaSuccess);
+  int on_one = 0;
+  REQUIRE(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, wait_for_all, 1024, 0) ==
+          cudaSuccess);
+  word* done = nullptr;
+  REQUIRE(cudaMalloc(&done, sizeof(word)) == cudaSuccess);
+  const auto blocks = static_cast<unsigned>(facts.multiProcessorCount * on_one);
+  const auto cooperative = [&](cudaStream_t s) {
+    void* arguments[] = {&done};
+    cuda::check(
+        cudaLaunchCooperativeKernel(wait_for_all, dim3(blocks), dim3(1024), arguments, 0, s),
+        "launch");
+  };
+  cuda::program first = groups_with("first", 1, cooperative);
+  cuda::program second = groups_with("second", 1, cooperative);
+  cuda::device_options o;
+  o.gate_every = 1;
+  hold_rig rig(o);
+  const lane_id other = rig.d.device.open_lane({0, {}, true});
+  for (cuda::program* p : {&first, &second}) rig.d.device.load(*p);
+  // One that waited for its own gate would keep the other lane's kernels waiting, until the lease
+  // of the gate ran out.
+  for (int i = 0; i < 60; ++i) {
+    const std::size_t yields = rig.count(kind::lane_yielded);
+    REQUIRE(!rig.d.submit(rig.low, first.host()));
+    REQUIRE(!rig.d.submit(other, second.host()));
+    const time_point a_while = rig.d.device.now() + from_us(20 + 37 * i % 900);
+    while (rig.d.device.now() < a_while) rig.d.poll();
+    rig.d.device.yield(rig.low);
+    rig.d.device.yield(other);
+    REQUIRE(rig.until([&] { return rig.count(kind::lane_yielded) == yields + 2; }));
+    const std::size_t resumes = rig.count(kind::lane_resumed);
+    rig.d.device.resume(rig.low);
+    rig.d.device.resume(other);
+    REQUIRE(rig.until([&] { return rig.count(kind::lane_resumed) == resumes + 2; }));
+    REQUIRE(rig.d.finish());
+  }
+  CHECK(rig.d.failed == 0);
+  CHECK(rig.d.device.statistics().expired_leases == 0);
+  cudaFree(done);
+}
+
 TEST_CASE(
     "another thread that waits for the whole GPU keeps urgent work for milliseconds at most") {
   GSCHED_NEEDS_GPU();

@@ -175,7 +175,7 @@ public:
   /// Builds what load() builds, without the owner: from any thread, while the device runs. Sets how
   /// the program is cut. While the device is busy it pauses between graphs, as the driver runs no
   /// other call while it builds one: it takes about four times as long then, and for graphs of more
-  /// than about 100 nodes up to a tenth of a second each. Errors   as load.
+  /// than about 100 nodes up to a fifth of a second each. Errors   as load.
   [[nodiscard]] program_graphs build(gsched::program& p);
   /// Loads what build() made, in a few microseconds; lanes that were opened since take longer.
   void load(gsched::program& p, program_graphs built);
