@@ -247,7 +247,7 @@ struct device::state {
   std::uint32_t yielding_lanes = 0; ///< opened so
   std::uint32_t beat = 0;
   duration lease{};         ///< while the owner is not in the driver
-  duration current_lease{}; ///< as the gates have been told
+  duration current_lease{}; ///< as the gates have it
   time_point renewed{};
   std::optional<time_point> pulse_sent; ///< since something was first suspected
   bool lost = false;                    ///< something hangs

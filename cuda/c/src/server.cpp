@@ -57,7 +57,7 @@ void thread_main(std::shared_ptr<desk> at, server::make_engine make,
   if (wait_for_visitors(*at))
     e.reset(); // waits for what hangs, within bounds
   else
-    static_cast<void>(e.release()); // they may still use it
+    leave({std::shared_ptr<engine>(std::move(e))}); // they may still use it
   for (const std::unique_ptr<model_record>& m : at->records) {
     std::vector<std::shared_ptr<void>> memory = m->take_memory();
     if (at->keeps_memory()) leave(std::move(memory));
@@ -162,8 +162,11 @@ struct server::visit {
   }
   ~visit() {
     // Of a thread that was left behind in the driver it is not known what it still reads.
-    if (on->whose.was_taken() || on->keeps_memory())
-      for (auto& each : parts) static_cast<void>(each.release());
+    if (on->whose.was_taken() || on->keeps_memory()) {
+      std::vector<std::shared_ptr<void>> kept;
+      for (auto& each : parts) kept.push_back(std::shared_ptr<program_parts>(std::move(each)));
+      leave(std::move(kept));
+    }
     parts.clear();
     // [V1] release -> [V1] acquire in wait_for_visitors: what was done with the engine
     if (on->visitors.fetch_sub(1, sync::release) == 1) futex_wake_all(on->visitors);

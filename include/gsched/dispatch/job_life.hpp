@@ -71,7 +71,7 @@ public:
 
   // Jobs --------------------------------------------------------------------------------------
 
-  /// Starts a job, keeps it until it may start, or refuses it: its end is told to the listener,
+  /// Starts a job, keeps it until it may start, or refuses it: the listener hears its end,
   /// maybe before this returns. A job that is held or follows another is asked for by its policy
   /// twice: now, and when it may start.
   job_id submit(const job_request& r) {
