@@ -287,8 +287,8 @@ TEST_CASE("a gate does not stand beside a cooperative kernel of its graph that n
   hold_rig rig(o);
   const lane_id other = rig.d.device.open_lane({0, {}, true});
   for (cuda::program* p : {&first, &second}) rig.d.device.load(*p);
-  // One that waited for its own gate could keep the other lane's kernels waiting, until the lease of
-  // the gate ran out.
+  // One that waited for its own gate could keep the other lane's kernels waiting, until the lease
+  // of the gate ran out.
   for (int i = 0; i < 60; ++i) {
     const std::size_t yields = rig.count(kind::lane_yielded);
     REQUIRE(!rig.d.submit(rig.low, first.host()));

@@ -137,3 +137,27 @@ TEST_CASE("lane_set: nothing is queued behind what is to be last") {
   lanes.remove(1, f[1]);
   CHECK(lanes.any_hungry());
 }
+
+TEST_CASE("lane_set: where a lane's long work is, on it or on an alternate, until it has ended") {
+  lane_set lanes(from_us(100), from_us(200));
+  lanes.open(lane_id{0});
+  lanes.open(lane_id{1});
+  lanes.open_alternate(lane_id{2}, 0);
+  std::array<flight, 3> f;
+  for (flight& one : f) one.expected = from_us(10);
+  f[1].has_long = f[2].has_long = true;
+  lanes.add(0, f[0]);
+  CHECK_FALSE(lanes.long_place(0));
+  lanes.add(2, f[1]);
+  CHECK(lanes.long_place(0) == 2u);
+  CHECK_FALSE(lanes.long_place(1));
+  lanes.add(2, f[2]);
+  lanes.remove(2, f[1]);
+  CHECK(lanes.long_place(0) == 2u);
+  lanes.remove(2, f[2]);
+  CHECK_FALSE(lanes.long_place(0));
+  lanes.add(0, f[1]);
+  CHECK(lanes.long_place(0) == 0u);
+  lanes.remove(0, f[1]);
+  lanes.remove(0, f[0]);
+}

@@ -331,12 +331,13 @@ TEST_CASE("reservation: long kernels of a lane and its alternates never run side
   };
   dispatch_options o = reserving({sm_count{16}, sm_count{40}});
   o.lanes = 1;
+  o.preemption.reserve_slow_down = o.preemption.reserve_tail = o.preemption.reserve_share = 0;
   serving<yielding_device, on_lanes> r(o, 7u, yielding_device::options{});
   const model_id be = r.add("be", std::vector<operation>(6, kernel(64, 300)));
   const model_id rt = r.add("rt", {kernel(64, 50)});
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 600; ++i) {
     r.serve(rt, {be}, 3, 700 + 331 * i % 900);
-    if (i % 10 == 0) r.run_with({be}, 3, from_us(60000)); // none is expected any more
+    if (i % 7 == 0) r.run_with({be}, 3, from_us(60000)); // a pause
   }
   r.dispatch.cancel_all();
   r.finish();

@@ -256,7 +256,8 @@ private:
   void step() noexcept {
     switch (stage_) {
     case stage::measuring:
-      if (sizes_.size() == 1 || (sizes_[0].segments < least_segments && tried_ < std::uint64_t{2} * most_jobs))
+      if (sizes_.size() == 1 ||
+          (sizes_[0].segments < least_segments && tried_ < std::uint64_t{2} * most_jobs))
         return;
       stage_ = stage::rating;
       return rate(start_);
