@@ -111,7 +111,7 @@ class gsched_request(_Struct):
                 ("arrival_ns", _u64), ("deadline_us", _f64), ("inputs", ctypes.POINTER(_pointer)),
                 ("outputs", ctypes.POINTER(_pointer)), ("done", _pointer), ("user", _pointer),
                 ("collected", _u32), ("reserved", _u32), ("wait_event", _pointer),
-                ("signal_event", _pointer), ("after", _pointer)]
+                ("signal_event", _pointer), ("after", _pointer), ("wait_stream", _pointer)]
 
 
 class gsched_report(_Struct):

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "events.hpp"
+#include "refusal.hpp"
 
 #include <gsched/cuda/action.hpp>
 #include <gsched/device/device.hpp>
@@ -68,6 +69,14 @@ struct fake_event {
   std::atomic<int> records{0};
   std::atomic<int> record_code{0};
   std::function<void()> as_recorded{}; ///< called on the server's thread
+  std::atomic<int> marks{0};           ///< as a stream: events behind it that are there
+
+  /// The event plays a stream's mark as well.
+  [[nodiscard]] std::shared_ptr<void> mark() {
+    if (code != 600 && code != 0) throw abi::refusal(GSCHED_BAD_ARGUMENT, "wait_stream: bad");
+    ++marks;
+    return {this, [](void* e) { --static_cast<fake_event*>(e)->marks; }};
+  }
 
   [[nodiscard]] static abi::event_source source() {
     return {[](void* e) {

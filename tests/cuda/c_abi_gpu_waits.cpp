@@ -126,7 +126,8 @@ TEST_CASE("c abi: an event orders a request behind a user's stream, and one the 
     r.client = client;
     r.inputs = from;
     r.outputs = into;
-    r.wait_event = u.written;
+    (round % 2 == 0 ? r.wait_event : r.wait_stream) =
+        round % 2 == 0 ? static_cast<void*>(u.written) : static_cast<void*>(u.stream);
     r.signal_event = u.ended;
     gsched_ticket* t = nullptr;
     ok(gsched_submit(server.it, &r, &t));

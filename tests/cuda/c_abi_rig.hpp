@@ -70,7 +70,8 @@ struct server_rig {
               });
               return e;
             },
-            [](const void*) { return abi::memory_kind::pageable; }) {}
+            [](const void*) { return abi::memory_kind::pageable; },
+            [](void* stream) { return static_cast<fake_event*>(stream)->mark(); }) {}
 
   std::uint32_t add_model(std::uint32_t instances, std::size_t operations = 20,
                           duration each = from_us(5), std::vector<std::uint32_t> excludes = {},

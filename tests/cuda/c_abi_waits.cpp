@@ -614,7 +614,7 @@ TEST_CASE("server: an instance that hangs is used no more, and its memory is kep
 
 TEST_CASE("server: a request that is cancelled while its kernel hangs says that memory must stay") {
   server_rig r("srpt");
-  const std::uint32_t m = r.add_model(1, 20, from_us(2000)); // 40 ms
+  const std::uint32_t m = r.add_model(1, 1, from_us(500'000));
   const std::weak_ptr<fake_instance> memory = r.last_made;
   const std::uint32_t c = r.it.add_client(1.0);
   r.control->hangs = 0;
@@ -643,6 +643,35 @@ TEST_CASE("server: once something hangs no memory is freed, whose ever it is") {
   CHECK(second.finished());
   r.it.remove_model(good, -1);
   CHECK(!memory.expired());
+}
+
+TEST_CASE("server: a request starts behind what a stream holds, by an event of its own") {
+  server_rig r("fifo");
+  const std::uint32_t m = r.add_model(1);
+  const std::uint32_t c = r.it.add_client(1.0);
+  fake_event stream;
+  {
+    asked one;
+    gsched_request q = request(m, c);
+    q.wait_stream = &stream;
+    one.submit(r, q);
+    CHECK(stream.marks == 1);
+    soon([&] { return stream.queries > 2; });
+    CHECK(!one.ticket->has_ended());
+    stream.code = 0;
+    CHECK(one.finished());
+  }
+  soon([&] { return stream.marks == 0; }); // the server's thread has a share of the ticket
+  gsched_request q = request(m, c);
+  q.wait_stream = q.wait_event = &stream;
+  std::string line;
+  CHECK(code_of([&] { static_cast<void>(r.submit(q)); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line == "wait_event, wait_stream: expected one of them");
+  q.wait_event = nullptr;
+  stream.code = 700;
+  CHECK(code_of([&] { static_cast<void>(r.submit(q)); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line == "wait_stream: bad");
+  CHECK(stream.marks == 0);
 }
 
 TEST_CASE("server: a request that waits for an event ends when the device fails") {

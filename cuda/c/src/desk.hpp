@@ -87,7 +87,7 @@ struct desk {
     bell.ring();
   }
 
-  /// To free memory of CUDA can mean to wait for ever.
+  /// Whether CUDA memory is kept: to free it could wait without end for what hangs.
   [[nodiscard]] bool keeps_memory() const noexcept {
     return failed.load(sync::acquire) || hangs.load(sync::acquire); // [F1], [F2] acquire
   }

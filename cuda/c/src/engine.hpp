@@ -44,7 +44,7 @@ public:
                     gsched_model_facts& costs) = 0;
   struct unloaded {
     bool forgotten = true; ///< else the device refers to the program until its own end
-    bool hangs = false;    ///< a kernel of it may run for ever: its memory must stay
+    bool hangs = false;    ///< a kernel of it may never end: its memory must stay
     std::unique_ptr<program_parts> parts{};
   };
   /// Undoes load.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events.hpp"
 
+#include "refusal.hpp"
+
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
@@ -60,6 +62,28 @@ event_source cuda_events(int gpu) {
   return {[gpu](void* event) { return query(gpu, event); },
           [gpu, on](void* event) { return on->record(gpu, event); },
           [](int code) { return cuda::code_of(static_cast<CUresult>(code)).message(); }};
+}
+
+std::shared_ptr<void> mark_stream(int gpu, void* stream) {
+  const auto refuse_unless = [](cudaError_t e) {
+    if (e == cudaSuccess) return;
+    static_cast<void>(cudaGetLastError());
+    throw refusal(GSCHED_BAD_ARGUMENT,
+                  "wait_stream: " + cuda::code_of(static_cast<CUresult>(e)).message());
+  };
+  const cuda::current_gpu here(gpu);
+  const auto of = static_cast<cudaStream_t>(stream);
+  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  refuse_unless(cudaStreamIsCapturing(of, &capturing));
+  if (capturing != cudaStreamCaptureStatusNone)
+    throw refusal(GSCHED_BAD_ARGUMENT, "wait_stream: a stream that is being captured, expected one "
+                                       "whose work runs");
+  cudaEvent_t made = nullptr;
+  refuse_unless(cudaEventCreateWithFlags(&made, cudaEventDisableTiming));
+  std::shared_ptr<void> event(
+      made, [](void* e) { static_cast<void>(cudaEventDestroy(static_cast<cudaEvent_t>(e))); });
+  refuse_unless(cudaEventRecord(made, of));
+  return event;
 }
 
 } // namespace gsched::abi

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace gsched::abi {
@@ -18,7 +19,7 @@ struct event_answer {
 struct event_source {
   /// Asks for an event once; neither waits nor throws.
   std::function<event_answer(void* event)> query;
-  /// Records an event so that it completes at once, whatever the lanes hold: CUDA's code, 0 if it
+  /// Records an event so that it completes at once, even while lanes hold work: CUDA's code, 0 if it
   /// could. Neither waits nor throws.
   std::function<int(void* event)> record;
   /// CUDA's words for a code.
@@ -27,5 +28,10 @@ struct event_source {
 
 /// Those of a GPU.
 [[nodiscard]] event_source cuda_events(int gpu);
+
+/// An event that completes when all that has been submitted to a stream of the GPU has; its last
+/// owner destroys it, on any thread.
+/// Errors   refusal for a stream that CUDA refuses, or that is being captured.
+[[nodiscard]] std::shared_ptr<void> mark_stream(int gpu, void* stream);
 
 } // namespace gsched::abi

@@ -100,7 +100,8 @@ int gsched_server_open(const gsched_server_options* options, gsched_server** out
     static_cast<void>(gsched::cuda::find_gpu(how.gpu)); // says in one line what is absent
     auto made = std::make_unique<gsched_server>(
         how, [how](gsched::abi::desk& at) { return gsched::abi::make_cuda_engine(at, how); },
-        gsched::abi::kind_of_memory);
+        gsched::abi::kind_of_memory,
+        [gpu = how.gpu](void* stream) { return gsched::abi::mark_stream(gpu, stream); });
     made->gpu = how.gpu;
     *out = made.release();
     return GSCHED_OK;

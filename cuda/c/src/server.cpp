@@ -97,8 +97,9 @@ void refuse_on_thread(const desk& of, const char* what) {
 
 } // namespace
 
-server::server(const settings& how, make_engine make, look_at_memory look)
-    : settings_(how), look_(std::move(look)), desk_(std::make_shared<desk>()) {
+server::server(const settings& how, make_engine make, look_at_memory look, mark_stream mark)
+    : settings_(how), look_(std::move(look)), mark_(std::move(mark)),
+      desk_(std::make_shared<desk>()) {
   desk_->longest_away_ns = (2 * how.watchdog + 3s).count(); // the device's watchdog comes first
   std::promise<std::optional<refusal>> started;
   std::future<std::optional<refusal>> start = started.get_future();
@@ -321,6 +322,13 @@ void server::submit(const gsched_request& r, ticket** out) {
   t->user = r.user;
   t->wait_event = r.wait_event;
   t->signal_event = r.signal_event;
+  if (r.wait_stream != nullptr) {
+    if (r.wait_event != nullptr)
+      throw refusal(GSCHED_BAD_ARGUMENT, "wait_event, wait_stream: expected one of them");
+    if (!mark_) throw refusal(GSCHED_BAD_ARGUMENT, "wait_stream: this server has no streams");
+    t->marked = mark_(r.wait_stream);
+    t->wait_event = t->marked.get();
+  }
   if (r.after != nullptr) {
     r.after->hold();
     t->after = r.after;

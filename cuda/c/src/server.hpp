@@ -24,9 +24,11 @@ class server {
 public:
   using make_engine = std::function<std::unique_ptr<engine>(desk&)>;
   using look_at_memory = std::function<memory_kind(const void*)>;
+  /// An event behind what a stream holds, kept by what it returns.
+  using mark_stream = std::function<std::shared_ptr<void>(void* stream)>;
 
   /// Starts the thread, which makes its engine there; throws what that throws.
-  server(const settings& how, make_engine make, look_at_memory look);
+  server(const settings& how, make_engine make, look_at_memory look, mark_stream mark = {});
   /// Closes, if it was not closed.
   ~server();
   server(const server&) = delete;
@@ -65,6 +67,7 @@ private:
 
   settings settings_;
   look_at_memory look_;
+  mark_stream mark_;
   std::shared_ptr<desk> desk_;
 };
 

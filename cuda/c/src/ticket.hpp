@@ -72,6 +72,7 @@ struct gsched_ticket {
   std::vector<gsched::abi::transfer> outputs;
   void* wait_event = nullptr;
   void* signal_event = nullptr;
+  std::shared_ptr<void> marked{}; ///< wait_event, if it is the ticket's own
   gsched_ticket* after = nullptr; ///< with a share of it, until this one is taken up or has ended
 
   // The dispatcher's --------------------------------------------------------------------------

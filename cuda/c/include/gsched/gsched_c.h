@@ -214,6 +214,11 @@ typedef struct gsched_request {
    * this one is cancelled, and its line says so. Its ticket is needed during the call only. NULL:
    * none */
   gsched_ticket* after;
+  /* The request starts once all that was submitted to this stream before the call has completed:
+   * CUstream or cudaStream_t of the server's GPU, not being captured; cudaStreamLegacy for the default
+   * stream. As wait_event, of an event that the call makes and records, which takes two calls of the
+   * driver. Not with wait_event. NULL: none */
+  void* wait_stream;
 } gsched_request;
 
 /* Posts a request: never waits, takes no lock. `ticket` may be NULL; a callback's ticket is then
