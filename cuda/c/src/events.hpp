@@ -19,8 +19,8 @@ struct event_answer {
 struct event_source {
   /// Asks for an event once; neither waits nor throws.
   std::function<event_answer(void* event)> query;
-  /// Records an event so that it completes at once, even while lanes hold work: CUDA's code, 0 if it
-  /// could. Neither waits nor throws.
+  /// Records an event so that it completes at once, even while lanes hold work: CUDA's code, 0 if
+  /// it could. Neither waits nor throws.
   std::function<int(void* event)> record;
   /// CUDA's words for a code.
   std::function<std::string(int code)> words;
