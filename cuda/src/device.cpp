@@ -22,10 +22,6 @@ duration pause_after(duration building) noexcept {
   return std::min(building < felt ? 3 * building : 200 * building, most);
 }
 
-} // namespace
-
-namespace {
-
 const device_options& checked(const device_options& o) {
   const auto need = [](bool good, const char* what) {
     if (!good) throw error(errc::bad_option, what);

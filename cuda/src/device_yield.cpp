@@ -112,10 +112,9 @@ bool device::state::needs_more_than_left(const flight& f, const device_lane& l,
   if (f.graphs == nullptr) return false;
   const std::uint32_t needs = f.graphs->needs_at_once.count();
   const std::uint32_t has = l.own ? l.own->sms().count() : limits.sms.count();
-  // Two gates of a graph may stand at once, each on an SM of its own. Those of its own graph count:
-  // one may be beside the very kernel, which would then be the first that waits for SMs, and keep
-  // other best-effort kernels waiting behind it. More blocks than fit at once run one after another
-  // anyway.
+  // Two gates of a graph may stand at once, each on an SM of its own. Those of the segment's own
+  // graph count, as one may be beside the very kernel that needs the SMs. More blocks than fit at
+  // once run one after another anyway.
   return needs > 0 && needs <= has && needs + 2 * holding > has;
 }
 

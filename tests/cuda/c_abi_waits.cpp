@@ -790,6 +790,10 @@ TEST_CASE("settings: the lease has a default and a range") {
   CHECK(abi::settings_of(o).lease == 20ms);
   o.lease_us = 500;
   CHECK(abi::settings_of(o).lease == 500us);
+  o.lease_us = 16e6;
+  CHECK(abi::settings_of(o).lease == 16s);
+  o.lease_us = 16e6 + 1;
+  CHECK(code_of([&] { static_cast<void>(abi::settings_of(o)); }) == GSCHED_BAD_ARGUMENT);
   o.lease_us = 99;
   std::string line;
   CHECK(code_of([&] { static_cast<void>(abi::settings_of(o)); }, &line) == GSCHED_BAD_ARGUMENT);

@@ -85,7 +85,7 @@ public:
 
   std::unique_ptr<program_parts> build(gsched::program& p) override {
     if constexpr (builds)
-      return std::make_unique<parts<decltype(device_.build(p))>>(device_.build(p));
+      return std::make_unique<parts<Device>>(device_.build(p));
     else
       return nullptr;
   }
@@ -93,7 +93,7 @@ public:
   void load(gsched::program& p, std::unique_ptr<program_parts> built,
             gsched_model_facts& costs) override {
     if constexpr (builds)
-      dispatch_.load(p, std::move(static_cast<parts<decltype(device_.build(p))>&>(*built).what));
+      dispatch_.load(p, std::move(static_cast<parts<Device>&>(*built).what));
     else
       dispatch_.load(p);
     costs.operations = p.size();
@@ -112,7 +112,7 @@ public:
     unloaded out{unloads};
     if constexpr (requires { device_.hangs(p.id()); }) out.hangs = device_.hangs(p.id());
     if constexpr (builds)
-      out.parts = std::make_unique<parts<decltype(device_.build(p))>>(dispatch_.unload(p));
+      out.parts = std::make_unique<parts<Device>>(dispatch_.unload(p));
     else
       dispatch_.unload(p);
     return out;
@@ -184,10 +184,12 @@ private:
   static constexpr bool tells_failure = requires(const Device& d) { d.failure()->c_str(); };
   static constexpr bool unloads = requires(Device & d, program& p) { d.unload(p); };
   static constexpr bool builds = requires(Device & d, program& p) { d.build(p); };
-  template <class T>
+  /// Of a device that builds; D is Device, and a parameter so that others need no build.
+  template <class D>
   struct parts final : program_parts {
-    explicit parts(T w) : what(std::move(w)) {}
-    T what;
+    using built = decltype(std::declval<D&>().build(std::declval<program&>()));
+    explicit parts(built w) : what(std::move(w)) {}
+    built what;
   };
   /// Between two looks at one event: often enough to cost a request nothing that counts, and seldom
   /// enough that the driver's lock is free for the lanes.

@@ -155,7 +155,7 @@ settings settings_of(const gsched_server_options& o) {
   s.slo = time_of("slo_us", o.slo_us, 0, 1e12);
   s.spin = time_of("spin_us", o.spin_us, 0, most_us);
   s.watchdog = std::chrono::milliseconds{o.watchdog_ms};
-  s.lease = time_of("lease_us", o.lease_us, 100, most_us);
+  s.lease = time_of("lease_us", o.lease_us, 100, 16e6); // as the device takes it
   s.grain = s.dispatch.quantum;
   while (s.levels < 8 && s.grain * (1 << (s.levels - 1)) < s.dispatch.most_quantum) ++s.levels;
   if (std::string_view(o.policy) == "direct") submit_everything(s, o.lanes, lane_use::client);

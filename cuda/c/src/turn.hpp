@@ -80,10 +80,6 @@ public:
       return std::move(*out);
     }
   }
-  [[nodiscard]] bool hangs(program_id p) const noexcept requires requires(const Device& d) {
-    d.hangs(p);
-  }
-  { return on_.hangs(p); }
   [[nodiscard]] const std::string& why_failed() const noexcept requires requires(const Device& d) {
     d.why_failed();
   }

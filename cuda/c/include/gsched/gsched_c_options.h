@@ -43,7 +43,7 @@ typedef struct gsched_server_options {
   uint32_t side_sms[4];     /* sizes of partitions for such work, tried and kept where it gains;
                                0 is none; 0, 0, 0, 0 */
   double lease_us;          /* a lane that is stopped goes on by itself after this long without a sign
-                               of life from the dispatcher's thread; at least 100; 20000 */
+                               of life from the dispatcher's thread; 100 to 16000000; 20000 */
   /* A kernel that runs cannot be stopped, so real-time requests wait for it. Other requests with
    * kernels of long_kernel_us or more may run on a partition instead that leaves SMs free. Needs
    * real_time_lanes. Which of reserve_sms is in force is learned for each model: the one with the
