@@ -207,8 +207,9 @@ typedef struct gsched_request {
    * with CUDA's words. NULL: none */
   void* wait_event;
   /* Recorded, on a stream of the library, when the request has ended, whatever way, and before that
-   * is reported, but not once the driver has stopped answering: work that is made to wait for it afterwards needs no wait of the host. Of the
-   * server's GPU. If it cannot be recorded, the request fails with CUDA's words. NULL: none */
+   * is reported, but not once the driver has stopped answering: work that is made to wait for it
+   * afterwards needs no wait of the host. Of the server's GPU. If it cannot be recorded, the request
+   * fails with CUDA's words. NULL: none */
   void* signal_event;
   /* A request of the same server: this one starts once that one has finished. If it ends otherwise
    * this one is cancelled, and its line says so. Its ticket is needed during the call only. NULL:
