@@ -160,8 +160,9 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
     if (common != nullptr && common->place) {
       l.place = *common->place;
     } else {
-      l.place = graphs->add_place(
-          {upload, place, l.own != nullptr, priority == 0, how.yields, how.least_operation});
+      l.place =
+          graphs->add_place({upload, place, l.own ? l.own->sms() : limits.sms, l.own != nullptr,
+                             priority == 0, how.yields, how.least_operation});
     }
     check(cudaStreamSynchronize(upload), "graphs of a new lane");
     if (common != nullptr) {

@@ -113,9 +113,8 @@ bool device::state::needs_more_than_left(const flight& f, const device_lane& l,
   const std::uint32_t needs = f.graphs->needs_at_once.count();
   const std::uint32_t has = l.own ? l.own->sms().count() : limits.sms.count();
   // Two gates of a graph may stand at once, each on an SM of its own. Those of the segment's own
-  // graph count, as one may be beside the very kernel that needs the SMs. More blocks than fit at
-  // once run one after another anyway.
-  return needs > 0 && needs <= has && needs + 2 * holding > has;
+  // graph count, as one may be beside the very kernel that needs the SMs.
+  return needs > 0 && needs + 2 * holding > has;
 }
 
 bool device::state::would_crowd_out(const device_lane& l) const noexcept {

@@ -294,8 +294,8 @@ bool program::can_be_held(std::size_t first, std::size_t last) const noexcept {
   return state_->outside_until[first] == state_->outside_until[last];
 }
 
-sm_count program::needs_at_once(std::size_t first, std::size_t last,
-                                const architecture_limits& l) const noexcept {
+sm_count program::needs_at_once(std::size_t first, std::size_t last, const architecture_limits& l,
+                                sm_count has) const noexcept {
   std::uint64_t most = 0;
   for (std::size_t i = first; i < last; ++i) {
     const operation& op = state_->host->operations()[i];
@@ -304,10 +304,11 @@ sm_count program::needs_at_once(std::size_t first, std::size_t last,
     // Every block takes the system's share of an SM's shared memory, a gate's as well.
     const std::uint64_t shared = on_one * allocation_of(l, op.launch).shared_bytes;
     const bool fills = shared + l.reserved_shared_bytes > l.shared_bytes;
-    if (fills || state_->nodes[i].is_cooperative())
-      most = std::max(most, (op.launch.blocks() + on_one - 1) / on_one);
+    if (!fills && !state_->nodes[i].is_cooperative()) continue;
+    const std::uint64_t needs = (op.launch.blocks() + on_one - 1) / on_one;
+    if (needs <= has.count()) most = std::max(most, needs);
   }
-  return sm_count{static_cast<std::uint32_t>(std::min<std::uint64_t>(most, 1u << 20))};
+  return sm_count{static_cast<std::uint32_t>(most)};
 }
 
 CUresult program::launch_each(std::size_t first, std::size_t last, CUstream stream,

@@ -68,7 +68,7 @@ struct range_graphs {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
   std::uint64_t words = 0;  ///< of one launch, in the notification ring
-  sm_count needs_at_once{}; ///< of its cooperative launches
+  sm_count needs_at_once{}; ///< program::needs_at_once
   std::vector<segment_graph> copies;
 
   /// One that is not in flight, or else the one with the fewest launches ahead. A graph with gates
@@ -91,6 +91,7 @@ struct range_graphs {
 struct graph_place {
   CUstream upload = nullptr;   ///< a stream of that partition, for uploads alone
   CUcontext context = nullptr; ///< of that partition
+  sm_count sms{};              ///< there
   bool own = false;            ///< a partition, and not all SMs
   bool node_priorities = true;
   bool gated = false;

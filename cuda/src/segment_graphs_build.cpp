@@ -169,7 +169,7 @@ segment_graphs::built segment_graphs::build_range(const building& b, const key& 
   auto r = std::make_unique<range_graphs>();
   r->first = k.first;
   r->last = k.last;
-  r->needs_at_once = p->needs_at_once(k.first, k.last, sm_);
+  r->needs_at_once = p->needs_at_once(k.first, k.last, sm_, b.places[k.place].sms);
   r->copies = std::vector<segment_graph>(how_.copies);
   std::uint64_t nodes = 0;
   try {

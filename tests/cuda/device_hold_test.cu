@@ -240,9 +240,10 @@ TEST_CASE("a cooperative launch that needs every SM runs although a lane stands"
   hold_rig rig;
   for (cuda::program* p : {&full, &small, &work}) rig.d.device.load(*p);
   const architecture_limits& sm = rig.d.device.limits().sm;
-  CHECK(full.needs_at_once(0, 1, sm).count() ==
-        static_cast<std::uint32_t>(facts.multiProcessorCount));
-  CHECK(work.needs_at_once(0, work.host().size(), sm).count() == 0);
+  const sm_count all = rig.d.device.limits().sms;
+  CHECK(full.needs_at_once(0, 1, sm, all) == all);
+  CHECK(full.needs_at_once(0, 1, sm, sm_count{all.count() - 1}).count() == 0);
+  CHECK(work.needs_at_once(0, work.host().size(), sm, all).count() == 0);
 
   REQUIRE(rig.stand(work.host()));
   CHECK(rig.run_urgent(small.host()));
@@ -261,6 +262,40 @@ TEST_CASE("a cooperative launch that needs every SM runs although a lane stands"
   word runs = 0;
   REQUIRE(cudaMemcpy(&runs, done, sizeof runs, cudaMemcpyDeviceToHost) == cudaSuccess);
   CHECK(runs == 5);
+  cudaFree(done);
+}
+
+TEST_CASE("what a range needs at once is not hidden by a kernel with more blocks than fit") {
+  GSCHED_NEEDS_GPU();
+  cudaDeviceProp facts{};
+  REQUIRE(cudaGetDeviceProperties(&facts, 0) == cudaSuccess);
+  const auto sms = static_cast<unsigned>(facts.multiProcessorCount);
+  const auto most = static_cast<int>(facts.sharedMemPerBlockOptin);
+  REQUIRE(cudaFuncSetAttribute(spin, cudaFuncAttributeMaxDynamicSharedMemorySize, most) ==
+          cudaSuccess);
+  word* done = nullptr;
+  REQUIRE(cudaMalloc(&done, sizeof(word)) == cudaSuccess);
+  const auto fills = [&](unsigned blocks) {
+    return [=](cudaStream_t s) { spin<<<blocks, 128, static_cast<std::size_t>(most), s>>>(5000); };
+  };
+  cuda::program one_wave = captured("one wave", 1, fills(sms - 3));
+  cuda::program two_waves = captured("two waves", 1, fills(sms + 4));
+  cuda::program both = captured("both", 3, [&](cudaStream_t s) {
+    fills(sms + 4)(s);
+    void* arguments[] = {&done};
+    cuda::check(cudaLaunchCooperativeKernel(wait_for_all, dim3(21), dim3(1024), arguments, 0, s),
+                "launch");
+    fills(sms + 4)(s);
+  });
+  hold_rig rig;
+  const architecture_limits& sm = rig.d.device.limits().sm;
+  const sm_count all = rig.d.device.limits().sms;
+  CHECK(one_wave.needs_at_once(0, 1, sm, all).count() == sms - 3);
+  CHECK(two_waves.needs_at_once(0, 1, sm, all).count() == 0);
+  CHECK(two_waves.needs_at_once(0, 1, sm, sm_count{2 * sms}).count() == sms + 4);
+  const std::uint32_t cooperative = both.needs_at_once(1, 2, sm, all).count();
+  CHECK(cooperative > 0);
+  CHECK(both.needs_at_once(0, 3, sm, all).count() == cooperative);
   cudaFree(done);
 }
 

@@ -128,11 +128,12 @@ public:
   /// copies that kernels can do. Host and event nodes, and copies from or to memory that a kernel
   /// cannot reach, do not.
   [[nodiscard]] bool can_be_held(std::size_t first, std::size_t last) const noexcept;
-  /// On how many SMs the range has blocks that do not run beside another kernel's block: those of
-  /// its largest cooperative launch, whose blocks wait for one another, or of its largest kernel
-  /// that takes all of an SM's shared memory. 0 where it has none of either.
+  /// How many of the SMs that there are the range needs at once: for its largest cooperative
+  /// launch, whose blocks wait for one another, or its largest kernel that takes all of an SM's
+  /// shared memory, so that no other block runs beside its own. A kernel with more blocks than fit
+  /// at once does not count, since its blocks run one after another anyway. 0 where it has none.
   [[nodiscard]] sm_count needs_at_once(std::size_t first, std::size_t last,
-                                       const architecture_limits& l) const noexcept;
+                                       const architecture_limits& l, sm_count has) const noexcept;
   /// Whether all operations are kernels that leave (gsched::cuda::preemption). If only some do,
   /// none does here, and operation::leaves says so.
   [[nodiscard]] bool leaves() const noexcept;
