@@ -41,8 +41,8 @@ std::size_t device::state::poll(std::span<device_event> out) noexcept {
 
 void device::state::read_ends() noexcept {
   for (device_lane& l : lanes) {
-    // Those of a lane end in order, so one load tells that nothing has changed.
-    while (l.oldest != nullptr && l.oldest->over()) {
+    // Those of a lane end in order, so one look tells that nothing has changed.
+    while (l.oldest != nullptr && l.oldest->over(cu)) {
       l.oldest->at = flight::stage::ended;
       flight& ended = *l.oldest;
       if (l.oldest->words > 0) ring_rests_until = {}; // its words are all there: look at once

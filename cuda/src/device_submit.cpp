@@ -89,6 +89,7 @@ std::error_code device::state::submit(const segment& s) noexcept {
   f->graphs = nullptr;
   f->graph = nullptr;
   f->end_word = nullptr;
+  f->end_event = nullptr;
   f->within_gpu = 0;
   f->last_word = f->seen_ended = time_point{};
 
@@ -215,6 +216,9 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
     if (alone) {
       f.graph->lane = s.lane;
       f.graph->let_pass(); // an earlier launch may have passed its gates when its lane yielded
+      f.end_event = f.graph->ended.get();
+    }
+    if (alone && f.end_event == nullptr) {
       f.end_word = f.graph->ends->seen;
       f.end_value = 1;
       // relaxed: the launch orders it before what the GPU stores, and no earlier store is to come.

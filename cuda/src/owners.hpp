@@ -37,9 +37,10 @@ using device_memory = std::unique_ptr<T, device_freer>;
   check(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, priority), what.c_str());
   return stream_owner(s);
 }
-[[nodiscard]] inline event_owner make_event(const std::string& what) {
+[[nodiscard]] inline event_owner make_event(const std::string& what, bool timed = true) {
   cudaEvent_t e = nullptr;
-  check(cudaEventCreate(&e), what.c_str());
+  check(cudaEventCreateWithFlags(&e, timed ? cudaEventDefault : cudaEventDisableTiming),
+        what.c_str());
   return event_owner(e);
 }
 template <class T>

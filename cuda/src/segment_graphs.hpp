@@ -4,6 +4,7 @@
 #include "device_flight.hpp"
 #include "end_words.hpp"
 #include "leaving.hpp"
+#include "owners.hpp"
 
 #include <gsched/cuda/device.hpp>
 #include <gsched/cuda/driver.hpp>
@@ -27,7 +28,10 @@ namespace gsched::cuda {
 /// One instantiated graph of a range, or for direct launches the slots of its kernels alone.
 struct segment_graph {
   CUgraphExec exec = nullptr;
-  end_word* ends = nullptr;       ///< of its launches, told by its last node
+  /// Recorded by its last node. Null where that writes to `ends` in its place: at a program's end,
+  /// on a partition, with gates, and with kernels that leave.
+  event_owner ended;
+  end_word* ends = nullptr;       ///< null where `ended` is not
   std::vector<gate> gates;        ///< in order
   std::vector<launch_slot> slots; ///< of its instrumented kernels, in order
   std::vector<report> reports;    ///< of these

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "beside_captures.hpp"
+#include "graph_end.hpp"
 #include "preemption_marker.hpp"
 #include "segment_graphs.hpp"
 
@@ -202,19 +203,25 @@ void segment_graphs::fill(segment_graph& g, const program& p, const building& b,
                                           std::to_string(k.last - 1));
   };
   const graph_place& where = b.places[k.place];
-  g.ends = ends_.take();
+  const std::vector<preemption> leaving = preemptions(p, l, k);
+  const bool last = k.last == l.host->size();
+  if (!last && !where.gated && !where.own && leaving.empty())
+    g.ended = make_event("end of a segment's graph", false);
+  else
+    g.ends = ends_.take();
   range_options how;
   how.reports = g.reports;
   how.place = where.own ? where.context : nullptr;
-  const std::vector<preemption> leaving = preemptions(p, l, k);
   how.leaving = leaving;
   how.gate_every = where.gated && leaving.empty() ? how_.gate_every : 0;
-  how.gates_look_at = g.ends->gates_there;
+  how.gates_look_at = g.ends != nullptr ? g.ends->gates_there : 0;
   how.gates = &g.gates;
   const passing_graph graph(cu_, p.make_range(k.first, k.last, how));
   // What a host reads is promised to it at a program's end.
-  const marker end = k.last == l.host->size() ? marker::publishes : marker::tells;
-  if (leaving.empty())
+  const marker end = last ? marker::publishes : marker::tells;
+  if (g.ended)
+    record_at_end(cu_, graph.get(), g.ended.get());
+  else if (leaving.empty())
     add_marker(cu_, graph.get(), end, *g.ends, where.context);
   else
     add_preemption_marker(cu_, graph.get(), end, *g.ends, l.leaving->slots, k.first, k.last,

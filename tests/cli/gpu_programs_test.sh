@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gsched.gpu.preemption_torture and gsched.gpu.forks without a GPU: help, one line for each kind of bad
-# input, and cases as text.
+# gsched.gpu.preemption_torture, gsched.gpu.forks and gsched.gpu.segment_ends without a GPU: help, one
+# line for each kind of bad input, and cases as text.
 set -u
 bench=${GSCHED_BIN_DIR:?}/../bench
 work=$(mktemp -d)
@@ -28,6 +28,9 @@ for program in preemption_torture forks; do
   says 2 no-such $program --no-such
   says 2 seconds $program --seconds 0
 done
+timeout 60 "$bench/gsched.gpu.segment_ends" --help >out 2>&1 && grep -q -- --json out ||
+  { echo "segment_ends --help failed"; cat out; failed=1; }
+says 2 segments segment_ends --segments 1
 says 2 '"square", expected some of forks' preemption_torture --features square
 says 2 '"square", expected some of forks' preemption_torture --without square
 says 2 connections preemption_torture --connections 0
@@ -47,5 +50,6 @@ grep -q '^case seed=6 lanes=1 ' a && ! grep -vE '^(case|graph|[0-9]+ (kernel|set
 if ! nvidia-smi -L >smi 2>&1; then
   says 1 expected preemption_torture --cases 1
   says 1 expected forks
+  says 1 clock segment_ends
 fi
 exit $failed
