@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   bool print = false;
   CLI::App app(
       "Random graphs preempted at random instants, on a GPU. Exit status 1: something hung, "
-      "differed or was refused.");
+      "differed or was refused, or the time was over first.");
   const auto add = [&](const char* name, auto& value, auto least, auto most, const char* about) {
     app.add_option(name, value, about)->check(CLI::Range(least, most))->capture_default_str();
   };

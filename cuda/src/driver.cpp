@@ -43,13 +43,23 @@ driver_functions find_all() {
   GSCHED_CUDA_DRIVER_FUNCTIONS(GSCHED_CUDA_FIND)
   GSCHED_CUDA_PARTITION_FUNCTIONS(GSCHED_CUDA_FIND)
 #undef GSCHED_CUDA_FIND
-#define GSCHED_CUDA_EXPECT(name) expect(#name, f.name, "CUDA 12.4 or later");
-  GSCHED_CUDA_DRIVER_FUNCTIONS(GSCHED_CUDA_EXPECT)
-#undef GSCHED_CUDA_EXPECT
+  expect_functions(f);
   return f;
 }
 
 } // namespace
+
+void expect_functions(const driver_functions& f) {
+#define GSCHED_CUDA_EXPECT(name) expect(#name, f.name, "CUDA 12.4 or later");
+  GSCHED_CUDA_DRIVER_FUNCTIONS(GSCHED_CUDA_EXPECT)
+#undef GSCHED_CUDA_EXPECT
+}
+
+void expect_partition_functions(const driver_functions& f) {
+#define GSCHED_CUDA_EXPECT(name) expect(#name, f.name, "CUDA 12.5 or later for partitions");
+  GSCHED_CUDA_PARTITION_FUNCTIONS(GSCHED_CUDA_EXPECT)
+#undef GSCHED_CUDA_EXPECT
+}
 
 const driver_functions& driver() {
   static const driver_functions found = find_all(); // thrown out of: tried again next time
@@ -58,9 +68,7 @@ const driver_functions& driver() {
 
 const driver_functions& driver_of_partitions() {
   const driver_functions& f = driver();
-#define GSCHED_CUDA_EXPECT(name) expect(#name, f.name, "CUDA 12.5 or later for partitions");
-  GSCHED_CUDA_PARTITION_FUNCTIONS(GSCHED_CUDA_EXPECT)
-#undef GSCHED_CUDA_EXPECT
+  expect_partition_functions(f);
   return f;
 }
 

@@ -33,7 +33,7 @@ struct end_word {
 /// The words of a device's graphs, each in a cache line of its own, and so are those of its gates.
 /// They stay in place, and start at 0.
 ///
-/// Errors   device_failed with CUDA's words, out of memory included.
+/// Errors   out_of_memory, device_failed, with CUDA's words.
 /// Cost     take allocates for many at a time, in set-up and for graphs that are built late.
 /// Threads  take and give_back: any.
 class end_words {

@@ -22,7 +22,11 @@ void fail(std::error_code e, const std::string& what) {
   const bool absent =
       e == code_of(cudaErrorNoDevice) || e == code_of(cudaErrorInsufficientDriver) ||
       e == code_of(cudaErrorStubLibrary) || e == code_of(cudaErrorInitializationError);
-  throw error(absent ? errc::no_device : errc::device_failed, what + ": " + e.message());
+  const bool full = e == code_of(cudaErrorMemoryAllocation);
+  throw error(absent ? errc::no_device
+              : full ? errc::out_of_memory
+                     : errc::device_failed,
+              what + ": " + e.message());
 }
 
 } // namespace gsched::cuda

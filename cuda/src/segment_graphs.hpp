@@ -111,7 +111,9 @@ enum class graph_kind : std::uint8_t {
 /// The driver refused a segment's graph.
 struct refused_graph : error {
   refused_graph(std::error_code by, const std::string& what)
-      : error(errc::device_failed, what + ": " + by.message()), why(by) {}
+      : error(by == code_of(cudaErrorMemoryAllocation) ? errc::out_of_memory : errc::device_failed,
+              what + ": " + by.message()),
+        why(by) {}
   std::error_code why;
 };
 

@@ -113,14 +113,14 @@ public:
     while (!control_->builds) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     --control_->building;
     if (control_->builds_until_failure.fetch_sub(1) <= 0)
-      throw error(errc::device_failed, p.name() + ": out of memory (cudaErrorMemoryAllocation)");
+      throw error(errc::out_of_memory, p.name() + ": out of memory (cudaErrorMemoryAllocation)");
     p.align(from_us(100), 4);
     return fake_parts(control_);
   }
   void load(program& p) { load(p, build(p)); }
   void load(program& p, fake_parts built) {
     if (control_->loads_until_failure.fetch_sub(1) <= 0)
-      throw error(errc::device_failed, p.name() + ": out of memory (cudaErrorMemoryAllocation)");
+      throw error(errc::out_of_memory, p.name() + ": out of memory (cudaErrorMemoryAllocation)");
     p.set_id(program_id{static_cast<std::uint32_t>(parts_.size())});
     parts_.emplace_back(std::move(built));
     ++control_->loaded;

@@ -396,7 +396,7 @@ TEST_CASE("server: a model that cannot be built leaves the server as it was") {
   const std::uint32_t c = r.it.add_client(1.0);
   r.control->loads_until_failure = 1;
   std::string line;
-  CHECK(code_of([&] { static_cast<void>(r.add_model(3)); }, &line) == GSCHED_DEVICE_FAILED);
+  CHECK(code_of([&] { static_cast<void>(r.add_model(3)); }, &line) == GSCHED_OUT_OF_MEMORY);
   CHECK(line.find("out of memory") != std::string::npos);
   r.control->loads_until_failure = 100;
   const std::uint32_t second = r.add_model(2);

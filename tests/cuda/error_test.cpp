@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/needs_gpu.hpp"
 
+#include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/occupancy/calculator.hpp>
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <string>
 
 namespace gsched {
@@ -21,10 +23,39 @@ TEST_CASE("a code of CUDA's speaks CUDA's words") {
     cuda::check(cudaErrorMemoryAllocation, "segment graphs of resnet18");
     FAIL("no error");
   } catch (const error& thrown) {
-    CHECK(thrown.code() == errc::device_failed);
+    CHECK(thrown.code() == errc::out_of_memory);
     CHECK(std::string(thrown.what()) ==
           "segment graphs of resnet18: out of memory (cudaErrorMemoryAllocation)");
   }
+}
+
+TEST_CASE("a driver that lacks a function is refused where it is needed, by the function's name") {
+  const auto line_of = [](auto expect, const cuda::driver_functions& f) {
+    try {
+      expect(f);
+    } catch (const error& thrown) {
+      CHECK(thrown.code() == errc::no_device);
+      return std::string(thrown.what());
+    }
+    return std::string();
+  };
+  cuda::driver_functions f;
+#define GSCHED_TEST_HAS(name) f.name = reinterpret_cast<decltype(f.name)>(&std::abort);
+  GSCHED_CUDA_DRIVER_FUNCTIONS(GSCHED_TEST_HAS)
+  CHECK(line_of(cuda::expect_functions, f).empty());
+  CHECK(line_of(cuda::expect_partition_functions, f) ==
+        "CUDA driver: no cuCtxFromGreenCtx, expected a driver of CUDA 12.5 or later for "
+        "partitions");
+  GSCHED_CUDA_PARTITION_FUNCTIONS(GSCHED_TEST_HAS)
+#undef GSCHED_TEST_HAS
+  CHECK(line_of(cuda::expect_partition_functions, f).empty());
+  f.cuGreenCtxStreamCreate = nullptr;
+  CHECK(line_of(cuda::expect_partition_functions, f).find("no cuGreenCtxStreamCreate") !=
+        std::string::npos);
+  CHECK(line_of(cuda::expect_functions, f).empty());
+  f.cuGraphLaunch = nullptr;
+  CHECK(line_of(cuda::expect_functions, f) ==
+        "CUDA driver: no cuGraphLaunch, expected a driver of CUDA 12.4 or later");
 }
 
 TEST_CASE("where there is no GPU, one line says so") {

@@ -731,6 +731,63 @@ TEST_CASE("what a program cannot keep is named, with its node") {
   refused(g, "graph odd: node 0 is a conditional");
 }
 
+TEST_CASE("a graph of another GPU is named, whatever it is made of") {
+  GSCHED_NEEDS_GPU();
+  if (gpus_here() < 2) {
+    MESSAGE("one GPU here: passed over");
+    return;
+  }
+  word* there[2] = {};
+  word* here = nullptr;
+  word* pinned = nullptr;
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  REQUIRE(cudaMalloc(&here, 4096) == cudaSuccess);
+  REQUIRE(cudaMallocHost(&pinned, 4096) == cudaSuccess);
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  for (word*& w : there) REQUIRE(cudaMalloc(&w, 4096) == cudaSuccess);
+  const auto line_of = [&](auto launch) {
+    REQUIRE(cudaSetDevice(1) == cudaSuccess);
+    cudaStream_t s = nullptr;
+    cudaGraph_t g = nullptr;
+    REQUIRE(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) == cudaSuccess);
+    REQUIRE(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed) == cudaSuccess);
+    launch(s);
+    REQUIRE(cudaStreamEndCapture(s, &g) == cudaSuccess);
+    REQUIRE(cudaSetDevice(0) == cudaSuccess);
+    cuda::program_options how;
+    how.name = "foreign";
+    how.measure = false;
+    std::string line;
+    try {
+      cuda::program p(g, how);
+    } catch (const error& thrown) {
+      CHECK(thrown.code() == errc::bad_graph);
+      line = thrown.what();
+    }
+    cudaGraphDestroy(g);
+    cudaStreamDestroy(s);
+    return line;
+  };
+  const auto copy = [](word* to, const word* from) {
+    return [=](cudaStream_t s) { cudaMemcpyAsync(to, from, 4096, cudaMemcpyDefault, s); };
+  };
+  const std::string expected = "GPU 1, expected ";
+  CHECK(line_of([](cudaStream_t s) { spin<<<1, 32, 0, s>>>(1000); }).find(expected) !=
+        std::string::npos);
+  CHECK(line_of([&](cudaStream_t s) { cudaMemsetAsync(there[0], 0, 4096, s); }).find(expected) !=
+        std::string::npos);
+  CHECK(line_of(copy(there[0], there[1])).find(expected) != std::string::npos);
+  CHECK(line_of(copy(there[0], pinned)).find(expected) != std::string::npos);
+  CHECK(line_of(copy(pinned, there[0])).find(expected) != std::string::npos);
+  CHECK(line_of(copy(here, there[0])) == "");
+  CHECK(line_of(copy(here, pinned)) == "");
+  cudaSetDevice(1);
+  for (word* w : there) cudaFree(w);
+  cudaSetDevice(0);
+  cudaFree(here);
+  cudaFreeHost(pinned);
+}
+
 TEST_CASE("as many durations as operations") {
   GSCHED_NEEDS_GPU();
   tools t;

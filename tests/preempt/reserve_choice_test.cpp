@@ -143,6 +143,21 @@ TEST_CASE("reserve_choice: equal calls give equal answers, and none allocates") 
   CHECK(a.choice.slow_down(3) == doctest::Approx(0.08).epsilon(0.15));
 }
 
+TEST_CASE("reserve_choice: the share is of what real-time jobs leave when they run alone") {
+  // A real-time job of 1 ms alone each 4 ms, which finds 0.4 ms of long work and takes 1.2 ms.
+  reserve_choice c(std::array{sm_count{48}}, sm_count{132}, {});
+  for (int i = 0; i < 400; ++i) {
+    const std::size_t on = c.current();
+    c.submitted(true);
+    c.did(on, from_us(on == 0 ? 1000 : 750), from_us(1000));
+    c.cycle(from_us(3000), from_us(1000));
+    c.found(on, from_us(400), 0.2);
+  }
+  // All SMs: 3 ms and 0.4 of work in 4.2 ms, where 3 of 4 are left. 48 SMs less: 0.75 of the 3 ms.
+  CHECK(c.share(0) == doctest::Approx((3 + 0.4) / 4.2 / 0.75));
+  CHECK(c.share(1) == doctest::Approx((0.75 * 3 + 0.4) / 4.2 / 0.75));
+}
+
 TEST_CASE("reserve_choice: what stays is tried against others ever more rarely") {
   response r;
   r.slow_down = {1.2, 0.7, 0.3, 0.08, 0.05};

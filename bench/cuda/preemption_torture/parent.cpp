@@ -408,8 +408,10 @@ private:
     }
     if (!complete()) fmt::print("incomplete: the time is over, or too many cases failed\n");
     std::fflush(stdout);
-    return std::all_of(tallies_.begin(), tallies_.end(),
-                       [](const tally& t) { return t.hangs + t.differences + t.refused == 0; });
+    const bool sound = std::all_of(tallies_.begin(), tallies_.end(), [](const tally& t) {
+      return t.hangs + t.differences + t.refused == 0;
+    });
+    return sound && complete();
   }
 
   void save() const {

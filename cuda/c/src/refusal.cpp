@@ -16,6 +16,7 @@ namespace {
   if (e == errc::bad_graph || e == errc::does_not_fit) return GSCHED_BAD_GRAPH;
   if (e == errc::device_failed) return GSCHED_DEVICE_FAILED;
   if (e == errc::io) return GSCHED_IO;
+  if (e == errc::out_of_memory) return GSCHED_OUT_OF_MEMORY;
   return GSCHED_BAD_ARGUMENT;
 }
 

@@ -49,6 +49,7 @@ enum class errc {
   no_device,        ///< no GPU, no driver, or a driver that is too old
   bad_graph,        ///< a captured graph with a node that cannot be scheduled
   not_reached,      ///< the job that one follows did not finish, so it did not start
+  out_of_memory,    ///< memory of the GPU, or pinned memory; nothing was left half made
 };
 
 [[nodiscard]] inline const std::error_category& category() noexcept {
@@ -70,6 +71,7 @@ enum class errc {
       case errc::no_device: return "no device";
       case errc::bad_graph: return "bad graph";
       case errc::not_reached: return "not reached";
+      case errc::out_of_memory: return "out of memory";
       }
       return "unknown error";
     }

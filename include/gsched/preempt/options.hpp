@@ -55,7 +55,8 @@ struct preemption_options {
   duration long_operation = std::chrono::microseconds{100};
   /// What the choice has to reach: how much longer real-time jobs may take because of best-effort
   /// work that was running when they arrived, in the mean and the slowest in a hundred, as parts of
-  /// their time alone; and the part of its throughput that best-effort work keeps.
+  /// their time alone; and the part that best-effort work keeps of its throughput in the time that
+  /// real-time jobs leave when they run alone.
   double reserve_slow_down = 0.10;
   double reserve_tail = 0.50;
   double reserve_share = 0.80;

@@ -17,12 +17,13 @@
 
 namespace gsched {
 
-/// What keeping SMs free of long best-effort kernels has to reach. Parts of the time alone or of
-/// the throughput without it: 0 is none, 1 all.
+/// What keeping SMs free of long best-effort kernels has to reach. The first two are parts of the
+/// time that real-time jobs take alone; the third is a part of what is left: of the best-effort
+/// throughput in the time that real-time jobs leave when they run alone. 0 is none, 1 all.
 struct reserve_target {
   double slow_down = 0.10; ///< of real-time jobs in the mean, at most
   double tail = 0.50;      ///< of the slowest in a hundred, at most
-  double share = 0.80;     ///< of best-effort throughput over time, at least
+  double share = 0.80;     ///< of what is left, at least
 };
 
 /// Learns how many SMs the long kernels of one best-effort model leave to real-time work.
@@ -148,22 +149,22 @@ public:
     const size_facts& f = sizes_[which];
     return f.took_ns > 0 ? f.work_ns / f.took_ns : f.likely_share;
   }
-  /// Best-effort throughput under `which`, as measured or else as it is likely to be: work at that
-  /// speed in the time without real-time jobs, as far as one is expected then, and what they find
-  /// running, which is done beside them; in that time and theirs.
+  /// Best-effort throughput under `which` of what is left, as measured or else as it is likely to
+  /// be: work at that speed in the time without real-time jobs, as far as one is expected then, and
+  /// what they find running, which is done beside them; in that time and theirs. Above 1 where that
+  /// is more than real-time jobs cost by taking longer.
   [[nodiscard]] double share(std::size_t which) const noexcept {
-    if (which == 0) return 1;
-    const double ratio = is_measured(which) ? speed(which) / speed(0) : sizes_[which].likely_share;
+    const double ratio = which == 0           ? 1
+                         : is_measured(which) ? speed(which) / speed(0)
+                                              : sizes_[which].likely_share;
     const double in_force = expected_.seen() >= least_segments ? expected_.mean() : 1;
     const double slower = 1 - in_force * (1 - ratio);
-    if (without_.mean() <= 0) return slower;
+    const double without = without_.mean();
+    if (without <= 0) return slower;
     const double beside = found_part() * ahead_.mean_cause();
-    const auto all = [&](std::size_t i) {
-      const bool tried = sizes_[i].slower.seen() >= few_jobs;
-      return without_.mean() + alone_.mean() * (1 + overall(tried ? i : which));
-    };
-    const double rate = (slower * without_.mean() + beside) / all(which);
-    return rate / ((without_.mean() + beside) / all(0));
+    const double took = without + alone_.mean() * (1 + overall(which));
+    const double left = without / (without + alone_.mean());
+    return (slower * without + beside) / took / left;
   }
   /// Part of the real-time jobs that find such work running.
   [[nodiscard]] double found_part() const noexcept {

@@ -40,7 +40,7 @@ typedef enum gsched_code {
   GSCHED_BAD_ARGUMENT = 1,  /* NULL, out of range, an unknown name, model or client */
   GSCHED_NO_DEVICE = 2,     /* no driver, no GPU, no GPU of that number, a driver that is too old */
   GSCHED_BAD_GRAPH = 3,     /* a node that cannot be scheduled, a kernel that fits on no SM */
-  GSCHED_OUT_OF_MEMORY = 4, /* of the host; the GPU's is GSCHED_DEVICE_FAILED, with CUDA's words */
+  GSCHED_OUT_OF_MEMORY = 4, /* of the host, or of the GPU with CUDA's words; nothing is left behind */
   GSCHED_DEVICE_FAILED = 5, /* CUDA refused or the GPU failed; the line has CUDA's words */
   GSCHED_CLOSED = 6,        /* the server was closed */
   GSCHED_TIMED_OUT = 7,
@@ -137,8 +137,8 @@ typedef struct gsched_model {
  * built on the calling thread while other requests are served. The driver launches nothing while it
  * builds a graph, up to a millisecond for one of 1,000 nodes; where requests are served meanwhile,
  * pauses of three times as long follow. To be exact the measurement needs the GPU for itself.
- * Errors   GSCHED_BAD_GRAPH, GSCHED_DEVICE_FAILED, out of memory included; the server goes on, and
- *          keeps nothing of the model.
+ * Errors   GSCHED_BAD_GRAPH; GSCHED_OUT_OF_MEMORY; GSCHED_DEVICE_FAILED: a kernel that was measured
+ *          may still run. The server goes on, and keeps nothing of the model.
  * Threads  not on the dispatcher's thread. */
 GSCHED_API int gsched_add_model(gsched_server* server, const gsched_model* what, uint32_t* model);
 

@@ -130,8 +130,8 @@ private:
 /// Errors   open_lane: too_small for lanes or SMs that are taken; bad_option for `sms` and `leaves`
 ///          together.
 ///          load: bad_handle for a program that is not of cuda::program::host(); bad_option for one
-///          that leaves where device_options::copies is not 1; device_failed with
-///          CUDA's words, out of memory included, and the device works on without the program.
+///          that leaves where device_options::copies is not 1; out_of_memory and
+///          device_failed, with CUDA's words, and the device works on without the program.
 ///          Both: bad_graph where a lane has its own SMs, for a kernel that belongs to a context
 ///          (of cuModuleLoad), as it cannot be placed on them.
 ///          submit: bad_option as in every device; bad_handle for an operation without an action;

@@ -93,4 +93,9 @@ struct driver_functions {
 /// Errors   also no_device, naming the function, where the driver lacks one of the second list.
 [[nodiscard]] const driver_functions& driver_of_partitions();
 
+/// Errors   no_device, naming the first function of the first list that is null.
+void expect_functions(const driver_functions& f);
+/// Errors   the same for the second list.
+void expect_partition_functions(const driver_functions& f);
+
 } // namespace gsched::cuda

@@ -24,7 +24,8 @@ namespace gsched::cuda {
 }
 
 /// Throws gsched::error: "WHAT: CUDA's words".
-/// Errors   no_device where there is no GPU or no driver that is new enough; else device_failed.
+/// Errors   no_device where there is no GPU or no driver that is new enough;
+///          out_of_memory; else device_failed.
 [[noreturn]] void fail(std::error_code e, const std::string& what);
 
 /// For set-up: throws where a call failed.
