@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs the GPU to cut a chain of kernels into graphs on one stream, by what tells the host
-// that one of them has ended. The chain as one graph is the measure; "nothing" is what CUDA itself
-// takes between two graphs. All ways run in turn.
+// What it costs the GPU to cut chains of kernels into graphs on one stream, by what tells the host
+// that one of them has ended. The chains as one graph are the measure; "nothing" is what CUDA
+// itself takes between two graphs, and what chains side by side lose as they wait for one another
+// there. All ways run in turn.
 
 #include "experiment.hpp"
 #include "segment_ends/kernels.hpp"
@@ -45,7 +46,7 @@ constexpr std::array ways{
 };
 
 struct options {
-  unsigned kernels = 10, segments = 20, blocks = 132, runs = 60;
+  unsigned kernels = 10, segments = 20, branches = 1, blocks = 132, runs = 60;
   double kernel_us = 10;
   std::string json;
 };
@@ -102,10 +103,10 @@ public:
       }
     dog_.rest();
     const double whole = experiment::median(took[0]);
-    fmt::print("{} segments of {} kernels of {} us, {} blocks each: {:.1f} us as one graph\n"
+    fmt::print("{} segments of {} x {} kernels of {} us, {} blocks: {:.1f} us as one graph\n"
                "{:38} {:>11} {:>6} {:>6} {:>10}\n",
-               o_.segments, o_.kernels, o_.kernel_us, o_.blocks, whole, "end told by",
-               "us a cut 50", "10", "90", "over whole");
+               o_.segments, o_.branches, o_.kernels, o_.kernel_us, o_.blocks / o_.branches, whole,
+               "end told by", "us a cut 50", "10", "90", "over whole");
     json all = json::array();
     for (std::size_t w = 1; w < ways.size(); ++w) {
       const auto cut = [&](double q) {
@@ -129,8 +130,10 @@ private:
     cudaGraph_t made = nullptr;
     check(cudaGraphCreate(&made, 0), "graph");
     const owned<cudaGraph_t> g(made);
-    cudaGraphNode_t last = nullptr;
-    const auto add = [&](const void* f, unsigned blocks, unsigned threads, void* argument) {
+    // Behind the last nodes of all branches, or of one.
+    using nodes = std::vector<cudaGraphNode_t>;
+    const auto add = [&](const void* f, unsigned blocks, unsigned threads, void* argument,
+                         const nodes& behind) {
       void* arguments[] = {argument};
       cudaKernelNodeParams p{};
       p.func = const_cast<void*>(f);
@@ -139,23 +142,31 @@ private:
       p.kernelParams = arguments;
       cudaGraphNode_t node = nullptr;
       const bool early = f == k.wait_and_mark;
-      const std::size_t before = last == nullptr || early ? 0 : 1;
-      check(cudaGraphAddKernelNode(&node, g.get(), &last, before, &p), "kernel");
-      if (early) {
+      check(cudaGraphAddKernelNode(&node, g.get(), behind.data(), early ? 0 : behind.size(), &p),
+            "kernel");
+      for (const cudaGraphNode_t before : early ? behind : nodes{}) {
         cudaGraphEdgeData e{};
         e.from_port = cudaGraphKernelNodePortProgrammatic;
         e.type = cudaGraphDependencyTypeProgrammatic;
-        check(cudaGraphAddDependencies(g.get(), &last, &node, &e, 1), "edge");
+        check(cudaGraphAddDependencies(g.get(), &before, &node, &e, 1), "edge");
       }
-      last = node;
+      return node;
     };
-    for (unsigned i = 0; i < kernels; ++i) add(k.spin, o_.blocks, 256, &cycles_);
+    nodes last;
+    for (unsigned branch = 0; branch < o_.branches; ++branch) {
+      nodes before;
+      for (unsigned i = 0; i < kernels; ++i)
+        before = {add(k.spin, o_.blocks / o_.branches, 256, &cycles_, before)};
+      last.push_back(before.front());
+    }
     std::uint64_t* word = words_.get() + segment * line;
+    if (end == end_way::kernel) static_cast<void>(add(k.mark, 1, 1, &word, last));
+    if (end == end_way::early_kernel) static_cast<void>(add(k.wait_and_mark, 1, 1, &word, last));
     cudaGraphNode_t node = nullptr;
-    if (end == end_way::kernel) add(k.mark, 1, 1, &word);
-    if (end == end_way::early_kernel) add(k.wait_and_mark, 1, 1, &word);
     if (end == end_way::event_node)
-      check(cudaGraphAddEventRecordNode(&node, g.get(), &last, 1, ends_[segment].get()), "event");
+      check(cudaGraphAddEventRecordNode(&node, g.get(), last.data(), last.size(),
+                                        ends_[segment].get()),
+            "event");
     cudaGraphExec_t exec = nullptr;
     check(cudaGraphInstantiate(&exec, g.get(), 0), "instantiation");
     check(cudaGraphUpload(exec, stream_.get()), "upload");
@@ -197,9 +208,10 @@ int main(int argc, char** argv) {
   const auto add = [&](const char* name, auto& value, auto least, auto most, const char* about) {
     app.add_option(name, value, about)->check(CLI::Range(least, most))->capture_default_str();
   };
-  add("--kernels", o.kernels, 1u, 1000u, "of a segment");
+  add("--kernels", o.kernels, 1u, 1000u, "of a branch of a segment");
   add("--segments", o.segments, 2u, 1000u, "of a chain");
-  add("--blocks", o.blocks, 1u, 100000u, "of a kernel, of 256 threads");
+  add("--branches", o.branches, 1u, 16u, "side by side, which meet at each cut");
+  add("--blocks", o.blocks, 16u, 100000u, "of 256 threads, of the kernels that run side by side");
   add("--kernel-us", o.kernel_us, 0.1, 1e5, "how long a block runs, at the highest clock");
   add("--runs", o.runs, 1u, 100000u, "of each way");
   app.add_option("--json", o.json, "write the figures to this file");
