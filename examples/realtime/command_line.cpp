@@ -89,7 +89,7 @@ void declare(CLI::App& app, words& w) {
       "of what was\nrunning when they came ...");
   options.add("--reserve-tail", w.reserve_tail, "PERCENT", "... and the slowest in a hundred ...");
   options.add("--reserve-share", w.reserve_share, "PERCENT",
-              "... and the part of its throughput that the best-effort\nmodel keeps");
+              "... and the part of what is left that the best-effort\nmodel keeps");
   options.add(
       "--leaves", w.leaves, "HOW",
       "Where best-effort kernels can leave before they end:\nnever (they are held between two of "

@@ -23,7 +23,7 @@ namespace gsched {
 struct reserve_target {
   double slow_down = 0.10; ///< of real-time jobs in the mean, at most
   double tail = 0.50;      ///< of the slowest in a hundred, at most
-  double share = 0.80;     ///< of what is left, at least
+  double share = 0.75;     ///< of what is left, at least; as estimated, which may be off by 0.05
 };
 
 /// Learns how many SMs the long kernels of one best-effort model leave to real-time work.
@@ -225,7 +225,9 @@ private:
   [[nodiscard]] is judge(std::size_t i, bool last) const noexcept {
     const size_facts& f = sizes_[i];
     const bool measured = i == 0 || is_measured(i);
-    if ((measured || last) && i > 0 && share(i) < target_.share - share_error(i)) return is::costly;
+    const bool costs_known = measured && without_.seen() >= few_jobs;
+    if ((costs_known || last) && i > 0 && share(i) < target_.share - share_error(i))
+      return is::costly;
     const double n = f.slower.seen();
     if (n < few_jobs && !last) return is::open;
     const double error = n > 0 ? 2 * mean_error(i) : 0;
