@@ -194,7 +194,9 @@ TEST_CASE("reserve_choice: where none reaches the target, others are tried as ra
   constexpr std::uint64_t jobs = 100000;
   for (std::uint64_t i = 0; i < jobs; ++i) s.one(r);
   CHECK(s.choice.current() == 3);
-  CHECK(jobs - s.jobs_under[3] <= jobs / 100);
+  const std::uint64_t tried = jobs - s.jobs_under[3];
+  CHECK(tried <= jobs / 400); // each until it is clearly worse
+  CHECK(tried >= 6);
 }
 
 TEST_CASE("reserve_choice: sizes that gain nothing are not chosen") {
@@ -274,7 +276,7 @@ TEST_CASE("reserve_choice: without sizes there is nothing to choose") {
   CHECK(none.current() == 0);
 }
 
-TEST_CASE("time_alone: the mean of jobs that were alone, or else the shortest of late") {
+TEST_CASE("time_alone: the mean of jobs that were alone, or else the shortest of many") {
   time_alone t;
   CHECK_FALSE(t.known());
   std::mt19937_64 random(3);
@@ -283,9 +285,14 @@ TEST_CASE("time_alone: the mean of jobs that were alone, or else the shortest of
   for (int i = 0; i < 85; ++i) t.learn(1.2 + unit(random), false);
   REQUIRE(t.known());
   CHECK(t.ratio() == doctest::Approx(1.2).epsilon(0.05));
-  for (int i = 0; i < 200; ++i) t.learn(1.5 + unit(random), false); // it has become slower
-  CHECK(t.ratio() == doctest::Approx(1.5).epsilon(0.05));
+  for (int i = 0; i < 1600; ++i) t.learn(1.5 + unit(random), false); // it has become slower
+  CHECK(t.ratio() == doctest::Approx(1.5).epsilon(0.03));
+  const double once = t.ratio(); // hardly varies, so what is divided by it can be compared
+  for (int i = 0; i < 600; ++i) {
+    t.learn(1.5 + unit(random), false);
+    REQUIRE(t.ratio() == doctest::Approx(once).epsilon(0.01));
+  }
   for (int i = 0; i < 8; ++i) t.learn(1.6 + 0.02 * (unit(random) - 0.5), true);
   CHECK(t.ratio() == doctest::Approx(1.6).epsilon(0.01));
-  CHECK(t.jobs() == 308);
+  CHECK(t.jobs() == 2308);
 }

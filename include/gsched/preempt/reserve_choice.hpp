@@ -45,8 +45,8 @@ struct reserve_target {
 ///
 /// After that the choice is watched. When it is clearly beyond the target, or below `share`, the
 /// sizes are rated anew. After recheck_jobs the next smaller size is tried again, or where none
-/// reached the target the others in turn; each recheck that changes nothing doubles the time to the
-/// next one.
+/// reached the target the others in turn, each until it is clearly worse; each recheck that changes
+/// nothing doubles the time to the next one.
 ///
 /// Differs  from gpu-lets (Choi et al., USENIX ATC 2022), which sizes partitions ahead of time from
 ///          profiles and request rates: here only best-effort kernels have a partition, real-time
@@ -277,7 +277,8 @@ private:
       return compare();
     }
     case stage::comparing: {
-      const bool enough = tried_found_ >= compared_jobs || tried_ >= longest_trial;
+      const bool enough = tried_found_ >= compared_jobs || tried_ >= longest_trial ||
+                          (rechecks_ && is_clearly_worse(current_));
       const is now = judge(current_, enough);
       if (!enough && now != is::costly) return;
       if (now != is::open) sizes_[current_].rated = now;
@@ -340,6 +341,11 @@ private:
   [[nodiscard]] double excess_error(std::size_t i) const noexcept {
     return mean_error(i) * std::max(found_part() / unit(), 2 / std::max(target_.tail, 0.01));
   }
+  /// Than the last choice, as this trial shows.
+  [[nodiscard]] bool is_clearly_worse(std::size_t i) const noexcept {
+    return i != stays_ && sizes_[i].slower.seen() >= few_jobs &&
+           excess(i) - 2 * excess_error(i) > excess(stays_) + 2 * excess_error(stays_);
+  }
   [[nodiscard]] double unit() const noexcept { return std::max(target_.slow_down, 0.01); }
 
   [[nodiscard]] std::size_t best() const noexcept {
@@ -389,6 +395,7 @@ private:
       stage_ = stage::comparing;
       for (size_facts& s : sizes_) s.compared = true;
       sizes_[*other].compared = false;
+      sizes_[*other].slower = {}; // what was seen long ago is what is in doubt
       compare();
     }
   }

@@ -11,7 +11,8 @@ namespace gsched {
 
 /// How long real-time jobs of one model take when nothing runs beside them, as a multiple of what
 /// was expected of them: the mean of jobs that are known to have run so. Where there are too few of
-/// these, the shortest of all jobs lately: some come when what runs is about to end.
+/// these, the mean of the shortest of each `window` jobs: some come when what runs is about to end.
+/// The last of them alone would vary by several in a hundred, and with it all that is compared.
 ///
 /// Cost     O(1); never allocates.
 /// Threads  one owner; no locking. Depends on the calls alone.
@@ -26,7 +27,7 @@ public:
     least_ = std::min(least_, ratio);
     ++jobs_;
     if (jobs_ % window != 0) return;
-    before_ = least_;
+    shortest_.learn(least_, remembered_windows);
     least_ = std::numeric_limits<double>::infinity();
   }
 
@@ -36,16 +37,18 @@ public:
   }
   /// Only if known().
   [[nodiscard]] double ratio() const noexcept {
-    return alone_.seen() >= enough ? alone_.mean() : std::min(before_, least_);
+    if (alone_.seen() >= enough) return alone_.mean();
+    return shortest_.seen() > 0 ? shortest_.mean() : least_;
   }
   [[nodiscard]] std::uint64_t jobs() const noexcept { return jobs_; }
 
 private:
   static constexpr double remembered = 128;
+  static constexpr double remembered_windows = 8;
 
   latest_mean alone_;
-  double least_ = std::numeric_limits<double>::infinity();  ///< in this window ...
-  double before_ = std::numeric_limits<double>::infinity(); ///< ... and in the one before
+  latest_mean shortest_;                                   ///< of each window
+  double least_ = std::numeric_limits<double>::infinity(); ///< in this one
   std::uint64_t jobs_ = 0;
 };
 
