@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gate.hpp"
 #include "gate_plan.hpp"
+#include "graph_memory.hpp"
 #include "measure.hpp"
 #include "program_state.hpp"
 
@@ -69,6 +70,7 @@ program::program(CUgraph graph, const program_options& how) : state_(std::make_u
                                       " durations, expected " + std::to_string(n) +
                                       ", one for each operation");
   std::vector<operation> operations = s.read_operations(where);
+  expect_memory_of(s.gpu, s.nodes, where);
   if (how.accesses != nullptr)
     s.restricted = restrict_leaving(operations, *how.accesses, "graph " + how.name);
   for (const leaving_restriction& r : s.restricted)
@@ -295,7 +297,7 @@ bool program::can_be_held(std::size_t first, std::size_t last) const noexcept {
 }
 
 sm_count program::needs_at_once(std::size_t first, std::size_t last, const architecture_limits& l,
-                                sm_count has) const noexcept {
+                                sm_count has, need what) const noexcept {
   std::uint64_t most = 0;
   for (std::size_t i = first; i < last; ++i) {
     const operation& op = state_->host->operations()[i];
@@ -303,7 +305,8 @@ sm_count program::needs_at_once(std::size_t first, std::size_t last, const archi
     const std::uint64_t on_one = std::max(op.max_blocks_per_sm, 1u);
     // Every block takes the system's share of an SM's shared memory, a gate's as well.
     const std::uint64_t shared = on_one * allocation_of(l, op.launch).shared_bytes;
-    const bool fills = shared + l.reserved_shared_bytes > l.shared_bytes;
+    const bool fills =
+        what == need::to_be_quick && shared + l.reserved_shared_bytes > l.shared_bytes;
     if (!fills && !state_->nodes[i].is_cooperative()) continue;
     const std::uint64_t needs = (op.launch.blocks() + on_one - 1) / on_one;
     if (needs <= has.count()) most = std::max(most, needs);

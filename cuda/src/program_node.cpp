@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 
 namespace gsched::cuda {
 
@@ -68,43 +67,17 @@ copy_direction direction_of(const CUDA_MEMCPY3D& c) noexcept {
   return to_host ? copy_direction::device_to_host : copy_direction::device_to_device;
 }
 
-/// The GPU in whose memory alone an address is; none for an array's, memory of the host, managed
-/// memory, and addresses that CUDA does not know.
-std::optional<int> gpu_of(CUmemorytype type, CUdeviceptr at) noexcept {
-  const auto told = [&](auto& into, CUpointer_attribute which) {
-    return driver().cuPointerGetAttribute(&into, which, at) == CUDA_SUCCESS;
-  };
-  unsigned found = 0;
-  unsigned managed = 0;
-  int gpu = 0;
-  if (type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_ARRAY || at == 0) return std::nullopt;
-  if (!told(found, CU_POINTER_ATTRIBUTE_MEMORY_TYPE) || found != CU_MEMORYTYPE_DEVICE ||
-      !told(managed, CU_POINTER_ATTRIBUTE_IS_MANAGED) || managed != 0 ||
-      !told(gpu, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL))
-    return std::nullopt;
-  return gpu;
-}
-
-/// A copy between GPUs is fit for both.
-void expect_memory(const std::string& where, int gpu, std::optional<int> to,
-                   std::optional<int> from = {}) {
-  const std::optional<int> other = to ? to : from;
-  if (!other || to == gpu || from == gpu) return;
-  throw error(errc::bad_graph, where + ": memory of GPU " + std::to_string(*other) +
-                                   ", expected some of GPU " + std::to_string(gpu));
-}
-
 } // namespace
 
 void program_node::read(const std::string& where, int gpu, attribute_reader& attributes_of,
                         operation& op, node_facts& facts) {
   if (type == CU_GRAPH_NODE_TYPE_KERNEL) read_kernel(where, gpu, attributes_of, op, facts);
   if (type == CU_GRAPH_NODE_TYPE_MEMCPY) {
-    read_copy(where, gpu, op);
+    read_copy(where, op);
     work = work_of(copy, gpu);
   }
   if (type == CU_GRAPH_NODE_TYPE_MEMSET) {
-    read_set(where, gpu, op);
+    read_set(where, op);
     work = work_of(set);
   }
   op.handle = static_cast<const action*>(this);
@@ -219,22 +192,19 @@ void program_node::find_report(const std::string& where) {
   }
 }
 
-void program_node::read_copy(const std::string& where, int gpu, operation& op) {
+void program_node::read_copy(const std::string& where, operation& op) {
   check(driver().cuGraphMemcpyNodeGetParams(node, &copy), where.c_str());
   op.kind = operation_kind::memcpy;
   op.direction = direction_of(copy);
   op.bytes = byte_count{std::uint64_t{copy.WidthInBytes} * std::max<std::size_t>(copy.Height, 1) *
                         std::max<std::size_t>(copy.Depth, 1)};
-  expect_memory(where, gpu, gpu_of(copy.dstMemoryType, copy.dstDevice),
-                gpu_of(copy.srcMemoryType, copy.srcDevice));
 }
 
-void program_node::read_set(const std::string& where, int gpu, operation& op) {
+void program_node::read_set(const std::string& where, operation& op) {
   check(driver().cuGraphMemsetNodeGetParams(node, &set), where.c_str());
   op.kind = operation_kind::memset;
   op.bytes =
       byte_count{std::uint64_t{set.elementSize} * set.width * std::max<std::size_t>(set.height, 1)};
-  expect_memory(where, gpu, gpu_of(CU_MEMORYTYPE_UNIFIED, set.dst));
 }
 
 } // namespace gsched::cuda

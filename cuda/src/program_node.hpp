@@ -69,8 +69,8 @@ struct program_node : action {
 private:
   void read_kernel(const std::string& where, int gpu, attribute_reader& attributes_of,
                    operation& op, node_facts& facts);
-  void read_copy(const std::string& where, int gpu, operation& op);
-  void read_set(const std::string& where, int gpu, operation& op);
+  void read_copy(const std::string& where, operation& op);
+  void read_set(const std::string& where, operation& op);
   void expect_gpu(const std::string& where, int gpu) const;
   void read_attributes(operation& op);
   void find_report(const std::string& where);

@@ -170,7 +170,11 @@ segment_graphs::built segment_graphs::build_range(const building& b, const key& 
   auto r = std::make_unique<range_graphs>();
   r->first = k.first;
   r->last = k.last;
-  r->needs_at_once = p->needs_at_once(k.first, k.last, sm_, b.places[k.place].sms);
+  // Work of lanes that yield may be slowed down by a gate, but must not wait for one.
+  const graph_place& where = b.places[k.place];
+  r->needs_at_once =
+      p->needs_at_once(k.first, k.last, sm_, where.sms,
+                       where.gated ? program::need::to_run : program::need::to_be_quick);
   r->copies = std::vector<segment_graph>(how_.copies);
   std::uint64_t nodes = 0;
   try {

@@ -241,9 +241,11 @@ TEST_CASE("a cooperative launch that needs every SM runs although a lane stands"
   for (cuda::program* p : {&full, &small, &work}) rig.d.device.load(*p);
   const architecture_limits& sm = rig.d.device.limits().sm;
   const sm_count all = rig.d.device.limits().sms;
-  CHECK(full.needs_at_once(0, 1, sm, all) == all);
-  CHECK(full.needs_at_once(0, 1, sm, sm_count{all.count() - 1}).count() == 0);
-  CHECK(work.needs_at_once(0, work.host().size(), sm, all).count() == 0);
+  constexpr auto to_run = cuda::program::need::to_run;
+  CHECK(full.needs_at_once(0, 1, sm, all, to_run) == all);
+  CHECK(full.needs_at_once(0, 1, sm, sm_count{all.count() - 1}, to_run).count() == 0);
+  CHECK(work.needs_at_once(0, work.host().size(), sm, all, cuda::program::need::to_be_quick)
+            .count() == 0);
 
   REQUIRE(rig.stand(work.host()));
   CHECK(rig.run_urgent(small.host()));
@@ -290,13 +292,40 @@ TEST_CASE("what a range needs at once is not hidden by a kernel with more blocks
   hold_rig rig;
   const architecture_limits& sm = rig.d.device.limits().sm;
   const sm_count all = rig.d.device.limits().sms;
-  CHECK(one_wave.needs_at_once(0, 1, sm, all).count() == sms - 3);
-  CHECK(two_waves.needs_at_once(0, 1, sm, all).count() == 0);
-  CHECK(two_waves.needs_at_once(0, 1, sm, sm_count{2 * sms}).count() == sms + 4);
-  const std::uint32_t cooperative = both.needs_at_once(1, 2, sm, all).count();
+  constexpr auto to_run = cuda::program::need::to_run;
+  constexpr auto to_be_quick = cuda::program::need::to_be_quick;
+  CHECK(one_wave.needs_at_once(0, 1, sm, all, to_be_quick).count() == sms - 3);
+  CHECK(one_wave.needs_at_once(0, 1, sm, all, to_run).count() == 0);
+  CHECK(two_waves.needs_at_once(0, 1, sm, all, to_be_quick).count() == 0);
+  CHECK(two_waves.needs_at_once(0, 1, sm, sm_count{2 * sms}, to_be_quick).count() == sms + 4);
+  const std::uint32_t cooperative = both.needs_at_once(1, 2, sm, all, to_run).count();
   CHECK(cooperative > 0);
-  CHECK(both.needs_at_once(0, 3, sm, all).count() == cooperative);
+  CHECK(both.needs_at_once(0, 3, sm, all, to_run).count() == cooperative);
   cudaFree(done);
+}
+
+TEST_CASE("a lane of kernels that take all shared memory stands between two of them") {
+  GSCHED_NEEDS_GPU();
+  cudaDeviceProp facts{};
+  REQUIRE(cudaGetDeviceProperties(&facts, 0) == cudaSuccess);
+  const auto most = static_cast<int>(facts.sharedMemPerBlockOptin);
+  REQUIRE(cudaFuncSetAttribute(spin, cudaFuncAttributeMaxDynamicSharedMemorySize, most) ==
+          cudaSuccess);
+  constexpr std::size_t kernels = 100;
+  cuda::program work = captured("work", kernels, [&](cudaStream_t s) {
+    for (std::size_t i = 0; i < kernels; ++i)
+      spin<<<static_cast<unsigned>(facts.multiProcessorCount), 128, static_cast<std::size_t>(most),
+             s>>>(10000);
+  });
+  hold_rig rig;
+  rig.d.device.load(work);
+  for (int turn = 0; turn < 3; ++turn) {
+    CHECK(rig.stand(work.host()));
+    CHECK(rig.run_urgent(rig.quick.host()));
+    rig.resume();
+  }
+  CHECK(rig.d.device.statistics().expired_leases == 0);
+  CHECK(rig.d.failed == 0);
 }
 
 TEST_CASE("a gate does not stand beside a cooperative kernel of its graph that needs every SM") {

@@ -128,12 +128,17 @@ public:
   /// copies that kernels can do. Host and event nodes, and copies from or to memory that a kernel
   /// cannot reach, do not.
   [[nodiscard]] bool can_be_held(std::size_t first, std::size_t last) const noexcept;
-  /// How many of the SMs that there are the range needs at once: for its largest cooperative
-  /// launch, whose blocks wait for one another, or its largest kernel that takes all of an SM's
-  /// shared memory, so that no other block runs beside its own. A kernel with more blocks than fit
-  /// at once does not count, since its blocks run one after another anyway. 0 where it has none.
+  /// What a range needs SMs at once for.
+  enum class need : std::uint8_t {
+    to_run,     ///< its largest cooperative launch, whose blocks wait for one another
+    to_be_quick ///< also its largest kernel that takes all of an SM's shared memory: where an SM is
+                ///< taken, one of its blocks waits until another has ended
+  };
+  /// How many of the SMs that there are the range needs at once. A kernel with more blocks than fit
+  /// does not count, since they run one after another anyway. 0 where it has none of either kind.
   [[nodiscard]] sm_count needs_at_once(std::size_t first, std::size_t last,
-                                       const architecture_limits& l, sm_count has) const noexcept;
+                                       const architecture_limits& l, sm_count has,
+                                       need what) const noexcept;
   /// Whether all operations are kernels that leave (gsched::cuda::preemption). If only some do,
   /// none does here, and operation::leaves says so.
   [[nodiscard]] bool leaves() const noexcept;
