@@ -5,14 +5,7 @@
 # best-effort requests go on meanwhile, with the right outputs. Passed over where there is no PyTorch or
 # no GPU.
 set -euo pipefail
-library=$(find "$GSCHED_BIN_DIR/.." -name libgsched_c.so -print -quit)
-export PYTHONPATH=$GSCHED_SOURCE_DIR/examples/pytorch PYTHONDONTWRITEBYTECODE=1
-if ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
-  echo "no PyTorch or no GPU: not tested"
-  exit 0
-fi
-[ -n "$library" ] || { echo "no libgsched_c.so below $GSCHED_BIN_DIR/.."; exit 1; }
-export GSCHED_C_LIBRARY=$library
+. "$GSCHED_SOURCE_DIR/tests/cli/pytorch_gpu.sh"
 
 timeout 200 python3 - <<'PY'
 import faulthandler, random, subprocess, sys, threading, time

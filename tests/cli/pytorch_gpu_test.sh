@@ -3,14 +3,7 @@
 # gsched.py with PyTorch on a GPU: answers, tensors wherever they are, captures that fail in every way,
 # servers closed with requests in flight. Passes over itself where there is no PyTorch or no GPU.
 set -euo pipefail
-library=$(find "$GSCHED_BIN_DIR/.." -name libgsched_c.so -print -quit)
-export PYTHONPATH=$GSCHED_SOURCE_DIR/examples/pytorch PYTHONDONTWRITEBYTECODE=1
-if ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
-  echo "no PyTorch or no GPU: not tested"
-  exit 0
-fi
-[ -n "$library" ] || { echo "no libgsched_c.so below $GSCHED_BIN_DIR/.."; exit 1; }
-export GSCHED_C_LIBRARY=$library
+. "$GSCHED_SOURCE_DIR/tests/cli/pytorch_gpu.sh"
 
 timeout 280 python3 - <<'PY'
 import atexit, concurrent.futures, faulthandler, gc, os, sys, threading, time

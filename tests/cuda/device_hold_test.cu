@@ -32,6 +32,57 @@ __global__ void wait_for_all(word* done) {
   if (blockIdx.x == 0 && threadIdx.x == 0) *done += 1;
 }
 
+/// Launches of wait_for_all, which count in memory of their own.
+struct cooperative_launches {
+  cooperative_launches() {
+    cudaDeviceProp facts{};
+    int on_one = 0;
+    REQUIRE(cudaGetDeviceProperties(&facts, 0) == cudaSuccess);
+    REQUIRE(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, wait_for_all, 1024, 0) ==
+            cudaSuccess);
+    most_blocks = static_cast<unsigned>(facts.multiProcessorCount * on_one);
+    REQUIRE(cudaMalloc(&done, sizeof(word)) == cudaSuccess);
+    REQUIRE(cudaMemset(done, 0, sizeof(word)) == cudaSuccess);
+  }
+  ~cooperative_launches() { cudaFree(done); }
+  cooperative_launches(const cooperative_launches&) = delete;
+  cooperative_launches& operator=(const cooperative_launches&) = delete;
+
+  void launch(cudaStream_t s, unsigned blocks) {
+    void* arguments[] = {&done};
+    cuda::check(
+        cudaLaunchCooperativeKernel(wait_for_all, dim3(blocks), dim3(1024), arguments, 0, s),
+        "launch");
+  }
+  [[nodiscard]] word runs() const {
+    word n = 0;
+    REQUIRE(cudaMemcpy(&n, done, sizeof n, cudaMemcpyDeviceToHost) == cudaSuccess);
+    return n;
+  }
+
+  unsigned most_blocks = 0; ///< that fit on the GPU at once
+
+private:
+  word* done = nullptr;
+};
+
+/// Launches of blocks that take all shared memory of an SM each.
+struct filling_launches {
+  filling_launches() {
+    cudaDeviceProp facts{};
+    REQUIRE(cudaGetDeviceProperties(&facts, 0) == cudaSuccess);
+    sms = static_cast<unsigned>(facts.multiProcessorCount);
+    shared_bytes = facts.sharedMemPerBlockOptin;
+    REQUIRE(cudaFuncSetAttribute(spin, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(shared_bytes)) == cudaSuccess);
+  }
+  void launch(cudaStream_t s, unsigned blocks) const {
+    spin<<<blocks, 128, shared_bytes, s>>>(10000);
+  }
+  unsigned sms = 0;
+  std::size_t shared_bytes = 0;
+};
+
 cuda::program_options unmeasured(std::string name, std::size_t n) {
   cuda::program_options how;
   how.name = std::move(name);
@@ -218,23 +269,11 @@ TEST_CASE("a lane without a lease stands until it resumes") {
 
 TEST_CASE("a cooperative launch that needs every SM runs although a lane stands") {
   GSCHED_NEEDS_GPU();
-  cudaDeviceProp facts{};
-  REQUIRE(cudaGetDeviceProperties(&facts, 0) == cudaSuccess);
-  int on_one = 0;
-  REQUIRE(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, wait_for_all, 1024, 0) ==
-          cudaSuccess);
-  word* done = nullptr;
-  REQUIRE(cudaMalloc(&done, sizeof(word)) == cudaSuccess);
-  REQUIRE(cudaMemset(done, 0, sizeof(word)) == cudaSuccess);
-  const auto cooperative = [&](const std::string& name, int blocks) {
-    return captured(name, 1, [&](cudaStream_t s) {
-      void* arguments[] = {&done};
-      cuda::check(cudaLaunchCooperativeKernel(wait_for_all, dim3(static_cast<unsigned>(blocks)),
-                                              dim3(1024), arguments, 0, s),
-                  "launch");
-    });
+  cooperative_launches all_sms;
+  const auto cooperative = [&](const std::string& name, unsigned blocks) {
+    return captured(name, 1, [&](cudaStream_t s) { all_sms.launch(s, blocks); });
   };
-  cuda::program full = cooperative("full", facts.multiProcessorCount * on_one);
+  cuda::program full = cooperative("full", all_sms.most_blocks);
   cuda::program small = cooperative("small", 8);
   cuda::program work = groups_with("work", 0, [](cudaStream_t) {});
   hold_rig rig;
@@ -261,33 +300,23 @@ TEST_CASE("a cooperative launch that needs every SM runs although a lane stands"
   CHECK(rig.until([&] { return rig.count(kind::lane_yielded) == 2; }));
   rig.resume();
   CHECK(rig.d.failed == 0);
-  word runs = 0;
-  REQUIRE(cudaMemcpy(&runs, done, sizeof runs, cudaMemcpyDeviceToHost) == cudaSuccess);
-  CHECK(runs == 5);
-  cudaFree(done);
+  CHECK(all_sms.runs() == 5);
 }
 
 TEST_CASE("what a range needs at once is not hidden by a kernel with more blocks than fit") {
   GSCHED_NEEDS_GPU();
-  cudaDeviceProp facts{};
-  REQUIRE(cudaGetDeviceProperties(&facts, 0) == cudaSuccess);
-  const auto sms = static_cast<unsigned>(facts.multiProcessorCount);
-  const auto most = static_cast<int>(facts.sharedMemPerBlockOptin);
-  REQUIRE(cudaFuncSetAttribute(spin, cudaFuncAttributeMaxDynamicSharedMemorySize, most) ==
-          cudaSuccess);
-  word* done = nullptr;
-  REQUIRE(cudaMalloc(&done, sizeof(word)) == cudaSuccess);
+  cooperative_launches cooperative;
+  const filling_launches filling;
+  const unsigned sms = filling.sms;
   const auto fills = [&](unsigned blocks) {
-    return [=](cudaStream_t s) { spin<<<blocks, 128, static_cast<std::size_t>(most), s>>>(5000); };
+    return [&filling, blocks](cudaStream_t s) { filling.launch(s, blocks); };
   };
   cuda::program one_wave = captured("one wave", 1, fills(sms - 3));
   cuda::program two_waves = captured("two waves", 1, fills(sms + 4));
   cuda::program both = captured("both", 3, [&](cudaStream_t s) {
-    fills(sms + 4)(s);
-    void* arguments[] = {&done};
-    cuda::check(cudaLaunchCooperativeKernel(wait_for_all, dim3(21), dim3(1024), arguments, 0, s),
-                "launch");
-    fills(sms + 4)(s);
+    filling.launch(s, sms + 4);
+    cooperative.launch(s, 21);
+    filling.launch(s, sms + 4);
   });
   hold_rig rig;
   const architecture_limits& sm = rig.d.device.limits().sm;
@@ -298,24 +327,17 @@ TEST_CASE("what a range needs at once is not hidden by a kernel with more blocks
   CHECK(one_wave.needs_at_once(0, 1, sm, all, to_run).count() == 0);
   CHECK(two_waves.needs_at_once(0, 1, sm, all, to_be_quick).count() == 0);
   CHECK(two_waves.needs_at_once(0, 1, sm, sm_count{2 * sms}, to_be_quick).count() == sms + 4);
-  const std::uint32_t cooperative = both.needs_at_once(1, 2, sm, all, to_run).count();
-  CHECK(cooperative > 0);
-  CHECK(both.needs_at_once(0, 3, sm, all, to_run).count() == cooperative);
-  cudaFree(done);
+  const sm_count needed = both.needs_at_once(1, 2, sm, all, to_run);
+  CHECK(needed.count() > 0);
+  CHECK(both.needs_at_once(0, 3, sm, all, to_run) == needed);
 }
 
 TEST_CASE("a lane of kernels that take all shared memory stands between two of them") {
   GSCHED_NEEDS_GPU();
-  cudaDeviceProp facts{};
-  REQUIRE(cudaGetDeviceProperties(&facts, 0) == cudaSuccess);
-  const auto most = static_cast<int>(facts.sharedMemPerBlockOptin);
-  REQUIRE(cudaFuncSetAttribute(spin, cudaFuncAttributeMaxDynamicSharedMemorySize, most) ==
-          cudaSuccess);
+  const filling_launches filling;
   constexpr std::size_t kernels = 100;
   cuda::program work = captured("work", kernels, [&](cudaStream_t s) {
-    for (std::size_t i = 0; i < kernels; ++i)
-      spin<<<static_cast<unsigned>(facts.multiProcessorCount), 128, static_cast<std::size_t>(most),
-             s>>>(10000);
+    for (std::size_t i = 0; i < kernels; ++i) filling.launch(s, filling.sms);
   });
   hold_rig rig;
   rig.d.device.load(work);
@@ -330,20 +352,8 @@ TEST_CASE("a lane of kernels that take all shared memory stands between two of t
 
 TEST_CASE("a gate does not stand beside a cooperative kernel of its graph that needs every SM") {
   GSCHED_NEEDS_GPU();
-  cudaDeviceProp facts{};
-  REQUIRE(cudaGetDeviceProperties(&facts, 0) == cudaSuccess);
-  int on_one = 0;
-  REQUIRE(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, wait_for_all, 1024, 0) ==
-          cudaSuccess);
-  word* done = nullptr;
-  REQUIRE(cudaMalloc(&done, sizeof(word)) == cudaSuccess);
-  const auto blocks = static_cast<unsigned>(facts.multiProcessorCount * on_one);
-  const auto cooperative = [&](cudaStream_t s) {
-    void* arguments[] = {&done};
-    cuda::check(
-        cudaLaunchCooperativeKernel(wait_for_all, dim3(blocks), dim3(1024), arguments, 0, s),
-        "launch");
-  };
+  cooperative_launches all_sms;
+  const auto cooperative = [&](cudaStream_t s) { all_sms.launch(s, all_sms.most_blocks); };
   cuda::program first = groups_with("first", 1, cooperative);
   cuda::program second = groups_with("second", 0, [](cudaStream_t) {});
   cuda::device_options o;
@@ -370,7 +380,6 @@ TEST_CASE("a gate does not stand beside a cooperative kernel of its graph that n
   }
   CHECK(rig.d.failed == 0);
   CHECK(rig.d.device.statistics().expired_leases == 0);
-  cudaFree(done);
 }
 
 TEST_CASE(

@@ -731,7 +731,7 @@ TEST_CASE("what a program cannot keep is named, with its node") {
   refused(g, "graph odd: node 0 is a conditional");
 }
 
-TEST_CASE("a graph that uses another GPU's memory alone is named, whatever it is made of") {
+TEST_CASE("a graph whose memory is all of another GPU is refused") {
   GSCHED_NEEDS_GPU();
   if (gpus_here() < 2) {
     MESSAGE("one GPU here: passed over");
