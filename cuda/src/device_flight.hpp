@@ -48,7 +48,7 @@ struct flight {
   std::uint64_t* end_word = nullptr; ///< that graph's word ...
   std::uint64_t end_value = 0;       ///< ... and what it has reached once that launch has ended
 
-  /// Whether that has, of one that has started: one load, or a call of the driver of 0.1 us.
+  /// Whether that has, of one that has started: one load, or a call of the driver.
   [[nodiscard]] bool over(const driver_functions& cu) const noexcept {
     // A launch resets the event, and an error is left to check_health.
     if (end_event != nullptr) return cu.cuEventQuery(end_event) == CUDA_SUCCESS;

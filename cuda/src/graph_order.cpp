@@ -175,8 +175,41 @@ std::optional<flat_graph> flatten(const graph_level& top) {
   return flat;
 }
 
+namespace {
+
+/// By cut: the operations before it for which only operations behind it wait, and those behind it
+/// that wait for operations before it alone, each without the first.
+std::vector<std::int64_t> branches_at(std::span<const std::vector<std::uint32_t>> after) {
+  const std::size_t n = after.size();
+  std::vector<std::size_t> first_waits(n, 0);           // 0: none does
+  std::vector<std::int64_t> ends(n + 2), begins(n + 2); // by how much the next differs
+  for (std::size_t i = 0; i < n; ++i) {
+    if (after[i].empty()) continue;
+    for (const std::uint32_t u : after[i])
+      if (first_waits[u] == 0) first_waits[u] = i;
+    ++begins[after[i].back() + std::size_t{1}];
+    --begins[i + 1];
+  }
+  for (std::size_t u = 0; u < n; ++u) {
+    if (first_waits[u] == 0) continue;
+    ++ends[u + 1];
+    --ends[first_waits[u] + 1];
+  }
+  std::vector<std::int64_t> more(n + 1);
+  std::int64_t before = 0;
+  std::int64_t behind = 0;
+  for (std::size_t i = 0; i <= n; ++i) {
+    before += ends[i];
+    behind += begins[i];
+    more[i] = std::max<std::int64_t>(0, before - 1) + std::max<std::int64_t>(0, behind - 1);
+  }
+  return more;
+}
+
+} // namespace
+
 std::vector<std::int64_t> cut_losses(std::span<const std::vector<std::uint32_t>> after,
-                                     std::span<const std::int64_t> times) {
+                                     std::span<const std::int64_t> times, std::int64_t branch) {
   const std::size_t n = after.size();
   std::vector<std::int64_t> start(n), end(n), losses(n + 1);
   std::int64_t last = 0;
@@ -190,10 +223,12 @@ std::vector<std::int64_t> cut_losses(std::span<const std::vector<std::uint32_t>>
   const double stretched = last > 0 ? static_cast<double>(sum) / static_cast<double>(last) : 1.0;
   std::vector<std::int64_t> next(n + 1, last); // the earliest start of the operations from i on
   for (std::size_t i = n; i-- > 0;) next[i] = std::min(next[i + 1], start[i]);
+  const std::vector<std::int64_t> branches = branches_at(after);
   std::int64_t ended = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const std::int64_t idle = std::max<std::int64_t>(0, ended - next[i]);
-    losses[i] = static_cast<std::int64_t>(static_cast<double>(idle) * stretched);
+    losses[i] =
+        static_cast<std::int64_t>(static_cast<double>(idle) * stretched) + branch * branches[i];
     ended = std::max(ended, end[i]);
   }
   return losses;

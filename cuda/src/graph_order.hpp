@@ -74,12 +74,15 @@ struct flat_graph {
 /// Cost     O(nodes + edges) but for sorting and the sets of `after`.
 [[nodiscard]] std::optional<flat_graph> flatten(const graph_level& top);
 
-/// What a cut before each operation costs beyond the gap between two graphs: how long the GPU waits
-/// for the last operation before the cut while operations behind it could already run.
+/// What a cut before each operation costs beyond the gap between two graphs of a chain: how long
+/// the GPU waits for the last operation before the cut while operations behind it could already
+/// run, and `branch` for each operation but one that ends the graph before it, and for each but one
+/// that begins the graph behind it.
 ///
 /// Units    as `times`; one entry for each operation and one for the end. 0 for a chain.
 /// Cost     O(operations + dependencies).
 [[nodiscard]] std::vector<std::int64_t>
-cut_losses(std::span<const std::vector<std::uint32_t>> after, std::span<const std::int64_t> times);
+cut_losses(std::span<const std::vector<std::uint32_t>> after, std::span<const std::int64_t> times,
+           std::int64_t branch);
 
 } // namespace gsched::cuda

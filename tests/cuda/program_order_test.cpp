@@ -235,17 +235,57 @@ TEST_CASE("a cycle is found, in a child graph too") {
 
 TEST_CASE("a cut costs what branches wait for one another, and nothing in a chain") {
   const std::vector<numbers> chain{{}, {0}, {1}, {2}};
-  CHECK(cut_losses(chain, std::vector<std::int64_t>{5, 7, 9, 3}) ==
+  CHECK(cut_losses(chain, std::vector<std::int64_t>{5, 7, 9, 3}, 4) ==
         std::vector<std::int64_t>{0, 0, 0, 0, 0});
   // 0 and 1 start together, 2 comes after 0, and 3 after both branches.
   const std::vector<numbers> fork{{}, {}, {0}, {1, 2}};
   // Serial time 10 + 30 + 20 + 40 = 100, in parallel 30 + 40 = 70.
-  const auto losses = cut_losses(fork, std::vector<std::int64_t>{10, 30, 20, 40});
+  const auto losses = cut_losses(fork, std::vector<std::int64_t>{10, 30, 20, 40}, 0);
   CHECK(losses[0] == 0);
   CHECK(losses[1] == 14); // 1 could start with 0, but would wait 10 for its end: 10 * 100 / 70
   CHECK(losses[2] == 28); // 2 could start at 10, but waits for 1, until 30
   CHECK(losses[3] == 0);  // all branches end together
   CHECK(losses[4] == 0);
+}
+
+TEST_CASE("a cut costs more where more branches end or begin") {
+  // 0, then branches 1 4, 2 and 3, which meet in 5, and 6 behind it; all times 0.
+  const std::vector<numbers> block{{}, {0}, {0}, {0}, {1}, {2, 3, 4}, {5}};
+  const auto losses = cut_losses(block, std::vector<std::int64_t>(7), 10);
+  CHECK(losses[0] == 0);
+  CHECK(losses[1] == 20); // 1, 2 and 3 begin
+  CHECK(losses[2] == 20); // 0 and 1 have begun what 2, 3 and 4 go on with: 1 ends; 2, 3, 4 begin
+  CHECK(losses[3] == 20); // 1 and 2 end; 3 and 4 begin
+  CHECK(losses[4] == 20); // 1, 2 and 3 end; 4 begins
+  CHECK(losses[5] == 20); // 4, 2 and 3 end
+  CHECK(losses[6] == 0);  // 5 ends, 6 begins
+  CHECK(losses[7] == 0);
+}
+
+TEST_CASE("branches at each cut are those of a count by definition") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    const auto n = static_cast<std::uint32_t>(1 + random() % 12);
+    std::vector<numbers> after(n);
+    for (std::uint32_t i = 1; i < n; ++i)
+      for (std::uint32_t u = 0; u < i; ++u)
+        if (random() % 3 == 0) after[i].push_back(u);
+    const auto losses = cut_losses(after, std::vector<std::int64_t>(n), 1);
+    for (std::uint32_t cut = 0; cut <= n; ++cut) {
+      int ends = 0;
+      int begins = 0;
+      for (std::uint32_t u = 0; u < cut; ++u) {
+        bool within = false;
+        bool behind = false;
+        for (std::uint32_t i = u + 1; i < n; ++i)
+          if (std::find(after[i].begin(), after[i].end(), u) != after[i].end())
+            (i < cut ? within : behind) = true;
+        ends += behind && !within;
+      }
+      for (std::uint32_t i = cut; i < n; ++i) begins += !after[i].empty() && after[i].back() < cut;
+      REQUIRE(losses[cut] == std::max(0, ends - 1) + std::max(0, begins - 1));
+    }
+  }
 }
 
 } // namespace
