@@ -527,14 +527,14 @@ TEST_CASE("server: a model that cannot be built leaves nothing behind") {
   for (const int loads : {0, 1, 2}) {
     r.control->loads_until_failure = loads;
     std::string line;
-    CHECK(code_of([&] { static_cast<void>(r.add_model(3)); }, &line) == GSCHED_DEVICE_FAILED);
+    CHECK(code_of([&] { static_cast<void>(r.add_model(3)); }, &line) == GSCHED_OUT_OF_MEMORY);
     CHECK(r.control->loaded == 1);
     CHECK(r.last_made.expired());
   }
   r.control->loads_until_failure = 100;
   for (const int builds : {0, 1, 2}) {
     r.control->builds_until_failure = builds;
-    CHECK(code_of([&] { static_cast<void>(r.add_model(3)); }) == GSCHED_DEVICE_FAILED);
+    CHECK(code_of([&] { static_cast<void>(r.add_model(3)); }) == GSCHED_OUT_OF_MEMORY);
     CHECK(r.control->built == 1);
     CHECK(r.last_made.expired());
   }
