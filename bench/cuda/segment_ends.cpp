@@ -8,6 +8,7 @@
 #include "segment_ends/kernels.hpp"
 
 #include <gsched/cuda/error.hpp>
+#include <gsched/cuda/gpu.hpp>
 
 #include <CLI/CLI.hpp>
 #include <cuda_runtime_api.h>
@@ -223,18 +224,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
+    const gsched::cuda::gpu gpu = gsched::cuda::find_gpu(0); // says in one line what is absent
     json figures = comparison(o).run();
     if (o.json.empty()) return 0;
-    cudaDeviceProp gpu{};
-    check(cudaGetDeviceProperties(&gpu, 0), "GPU");
-    figures = {{"experiment", "segment_ends"},
-               {"gpu", gpu.name},
-               {"kernels", o.kernels},
-               {"segments", o.segments},
-               {"blocks", o.blocks},
-               {"kernel_us", o.kernel_us},
-               {"runs", o.runs},
-               {"figures", std::move(figures)}};
+    figures = {
+        {"experiment", "segment_ends"}, {"gpu", gpu.name},        {"kernels", o.kernels},
+        {"segments", o.segments},       {"branches", o.branches}, {"blocks", o.blocks},
+        {"kernel_us", o.kernel_us},     {"runs", o.runs},         {"figures", std::move(figures)}};
     std::ofstream out(o.json);
     out << figures.dump(2) << '\n';
     if (!out.flush()) throw std::runtime_error(o.json + ": cannot be written");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_state.hpp"
-#include "owners.hpp"
 
 #include <gsched/core/error.hpp>
 
@@ -51,6 +50,11 @@ device::state::state(const device_options& o)
   const on_gpu here(facts.ordinal);
   ring = std::make_unique<notification_ring>(facts.ordinal, options.ring_slots);
   check(cu.cuCtxGetCurrent(&primary), "CUDA context");
+  all_end_events.reserve(most_end_events);
+  end_events.reserve(most_end_events);
+  for (std::size_t i = 0; i < most_end_events; ++i)
+    end_events.push_back(
+        all_end_events.emplace_back(make_event("end of a segment's graph", false)).get());
   ends = std::make_unique<end_words>();
   graphs = std::make_unique<segment_graphs>(cu, *ring, *ends, facts.sm, options);
   int least = 0;
@@ -84,6 +88,7 @@ device::state::~state() {
     graphs->leave_behind();
     graphs.reset();
     ends->leave_behind();
+    for (event_owner& e : all_end_events) static_cast<void>(e.release());
     static_cast<void>(ring.release());
     return;
   }

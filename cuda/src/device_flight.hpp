@@ -44,13 +44,13 @@ struct flight {
   std::uint64_t within_gpu =
       0; ///< which of its first 64 loose operations are copies within the GPU
   std::uint32_t replay = 0;
-  CUevent end_event = nullptr; ///< that the graph records which was launched last for it; or null
-  std::uint64_t* end_word = nullptr; ///< that graph's word ...
+  CUevent end_event = nullptr; ///< recorded behind the graph that was launched for it; or null
+  std::uint64_t* end_word = nullptr; ///< of the graph that was launched last for it ...
   std::uint64_t end_value = 0;       ///< ... and what it has reached once that launch has ended
 
-  /// Whether that has, of one that has started: one load, or a call of the driver.
+  /// Whether it has, of one that has started: one load, or a call of the driver.
   [[nodiscard]] bool over(const driver_functions& cu) const noexcept {
-    // A launch resets the event, and an error is left to check_health.
+    // An error is left to check_health.
     if (end_event != nullptr) return cu.cuEventQuery(end_event) == CUDA_SUCCESS;
     // [L1] acquire <- the marker's store.
     return sync::atomic_ref<std::uint64_t>(*end_word).load(sync::acquire) >= end_value;

@@ -148,6 +148,7 @@ void device::state::drop(flight& f, device_lane& l) noexcept {
       --reporting;
     }
   }
+  if (f.end_event != nullptr) end_events.push_back(f.end_event); // within reserved capacity
   if (l.oldest == &f) l.oldest = nullptr;
   l.flights.erase(l.flights.iterator_to(f));
   flights.give_back(f);

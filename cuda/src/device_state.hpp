@@ -4,6 +4,7 @@
 #include "device_flight.hpp"
 #include "end_words.hpp"
 #include "lane_graphs.hpp"
+#include "owners.hpp"
 #include "segment_graphs.hpp"
 
 #include <gsched/core/sync.hpp>
@@ -76,6 +77,8 @@ struct device::state {
   /// Of the time between two looks no more counts as stalled: the host may have been stopped.
   static constexpr duration most_stalled_at_once = std::chrono::milliseconds{50};
   static constexpr duration renew_every = std::chrono::microseconds{100};
+  /// Segments in flight beyond these are told by the markers of their lanes.
+  static constexpr std::size_t most_end_events = 256;
   /// The lease while the owner is in a call of the driver.
   static constexpr duration calling_lease = std::chrono::milliseconds{1};
 
@@ -224,6 +227,9 @@ struct device::state {
   device_limits limits{};
   device_statistics statistics{};
 
+  /// Recorded behind segments' graphs; those that no flight has.
+  std::vector<event_owner> all_end_events;
+  std::vector<CUevent> end_events;
   std::unique_ptr<notification_ring> ring;
   std::unique_ptr<end_words> ends;
   std::unique_ptr<segment_graphs> graphs;

@@ -211,14 +211,12 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
       statistics.direct_launches += op->kind == operation_kind::kernel ? 1u : 0u;
   } else {
     // Its last node tells its end. Where another launch of it is under way, that could be the
-    // other's that was seen: then the lane's marker tells.
-    const bool alone = f.graph->in_flight == 0;
+    // other's that was seen: then the lane's marker tells. Where no node does, an event does, which
+    // is this launch's alone; or the marker, if all events are in use.
+    const bool alone = f.graph->ends != nullptr && f.graph->in_flight == 0;
     if (alone) {
       f.graph->lane = s.lane;
       f.graph->let_pass(); // an earlier launch may have passed its gates when its lane yielded
-      f.end_event = f.graph->ended.get();
-    }
-    if (alone && f.end_event == nullptr) {
       f.end_word = f.graph->ends->seen;
       f.end_value = 1;
       // relaxed: the launch orders it before what the GPU stores, and no earlier store is to come.
@@ -229,6 +227,13 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
     ++statistics.graph_launches;
     if (alone) return {};
     partly = true;
+    if (f.graph->ends == nullptr && !end_events.empty()) {
+      r = call_driver([&] { return cu.cuEventRecord(end_events.back(), l.stream); });
+      if (r != CUDA_SUCCESS) return code_of(r);
+      f.end_event = end_events.back();
+      end_events.pop_back();
+      return {};
+    }
   }
   r = call_driver([&] { return l.graphs->mark(l.stream); });
   if (r != CUDA_SUCCESS) return code_of(r);

@@ -55,21 +55,15 @@ operation_access kernel_accesses(const program_node& node, const std::string& sy
   std::vector<parameter_kind> kinds = parameters_of(symbol);
   if (kinds.size() != node.arguments.size()) kinds.assign(node.arguments.size(), {});
   std::vector<byte_range> reads, writes;
-  for (std::size_t i = 0; i < node.arguments.size(); ++i) {
-    if (kinds[i] == parameter_kind::pointer_to_pointer) o.says = declared::clobbers;
-    std::size_t offset = 0;
-    std::size_t size = 0;
-    check(driver().cuFuncGetParamInfo(node.function, i, &offset, &size), where.c_str());
-    const auto* const bytes = static_cast<const std::byte*>(node.arguments[i]);
-    for (std::size_t at = (8 - offset % 8) % 8; at + 8 <= size; at += 8) {
-      std::uint64_t address = 0;
-      std::memcpy(&address, bytes + at, sizeof address);
-      const byte_range whole = address == 0 ? byte_range{} : memory.around(address);
-      if (whole.empty()) continue;
-      reads.push_back(whole);
-      if (!how.trust_const || kinds[i] != parameter_kind::pointer_to_const) writes.push_back(whole);
-    }
-  }
+  if (std::find(kinds.begin(), kinds.end(), parameter_kind::pointer_to_pointer) != kinds.end())
+    o.says = declared::clobbers;
+  node.any_word(where, [&](std::size_t i, std::uint64_t address) {
+    const byte_range whole = address == 0 ? byte_range{} : memory.around(address);
+    if (whole.empty()) return false;
+    reads.push_back(whole);
+    if (!how.trust_const || kinds[i] != parameter_kind::pointer_to_const) writes.push_back(whole);
+    return false;
+  });
   o.reads = access_set(std::move(reads));
   o.writes = access_set(std::move(writes));
   if (o.writes.empty()) o.says = declared::clobbers;

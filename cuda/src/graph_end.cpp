@@ -11,15 +11,13 @@ namespace gsched::cuda {
 
 namespace {
 
-constexpr const char* what = "end of a segment's graph";
-
 bool is_full(const CUgraphEdgeData& e) noexcept {
   return e.type == CU_GRAPH_DEPENDENCY_TYPE_DEFAULT && e.from_port == 0;
 }
 
 /// Gives the new node the priority of another node, as a node of another priority would go through
 /// another of the GPU's queues. False if that is not a kernel.
-bool copy_priority(const driver_functions& cu, CUgraphNode from, CUgraphNode to) {
+bool copy_priority(const driver_functions& cu, CUgraphNode from, CUgraphNode to, const char* what) {
   CUgraphNodeType type{};
   CUkernelNodeAttrValue v{};
   check(cu.cuGraphNodeGetType(from, &type), what);
@@ -31,8 +29,11 @@ bool copy_priority(const driver_functions& cu, CUgraphNode from, CUgraphNode to)
   return true;
 }
 
-/// The nodes from which no full edge leads.
-std::vector<CUgraphNode> last_nodes(const driver_functions& cu, CUgraph graph) {
+} // namespace
+
+CUgraphNode add_at_end(const driver_functions& cu, CUgraph graph,
+                       const CUDA_KERNEL_NODE_PARAMS& kernel) {
+  constexpr const char* what = "end of a segment's graph";
   std::size_t n = 0;
   check(cu.cuGraphGetNodes(graph, nullptr, &n), what);
   std::vector<CUgraphNode> last(n);
@@ -45,25 +46,12 @@ std::vector<CUgraphNode> last_nodes(const driver_functions& cu, CUgraph graph) {
   for (std::size_t i = 0; i < n; ++i)
     if (is_full(data[i])) ends_before_another.insert(from[i]);
   std::erase_if(last, [&](CUgraphNode node) { return ends_before_another.contains(node); });
-  return last;
-}
 
-} // namespace
-
-CUgraphNode add_at_end(const driver_functions& cu, CUgraph graph,
-                       const CUDA_KERNEL_NODE_PARAMS& kernel) {
-  const std::vector<CUgraphNode> last = last_nodes(cu, graph);
   CUgraphNode end = nullptr;
   check(cu.cuGraphAddKernelNode(&end, graph, last.data(), last.size(), &kernel), what);
   for (const CUgraphNode node : last)
-    if (copy_priority(cu, node, end)) break;
+    if (copy_priority(cu, node, end, what)) break;
   return end;
-}
-
-void record_at_end(const driver_functions& cu, CUgraph graph, CUevent event) {
-  const std::vector<CUgraphNode> last = last_nodes(cu, graph);
-  CUgraphNode end = nullptr;
-  check(cu.cuGraphAddEventRecordNode(&end, graph, last.data(), last.size(), event), what);
 }
 
 } // namespace gsched::cuda

@@ -15,7 +15,4 @@ namespace gsched::cuda {
 CUgraphNode add_at_end(const driver_functions& cu, CUgraph graph,
                        const CUDA_KERNEL_NODE_PARAMS& kernel);
 
-/// Adds a node to a graph that records an event when all else in it has ended, as above.
-void record_at_end(const driver_functions& cu, CUgraph graph, CUevent event);
-
 } // namespace gsched::cuda

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 
 namespace gsched::cuda {
@@ -32,7 +31,7 @@ std::optional<int> gpu_of(CUdeviceptr at) noexcept {
 /// Calls f with each address that an operation is given, until it says that it has seen enough:
 /// of a kernel each word of its arguments that may be one, structs included.
 template <class F>
-bool any_address(const program_node& node, F f) {
+bool any_address(const program_node& node, const std::string& where, F f) {
   if (node.type == CU_GRAPH_NODE_TYPE_MEMSET) return f(node.set.dst);
   if (node.type == CU_GRAPH_NODE_TYPE_MEMCPY) {
     const auto end = [&](CUmemorytype type, CUdeviceptr at) {
@@ -41,18 +40,7 @@ bool any_address(const program_node& node, F f) {
     return end(node.copy.dstMemoryType, node.copy.dstDevice) ||
            end(node.copy.srcMemoryType, node.copy.srcDevice);
   }
-  for (std::size_t i = 0; i < node.arguments.size(); ++i) {
-    std::size_t offset = 0;
-    std::size_t size = 0;
-    if (driver().cuFuncGetParamInfo(node.function, i, &offset, &size) != CUDA_SUCCESS) break;
-    const auto* const bytes = static_cast<const std::byte*>(node.arguments[i]);
-    for (std::size_t at = (8 - offset % 8) % 8; at + 8 <= size; at += 8) {
-      std::uint64_t address = 0;
-      std::memcpy(&address, bytes + at, sizeof address);
-      if (f(address)) return true;
-    }
-  }
-  return false;
+  return node.any_word(where, [&](std::size_t, std::uint64_t word) { return f(word); });
 }
 
 } // namespace
@@ -65,7 +53,7 @@ void expect_memory_of(int gpu, const std::deque<program_node>& nodes, const std:
     return whose == gpu;
   };
   for (const program_node& node : nodes)
-    if (any_address(node, is_here)) return;
+    if (any_address(node, where, is_here)) return;
   if (other)
     throw error(errc::bad_graph, where + "its memory is of GPU " + std::to_string(*other) +
                                      ", expected a graph of GPU " + std::to_string(gpu));

@@ -6,6 +6,8 @@
 #include "preemption_parameter.hpp"
 
 #include <gsched/cuda/action.hpp>
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
 #include <gsched/cuda/program.hpp>
 #include <gsched/cuda/report.hpp>
 #include <gsched/job/operation.hpp>
@@ -14,6 +16,8 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,6 +64,23 @@ struct program_node : action {
     CUcontext place = nullptr;          ///< as for add_kernel_node
     bool as_kernel = false;             ///< a set or a copy becomes a kernel, if it can
   };
+  /// Calls f(argument, word) for each 8-byte word of a kernel's arguments, structs included, until
+  /// it returns true. Whether it did. Errors   device_failed: `where`, CUDA's words.
+  template <class F>
+  bool any_word(const std::string& where, F f) const {
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      std::size_t offset = 0;
+      std::size_t size = 0;
+      check(driver().cuFuncGetParamInfo(function, i, &offset, &size), where.c_str());
+      const auto* const bytes = static_cast<const std::byte*>(arguments[i]);
+      for (std::size_t at = (8 - offset % 8) % 8; at + 8 <= size; at += 8) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, bytes + at, sizeof word);
+        if (f(i, word)) return true;
+      }
+    }
+    return false;
+  }
   /// Adds the operation to a graph, without edges. Errors   as add_kernel_node.
   [[nodiscard]] CUgraphNode add_to(CUgraph graph, const adding& how,
                                    const std::string& where) const;

@@ -166,7 +166,6 @@ void segment_graphs::take_apart(range_graphs& r) const noexcept {
     g.exec = nullptr;
     if (g.ends != nullptr) ends_.give_back(g.ends);
     g.ends = nullptr;
-    g.ended.reset();
     g.gates.clear();
     for (const launch_slot s : g.slots) {
       nodes_[static_cast<std::size_t>(s)] = {};

@@ -4,10 +4,10 @@
 #include "device_flight.hpp"
 #include "end_words.hpp"
 #include "leaving.hpp"
-#include "owners.hpp"
 
 #include <gsched/cuda/device.hpp>
 #include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
 #include <gsched/cuda/notification_ring.hpp>
 #include <gsched/cuda/program.hpp>
 
@@ -28,10 +28,9 @@ namespace gsched::cuda {
 /// One instantiated graph of a range, or for direct launches the slots of its kernels alone.
 struct segment_graph {
   CUgraphExec exec = nullptr;
-  /// Recorded by its last node. Null where that writes to `ends` in its place: at a program's end,
-  /// on a partition, with gates, and with kernels that leave.
-  event_owner ended;
-  end_word* ends = nullptr;       ///< null where `ended` is not
+  /// Of its launches, told by its last node. Null for a range within a program on a lane that has
+  /// the whole GPU and does not yield, of kernels that do not leave: an event behind it tells.
+  end_word* ends = nullptr;
   std::vector<gate> gates;        ///< in order
   std::vector<launch_slot> slots; ///< of its instrumented kernels, in order
   std::vector<report> reports;    ///< of these

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "beside_captures.hpp"
-#include "graph_end.hpp"
 #include "preemption_marker.hpp"
 #include "segment_graphs.hpp"
 
@@ -209,10 +208,7 @@ void segment_graphs::fill(segment_graph& g, const program& p, const building& b,
   const graph_place& where = b.places[k.place];
   const std::vector<preemption> leaving = preemptions(p, l, k);
   const bool last = k.last == l.host->size();
-  if (!last && !where.gated && !where.own && leaving.empty())
-    g.ended = make_event("end of a segment's graph", false);
-  else
-    g.ends = ends_.take();
+  if (last || where.gated || where.own || !leaving.empty()) g.ends = ends_.take();
   range_options how;
   how.reports = g.reports;
   how.place = where.own ? where.context : nullptr;
@@ -223,11 +219,9 @@ void segment_graphs::fill(segment_graph& g, const program& p, const building& b,
   const passing_graph graph(cu_, p.make_range(k.first, k.last, how));
   // What a host reads is promised to it at a program's end.
   const marker end = last ? marker::publishes : marker::tells;
-  if (g.ended)
-    record_at_end(cu_, graph.get(), g.ended.get());
-  else if (leaving.empty())
+  if (g.ends != nullptr && leaving.empty())
     add_marker(cu_, graph.get(), end, *g.ends, where.context);
-  else
+  else if (g.ends != nullptr)
     add_preemption_marker(cu_, graph.get(), end, *g.ends, l.leaving->slots, k.first, k.last,
                           where.context);
   std::size_t n = 0;

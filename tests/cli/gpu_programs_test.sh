@@ -50,6 +50,6 @@ grep -q '^case seed=6 lanes=1 ' a && ! grep -vE '^(case|graph|[0-9]+ (kernel|set
 if ! nvidia-smi -L >smi 2>&1; then
   says 1 expected preemption_torture --cases 1
   says 1 expected forks
-  says 1 clock segment_ends
+  says 1 expected segment_ends
 fi
 exit $failed

@@ -18,6 +18,29 @@
 namespace gsched::testing {
 namespace {
 
+TEST_CASE("of two launches of one graph the first is seen to end before the second has") {
+  GSCHED_NEEDS_GPU();
+  cuda::program p = stand_ins("p", 20, kernel_of(66, 128, 100));
+  cuda::device_options o;
+  o.grain = from_us(1000);
+  o.levels = 1;
+  driven_cuda d(o);
+  const lane_id first = d.device.open_lane({});
+  const lane_id second = d.device.open_lane({});
+  d.device.load(p);
+  REQUIRE(p.host().pieces().size() > 2); // so that its first piece ends within the program
+  const std::size_t end = p.host().pieces()[1];
+  for (int turn = 0; turn < 5; ++turn) {
+    const std::size_t before = d.done;
+    for (const lane_id lane : {first, second}) REQUIRE(!d.submit(lane, p.host(), 0, end));
+    const time_point late = d.device.now() + from_us(1e6);
+    while (d.done == before && d.device.now() < late) d.poll();
+    CHECK(d.done == before + 1); // CUDA runs the launches of a graph in turn
+    REQUIRE(d.finish());
+  }
+  CHECK(d.failed == 0);
+}
+
 TEST_CASE("without a GPU a device says so in one line, and bad options are named") {
   const auto line_of = [](const cuda::device_options& o) -> std::string {
     try {

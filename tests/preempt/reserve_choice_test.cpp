@@ -199,6 +199,22 @@ TEST_CASE("reserve_choice: where none reaches the target, others are tried as ra
   CHECK(tried >= 6);
 }
 
+TEST_CASE("reserve_choice: a trial that few jobs meet changes nothing") {
+  // Few jobs find work, and those are slowed down beyond the tail's target by every size.
+  response r;
+  r.slow_down = {3, 2.6, 2.2, 1.2, 1.1};
+  r.speed = {1, 0.95, 0.9, 0.85, 0.7};
+  serving s;
+  s.choice = reserve_choice(sizes, sm_count{132}, {0.01, 0.3, 0.80});
+  REQUIRE(s.until_settled(r, 2000) < 2000);
+  REQUIRE(s.choice.current() == 3);
+  std::fill(std::begin(s.jobs_under), std::end(s.jobs_under), 0);
+  r.found = 0.012;
+  for (int i = 0; i < 20000; ++i) s.one(r);
+  CHECK(s.choice.chosen() == 3);
+  CHECK(s.jobs_under[3] < 20000); // others were tried
+}
+
 TEST_CASE("reserve_choice: sizes that gain nothing are not chosen") {
   response r; // waves: any size doubles the kernel's time
   r.slow_down = {0.9, 0.5, 0.4, 0.3, 0.2};

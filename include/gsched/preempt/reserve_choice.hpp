@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace gsched {
 
@@ -23,7 +24,8 @@ namespace gsched {
 struct reserve_target {
   double slow_down = 0.10; ///< of real-time jobs in the mean, at most
   double tail = 0.50;      ///< of the slowest in a hundred, at most
-  double share = 0.75;     ///< of what is left, at least; as estimated, which may be off by 0.05
+  double share =
+      0.75; ///< of what is left, at least; an estimate, at times some hundredths too high
 };
 
 /// Learns how many SMs the long kernels of one best-effort model leave to real-time work.
@@ -279,6 +281,8 @@ private:
     case stage::comparing: {
       const bool enough = tried_found_ >= compared_jobs || tried_ >= longest_trial ||
                           (rechecks_ && is_clearly_worse(current_));
+      if (enough && rechecks_ && sizes_[current_].slower.seen() < few_jobs)
+        sizes_[current_].slower = doubted_;
       const is now = judge(current_, enough);
       if (!enough && now != is::costly) return;
       if (now != is::open) sizes_[current_].rated = now;
@@ -395,7 +399,8 @@ private:
       stage_ = stage::comparing;
       for (size_facts& s : sizes_) s.compared = true;
       sizes_[*other].compared = false;
-      sizes_[*other].slower = {}; // what was seen long ago is what is in doubt
+      // What was seen long ago is what is in doubt; but it holds where too few jobs meet the trial.
+      doubted_ = std::exchange(sizes_[*other].slower, {});
       compare();
     }
   }
@@ -435,6 +440,7 @@ private:
   bool rechecks_ = false;       ///< the choice stood before
   latest_mean without_, alone_; ///< of cycle()
   latest_mean expected_;        ///< part of the work that leaves SMs
+  latest_line doubted_;         ///< of the size that is tried again, as it was before
   latest_line ahead_;           ///< of what jobs find running, under any size: the causes alone
   double found_ = 0, none_ = 0;
   std::uint64_t jobs_ = 0;

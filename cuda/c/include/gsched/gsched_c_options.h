@@ -56,7 +56,8 @@ typedef struct gsched_server_options {
   double reserve_slow_down; /* how much longer real-time requests may take in the mean, as a part of
                                their time alone, because of what runs when they come; 0.10 */
   double reserve_tail;      /* the same, of the slowest in a hundred; 0.50 */
-  double reserve_share;     /* what other work keeps of the time that is left; 0 to 1; 0.75 */
+  double reserve_share;     /* part that other work keeps of its throughput in the time that
+                               real-time requests leave when they run alone; 0 to 1; 0.75 */
 } gsched_server_options;
 
 #endif
