@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -104,7 +105,7 @@ public:
       if (m.raised > doubtful)
         lines.push_back(m.name + ": batch " + std::to_string(m.doubt.batch) + " on " +
                         std::to_string(m.doubt.sms.count()) + " SMs is " +
-                        std::to_string(static_cast<int>(100 * m.raised + 0.5)) +
+                        std::to_string(std::llround(100 * std::min(m.raised, 1e15))) +
                         "% faster than a smaller batch or more SMs, expected slower");
     return lines;
   }
