@@ -208,11 +208,13 @@ private:
   void poll() {
     using kind = gsched::device_event::kind;
     std::array<gsched::device_event, 32> out;
+    // As they were before: a poll may say that a lane stands, and then let it go.
+    const std::uint64_t gone_before = let_go();
     const std::size_t n = device_->poll(out);
     for (std::size_t i = 0; i < n; ++i) {
       const gsched::device_event& e = out[i];
       if (e.what == kind::lane_yielded || e.what == kind::lane_resumed) {
-        handle_lane_event(e);
+        handle_lane_event(e, gone_before);
         continue;
       }
       const auto number = static_cast<std::size_t>(gsched::index(e.segment) >> 40);
@@ -234,7 +236,7 @@ private:
     return device_->statistics().opened + device_->statistics().expired_leases;
   }
 
-  void handle_lane_event(const gsched::device_event& e) {
+  void handle_lane_event(const gsched::device_event& e, std::uint64_t gone_before) {
     const auto l = std::find_if(lanes_.begin(), lanes_.end(),
                                 [&](const yielding_lane& y) { return y.work.lane() == e.lane; });
     if (l == lanes_.end()) {
@@ -242,7 +244,7 @@ private:
     } else if (e.what == gsched::device_event::kind::lane_yielded) {
       if (++l->yielded > l->yields) wrong_ = "lane_yielded without a yield";
       l->ended_when_it_stood = l->work.ended();
-      l->let_go_when_it_stood = let_go();
+      l->let_go_when_it_stood = gone_before;
     } else if (++l->resumed > l->resumes) {
       wrong_ = "lane_resumed without a resume";
     }
