@@ -125,7 +125,8 @@ TEST_CASE(
   }
   MESSAGE(exact, " of ", rounds, " exact, longest ", longest);
   CHECK(exact >= rounds * 3 / 4);
-  CHECK(longest <= 5 * static_cast<int>(reserve_choice::most_jobs + reserve_choice::compared_jobs));
+  CHECK(longest <= 5 * static_cast<int>(reserve_choice::most_jobs + reserve_choice::compared_jobs) +
+                       2 * static_cast<int>(reserve_choice::most_compared_jobs));
 }
 
 TEST_CASE("reserve_choice: equal calls give equal answers, and none allocates") {
@@ -197,6 +198,31 @@ TEST_CASE("reserve_choice: where none reaches the target, others are tried as ra
   const std::uint64_t tried = jobs - s.jobs_under[3];
   CHECK(tried <= jobs / 400); // each until it is clearly worse
   CHECK(tried >= 6);
+}
+
+TEST_CASE("reserve_choice: sizes beyond the target that are close are told apart") {
+  // As measured of a convolutional network beside attention: the last two differ by 0.07, and the
+  // jobs of one size by more.
+  response r;
+  r.slow_down = {0.69, 0.57, 0.52, 0.37, 0.30};
+  r.speed = {1, 0.95, 0.93, 0.88, 0.84};
+  r.spread = 0.6;
+  constexpr int rounds = 200;
+  int right = 0;
+  std::uint64_t took = 0, under_worse = 0;
+  for (int round = 0; round < rounds; ++round) {
+    serving s;
+    s.random.seed(static_cast<std::uint64_t>(round) + 1);
+    REQUIRE(s.until_settled(r, 2000) < 2000);
+    right += s.choice.current() == 4;
+    for (std::size_t i = 0; i < 5; ++i) took += s.jobs_under[i];
+    under_worse += s.jobs_under[0] + s.jobs_under[1] + s.jobs_under[2];
+  }
+  MESSAGE(right, " of ", rounds, " right, after ", took / rounds, " jobs, ", under_worse / rounds,
+          " of them under sizes that are much worse");
+  CHECK(right >= rounds * 19 / 20);
+  CHECK(took <= 700 * rounds);
+  CHECK(under_worse <= 100 * rounds); // 6 of each to rate it, and few more
 }
 
 TEST_CASE("reserve_choice: a trial that few jobs meet changes nothing") {

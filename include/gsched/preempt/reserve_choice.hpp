@@ -38,7 +38,9 @@ struct reserve_target {
 /// One size is tried at a time: first the largest one that is likely to be within `share`, then
 /// smaller ones while they reach the target, or larger ones until one does. A size is rated once
 /// its slow-down is clearly on one side of the target, or after most_jobs. If none reaches the
-/// target, each one within `share` is tried for compared_jobs.
+/// target, each one within `share` is tried for compared_jobs, or until it is clearly worse than
+/// another. Where it is open then whether a size with more throughput is worse than the one of
+/// least slow-down, both are tried on, in turn, until it is clear, or for most_compared_jobs each.
 ///
 /// The slow-down that counts is the mean over all real-time jobs, whether they found long work
 /// running or not; the tail is that of the jobs that did: mean and two standard deviations. How
@@ -55,20 +57,21 @@ struct reserve_target {
 ///          work has every SM, and the size follows what is measured in service.
 /// Units    slow-downs and shares as in reserve_target. Index 0 is no SM, i + 1 is sizes[i].
 /// Order    of a stationary mix in which every job finds such work, the choice is made within
-///          most_jobs for each size and for none, and compared_jobs more for each where none
-///          reaches the target, after least_segments with no SM left. No trial lasts longer than
-///          longest_trial real-time jobs of any kind.
+///          most_jobs for each size and for none, and where none reaches the target compared_jobs
+///          more for each and most_compared_jobs for each of two, after least_segments with no SM
+///          left. No trial lasts longer than longest_trial real-time jobs of any kind.
 /// Cost     O(sizes), at most five; no allocation.
 /// Threads  one owner; no locking. Depends on the calls alone.
 class reserve_choice {
 public:
   static constexpr std::size_t most_sizes = 4;
-  static constexpr std::uint32_t few_jobs = 6;        ///< for a clear answer
-  static constexpr std::uint32_t enough_jobs = 10;    ///< to accept a size
-  static constexpr std::uint32_t most_jobs = 32;      ///< that found such work, to rate a size
-  static constexpr std::uint32_t compared_jobs = 64;  ///< that found it, to compare sizes
-  static constexpr std::uint32_t longest_trial = 256; ///< real-time jobs of any kind
-  static constexpr std::uint32_t least_segments = 8;  ///< to know a speed
+  static constexpr std::uint32_t few_jobs = 6;             ///< for a clear answer
+  static constexpr std::uint32_t enough_jobs = 10;         ///< to accept a size
+  static constexpr std::uint32_t most_jobs = 32;           ///< that found such work, to rate a size
+  static constexpr std::uint32_t compared_jobs = 64;       ///< that found it, to compare sizes
+  static constexpr std::uint32_t most_compared_jobs = 256; ///< the same, of two that are close
+  static constexpr std::uint32_t longest_trial = 256;      ///< real-time jobs of any kind
+  static constexpr std::uint32_t least_segments = 8;       ///< to know a speed
   static constexpr std::uint64_t recheck_jobs = 512;
   static constexpr std::uint64_t longest_rest = std::uint64_t{1} << 16;
 
@@ -183,14 +186,16 @@ private:
     settled
   };
   enum class is : std::uint8_t { open, within, beyond, costly };
-  static constexpr std::uint32_t most_segments = 1024; ///< that count
-  static constexpr double remembered = 256;            ///< jobs, for each size
-  static constexpr double counted = 256;               ///< jobs, for found_part
-  static constexpr double alike = 0.02;                ///< slow-downs that differ by less ...
-  static constexpr double alike_share = 0.01;          ///< ... and shares
-  static constexpr double least_spread = 0.02;         ///< of slow-downs, off the line
-  static constexpr double clearly_more = 1.25;         ///< of the target, to give up a choice
-  static constexpr double share_margin = 0.03;         ///< the same
+  static constexpr std::uint32_t most_segments = 1024;     ///< that count
+  static constexpr double remembered = most_compared_jobs; ///< jobs, for each size
+  static constexpr double counted = 256;                   ///< jobs, for found_part
+  static constexpr double alike = 0.02;                    ///< slow-downs that differ by less ...
+  static constexpr double alike_share = 0.01;              ///< ... and shares
+  static constexpr double least_spread = 0.02;             ///< of slow-downs, off the line
+  /// Trials of two sizes that are close, of one comparison, also where few jobs meet them.
+  static constexpr std::uint32_t most_more_trials = 2 * most_compared_jobs / compared_jobs;
+  static constexpr double clearly_more = 1.25; ///< of the target, to give up a choice
+  static constexpr double share_margin = 0.03; ///< the same
 
   struct size_facts {
     latest_line slower; ///< by what was ahead
@@ -274,13 +279,14 @@ private:
       if (const auto next = next_to_rate()) return rate(*next);
       if (any_within()) return settle();
       stage_ = stage::comparing;
+      more_trials_ = 0;
       for (size_facts& s : sizes_)
         s.compared = s.rated != is::beyond || s.slower.seen() >= compared_jobs;
       return compare();
     }
     case stage::comparing: {
-      const bool enough = tried_found_ >= compared_jobs || tried_ >= longest_trial ||
-                          (rechecks_ && is_clearly_worse(current_));
+      const bool enough =
+          tried_found_ >= compared_jobs || tried_ >= longest_trial || is_clearly_worse(current_);
       if (enough && rechecks_ && sizes_[current_].slower.seen() < few_jobs)
         sizes_[current_].slower = doubted_;
       const is now = judge(current_, enough);
@@ -331,10 +337,15 @@ private:
                        [](const size_facts& f) { return f.rated == is::within; });
   }
 
-  /// Tries the next size that is to be compared with others; or ends.
+  /// Tries the next size that is to be compared with others; or ends. First those that are likely
+  /// to be the best, as others need not be tried for long then.
   void compare() noexcept {
-    for (std::size_t i = 0; i < sizes_.size(); ++i)
+    for (std::size_t i = sizes_.size(); i-- > 0;)
       if (!sizes_[i].compared) return change(i);
+    if (const auto open = in_doubt(); open && more_trials_ < most_more_trials) {
+      ++more_trials_;
+      return change(*open);
+    }
     settle();
   }
 
@@ -345,24 +356,61 @@ private:
   [[nodiscard]] double excess_error(std::size_t i) const noexcept {
     return mean_error(i) * std::max(found_part() / unit(), 2 / std::max(target_.tail, 0.01));
   }
-  /// Than the last choice, as this trial shows.
+  /// Than the last choice, as this trial shows; before there is one, than any that is known better.
   [[nodiscard]] bool is_clearly_worse(std::size_t i) const noexcept {
-    return i != stays_ && sizes_[i].slower.seen() >= few_jobs &&
-           excess(i) - 2 * excess_error(i) > excess(stays_) + 2 * excess_error(stays_);
+    const auto than = [&](std::size_t k) {
+      return k != i && excess(i) - 2 * excess_error(i) > excess(k) + 2 * excess_error(k);
+    };
+    if (rechecks_) return sizes_[i].slower.seen() >= few_jobs && than(stays_);
+    if (sizes_[i].slower.seen() < 2 * few_jobs) return false;
+    for (std::size_t k = 0; k < sizes_.size(); ++k)
+      if (sizes_[k].rated == is::beyond && sizes_[k].slower.seen() >= compared_jobs && than(k))
+        return true;
+    return false;
+  }
+  /// Of sizes that are beyond the target; 0 where none is.
+  [[nodiscard]] std::size_t least_beyond() const noexcept {
+    std::size_t least = 0;
+    for (std::size_t i = 1; i < sizes_.size(); ++i)
+      if (sizes_[i].rated == is::beyond && excess(i) < excess(least)) least = i;
+    return least;
+  }
+  /// It is beyond the target and has more throughput.
+  [[nodiscard]] bool gains(std::size_t i, std::size_t over) const noexcept {
+    return sizes_[i].rated == is::beyond && share(i) > share(over) + alike_share;
+  }
+  /// How much more it slows real-time jobs down than another, beyond what counts as alike; and how
+  /// far that may be off. As multiples of the target.
+  struct difference {
+    double more = 0, off = 0;
+  };
+  [[nodiscard]] difference between(std::size_t i, std::size_t least) const noexcept {
+    return {excess(i) - excess(least) - alike / unit(),
+            std::hypot(excess_error(i), excess_error(least))};
+  }
+  /// A size to be tried on, as it decides whether one with more throughput is as good.
+  [[nodiscard]] std::optional<std::size_t> in_doubt() const noexcept {
+    if (any_within()) return std::nullopt;
+    const std::size_t least = least_beyond();
+    for (std::size_t i = least; i-- > 0;) {
+      if (!gains(i, least)) continue;
+      const auto [more, off] = between(i, least);
+      const std::size_t fewer = sizes_[i].slower.seen() < sizes_[least].slower.seen() ? i : least;
+      if (std::abs(more) <= off && sizes_[fewer].slower.seen() < most_compared_jobs) return fewer;
+    }
+    return std::nullopt;
   }
   [[nodiscard]] double unit() const noexcept { return std::max(target_.slow_down, 0.01); }
 
   [[nodiscard]] std::size_t best() const noexcept {
     for (std::size_t i = 0; i < sizes_.size(); ++i)
       if (sizes_[i].rated == is::within) return i;
-    std::size_t least = 0;
-    for (std::size_t i = 1; i < sizes_.size(); ++i)
-      if (sizes_[i].rated == is::beyond && excess(i) < excess(least)) least = i;
+    const std::size_t least = least_beyond();
     std::size_t best = least;
     for (std::size_t i = least; i-- > 0;) { // smaller sizes that are alike, with more throughput
-      if (sizes_[i].rated != is::beyond || share(i) <= share(best) + alike_share) continue;
-      const double off = std::hypot(excess_error(i), excess_error(least));
-      if (excess(i) <= excess(least) + alike / unit() + off) best = i;
+      if (!gains(i, best)) continue;
+      const auto [more, off] = between(i, least);
+      if (more <= off) best = i;
     }
     return best;
   }
@@ -397,6 +445,7 @@ private:
       rate(*other);
     } else {
       stage_ = stage::comparing;
+      more_trials_ = 0;
       for (size_facts& s : sizes_) s.compared = true;
       sizes_[*other].compared = false;
       // What was seen long ago is what is in doubt; but it holds where too few jobs meet the trial.
@@ -437,11 +486,12 @@ private:
   std::size_t current_ = 0;
   std::size_t stays_ = 0; ///< the last choice
   std::size_t turn_ = 0;
-  bool rechecks_ = false;       ///< the choice stood before
-  latest_mean without_, alone_; ///< of cycle()
-  latest_mean expected_;        ///< part of the work that leaves SMs
-  latest_line doubted_;         ///< of the size that is tried again, as it was before
-  latest_line ahead_;           ///< of what jobs find running, under any size: the causes alone
+  std::uint32_t more_trials_ = 0; ///< of this comparison, of sizes in doubt
+  bool rechecks_ = false;         ///< the choice stood before
+  latest_mean without_, alone_;   ///< of cycle()
+  latest_mean expected_;          ///< part of the work that leaves SMs
+  latest_line doubted_;           ///< of the size that is tried again, as it was before
+  latest_line ahead_;             ///< of what jobs find running, under any size: the causes alone
   double found_ = 0, none_ = 0;
   std::uint64_t jobs_ = 0;
   std::uint64_t tried_ = 0;       ///< of these, since the current size is tried ...
