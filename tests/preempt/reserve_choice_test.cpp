@@ -62,7 +62,7 @@ struct serving {
     ++jobs_under[now];
     for (int i = 0; i < 4; ++i) {
       const double noise = 1 + 0.04 * (unit(random) - 0.5);
-      choice.did(now, from_us(1000), from_us(1000 / r.speed[now] * noise));
+      choice.did(now, from_us(1000), from_us(1000 / r.speed[now] * noise), true);
     }
     // So far apart that what is done beside the jobs does not count.
     choice.cycle(from_us(1e6), duration::zero());
@@ -152,7 +152,7 @@ TEST_CASE("reserve_choice: the share is of what real-time jobs leave when they r
   const auto work = [&] {
     const std::size_t on = c.current();
     c.submitted(true);
-    c.did(on, from_us(on == 0 ? 1000 : 750), from_us(1000));
+    c.did(on, from_us(on == 0 ? 1000 : 750), from_us(1000), true);
     return on;
   };
   for (int i = 0; i < 40; ++i) static_cast<void>(work());
@@ -167,6 +167,29 @@ TEST_CASE("reserve_choice: the share is of what real-time jobs leave when they r
   // in 4.05.
   CHECK(c.share(0) == doctest::Approx(3.4 / 4.6 / 0.75));
   CHECK(c.share(1) == doctest::Approx(2.65 / 4.05 / 0.75));
+}
+
+TEST_CASE("reserve_choice: the share counts what short segments cost, and not what runs beside") {
+  const auto share_of = [](double unhindered, double on_all, double on_fewer) {
+    reserve_choice c(std::array{sm_count{48}}, sm_count{132}, {0.10, 0.50, 0.80});
+    c.cycle(from_us(1e6), duration::zero());
+    for (int i = 0; i < 8 && unhindered > 0; ++i)
+      c.did(0, from_us(1000), from_us(1000 / unhindered), false);
+    for (int i = 0; i < 8; ++i) {
+      c.did(0, from_us(1000), from_us(1000 / on_all), true);
+      c.did(1, from_us(1000), from_us(1000 / on_fewer), true);
+    }
+    return c.share(1);
+  };
+  // While a real-time job is expected nothing is queued behind a segment, on all SMs as well.
+  CHECK(share_of(1.0, 0.9, 0.6) == doctest::Approx(0.6));
+  CHECK(share_of(0.95, 0.9, 0.6) == doctest::Approx(0.6 / 0.95));
+  // If one is always expected, the profile says what the work does otherwise ...
+  CHECK(share_of(0, 0.9, 0.6) == doctest::Approx(0.6));
+  CHECK(share_of(0, 1.1, 0.6) == doctest::Approx(0.6 / 1.1));
+  // ... but not what it does beside other work.
+  CHECK(share_of(0, 0.5, 0.4) == doctest::Approx(0.8));
+  CHECK(share_of(0.6, 0.5, 0.4) == doctest::Approx(0.4 / 0.6));
 }
 
 TEST_CASE("reserve_choice: what stays is tried against others ever more rarely") {
@@ -300,7 +323,7 @@ TEST_CASE("reserve_choice: what changes is learned again") {
 
 TEST_CASE("reserve_choice: jobs that find nothing end a trial, and nothing is chosen for them") {
   serving s;
-  for (int i = 0; i < 8; ++i) s.choice.did(0, from_us(100), from_us(100));
+  for (int i = 0; i < 8; ++i) s.choice.did(0, from_us(100), from_us(100), true);
   int jobs = 0;
   for (; jobs < 10000 && !s.choice.settled(); ++jobs) s.choice.found_none();
   CHECK(jobs <= 5 * static_cast<int>(reserve_choice::longest_trial));
@@ -312,7 +335,7 @@ TEST_CASE("reserve_choice: without sizes there is nothing to choose") {
   reserve_choice none({}, sm_count{132}, {});
   for (int i = 0; i < 1000; ++i) {
     none.found(0, from_us(100), 2.0);
-    none.did(0, from_us(10), from_us(10));
+    none.did(0, from_us(10), from_us(10), true);
     none.found_none();
   }
   CHECK(none.current() == 0);

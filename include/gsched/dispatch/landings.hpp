@@ -136,7 +136,7 @@ private:
       a.kind->estimate.observe_segment(f.program, f.first, f.operations, *took);
     if (done && took && reserve_.is_long(f.program) && feed_.guarded_at(f.place) &&
         preempt_.was_open_since(now - *took))
-      reserve_.did(a.kind->number, feed_.reserve_of(f.place), f.expected, *took);
+      reserve_.did(a.kind->number, feed_.reserve_of(f.place), f.expected, *took, f.last);
     statistics_.operations += f.operations.size();
     if (lost) {
       a.lost = true;

@@ -86,9 +86,10 @@ public:
     return std::max(duration::zero(), work - duration{static_cast<duration::rep>(done)});
   }
   /// A long program's segment of a best-effort job has ended that had its lane for so long, with no
-  /// real-time job there.
-  void did(std::size_t model, std::size_t alternate, duration work, duration took) noexcept {
-    models_[model].choice.did(alternate, work, took);
+  /// real-time job there. `expected`: one was when the segment was submitted.
+  void did(std::size_t model, std::size_t alternate, duration work, duration took,
+           bool expected) noexcept {
+    models_[model].choice.did(alternate, work, took, expected);
   }
 
   // Real-time jobs ----------------------------------------------------------------------------

@@ -108,16 +108,9 @@ public:
   void found_none() noexcept { count(false); }
 
   /// Work of size `which` has ended, of so much time on the whole device, that took so long with no
-  /// real-time job beside it.
-  void did(std::size_t which, duration work, duration took) noexcept {
-    size_facts& f = sizes_[which];
-    f.segments = std::min(f.segments + 1, most_segments);
-    f.work_ns += static_cast<double>(work.count());
-    f.took_ns += std::max(1.0, static_cast<double>(took.count()));
-    if (f.took_ns > 1e9) { // the past counts less and less
-      f.work_ns /= 2;
-      f.took_ns /= 2;
-    }
+  /// real-time job beside it. `expected`: as in submitted().
+  void did(std::size_t which, duration work, duration took, bool expected) noexcept {
+    (expected ? sizes_[which].done : unhindered_).learn(work, took);
     if (stage_ != stage::settled) step();
   }
 
@@ -139,6 +132,7 @@ public:
       sizes_[i] = {};
       sizes_[i].likely_share = likely;
     }
+    unhindered_ = {};
     stage_ = stage::measuring;
     rest_ = recheck_jobs;
     change(0);
@@ -151,17 +145,16 @@ public:
   /// Work done in a unit of time under `which`, as time on the whole device: as measured, or else
   /// as is likely.
   [[nodiscard]] double speed(std::size_t which) const noexcept {
-    const size_facts& f = sizes_[which];
-    return f.took_ns > 0 ? f.work_ns / f.took_ns : f.likely_share;
+    const work_done& d = sizes_[which].done;
+    return d.segments > 0 ? d.speed() : sizes_[which].likely_share;
   }
   /// Best-effort throughput under `which` of what is left, as measured or else as it is likely to
   /// be: work at that speed in the time without real-time jobs, as far as one is expected then, and
   /// what they find running, which is done beside them; in that time and theirs. Above 1 where that
   /// is more than real-time jobs cost by taking longer.
   [[nodiscard]] double share(std::size_t which) const noexcept {
-    const double ratio = which == 0           ? 1
-                         : is_measured(which) ? speed(which) / speed(0)
-                                              : sizes_[which].likely_share;
+    const double ratio =
+        is_measured(which) ? speed(which) / unhindered_speed() : sizes_[which].likely_share;
     const double in_force = expected_.seen() >= least_segments ? expected_.mean() : 1;
     const double slower = 1 - in_force * (1 - ratio);
     const double without = without_.mean();
@@ -196,18 +189,43 @@ private:
   static constexpr std::uint32_t most_more_trials = 2 * most_compared_jobs / compared_jobs;
   static constexpr double clearly_more = 1.25; ///< of the target, to give up a choice
   static constexpr double share_margin = 0.03; ///< the same
+  /// Of the speed that the profile says: with less, other work runs beside.
+  static constexpr double shared_speed = 0.85;
 
+  /// Segments with no real-time job beside them.
+  struct work_done {
+    double work_ns = 0, took_ns = 0;
+    std::uint32_t segments = 0;
+
+    void learn(duration work, duration took) noexcept {
+      segments = std::min(segments + 1, most_segments);
+      work_ns += static_cast<double>(work.count());
+      took_ns += std::max(1.0, static_cast<double>(took.count()));
+      if (took_ns > 1e9) { // the past counts less and less
+        work_ns /= 2;
+        took_ns /= 2;
+      }
+    }
+    [[nodiscard]] double speed() const noexcept { return work_ns / took_ns; }
+  };
   struct size_facts {
     latest_line slower; ///< by what was ahead
-    double work_ns = 0, took_ns = 0;
+    work_done done;
     double likely_share = 1;
-    std::uint32_t segments = 0;
     is rated = is::open;
     bool compared = false;
   };
 
   [[nodiscard]] bool is_measured(std::size_t i) const noexcept {
-    return sizes_[i].segments >= least_segments && sizes_[0].segments >= least_segments;
+    return sizes_[i].done.segments >= least_segments;
+  }
+  /// Of work while no real-time job is expected, with which shares are compared: long segments,
+  /// queued behind one another. Where there was none, as the profile says. But if the work is much
+  /// slower than that even with all SMs, other work shares the device with it: then as it is now.
+  [[nodiscard]] double unhindered_speed() const noexcept {
+    if (unhindered_.segments >= least_segments) return unhindered_.speed();
+    if (!is_measured(0)) return 1;
+    return speed(0) < shared_speed ? speed(0) : std::max(speed(0), 1.0);
   }
   [[nodiscard]] double overall(std::size_t i) const noexcept { return found_part() * slow_down(i); }
   /// Of the slowest in a hundred; none counts where fewer find such work.
@@ -225,7 +243,7 @@ private:
 
   /// How far a share may be off that was measured with so few segments.
   [[nodiscard]] double share_error(std::size_t i) const noexcept {
-    return 0.06 / std::sqrt(std::max(1.0, static_cast<double>(sizes_[i].segments)));
+    return 0.06 / std::sqrt(std::max(1.0, static_cast<double>(sizes_[i].done.segments)));
   }
 
   /// `last`: never open.
@@ -266,8 +284,8 @@ private:
   void step() noexcept {
     switch (stage_) {
     case stage::measuring:
-      if (sizes_.size() == 1 ||
-          (sizes_[0].segments < least_segments && tried_ < std::uint64_t{2} * most_jobs))
+      if (sizes_.size() == 1 || (sizes_[0].done.segments + unhindered_.segments < least_segments &&
+                                 tried_ < std::uint64_t{2} * most_jobs))
         return;
       stage_ = stage::rating;
       return rate(start_);
@@ -488,6 +506,7 @@ private:
   std::size_t turn_ = 0;
   std::uint32_t more_trials_ = 0; ///< of this comparison, of sizes in doubt
   bool rechecks_ = false;         ///< the choice stood before
+  work_done unhindered_;          ///< while no real-time job was expected
   latest_mean without_, alone_;   ///< of cycle()
   latest_mean expected_;          ///< part of the work that leaves SMs
   latest_line doubted_;           ///< of the size that is tried again, as it was before
