@@ -259,17 +259,21 @@ def measure(a, torch):
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             line_of(child, 90)
-            began, missed = time.monotonic(), 0
+            began, missed, no_step_left = time.monotonic(), 0, 0
             for turn in range(a.repeat):
                 if time.monotonic() - began > a.time_limit:
                     break
                 rows.append(one_stop(a, child, chain, counter))
-                # A burst may end between the look and the stop: then nothing stood.
+                # A burst may end between the look and the stop: then nothing stood. Or the work was
+                # held behind the last step of its segment, and no other segment follows.
                 for _ in range(3):
-                    if rows[-1]["own_ms"] is not None or rows[-1]["other_ms"] is None \
-                            or rows[-1]["other_ms"] > a.still:
+                    row = rows[-1]
+                    if row["own_ms"] is not None or row["other_ms"] is None:
                         break
-                    missed += 1
+                    if row["other_ms"] <= a.still:
+                        missed += 1
+                    else:
+                        no_step_left += 1
                     rows[-1] = one_stop(a, child, chain, counter)
                 print_row(turn, rows[-1])
                 time.sleep(0.3)
@@ -278,7 +282,8 @@ def measure(a, torch):
         finally:
             child.kill()
             child.wait()
-    return {"alone_us": chain.alone_us, "stops": rows, "missed": missed, "child": results}
+    return {"alone_us": chain.alone_us, "stops": rows, "missed": missed,
+            "no_step_left": no_step_left, "child": results}
 
 
 def print_row(turn, row):
@@ -323,6 +328,9 @@ def main():
     if results["missed"]:
         print(f"{results['missed']} more stops came when nothing was held, and do not count",
               flush=True)
+    if results["no_step_left"]:
+        print(f"{results['no_step_left']} more stops came behind a segment's last step, where own work "
+              "cannot be seen to go on, and do not count", flush=True)
     print(f"the chain takes {results['alone_us']:.0f} us alone"
           + (f"; {leases} leases ran out" if leases is not None else ""), flush=True)
     if a.json and not workload.save(a.json, {
