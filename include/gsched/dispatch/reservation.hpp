@@ -75,7 +75,6 @@ public:
         if (&other != &m && other.is_long) other.choice.forget();
     m.in_use = true;
     if (!options_.reserve_learns) return 1;
-    m.choice.submitted(near);
     return near ? m.choice.current() : 0;
   }
 
@@ -180,9 +179,12 @@ private:
     for (known_model& m : models_)
       if (m.is_long) m.choice.cycle(followed_.without, alone);
     for (const std::uint32_t i : r.of_least) models_[i].choice.found(r.least, r.left, slow_down);
-    for (known_model& m : models_) {
-      const bool used = std::exchange(m.in_use, false);
-      if (used && r.of_least.empty()) m.choice.found_none();
+    for (std::uint32_t i = 0; i < models_.size(); ++i) {
+      if (!std::exchange(models_[i].in_use, false)) continue;
+      if (r.of_least.empty())
+        models_[i].choice.found_none();
+      else if (std::find(r.of_least.begin(), r.of_least.end(), i) == r.of_least.end())
+        models_[i].choice.found_other();
     }
   }
 

@@ -43,14 +43,16 @@ struct reserve_target {
 /// least slow-down, both are tried on, in turn, until it is clear, or for most_compared_jobs each.
 ///
 /// The slow-down that counts is the mean over all real-time jobs, whether they found long work
-/// running or not; the tail is that of the jobs that did: mean and two standard deviations. How
+/// running or not; the tail is that of the jobs that did, their mean and two standard deviations.
+/// It does not count where fewer than one in a hundred found such work. How
 /// much work a job finds left varies from job to job, and not with the size. So slow-downs are
 /// compared at the mean of what is left (latest_line), and few jobs are enough.
 ///
-/// After that the choice is watched. When it is clearly beyond the target, or below `share`, the
-/// sizes are rated anew. After recheck_jobs the next smaller size is tried again, or where none
-/// reached the target the others in turn, each until it is clearly worse; each recheck that changes
-/// nothing doubles the time to the next one.
+/// After that the choice is watched. When it is beyond 1.25 times the target, or clearly below
+/// `share`, the sizes are rated anew, and what was measured of the others does not count any more.
+/// After recheck_jobs the next smaller size is tried again, or where none reached the target the
+/// others in turn, each until it is clearly worse; each recheck that changes nothing doubles the
+/// time to the next one.
 ///
 /// Differs  from gpu-lets (Choi et al., USENIX ATC 2022), which sizes partitions ahead of time from
 ///          profiles and request rates: here only best-effort kernels have a partition, real-time
@@ -59,7 +61,7 @@ struct reserve_target {
 /// Order    of a stationary mix in which every job finds such work, the choice is made within
 ///          most_jobs for each size and for none, and where none reaches the target compared_jobs
 ///          more for each and most_compared_jobs for each of two, after least_segments with no SM
-///          left. No trial lasts longer than longest_trial real-time jobs of any kind.
+///          left. No trial lasts longer than longest_trial real-time jobs that were measured.
 /// Cost     O(sizes), at most five; no allocation.
 /// Threads  one owner; no locking. Depends on the calls alone.
 class reserve_choice {
@@ -70,7 +72,7 @@ public:
   static constexpr std::uint32_t most_jobs = 32;           ///< that found such work, to rate a size
   static constexpr std::uint32_t compared_jobs = 64;       ///< that found it, to compare sizes
   static constexpr std::uint32_t most_compared_jobs = 256; ///< the same, of two that are close
-  static constexpr std::uint32_t longest_trial = 256;      ///< real-time jobs of any kind
+  static constexpr std::uint32_t longest_trial = 256;      ///< measured real-time jobs of any kind
   static constexpr std::uint32_t least_segments = 8;       ///< to know a speed
   static constexpr std::uint64_t recheck_jobs = 512;
   static constexpr std::uint64_t longest_rest = std::uint64_t{1} << 16;
@@ -106,16 +108,26 @@ public:
   }
   /// A real-time job has ended that found no such work.
   void found_none() noexcept { count(false); }
+  /// A real-time job has ended that also found work of another model, which leaves fewer SMs: so it
+  /// does not show what this work does.
+  void found_other() noexcept {
+    ++jobs_;
+    ++tried_;
+    step();
+  }
 
   /// Work of size `which` has ended, of so much time on the whole device, that took so long with no
-  /// real-time job beside it. `expected`: as in submitted().
+  /// real-time job beside it. `expected`: one was expected when the work was submitted. Where none
+  /// is, long segments are queued behind one another and leave no SM.
   void did(std::size_t which, duration work, duration took, bool expected) noexcept {
-    (expected ? sizes_[which].done : unhindered_).learn(work, took);
+    if (expected)
+      sizes_[which].done.learn(work, took);
+    else if (which == 0)
+      unhindered_.learn(work, took);
+    expected_.learn(took, expected);
     if (stage_ != stage::settled) step();
   }
 
-  /// Work is submitted, while a real-time job is expected or not: then it leaves no SM.
-  void submitted(bool expected) noexcept { expected_.learn(expected ? 1 : 0, most_segments); }
   /// With each real-time job: the time before it in which no real-time job was there, since the
   /// last one, and what it takes alone.
   void cycle(duration without, duration alone) noexcept {
@@ -134,6 +146,7 @@ public:
     }
     unhindered_ = {};
     stage_ = stage::measuring;
+    rechecks_ = false;
     rest_ = recheck_jobs;
     change(0);
   }
@@ -155,7 +168,7 @@ public:
   [[nodiscard]] double share(std::size_t which) const noexcept {
     const double ratio =
         is_measured(which) ? speed(which) / unhindered_speed() : sizes_[which].likely_share;
-    const double in_force = expected_.seen() >= least_segments ? expected_.mean() : 1;
+    const double in_force = expected_.part();
     const double slower = 1 - in_force * (1 - ratio);
     const double without = without_.mean();
     if (without <= 0) return slower;
@@ -189,7 +202,12 @@ private:
   static constexpr std::uint32_t most_more_trials = 2 * most_compared_jobs / compared_jobs;
   static constexpr double clearly_more = 1.25; ///< of the target, to give up a choice
   static constexpr double share_margin = 0.03; ///< the same
-  /// Of the speed that the profile says: with less, other work runs beside.
+  /// Part of the jobs that find such work. Below half of it the tail does not count, as the slowest
+  /// in a hundred jobs are others; and only above it a choice is seen to be within the target
+  /// again.
+  static constexpr double tail_counts = 0.02;
+  static constexpr std::size_t none = ~std::size_t{0};
+  /// Of the unhindered speed: with less, other work runs beside.
   static constexpr double shared_speed = 0.85;
 
   /// Segments with no real-time job beside them.
@@ -208,6 +226,26 @@ private:
     }
     [[nodiscard]] double speed() const noexcept { return work_ns / took_ns; }
   };
+  /// Of the time of such segments, the part of those that were submitted while a job was expected.
+  struct expected_part {
+    double expected_ns = 0, all_ns = 0;
+    std::uint32_t segments = 0;
+
+    void learn(duration took, bool expected) noexcept {
+      const auto ns = static_cast<double>(took.count());
+      segments = std::min(segments + 1, most_segments);
+      expected_ns += expected ? ns : 0;
+      all_ns += ns;
+      if (all_ns > 1e9) {
+        expected_ns /= 2;
+        all_ns /= 2;
+      }
+    }
+    /// 1 while too little is known.
+    [[nodiscard]] double part() const noexcept {
+      return segments >= least_segments && all_ns > 0 ? expected_ns / all_ns : 1;
+    }
+  };
   struct size_facts {
     latest_line slower; ///< by what was ahead
     work_done done;
@@ -219,18 +257,18 @@ private:
   [[nodiscard]] bool is_measured(std::size_t i) const noexcept {
     return sizes_[i].done.segments >= least_segments;
   }
-  /// Of work while no real-time job is expected, with which shares are compared: long segments,
-  /// queued behind one another. Where there was none, as the profile says. But if the work is much
-  /// slower than that even with all SMs, other work shares the device with it: then as it is now.
+  /// Of work while no real-time job is expected, with which shares are compared: as measured, or
+  /// else as the profile says. But if the work is much slower than that even with all SMs, other
+  /// work shares the device with it by now, and the speed on all SMs is the best that is known.
   [[nodiscard]] double unhindered_speed() const noexcept {
-    if (unhindered_.segments >= least_segments) return unhindered_.speed();
-    if (!is_measured(0)) return 1;
-    return speed(0) < shared_speed ? speed(0) : std::max(speed(0), 1.0);
+    const double known = unhindered_.segments >= least_segments ? unhindered_.speed() : 1;
+    if (!is_measured(0)) return known;
+    return speed(0) < shared_speed * known ? speed(0) : std::max(speed(0), known);
   }
   [[nodiscard]] double overall(std::size_t i) const noexcept { return found_part() * slow_down(i); }
   /// Of the slowest in a hundred; none counts where fewer find such work.
   [[nodiscard]] double tail(std::size_t i) const noexcept {
-    if (found_part() < 0.01) return 0;
+    if (found_part() < tail_counts / 2) return 0;
     const latest_line& s = sizes_[i].slower;
     const double by_ahead = s.slope() * std::sqrt(ahead_.cause_variance());
     return slow_down(i) + 2 * std::hypot(by_ahead, s.off_line());
@@ -298,6 +336,7 @@ private:
       if (any_within()) return settle();
       stage_ = stage::comparing;
       more_trials_ = 0;
+      doubted_size_ = none;
       for (size_facts& s : sizes_)
         s.compared = s.rated != is::beyond || s.slower.seen() >= compared_jobs;
       return compare();
@@ -305,7 +344,7 @@ private:
     case stage::comparing: {
       const bool enough =
           tried_found_ >= compared_jobs || tried_ >= longest_trial || is_clearly_worse(current_);
-      if (enough && rechecks_ && sizes_[current_].slower.seen() < few_jobs)
+      if (enough && current_ == doubted_size_ && sizes_[current_].slower.seen() < few_jobs)
         sizes_[current_].slower = doubted_;
       const is now = judge(current_, enough);
       if (!enough && now != is::costly) return;
@@ -338,6 +377,9 @@ private:
     std::size_t above = 0;
     for (std::size_t i = 0; i < sizes_.size(); ++i)
       if (rated(i) == is::beyond) above = i;
+    if (above == 0 && rated(0) == is::open) // begin next to the one that was found too costly
+      for (std::size_t i = 1; i < sizes_.size(); ++i)
+        if (rated(i) == is::costly) return i - 1;
     for (std::size_t i = above; i < sizes_.size() && rated(i) != is::costly; ++i)
       if (rated(i) == is::open) return i;
     for (std::size_t i = sizes_.size(); i-- > 0;) // for comparison
@@ -445,13 +487,15 @@ private:
 
   void watch() noexcept {
     size_facts& f = sizes_[stays_];
-    const bool slow =
-        f.slower.seen() >= enough_jobs && f.rated == is::within &&
-        overall(stays_) - found_part() * 2 * mean_error(stays_) > clearly_more * target_.slow_down;
+    const double error = 2 * mean_error(stays_);
+    const bool slow = f.slower.seen() >= enough_jobs && f.rated == is::within &&
+                      (overall(stays_) - found_part() * error > clearly_more * target_.slow_down ||
+                       tail(stays_) - 2 * error > clearly_more * target_.tail);
     const bool costs =
         stays_ > 0 && is_measured(stays_) && share(stays_) < target_.share - share_margin;
     if (slow || costs) return rate_anew(slow ? is::beyond : is::costly);
-    if (f.rated == is::beyond && judge(stays_, false) == is::within) f.rated = is::within;
+    if (f.rated == is::beyond && found_part() >= tail_counts && judge(stays_, false) == is::within)
+      f.rated = is::within;
     if (jobs_ < check_at_) return;
     const auto other = to_recheck();
     if (!other) {
@@ -468,13 +512,18 @@ private:
       sizes_[*other].compared = false;
       // What was seen long ago is what is in doubt; but it holds where too few jobs meet the trial.
       doubted_ = std::exchange(sizes_[*other].slower, {});
+      doubted_size_ = *other;
+      sizes_[*other].done = {};
       compare();
     }
   }
 
   /// The choice does not hold any more, and ratings of other sizes may be as old.
   void rate_anew(is why) noexcept {
-    for (size_facts& f : sizes_) f.rated = is::open;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      sizes_[i].rated = is::open;
+      if (i != stays_) sizes_[i].done = {};
+    }
     sizes_[stays_].rated = why;
     stage_ = stage::rating;
     rechecks_ = false;
@@ -508,9 +557,10 @@ private:
   bool rechecks_ = false;         ///< the choice stood before
   work_done unhindered_;          ///< while no real-time job was expected
   latest_mean without_, alone_;   ///< of cycle()
-  latest_mean expected_;          ///< part of the work that leaves SMs
-  latest_line doubted_;           ///< of the size that is tried again, as it was before
-  latest_line ahead_;             ///< of what jobs find running, under any size: the causes alone
+  expected_part expected_;        ///< part of the work that leaves SMs
+  std::size_t doubted_size_ = none;
+  latest_line doubted_; ///< of the size that is tried again, as it was before
+  latest_line ahead_;   ///< of what jobs find running, under any size: the causes alone
   double found_ = 0, none_ = 0;
   std::uint64_t jobs_ = 0;
   std::uint64_t tried_ = 0;       ///< of these, since the current size is tried ...
