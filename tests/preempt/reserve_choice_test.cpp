@@ -445,4 +445,6 @@ TEST_CASE("time_alone: the mean of jobs that were alone, or else the shortest of
   for (int i = 0; i < 8; ++i) t.learn(1.6 + 0.02 * (unit(random) - 0.5), true);
   CHECK(t.ratio() == doctest::Approx(1.6).epsilon(0.01));
   CHECK(t.jobs() == 2308);
+  for (int i = 0; i < 2048; ++i) t.learn(1.9 + unit(random), false); // none is alone any more
+  CHECK(t.ratio() == doctest::Approx(1.9).epsilon(0.03));
 }

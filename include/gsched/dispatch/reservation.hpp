@@ -132,11 +132,9 @@ public:
     if (!follows_ || followed_.id != id) return;
     follows_ = false;
     if (!finished || expected <= duration::zero()) return;
-    ++jobs_;
     known_model& m = models_[followed_.model];
     const double ratio = static_cast<double>(took.count()) / static_cast<double>(expected.count());
-    const bool fresh = m.alone.jobs() == 0 || jobs_ - m.last_job > absent;
-    m.last_job = jobs_;
+    const bool fresh = m.alone.jobs() == 0;
     m.alone.learn(ratio, !followed_.found.any);
     if (fresh)
       for (known_model& other : models_)
@@ -158,12 +156,9 @@ public:
   }
 
 private:
-  static constexpr std::uint64_t absent = 1024; ///< jobs, after which a real-time model is as new
-
   struct known_model {
     reserve_choice choice;
     time_alone alone{};
-    std::uint64_t last_job = 0;
     bool is_long = false;
     bool in_use = false; ///< long work of it was dispatched since the last real-time job
   };
@@ -194,7 +189,6 @@ private:
   std::vector<known_model> models_; ///< by model id
   followed_job followed_{};
   bool follows_ = false;
-  std::uint64_t jobs_ = 0;
 };
 
 } // namespace gsched
