@@ -99,6 +99,10 @@ void device::state::fail_lane(device_lane& l) noexcept {
   lost = true;
   try {
     why_failed = describe(why, &l.flights.front(), true);
+    if (std::exchange(l.holds, false)) {
+      --standing;
+      ask(l); // no gate behind what hangs is to stand
+    }
     for (flight& f : l.flights) {
       if (f.at != flight::stage::started) continue;
       f.at = flight::stage::lost;
@@ -112,7 +116,6 @@ void device::state::fail_lane(device_lane& l) noexcept {
       if (f.graph != nullptr) f.graph->lost = true;
       if (f.what.program != no_program) graphs->loaded(f.what.program).lost = true;
     }
-    if (std::exchange(l.holds, false)) --standing;
     l.oldest = nullptr;
     l.stalled = {};
     // What waits for the hung kernel stays with the old stream, and so do the lane's own graphs.

@@ -34,6 +34,7 @@ struct flight {
   bool alone = false;      ///< it is handed over when nothing else is under way on its lane
   bool words_lost = false; ///< it has ended, and some of its words never came
   bool needs_sms = false;  ///< on which gates of other lanes may stand
+  duration expected{};     ///< what it takes alone; of loose copies a guess from their size
   enum class outcome : std::uint8_t {
     whole,
     left, ///< not all of its operations have ended

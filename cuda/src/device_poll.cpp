@@ -40,7 +40,10 @@ std::size_t device::state::poll(std::span<device_event> out) noexcept {
 }
 
 void device::state::read_ends() noexcept {
+  std::optional<short_leases> asks; // while events are asked for
   for (device_lane& l : lanes) {
+    if (!asks && standing > 0 && l.oldest != nullptr && l.oldest->end_event != nullptr)
+      asks.emplace(*this);
     // Those of a lane end in order, so one look tells that nothing has changed.
     while (l.oldest != nullptr && l.oldest->over(cu)) {
       l.oldest->at = flight::stage::ended;
@@ -180,16 +183,17 @@ bool device::state::idle() const noexcept {
 }
 
 void device::state::wait(time_point t) noexcept {
-  if (idle()) return rest(t);
-  while (!pollable()) {
+  for (;;) {
+    if (idle()) {
+      rest(t);
+      if (idle()) return;
+    }
+    if (pollable()) return;
     const time_point at = now();
     if (standing > 0) renew_leases(at);
     if (at >= t) return;
     check_health(at);
-    if (lowering > 0) {
-      see_lowered();
-      if (idle()) return rest(t);
-    }
+    if (lowering > 0) see_lowered();
     pause();
   }
 }
@@ -198,16 +202,18 @@ void device::state::rest(time_point t) noexcept {
   if (t == no_deadline) return; // nothing is under way that could end it
   constexpr duration wake_up = std::chrono::microseconds{80}; // what the kernel may oversleep
   // In one go: clocks overflow, and leases run out.
-  const duration at_most = standing > 0 && lease > duration::zero()
-                               ? std::max(lease / 4, renew_every)
-                               : duration{std::chrono::hours{1}};
+  const duration at_most =
+      standing > 0 && lease > duration::zero() ? lease / 4 : duration{std::chrono::hours{1}};
   for (;;) {
     const time_point at = now();
-    if (standing > 0) renew_leases(at);
-    const duration left = t - at;
-    if (left <= duration::zero()) return;
+    if (standing > 0) {
+      renew_leases(at);
+      if (!idle()) return; // a lease has run out, and its lane moves
+    }
+    const duration left = std::min(t - at, at_most);
+    if (t <= at) return;
     if (left > wake_up)
-      std::this_thread::sleep_for(std::min(left - wake_up, at_most));
+      std::this_thread::sleep_for(left - wake_up);
     else
       pause();
   }

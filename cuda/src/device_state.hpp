@@ -122,6 +122,11 @@ struct device::state {
   /// Whether its lane lets it be handed over now.
   [[nodiscard]] static bool may_start(const flight& f, const device_lane& l) noexcept;
   [[nodiscard]] bool try_reserve_words(const flight& f) noexcept;
+  /// Work of a lane that does not yield waits for room in the ring: what lanes that stand keep of
+  /// it would never become free.
+  void lacks_words() noexcept;
+  [[nodiscard]] static bool keeps_words(const device_lane& l) noexcept;
+  [[nodiscard]] duration expected_of(const segment& s) const noexcept;
   [[nodiscard]] std::error_code start(flight& f, device_lane& l) noexcept;
   [[nodiscard]] std::error_code hand_over(flight& f, device_lane& l, bool& partly) noexcept;
   [[nodiscard]] CUresult launch_loose(const flight& f, std::size_t i, device_lane& l) noexcept;
@@ -146,6 +151,8 @@ struct device::state {
   /// Renews the leases of lanes that stand, if other lanes' work moves; counts those that ran out.
   void renew_leases(time_point at) noexcept;
   [[nodiscard]] bool others_move(time_point at) const noexcept;
+  /// Whether what has started on a lane can still be expected to end.
+  [[nodiscard]] bool moves(const device_lane& l, time_point at) const noexcept;
   /// Whether a lane's segment needs more SMs at once than the gates of so many lanes leave.
   [[nodiscard]] bool needs_more_than_left(const flight& f, const device_lane& l,
                                           std::uint32_t holding) const noexcept;
@@ -203,10 +210,26 @@ struct device::state {
   }
   [[nodiscard]] bool broken() const noexcept { return failed.operator bool(); }
 
+  /// While the owner is in a call of the driver: another thread's call may wait there for a graph
+  /// that stands, and keep this one waiting with it.
+  class short_leases {
+  public:
+    explicit short_leases(state& of) noexcept : of_(of) {
+      if (of_.standing > 0) of_.set_leases(std::min(of_.lease, calling_lease));
+    }
+    ~short_leases() {
+      if (of_.standing > 0) of_.set_leases(of_.lease);
+    }
+    short_leases(const short_leases&) = delete;
+    short_leases& operator=(const short_leases&) = delete;
+
+  private:
+    state& of_;
+  };
   /// Runs a call of the driver, with short leases, and adds up how long it took if asked to.
   template <class Call>
   [[nodiscard]] auto call_driver(Call call) noexcept {
-    if (standing > 0) set_leases(std::min(lease, calling_lease));
+    const short_leases leases(*this);
     const auto from = options.time_driver ? std::chrono::steady_clock::now()
                                           : std::chrono::steady_clock::time_point{};
     const auto r = call();
@@ -215,7 +238,6 @@ struct device::state {
       statistics.driver_ns += static_cast<std::uint64_t>(
           std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
     }
-    if (standing > 0) set_leases(lease);
     return r;
   }
   void set_leases(duration d) noexcept;
@@ -251,6 +273,7 @@ struct device::state {
   std::uint32_t standing = 0;       ///< lanes whose gates are asked to hold
   std::uint32_t needing = 0;        ///< started segments that need the SMs of gates
   std::uint32_t yielding_lanes = 0; ///< opened so
+  bool words_wanted = false;        ///< by a flight that is held, of a lane that does not yield
   std::uint32_t beat = 0;
   duration lease{};         ///< while the owner is not in the driver
   duration current_lease{}; ///< as the gates have it

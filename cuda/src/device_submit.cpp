@@ -91,18 +91,22 @@ std::error_code device::state::submit(const segment& s) noexcept {
   f->end_word = nullptr;
   f->end_event = nullptr;
   f->within_gpu = 0;
+  f->expected = expected_of(s);
   f->last_word = f->seen_ended = time_point{};
 
   const on_gpu here(facts.ordinal);
-  std::error_code e = s.program == no_program ? check_loose(s, *f) : find_graphs(s, l, *f);
+  std::error_code e = s.program == no_program ? call_driver([&] { return check_loose(s, *f); })
+                                              : find_graphs(s, l, *f);
   if (!e) {
     // Those that wait for room let nobody pass who needs some, or a big one would wait for ever.
     const bool waits = l.held > 0 || (f->words > 0 && !held.empty());
-    if (waits || !may_start(*f, l) || !try_reserve_words(*f)) {
+    const bool lane_lets = !waits && may_start(*f, l);
+    if (!lane_lets || !try_reserve_words(*f)) {
       held.push_back(*f);
       ++l.held;
       ++statistics.held;
       l.flights.push_back(*f);
+      if (lane_lets && !l.yields) lacks_words();
       return {};
     }
     e = start(*f, l);
@@ -149,6 +153,7 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
   f.graphs = graphs->find(s.program, s.first, last, place, kind);
   if (f.graphs == nullptr) {
     try {
+      const short_leases leases(*this);
       f.graphs = graphs->build_late(s.program, s.first, last, place, kind);
       ++statistics.built_late;
     } catch (const refused_graph& e) {
@@ -178,7 +183,7 @@ bool device::state::may_start(const flight& f, const device_lane& l) noexcept {
   // A host that waits for one lane serves none, and hears of no kernel that hangs.
   if (f.alone && l.oldest != nullptr) return false;
   if (f.graphs == nullptr) return true;
-  const segment_graph* const g = f.graphs->best(f.what.lane);
+  const segment_graph* const g = f.graphs->best();
   if (g == nullptr) return false;
   // The slots of direct launches belong to one launch at a time; graphs keep to that by themselves.
   const bool one_launch = f.leaves != nullptr || f.what.how == submission::launches;
@@ -215,7 +220,6 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
     // is this launch's alone; or the marker, if all events are in use.
     const bool alone = f.graph->ends != nullptr && f.graph->in_flight == 0;
     if (alone) {
-      f.graph->lane = s.lane;
       f.graph->let_pass(); // an earlier launch may have passed its gates when its lane yielded
       f.end_word = f.graph->ends->seen;
       f.end_value = 1;
@@ -243,7 +247,7 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
 }
 
 std::error_code device::state::start(flight& f, device_lane& l) noexcept {
-  f.graph = f.graphs == nullptr ? nullptr : f.graphs->best(f.what.lane);
+  f.graph = f.graphs == nullptr ? nullptr : f.graphs->best();
   if (f.needs_sms && needs_more_than_left(f, l, standing)) let_go();
   bool partly = false;
   std::error_code e = f.leaves == nullptr ? std::error_code{} : begin_anew(*f.leaves, f.what.first);
@@ -280,19 +284,51 @@ std::error_code device::state::start(flight& f, device_lane& l) noexcept {
   return {};
 }
 
+duration device::state::expected_of(const segment& s) const noexcept {
+  constexpr std::uint64_t bytes_per_ns = 10; // within or to the GPU: seldom less
+  if (s.program != no_program && graphs->has(s.program, s.first, s.operations.size()))
+    return graphs->host(s.program).expected(s.first, s.first + s.operations.size());
+  duration sum{};
+  for (const operation* const op : s.operations)
+    sum += std::max(op->expected,
+                    duration{static_cast<duration::rep>(op->bytes.count() / bytes_per_ns)});
+  return sum;
+}
+
+void device::state::lacks_words() noexcept {
+  words_wanted = true;
+  const bool some = std::any_of(lanes.begin(), lanes.end(),
+                                [&](const device_lane& l) { return l.holds && keeps_words(l); });
+  if (some) let_go();
+}
+
+bool device::state::keeps_words(const device_lane& l) noexcept {
+  return std::any_of(l.flights.begin(), l.flights.end(),
+                     [](const flight& f) { return f.at == flight::stage::started && f.words > 0; });
+}
+
 void device::state::start_held() noexcept {
   const on_gpu here(facts.ordinal);
   for (device_lane& l : lanes) l.waits = false;
   bool words_wait = false;
+  words_wanted = false;
   for (auto at = held.begin(); at != held.end() && !broken();) {
     flight& f = *at++;
     device_lane& l = lanes[index(f.what.lane)];
+    // Its program hangs elsewhere, and is refused from then on.
+    if (f.what.program != no_program && graphs->loaded(f.what.program).lost) {
+      held.erase(held.iterator_to(f));
+      --l.held;
+      f.at = flight::stage::refused;
+      continue;
+    }
     if (l.waits || !may_start(f, l)) {
       l.waits = true;
       continue;
     }
     if ((f.words > 0 && words_wait) || !try_reserve_words(f)) {
       l.waits = words_wait = true;
+      if (!l.yields) lacks_words();
       continue;
     }
     held.erase(held.iterator_to(f));

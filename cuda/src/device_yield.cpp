@@ -35,7 +35,8 @@ void device::state::yield(lane_id lane) noexcept {
   }
   l.yields = l.owes_yielded = true;
   l.stands_since = {};
-  if (stays && !would_crowd_out(l)) { // else it stops at the end of its segment
+  const bool others_wait = words_wanted && !held.empty() && keeps_words(l);
+  if (stays && !others_wait && !would_crowd_out(l)) { // else it stops at the end of its segment
     l.holds = true;
     ++standing;
     ask(l);
@@ -72,7 +73,7 @@ void device::state::set_leases(duration d) noexcept {
 }
 
 void device::state::renew_leases(time_point at) noexcept {
-  if (at - renewed < renew_every) return;
+  if (at - renewed < std::min(renew_every, lease / 4)) return;
   renewed = at;
   for (device_lane& l : lanes) {
     if (!l.holds) continue;
@@ -90,20 +91,26 @@ void device::state::renew_leases(time_point at) noexcept {
     if (l.holds) ask(l);
 }
 
-/// Of lanes that yield, those that have not stopped yet count as well: what one runs may wait for
-/// another's gate. What runs on a lane may take several times as long as it is expected to, and
-/// then as long again as a lease, before the lanes that stand are taken for the reason.
-bool device::state::others_move(time_point at) const noexcept {
+/// What runs on a lane may take several times as long as it is expected to, and then as long again
+/// as a lease, before the lanes that stand are taken for the reason.
+bool device::state::moves(const device_lane& l, time_point at) const noexcept {
   constexpr duration most = std::chrono::hours{1};
+  const flight& f = *l.oldest;
+  return at - std::max({f.started, l.last_progress, f.last_word}) <
+         8 * std::min(f.expected, most) + lease;
+}
+
+/// Of lanes that yield, those that have not stopped yet count as well: what one runs may wait for
+/// another's gate. It may also wait for more urgent work, as long as that moves.
+bool device::state::others_move(time_point at) const noexcept {
+  const auto runs = [](const device_lane& l) {
+    return l.oldest != nullptr && (!l.yields || l.owes_yielded);
+  };
   return std::all_of(lanes.begin(), lanes.end(), [&](const device_lane& l) {
-    if (l.oldest == nullptr || (l.yields && !l.owes_yielded)) return true;
-    const segment& s = l.oldest->what;
-    const std::size_t last = s.first + s.operations.size();
-    const duration expected = s.program == no_program
-                                  ? duration::zero()
-                                  : graphs->host(s.program).expected(s.first, last);
-    return at - std::max({l.oldest->started, l.last_progress, l.oldest->last_word}) <
-           8 * std::min(expected, most) + lease;
+    if (!runs(l) || moves(l, at)) return true;
+    return std::any_of(lanes.begin(), lanes.end(), [&](const device_lane& other) {
+      return other.priority < l.priority && runs(other) && moves(other, at);
+    });
   });
 }
 

@@ -35,7 +35,6 @@ struct segment_graph {
   std::vector<launch_slot> slots; ///< of its instrumented kernels, in order
   std::vector<report> reports;    ///< of these
   std::uint32_t in_flight = 0;
-  lane_id lane{};             ///< of those in flight, for a graph with gates
   std::uint32_t launches = 0; ///< that report
   graph_queue flights;        ///< those that report
 
@@ -75,13 +74,13 @@ struct range_graphs {
   std::vector<segment_graph> copies;
 
   /// One that is not in flight, or else the one with the fewest launches ahead. A graph with gates
-  /// is one lane's as long as it is in flight, as all its launches look at one word: so there may
+  /// has one launch in flight, as its gates look at one word and its end is another: so there may
   /// be none.
-  [[nodiscard]] segment_graph* best(lane_id lane) noexcept {
+  [[nodiscard]] segment_graph* best() noexcept {
     segment_graph* least = nullptr;
     for (segment_graph& g : copies) {
       if (g.lost) continue;
-      if (g.in_flight > 0 && !g.gates.empty() && g.lane != lane) continue;
+      if (g.in_flight > 0 && !g.gates.empty()) continue;
       if (least == nullptr || g.in_flight < least->in_flight) least = &g;
     }
     return least;

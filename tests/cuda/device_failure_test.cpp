@@ -138,6 +138,26 @@ TEST_CASE("device child: hung kernel" * doctest::skip()) {
   v.leave();
 }
 
+TEST_CASE("device child: a hung program that waits to run again" * doctest::skip()) {
+  if (gpus_here() == 0) return;
+  verdict v;
+  cuda::program endless = make_endless_chain("endless", 40, pinned_flag());
+  cuda::program good = stand_ins("good", 20, kernel_of(66, 128, 20));
+  cuda::device_options o;
+  o.watchdog = std::chrono::seconds{1};
+  auto d = std::make_unique<driven_cuda>(o);
+  const lane_id a = d->device.open_lane({0, {}, true});
+  d->device.load(endless);
+  d->device.load(good);
+  for (int i = 0; i < 2; ++i) v.need(!d->submit(a, endless.host()), "accepted");
+  v.need(!d->submit(a, good.host()), "accepted behind them");
+  v.need(d->device.statistics().held == 2, "nothing is handed over behind gates");
+  v.need(d->finish(5), "all is polled");
+  v.need(d->failed == 2 && d->done == 1, "both runs of the program that hangs, and they alone");
+  d.reset();
+  v.leave();
+}
+
 TEST_CASE("device child: a GPU that runs nothing" * doctest::skip()) {
   if (gpus_here() == 0) return;
   verdict v;
@@ -304,6 +324,10 @@ TEST_CASE("a kernel that never ends fails alone, and is named") {
 TEST_CASE("a GPU that runs nothing any more ends the device") {
   GSCHED_NEEDS_GPU();
   CHECK(run_child("device child: a GPU that runs nothing", 60) == "");
+}
+TEST_CASE("a program that hangs and waits to run again is refused") {
+  GSCHED_NEEDS_GPU();
+  CHECK(run_child("device child: a hung program that waits to run again", 60) == "");
 }
 TEST_CASE("work that more urgent work keeps from running is not taken for hung") {
   GSCHED_NEEDS_GPU();

@@ -182,6 +182,7 @@ TEST_CASE("a graph that stands keeps no hardware queue, whatever its nodes are")
       rig.resume();
     }
     CHECK(rig.d.failed == 0);
+    CHECK(rig.d.device.statistics().expired_leases == 0); // no gate had to open for urgent work
     static_cast<void>(rig.d.device.unload(p.host()));
   };
   const auto set = [&](std::size_t bytes) {
@@ -219,6 +220,39 @@ TEST_CASE("a graph that stands keeps no hardware queue, whatever its nodes are")
         false);
   cudaFree(device);
   cudaFreeHost(pinned);
+}
+
+TEST_CASE("words that a graph which stands keeps of the ring do not keep urgent work waiting") {
+  GSCHED_NEEDS_GPU();
+  cuda::program work = stand_ins("work", 20, kernel_of(16, 128, 50));        // 40 words
+  cuda::program urgent = stand_ins("urgent", 1, kernel_of(16 * 20, 128, 5)); // 40 words as well
+  cuda::device_options o;
+  o.instrumented = true;
+  o.ring_slots = 64;
+  hold_rig rig(o, 1);
+  rig.d.device.load(work);
+  rig.d.device.load(urgent);
+  for (const bool yields_first : {true, false}) {
+    CAPTURE(yields_first);
+    const std::size_t done = rig.d.done;
+    const std::size_t yields = rig.count(kind::lane_yielded);
+    REQUIRE(!rig.d.submit(rig.low, work.host(), true));
+    const time_point a_while = rig.d.device.now() + from_us(150);
+    while (rig.d.device.now() < a_while) rig.d.poll();
+    if (yields_first) {
+      rig.d.device.yield(rig.low);
+      REQUIRE(rig.until([&] { return rig.count(kind::lane_yielded) > yields; }));
+      REQUIRE(rig.d.done == done); // in the middle
+    }
+    REQUIRE(!rig.d.submit(rig.urgent[0], urgent.host(), true)); // there is no room for its words
+    if (!yields_first) rig.d.device.yield(rig.low);
+    CHECK(rig.until([&] { return rig.d.done == done + 2; }));
+    CHECK(rig.d.device.statistics().expired_leases == 0);
+    rig.d.device.resume(rig.low);
+    REQUIRE(rig.until([&] { return rig.count(kind::lane_resumed) > yields; }));
+  }
+  CHECK(rig.d.device.statistics().opened == 1);
+  CHECK(rig.d.failed == 0);
 }
 
 TEST_CASE("a lane that stands goes on by itself when its owner gives no sign of life") {

@@ -2,7 +2,9 @@
 #include "cuda/device_kernels.hpp"
 
 #include <gsched/cuda/call.hpp>
+#include <gsched/cuda/capture.hpp>
 
+#include <chrono>
 #include <utility>
 
 namespace gsched::testing {
@@ -39,6 +41,14 @@ cuda::program make_endless(std::string name, const int* stop) {
 cuda::program make_endless_everywhere(std::string name, const int* stop) {
   return cuda::make_call(not_measured(std::move(name)), {.grid = 10'000, .block = 1024},
                          endless_kernel, stop);
+}
+
+cuda::program make_endless_chain(std::string name, std::size_t n, const int* stop) {
+  cuda::program_options how = not_measured(name);
+  how.durations.assign(n, std::chrono::microseconds{10});
+  cuda::stream_capture c(name);
+  for (std::size_t i = 0; i < n; ++i) endless_kernel<<<1, 32, 0, c.stream()>>>(stop);
+  return cuda::program(c.end(), how);
 }
 
 } // namespace gsched::testing

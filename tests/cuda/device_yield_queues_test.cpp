@@ -57,6 +57,7 @@ TEST_CASE("however many lanes stand, with more queued on each, an urgent lane's 
   }
   for (endless_runs& w : work) REQUIRE(run_until(d, all, [&] { return w.idle(); }));
   for (const endless_runs* w : all) CHECK(w->failed + w->refused + w->out_of_order == 0);
+  CHECK(d.statistics().expired_leases == 0); // no gate had to open for urgent work to move
 }
 
 } // namespace gsched::testing

@@ -227,6 +227,8 @@ private:
       if (l.stands() && l.work.ended() != l.ended_when_it_stood &&
           let_go() == l.let_go_when_it_stood)
         wrong_ = "a best-effort segment ended while its lane stood";
+    // Else a gate and urgent work that wait for each other would pass after two leases.
+    if (device_->statistics().expired_leases > 0) wrong_ = "a lease ran out";
     if (!wrong().empty()) throw contract_broken{};
   }
 
