@@ -332,6 +332,85 @@ TEST_CASE("events: a driver that does not come back from recording one is left b
   CHECK(r->it.close(GSCHED_DRAIN, -1, why) == GSCHED_TIMED_OUT);
 }
 
+namespace {
+
+void never_returns() {
+  for (;;) std::this_thread::sleep_for(1h);
+}
+
+} // namespace
+
+TEST_CASE("takeover: what was posted behind a request on which the driver hangs ends as well") {
+  static server_rig* const r = new server_rig("fifo"); // its thread is left behind, and uses it
+  static fake_event* const e = new fake_event;
+  static std::atomic<bool> inside{false}, goes_on{false}, answered{false};
+  e->as_asked = never_returns;
+  const std::uint32_t m = r->add_model(1);
+  const std::uint32_t c = r->it.add_client(1.0);
+  asked holds, a, b;
+  gsched_request q = request(m, c);
+  q.done = [](void*, gsched_ticket*) {
+    inside = true;
+    while (!goes_on) std::this_thread::sleep_for(1ms);
+  };
+  holds.submit(*r, q);
+  soon([&] { return inside.load(); });
+  q = request(m, c);
+  q.wait_event = e;
+  a.submit(*r, q); // a, b, a cancel message and a command are one batch
+  b.submit(*r, request(m, c));
+  CHECK(abi::server::cancel(*b.ticket));
+  std::thread([] {
+    const gsched_code code = code_of([] { static_cast<void>(r->it.add_client(1.0)); });
+    answered = code == GSCHED_CLOSED || code == GSCHED_DEVICE_FAILED;
+  }).detach();
+  std::this_thread::sleep_for(20ms);
+  goes_on = true;
+  for (const asked* x : {&b, &a}) {
+    CHECK(x->ended(GSCHED_FAILED, "did not come back"));
+    CHECK(x->ticket->code == GSCHED_DEVICE_FAILED);
+  }
+  soon([&] { return answered.load(); });
+  soon([&] { return b.ticket->owners == 1; }); // the cancel message has ended, too
+}
+
+TEST_CASE(
+    "takeover: a close whose driver hangs on the first request of the mailbox ends the rest") {
+  static const auto d = std::make_shared<abi::desk>();
+  static fake_event* const e = new fake_event;
+  static const abi::event_source* const source = new abi::event_source(fake_event::source());
+  e->as_recorded = never_returns;
+  d->longest_away_ns = std::chrono::nanoseconds(50ms).count();
+  d->events = source;
+  asked a, b;
+  for (asked* x : {&a, &b}) x->ticket = new gsched_ticket(d);
+  a.ticket->signal_event = e;
+  for (asked* x : {&a, &b}) REQUIRE(d->try_post(x->ticket->asked));
+  std::thread([] { d->end_everything(GSCHED_CANCELLED, GSCHED_CLOSED, "closed"); }).detach();
+  for (const asked* x : {&b, &a}) CHECK(x->ended(GSCHED_FAILED, "did not come back"));
+  CHECK(d->live_count == 0);
+}
+
+TEST_CASE("takeover: tickets that the hung call may still read are never freed") {
+  static server_rig* const r = new server_rig("fifo"); // its thread is left behind, and uses it
+  static fake_event* const stream = new fake_event;
+  stream->code = 0;
+  const std::uint32_t m = r->add_model(1);
+  const std::uint32_t c = r->it.add_client(1.0);
+  r->control->submits_until_hang = 0;
+  asked x;
+  gsched_request q = request(m, c);
+  q.wait_stream = stream; // the ticket owns a mark of it
+  x.submit(*r, q);
+  CHECK(x.ended(GSCHED_FAILED, "did not come back"));
+  x.ticket->let_go();
+  x.ticket = nullptr;
+  CHECK(stream->marks == 1);
+  r->control->hang_ends = true; // the driver returns and reads the request's copy
+  soon([&] { return r->control->read_late == 1; });
+  CHECK(stream->marks == 1);
+}
+
 TEST_CASE(
     "after: requests run one after another, and those after one that does not finish do not") {
   server_rig r("srpt");

@@ -68,7 +68,18 @@ void patience::look() {
                           " ms; the server's thread is left behind";
   at_.set_failure(why);
   at_.events = nullptr; // their calls would not come back either
+  at_.keep_live();
   at_.end_everything(GSCHED_FAILED, GSCHED_DEVICE_FAILED, why.c_str());
+}
+
+void desk::keep_live() noexcept {
+  for (ticket& t : live) {
+    t.hold();
+    try {
+      leave({std::shared_ptr<void>(&t, [](void*) {})});
+    } catch (...) { // no memory for the list; the ticket stays all the same
+    }
+  }
 }
 
 std::unique_ptr<model_record> desk::take_record(const model_record& of) noexcept {
@@ -91,7 +102,12 @@ void desk::end_everything(gsched_state how, gsched_code code, const char* why) n
   for (; !commands.empty(); commands.pop_front()) commands.front()->answer(closed);
   box.close([&](message& m) {
     switch (m.what) {
-    case message::kind::submit: give_up(*static_cast<ticket*>(m.of)); return;
+    case message::kind::submit: {
+      ticket& t = *static_cast<ticket*>(m.of);
+      live.push_back(t); // its signal_event may never return: a takeover ends what is live
+      ++live_count;
+      return give_up(t);
+    }
     case message::kind::cancel: static_cast<ticket*>(m.of)->let_go(); return;
     case message::kind::command: static_cast<command*>(m.of)->answer(closed); return;
     }

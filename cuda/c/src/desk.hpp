@@ -107,6 +107,10 @@ struct desk {
   /// publishes its end.
   void end(ticket& t, gsched_state how, std::int64_t at_ns) noexcept;
 
+  /// Keeps the live tickets until the process ends: the call of the driver that did not return may
+  /// still read them. By the thread that has taken over.
+  void keep_live() noexcept;
+
   /// Takes a model that nothing refers to off the records; for its own memory to be freed
   /// elsewhere.
   [[nodiscard]] std::unique_ptr<model_record> take_record(const model_record& of) noexcept;
