@@ -72,6 +72,16 @@ void patience::look() {
   at_.end_everything(GSCHED_FAILED, GSCHED_DEVICE_FAILED, why.c_str());
 }
 
+void desk::end_unposted(ticket& t) noexcept {
+  set_line(t.error, "cancelled: the server was closed");
+  t.state = GSCHED_CANCELLED;
+  t.code = GSCHED_CLOSED;
+  t.end_ns = now_ns();
+  t.publish();
+  t.let_go(); // the caller's share: the call gives it no ticket
+  unposted.post(t);
+}
+
 void desk::keep_live() noexcept {
   for (ticket& t : live) {
     t.hold();

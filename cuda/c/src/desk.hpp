@@ -12,6 +12,7 @@
 #include <gsched/gsched_c.h>
 
 #include <gsched/core/sync.hpp>
+#include <gsched/dispatch/inbox.hpp>
 
 #include <algorithm>
 #include <array>
@@ -59,6 +60,7 @@ struct desk {
   sync::atomic<std::uint32_t> models_count{0};
   sync::atomic<std::uint32_t> clients_count{0};
   collector ended;
+  inbox<ticket> unposted; ///< ended by end_unposted; until the server's end
 
   // Of who has the turn -----------------------------------------------------------------------
   ticket_list live; ///< taken up and not ended
@@ -75,6 +77,11 @@ struct desk {
     bell.ring();
     return true;
   }
+
+  /// Ends a request that the closed mailbox has refused. Another thread may have read the ticket
+  /// where the caller wanted it and may wait for it, so it stays until the server's end. Any
+  /// thread.
+  void end_unposted(ticket& t) noexcept;
 
   /// From now on requests are refused. Those active are served until then, and cancelled. Of two
   /// such calls the earlier time counts.

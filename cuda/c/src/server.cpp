@@ -111,6 +111,7 @@ server::~server() {
   std::string ignored;
   static_cast<void>(close(GSCHED_CANCEL, 0, ignored));
   desk_->ended.clear();
+  desk_->unposted.take_each([](ticket& t) { t.let_go(); });
 }
 
 gsched_code server::close(gsched_close_how how, std::int64_t timeout_us, std::string& why) {
@@ -343,7 +344,10 @@ void server::submit(const gsched_request& r, ticket** out) {
     static_cast<void>(t.release());
     return;
   }
-  if (out != nullptr) *out = nullptr;
+  if (out != nullptr) {
+    *out = nullptr;
+    desk_->end_unposted(*t.release());
+  }
   throw refusal(GSCHED_CLOSED, "the server was closed");
 }
 

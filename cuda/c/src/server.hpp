@@ -43,7 +43,8 @@ public:
   /// The memory goes on the calling thread: to free some can mean to wait for the GPU.
   void remove_model(std::uint32_t model, std::int64_t timeout_us);
   [[nodiscard]] gsched_model_facts facts(std::uint32_t model) const;
-  /// Writes the ticket, where it is asked for, before the request can end.
+  /// Writes the ticket, where it is asked for, before it posts the request: a callback may read it
+  /// there. If the server is closed in between, that ticket ends and stays until the server's end.
   void submit(const gsched_request& r, ticket** out);
   [[nodiscard]] gsched_statistics statistics();
   /// Throws refusal where none came.

@@ -224,9 +224,13 @@ typedef struct gsched_request {
 
 /* Posts a request: never waits, takes no lock. `ticket` may be NULL; a callback's ticket is then
  * good while that runs.
- * Owner    the caller, who gives the ticket to gsched_release once; it is written before the
- *          request can end. Of a collected request it is lent, until gsched_collect hands it out
- *          and with it the duty to release it.
+ * Owner    the caller, who gives the ticket to gsched_release once. Of a collected request it is
+ *          lent, until gsched_collect hands it out and with it the duty to release it.
+ *          *ticket is written before the request is posted: `done` and gsched_collect, which can come
+ *          before this call returns, find it there. Another thread that reads *ticket before this
+ *          call returns may wait for that ticket and look at it, but not release it: should the call
+ *          fail with GSCHED_CLOSED, *ticket becomes NULL, and the ticket has ended as cancelled and
+ *          stays valid until gsched_server_release.
  * Cost     about a microsecond; a few allocations on the calling thread.
  * Errors   GSCHED_BAD_ARGUMENT, a removed model included, GSCHED_CLOSED, GSCHED_DEVICE_FAILED once
  *          the device has failed: no ticket then, and no callback. */
