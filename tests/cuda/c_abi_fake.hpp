@@ -36,10 +36,9 @@ struct fake_control {
   std::atomic<std::int64_t> submits_until_failure{INT64_MAX};
   std::atomic<std::int64_t> submits_until_hang{INT64_MAX};
   std::atomic<bool> hung{false};
-  std::atomic<bool> hang_ends{
-      false};                      ///< the submission that hangs reads its operations and returns
-  std::atomic<int> read_late{0};   ///< operations that it has read then
-  std::atomic<bool> frozen{false}; ///< nothing ends
+  std::atomic<bool> hang_ends{false}; ///< the hung submission reads its copies and returns
+  std::atomic<int> read_late{0};      ///< copies that it has read then
+  std::atomic<bool> frozen{false};    ///< nothing ends
   std::atomic<int> loads_until_failure{INT32_MAX};
   std::atomic<int> builds_until_failure{INT32_MAX};
   std::atomic<int> loaded{0};          ///< programs that the device knows

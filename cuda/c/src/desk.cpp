@@ -16,6 +16,14 @@ void set_line(std::string& to, const char* line) noexcept {
   }
 }
 
+void refuse_one_more_model(std::uint32_t so_far) {
+  if (so_far >= desk::most_models)
+    throw refusal(GSCHED_BAD_ARGUMENT, "gsched_add_model: the server has had " +
+                                           std::to_string(so_far) +
+                                           " models, removed ones included, expected fewer than " +
+                                           std::to_string(desk::most_models));
+}
+
 gsched_state desk::signal(ticket& t, gsched_state how) noexcept {
   if (t.signal_event == nullptr || events == nullptr || !events->record) return how;
   // Away nothing may be read that a taker-over writes. The ticket is still on the list of those

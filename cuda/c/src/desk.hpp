@@ -33,7 +33,7 @@ namespace gsched::abi {
 /// Where a server's thread and everybody else meet. It lives as long as the server, its thread and
 /// any ticket.
 struct desk {
-  static constexpr std::size_t most_models = 4096;
+  static constexpr std::uint32_t most_models = GSCHED_MOST_MODELS;
 
   /// A model as submissions see it.
   struct entry {
@@ -149,6 +149,9 @@ private:
   std::uint64_t seen_; ///< unordered: only whether it changes counts
   std::int64_t since_;
 };
+
+/// Refuses a model that is one too many for a server that has had `so_far`.
+void refuse_one_more_model(std::uint32_t so_far);
 
 /// Copies a line; without memory for it there is none.
 void set_line(std::string& to, const char* line) noexcept;
