@@ -38,7 +38,7 @@ struct flight {
   enum class outcome : std::uint8_t {
     whole,
     left, ///< not all of its operations have ended
-    wrong ///< it cannot be told what has
+    wrong ///< not known which have, or the driver refused one of several loose ones
   };
   outcome how = outcome::whole;       ///< of one that has ended
   std::uint32_t operations_ended = 0; ///< of one that has left

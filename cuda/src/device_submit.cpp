@@ -200,8 +200,19 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
   if (s.program == no_program) {
     for (std::size_t i = 0; i < s.operations.size(); ++i) {
       r = call_driver([&] { return launch_loose(f, i, l); });
-      if (r != CUDA_SUCCESS) return code_of(r);
-      partly = true;
+      if (r == CUDA_SUCCESS) {
+        partly = true;
+        continue;
+      }
+      if (i == 0 || lasting_error(l.stream)) return code_of(r);
+      // The rest is left out. The marker says when what was launched has ended, as usual.
+      f.how = flight::outcome::wrong;
+      try {
+        why_failed = describe(code_of(r), &f, true);
+      } catch (...) {
+        why_failed.clear(); // no memory for the words
+      }
+      break;
     }
   } else if (s.how == submission::launches) {
     const program* const p = program::of(graphs->host(s.program));

@@ -3,7 +3,7 @@
 
 set(c_abi ${PROJECT_SOURCE_DIR}/cuda/c)
 add_executable(gsched.test.c_abi_server cuda/c_abi_server.cpp cuda/c_abi_waits.cpp
-  ${c_abi}/src/desk.cpp ${c_abi}/src/refusal.cpp ${c_abi}/src/server.cpp ${c_abi}/src/settings.cpp)
+  ${c_abi}/src/desk.cpp ${c_abi}/src/model_check.cpp ${c_abi}/src/refusal.cpp ${c_abi}/src/server.cpp ${c_abi}/src/settings.cpp)
 target_link_libraries(gsched.test.c_abi_server PRIVATE gsched::gsched gsched.test.main)
 target_include_directories(gsched.test.c_abi_server PRIVATE
   ${CMAKE_CURRENT_SOURCE_DIR} ${c_abi}/src ${c_abi}/include ${PROJECT_SOURCE_DIR}/cuda/include)

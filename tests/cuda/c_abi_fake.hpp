@@ -36,7 +36,9 @@ struct fake_control {
   std::atomic<std::int64_t> submits_until_failure{INT64_MAX};
   std::atomic<std::int64_t> submits_until_hang{INT64_MAX};
   std::atomic<bool> hung{false};
-  std::atomic<bool> frozen{false}; ///< nothing ends
+  std::atomic<bool> hang_ends{false}; ///< the hung submission reads its copies and returns
+  std::atomic<int> read_late{0};      ///< copies that it has read then
+  std::atomic<bool> frozen{false};    ///< nothing ends
   std::atomic<int> loads_until_failure{INT32_MAX};
   std::atomic<int> builds_until_failure{INT32_MAX};
   std::atomic<int> loaded{0};          ///< programs that the device knows
@@ -68,6 +70,7 @@ struct fake_event {
   std::atomic<int> queries{0};
   std::atomic<int> records{0};
   std::atomic<int> record_code{0};
+  std::function<void()> as_asked{};    ///< called on the server's thread
   std::function<void()> as_recorded{}; ///< called on the server's thread
   std::atomic<int> marks{0};           ///< as a stream: events behind it that are there
 
@@ -82,6 +85,7 @@ struct fake_event {
     return {[](void* e) {
               auto& event = *static_cast<fake_event*>(e);
               ++event.queries;
+              if (event.as_asked) event.as_asked();
               const int now = event.code;
               using kind = abi::event_answer::kind;
               if (now == 0) return abi::event_answer{kind::complete, 0};
@@ -139,7 +143,11 @@ public:
   [[nodiscard]] std::error_code submit(const segment& s) noexcept {
     if (control_->submits_until_hang.fetch_sub(1) <= 0) {
       control_->hung = true;
-      for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+      while (!control_->hang_ends) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      for (const operation* op : s.operations)
+        if (op->handle != nullptr &&
+            static_cast<const cuda::action*>(op->handle)->what == cuda::action::kind::copy)
+          ++control_->read_late;
     }
     if (!failure_ && control_->submits_until_failure.fetch_sub(1) <= 0)
       failure_ = "an illegal memory access was encountered (cudaErrorIllegalAddress)";

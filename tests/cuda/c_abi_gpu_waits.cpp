@@ -306,6 +306,9 @@ TEST_CASE("c abi: a child made by fork() is refused, and ends") {
   open_server server("fifo");
   m.add_to(server.it, "steps");
   const std::uint32_t client = server.client();
+  exchange before(m, 2);
+  ok(before.submit(server.it, m, client));
+  ok(gsched_wait(before.ticket, 60 * second_us));
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -314,6 +317,14 @@ TEST_CASE("c abi: a child made by fork() is refused, and ends") {
     r.model = m.id;
     r.client = client;
     int wrong = gsched_submit(server.it, &r, nullptr) != GSCHED_BAD_ARGUMENT;
+    wrong += std::string(gsched_last_error()).find("fork") == std::string::npos;
+    gsched_model_facts facts{};
+    facts.size = sizeof facts;
+    wrong += gsched_get_model_facts(server.it, m.id, &facts) != GSCHED_BAD_ARGUMENT;
+    wrong += std::string(gsched_last_error()).find("fork") == std::string::npos;
+    gsched_report report{};
+    report.size = sizeof report;
+    wrong += gsched_status(before.ticket, &report) != GSCHED_BAD_ARGUMENT;
     wrong += std::string(gsched_last_error()).find("fork") == std::string::npos;
     wrong += gsched_server_close(server.it, GSCHED_CANCEL, 0) != GSCHED_BAD_ARGUMENT;
     wrong += gsched_server_release(server.it) != GSCHED_BAD_ARGUMENT;
@@ -324,6 +335,7 @@ TEST_CASE("c abi: a child made by fork() is refused, and ends") {
     std::this_thread::sleep_for(10ms);
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
+  gsched_release(before.ticket);
   exchange x(m, 3);
   ok(x.submit(server.it, m, client));
   ok(gsched_wait(x.ticket, 60 * second_us));

@@ -12,7 +12,9 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -70,23 +72,29 @@ struct server_rig {
               });
               return e;
             },
-            [](const void*) { return abi::memory_kind::pageable; },
+            [this](const void*) {
+              if (as_looked) as_looked();
+              return abi::memory_kind::pageable;
+            },
             [](void* stream) { return static_cast<fake_event*>(stream)->mark(); }) {}
 
   std::uint32_t add_model(std::uint32_t instances, std::size_t operations = 20,
                           duration each = from_us(5), std::vector<std::uint32_t> excludes = {},
                           bool exclusive = false) {
-    abi::model_record m;
-    m.name = "fake";
-    m.excludes = std::move(excludes);
-    m.exclusive = exclusive;
-    for (std::uint32_t i = 0; i < instances; ++i) {
-      auto made = std::make_shared<fake_instance>(operations, each);
-      last_made = made;
-      m.instances.push_back({&made->graph, made, {{&made->in, 8, staging()}}, {{&made->out, 8}}});
-      if (i % 2 == 0) m.instances.back().outputs[0].staging = staging();
-    }
-    return it.add_model(std::move(m));
+    return it.add_model(excludes, [&] {
+      ++measured;
+      if (as_measured) as_measured();
+      abi::model_record m;
+      m.name = "fake";
+      m.exclusive = exclusive;
+      for (std::uint32_t i = 0; i < instances; ++i) {
+        auto made = std::make_shared<fake_instance>(operations, each);
+        last_made = made;
+        m.instances.push_back({&made->graph, made, {{&made->in, 8, staging()}}, {{&made->out, 8}}});
+        if (i % 2 == 0) m.instances.back().outputs[0].staging = staging();
+      }
+      return m;
+    });
   }
 
   [[nodiscard]] static std::shared_ptr<void> staging() {
@@ -108,6 +116,9 @@ struct server_rig {
 
   std::shared_ptr<fake_control> control = std::make_shared<fake_control>();
   std::weak_ptr<fake_instance> last_made{}; ///< of the model added last
+  std::atomic<int> measured{0};             ///< models whose graphs were read, with CUDA
+  std::function<void()> as_measured{};      ///< called then
+  std::function<void()> as_looked{};        ///< called when a submission asks for a pointer's kind
   abi::settings how;
   abi::server it;
 };

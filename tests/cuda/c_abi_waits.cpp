@@ -3,6 +3,8 @@
 // are removed, or of which nothing stays. What a child made by fork() may do: nothing.
 #include "cuda/c_abi_rig.hpp"
 
+#include "model_check.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,6 +25,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::int64_t second_us = 1'000'000;
+constexpr std::int64_t never_away_ns = 3'600'000'000'000;
 
 /// One request with its memory, whose ticket goes with it.
 struct asked {
@@ -158,12 +161,14 @@ TEST_CASE("events: a server that was given none refuses requests that wait for o
       },
       [](const void*) { return abi::memory_kind::pageable; });
   auto made = std::make_shared<fake_instance>(3, from_us(5));
-  abi::model_record m;
-  m.name = "fake";
-  m.instances.push_back({&made->graph, made, {}, {}});
   gsched_request q{};
   q.size = sizeof q;
-  q.model = it.add_model(std::move(m));
+  q.model = it.add_model({}, [&] {
+    abi::model_record m;
+    m.name = "fake";
+    m.instances.push_back({&made->graph, made, {}, {}});
+    return m;
+  });
   q.client = it.add_client(1.0);
   q.wait_event = &none;
   gsched_ticket* t = nullptr;
@@ -330,6 +335,85 @@ TEST_CASE("events: a driver that does not come back from recording one is left b
   CHECK(y.ticket->code == GSCHED_DEVICE_FAILED);
   std::string why;
   CHECK(r->it.close(GSCHED_DRAIN, -1, why) == GSCHED_TIMED_OUT);
+}
+
+namespace {
+
+void never_returns() {
+  for (;;) std::this_thread::sleep_for(1h);
+}
+
+} // namespace
+
+TEST_CASE("takeover: what was posted behind a request on which the driver hangs ends as well") {
+  static server_rig* const r = new server_rig("fifo"); // its thread is left behind, and uses it
+  static fake_event* const e = new fake_event;
+  static std::atomic<bool> inside{false}, goes_on{false}, answered{false};
+  e->as_asked = never_returns;
+  const std::uint32_t m = r->add_model(1);
+  const std::uint32_t c = r->it.add_client(1.0);
+  asked holds, a, b;
+  gsched_request q = request(m, c);
+  q.done = [](void*, gsched_ticket*) {
+    inside = true;
+    while (!goes_on) std::this_thread::sleep_for(1ms);
+  };
+  holds.submit(*r, q);
+  soon([&] { return inside.load(); });
+  q = request(m, c);
+  q.wait_event = e;
+  a.submit(*r, q); // a, b, a cancel message and a command are one batch
+  b.submit(*r, request(m, c));
+  CHECK(abi::server::cancel(*b.ticket));
+  std::thread([] {
+    const gsched_code code = code_of([] { static_cast<void>(r->it.add_client(1.0)); });
+    answered = code == GSCHED_CLOSED || code == GSCHED_DEVICE_FAILED;
+  }).detach();
+  std::this_thread::sleep_for(20ms);
+  goes_on = true;
+  for (const asked* x : {&b, &a}) {
+    CHECK(x->ended(GSCHED_FAILED, "did not come back"));
+    CHECK(x->ticket->code == GSCHED_DEVICE_FAILED);
+  }
+  soon([&] { return answered.load(); });
+  soon([&] { return b.ticket->owners == 1; }); // the cancel message has ended, too
+}
+
+TEST_CASE(
+    "takeover: a close whose driver hangs on the first request of the mailbox ends the rest") {
+  static const auto d = std::make_shared<abi::desk>();
+  static fake_event* const e = new fake_event;
+  static const abi::event_source* const source = new abi::event_source(fake_event::source());
+  e->as_recorded = never_returns;
+  d->longest_away_ns = std::chrono::nanoseconds(50ms).count();
+  d->events = source;
+  asked a, b;
+  for (asked* x : {&a, &b}) x->ticket = new gsched_ticket(d);
+  a.ticket->signal_event = e;
+  for (asked* x : {&a, &b}) REQUIRE(d->try_post(x->ticket->asked));
+  std::thread([] { d->end_everything(GSCHED_CANCELLED, GSCHED_CLOSED, "closed"); }).detach();
+  for (const asked* x : {&b, &a}) CHECK(x->ended(GSCHED_FAILED, "did not come back"));
+  CHECK(d->live_count == 0);
+}
+
+TEST_CASE("takeover: tickets that the hung call may still read are never freed") {
+  static server_rig* const r = new server_rig("fifo"); // its thread is left behind, and uses it
+  static fake_event* const stream = new fake_event;
+  stream->code = 0;
+  const std::uint32_t m = r->add_model(1);
+  const std::uint32_t c = r->it.add_client(1.0);
+  r->control->submits_until_hang = 0;
+  asked x;
+  gsched_request q = request(m, c);
+  q.wait_stream = stream; // the ticket owns a mark of it
+  x.submit(*r, q);
+  CHECK(x.ended(GSCHED_FAILED, "did not come back"));
+  x.ticket->let_go();
+  x.ticket = nullptr;
+  CHECK(stream->marks == 1);
+  r->control->hang_ends = true; // the driver returns and reads the request's copy
+  soon([&] { return r->control->read_late == 1; });
+  CHECK(stream->marks == 1);
 }
 
 TEST_CASE(
@@ -584,6 +668,184 @@ TEST_CASE("server: closing waits for a model that is built, which is refused") {
   CHECK(r.last_made.expired());
 }
 
+TEST_CASE("add: what can be refused is refused before the model uses the GPU") {
+  server_rig r("fifo");
+  const std::uint32_t m = r.add_model(1);
+  gsched_request q = request(m, r.it.add_client(1.0));
+  std::atomic<int> refused{-1};
+  struct both {
+    server_rig& rig;
+    std::atomic<int>& refused;
+  } user{r, refused};
+  q.user = &user;
+  q.done = [](void* given, gsched_ticket*) {
+    both& to = *static_cast<both*>(given);
+    to.refused = code_of([&] { static_cast<void>(to.rig.add_model(1)); });
+  };
+  asked one;
+  one.submit(r, q);
+  soon([&] { return refused >= 0; });
+  CHECK(refused == GSCHED_BAD_ARGUMENT); // on the dispatcher's thread
+  std::string line;
+  CHECK(code_of(
+            [&] {
+              static_cast<void>(r.add_model(1, 2, from_us(5), {m, 99}));
+            },
+            &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line == "model 99: unknown, the server has 1");
+  std::string why;
+  CHECK(r.it.close(GSCHED_DRAIN, -1, why) == GSCHED_OK);
+  CHECK(code_of([&] { static_cast<void>(r.add_model(1)); }) == GSCHED_CLOSED);
+  CHECK(r.measured == 1);
+}
+
+TEST_CASE("add: a server that closes while a model is measured refuses it and builds nothing") {
+  server_rig r("fifo");
+  fake_event e;
+  asked waits; // the server drains until it has ended
+  gsched_request q = request(r.add_model(1), r.it.add_client(1.0));
+  q.wait_event = &e;
+  waits.submit(r, q);
+  std::thread closing;
+  r.as_measured = [&] {
+    closing = std::thread([&] {
+      std::string why;
+      CHECK(r.it.close(GSCHED_DRAIN, -1, why) == GSCHED_OK);
+    });
+    soon([&] {
+      asked refused;
+      return code_of([&] { refused.submit(r, request(0, 0)); }) == GSCHED_CLOSED;
+    });
+  };
+  r.control->builds_until_failure = 0;
+  CHECK(code_of([&] { static_cast<void>(r.add_model(1)); }) == GSCHED_CLOSED);
+  CHECK(r.measured == 2);
+  CHECK(r.last_made.expired());
+  e.code = 0;
+  closing.join();
+  CHECK(waits.finished());
+}
+
+TEST_CASE("add: a server has so many models in its life, removed ones included") {
+  server_rig r("fifo");
+  for (std::uint32_t i = 0; i < GSCHED_MOST_MODELS; ++i) {
+    const std::uint32_t m = r.add_model(1, 1);
+    REQUIRE(m == i);
+    if (m > 0) r.it.remove_model(m, -1);
+  }
+  std::string line;
+  CHECK(code_of([&] { static_cast<void>(r.add_model(1)); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line == "gsched_add_model: the server has had 4096 models, removed ones included, "
+                "expected fewer than 4096");
+  CHECK(r.measured == GSCHED_MOST_MODELS);
+  asked one;
+  one.submit(r, request(0, r.it.add_client(1.0)));
+  CHECK(one.finished());
+}
+
+TEST_CASE("add: a model is checked by its fields, each instance included") {
+  std::uint64_t memory = 0;
+  const gsched_buffer in[] = {{&memory, 8}};
+  const gsched_buffer longer[] = {{&memory, 16}};
+  const gsched_buffer none[] = {{nullptr, 8}};
+  const std::uint32_t others[] = {0};
+  const double durations[] = {5, -1};
+  gsched_instance instances[2]{};
+  for (gsched_instance& i : instances) {
+    i.size = sizeof i;
+    i.graph = &memory;
+    i.inputs = i.outputs = in;
+  }
+  gsched_model good{};
+  good.size = sizeof good;
+  good.name = "m";
+  good.instances = instances;
+  good.instances_count = 2;
+  good.inputs = good.outputs = 1;
+  abi::check_model(good);
+  const auto refused = [&](const gsched_model& m, const std::string& expected) {
+    std::string line;
+    CHECK(code_of([&] { abi::check_model(m); }, &line) == GSCHED_BAD_ARGUMENT);
+    CHECK(line == expected);
+  };
+  gsched_model m = good;
+  m.name = "";
+  refused(m, "name: expected one");
+  m = good;
+  m.instances_count = 0;
+  refused(m, "instances: expected at least one");
+  m = good;
+  m.instances_count = 1025;
+  refused(m, "instances_count: expected at most 1024");
+  m = good;
+  m.unmeasured = 2;
+  refused(m, "unmeasured: expected 0 or 1");
+  m = good;
+  m.exclusive = 2;
+  refused(m, "exclusive: expected 0 or 1");
+  m = good;
+  m.excludes_count = 1;
+  refused(m, "excludes: NULL, but excludes_count is not 0");
+  m.excludes = others;
+  abi::check_model(m);
+  m = good;
+  m.durations_count = 2;
+  refused(m, "durations_us: NULL, but durations_count is not 0");
+  m.durations_us = durations;
+  refused(m, "durations_us[1]: expected 0 to 1e9");
+  m.durations_count = 0;
+  refused(m, "durations_count: 0, expected one for each operation");
+  instances[1].inputs = longer;
+  refused(good, "m: instance 1.inputs[0]: 16 bytes, expected 8 as in the first instance");
+  instances[1].inputs = nullptr;
+  refused(good, "m: instance 1.inputs: NULL, expected 1");
+  instances[1].inputs = in;
+  instances[1].outputs = none;
+  refused(good, "m: instance 1.outputs[0]: expected device memory of at least a byte");
+  instances[1].graph = nullptr;
+  refused(good, "m: instance 1.graph: NULL, expected a captured graph");
+  instances[1].size = 0;
+  CHECK(code_of([&] { abi::check_model(good); }) == GSCHED_BAD_ARGUMENT);
+}
+
+TEST_CASE("submit: a ticket of a request that a closing server refuses stays until its end") {
+  fake_event stream;
+  {
+    server_rig r("fifo");
+    gsched_request q = request(r.add_model(1), r.it.add_client(1.0));
+    q.size = sizeof q;
+    q.wait_stream = &stream; // the ticket owns a mark of it
+    const void* from[] = {&q};
+    q.inputs = from;
+    std::string why;
+    r.as_looked = [&] { CHECK(r.it.close(GSCHED_DRAIN, -1, why) == GSCHED_OK); };
+    gsched_ticket* t = nullptr;
+    CHECK(code_of([&] { r.it.submit(q, &t); }) == GSCHED_CLOSED);
+    CHECK(t == nullptr);
+    CHECK(stream.marks == 1); // another thread may have read the ticket, and wait
+  }
+  CHECK(stream.marks == 0);
+}
+
+TEST_CASE("submit: who waits for a ticket whose request could not be posted sees its end") {
+  const auto d = std::make_shared<abi::desk>();
+  d->longest_away_ns = never_away_ns;
+  auto* const t = new gsched_ticket(d);
+  gsched_report seen{};
+  std::thread waits([&] {
+    if (abi::server::wait(*t, 20 * second_us)) seen = abi::server::status(*t);
+  });
+  std::this_thread::sleep_for(5ms);
+  d->end_everything(GSCHED_CANCELLED, GSCHED_CLOSED, "closed");
+  REQUIRE(!d->try_post(t->asked));
+  d->end_unposted(*t);
+  waits.join();
+  CHECK(seen.state == GSCHED_CANCELLED);
+  CHECK(seen.code == GSCHED_CLOSED);
+  CHECK(t->owners == 1);
+  d->unposted.take_each([](gsched_ticket& each) { each.let_go(); });
+}
+
 TEST_CASE("server: an instance that hangs is used no more, and its memory is kept") {
   server_rig r("srpt");
   const std::uint32_t m = r.add_model(2);
@@ -761,6 +1023,9 @@ TEST_CASE("fork: a child is refused at once, frees nothing, and does not hang") 
     refused([&] { static_cast<void>(r.it.collect(&none, 1, -1)); });
     refused([&] { static_cast<void>(abi::server::wait(*waits.ticket, -1)); });
     refused([&] { static_cast<void>(abi::server::cancel(*waits.ticket)); });
+    refused([&] { static_cast<void>(abi::server::status(*waits.ticket)); });
+    refused([&] { static_cast<void>(r.it.facts(m)); });
+    wrong += r.measured != 1; // the model that was refused did not use the GPU
     abi::server::release(*ended.ticket);
     abi::server::release(*ended.ticket); // frees nothing, so twice is as once
     _exit(wrong);

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace gsched::testing {
@@ -158,6 +159,37 @@ TEST_CASE("a copy that CUDA refuses is refused with its words, and the device wo
   one = &good;
   CHECK(!d.submit_loose(lane, {&one, 1}));
   REQUIRE(d.finish());
+}
+
+TEST_CASE(
+    "a copy that CUDA refuses behind another one fails its segment, and the device works on") {
+  GSCHED_NEEDS_GPU();
+  driven_cuda d;
+  const lane_id lane = d.device.open_lane({});
+  constexpr std::size_t n = 1 << 16;
+  const device_bytes there = on_device(n);
+  const pinned_bytes from = pinned(n);
+  const pinned_bytes to = pinned(n);
+  const cuda::copy_action up(there.get(), from.get());
+  const cuda::copy_action nowhere(nullptr, from.get());
+  const cuda::copy_action down(to.get(), there.get());
+  const std::array ops{up.as_operation(copy_direction::host_to_device, n),
+                       nowhere.as_operation(copy_direction::host_to_device, n),
+                       down.as_operation(copy_direction::device_to_host, n)};
+  const std::array<const operation*, 3> all{&ops[0], &ops[1], &ops[2]};
+  std::fill_n(from.get(), n, std::uint8_t{7});
+  std::fill_n(to.get(), n, std::uint8_t{0});
+  CHECK(!d.submit_loose(lane, all));
+  REQUIRE(d.finish());
+  CHECK(d.failed == 1);
+  REQUIRE(d.events.size() == 1);
+  CHECK(!d.events[0].lost); // the copy before it has ended
+  CHECK(to.get()[0] == 0);  // and the one behind it was left out
+  CHECK(!d.device.failure());
+  CHECK(d.device.why_failed().find("cudaErrorInvalidValue") != std::string::npos);
+  round_trip(d, lane, from.get(), to.get(), n);
+  CHECK(d.done == 1);
+  CHECK(d.failed == 1);
 }
 
 void count_call(void* counter) {

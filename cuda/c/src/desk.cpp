@@ -16,6 +16,14 @@ void set_line(std::string& to, const char* line) noexcept {
   }
 }
 
+void refuse_one_more_model(std::uint32_t so_far) {
+  if (so_far >= desk::most_models)
+    throw refusal(GSCHED_BAD_ARGUMENT, "gsched_add_model: the server has had " +
+                                           std::to_string(so_far) +
+                                           " models, removed ones included, expected fewer than " +
+                                           std::to_string(desk::most_models));
+}
+
 gsched_state desk::signal(ticket& t, gsched_state how) noexcept {
   if (t.signal_event == nullptr || events == nullptr || !events->record) return how;
   // Away nothing may be read that a taker-over writes. The ticket is still on the list of those
@@ -68,7 +76,28 @@ void patience::look() {
                           " ms; the server's thread is left behind";
   at_.set_failure(why);
   at_.events = nullptr; // their calls would not come back either
+  at_.keep_live();
   at_.end_everything(GSCHED_FAILED, GSCHED_DEVICE_FAILED, why.c_str());
+}
+
+void desk::end_unposted(ticket& t) noexcept {
+  set_line(t.error, "cancelled: the server was closed");
+  t.state = GSCHED_CANCELLED;
+  t.code = GSCHED_CLOSED;
+  t.end_ns = now_ns();
+  t.publish();
+  t.let_go(); // the caller's share: the call gives it no ticket
+  unposted.post(t);
+}
+
+void desk::keep_live() noexcept {
+  for (ticket& t : live) {
+    t.hold();
+    try {
+      leave({std::shared_ptr<void>(&t, [](void*) {})});
+    } catch (...) { // no memory for the list; the ticket stays all the same
+    }
+  }
 }
 
 std::unique_ptr<model_record> desk::take_record(const model_record& of) noexcept {
@@ -91,7 +120,12 @@ void desk::end_everything(gsched_state how, gsched_code code, const char* why) n
   for (; !commands.empty(); commands.pop_front()) commands.front()->answer(closed);
   box.close([&](message& m) {
     switch (m.what) {
-    case message::kind::submit: give_up(*static_cast<ticket*>(m.of)); return;
+    case message::kind::submit: {
+      ticket& t = *static_cast<ticket*>(m.of);
+      live.push_back(t); // its signal_event may never return: a takeover ends what is live
+      ++live_count;
+      return give_up(t);
+    }
     case message::kind::cancel: static_cast<ticket*>(m.of)->let_go(); return;
     case message::kind::command: static_cast<command*>(m.of)->answer(closed); return;
     }

@@ -12,6 +12,7 @@
 #include <gsched/gsched_c.h>
 
 #include <gsched/core/sync.hpp>
+#include <gsched/dispatch/inbox.hpp>
 
 #include <algorithm>
 #include <array>
@@ -32,7 +33,7 @@ namespace gsched::abi {
 /// Where a server's thread and everybody else meet. It lives as long as the server, its thread and
 /// any ticket.
 struct desk {
-  static constexpr std::size_t most_models = 4096;
+  static constexpr std::uint32_t most_models = GSCHED_MOST_MODELS;
 
   /// A model as submissions see it.
   struct entry {
@@ -59,6 +60,7 @@ struct desk {
   sync::atomic<std::uint32_t> models_count{0};
   sync::atomic<std::uint32_t> clients_count{0};
   collector ended;
+  inbox<ticket> unposted; ///< ended by end_unposted; until the server's end
 
   // Of who has the turn -----------------------------------------------------------------------
   ticket_list live; ///< taken up and not ended
@@ -75,6 +77,11 @@ struct desk {
     bell.ring();
     return true;
   }
+
+  /// Ends a request that the closed mailbox has refused. Another thread may have read the ticket
+  /// where the caller wanted it and may wait for it, so it stays until the server's end. Any
+  /// thread.
+  void end_unposted(ticket& t) noexcept;
 
   /// From now on requests are refused. Those active are served until then, and cancelled. Of two
   /// such calls the earlier time counts.
@@ -107,6 +114,10 @@ struct desk {
   /// publishes its end.
   void end(ticket& t, gsched_state how, std::int64_t at_ns) noexcept;
 
+  /// Keeps the live tickets until the process ends: the call of the driver that did not return may
+  /// still read them. By the thread that has taken over.
+  void keep_live() noexcept;
+
   /// Takes a model that nothing refers to off the records; for its own memory to be freed
   /// elsewhere.
   [[nodiscard]] std::unique_ptr<model_record> take_record(const model_record& of) noexcept;
@@ -138,6 +149,9 @@ private:
   std::uint64_t seen_; ///< unordered: only whether it changes counts
   std::int64_t since_;
 };
+
+/// Refuses a model that is one too many for a server that has had `so_far`.
+void refuse_one_more_model(std::uint32_t so_far);
 
 /// Copies a line; without memory for it there is none.
 void set_line(std::string& to, const char* line) noexcept;

@@ -3,6 +3,7 @@
 
 #include "engines.hpp"
 #include "ingest.hpp"
+#include "model_check.hpp"
 #include "profile.hpp"
 #include "refusal.hpp"
 #include "server.hpp"
@@ -142,8 +143,10 @@ int gsched_add_model(gsched_server* s, const gsched_model* what, uint32_t* model
   return guarded([&] {
     uint32_t& out = expected(model, "model");
     gsched_server& to = expected(s, "server");
-    out = to.add_model(gsched::abi::ingest(
-        read_struct(what, "gsched_model", gsched_model{}, first_model), to.gpu));
+    const auto m = read_struct(what, "gsched_model", gsched_model{}, first_model);
+    gsched::abi::check_model(m);
+    out = to.add_model({m.excludes, m.excludes_count},
+                       [&] { return gsched::abi::ingest(m, to.gpu); });
     return GSCHED_OK;
   });
 }
@@ -187,23 +190,7 @@ int gsched_cancel(gsched_ticket* ticket) {
 
 int gsched_status(const gsched_ticket* ticket, gsched_report* report) {
   return guarded([&] {
-    const gsched_ticket& t = expected(ticket, "ticket");
-    gsched_report r{};
-    r.instance = UINT32_MAX;
-    r.arrival_ns = static_cast<uint64_t>(t.arrival_ns);
-    r.user = t.user;
-    r.error = "";
-    r.code = GSCHED_OK;
-    if (t.has_ended()) {
-      r.state = t.state;
-      r.start_ns = static_cast<uint64_t>(t.start_ns);
-      r.end_ns = static_cast<uint64_t>(t.end_ns);
-      r.segments = t.segments;
-      r.instance = t.instance;
-      r.error = t.error.c_str();
-      r.code = t.code;
-    }
-    write_struct(report, "report", r, first_report);
+    write_struct(report, "report", server::status(expected(ticket, "ticket")), first_report);
     return GSCHED_OK;
   });
 }

@@ -22,47 +22,22 @@ namespace gsched::abi {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& line) { throw refusal(GSCHED_BAD_ARGUMENT, line); }
-
 [[nodiscard]] std::shared_ptr<void> pinned(std::uint64_t bytes) {
   void* p = nullptr;
   cuda::check(cudaHostAlloc(&p, bytes, cudaHostAllocPortable), "pinned memory for a model");
   return {p, [](void* memory) { static_cast<void>(cudaFreeHost(memory)); }};
 }
 
-[[nodiscard]] std::vector<buffer> buffers_of(const gsched_buffer* all, std::uint32_t count,
-                                             const std::string& whose) {
+[[nodiscard]] std::vector<buffer> buffers_of(const gsched_buffer* all, std::uint32_t count) {
   std::vector<buffer> out;
-  if (count > 0 && all == nullptr) refuse(whose + ": NULL, expected " + std::to_string(count));
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (all[i].device == nullptr || all[i].bytes == 0)
-      refuse(whose + "[" + std::to_string(i) + "]: expected device memory of at least a byte");
+  for (std::uint32_t i = 0; i < count; ++i)
     out.push_back({all[i].device, all[i].bytes, pinned(all[i].bytes)});
-  }
   return out;
-}
-
-void refuse_other_sizes(const std::vector<buffer>& first, const std::vector<buffer>& other,
-                        const std::string& whose) {
-  for (std::size_t i = 0; i < first.size(); ++i)
-    if (first[i].bytes != other[i].bytes)
-      refuse(whose + "[" + std::to_string(i) + "]: " + std::to_string(other[i].bytes) +
-             " bytes, expected " + std::to_string(first[i].bytes) + " as in the first instance");
 }
 
 [[nodiscard]] std::vector<duration> given_durations(const gsched_model& m) {
   std::vector<duration> all;
-  if (m.durations_us == nullptr) {
-    if (m.durations_count != 0) refuse("durations_us: NULL, but durations_count is not 0");
-    return all;
-  }
-  for (std::uint32_t i = 0; i < m.durations_count; ++i) {
-    const double us = m.durations_us[i];
-    if (!(us >= 0 && us <= 1e9))
-      refuse("durations_us[" + std::to_string(i) + "]: expected 0 to 1e9");
-    all.push_back(from_us(us));
-  }
-  if (all.empty()) refuse("durations_count: 0, expected one for each operation");
+  for (std::uint32_t i = 0; i < m.durations_count; ++i) all.push_back(from_us(m.durations_us[i]));
   return all;
 }
 
@@ -100,12 +75,6 @@ program_of(void* graph, const cuda::program_options& how, const std::string& lik
 } // namespace
 
 model_record ingest(const gsched_model& what, int gpu) {
-  if (what.name == nullptr || *what.name == '\0') refuse("name: expected one");
-  if (what.instances == nullptr || what.instances_count == 0)
-    refuse("instances: expected at least one");
-  if (what.instances_count > 1024) refuse("instances_count: expected at most 1024");
-  if (what.unmeasured > 1) refuse("unmeasured: expected 0 or 1");
-  if (what.exclusive > 1) refuse("exclusive: expected 0 or 1");
   const std::int64_t start = now_ns();
   const cuda::current_gpu on(gpu);
   model_record m;
@@ -113,13 +82,9 @@ model_record ingest(const gsched_model& what, int gpu) {
   cuda::program_options how;
   how.durations = given_durations(what);
   how.measure = what.unmeasured == 0;
-  const std::uint32_t stride = what.instances->size;
   for (std::uint32_t i = 0; i < what.instances_count; ++i) {
     const std::string whose = m.name + ": instance " + std::to_string(i);
-    const auto* const at = reinterpret_cast<const unsigned char*>(what.instances) +
-                           std::size_t{i} * std::size_t{stride};
-    const auto one = read_struct(reinterpret_cast<const gsched_instance*>(at), "gsched_instance");
-    if (one.graph == nullptr) refuse(whose + ".graph: NULL, expected a captured graph");
+    const gsched_instance one = instance_of(what, i);
     instance& made = m.instances.emplace_back();
     how.name = m.name;
     auto p = program_of(one.graph, how, i == 0 ? std::string() : whose);
@@ -132,14 +97,9 @@ model_record ingest(const gsched_model& what, int gpu) {
     }
     made.keep = std::move(p);
     // After the graph was measured: to free pinned memory waits for a kernel of it that hangs.
-    made.inputs = buffers_of(one.inputs, what.inputs, whose + ".inputs");
-    made.outputs = buffers_of(one.outputs, what.outputs, whose + ".outputs");
-    refuse_other_sizes(m.instances.front().inputs, made.inputs, whose + ".inputs");
-    refuse_other_sizes(m.instances.front().outputs, made.outputs, whose + ".outputs");
+    made.inputs = buffers_of(one.inputs, what.inputs);
+    made.outputs = buffers_of(one.outputs, what.outputs);
   }
-  if (what.excludes == nullptr && what.excludes_count != 0)
-    refuse("excludes: NULL, but excludes_count is not 0");
-  m.excludes.assign(what.excludes, what.excludes + what.excludes_count);
   m.exclusive = what.exclusive != 0;
   m.facts.measure_ms = static_cast<double>(now_ns() - start) * 1e-6;
   return m;

@@ -8,8 +8,8 @@
 namespace gsched::abi {
 
 /// Reads the graphs of a model and measures the first, unless its times are given; the facts say
-/// what was found. On the calling thread.
-/// Errors   refusal for what the caller got wrong, else as cuda::program.
+/// what was found. On the calling thread. check_model has passed it.
+/// Errors   refusal for graphs that differ, else as cuda::program.
 [[nodiscard]] model_record ingest(const gsched_model& what, int gpu);
 
 /// As the driver knows it.

@@ -12,8 +12,11 @@ namespace gsched::abi {
 /// An inbox that can be closed: from then on nothing can be posted, so nothing is left in it.
 /// Intrusive: a message has a public member `Message* next_posted`.
 ///
+/// The mailbox keeps the rest of a batch while f handles one message. If f never returns, a thread
+/// that takes over calls close, which handles that rest.
+///
 /// Cost     try_post O(1), lock-free; take_each O(messages).
-/// Threads  try_post from any; take_each and close from one.
+/// Threads  try_post from any; take_each and close from one, or from its successor.
 template <class Message>
 class mailbox {
 public:
@@ -36,14 +39,16 @@ public:
   template <class F>
   bool take_each(F f) {
     if (was_empty()) return false;
-    return give(newest_.exchange(nullptr, sync::acquire), f); // [M1] acquire <- [M1] release
+    take_all(nullptr);
+    give(f);
+    return true;
   }
 
-  /// As take_each, and closes it. Again: nothing.
+  /// As take_each, and closes it. Again: only the rest of a batch that was not given.
   template <class F>
   void close(F f) {
-    Message* const last = newest_.exchange(closed(), sync::acquire); // [M1] acquire <- [M1] release
-    if (last != closed()) give(last, f);
+    take_all(closed());
+    give(f);
   }
 
   /// Stale on return.
@@ -61,8 +66,10 @@ private:
     return static_cast<Message*>(const_cast<void*>(static_cast<const void*>(this)));
   }
 
-  template <class F>
-  static bool give(Message* newest, F& f) {
+  /// Moves what was posted to the end of what was taken; `then` replaces it.
+  void take_all(Message* then) noexcept {
+    Message* newest = newest_.exchange(then, sync::acquire); // [M1] acquire <- [M1] release
+    if (newest == closed()) return;
     Message* oldest = nullptr;
     while (newest != nullptr) {
       Message* const older = newest->next_posted;
@@ -70,16 +77,23 @@ private:
       oldest = newest;
       newest = older;
     }
-    const bool any = oldest != nullptr;
-    while (oldest != nullptr) {
-      Message* const next = oldest->next_posted;
-      f(*oldest);
-      oldest = next;
+    Message** end = &taken_;
+    while (*end != nullptr) end = &(*end)->next_posted;
+    *end = oldest;
+  }
+
+  template <class F>
+  void give(F& f) {
+    while (taken_ != nullptr) {
+      Message& m = *taken_;
+      taken_ = m.next_posted;
+      f(m);
     }
-    return any;
   }
 
   alignas(sync::cache_line) sync::atomic<Message*> newest_{nullptr};
+  /// Taken and not given yet, oldest first; on a line that no sender writes.
+  alignas(sync::cache_line) Message* taken_ = nullptr;
 };
 
 /// Wakes the one thread that sleeps until there is something to do.

@@ -111,6 +111,7 @@ server::~server() {
   std::string ignored;
   static_cast<void>(close(GSCHED_CANCEL, 0, ignored));
   desk_->ended.clear();
+  desk_->unposted.take_each([](ticket& t) { t.let_go(); });
 }
 
 gsched_code server::close(gsched_close_how how, std::int64_t timeout_us, std::string& why) {
@@ -199,13 +200,21 @@ void server::refuse_unknown(std::uint32_t model) const {
                                            ": unknown, the server has " + std::to_string(models));
 }
 
-std::uint32_t server::add_model(model_record m) {
+void server::refuse_full() const {
+  // unordered: the server's thread counts again
+  refuse_one_more_model(desk_->models_count.load(sync::relaxed));
+}
+
+std::uint32_t server::add_model(std::span<const std::uint32_t> excludes,
+                                const std::function<model_record()>& make) {
   refuse_own_thread("gsched_add_model");
   refuse_if_gone();
-  for (const std::uint32_t each : m.excludes) refuse_unknown(each);
+  refuse_full();
+  for (const std::uint32_t each : excludes) refuse_unknown(each);
   std::uint32_t id = 0;
-  auto made = std::make_unique<model_record>(std::move(m));
+  auto made = std::make_unique<model_record>(make());
   model_record& placed = *made;
+  placed.excludes.assign(excludes.begin(), excludes.end());
   const struct freed_at_last {
     std::unique_ptr<model_record>& of;
     const desk& at;
@@ -213,6 +222,8 @@ std::uint32_t server::add_model(model_record m) {
       if (of != nullptr && at.keeps_memory()) leave(of->take_memory());
     }
   } after{made, *desk_};
+  refuse_if_gone(); // to measure takes a while
+  refuse_full();
   visit here(*this);
   const std::int64_t start = now_ns();
   for (const instance& i : placed.instances) here.parts.push_back(here.at->build(*i.graph));
@@ -287,6 +298,7 @@ void server::remove_model(std::uint32_t model, std::int64_t timeout_us) {
 }
 
 gsched_model_facts server::facts(std::uint32_t model) const {
+  refuse_in_child(*desk_);
   refuse_unknown(model);
   // unordered: models_count ordered it
   return desk_->models[model].record.load(sync::relaxed)->facts;
@@ -343,7 +355,10 @@ void server::submit(const gsched_request& r, ticket** out) {
     static_cast<void>(t.release());
     return;
   }
-  if (out != nullptr) *out = nullptr;
+  if (out != nullptr) {
+    *out = nullptr;
+    desk_->end_unposted(*t.release());
+  }
   throw refusal(GSCHED_CLOSED, "the server was closed");
 }
 
@@ -362,6 +377,25 @@ gsched_statistics server::statistics() {
     out = desk_->last_statistics;
   }
   return out;
+}
+
+gsched_report server::status(const ticket& t) {
+  refuse_in_child(*t.at);
+  gsched_report r{};
+  r.instance = UINT32_MAX;
+  r.arrival_ns = static_cast<std::uint64_t>(t.arrival_ns);
+  r.user = t.user;
+  r.error = "";
+  r.code = GSCHED_OK;
+  if (!t.has_ended()) return r;
+  r.state = t.state;
+  r.start_ns = static_cast<std::uint64_t>(t.start_ns);
+  r.end_ns = static_cast<std::uint64_t>(t.end_ns);
+  r.segments = t.segments;
+  r.instance = t.instance;
+  r.error = t.error.c_str();
+  r.code = t.code;
+  return r;
 }
 
 bool server::cancel(ticket& t) {

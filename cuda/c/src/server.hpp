@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace gsched::abi {
@@ -38,12 +39,15 @@ public:
   [[nodiscard]] gsched_code close(gsched_close_how how, std::int64_t timeout_us, std::string& why);
 
   [[nodiscard]] std::uint32_t add_client(double weight);
-  /// What is measured on the calling thread has been; the rest of its facts is filled in.
-  [[nodiscard]] std::uint32_t add_model(model_record m);
+  /// `make` reads and measures the graphs, with CUDA, on the calling thread. It is called after all
+  /// else that can refuse the model; what may change meanwhile is checked again afterwards.
+  [[nodiscard]] std::uint32_t add_model(std::span<const std::uint32_t> excludes,
+                                        const std::function<model_record()>& make);
   /// The memory goes on the calling thread: to free some can mean to wait for the GPU.
   void remove_model(std::uint32_t model, std::int64_t timeout_us);
   [[nodiscard]] gsched_model_facts facts(std::uint32_t model) const;
-  /// Writes the ticket, where it is asked for, before the request can end.
+  /// Writes the ticket, where it is asked for, before it posts the request: a callback may read it
+  /// there. If the server is closed in between, that ticket ends and stays until the server's end.
   void submit(const gsched_request& r, ticket** out);
   [[nodiscard]] gsched_statistics statistics();
   /// Throws refusal where none came.
@@ -51,6 +55,7 @@ public:
 
   /// False if the time was over first. The server may be closed, and gone.
   [[nodiscard]] static bool wait(ticket& t, std::int64_t timeout_us);
+  [[nodiscard]] static gsched_report status(const ticket& t);
   /// False if it has ended already.
   [[nodiscard]] static bool cancel(ticket& t);
   /// Gives a share of it back; in a child of the process that made it, nothing.
@@ -61,6 +66,7 @@ private:
   void refuse_own_thread(const char* what) const;
   void refuse_if_gone() const;
   void refuse_unknown(std::uint32_t model) const;
+  void refuse_full() const;
   /// Runs it on the server's thread; waits.
   void order(std::function<bool(engine&)> turn);
   [[nodiscard]] bool wait_stopped(std::int64_t deadline_ns) const;

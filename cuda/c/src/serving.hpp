@@ -120,7 +120,7 @@ public:
 
   std::uint32_t add(model_record& m) override {
     const std::uint32_t id = at_.models_count.load(sync::relaxed); // unordered: written here alone
-    if (id == desk::most_models) throw error(errc::too_small, "a server has at most 4096 models");
+    refuse_one_more_model(id);
     const program* const first = m.instances.front().graph;
     m.id = dispatch_.add_model(m.name, m, first, static_cast<std::uint32_t>(m.instances.size()));
     try {

@@ -3,6 +3,8 @@
 
 #include "refusal.hpp"
 
+#include <gsched/gsched_c.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +32,13 @@ template <class T>
                   std::string(name) + ": has fields that this version does not know, expected 0");
   std::memcpy(&defaults, from, std::min<std::size_t>(size, sizeof(T)));
   return defaults;
+}
+
+/// One of a model's instances, whose stride is the size of the first.
+[[nodiscard]] inline gsched_instance instance_of(const gsched_model& m, std::uint32_t i) {
+  const std::size_t stride = m.instances->size;
+  const auto* const all = reinterpret_cast<const unsigned char*>(m.instances);
+  return read_struct(reinterpret_cast<const gsched_instance*>(all + i * stride), "gsched_instance");
 }
 
 /// The caller has set `size`, and gets that much; what this library does not know becomes zero.

@@ -133,12 +133,17 @@ typedef struct gsched_model {
   uint32_t exclusive; /* 1: so do requests of this model, whatever the number of instances; 0 */
 } gsched_model;
 
+/* Models that a server can have in its life, those that were removed included. */
+#define GSCHED_MOST_MODELS 4096
+
 /* Adds a model; it stays until it is removed or the server is closed. Graphs are read, measured and
  * built on the calling thread while other requests are served. The driver launches nothing while it
  * builds a graph, up to a millisecond for one of 1,000 nodes; where requests are served meanwhile,
  * pauses of three times as long follow. To be exact the measurement needs the GPU for itself.
- * Errors   GSCHED_BAD_GRAPH; GSCHED_OUT_OF_MEMORY; GSCHED_DEVICE_FAILED: a kernel that was measured
- *          may still run. The server goes on, and keeps nothing of the model.
+ * Errors   before the GPU is used: GSCHED_BAD_ARGUMENT, also for one model more than
+ *          GSCHED_MOST_MODELS; GSCHED_CLOSED, which can come later, too. Then GSCHED_BAD_GRAPH;
+ *          GSCHED_OUT_OF_MEMORY; GSCHED_DEVICE_FAILED: a kernel that was measured may still run. The
+ *          server goes on, and keeps nothing of the model.
  * Threads  not on the dispatcher's thread. */
 GSCHED_API int gsched_add_model(gsched_server* server, const gsched_model* what, uint32_t* model);
 
@@ -224,9 +229,13 @@ typedef struct gsched_request {
 
 /* Posts a request: never waits, takes no lock. `ticket` may be NULL; a callback's ticket is then
  * good while that runs.
- * Owner    the caller, who gives the ticket to gsched_release once; it is written before the
- *          request can end. Of a collected request it is lent, until gsched_collect hands it out
- *          and with it the duty to release it.
+ * Owner    the caller, who gives the ticket to gsched_release once. Of a collected request it is
+ *          lent, until gsched_collect hands it out and with it the duty to release it.
+ *          *ticket is written before the request is posted: `done` and gsched_collect, which can come
+ *          before this call returns, find it there. Another thread that reads *ticket before this
+ *          call returns may wait for that ticket and look at it, but not release it: should the call
+ *          fail with GSCHED_CLOSED, *ticket becomes NULL, and the ticket has ended as cancelled and
+ *          stays valid until gsched_server_release.
  * Cost     about a microsecond; a few allocations on the calling thread.
  * Errors   GSCHED_BAD_ARGUMENT, a removed model included, GSCHED_CLOSED, GSCHED_DEVICE_FAILED once
  *          the device has failed: no ticket then, and no callback. */

@@ -137,7 +137,9 @@ private:
 ///          submit: bad_option as in every device; bad_handle for an operation without an action;
 ///          too_small for a segment of more words than the notification ring has slots, or one
 ///          beyond max_segments; a CUDA code where the driver refuses, with nothing of the segment
-///          launched or, if a part was, with the device ended.
+///          launched or, if a part of a program was, with the device ended.
+///          A copy or set that the driver refuses behind others of its segment: the segment is
+///          polled as failed once those have ended, and why_failed() has CUDA's words.
 ///          Words of an instrumented kernel that never come are counted as lost, 200 ms after its
 ///          segment ended, and then the segment counts as done.
 ///          A kernel that hangs while the GPU runs other work: its segment, and those behind it on
