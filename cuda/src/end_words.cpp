@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "end_words.hpp"
 
-#include "beside_captures.hpp"
 #include "graph_end.hpp"
 #include "owners.hpp"
 #include <gsched/core/sync.hpp>
+#include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/error.hpp>
 
 #include <cstring>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure.hpp"
 
-#include "beside_captures.hpp"
-
 #include "graph_read.hpp"
 #include "measure_clock.hpp"
 #include "owners.hpp"
 
+#include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 

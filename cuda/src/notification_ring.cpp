@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "beside_captures.hpp"
 
+#include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/notification_ring.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/preemptible_launch.hpp>
 
-#include "beside_captures.hpp"
 #include "preemption_marker.hpp"
 #include "preemption_parameter.hpp"
 #include "profiling_replay.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/preemption_slots.hpp>
-
-#include "beside_captures.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "beside_captures.hpp"
 #include "preemption_marker.hpp"
 #include "segment_graphs.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/error.hpp>
 
 #include <algorithm>

@@ -181,6 +181,25 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("c abi: a model is added and removed beside a capture in global mode") {
+  GSCHED_NEEDS_GPU();
+  captured_model m(50'000, 4, 20, 1);
+  open_server server("fifo");
+  user_side u(m.words);
+  cudaStream_t s = nullptr;
+  ok(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+  ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+  std::thread([&] {
+    m.add_to(server.it, "beside");
+    ok(gsched_remove_model(server.it, m.id, -1));
+  }).join();
+  launch_step(s, u.first, u.out, u.n, 1, 1);
+  cudaGraph_t g = nullptr;
+  CHECK(cudaStreamEndCapture(s, &g) == cudaSuccess);
+  if (g != nullptr) cudaGraphDestroy(g);
+  ok(cudaStreamDestroy(s));
+}
+
 TEST_CASE("c abi: an event that was never recorded counts as complete, as in CUDA") {
   GSCHED_NEEDS_GPU();
   captured_model m(50'000, 4, 20, 1);

@@ -6,6 +6,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
@@ -23,9 +24,13 @@ namespace gsched::abi {
 namespace {
 
 [[nodiscard]] std::shared_ptr<void> pinned(std::uint64_t bytes) {
+  const cuda::beside_captures here;
   void* p = nullptr;
   cuda::check(cudaHostAlloc(&p, bytes, cudaHostAllocPortable), "pinned memory for a model");
-  return {p, [](void* memory) { static_cast<void>(cudaFreeHost(memory)); }};
+  return {p, [](void* memory) {
+            const cuda::beside_captures there;
+            static_cast<void>(cudaFreeHost(memory));
+          }};
 }
 
 [[nodiscard]] std::vector<buffer> buffers_of(const gsched_buffer* all, std::uint32_t count) {
