@@ -451,15 +451,19 @@ def _launch_elsewhere(torch, gpu):
 
 
 def _give_up(torch, graph, pool, gpu):
-    """Ends a capture on the current stream in which something was raised."""
+    """Ends a capture on the current stream during which something was raised, by the module, by the
+    begin or the end of the capture itself, or by a signal handler. After this, torch captures and
+    allocates as before, whatever state the capture was in."""
+    _given_up.append(graph) # first: while it is in the allocator's list, it must not be freed
     try:
         graph.capture_end()
+        _given_up.remove(graph)
         return
     except Exception:
-        # CUDA had given up the capture, and so torch its end: the allocator would ask the graph for
-        # ever whether memory is for it, and the random numbers would stay as in a capture until one
-        # ends well.
-        _given_up.append(graph)
+        # CUDA had given up the capture, or torch has failed to end it: the allocator would ask the
+        # graph for ever whether memory is for it, and the random numbers would stay as in a capture
+        # until one ends well.
+        pass
     with contextlib.suppress(AttributeError, RuntimeError):
         torch._C._cuda_endAllocateToPool(gpu, pool)
     with contextlib.suppress(RuntimeError):
@@ -488,17 +492,19 @@ def _capture_one(torch, module, example, gpu, stream, name):
     gc.disable() # what it frees could call CUDA in the middle of the capture
     try:
         with torch.cuda.stream(stream):
-            with _launch_elsewhere(torch, gpu):
-                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            # From here to its end, whatever is raised gives the capture up: a stream that forward has
+            # not joined is an error of capture_end, and Ctrl-C is raised between any two calls.
             try:
+                with _launch_elsewhere(torch, gpu):
+                    graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 answer = module(*args, **kwargs)
                 # Without what autograd keeps of the call, which would live as long as the answer.
                 outputs = [x.detach() if _is_dense(x) else x.detach().contiguous()
                            for x in _leaves(answer)]
+                graph.capture_end()
             except BaseException:
                 _give_up(torch, graph, pool, gpu)
                 raise
-            graph.capture_end()
     finally:
         if collecting:
             gc.enable()

@@ -162,8 +162,28 @@ class Waits(Net):
     def forward(self, x):
         x = super().forward(x)["full"]
         return x if x.sum().item() > 0 else -x
+class Unjoined(Net):
+    def forward(self, x):
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            y = torch.relu(x)
+        return super().forward(x)["full"] if y is not None else x
+class Swallows(Net):
+    def forward(self, x):
+        x = super().forward(x)["full"]
+        try:
+            return x if x.sum().item() > 0 else -x
+        except RuntimeError:
+            return x
 assert "inside the capture" in str(raises(ValueError, "inside", server.add_model, Raises(1), x[0]))
 raises(RuntimeError, "captur", server.add_model, Waits(1), x[0])
+for module in (Unjoined(1), Swallows(1)): # these raise nothing, the end of the capture does
+    raises(RuntimeError, "captur", server.add_model, module, x[0])
+    torch.rand(4, device="cuda").sum().item()
+gc.collect()
+some = [torch.rand(n, 1000, device="cuda") for n in range(1, 200)] # the allocator asks its captures
+assert all(s.sum().item() > 0 for s in some)
+del some
 raises(gsched.GschedError, "expected tensors", server.add_model, lambda x: 5, x[0])
 torch.cuda.synchronize()
 torch.rand(4, device="cuda").sum().item() # torch's random numbers still work

@@ -67,6 +67,27 @@ class Waits(Broken): # CUDA gives the capture up, so that it does not end as it 
         return super().__call__(x)
 raises(KeyError, "from inside", server.add_model, Waits(), one(1))
 assert len(torch.pools_ended) == 1 and not torch.cuda.CUDAGraph.capturing
+class Unjoined(Plus): # nothing is raised but by the end of the capture: a side stream is not joined
+    def __call__(self, x):
+        torch.cuda.CUDAGraph.broken = bool(torch.cuda.CUDAGraph.capturing)
+        return super().__call__(x)
+begun, given_up = torch.cuda.CUDAGraph.begun, len(gsched._given_up)
+raises(RuntimeError, "the capture was given up", server.add_model, Unjoined(), one(1))
+assert len(torch.pools_ended) == 2, "the allocator would still ask the graph"
+assert len(gsched._given_up) == given_up + 1, "the allocator may still ask the graph"
+assert torch.cuda.CUDAGraph.begun == begun + 2, "the random numbers are still in a capture"
+assert not torch.cuda.CUDAGraph.capturing and gc.isenabled()
+class Interrupted(BaseException): pass
+begin = torch.cuda.CUDAGraph.capture_begin
+def begin_and_interrupt(*arguments, **named): # as Ctrl-C in the call, raised when it returns
+    torch.cuda.CUDAGraph.capture_begin = begin
+    begin(*arguments, **named)
+    raise Interrupted()
+torch.cuda.CUDAGraph.capture_begin = begin_and_interrupt
+raises(Interrupted, "", server.add_model, Plus(), one(1))
+assert not torch.cuda.CUDAGraph.capturing, "the stream of captures still captures"
+assert len(gsched._given_up) == given_up + 1, "this one has ended well"
+server.add_model(Plus(), one(1)).remove()
 class Host(Plus):
     def __call__(self, x): return torch.tensor([1.0])
 raises(gsched.GschedError, "on the host", server.add_model, Host(), one(1))
@@ -326,7 +347,6 @@ assert number("released").value == released and all(g() is not None for g in gon
 
 # Whatever is raised around a submission, live memory stays and no ticket is lost.
 number("holding").value = 1
-class Interrupted(BaseException): pass
 x = one(1, pinned=True)
 alive, before = weakref.ref(x), number("tickets").value
 real = gsched._library.gsched_submit
