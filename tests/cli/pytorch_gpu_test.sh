@@ -6,7 +6,7 @@ set -euo pipefail
 . "$GSCHED_SOURCE_DIR/tests/cli/pytorch_gpu.sh"
 
 timeout 280 python3 - <<'PY'
-import atexit, concurrent.futures, faulthandler, gc, os, sys, threading, time
+import atexit, concurrent.futures, faulthandler, gc, os, signal, sys, threading, time
 faulthandler.dump_traceback_later(270, exit=True)
 import gsched, torch
 
@@ -269,7 +269,7 @@ child = os.fork()
 if child == 0:
     raises(gsched.GschedError, "fork()", server.submit, model, x[0])
     server.close()
-    atexit._run_exitfuncs() # and no more: torch aborts where its own events end in a child
+    atexit._run_exitfuncs() # and no more: torch aborts where events of this test end in a child
     os._exit(0)
 limit = time.monotonic() + 60
 while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
@@ -290,6 +290,26 @@ s = server.statistics()
 assert s["submitted"] == s["finished"] + s["failed"] + s["rejected"] + s["cancelled"], s
 assert s["active"] == 0 and s["failed"] == 0
 step(f"closed with requests in flight, {cancelled} cancelled: {s}")
+
+def cut_short(interrupt):
+    busy = gsched.Server(policy="fifo")
+    slow = busy.add_model(model.captured)
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(5 * 10**9) # some seconds, for which all requests wait
+    futures = [busy.submit(slow, on_gpu, stream=side) for _ in range(100)]
+    timer, heard = threading.Timer(0.3, lambda: interrupt(busy)), False
+    timer.start()
+    try:
+        busy.close()
+    except KeyboardInterrupt:
+        heard = True
+    timer.join()
+    assert all(f.done() and f.cancelled() for f in futures)
+    torch.cuda.synchronize()
+    return heard
+assert cut_short(lambda busy: os.kill(os.getpid(), signal.SIGINT))
+assert not cut_short(lambda busy: busy.close(cancel=True))
+step("a close cut short by Ctrl-C, and by another thread")
 
 other = gsched.Server(policy="fifo")
 slow = other.add_model(model.captured)

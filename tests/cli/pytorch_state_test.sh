@@ -7,7 +7,7 @@ set -euo pipefail
 source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
 
 cat >"$work/state.py" <<'PY'
-import ctypes, functools, os, sys, time
+import ctypes, functools, os, sys, threading, time
 import gsched, torch
 
 played = ctypes.CDLL(os.environ["GSCHED_C_LIBRARY"])
@@ -150,7 +150,14 @@ assert torch.modes == [] and torch.grad_modes == []
 number("holding").value = 1
 future = server.submit(reads, one())
 closes, released, tickets = (number(n).value for n in ("closes", "released", "tickets"))
-server._state.lock.acquire() # by another thread, say
+locked, unlock = threading.Event(), threading.Event()
+def hold_lock():
+    with server._state.lock:
+        locked.set()
+        unlock.wait(60)
+holder = threading.Thread(target=hold_lock)
+holder.start()
+locked.wait(60)
 child = os.fork()
 if child == 0:
     said = lambda call, *args, **named: raises(gsched.GschedError, "fork()", call, *args, **named)
@@ -178,7 +185,8 @@ while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
     assert time.monotonic() < deadline, "the child hangs"
     time.sleep(0.01)
 assert ended[1] == 0, ended
-server._state.lock.release()
+unlock.set()
+holder.join()
 played.end_held(1)
 assert future.result(5) is not None
 print("state, training, autocast and fork() are as they should be")
