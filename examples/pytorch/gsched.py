@@ -1013,6 +1013,7 @@ class _State:
         self.adding = _OneAtATime("add_model")
         self.models = []  # [captured, the Model once it is added]
         self.events = []  # of torch, in use by nothing
+        _states.add(self)
 
     def is_here(self):
         """Not in a child made by fork(): the server's thread, and others that hold its locks, are in
@@ -1084,11 +1085,27 @@ class _State:
 
 
 _servers = weakref.WeakSet()
+_states = weakref.WeakSet()
 
 
 def _keep_for_good(memory):
     """Until the process ends, the interpreter's own end included."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+
+
+def _keep_parents():
+    """In a child made by fork(): keeps what the parent's servers hold of torch, for good.
+
+    A child can neither use CUDA's objects of its parent nor free them: each call of CUDA fails there,
+    and torch ends the process where the destructor of an event does. Memory of the GPU is the
+    parent's. That of the host is shared until one of the two writes to it, and the child holds no
+    more of it than there was at fork()."""
+    for state in list(_states):
+        if not state.is_here():
+            _keep_for_good(state)
+
+
+os.register_at_fork(after_in_child=_keep_parents)
 
 
 @atexit.register

@@ -337,6 +337,29 @@ assert all(future.result(30) is not None for future in pending)
 step("another context on the GPU, and none where there is no GPU")
 PY
 
+# A child that ends as usual, by its interpreter's end.
+timeout 100 python3 - <<'PY'
+import os, sys, time
+import gsched, torch
+
+server = gsched.Server(policy="fifo")
+model = server.add_model(lambda x: x + 1, torch.ones(8))
+on_gpu = torch.ones(8, device="cuda")
+done = [server.submit(model, on_gpu) for _ in range(8)]
+assert all(f.wait(30) for f in done) and server._state.events
+held = [server.submit(model, on_gpu) for _ in range(200)]
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+limit = time.monotonic() + 60
+while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+    assert time.monotonic() < limit, "the child hangs"
+    time.sleep(0.01)
+assert ended[1] == 0, ended
+assert all(f.result(30) is not None for f in held)
+print("a child made by fork() ends as usual")
+PY
+
 cd "$GSCHED_SOURCE_DIR/examples/pytorch"
 timeout 120 python3 decode_loop.py --layers 2 --width 256 --tokens 32 --prompt 16
 timeout 200 python3 bit_equal.py --models resnet18,bert_base --inferences 50 --inputs 5 --time-limit 90

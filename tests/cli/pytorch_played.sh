@@ -325,6 +325,9 @@ class Event:
     def __init__(self, enable_timing=False):
         Event.made += 1
         self.cuda_event, self.on, self.process = 0, None, os.getpid()
+    def __del__(self, getpid=os.getpid, abort=os.abort):
+        if self.process != getpid():
+            abort() # as torch does where an event of the parent is destroyed
     def record(self, stream=None):
         self.ns, self.on, self.cuda_event = time.monotonic_ns(), stream, id(self)
     def query(self):

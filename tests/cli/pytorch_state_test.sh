@@ -193,6 +193,32 @@ print("state, training, autocast and fork() are as they should be")
 PY
 timeout 120 python3 "$work/state.py"
 
+# A child that ends as usual destroys no event of torch: neither of the pool nor of requests.
+cat >"$work/child.py" <<'PY'
+import ctypes, os, sys
+import gsched, torch
+
+played = ctypes.CDLL(os.environ["GSCHED_C_LIBRARY"])
+one = lambda: torch.tensor([1.0] * 4, cuda=True)
+server, dropped = gsched.Server(policy="fifo"), gsched.Server(policy="fifo")
+ctypes.c_int.in_dll(played, "holding").value = 1
+models = [s.add_model(lambda x: x + 1.0, one()) for s in (server, dropped)]
+futures = [server.submit(models[0], one()) for _ in range(3)]
+futures += [dropped.submit(models[1], one(), signal=torch.cuda.Event()) for _ in range(3)]
+played.end_held(1)
+assert futures[0].done() and futures[3].done()
+futures = futures[2:3] + futures[5:] # the others are kept by their servers
+assert all(s._state.events and len(s._state.pending) == 2 for s in (server, dropped))
+del dropped
+child = os.fork()
+if child == 0:
+    del server, futures
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0, "the child aborts"
+os._exit(0)
+PY
+timeout 60 python3 "$work/child.py"
+
 # The operators of a real PyTorch, whichever there is, on the host.
 for python in python3 /usr/bin/python3; do
   if PYTHONPATH= "$python" -c 'import torch' 2>/dev/null; then
