@@ -1363,4 +1363,7 @@ class Server:
             if (x.shape, x.dtype, x.stride()) != (like.shape, like.dtype, like.stride()):
                 raise GschedError(f"{captured.name}: output {i} is {_shape(x)}, expected "
                                   f"{_shape(like)} with strides {list(like.stride())}")
+            if x.is_cuda and x.get_device() != self.gpu:
+                raise GschedError(f"{captured.name}: output {i} is on GPU {x.get_device()}, expected "
+                                  f"the host or GPU {self.gpu}")
         return given, False

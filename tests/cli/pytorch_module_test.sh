@@ -121,6 +121,11 @@ for inputs, text in ((torch.tensor([1.0] * 5), "input 0 is f32[5], expected f32[
     raises(gsched.GschedError, text, server.submit, model, inputs)
 raises(gsched.GschedError, "1 output tensors, expected 2", server.submit, model, one(1),
        outputs=one(2))
+class Elsewhere(torch.Tensor):
+    def get_device(self): return 1
+elsewhere = {"sum": Elsewhere((4,), cuda=True), "more": (one(0, pinned=True), None, None)}
+raises(gsched.GschedError, "plus: output 0 is on GPU 1, expected the host or GPU 0", server.submit,
+       model, one(1), outputs=elsewhere)
 raises(gsched.GschedError, 'outputs: "host"', server.submit, model, one(1), outputs="host")
 
 # Several inputs, by place and by name; answers of every kind.
