@@ -18,7 +18,9 @@ Errors   GschedError, a line each. What a model's forward raises while it is cap
          refuse it.
 Units    seconds, as usual in Python, but for names that end in _us and _ns; points in time are
          nanoseconds of time.monotonic_ns().
-Threads  everything may be called from any thread; one model is captured at a time.
+Threads  everything may be called from any thread, and from signal handlers and finalizers. One model
+         is captured at a time, and one is added to a server at a time; a signal handler that starts
+         another one in the middle of that gets an error. Whatever waits hears signals, also Ctrl-C.
 """
 
 import atexit
@@ -46,6 +48,7 @@ ABI = 1
 CancelledError = concurrent.futures.CancelledError
 _OK, _BAD_ARGUMENT, _DEVICE_FAILED, _CLOSED, _TIMED_OUT = 0, 1, 5, 6, 7
 _STATES = ("pending", "finished", "failed", "rejected", "cancelled")
+_DRAIN, _CANCEL = 0, 1
 
 
 class GschedError(RuntimeError):
@@ -161,7 +164,7 @@ _FUNCTIONS = {  # name: (result, arguments)
 }
 
 _library = None
-_library_lock = threading.Lock()
+_library_lock = threading.RLock()
 
 
 def _candidates():
@@ -332,9 +335,29 @@ def _shape(x):
     return f"{str(x.dtype).replace('torch.', '')}{list(x.shape)}"
 
 
+class _OneAtATime:
+    """Long work that one thread does at a time. A call in the middle of it by the same thread, which
+    a signal handler or a finalizer can make, is an error: it would wait for itself."""
+
+    def __init__(self, what):
+        self.what, self.lock, self.taken = what, threading.RLock(), False
+
+    @contextlib.contextmanager
+    def hold(self):
+        with self.lock:
+            if self.taken:
+                raise GschedError(f"{self.what}: called in the middle of another one by the same "
+                                  "thread, expected after it")
+            self.taken = True
+            try:
+                yield
+            finally:
+                self.taken = False
+
+
 # Capture ------------------------------------------------------------------------------------------
 
-_capture_lock = threading.Lock()
+_capturing = _OneAtATime("capture")
 _capture_streams = {}
 _given_up = []
 
@@ -451,15 +474,19 @@ def _launch_elsewhere(torch, gpu):
 
 
 def _give_up(torch, graph, pool, gpu):
-    """Ends a capture on the current stream in which something was raised."""
+    """Ends a capture on the current stream during which something was raised, by the module, by the
+    begin or the end of the capture itself, or by a signal handler. After this, torch captures and
+    allocates as before, whatever state the capture was in."""
+    _given_up.append(graph) # first: while it is in the allocator's list, it must not be freed
     try:
         graph.capture_end()
+        _given_up.remove(graph)
         return
     except Exception:
-        # CUDA had given up the capture, and so torch its end: the allocator would ask the graph for
-        # ever whether memory is for it, and the random numbers would stay as in a capture until one
-        # ends well.
-        _given_up.append(graph)
+        # CUDA had given up the capture, or torch has failed to end it: the allocator would ask the
+        # graph for ever whether memory is for it, and the random numbers would stay as in a capture
+        # until one ends well.
+        pass
     with contextlib.suppress(AttributeError, RuntimeError):
         torch._C._cuda_endAllocateToPool(gpu, pool)
     with contextlib.suppress(RuntimeError):
@@ -488,17 +515,19 @@ def _capture_one(torch, module, example, gpu, stream, name):
     gc.disable() # what it frees could call CUDA in the middle of the capture
     try:
         with torch.cuda.stream(stream):
-            with _launch_elsewhere(torch, gpu):
-                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            # From here to its end, whatever is raised gives the capture up: a stream that forward has
+            # not joined is an error of capture_end, and Ctrl-C is raised between any two calls.
             try:
+                with _launch_elsewhere(torch, gpu):
+                    graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 answer = module(*args, **kwargs)
                 # Without what autograd keeps of the call, which would live as long as the answer.
                 outputs = [x.detach() if _is_dense(x) else x.detach().contiguous()
                            for x in _leaves(answer)]
+                graph.capture_end()
             except BaseException:
                 _give_up(torch, graph, pool, gpu)
                 raise
-            graph.capture_end()
     finally:
         if collecting:
             gc.enable()
@@ -566,7 +595,7 @@ def capture(module, example_input, instances=None, name=None, gpu=0, warm_up=3, 
         raise GschedError("example_input: no tensor in it, expected one at least")
     name = name or getattr(module, "__name__", None) or type(module).__name__
     mode = torch.enable_grad() if training else torch.inference_mode()
-    with _capture_lock, torch.cuda.device(gpu), mode, _without_cast_cache(torch):
+    with _capturing.hold(), torch.cuda.device(gpu), mode, _without_cast_cache(torch):
         if hasattr(module, "eval") and not training:
             module.eval()
         if hasattr(module, "to"):
@@ -842,6 +871,9 @@ class Future:
         self._state, self.model, self._ticket = state, model, _pointer()
         self._inputs, self._outputs, self._end = inputs, outputs, None
         self._events, self._pooled = events, pooled
+        # The library writes the ticket before it posts the request, and deletes the ticket if it
+        # cannot: until its call has returned no other thread may use the ticket.
+        self._submitted = False
 
     def __del__(self):
         ticket = getattr(self, "_ticket", None)
@@ -863,15 +895,15 @@ class Future:
             if report.code == _DEVICE_FAILED: # the GPU may still read and write all of it
                 _keep_for_good((self._inputs, self._outputs, self.model.captured, self._events,
                                 self._pooled))
+            inputs, events, pooled = self._inputs, self._events, None # freed without the lock
             with self._state.lock: # keep() of other threads reports it too; one returns the event
                 if self._end is not None:
                     return self._end
                 pooled, self._pooled = self._pooled, None
-                self._end = said
-            self._inputs, self._events = None, ()
+                self._state.pending.pop(id(self), None) # before: what has ended stays in there for good
+                self._inputs, self._events, self._end = None, (), said
             if pooled is not None and report.code != _DEVICE_FAILED:
                 self._state.events.append(pooled)
-            self._state.forget(self)
         return said
 
     def wait(self, timeout=None):
@@ -891,10 +923,11 @@ class Future:
         return True
 
     def done(self):
-        # Without a ticket it is about to be submitted, by another thread.
-        if (self._end is None and self._ticket and self._state.is_here()
-                and _library.gsched_wait(self._ticket, 0) == _OK):
-            self._report()
+        if self._submitted and self._end is None and self._state.is_here():
+            if not self._ticket: # submit() has raised, and was interrupted before it forgot this
+                self._state.forget(self)
+            elif _library.gsched_wait(self._ticket, 0) == _OK:
+                self._report()
         return self._end is not None
 
     def cancelled(self):
@@ -968,11 +1001,19 @@ class _State:
 
     def __init__(self, handle, gpu):
         self.handle, self.gpu, self.process = handle, gpu, os.getpid()
-        self.lock, self.pending, self.closed = threading.Lock(), collections.OrderedDict(), False
+        # Guards `pending` and the ends of futures. A signal handler, or a finalizer that the garbage
+        # collector runs, may call anything here in the thread that holds the lock, between any two
+        # calls of Python. So it is one that the thread can take again; each step under it leaves a
+        # state that such a call can use; and under it there is no call of the library or of torch,
+        # which may wait for another thread, and nothing is freed that may make one.
+        self.lock = threading.RLock()
+        self.pending = collections.OrderedDict() # what the GPU may use, the longest unlooked at first
+        self.closed = False      # the library's server has been closed
         self.left_behind = False # the library's thread did not end when it was closed
-        self.adding = threading.Lock()
+        self.adding = _OneAtATime("add_model")
         self.models = []  # [captured, the Model once it is added]
         self.events = []  # of torch, in use by nothing
+        _states.add(self)
 
     def is_here(self):
         """Not in a child made by fork(): the server's thread, and others that hold its locks, are in
@@ -985,8 +1026,10 @@ class _State:
                               "child made by fork() opens its own", _BAD_ARGUMENT)
 
     def drop_model(self, model):
-        with self.adding:
-            self.models = [entry for entry in self.models if entry[1] is not model]
+        for entry in list(self.models):
+            if entry[1] is model:
+                with contextlib.suppress(ValueError): # by another thread
+                    self.models.remove(entry)
 
     def keep(self, future):
         """Keeps the tensors of a future while the GPU may use them, and frees those of some futures
@@ -994,10 +1037,13 @@ class _State:
         old = []
         with self.lock:
             self.pending[id(future)] = future
-            for _ in range(min(2, len(self.pending) - 1)):
-                key, one = self.pending.popitem(last=False)
-                self.pending[key] = one
-                old.append(one)
+            # A future stays in there while it is moved. If a signal handler changes the order in
+            # between, it has looked after some itself.
+            with contextlib.suppress(KeyError, RuntimeError, StopIteration):
+                for _ in range(min(2, len(self.pending) - 1)):
+                    key, one = next(iter(self.pending.items()))
+                    self.pending.move_to_end(key)
+                    old.append(one)
         for one in old:
             one.done()
 
@@ -1006,27 +1052,30 @@ class _State:
             self.pending.pop(id(future), None)
 
     def close(self, how, timeout):
-        """The code of gsched_server_close."""
+        """Ends the library's server. Of calls at the same time the earliest end counts, and each
+        returns when the server has ended."""
         if not self.is_here():
-            return _OK
-        with self.lock:
-            self.closed = True
+            return
         code = _library.gsched_server_close(self.handle, how, _microseconds(timeout))
+        line = _library.gsched_last_error().decode(errors="replace") if code != _OK else ""
         if code == _TIMED_OUT:
             self.left_behind = True
             _keep_for_good(self) # the GPU may still write to its tensors
-        else:
+        self.closed = True
+        if not self.left_behind:
             with self.lock:
                 ended = list(self.pending.values())
             for future in ended:
                 future.done()
-        return code
+        if code not in (_OK, _CLOSED):
+            raise GschedError(line, code)
 
     def release(self):
         if not self.is_here():
             return
         if not self.closed:
-            self.close(1, 0.0)
+            with contextlib.suppress(GschedError):
+                self.close(_CANCEL, 0.0)
         if self.left_behind:
             return # the library's thread still uses the server, and the GPU the memory
         handle, self.handle = self.handle, None
@@ -1036,11 +1085,27 @@ class _State:
 
 
 _servers = weakref.WeakSet()
+_states = weakref.WeakSet()
 
 
 def _keep_for_good(memory):
     """Until the process ends, the interpreter's own end included."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+
+
+def _keep_parents():
+    """In a child made by fork(): keeps what the parent's servers hold of torch, for good.
+
+    A child can neither use CUDA's objects of its parent nor free them: each call of CUDA fails there,
+    and torch ends the process where the destructor of an event does. Memory of the GPU is the
+    parent's. That of the host is shared until one of the two writes to it, and the child holds no
+    more of it than there was at fork()."""
+    for state in list(_states):
+        if not state.is_here():
+            _keep_for_good(state)
+
+
+os.register_at_fork(after_in_child=_keep_parents)
 
 
 @atexit.register
@@ -1083,7 +1148,7 @@ class Server:
         self._release = weakref.finalize(self, self._state.release)
         self._release.atexit = False # _close_all closes; memory may go with the process
         _servers.add(self)
-        self._first_client = None
+        self._first_clients = []
 
     def __enter__(self):
         return self
@@ -1103,7 +1168,13 @@ class Server:
         """Captures a module, see capture(), and adds it: as many requests as it has instances run
         at once, more wait. Takes what capture() made, too. Requests of models one of which writes
         what the other one uses never run at once (Captured.writes). Other requests are served
-        meanwhile; the measurement is exact if there are none."""
+        meanwhile; the measurement is exact if there are none.
+
+        The measurement replays the graph several times, on the memory that it reads and writes, while
+        requests of other models run: a model that writes state writes it then too, also where a model
+        that is served reads or writes the same state. Set that state again afterwards, in place. Or
+        pass `unmeasured=True`, which replays nothing and takes all operations as equally long. Add a
+        model that shares state with a served one unmeasured, or while that one has no requests."""
         self._state.refuse_child()
         if isinstance(torch_module, Captured):
             captured = torch_module
@@ -1128,8 +1199,8 @@ class Server:
                             name=(name or captured.name).encode(), inputs=len(first.inputs),
                             outputs=len(first.outputs), unmeasured=int(unmeasured))
         state = self._state
-        with state.adding:
-            others = [model.index for _, model in state.models
+        with state.adding.hold():
+            others = [model.index for _, model in list(state.models)
                       if model is not None and captured.excludes(model.captured)]
             what.excludes, what.excludes_count = (_u32 * len(others))(*others), len(others)
             index = _u32()
@@ -1204,23 +1275,49 @@ class Server:
             signal_event=None if signal is None else signal.cuda_event,
             after=None if after is None else after._ticket)
         future = Future(state, model, sent, answer, (signal,), awaited)
-        state.keep(future) # before: from its submission on its memory is used, whatever is raised
         try:
+            state.keep(future) # before: from its submission on its memory is used, whatever is raised
             _check(_library.gsched_submit(state.handle, request, future._ticket))
         finally:
+            future._submitted = True
             if not future._ticket:
                 state.forget(future)
         return future
 
     def close(self, cancel=False, timeout=None):
         """Takes no more requests and ends those there are: serves them, for `timeout` seconds at
-        most, or cancels what is not on the GPU. To close again does nothing."""
+        most, or cancels what is not on the GPU. Ctrl-C, or whatever else a signal handler raises,
+        cancels what is left and comes out. Another call meanwhile, close(cancel=True) on another
+        thread say, ends the first one sooner; to close again later does nothing."""
         state = self._state
         if state.closed or not state.is_here():
             return
-        code = state.close(1 if cancel else 0, 86400.0 if timeout is None else timeout)
-        if code not in (_OK, _CLOSED):
-            _check(code)
+        if cancel:
+            state.close(_CANCEL, 0.0)
+            return
+        failed = []
+
+        def drain(): # refers to the server, which is released after this call of the library
+            try:
+                self._state.close(_DRAIN, timeout)
+            except BaseException as e:
+                failed.append(e)
+
+        # On a thread of its own, since no signal is heard during a call of the library.
+        thread = threading.Thread(target=drain, name="gsched drain", daemon=True)
+        try:
+            try:
+                thread.start()
+            except RuntimeError: # none starts while the interpreter ends
+                drain()
+            while thread.is_alive():
+                thread.join(0.2)
+        except BaseException:
+            with contextlib.suppress(GschedError):
+                state.close(_CANCEL, 0.0)
+            raise
+        if failed:
+            raise failed.pop()
 
     def statistics(self):
         """What gsched_statistics holds, as a dict; also when it is closed."""
@@ -1231,10 +1328,9 @@ class Server:
                 if name not in ("size", "reserved")}
 
     def _default_client(self):
-        with self._state.lock:
-            if self._first_client is None:
-                self._first_client = self.add_client()
-            return self._first_client
+        if not self._first_clients:
+            self._first_clients.append(self.add_client()) # of threads at once the first one counts
+        return self._first_clients[0]
 
     def _recorded(self, torch, captured, stream):
         """An event on the stream. The server asks for it at once, on a thread whose queries no
@@ -1267,4 +1363,7 @@ class Server:
             if (x.shape, x.dtype, x.stride()) != (like.shape, like.dtype, like.stride()):
                 raise GschedError(f"{captured.name}: output {i} is {_shape(x)}, expected "
                                   f"{_shape(like)} with strides {list(like.stride())}")
+            if x.is_cuda and x.get_device() != self.gpu:
+                raise GschedError(f"{captured.name}: output {i} is on GPU {x.get_device()}, expected "
+                                  f"the host or GPU {self.gpu}")
         return given, False

@@ -6,7 +6,7 @@ set -euo pipefail
 . "$GSCHED_SOURCE_DIR/tests/cli/pytorch_gpu.sh"
 
 timeout 280 python3 - <<'PY'
-import atexit, concurrent.futures, faulthandler, gc, os, sys, threading, time
+import atexit, concurrent.futures, faulthandler, gc, os, signal, sys, threading, time
 faulthandler.dump_traceback_later(270, exit=True)
 import gsched, torch
 
@@ -162,8 +162,28 @@ class Waits(Net):
     def forward(self, x):
         x = super().forward(x)["full"]
         return x if x.sum().item() > 0 else -x
+class Unjoined(Net):
+    def forward(self, x):
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            y = torch.relu(x)
+        return super().forward(x)["full"] if y is not None else x
+class Swallows(Net):
+    def forward(self, x):
+        x = super().forward(x)["full"]
+        try:
+            return x if x.sum().item() > 0 else -x
+        except RuntimeError:
+            return x
 assert "inside the capture" in str(raises(ValueError, "inside", server.add_model, Raises(1), x[0]))
 raises(RuntimeError, "captur", server.add_model, Waits(1), x[0])
+for module in (Unjoined(1), Swallows(1)): # these raise nothing, the end of the capture does
+    raises(RuntimeError, "captur", server.add_model, module, x[0])
+    torch.rand(4, device="cuda").sum().item()
+gc.collect()
+some = [torch.rand(n, 1000, device="cuda") for n in range(1, 200)] # the allocator asks its captures
+assert all(s.sum().item() > 0 for s in some)
+del some
 raises(gsched.GschedError, "expected tensors", server.add_model, lambda x: 5, x[0])
 torch.cuda.synchronize()
 torch.rand(4, device="cuda").sum().item() # torch's random numbers still work
@@ -249,7 +269,7 @@ child = os.fork()
 if child == 0:
     raises(gsched.GschedError, "fork()", server.submit, model, x[0])
     server.close()
-    atexit._run_exitfuncs() # and no more: torch aborts where its own events end in a child
+    atexit._run_exitfuncs() # and no more: torch aborts where events of this test end in a child
     os._exit(0)
 limit = time.monotonic() + 60
 while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
@@ -270,6 +290,26 @@ s = server.statistics()
 assert s["submitted"] == s["finished"] + s["failed"] + s["rejected"] + s["cancelled"], s
 assert s["active"] == 0 and s["failed"] == 0
 step(f"closed with requests in flight, {cancelled} cancelled: {s}")
+
+def cut_short(interrupt):
+    busy = gsched.Server(policy="fifo")
+    slow = busy.add_model(model.captured)
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(5 * 10**9) # some seconds, for which all requests wait
+    futures = [busy.submit(slow, on_gpu, stream=side) for _ in range(100)]
+    timer, heard = threading.Timer(0.3, lambda: interrupt(busy)), False
+    timer.start()
+    try:
+        busy.close()
+    except KeyboardInterrupt:
+        heard = True
+    timer.join()
+    assert all(f.done() and f.cancelled() for f in futures)
+    torch.cuda.synchronize()
+    return heard
+assert cut_short(lambda busy: os.kill(os.getpid(), signal.SIGINT))
+assert not cut_short(lambda busy: busy.close(cancel=True))
+step("a close cut short by Ctrl-C, and by another thread")
 
 other = gsched.Server(policy="fifo")
 slow = other.add_model(model.captured)
@@ -295,6 +335,29 @@ gsched.leave_slow_side()
 raises(gsched.GschedError, "another context on GPU 99: not made", gsched.leave_slow_side, 99)
 assert all(future.result(30) is not None for future in pending)
 step("another context on the GPU, and none where there is no GPU")
+PY
+
+# A child that ends as usual, by its interpreter's end.
+timeout 100 python3 - <<'PY'
+import os, sys, time
+import gsched, torch
+
+server = gsched.Server(policy="fifo")
+model = server.add_model(lambda x: x + 1, torch.ones(8))
+on_gpu = torch.ones(8, device="cuda")
+done = [server.submit(model, on_gpu) for _ in range(8)]
+assert all(f.wait(30) for f in done) and server._state.events
+held = [server.submit(model, on_gpu) for _ in range(200)]
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+limit = time.monotonic() + 60
+while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
+    assert time.monotonic() < limit, "the child hangs"
+    time.sleep(0.01)
+assert ended[1] == 0, ended
+assert all(f.result(30) is not None for f in held)
+print("a child made by fork() ends as usual")
 PY
 
 cd "$GSCHED_SOURCE_DIR/examples/pytorch"

@@ -6,7 +6,8 @@ set -euo pipefail
 source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
 
 cat >"$work/test.py" <<'PY'
-import collections, concurrent.futures, ctypes, dataclasses, gc, os, sys, threading, time, types, weakref
+import collections, concurrent.futures, ctypes, dataclasses, gc, os, signal, sys, threading, time, types
+import weakref
 import gsched, torch
 
 played = ctypes.CDLL(os.environ["GSCHED_C_LIBRARY"])
@@ -67,6 +68,27 @@ class Waits(Broken): # CUDA gives the capture up, so that it does not end as it 
         return super().__call__(x)
 raises(KeyError, "from inside", server.add_model, Waits(), one(1))
 assert len(torch.pools_ended) == 1 and not torch.cuda.CUDAGraph.capturing
+class Unjoined(Plus): # nothing is raised but by the end of the capture: a side stream is not joined
+    def __call__(self, x):
+        torch.cuda.CUDAGraph.broken = bool(torch.cuda.CUDAGraph.capturing)
+        return super().__call__(x)
+begun, given_up = torch.cuda.CUDAGraph.begun, len(gsched._given_up)
+raises(RuntimeError, "the capture was given up", server.add_model, Unjoined(), one(1))
+assert len(torch.pools_ended) == 2, "the allocator would still ask the graph"
+assert len(gsched._given_up) == given_up + 1, "the allocator may still ask the graph"
+assert torch.cuda.CUDAGraph.begun == begun + 2, "the random numbers are still in a capture"
+assert not torch.cuda.CUDAGraph.capturing and gc.isenabled()
+class Interrupted(BaseException): pass
+begin = torch.cuda.CUDAGraph.capture_begin
+def begin_and_interrupt(*arguments, **named): # as Ctrl-C in the call, raised when it returns
+    torch.cuda.CUDAGraph.capture_begin = begin
+    begin(*arguments, **named)
+    raise Interrupted()
+torch.cuda.CUDAGraph.capture_begin = begin_and_interrupt
+raises(Interrupted, "", server.add_model, Plus(), one(1))
+assert not torch.cuda.CUDAGraph.capturing, "the stream of captures still captures"
+assert len(gsched._given_up) == given_up + 1, "this one has ended well"
+server.add_model(Plus(), one(1)).remove()
 class Host(Plus):
     def __call__(self, x): return torch.tensor([1.0])
 raises(gsched.GschedError, "on the host", server.add_model, Host(), one(1))
@@ -99,6 +121,11 @@ for inputs, text in ((torch.tensor([1.0] * 5), "input 0 is f32[5], expected f32[
     raises(gsched.GschedError, text, server.submit, model, inputs)
 raises(gsched.GschedError, "1 output tensors, expected 2", server.submit, model, one(1),
        outputs=one(2))
+class Elsewhere(torch.Tensor):
+    def get_device(self): return 1
+elsewhere = {"sum": Elsewhere((4,), cuda=True), "more": (one(0, pinned=True), None, None)}
+raises(gsched.GschedError, "plus: output 0 is on GPU 1, expected the host or GPU 0", server.submit,
+       model, one(1), outputs=elsewhere)
 raises(gsched.GschedError, 'outputs: "host"', server.submit, model, one(1), outputs="host")
 
 # Several inputs, by place and by name; answers of every kind.
@@ -326,7 +353,6 @@ assert number("released").value == released and all(g() is not None for g in gon
 
 # Whatever is raised around a submission, live memory stays and no ticket is lost.
 number("holding").value = 1
-class Interrupted(BaseException): pass
 x = one(1, pinned=True)
 alive, before = weakref.ref(x), number("tickets").value
 real = gsched._library.gsched_submit
@@ -352,6 +378,243 @@ raises(Interrupted, "", server.submit, model, one(1))
 gsched._library.gsched_submit = real
 assert number("submits").value == submits and not any(
     not f._ticket for f in server._state.pending.values())
+
+# While the library's call lasts, no other thread uses the ticket, which may be deleted in the call.
+def refuses(handle, request, ticket):
+    ticket.value = 4096 # no memory is there
+    sweep = threading.Thread(target=lambda: [f.done() for f in list(server._state.pending.values())])
+    sweep.start()
+    sweep.join()
+    ticket.value = None
+    return gsched._CLOSED
+gsched._library.gsched_submit = refuses
+assert raises(gsched.GschedError, "", server.submit, model, one(1)).code == 6
+gsched._library.gsched_submit = real
+
+# Ctrl-C on each line of a submission and of what follows it: while the library uses memory, it is
+# kept; what has ended goes, without a question for it.
+number("holding").value = 0
+while server._state.pending:
+    server.submit(model, one(1)).result()
+submit, State, Future = gsched.Server.submit, gsched._State, gsched.Future
+traced = {f.__code__ for f in (submit, State.keep, State.forget, Future._report, Future.done)}
+unheard = ("future._submitted = True", "lock:") # signals are heard after calls, so not where these end
+source = open(gsched.__file__).read().splitlines()
+def interrupt_at(n, call):
+    """Raises on the n-th line of the traced functions. False if they have fewer."""
+    lines = 0
+    def local(frame, event, _):
+        nonlocal lines
+        if event == "line" and not any(text in source[frame.f_lineno - 1] for text in unheard):
+            lines += 1
+            if lines == n:
+                raise Interrupted()
+        return local
+    sys.settrace(lambda frame, event, _: local if frame.f_code in traced else None)
+    try:
+        call()
+    except Interrupted:
+        pass
+    finally:
+        sys.settrace(None)
+    return lines >= n
+tickets = number("tickets").value
+for n in range(1, 400):
+    number("holding").value = 1
+    x = [one(i, pinned=True) for i in range(3)]
+    alive = [weakref.ref(t) for t in x]
+    submits = number("submits").value
+    server.submit(model, x[0])
+    server.submit(model, x[1])
+    more = interrupt_at(n, lambda: server.submit(model, x[2]))
+    accepted = number("submits").value - submits
+    assert accepted in (2, 3)
+    del x
+    gc.collect()
+    assert all(a() is not None for a in alive[:accepted]), f"line {n}: the library still uses it"
+    played.end_held(1)
+    number("holding").value = 0
+    def ends():
+        for future in list(server._state.pending.values()):
+            future.done()
+    more |= interrupt_at(n, ends)
+    for _ in range(4):
+        server.submit(model, one(1)).result()
+    gc.collect()
+    assert not server._state.pending, f"line {n}: kept for good"
+    assert all(a() is None for a in alive) and number("tickets").value == tickets, f"line {n}"
+    if not more:
+        break
+assert 40 < n < 399, n
+for n in range(1, 400): # so does what the library refuses
+    gsched._library.gsched_submit = lambda *_: gsched._CLOSED
+    server._state.pending[0] = types.SimpleNamespace(done=bool)
+    def refused():
+        raises(gsched.GschedError, "", server.submit, model, one(1))
+    more = interrupt_at(n, refused)
+    gsched._library.gsched_submit = real
+    del server._state.pending[0]
+    for _ in range(2):
+        server.submit(model, one(1)).result()
+    assert not server._state.pending, f"line {n}: kept for good"
+    if not more:
+        break
+assert 20 < n < 399, n
+
+# A signal handler or a finalizer calls the server in the middle of a call of the same thread.
+def in_time(call):
+    ended = concurrent.futures.Future()
+    threading.Thread(target=lambda: ended.set_result(call()), daemon=True).start()
+    ended.result(20) # of a thread that raises or waits for itself there is none
+inner = []
+def anything():
+    with server._state.lock: # where a handler may run
+        inner.append(server.submit(model, one(1)))
+        inner.append(server.submit(server.add_model(model.captured), one(1)))
+        inner[1].model.remove()
+        other = gsched.Server(policy="fifo")
+        other.submit(other.add_model(model.captured), one(1))
+        other.close()
+in_time(anything)
+assert list(inner[0].result()["sum"].values) == [2.0] * 4 and inner[1].done()
+class Reenters(collections.OrderedDict):
+    left = 3
+    def move_to_end(self, *arguments):
+        if self.left > 0:
+            self.left -= 1
+            inner.append(server.submit(model, one(len(inner))))
+        super().move_to_end(*arguments)
+number("holding").value, server._state.pending, inner = 1, Reenters(), []
+outer = [server.submit(model, one(i)) for i in range(3)]
+assert len(inner) == 3 and set(map(id, inner + outer)) == set(server._state.pending)
+played.end_held(1)
+number("holding").value = 0
+assert all(f.result() is not None for f in inner + outer) and not server._state.pending
+class Ends(collections.OrderedDict):
+    def move_to_end(self, *arguments):
+        played.end_held(1)
+        for future in list(self.values()):
+            future.done()
+        super().move_to_end(*arguments)
+number("holding").value, server._state.pending = 1, Ends()
+outer = [server.submit(model, one(i)) for i in range(3)]
+played.end_held(1)
+number("holding").value = 0
+assert all(f.result() is not None for f in outer) and not server._state.pending
+server._state.pending, inner, outer = collections.OrderedDict(), [], []
+add, passing = gsched._library.gsched_add_model, server.add_model(model.captured)
+def adds_again(*arguments):
+    gsched._library.gsched_add_model = add
+    passing.remove()
+    raises(gsched.GschedError, "add_model: called in the middle of another one", server.add_model,
+           model.captured)
+    return add(*arguments)
+gsched._library.gsched_add_model = adds_again
+in_time(lambda: server.add_model(model.captured).remove())
+class Nested(Plus):
+    def __call__(self, x):
+        if torch.cuda.CUDAGraph.capturing:
+            gsched.capture(Plus(), one(1))
+        return super().__call__(x)
+def captures():
+    inner.append(raises(gsched.GschedError, "capture: called in the middle of another one",
+                        gsched.capture, Nested(), one(1)))
+in_time(captures)
+assert inner
+
+# No call of the library while the lock is held: another thread could take it.
+calls = set()
+with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    def watched(state, name, function):
+        def free():
+            got = state.lock.acquire(timeout=1)
+            if got:
+                state.lock.release()
+            return got
+        def called(*arguments):
+            assert pool.submit(free).result(), f"{name} is called under the lock"
+            calls.add(name)
+            return function(*arguments)
+        return called
+    watching = gsched.Server(policy="fifo")
+    functions = {name: getattr(gsched._library, name) for name in gsched._FUNCTIONS}
+    for name, function in functions.items():
+        setattr(gsched._library, name, watched(watching._state, name, function))
+    added = watching.add_model(model.captured)
+    for _ in range(4):
+        future = watching.submit(added, one(1, cuda=True))
+        future.cancel()
+        assert future.result() is not None
+    added.remove()
+    watching.close()
+    del added, future
+    for name, function in functions.items():
+        setattr(gsched._library, name, function)
+assert calls >= {"gsched_add_client", "gsched_add_model", "gsched_submit", "gsched_wait", "gsched_cancel",
+                 "gsched_status", "gsched_remove_model", "gsched_server_close", "gsched_release"}
+del watching
+
+# A close that waits: Ctrl-C cancels what is left, as does close(cancel=True) on another thread.
+draining = lambda: number("draining").value
+def draining_server():
+    number("holding").value = number("drains").value = 1
+    server = gsched.Server(policy="fifo")
+    return server, server.submit(server.add_model(model.captured), one(1, pinned=True))
+def when_draining(call):
+    def run():
+        limit = time.monotonic() + 20
+        while not draining() and time.monotonic() < limit:
+            time.sleep(0.01)
+        call()
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+ctrl_c = lambda: os.kill(os.getpid(), signal.SIGINT)
+for in_with in (False, True):
+    slow, future = draining_server()
+    thread, since, released = when_draining(ctrl_c), time.monotonic(), number("released").value
+    try:
+        if in_with:
+            with slow:
+                pass
+        else:
+            slow.close()
+        raise AssertionError("Ctrl-C went unheard")
+    except KeyboardInterrupt:
+        assert time.monotonic() - since < 5
+    thread.join()
+    assert future.cancelled() and slow._state.closed and not slow._state.pending
+    assert raises(gsched.GschedError, "closed", slow.submit, future.model, one(1)).code == 6
+    closes = number("closes").value
+    slow.close()
+    assert number("closes").value == closes
+    del slow, future
+    limit = time.monotonic() + 20
+    while number("released").value == released: # by the thread that was in the library's close
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+        gc.collect()
+    assert not draining(), "released while a thread is in it"
+slow, future = draining_server()
+thread, since = when_draining(lambda: slow.close(cancel=True)), time.monotonic()
+slow.close()
+assert time.monotonic() - since < 5 and future.cancelled()
+thread.join()
+slow, future = draining_server()
+slow.close(timeout=0.05)
+assert future.cancelled(), "the time was over"
+number("closes_with").value = 5
+slow, future = draining_server()
+assert raises(gsched.GschedError, "another way", slow.close, timeout=0).code == 5
+number("closes_with").value = number("drains").value = number("holding").value = 0
+start = threading.Thread.start
+def none_starts(self): raise RuntimeError("can't start new thread")
+slow = gsched.Server(policy="fifo")
+threading.Thread.start, closes = none_starts, number("closes").value
+slow.close() # at the end of the interpreter
+threading.Thread.start = start
+assert slow._state.closed and number("closes").value == closes + 1
+del slow, future, thread
 
 # Threads submit at once, each gets its own answer.
 with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -14,7 +14,7 @@ cat >"$work/played.c" <<'C'
 #include <string.h>
 #include <time.h>
 
-struct gsched_server { int closed, gone[16]; };
+struct gsched_server { int closed, gone[16]; volatile int cut; };
 struct gsched_ticket { gsched_report report; float* out; float* in; size_t n; };
 static gsched_model model;
 static gsched_buffer in[4], out[4];
@@ -63,11 +63,17 @@ void end_held(int state) {
   held = 0;
 }
 int holding;
+volatile int drains, draining; // whether a drain lasts until its time is over or a call cancels; how many do
 int gsched_server_close(gsched_server* s, gsched_close_how how, int64_t t) {
-  (void)t;
+  struct timespec nap = {0, 1000000};
   ++closes;
   s->closed = 1;
-  end_held(how == GSCHED_DRAIN ? GSCHED_FINISHED : GSCHED_CANCELLED);
+  if (how == GSCHED_CANCEL) s->cut = 1;
+  ++draining;
+  for (int64_t i = 0; how == GSCHED_DRAIN && drains && !s->cut && (t < 0 || i * 1000 < t); ++i)
+    nanosleep(&nap, NULL);
+  --draining;
+  end_held(how == GSCHED_DRAIN && !drains ? GSCHED_FINISHED : GSCHED_CANCELLED);
   return closes_with ? fail(closes_with, "server: closed in another way") : GSCHED_OK;
 }
 int gsched_server_release(gsched_server* s) { ++released; free(s); return GSCHED_OK; }
@@ -318,7 +324,10 @@ class Event:
     made = queries = 0
     def __init__(self, enable_timing=False):
         Event.made += 1
-        self.cuda_event, self.on = 0, None
+        self.cuda_event, self.on, self.process = 0, None, os.getpid()
+    def __del__(self, getpid=os.getpid, abort=os.abort):
+        if self.process != getpid():
+            abort() # as torch does where an event of the parent is destroyed
     def record(self, stream=None):
         self.ns, self.on, self.cuda_event = time.monotonic_ns(), stream, id(self)
     def query(self):

@@ -7,7 +7,7 @@ set -euo pipefail
 source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
 
 cat >"$work/state.py" <<'PY'
-import ctypes, functools, os, sys, time
+import ctypes, functools, os, sys, threading, time
 import gsched, torch
 
 played = ctypes.CDLL(os.environ["GSCHED_C_LIBRARY"])
@@ -150,7 +150,14 @@ assert torch.modes == [] and torch.grad_modes == []
 number("holding").value = 1
 future = server.submit(reads, one())
 closes, released, tickets = (number(n).value for n in ("closes", "released", "tickets"))
-server._state.lock.acquire() # by another thread, say
+locked, unlock = threading.Event(), threading.Event()
+def hold_lock():
+    with server._state.lock:
+        locked.set()
+        unlock.wait(60)
+holder = threading.Thread(target=hold_lock)
+holder.start()
+locked.wait(60)
 child = os.fork()
 if child == 0:
     said = lambda call, *args, **named: raises(gsched.GschedError, "fork()", call, *args, **named)
@@ -178,12 +185,39 @@ while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0):
     assert time.monotonic() < deadline, "the child hangs"
     time.sleep(0.01)
 assert ended[1] == 0, ended
-server._state.lock.release()
+unlock.set()
+holder.join()
 played.end_held(1)
 assert future.result(5) is not None
 print("state, training, autocast and fork() are as they should be")
 PY
 timeout 120 python3 "$work/state.py"
+
+# A child that ends as usual destroys no event of torch: neither of the pool nor of requests.
+cat >"$work/child.py" <<'PY'
+import ctypes, os, sys
+import gsched, torch
+
+played = ctypes.CDLL(os.environ["GSCHED_C_LIBRARY"])
+one = lambda: torch.tensor([1.0] * 4, cuda=True)
+server, dropped = gsched.Server(policy="fifo"), gsched.Server(policy="fifo")
+ctypes.c_int.in_dll(played, "holding").value = 1
+models = [s.add_model(lambda x: x + 1.0, one()) for s in (server, dropped)]
+futures = [server.submit(models[0], one()) for _ in range(3)]
+futures += [dropped.submit(models[1], one(), signal=torch.cuda.Event()) for _ in range(3)]
+played.end_held(1)
+assert futures[0].done() and futures[3].done()
+futures = futures[2:3] + futures[5:] # the others are kept by their servers
+assert all(s._state.events and len(s._state.pending) == 2 for s in (server, dropped))
+del dropped
+child = os.fork()
+if child == 0:
+    del server, futures
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0, "the child aborts"
+os._exit(0)
+PY
+timeout 60 python3 "$work/child.py"
 
 # The operators of a real PyTorch, whichever there is, on the host.
 for python in python3 /usr/bin/python3; do

@@ -150,6 +150,27 @@ TEST_CASE("server: closing drains, cancels, or drains until its time is over") {
   }
 }
 
+TEST_CASE("server: a drain ends sooner if another thread closes with an earlier end") {
+  for (const auto& [how, timeout_us] :
+       {std::pair{GSCHED_CANCEL, std::int64_t{-1}}, std::pair{GSCHED_DRAIN, std::int64_t{1000}}}) {
+    server_rig r("fifo");
+    const std::uint32_t m = r.add_model(1, 20, from_us(100)); // 2 ms, one at a time
+    const std::uint32_t c = r.it.add_client(1.0);
+    std::vector<gsched_ticket*> all;
+    for (int i = 0; i < 5000; ++i) all.push_back(r.submit(m, c)); // 10 s
+    std::thread drain([&] {
+      std::string why;
+      CHECK(r.it.close(GSCHED_DRAIN, -1, why) == GSCHED_OK);
+    });
+    while (code_of([&] { r.submit(m, c)->let_go(); }) == GSCHED_OK) std::this_thread::yield();
+    std::string why;
+    CHECK(r.it.close(how, timeout_us, why) == GSCHED_OK);
+    drain.join();
+    CHECK(all.back()->state == GSCHED_CANCELLED);
+    for (gsched_ticket* t : all) t->let_go();
+  }
+}
+
 TEST_CASE("server: closing while others submit loses no request") {
   for (int round = 0; round < 20; ++round) {
     server_rig r("fifo");

@@ -80,8 +80,9 @@ typedef enum gsched_close_how {
 } gsched_close_how;
 
 /* Takes no more requests, ends all there are, and stops the thread. All tickets have ended when it
- * returns, with whatever code; they and the server stay valid for calls until released. To close
- * again does nothing.
+ * returns, with whatever code; they and the server stay valid for calls until released. Of several
+ * calls at once the earliest end counts: GSCHED_CANCEL on another thread cuts a drain short. Once the
+ * server is closed, to close again does nothing.
  * Bounds   returns after timeout_us and the time of what is on the GPU: a few times watchdog_ms.
  * Errors   GSCHED_DEVICE_FAILED if the device had failed; GSCHED_TIMED_OUT if the driver did not
  *          come back: the thread and its memory are then left behind.
@@ -121,10 +122,13 @@ typedef struct gsched_model {
   const char* name;         /* copied */
   uint32_t inputs, outputs; /* buffers of each instance; of the same bytes in all of them */
   /* What each operation takes alone, in the order of the program; NULL: the first instance is
-   * measured, which runs its graph several times on the GPU. */
+   * measured, which runs its graph several times on the GPU, beside requests of other models and
+   * whatever `excludes` says. A graph that writes memory from before its run writes it then. Where a
+   * model that is served uses the same memory, give durations, set `unmeasured`, or add the model while
+   * that one has no requests; set the memory again afterwards. */
   const double* durations_us;
   uint32_t durations_count;
-  uint32_t unmeasured; /* 1 and no durations: all operations count as equal */
+  uint32_t unmeasured; /* 1 and no durations: nothing runs, and all operations count as equal */
   /* Models of this server with which it shares memory that one of them writes: requests of them and
    * of this one are never between start and end at the same time. A request that cannot start waits
    * as for an instance. Models that were removed do not count. */
