@@ -40,10 +40,7 @@ std::size_t device::state::poll(std::span<device_event> out) noexcept {
 }
 
 void device::state::read_ends() noexcept {
-  std::optional<short_leases> asks; // while events are asked for
   for (device_lane& l : lanes) {
-    if (!asks && standing > 0 && l.oldest != nullptr && l.oldest->end_event != nullptr)
-      asks.emplace(*this);
     // Those of a lane end in order, so one look tells that nothing has changed.
     while (l.oldest != nullptr && l.oldest->over(cu)) {
       l.oldest->at = flight::stage::ended;

@@ -73,7 +73,8 @@ void device::state::set_leases(duration d) noexcept {
 }
 
 void device::state::renew_leases(time_point at) noexcept {
-  if (at - renewed < std::min(renew_every, lease / 4)) return;
+  const bool without_limit = lease == duration::zero();
+  if (at - renewed < (without_limit ? renew_every : std::min(renew_every, lease / 4))) return;
   renewed = at;
   for (device_lane& l : lanes) {
     if (!l.holds) continue;
