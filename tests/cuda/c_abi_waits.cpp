@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <deque>
 #include <thread>
 #include <vector>
 
@@ -709,6 +710,7 @@ TEST_CASE("add: a server that closes while a model is measured refuses it and bu
   gsched_request q = request(r.add_model(1), r.it.add_client(1.0));
   q.wait_event = &e;
   waits.submit(r, q);
+  std::deque<asked> others; // accepted as long as the server is not closed
   std::thread closing;
   r.as_measured = [&] {
     closing = std::thread([&] {
@@ -716,8 +718,8 @@ TEST_CASE("add: a server that closes while a model is measured refuses it and bu
       CHECK(r.it.close(GSCHED_DRAIN, -1, why) == GSCHED_OK);
     });
     soon([&] {
-      asked refused;
-      return code_of([&] { refused.submit(r, request(0, 0)); }) == GSCHED_CLOSED;
+      others.emplace_back();
+      return code_of([&] { others.back().submit(r, request(0, 0)); }) == GSCHED_CLOSED;
     });
   };
   r.control->builds_until_failure = 0;
