@@ -11,8 +11,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <string>
 #include <deque>
+#include <string>
 #include <thread>
 #include <vector>
 
