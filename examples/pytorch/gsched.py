@@ -20,7 +20,8 @@ Units    seconds, as usual in Python, but for names that end in _us and _ns; poi
          nanoseconds of time.monotonic_ns().
 Threads  everything may be called from any thread, and from signal handlers and finalizers. One model
          is captured at a time, and one is added to a server at a time; a signal handler that starts
-         another one in the middle of that gets an error. Whatever waits hears signals, also Ctrl-C.
+         another one in the middle of that gets an error. Every call that waits can be interrupted, by
+         Ctrl-C for example.
 """
 
 import atexit
@@ -476,7 +477,7 @@ def _launch_elsewhere(torch, gpu):
 def _give_up(torch, graph, pool, gpu):
     """Ends a capture on the current stream during which something was raised, by the module, by the
     begin or the end of the capture itself, or by a signal handler. After this, torch captures and
-    allocates as before, whatever state the capture was in."""
+    allocates as before. The capture may be in any state."""
     _given_up.append(graph) # first: while it is in the allocator's list, it must not be freed
     try:
         graph.capture_end()
@@ -515,8 +516,8 @@ def _capture_one(torch, module, example, gpu, stream, name):
     gc.disable() # what it frees could call CUDA in the middle of the capture
     try:
         with torch.cuda.stream(stream):
-            # From here to its end, whatever is raised gives the capture up: a stream that forward has
-            # not joined is an error of capture_end, and Ctrl-C is raised between any two calls.
+            # Any exception up to the end of the capture gives it up: capture_end raises where forward
+            # has not joined a stream, and Ctrl-C is raised between any two calls.
             try:
                 with _launch_elsewhere(torch, gpu):
                     graph.capture_begin(pool=pool, capture_error_mode="thread_local")
@@ -1276,7 +1277,7 @@ class Server:
             after=None if after is None else after._ticket)
         future = Future(state, model, sent, answer, (signal,), awaited)
         try:
-            state.keep(future) # before: from its submission on its memory is used, whatever is raised
+            state.keep(future) # first: the GPU may use its memory also if submission raises
             _check(_library.gsched_submit(state.handle, request, future._ticket))
         finally:
             future._submitted = True

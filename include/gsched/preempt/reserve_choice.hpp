@@ -44,12 +44,12 @@ struct reserve_target {
 ///
 /// The slow-down that counts is the mean over all real-time jobs, whether they found long work
 /// running or not; the tail is that of the jobs that did, their mean and two standard deviations.
-/// It does not count where fewer than one in a hundred found such work. How
-/// much work a job finds left varies from job to job, and not with the size. So slow-downs are
-/// compared at the mean of what is left (latest_line), and few jobs are enough.
+/// It does not count where fewer than one in a hundred found such work. How much work a job finds
+/// left varies from job to job, and not with the size. So slow-downs are compared at the mean of
+/// what is left (latest_line), and few jobs are enough.
 ///
 /// After that the choice is watched. When it is beyond 1.25 times the target, or clearly below
-/// `share`, the sizes are rated anew, and what was measured of the others does not count any more.
+/// `share`, the sizes are rated anew, and the measured speeds of the others are dropped.
 /// After recheck_jobs the next smaller size is tried again, or where none reached the target the
 /// others in turn, each until it is clearly worse; each recheck that changes nothing doubles the
 /// time to the next one.
@@ -206,7 +206,6 @@ private:
   /// in a hundred jobs are others; and only above it a choice is seen to be within the target
   /// again.
   static constexpr double tail_counts = 0.02;
-  static constexpr std::size_t none = ~std::size_t{0};
   /// Of the unhindered speed: with less, other work runs beside.
   static constexpr double shared_speed = 0.85;
 
@@ -336,7 +335,7 @@ private:
       if (any_within()) return settle();
       stage_ = stage::comparing;
       more_trials_ = 0;
-      doubted_size_ = none;
+      doubted_size_.reset();
       for (size_facts& s : sizes_)
         s.compared = s.rated != is::beyond || s.slower.seen() >= compared_jobs;
       return compare();
@@ -344,7 +343,7 @@ private:
     case stage::comparing: {
       const bool enough =
           tried_found_ >= compared_jobs || tried_ >= longest_trial || is_clearly_worse(current_);
-      if (enough && current_ == doubted_size_ && sizes_[current_].slower.seen() < few_jobs)
+      if (enough && doubted_size_ == current_ && sizes_[current_].slower.seen() < few_jobs)
         sizes_[current_].slower = doubted_;
       const is now = judge(current_, enough);
       if (!enough && now != is::costly) return;
@@ -553,14 +552,14 @@ private:
   std::size_t current_ = 0;
   std::size_t stays_ = 0; ///< the last choice
   std::size_t turn_ = 0;
-  std::uint32_t more_trials_ = 0; ///< of this comparison, of sizes in doubt
-  bool rechecks_ = false;         ///< the choice stood before
-  work_done unhindered_;          ///< while no real-time job was expected
-  latest_mean without_, alone_;   ///< of cycle()
-  expected_part expected_;        ///< part of the work that leaves SMs
-  std::size_t doubted_size_ = none;
-  latest_line doubted_; ///< of the size that is tried again, as it was before
-  latest_line ahead_;   ///< of what jobs find running, under any size: the causes alone
+  std::uint32_t more_trials_ = 0;           ///< of this comparison, of sizes in doubt
+  bool rechecks_ = false;                   ///< the choice stood before
+  work_done unhindered_;                    ///< while no real-time job was expected
+  latest_mean without_, alone_;             ///< of cycle()
+  expected_part expected_;                  ///< part of the work that leaves SMs
+  std::optional<std::size_t> doubted_size_; ///< that is tried again
+  latest_line doubted_;                     ///< of the size that is tried again, as it was before
+  latest_line ahead_; ///< of what jobs find running, under any size: the causes alone
   double found_ = 0, none_ = 0;
   std::uint64_t jobs_ = 0;
   std::uint64_t tried_ = 0;       ///< of these, since the current size is tried ...
