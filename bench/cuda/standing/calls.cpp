@@ -211,10 +211,17 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
   worker caller(o.gpu);
   worker launcher(o.gpu);
   worker asker(o.gpu);
+  worker event_asker(o.gpu);
+  cudaEvent_t held_end = nullptr; // behind the graph that stands
+  check(cudaEventCreateWithFlags(&held_end, cudaEventDisableTiming), "event");
   const auto launch = [&] { check(driver().cuGraphLaunch(marker.get(), marker_on), "launch"); };
   const auto query = [&] {
     const cudaError_t e = cudaStreamQuery(marker_on);
     if (e != cudaErrorNotReady) check(e, "cudaStreamQuery");
+  };
+  const auto query_event = [&] {
+    const cudaError_t e = cudaEventQuery(held_end);
+    if (e != cudaErrorNotReady) check(e, "cudaEventQuery");
   };
   check(driver().cuGraphLaunch(held.get(), held_on), "launch");
   launch();
@@ -239,6 +246,7 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
   s.watch().step("call while a graph stands");
   s.hold(0, gate_way::beside, 2);
   check(driver().cuGraphLaunch(held.get(), held_on), "launch");
+  check(cudaEventRecord(held_end, held_on), "event");
   const bool stood = holds_within(0.1, [&] { return s.stands(0); });
   pass(300e-6);
   const auto observe = [&](worker& by, std::function<void()> f) {
@@ -249,9 +257,10 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
   const bool launch_waits = observe(launcher, launch);
   const bool runs = holds_within(waiting_seconds, [&] { return s.marked(0); });
   const bool query_waits = observe(asker, query);
+  const bool event_waits = observe(event_asker, query_event);
   s.release();
   s.watch().step("return of the calls");
-  for (const worker* w : {&caller, &launcher, &asker})
+  for (const worker* w : {&caller, &launcher, &asker, &event_asker})
     while (!w->returned()) {
     }
   s.drain();
@@ -260,8 +269,10 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
   out["launch"] = as_json({launch_waits, launcher.us()});
   out["launch"]["runs"] = runs;
   out["query"] = as_json({query_waits, asker.us()});
+  out["event_query"] = as_json({event_waits, event_asker.us()});
   s.watch().step("cleaning up", 5);
   kind.clean_up(t);
+  check(cudaEventDestroy(held_end), "event");
   s.drain();
   return out;
 }
@@ -271,8 +282,8 @@ constexpr int name_width = 34;
 void print_head(const run_options&) {
   fmt::print(
       "calls: of another thread while a graph stands, and what two more threads do meanwhile; "
-      "us, or \"waits\"\n{:<{}} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
-      "call", name_width, "idle", "standing", "launch", "it runs", "query");
+      "us, or \"waits\"\n{:<{}} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
+      "call", name_width, "idle", "standing", "launch", "it runs", "query", "event");
 }
 
 std::string text_of(const ordered_json& one) {
@@ -283,9 +294,10 @@ void print(const ordered_json& figures, const run_options&) {
   const ordered_json& f = figures[0];
   fmt::print("{:<{}}", f["case"].get<std::string>(), name_width);
   if (f.contains("call"))
-    fmt::print(" {:>10.1f} {:>10} {:>10} {:>10} {:>10}\n", f["idle_us"].get<double>(),
+    fmt::print(" {:>10.1f} {:>10} {:>10} {:>10} {:>10} {:>10}\n", f["idle_us"].get<double>(),
                text_of(f["call"]), text_of(f["launch"]),
-               f["launch"]["runs"].get<bool>() ? "yes" : "no", text_of(f["query"]));
+               f["launch"]["runs"].get<bool>() ? "yes" : "no", text_of(f["query"]),
+               text_of(f["event_query"]));
   else
     fmt::print(" {:>10}\n", f.contains("hangs") ? "hangs" : "error");
 }
