@@ -5,7 +5,6 @@
 #include "measure_clock.hpp"
 #include "owners.hpp"
 
-#include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 
@@ -201,7 +200,6 @@ duration replay_time(bench& on, CUgraph graph, int runs) {
 
 measured_graph measure_graph(CUgraph whole, const flat_graph& flat, const add_node& add, int runs,
                              const std::string& where) {
-  const beside_captures apart;
   const std::size_t operations = flat.operations();
   bench on(std::max(operations + 1, clock_row), where);
   const bool coarse = clock_step(on) > coarse_ns;

@@ -5,6 +5,7 @@
 #include "measure.hpp"
 #include "program_state.hpp"
 
+#include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/occupancy/calculator.hpp>
@@ -55,6 +56,7 @@ std::vector<duration> losses_of(const flat_graph& flat, std::span<const duration
 
 program::program(CUgraph graph, const program_options& how) : state_(std::make_unique<state>()) {
   static_cast<void>(driver()); // says in one line what is absent
+  const beside_captures apart;
   state& s = *state_;
   s.self = this;
   check(cudaGetDevice(&s.gpu), "CUDA device");

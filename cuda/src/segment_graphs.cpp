@@ -2,6 +2,7 @@
 #include "segment_graphs.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/error.hpp>
 
 #include <bit>
@@ -27,11 +28,13 @@ void segment_graphs::destroy(std::unique_ptr<loaded_program> l) noexcept {
     static_cast<void>(l.release()); // the GPU may still use it
     return;
   }
+  const beside_captures apart;
   for (table& t : l->foreseen)
     for (built& r : t)
       if (r != nullptr) take_apart(*r);
   for (auto& [k, r] : l->others) take_apart(*r);
   if (l->leaving) ends_.give_back(&l->leaving->words);
+  l.reset(); // frees memory of the GPU
 }
 
 std::vector<graph_place> segment_graphs::places() const {

@@ -3,6 +3,7 @@
 
 #include "refusal.hpp"
 
+#include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/profiling.hpp>
 #include <gsched/job/profile_json.hpp>
@@ -26,6 +27,7 @@ void write_profile_of(void* graph, const gsched_profile_options& how, const char
   if (how.runs > 0) o.replays = static_cast<int>(how.runs);
   static_cast<void>(cuda::find_gpu(how.gpu));
   const cuda::current_gpu on(how.gpu);
+  const cuda::beside_captures apart;
   write_profile(std::filesystem::path(path), cuda::profile_graph(static_cast<CUgraph>(graph), o));
 }
 
