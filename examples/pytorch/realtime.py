@@ -32,6 +32,7 @@ import argparse
 import collections
 import faulthandler
 import random
+import re
 import sys
 import threading
 import time
@@ -41,7 +42,7 @@ import models
 import workload
 
 WAYS = ("rt_only", "be_only", "seq", "streams", "streams_priority", "preempt", "preempt_pad")
-RESERVES = ("reserve_0", "reserve_8", "reserve_16", "reserve_32", "reserve_48", "reserve")
+FIXED = re.compile(r"reserve_(\d{1,3})")
 PAIRS = ("resnet152+vgg19,resnet18+resnet50_b8,bert_base+vgg16_b8,resnet50+bert_base_b8")
 
 
@@ -50,7 +51,7 @@ def options():
                         formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--pairs", default=PAIRS, help="real-time+best-effort, ...; default: %(default)s")
     p.add_argument("--ways", default=",".join(WAYS),
-                   help=f"some of {', '.join(WAYS + RESERVES)}; default: %(default)s")
+                   help=f"some of {', '.join(WAYS)}, reserve, reserve_N; default: %(default)s")
     p.add_argument("--think", type=workload.SOME, default=4.0, metavar="MS",
                    help="mean think time; default: %(default)s")
     p.add_argument("--seconds", type=workload.SOME, default=1.2, help="a turn; default: %(default)s")
@@ -78,10 +79,10 @@ def options():
     try:
         a.pairs = [models.pair(text) for text in a.pairs.split(",")]
         a.ways = a.ways.split(",")
-        unknown = [w for w in a.ways if w not in WAYS + RESERVES]
+        unknown = [w for w in a.ways if w not in WAYS + ("reserve",) and not FIXED.fullmatch(w)]
         if unknown:
-            raise ValueError(f'--ways: "{unknown[0]}", expected some of '
-                             f'{", ".join(WAYS + RESERVES)}')
+            raise ValueError(f'--ways: "{unknown[0]}", expected some of {", ".join(WAYS)}, '
+                             f"reserve, reserve_N")
         a.side, a.reserve = numbers("--side", a.side), numbers("--reserve", a.reserve)
     except ValueError as e:
         p.error(str(e))
@@ -110,8 +111,8 @@ def server_of(a, way):
     if way == "reserve":
         how[way] = "fifo", {**apart, "reserve_sms": a.reserve, "long_kernel_us": a.long,
                             "reserve_slow_down": a.slow_down}
-    elif way in RESERVES:
-        sms = int(way.removeprefix("reserve_"))
+    elif fixed := FIXED.fullmatch(way):
+        sms = int(fixed[1])
         how[way] = "fifo", {**apart, "one_long": 1, "long_kernel_us": a.long,
                             "reserve_sms": [sms, 0, 0, 0], "reserve_fixed": 1}
     policy, more = how[way]
