@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -15,6 +16,15 @@
 extern char** environ;
 
 namespace gsched::testing {
+
+/// The state of a process, as the kernel names it: running, sleeping, in a driver's call that
+/// cannot be interrupted, or a zombie that the driver still takes apart.
+[[nodiscard]] inline std::string state_of(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind("State:", 0) == 0) return line.substr(line.find_first_not_of(" \t", 6));
+  return "unknown";
+}
 
 /// Runs a test case that others skip in a process of its own, as what CUDA does not forgive would
 /// spoil the rest. Empty if it passed in time; else what became of it.
@@ -35,9 +45,10 @@ namespace gsched::testing {
       return WEXITSTATUS(status) == 0 ? "" : "exit " + std::to_string(WEXITSTATUS(status));
     }
     if (std::chrono::steady_clock::now() > until) {
+      const std::string state = state_of(child);
       kill(child, SIGKILL);
       waitpid(child, &status, 0);
-      return "it hung for " + std::to_string(seconds) + " s";
+      return "it hung for " + std::to_string(seconds) + " s, state " + state;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds{20});
   }
@@ -49,16 +60,20 @@ class verdict {
 public:
   void need(bool good, const char* what) noexcept {
     if (good) return;
-    std::printf("child: not so: %s\n", what);
+    print("not so: ", what);
     good_ = false;
   }
-  void say(const std::string& line) const noexcept { std::printf("child: %s\n", line.c_str()); }
+  void say(const std::string& line) const noexcept { print("", line.c_str()); }
   [[noreturn]] void leave() const noexcept {
     std::fflush(stdout);
     std::_Exit(good_ ? 0 : 2);
   }
 
 private:
+  static void print(const char* how, const char* line) noexcept {
+    std::printf("child: %s%s\n", how, line);
+    std::fflush(stdout); // a child that hangs is killed
+  }
   bool good_ = true;
 };
 
