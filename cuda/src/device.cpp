@@ -48,6 +48,7 @@ device::state::state(const device_options& o)
   limits.lanes = max_lanes;
   lease = current_lease = options.lease;
   const on_gpu here(facts.ordinal);
+  expect_no_hang(facts.ordinal, "device");
   ring = std::make_unique<notification_ring>(facts.ordinal, options.ring_slots);
   check(cu.cuCtxGetCurrent(&primary), "CUDA context");
   all_end_events.reserve(most_end_events);
@@ -64,7 +65,11 @@ device::state::state(const device_options& o)
   device_memory<std::uint64_t> memory = make_device_memory<std::uint64_t>(
       lane_graphs::room_bytes / sizeof(std::uint64_t), "memory of the device");
   room = reinterpret_cast<CUdeviceptr>(memory.get());
-  pulse = std::make_unique<lane_graphs>(cu, *ends, primary, primary, room, for_uploads.get());
+  pulse = std::make_unique<lane_graphs>(facts.ordinal, *ends, primary, primary, room,
+                                        for_uploads.get());
+  constexpr std::size_t stream = 1;
+  spares = std::make_unique<spare_executables>(cu, *ends, primary, most_given_up,
+                                               stream + lane_graphs::executables);
   check(cudaStreamSynchronize(for_uploads.get()), "graphs of the device");
   static_cast<void>(memory.release());
   set_up = for_uploads.release();
@@ -87,6 +92,7 @@ device::state::~state() {
       if (s.sms) s.sms->leave_behind();
     graphs->leave_behind();
     graphs.reset();
+    spares.reset();
     ends->leave_behind();
     for (event_owner& e : all_end_events) static_cast<void>(e.release());
     static_cast<void>(ring.release());
@@ -101,6 +107,7 @@ device::state::~state() {
   lanes.clear();
   shared.clear();
   pulse.reset();
+  spares.reset();
   cudaStreamDestroy(set_up);
   cudaStreamSynchronize(urgent);
   cudaStreamDestroy(urgent);
@@ -126,8 +133,13 @@ void device::state::expect_works() const {
   if (broken()) throw error(errc::device_failed, failure.value_or(failed.message()));
 }
 
-lane_id device::state::open_lane(const lane_options& how, std::span<const std::uint32_t> groups) {
+void device::state::expect_can_make(const std::string& what) const {
   expect_works();
+  expect_no_hang(facts.ordinal, what);
+}
+
+lane_id device::state::open_lane(const lane_options& how, std::span<const std::uint32_t> groups) {
+  expect_can_make("lane");
   static_cast<void>(how.checked());
   const on_gpu here(facts.ordinal);
   if (lanes.size() >= max_lanes)
@@ -161,7 +173,7 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
       place = l.own->context();
     }
     make_stream(l);
-    l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, place, room, upload);
+    l.graphs = std::make_unique<lane_graphs>(facts.ordinal, *ends, primary, place, room, upload);
     if (common != nullptr && common->place) {
       l.place = *common->place;
     } else {
@@ -208,6 +220,7 @@ void device::state::make_stream(device_lane& l) {
 
 std::unique_ptr<loaded_program> device::state::build(gsched::program& p) {
   const current_gpu here(facts.ordinal);
+  expect_no_hang(facts.ordinal, p.name());
   std::uint64_t seen = activity.load(sync::relaxed); // unordered: whether it changes counts
   return graphs->build(p, [&](std::chrono::nanoseconds took) {
     const std::uint64_t now = activity.load(sync::relaxed);
@@ -216,7 +229,7 @@ std::unique_ptr<loaded_program> device::state::build(gsched::program& p) {
 }
 
 void device::state::load(gsched::program& p, std::unique_ptr<loaded_program> built) {
-  expect_works();
+  expect_can_make(p.name());
   const on_gpu here(facts.ordinal);
   if (const std::optional<program_id> known = graphs->find_program(p)) {
     graphs->destroy(std::move(built));
@@ -244,7 +257,7 @@ std::unique_ptr<loaded_program> device::state::unload(gsched::program& p) {
 
 void device::state::prepare(const gsched::program& p, std::size_t first, std::size_t last,
                             std::optional<lane_id> lane) {
-  expect_works();
+  expect_can_make(p.name());
   if (lane && index(*lane) >= lanes.size())
     throw error(errc::bad_handle, p.name() + ": lane " + std::to_string(index(*lane)) +
                                       ", expected one that is open");
@@ -299,6 +312,7 @@ program_graphs device::unload(gsched::program& p) {
       std::make_unique<program_graphs::state>(*state_->graphs, state_->unload(p)));
 }
 bool device::hangs(program_id p) const noexcept { return state_->graphs->loaded(p).lost; }
+bool device::hangs() const noexcept { return cuda::hangs(state_->facts.ordinal); }
 void device::prepare(const gsched::program& p, std::size_t first, std::size_t last) {
   state_->prepare(p, first, last);
 }

@@ -77,8 +77,10 @@ void device::state::suspect(device_lane& l, time_point at) noexcept {
   if (l.stalled < options.watchdog) return;
   if (pulse_has_come()) return fail_lane(l);
   // The GPU runs nothing, or nothing of this process: then all of it is stuck.
-  if (at - *pulse_sent >= options.watchdog / 2)
-    end_with(code_of(cudaErrorLaunchTimeout), &l.flights.front(), true);
+  if (at - *pulse_sent < options.watchdog / 2) return;
+  for (const device_lane& each : lanes)
+    if (each.oldest != nullptr) give_up_stream(facts.ordinal, each.stream);
+  end_with(code_of(cudaErrorLaunchTimeout), &l.flights.front(), true);
 }
 
 void device::state::send_pulse(time_point at) noexcept {
@@ -120,9 +122,11 @@ void device::state::fail_lane(device_lane& l) noexcept {
     l.stalled = {};
     // What waits for the hung kernel stays with the old stream, and so do the lane's own graphs.
     l.graphs->leave_behind();
+    give_up_stream(facts.ordinal, l.stream);
+    if (!spares->make_room_for_lane()) return end_with(why);
     make_stream(l);
-    l.graphs = std::make_unique<lane_graphs>(cu, *ends, primary, l.own ? l.own->context() : primary,
-                                             room, urgent);
+    l.graphs = std::make_unique<lane_graphs>(facts.ordinal, *ends, primary,
+                                             l.own ? l.own->context() : primary, room, urgent);
   } catch (...) {
     return end_with(why);
   }

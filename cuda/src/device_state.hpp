@@ -3,9 +3,11 @@
 
 #include "device_flight.hpp"
 #include "end_words.hpp"
+#include "hung_streams.hpp"
 #include "lane_graphs.hpp"
 #include "owners.hpp"
 #include "segment_graphs.hpp"
+#include "spare_executables.hpp"
 
 #include <gsched/core/sync.hpp>
 #include <gsched/cuda/action.hpp>
@@ -81,6 +83,9 @@ struct device::state {
   static constexpr std::size_t most_end_events = 256;
   /// The lease while the owner is in a call of the driver.
   static constexpr duration calling_lease = std::chrono::milliseconds{1};
+  /// Lanes that can be given up to a kernel that hangs, and be made anew. The device ends with the
+  /// next one.
+  static constexpr std::size_t most_given_up = 4;
 
   explicit state(const device_options& o);
   ~state();
@@ -111,6 +116,8 @@ struct device::state {
   /// For all places, or one lane's.
   void prepare(const gsched::program& p, std::size_t first, std::size_t last,
                std::optional<lane_id> lane = {});
+  /// What makes streams or graphs: the device works, and no kernel hangs. `what` for its errors.
+  void expect_can_make(const std::string& what) const;
   void expect_works() const;
   /// False if it did not become idle in time.
   [[nodiscard]] bool drain(duration most) noexcept;
@@ -256,8 +263,9 @@ struct device::state {
   std::unique_ptr<end_words> ends;
   std::unique_ptr<segment_graphs> graphs;
   CUstream set_up = nullptr;
-  CUstream urgent = nullptr;          ///< for flags and pulses alone
-  std::unique_ptr<lane_graphs> pulse; ///< its marker runs on `urgent`
+  CUstream urgent = nullptr;                 ///< for flags and pulses alone
+  std::unique_ptr<lane_graphs> pulse;        ///< its marker runs on `urgent`
+  std::unique_ptr<spare_executables> spares; ///< for most_given_up lanes
   CUcontext primary = nullptr;
   CUdeviceptr room = 0; ///< for lane_graphs
   int most_urgent = 0;  ///< as CUDA counts priorities

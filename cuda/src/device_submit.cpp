@@ -152,6 +152,7 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
   const std::uint32_t place = kind == graph_kind::direct ? 0 : l.place;
   f.graphs = graphs->find(s.program, s.first, last, place, kind);
   if (f.graphs == nullptr) {
+    if (cuda::hangs(facts.ordinal)) return code_of(cudaErrorLaunchTimeout);
     try {
       const short_leases leases(*this);
       f.graphs = graphs->build_late(s.program, s.first, last, place, kind);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lane_graphs.hpp"
 
+#include "hung_streams.hpp"
 #include <gsched/cuda/error.hpp>
 
 namespace gsched::cuda {
@@ -31,9 +32,9 @@ CUDA_MEMSET_NODE_PARAMS fill(CUdeviceptr to, int byte, std::size_t bytes) noexce
 
 } // namespace
 
-lane_graphs::lane_graphs(const driver_functions& cu, end_words& words, CUcontext primary,
-                         CUcontext place, CUdeviceptr room, CUstream upload)
-    : cu_(cu), words_(words), primary_(primary), ends_(words.take()) {
+lane_graphs::lane_graphs(int gpu, end_words& words, CUcontext primary, CUcontext place,
+                         CUdeviceptr room, CUstream upload)
+    : gpu_(gpu), cu_(driver()), words_(words), primary_(primary), ends_(words.take()) {
   constexpr const char* what = "graphs of a lane";
   CUgraph marker = nullptr;
   try {
@@ -100,10 +101,18 @@ CUresult lane_graphs::change(one_node& g, const CUDA_MEMSET_NODE_PARAMS& s) noex
   return cu_.cuGraphExecMemsetNodeSetParams(g.exec, g.node, &s, primary_);
 }
 
+CUresult lane_graphs::run_alone(const CUDA_MEMCPY3D& c, CUstream on) const noexcept {
+  return cu_.cuMemcpyAsync(c.dstDevice, c.srcDevice, c.WidthInBytes, on);
+}
+CUresult lane_graphs::run_alone(const CUDA_MEMSET_NODE_PARAMS& s, CUstream on) const noexcept {
+  return cu_.cuMemsetD8Async(s.dst, static_cast<unsigned char>(s.value), s.width, on);
+}
+
 template <class What>
 CUresult lane_graphs::run(one_node& g, const What& what, CUstream on) noexcept {
   // Refused for other kinds of memory, and for sets of other sizes as the driver sees fit.
   if (change(g, what) != CUDA_SUCCESS) {
+    if (hangs(gpu_)) return run_alone(what, on);
     if (const CUresult r = make(g, what); r != CUDA_SUCCESS) return r;
     ++made_anew_;
   }

@@ -19,8 +19,8 @@ class lane_graphs {
 public:
   /// `place`: where the marker runs. `room`: some bytes of device memory, which are never touched.
   /// Uploads on a stream of that place.
-  lane_graphs(const driver_functions& cu, end_words& words, CUcontext primary, CUcontext place,
-              CUdeviceptr room, CUstream upload);
+  lane_graphs(int gpu, end_words& words, CUcontext primary, CUcontext place, CUdeviceptr room,
+              CUstream upload);
   ~lane_graphs();
   lane_graphs(const lane_graphs&) = delete;
   lane_graphs& operator=(const lane_graphs&) = delete;
@@ -28,7 +28,8 @@ public:
   [[nodiscard]] end_word& ends() noexcept { return *ends_; }
   /// Counts in ends(), when all before it on the stream has ended.
   [[nodiscard]] CUresult mark(CUstream on) const noexcept { return cu_.cuGraphLaunch(marker_, on); }
-  /// Where the driver cannot change the node so, its graph is made anew, which allocates.
+  /// Where the driver cannot change the node so, its graph is made anew, which allocates; or, while
+  /// a kernel of the process hangs, the stream copies or sets without a graph.
   [[nodiscard]] CUresult copy(void* to, const void* from, std::size_t bytes, CUstream on) noexcept;
   [[nodiscard]] CUresult set(void* to, int byte, std::size_t bytes, CUstream on) noexcept;
   [[nodiscard]] std::uint64_t made_anew() const noexcept { return made_anew_; }
@@ -36,6 +37,7 @@ public:
   void leave_behind() noexcept { left_ = true; }
 
   static constexpr std::size_t room_bytes = 256;
+  static constexpr std::size_t executables = 3; ///< that it is made of
 
 private:
   /// The graph is kept, as its node names the one to change.
@@ -54,6 +56,10 @@ private:
   void destroy(one_node& g) noexcept;
   void destroy_all() noexcept;
 
+  [[nodiscard]] CUresult run_alone(const CUDA_MEMCPY3D& c, CUstream on) const noexcept;
+  [[nodiscard]] CUresult run_alone(const CUDA_MEMSET_NODE_PARAMS& s, CUstream on) const noexcept;
+
+  int gpu_;
   const driver_functions& cu_;
   end_words& words_;
   CUcontext primary_;

@@ -2,6 +2,7 @@
 #include "measure.hpp"
 
 #include "graph_read.hpp"
+#include "hung_streams.hpp"
 #include "measure_clock.hpp"
 #include "owners.hpp"
 
@@ -28,10 +29,14 @@ class bench {
 public:
   bench(std::size_t stamps, const std::string& where)
       : where_(where), zeros_(stamps), stream_(make_stream(what("stream"))),
+        aside_(make_stream(what("stream"))),
         memory_(make_device_memory<std::uint64_t>(stamps, what("memory"))) {}
   ~bench() {
     if (hung_) { // to free anything would wait for the GPU
+      int gpu = 0;
+      if (cudaGetDevice(&gpu) == cudaSuccess) give_up_stream(gpu, stream());
       static_cast<void>(stream_.release());
+      static_cast<void>(aside_.release());
       static_cast<void>(memory_.release());
       return;
     }
@@ -91,9 +96,9 @@ private:
   [[noreturn]] void give_up(std::size_t stamped) {
     hung_ = true;
     std::string who = "the graph";
-    cudaStream_t aside = nullptr;
+    const cudaStream_t aside = aside_.get();
     std::vector<std::uint64_t> seen(stamped);
-    if (stamped > 0 && cudaStreamCreateWithFlags(&aside, cudaStreamNonBlocking) == cudaSuccess &&
+    if (stamped > 0 &&
         cudaMemcpyAsync(seen.data(), memory_.get(), stamped * sizeof(std::uint64_t),
                         cudaMemcpyDeviceToHost, aside) == cudaSuccess &&
         cudaStreamSynchronize(aside) == cudaSuccess) {
@@ -108,6 +113,7 @@ private:
   std::string where_;
   std::vector<std::uint64_t> zeros_;
   stream_owner stream_;
+  stream_owner aside_; ///< for what is still read when the graph hangs: none can be made then
   device_memory<std::uint64_t> memory_;
   std::vector<CUgraphExec> made_{};
   bool hung_ = false;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "hung_streams.hpp"
+
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
@@ -38,6 +40,7 @@ struct split {
   /// A green context of some groups.
   [[nodiscard]] CUgreenCtx make(int gpu, std::span<const std::uint32_t> which) const {
     const driver_functions& cu = driver_of_partitions();
+    expect_no_hang(gpu, "partition");
     std::vector<CUdevResource> chosen;
     chosen.reserve(which.size());
     for (const std::uint32_t g : which) chosen.push_back(groups[g]);

@@ -2,6 +2,7 @@
 #include "gate.hpp"
 #include "gate_plan.hpp"
 #include "graph_memory.hpp"
+#include "hung_streams.hpp"
 #include "measure.hpp"
 #include "program_state.hpp"
 
@@ -62,6 +63,7 @@ program::program(CUgraph graph, const program_options& how) : state_(std::make_u
   check(cudaGetDevice(&s.gpu), "CUDA device");
   const bound_gpu here(s.gpu);
   const std::string where = "graph " + how.name + ": ";
+  expect_no_hang(s.gpu, "graph " + how.name);
 
   expect_supported_nodes(graph, where + "node ");
   s.whole = clone_of(graph, where);

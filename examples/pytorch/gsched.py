@@ -132,7 +132,7 @@ class gsched_statistics(_Struct):
                 ("driver_ns", _u64), ("sleeps", _u64), ("preemptions", _u64), ("restores", _u64),
                 ("preempt_p50_us", _f64), ("preempt_p99_us", _f64), ("restore_p50_us", _f64),
                 ("restore_p99_us", _f64), ("expired_leases", _u64), ("opened", _u64),
-                ("reserved_segments", _u64)]
+                ("reserved_segments", _u64), ("hanging", _u64)]
 
 
 class gsched_profile_options(_Struct):
@@ -1177,6 +1177,9 @@ class Server:
         pass `unmeasured=True`, which replays nothing and takes all operations as equally long. Add a
         model that shares state with a served one unmeasured, or while that one has no requests."""
         self._state.refuse_child()
+        if self.statistics()["hanging"]:
+            raise GschedError(f"a kernel of this process hangs on GPU {self.gpu}, expected none, as "
+                              f"a model's capture would wait for it", _DEVICE_FAILED)
         if isinstance(torch_module, Captured):
             captured = torch_module
             if captured.gpu != self.gpu:

@@ -53,6 +53,13 @@ raises(gsched.GschedError, "refused: a node", server.add_model, Plus(), one(1), 
 raises(gsched.GschedError, "no tensor", server.add_model, Plus(), "text")
 raises(gsched.GschedError, "instances: 0", server.add_model, Plus(), one(1), instances=0)
 
+# While a kernel hangs nothing is captured, as that would wait for it.
+number("hanging").value, unused = 1, Plus()
+assert raises(gsched.GschedError, "a kernel of this process hangs on GPU 0", server.add_model, unused,
+              one(1)).code == 5
+assert unused.calls == unused.moved == 0
+number("hanging").value = 0
+
 class Broken(Plus):
     def __call__(self, x):
         self.calls += 1

@@ -20,7 +20,7 @@ static gsched_model model;
 static gsched_buffer in[4], out[4];
 static struct gsched_ticket* waiting[64];
 static const char* said = "";
-int held, ends_as = GSCHED_FINISHED, released, closes, opened_lanes, last_client, tickets;
+int held, ends_as = GSCHED_FINISHED, released, closes, opened_lanes, last_client, tickets, hanging;
 int ends_with = GSCHED_OK, models, removes, busy, last_excludes, submits;
 int real_time; // requests, each of which preempts
 int removes_with = GSCHED_OK, closes_with = GSCHED_OK;
@@ -158,6 +158,7 @@ int gsched_get_statistics(gsched_server* s, gsched_statistics* x) {
   (void)s;
   x->submitted = 7;
   x->preemptions = (uint64_t)real_time;
+  x->hanging = (uint64_t)hanging;
   return GSCHED_OK;
 }
 int gsched_profile_graph(void* g, const gsched_profile_options* o, const char* p) {

@@ -52,6 +52,7 @@ enum class then { device_ends, others_go_on };
   const auto* const server = new open_server("srpt+deficit", 1000); // never taken down
   auto* const good = new captured_model(100'000, 40, 500, 2);
   good->add_to(server->it, "good");
+  auto* const late = new captured_model(1000, 4, 5, 1);
   const std::uint32_t bad = add_unmeasured(server->it, launch);
   const std::uint32_t client = server->client();
   std::vector<gsched_ticket*> tickets;
@@ -90,6 +91,10 @@ enum class then { device_ends, others_go_on };
     v.need(gsched_wait(last, 60 * second_us) == GSCHED_OK &&
                report_of(last).state == GSCHED_FINISHED,
            "a later request finishes");
+    v.need(server->statistics().hanging == 1, "the kernel still runs");
+    v.need(late->try_add_to(server->it, "late") == GSCHED_DEVICE_FAILED, "no model can be added");
+    const std::string why = gsched_last_error();
+    v.need(why.find("late: a kernel of this process hangs") != std::string::npos, why.c_str());
   }
   v.need(gsched_server_close(server->it, GSCHED_DRAIN, -1) == closes,
          "close returns, and says how the device is");

@@ -56,7 +56,8 @@ struct captured_model {
     return v;
   }
 
-  void add_to(gsched_server* server, const char* name) {
+  void add_to(gsched_server* server, const char* name) { ok(try_add_to(server, name)); }
+  [[nodiscard]] int try_add_to(gsched_server* server, const char* name) {
     std::vector<gsched_instance> all(graphs.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
       all[i].size = sizeof all[i];
@@ -70,7 +71,7 @@ struct captured_model {
     m.instances = all.data();
     m.instances_count = static_cast<std::uint32_t>(all.size());
     m.inputs = m.outputs = 1;
-    ok(gsched_add_model(server, &m, &id));
+    return gsched_add_model(server, &m, &id);
   }
 
 private:

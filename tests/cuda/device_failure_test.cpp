@@ -7,6 +7,7 @@
 #include "cuda/needs_gpu.hpp"
 
 #include <gsched/cuda/action.hpp>
+#include <gsched/cuda/capture.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
@@ -16,10 +17,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -218,6 +222,119 @@ TEST_CASE("device child: shutdown while a kernel hangs" * doctest::skip()) {
   v.leave();
 }
 
+/// The driver's table of streams and graph executables. Where one is full, the next stream or
+/// executable waits for all work on the GPU.
+class driver_table {
+public:
+  driver_table() : stop_(pinned_flag()), endless_(make_endless("endless", stop_)) {
+    graph_ = endless_.make_range(0, 1);
+    good_ &= cudaGraphInstantiate(&runs_, graph_, 0) == cudaSuccess;
+    good_ &= cudaStreamCreateWithFlags(&on_, cudaStreamNonBlocking) == cudaSuccess;
+  }
+
+  /// Leaves room for one to three. False where no call waits.
+  bool fill() {
+    if (!make_until_one_waits()) return false;
+    const std::optional<unsigned> more = make_until_one_waits(); // the one that waited is another
+    if (!more) return false;
+    for (unsigned i = 2; i < *more; ++i) make_one(); // sizes differ by one
+    return good_;
+  }
+
+private:
+  void make_one() {
+    cudaGraphExec_t made = nullptr;
+    good_ &= cudaGraphInstantiate(&made, graph_, 0) == cudaSuccess;
+  }
+  /// How many are made while a kernel runs before a call waits for it; that call returns as well.
+  std::optional<unsigned> make_until_one_waits() {
+    constexpr unsigned most = 200;
+    *stop_ = 0;
+    good_ &= cudaGraphLaunch(runs_, on_) == cudaSuccess;
+    std::atomic<unsigned> made{0};
+    std::atomic<bool> ends{false};
+    std::thread maker([&] {
+      while (!ends && made < most) {
+        make_one();
+        ++made;
+      }
+    });
+    unsigned seen = 0;
+    do {
+      seen = made;
+      std::this_thread::sleep_for(std::chrono::milliseconds{100});
+    } while (made != seen);
+    ends = true;
+    std::atomic_ref(*stop_).store(1);
+    maker.join();
+    good_ &= cudaStreamSynchronize(on_) == cudaSuccess;
+    return seen < most ? std::optional(seen) : std::nullopt;
+  }
+
+  int* stop_;
+  cuda::program endless_;
+  CUgraph graph_ = nullptr;
+  cudaGraphExec_t runs_ = nullptr;
+  cudaStream_t on_ = nullptr;
+  bool good_ = true;
+};
+
+TEST_CASE("device child: kernels that hang while the driver's table is full" * doctest::skip()) {
+  if (gpus_here() == 0) return;
+  constexpr std::size_t most = 4; // lanes that can be made anew
+  verdict v;
+  driver_table table;
+  int* const stop = pinned_flag();
+  std::deque<cuda::program> endless;
+  for (std::size_t i = 0; i <= most; ++i)
+    endless.push_back(make_endless("endless" + std::to_string(i), stop));
+  cuda::program good = stand_ins("good", 20, kernel_of(66, 128, 20));
+  cuda::program late = stand_ins("late", 20, kernel_of(66, 128, 20));
+  void* there = nullptr;
+  v.need(cudaMalloc(&there, 4096) == cudaSuccess, "memory");
+  cuda::stream_capture captured("captured");
+  v.need(cudaMemsetAsync(there, 0, 4, captured.stream()) == cudaSuccess, "capture");
+  const CUgraph graph = captured.end();
+  cuda::device_options o;
+  o.watchdog = std::chrono::milliseconds{400};
+  auto d = std::make_unique<driven_cuda>(o);
+  const lane_id a = d->device.open_lane({});
+  const lane_id b = d->device.open_lane({});
+  for (cuda::program& p : endless) d->device.load(p);
+  d->device.load(good);
+  if (!table.fill()) v.say("the driver has no such table");
+  const auto from = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < most; ++i) {
+    v.need(!d->submit(a, endless[i].host()) && d->finish() && d->failed == i + 1, "it alone fails");
+    for (const lane_id lane : {a, b})
+      v.need(!d->submit(lane, good.host()) && d->finish() && d->failed == i + 1, "others go on");
+  }
+  for (const std::size_t bytes : std::array<std::size_t, 3>{1, 100, 4096}) {
+    const cuda::set_action set(there, 7);
+    const operation op = set.as_operation(bytes);
+    const operation* one = &op;
+    v.need(!d->submit_loose(b, {&one, 1}) && d->finish() && d->failed == most, "so do sets");
+  }
+  const char* const why = "a kernel of this process hangs on GPU 0";
+  v.need(has(refusal([&] { d->device.load(late); }), why), "load says why not");
+  v.need(has(refusal([&] { static_cast<void>(d->device.build(late.host())); }), why), "build too");
+  v.need(has(refusal([&] { static_cast<void>(d->device.open_lane({})); }), why), "open_lane too");
+  v.need(has(refusal([&] { cuda::device another(o); }), why), "another device too");
+  v.need(has(refusal([&] { cuda::program p(graph, {}); }), why), "a program too");
+  v.need(d->submit(a, good.host(), 3, 8) == cuda::code_of(cudaErrorLaunchTimeout),
+         "a graph that was not built is refused");
+  v.need(!d->device.failure() && seconds_since(from) < 8, "none of it waits");
+  v.need(!d->submit(a, endless[most].host()) && d->finish() && d->device.failure(),
+         "one more ends the device");
+  *stop = 1;
+  const auto ended = std::chrono::steady_clock::now();
+  bool works = false;
+  while (!works && seconds_since(ended) < 2)
+    works = refusal([&] { cuda::program p(graph, {}); }).empty();
+  v.need(works, "once they have ended, programs are made again");
+  v.leave();
+}
+
 struct words_listener : silent_listener {
   void on_failure(const job&, std::exception_ptr why, time_point) noexcept {
     ++failures;
@@ -328,6 +445,10 @@ TEST_CASE("a GPU that runs nothing any more ends the device") {
 TEST_CASE("a program that hangs and waits to run again is refused") {
   GSCHED_NEEDS_GPU();
   CHECK(run_child("device child: a hung program that waits to run again", 60) == "");
+}
+TEST_CASE("kernels hang while the driver can make no stream or graph without waiting for them") {
+  GSCHED_NEEDS_GPU();
+  CHECK(run_child("device child: kernels that hang while the driver's table is full", 60) == "");
 }
 TEST_CASE("work that more urgent work keeps from running is not taken for hung") {
   GSCHED_NEEDS_GPU();

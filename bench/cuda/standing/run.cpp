@@ -156,7 +156,7 @@ private:
 } // namespace
 
 std::vector<part> all_parts() {
-  return {queues_part(), slots_part(), calls_part(), cost_part(), building_part()};
+  return {queues_part(), slots_part(), calls_part(), growth_part(), cost_part(), building_part()};
 }
 
 int run_all(const run_options& o) {

@@ -14,7 +14,7 @@ namespace standing {
 using nlohmann::ordered_json;
 
 struct run_options {
-  std::vector<std::string> parts{"queues", "slots", "calls", "cost", "building"};
+  std::vector<std::string> parts{"queues", "slots", "calls", "growth", "cost", "building"};
   std::vector<std::string> only;
   std::vector<unsigned> connections{2, 8, 32};
   double seconds = 150;
@@ -40,6 +40,7 @@ struct part {
 [[nodiscard]] part queues_part();
 [[nodiscard]] part slots_part();
 [[nodiscard]] part calls_part();
+[[nodiscard]] part growth_part();
 [[nodiscard]] part cost_part();
 [[nodiscard]] part building_part();
 [[nodiscard]] std::vector<part> all_parts();

@@ -177,6 +177,7 @@ public:
       out.expired_leases = device_.statistics().expired_leases;
     if constexpr (requires(const Device& d) { d.statistics().opened; })
       out.opened = device_.statistics().opened;
+    if constexpr (requires(const Device& d) { d.hangs(); }) out.hanging = device_.hangs() ? 1u : 0u;
     return out;
   }
 

@@ -146,8 +146,9 @@ typedef struct gsched_model {
  * pauses of three times as long follow. To be exact the measurement needs the GPU for itself.
  * Errors   before the GPU is used: GSCHED_BAD_ARGUMENT, also for one model more than
  *          GSCHED_MOST_MODELS; GSCHED_CLOSED, which can come later, too. Then GSCHED_BAD_GRAPH;
- *          GSCHED_OUT_OF_MEMORY; GSCHED_DEVICE_FAILED: a kernel that was measured may still run. The
- *          server goes on, and keeps nothing of the model.
+ *          GSCHED_OUT_OF_MEMORY; GSCHED_DEVICE_FAILED: a kernel that was measured may still run, or
+ *          a kernel of another model hangs, and nothing can be added until it has ended. The server
+ *          goes on, and keeps nothing of the model.
  * Threads  not on the dispatcher's thread. */
 GSCHED_API int gsched_add_model(gsched_server* server, const gsched_model* what, uint32_t* model);
 
@@ -316,6 +317,8 @@ typedef struct gsched_statistics {
   uint64_t expired_leases; /* times that a stopped lane went on because of lease_us ... */
   uint64_t opened;         /* ... and because urgent work needed its place on the GPU */
   uint64_t reserved_segments; /* segments that left some of reserve_sms free */
+  uint64_t hanging; /* 1 while a kernel of the process that was given up still runs on the GPU: no model
+                     * can be added, and calls that wait for the GPU do not return; 0 */
 } gsched_statistics;
 
 /* Of the server since it was opened; also when it is closed.

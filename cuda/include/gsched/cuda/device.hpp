@@ -145,11 +145,15 @@ private:
 ///          A kernel that hangs while the GPU runs other work: its segment, and those behind it on
 ///          the lane, are polled as failed (lost); why_failed() names the kernel; the lane goes on
 ///          with a new stream; the programs of these segments, whose memory the GPU may still use,
-///          are refused from then on (hangs(program)), and what they have is never freed.
-///          An error that CUDA keeps to (an illegal access), or a GPU that runs nothing, ends the
-///          device: all that was accepted and has not ended is polled as failed, submit answers
-///          with the code, failure() says why. Work that was on the GPU is left where it is, with
-///          its memory. Codes of stream capture (900 to 907) are never lasting.
+///          are refused from then on (hangs(program)), and what they have is never freed. While the
+///          kernel runs, no device of this process on this GPU is made, opens lanes, builds, loads
+///          or prepares (device_failed), a segment whose graph was not built is refused with CUDA's
+///          code of a launch timeout, and so are new programs: the driver might wait for the
+///          kernel. Four lanes can be given up so; the next one ends the device. An error that CUDA
+///          keeps to (an illegal access), or a GPU that runs nothing, ends the device: all that was
+///          accepted and has not ended is polled as failed, submit answers with the code, failure()
+///          says why. Work that was on the GPU is left where it is, with its memory. Codes of
+///          stream capture (900 to 907) are never lasting.
 /// Cost     submit: one graph launch; poll: a load for each busy lane. A loose operation takes a
 ///          call or two of the driver, a copy two look-ups of its pointers as well, and the segment
 ///          one graph launch more. A set or a copy that the driver cannot make of the former one
@@ -187,6 +191,8 @@ public:
   [[nodiscard]] program_graphs unload(gsched::program& p);
   /// Whether a kernel of a loaded program hung: nothing of it can run again.
   [[nodiscard]] bool hangs(program_id p) const noexcept;
+  /// Whether a kernel of this process that was given up still runs on the GPU: nothing can be made.
+  [[nodiscard]] bool hangs() const noexcept;
   /// Of a loaded program, builds the graphs of operations [first, last), for all lanes that are
   /// open: for segments that begin or end elsewhere than pieces do (gsched::program::align).
   /// Errors   as load; bad_handle for a program that was not loaded, bad_option for no operations.
