@@ -57,7 +57,7 @@ def options():
     p.add_argument("--seconds", type=workload.SOME, default=1.2, help="a turn; default: %(default)s")
     p.add_argument("--turns", type=workload.COUNT, default=3, help="of each way; default: %(default)s")
     p.add_argument("--side", default="8,16", help="SMs for preempt_pad to try; default: %(default)s")
-    p.add_argument("--reserve", default="8,16,32,48",
+    p.add_argument("--reserve", default="16,32,40,48",
                    help="SMs for reserve to try; default: %(default)s")
     p.add_argument("--long", type=workload.SOME, default=100.0, metavar="US",
                    help="from which a kernel counts as long; default: %(default)s")

@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -192,6 +193,20 @@ TEST_CASE("reserve_choice: the share counts what short segments cost, and not wh
   CHECK(share_of(0.6, 0.55, 0.4) == doctest::Approx(0.4 / 0.6).epsilon(0.01));
   // ... nor what it did beside other work, once it runs alone.
   CHECK(share_of(0.5, 1.0, 0.6) == doctest::Approx(0.6).epsilon(0.01));
+}
+
+TEST_CASE("reserve_choice: the share counts long segments that real-time jobs cut off") {
+  reserve_choice c(std::array{sm_count{48}}, sm_count{132}, {0.10, 0.50, 0.80});
+  c.cycle(from_us(1e6), duration::zero());
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 2000; ++i) {
+    for (int k = 0; k < 10; ++k) c.did(1, from_us(200), from_us(200), true);
+    for (int k = 0; k < 10; ++k) { // seldom without a real-time job beside it
+      const bool undisturbed = unit(random) < 0.2;
+      c.did(1, from_us(1200), undisturbed ? std::optional(from_us(2200)) : std::nullopt, true);
+    }
+  }
+  CHECK(c.share(1) == doctest::Approx(14.0 / 24.0).epsilon(0.01)); // and not 4.4 / 6.4
 }
 
 TEST_CASE("reserve_choice: the share counts the time in which SMs are left") {

@@ -134,9 +134,11 @@ private:
     if (done && took && !a.is_ending() && f.carries == nullptr &&
         !(this->is_real_time(a) && beside_.current() != 0))
       a.kind->estimate.observe_segment(f.program, f.first, f.operations, *took);
-    if (done && took && reserve_.is_long(f.program) && feed_.guarded_at(f.place) &&
-        preempt_.was_open_since(now - *took))
-      reserve_.did(a.kind->number, feed_.reserve_of(f.place), f.expected, *took, f.last);
+    if (done && took && reserve_.is_long(f.program) && feed_.guarded_at(f.place)) {
+      const bool undisturbed = preempt_.was_open_since(now - *took);
+      reserve_.did(a.kind->number, feed_.reserve_of(f.place), f.expected,
+                   undisturbed ? took : std::nullopt, f.last);
+    }
     statistics_.operations += f.operations.size();
     if (lost) {
       a.lost = true;

@@ -85,8 +85,8 @@ public:
     return std::max(duration::zero(), work - duration{static_cast<duration::rep>(done)});
   }
   /// A long program's segment of a best-effort job has ended that had its lane for so long, with no
-  /// real-time job there. `expected`: one was when the segment was submitted.
-  void did(std::size_t model, std::size_t alternate, duration work, duration took,
+  /// real-time job there; unset if one was. `expected`: one was when the segment was submitted.
+  void did(std::size_t model, std::size_t alternate, duration work, std::optional<duration> took,
            bool expected) noexcept {
     models_[model].choice.did(alternate, work, took, expected);
   }

@@ -59,7 +59,7 @@ struct preemption_options {
   /// real-time jobs leave when they run alone.
   double reserve_slow_down = 0.10;
   double reserve_tail = 0.50;
-  double reserve_share = 0.75;
+  double reserve_share = 0.80;
   /// What is queued ahead of the device is short while a real-time job is likely to come, long
   /// while none is, between these marks; for lanes that cannot yield.
   bool adaptive = true;

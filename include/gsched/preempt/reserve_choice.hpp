@@ -8,6 +8,8 @@
 #include <gsched/core/time.hpp>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <cstddef>
@@ -24,8 +26,7 @@ namespace gsched {
 struct reserve_target {
   double slow_down = 0.10; ///< of real-time jobs in the mean, at most
   double tail = 0.50;      ///< of the slowest in a hundred, at most
-  double share =
-      0.75; ///< of what is left, at least; an estimate, at times some hundredths too high
+  double share = 0.80;     ///< of what is left, at least; an estimate
 };
 
 /// Learns how many SMs the long kernels of one best-effort model leave to real-time work.
@@ -116,15 +117,18 @@ public:
     step();
   }
 
-  /// Work of size `which` has ended, of so much time on the whole device, that took so long with no
-  /// real-time job beside it. `expected`: one was expected when the work was submitted. Where none
-  /// is, long segments are queued behind one another and leave no SM.
-  void did(std::size_t which, duration work, duration took, bool expected) noexcept {
+  /// A segment under size `which` has ended, of so much time on the whole device, that took so long
+  /// with no real-time job beside it; unset if one was beside it. `expected`: one was expected when
+  /// the segment was submitted. Where none is, long segments are queued behind one another and
+  /// leave no SM.
+  void did(std::size_t which, duration work, std::optional<duration> took, bool expected) noexcept {
+    lengths_.learn(work);
+    if (!took) return;
     if (expected)
-      sizes_[which].done.learn(work, took);
+      sizes_[which].done.learn(work, *took);
     else if (which == 0)
-      unhindered_.learn(work, took);
-    expected_.learn(took, expected);
+      unhindered_.learn(work, *took);
+    expected_.learn(*took, expected);
     if (stage_ != stage::settled) step();
   }
 
@@ -159,7 +163,7 @@ public:
   /// as is likely.
   [[nodiscard]] double speed(std::size_t which) const noexcept {
     const work_done& d = sizes_[which].done;
-    return d.segments > 0 ? d.speed() : sizes_[which].likely_share;
+    return d.segments > 0 ? d.speed(lengths_) : sizes_[which].likely_share;
   }
   /// Best-effort throughput under `which` of what is left, as measured or else as it is likely to
   /// be: work at that speed in the time without real-time jobs, as far as one is expected then, and
@@ -209,21 +213,58 @@ private:
   /// Of the unhindered speed: with less, other work runs beside.
   static constexpr double shared_speed = 0.85;
 
-  /// Segments with no real-time job beside them.
+  /// Segments by length: below 128 us of work on the whole device, 256 us, and so on.
+  static constexpr std::size_t length_classes = 6;
+  [[nodiscard]] static std::size_t length_class(duration work) noexcept {
+    constexpr std::uint64_t least_ns = std::uint64_t{1} << 17;
+    const auto ns = static_cast<std::uint64_t>(std::max(duration::zero(), work).count());
+    return std::min<std::size_t>(std::bit_width(ns / least_ns), length_classes - 1);
+  }
+  /// The work in segments of each length, whether a real-time job was beside them or not.
+  struct work_lengths {
+    std::array<double, length_classes> work_ns{};
+    double all_ns = 0;
+
+    void learn(duration work) noexcept {
+      const auto ns = static_cast<double>(work.count());
+      work_ns[length_class(work)] += ns;
+      all_ns += ns;
+      if (all_ns <= 1e9) return; // the past counts less and less
+      all_ns /= 2;
+      for (double& each : work_ns) each /= 2;
+    }
+  };
+  /// Segments with no real-time job beside them. Long ones seldom have none, and lose more where
+  /// SMs are left than short ones; so speeds are weighted by the lengths of all.
   struct work_done {
-    double work_ns = 0, took_ns = 0;
+    struct part {
+      double work_ns = 0, took_ns = 0;
+    };
+    std::array<part, length_classes> parts{};
+    part all{};
     std::uint32_t segments = 0;
 
     void learn(duration work, duration took) noexcept {
       segments = std::min(segments + 1, most_segments);
-      work_ns += static_cast<double>(work.count());
-      took_ns += std::max(1.0, static_cast<double>(took.count()));
-      if (took_ns > 1e9) { // the past counts less and less
-        work_ns /= 2;
-        took_ns /= 2;
+      for (part* const p : {&parts[length_class(work)], &all}) {
+        p->work_ns += static_cast<double>(work.count());
+        p->took_ns += std::max(1.0, static_cast<double>(took.count()));
       }
+      if (all.took_ns <= 1e9) return; // the past counts less and less
+      all = {all.work_ns / 2, all.took_ns / 2};
+      for (part& p : parts) p = {p.work_ns / 2, p.took_ns / 2};
     }
-    [[nodiscard]] double speed() const noexcept { return work_ns / took_ns; }
+    /// Work of these lengths in a unit of time; a length that was not seen counts as the mean.
+    [[nodiscard]] double speed(const work_lengths& of) const noexcept {
+      double work = 0;
+      double took = 0;
+      for (std::size_t i = 0; i < length_classes; ++i) {
+        const part& p = parts[i].work_ns > 0 ? parts[i] : all;
+        work += of.work_ns[i];
+        took += of.work_ns[i] * p.took_ns / std::max(1.0, p.work_ns);
+      }
+      return took > 0 ? work / took : all.work_ns / all.took_ns;
+    }
   };
   /// Of the time of such segments, the part of those that were submitted while a job was expected.
   struct expected_part {
@@ -260,7 +301,7 @@ private:
   /// else as the profile says. But if the work is much slower than that even with all SMs, other
   /// work shares the device with it by now, and the speed on all SMs is the best that is known.
   [[nodiscard]] double unhindered_speed() const noexcept {
-    const double known = unhindered_.segments >= least_segments ? unhindered_.speed() : 1;
+    const double known = unhindered_.segments >= least_segments ? unhindered_.speed(lengths_) : 1;
     if (!is_measured(0)) return known;
     return speed(0) < shared_speed * known ? speed(0) : std::max(speed(0), known);
   }
@@ -554,6 +595,7 @@ private:
   std::size_t turn_ = 0;
   std::uint32_t more_trials_ = 0;           ///< of this comparison, of sizes in doubt
   bool rechecks_ = false;                   ///< the choice stood before
+  work_lengths lengths_;                    ///< of all segments
   work_done unhindered_;                    ///< while no real-time job was expected
   latest_mean without_, alone_;             ///< of cycle()
   expected_part expected_;                  ///< part of the work that leaves SMs
