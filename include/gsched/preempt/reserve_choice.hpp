@@ -26,7 +26,7 @@ namespace gsched {
 struct reserve_target {
   double slow_down = 0.10; ///< of real-time jobs in the mean, at most
   double tail = 0.50;      ///< of the slowest in a hundred, at most
-  double share = 0.80;     ///< of what is left, at least; an estimate
+  double share = 0.80;     ///< of what is left, at least; an estimate, which may be off by 0.05
 };
 
 /// Learns how many SMs the long kernels of one best-effort model leave to real-time work.
