@@ -83,7 +83,8 @@ class gsched_server_options(_Struct):
                 ("real_time_lanes", _u32), ("yields", _u32), ("floor", _f64), ("tolerance", _f64),
                 ("side_sms", _u32 * 4), ("lease_us", _f64), ("reserve_sms", _u32 * 4),
                 ("reserve_fixed", _u32), ("one_long", _u32), ("long_kernel_us", _f64),
-                ("reserve_slow_down", _f64), ("reserve_tail", _f64), ("reserve_share", _f64)]
+                ("reserve_slow_down", _f64), ("reserve_tail", _f64), ("reserve_share", _f64),
+                ("slice_us", _f64)]
 
 
 class gsched_buffer(ctypes.Structure):

@@ -65,6 +65,7 @@ void declare(CLI::App& app, words& w) {
   options.add("--lanes", w.lanes, "N", "Hardware streams that scheduled requests share");
   options.add("--threshold", w.threshold, "US",
               "Deficit policies: device time that a client may be owed");
+  options.add("--slice", w.slice, "US", "rr: device time that a job gets in its turn");
   options.add("--submission", w.submission, "HOW",
               "graph (one launch a segment) or launches (one a kernel)");
   options.add("--decision-delay", w.delay, "US", "Time that each decision takes the host");

@@ -48,6 +48,7 @@ options read(const words& w, bool load_given, bool rate_given, bool requests_giv
   o.most_quantum = to_us("--most-quantum", w.most_quantum, 1e9);
   o.overshoot = to_number("--overshoot", w.overshoot, {0, 1e6});
   o.threshold = to_us("--threshold", w.threshold, 1e9);
+  o.slice = gsched::from_us(to_number("--slice", w.slice, {0, 1e9, true, "microseconds"}));
   o.decision_delay = to_us("--decision-delay", w.delay, 1e6);
   if (w.submission != "graph" && w.submission != "launches")
     refuse("--submission", "unknown way " + in_quotes(w.submission), "graph or launches",

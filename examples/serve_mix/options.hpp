@@ -6,6 +6,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
 #include <gsched/policy/deficit_over.hpp>
+#include <gsched/policy/round_robin.hpp>
 #include <gsched/policy/srpt.hpp>
 
 #include <cstdint>
@@ -62,6 +63,7 @@ struct options : device_choice, outputs {
   gsched::duration most_quantum = gsched::from_us(800); ///< of a segment while no request waits
   double overshoot = 4.0; ///< GPUs' worth of blocks in flight beyond the first
   gsched::duration threshold = gsched::deficit_over<gsched::srpt>::default_threshold;
+  gsched::duration slice = gsched::round_robin::default_slice;
   gsched::duration decision_delay{}; ///< time that a decision takes the host
   gsched::submission submission = gsched::submission::graph;
 };

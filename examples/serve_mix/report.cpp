@@ -63,6 +63,7 @@ json scheduling_json(const options& from) {
          {"overshoot", rounded(from.overshoot)},
          {"lanes", from.lanes},
          {"threshold_us", us(from.threshold)},
+         {"slice_us", us(from.slice)},
          {"decision_delay_us", us(from.decision_delay)},
          {"submission", from.submission == gsched::submission::graph ? "graph" : "launches"}};
   s["queues"] = from.queues ? json(*from.queues) : json();

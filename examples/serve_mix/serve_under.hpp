@@ -133,8 +133,10 @@ void serve_under(P& order, const manner& how, const run_order& run, S& on) {
 
 template <gsched::policy P>
 P make_policy(const options& from) {
-  if constexpr (std::constructible_from<P, gsched::duration>)
+  if constexpr (requires { &P::set_threshold; })
     return P(from.threshold);
+  else if constexpr (std::same_as<P, gsched::round_robin>)
+    return P(from.slice);
   else if constexpr (std::same_as<P, gsched::edf>)
     return P(from.lanes); // refuses only what would be late with every lane at full speed
   else

@@ -37,6 +37,13 @@ expect "another trace from the same seed" cmp -s a.trace b.trace
 serves "${few[@]}" --policy $all --seed 2 --json c.json
 expect "the same JSON from another seed" bash -c '! cmp -s <(grep latency -A6 a.json) <(grep latency -A6 c.json)'
 
+# The threshold is of the deficit policies alone, and the slice of rr.
+rr() { serves "${few[@]}" --policy rr --json "$@"; }
+results() { sed '/"runs"/,$!d' "$1"; }
+rr base.json && rr owed.json --threshold 50 && rr sliced.json --slice 5000
+expect "rr changes with --threshold" cmp -s <(results base.json | grep -v wall_s) <(results owed.json | grep -v wall_s)
+expect "rr does not change with --slice" bash -c '! cmp -s <(grep latency -A6 base.json) <(grep latency -A6 sliced.json)'
+
 # Every arrival law and both ways to submit, each policy's result its own business.
 for law in poisson lognormal:2 closed:6; do
   serves "${few[@]}" --policy srpt,direct --arrivals $law --json l.json

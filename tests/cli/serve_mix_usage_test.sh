@@ -48,6 +48,8 @@ refuses "--queues: " --queues 0
 refuses "--seed: " --seed -1
 refuses "--seed: " --seed seed
 refuses "--threshold: " --threshold -1
+refuses "--slice: " --slice -1
+refuses "--slice: " --slice 0
 refuses "--decision-delay: " --decision-delay -1
 refuses "--arrivals: " --arrivals lognormal
 refuses "--arrivals: " --arrivals closed

@@ -66,6 +66,7 @@ TEST_CASE("c abi: defaults are what the header says, and no more is written than
   CHECK(o.reserve_slow_down == 0.10);
   CHECK(o.reserve_tail == 0.50);
   CHECK(o.reserve_share == 0.80);
+  CHECK(o.slice_us == 100);
   struct {
     gsched_server_options known;
     unsigned char later[16];

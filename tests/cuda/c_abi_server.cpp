@@ -88,6 +88,32 @@ TEST_CASE("server: whole graphs where nothing is scheduled, and segments elsewhe
   }
 }
 
+TEST_CASE("server: the slice of rr is slice_us, and not threshold_us") {
+  const auto segments_of = [](double slice_us, double threshold_us) {
+    gsched_server_options o = options_for("rr");
+    o.watchdog_ms = 10000;
+    o.lanes = 1;
+    o.slice_us = slice_us;
+    o.threshold_us = threshold_us;
+    o.quantum_us = o.most_quantum_us = 10000; // so that the slice decides
+    server_rig r(o);
+    const std::uint32_t m = r.add_model(2, 100, from_us(200)); // 20 ms
+    const std::uint32_t c = r.it.add_client(1.0);
+    std::uint32_t segments = 0;
+    gsched_ticket* const all[] = {r.submit(m, c), r.submit(m, c)};
+    for (gsched_ticket* t : all) {
+      CHECK(abi::server::wait(*t, 20 * second_us));
+      segments += t->segments;
+      t->let_go();
+    }
+    return segments;
+  };
+  const std::uint32_t of_short_slices = segments_of(200, 10000);
+  CHECK(of_short_slices > 100);
+  CHECK(segments_of(200, 10) > 100);
+  CHECK(segments_of(10000, 10) < of_short_slices / 2);
+}
+
 TEST_CASE("server: a request is cancelled before and while it runs, and not after") {
   server_rig r("fifo");
   const std::uint32_t m = r.add_model(1, 100, from_us(1000)); // 100 ms

@@ -15,6 +15,7 @@
 #include <gsched/policy/edf.hpp>
 #include <gsched/policy/policy.hpp>
 #include <gsched/policy/priority.hpp>
+#include <gsched/policy/round_robin.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -201,8 +202,10 @@ private:
 
   template <policy Q>
   [[nodiscard]] static Q make(const settings& how, std::uint32_t lanes) {
-    if constexpr (std::constructible_from<Q, duration>)
+    if constexpr (requires { &Q::set_threshold; })
       return Q(how.threshold);
+    else if constexpr (std::same_as<Q, round_robin>)
+      return Q(how.slice);
     else if constexpr (std::same_as<Q, edf>)
       return Q(lanes); // refuses only what would be late with every lane at full speed
     else

@@ -108,6 +108,7 @@ gsched_server_options default_options() noexcept {
   o.reserve_slow_down = d.preemption.reserve_slow_down;
   o.reserve_tail = d.preemption.reserve_tail;
   o.reserve_share = d.preemption.reserve_share;
+  o.slice_us = to_us(round_robin::default_slice);
   return o;
 }
 
@@ -151,6 +152,8 @@ settings settings_of(const gsched_server_options& o) {
   s.account.overshoot_fill = o.overshoot;
   read_preemption(s.dispatch.preemption, o);
   s.threshold = time_of("threshold_us", o.threshold_us, 0, most_us);
+  s.slice = time_of("slice_us", o.slice_us, 0, most_us);
+  refuse_unless(s.slice > duration::zero(), "slice_us", "more than 0");
   s.decision_delay = time_of("decision_delay_us", o.decision_delay_us, 0, 1e6);
   s.slo = time_of("slo_us", o.slo_us, 0, 1e12);
   s.spin = time_of("spin_us", o.spin_us, 0, most_us);

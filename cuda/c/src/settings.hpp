@@ -19,6 +19,7 @@ struct settings {
   dispatch_options dispatch;
   accountant_options account;
   duration threshold{};
+  duration slice{}; ///< of round_robin
   duration decision_delay{};
   duration slo{}; ///< zero: none
   duration spin{};

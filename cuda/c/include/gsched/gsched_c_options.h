@@ -57,7 +57,8 @@ typedef struct gsched_server_options {
                                their time alone, because of what runs when they come; 0.10 */
   double reserve_tail;      /* the same, of the slowest in a hundred; 0.50 */
   double reserve_share;     /* part that other work keeps of its throughput in the time that
-                               real-time requests leave when they run alone; 0 to 1; 0.75 */
+                               real-time requests leave when they run alone; 0 to 1; 0.80 */
+  double slice_us; /* of rr: what a request gets in its turn, more than 0; 100 */
 } gsched_server_options;
 
 #endif
