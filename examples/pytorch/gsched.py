@@ -1120,8 +1120,9 @@ def _close_all():
 class Server:
     """A GPU and the thread that schedules it.
 
-    `policy`: srpt+deficit, srpt, sjf, fifo, rr, edf, deficit; or "direct" (whole graphs, a
-    stream per client) and "single" (whole graphs on one stream), for comparison. `options`: the
+    `policy`: srpt+deficit, srpt, sjf, fifo, rr, edf, deficit, boost, boost:FACTOR (1 is for the tail
+    of latency, the default 0.2 for the mean and the tail); or "direct" (whole graphs, a stream per
+    client) and "single" (whole graphs on one stream), for comparison. `options`: the
     other fields of gsched_server_options in gsched_c.h, such as lanes=8, quantum_us=100. With
     real_time_lanes=1 or more, requests submitted with real_time=True preempt the others: those stop
     between two kernels, and resume there when the real-time requests have ended.

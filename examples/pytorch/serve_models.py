@@ -64,6 +64,7 @@ def options():
     p.add_argument("--lanes", type=count)
     p.add_argument("--overshoot", type=some)
     p.add_argument("--threshold", type=some, metavar="US")
+    p.add_argument("--slice", type=some, metavar="US", help="of rr")
     p.add_argument("--no-isolate", action="store_true", help="one process for all ways; those that "
                    "launch on several streams run last")
     p.add_argument("--no-warmup", action="store_true", help="no requests before those that count")
@@ -146,7 +147,7 @@ def start(a, deadline):
     several = ("eager-streams", "torch-direct") # streams: last, where all are in one process
     groups = [sorted(a.ways, key=several.__contains__)] if a.no_isolate else [[w] for w in a.ways]
     given = {"quantum_us": a.quantum, "most_quantum_us": a.most_quantum, "lanes": a.lanes,
-             "overshoot": a.overshoot, "threshold_us": a.threshold}
+             "overshoot": a.overshoot, "threshold_us": a.threshold, "slice_us": a.slice}
     within = max(10.0, deadline - time.monotonic())
     processes = [Process(g) for g in groups]
     for p in processes:
@@ -200,8 +201,8 @@ def document(a, facts, mean_us, rate, requests, runs):
                      "slo_ms": None},
         "scheduling": {"quantum_us": a.quantum or 100.0, "most_quantum_us": a.most_quantum or 800.0,
                        "overshoot": a.overshoot or 4.0, "lanes": lanes,
-                       "threshold_us": a.threshold or 10000.0, "decision_delay_us": 0.0,
-                       "submission": "graph",
+                       "threshold_us": a.threshold or 10000.0, "slice_us": a.slice or 100.0,
+                       "decision_delay_us": 0.0, "submission": "graph",
                        "queues": int(connections) if (connections or "").isdigit() else None},
         "instances": a.instances, "isolated": not a.no_isolate,
         "environment": {"CUDA_DEVICE_MAX_CONNECTIONS": connections, "torch": facts["torch"],

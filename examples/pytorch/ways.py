@@ -22,8 +22,8 @@ import time
 import gsched
 import models
 
-SCHEDULED = ("srpt+deficit", "srpt", "sjf", "fifo", "rr", "edf", "deficit", "direct",
-             "single")
+SCHEDULED = ("srpt+deficit", "srpt", "sjf", "fifo", "rr", "edf", "deficit", "boost",
+             "boost:1", "direct", "single")
 EAGER = ("eager-single", "eager-streams")
 ALL = SCHEDULED + EAGER + ("torch-direct",)
 INPUTS, OUTPUTS = 4, 16  # buffers of each model that requests take in turn

@@ -60,8 +60,8 @@ options read(const words& w, bool load_given, bool rate_given, bool requests_giv
 } // namespace
 
 const std::vector<std::string>& policy_names() {
-  static const std::vector<std::string> names{"fifo",    "rr",           "sjf",    "srpt",  "edf",
-                                              "deficit", "srpt+deficit", "direct", "single"};
+  static const std::vector<std::string> names{
+      "fifo", "rr", "sjf", "srpt", "edf", "deficit", "srpt+deficit", "boost", "direct", "single"};
   return names;
 }
 

@@ -132,11 +132,13 @@ void serve_under(P& order, const manner& how, const run_order& run, S& on) {
 }
 
 template <gsched::policy P>
-P make_policy(const options& from) {
+P make_policy(const options& from, double factor) {
   if constexpr (requires { &P::set_threshold; })
     return P(from.threshold);
   else if constexpr (std::same_as<P, gsched::round_robin>)
     return P(from.slice);
+  else if constexpr (std::same_as<P, gsched::gamma_boost>)
+    return P(factor);
   else if constexpr (std::same_as<P, gsched::edf>)
     return P(from.lanes); // refuses only what would be late with every lane at full speed
   else
@@ -146,7 +148,7 @@ P make_policy(const options& from) {
 template <stage S>
 void serve_on(const manner& how, const run_order& run, S& on) {
   gsched::visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
-    P order = make_policy<P>(run.from);
+    P order = make_policy<P>(run.from, gsched::factor_of(how.policy));
     serve_under(order, how, run, on);
   });
 }

@@ -8,6 +8,9 @@
 #include <system_error>
 #include <utility>
 
+#include <gsched/policy/gamma_boost.hpp>
+#include <gsched/policy/names.hpp>
+
 #include <fmt/format.h>
 
 namespace fs = std::filesystem;
@@ -70,7 +73,9 @@ std::vector<std::string> to_policies(const std::string& words) {
   if (words == "all") return known;
   std::vector<std::string> policies;
   for (std::string& name : to_list("--policy", words)) {
-    if (std::find(known.begin(), known.end(), name) == known.end())
+    const bool has_factor = name.starts_with(std::string(gsched::gamma_boost::name) + ":");
+    if (has_factor) static_cast<void>(gsched::factor_of(name));
+    if (!has_factor && std::find(known.begin(), known.end(), name) == known.end())
       refuse("--policy", "unknown policy " + in_quotes(name),
              fmt::format("all, or some of {}", fmt::join(known, ",")), gsched::errc::unknown_name);
     if (std::find(policies.begin(), policies.end(), name) != policies.end())

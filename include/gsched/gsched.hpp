@@ -137,6 +137,7 @@
 #include <gsched/policy/deficit_over.hpp>
 #include <gsched/policy/edf.hpp>
 #include <gsched/policy/fifo.hpp>
+#include <gsched/policy/gamma_boost.hpp>
 #include <gsched/policy/name.hpp>
 #include <gsched/policy/names.hpp>
 #include <gsched/policy/order.hpp>
@@ -145,6 +146,7 @@
 #include <gsched/policy/round_robin.hpp>
 #include <gsched/policy/sjf.hpp>
 #include <gsched/policy/srpt.hpp>
+#include <gsched/policy/tail_decay.hpp>
 #include <gsched/preempt/access.hpp>
 #include <gsched/preempt/access_history.hpp>
 #include <gsched/preempt/access_set.hpp>

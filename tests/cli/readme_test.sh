@@ -19,4 +19,4 @@ same examples/two_tenants.cpp 3< <(block '#include <gsched/gsched.hpp>') \
 same 'output of two_tenants' 3< <(block ' us: infer') 4< <("$GSCHED_BIN_DIR/two_tenants")
 demo=$(sed -n 's/.*|| set -- //p' "$GSCHED_SOURCE_DIR/dev" | head -n 1)
 same 'table of ./dev demo' 3< <(block 'sim:h200: 2000 requests') \
-  4< <("$GSCHED_BIN_DIR/serve_mix" $demo | sed 's/ *$//' | head -n 11)
+  4< <("$GSCHED_BIN_DIR/serve_mix" $demo | sed 's/ *$//' | sed '/^$/q' | sed '/^$/d')

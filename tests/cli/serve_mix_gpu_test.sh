@@ -22,7 +22,7 @@ adds_up() { # adds_up FILE REQUESTS RUNS
 }
 
 serves "${few[@]}" --policy all --requests 200 --json all.json --trace all.trace
-expect "counts that do not add up" adds_up all.json 200 9
+expect "counts that do not add up" adds_up all.json 200 10
 expect "the GPU is not named" grep -q '"device_name": "NVIDIA' all.json
 expect "a trace without segments" grep -q '"lane ' all.trace
 for law in lognormal:1.5 closed:16; do

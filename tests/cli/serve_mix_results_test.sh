@@ -2,7 +2,7 @@
 # What a run writes: the keys, counts that add up, the same bytes from the same seed.
 . "${GSCHED_SOURCE_DIR:?}/tests/cli/expect.sh"
 
-all=fifo,rr,sjf,srpt,edf,deficit,srpt+deficit,direct,single
+all=fifo,rr,sjf,srpt,edf,deficit,srpt+deficit,boost,direct,single
 few=(--mix lenet_b1=2,squeezenet1_1_b1=1 --requests 200)
 same() { cmp -s <(grep -v '"wall_s"' "$1") <(grep -v '"wall_s"' "$2"); }
 
@@ -26,7 +26,7 @@ for policy in ${all//,/ }; do
   expect "the JSON lacks $policy" grep -qF "\"policy\": \"$policy\"" a.json
   expect "the table lacks $policy" grep -q "^$policy " out
 done
-expect "counts that do not add up" adds_up a.json 200 9
+expect "counts that do not add up" adds_up a.json 200 10
 expect "a negative number" bash -c '! grep -q ": -" a.json'
 expect "a trace without events" grep -q '"traceEvents"' a.trace
 
@@ -54,7 +54,7 @@ expect "counts that do not add up, launches" adds_up l.json 200 1
 
 # More than the device can do: it ends, late.
 serves "${few[@]}" --policy $all --load 5 --json o.json
-expect "counts that do not add up, load 5" adds_up o.json 200 9
+expect "counts that do not add up, load 5" adds_up o.json 200 10
 serves "${few[@]}" --policy fifo --rate 1000000 --json o.json
 expect "counts that do not add up, 10^6/s" adds_up o.json 200 1
 
@@ -76,7 +76,7 @@ done
 
 # A client with nothing to do, a single request, no deadline.
 serves --mix lenet_b1 --requests 1 --clients 5 --policy $all --slo none --json s.json
-expect "counts that do not add up, one request" adds_up s.json 1 9
+expect "counts that do not add up, one request" adds_up s.json 1 10
 
 # Output that fails while it is written is a failure of the run.
 run "${few[@]}" --policy fifo --json /dev/full

@@ -15,6 +15,9 @@ refuses "--mix: unknown model 'x'" --mix resnet18_b1=2,x=1
 refuses "--policy: unknown policy 'lifo'" --policy lifo
 refuses "--policy: unknown policy 'lifo'" --policy fifo,lifo
 refuses "--policy: unknown policy 'FIFO'" --policy FIFO
+refuses "--policy: unknown policy 'fifo:1'" --policy fifo:1
+refuses "policy 'boost:x': factor 'x'" --policy boost:x
+refuses "policy 'boost:0': factor '0'" --policy fifo,boost:0
 refuses "--device: unknown device 'sim:a100'" --device sim:a100
 refuses "--device: 'x' is not a whole number" --device cuda:x
 refuses "--device: '-1' is not a whole number" --device cuda:-1

@@ -148,8 +148,8 @@ void storm(Device& device, dispatch_options o, std::uint64_t seed) {
   CHECK(taken_back == s.evicted_segments);
 }
 
-using storm_policies = std::tuple<fifo, round_robin, sjf, srpt, edf, deficit, deficit_over<srpt>,
-                                  gsched::priority<edf, deficit_over<srpt>>>;
+using storm_policies = std::tuple<fifo, round_robin, gamma_boost, sjf, srpt, edf, deficit,
+                                  deficit_over<srpt>, gsched::priority<edf, deficit_over<srpt>>>;
 
 dispatch_options drawn_options(std::uint64_t seed) {
   std::mt19937_64 random(seed);

@@ -24,12 +24,13 @@ struct tight : deficit_over<P> {
 };
 
 using all_policies =
-    std::tuple<fifo, round_robin, sjf, srpt, edf, deficit, deficit_over<srpt>, tight<srpt>,
-               tight<fifo>, tight<edf>, gsched::priority<edf, deficit_over<srpt>>,
-               gsched::priority<tight<srpt>, fifo>, tight<gsched::priority<edf, sjf>>>;
+    std::tuple<fifo, round_robin, sjf, srpt, edf, deficit, deficit_over<srpt>, gamma_boost,
+               tight<gamma_boost>, tight<srpt>, tight<fifo>, tight<edf>,
+               gsched::priority<edf, deficit_over<srpt>>, gsched::priority<tight<srpt>, fifo>,
+               tight<gsched::priority<edf, sjf>>>;
 
-using preempting_policies = std::tuple<srpt, edf, deficit_over<srpt>, tight<srpt>, tight<edf>,
-                                       gsched::priority<edf, deficit_over<srpt>>>;
+using preempting_policies = std::tuple<srpt, gamma_boost, edf, deficit_over<srpt>, tight<srpt>,
+                                       tight<edf>, gsched::priority<edf, deficit_over<srpt>>>;
 
 using admitting_policies = std::tuple<edf, tight<edf>, gsched::priority<edf, deficit_over<srpt>>,
                                       gsched::priority<tight<srpt>, edf>>;
@@ -302,7 +303,7 @@ static_assert(policy<deficit_over<base>> && policy<gsched::priority<base, fifo>>
 
 TEST_CASE("each policy is found by the name that people type, and no other is") {
   for (const std::string_view wanted :
-       {"fifo", "rr", "sjf", "srpt", "edf", "deficit", "srpt+deficit"}) {
+       {"fifo", "rr", "sjf", "srpt", "edf", "deficit", "srpt+deficit", "boost"}) {
     std::string_view found;
     visit_policy(wanted, [&]<class P>(std::type_identity<P>) { found = P::name; });
     CHECK(found == wanted);
@@ -313,10 +314,34 @@ TEST_CASE("each policy is found by the name that people type, and no other is") 
       FAIL("no error");
     } catch (const error& e) {
       CHECK(e.code() == errc::unknown_name);
-      CHECK(std::string(e.what()) ==
-            "policy '" + std::string(unknown) +
-                "': unknown, expected one of fifo, rr, sjf, srpt, edf, deficit, srpt+deficit");
+      CHECK(
+          std::string(e.what()) ==
+          "policy '" + std::string(unknown) +
+              "': unknown, expected one of fifo, rr, sjf, srpt, edf, deficit, srpt+deficit, boost");
     }
   }
   CHECK(gsched::priority<edf, deficit_over<srpt>>::name == "priority<edf,srpt+deficit>");
+}
+
+TEST_CASE("a factor may follow the name of a policy that has one, behind a colon") {
+  std::string_view found;
+  visit_policy("boost:0.5", [&]<class P>(std::type_identity<P>) { found = P::name; });
+  CHECK(found == "boost");
+  CHECK(factor_of("boost:0.5") == 0.5);
+  CHECK(factor_of("boost:1e-3") == 1e-3);
+  CHECK(factor_of("boost") == gamma_boost::default_factor);
+  for (const char* const bad : {"boost:", "boost:x", "boost:0", "boost:-1", "boost:1e7",
+                                "boost:nan", "boost:inf", "boost:1 ", "boost:1:2"}) {
+    CAPTURE(bad);
+    try {
+      visit_policy(bad, [](auto) { FAIL("visited"); });
+      FAIL("no error");
+    } catch (const error& e) {
+      CHECK(e.code() == errc::bad_option);
+      const std::string factor = std::string(bad).substr(6);
+      CHECK(std::string(e.what()) ==
+            "policy '" + std::string(bad) + "': factor '" + factor + "', expected 1e-6 to 1e6");
+    }
+  }
+  CHECK_THROWS_AS(visit_policy("fifo:1", [](auto) {}), error);
 }

@@ -13,6 +13,8 @@
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/policy/edf.hpp>
+#include <gsched/policy/gamma_boost.hpp>
+#include <gsched/policy/names.hpp>
 #include <gsched/policy/policy.hpp>
 #include <gsched/policy/priority.hpp>
 #include <gsched/policy/round_robin.hpp>
@@ -206,6 +208,8 @@ private:
       return Q(how.threshold);
     else if constexpr (std::same_as<Q, round_robin>)
       return Q(how.slice);
+    else if constexpr (std::same_as<Q, gamma_boost>)
+      return Q(factor_of(how.policy));
     else if constexpr (std::same_as<Q, edf>)
       return Q(lanes); // refuses only what would be late with every lane at full speed
     else

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/job/job.hpp>
+#include <gsched/policy/order.hpp>
+#include <gsched/policy/policy.hpp>
+#include <gsched/policy/tail_decay.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace gsched {
+
+/// Serves in order of arrival, but each job counts as arrived earlier by a boost: the smaller the
+/// job, the larger. One knob between the tail and the mean of latency.
+///
+/// The boost of a job of size s is log(1 / (1 - exp(-g s))) / g. g is `factor` times the rate at
+/// which the tail of the work that jobs find waiting falls; that rate is learned. Factor 1 is for
+/// those who are judged by the tail: of a light-tailed M/G/1 queue no policy has a lighter one. As
+/// the factor goes to 0, small jobs pass ever more of the larger ones, and the mean comes near
+/// srpt's.
+///
+/// Source   Yu and Scully, "Strongly Tail-Optimal Scheduling in the Light-Tailed M/G/1", 2024
+///          (gamma-Boost).
+/// Differs  g is learned from the backlog, and scaled; a boost is in time, at the speed at which
+/// the
+///          device serves while jobs wait, as it runs several at once. All waiting jobs are ordered
+///          by the present g: with keys from their arrivals, jobs that came before a burst would
+///          wait for all of it. Jobs whose sizes differ by less than a quarter may share a class,
+///          of one boost. Work that is being served does not count as found.
+/// Order    (arrival - boost of the class, id) rising.
+/// Units    sizes are device time, as estimated when a job arrives. Bounds  a boost is at most
+///          longest_boost.
+/// Errors   none; enqueueing a linked job is a bug (asserted).
+/// Cost     as job_order, and a comparison for each class of which a job waits, at most 164; a
+///          logarithm for each of those when g has changed by 2%. Never allocates.
+/// Threads  one owner; no locking.
+class gamma_boost {
+public:
+  static constexpr std::string_view name = "boost";
+  static constexpr double default_factor = 0.2;
+  static constexpr duration longest_boost = std::chrono::hours{1};
+
+  [[nodiscard]] static constexpr bool is_factor(double f) noexcept { return f >= 1e-6 && f <= 1e6; }
+  /// Another number than is_factor() counts as the default.
+  explicit gamma_boost(double factor = default_factor) noexcept
+      : factor_(is_factor(factor) ? factor : default_factor) {}
+
+  void enqueue(job& j, time_point) noexcept {
+    if (!any_ || newest_ < j.id) learn_arrival(j); // a new job has the highest id
+    const std::size_t c = class_of(j.total);
+    classes_[c].insert(j);
+    waiting_[c / 64] |= std::uint64_t{1} << c % 64;
+    backlog_ += j.remaining;
+    ++size_;
+  }
+  [[nodiscard]] job* try_pick(time_point now) noexcept {
+    job* const first = front();
+    if (first == nullptr) return nullptr;
+    if (waited_since_) { // a job has waited since the last pick, so the device was as fast as it is
+      served_ns_ += static_cast<double>(served_.count());
+      took_ns_ += static_cast<double>((now - *waited_since_).count());
+      if (took_ns_ > remembered_ns) { // the past counts less and less
+        served_ns_ /= 2;
+        took_ns_ /= 2;
+      }
+    }
+    remove(*first);
+    served_ = first->head;
+    waited_since_.reset();
+    if (size_ > 0) waited_since_ = now;
+    return first;
+  }
+  void erase(job& j) noexcept { remove(j); }
+
+  /// Strict: an equal key never preempts.
+  [[nodiscard]] bool wants_preempt(const job& running, time_point) const noexcept {
+    const job* const first = front();
+    return first != nullptr && key_of(*first) < key_of(running);
+  }
+
+  [[nodiscard]] duration slice(const job&) const noexcept { return run_to_completion; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  [[nodiscard]] double factor() const noexcept { return factor_; }
+  /// By how much a job of that size counts as arrived earlier, by what is known now.
+  [[nodiscard]] duration boost_of(duration size) const noexcept { return boost_at(class_of(size)); }
+
+private:
+  /// Waiting work that a job finds, in units of the mean size, before much is known of it: that of
+  /// an M/M/1 queue at a load of 3/4. It counts as so many jobs.
+  static constexpr double assumed_excess = 4;
+  static constexpr double assumed_jobs = 64;
+  static constexpr double remembered_sizes = 1024;
+  static constexpr double least_excess = 0.05; ///< in units of the mean size
+  static constexpr double same_rate = 0.02;
+  static constexpr double remembered_ns = 1e9;    ///< in which jobs waited
+  static constexpr std::size_t class_count = 164; ///< four to each power of two, up to 2^41 ns
+
+  struct cached_boost {
+    std::uint64_t epoch = 0;
+    duration value{};
+  };
+
+  [[nodiscard]] static std::size_t class_of(duration size) noexcept {
+    const auto ns = static_cast<std::uint64_t>(std::max<duration::rep>(size.count(), 4));
+    const auto octave = static_cast<std::size_t>(std::bit_width(ns)) - 1;
+    return std::min(4 * octave + (ns >> (octave - 2) & 3), class_count - 1);
+  }
+  /// In the middle of its class.
+  [[nodiscard]] static double size_of(std::size_t c) noexcept {
+    return std::ldexp(1.125 + 0.25 * static_cast<double>(c % 4), static_cast<int>(c / 4));
+  }
+
+  void learn_arrival(const job& j) noexcept {
+    any_ = true;
+    newest_ = j.id;
+    sizes_ = std::min(sizes_ + 1, remembered_sizes);
+    mean_size_ += (static_cast<double>(j.total.count()) - mean_size_) / sizes_;
+    decay_.learn(static_cast<double>(backlog_.count()));
+    const double assumed = assumed_excess * mean_size_;
+    const double known = decay_.seen() / (decay_.seen() + assumed_jobs);
+    const double excess = known * decay_.mean_excess() + (1 - known) * assumed;
+    const double rate = factor_ / std::max({excess, least_excess * mean_size_, 1.0});
+    const double speed = took_ns_ > 0 ? std::clamp(served_ns_ / took_ns_, 1.0, 1024.0) : 1.0;
+    if (std::abs(rate - rate_) <= same_rate * rate_ &&
+        std::abs(speed - speed_) <= same_rate * speed_)
+      return;
+    rate_ = rate;
+    speed_ = speed;
+    ++epoch_;
+  }
+  [[nodiscard]] duration boost_at(std::size_t c) const noexcept {
+    cached_boost& b = boosts_[c];
+    if (b.epoch != epoch_) {
+      constexpr auto most = static_cast<double>(duration{longest_boost}.count());
+      const double work = rate_ > 0 ? -std::log(-std::expm1(-rate_ * size_of(c))) / rate_ : 0;
+      const double ns = work / speed_;
+      b = {epoch_, duration{static_cast<duration::rep>(std::clamp(ns, 0.0, most))}};
+    }
+    return b.value;
+  }
+
+  /// Saturates; ties by id.
+  using key = std::pair<std::int64_t, job_id>;
+  [[nodiscard]] key key_of(const job& j) const noexcept {
+    const std::int64_t at = j.arrival.time_since_epoch().count();
+    const std::int64_t lead = boost_at(class_of(j.total)).count();
+    constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
+    return {at < lowest + lead ? lowest : at - lead, j.id};
+  }
+  [[nodiscard]] job* front() const noexcept {
+    job* best = nullptr;
+    key least{};
+    for (std::size_t word = 0; word < waiting_.size(); ++word)
+      for (std::uint64_t left = waiting_[word]; left != 0; left &= left - 1) {
+        job* const head =
+            classes_[64 * word + static_cast<std::size_t>(std::countr_zero(left))].front();
+        const key k = key_of(*head);
+        if (best != nullptr && !(k < least)) continue;
+        best = head;
+        least = k;
+      }
+    return best;
+  }
+  void remove(job& j) noexcept {
+    const std::size_t c = class_of(j.total);
+    classes_[c].erase(j);
+    if (classes_[c].empty()) waiting_[c / 64] &= ~(std::uint64_t{1} << c % 64);
+    backlog_ -= j.remaining;
+    --size_;
+  }
+
+  std::array<job_order<&job::arrival>, class_count> classes_;
+  std::array<std::uint64_t, (class_count + 63) / 64> waiting_{}; ///< a bit for each class
+  mutable std::array<cached_boost, class_count> boosts_{};
+  std::uint64_t epoch_ = 1;                  ///< of rate_ and speed_
+  double rate_ = 0;                          ///< in work
+  double speed_ = 1;                         ///< work in a unit of time while jobs wait
+  std::optional<time_point> waited_since_{}; ///< the last pick, if it left a job waiting
+  duration served_{};                        ///< what was picked then
+  double served_ns_ = 0;
+  double took_ns_ = 0;
+  double factor_;
+  duration backlog_{};
+  tail_decay decay_;
+  double mean_size_ = 0;
+  double sizes_ = 0;
+  std::size_t size_ = 0;
+  job_id newest_{};
+  bool any_ = false;
+};
+
+static_assert(policy<gamma_boost>);
+
+} // namespace gsched

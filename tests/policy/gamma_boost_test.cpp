@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/policy/fifo.hpp>
+#include <gsched/policy/gamma_boost.hpp>
+#include <gsched/policy/srpt.hpp>
+#include <gsched/policy/tail_decay.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+using namespace gsched;
+
+namespace {
+
+double unit(std::mt19937_64& random) {
+  return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
+}
+
+/// Between two arrivals, with a mean of 1: exponential, or lognormal with that sigma.
+double gap(std::mt19937_64& random, double sigma) {
+  if (sigma == 0) return -std::log(unit(random));
+  const double normal =
+      std::sqrt(-2 * std::log(unit(random))) * std::cos(2 * 3.14159265358979 * unit(random));
+  return std::exp(sigma * normal - sigma * sigma / 2);
+}
+
+struct seen {
+  double mean = 0, p99 = 0;
+};
+
+/// One server, in quanta of 100 us, and jobs of four sizes.
+template <class P>
+seen serve(P p, double load, double sigma, std::uint64_t seed, std::size_t jobs_wanted) {
+  constexpr double us[] = {500, 900, 2400, 3000};
+  constexpr double mean_us = 1700;
+  constexpr duration quantum = std::chrono::microseconds{100};
+  std::mt19937_64 random(seed);
+  std::unique_ptr<job[]> jobs(new job[jobs_wanted]);
+  client owner;
+  double at = 0;
+  for (std::size_t i = 0; i < jobs_wanted; ++i) {
+    at += gap(random, sigma) * mean_us / load;
+    jobs[i].id = job_id{i};
+    jobs[i].owner = &owner;
+    jobs[i].arrival = time_point{} + from_us(at);
+    jobs[i].total = jobs[i].remaining = from_us(us[random() % 4]);
+  }
+  time_point now{};
+  std::size_t next = 0;
+  std::vector<double> latencies;
+  while (latencies.size() < jobs_wanted) {
+    if (p.size() == 0) now = std::max(now, jobs[next].arrival);
+    const auto arrive = [&] {
+      for (; next < jobs_wanted && jobs[next].arrival <= now; ++next) p.enqueue(jobs[next], now);
+    };
+    arrive();
+    job* const j = p.try_pick(now);
+    const duration ran = std::min(quantum, j->remaining);
+    now += ran;
+    j->remaining -= ran;
+    arrive();
+    if (j->remaining > duration::zero())
+      p.enqueue(*j, now);
+    else
+      latencies.push_back(to_us(now - j->arrival));
+  }
+  latencies.erase(latencies.begin(),
+                  latencies.begin() + static_cast<std::ptrdiff_t>(jobs_wanted / 10));
+  std::sort(latencies.begin(), latencies.end());
+  seen s;
+  for (const double l : latencies) s.mean += l / static_cast<double>(latencies.size());
+  s.p99 = latencies[latencies.size() * 99 / 100];
+  return s;
+}
+
+} // namespace
+
+TEST_CASE("tail_decay: the rate of an exponential tail, whatever part of the values is 0") {
+  for (const double busy : {1.0, 0.7, 0.2}) {
+    tail_decay d;
+    CHECK(d.mean_excess() == 0);
+    std::mt19937_64 random(1);
+    for (int i = 0; i < 200000; ++i)
+      d.learn(unit(random) < busy ? -5e6 * std::log(unit(random)) : 0.0);
+    CHECK(d.mean_excess() == doctest::Approx(5e6).epsilon(0.1));
+  }
+}
+
+TEST_CASE("gamma_boost: the boost falls with the size and with the factor, as the paper has it") {
+  client owner;
+  std::unique_ptr<job[]> jobs(new job[1000]);
+  gamma_boost low(0.2);
+  gamma_boost high(1.0);
+  for (gamma_boost* const p : {&low, &high}) {
+    for (std::size_t i = 0; i < 1000; ++i) { // each but the first finds 1 ms of work waiting
+      jobs[i].id = job_id{i};
+      jobs[i].owner = &owner;
+      jobs[i].total = jobs[i].remaining = std::chrono::milliseconds{1};
+      p->enqueue(jobs[i], time_point{});
+      if (i > 0) CHECK(p->try_pick(time_point{}) == &jobs[i - 1]);
+    }
+    CHECK(p->try_pick(time_point{}) == &jobs[999]);
+  }
+  // E[X^2] / 2 E[X] of a constant is half of it; 64 jobs count as if they had found four sizes.
+  const double excess_ns = (1000.0 / 1064) * 0.5e6 + (64.0 / 1064) * 4e6;
+  const auto formula = [&](double factor, double size_ns) {
+    const double g = factor / excess_ns;
+    return -std::log(-std::expm1(-g * size_ns)) / g;
+  };
+  duration before = duration::max();
+  for (double us = 10; us < 20000; us *= 1.5) {
+    const duration boost = low.boost_of(from_us(us));
+    CHECK(boost <= before);
+    CHECK(boost >= high.boost_of(from_us(us)));
+    before = boost;
+    // A class is a quarter of an octave wide, and g is kept while it changes by less than 2%.
+    CHECK(static_cast<double>(boost.count()) <= 1.15 * formula(0.2, us * 1e3 * 0.87) + 1);
+    CHECK(static_cast<double>(boost.count()) >= 0.85 * formula(0.2, us * 1e3 * 1.15) - 1);
+  }
+}
+
+TEST_CASE("gamma_boost: jobs that wait are ordered by the present rate") {
+  client owner;
+  std::unique_ptr<job[]> jobs(new job[400]);
+  gamma_boost p;
+  const auto arrive = [&](std::size_t i, double us, double at_us) {
+    jobs[i].id = job_id{i};
+    jobs[i].owner = &owner;
+    jobs[i].arrival = time_point{} + from_us(at_us);
+    jobs[i].total = jobs[i].remaining = from_us(us);
+    p.enqueue(jobs[i], jobs[i].arrival);
+  };
+  arrive(0, 500, 0); // then a burst of others that makes all boosts larger
+  for (std::size_t i = 1; i < 400; ++i) arrive(i, 500, 10.0 * static_cast<double>(i));
+  for (std::size_t i = 0; i < 400; ++i) CHECK(p.try_pick(time_point{}) == &jobs[i]);
+}
+
+TEST_CASE("gamma_boost: extreme sizes, arrivals and factors") {
+  for (const double factor : {1e-6, 0.2, 1e6, 0.0, -1.0, std::nan("")}) {
+    client owner;
+    std::unique_ptr<job[]> jobs(new job[64]);
+    gamma_boost p(factor);
+    CHECK(gamma_boost::is_factor(p.factor()));
+    for (std::size_t i = 0; i < 64; ++i) {
+      jobs[i].id = job_id{i};
+      jobs[i].owner = &owner;
+      jobs[i].arrival =
+          i % 3 == 0 ? time_point::min() : time_point{duration{std::int64_t{1} << i % 62}};
+      jobs[i].total = i % 5 == 0 ? duration::zero() : duration{std::int64_t{1} << (i * 7) % 62};
+      jobs[i].remaining = duration{std::int64_t{1} << i % 50};
+      p.enqueue(jobs[i], time_point{});
+      CHECK(p.boost_of(jobs[i].total) >= duration::zero());
+      CHECK(p.boost_of(jobs[i].total) <= gamma_boost::longest_boost);
+    }
+    std::size_t left = 64;
+    while (p.try_pick(time_point{}) != nullptr) --left;
+    CHECK(left == 0);
+    CHECK(p.size() == 0);
+  }
+}
+
+TEST_CASE("gamma_boost: between fifo's tail and srpt's mean, on one server") {
+  for (const double load : {0.7, 0.9}) {
+    for (const double sigma : {0.0, 1.5, 2.0}) {
+      seen of[4];
+      constexpr int seeds = 4;
+      for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+        const seen first = serve(fifo(), load, sigma, seed, 20000);
+        const auto add = [&](seen& to, const seen& s) {
+          to.mean += s.mean / first.mean / seeds;
+          to.p99 += s.p99 / first.p99 / seeds;
+        };
+        add(of[0], first);
+        add(of[1], serve(srpt(), load, sigma, seed, 20000));
+        add(of[2], serve(gamma_boost(0.2), load, sigma, seed, 20000));
+        add(of[3], serve(gamma_boost(1.0), load, sigma, seed, 20000));
+      }
+      const seen& shortest = of[1];
+      const seen& both = of[2];
+      const seen& tail = of[3];
+      CAPTURE(load);
+      CAPTURE(sigma);
+      MESSAGE("load ", load, " sigma ", sigma, ", over fifo: srpt ", shortest.mean, " / ",
+              shortest.p99, ", 0.2 ", both.mean, " / ", both.p99, ", 1 ", tail.mean, " / ",
+              tail.p99);
+      CHECK(both.mean <= 1.12 * shortest.mean);
+      CHECK(both.p99 <= 1.35);
+      CHECK(both.p99 < shortest.p99);
+      CHECK(tail.p99 <= 1.08);
+      CHECK(tail.mean <= 0.95);
+    }
+  }
+}
