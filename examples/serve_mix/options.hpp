@@ -5,6 +5,7 @@
 
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
+#include <gsched/occupancy/accountant.hpp>
 #include <gsched/policy/deficit_over.hpp>
 #include <gsched/policy/round_robin.hpp>
 #include <gsched/policy/srpt.hpp>
@@ -61,7 +62,8 @@ struct options : device_choice, outputs {
   std::uint32_t lanes = 8; ///< streams that scheduled jobs borrow
   gsched::duration quantum = gsched::from_us(100);
   gsched::duration most_quantum = gsched::from_us(800); ///< of a segment while no request waits
-  double overshoot = 4.0; ///< GPUs' worth of blocks in flight beyond the first
+  double overshoot = gsched::accountant_options{}
+                         .overshoot_fill; ///< GPUs' worth of blocks in flight beyond the first
   gsched::duration threshold = gsched::deficit_over<gsched::srpt>::default_threshold;
   gsched::duration slice = gsched::round_robin::default_slice;
   gsched::duration decision_delay{}; ///< time that a decision takes the host

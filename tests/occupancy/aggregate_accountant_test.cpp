@@ -62,6 +62,13 @@ TEST_CASE("an overshoot of fill is a share of the GPU") {
   CHECK(n == 12);
 }
 
+TEST_CASE("by default several segments that fill the GPU are in flight, so that it never idles") {
+  aggregate_accountant a(hopper, sm_count{132}, {});
+  std::uint64_t n = 0;
+  while (a.has_room()) a.charge(segment_id{n++}, segment(1, 100));
+  CHECK(n >= 4); // with one alone a loaded mix loses a fifth of the throughput
+}
+
 TEST_CASE("copies take no room") {
   aggregate_accountant a = with(0, 0);
   a.charge(segment_id{0}, segment(0, 1000));

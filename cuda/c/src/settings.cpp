@@ -97,7 +97,7 @@ gsched_server_options default_options() noexcept {
   o.segments_per_job = d.segments_per_job;
   o.quantum_us = to_us(d.quantum);
   o.most_quantum_us = to_us(d.most_quantum);
-  o.overshoot = 4.0;
+  o.overshoot = accountant_options{}.overshoot_fill;
   o.threshold_us = to_us(deficit_over<srpt>::default_threshold);
   o.spin_us = 50.0;
   o.max_jobs = 65536;

@@ -26,7 +26,7 @@ struct accountant_options {
 
   std::size_t max_outstanding = 256;        ///< segments charged and not yet released
   std::uint64_t overshoot_blocks = 64;      ///< per_sm_accountant: Paella's B
-  double overshoot_fill = 0.0;              ///< aggregate_accountant: beyond 1, the full GPU
+  double overshoot_fill = 4.0;              ///< aggregate_accountant: beyond 1, the full GPU
   duration overshoot_time = from_us(100.0); ///< aggregate_accountant: device time that waits
 };
 
