@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/latest_mean.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/job/job.hpp>
 #include <gsched/policy/order.hpp>
@@ -32,12 +33,11 @@ namespace gsched {
 ///
 /// Source   Yu and Scully, "Strongly Tail-Optimal Scheduling in the Light-Tailed M/G/1", 2024
 ///          (gamma-Boost).
-/// Differs  g is learned from the backlog, and scaled; a boost is in time, at the speed at which
-/// the
-///          device serves while jobs wait, as it runs several at once. All waiting jobs are ordered
-///          by the present g: with keys from their arrivals, jobs that came before a burst would
-///          wait for all of it. Jobs whose sizes differ by less than a quarter may share a class,
-///          of one boost. Work that is being served does not count as found.
+/// Differs  g is learned from the backlog, and scaled. A device runs several jobs at once, so a
+///          boost is divided by the speed at which it serves while jobs wait. All waiting jobs are
+///          ordered by the present g: with keys from their arrivals, jobs that came before a burst
+///          would wait for all of it. Jobs whose sizes differ by less than a quarter may share a
+///          class, of one boost. Work that is being served does not count as found.
 /// Order    (arrival - boost of the class, id) rising.
 /// Units    sizes are device time, as estimated when a job arrives. Bounds  a boost is at most
 ///          longest_boost.
@@ -125,13 +125,12 @@ private:
   void learn_arrival(const job& j) noexcept {
     any_ = true;
     newest_ = j.id;
-    sizes_ = std::min(sizes_ + 1, remembered_sizes);
-    mean_size_ += (static_cast<double>(j.total.count()) - mean_size_) / sizes_;
+    sizes_.learn(static_cast<double>(j.total.count()), remembered_sizes);
     decay_.learn(static_cast<double>(backlog_.count()));
-    const double assumed = assumed_excess * mean_size_;
+    const double assumed = assumed_excess * sizes_.mean();
     const double known = decay_.seen() / (decay_.seen() + assumed_jobs);
     const double excess = known * decay_.mean_excess() + (1 - known) * assumed;
-    const double rate = factor_ / std::max({excess, least_excess * mean_size_, 1.0});
+    const double rate = factor_ / std::max({excess, least_excess * sizes_.mean(), 1.0});
     const double speed = took_ns_ > 0 ? std::clamp(served_ns_ / took_ns_, 1.0, 1024.0) : 1.0;
     if (std::abs(rate - rate_) <= same_rate * rate_ &&
         std::abs(speed - speed_) <= same_rate * speed_)
@@ -194,8 +193,7 @@ private:
   double factor_;
   duration backlog_{};
   tail_decay decay_;
-  double mean_size_ = 0;
-  double sizes_ = 0;
+  latest_mean sizes_;
   std::size_t size_ = 0;
   job_id newest_{};
   bool any_ = false;

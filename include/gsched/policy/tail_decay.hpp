@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
+#include <gsched/core/latest_mean.hpp>
 
 namespace gsched {
 
@@ -16,20 +16,17 @@ public:
 
   /// Not below 0.
   void learn(double x) noexcept {
-    seen_ = std::min(seen_ + 1, remembered);
-    mean_ += (x - mean_) / seen_;
-    square_ += (x * x - square_) / seen_;
+    values_.learn(x, remembered);
+    squares_.learn(x * x, remembered);
   }
   /// 1 / rate; 0 while all values were 0.
   [[nodiscard]] double mean_excess() const noexcept {
-    return mean_ > 0 ? square_ / (2 * mean_) : 0;
+    return values_.mean() > 0 ? squares_.mean() / (2 * values_.mean()) : 0;
   }
-  [[nodiscard]] double seen() const noexcept { return seen_; }
+  [[nodiscard]] double seen() const noexcept { return values_.seen(); }
 
 private:
-  double seen_ = 0;
-  double mean_ = 0;
-  double square_ = 0;
+  latest_mean values_, squares_;
 };
 
 } // namespace gsched
