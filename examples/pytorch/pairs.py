@@ -16,8 +16,10 @@ real-time requests leave.
 
 import argparse
 import collections
+import contextlib
 import faulthandler
 import fnmatch
+import importlib
 import json
 import os
 import queue
@@ -272,6 +274,12 @@ def measure(a, pair):
 
 
 def serve(a):
+    # Libraries are imported while the GPU serves the pair before this one.
+    for library in ("torch", "torchvision", "transformers"):
+        with contextlib.suppress(ImportError): # said where a model needs it
+            importlib.import_module(library)
+    if not sys.stdin.readline():
+        return 0 # the parent has no use for it any more
     faulthandler.dump_traceback_later(limit_s(a) - 5, exit=True)
     (pair,) = a.chosen.values()
     try:
@@ -296,18 +304,23 @@ def visible(index):
     return listed[index] if index < len(listed) else str(index)
 
 
-def run_pair(a, name, gpu):
-    """Runs a pair's process and returns its row."""
+def started(a, name, gpu):
+    """A pair's process, which touches the GPU when it reads a line."""
     words = [sys.executable, os.path.abspath(__file__), "--worker", name, "--pairs", name]
     for option in ("seconds", "alone", "check", "inputs", "think", "floor", "watchdog", "seed",
                    "set_up", "steps"):
         words += [f"--{option.replace('_', '-')}", str(getattr(a, option))]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, "CUDA_VISIBLE_DEVICES": visible(gpu)})
+
+
+def run_pair(a, name, process):
+    """Runs a pair in its process and returns its row."""
     began = time.monotonic()
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               env={**os.environ, "CUDA_VISIBLE_DEVICES": visible(gpu)})
     late = False
     try:
-        out, err = process.communicate(timeout=limit_s(a))
+        out, err = process.communicate("go\n", timeout=limit_s(a))
     except subprocess.TimeoutExpired:
         late = True
         process.kill()
@@ -370,16 +383,26 @@ def main():
     out = open(a.json, "w", encoding="utf-8") if a.json else None
     print(HEAD, flush=True)
 
+    def start_next(gpu):
+        """A pair and its process; no process for a pair that is left out; None after the last."""
+        try:
+            name = waiting.get_nowait()
+        except queue.Empty:
+            return None
+        late = time.monotonic() - began > a.time_limit
+        return name, None if late else started(a, name, gpu)
+
     def work(gpu):
-        while True:
-            try:
-                name = waiting.get_nowait()
-            except queue.Empty:
-                return
-            if time.monotonic() - began > a.time_limit:
+        following = start_next(gpu)
+        while following is not None:
+            (name, process), following = following, start_next(gpu)
+            if process is not None and time.monotonic() - began > a.time_limit:
+                process.communicate("") # ends without a line
+                process = None
+            if process is None:
                 row = {"pair": name, "hang": False, "error": "left out, --time-limit is over"}
             else:
-                row = run_pair(a, name, gpu)
+                row = run_pair(a, name, process)
             with lock:
                 rows.append(row)
                 print(cells(row), flush=True)
