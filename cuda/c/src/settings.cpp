@@ -33,11 +33,11 @@ void refuse_unless(bool good, const char* field, const char* expected) {
   if (std::find(std::begin(whole_graphs), std::end(whole_graphs), name) != std::end(whole_graphs))
     return std::string(fifo::name);
   constexpr auto& known = decltype(policy_list{selectable_policies{}})::names;
-  if (std::find(known.begin(), known.end(), name) == known.end() && name.find(':') != name.npos)
-    visit_policy(name, [](auto) {}); // refuses all but a factor of one that has it
-  else if (std::find(known.begin(), known.end(), name) == known.end())
+  if (std::find(known.begin(), known.end(), name) != known.end()) return name;
+  if (name.find(':') == name.npos)
     throw refusal(GSCHED_BAD_ARGUMENT,
                   "policy '" + name + "': unknown, expected one of " + policy_names());
+  visit_policy(name, [](auto) {}); // refuses all but a factor of one that has it
   return name;
 }
 
