@@ -67,6 +67,8 @@ struct flight {
   std::uint64_t words_checked = 0; ///< words_read when it was last looked at ...
   time_point last_word{};          ///< ... and when that was, if they had grown
   time_point seen_ended{};         ///< while words are missing
+  bool stuck = false;              ///< it did not move for long, while gates stood
+  time_point freed{};              ///< it was stuck until then, when a gate ended by itself
 
   using hook = bi::list_member_hook<bi::link_mode<bi::safe_link>>;
   hook lane_hook{};

@@ -38,10 +38,16 @@ void device::state::see_lowered() noexcept {
 
 void device::state::see_end(flight& f, device_lane& l) noexcept {
   l.stalled = {};
+  if (f.stuck) {
+    const time_point at = now();
+    // It may have ended right behind a gate, before that was seen.
+    if (f.freed == time_point{} && see_expired(at)) f.freed = at;
+    learn_from(f, at);
+  }
   if (f.needs_sms) --needing;
   if (f.has_gates()) --l.gated;
   if (l.gated == 0 && l.holds) { // it has passed its last gate, or did not stand for its lease
-    if (f.graph->has_expired(l.turn)) ++statistics.expired_leases;
+    if (f.graph->has_expired(l.turn)) lease_ran_out(now());
     l.holds = false;
     --standing;
   }

@@ -158,8 +158,21 @@ struct device::state {
   /// Renews the leases of lanes that stand, if other lanes' work moves; counts those that ran out.
   void renew_leases(time_point at) noexcept;
   [[nodiscard]] bool others_move(time_point at) const noexcept;
+  /// What a lane runs does not move, and waits for no more urgent lane.
+  [[nodiscard]] bool is_stuck(const device_lane& l, time_point at) const noexcept;
+  /// Notes which flights are stuck while lanes stand. True if there are none.
+  [[nodiscard]] bool see_stuck(time_point at) noexcept;
+  /// Counts gates that have ended by themselves. False if there are none.
+  bool see_expired(time_point at) noexcept;
+  /// A gate has ended by itself. Notes when, for flights that were stuck before.
+  void lease_ran_out(time_point at) noexcept;
+  /// Of one that has ended: if it was stuck and ended as soon as gates did, its program does not
+  /// run beside gates, and they do not hold while it is under way from now on.
+  void learn_from(const flight& f, time_point at) noexcept;
   /// Whether what has started on a lane can still be expected to end.
   [[nodiscard]] bool moves(const device_lane& l, time_point at) const noexcept;
+  /// Of a program's segment, on a lane that has that many.
+  [[nodiscard]] sm_count needs_at_once(const flight& f, sm_count all) const noexcept;
   /// Whether a lane's segment needs more SMs at once than the gates of so many lanes leave.
   [[nodiscard]] bool needs_more_than_left(const flight& f, const device_lane& l,
                                           std::uint32_t holding) const noexcept;

@@ -82,7 +82,7 @@ std::error_code device::state::submit(const segment& s) noexcept {
   if (f == nullptr) return errc::too_small;
   f->what = s;
   f->at = flight::stage::held;
-  f->alone = f->words_lost = f->needs_sms = false;
+  f->alone = f->words_lost = f->needs_sms = f->stuck = false;
   f->how = flight::outcome::whole;
   f->leaves = nullptr;
   f->words = f->words_read = f->words_checked = 0;
@@ -92,7 +92,7 @@ std::error_code device::state::submit(const segment& s) noexcept {
   f->end_event = nullptr;
   f->within_gpu = 0;
   f->expected = expected_of(s);
-  f->last_word = f->seen_ended = time_point{};
+  f->last_word = f->seen_ended = f->freed = time_point{};
 
   const on_gpu here(facts.ordinal);
   std::error_code e = s.program == no_program ? call_driver([&] { return check_loose(s, *f); })
@@ -145,7 +145,10 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
   const auto last = static_cast<std::uint32_t>(s.first + count);
   const bool reports = s.instrumented && graphs->reports(s.program, s.first, last);
   const bool by_graph = f.what.how == submission::graph;
-  if (!by_graph && !reports) return {}; // nothing to prepare
+  if (!by_graph && !reports) { // nothing to prepare
+    f.needs_sms = needs_more_than_left(f, l, yielding_lanes);
+    return {};
+  }
   const graph_kind kind = !reports   ? graph_kind::plain
                           : by_graph ? graph_kind::reporting
                                      : graph_kind::direct;

@@ -72,10 +72,8 @@ void device::state::set_leases(duration d) noexcept {
     if (l.holds) ask(l);
 }
 
-void device::state::renew_leases(time_point at) noexcept {
-  const bool without_limit = lease == duration::zero();
-  if (at - renewed < (without_limit ? renew_every : std::min(renew_every, lease / 4))) return;
-  renewed = at;
+bool device::state::see_expired(time_point at) noexcept {
+  bool some = false;
   for (device_lane& l : lanes) {
     if (!l.holds) continue;
     const bool out = std::any_of(l.flights.begin(), l.flights.end(), [&](const flight& f) {
@@ -84,9 +82,18 @@ void device::state::renew_leases(time_point at) noexcept {
     if (!out) continue;
     l.holds = false; // until its segment ends
     --standing;
-    ++statistics.expired_leases;
+    lease_ran_out(at);
+    some = true;
   }
-  if (standing == 0 || !others_move(at)) return;
+  return some;
+}
+
+void device::state::renew_leases(time_point at) noexcept {
+  const bool without_limit = lease == duration::zero();
+  if (at - renewed < (without_limit ? renew_every : std::min(renew_every, lease / 4))) return;
+  renewed = at;
+  see_expired(at);
+  if (standing == 0 || !see_stuck(at)) return;
   ++beat;
   for (device_lane& l : lanes)
     if (l.holds) ask(l);
@@ -103,23 +110,64 @@ bool device::state::moves(const device_lane& l, time_point at) const noexcept {
 
 /// Of lanes that yield, those that have not stopped yet count as well: what one runs may wait for
 /// another's gate. It may also wait for more urgent work, as long as that moves.
-bool device::state::others_move(time_point at) const noexcept {
-  const auto runs = [](const device_lane& l) {
-    return l.oldest != nullptr && (!l.yields || l.owes_yielded);
+bool device::state::is_stuck(const device_lane& l, time_point at) const noexcept {
+  const auto runs = [](const device_lane& k) {
+    return k.oldest != nullptr && (!k.yields || k.owes_yielded);
   };
-  return std::all_of(lanes.begin(), lanes.end(), [&](const device_lane& l) {
-    if (!runs(l) || moves(l, at)) return true;
-    return std::any_of(lanes.begin(), lanes.end(), [&](const device_lane& other) {
-      return other.priority < l.priority && runs(other) && moves(other, at);
-    });
+  if (!runs(l) || moves(l, at)) return false;
+  return std::none_of(lanes.begin(), lanes.end(), [&](const device_lane& other) {
+    return other.priority < l.priority && runs(other) && moves(other, at);
   });
+}
+
+bool device::state::others_move(time_point at) const noexcept {
+  return std::none_of(lanes.begin(), lanes.end(),
+                      [&](const device_lane& l) { return is_stuck(l, at); });
+}
+
+bool device::state::see_stuck(time_point at) noexcept {
+  bool none = true;
+  for (const device_lane& l : lanes) {
+    if (!is_stuck(l, at)) continue;
+    none = false;
+    flight& f = *l.oldest;
+    // What has ended and is not read yet did move, while the host was stopped.
+    f.stuck = f.stuck || !f.over(cu);
+  }
+  return none;
+}
+
+void device::state::lease_ran_out(time_point at) noexcept {
+  ++statistics.expired_leases;
+  for (const device_lane& l : lanes)
+    if (l.oldest != nullptr && l.oldest->stuck) l.oldest->freed = at;
+}
+
+void device::state::learn_from(const flight& f, time_point at) noexcept {
+  if (f.freed == time_point{} || f.what.program == no_program) return;
+  // What takes much longer than alone to end has waited for something else.
+  if (at - f.freed > 8 * f.expected + std::chrono::milliseconds{1}) return;
+  bool& known = graphs->loaded(f.what.program).needs_every_sm;
+  if (!known) ++statistics.found_to_need_sms;
+  known = true;
+}
+
+sm_count device::state::needs_at_once(const flight& f, sm_count all) const noexcept {
+  const segment& s = f.what;
+  if (graphs->loaded(s.program).needs_every_sm) return all;
+  if (f.graphs != nullptr) return f.graphs->needs_at_once;
+  const program* const p = program::of(graphs->host(s.program));
+  if (p == nullptr) return {};
+  return p->needs_at_once(s.first, s.first + s.operations.size(), limits.sm, all,
+                          program::need::to_be_quick);
 }
 
 bool device::state::needs_more_than_left(const flight& f, const device_lane& l,
                                          std::uint32_t holding) const noexcept {
-  if (f.graphs == nullptr) return false;
-  const std::uint32_t needs = f.graphs->needs_at_once.count();
-  const std::uint32_t has = l.own ? l.own->sms().count() : limits.sms.count();
+  if (f.what.program == no_program) return false;
+  const sm_count all = l.own ? l.own->sms() : limits.sms;
+  const std::uint32_t has = all.count();
+  const std::uint32_t needs = needs_at_once(f, all).count();
   // Two gates of a graph may stand at once, each on an SM of its own. Those of the segment's own
   // graph count, as one may be beside the very kernel that needs the SMs.
   return needs > 0 && needs + 2 * holding > has;
@@ -146,6 +194,8 @@ void device::state::resume(lane_id lane) noexcept {
   device_lane& l = lanes[index(lane)];
   if (!l.yields) return;
   l.yields = false;
+  const time_point at = now();
+  if (l.holds) see_expired(at);
   if (l.holds) {
     l.holds = false;
     --standing;
@@ -153,7 +203,7 @@ void device::state::resume(lane_id lane) noexcept {
   }
   l.owes_resumed = true;
   ++turns_owed;
-  l.last_progress = now(); // the watchdog counts from here
+  l.last_progress = at; // the watchdog counts from here
   l.stalled = {};
   if (!held.empty() && !broken()) start_held();
 }

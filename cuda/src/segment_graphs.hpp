@@ -142,7 +142,10 @@ struct loaded_program {
   std::unique_ptr<leaving_program> leaving; ///< of one that leaves
   program_memory memory{};
   std::uint64_t gates = 0; ///< in all its graphs
-  bool lost = false;       ///< a launch of it hangs
+  /// It did not run beside gates, which no fact of its kernels explains: they wait for one another
+  /// in a way of their own, or are in clusters.
+  bool needs_every_sm = false;
+  bool lost = false; ///< a launch of it hangs
 
   [[nodiscard]] std::uint32_t places() const noexcept {
     return static_cast<std::uint32_t>(foreseen.size() / 2);

@@ -66,6 +66,20 @@ private:
   word* done = nullptr;
 };
 
+/// A barrier of the whole grid that the launch does not speak of: the block that comes last opens
+/// it. Gives up after two seconds, and then leaves its mark in `missed`.
+__global__ void wait_for_all_by_counting(word* came, word* missed) {
+  if (threadIdx.x != 0) return;
+  const word turn = atomicAdd(came, 1u) / gridDim.x;
+  std::uint64_t from, now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(from)::"memory");
+  do {
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)::"memory");
+    if (atomicAdd(came, 0u) / gridDim.x > turn) return;
+  } while (now - from < 2'000'000'000);
+  atomicAdd(missed, 1u);
+}
+
 /// Launches of blocks that take all shared memory of an SM each.
 struct filling_launches {
   filling_launches() {
@@ -335,6 +349,78 @@ TEST_CASE("a cooperative launch that needs every SM runs although a lane stands"
   rig.resume();
   CHECK(rig.d.failed == 0);
   CHECK(all_sms.runs() == 5);
+}
+
+TEST_CASE("a program with a barrier of its own waits for a gate once, and no gate stands beside it "
+          "from then on") {
+  GSCHED_NEEDS_GPU();
+  const cooperative_launches all_sms; // for how many blocks fit
+  word* words = nullptr;
+  REQUIRE(cudaMalloc(&words, 2 * sizeof(word)) == cudaSuccess);
+  REQUIRE(cudaMemset(words, 0, 2 * sizeof(word)) == cudaSuccess);
+  cuda::program counts = captured("counts", 1, [&](cudaStream_t s) {
+    wait_for_all_by_counting<<<all_sms.most_blocks, 1024, 0, s>>>(words, words + 1);
+  });
+  cuda::program work = groups_with("work", 0, [](cudaStream_t) {});
+  hold_rig rig({}, 1);
+  for (cuda::program* p : {&counts, &work}) rig.d.device.load(*p);
+  const cuda::device_statistics& seen = rig.d.device.statistics();
+
+  // Nothing is learned from a run alone, nor from a lease that ran out while the host paused.
+  CHECK(rig.run_urgent(counts.host()));
+  REQUIRE(rig.stand(work.host()));
+  std::this_thread::sleep_for(std::chrono::milliseconds{60});
+  rig.d.poll();
+  CHECK(rig.run_urgent(counts.host()));
+  rig.resume();
+  CHECK(seen.found_to_need_sms == 0);
+  const std::uint64_t leases = seen.expired_leases;
+  CHECK(leases == 1);
+
+  REQUIRE(rig.stand(work.host()));
+  CHECK(rig.run_urgent(counts.host())); // once the lease has run out
+  rig.resume();
+  CHECK(seen.expired_leases == leases + 1);
+  CHECK(seen.found_to_need_sms == 1);
+
+  for (std::uint64_t turn = 1; turn <= 3; ++turn) {
+    REQUIRE(rig.stand(work.host()));
+    const time_point from = rig.d.device.now();
+    CHECK(rig.run_urgent(counts.host()));
+    CHECK(rig.d.device.now() - from < from_us(10e3));
+    CHECK(seen.opened == turn);
+    rig.resume();
+  }
+  CHECK(seen.expired_leases == leases + 1);
+  CHECK(seen.found_to_need_sms == 1);
+  CHECK(rig.d.failed == 0);
+  word missed = 0;
+  REQUIRE(cudaMemcpy(&missed, words + 1, sizeof missed, cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(missed == 0);
+  cudaFree(words);
+}
+
+TEST_CASE("a cooperative kernel that is launched by itself runs although a lane stands") {
+  GSCHED_NEEDS_GPU();
+  cooperative_launches all_sms;
+  cuda::program full =
+      captured("full", 1, [&](cudaStream_t s) { all_sms.launch(s, all_sms.most_blocks); });
+  cuda::program work = groups_with("work", 0, [](cudaStream_t) {});
+  hold_rig rig({}, 1);
+  for (cuda::program* p : {&full, &work}) rig.d.device.load(*p);
+  const auto launch = [&] {
+    const std::size_t done = rig.d.done;
+    REQUIRE(!rig.d.submit(rig.urgent.front(), full.host(), 0, 1, false, submission::launches));
+    return rig.until([&] { return rig.d.done > done; });
+  };
+  REQUIRE(launch()); // so that the driver has loaded the kernel
+  REQUIRE(rig.stand(work.host()));
+  CHECK(launch());
+  CHECK(rig.d.device.statistics().opened == 1);
+  CHECK(rig.d.device.statistics().expired_leases == 0);
+  rig.resume();
+  CHECK(rig.d.failed == 0);
+  CHECK(all_sms.runs() == 2);
 }
 
 TEST_CASE("what a range needs at once is not hidden by a kernel with more blocks than fit") {

@@ -60,6 +60,10 @@ struct device_statistics {
   std::uint64_t expired_leases = 0;
   /// Lanes that stood and were let go, as urgent work needs the SMs that their gates stand on.
   std::uint64_t opened = 0;
+  /// Programs that did not run until a gate's lease ran out, and did then: kernels that wait for
+  /// one another at a barrier of their own, or in clusters. No lane stands beside them from then
+  /// on.
+  std::uint64_t found_to_need_sms = 0;
   std::uint64_t hung = 0;          ///< segments that hung, or were queued behind one that did
   std::uint64_t lost_words = 0;    ///< of instrumented kernels that ended; see submit
   std::uint64_t unknown_words = 0; ///< in the notification ring, of no segment in flight
