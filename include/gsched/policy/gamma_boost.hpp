@@ -57,7 +57,10 @@ public:
       : factor_(is_factor(factor) ? factor : default_factor) {}
 
   void enqueue(job& j, time_point) noexcept {
-    if (!any_ || newest_ < j.id) learn_arrival(j); // a new job has the highest id
+    if (!any_ || newest_ < j.id)
+      learn_arrival(j); // a new job has the highest id
+    else
+      left_ns_ -= static_cast<double>(j.remaining.count());
     const std::size_t c = class_of(j.total);
     classes_[c].insert(j);
     waiting_[c / 64] |= std::uint64_t{1} << c % 64;
@@ -67,8 +70,11 @@ public:
   [[nodiscard]] job* try_pick(time_point now) noexcept {
     job* const first = front();
     if (first == nullptr) return nullptr;
-    if (waited_since_) { // a job has waited since the last pick, so the device was as fast as it is
-      served_ns_ += static_cast<double>(served_.count());
+    // Where a job has waited since the last pick, the device was as fast as it is. What left the
+    // queue and did not come back counts as served: estimates of sizes include the slow-down by
+    // other jobs, which the head's does not.
+    if (waited_since_) {
+      served_ns_ += left_ns_;
       took_ns_ += static_cast<double>((now - *waited_since_).count());
       if (took_ns_ > remembered_ns) { // the past counts less and less
         served_ns_ /= 2;
@@ -76,7 +82,7 @@ public:
       }
     }
     remove(*first);
-    served_ = first->head;
+    left_ns_ = static_cast<double>(first->remaining.count());
     waited_since_.reset();
     if (size_ > 0) waited_since_ = now;
     return first;
@@ -187,7 +193,7 @@ private:
   double rate_ = 0;                          ///< in work
   double speed_ = 1;                         ///< work in a unit of time while jobs wait
   std::optional<time_point> waited_since_{}; ///< the last pick, if it left a job waiting
-  duration served_{};                        ///< what was picked then
+  double left_ns_ = 0;                       ///< net work that has left the queue since then
   double served_ns_ = 0;
   double took_ns_ = 0;
   double factor_;

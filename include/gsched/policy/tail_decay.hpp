@@ -6,8 +6,8 @@
 namespace gsched {
 
 /// How fast the tail of a distribution falls: where P(X > x) is in proportion to exp(-rate x) for
-/// x > 0, whatever part of the values is 0, E[X^2] / 2 E[X] is 1 / rate. Of other distributions the
-/// large values count most.
+/// x > 0, whatever part of the values is 0, E[X^(k+1)] / (k+1) E[X^k] is 1 / rate for every k. With
+/// k = 3, as here, the large values of other distributions count most; with k = 1 their body does.
 ///
 /// Cost     O(1). Threads  one owner. Depends on the values alone.
 class tail_decay {
@@ -16,17 +16,17 @@ public:
 
   /// Not below 0.
   void learn(double x) noexcept {
-    values_.learn(x, remembered);
-    squares_.learn(x * x, remembered);
+    third_.learn(x * x * x, remembered);
+    fourth_.learn(x * x * x * x, remembered);
   }
   /// 1 / rate; 0 while all values were 0.
   [[nodiscard]] double mean_excess() const noexcept {
-    return values_.mean() > 0 ? squares_.mean() / (2 * values_.mean()) : 0;
+    return third_.mean() > 0 ? fourth_.mean() / (4 * third_.mean()) : 0;
   }
-  [[nodiscard]] double seen() const noexcept { return values_.seen(); }
+  [[nodiscard]] double seen() const noexcept { return third_.seen(); }
 
 private:
-  latest_mean values_, squares_;
+  latest_mean third_, fourth_; ///< powers of the values
 };
 
 } // namespace gsched
