@@ -24,6 +24,7 @@ import workload
 HERE = pathlib.Path(__file__).resolve().parent
 EPILOG = """ways
   srpt+deficit srpt sjf fifo rr edf deficit   scheduled by gsched, segment by segment
+  boost, boost:F      the same, between srpt's mean (F near 0) and the tail of fifo (F of 1); 0.2
   direct, single      whole graphs, on a stream per client or all on one, by gsched's host code
   eager-single        modules as they are: one thread, one stream
   eager-streams       modules as they are: a thread and a stream per client
@@ -77,8 +78,8 @@ def options():
     a = p.parse_args()
     a.ways = [w.strip() for w in a.ways.split(",")]
     for w in a.ways:
-        if w not in ways.ALL:
-            p.error(f'--ways: "{w}", expected some of {", ".join(ways.ALL)}')
+        if not ways.is_way(w):
+            p.error(f'--ways: "{w}", expected some of {", ".join(ways.ALL)}, boost:FACTOR')
     if len(set(a.ways)) != len(a.ways):
         p.error("--ways: one of them twice, expected each once")
     if sum(x is not None for x in (a.load, a.loads, a.rate)) > 1:
@@ -280,7 +281,7 @@ def main():
     try:
         if importlib.util.find_spec("torch") is None:
             raise gsched.GschedError("torch is not installed, expected PyTorch 2.11 or newer")
-        if any(w in ways.SCHEDULED for w in a.ways):
+        if any(ways.is_scheduled(w) for w in a.ways):
             gsched.load_library()
         documents, processes, well = measure(a, time.monotonic() + a.time_limit)
     except gsched.GschedError as e:

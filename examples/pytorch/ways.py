@@ -15,6 +15,7 @@ import faulthandler
 import gc
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -22,11 +23,20 @@ import time
 import gsched
 import models
 
-SCHEDULED = ("srpt+deficit", "srpt", "sjf", "fifo", "rr", "edf", "deficit", "boost",
-             "boost:1", "direct", "single")
+SCHEDULED = ("srpt+deficit", "srpt", "sjf", "fifo", "rr", "edf", "deficit", "boost", "direct",
+             "single")
 EAGER = ("eager-single", "eager-streams")
 ALL = SCHEDULED + EAGER + ("torch-direct",)
+BOOST_BY = re.compile(r"boost:[0-9]+(\.[0-9]+)?")  # whose factor the library checks
 INPUTS, OUTPUTS = 4, 16  # buffers of each model that requests take in turn
+
+
+def is_way(name):
+    return name in ALL or is_scheduled(name)
+
+
+def is_scheduled(name):
+    return name in SCHEDULED or BOOST_BY.fullmatch(name) is not None
 
 
 def wait_until(due_ns, spin_ns=1_000_000):
@@ -336,7 +346,7 @@ class Host:
         captured_us = self.reference.us()
         self.ways, self.after_us = {}, {}
         for way in asked["ways"]:
-            kind = Scheduled if way in SCHEDULED else Eager if way in EAGER else TorchDirect
+            kind = Scheduled if is_scheduled(way) else Eager if way in EAGER else TorchDirect
             self.ways[way] = kind(self, way)
         return {
             "device": torch.cuda.get_device_name(self.gpu), "torch": torch.__version__,

@@ -11,7 +11,7 @@ all=srpt+deficit,direct,eager-single,eager-streams,torch-direct
 timeout 100 python3 "$example/serve_models.py" --ways $all --mix resnet18=2,resnet50 --rate 400 \
   --requests 60 --clients 4 --repeat 2 --json one.json --save-arrivals trace.csv >out
 [ "$(wc -l <trace.csv)" -eq 61 ]
-timeout 100 python3 "$example/serve_models.py" --ways torch-direct,fifo --no-isolate --rate 400 \
+timeout 100 python3 "$example/serve_models.py" --ways torch-direct,fifo,boost:0.5 --no-isolate --rate 400 \
   --mix resnet18 --requests 30 --json two.json >out
 timeout 100 python3 "$example/serve_models.py" --ways fifo --loads 0.00001,0.00002 --requests 10 \
   --mix resnet18 --time-limit 20 --json sweep.json >out || true # too slow: fewer are sent
@@ -21,7 +21,7 @@ one, two, sweep = (json.load(open(f"{n}.json")) for n in ("one", "two", "sweep")
 assert [r["way"] for r in one["runs"]] == 2 * ["srpt+deficit", "direct", "eager-single",
                                                "eager-streams", "torch-direct"]
 assert [r["repeat"] for r in one["runs"]] == [0] * 5 + [1] * 5
-assert [r["way"] for r in two["runs"]] == ["fifo", "torch-direct"], "several streams come last"
+assert [r["way"] for r in two["runs"]] == ["fifo", "boost:0.5", "torch-direct"], "several streams come last"
 for run in one["runs"] + two["runs"]:
     assert run["finished"] == run["submitted"] > 0 == run["failed"], run
     assert 0 < run["latency_us"]["p50"] <= run["latency_us"]["max"] < 1e6

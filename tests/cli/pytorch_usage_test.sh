@@ -25,6 +25,7 @@ refuses() { # refuses TEXT PROGRAM ARGS...: exit code 2, nothing on stdout, TEXT
     { echo "$program $*: expected one line"; cat "$work/err"; failed=1; }
 }
 refuses '--ways: "no-such", expected' serve_models --ways fifo,no-such
+refuses '--ways: "boost:x", expected' serve_models --ways boost:x
 refuses '--ways: one of them twice' serve_models --ways fifo,fifo
 refuses 'model "resnet99", expected' serve_models --mix resnet99
 refuses 'weight "x", expected' serve_models --mix resnet18=x
