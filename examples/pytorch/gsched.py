@@ -4,7 +4,7 @@
     import gsched, torch, torchvision
 
     model = torchvision.models.resnet18().cuda()
-    with gsched.Server(policy="srpt+deficit") as server:
+    with gsched.Server() as server:
         resnet = server.add_model(model, torch.randn(1, 3, 224, 224))
         future = server.submit(resnet, torch.randn(1, 3, 224, 224))
         print(future.result().argmax(), future.latency)
@@ -1120,9 +1120,10 @@ def _close_all():
 class Server:
     """A GPU and the thread that schedules it.
 
-    `policy`: srpt+deficit, srpt, sjf, fifo, rr, edf, deficit, boost, boost:FACTOR (1 is for the tail
-    of latency, the default 0.2 for the mean and the tail); or "direct" (whole graphs, a stream per
-    client) and "single" (whole graphs on one stream), for comparison. `options`: the
+    `policy`: boost, boost:FACTOR (1 is for the tail of latency, the default 0.2 for the mean and the
+    tail), srpt, sjf, fifo, rr, edf, deficit, srpt+deficit (with these two clients' weights count);
+    or "direct" (whole graphs, a stream per client) and "single" (whole graphs on one stream), for
+    comparison. `options`: the
     other fields of gsched_server_options in gsched_c.h, such as lanes=8, quantum_us=100. With
     real_time_lanes=1 or more, requests submitted with real_time=True preempt the others: those stop
     between two kernels, and resume there when the real-time requests have ended.
@@ -1131,7 +1132,7 @@ class Server:
     way; to leave it otherwise waits for it.
     """
 
-    def __init__(self, policy="srpt+deficit", gpu=0, **options):
+    def __init__(self, policy="boost", gpu=0, **options):
         library = load_library()
         said = gsched_server_options()
         _check(library.gsched_default_options(said))

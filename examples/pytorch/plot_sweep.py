@@ -4,7 +4,8 @@
 
 Several results, such as those of other arrivals, become rows of one plot. Prints beside it how two
 of the ways compare: the most they serve, and latencies where the other one saturates, which is the
-least load at which it serves 97% of the most it ever does. Of repeated runs the medians count.
+least load at which it serves 97% of the most it ever does. --over compares all ways with one. Of
+repeated runs the medians count.
 """
 
 import json
@@ -18,7 +19,7 @@ import workload
 COLOURS = {"srpt+deficit": "#C02020", "srpt": "#E08020", "direct": "#2050B0", "single": "#20A0C0",
            "torch-direct": "#7030A0", "eager-streams": "#208040", "eager-single": "#90B020",
            "fifo": "#606060", "rr": "#A06040", "edf": "#D060A0", "sjf": "#B0A000",
-           "deficit": "#303030"}
+           "deficit": "#303030", "boost": "#00A070"}
 
 
 def options():
@@ -27,10 +28,12 @@ def options():
     p.add_argument("--plot", metavar="FILE", type=workload.writable, help=".svg or .png")
     p.add_argument("--model", help="its latencies in place of those of all requests")
     p.add_argument("--ways", help="only these, between commas")
+    p.add_argument("--over", metavar="WAY",
+                   help="print each way's mean and p99 over this way's, for each load")
     p.add_argument("--ours", default="srpt+deficit")
     p.add_argument("--other", default="direct")
     a = p.parse_args()
-    a.only = a.ways.split(",") if a.ways else list(ways.ALL)
+    a.only = a.ways.split(",") if a.ways else None
     a.sweeps = []
     for name in a.results:
         try:
@@ -43,6 +46,13 @@ def options():
         except (OSError, ValueError, KeyError, AttributeError) as e:
             p.error(f"{name}: {str(e).splitlines()[0]}, expected results of serve_models.py")
     return a
+
+
+def chosen(a, sweep):
+    """Those of its ways that were asked for; of all, in the order of ways.ALL."""
+    known = {r["way"]: None for d in sweep for r in d["runs"]}
+    return [w for w in a.only if w in known] if a.only else sorted(
+        known, key=lambda w: ways.ALL.index(w.split(":")[0]))
 
 
 def curve(sweep, way, model=None):
@@ -82,10 +92,26 @@ def compare(a, sweep):
     return lines
 
 
+def ratios(a, sweep):
+    """A table: for each load, each way's mean and p99 over those of a.over."""
+    base = {row[0]: row for row in curve(sweep, a.over, a.model)}
+    if not base:
+        return [f"  {a.over} is not in it"]
+    loads = sorted(base)
+    lines = [f"  mean / p99 over {a.over}'s:",
+             "    " + " " * 14 + "".join(f"{f'load {l:.2f}':>16}" for l in loads)]
+    for way in chosen(a, sweep):
+        of = {row[0]: row for row in curve(sweep, way, a.model)}
+        lines.append(f"    {way:14}" + "".join(
+            f"{f'{of[l][2] / base[l][2]:.2f} / {of[l][3] / base[l][3]:.2f}':>16}" if l in of
+            else f"{'-':>16}" for l in loads))
+    return lines
+
+
 def draw(a):
     rows, blocks, plots = len(a.sweeps), "", []
     for i, sweep in enumerate(a.sweeps):
-        present = [w for w in a.only if curve(sweep, w, a.model)]
+        present = chosen(a, sweep)
         for w in present:
             points = "\n".join(" ".join(f"{v:.6g}" for v in row)
                                for row in curve(sweep, w, a.model))
@@ -94,7 +120,7 @@ def draw(a):
             law = f"{what} latency, {sweep[0]['workload']['arrivals']}"
             plots.append(f"set title '{law}'\nset ylabel '{what}, ms'\nplot " + ", ".join(
                 f"$d{i}_{k} using 2:{column} with linespoints pt 7 ps 0.5 "
-                f"lw {3 if w == a.ours else 1.6} lc rgb '{COLOURS[w]}' "
+                f"lw {3 if w == a.ours else 1.6} lc rgb '{COLOURS[w.split(':')[0]]}' "
                 + (f"title '{w}'" if len(plots) == 0 else "notitle")
                 for k, w in enumerate(present)))
     kind = ("pngcairo font 'Sans,11'" if a.plot.endswith(".png") else
@@ -117,7 +143,7 @@ def draw(a):
 def main():
     a = options()
     for sweep in a.sweeps:
-        print("\n".join(compare(a, sweep)))
+        print("\n".join(compare(a, sweep) + (ratios(a, sweep) if a.over else [])))
     try:
         return 0 if not a.plot or draw(a) else 1
     except FileNotFoundError:

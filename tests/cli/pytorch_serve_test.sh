@@ -31,6 +31,9 @@ assert len(sweep["sweep"]) == 2 and all("workload" in d for d in sweep["sweep"])
 PY
 
 python3 "$example/plot_sweep.py" one.json --other single >out && grep -q 'not both in it' out
+python3 "$example/plot_sweep.py" one.json --over direct >out
+grep -q '^    direct  *1.00 / 1.00$' out && grep -q '^    srpt+deficit  *[0-9.]* / [0-9.]*$' out
+python3 "$example/plot_sweep.py" one.json --over fifo | grep -q 'fifo is not in it'
 python3 "$example/plot_sweep.py" one.json one.json --model resnet18 --plot one.svg >out
 grep -q 'most served: srpt+deficit' out && grep -q '</svg>' one.svg
 

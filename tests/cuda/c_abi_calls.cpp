@@ -49,7 +49,7 @@ TEST_CASE("c abi: its clock is the monotonic one") {
 
 TEST_CASE("c abi: defaults are what the header says, and no more is written than there is room") {
   const gsched_server_options o = defaults();
-  CHECK(std::string(o.policy) == "srpt+deficit");
+  CHECK(std::string(o.policy) == "boost");
   CHECK(o.lanes == 8);
   CHECK(o.segments_per_job == 2);
   CHECK(o.quantum_us == 100);

@@ -92,7 +92,7 @@ gsched_server_options default_options() noexcept {
   const dispatch_options d;
   gsched_server_options o{};
   o.size = sizeof o;
-  o.policy = "srpt+deficit";
+  o.policy = "boost";
   o.lanes = d.lanes;
   o.segments_per_job = d.segments_per_job;
   o.quantum_us = to_us(d.quantum);

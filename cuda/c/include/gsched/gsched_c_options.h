@@ -9,9 +9,11 @@
 typedef struct gsched_server_options {
   uint32_t size;
   int32_t gpu; /* the runtime's number; 0 */
-  /* Who is next: fifo, rr, sjf, srpt, edf, deficit, srpt+deficit, each segment by segment;
-   * "direct": whole graphs, a stream for each client, nothing held back; "single": whole
-   * graphs on one stream, as they come. Default "srpt+deficit". Copied. */
+  /* Who is next: fifo, rr, sjf, srpt, edf, boost, boost:FACTOR, deficit, srpt+deficit, each
+   * segment by segment; "direct": whole graphs, a stream for each client, nothing held back;
+   * "single": whole graphs on one stream, as they come. Default "boost", which keeps the mean
+   * near srpt's and the tail near fifo's; clients' weights count with the deficit policies
+   * alone. Copied. */
   const char* policy;
   uint32_t lanes; /* streams that segments go to, at most 128; 8. direct: clients share them */
   uint32_t segments_per_job; /* in flight at once of one request; 2 */
