@@ -277,7 +277,8 @@ refuses "MODEL=NUMBER" --rates vgg16
 refuses "--rates: '-1'" --rates vgg16=-1
 refuses "vgg16: SLO of 1.000000 us, expected at least" --rates vgg16=1 --slo vgg16=0.001
 refuses "unknown planner 'best-of-all'" --rates vgg16=1 --planner best-of-all
-refuses "sbp twice" --rates vgg16=1 --planner sbp,sbp
+refuses "'sbp' is named twice" --rates vgg16=1 --planner sbp,sbp
+refuses "sbp twice" --rates vgg16=1 --planner all,sbp
 refuses "--gpus" --rates vgg16=1 --gpus -1
 refuses "--group: 200 SMs, of a GPU of 132, expected at most as many as --sms" --rates vgg16=1 --group 200
 refuses "--group: '0' is out of range" --rates vgg16=1 --group 0
