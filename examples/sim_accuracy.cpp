@@ -132,6 +132,11 @@ int serve(const options& o) {
                                read_partition_rows(file("/latency_batch_partition.csv")))
       : o.what == "corun" ? compare_pairs(preset, all, read_corun_rows(file("/corun_pairs.csv")))
                           : compare_graphs(preset, all);
+  if (of.rows.empty())
+    throw gsched::error(gsched::errc::bad_profile,
+                        (of.without_profile > 0 ? "--table: no row has a profile"
+                                                : "--profiles: no graph_replay_us") +
+                            std::string(", expected something to compare"));
   if (!o.json.empty())
     parts::save(o.json, [&](std::ostream& to) { write_json(to, of, o.ignore_scaling); });
   print(of);

@@ -69,6 +69,7 @@ std::vector<pair_facts> read_facts(const std::filesystem::path& file,
       p.measured = pair_times{t.us(pair + 2), t.us(pair + 3), t.us(pair + 4), t.us(pair + 5)};
     pairs.push_back(std::move(p));
   }
+  if (pairs.empty()) t.refuse("no pairs", "a line for each");
   return pairs;
 }
 

@@ -71,7 +71,11 @@ bool parse(CLI::App& app, int argc, const char* const* argv) {
            "what " + app.get_name() + " --help lists");
   }
   for_each_option(app, [](const CLI::Option& o) {
-    if (o.get_expected_min() == 0) return; // a flag
+    if (o.get_expected_min() == 0) { // a flag
+      for (const std::string& value : o.results())
+        if (value != "true") refuse(o.get_name(), in_quotes(value) + " given", "no value");
+      return;
+    }
     for (const std::string& value : o.results())
       if (value.empty()) refuse(o.get_name(), "'' is empty", o.get_type_name());
   });

@@ -3,13 +3,17 @@
 
 #include <gsched/core/error.hpp>
 
+#include <string>
+
 namespace parts {
 
 /// A failure while running that is not the input's fault, whatever its code: a file that cannot be
 /// written, a command that failed.
 class run_error : public gsched::error {
 public:
-  using gsched::error::error;
+  run_error(gsched::errc code, const std::string& what_where_expected,
+            gsched::source_location at = gsched::source_location::current())
+      : error(code, what_where_expected, at) {}
 };
 
 } // namespace parts

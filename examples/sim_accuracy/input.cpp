@@ -48,6 +48,7 @@ std::vector<partition_row> read_partition_rows(const fs::path& file) {
   gsched::csv_table t(file, {"model", "batch", "sms", "latency_us"});
   std::vector<partition_row> rows;
   while (t.next()) rows.push_back({{t.text(0), t.count(1)}, t.count(2), t.us(3)});
+  if (rows.empty()) t.refuse("no rows", "one or more");
   return rows;
 }
 
@@ -65,6 +66,7 @@ std::vector<corun_row> read_corun_rows(const fs::path& file) {
     }
     rows.push_back(std::move(r));
   }
+  if (rows.empty()) t.refuse("no rows", "one or more");
   return rows;
 }
 

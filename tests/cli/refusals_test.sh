@@ -79,7 +79,7 @@ refuses "--pad-places: given beside --pad none" --pad none --pad-places 3
 if [ -x "$bins/interference" ]; then
   of interference
   refuses "--neutral-start: given without the law" fit --once --laws disjoint --neutral-start
-  refuses "--out: 'a.json' is also that of --json" fit --json a.json --out ./a.json
+  refuses "--out: './a.json' is also that of --json" fit --json a.json --out ./a.json
 fi
 
 # Empty values.
