@@ -29,7 +29,7 @@ constexpr const char* teaching =
     R"(A GPU serves models in batches; each request is to be answered within its model's SLO. A planner
 says which partitions of which GPUs serve which models in what batches, so that no request that
 comes at the planned rate is late; or that it finds no way. Every plan is checked by a verifier that
-shares no code with the planners.
+shares the table of latencies and the shapes of GPUs with the planners, and none of their steps.
 
 Planners
   sbp           whole GPUs, which models share in time alone (Nexus)
@@ -42,8 +42,8 @@ Planners
 
 Apps
   An app is a graph of models, as game and traffic that ship: a request for it asks each of them, and
-  is answered when they are. Its SLO is the sum of its models' along the slowest way through, unless
-  --slo says another, and is shared out over them, those off that way get more.
+  is answered when they are. Its SLO is the longest of its models', as in the gpu-lets paper, unless
+  --slo says another, and is shared out over the stages of each way through it.
 
 Interference
   Partitions of a GPU share its L2 and DRAM and slow each other. NAME+int, as elastic+int or

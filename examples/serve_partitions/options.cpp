@@ -48,8 +48,8 @@ is no room for that, for as much as there is room for, and the report says so. W
 default at most 1% are late or dropped, also where rates come up to 20% off and batches slow each
 other as on an H200; docs/partitions.md tells how that was found.
 
-An app is a graph of models, and on time when all of its answers are; its SLO is the sum of its
-models' along the slowest way through, unless --slo says another, and is shared out over them. Apps
+An app is a graph of models, and on time when all of its answers are; its SLO is the longest of
+its models', unless --slo says another, and is shared out over the stages of each way through it. Apps
 game and traffic ship.
 
 Examples

@@ -4,7 +4,7 @@
 set -u
 program=${GSCHED_BIN_DIR:?}/calibrate
 if [[ ! -x $program ]]; then
-  echo "calibrate was not built: no CUDA compiler"
+  echo "no CUDA compiler: not built, not tested"
   exit 0
 fi
 preset=${GSCHED_SOURCE_DIR:?}/examples/data/presets/h200.json

@@ -4,7 +4,7 @@
 set -u
 program=${GSCHED_BIN_DIR:?}/two_gpu_tenants
 if [[ ! -x $program ]]; then
-  echo "two_gpu_tenants was not built: no CUDA compiler"
+  echo "no CUDA compiler: not built, not tested"
   exit 0
 fi
 work=$(mktemp -d)
