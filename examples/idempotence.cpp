@@ -24,7 +24,9 @@ int serve(const idempotence::options& o) {
     findings.push_back({o.trace.filename().string(), gsched::read_access_trace(o.trace)});
   else
     findings = idempotence::look_at_network(o);
-  if (!o.save.empty()) gsched::write_access_trace(o.save, findings.front().trace);
+  if (!o.save.empty())
+    parts::save(o.save,
+                [&](std::ostream& to) { gsched::write_access_trace(to, findings.front().trace); });
   std::vector<std::vector<gsched::idempotence_verdict>> verdicts;
   for (idempotence::finding& f : findings) {
     idempotence::declare(f.trace, o);

@@ -9,11 +9,14 @@
 #include "parts/catalogue.hpp"
 #include "parts/command_line.hpp"
 #include "parts/main.hpp"
+#include "parts/progress.hpp"
 #include "parts/save.hpp"
 #include "parts/simulated.hpp"
 #include "parts/values.hpp"
 
 #include <CLI/CLI.hpp>
+
+#include <unistd.h>
 
 #include <iostream>
 #include <optional>
@@ -25,6 +28,7 @@ namespace {
 struct options : parts::device_choice, parts::outputs {
   std::filesystem::path facts; ///< of pairs; empty: potential
   std::vector<std::string> profiles;
+  std::optional<parts::catalogue> known; ///< of potential
   std::vector<std::string> real_time;
   std::vector<std::string> guest;
   std::vector<gsched::level_rule> rules{gsched::level_rule::own, gsched::level_rule::needed};
@@ -39,6 +43,7 @@ std::optional<options> parse(int argc, char** argv) {
   std::string device = "sim:h200", rule, share = "1", number = "3", count = "1", places = "16",
               simulated = "0", facts, json, real_time, guest;
   options o;
+  bool no_progress = false;
   CLI::App* const potential = app.add_subcommand(
       "potential", "best-effort time that each pair of models could get, guests in order");
   CLI::App* const pairs = app.add_subcommand("pairs", "predicted times of pairs of kernels");
@@ -60,6 +65,7 @@ std::optional<options> parse(int argc, char** argv) {
         ->capture_default_str();
     sub->add_option("--device", device, "a simulated one")->capture_default_str();
     sub->add_option("--json", json, "write all rows to this file");
+    sub->add_flag("--no-progress", no_progress, "no progress bar on a terminal");
   }
   if (!parts::parse(app, argc, argv)) return std::nullopt;
   const auto small = [](const char* option, const std::string& word, std::uint64_t least) {
@@ -68,6 +74,7 @@ std::optional<options> parse(int argc, char** argv) {
   parts::read_device(o, device);
   if (o.gpu) parts::refuse("--device", parts::in_quotes(device), "a simulated one");
   parts::read_outputs(o, json, "", "");
+  o.progress = !no_progress && isatty(STDERR_FILENO) == 1;
   if (*pairs) {
     o.facts = parts::to_file("--facts", facts, "a file of kernel facts");
     o.rules = {gsched::level_rule::needed};
@@ -78,6 +85,7 @@ std::optional<options> parse(int argc, char** argv) {
     parts::refuse("--rule", parts::in_quotes(rule), "own or needed", gsched::errc::unknown_name);
   if (!real_time.empty()) o.real_time = parts::to_list("--real-time", real_time);
   if (!guest.empty()) o.guest = parts::to_list("--guest", guest);
+  if (*potential) o.known.emplace(o.profiles);
   padding::question& q = o.question;
   q.guests = small("--guests", count, 1);
   q.starts = small("--starts", places, 1);
@@ -112,17 +120,21 @@ int serve(options& o) {
     if (!o.json.empty()) parts::save(o.json, [&](std::ostream& to) { write_json(to, results); });
     return 0;
   }
-  const parts::catalogue all(o.profiles);
+  const parts::catalogue& all = *o.known;
   const auto hosts = models(all, "--real-time", o.real_time, on);
   const auto guests = models(all, "--guest", o.guest, on);
   gsched::sim::padded_kernels predictor(on);
   std::vector<padding::potential> results;
+  std::optional<parts::progress_bar> bar;
+  bar.emplace("pairs", hosts.size() * guests.size() * o.rules.size(), o.progress);
   for (const padding::model& host : hosts)
     for (const padding::model& guest : guests)
       for (const gsched::level_rule rule : o.rules) {
         o.question.options.level = rule;
         results.push_back(potential_of(host, guest, o.question, predictor));
+        bar->update(results.size());
       }
+  bar.reset();
   padding::print(std::cout, results, o.question.predicted > 0);
   if (!o.json.empty())
     parts::save(o.json, [&](std::ostream& to) { write_json(to, results, o.question); });

@@ -32,7 +32,7 @@ int serve(const realtime::options& o) {
   if (!o.trace.empty()) {
     std::vector<std::string> names;
     for (const realtime::client_spec& c : o.work.clients) names.push_back(c.name);
-    record.emplace(names);
+    record.emplace(names, o.modes.size());
   }
   std::vector<realtime::run_result> runs;
   for (const realtime::mode m : o.modes) {

@@ -32,7 +32,7 @@ int serve(const serve_mix::options& o) {
   if (!o.trace.empty()) {
     std::vector<std::string> names;
     for (const serve_mix::mix_entry& m : o.mix) names.push_back(m.name);
-    record.emplace(names);
+    record.emplace(names, o.policies.size());
   }
   std::vector<serve_mix::run_result> runs;
   for (const std::string& policy : o.policies) {

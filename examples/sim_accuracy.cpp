@@ -6,14 +6,18 @@
 #include "sim_accuracy/replays.hpp"
 #include "sim_accuracy/report.hpp"
 
-#include <gsched/core/error.hpp>
+#include "parts/command_line.hpp"
+#include "parts/main.hpp"
+#include "parts/save.hpp"
+#include "parts/values.hpp"
+
 #include <gsched/sim/preset.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <exception>
+#include <filesystem>
+#include <optional>
 #include <string>
 
 namespace {
@@ -79,23 +83,26 @@ outcome compare_pairs(const gsched::sim::preset& device, const profile_set& all,
   return o;
 }
 
-} // namespace
-
-int main(int argc, char** argv) {
-  CLI::App app("Compares the simulated GPU with measurements of a real one.");
-  app.require_subcommand(1);
-  const std::string data = GSCHED_EXAMPLES_DATA_DIR;
-  std::string device = "sim:h200";
-  std::string profiles = data + "/profiles";
-  std::string table;
-  std::string json;
+struct options {
+  std::string what; ///< graph, partition or corun
+  std::string device = "sim:h200", profiles = GSCHED_EXAMPLES_DATA_DIR "/profiles", table;
+  std::filesystem::path json;
   bool ignore_scaling = false;
+};
+
+std::optional<options> parse(int argc, char** argv) {
+  CLI::App app("Compares the simulated GPU with measurements of a real one.\n"
+               "Exit code: 0; 1 for a failure while running; 2 for a usage or input error.");
+  app.name("sim_accuracy");
+  app.require_subcommand(1);
+  options o;
+  std::string json;
   const auto add = [&](const char* name, const char* about) {
     CLI::App* const sub = app.add_subcommand(name, about);
-    sub->add_option("--device", device, "the simulated device")->capture_default_str();
-    sub->add_option("--profiles", profiles, "a directory of profiles, or one file");
+    sub->add_option("--device", o.device, "the simulated device")->capture_default_str();
+    sub->add_option("--profiles", o.profiles, "a directory of profiles, or one file");
     sub->add_option("--json", json, "write all rows and the summary to this file");
-    sub->add_flag("--ignore-scaling", ignore_scaling,
+    sub->add_flag("--ignore-scaling", o.ignore_scaling,
                   "as if the profiles held no times on fewer SMs");
     return sub;
   };
@@ -103,37 +110,41 @@ int main(int argc, char** argv) {
   CLI::App* const partition = add("partition", "a graph on some of the SMs");
   CLI::App* const corun = add("corun", "two graphs at once, on SMs of their own and sharing all");
   for (CLI::App* const sub : {partition, corun})
-    sub->add_option("--table", table, "the CSV file to compare with; unset: the one shipped");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);
-    fmt::print(stderr, "sim_accuracy: {}\n", e.what());
-    return 2;
-  }
-  try {
-    const gsched::sim::preset preset = gsched::sim::preset_by_name(device);
-    profile_set all = read_profiles(profiles);
-    if (ignore_scaling)
-      for (auto& [key, p] : all)
-        for (gsched::profile_operation& op : p.operations) op.work.by_sms.clear();
-    const auto file = [&](const char* shipped) { return table.empty() ? data + shipped : table; };
-    outcome o;
-    if (*partition)
-      o = compare_partitions(preset, all,
-                             read_partition_rows(file("/latency_batch_partition.csv")));
-    else if (*corun)
-      o = compare_pairs(preset, all, read_corun_rows(file("/corun_pairs.csv")));
-    else
-      o = compare_graphs(preset, all);
-    if (!json.empty()) write_json(o, ignore_scaling, json);
-    print(o);
-    return 0;
-  } catch (const gsched::error& e) {
-    fmt::print(stderr, "sim_accuracy: {}\n", e.what());
-    return 2;
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "sim_accuracy: {}\n", e.what());
-    return 1;
-  }
+    sub->add_option("--table", o.table, "the CSV file to compare with; unset: the one shipped");
+  if (!parts::parse(app, argc, argv)) return std::nullopt;
+  o.what = app.get_subcommands().front()->get_name();
+  o.json = json;
+  parts::check_outputs({{"--json", o.json}});
+  return o;
+}
+
+int serve(const options& o) {
+  const std::string data = GSCHED_EXAMPLES_DATA_DIR;
+  const gsched::sim::preset preset = gsched::sim::preset_by_name(o.device);
+  profile_set all = read_profiles(o.profiles);
+  if (o.ignore_scaling)
+    for (auto& [key, p] : all)
+      for (gsched::profile_operation& op : p.operations) op.work.by_sms.clear();
+  const auto file = [&](const char* shipped) { return o.table.empty() ? data + shipped : o.table; };
+  const outcome of =
+      o.what == "partition"
+          ? compare_partitions(preset, all,
+                               read_partition_rows(file("/latency_batch_partition.csv")))
+      : o.what == "corun" ? compare_pairs(preset, all, read_corun_rows(file("/corun_pairs.csv")))
+                          : compare_graphs(preset, all);
+  if (of.rows.empty())
+    throw gsched::error(gsched::errc::bad_profile,
+                        (of.without_profile > 0 ? "--table: no row has a profile"
+                                                : "--profiles: no graph_replay_us") +
+                            std::string(", expected something to compare"));
+  if (!o.json.empty())
+    parts::save(o.json, [&](std::ostream& to) { write_json(to, of, o.ignore_scaling); });
+  print(of);
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return parts::run_main("sim_accuracy", argc, argv, parse, serve);
 }

@@ -3,8 +3,9 @@
 
 #include <cstdio>
 
-int main() {
+int main(int argc, char**) {
   using namespace gsched;
+  if (argc > 1) return std::fprintf(stderr, "two_tenants: an argument, expected none\n"), 2;
   sim::device gpu(sim::h200());
   aggregate_accountant account(gpu.limits().sm, gpu.limits().sms);
   deficit_over<srpt> order; // shortest remaining job first, but nobody starves
@@ -30,4 +31,7 @@ int main() {
                       .user = p});
   while (!scheduler.idle())
     if (!scheduler.step()) gpu.wait(no_deadline);
+  if (std::fflush(stdout) == 0) return 0;
+  std::perror("two_tenants: standard output");
+  return 1;
 }

@@ -7,16 +7,17 @@
 #include "calibrate/self_check.hpp"
 #include "calibrate/watchdog.hpp"
 
+#include "parts/main.hpp"
+#include "parts/run_error.hpp"
+
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/sim/preset_json.hpp>
 
 #include <chrono>
 #include <cstdio>
-#include <exception>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,7 +79,7 @@ int check(const options& o, const gsched::cuda::gpu& gpu) {
   const gsched::sim::preset p = gsched::sim::read_preset(o.check, &from);
   const std::string differs =
       gsched::sim::mismatch(p, from, {gpu.name, gpu.sm.major, gpu.sm.minor, gpu.sms});
-  if (!differs.empty()) throw error(errc::bad_option, o.check + ": " + differs);
+  if (!differs.empty()) throw parts::run_error(errc::bad_option, o.check + ": " + differs);
   std::printf("%s: preset %s is of this GPU, %s\n", o.check.c_str(), p.name.c_str(),
               gpu.name.c_str());
   return 0;
@@ -137,12 +138,5 @@ int run(const options& o) {
 } // namespace
 
 int main(int argc, char** argv) {
-  std::optional<options> o;
-  try {
-    o = parse_options(argc, argv);
-    return o ? run(*o) : 0;
-  } catch (const std::exception& e) {
-    note(e.what());
-    return o ? 1 : 2;
-  }
+  return parts::run_main("calibrate", argc, argv, parse_options, run);
 }

@@ -6,6 +6,8 @@
 #include "two_gpu_tenants/command_line.hpp"
 #include "two_gpu_tenants/tenant.hpp"
 
+#include "parts/main.hpp"
+
 #include <gsched/cuda/call.hpp>
 #include <gsched/cuda/capture.hpp>
 #include <gsched/cuda/gpu.hpp>
@@ -15,7 +17,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -130,13 +131,6 @@ int run(const options& o) {
 } // namespace two_gpu_tenants
 
 int main(int argc, char** argv) {
-  int exit = 0;
-  const auto o = two_gpu_tenants::parse(argc, argv, exit);
-  if (!o) return exit;
-  try {
-    return two_gpu_tenants::run(*o);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "two_gpu_tenants: %s\n", e.what());
-    return 1;
-  }
+  return parts::run_main("two_gpu_tenants", argc, argv, two_gpu_tenants::parse,
+                         two_gpu_tenants::run);
 }

@@ -49,13 +49,18 @@ void submit(sim::device& d, const segment& s) {
   if (const std::error_code e = d.submit(s)) throw error(errc::device_failed, e.message());
 }
 
-void job_by_job(sim::device& d, const program& p, const experiment& e) {
+using progress = std::function<void(std::uint64_t)>;
+
+void job_by_job(sim::device& d, const program& p, const experiment& e, const progress& told) {
   for (std::uint32_t j = 0; j < e.jobs; ++j) submit(d, part_of(p, j, 0, e.kernels));
   std::array<device_event, 16> events;
-  for (std::size_t left = e.jobs; left > 0; left -= d.poll(events)) d.wait(no_deadline);
+  for (std::size_t left = e.jobs; left > 0; left -= d.poll(events)) {
+    told(e.jobs - left);
+    d.wait(no_deadline);
+  }
 }
 
-void interleaved(sim::device& d, const program& p, const experiment& e) {
+void interleaved(sim::device& d, const program& p, const experiment& e, const progress& told) {
   std::vector<std::uint32_t> done(e.jobs);
   std::uint32_t fresh = 0;
   for (std::uint32_t left = e.jobs; left > 0;) {
@@ -63,7 +68,7 @@ void interleaved(sim::device& d, const program& p, const experiment& e) {
     if (d.poll(event) == 1) { // an end: what it held back goes first
       const auto j = static_cast<std::uint32_t>(index(event[0].segment));
       if (++done[j] == e.kernels)
-        --left;
+        told(e.jobs - --left);
       else
         submit(d, part_of(p, j, done[j], done[j] + 1));
     } else if (fresh < e.jobs) {
@@ -77,7 +82,8 @@ void interleaved(sim::device& d, const program& p, const experiment& e) {
 
 } // namespace
 
-double jobs_at_once(const experiment& e, std::uint32_t queues, order how) {
+double jobs_at_once(const experiment& e, std::uint32_t queues, order how,
+                    const std::function<void(std::uint64_t)>& done) {
   sim::preset device = sim::h200();
   device.hardware_queues = queues;
   running_time ran;
@@ -85,7 +91,7 @@ double jobs_at_once(const experiment& e, std::uint32_t queues, order how) {
   program p = job_of(e);
   d.load(p);
   for (std::uint32_t j = 0; j < e.jobs; ++j) static_cast<void>(d.open_lane({}));
-  (how == order::job_by_job ? job_by_job : interleaved)(d, p, e);
+  (how == order::job_by_job ? job_by_job : interleaved)(d, p, e, done);
   return static_cast<double>(ran.sum_ns) / static_cast<double>(d.busy_time().count());
 }
 

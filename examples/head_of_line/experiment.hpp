@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace head_of_line {
 
@@ -18,7 +19,9 @@ enum class order {
 };
 
 /// Jobs that have a kernel running, averaged over the time in which any has. Each job has a stream
-/// of its own on a simulated H200 with that many hardware queues.
-[[nodiscard]] double jobs_at_once(const experiment& e, std::uint32_t queues, order how);
+/// of its own on a simulated H200 with that many hardware queues. `done` is called with the number
+/// of jobs that have ended, as it rises.
+[[nodiscard]] double jobs_at_once(const experiment& e, std::uint32_t queues, order how,
+                                  const std::function<void(std::uint64_t)>& done);
 
 } // namespace head_of_line

@@ -106,10 +106,10 @@ std::optional<options> parse_options(int argc, char** argv) {
     parts::refuse("--check", "given without a GPU", "--device cuda");
   if (!declared.empty()) read_declared(o, declared);
   o.limit_s = parts::to_number("--limit", limit, {0, 3600, true, "seconds"});
-  parts::outputs files;
-  parts::read_outputs(files, json, save, "");
-  o.json = files.json;
-  o.save = files.trace;
+  parts::refuse_unused(app, o.from == place::gpu, {"--limit"}, "without a GPU", "--device cuda");
+  o.json = json;
+  o.save = save;
+  parts::check_outputs({{"--json", o.json}, {"--save-trace", o.save}});
   return o;
 }
 

@@ -130,15 +130,9 @@ options read(const words& w, bool fit) {
     o.given = true;
   }
   if (w.neutral) o.begin.shared_kernels = neutral_law();
-  outputs files;
-  read_outputs(files, w.json, "", "");
-  o.json = files.json;
-  if (!w.out.empty()) {
-    outputs second;
-    read_outputs(second, w.out, "", "");
-    o.out = second.json;
-    if (o.out == o.json) refuse("--out", "the same file as --json", "another");
-  }
+  o.json = w.json;
+  o.out = w.out;
+  check_outputs({{"--json", o.json}, {"--out", o.out}});
 
   const profile_set profiles = read_profiles(w.profiles);
   solo_table solo = read_solo_table(to_file("--solo", w.solo, "a CSV file"));
@@ -188,7 +182,14 @@ std::optional<options> parse_options(int argc, char** argv) {
   evaluate->add_option("--coefficients", w.coefficients, "judge these, without a fit")
       ->type_name("FILE");
   if (!parts::parse(app, argc, argv)) return std::nullopt;
-  return read(w, fit->parsed());
+  options o = read(w, fit->parsed());
+  refuse_unused(app, !o.given, {"--once"}, "beside --coefficients, which are not fitted",
+                "one of both");
+  const bool kernels =
+      std::find(o.laws.begin(), o.laws.end(), subject::shared_kernels) != o.laws.end();
+  refuse_unused(app, kernels, {"--neutral-start"}, "without the law shared_kernels",
+                "it in --laws");
+  return o;
 }
 
 } // namespace interference

@@ -44,22 +44,22 @@ kernel_facts read_kernel(const gsched::csv_table& t, std::size_t first, std::siz
   return k;
 }
 
-} // namespace
-
-std::vector<pair_facts> read_facts(const std::filesystem::path& file,
+/// `open(needed_columns, optional_columns)` makes the table, whose name stands for it in errors.
+template <class Open>
+std::vector<pair_facts> read_table(Open open, const std::string& name,
                                    const gsched::sim::preset& on) {
   std::vector<std::string> columns, more;
   for (const char* role : {"rt_", "be_"}) {
-    for (const char* name : needed) columns.push_back(std::string(role) + name);
-    for (const char* name : optional) more.push_back(std::string(role) + name);
+    for (const char* each : needed) columns.push_back(std::string(role) + each);
+    for (const char* each : optional) more.push_back(std::string(role) + each);
   }
   more.insert(more.end(), std::begin(of_pair), std::end(of_pair));
   const std::size_t role = std::size(needed), second = 2 * role,
                     pair = second + 2 * std::size(optional);
-  gsched::csv_table t(file, columns, more);
+  gsched::csv_table t = open(columns, more);
   std::vector<pair_facts> pairs;
   while (t.next()) {
-    const std::string where = file.string() + ": pair " + std::to_string(pairs.size() + 1) + ": ";
+    const std::string where = name + ": pair " + std::to_string(pairs.size() + 1) + ": ";
     pair_facts p;
     p.real_time = read_kernel(t, 0, second, where, on);
     p.guest = read_kernel(t, role, second + std::size(optional), where, on);
@@ -69,7 +69,26 @@ std::vector<pair_facts> read_facts(const std::filesystem::path& file,
       p.measured = pair_times{t.us(pair + 2), t.us(pair + 3), t.us(pair + 4), t.us(pair + 5)};
     pairs.push_back(std::move(p));
   }
+  if (pairs.empty()) t.refuse("no pairs", "a line for each");
   return pairs;
+}
+
+} // namespace
+
+std::vector<pair_facts> read_facts(const std::filesystem::path& file,
+                                   const gsched::sim::preset& on) {
+  return read_table(
+      [&](const auto& first, const auto& second) { return gsched::csv_table(file, first, second); },
+      file.string(), on);
+}
+
+std::vector<pair_facts> read_facts(std::unique_ptr<std::istream> text, const std::string& name,
+                                   const gsched::sim::preset& on) {
+  return read_table(
+      [&](const auto& first, const auto& second) {
+        return gsched::csv_table(std::move(text), name, first, second);
+      },
+      name, on);
 }
 
 std::vector<pair_result> predict_pairs(const std::vector<pair_facts>& pairs,

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <istream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,6 +63,10 @@ struct pair_facts {
 /// Errors   gsched::error, one line: those of gsched::csv_table; bad_option and does_not_fit for a
 ///          kernel that check() refuses.
 [[nodiscard]] std::vector<pair_facts> read_facts(const std::filesystem::path& file,
+                                                 const gsched::sim::preset& on);
+/// `name` stands for the text in errors.
+[[nodiscard]] std::vector<pair_facts> read_facts(std::unique_ptr<std::istream> text,
+                                                 const std::string& name,
                                                  const gsched::sim::preset& on);
 
 /// A pair, predicted; and measured where the file says.

@@ -47,27 +47,53 @@ void declaration::about(const char* program, const char* description, const char
   app_.footer(footer);
 }
 
+namespace {
+
+/// Of the program, and of the subcommand that the line names.
+template <class F>
+void for_each_option(const CLI::App& app, F f) {
+  for (const CLI::Option* const o : app.get_options()) f(*o);
+  for (const CLI::App* const sub : app.get_subcommands()) for_each_option(*sub, f);
+}
+
+} // namespace
+
 bool parse(CLI::App& app, int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
+    const auto chosen = app.get_subcommands();
+    std::cout << (chosen.empty() ? &app : chosen.front())->help();
     return false;
   } catch (const CLI::ParseError& e) {
     const std::string line = in_quotes(e.what());
     refuse("command line", line.substr(1, line.size() - 2),
            "what " + app.get_name() + " --help lists");
   }
+  for_each_option(app, [](const CLI::Option& o) {
+    if (o.get_expected_min() == 0) { // a flag
+      for (const std::string& value : o.results())
+        if (value != "true") refuse(o.get_name(), in_quotes(value) + " given", "no value");
+      return;
+    }
+    for (const std::string& value : o.results())
+      if (value.empty()) refuse(o.get_name(), "'' is empty", o.get_type_name());
+  });
   return true;
 }
 
-bool parse(CLI::App& app, const words& w, int argc, const char* const* argv) {
-  if (!parse(app, argc, argv)) return false;
-  for (const auto& [option, word] :
-       {std::pair("--json", &w.json), {"--trace", &w.trace}, {"--plot", &w.plot}})
-    if (word->empty() && app.count(option) > 0)
-      refuse(option, "'' is no path", "a path to write a file to");
-  return true;
+bool is_given(const CLI::App& app, const std::string& option) {
+  bool given = false;
+  for_each_option(app,
+                  [&](const CLI::Option& o) { given |= o.count() > 0 && o.check_name(option); });
+  return given;
+}
+
+void refuse_unused(const CLI::App& app, bool used, std::initializer_list<const char*> options,
+                   const std::string& because, const std::string& expected) {
+  if (used) return;
+  for (const char* const option : options)
+    if (is_given(app, option)) refuse(option, "given " + because, expected);
 }
 
 void read_words(device_choice& device, outputs& out, const words& w) {

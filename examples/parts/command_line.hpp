@@ -3,6 +3,7 @@
 
 #include "parts/values.hpp"
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -41,10 +42,17 @@ private:
 };
 
 /// Lets CLI11 read the line. False when it asked for help, which is then printed on stdout.
-/// Errors   gsched::error with one line.
+/// Errors   gsched::error with one line; bad_option for an option with an empty value, too.
 [[nodiscard]] bool parse(CLI::App& app, int argc, const char* const* argv);
-/// And refuses an output that is given as no path.
-[[nodiscard]] bool parse(CLI::App& app, const words& w, int argc, const char* const* argv);
+
+/// Whether the line has the option, of the program or of its subcommand.
+[[nodiscard]] bool is_given(const CLI::App& app, const std::string& option);
+
+/// Refuses those of `options` that are given though the program does not use them, as `used` is
+/// false. `because` ends the sentence "--levels: given ...", `expected` the line.
+/// Errors   bad_option.
+void refuse_unused(const CLI::App& app, bool used, std::initializer_list<const char*> options,
+                   const std::string& because, const std::string& expected);
 
 /// What words say of device and outputs.
 void read_words(device_choice& device, outputs& out, const words& w);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parts/gnuplot.hpp"
 
-#include <gsched/core/error.hpp>
+#include "parts/run_error.hpp"
 
 #include <fmt/format.h>
 
@@ -51,7 +51,7 @@ bool gnuplot_found() {
 void draw(const std::string& text, const std::filesystem::path& picture) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> input(std::tmpfile(), &std::fclose);
   const auto fail = [&](const char* what) {
-    throw gsched::error(gsched::errc::io, picture.string() + ": " + what + ", expected a plot");
+    throw run_error(gsched::errc::io, picture.string() + ": " + what + ", expected a plot");
   };
   if (!input || std::fwrite(text.data(), 1, text.size(), input.get()) != text.size() ||
       std::fflush(input.get()) != 0)

@@ -99,7 +99,10 @@ void known_apps::set_slos(const std::string& slo, const std::string& slo_factor,
       else
         of_apps.emplace_back(*which, t);
     }
-  for (app& a : apps_) a.slo = gsched::sim::slowest_way(a, slos_);
+  for (app& a : apps_) {
+    a.slo = duration::zero(); // the longest of its models': Choi et al., section 6.1
+    for (const gsched::sim::app_stage& s : a.stages) a.slo = std::max(a.slo, slos_[s.model]);
+  }
   for (const auto& [which, t] : of_apps) apps_[which].slo = t;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <system_error>
 
 namespace parts {
 
@@ -67,7 +68,8 @@ void check_sizes(std::span<const gsched::demand> demands, const latency_table& t
 std::optional<gsched::linear_law> to_law(std::string_view option, const std::string& word) {
   if (word == "none") return std::nullopt;
   const auto ships = shipped("interference") / (word + ".json");
-  const auto file = std::filesystem::exists(ships)
+  std::error_code ignored;
+  const auto file = std::filesystem::exists(ships, ignored)
                         ? ships
                         : to_file(option, word, "none, one that ships, or a file of coefficients");
   return gsched::read_coefficients(file).disjoint;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parts/save.hpp"
 
-#include <gsched/core/error.hpp>
+#include "parts/run_error.hpp"
 
 #include <fstream>
 
@@ -12,8 +12,8 @@ void save(const std::filesystem::path& path, const std::function<void(std::ostre
   write(out);
   out.close();
   if (!out)
-    throw gsched::error(gsched::errc::io,
-                        path.string() + ": writing failed, expected room and a writable path");
+    throw run_error(gsched::errc::io,
+                    path.string() + ": writing failed, expected room and a writable path");
 }
 
 } // namespace parts

@@ -7,7 +7,7 @@
 
 namespace parts {
 
-/// Opens, writes and closes a file. Errors   gsched::error (io), naming the path.
+/// Opens, writes and closes a file. Errors   run_error (io), naming the path.
 void save(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write);
 
 } // namespace parts

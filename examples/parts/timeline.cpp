@@ -15,7 +15,8 @@ namespace {
 constexpr duration sample_every = std::chrono::microseconds{100};
 } // namespace
 
-timeline::timeline(const std::vector<std::string>& models) : recorder_(capacity) {
+timeline::timeline(const std::vector<std::string>& models, std::size_t runs, std::size_t events)
+    : recorder_(events), runs_left_(runs) {
   for (const std::string& m : models) {
     requests_.push_back(recorder_.add_label(m, "job"));
     segments_.push_back(recorder_.add_label(m, "job", "segment"));
@@ -29,6 +30,10 @@ timeline::timeline(const std::vector<std::string>& models) : recorder_(capacity)
 
 void timeline::begin_run(const std::string& name) {
   run_ = name;
+  const std::size_t left = recorder_.capacity() - recorder_.size();
+  recorder_.limit(recorder_.size() + left / std::max<std::size_t>(runs_left_, 1));
+  if (runs_left_ > 0) --runs_left_;
+  dropped_before_ = recorder_.dropped();
   real_time_.reset();
   jobs_ = recorder_.add_track(name, "requests");
   decisions_ = recorder_.add_track(name, "decisions");
@@ -138,13 +143,20 @@ sim::observer timeline::device_observer() noexcept {
 
 void timeline::end_run() {
   for (auto& [id, l] : lanes_) close(l);
+  if (const std::uint64_t n = recorder_.dropped() - dropped_before_; n > 0)
+    losses_.push_back({run_, n});
 }
 
 void timeline::save(const std::string& program, const std::filesystem::path& file) const {
   parts::save(file, [&](std::ostream& out) { recorder_.write(out); });
-  if (recorder_.dropped() > 0)
-    std::cerr << program << ": " << file.string() << ": " << recorder_.dropped()
-              << " events beyond the first " << capacity << " left out\n";
+  if (losses_.empty()) return;
+  std::cerr << program << ": " << file.string() << ": left out";
+  const char* separator = " ";
+  for (const loss& l : losses_) {
+    std::cerr << separator << "the last " << l.events << " events of " << l.run;
+    separator = ", ";
+  }
+  std::cerr << ", as the file takes " << recorder_.capacity() << " in all\n";
 }
 
 } // namespace parts

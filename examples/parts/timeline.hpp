@@ -21,9 +21,11 @@ namespace parts {
 /// SMs held blocks.
 class timeline {
 public:
-  static constexpr std::size_t capacity = 1u << 20; ///< events beyond are left out
+  static constexpr std::size_t capacity = 1u << 20; ///< events of all runs
 
-  explicit timeline(const std::vector<std::string>& models);
+  /// `runs`: how many follow. Each has an equal part of the capacity, and what runs before it left
+  /// of theirs; events beyond are left out.
+  timeline(const std::vector<std::string>& models, std::size_t runs, std::size_t events = capacity);
 
   /// The next run: its tracks carry its name.
   void begin_run(const std::string& name);
@@ -50,7 +52,7 @@ public:
   [[nodiscard]] gsched::sim::observer device_observer() noexcept;
 
   void end_run();
-  /// Writes the file, and a line on stderr if something was left out.
+  /// Writes the file, and a line on stderr that names the runs of which something was left out.
   /// Errors   gsched::error (io).
   void save(const std::string& program, const std::filesystem::path& file) const;
 
@@ -69,7 +71,15 @@ private:
   void started(gsched::time_point at, const gsched::sim::operation_mark& m);
   void occupied(gsched::time_point at, gsched::sm_count sms);
 
+  struct loss {
+    std::string run;
+    std::uint64_t events = 0;
+  };
+
   gsched::trace::recorder recorder_;
+  std::size_t runs_left_;
+  std::uint64_t dropped_before_ = 0; ///< the present run
+  std::vector<loss> losses_;
   std::vector<gsched::trace::label_id> requests_; ///< by model
   std::vector<gsched::trace::label_id> segments_; ///< by model
   gsched::trace::label_id decision_{};

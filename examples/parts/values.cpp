@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -83,24 +85,49 @@ std::uint64_t to_count(std::string_view option, std::string_view word, std::uint
 
 std::vector<std::string> to_list(std::string_view option, std::string_view words) {
   std::vector<std::string> items;
+  std::set<std::string> seen;
   for (std::size_t from = 0; from <= words.size();) {
     const std::size_t comma = std::min(words.find(',', from), words.size());
     if (comma == from)
       refuse(option, in_quotes(words) + " has an empty item", "names between commas");
-    items.emplace_back(words.substr(from, comma - from));
+    std::string item(words.substr(from, comma - from));
+    if (!seen.insert(item).second) refuse(option, in_quotes(item) + " is named twice", "each once");
+    items.push_back(std::move(item));
     from = comma + 1;
   }
   return items;
+}
+
+std::vector<std::uint32_t> to_counts(std::string_view option, std::string_view words,
+                                     std::uint32_t least, std::uint32_t most) {
+  std::vector<std::uint32_t> counts;
+  for (const std::string& item : to_list(option, words)) {
+    const auto n = static_cast<std::uint32_t>(to_count(option, item, least, most));
+    if (std::find(counts.begin(), counts.end(), n) != counts.end())
+      refuse(option, in_quotes(item) + " is named twice", "each once");
+    counts.push_back(n);
+  }
+  return counts;
 }
 
 gsched::duration to_us(std::string_view option, std::string_view word, double most) {
   return gsched::from_us(to_number(option, word, {0, most, false, "microseconds"}));
 }
 
+void check_quanta(gsched::duration quantum, gsched::duration most) {
+  if (quantum > most)
+    refuse("--quantum",
+           fmt::format("{} us is above --most-quantum, {} us", gsched::to_us(quantum),
+                       gsched::to_us(most)),
+           "at most as much");
+}
+
 fs::path to_file(std::string_view option, const std::string& word, const std::string& expected) {
   std::error_code ignored;
-  if (!std::filesystem::exists(word, ignored))
+  if (!fs::exists(word, ignored))
     refuse(option, in_quotes(word) + " does not exist", expected, gsched::errc::io);
+  if (fs::is_directory(word, ignored))
+    refuse(option, in_quotes(word) + " is a directory", expected, gsched::errc::io);
   return word;
 }
 
@@ -123,21 +150,26 @@ void no_cuda(const device_choice& which) {
          gsched::errc::no_device);
 }
 
+void check_outputs(const std::vector<output_option>& all) {
+  std::map<fs::path, std::string_view> taken; // by a path that each spelling of it gives
+  for (const auto& [option, path] : all) {
+    if (path.empty()) continue;
+    std::error_code ignored;
+    const fs::path one = fs::weakly_canonical(fs::absolute(path, ignored), ignored);
+    const auto [at, fresh] = taken.emplace(one.empty() ? path : one, option);
+    if (!fresh)
+      refuse(option, in_quotes(path.string()) + " is also that of " + std::string(at->second),
+             "a file of its own");
+    check_writable(option, path);
+  }
+}
+
 void read_outputs(outputs& o, const std::string& json, const std::string& trace,
                   const std::string& plot) {
   o.json = json;
   o.trace = trace;
   o.plot = plot;
-  std::vector<std::pair<const char*, fs::path>> out;
-  for (const auto& [option, path] :
-       {std::pair("--json", o.json), {"--trace", o.trace}, {"--plot", o.plot}}) {
-    if (path.empty()) continue;
-    for (const auto& [other, taken] : out)
-      if (taken == path)
-        refuse(option, in_quotes(path.string()) + " is also that of " + other, "a file of its own");
-    check_writable(option, path);
-    out.emplace_back(option, path);
-  }
+  check_outputs({{"--json", o.json}, {"--trace", o.trace}, {"--plot", o.plot}});
   if (o.plot.empty()) return;
   const auto type = o.plot.extension();
   if (type != ".svg" && type != ".png" && type != ".pdf")

@@ -36,8 +36,14 @@ struct number_range {
 /// Microseconds from 0 to `most`.
 [[nodiscard]] gsched::duration to_us(std::string_view option, std::string_view word, double most);
 
-/// Cut at commas; an empty item is refused.
+/// Cut at commas; an empty item and one that is there twice are refused.
 [[nodiscard]] std::vector<std::string> to_list(std::string_view option, std::string_view words);
+/// The same of whole numbers, none twice however it is written.
+[[nodiscard]] std::vector<std::uint32_t> to_counts(std::string_view option, std::string_view words,
+                                                   std::uint32_t least, std::uint32_t most);
+
+/// Refuses a --quantum above --most-quantum.
+void check_quanta(gsched::duration quantum, gsched::duration most);
 
 /// A file that is there.
 [[nodiscard]] std::filesystem::path to_file(std::string_view option, const std::string& word,
@@ -54,9 +60,17 @@ void read_device(device_choice& into, const std::string& word);
 /// For a GPU in a build without CUDA.
 [[noreturn]] void no_cuda(const device_choice& which);
 
-/// What a program writes. Of its files: refuses an empty path, one that cannot be opened for
-/// writing or that another option has, and a plot whose type nothing draws; leaves what is there as
-/// it is.
+/// An option that names a file to write; an empty path is none.
+struct output_option {
+  std::string_view option;
+  std::filesystem::path path;
+};
+/// Before a run: refuses paths that cannot be opened for writing or that two options have, and
+/// leaves what is there as it is.
+void check_outputs(const std::vector<output_option>& all);
+
+/// What a program writes. read_outputs checks its files as check_outputs does, and refuses a plot
+/// whose type nothing draws.
 struct outputs {
   std::filesystem::path json; ///< these three: empty for none
   std::filesystem::path trace;

@@ -29,7 +29,7 @@ constexpr const char* teaching =
     R"(A GPU serves models in batches; each request is to be answered within its model's SLO. A planner
 says which partitions of which GPUs serve which models in what batches, so that no request that
 comes at the planned rate is late; or that it finds no way. Every plan is checked by a verifier that
-shares no code with the planners.
+shares the table of latencies and the shapes of GPUs with the planners, and none of their steps.
 
 Planners
   sbp           whole GPUs, which models share in time alone (Nexus)
@@ -42,8 +42,8 @@ Planners
 
 Apps
   An app is a graph of models, as game and traffic that ship: a request for it asks each of them, and
-  is answered when they are. Its SLO is the sum of its models' along the slowest way through, unless
-  --slo says another, and is shared out over them, those off that way get more.
+  is answered when they are. Its SLO is the longest of its models', as in the gpu-lets paper, unless
+  --slo says another, and is shared out over the stages of each way through it.
 
 Interference
   Partitions of a GPU share its L2 and DRAM and slow each other. NAME+int, as elastic+int or
@@ -78,7 +78,7 @@ struct words {
   std::string table = GSCHED_EXAMPLES_DATA_DIR "/latency_batch_partition.csv", interference,
               solo = GSCHED_EXAMPLES_DATA_DIR "/solo_metrics.csv", gpus = "4", sms = "132",
               group = "8", planner = "all", json, plot;
-  bool max_scale = false, no_progress = false;
+  bool max_scale = false, no_suggest = false, no_progress = false;
 };
 
 /// The law that ships where a planner is to be told and no other is given.
@@ -120,6 +120,7 @@ options read(const words& w) {
   o.json = files.json;
   o.plot = files.plot;
   o.max_scale = w.max_scale;
+  o.suggests = !w.no_suggest;
   o.progress = !w.no_progress && isatty(STDERR_FILENO) == 1;
   return o;
 }
@@ -160,13 +161,21 @@ std::optional<options> parse_options(int argc, char** argv) {
       "that interference fit writes; default: h200 where a\nplanner is NAME+int, else none");
   add("--solo", w.solo, "FILE", "what each model takes of L2 and DRAM, for interference");
   app.add_flag("--max-scale", w.max_scale, "the largest factor on the rates that still has a plan");
+  app.add_flag("--no-suggest", w.no_suggest,
+               "of one scenario without a plan: do not search for the largest factor on the rates\n"
+               "that has one, which may take as long as a hundred plans");
   add("--json", w.json, "FILE", "write all results to this file");
   add("--plot", w.plot, "FILE",
       "draw the plans (.svg, .png or .pdf), or of several\nscenarios how many each planner serves");
   app.add_flag("--no-progress", w.no_progress, "no progress bar on a terminal");
   app.footer(teaching);
   if (!parts::parse(app, argc, argv)) return std::nullopt;
-  return read(w);
+  options o = read(w);
+  parts::refuse_unused(app, !w.of.scenarios.empty(), {"--levels", "--models"},
+                       "without --scenarios", "it beside --scenarios all");
+  parts::refuse_unused(app, o.law.has_value(), {"--solo"}, "where no interference is asked for",
+                       "--interference or a planner with +int beside it");
+  return o;
 }
 
 } // namespace plan

@@ -28,6 +28,7 @@ struct options {
   std::vector<gsched::gpu_shape> gpus;
   std::vector<planner_choice> planners;
   bool max_scale = false; ///< how much more, in place of plans
+  bool suggests = true; ///< of one scenario: the largest scale that has a plan, where there is none
   bool progress = false;
   std::filesystem::path json;
   std::filesystem::path plot;

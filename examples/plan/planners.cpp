@@ -98,11 +98,15 @@ std::vector<std::string> faults_beside(const gsched::partition_plan& p, const qu
   return faults_of(p, q.demands, q.table, q.gpus, *q.beside);
 }
 
-double max_scale(const planner_choice& planner, const question& q) {
+double max_scale(const planner_choice& planner, const question& q, const scale_progress& step) {
   std::vector<demand> scaled(q.demands.begin(), q.demands.end());
   constexpr double few = 0.25, least = 1e-9; // of the bound
   const auto known = planner.with_interference ? q.beside : std::nullopt;
+  std::uint64_t tried = 0;
   const auto has_plan = [&](double scale) {
+    constexpr std::uint64_t usual = 80; // from the bound to a quarter of it, and to a thousandth
+    if (step) step(tried, std::max(usual, tried + 1));
+    ++tried;
     for (std::size_t d = 0; d < scaled.size(); ++d) scaled[d].rate = q.demands[d].rate * scale;
     return ask(planner, {q.table, scaled, q.gpus, known}).plan.has_value();
   };

@@ -6,6 +6,8 @@
 #include <gsched/partition/plan.hpp>
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +34,10 @@ struct answer {
   std::optional<double> bound{};      ///< no planner serves more than that many times these rates
   std::optional<bool> holds{};        ///< the plan, with interference, if that is known
   std::optional<bool> holds_longer{}; ///< the same in cycles as long as batches take then
+  /// Without a plan: the largest scale of the rates that has one, and the time that the search for
+  /// it took; unset where none was made.
+  std::optional<double> suggested{};
+  std::chrono::nanoseconds suggesting{};
 };
 
 /// Errors   std::runtime_error where the verifier finds a fault in what the planner knew of: one
@@ -42,9 +48,11 @@ struct answer {
 [[nodiscard]] std::vector<std::string> faults_beside(const gsched::partition_plan& p,
                                                      const question& q);
 
+using scale_progress = std::function<void(std::uint64_t done, std::uint64_t of)>;
 /// The largest factor on all rates for which there is a plan, to a thousandth; 0: none. Looked for
 /// from above in steps of 2%, far below the bound of 10%, as a planner may have none for some rates
-/// below others.
-[[nodiscard]] double max_scale(const planner_choice& planner, const question& q);
+/// below others. `step(done, of)` is called after each plan that was tried; `of` is an estimate.
+[[nodiscard]] double max_scale(const planner_choice& planner, const question& q,
+                               const scale_progress& step = {});
 
 } // namespace plan

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
+#include <chrono>
 #include <ostream>
 
 namespace plan {
@@ -16,9 +17,13 @@ using gsched::to_us;
 
 constexpr std::size_t most_faults = 3; ///< told
 
-void print_none(std::ostream& out, const options& o, std::size_t planner, const answer& a) {
-  const double most = max_scale(o.planners[planner], question_of(o, 0));
-  fmt::print(out, "  no plan: expected at most {:.4g} times these rates\n", most);
+void print_none(std::ostream& out, const answer& a) {
+  if (a.suggested)
+    fmt::print(out,
+               "  no plan: expected at most {:.4g} times these rates (searched for in {:.3f} s)\n",
+               *a.suggested, std::chrono::duration<double>(a.suggesting).count());
+  else
+    fmt::print(out, "  no plan\n");
   if (a.is_proven_impossible) fmt::print(out, "  there is none\n");
   if (a.bound) fmt::print(out, "  nor is there one for more than {:.4g} times these\n", *a.bound);
 }
@@ -46,7 +51,7 @@ void print(std::ostream& out, const options& o, const answers& all) {
       if (all[p].plan)
         print_plan(out, o, *all[p].plan);
       else
-        print_none(out, o, p, all[p]);
+        print_none(out, all[p]);
     }
   fmt::print(out, "{:<16}{:>11}{:>8}", "planner", "schedulable", "");
   if (o.law) fmt::print(out, "{:>7}{:>11}", "holds", "or slower");

@@ -81,6 +81,10 @@ json answer_json(const options& o, const answers& all, std::size_t s, std::size_
   r["worst_latency_over_slo"] = or_null(worst);
   r["worst_latency_over_slo_with_interference"] = or_null(worst_beside);
   r["planning_us"] = us(a.took);
+  if (a.suggested) {
+    r["suggested_scale"] = rounded(*a.suggested);
+    r["suggesting_us"] = us(a.suggesting);
+  }
   return r;
 }
 

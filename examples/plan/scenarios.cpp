@@ -67,8 +67,11 @@ std::vector<named_rates> combinations(const scenario_words& w, const latency_tab
   if (w.scenarios != "all")
     refuse("--scenarios", in_quotes(w.scenarios), "all", errc::unknown_name);
   std::vector<double> levels;
-  for (const std::string& l : to_list("--levels", w.levels))
+  for (const std::string& l : to_list("--levels", w.levels)) {
     levels.push_back(to_number("--levels", l, rate_range));
+    if (std::find(levels.begin(), levels.end() - 1, levels.back()) != levels.end() - 1)
+      refuse("--levels", in_quotes(l) + " is named twice", "each once");
+  }
   const std::vector<std::size_t> models = to_models(w.models, t);
   double n = 1;
   for (std::size_t i = 0; i < models.size(); ++i) n *= static_cast<double>(levels.size());

@@ -75,19 +75,38 @@ void client_source::on_reply(time_point now) {
   advance();
 }
 
-std::vector<std::vector<duration>> read_times(const std::filesystem::path& file, const workload& of,
-                                              const std::vector<std::uint32_t>& asking) {
+namespace {
+
+std::vector<std::string> names_of(const workload& of) {
   std::vector<std::string> names;
   for (const client_spec& c : of.clients) names.push_back(c.name);
-  std::vector<std::vector<duration>> times(names.size());
-  sim::trace_arrivals lines(file.string(), names, 1);
+  return names;
+}
+
+std::vector<std::vector<duration>> times_of(sim::trace_arrivals lines, const std::string& name,
+                                            const workload& of,
+                                            const std::vector<std::uint32_t>& asking) {
+  std::vector<std::vector<duration>> times(of.clients.size());
   while (const std::optional<sim::request> r = lines.next())
     times[r->model].push_back(r->at.time_since_epoch());
   for (const std::uint32_t i : asking)
     if (times[i].empty())
-      throw error(errc::bad_trace, file.string() + ": no request of " + names[i] +
+      throw error(errc::bad_trace, name + ": no request of " + of.clients[i].name +
                                        ", expected lines of time_us,client");
   return times;
+}
+
+} // namespace
+
+std::vector<std::vector<duration>> read_times(const std::filesystem::path& file, const workload& of,
+                                              const std::vector<std::uint32_t>& asking) {
+  return times_of({file.string(), names_of(of), 1}, file.string(), of, asking);
+}
+
+std::vector<std::vector<duration>> read_times(std::unique_ptr<std::istream> text,
+                                              const std::string& name, const workload& of,
+                                              const std::vector<std::uint32_t>& asking) {
+  return times_of({std::move(text), name, names_of(of), 1}, name, of, asking);
 }
 
 } // namespace realtime

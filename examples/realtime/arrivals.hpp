@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <istream>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -77,6 +79,10 @@ private:
 ///          `asking` has no request in it.
 [[nodiscard]] std::vector<std::vector<gsched::duration>>
 read_times(const std::filesystem::path& file, const workload& of,
+           const std::vector<std::uint32_t>& asking);
+/// `name` stands for the text in errors.
+[[nodiscard]] std::vector<std::vector<gsched::duration>>
+read_times(std::unique_ptr<std::istream> text, const std::string& name, const workload& of,
            const std::vector<std::uint32_t>& asking);
 
 } // namespace realtime

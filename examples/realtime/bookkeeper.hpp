@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -95,6 +96,8 @@ public:
   void on_segment_end(const gsched::job&, gsched::segment_id id, gsched::time_point now) noexcept {
     on_.landed(id, now);
   }
+  /// Results count it, and stage::finish reports what the device says.
+  void on_failure(const gsched::job&, std::exception_ptr, gsched::time_point) noexcept {}
   void on_end(const gsched::job& j, void* user, gsched::time_point now) noexcept {
     asked& a = *static_cast<asked*>(user);
     client_result& c = run_.result.clients[a.client];

@@ -74,8 +74,7 @@ std::optional<gsched::level_rule> to_pad(const std::string& word) {
 std::vector<gsched::sm_count> to_sizes(std::string_view option, const std::string& words) {
   std::vector<gsched::sm_count> sizes;
   if (words == "none") return sizes;
-  for (const std::string& item : to_list(option, words))
-    sizes.emplace_back(static_cast<std::uint32_t>(to_count(option, item, 1, 1024)));
+  for (const std::uint32_t n : to_counts(option, words, 1, 1024)) sizes.emplace_back(n);
   if (sizes.size() > 4) refuse(option, fmt::format("{} sizes", sizes.size()), "at most 4");
   return sizes;
 }
@@ -115,7 +114,7 @@ void read_work(options& o, const words& w) {
                         o.file.string() + ": no real-time client, expected one or more");
 }
 
-options read(const words& w, bool seconds_given, bool requests_given) {
+options read(const words& w, bool seconds_given, bool requests_given, bool most_given) {
   options o;
   read_words(o, o, w);
   read_work(o, w);
@@ -129,6 +128,8 @@ options read(const words& w, bool seconds_given, bool requests_given) {
       static_cast<std::uint32_t>(to_count("--rt-lanes", w.real_time_lanes, 1, 1024));
   o.quantum = gsched::from_us(to_number("--quantum", w.quantum, {0, 1e9, true, "microseconds"}));
   o.most_quantum = to_us("--most-quantum", w.most_quantum, 1e9);
+  if (!most_given) o.most_quantum = std::max(o.most_quantum, o.quantum);
+  check_quanta(o.quantum, o.most_quantum);
   o.overshoot = to_number("--overshoot", w.overshoot, {0, 1e6});
   o.floor = to_number("--floor", w.floor, {0, 0.99});
   o.side = to_sizes("--side", w.side);
@@ -154,8 +155,15 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   CLI::App app;
   words w;
   declare(app, w);
-  if (!parse(app, w, argc, argv)) return std::nullopt;
-  return read(w, app.count("--seconds") > 0, app.count("--requests") > 0);
+  if (!parse(app, argc, argv)) return std::nullopt;
+  options o = read(w, is_given(app, "--seconds"), is_given(app, "--requests"),
+                   is_given(app, "--most-quantum"));
+  const bool learns = !o.reserve.empty() && !o.reserve_fixed;
+  refuse_unused(app, learns, {"--reserve-slow-down", "--reserve-tail", "--reserve-share"},
+                "without --reserve", "sizes to choose from in --reserve");
+  refuse_unused(app, o.pad.has_value(), {"--pad-places"}, "beside --pad none",
+                "--pad own or needed");
+  return o;
 }
 
 } // namespace realtime

@@ -4,11 +4,12 @@
 #include "realtime/arrivals.hpp"
 #include "realtime/manner.hpp"
 
+#include "parts/run_command.hpp"
+
 #include <gsched/core/error.hpp>
 
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <numeric>
@@ -105,10 +106,7 @@ workload_facts facts_of(platform& on, const options& from, std::span<const profi
 
 run_result run_mode(platform& on, mode m, const options& from, const workload_facts& facts,
                     std::span<const profile> models, parts::timeline* record) {
-  if (!from.before.empty())
-    if (const int status = std::system(from.before.c_str()); status != 0)
-      throw error(errc::io, "--before " + from.before + ": status " + std::to_string(status) +
-                                ", expected 0");
+  if (!from.before.empty()) parts::run_command("--before", from.before);
   const auto start = std::chrono::steady_clock::now();
   std::vector<std::uint32_t> numbers; // of those who take part
   std::vector<client_spec> clients;

@@ -58,7 +58,8 @@ void declare(CLI::App& app, words& w) {
   options.add("--quantum", w.quantum, "US", "Device time of a segment, the unit of dispatch");
   options.add(
       "--most-quantum", w.most_quantum, "US",
-      "Segments of a request grow up to this while no other\nrequest waits to be dispatched");
+      "Segments of a request grow up to this while no other\nrequest waits to be dispatched; at "
+      "least --quantum");
   options.add(
       "--overshoot", w.overshoot, "X",
       "Beyond one GPU full of blocks, how many more are kept\nin flight, each segment by its mean "

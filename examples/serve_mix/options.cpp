@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -69,8 +70,12 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   CLI::App app;
   words w;
   declare(app, w);
-  if (!parse(app, w, argc, argv)) return std::nullopt;
-  return read(w, app.count("--load") > 0, app.count("--rate") > 0, app.count("--requests") > 0);
+  if (!parse(app, argc, argv)) return std::nullopt;
+  options o =
+      read(w, app.count("--load") > 0, app.count("--rate") > 0, app.count("--requests") > 0);
+  if (!is_given(app, "--most-quantum")) o.most_quantum = std::max(o.most_quantum, o.quantum);
+  check_quanta(o.quantum, o.most_quantum);
+  return o;
 }
 
 } // namespace serve_mix

@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -72,6 +73,8 @@ struct bookkeeper : gsched::silent_listener {
   void on_segment_end(const gsched::job&, gsched::segment_id id, gsched::time_point now) noexcept {
     on.landed(id, now);
   }
+  /// Results count it, and stage::finish reports what the device says.
+  void on_failure(const gsched::job&, std::exception_ptr, gsched::time_point) noexcept {}
   void on_end(const gsched::job& j, void* user, gsched::time_point now) noexcept {
     const asked& a = *static_cast<const asked*>(user);
     if (j.state == gsched::job_state::finished)

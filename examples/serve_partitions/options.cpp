@@ -14,6 +14,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -46,8 +48,8 @@ is no room for that, for as much as there is room for, and the report says so. W
 default at most 1% are late or dropped, also where rates come up to 20% off and batches slow each
 other as on an H200; docs/partitions.md tells how that was found.
 
-An app is a graph of models, and on time when all of its answers are; its SLO is the sum of its
-models' along the slowest way through, unless --slo says another, and is shared out over them. Apps
+An app is a graph of models, and on time when all of its answers are; its SLO is the longest of
+its models', unless --slo says another, and is shared out over the stages of each way through it. Apps
 game and traffic ship.
 
 Examples
@@ -75,7 +77,7 @@ struct words {
               solo = GSCHED_EXAMPLES_DATA_DIR "/solo_metrics.csv", seconds = "60", period = "20",
               headroom = "1.2", clusters = "1.25", tolerance = "0.1", fall = "0.3", start = "due",
               prepare = "0", switch_us = "100", seed = "1", json, plot;
-  bool once = false, max_rates = false;
+  bool once = false, max_rates = false, no_progress = false;
 };
 
 /// Who asks for what, and what may take how long.
@@ -178,8 +180,7 @@ void read_device(options& o, const words& w) {
   if (all || w.batches.empty()) {
     for (std::uint32_t b = 1; b <= most; b = all ? b + 1 : 2 * b) o.batches.push_back(b);
   } else {
-    for (const std::string& word : to_list("--batches", w.batches))
-      o.batches.push_back(static_cast<std::uint32_t>(to_count("--batches", word, 1, 100000)));
+    o.batches = to_counts("--batches", w.batches, 1, 100000);
   }
   o.table = gsched::with_graphs_of(*o.table, o.batches, added);
 }
@@ -217,6 +218,7 @@ options read(const words& w) {
         refuse("--interference", name + ": no solo metrics", "rows of it in --solo, or none",
                errc::unknown_name);
   }
+  o.progress = !w.no_progress && isatty(STDERR_FILENO) == 1;
   outputs files;
   read_outputs(files, w.json, "", w.plot);
   o.json = files.json;
@@ -274,9 +276,17 @@ std::optional<options> parse_options(int argc, char** argv) {
   add("--seed", w.seed, "N", "of what is random");
   add("--json", w.json, "FILE", "write all results to this file");
   add("--plot", w.plot, "FILE", "draw rates, violations and plans over time (.svg, .png or .pdf)");
+  app.add_flag("--no-progress", w.no_progress, "no progress bar on a terminal");
   app.footer(teaching);
   if (!parts::parse(app, argc, argv)) return std::nullopt;
-  return read(w);
+  refuse_unused(app, !w.max_rates, {"--rate-scale"}, "beside --max-rates, which finds the scale",
+                "one of both");
+  refuse_unused(app, !w.once, {"--tolerance", "--fall"}, "beside --once, which plans for good",
+                "one of both");
+  options o = read(w);
+  refuse_unused(app, o.truth || o.planned, {"--solo"}, "where no interference is asked for",
+                "--interference or --plan-interference beside it");
+  return o;
 }
 
 } // namespace serve_partitions

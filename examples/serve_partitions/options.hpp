@@ -36,6 +36,7 @@ struct options {
   gsched::sim::rate_error error;
   bool max_rates = false; ///< scale_to_most first
   std::uint64_t seed = 1;
+  bool progress = false;
   std::filesystem::path json;
   std::filesystem::path plot;
 };

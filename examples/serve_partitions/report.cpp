@@ -4,12 +4,16 @@
 #include "serve_partitions/plot.hpp"
 
 #include "parts/json.hpp"
+#include "parts/progress.hpp"
 #include "parts/save.hpp"
+#include "parts/values.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iostream>
 #include <string>
 
@@ -216,13 +220,43 @@ void write_json(std::ostream& out, const options& o, const served& all) {
   out << j.dump(1) << '\n';
 }
 
+namespace {
+
+/// A run of so many requests takes some minutes.
+constexpr double most_requests = 1e9;
+
+/// Refuses rates and a length that bring more requests than that.
+void check_length(const options& o) {
+  double all = 0;
+  for (const offered_app& a : o.apps)
+    for (std::size_t i = 0; i < a.comes.size(); ++i) {
+      const gsched::time_point end{o.service.length};
+      const gsched::time_point until =
+          i + 1 < a.comes.size() ? std::min(a.comes[i + 1].at, end) : end;
+      all += a.comes[i].rate * std::max(0.0, to_s(until - a.comes[i].at));
+    }
+  if (all > most_requests)
+    parts::refuse("--seconds", fmt::format("{:.3g} requests in all", all),
+                  fmt::format("at most {:.3g}: lower rates or a shorter time", most_requests));
+}
+
+} // namespace
+
 int serve_and_tell(options& o, const std::function<served(const options&)>& serve) {
   for (const std::string& line : o.table->doubts())
     std::cerr << "serve_partitions: " << line << '\n';
   if (o.max_rates)
     fmt::print("rates times {:.4g}: the most that {} has a plan for\n\n", scale_to_most(o),
                o.planner);
-  const served r = serve(o);
+  check_length(o);
+  const served r = [&] {
+    parts::progress_bar bar("serving", static_cast<std::uint64_t>(o.service.length.count()),
+                            o.progress);
+    o.service.told = [&](duration passed) {
+      bar.update(static_cast<std::uint64_t>(passed.count()));
+    };
+    return serve(o);
+  }();
   print(std::cout, o, r);
   if (!o.json.empty()) parts::save(o.json, [&](std::ostream& to) { write_json(to, o, r); });
   if (!o.plot.empty()) draw_plot(o, r.outcome, o.plot);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim_accuracy/input.hpp"
 
-#include <gsched/core/csv_table.hpp>
 #include <gsched/core/error.hpp>
 #include <gsched/job/profile_json.hpp>
 
@@ -44,16 +43,29 @@ profile_set read_profiles(const fs::path& where) {
   return all;
 }
 
+std::vector<std::string> partition_columns() { return {"model", "batch", "sms", "latency_us"}; }
+
+std::vector<std::string> corun_columns() {
+  return {"model_a", "batch_a", "sms_a", "solo_a_us", "corun_a_us",
+          "model_b", "batch_b", "sms_b", "solo_b_us", "corun_b_us"};
+}
+
 std::vector<partition_row> read_partition_rows(const fs::path& file) {
-  gsched::csv_table t(file, {"model", "batch", "sms", "latency_us"});
-  std::vector<partition_row> rows;
-  while (t.next()) rows.push_back({{t.text(0), t.count(1)}, t.count(2), t.us(3)});
-  return rows;
+  return read_partition_rows(gsched::csv_table(file, partition_columns()));
 }
 
 std::vector<corun_row> read_corun_rows(const fs::path& file) {
-  gsched::csv_table t(file, {"model_a", "batch_a", "sms_a", "solo_a_us", "corun_a_us", "model_b",
-                             "batch_b", "sms_b", "solo_b_us", "corun_b_us"});
+  return read_corun_rows(gsched::csv_table(file, corun_columns()));
+}
+
+std::vector<partition_row> read_partition_rows(gsched::csv_table t) {
+  std::vector<partition_row> rows;
+  while (t.next()) rows.push_back({{t.text(0), t.count(1)}, t.count(2), t.us(3)});
+  if (rows.empty()) t.refuse("no rows", "one or more");
+  return rows;
+}
+
+std::vector<corun_row> read_corun_rows(gsched::csv_table t) {
   std::vector<corun_row> rows;
   while (t.next()) {
     corun_row r;
@@ -65,6 +77,7 @@ std::vector<corun_row> read_corun_rows(const fs::path& file) {
     }
     rows.push_back(std::move(r));
   }
+  if (rows.empty()) t.refuse("no rows", "one or more");
   return rows;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/csv_table.hpp>
 #include <gsched/job/profile.hpp>
 
 #include <cstdint>
@@ -38,5 +39,10 @@ struct corun_row {
 /// Errors   gsched::error: io; bad_profile with file and line for what cannot be read.
 [[nodiscard]] std::vector<partition_row> read_partition_rows(const std::filesystem::path& file);
 [[nodiscard]] std::vector<corun_row> read_corun_rows(const std::filesystem::path& file);
+/// The same of tables with these columns.
+[[nodiscard]] std::vector<std::string> partition_columns();
+[[nodiscard]] std::vector<std::string> corun_columns();
+[[nodiscard]] std::vector<partition_row> read_partition_rows(gsched::csv_table t);
+[[nodiscard]] std::vector<corun_row> read_corun_rows(gsched::csv_table t);
 
 } // namespace sim_accuracy

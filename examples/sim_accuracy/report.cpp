@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim_accuracy/report.hpp"
 
-#include <gsched/core/error.hpp>
-
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <ostream>
 
 namespace sim_accuracy {
 
@@ -92,7 +90,7 @@ void print(const outcome& o) {
     fmt::print("{} rows left out: no profile of that model and batch\n", o.without_profile);
 }
 
-void write_json(const outcome& o, bool ignore_scaling, const std::filesystem::path& file) {
+void write_json(std::ostream& to, const outcome& o, bool ignore_scaling) {
   using nlohmann::json;
   json out = {{"what", o.what},
               {"ignore_scaling", ignore_scaling},
@@ -112,12 +110,7 @@ void write_json(const outcome& o, bool ignore_scaling, const std::filesystem::pa
                            {"measured_us", r.measured_us},
                            {"simulated_us", r.simulated_us},
                            {"error", r.error()}});
-  std::ofstream stream(file, std::ios::binary);
-  stream << out.dump(1) << '\n';
-  stream.close();
-  if (!stream)
-    throw gsched::error(gsched::errc::io,
-                        file.string() + ": cannot be written, expected a writable path");
+  to << out.dump(1) << '\n';
 }
 
 } // namespace sim_accuracy

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -28,7 +28,6 @@ struct outcome {
 /// A table of median, 90th percentile and worst error by kind, on stdout.
 void print(const outcome& o);
 
-/// Errors   gsched::error: io.
-void write_json(const outcome& o, bool ignore_scaling, const std::filesystem::path& file);
+void write_json(std::ostream& to, const outcome& o, bool ignore_scaling);
 
 } // namespace sim_accuracy

@@ -4,7 +4,7 @@
 set -u
 program=${GSCHED_BIN_DIR:?}/calibrate
 if [[ ! -x $program ]]; then
-  echo "calibrate was not built: no CUDA compiler"
+  echo "no CUDA compiler: not built, not tested"
   exit 0
 fi
 preset=${GSCHED_SOURCE_DIR:?}/examples/data/presets/h200.json
@@ -79,7 +79,10 @@ assert found["name"] == "sim:found" and found["measured"]["date"] == "2026-01-02
 rows = json.load(open("rows.json"))["rows"]
 assert {"/host/start_us", "/gaps/segments_us", "/yields/gate_us", "/yields/going_on_us"} <= {r["preset_field"] for r in rows}
 PY
-refuses 1 none.json --simulate none.json
+refuses 2 none.json --simulate none.json
+refuses 2 none.json --check none.json
+refuses 2 "given beside --check" --check "$preset" --out p.json
+refuses 2 "given beside --simulate" --simulate "$preset" --quick
 
 # Without a GPU, or with none visible, each way of running says so and writes nothing.
 export CUDA_VISIBLE_DEVICES=-1

@@ -88,6 +88,10 @@ ends 2 "--limit" --device cuda --limit 0
 ends 2 "--json" --trace "$traces/block.json" --json none/x.json
 printf '{"model": "m", "operations": [{"kind": "sort"}]}' >bad.json
 ends 2 'bad.json: /operations/0/kind is "sort", expected kernel' --trace bad.json
+# An operation whose accesses are missing would count as one that may run again.
+printf '{"model": "m", "operations": [{"kind": "kernel", "name": "k"}]}' >bad.json
+ends 2 'bad.json: /operations/0/reads is missing, expected [[address' --trace bad.json
+ends 2 "/operations/0/reads is missing" --trace "${traces%/*}/profiles/resnet18_b1.json"
 printf '{"model": "m", "operations": [' >bad.json
 ends 2 "bad.json: ends too early" --trace bad.json
 

@@ -103,7 +103,7 @@ refuses "--solo" evaluate --solo nowhere.csv
 refuses "given without --test-corun" evaluate --test-solo "$solo"
 refuses "unknown law 'square'" evaluate --laws square
 refuses "only some of the laws" fit --laws disjoint --out some.json
-refuses "the same file as --json" fit --out same.json --json same.json
+refuses "is also that of --json" fit --out same.json --json same.json
 refuses "given beside --coefficients" evaluate --neutral-start --coefficients fitted.json
 refuses "command line" fit --coefficients fitted.json
 refuses "command line"

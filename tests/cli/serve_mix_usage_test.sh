@@ -23,7 +23,7 @@ refuses "--device: 'x' is not a whole number" --device cuda:x
 refuses "--device: '-1' is not a whole number" --device cuda:-1
 refuses "--device: '' is not a whole number" --device cuda:
 refuses "--device: 'none.json' does not exist" --device none.json
-refuses "--device: unknown device ''" --device ''
+refuses "--device: '' is empty" --device ''
 refuses "--arrivals: unknown law 'weibull'" --arrivals weibull
 refuses "--arrivals: unknown law 'poisson:3'" --arrivals poisson:3
 refuses "--submission: unknown way 'magic'" --submission magic
@@ -82,7 +82,7 @@ refuses "have one name" --profiles one two
 for output in --json --trace --plot; do
   refuses "$output: 'none/file.svg' cannot be written" $output none/file.svg
   refuses "$output: 'empty' is a directory" $output empty
-  refuses "$output: '' is no path" $output ''
+  refuses "$output: '' is empty" $output ''
 done
 refuses "--plot: 'picture.gif' has an unknown type" --plot picture.gif
 checks=$((checks + 1))

@@ -4,7 +4,7 @@
 set -u
 program=${GSCHED_BIN_DIR:?}/two_gpu_tenants
 if [[ ! -x $program ]]; then
-  echo "two_gpu_tenants was not built: no CUDA compiler"
+  echo "no CUDA compiler: not built, not tested"
   exit 0
 fi
 work=$(mktemp -d)
@@ -41,7 +41,7 @@ refuses 2 '--requests' --requests 0
 refuses 2 '--gap-us' --gap-us -1
 refuses 2 '--in-flight' --in-flight 65
 refuses 2 'no-such' --no-such
-refuses 2 'no/out.json: cannot be written' --json no/out.json
+refuses 2 "'no/out.json' cannot be written" --json no/out.json
 
 run --requests 200 --keys 65536 --samples 65536 --limit-s 60 --json out.json
 if [[ $rc -eq 0 ]]; then

@@ -106,7 +106,7 @@ struct exclusion_rig : rig<fifo> {
     q.user = jobs.back().get();
     if (real_time) q.service = service_class::real_time;
     if (deadline > 0) q.deadline = time_point{} + from_us(deadline);
-    watch.waiting[job_id{next}] = {model, q.service, q.deadline, q.arrival, job_id{next}};
+    watch.waiting[job_id{next}] = {model, q.service, q.deadline, q.arrival.value(), job_id{next}};
     const job_id id = dispatch.submit(q);
     REQUIRE(id == job_id{next});
     ++next;
@@ -253,7 +253,7 @@ TEST_CASE("exclusion: jobs that are held or follow another keep nobody out") {
   exclusion_rig r({0, 0}, {{0, 1}});
   job_request q = r.request(r.models[0], r.c);
   asked first{job_id{0}, 1};
-  r.watch.waiting[job_id{0}] = {0, q.service, q.deadline, q.arrival, job_id{0}};
+  r.watch.waiting[job_id{0}] = {0, q.service, q.deadline, q.arrival.value(), job_id{0}};
   q.user = &first;
   q.held = true;
   const job_id held = r.dispatch.submit(q);
@@ -261,7 +261,7 @@ TEST_CASE("exclusion: jobs that are held or follow another keep nobody out") {
   r.watch.waiting.erase(held);
   r.submit(1, 1);
   CHECK(r.watch.running[1] == 1);
-  r.watch.waiting[held] = {0, q.service, q.deadline, q.arrival, held};
+  r.watch.waiting[held] = {0, q.service, q.deadline, q.arrival.value(), held};
   CHECK(r.dispatch.release(held));
   CHECK(r.watch.running[0] == 0);
   check_all_ended(r);

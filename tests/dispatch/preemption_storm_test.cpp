@@ -50,6 +50,7 @@ struct end_log : silent_listener {
   void on_arrival(const job& j, void*, time_point) noexcept {
     real_time += j.service == service_class::real_time;
   }
+  void on_failure(const job&, std::exception_ptr, time_point) noexcept {} // devices fail here
   void on_end(const job& j, void*, time_point) noexcept {
     ended.push_back({j.id, j.state});
     real_time -= j.service == service_class::real_time;

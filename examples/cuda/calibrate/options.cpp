@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/options.hpp"
 
-#include <gsched/core/error.hpp>
+#include "parts/command_line.hpp"
+#include "parts/values.hpp"
+
+#include <gsched/sim/preset_json.hpp>
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <ctime>
-#include <filesystem>
-#include <iostream>
+#include <utility>
 
 namespace calibrate {
 
@@ -23,16 +24,6 @@ std::string today() {
   return text;
 }
 
-/// Before minutes are spent on what then cannot be written.
-void expect_writable(const std::string& path) {
-  if (path.empty()) return;
-  const auto folder = std::filesystem::path(path).parent_path();
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored) ||
-      (!folder.empty() && !std::filesystem::is_directory(folder, ignored)))
-    throw gsched::error(gsched::errc::io, path + ": cannot be written, expected a writable path");
-}
-
 } // namespace
 
 std::optional<options> parse_options(int argc, const char* const* argv) {
@@ -40,7 +31,8 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   o.date = today();
   CLI::App app("Measures what driving a GPU costs, and writes it as a preset of the simulator.");
   app.name("calibrate");
-  app.add_option("--gpu", o.gpu, "Which GPU, by the runtime's number")->check(CLI::Range(0, 1023));
+  std::string gpu = "0";
+  app.add_option("--gpu", gpu, "Which GPU, by the runtime's number");
   app.add_option("--out", o.out, "Write the preset to this file");
   app.add_option("--json", o.json, "Write the table to this file");
   app.add_option("--check", o.check, "Measure nothing: say whether this preset is one of this GPU");
@@ -50,9 +42,8 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   app.add_flag("--compare", o.compare, "Beside each value, that of sim:h200");
   app.add_option("--name", o.name, "Of the preset; default: sim: and the GPU's");
   app.add_option("--date", o.date, "Written into the preset; default: today");
-  app.add_option("--seconds", o.seconds, "Time for the rounds of measurement")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
+  std::string seconds = "20";
+  app.add_option("--seconds", seconds, "Time for the rounds of measurement")->capture_default_str();
   app.add_flag("--quick", o.quick, "Three rounds");
   bool no_queues = false;
   app.add_flag("--no-queues", no_queues, "Do not count hardware queues, in processes of their own");
@@ -69,22 +60,25 @@ Examples
   calibrate --out mine.json && serve_mix --device mine.json
   calibrate --check mine.json
 
-Exit code: 0; 1 for a failure or another GPU's preset; 2 for a usage error; 3 where the GPU hangs.)");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return std::nullopt;
-  } catch (const CLI::ParseError& e) {
-    std::string line = e.what();
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    throw gsched::error(gsched::errc::bad_option, line + ", expected what calibrate --help lists");
-  }
-  if (!(o.seconds > 0)) // not a number: in no range, and out of none
-    throw gsched::error(gsched::errc::bad_option, "--seconds: no number, expected 0.1 to 3600");
+Exit code: 0; 1 for a failure or another GPU's preset; 2 for a usage or input error; 3 where the
+GPU hangs.)");
+  if (!parts::parse(app, argc, argv)) return std::nullopt;
+  o.gpu = static_cast<int>(parts::to_count("--gpu", gpu, 0, 1023));
+  o.seconds = parts::to_number("--seconds", seconds, {0.1, 3600, false, "seconds"});
   o.queues = !no_queues;
-  expect_writable(o.out);
-  expect_writable(o.json);
+  if (!o.check.empty() && !o.simulate.empty())
+    parts::refuse("--check", "given beside --simulate", "one of both");
+  parts::refuse_unused(
+      app, o.check.empty(),
+      {"--out", "--json", "--compare", "--name", "--date", "--seconds", "--quick", "--no-queues"},
+      "beside --check, which measures nothing", "one of both");
+  parts::refuse_unused(app, o.simulate.empty(), {"--gpu", "--seconds", "--quick", "--no-queues"},
+                       "beside --simulate, which needs no GPU", "one of both");
+  // Before the driver is asked for anything.
+  for (const auto& [option, file] : {std::pair("--check", &o.check), {"--simulate", &o.simulate}})
+    if (!file->empty())
+      static_cast<void>(gsched::sim::read_preset(parts::to_file(option, *file, "a preset's file")));
+  parts::check_outputs({{"--out", o.out}, {"--json", o.json}});
   return o;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/report.hpp"
 
+#include "parts/save.hpp"
+
 #include <gsched/core/error.hpp>
 
 #include <fmt/format.h>
@@ -65,13 +67,10 @@ void tell(const options& o, findings found) {
   if (!o.name.empty()) found.preset.name = o.name;
   found.from.date = o.date;
   print_table(found, o.compare);
-  if (!o.out.empty()) gsched::sim::write_preset(o.out, found.preset, found.from);
-  if (o.json.empty()) return;
-  std::ofstream out(o.json);
-  write_rows(out, found);
-  out.close();
-  if (!out)
-    throw gsched::error(gsched::errc::io, o.json + ": cannot be written, expected a writable path");
+  if (!o.out.empty())
+    parts::save(o.out,
+                [&](std::ostream& to) { gsched::sim::write_preset(to, found.preset, found.from); });
+  if (!o.json.empty()) parts::save(o.json, [&](std::ostream& to) { write_rows(to, found); });
 }
 
 } // namespace calibrate

@@ -3,13 +3,16 @@
 
 #include "profile/graphs.hpp"
 
+#include "parts/command_line.hpp"
+#include "parts/values.hpp"
+
 #include <gsched/core/error.hpp>
+#include <gsched/job/profile_json.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdint>
-#include <iostream>
 #include <vector>
 
 namespace profile_example {
@@ -31,16 +34,13 @@ Examples
 Exit code: 0; 1 for a failure, a missing GPU among them; 2 for a usage or input error; 3 where the
 GPU did not answer within --limit.)";
 
-[[noreturn]] void refuse(const std::string& line) {
-  throw gsched::error(gsched::errc::bad_option, line);
-}
-
 } // namespace
 
 std::optional<options> parse(int argc, const char* const* argv) {
   options o;
-  std::vector<std::uint32_t> partitions;
   bool no_cupti = false;
+  std::string limit = "120", sizes, elements = std::to_string(o.elements), gpu = "0",
+              replays = std::to_string(o.how.replays), batch = std::to_string(o.how.batch);
   CLI::App app;
   app.name("profile");
   app.description("Writes the profile of a captured graph, measured on the GPU.");
@@ -48,56 +48,55 @@ std::optional<options> parse(int argc, const char* const* argv) {
   app.add_option("--graph", o.graph, "saxpy or sort")->type_name("NAME");
   app.add_option("--replay", o.replay, "In place of --graph: a profile's stand-ins")
       ->type_name("FILE");
-  app.add_option("--elements", o.elements, "Of the built-in graphs' data")
+  app.add_option("--elements", elements, "Of the built-in graphs' data")
       ->type_name("N")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30))
       ->capture_default_str();
-  app.add_option("--gpu", o.gpu, "The runtime's number")->type_name("N")->capture_default_str();
-  app.add_option("--replays", o.how.replays, "Each time is the median of that many")
+  app.add_option("--gpu", gpu, "The runtime's number")->type_name("N")->capture_default_str();
+  app.add_option("--replays", replays, "Each time is the median of that many")
       ->type_name("N")
-      ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--partitions", partitions, "Also measure on green contexts of that many SMs")
-      ->type_name("N,...")
-      ->delimiter(',')
-      ->check(CLI::Range(1u, 4096u));
+  app.add_option("--partitions", sizes, "Also measure on green contexts of that many SMs")
+      ->type_name("N,...");
   app.add_option("--model", o.how.model, "The profile's model; default: the graph or file")
       ->type_name("NAME");
-  app.add_option("--batch", o.how.batch, "The profile's batch")
-      ->type_name("N")
-      ->check(CLI::Range(1u, 1u << 20))
-      ->capture_default_str();
+  app.add_option("--batch", batch, "The profile's batch")->type_name("N")->capture_default_str();
   app.add_flag("--no-cupti", no_cupti, "Measure without the toolkit's profiling interface");
   app.add_option("--cupti", o.how.cupti_library, "The library's file")->type_name("PATH");
   app.add_option("-o,--out", o.out, "Default: the screen")->type_name("FILE");
-  app.add_option("--limit", o.limit_s, "Seconds after which the GPU counts as hung")
+  app.add_option("--limit", limit, "Seconds after which the GPU counts as hung")
       ->type_name("S")
-      ->check(CLI::Range(1.0, 86400.0))
       ->capture_default_str();
   app.footer(teaching);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return std::nullopt;
-  } catch (const CLI::ParseError& e) {
-    refuse(e.what());
-  }
+  if (!parts::parse(app, argc, argv)) return std::nullopt;
+  o.elements = parts::to_count("--elements", elements, 1, std::size_t{1} << 30);
+  o.gpu = static_cast<int>(parts::to_count("--gpu", gpu, 0, 1023));
+  o.how.replays =
+      static_cast<decltype(o.how.replays)>(parts::to_count("--replays", replays, 1, 1000));
+  o.how.batch = static_cast<std::uint32_t>(parts::to_count("--batch", batch, 1, 1u << 20));
   if (o.graph.empty() && o.replay.empty()) o.graph = "saxpy";
   if (!o.graph.empty() && !o.replay.empty())
-    refuse("--replay: given beside --graph, expected one of the two");
+    parts::refuse("--replay", "given beside --graph", "one of the two");
   const auto& known = graph_names();
   if (!o.graph.empty() && std::find(known.begin(), known.end(), o.graph) == known.end())
-    throw gsched::error(gsched::errc::unknown_name,
-                        "--graph: unknown graph '" + o.graph + "', expected saxpy or sort");
+    parts::refuse("--graph", "unknown graph " + parts::in_quotes(o.graph), "saxpy or sort",
+                  gsched::errc::unknown_name);
+  parts::refuse_unused(app, o.replay.empty(), {"--elements"}, "beside --replay", "one of both");
+  std::vector<std::uint32_t> partitions;
+  if (!sizes.empty()) partitions = parts::to_counts("--partitions", sizes, 1, 4096);
   if (no_cupti && (!partitions.empty() || !o.how.cupti_library.empty()))
-    refuse("--no-cupti: given beside --partitions or --cupti, which need CUPTI");
+    parts::refuse("--no-cupti", "given beside --partitions or --cupti, which need CUPTI",
+                  "one of both");
+  o.limit_s = parts::to_number("--limit", limit, {1, 86400, false, "seconds"});
+  if (!o.replay.empty()) // before the driver is asked for anything
+    static_cast<void>(
+        gsched::read_profile(parts::to_file("--replay", o.replay.string(), "a profile's file")));
+  parts::check_outputs({{"--out", o.out}});
   o.how.cupti = !no_cupti;
   for (const std::uint32_t sms : partitions) o.how.partitions.emplace_back(sms);
   if (o.how.model.empty() && o.graph.empty()) { // resnet18_b1 is resnet18, of batch 1
     o.how.model = o.replay.stem().string();
-    const std::string batch = "_b" + std::to_string(o.how.batch);
-    if (o.how.model.ends_with(batch)) o.how.model.resize(o.how.model.size() - batch.size());
+    const std::string suffix = "_b" + std::to_string(o.how.batch);
+    if (o.how.model.ends_with(suffix)) o.how.model.resize(o.how.model.size() - suffix.size());
   }
   if (o.how.model.empty()) o.how.model = o.graph;
   return o;

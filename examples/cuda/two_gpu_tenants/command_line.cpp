@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "two_gpu_tenants/command_line.hpp"
 
-#include <gsched/core/error.hpp>
+#include "parts/command_line.hpp"
+#include "parts/save.hpp"
+#include "parts/values.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
@@ -9,7 +11,8 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
+#include <limits>
+#include <ostream>
 #include <random>
 #include <thread>
 
@@ -29,43 +32,36 @@ struct row {
 
 } // namespace
 
-std::optional<options> parse(int argc, char** argv, int& exit) {
+std::optional<options> parse(int argc, char** argv) {
   options o;
   CLI::App app("Two tenants of one GPU, a small job beside a large one: each on a stream of its "
                "own, then through gsched",
                "two_gpu_tenants");
-  app.option_defaults()->always_capture_default();
-  app.add_option("--gpu", o.gpu, "number of the GPU")->check(CLI::NonNegativeNumber);
-  app.add_option("--requests", o.requests, "jobs of the first tenant")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{10'000'000}));
-  app.add_option("--gap-us", o.gap_us, "mean time between them")->check(CLI::Range(1.0, 1e6));
-  app.add_option("--in-flight", o.in_flight, "jobs of the second tenant at once")
-      ->check(CLI::Range(1, 64));
-  app.add_option("--keys", o.keys, "that a job of the second tenant sorts")
-      ->check(CLI::Range(std::size_t{1} << 12, std::size_t{1} << 28));
-  app.add_option("--samples", o.samples, "that a job of the first tenant smooths")
-      ->check(CLI::Range(std::size_t{1} << 12, std::size_t{1} << 26));
-  app.add_option("--seed", o.seed, "of the arrivals and the data");
-  app.add_option("--limit-s", o.limit_s, "end with an error after that many seconds")
-      ->check(CLI::Range(1, 3600));
-  app.add_option("--json", o.json, "write results to a file, or - for standard output");
-  exit = 0;
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& e) {
-    exit = app.exit(e);
-    return std::nullopt;
-  } catch (const CLI::ParseError& e) {
-    std::fprintf(stderr, "two_gpu_tenants: %s\n", e.what());
-    exit = 2;
-    return std::nullopt;
-  }
-  if (!o.json.empty() && o.json != "-" && !std::ofstream(o.json, std::ios::app)) {
-    std::fprintf(stderr, "two_gpu_tenants: %s: cannot be written, expected a file that can\n",
-                 o.json.c_str());
-    exit = 2;
-    return std::nullopt;
-  }
+  std::string gpu = "0", requests = std::to_string(o.requests), gap = "400",
+              in_flight = std::to_string(o.in_flight), keys = std::to_string(o.keys),
+              samples = std::to_string(o.samples), seed = "1", limit = std::to_string(o.limit_s);
+  const auto add = [&](const char* name, std::string& text, const char* about) {
+    app.add_option(name, text, about)->capture_default_str();
+  };
+  add("--gpu", gpu, "number of the GPU");
+  add("--requests", requests, "jobs of the first tenant");
+  add("--gap-us", gap, "mean time between them");
+  add("--in-flight", in_flight, "jobs of the second tenant at once");
+  add("--keys", keys, "that a job of the second tenant sorts");
+  add("--samples", samples, "that a job of the first tenant smooths");
+  add("--seed", seed, "of the arrivals and the data");
+  add("--limit-s", limit, "end with an error after that many seconds");
+  add("--json", o.json, "write results to a file, or - for standard output");
+  if (!parts::parse(app, argc, argv)) return std::nullopt;
+  o.gpu = static_cast<int>(parts::to_count("--gpu", gpu, 0, 1023));
+  o.requests = parts::to_count("--requests", requests, 1, 10'000'000);
+  o.in_flight = parts::to_count("--in-flight", in_flight, 1, 64);
+  o.keys = parts::to_count("--keys", keys, 1u << 12, 1u << 28);
+  o.samples = parts::to_count("--samples", samples, 1u << 12, 1u << 26);
+  o.seed = parts::to_count("--seed", seed, 0, std::numeric_limits<std::uint64_t>::max());
+  o.limit_s = static_cast<unsigned>(parts::to_count("--limit-s", limit, 1, 3600));
+  o.gap_us = parts::to_number("--gap-us", gap, {1, 1e6, false, "microseconds"});
+  if (o.json != "-") parts::check_outputs({{"--json", o.json}});
   return o;
 }
 
@@ -114,10 +110,7 @@ void tell(const options& o, const std::string& gpu, const std::array<tenant, 2>&
   }
   if (o.json == "-") fmt::print("{}\n", all.dump(2));
   if (o.json.empty() || o.json == "-") return;
-  std::ofstream out(o.json);
-  out << all.dump(2) << '\n';
-  if (!out.flush())
-    throw gsched::error(gsched::errc::io, o.json + ": cannot be written, expected a file that can");
+  parts::save(o.json, [&](std::ostream& to) { to << all.dump(2) << '\n'; });
 }
 
 void end_after(std::chrono::seconds limit) {

@@ -23,8 +23,9 @@ struct options {
   std::string json; ///< a file, or - for standard output
 };
 
-/// Unset where the program is to end at once, with `exit`; what is wrong has been told in one line.
-[[nodiscard]] std::optional<options> parse(int argc, char** argv, int& exit);
+/// Nothing when help was asked for, which is then printed on stdout.
+/// Errors   gsched::error with one line.
+[[nodiscard]] std::optional<options> parse(int argc, char** argv);
 
 /// The first tenant's arrivals are Poisson's.
 [[nodiscard]] arrivals arrivals_of(const options& o);

@@ -39,7 +39,10 @@ public:
     if (!cut_line(header)) refuse("is empty", "a header line");
     const auto find = [&](const std::string& column) {
       const auto at = std::find(header.begin(), header.end(), column);
-      return at == header.end() ? absent : static_cast<std::size_t>(at - header.begin());
+      if (at == header.end()) return absent;
+      if (std::find(at + 1, header.end(), column) != header.end())
+        refuse("has column " + column + " twice", "each once");
+      return static_cast<std::size_t>(at - header.begin());
     };
     for (const std::string& column : columns) {
       columns_.push_back(find(column));
@@ -76,10 +79,13 @@ public:
     if (!whole(s, n) || n < least) refuse(shown(s), "a whole number from " + std::to_string(least));
     return n;
   }
+  /// At most 1e12, eleven days: a sum of them is a duration yet, and prints in a line.
   [[nodiscard]] double us(std::size_t column) const {
+    constexpr double most = 1e12;
     double n = 0;
     const std::string& s = fields_[columns_[column]];
-    if (!whole(s, n) || !std::isfinite(n) || !(n > 0)) refuse(shown(s), "microseconds above 0");
+    if (!whole(s, n) || !(n > 0 && n <= most))
+      refuse(shown(s), "microseconds above 0, at most " + plain(most));
     return n;
   }
   [[nodiscard]] double number(std::size_t column, double least, double most) const {

@@ -85,14 +85,14 @@ struct active_job : job, follower_hook {
     std::erase_if(remainders, [&](const remainder& r) { return r.program == p && r.at == first; });
   }
 
-  /// Takes a request's facts; the id is set already.
-  void begin(const job_request& r, model& m, duration first_quantum) {
+  /// Takes a request's facts; the id is set already. dispatcher::submit has checked the owner.
+  void begin(const job_request& r, model& m, duration first_quantum, time_point now) {
     assert(r.owner != nullptr);
     kind = &m;
     service = r.service;
     state = job_state::waiting;
     owner = r.owner;
-    arrival = r.arrival;
+    arrival = r.arrival.value_or(now);
     deadline = r.deadline;
     user = context.user = r.user;
     if (r.streams != default_stream::legacy) context.reset(r.streams); // as new, it is legacy

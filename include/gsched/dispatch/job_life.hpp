@@ -74,13 +74,17 @@ public:
   /// Starts a job, keeps it until it may start, or refuses it: the listener hears its end,
   /// maybe before this returns. A job that is held or follows another is asked for by its policy
   /// twice: now, and when it may start.
+  /// Errors   gsched::error, one line, and no job is made: bad_option for an owner that is missing
+  ///          or of another dispatcher; unknown_name for a model that was not added, or was
+  ///          removed. A posted request that is wrong throws out of step().
   job_id submit(const job_request& r) {
+    this->check(r);
     active_job* const leader = r.after ? jobs_.find(*r.after) : nullptr;
     const time_point now = device_.now();
     active_job& a = jobs_.take(job_id{next_id_++});
     statistics_.count_submit();
     reserve_.add_model(static_cast<std::size_t>(r.model));
-    a.begin(r, models_[r.model], options_.quantum);
+    a.begin(r, models_[r.model], options_.quantum, now);
     ++a.kind->jobs;
     const job_id id = a.id;
     listener_.on_arrival(a, a.user, now);

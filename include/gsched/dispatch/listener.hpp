@@ -7,6 +7,7 @@
 #include <gsched/job/job.hpp>
 
 #include <concepts>
+#include <cstdio>
 #include <exception>
 #include <optional>
 #include <string>
@@ -39,14 +40,30 @@ concept listener = requires(L l, const job& j, void* user, const segment& s, seg
 };
 // clang-format on
 
-/// Hears nothing, and the base for those who hear a part.
+/// Ignores everything but failures, of which it prints one line each on stderr; and the base for
+/// listeners that handle a part. A listener that handles failures itself overrides on_failure.
 struct silent_listener {
   void on_arrival(const job&, void*, time_point) noexcept {}
   void on_submit(const job&, const segment&, duration, time_point) noexcept {}
   void on_segment_end(const job&, segment_id, time_point) noexcept {}
   void on_almost_finished(const job&, void*, time_point) noexcept {}
-  void on_failure(const job&, std::exception_ptr, time_point) noexcept {}
+  void on_failure(const job& j, std::exception_ptr why, time_point) noexcept {
+    print_failure(j, why);
+  }
   void on_end(const job&, void*, time_point) noexcept {}
+
+private:
+  static void print_failure(const job& j, const std::exception_ptr& why) noexcept {
+    const auto id = static_cast<unsigned long long>(index(j.id));
+    try {
+      if (why) std::rethrow_exception(why);
+      std::fprintf(stderr, "gsched: job %llu failed\n", id);
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "gsched: job %llu failed: %s\n", id, e.what());
+    } catch (...) {
+      std::fprintf(stderr, "gsched: job %llu failed: its body threw no std::exception\n", id);
+    }
+  }
 };
 
 static_assert(listener<silent_listener>);

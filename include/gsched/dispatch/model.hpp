@@ -102,6 +102,10 @@ public:
     programs_[index(id)].reset();
   }
 
+  /// Whether the id is that of a program that was added and not removed.
+  [[nodiscard]] bool has_program(program_id id) const noexcept {
+    return index(id) < programs_.size() && programs_[index(id)].has_value();
+  }
   /// Whether the id is that of a model that was added and not removed.
   [[nodiscard]] bool has(model_id id) const noexcept {
     return static_cast<std::size_t>(id) < models_.size() &&

@@ -4,11 +4,14 @@
 #include <gsched/core/error.hpp>
 #include <gsched/device/device.hpp>
 #include <gsched/dispatch/model.hpp>
+#include <gsched/dispatch/request.hpp>
 #include <gsched/job/context.hpp>
 #include <gsched/job/job.hpp>
 #include <gsched/job/program.hpp>
 #include <gsched/occupancy/program_footprint.hpp>
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -47,6 +50,11 @@ public:
   [[nodiscard]] model_id add_model(std::string name, job_body body,
                                    std::span<const program* const> expected,
                                    std::uint32_t instances = instance_pool::unlimited) {
+    for (const program* p : expected)
+      if (p == nullptr || !models_.has_program(p->id()))
+        throw error(errc::bad_option, "model " + name + ": program " +
+                                          (p == nullptr ? "null" : p->name()) +
+                                          " is not loaded, expected one that load() was given");
     return models_.add(std::move(name), body, expected, instances);
   }
   [[nodiscard]] model_id add_model(std::string name, job_body body,
@@ -62,12 +70,20 @@ public:
       throw error(errc::bad_option, twin.name() + ": " + std::to_string(twin.size()) +
                                         " operations, expected " + std::to_string(of.size()) +
                                         " as its twin has");
+    check(m, "add_twin");
+    for (const program* p : {&twin, &of})
+      if (!models_.has_program(p->id()))
+        throw error(errc::bad_option, "add_twin: program " + p->name() +
+                                          " is not loaded, expected one that load() was given");
     models_[m].estimate.add_twin(twin, of);
   }
 
   /// In place while the registry lives.
+  /// Errors   bad_option for a weight that is not a finite number above 0.
   [[nodiscard]] client& add_client(double weight = 1.0) {
-    if (!(weight > 0)) throw error(errc::bad_option, "client weight: expected more than 0");
+    if (!(weight > 0) || !std::isfinite(weight))
+      throw error(errc::bad_option, "client weight: " + std::to_string(weight) +
+                                        ", expected a finite number above 0");
     client& c = clients_.emplace_back();
     c.id = client_id{static_cast<std::uint32_t>(clients_.size() - 1)};
     c.weight = weight;
@@ -78,7 +94,11 @@ public:
   /// of `b` while one of `a` is; with a == b the model's jobs run one after another, however many
   /// instances it has. A job that cannot start waits as for an instance; of the jobs that wait for
   /// models that exclude one another none overtakes another in instance_pool's order.
-  void exclude(model_id a, model_id b) { models_.exclude(a, b); }
+  /// Errors   unknown_name for a model that was not added, or was removed.
+  void exclude(model_id a, model_id b) {
+    for (const model_id m : {a, b}) check(m, "exclude");
+    models_.exclude(a, b);
+  }
 
   /// Frees what is kept of a kind of job. No active job is of it; its id is not used again.
   /// Errors   bad_option for an unknown one, or one that has active jobs.
@@ -113,6 +133,22 @@ public:
   [[nodiscard]] const model& model_of(model_id id) const noexcept { return models_[id]; }
 
 protected:
+  /// Refuses a request whose owner or model the registry does not have. O(1).
+  void check(const job_request& r) const {
+    const std::size_t owner = r.owner == nullptr ? clients_.size() : index(r.owner->id);
+    if (owner >= clients_.size() || &clients_[owner] != r.owner)
+      throw error(errc::bad_option, std::string("job_request::owner: ") +
+                                        (r.owner == nullptr ? "none" : "of another dispatcher") +
+                                        ", expected a client that add_client() returned");
+    check(r.model, "job_request::model");
+  }
+  void check(model_id m, const char* where) const {
+    if (!models_.has(m))
+      throw error(errc::unknown_name, std::string(where) + ": " +
+                                          std::to_string(static_cast<std::uint32_t>(m)) +
+                                          " is no model, expected one that add_model() returned");
+  }
+
   template <class F>
   void for_each_client(F f) {
     for (client& c : clients_) f(c);

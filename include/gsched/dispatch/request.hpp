@@ -17,9 +17,10 @@ enum class model_id : std::uint32_t {};
 /// What is asked of a dispatcher for one job.
 struct job_request {
   model_id model{};
-  client* owner = nullptr; ///< of the same dispatcher; never null
+  client* owner = nullptr; ///< of the same dispatcher; required
   service_class service = service_class::best_effort;
-  time_point arrival{}; ///< when it was asked for, which may be before it is submitted
+  /// When it was asked for, which may be before it is submitted; unset: when it is submitted.
+  std::optional<time_point> arrival{};
   time_point deadline = no_deadline;
   default_stream streams = default_stream::legacy; ///< what stream_id{0} is in the body
   void* user = nullptr; ///< handed to the body's context and to the listener

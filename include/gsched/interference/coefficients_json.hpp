@@ -73,6 +73,11 @@ read_numbers(const json_fields& fields, const nlohmann::json& document, std::str
     fields.fail({}, "is " + detail::json_fields::show(document), "a JSON object");
   static_cast<void>(fields.whole<std::uint32_t>(
       document, {detail::json_fields::none, "gsched_interference"}, 1, 1));
+  for (const auto& [key, value] : document.items())
+    if (key != "gsched_interference" && key != "disjoint" && key != "shared" &&
+        key != "shared_kernels")
+      fields.fail({}, "has the unknown key " + detail::json_fields::show(nlohmann::json(key)),
+                  "only gsched_interference, disjoint, shared, shared_kernels");
   interference_coefficients c;
   c.disjoint.c = detail::read_numbers(fields, document, "disjoint", detail::linear_names, -1e6);
   c.shared.c = detail::read_numbers(fields, document, "shared", detail::linear_names, -1e6);

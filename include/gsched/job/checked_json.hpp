@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,30 +48,31 @@ public:
     throw error(code, file_ + ": " + at.pointer() + " " + wrong + ", expected " + expected);
   }
 
-  /// `known(depth, key)` says which keys are kept; the root's keys have depth 1.
+  /// `known(depth, key)` says which keys are kept; the root's keys have depth 1. One of these that
+  /// its object has already is refused: of two values only one could be meant.
   template <class Known>
   [[nodiscard]] json parse(std::string_view text, Known known) const {
-    return parse_events(text, [&](int depth, json::parse_event_t event, const json& value) {
-      if (event != json::parse_event_t::key) return true;
-      return known(depth, std::string_view(value.get_ref<const std::string&>()));
-    });
-  }
-
-  /// Every key is kept, and one that its object has already is refused.
-  [[nodiscard]] json parse_once(std::string_view text) const {
-    std::vector<std::set<std::string>> open; // by depth: the keys of the objects that are open
+    std::vector<std::vector<std::string>> open; // by depth: the keys of the objects that are open
     return parse_events(text, [&](int depth, json::parse_event_t event, const json& value) {
       const auto level = static_cast<std::size_t>(depth);
       if (event == json::parse_event_t::object_start) {
-        open.resize(level);
-        open.emplace_back();
-      } else if (event == json::parse_event_t::key) {
-        const auto& key = value.get_ref<const std::string&>();
-        if (!open[level - 1].insert(key).second)
-          fail({}, "has the key " + show(json(key)) + " twice", "it once");
+        if (open.size() <= level) open.resize(level + 1);
+        open[level].clear();
       }
+      if (event != json::parse_event_t::key) return true;
+      const auto& key = value.get_ref<const std::string&>();
+      if (!known(depth, std::string_view(key))) return false;
+      std::vector<std::string>& others = open[level - 1];
+      if (std::find(others.begin(), others.end(), key) != others.end())
+        fail({}, "has the key " + show(json(key)) + " twice", "it once");
+      others.push_back(key);
       return true;
     });
+  }
+
+  /// Every key is kept.
+  [[nodiscard]] json parse_once(std::string_view text) const {
+    return parse(text, [](int, std::string_view) { return true; });
   }
 
   [[nodiscard]] const json& member(const json& node, const place& at,

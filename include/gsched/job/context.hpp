@@ -53,8 +53,8 @@ private:
 ///
 /// Source   Ng, Demoulin, Liu, SOSP'23, section 4.2, doi:10.1145/3600006.3613163.
 /// Differs  a body is a stackless coroutine, so a synchronous call is written with co_await.
-/// Errors   a bad handle throws gsched::error within the body, which ends the job as failed if the
-///          body lets it through.
+/// Errors   a bad handle, or a program that was not loaded, throws gsched::error within the body,
+///          which ends the job as failed if the body lets it through.
 /// Threads  that of the job's dispatcher.
 class job_context : public task_host {
 public:
@@ -107,6 +107,9 @@ public:
     if (!cancelled_) check(list_.launch(s, op), "launch", index(s));
   }
   void launch(stream_id s, const program& graph) {
+    if (graph.id() == no_program)
+      throw error(errc::bad_handle, "launch: program " + graph.name() +
+                                        " is not loaded, expected one that load() was given");
     if (!cancelled_) check(list_.launch(s, graph), "launch", index(s));
   }
   void launch(const operation& op) { launch(default_stream(), op); }

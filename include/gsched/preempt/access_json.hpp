@@ -37,6 +37,15 @@ inline constexpr std::array<std::pair<std::string_view, operation_kind>, 6> acce
      {"event_wait", operation_kind::event_wait},
      {"host_function", operation_kind::host_function}}};
 
+/// Whether an operation's reads, or its writes, must be in its trace: an operation without them
+/// would count as one that touches nothing, and so as one that may run again.
+[[nodiscard]] constexpr bool states_reads(operation_kind k) noexcept {
+  return k == operation_kind::kernel || k == operation_kind::memcpy;
+}
+[[nodiscard]] constexpr bool states_writes(operation_kind k) noexcept {
+  return states_reads(k) || k == operation_kind::memset;
+}
+
 inline constexpr std::array<std::pair<std::string_view, declared>, 3> declarations{
     {{"idempotent", declared::idempotent},
      {"clobbers", declared::clobbers},
@@ -72,6 +81,8 @@ private:
     operation_access o;
     o.kind = kind(node, i);
     if (node.contains("name")) o.name = label(node, {i, "name"});
+    if (states_reads(o.kind)) expect_set(node, {i, "reads"});
+    if (states_writes(o.kind) && !node.contains("writes_first")) expect_set(node, {i, "writes"});
     o.reads = set(node, {i, "reads"});
     o.writes = set(node, {i, "writes"});
     o.writes_first = set(node, {i, "writes_first"});
@@ -98,6 +109,10 @@ private:
          "kernel, memcpy, memset, event_record, event_wait or host_function");
   }
 
+  void expect_set(const json& node, const place& at) const {
+    if (!node.contains(at.field)) fail(at, "is missing", "[[address, bytes], ...], or [] for none");
+  }
+
   [[nodiscard]] access_set set(const json& node, const place& at) const {
     if (!node.contains(at.field)) return {};
     const json& list = array(node, at);
@@ -118,13 +133,14 @@ private:
   }
 };
 
-inline void put_access_set(std::ostream& out, std::string_view field, const access_set& s) {
-  if (s.empty()) return;
-  out << ",\"" << field << "\":";
-  char separator = '[';
+inline void put_access_set(std::ostream& out, std::string_view field, const access_set& s,
+                           bool if_empty) {
+  if (s.empty() && !if_empty) return;
+  out << ",\"" << field << "\":[";
+  const char* separator = "";
   for (const byte_range& r : s.ranges()) {
     out << separator << '[' << r.first << ',' << r.bytes() << ']';
-    separator = ',';
+    separator = ",";
   }
   out << ']';
 }
@@ -133,7 +149,9 @@ inline void put_access_set(std::ostream& out, std::string_view field, const acce
 
 /// Reads an access trace: {"model": "...", "operations": [{"kind": "kernel", "name": "...",
 /// "reads": [[address, bytes], ...], "writes": [...], "writes_first": [...], "assumed": true,
-/// "declared": "idempotent"}, ...]}, of which `model`, `operations` and `kind` must be there.
+/// "declared": "idempotent"}, ...]}, of which `model`, `operations` and `kind` must be there; and
+/// `reads` of kernels and copies; and `writes` or `writes_first` of these and of sets. [] is for
+/// none.
 /// `name` stands for the text in errors.
 /// Errors   bad_profile, one line: file, JSON pointer, what is wrong, what was expected.
 [[nodiscard]] inline access_trace parse_access_trace(std::string_view text, std::string name) {
@@ -164,9 +182,9 @@ inline void write_access_trace(std::ostream& out, const access_trace& t) {
       out << ",\"name\":";
       trace::put_text(out, o.name);
     }
-    detail::put_access_set(out, "reads", o.reads);
-    detail::put_access_set(out, "writes", o.writes);
-    detail::put_access_set(out, "writes_first", o.writes_first);
+    detail::put_access_set(out, "reads", o.reads, detail::states_reads(o.kind));
+    detail::put_access_set(out, "writes", o.writes, detail::states_writes(o.kind));
+    detail::put_access_set(out, "writes_first", o.writes_first, false);
     if (o.assumed) out << ",\"assumed\":true";
     for (const auto& [name, d] : detail::declarations)
       if (d == o.says) out << ",\"declared\":\"" << name << '"';

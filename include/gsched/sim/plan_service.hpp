@@ -69,6 +69,8 @@ public:
       } else if (!events_.empty() && events_.top().at <= now_) {
         const event e = events_.top();
         events_.pop();
+        constexpr std::uint64_t now_and_then = 4096; // events
+        if (options_.told && ++handled_ % now_and_then == 0) options_.told(e.at.time_since_epoch());
         handle(e);
       } else if (events_.empty() && running_ == 0 && !is_preparing_) {
         break;
@@ -267,6 +269,7 @@ private:
   }
 
   std::vector<duration> slos_;
+  std::uint64_t handled_ = 0; ///< events
   plan_service_options options_;
   const interference_function& expected_;
   std::vector<offered_app> apps_;

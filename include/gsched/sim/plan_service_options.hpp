@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -49,6 +50,8 @@ struct plan_service_options {
   duration switch_cost = std::chrono::microseconds{100}; ///< until a new partition begins
   replanning_options replanning{};
   frontend_options frontend{};
+  /// Called now and then with the time that has passed since the beginning; may be empty.
+  std::function<void(duration)> told{};
 };
 
 } // namespace gsched::sim

@@ -24,7 +24,7 @@ enum class label_id : std::uint32_t {};
 /// Keeps what happened in memory, to be written when it is over. Tracks and labels are named before
 /// the run; events then name them by number.
 ///
-/// Errors   when it is full it keeps what it has and counts what it drops.
+/// Errors   when it is full, or at its limit, it keeps what it has and counts what it drops.
 /// Cost     an event O(1), 48 bytes, no allocation, lock or throw.
 /// Threads  one owner; no locking.
 class recorder {
@@ -67,6 +67,10 @@ public:
     keep({at, std::bit_cast<std::int64_t>(value), 0, 0, t, l, kind::counter});
   }
 
+  /// Drops what comes beyond `events` in all, at most the capacity, until there is another limit.
+  void limit(std::size_t events) noexcept { limit_ = std::min(events, records_.size()); }
+
+  [[nodiscard]] std::size_t capacity() const noexcept { return records_.size(); }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_; }
 
@@ -116,7 +120,7 @@ private:
   using span_key = std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>; // process, label, id
 
   void keep(const record& r) noexcept {
-    if (size_ == records_.size()) {
+    if (size_ >= limit_) {
       ++dropped_;
       return;
     }
@@ -146,6 +150,7 @@ private:
   }
 
   std::vector<record> records_;
+  std::size_t limit_ = records_.size();
   std::size_t size_ = 0;
   std::uint64_t dropped_ = 0;
   std::vector<std::string> processes_;

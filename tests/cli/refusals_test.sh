@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+# What all programs have in common: results that standard output does not take are a failure, and
+# options that would be taken and ignored, empty values, values named twice and runs without bound
+# are refused in one line.
+. "${GSCHED_SOURCE_DIR:?}/tests/cli/expect.sh"
+bins=${GSCHED_BIN_DIR:?}
+
+of() { # of PROGRAM: what follows is about it
+  program=$1 bin=$bins/$1
+}
+
+fails() { # fails STATUS TEXT ARGS...: exit status and one line, whatever was printed before it
+  local status=$1 text=$2
+  shift 2
+  run "$@"
+  [ "$rc" -eq "$status" ] && one_line "$text" ||
+    fail "expected $status and one line with '$text', got $rc: $program $*"
+}
+
+# A stream that is full or closed, for results and for help; a file is not opened in its place.
+lost() { # lost ARGS...
+  local how
+  for how in '>/dev/full' '>&-'; do
+    checks=$((checks + 1))
+    : >out
+    eval "timeout 120 \"$bin\" \"\$@\" $how 2>err </dev/null"
+    rc=$?
+    [ "$rc" -eq 1 ] && one_line "standard output" || fail "expected 1, got $rc: $program $* $how"
+  done
+}
+small=$data/profiles/lenet_b1.json
+for program in serve_mix realtime plan serve_partitions head_of_line padding interference idempotence \
+  sim_accuracy calibrate profile two_gpu_tenants; do
+  of $program
+  [ -x "$bin" ] || continue
+  lost --help
+done
+of serve_mix && lost --requests 5
+of realtime && lost --seconds 0.01 --mode preempt
+of plan && lost --rates lenet=10
+of serve_partitions && lost --rates lenet=10 --seconds 1
+of head_of_line && lost --jobs 2
+of padding && lost potential --real-time lenet_b1 --guest lenet_b1 --starts 1
+[ ! -x "$bins/interference" ] || { of interference && lost evaluate --once --laws disjoint; }
+of idempotence && lost --trace "$data/traces/block.json"
+of sim_accuracy && lost graph --profiles "$small"
+of serve_mix
+checks=$((checks + 1))
+"$bin" --requests 5 --json results.json 2>err >&- </dev/null
+python3 -c 'import json; json.load(open("results.json"))' ||
+  fail "a table in the file that has standard output's number"
+checks=$((checks + 1))
+"$bin" --requests 5 -q --json results.json 2>err >&- </dev/null || fail "nothing was to be printed"
+
+of two_tenants
+for how in '>/dev/full' '>&-'; do
+  checks=$((checks + 1))
+  eval "\"$bin\" $how 2>err"
+  [ $? -eq 1 ] && [ -s err ] || fail "two_tenants $how"
+done
+refuses "an argument" --anything
+
+# Options that say nothing where others are given.
+of plan
+refuses "--solo: given where no interference is asked for" --rates lenet=5 --solo /nonexistent
+refuses "--models: given without --scenarios" --rates lenet=5 --models lenet
+refuses "--levels: given without --scenarios" --rates lenet=5 --levels 3
+refuses "--plot: given beside --max-scale" --rates lenet=5 --max-scale --plot x.svg
+of serve_partitions
+refuses "--rate-scale: given beside --max-rates" --rates lenet=5 --max-rates --rate-scale 2
+refuses "--fall: given beside --once" --rates lenet=5 --once --fall 0.1
+refuses "--solo: given where no interference" --rates lenet=5 --interference none --solo none.csv
+of idempotence
+refuses "--limit: given without a GPU" --trace "$data/traces/block.json" --limit 3
+of realtime
+refuses "--reserve-tail: given without --reserve" --reserve-tail 3
+refuses "--reserve-share: given without --reserve" --reserve-fixed 8 --reserve-share 3
+refuses "--pad-places: given beside --pad none" --pad none --pad-places 3
+if [ -x "$bins/interference" ]; then
+  of interference
+  refuses "--neutral-start: given without the law" fit --once --laws disjoint --neutral-start
+  refuses "--out: './a.json' is also that of --json" fit --json a.json --out ./a.json
+fi
+
+# Empty values.
+of serve_mix
+for option in --mix --slo --policy --profiles --device --queues --seed --rate --json; do
+  refuses "$option: '' is empty" $option ''
+done
+of realtime
+for option in --workload --mode --side --pad --before --reserve --reserve-fixed --requests --leaves; do
+  refuses "$option: '' is empty" $option ''
+done
+of plan
+for option in --table --slo --app --planner --interference --solo --json --plot; do
+  refuses "$option: '' is empty" --rates lenet=5 $option ''
+done
+of serve_partitions
+for option in --slo --app --gpus --batches --added-us --interference --rate-trace --json; do
+  refuses "$option: '' is empty" --rates lenet=5 $option ''
+done
+of padding
+for option in --rule --real-time --guest --json --device; do
+  refuses "$option: '' is empty" potential $option ''
+done
+of idempotence
+for option in --declare --json --device; do
+  refuses "$option: '' is empty" --trace "$data/traces/block.json" $option ''
+done
+of sim_accuracy
+for option in --json --profiles --device; do
+  refuses "$option: '' is empty" graph $option ''
+done
+of head_of_line
+refuses "--json: '' is empty" --json ''
+
+# Values that are named twice.
+of head_of_line && refuses "'8' is named twice" --queues 8,8
+of realtime
+refuses "--side: '8' is named twice" --side 8,8
+refuses "--side: '08' is named twice" --side 8,08
+of padding
+refuses "--guest: 'lenet_b1' is named twice" potential --guest lenet_b1,lenet_b1
+refuses "--real-time: 'lenet_b1' is named twice" potential --real-time lenet_b1,lenet_b1
+of serve_partitions && refuses "--batches: '4' is named twice" --rates lenet=5 --batches 4,8,4
+of plan
+refuses "--levels: '1.0' is named twice" --scenarios all --models lenet --levels 1,1.0
+printf 'model,rate,rate\nlenet,1,2\n' >twice.csv
+refuses "twice.csv:1: has column rate twice" --rates-file twice.csv
+
+# What contradicts itself.
+of serve_mix
+refuses "--quantum: 300 us is above --most-quantum, 200 us" --quantum 300 --most-quantum 200
+serves --requests 5 --quantum 1000
+of realtime
+refuses "--quantum: 300 us is above --most-quantum, 200 us" --quantum 300 --most-quantum 200
+of serve_mix && refuses "--trace: './x.json' is also that of --json" --json x.json --trace ./x.json
+
+# Input errors are told as such, in one line, wherever they are noticed.
+of padding
+refuses "none.json' does not exist" potential --profiles none.json
+printf '{"model": 3' >broken.json
+refuses "broken.json" potential --profiles broken.json
+printf 'a,b\n1,2\n' >facts.csv
+refuses "facts.csv:1: has no column" pairs --facts facts.csv
+refuses "'none.csv' does not exist" pairs --facts none.csv
+refuses "'.' is a directory" pairs --facts .
+of realtime
+fails 1 "--before 'no_such_command_here': status 127" --seconds 0.01 --mode seq --before no_such_command_here
+fails 1 "--before 'echo one >&2; echo two >&2; false': status 1, 'one'" --seconds 0.01 --mode seq \
+  --before 'echo one >&2; echo two >&2; false'
+of sim_accuracy
+printf 'model,batch,sms,latency_us\nresnet18,1,8,1%0300d\n' 0 >digits.csv
+refuses "digits.csv:2: '1000" partition --table digits.csv
+
+# No output is looked for only after a long run.
+for line in "head_of_line" "sim_accuracy graph" "interference evaluate" "padding potential" \
+  "plan --rates lenet=5" "serve_partitions --rates lenet=5"; do
+  # shellcheck disable=SC2086
+  set -- $line
+  of "$1"
+  [ -x "$bin" ] || continue
+  shift
+  checks=$((checks + 1))
+  timeout 5 "$bin" "$@" --json none/x.json >out 2>err </dev/null
+  [ $? -eq 2 ] && [ ! -s out ] && one_line "--json: 'none/x.json' cannot be written" ||
+    fail "$line: a path that cannot be written"
+done
+
+# Runs without bound.
+of serve_partitions && refuses "requests in all" --rates lenet=1e9
+of head_of_line && refuses "655360000 kernels" --jobs 65536 --kernels 10000
+
+# plan's search for a scale is timed, and off if so wished.
+of plan
+serves --rates vgg16=1e6 --gpus 1 --planner sbp --json none.json
+expect "the search's time is not told" grep -qE 'at most .* \(searched for in [0-9.]+ s\)' out
+expect "nor in JSON" grep -q '"suggesting_us"' none.json
+serves --rates vgg16=1e6 --gpus 1 --planner sbp --no-suggest --json none.json
+expect "--no-suggest" bash -c 'grep -q "no plan" out && ! grep -q "at most" out'
+expect "--no-suggest in JSON" bash -c '! grep -q suggest none.json'
+
+finish
