@@ -139,8 +139,6 @@ P make_policy(const options& from, double factor) {
     return P(from.slice);
   else if constexpr (std::same_as<P, gsched::gamma_boost>)
     return P(factor);
-  else if constexpr (std::same_as<P, gsched::edf>)
-    return P(from.lanes); // refuses only what would be late with every lane at full speed
   else
     return P();
 }

@@ -132,6 +132,7 @@
 #include <gsched/partition/verify.hpp>
 #include <gsched/policy/age_order.hpp>
 #include <gsched/policy/backlog_order.hpp>
+#include <gsched/policy/deadline_forecast.hpp>
 #include <gsched/policy/deficit.hpp>
 #include <gsched/policy/deficit_ledger.hpp>
 #include <gsched/policy/deficit_over.hpp>

@@ -41,6 +41,7 @@ struct active_job : job, follower_hook {
   job_progress* progress = nullptr; ///< what was dispatched of it, for the estimate of the rest
   duration quantum{};               ///< of its next segment
   std::uint32_t flights = 0;        ///< segments in flight
+  std::uint32_t copy_flights = 0;   ///< of these, copies and sets alone
   std::uint32_t side_flights = 0;   ///< of these, on the side lanes of one group
   std::uint32_t side_group = 0;
   std::size_t reserve = 0; ///< the alternate of best-effort lanes that it was submitted to last
@@ -100,7 +101,7 @@ struct active_job : job, follower_hook {
     total = remaining = m.estimate.remaining(*progress);
     quantum = first_quantum;
     head = std::min(total, quantum);
-    flights = side_flights = 0;
+    flights = copy_flights = side_flights = 0;
     to_end = ended_expected = ended_took = duration::zero();
     dispatched = counted = alone = false;
     remainders.clear();

@@ -179,8 +179,7 @@ private:
     const duration most = std::min(preempt_.most_on(*group, real_time_left_, now), work.most);
     const cut c = *group == feed_.copies() ? this->copies_of(a, f) : this->next_of(a, f, most);
     segment s = feed_.plan(f, c, *group, work.alternate, now);
-    if (c.last_work && a.context.launches_no_more() && !std::exchange(a.announced, true))
-      listener_.on_almost_finished(a, a.user, now);
+    if (!f.remainder) this->count_dispatched(a, c, now);
     const bool pads = *group == feed::real_time && preempt_.pads() && !feed_.full();
     const auto with = pads ? this->find_guest(c, now).value_or(carried{}) : carried{};
     if (with.by != nullptr) feed_.pad(f, s, *with.by->runs);
@@ -189,9 +188,8 @@ private:
       refuse(f, e, now);
       return true;
     }
-    if (!f.remainder) a.kind->estimate.dispatched(*a.progress, f.program, f.first, f.operations);
     if (reserve_.learns()) follow(a, with.by != nullptr, now);
-    this->begin_flight(a);
+    this->begin_flight(f, now);
     a.reserve = *group == feed::best_effort ? feed_.reserve_of(f.place) : 0;
     a.alone = work.alone;
     if (a.reserve > 0) preempt_.let_reserved();
@@ -290,7 +288,10 @@ private:
   /// The device did not take a segment.
   void refuse(flight& f, std::error_code why, time_point now) noexcept {
     active_job& a = *f.owner;
-    if (!f.remainder) a.context.list().undo(f.stream, f.operations.size());
+    if (!f.remainder) {
+      a.context.list().undo(f.stream, f.operations.size());
+      a.kind->estimate.undone(*a.progress, f.program, f.first, f.operations);
+    }
     a.forget_remainder(f.program, f.first); // nobody can run it
     feed_.drop(f);
     a.is_ending() ? close(a, now) : device_failed(a, why, now);

@@ -54,6 +54,7 @@ public:
   ~job_life() {
     jobs_.for_each([&](active_job& a) {
       if (a.in_policy) policy_.erase(a);
+      if constexpr (follows_work<Policy>) policy_.left(a, false, device_.now());
       static_cast<void>(a.drop_instance());
     });
     if constexpr (requires(client & c) { policy_.forget(c); })
@@ -194,13 +195,34 @@ protected:
   }
 
   void offer(active_job& a, time_point now) noexcept {
-    const std::uint32_t most = a.alone ? 1 : options_.segments_per_job;
-    if (a.in_policy || a.rides || a.flights >= most || !a.context.list().has_active()) return;
+    if (a.in_policy || a.rides || !a.context.list().has_active() || !may_have_more(a)) return;
     a.size_next(contended(a), options_.quantum, options_.most_quantum);
     a.head = a.context.list().head_expected(quantum_of(a), flight::max_loose);
     a.remaining = a.kind->estimate.remaining(*a.progress);
     policy_.enqueue(a, now);
     a.in_policy = true;
+  }
+
+  /// Whether one more segment of the job may be in flight. Copies are counted apart: they take no SMs,
+  /// and the results of a job would else wait for its last segment but one to end, with the work of
+  /// other jobs submitted in between.
+  [[nodiscard]] bool may_have_more(active_job& a) noexcept {
+    if (a.alone) return a.flights == 0;
+    const std::uint32_t most = options_.segments_per_job;
+    if (a.flights < most) return true;
+    return (has_copies(a) ? a.copy_flights : a.flights - a.copy_flights) < most;
+  }
+  /// Copies and sets that a job has next.
+  [[nodiscard]] static bool has_copies(active_job& a) noexcept {
+    if (a.is_ending()) return false;
+    const auto head = a.context.list().head(1);
+    return head && head->copies > 0;
+  }
+  [[nodiscard]] static bool only_copies(const flight& f) noexcept {
+    return f.program == no_program &&
+           std::all_of(f.operations.begin(), f.operations.end(), [](const operation* op) {
+             return op->kind == operation_kind::memcpy || op->kind == operation_kind::memset;
+           });
   }
 
   /// Forgets what was not dispatched and ends the job once nothing of it is in flight. O(1) a
@@ -245,6 +267,7 @@ protected:
     assert(!a.in_policy && a.flights == 0);
     a.state = how;
     if (a.drop_instance()) models_.freed(*a.kind);
+    if constexpr (follows_work<Policy>) policy_.left(a, how == job_state::finished, now);
     if (std::exchange(a.held, false)) --held_;
     --a.kind->jobs;
     statistics_.count_end(how);
@@ -283,6 +306,20 @@ protected:
     const auto c = a.context.list().try_cut(std::min(quantum_of(a), most), f.loose);
     assert(c && !c->operations.empty());
     return *c;
+  }
+
+  /// Work of a job is about to be submitted. The listener hears if it seems to be the last: the body
+  /// has returned, or has promised that, or it waits in a synchronous call and, as jobs of its model
+  /// go, less than an eighth as much work is left as this.
+  void count_dispatched(active_job& a, const cut& c, time_point now) noexcept {
+    a.kind->estimate.dispatched(*a.progress, c.program, c.first, c.operations);
+    if (!c.last_work || a.announced) return;
+    if (!a.context.launches_no_more()) {
+      const estimator& e = a.kind->estimate;
+      if (!e.means().knows_jobs() || e.remaining(*a.progress) * 8 >= c.expected) return;
+    }
+    a.announced = true;
+    listener_.on_almost_finished(a, a.user, now);
   }
 
   /// Work of a real-time job has ended, that took so long on its lane, if that is known.
@@ -338,6 +375,7 @@ private:
   void enter(active_job& a, time_point now) noexcept {
     if (is_real_time(a)) arrivals_.arrived(index(a.owner->id), now);
     if (!admits(policy_, a, now)) return end(a, job_state::rejected, now);
+    if constexpr (follows_work<Policy>) policy_.entered(a, now);
     const bool starts = a.claim_instance();
     if (starts || !is_real_time(a)) count(a);
     if (starts) wake(a, now);

@@ -89,10 +89,10 @@ protected:
     if (f.carries != nullptr) {
       active_job& guest = *f.carries->owner;
       this->turn_back(*f.carries);
-      drop(*f.carries);
+      drop(*f.carries, false, now);
       settle(guest, now);
     }
-    drop(f);
+    drop(f, false, now);
     settle(a, now);
   }
   [[nodiscard]] auto back_at(time_point now) noexcept {
@@ -151,10 +151,10 @@ private:
       active_job& guest = *f.carries->owner;
       if (done && took) preempt_.landed_padded(f, *took);
       this->alight(*f.carries, took.value_or(now - f.submitted), now);
-      drop(*f.carries);
+      drop(*f.carries, true, now);
       go_on(guest, done, now);
     }
-    drop(f);
+    drop(f, true, now);
     go_on(a, done, now);
   }
   void go_on(active_job& a, bool done, time_point now) noexcept {
@@ -162,8 +162,8 @@ private:
     wake(a, now);
   }
 
-  void drop(flight& f) noexcept {
-    this->end_flight(*f.owner);
+  void drop(flight& f, bool done, time_point now) noexcept {
+    this->end_flight(f, done, now);
     if (feed_.is_side(f)) --f.owner->side_flights;
     feed_.drop(f);
   }

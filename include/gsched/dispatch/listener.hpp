@@ -17,7 +17,9 @@ namespace gsched {
 /// Told by a dispatcher what happens, on its thread. A model also keeps:
 ///  L1 it neither blocks, throws nor calls the dispatcher back.
 /// The dispatcher owes, for each submitted job: on_arrival first, on_end once and last;
-/// on_almost_finished at most once, before the last work known of the job is submitted; on_submit
+/// on_almost_finished at most once, before the last work known of the job is submitted (of a body
+/// that waits in a synchronous call, the last that jobs of its model are expected to have, which may
+/// turn out not to be the last); on_submit
 /// before on_segment_end of the same segment, which is told of one that was preempted too, but not
 /// of one that was evicted. A listener that has them is also told, where the classes are kept
 /// apart:
