@@ -112,7 +112,9 @@ public:
                                        const model_table& models) noexcept {
     if (const std::error_code e = device_.submit(s)) return e;
     if (!f.remainder) f.owner->context.list().bind(f.stream, lane_id{f.place});
-    accountant_.charge(f.id, models.asks(s));
+    const flight* const ahead = lanes_.newest(f.place);
+    accountant_.charge(f.id, models.asks(s),
+                       ahead != nullptr ? std::optional(ahead->id) : std::nullopt);
     lanes_.add(f.place, f);
     return {};
   }
