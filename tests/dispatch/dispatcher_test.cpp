@@ -377,7 +377,8 @@ TEST_CASE("dispatcher: a job that ends in a synchronous call is almost finished 
   CHECK(r.hears.submits_before_almost + 1 == static_cast<int>(r.hears.submits.size()));
 }
 
-TEST_CASE("dispatcher: a job that synchronises between its launches is almost finished at the last") {
+TEST_CASE(
+    "dispatcher: a job that synchronises between its launches is almost finished at the last") {
   rig<fifo> r;
   program& p = r.make_program("p", 10, from_us(10));
   auto body = [&p](job_context& ctx) -> task {

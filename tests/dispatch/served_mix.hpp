@@ -73,8 +73,8 @@ public:
     sim::device device(sim::h200());
     aggregate_accountant account(device.limits().sm, device.limits().sms, how.account);
     listener_type hears;
-    dispatcher<P, sim::device, aggregate_accountant, listener_type> dispatch(
-        device, order, account, hears, how.dispatch);
+    dispatcher<P, sim::device, aggregate_accountant, listener_type> dispatch(device, order, account,
+                                                                             hears, how.dispatch);
     std::vector<model_id> ids;
     for (const profile& p : profiles_) {
       bodies.emplace_back(p, how.waits_at_end);
