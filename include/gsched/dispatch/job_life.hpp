@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -73,9 +74,10 @@ public:
   // Jobs --------------------------------------------------------------------------------------
 
   /// Starts a job, keeps it until it may start, or refuses it: the listener hears its end,
-  /// maybe before this returns. A job that is held or follows another is asked for by its policy
-  /// twice: now, and when it may start.
+  /// maybe before this returns; on_failure before that says so if max_jobs are active. A job that
+  /// is held or follows another is asked for by its policy twice: now, and when it may start.
   job_id submit(const job_request& r) {
+    wait_in_policy_order(models_[r.model], *r.owner);
     active_job* const leader = r.after ? jobs_.find(*r.after) : nullptr;
     const time_point now = device_.now();
     active_job& a = jobs_.take(job_id{next_id_++});
@@ -86,6 +88,8 @@ public:
     const job_id id = a.id;
     listener_.on_arrival(a, a.user, now);
     if (jobs_.size() > options_.max_jobs) {
+      ++statistics_.over_limit;
+      listener_.on_failure(a, too_many_, now);
       end(a, job_state::rejected, now);
       return id;
     }
@@ -120,6 +124,7 @@ public:
     active_job* const a = jobs_.find(id);
     if (a == nullptr || a->is_ending()) return false;
     const time_point now = device_.now();
+    if (a->stop_waiting()) models_.freed(*a->kind);
     listener_.on_failure(*a, std::move(why), now);
     give_up(*a, job_state::failed, now);
     return true;
@@ -160,7 +165,7 @@ protected:
         give_up(a, job_state::cancelled, now);
       }
     }
-    moved |= models_.start_waiting([&](job& j) {
+    moved |= models_.start_waiting(device_.now(), [&](job& j) {
       active_job& a = static_cast<active_job&>(j);
       a.hold_instance();
       if (!a.counted) count(a);
@@ -203,9 +208,9 @@ protected:
     a.in_policy = true;
   }
 
-  /// Whether one more segment of the job may be in flight. Copies are counted apart: they take no SMs,
-  /// and the results of a job would else wait for its last segment but one to end, with the work of
-  /// other jobs submitted in between.
+  /// Whether one more segment of the job may be in flight. Copies are counted apart: they take no
+  /// SMs, and the results of a job would else wait for its last segment but one to end, with the
+  /// work of other jobs submitted in between.
   [[nodiscard]] bool may_have_more(active_job& a) noexcept {
     if (a.alone) return a.flights == 0;
     const std::uint32_t most = options_.segments_per_job;
@@ -258,6 +263,13 @@ protected:
     }
   }
 
+  /// Jobs of that class, or all, have no lane any more.
+  void fail_all(std::optional<service_class> of, time_point now) noexcept {
+    jobs_.for_each([&](active_job& a) {
+      if (of && a.service != *of) return;
+      if (!a.is_ending() && !a.held && !a.follows) device_failed(a, errc::device_failed, now);
+    });
+  }
   void device_failed(active_job& a, std::error_code why, time_point now) noexcept {
     listener_.on_failure(a, failure_of(device_, why), now);
     give_up(a, job_state::failed, now);
@@ -308,9 +320,9 @@ protected:
     return *c;
   }
 
-  /// Work of a job is about to be submitted. The listener hears if it seems to be the last: the body
-  /// has returned, or has promised that, or it waits in a synchronous call and, as jobs of its model
-  /// go, less than an eighth as much work is left as this.
+  /// Work of a job is about to be submitted. The listener hears if it seems to be the last: the
+  /// body has returned, or has promised that, or it waits in a synchronous call and, as jobs of its
+  /// model go, less than an eighth as much work is left as this.
   void count_dispatched(active_job& a, const cut& c, time_point now) noexcept {
     a.kind->estimate.dispatched(*a.progress, c.program, c.first, c.operations);
     if (!c.last_work || a.announced) return;
@@ -376,9 +388,17 @@ private:
     if (is_real_time(a)) arrivals_.arrived(index(a.owner->id), now);
     if (!admits(policy_, a, now)) return end(a, job_state::rejected, now);
     if constexpr (follows_work<Policy>) policy_.entered(a, now);
-    const bool starts = a.claim_instance();
+    const bool starts = a.claim_instance(now);
     if (starts || !is_real_time(a)) count(a);
     if (starts) wake(a, now);
+  }
+
+  /// Set-up of a model's first job, and of a client's first job of that model.
+  void wait_in_policy_order(model& m, const client& owner) {
+    if (!m.instances.limited()) return;
+    if (m.instances.queue() == nullptr)
+      m.instances.set_queue(std::make_unique<start_order<Policy>>(policy_));
+    m.instances.queue()->prepare(owner);
   }
 
   /// Keeps those that followed it for the next step, so that no chain of jobs recurses.
@@ -424,6 +444,9 @@ private:
                                                 unfinished("was rejected"),
                                                 unfinished("was cancelled"),
                                                 unfinished("failed")};
+  std::exception_ptr too_many_ = std::make_exception_ptr(
+      error(errc::too_small, std::to_string(options_.max_jobs) +
+                                 " jobs are active, expected less for another one (max_jobs)"));
   std::uint64_t next_id_ = 0;
 };
 

@@ -5,7 +5,7 @@
 #include <gsched/job/job.hpp>
 #include <gsched/policy/backlog_order.hpp>
 #include <gsched/policy/deadline_forecast.hpp>
-#include <gsched/policy/order.hpp>
+#include <gsched/policy/deadline_order.hpp>
 #include <gsched/policy/policy.hpp>
 
 #include <algorithm>
@@ -37,11 +37,11 @@ public:
   explicit edf(double overlap = 1.0) noexcept : forecast_(overlap) { assert(overlap >= 1); }
 
   void enqueue(job& j, time_point now) noexcept {
-    waiting_.insert(j);
+    waiting_.enqueue(j, now);
     note(j, j.remaining + j.backlog.submitted, now);
   }
-  [[nodiscard]] job* try_pick(time_point) noexcept {
-    job* const first = waiting_.pop_front();
+  [[nodiscard]] job* try_pick(time_point now) noexcept {
+    job* const first = waiting_.try_pick(now);
     if (first != nullptr && !first->backlog.active) known_.erase(*first);
     return first;
   }
@@ -50,10 +50,8 @@ public:
     if (!j.backlog.active) known_.erase(j);
   }
 
-  /// Strict: an equal deadline never preempts, so two jobs cannot swap for ever.
-  [[nodiscard]] bool wants_preempt(const job& running, time_point) const noexcept {
-    const job* first = waiting_.front();
-    return first != nullptr && first->deadline < running.deadline;
+  [[nodiscard]] bool wants_preempt(const job& running, time_point now) const noexcept {
+    return waiting_.wants_preempt(running, now);
   }
 
   /// Whether j can end by its deadline, and with it all jobs that have entered: if what is on the
@@ -115,7 +113,7 @@ private:
                    forecast_.own(b.unfinished, now), b.active});
   }
 
-  job_order<&job::deadline> waiting_;
+  deadline_order waiting_;
   backlog_order known_; ///< those that wait here, and those that have entered
   deadline_forecast forecast_;
   std::size_t active_ = 0;

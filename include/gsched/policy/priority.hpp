@@ -102,6 +102,8 @@ public:
 
   [[nodiscard]] A& first() noexcept { return first_; }
   [[nodiscard]] B& second() noexcept { return second_; }
+  [[nodiscard]] const A& first() const noexcept { return first_; }
+  [[nodiscard]] const B& second() const noexcept { return second_; }
 
 private:
   static bool is_first(const job& j) noexcept { return j.service == service_class::real_time; }
