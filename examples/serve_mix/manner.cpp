@@ -14,6 +14,7 @@ manner manner_of(const std::string& policy, const options& from) {
   m.dispatch.lanes = from.lanes;
   m.dispatch.quantum = from.quantum;
   m.dispatch.most_quantum = std::max(from.quantum, from.most_quantum);
+  m.dispatch.evict_on_preempt = from.evict;
   m.account.overshoot_fill = from.overshoot;
   if (policy == "direct" || policy == "single") {
     m.policy = "fifo";

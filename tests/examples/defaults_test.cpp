@@ -32,6 +32,7 @@ TEST_CASE("defaults: serve_mix schedules as the library does") {
   CHECK(m.dispatch.segments_per_job == d.segments_per_job);
   CHECK(m.dispatch.how == d.how);
   CHECK(m.dispatch.use == d.use);
+  CHECK(m.dispatch.evict_on_preempt == d.evict_on_preempt);
   CHECK(m.dispatch.instrumented == d.instrumented);
   CHECK(m.dispatch.max_jobs == d.max_jobs);
   CHECK(m.dispatch.max_segments == d.max_segments);
