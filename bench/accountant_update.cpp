@@ -38,7 +38,9 @@ public:
     return segments_.size() < options_.max_outstanding && load() < 1.0;
   }
   [[nodiscard]] bool admits(const footprint&) const noexcept { return has_room(); }
-  void charge(segment_id s, const footprint& f) noexcept { segments_[s] = {f.widest, 0}; }
+  void charge(segment_id s, const footprint& f, std::optional<segment_id> = {}) noexcept {
+    segments_[s] = {f.widest, 0};
+  }
   void release(segment_id s) noexcept { segments_.erase(s); }
   void started(segment_id s, std::uint32_t, const kernel_demand& k, std::uint32_t sm,
                std::uint32_t blocks) noexcept {

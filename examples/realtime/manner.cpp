@@ -33,7 +33,6 @@ manner manner_of(mode how, const options& from) {
   m.dispatch.most_quantum = std::max(from.quantum, from.most_quantum);
   m.dispatch.low_mark = m.dispatch.quantum;
   m.dispatch.high_mark = 2 * m.dispatch.quantum;
-  m.account.max_outstanding = m.dispatch.max_segments;
   m.account.overshoot_fill = from.overshoot;
   preemption_options& p = m.dispatch.preemption;
   switch (how) {

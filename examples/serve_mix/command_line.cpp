@@ -40,6 +40,9 @@ void declare(CLI::App& app, words& w) {
       "Models by file stem, and how often each is asked for;\nweights default to 1. Default: "
       "resnet18_b1=2,inception_v3_b1=1,\nor all files if --profiles names files");
   options.add("--clients", w.clients, "N", "Tenants among whom fair policies divide the device");
+  options.add("--weights", w.weights, "W,...",
+              "Of the clients, in order; the last one also of those\nthat follow. Deficit policies "
+              "share by weight");
   options.add("--requests", w.requests, "N",
               "Requests in all, for each policy; 500 on a GPU\nif nothing is said");
   options.group("When requests arrive");
@@ -68,6 +71,8 @@ void declare(CLI::App& app, words& w) {
   options.add("--threshold", w.threshold, "US",
               "Deficit policies: device time that a client may be owed");
   options.add("--slice", w.slice, "US", "rr: device time that a job gets in its turn");
+  options.add("--evict", w.evict, "yes|no",
+              "Take back what has not started when the policy prefers\na request that comes");
   options.add("--submission", w.submission, "HOW",
               "graph (one launch a segment) or launches (one a kernel)");
   options.add("--decision-delay", w.delay, "US", "Time that each decision takes the host");

@@ -14,9 +14,7 @@ manner manner_of(const std::string& policy, const options& from) {
   m.dispatch.lanes = from.lanes;
   m.dispatch.quantum = from.quantum;
   m.dispatch.most_quantum = std::max(from.quantum, from.most_quantum);
-  m.dispatch.low_mark = from.quantum;
-  m.dispatch.high_mark = 2 * from.quantum;
-  m.account.max_outstanding = m.dispatch.max_segments;
+  m.dispatch.evict_on_preempt = from.evict;
   m.account.overshoot_fill = from.overshoot;
   if (policy == "direct" || policy == "single") {
     m.policy = "fifo";
@@ -24,7 +22,6 @@ manner manner_of(const std::string& policy, const options& from) {
     m.dispatch.quantum = m.dispatch.most_quantum = run_to_completion;
     m.dispatch.low_mark = m.dispatch.high_mark = run_to_completion;
     m.dispatch.segments_per_job = 1u << 20;
-    m.dispatch.max_segments = m.account.max_outstanding = 1u << 12;
     m.dispatch.use = policy == "direct" ? lane_use::own : lane_use::shared;
     m.dispatch.lanes = policy == "direct" ? 1024 : 1;
     m.account.overshoot_fill = 1e6; // whatever arrives is submitted

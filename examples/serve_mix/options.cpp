@@ -35,6 +35,11 @@ options read(const words& w, bool load_given, bool rate_given, bool requests_giv
   read_words(o, o, w);
   o.mix = to_mix(w.mix, w.profiles);
   o.clients = static_cast<std::uint32_t>(to_count("--clients", w.clients, 1, million));
+  o.weights = to_weights(w.weights, o.clients);
+  if (w.evict != "yes" && w.evict != "no")
+    refuse("--evict", "unknown answer " + in_quotes(w.evict), "yes or no",
+           gsched::errc::unknown_name);
+  o.evict = w.evict == "yes";
   o.requests = to_count("--requests", w.requests, 1, 100 * million);
   if (o.gpu && !requests_given) o.requests = default_gpu_requests;
   o.arrivals = to_arrivals(w.arrivals);

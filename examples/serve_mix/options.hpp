@@ -51,6 +51,8 @@ struct arrival_options {
 struct options : device_choice, outputs {
   std::vector<mix_entry> mix;
   std::uint32_t clients = 8;
+  std::vector<double> weights{1.0}; ///< of the first clients; the last of all others
+  bool evict = false;               ///< dispatch_options::evict_on_preempt
   std::optional<double> load = 0.9; ///< one of load and rate is set if the arrivals are open-loop
   std::optional<double> rate;       ///< requests per second
   arrival_options arrivals;

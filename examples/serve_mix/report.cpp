@@ -46,11 +46,9 @@ json run_json(const run_result& r) {
 json workload_json(const options& from, const workload_facts& facts) {
   json mix = json::object();
   for (const mix_entry& m : from.mix) mix[m.name] = m.weight;
-  json w{{"mix", std::move(mix)},
-         {"clients", from.clients},
-         {"requests", from.requests},
-         {"arrivals", from.arrivals.text},
-         {"mean_solo_us", us(facts.mean_solo)}};
+  json w{{"mix", std::move(mix)},          {"clients", from.clients},
+         {"weights", from.weights},        {"requests", from.requests},
+         {"arrivals", from.arrivals.text}, {"mean_solo_us", us(facts.mean_solo)}};
   w["rate_per_s"] = facts.rate_per_s ? json(rounded(*facts.rate_per_s)) : json();
   w["load"] = facts.load ? json(rounded(*facts.load)) : json();
   w["slo_ms"] = from.slo ? json(rounded(us(*from.slo) / 1e3)) : json();

@@ -101,7 +101,10 @@ void serve_under(P& order, const manner& how, const run_order& run, S& on) {
     ids.push_back(dispatch.add_model(p.name(), body, &p));
   }
   std::vector<client*> clients;
-  for (std::uint32_t i = 0; i < run.from.clients; ++i) clients.push_back(&dispatch.add_client());
+  for (std::uint32_t i = 0; i < run.from.clients; ++i) {
+    const std::vector<double>& w = run.from.weights;
+    clients.push_back(&dispatch.add_client(i < w.size() ? w[i] : w.back()));
+  }
   source_here<S> source(run.source, on, device);
   hears.source = &source;
   std::deque<asked> all;
@@ -142,8 +145,6 @@ P make_policy(const options& from, double factor) {
     return P(from.slice);
   else if constexpr (std::same_as<P, gsched::gamma_boost>)
     return P(factor);
-  else if constexpr (std::same_as<P, gsched::edf>)
-    return P(from.lanes); // refuses only what would be late with every lane at full speed
   else
     return P();
 }

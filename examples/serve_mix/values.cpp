@@ -40,6 +40,16 @@ std::vector<mix_entry> to_mix(const std::string& mix, const std::vector<std::str
   return entries;
 }
 
+std::vector<double> to_weights(const std::string& words, std::uint32_t clients) {
+  std::vector<double> weights;
+  for (const std::string& word : to_list("--weights", words))
+    weights.push_back(to_number("--weights", word, {0, 1e6, true, "a weight"}));
+  if (weights.size() > clients)
+    refuse("--weights", fmt::format("{} weights for {} clients", weights.size(), clients),
+           "at most one for each");
+  return weights;
+}
+
 arrival_options to_arrivals(const std::string& word) {
   constexpr std::string_view option = "--arrivals";
   const std::size_t colon = word.find(':');

@@ -3,6 +3,7 @@
 
 #include "serve_mix/options.hpp"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace serve_mix {
 [[nodiscard]] std::vector<mix_entry> to_mix(const std::string& mix,
                                             const std::vector<std::string>& words);
 
+/// `W,...`, at most one for each client.
+[[nodiscard]] std::vector<double> to_weights(const std::string& words, std::uint32_t clients);
 [[nodiscard]] arrival_options to_arrivals(const std::string& word);
 [[nodiscard]] std::vector<std::string> to_policies(const std::string& words);
 

@@ -33,6 +33,7 @@
 #include <gsched/dispatch/registry.hpp>
 #include <gsched/dispatch/request.hpp>
 #include <gsched/dispatch/reservation.hpp>
+#include <gsched/dispatch/start_order.hpp>
 #include <gsched/dispatch/statistics.hpp>
 #include <gsched/interference/chain_pair.hpp>
 #include <gsched/interference/coefficients.hpp>
@@ -132,6 +133,8 @@
 #include <gsched/partition/verify.hpp>
 #include <gsched/policy/age_order.hpp>
 #include <gsched/policy/backlog_order.hpp>
+#include <gsched/policy/deadline_forecast.hpp>
+#include <gsched/policy/deadline_order.hpp>
 #include <gsched/policy/deficit.hpp>
 #include <gsched/policy/deficit_ledger.hpp>
 #include <gsched/policy/deficit_over.hpp>
@@ -146,6 +149,7 @@
 #include <gsched/policy/round_robin.hpp>
 #include <gsched/policy/sjf.hpp>
 #include <gsched/policy/srpt.hpp>
+#include <gsched/policy/start_policy.hpp>
 #include <gsched/policy/tail_decay.hpp>
 #include <gsched/preempt/access.hpp>
 #include <gsched/preempt/access_history.hpp>
@@ -153,7 +157,6 @@
 #include <gsched/preempt/floor.hpp>
 #include <gsched/preempt/forecast.hpp>
 #include <gsched/preempt/guard.hpp>
-#include <gsched/preempt/host_queue.hpp>
 #include <gsched/preempt/idempotence.hpp>
 #include <gsched/preempt/options.hpp>
 #include <gsched/preempt/queue_bound.hpp>

@@ -52,6 +52,10 @@ refuses "--seed: " --seed -1
 refuses "--seed: " --seed seed
 refuses "--threshold: " --threshold -1
 refuses "--slice: " --slice -1
+refuses "--weights: 3 weights for 2 clients" --clients 2 --weights 1,2,4
+refuses "--weights: " --weights 0
+refuses "--weights: " --weights 1,x
+refuses "--evict: unknown answer 'maybe'" --evict maybe
 refuses "--slice: " --slice 0
 refuses "--decision-delay: " --decision-delay -1
 refuses "--arrivals: " --arrivals lognormal

@@ -356,3 +356,47 @@ TEST_CASE("dispatcher: with a lane for each client, its jobs run there whatever 
   for (const auto& s : r.hears.submits)
     CHECK(s.lane == lane_id{client_of[static_cast<std::size_t>(s.job)] % 3});
 }
+
+TEST_CASE("dispatcher: a job that ends in a synchronous call is almost finished before it") {
+  rig<fifo> r;
+  program& p = r.make_program("p", 40, from_us(10));
+  auto body = [&p](job_context& ctx) -> task {
+    ctx.launch(p);
+    co_await ctx.synchronize();
+  };
+  const model_id m = r.dispatch.add_model("p", body, &p);
+  client& c = r.dispatch.add_client();
+  for (int i = 0; i < 20; ++i) {
+    static_cast<void>(r.dispatch.submit(r.request(m, c)));
+    r.run();
+  }
+  r.hears = {};
+  static_cast<void>(r.dispatch.submit(r.request(m, c)));
+  r.run();
+  CHECK(r.hears.almost_finished == 1);
+  CHECK(r.hears.submits_before_almost + 1 == static_cast<int>(r.hears.submits.size()));
+}
+
+TEST_CASE(
+    "dispatcher: a job that synchronises between its launches is almost finished at the last") {
+  rig<fifo> r;
+  program& p = r.make_program("p", 10, from_us(10));
+  auto body = [&p](job_context& ctx) -> task {
+    for (int i = 0; i < 8; ++i) {
+      ctx.launch(p);
+      co_await ctx.synchronize();
+    }
+  };
+  const model_id m = r.dispatch.add_model("p", body, &p);
+  client& c = r.dispatch.add_client();
+  for (int i = 0; i < 400; ++i) { // how many launches a job has is learned
+    static_cast<void>(r.dispatch.submit(r.request(m, c)));
+    r.run();
+  }
+  r.hears = {};
+  static_cast<void>(r.dispatch.submit(r.request(m, c)));
+  r.run();
+  CHECK(r.hears.submits.size() == 8);
+  CHECK(r.hears.almost_finished == 1);
+  CHECK(r.hears.submits_before_almost == 7);
+}

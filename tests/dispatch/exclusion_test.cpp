@@ -30,7 +30,9 @@ struct exclusion_watch {
     time_point deadline{};
     time_point arrival{};
     job_id id{};
-    [[nodiscard]] bool before(const key& o) const {
+    /// In the order that is common to models, or in that of the policy, fifo.
+    [[nodiscard]] bool before(const key& o, bool common) const {
+      if (!common) return std::tie(arrival, id) < std::tie(o.arrival, o.id);
       return std::tie(service, deadline, arrival, id) <
              std::tie(o.service, o.deadline, o.arrival, o.id);
     }
@@ -46,8 +48,10 @@ struct exclusion_watch {
     waiting.erase(id);
     for (std::size_t m = 0; m < excludes.size(); ++m)
       overlaps += excludes[model][m] && running[m] > 0;
+    const auto& row = excludes[model];
+    const bool common = std::find(row.begin(), row.end(), true) != row.end();
     for (const auto& [other, k] : waiting)
-      overtakings += (k.model == model || excludes[model][k.model]) && k.before(mine);
+      overtakings += (k.model == model || row[k.model]) && k.before(mine, common);
     ++running[model];
   }
 };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dispatch/rig.hpp"
 
+#include <gsched/policy/edf.hpp>
 #include <gsched/policy/fifo.hpp>
+#include <gsched/policy/priority.hpp>
 #include <gsched/policy/srpt.hpp>
 
 #include <doctest/doctest.h>
@@ -76,8 +78,8 @@ TEST_CASE("instances: a model without a limit starts every job") {
   r.run();
 }
 
-TEST_CASE("instances: those that wait start by class, deadline, arrival and id") {
-  rig<fifo> r;
+TEST_CASE("instances: those that wait start as the policy says: by class, deadline and id") {
+  rig<gsched::priority<edf, edf>> r;
   program& p = r.make_program("p", 4, from_us(20));
   auto body = [&](job_context& ctx) -> task {
     ctx.launch(p);

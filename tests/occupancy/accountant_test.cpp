@@ -272,7 +272,7 @@ struct base {
   base(const architecture_limits&, sm_count, const accountant_options&) {}
   bool has_room() const noexcept;
   bool admits(const footprint&) const noexcept;
-  void charge(segment_id, const footprint&) noexcept;
+  void charge(segment_id, const footprint&, std::optional<segment_id> = {}) noexcept;
   void release(segment_id) noexcept;
   void started(segment_id, std::uint32_t, const kernel_demand&, std::uint32_t,
                std::uint32_t) noexcept;

@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <random>
+#include <utility>
+#include <vector>
 
 using namespace gsched;
 
@@ -129,4 +132,55 @@ TEST_CASE("agrees with adding everything up anew, over random calls") {
       REQUIRE(a.has_room() == (fill < 1 + over_fill || queued < over_us));
     }
   }
+}
+
+TEST_CASE("a segment that is queued behind another one fills the GPU when that one has left") {
+  aggregate_accountant a = with(1, 0);
+  a.charge(segment_id{1}, segment(1, 100));
+  a.charge(segment_id{2}, segment(0.5, 100), segment_id{1});
+  a.charge(segment_id{3}, segment(1, 100), segment_id{2});
+  CHECK(a.load() == 1.0);
+  CHECK(a.has_room());
+  a.charge(segment_id{4}, segment(1, 100)); // on another lane
+  CHECK(a.load() == 2.0);
+  CHECK_FALSE(a.has_room());
+  a.release(segment_id{1});
+  CHECK(a.load() == 1.5);
+  CHECK(a.has_room());
+  a.release(segment_id{2});
+  CHECK(a.load() == 2.0);
+  a.release(segment_id{3});
+  a.release(segment_id{4});
+  CHECK(a.load() == 0.0);
+  a.charge(segment_id{5}, segment(1, 100), segment_id{1}); // which is not there: it is next at once
+  CHECK(a.load() == 1.0);
+  CHECK(a.violations().total() == 0);
+}
+
+TEST_CASE("the fills of those that are next on their lanes sum up, whichever are taken back") {
+  std::mt19937_64 random(11);
+  aggregate_accountant a = with(1, 0);
+  std::map<int, std::vector<std::pair<std::uint64_t, double>>> lanes;
+  std::uint64_t next = 0;
+  for (int step = 0; step < 20000; ++step) {
+    auto& lane = lanes[static_cast<int>(random() % 4)];
+    if (random() % 2 == 0 && lane.size() < 8) {
+      const double fill = static_cast<double>(1 + random() % 16) / 16;
+      const auto behind =
+          lane.empty() ? std::nullopt : std::optional(segment_id{lane.back().first});
+      a.charge(segment_id{next}, segment(fill, 10), behind);
+      lane.emplace_back(next++, fill);
+    } else if (!lane.empty()) {
+      const auto which = lane.begin() + static_cast<std::ptrdiff_t>(random() % lane.size());
+      a.release(segment_id{which->first});
+      lane.erase(which);
+    }
+    double sum = 0;
+    for (const auto& [id, segments] : lanes) sum += segments.empty() ? 0 : segments.front().second;
+    REQUIRE(a.load() == doctest::Approx(sum));
+  }
+  for (auto& [id, segments] : lanes)
+    for (const auto& s : segments) a.release(segment_id{s.first});
+  CHECK(a.load() == 0.0);
+  CHECK(a.violations().total() == 0);
 }

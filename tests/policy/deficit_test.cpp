@@ -307,3 +307,32 @@ TEST_CASE("what fairness gave, srpt does not take back") {
   CHECK(p.try_pick(time_point{}) == &brief);
   CHECK_FALSE(p.wants_preempt(brief, time_point{}));
 }
+
+TEST_CASE("deficit_over: a client that P passes over waits about clients times the threshold") {
+  constexpr duration threshold{1000}, head{50};
+  for (const std::size_t n : {4u, 16u, 64u}) {
+    CAPTURE(n);
+    workload w(n, true, n);
+    deficit_over<srpt> p(threshold);
+    for (std::size_t i = 0; i < n; ++i) {
+      w[i].owner = &w.owner(i);
+      w[i].remaining = duration{i == 0 ? 1'000'000 : 1};
+      w[i].head = head;
+      p.enqueue(w[i], time_point{});
+    }
+    duration picked{}, last{}, longest{};
+    for (int k = 0; k < 200'000; ++k) {
+      job* const j = p.try_pick(time_point{});
+      if (j == &w[0]) {
+        longest = std::max(longest, picked - last);
+        last = picked;
+      }
+      picked += head;
+      p.enqueue(*j, time_point{});
+    }
+    const auto clients = static_cast<duration::rep>(n);
+    CHECK(longest <= 2 * clients * (threshold + head));
+    CHECK(longest >= clients * threshold / 2); // and not the threshold alone
+    for (std::size_t i = 0; i < n; ++i) p.erase(w[i]);
+  }
+}

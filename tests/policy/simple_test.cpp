@@ -12,6 +12,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <utility>
+#include <vector>
+
 #include <chrono>
 #include <limits>
 
@@ -118,12 +124,9 @@ TEST_CASE("edf admits up to the nanosecond, counting the work due before") {
   for (std::size_t i = 0; i < 3; ++i) p.enqueue(w[i], time_point{});
   CHECK(p.admits(asking, time_point{30us}));
   CHECK_FALSE(p.admits(asking, time_point{30us + 1ns}));
-  p.set_busy_until(time_point{29us});
-  CHECK(p.admits(asking, time_point{0us}));
-  p.set_busy_until(time_point{31us});
-  CHECK_FALSE(p.admits(asking, time_point{0us}));
   p.erase(w[0]);
-  CHECK(p.admits(asking, time_point{0us}));
+  CHECK(p.admits(asking, time_point{40us}));
+  CHECK_FALSE(p.admits(asking, time_point{40us + 1ns}));
   asking.deadline = no_deadline;
   CHECK(p.admits(asking, time_point::max()));
 }
@@ -164,9 +167,119 @@ TEST_CASE("priority: real-time jobs go first and preempt, and admission is by cl
   p.enqueue(w[3], time_point{});
   CHECK(p.size() == 4);
   CHECK(drain(p) == ids{3, 1, 0, 2});
-  p.set_busy_until(time_point{5us});
   w[3].remaining = 2us;
   CHECK(p.admits(w[3], time_point{}));
-  p.set_busy_until(time_point{7us});
+  w[1].deadline = time_point{8us};
+  w[1].remaining = 7us;
+  p.entered(w[1], time_point{}); // of the same class
   CHECK_FALSE(p.admits(w[3], time_point{}));
+  p.left(w[1], true, time_point{});
+  w[0].deadline = time_point{8us};
+  w[0].remaining = 7us;
+  p.entered(w[0], time_point{}); // of the other one, which counts no work
+  CHECK(p.admits(w[3], time_point{}));
+  p.left(w[0], true, time_point{});
+}
+
+TEST_CASE("F1: a job that has entered counts until it leaves, wherever it waits") {
+  workload w(3, true);
+  for (std::size_t i = 0; i < 3; ++i) {
+    w[i].remaining = 10us;
+    w[i].deadline = time_point{20us};
+  }
+  edf p;
+  const auto latest_start = [&](job& j) {
+    for (duration t = 30us; t >= -1us; t -= 1us)
+      if (p.admits(j, time_point{t})) return t;
+    return duration{-1};
+  };
+  CHECK(latest_start(w[2]) == 10us);
+  p.entered(w[0], time_point{}); // waits for an instance
+  CHECK(latest_start(w[2]) == 0us);
+  p.enqueue(w[0], time_point{});
+  CHECK(latest_start(w[2]) == 0us); // once, not twice
+  CHECK(p.try_pick(time_point{}) == &w[0]);
+  p.submitted(w[0], 4us, time_point{});
+  w[0].remaining = 6us;
+  CHECK(latest_start(w[2]) == 0us);
+  p.landed(w[0], 4us, true, time_point{4us});
+  CHECK(latest_start(w[2]) == 4us);
+  p.enqueue(w[0], time_point{4us});
+  CHECK(p.try_pick(time_point{4us}) == &w[0]);
+  p.submitted(w[0], 6us, time_point{4us});
+  w[0].remaining = 0us;
+  p.landed(w[0], 6us, false, time_point{5us}); // taken back
+  CHECK(latest_start(w[2]) == 4us);
+  p.left(w[0], false, time_point{5us});
+  CHECK(latest_start(w[2]) == 10us);
+}
+
+TEST_CASE(
+    "edf admits no job that would make an admitted one late, and counts what is on the device") {
+  workload w(3, true);
+  for (std::size_t i = 0; i < 3; ++i) w[i].remaining = 10us;
+  w[0].deadline = time_point{30us};
+  w[1].deadline = time_point{20us};
+  edf p;
+  p.entered(w[0], time_point{});
+  CHECK(p.admits(w[1], time_point{10us}));
+  CHECK_FALSE(p.admits(w[1], time_point{10us + 1ns})); // w[1] would end in time, w[0] not
+  w[0].deadline = no_deadline;
+  p.left(w[0], false, time_point{});
+  p.entered(w[0], time_point{});
+  CHECK(p.admits(w[1], time_point{10us}));
+  CHECK_FALSE(p.admits(w[1], time_point{10us + 1ns}));
+  p.submitted(w[0], 3us, time_point{}); // goes on although its deadline is later
+  CHECK(p.admits(w[1], time_point{7us}));
+  CHECK_FALSE(p.admits(w[1], time_point{7us + 1ns}));
+  p.landed(w[0], 3us, true, time_point{});
+  p.left(w[0], true, time_point{});
+}
+
+TEST_CASE("edf's sums of work agree with a plain list, whatever comes and goes") {
+  std::mt19937_64 random(7);
+  workload w(40, true);
+  std::vector<bool> in(w.size(), false);
+  edf p;
+  for (int step = 0; step < 4000; ++step) {
+    const std::size_t i = random() % (w.size() - 1);
+    if (in[i] && random() % 3 > 0) {
+      if (random() % 2 == 0) {
+        const duration part{static_cast<std::int64_t>(random() % 5)};
+        p.submitted(w[i], part, time_point{});
+        w[i].remaining -= std::min(w[i].remaining, part);
+        p.landed(w[i], part, true, time_point{});
+        p.enqueue(w[i], time_point{});
+        p.erase(w[i]);
+      } else {
+        p.left(w[i], false, time_point{});
+        in[i] = false;
+      }
+    } else if (!in[i]) {
+      w[i].deadline = time_point{duration{static_cast<std::int64_t>(1000 + random() % 3000)}};
+      w[i].remaining = duration{static_cast<std::int64_t>(random() % 60)};
+      p.entered(w[i], time_point{});
+      in[i] = true;
+    }
+    job& asking = w[w.size() - 1];
+    asking.deadline = time_point{duration{static_cast<std::int64_t>(1000 + random() % 3000)}};
+    asking.remaining = duration{static_cast<std::int64_t>(random() % 60)};
+    const time_point now{duration{static_cast<std::int64_t>(random() % 3000)}};
+    bool fits = true;
+    for (std::size_t k = 0; k < w.size(); ++k) {
+      const bool counts = k + 1 == w.size() || (in[k] && w[k].deadline > asking.deadline);
+      if (!counts) continue;
+      time_point end = now + w[k].remaining;
+      for (std::size_t l = 0; l < w.size(); ++l) {
+        if (l == k) continue;
+        const bool ahead =
+            l + 1 == w.size() ||
+            (in[l] && (std::pair(w[l].deadline, w[l].id) < std::pair(w[k].deadline, w[k].id) ||
+                       (k + 1 == w.size() && w[l].deadline == w[k].deadline)));
+        if (ahead) end += w[l].remaining;
+      }
+      if (end > w[k].deadline) fits = false;
+    }
+    REQUIRE(p.admits(asking, now) == fits);
+  }
 }

@@ -207,6 +207,15 @@ TEST_CASE("what is missing, unknown, of another type or out of range is one line
   CHECK(refusal_with("/sms", 0).find("/sms is 0, expected a whole number, 1 to 4096") !=
         std::string::npos);
   CHECK(refusal_with("/sms", 1.5).find("/sms is 1.5") != std::string::npos);
+  for (const char* rate : {"to_device", "to_host", "on_device"}) {
+    const std::string pointer = "/copies/" + std::string(rate) + "_bytes_per_ns";
+    CHECK(refusal_with(pointer.c_str(), 1e-300).find("expected a number from 0.001") !=
+          std::string::npos);
+    CHECK_FALSE(refusal_with(pointer.c_str(), 1e8).empty());
+  }
+  for (const char* divisor :
+       {"/laws/scaling/warps_to_fill", "/laws/contention/warps_to_fill", "/laws/graph/scale"})
+    CHECK(refusal_with(divisor, 1e-300).find("expected a number from 0.001") != std::string::npos);
   CHECK(refusal_with("/name", "").find("/name is empty") != std::string::npos);
   CHECK(refusal_with("/name", "a\nb").find("/name has a control character") != std::string::npos);
   CHECK(refusal_with("/gsched_preset", 2).find("/gsched_preset is 2") != std::string::npos);

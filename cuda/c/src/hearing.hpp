@@ -65,6 +65,7 @@ struct hearing : silent_listener {
       break;
     case job_state::rejected:
       how = GSCHED_REJECTED;
+      t.code = GSCHED_OK;
       set_line(t.error, at.live_count > max_jobs
                             ? "rejected: as many requests are active as max_jobs allows"
                             : "rejected: its deadline cannot be met");

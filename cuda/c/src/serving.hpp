@@ -203,22 +203,18 @@ private:
   using dispatcher_type = dispatcher<P, interruptible<Device>, aggregate_accountant, hearing>;
 
   template <policy Q>
-  [[nodiscard]] static Q make(const settings& how, std::uint32_t lanes) {
+  [[nodiscard]] static Q make(const settings& how) {
     if constexpr (requires { &Q::set_threshold; })
       return Q(how.threshold);
     else if constexpr (std::same_as<Q, round_robin>)
       return Q(how.slice);
     else if constexpr (std::same_as<Q, gamma_boost>)
       return Q(factor_of(how.policy));
-    else if constexpr (std::same_as<Q, edf>)
-      return Q(lanes); // refuses only what would be late with every lane at full speed
     else
       return Q();
   }
   [[nodiscard]] static P make_policy(const settings& how) {
-    const std::uint32_t urgent = how.dispatch.preemption.real_time_lanes;
-    return P([&] { return make<edf>(how, urgent > 0 ? urgent : how.dispatch.lanes); },
-             [&] { return make<Best>(how, how.dispatch.lanes); });
+    return P([] { return edf(); }, [&] { return make<Best>(how); });
   }
 
   /// The device's time zero, as near as two readings of the clock can say.

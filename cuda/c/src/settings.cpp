@@ -149,14 +149,15 @@ settings settings_of(const gsched_server_options& o) {
   s.dispatch.quantum = time_of("quantum_us", o.quantum_us, 1, most_us);
   s.dispatch.most_quantum =
       std::max(s.dispatch.quantum, time_of("most_quantum_us", o.most_quantum_us, 0, most_us));
-  s.dispatch.low_mark = time_of("low_mark_us", o.low_mark_us, 0, most_us);
-  s.dispatch.high_mark = time_of("high_mark_us", o.high_mark_us, 0, most_us);
-  if (o.low_mark_us == 0) s.dispatch.low_mark = s.dispatch.quantum;
-  if (o.high_mark_us == 0)
-    s.dispatch.high_mark = std::max(2 * s.dispatch.quantum, s.dispatch.low_mark);
+  const duration low = time_of("low_mark_us", o.low_mark_us, 0, most_us);
+  const duration high = time_of("high_mark_us", o.high_mark_us, 0, most_us);
+  if (low > duration::zero()) s.dispatch.low_mark = low;
+  if (high > duration::zero())
+    s.dispatch.high_mark = high;
+  else
+    s.dispatch.high_mark = std::max(s.dispatch.high_mark, s.dispatch.low_mark);
   s.dispatch.instrumented = o.instrumented != 0;
   s.dispatch.max_jobs = o.max_jobs;
-  s.account.max_outstanding = s.dispatch.max_segments;
   s.account.overshoot_fill = o.overshoot;
   read_preemption(s.dispatch.preemption, o);
   s.threshold = time_of("threshold_us", o.threshold_us, 0, most_us);

@@ -41,6 +41,7 @@ struct active_job : job, follower_hook {
   job_progress* progress = nullptr; ///< what was dispatched of it, for the estimate of the rest
   duration quantum{};               ///< of its next segment
   std::uint32_t flights = 0;        ///< segments in flight
+  std::uint32_t copy_flights = 0;   ///< of these, copies and sets alone
   std::uint32_t side_flights = 0;   ///< of these, on the side lanes of one group
   std::uint32_t side_group = 0;
   std::size_t reserve = 0; ///< the alternate of best-effort lanes that it was submitted to last
@@ -100,7 +101,7 @@ struct active_job : job, follower_hook {
     total = remaining = m.estimate.remaining(*progress);
     quantum = first_quantum;
     head = std::min(total, quantum);
-    flights = side_flights = 0;
+    flights = copy_flights = side_flights = 0;
     to_end = ended_expected = ended_took = duration::zero();
     dispatched = counted = alone = false;
     remainders.clear();
@@ -109,25 +110,30 @@ struct active_job : job, follower_hook {
   }
 
   /// Takes an instance of its model, or begins to wait until it may and says so.
-  [[nodiscard]] bool claim_instance() noexcept {
+  [[nodiscard]] bool claim_instance(time_point now) noexcept {
     waits = !kind->may_start(*this);
     if (waits)
-      kind->instances.wait(*this);
+      kind->instances.wait(*this, now);
     else
       hold_instance();
     return !waits;
   }
-  /// model::may_start must hold.
+  /// model::may_start must hold, and it waits no longer in the model's instances.
   void hold_instance() noexcept {
-    if (std::exchange(waits, false)) kind->instances.leave(*this);
+    waits = false;
     holds = true;
     ++kind->started;
     context.instance = kind->instances.take();
   }
+  /// It does not wait for an instance any more. True if it did, and others may start.
+  bool stop_waiting() noexcept {
+    if (!std::exchange(waits, false)) return false;
+    kind->instances.leave(*this);
+    return true;
+  }
   /// When it ends or gives up. True if others may start.
   bool drop_instance() noexcept {
-    const bool waited = std::exchange(waits, false);
-    if (waited) kind->instances.leave(*this);
+    const bool waited = stop_waiting();
     if (!std::exchange(holds, false)) return waited;
     --kind->started;
     lost ? kind->instances.retire(context.instance) : kind->instances.give_back(context.instance);

@@ -4,7 +4,6 @@
 #include <gsched/device/device.hpp>
 #include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/flight.hpp>
-#include <gsched/dispatch/inbox.hpp>
 #include <gsched/dispatch/landings.hpp>
 #include <gsched/dispatch/lane_feed.hpp>
 #include <gsched/dispatch/listener.hpp>
@@ -37,7 +36,8 @@ namespace gsched {
 ///          told why; nothing is lost: see dispatch_statistics.
 /// Cost     a segment costs one pick, one enqueue and O(lanes); no allocation once as many jobs,
 ///          launches and frames have been in use as ever will be.
-/// Threads  one owner; post may be called from any thread.
+/// Threads  one owner; other threads hand it their requests by a queue of the owner's, such as
+/// inbox.
 template <policy Policy, device Device, accountant Accountant, listener Listener = silent_listener>
 class dispatcher : public landings<Policy, Device, Accountant, Listener> {
   using life = landings<Policy, Device, Accountant, Listener>;
@@ -75,21 +75,24 @@ public:
   dispatcher(const dispatcher&) = delete;
   dispatcher& operator=(const dispatcher&) = delete;
 
-  /// From any thread: the request is taken up by a later step.
-  void post(posted_request& r) noexcept { inbox_.post(r); }
-
   // The loop ----------------------------------------------------------------------------------
 
-  /// Takes what was posted, hears what the device reports, and fills its lanes; never waits. False
-  /// if there was nothing to do: then it is time for device.wait.
+  /// Takes what the device reports, and fills its lanes; never waits. False if there was nothing to
+  /// do: then it is time for device.wait, until step_by() at most.
   bool step() {
-    bool moved = take_posted();
-    moved |= hear();
+    bool moved = hear();
+    moved |= look_for_lost();
     moved |= start_freed();
     keep_apart();
     if (options_.evict_on_preempt && std::exchange(woken_, false)) evict_for_better();
     while (dispatch_one()) moved = true;
     return moved || this->any_freed();
+  }
+
+  /// When step is to be called again although the device reports nothing: it may have lost what is
+  /// in flight.
+  [[nodiscard]] time_point step_by() const noexcept {
+    return feed_.empty() ? no_deadline : look_again_;
   }
 
   /// Nothing is in flight: with active jobs, none of them held, and no step to take, they wait for
@@ -110,15 +113,36 @@ public:
   }
 
 private:
-  bool take_posted() {
-    return inbox_.take_each([&](posted_request& r) {
-      switch (r.what) {
-      case posted_request::kind::submit: r.id = this->submit(r.request); break;
-      case posted_request::kind::cancel: this->cancel(r.id); break;
-      case posted_request::kind::release: this->release(r.id); break;
+  /// Gives up segments that should have ended long ago, and jobs for which no lane is left.
+  /// O(lanes) each time a limit has passed.
+  bool look_for_lost() noexcept {
+    const time_point now = device_.now();
+    bool any = false;
+    if (now >= look_again_) {
+      look_again_ = saturating_add(now, options_.segment_limit);
+      lane_set& lanes = feed_.lanes();
+      for (std::uint32_t place = 0; place < lanes.size(); ++place) {
+        flight* const f = lanes.oldest(place);
+        if (f == nullptr || !preempt_.may_run(place)) continue;
+        const time_point limit = feed_.limit_of(*f);
+        if (now >= limit) {
+          this->lose(*f, now);
+          any = has_lost_ = true;
+          look_again_ = now; // at what is behind it, which has a limit of its own
+        } else {
+          look_again_ = std::min(look_again_, limit);
+        }
       }
-      if (r.taken != nullptr) r.taken(r); // after this the sender may free it
-    });
+    }
+    if (has_lost_) {
+      fail_without_lanes(feed::best_effort, service_class::best_effort, now);
+      if (feed_.apart()) fail_without_lanes(feed::real_time, service_class::real_time, now);
+    }
+    return any;
+  }
+  void fail_without_lanes(std::size_t group, service_class of, time_point now) noexcept {
+    if (!feed_.lanes().all_lost(group)) return;
+    this->fail_all(feed_.apart() ? std::optional(of) : std::nullopt, now);
   }
 
   /// Before a round of decisions: whose turn is it, and how much may be queued?
@@ -179,8 +203,7 @@ private:
     const duration most = std::min(preempt_.most_on(*group, real_time_left_, now), work.most);
     const cut c = *group == feed_.copies() ? this->copies_of(a, f) : this->next_of(a, f, most);
     segment s = feed_.plan(f, c, *group, work.alternate, now);
-    if (c.last_work && a.context.launches_no_more() && !std::exchange(a.announced, true))
-      listener_.on_almost_finished(a, a.user, now);
+    if (!f.remainder) this->count_dispatched(a, c, now);
     const bool pads = *group == feed::real_time && preempt_.pads() && !feed_.full();
     const auto with = pads ? this->find_guest(c, now).value_or(carried{}) : carried{};
     if (with.by != nullptr) feed_.pad(f, s, *with.by->runs);
@@ -189,9 +212,8 @@ private:
       refuse(f, e, now);
       return true;
     }
-    if (!f.remainder) a.kind->estimate.dispatched(*a.progress, f.program, f.first, f.operations);
     if (reserve_.learns()) follow(a, with.by != nullptr, now);
-    this->begin_flight(a);
+    this->begin_flight(f, now);
     a.reserve = *group == feed::best_effort ? feed_.reserve_of(f.place) : 0;
     a.alone = work.alone;
     if (a.reserve > 0) preempt_.let_reserved();
@@ -290,7 +312,10 @@ private:
   /// The device did not take a segment.
   void refuse(flight& f, std::error_code why, time_point now) noexcept {
     active_job& a = *f.owner;
-    if (!f.remainder) a.context.list().undo(f.stream, f.operations.size());
+    if (!f.remainder) {
+      a.context.list().undo(f.stream, f.operations.size());
+      a.kind->estimate.undone(*a.progress, f.program, f.first, f.operations);
+    }
     a.forget_remainder(f.program, f.first); // nobody can run it
     feed_.drop(f);
     a.is_ending() ? close(a, now) : device_failed(a, why, now);
@@ -310,8 +335,9 @@ private:
     feed_.evict(better, [&](flight& f) { take_back(f, false, now); });
   }
 
-  inbox<posted_request> inbox_;
-  duration last_left_{}; ///< real_time_left_, when it was looked at last
+  time_point look_again_{}; ///< for lost segments
+  bool has_lost_ = false;   ///< any, ever
+  duration last_left_{};    ///< real_time_left_, when it was looked at last
 };
 
 } // namespace gsched

@@ -35,6 +35,7 @@ struct flight {
   bool preempted = false;       ///< it has left, and its lane has not yet yielded
   bool last = false;            ///< nothing is queued behind it on its lane
   bool has_long = false;        ///< kernels, for which lanes leave SMs
+  bool copies = false;          ///< and sets, and nothing else
   bool remainder = false;       ///< of a job that ends: see active_job::remainders
   std::uint32_t ended = 0;      ///< of its operations, if it was preempted
   duration expected{};
@@ -73,7 +74,7 @@ public:
     flight& f = flights_[slot];
     f.id = segment_id{(serial_++ << slot_bits) | slot};
     f.owner = &owner;
-    f.preempted = f.remainder = f.last = f.has_long = false;
+    f.preempted = f.remainder = f.last = f.has_long = f.copies = false;
     f.carries = nullptr;
     return &f;
   }

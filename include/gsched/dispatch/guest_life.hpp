@@ -104,7 +104,7 @@ protected:
         a.in_policy = false;
         if (const padded_program* const by = carries(real_time, a))
           found = {&a, by};
-        else if (has_copies(a))
+        else if (this->has_copies(a))
           copies[n++] = &a;
         else
           this->pass_over(a);
@@ -115,13 +115,6 @@ protected:
     return std::nullopt;
   }
 
-  /// Copies and sets that a job has next: what a program of it waits for, so that it can be
-  /// carried.
-  [[nodiscard]] static bool has_copies(active_job& a) noexcept {
-    if (a.is_ending()) return false;
-    const auto head = a.context.list().head(1);
-    return head && head->copies > 0;
-  }
   [[nodiscard]] static cut copies_of(active_job& a, flight& f) noexcept {
     waitlist& list = a.context.list();
     return list.take_head(list.head(flight::max_loose)->copies, f.loose);
@@ -141,11 +134,9 @@ protected:
     f.expected = x.expected;
     f.submitted = now;
     host.carries = &f;
-    begin_flight(a);
+    begin_flight(f, now);
     a.rides = true;
-    if (x.last_work && a.context.launches_no_more() && !std::exchange(a.announced, true))
-      listener_.on_almost_finished(a, a.user, now);
-    a.kind->estimate.dispatched(*a.progress, f.program, f.first, f.operations);
+    this->count_dispatched(a, x, now);
     listener_.on_submit(
         a,
         {f.id, a.id, lane, options_.how, options_.instrumented, f.program, f.first, f.operations},
@@ -170,10 +161,20 @@ protected:
     a.kind->estimate.undone(*a.progress, f.program, f.first, f.operations);
   }
 
-  void begin_flight(active_job& a) noexcept {
+  void begin_flight(flight& f, time_point now) noexcept {
+    active_job& a = *f.owner;
+    if constexpr (follows_work<Policy>)
+      if (!f.remainder) policy_.submitted(a, f.expected, now);
+    f.copies = this->only_copies(f);
+    a.copy_flights += f.copies;
     if (++a.flights == 1 && !this->is_real_time(a)) ++best_effort_flying_;
   }
-  void end_flight(active_job& a) noexcept {
+  /// `done`: it was not taken back.
+  void end_flight(flight& f, bool done, time_point now) noexcept {
+    active_job& a = *f.owner;
+    if constexpr (follows_work<Policy>)
+      if (!f.remainder) policy_.landed(a, f.expected, done, now);
+    a.copy_flights -= f.copies;
     if (--a.flights == 0 && !this->is_real_time(a)) --best_effort_flying_;
   }
   /// Best-effort jobs with segments in flight.

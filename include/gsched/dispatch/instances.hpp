@@ -2,14 +2,18 @@
 #pragma once
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/dispatch/start_order.hpp>
 #include <gsched/job/job.hpp>
 
 #include <boost/intrusive/set.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace gsched {
@@ -17,10 +21,10 @@ namespace gsched {
 /// The instances of one model: what a job must have to itself from its start to its end, such as
 /// the memory of a captured graph, which has one set of addresses. Jobs that find none free wait.
 ///
-/// Order    real-time first, then earliest deadline, earliest arrival, lowest id. Jobs of one model
-///          take about equally long, so this is also what a policy that looks at time would choose;
-///          one that shares between clients sees a job only once it has its instance.
-/// Cost     O(log n) of n that wait; no allocation after construction.
+/// Order    that of the start_queue it is given. Without one, or once models exclude one another,
+///          real-time first, then earliest deadline, earliest arrival, lowest id: jobs of several
+///          models have to have one order then.
+/// Cost     the queue's, or O(log n) of n that wait; no allocation after construction.
 /// Threads  one owner; no locking.
 class instance_pool {
 public:
@@ -37,7 +41,18 @@ public:
 
   [[nodiscard]] bool limited() const noexcept { return limited_; }
   [[nodiscard]] bool has_free() const noexcept { return !limited_ || !free_.empty(); }
-  [[nodiscard]] bool has_waiting() const noexcept { return !waiting_.empty(); }
+  [[nodiscard]] bool has_waiting() const noexcept {
+    return !in_common_.empty() || (queue_ != nullptr && !queue_->empty());
+  }
+
+  /// Set-up: where jobs wait from now on. None waits yet.
+  void set_queue(std::unique_ptr<start_queue> q) noexcept { queue_ = std::move(q); }
+  [[nodiscard]] start_queue* queue() const noexcept { return queue_.get(); }
+  /// Set-up: from now on jobs wait in the order that is common to models.
+  void keep_common_order(time_point now) noexcept {
+    common_ = true;
+    while (queue_ != nullptr && !queue_->empty()) in_common_.insert(queue_->take(now));
+  }
 
   /// has_free() must hold. The number is below the count; 0 for any of unlimited ones.
   [[nodiscard]] std::uint32_t take() noexcept {
@@ -59,14 +74,34 @@ public:
       give_back(which);
   }
 
-  /// The job is in no policy: it is linked by the hook that a policy would use.
-  void wait(job& j) noexcept { waiting_.insert(j); }
-  void leave(job& j) noexcept { waiting_.erase(waiting_.iterator_to(j)); }
-  /// The job that is next; has_waiting() must hold.
-  [[nodiscard]] job& first() noexcept { return *waiting_.begin(); }
-  /// Whether a job waits that comes before j.
+  /// The job is in no policy: it is linked by the hooks that a policy would use.
+  void wait(job& j, time_point now) noexcept {
+    if (uses_queue())
+      queue_->wait(j, now);
+    else
+      in_common_.insert(j);
+  }
+  void leave(job& j) noexcept {
+    if (uses_queue())
+      queue_->leave(j);
+    else
+      in_common_.erase(in_common_.iterator_to(j));
+  }
+  /// The job that is next in the common order; null where none waits there.
+  [[nodiscard]] job* first_in_common() noexcept {
+    return in_common_.empty() ? nullptr : &*in_common_.begin();
+  }
+  /// Takes the job that is next; has_waiting() must hold.
+  [[nodiscard]] job& take_waiting(time_point now) noexcept {
+    if (uses_queue()) return queue_->take(now);
+    job& first = *in_common_.begin();
+    in_common_.erase(in_common_.begin());
+    return first;
+  }
+  /// Whether a job waits that comes before j, which does not wait yet or is first_in_common.
   [[nodiscard]] bool waits_before(const job& j) const noexcept {
-    return !waiting_.empty() && sooner{}(*waiting_.begin(), j);
+    if (uses_queue()) return !queue_->empty();
+    return !in_common_.empty() && sooner{}(*in_common_.begin(), j);
   }
 
 private:
@@ -76,12 +111,16 @@ private:
              std::tie(b.service, b.deadline, b.arrival, b.id);
     }
   };
+  [[nodiscard]] bool uses_queue() const noexcept { return queue_ != nullptr && !common_; }
+
   bool limited_;
+  bool common_ = false;
   std::uint32_t usable_ = 0; ///< those that were not retired
   std::vector<std::uint32_t> free_;
   bi::set<job, bi::member_hook<job, set_hook, &job::order_hook>, bi::compare<sooner>,
           bi::constant_time_size<false>>
-      waiting_;
+      in_common_;
+  std::unique_ptr<start_queue> queue_;
 };
 
 } // namespace gsched

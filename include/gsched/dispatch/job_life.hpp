@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -54,6 +55,7 @@ public:
   ~job_life() {
     jobs_.for_each([&](active_job& a) {
       if (a.in_policy) policy_.erase(a);
+      if constexpr (follows_work<Policy>) policy_.left(a, false, device_.now());
       static_cast<void>(a.drop_instance());
     });
     if constexpr (requires(client & c) { policy_.forget(c); })
@@ -72,13 +74,14 @@ public:
   // Jobs --------------------------------------------------------------------------------------
 
   /// Starts a job, keeps it until it may start, or refuses it: the listener hears its end,
-  /// maybe before this returns. A job that is held or follows another is asked for by its policy
-  /// twice: now, and when it may start.
+  /// maybe before this returns; on_failure before that says so if max_jobs are active. A job that
+  /// is held or follows another is asked for by its policy twice: now, and when it may start.
   /// Errors   gsched::error, one line, and no job is made: bad_option for an owner that is missing
   ///          or of another dispatcher; unknown_name for a model that was not added, or was
-  ///          removed. A posted request that is wrong throws out of step().
+  ///          removed.
   job_id submit(const job_request& r) {
     this->check(r);
+    wait_in_policy_order(models_[r.model], *r.owner);
     active_job* const leader = r.after ? jobs_.find(*r.after) : nullptr;
     const time_point now = device_.now();
     active_job& a = jobs_.take(job_id{next_id_++});
@@ -89,6 +92,8 @@ public:
     const job_id id = a.id;
     listener_.on_arrival(a, a.user, now);
     if (jobs_.size() > options_.max_jobs) {
+      ++statistics_.over_limit;
+      listener_.on_failure(a, too_many_, now);
       end(a, job_state::rejected, now);
       return id;
     }
@@ -123,6 +128,7 @@ public:
     active_job* const a = jobs_.find(id);
     if (a == nullptr || a->is_ending()) return false;
     const time_point now = device_.now();
+    if (a->stop_waiting()) models_.freed(*a->kind);
     listener_.on_failure(*a, std::move(why), now);
     give_up(*a, job_state::failed, now);
     return true;
@@ -163,7 +169,7 @@ protected:
         give_up(a, job_state::cancelled, now);
       }
     }
-    moved |= models_.start_waiting([&](job& j) {
+    moved |= models_.start_waiting(device_.now(), [&](job& j) {
       active_job& a = static_cast<active_job&>(j);
       a.hold_instance();
       if (!a.counted) count(a);
@@ -198,13 +204,34 @@ protected:
   }
 
   void offer(active_job& a, time_point now) noexcept {
-    const std::uint32_t most = a.alone ? 1 : options_.segments_per_job;
-    if (a.in_policy || a.rides || a.flights >= most || !a.context.list().has_active()) return;
+    if (a.in_policy || a.rides || !a.context.list().has_active() || !may_have_more(a)) return;
     a.size_next(contended(a), options_.quantum, options_.most_quantum);
     a.head = a.context.list().head_expected(quantum_of(a), flight::max_loose);
     a.remaining = a.kind->estimate.remaining(*a.progress);
     policy_.enqueue(a, now);
     a.in_policy = true;
+  }
+
+  /// Whether one more segment of the job may be in flight. Copies are counted apart: they take no
+  /// SMs, and the results of a job would else wait for its last segment but one to end, with the
+  /// work of other jobs submitted in between.
+  [[nodiscard]] bool may_have_more(active_job& a) noexcept {
+    if (a.alone) return a.flights == 0;
+    const std::uint32_t most = options_.segments_per_job;
+    if (a.flights < most) return true;
+    return (has_copies(a) ? a.copy_flights : a.flights - a.copy_flights) < most;
+  }
+  /// Copies and sets that a job has next.
+  [[nodiscard]] static bool has_copies(active_job& a) noexcept {
+    if (a.is_ending()) return false;
+    const auto head = a.context.list().head(1);
+    return head && head->copies > 0;
+  }
+  [[nodiscard]] static bool only_copies(const flight& f) noexcept {
+    return f.program == no_program &&
+           std::all_of(f.operations.begin(), f.operations.end(), [](const operation* op) {
+             return op->kind == operation_kind::memcpy || op->kind == operation_kind::memset;
+           });
   }
 
   /// Forgets what was not dispatched and ends the job once nothing of it is in flight. O(1) a
@@ -240,6 +267,13 @@ protected:
     }
   }
 
+  /// Jobs of that class, or all, have no lane any more.
+  void fail_all(std::optional<service_class> of, time_point now) noexcept {
+    jobs_.for_each([&](active_job& a) {
+      if (of && a.service != *of) return;
+      if (!a.is_ending() && !a.held && !a.follows) device_failed(a, errc::device_failed, now);
+    });
+  }
   void device_failed(active_job& a, std::error_code why, time_point now) noexcept {
     listener_.on_failure(a, failure_of(device_, why), now);
     give_up(a, job_state::failed, now);
@@ -249,6 +283,7 @@ protected:
     assert(!a.in_policy && a.flights == 0);
     a.state = how;
     if (a.drop_instance()) models_.freed(*a.kind);
+    if constexpr (follows_work<Policy>) policy_.left(a, how == job_state::finished, now);
     if (std::exchange(a.held, false)) --held_;
     --a.kind->jobs;
     statistics_.count_end(how);
@@ -287,6 +322,20 @@ protected:
     const auto c = a.context.list().try_cut(std::min(quantum_of(a), most), f.loose);
     assert(c && !c->operations.empty());
     return *c;
+  }
+
+  /// Work of a job is about to be submitted. The listener hears if it seems to be the last: the
+  /// body has returned, or has promised that, or it waits in a synchronous call and, as jobs of its
+  /// model go, less than an eighth as much work is left as this.
+  void count_dispatched(active_job& a, const cut& c, time_point now) noexcept {
+    a.kind->estimate.dispatched(*a.progress, c.program, c.first, c.operations);
+    if (!c.last_work || a.announced) return;
+    if (!a.context.launches_no_more()) {
+      const estimator& e = a.kind->estimate;
+      if (!e.means().knows_jobs() || e.remaining(*a.progress) * 8 >= c.expected) return;
+    }
+    a.announced = true;
+    listener_.on_almost_finished(a, a.user, now);
   }
 
   /// Work of a real-time job has ended, that took so long on its lane, if that is known.
@@ -342,9 +391,18 @@ private:
   void enter(active_job& a, time_point now) noexcept {
     if (is_real_time(a)) arrivals_.arrived(index(a.owner->id), now);
     if (!admits(policy_, a, now)) return end(a, job_state::rejected, now);
-    const bool starts = a.claim_instance();
+    if constexpr (follows_work<Policy>) policy_.entered(a, now);
+    const bool starts = a.claim_instance(now);
     if (starts || !is_real_time(a)) count(a);
     if (starts) wake(a, now);
+  }
+
+  /// Set-up of a model's first job, and of a client's first job of that model.
+  void wait_in_policy_order(model& m, const client& owner) {
+    if (!m.instances.limited()) return;
+    if (m.instances.queue() == nullptr)
+      m.instances.set_queue(std::make_unique<start_order<Policy>>(policy_));
+    m.instances.queue()->prepare(owner);
   }
 
   /// Keeps those that followed it for the next step, so that no chain of jobs recurses.
@@ -390,6 +448,9 @@ private:
                                                 unfinished("was rejected"),
                                                 unfinished("was cancelled"),
                                                 unfinished("failed")};
+  std::exception_ptr too_many_ = std::make_exception_ptr(
+      error(errc::too_small, std::to_string(options_.max_jobs) +
+                                 " jobs are active, expected less for another one (max_jobs)"));
   std::uint64_t next_id_ = 0;
 };
 

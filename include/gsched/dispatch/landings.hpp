@@ -17,7 +17,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace gsched {
@@ -89,20 +92,49 @@ protected:
     if (f.carries != nullptr) {
       active_job& guest = *f.carries->owner;
       this->turn_back(*f.carries);
-      drop(*f.carries);
+      drop(*f.carries, false, now);
       settle(guest, now);
     }
-    drop(f);
+    drop(f, false, now);
     settle(a, now);
   }
   [[nodiscard]] auto back_at(time_point now) noexcept {
     return [this, now](flight& f, bool may_have_started) { take_back(f, may_have_started, now); };
   }
 
+  /// The device has not reported a segment within its limit. What is behind it is dispatched again,
+  /// if the device has not started it.
+  void lose(flight& f, time_point now) noexcept {
+    active_job& a = *f.owner;
+    const std::uint32_t place = f.place;
+    const segment_id id = f.id;
+    ++statistics_.lost_segments;
+    feed_.lanes().lose(place, id); // first: what is taken back goes elsewhere
+    if (feed_.lanes().newest(place) != &f)
+      feed_.evict(place, [&](flight& behind) { take_back(behind, false, now); });
+    if (!a.is_ending()) {
+      listener_.on_failure(a, not_reported(f, now), now);
+      this->give_up(a, job_state::failed, now);
+    }
+    land(f, false, true, now);
+  }
+
   feed feed_;
   preemptor<Device, Accountant, Listener> preempt_;
 
 private:
+  [[nodiscard]] static std::exception_ptr not_reported(const flight& f, time_point now) noexcept {
+    try {
+      return std::make_exception_ptr(error(
+          errc::device_failed, "segment of " + std::to_string(f.operations.size()) +
+                                   " operations: not reported after " +
+                                   std::to_string((now - f.submitted).count()) +
+                                   " ns, expected to take " + std::to_string(f.expected.count())));
+    } catch (...) { // no memory for the line
+      return std::make_exception_ptr(std::system_error(make_error_code(errc::device_failed)));
+    }
+  }
+
   void take(const device_event& e, time_point now) noexcept {
     using kind = device_event::kind;
     if (e.what == kind::lane_yielded || e.what == kind::lane_resumed) {
@@ -111,7 +143,8 @@ private:
     }
     flight* f = feed_.find(e.segment);
     if (f == nullptr) {
-      ++statistics_.unknown_events;
+      const bool ended = e.what == kind::segment_done || e.what == kind::segment_failed;
+      if (!ended || !feed_.lanes().find_lost(e.segment)) ++statistics_.unknown_events;
       return;
     }
     if (e.what == kind::segment_done || e.what == kind::segment_failed) {
@@ -151,10 +184,10 @@ private:
       active_job& guest = *f.carries->owner;
       if (done && took) preempt_.landed_padded(f, *took);
       this->alight(*f.carries, took.value_or(now - f.submitted), now);
-      drop(*f.carries);
+      drop(*f.carries, true, now);
       go_on(guest, done, now);
     }
-    drop(f);
+    drop(f, true, now);
     go_on(a, done, now);
   }
   void go_on(active_job& a, bool done, time_point now) noexcept {
@@ -162,8 +195,8 @@ private:
     wake(a, now);
   }
 
-  void drop(flight& f) noexcept {
-    this->end_flight(*f.owner);
+  void drop(flight& f, bool done, time_point now) noexcept {
+    this->end_flight(f, done, now);
     if (feed_.is_side(f)) --f.owner->side_flights;
     feed_.drop(f);
   }

@@ -112,7 +112,9 @@ public:
                                        const model_table& models) noexcept {
     if (const std::error_code e = device_.submit(s)) return e;
     if (!f.remainder) f.owner->context.list().bind(f.stream, lane_id{f.place});
-    accountant_.charge(f.id, models.asks(s));
+    const flight* const ahead = lanes_.newest(f.place);
+    accountant_.charge(f.id, models.asks(s),
+                       ahead != nullptr ? std::optional(ahead->id) : std::nullopt);
     lanes_.add(f.place, f);
     return {};
   }
@@ -149,13 +151,31 @@ public:
   void evict(Better better, Back back) noexcept {
     for (std::uint32_t place = 0; place < lanes_.size(); ++place) {
       const flight* newest = lanes_.newest(place);
-      if (newest == nullptr || !better(*newest)) continue;
-      for (std::size_t n = device_.evict(lanes_.id(place)); n > 0; --n) {
-        flight& f = *lanes_.newest(place);
-        release(f);
-        back(f);
-      }
+      if (newest != nullptr && better(*newest)) evict(place, back);
     }
+  }
+  /// The same of one lane.
+  template <class Back>
+  void evict(std::uint32_t place, Back back) noexcept {
+    for (std::size_t n = device_.evict(lanes_.id(place)); n > 0; --n) {
+      flight& f = *lanes_.newest(place);
+      release(f);
+      back(f);
+    }
+  }
+
+  /// When a segment counts as lost if nothing more is heard; never for one of a lane that does not
+  /// run. What is more urgent on other lanes holds it up while that ends.
+  [[nodiscard]] time_point limit_of(const flight& f) const noexcept {
+    constexpr duration longest = std::chrono::hours{24};
+    if (options_.segment_limit == run_to_completion) return no_deadline;
+    time_point since =
+        std::max({f.submitted, lanes_.last_end(f.place), lanes_.last_let_on(f.place)});
+    if (apart() && lanes_.group_of(f.place) != real_time)
+      for (std::uint32_t i = 0; i < lanes_.lanes(real_time); ++i)
+        since = std::max(since, lanes_.last_end(lanes_.first(real_time) + i));
+    const duration expected = std::min(f.expected, longest) * options_.limit_factor;
+    return saturating_add(since, std::max(options_.segment_limit, expected));
   }
 
   /// Takes back what has left a lane that has yielded, newest first, as evict does; back is also

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace gsched {
@@ -146,6 +147,33 @@ public:
     settle(l);
   }
 
+  /// The lane gets no more work before that segment, which is on it no longer, is found.
+  void lose(std::uint32_t place, segment_id id) noexcept {
+    lane& own = lanes_[place];
+    lane& l = lanes_[own.counts_for];
+    if (!std::exchange(own.lost, id)) ++l.closed;
+    settle(l);
+  }
+  /// The device has reported it after all. False if no lane has lost it.
+  bool find_lost(segment_id id) noexcept {
+    for (lane& own : lanes_) {
+      if (own.lost != id) continue;
+      own.lost.reset();
+      lane& l = lanes_[own.counts_for];
+      --l.closed;
+      settle(l);
+      return true;
+    }
+    return false;
+  }
+  /// No lane of the group gets work any more.
+  [[nodiscard]] bool all_lost(std::size_t group) const noexcept {
+    const lane_group& g = groups_[group];
+    for (std::uint32_t i = g.first; i < g.first + g.lanes; ++i)
+      if (!lanes_[i].lost) return false;
+    return g.lanes > 0;
+  }
+
   void ended(std::uint32_t place, time_point at) noexcept { lanes_[place].last_end = at; }
 
   /// What had stayed on the lane while it yielded goes on.
@@ -158,11 +186,12 @@ private:
   struct lane {
     lane_id id{};
     std::uint32_t group = 0;
-    std::uint32_t counts_for = 0; ///< its own place, or of an alternate the lane's
-    std::uint32_t in_flight = 0;  ///< these six: with its alternates; unused in those
-    std::uint32_t closed = 0;     ///< flights behind which nothing is queued
-    std::uint32_t with_long = 0;  ///< flights with long kernels ...
-    std::uint32_t long_place = 0; ///< ... and where they are
+    std::uint32_t counts_for = 0;     ///< its own place, or of an alternate the lane's
+    std::uint32_t in_flight = 0;      ///< these six: with its alternates; unused in those
+    std::uint32_t closed = 0;         ///< flights behind which nothing is queued
+    std::optional<segment_id> lost{}; ///< it was given up, and may run yet
+    std::uint32_t with_long = 0;      ///< flights with long kernels ...
+    std::uint32_t long_place = 0;     ///< ... and where they are
     bool hungry = false;
     duration queued{};
     time_point last_end{};
@@ -180,7 +209,7 @@ private:
 
   void settle(lane& l) noexcept {
     lane_group& g = groups_[l.group];
-    const bool now = l.in_flight == 0 ||
+    const bool now = (l.in_flight == 0 && !l.lost) ||
                      (l.closed == 0 && (l.queued < g.low || (l.hungry && l.queued < g.high)));
     g.hungry += static_cast<std::uint32_t>(now) - static_cast<std::uint32_t>(l.hungry);
     l.hungry = now;

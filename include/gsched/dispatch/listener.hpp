@@ -18,10 +18,11 @@ namespace gsched {
 /// Told by a dispatcher what happens, on its thread. A model also keeps:
 ///  L1 it neither blocks, throws nor calls the dispatcher back.
 /// The dispatcher owes, for each submitted job: on_arrival first, on_end once and last;
-/// on_almost_finished at most once, before the last work known of the job is submitted; on_submit
-/// before on_segment_end of the same segment, which is told of one that was preempted too, but not
-/// of one that was evicted. A listener that has them is also told, where the classes are kept
-/// apart:
+/// on_almost_finished at most once, before the last work known of the job is submitted (of a body
+/// that waits in a synchronous call, the last that jobs of its model are expected to have, which
+/// may turn out not to be the last); on_submit before on_segment_end of the same segment, which is
+/// told of one that was preempted too, but not of one that was evicted. A listener that has them is
+/// also told, where the classes are kept apart:
 ///   on_preempt(now)             best-effort work is to make way
 ///   on_restore(now)             it is let on
 ///   on_starvation(waited, now)  nothing of it was let on for preemption_options::starved_after
@@ -34,7 +35,8 @@ concept listener = requires(L l, const job& j, void* user, const segment& s, seg
   { l.on_submit(j, s, expected, now) } noexcept;
   { l.on_segment_end(j, id, now) } noexcept;
   { l.on_almost_finished(j, user, now) } noexcept;
-  { l.on_failure(j, why, now) } noexcept; // before on_end of a job that failed, or that is cancelled
+  { l.on_failure(j, why, now) } noexcept; // before on_end of a job that failed, that was rejected
+                                          // as max_jobs are active, or that is cancelled
                                           // as the one that it was to follow did not finish
   { l.on_end(j, user, now) } noexcept; // j.state says how
 };

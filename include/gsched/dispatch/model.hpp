@@ -43,10 +43,14 @@ struct model {
   bool noted = false;      ///< in the list of models whose waiting jobs may start
   model* next_noted = nullptr;
 
-  /// Whether j, a job of this model that has not started, may start now: an instance is free, no
-  /// job of an excluded model is started, and no job that waits for one of these models is before
-  /// it. Of all jobs that wait, the first is held up only by jobs that are started, so none starves
-  /// and no exclusions make a deadlock. O(excluded models).
+  /// Whether j, a job of this model that has not started, or the one that waits and is next, may
+  /// start now: an instance is free, no job of an excluded model is started, and no job that waits
+  /// for one of these models is before it. Of all jobs that wait, the first is held up only by jobs
+  /// that are started, so none starves and no exclusions make a deadlock. O(excluded models).
+  [[nodiscard]] bool may_start_next() noexcept {
+    const job* const first = instances.first_in_common();
+    return first != nullptr ? may_start(*first) : instances.has_free();
+  }
   [[nodiscard]] bool may_start(const job& j) const noexcept {
     if (!instances.has_free() || instances.waits_before(j)) return false;
     return std::none_of(excluded.begin(), excluded.end(), [&](const model* m) {
@@ -120,7 +124,9 @@ public:
     return *models_[static_cast<std::size_t>(id)];
   }
 
-  void exclude(model_id a, model_id b) {
+  void exclude(model_id a, model_id b, time_point now) {
+    (*this)[a].instances.keep_common_order(now);
+    (*this)[b].instances.keep_common_order(now);
     const auto add = [](model& to, model& other) {
       if (std::find(to.excluded.begin(), to.excluded.end(), &other) == to.excluded.end())
         to.excluded.push_back(&other);
@@ -136,17 +142,17 @@ public:
   }
   [[nodiscard]] bool any_freed() const noexcept { return first_noted_ != nullptr; }
 
-  /// Calls start(job) for each that waits for an instance and may start now; it takes one. True if
+  /// Calls start(job) for each that waited for an instance and may start now; it takes one. True if
   /// there was any.
   template <class F>
-  bool start_waiting(F start) {
+  bool start_waiting(time_point now, F start) {
     bool any = false;
     while (first_noted_ != nullptr) {
       model& m = *first_noted_;
       first_noted_ = m.next_noted;
       m.noted = false;
-      for (; m.instances.has_waiting() && m.may_start(m.instances.first()); any = true)
-        start(m.instances.first());
+      for (; m.instances.has_waiting() && m.may_start_next(); any = true)
+        start(m.instances.take_waiting(now));
     }
     return any;
   }

@@ -36,9 +36,15 @@ struct dispatch_options {
   submission how = submission::graph;
   lane_use use = lane_use::shared;
   bool instrumented = false; ///< ask for block notifications
-  bool evict_on_preempt =
-      false; ///< take back what has not started when the policy wants to preempt
+  /// Take back what has not started when the policy wants to preempt. Worth most with few lanes.
+  bool evict_on_preempt = false;
   preemption_options preemption{};
+  /// A segment that is next on a lane which may run, and of which the device reports nothing for
+  /// this long and for `limit_factor` times its expected time, is lost: its job fails, its lane
+  /// gets no more work until the device reports it after all, and its instance is not used again.
+  /// run_to_completion: never.
+  duration segment_limit = std::chrono::seconds{60};
+  std::uint32_t limit_factor = 1000;
   std::size_t max_jobs = std::size_t{1} << 20;     ///< active at once; more are rejected
   std::size_t reserved_jobs = 64;                  ///< made at once; the rest on demand
   std::size_t max_segments = std::size_t{1} << 12; ///< in flight at once
@@ -53,6 +59,8 @@ struct dispatch_options {
       fail("marks: expected 0 <= low_mark <= high_mark");
     if (high_mark == duration::zero()) fail("high_mark: expected more than 0");
     if (lanes == 0) fail("lanes: expected at least 1");
+    if (segment_limit <= duration::zero()) fail("segment_limit: expected more than 0");
+    if (limit_factor == 0) fail("limit_factor: expected at least 1");
     if (segments_per_job == 0) fail("segments_per_job: expected at least 1");
     if (max_jobs == 0 || max_segments == 0 || max_segments > (std::size_t{1} << 20))
       fail("max_jobs, max_segments: expected at least 1 and at most 2^20 segments");

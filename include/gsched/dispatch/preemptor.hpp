@@ -63,6 +63,11 @@ public:
       if (const flight* const at = feed_.lanes().oldest(feed_.guarded_place(i))) f(*at);
     }
   }
+  /// What is on the lane may run: it is none that has yielded.
+  [[nodiscard]] bool may_run(std::uint32_t place) const noexcept {
+    const auto lane = feed_.guarded_at(place);
+    return !guards_ || !lane || guard_.may_run(*lane);
+  }
   /// The group of side lanes that it may go to instead, if any; its copies, where real-time work is
   /// padded.
   [[nodiscard]] std::optional<std::size_t> side() const noexcept {

@@ -45,8 +45,8 @@ public:
   /// A kind of job: its body, which stays in place until it is removed or the registry's end, and
   /// the programs to expect of it, which were loaded before. With a limited number of instances, as
   /// many of its jobs are between start and end at once, each with a number of its own
-  /// (job_context::instance); the others wait before their body starts (instances.hpp says in which
-  /// order).
+  /// (job_context::instance); the others wait before their body starts in the policy's
+  /// order (instances.hpp).
   [[nodiscard]] model_id add_model(std::string name, job_body body,
                                    std::span<const program* const> expected,
                                    std::uint32_t instances = instance_pool::unlimited) {
@@ -93,11 +93,12 @@ public:
   /// From now on no job of `a` starts while one of `b` is between its start and its end, and no job
   /// of `b` while one of `a` is; with a == b the model's jobs run one after another, however many
   /// instances it has. A job that cannot start waits as for an instance; of the jobs that wait for
-  /// models that exclude one another none overtakes another in instance_pool's order.
+  /// models that exclude one another none overtakes another in the order by class, deadline and
+  /// arrival, whatever the policy.
   /// Errors   unknown_name for a model that was not added, or was removed.
   void exclude(model_id a, model_id b) {
     for (const model_id m : {a, b}) check(m, "exclude");
-    models_.exclude(a, b);
+    models_.exclude(a, b, device_.now());
   }
 
   /// Frees what is kept of a kind of job. No active job is of it; its id is not used again.

@@ -30,14 +30,4 @@ struct job_request {
   std::optional<job_id> after{};
 };
 
-/// A request from another thread. The sender keeps it in place until `taken` is called.
-struct posted_request {
-  enum class kind : std::uint8_t { submit, cancel, release };
-  kind what = kind::submit;
-  job_request request{};
-  job_id id{}; ///< what to cancel or release; set by the dispatcher when it took a submit
-  void (*taken)(posted_request&) noexcept = nullptr; ///< on the dispatcher's thread; may be null
-  posted_request* next_posted = nullptr;
-};
-
 } // namespace gsched

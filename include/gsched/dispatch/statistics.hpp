@@ -14,7 +14,8 @@ struct dispatch_statistics {
   std::uint64_t submitted = 0;
   std::uint64_t active = 0;
   std::uint64_t finished = 0;
-  std::uint64_t rejected = 0; ///< refused before their body started
+  std::uint64_t rejected = 0;   ///< refused before their body started
+  std::uint64_t over_limit = 0; ///< of these, since max_jobs were active
   std::uint64_t cancelled = 0;
   std::uint64_t failed = 0; ///< the body threw, or the device reported a failure
 
@@ -23,6 +24,7 @@ struct dispatch_statistics {
   std::uint64_t operations = 0; ///< that ended on the device
   std::uint64_t host_calls = 0;
   std::uint64_t evicted_segments = 0;
+  std::uint64_t lost_segments = 0;  ///< not reported within their limit
   std::uint64_t unknown_events = 0; ///< device events for no segment in flight: a device's bug
 
   void count_submit() noexcept {

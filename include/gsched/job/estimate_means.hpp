@@ -162,6 +162,9 @@ public:
   }
   void job_ended() noexcept { observed(operations_); }
 
+  /// The counts in force are of jobs that were seen, and not of the prior alone.
+  [[nodiscard]] bool knows_jobs() const noexcept { return knows_jobs_; }
+
   void publish() noexcept {
     for (table& t : tables_) collect(t);
     for (slot& s : slots_) {
@@ -169,6 +172,7 @@ public:
         merge(s.time, s.time_weight, s.seen_time, s.seen_times);
         s.time = std::max(s.time, 1.0); // a share of a later segment must not be of nothing
       }
+      knows_jobs_ = knows_jobs_ || s.seen_jobs > 0.0;
       if (s.seen_jobs > 0.0) merge(s.count, s.count_weight, s.seen_count, s.seen_jobs);
     }
     rebuild();
@@ -289,8 +293,9 @@ private:
   std::vector<std::pair<const program*, std::size_t>> twins_;
   std::int64_t total_ns_ = 0;
   std::size_t operations_ = 0; ///< of all programs
-  std::size_t since_ = 0;      ///< operations observed since the last publish
-  std::size_t interval_ = 64;  ///< after how many to publish next
+  bool knows_jobs_ = false;
+  std::size_t since_ = 0;     ///< operations observed since the last publish
+  std::size_t interval_ = 64; ///< after how many to publish next
   std::uint64_t epoch_ = 0;
 };
 

@@ -26,11 +26,24 @@ enum class service_class : std::uint8_t { real_time, best_effort };
 /// How a job stands. Every submitted job ends in exactly one of the last four.
 enum class job_state : std::uint8_t { waiting, running, finished, rejected, cancelled, failed };
 
-/// A job's place in edf's order with the work before it; see backlog_order.
+/// What edf's admission keeps of a job; see backlog_order.
 struct backlog_hook {
   job* left = nullptr;
   job* right = nullptr;
-  duration work{-1}; ///< of the jobs in its subtree; below zero while it is in no order
+  duration share{-1}; ///< below zero while it is in no order
+  duration on_device{};
+  duration own{};
+  duration all_shares{}; ///< these three of its subtree
+  duration all_on_device{};
+  duration least_slack{};
+  duration submitted{};   ///< expected time of its segments in flight
+  duration unfinished{};  ///< that, and what is not yet dispatched
+  time_point entered{};   ///< when it was admitted ...
+  duration ahead{};       ///< ... behind how much work, ...
+  duration took{};        ///< ... itself taking how long, as was forecast, ...
+  std::size_t others = 0; ///< ... beside how many jobs
+  bool promised = false;
+  bool active = false; ///< it counts wherever it waits, until it ends
 };
 
 using list_hook = bi::list_member_hook<bi::link_mode<bi::safe_link>>;

@@ -11,6 +11,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -24,10 +25,10 @@ namespace gsched {
 struct accountant_options {
   static constexpr std::size_t most_outstanding = 4096;
 
-  std::size_t max_outstanding = 256;        ///< segments charged and not yet released
-  std::uint64_t overshoot_blocks = 64;      ///< per_sm_accountant: Paella's B
-  double overshoot_fill = 4.0;              ///< aggregate_accountant: beyond 1, the full GPU
-  duration overshoot_time = from_us(100.0); ///< aggregate_accountant: device time that waits
+  std::size_t max_outstanding = most_outstanding; ///< segments charged and not yet released
+  std::uint64_t overshoot_blocks = 64;            ///< per_sm_accountant: Paella's B
+  double overshoot_fill = 4.0;                    ///< aggregate_accountant: beyond 1, the full GPU
+  duration overshoot_time = from_us(100.0);       ///< aggregate_accountant: device time that waits
 };
 
 /// Errors   bad_option for options, or a number of SMs, that no accountant can work with.
@@ -73,7 +74,8 @@ struct accountant_violations {
 ///                   zero, whatever was reported in between.
 ///  C2 progress      with nothing outstanding, has_room() and admits(f) for every f.
 ///  C3 agreement     admits(f) implies has_room().
-///  C4 monotone      charge never makes room; release never takes it.
+///  C4 monotone      charge never makes room; release never takes it, but for the work that was
+///                   queued behind what is released and is next.
 ///  C5 honesty       what contradicts the account is counted in violations(), when its segment is
 ///                   released at the latest; nothing else is. load() is never negative.
 ///  C6 saturation    has_room() while what is outstanding cannot fill the GPU and a slot is free.
@@ -83,16 +85,18 @@ struct accountant_violations {
 /// has_room() asks before a pick whether anything more is wanted (the last one may reach beyond the
 /// overshoot, as in Paella); admits(f) asks whether f stays within it. wants_blocks says whether
 /// started and ended matter; where they do not, they may be left out.
-/// The caller owes: a segment's operations run in order, one at a time.
+/// The caller owes: a segment's operations run in order, one at a time; a segment that is charged as
+/// queued behind another one starts when that one has been released, and is the only one behind it.
 template <class A>
 concept accountant =
     std::constructible_from<A, const architecture_limits&, sm_count, const accountant_options&> &&
     std::same_as<decltype(A::wants_blocks), const bool> &&
     requires(A a, const A c, segment_id s, const footprint& f, const kernel_demand& k,
-             std::uint32_t n) {
+             std::uint32_t n, std::optional<segment_id> behind) {
       { c.has_room() } noexcept -> std::same_as<bool>;
       { c.admits(f) } noexcept -> std::same_as<bool>;
       { a.charge(s, f) } noexcept -> std::same_as<void>;
+      { a.charge(s, f, behind) } noexcept -> std::same_as<void>; // which is next on s's lane
       { a.release(s) } noexcept -> std::same_as<void>;
       { a.started(s, n, k, n, n) } noexcept -> std::same_as<void>; // operation, demand, SM, blocks
       { a.ended(s, n, n, n) } noexcept -> std::same_as<void>;      // operation, SM, blocks

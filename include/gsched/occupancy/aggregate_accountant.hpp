@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace gsched {
 
@@ -21,9 +22,10 @@ namespace gsched {
 /// Source   the loop of Paella, SOSP 2023, doi:10.1145/3600006.3613163, section 6 (3).
 /// Differs  no blocks are reported, so that the overshoot B is a share of the GPU and a time. There
 ///          is room while the fills sum to less than the full GPU and overshoot_fill, or while what
-///          waits behind a full GPU takes less than overshoot_time. Of outstanding work W (the sum
-///          of fill x time) with fills that sum to F > 1, a part W / F is taken to run and the
-///          rest to wait.
+///          waits behind a full GPU takes less than overshoot_time. A segment that is queued behind
+///          another one adds its fill when that one is released. Of outstanding work W (the sum of
+///          fill x time) with fills that sum to F > 1, a part W / F is taken to run and the rest to
+///          wait.
 /// Units    sums are integers (2^-32 of the GPU, and ns of the whole GPU), so that they return to
 ///          exactly zero.
 /// Errors   the constructor: bad_option, as check() has it.
@@ -47,30 +49,44 @@ public:
            (fill_ + c.fill <= full_ || queued(fill_ + c.fill, work_ + c.work) <= most_queued_);
   }
 
-  void charge(segment_id s, const footprint& f) noexcept {
-    if (segments_.find(s) != segments_.none) {
+  void charge(segment_id s, const footprint& f,
+              std::optional<segment_id> behind = std::nullopt) noexcept {
+    if (segments_.find(s) != no_slot) {
       ++violations_.duplicate_segment;
       return;
     }
     const std::uint32_t slot = segments_.try_insert(s);
-    if (slot == segments_.none) {
+    if (slot == no_slot) {
       ++violations_.no_slot;
       return;
     }
-    const charged c = charged_for(f);
-    segments_[slot] = c;
-    fill_ += c.fill;
+    charged c = charged_for(f);
+    const std::uint32_t before = behind ? segments_.find(*behind) : no_slot;
+    if (before != no_slot && segments_[before].after == no_slot) {
+      c.before = before;
+      segments_[before].after = slot;
+    } else {
+      fill_ += c.fill;
+    }
     work_ += c.work;
+    segments_[slot] = c;
   }
 
   void release(segment_id s) noexcept {
     const std::uint32_t slot = segments_.find(s);
-    if (slot == segments_.none) {
+    if (slot == no_slot) {
       ++violations_.unknown_segment;
       return;
     }
-    fill_ -= segments_[slot].fill;
-    work_ -= segments_[slot].work;
+    const charged c = segments_[slot];
+    if (c.before == no_slot) {
+      fill_ -= c.fill;
+      if (c.after != no_slot) fill_ += segments_[c.after].fill;
+    } else {
+      segments_[c.before].after = c.after;
+    }
+    if (c.after != no_slot) segments_[c.after].before = c.before;
+    work_ -= c.work;
     segments_.erase(s);
   }
 
@@ -92,9 +108,12 @@ private:
   static constexpr std::uint64_t full = std::uint64_t{1} << 32;
   static constexpr double longest_ns = 1e15; // so that 4096 segments do not overflow a sum
 
+  static constexpr std::uint32_t no_slot = 0xffffffffu; // segment_table's none
   struct charged {
     std::uint64_t fill = 0;
     std::uint64_t work = 0;
+    std::uint32_t before = no_slot; ///< it is queued behind that one ...
+    std::uint32_t after = no_slot;  ///< ... and this one behind it
   };
 
   [[nodiscard]] static std::uint64_t fixed(double share) noexcept {
@@ -104,7 +123,7 @@ private:
   [[nodiscard]] static charged charged_for(const footprint& f) noexcept {
     const double fill = f.fill > 0 ? std::min(f.fill, 1.0) : 0.0;
     const double ns = std::clamp(static_cast<double>(f.time.count()), 0.0, longest_ns);
-    return {fixed(fill), static_cast<std::uint64_t>(fill * ns + 0.5)};
+    return {.fill = fixed(fill), .work = static_cast<std::uint64_t>(fill * ns + 0.5)};
   }
 
   [[nodiscard]] static duration queued(std::uint64_t fill, std::uint64_t work) noexcept {
@@ -114,10 +133,11 @@ private:
   }
 
   void report(segment_id s) noexcept {
-    if (segments_.find(s) == segments_.none) ++violations_.unknown_segment;
+    if (segments_.find(s) == no_slot) ++violations_.unknown_segment;
   }
 
   segment_table<charged> segments_;
+  static_assert(no_slot == segment_table<charged>::none);
   std::uint64_t full_; ///< with the overshoot
   duration most_queued_;
   std::uint64_t fill_ = 0;

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace gsched {
@@ -58,7 +59,9 @@ public:
     return with.within();
   }
 
-  void charge(segment_id s, const footprint& f) noexcept {
+  /// What is queued behind a segment counts at once, as its blocks are reported when they start.
+  void charge(segment_id s, const footprint& f,
+              std::optional<segment_id> /*behind*/ = std::nullopt) noexcept {
     if (segments_.find(s) != segments_.none) {
       ++violations_.duplicate_segment;
       return;

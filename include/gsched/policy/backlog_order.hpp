@@ -14,95 +14,113 @@
 
 namespace gsched {
 
-/// Waiting jobs by deadline, which also tells how much work is due by a given time.
+/// Jobs by deadline, with the device time that each of them still takes of the others: when a
+/// further job would end, and whether it would make a promised job late.
 ///
 /// Source   Seidel & Aragon, Algorithmica 16, 1996, doi:10.1007/BF01940876 (treap).
-/// Differs  a node's priority is a hash of its id, so equal calls build equal trees.
+/// Differs  a node's priority is a hash of its id, so equal calls build equal trees. Each node
+/// holds
+///          sums and the least slack of its subtree.
 /// Order    (deadline, id) rising.
-/// Units    work is the sum of remaining; it must stay below 292 years.
+/// Units    device time; sums must stay below 292 years.
 /// Errors   none; inserting a job twice is a bug (asserted).
-/// Cost     insert, pop_front, erase, work_until O(log n) expected; the rest O(1). Never allocates.
-/// A
-///          treap because Boost.Intrusive keeps no sums below its nodes.
+/// Cost     all O(log n) expected. Never allocates. A treap because Boost.Intrusive keeps no sums
+///          below its nodes.
 /// Threads  one owner; no locking.
 class backlog_order {
 public:
+  /// What one job means for the others.
+  struct load {
+    duration share{};      ///< by how much it delays jobs with later deadlines, all told
+    duration on_device{};  ///< ... and jobs with earlier deadlines: what is submitted stays
+    duration own{};        ///< its time to the end if nothing delays it
+    bool promised = false; ///< it is to end by its deadline
+  };
+  /// What a job with some deadline meets.
+  struct outlook {
+    duration ahead{};     ///< shares of jobs with a deadline at or before it, and what is on the
+                          ///< device of the others
+    duration least_slack; ///< of promised jobs with a later deadline: the latest time at which all
+                          ///< may start that is ahead of them; duration::max() without any
+  };
+
   backlog_order() = default;
   backlog_order(const backlog_order&) = delete;
   backlog_order& operator=(const backlog_order&) = delete;
-  ~backlog_order() {
-    while (pop_front() != nullptr) {
-    }
+  ~backlog_order() { clear(root_); }
+
+  [[nodiscard]] static bool holds(const job& j) noexcept {
+    return j.backlog.share >= duration::zero();
   }
 
-  void insert(job& j) noexcept {
-    assert(!is_linked(j));
-    job** place = &root_;
-    while (*place != nullptr && rank(**place) < rank(j)) {
-      (*place)->backlog.work += own_work(j);
-      place = &side(**place, j);
-    }
-    std::tie(j.backlog.left, j.backlog.right) = split(*place, j);
-    *place = &j;
-    sum(j);
-    if (first_ == nullptr || is_before(j, *first_)) first_ = &j;
-    ++size_;
+  /// Inserts it, or changes what it means for the others.
+  void set(job& j, const load& l) noexcept {
+    const bool is_new = !holds(j);
+    j.backlog.share = std::max(l.share, duration{});
+    j.backlog.on_device = std::max(l.on_device, duration{});
+    j.backlog.own = std::max(l.own, duration{});
+    j.backlog.promised = l.promised;
+    is_new ? insert(j) : sum_path(root_, j);
   }
 
   void erase(job& j) noexcept {
-    assert(is_linked(j));
-    job** place = &root_;
-    while (*place != &j) {
-      (*place)->backlog.work -= own_work(j);
-      place = &side(**place, j);
-    }
-    *place = merge(j.backlog.left, j.backlog.right);
+    assert(holds(j));
+    erase(root_, j);
     j.backlog = {};
-    --size_;
-    if (first_ != &j) return;
-    first_ = root_;
-    while (first_ != nullptr && first_->backlog.left != nullptr) first_ = first_->backlog.left;
   }
 
-  job* pop_front() noexcept {
-    job* const first = first_;
-    if (first != nullptr) erase(*first);
-    return first;
-  }
-
-  [[nodiscard]] job* front() const noexcept { return first_; }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
-
-  /// The remaining work of all jobs whose deadline is at or before t.
-  [[nodiscard]] duration work_until(time_point t) const noexcept {
-    duration work{};
+  [[nodiscard]] outlook at(time_point deadline) const noexcept {
+    duration before{}; // shares of the jobs that are before the subtree
+    duration after{};  // what is on the device of those behind it
+    duration slack = none;
     for (const job* j = root_; j != nullptr;) {
-      if (j->deadline <= t) {
-        work += own_work(*j) + below(j->backlog.left);
-        j = j->backlog.right;
-      } else {
-        j = j->backlog.left;
+      const backlog_hook& h = j->backlog;
+      if (j->deadline <= deadline) {
+        before += h.share + shares(h.left);
+        j = h.right;
+        continue;
       }
+      const duration here = before + shares(h.left);
+      slack = std::min({slack, less(own_slack(*j), here + devices(h.right) + after),
+                        less(least(h.right), here + h.share + after)});
+      after += h.on_device + devices(h.right);
+      j = h.left;
     }
-    return work;
+    return {before + after, slack};
   }
 
 private:
-  static bool is_linked(const job& j) noexcept { return j.backlog.work >= duration::zero(); }
+  static constexpr duration none = duration::max();
 
   static bool is_before(const job& a, const job& b) noexcept {
     return std::pair(a.deadline, a.id) < std::pair(b.deadline, b.id);
   }
 
-  static duration own_work(const job& j) noexcept { return std::max(j.remaining, duration{}); }
-  static duration below(const job* j) noexcept { return j ? j->backlog.work : duration{}; }
+  static duration shares(const job* j) noexcept { return j ? j->backlog.all_shares : duration{}; }
+  static duration devices(const job* j) noexcept {
+    return j ? j->backlog.all_on_device : duration{};
+  }
+  static duration least(const job* j) noexcept { return j ? j->backlog.least_slack : none; }
+  static duration less(duration slack, duration by) noexcept {
+    return slack == none ? none : slack - by;
+  }
+  static duration own_slack(const job& j) noexcept {
+    if (!j.backlog.promised || j.deadline == no_deadline) return none;
+    return j.deadline.time_since_epoch() - j.backlog.own;
+  }
 
   static job*& side(job& parent, const job& j) noexcept {
     return is_before(j, parent) ? parent.backlog.left : parent.backlog.right;
   }
 
   static void sum(job& j) noexcept {
-    j.backlog.work = own_work(j) + below(j.backlog.left) + below(j.backlog.right);
+    backlog_hook& h = j.backlog;
+    h.all_shares = shares(h.left) + h.share + shares(h.right);
+    h.all_on_device = devices(h.left) + h.on_device + devices(h.right);
+    const duration here = shares(h.left);
+    h.least_slack = std::min({less(least(h.left), h.on_device + devices(h.right)),
+                              less(own_slack(j), here + devices(h.right)),
+                              less(least(h.right), here + h.share)});
   }
 
   /// The finaliser of SplitMix64: distinct ids have distinct ranks, spread evenly.
@@ -111,6 +129,36 @@ private:
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
+  }
+
+  void insert(job& j) noexcept {
+    job** place = &root_;
+    while (*place != nullptr && rank(**place) < rank(j)) place = &side(**place, j);
+    std::tie(j.backlog.left, j.backlog.right) = split(*place, j);
+    *place = &j;
+    sum_path(root_, j);
+  }
+
+  /// Sums of j and of all nodes above it.
+  static void sum_path(job* tree, const job& j) noexcept {
+    if (tree != &j) sum_path(side(*tree, j), j);
+    sum(*tree);
+  }
+
+  static void erase(job*& tree, job& j) noexcept {
+    if (tree == &j) {
+      tree = merge(j.backlog.left, j.backlog.right);
+      return;
+    }
+    erase(side(*tree, j), j);
+    sum(*tree);
+  }
+
+  static void clear(job* tree) noexcept {
+    if (tree == nullptr) return;
+    clear(tree->backlog.left);
+    clear(tree->backlog.right);
+    tree->backlog = {};
   }
 
   /// What of tree goes before j, and what after.
@@ -138,8 +186,6 @@ private:
   }
 
   job* root_ = nullptr;
-  job* first_ = nullptr;
-  std::size_t size_ = 0;
 };
 
 } // namespace gsched

@@ -4,6 +4,8 @@
 #include <gsched/core/time.hpp>
 #include <gsched/job/job.hpp>
 #include <gsched/policy/backlog_order.hpp>
+#include <gsched/policy/deadline_forecast.hpp>
+#include <gsched/policy/deadline_order.hpp>
 #include <gsched/policy/policy.hpp>
 
 #include <algorithm>
@@ -16,56 +18,107 @@ namespace gsched {
 /// Earliest deadline first: the waiting job whose deadline is nearest runs next.
 ///
 /// Source   Liu & Layland, J. ACM 20(1), 1973, doi:10.1145/321738.321743.
-/// Differs  jobs are aperiodic; who asks admits() can refuse those that would be late.
+/// Differs  jobs are aperiodic; admits() refuses those that would be late, or would make a job late
+///          that was admitted. How many jobs the device serves side by side and how wrong its
+///          forecasts are is learned from the jobs that it is shown (follows_work).
 /// Order    (deadline, id) rising; jobs with no_deadline come last.
 /// Units    deadlines are absolute, on gsched::timeline.
 /// Errors   none; enqueueing a job twice is a bug (asserted).
-/// Cost     enqueue, try_pick, erase, admits O(log n) expected; the rest O(1). Never allocates.
+/// Cost     enqueue, try_pick, erase, admits, entered, submitted, landed, left O(log n) expected;
+///          the rest O(1). Never allocates.
 /// Threads  one owner; no locking.
 class edf {
 public:
   static constexpr std::string_view name = "edf";
 
-  /// overlap is how many nanoseconds of estimated work the device gets through in one: 1 if jobs
-  /// run one after another, more if they share it, infinity to leave other jobs out of account.
-  explicit edf(double overlap = 1.0) noexcept : overlap_(overlap) { assert(overlap >= 1); }
+  /// overlap is how many nanoseconds of estimated work the device gets through in one, as long as
+  /// nothing is learned of it: 1 if jobs run one after another, more if they share it, infinity to
+  /// leave other jobs out of account.
+  explicit edf(double overlap = 1.0) noexcept : forecast_(overlap) { assert(overlap >= 1); }
 
-  void enqueue(job& j, time_point) noexcept { waiting_.insert(j); }
-  [[nodiscard]] job* try_pick(time_point) noexcept { return waiting_.pop_front(); }
-  void erase(job& j) noexcept { waiting_.erase(j); }
-
-  /// Strict: an equal deadline never preempts, so two jobs cannot swap for ever.
-  [[nodiscard]] bool wants_preempt(const job& running, time_point) const noexcept {
-    const job* first = waiting_.front();
-    return first != nullptr && first->deadline < running.deadline;
+  void enqueue(job& j, time_point now) noexcept {
+    waiting_.enqueue(j, now);
+    note(j, j.remaining + j.backlog.submitted, now);
+  }
+  [[nodiscard]] job* try_pick(time_point now) noexcept {
+    job* const first = waiting_.try_pick(now);
+    if (first != nullptr && !first->backlog.active) known_.erase(*first);
+    return first;
+  }
+  void erase(job& j) noexcept {
+    waiting_.erase(j);
+    if (!j.backlog.active) known_.erase(j);
   }
 
-  /// Whether j can end by its deadline, if what is on the device, the waiting jobs whose deadline
-  /// is not later, and then j itself take as long as estimated. Differs  refuses in vain where jobs
-  /// overlap more than was said, estimates are too long or a job
-  ///          ahead is cancelled; admits in vain where estimates are too short, jobs picked are yet
-  ///          to be enqueued again, or jobs with earlier deadlines are still to come.
+  [[nodiscard]] bool wants_preempt(const job& running, time_point now) const noexcept {
+    return waiting_.wants_preempt(running, now);
+  }
+
+  /// Whether j can end by its deadline, and with it all jobs that have entered: if what is on the
+  /// device, the jobs whose deadline is not later, and then j itself take as long as is forecast.
+  ///
+  /// Differs  refuses in vain where estimates are too long or a job ahead is cancelled; admits in
+  ///          vain where estimates are too short, or jobs that are not shown to it take the device.
   [[nodiscard]] bool admits(const job& j, time_point now) const noexcept {
     if (j.deadline == no_deadline) return true;
-    const auto ahead = static_cast<double>(waiting_.work_until(j.deadline).count()) / overlap_;
-    const time_point start =
-        saturating_add(std::max(now, busy_until_), duration{static_cast<duration::rep>(ahead)});
-    return saturating_add(start, j.remaining) <= j.deadline;
+    const backlog_order::outlook o = known_.at(j.deadline);
+    const time_point start = saturating_add(now, o.ahead);
+    if (saturating_add(start, forecast_.own(j.remaining, now)) > j.deadline) return false;
+    return o.least_slack == duration::max() ||
+           o.least_slack - forecast_.share(j.remaining) >= now.time_since_epoch();
   }
 
-  /// When the device will have done all that was submitted to it, as far as is known. A time that
-  /// has passed says that it is idle.
-  void set_busy_until(time_point t) noexcept { busy_until_ = t; }
+  // follows_work ------------------------------------------------------------------------------
+
+  void entered(job& j, time_point now) noexcept {
+    j.backlog.active = true;
+    j.backlog.submitted = {};
+    j.backlog.entered = now;
+    j.backlog.ahead = known_.at(j.deadline).ahead;
+    j.backlog.took = forecast_.own(j.remaining, now);
+    j.backlog.others = active_++;
+    note(j, j.remaining, now);
+  }
+  void submitted(job& j, duration work, time_point now) noexcept {
+    if (!j.backlog.active) return;
+    j.backlog.submitted += work;
+    note(j, j.backlog.unfinished, now);
+  }
+  void landed(job& j, duration work, bool done, time_point now) noexcept {
+    if (!j.backlog.active) return;
+    j.backlog.submitted -= work;
+    note(j, done ? j.backlog.unfinished - work : j.backlog.unfinished, now);
+  }
+  void left(job& j, bool finished, time_point now) noexcept {
+    backlog_hook& b = j.backlog;
+    if (!b.active) return;
+    --active_;
+    if (finished) forecast_.took(now - b.entered, {b.took, b.ahead, b.others}, now);
+    known_.erase(j);
+  }
+
+  /// How many nanoseconds of estimated work the device is taken to get through in one, ...
+  [[nodiscard]] double overlap() const noexcept { return forecast_.overlap(); }
+  /// ... and how many one of a job's own work is taken to last.
+  [[nodiscard]] double margin(time_point now) const noexcept { return forecast_.margin(now); }
 
   [[nodiscard]] duration slice(const job&) const noexcept { return run_to_completion; }
   [[nodiscard]] std::size_t size() const noexcept { return waiting_.size(); }
 
 private:
-  backlog_order waiting_;
-  time_point busy_until_ = time_point::min();
-  double overlap_;
+  void note(job& j, duration unfinished, time_point now) noexcept {
+    backlog_hook& b = j.backlog;
+    b.unfinished = std::max(unfinished, b.submitted);
+    known_.set(j, {forecast_.share(b.unfinished), forecast_.share(b.submitted),
+                   forecast_.own(b.unfinished, now), b.active});
+  }
+
+  deadline_order waiting_;
+  backlog_order known_; ///< those that wait here, and those that have entered
+  deadline_forecast forecast_;
+  std::size_t active_ = 0;
 };
 
-static_assert(admitting_policy<edf>);
+static_assert(follows_work<edf>);
 
 } // namespace gsched

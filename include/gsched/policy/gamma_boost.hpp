@@ -56,6 +56,9 @@ public:
   explicit gamma_boost(double factor = default_factor) noexcept
       : factor_(is_factor(factor) ? factor : default_factor) {}
 
+  /// One of the same factor that has learned nothing.
+  [[nodiscard]] gamma_boost fresh() const noexcept { return gamma_boost(factor_); }
+
   void enqueue(job& j, time_point) noexcept {
     if (!any_ || newest_ < j.id)
       learn_arrival(j); // a new job has the highest id

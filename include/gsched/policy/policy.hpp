@@ -39,12 +39,34 @@ concept policy = std::default_initializable<P> && !std::copyable<P> &&
 
 /// A policy that can refuse a job before its first enqueue. A model also keeps:
 ///  A1 pure     admits changes nothing.
-///  A2 honest   a refused job could not have been served as the policy promises.
+///  A2 honest   a refused job could not have been served as the policy promises, or would break
+///  such
+///              a promise to another.
 template <class P>
 concept admitting_policy = policy<P> && requires(const P c, const job& j, time_point now) {
   { c.admits(j, now) }
   noexcept->std::same_as<bool>;
 };
+
+/// An admitting policy that follows the jobs it has admitted wherever they are: in it, on the
+/// device, or waiting for what it does not know of, such as an instance of their model. A model
+/// also keeps:
+///  F1 whole    from entered(j) to left(j) the job counts with all that it has left, in the policy
+///              or not; one that has not entered counts while it is in the policy.
+///  F2 passive  of these calls none changes the order of jobs.
+/// The caller owes: entered once for a job that was admitted, before its first enqueue; submitted
+/// and landed in pairs for each of its segments, `done` where that was served and not taken back;
+/// left once, in no policy and with nothing in flight.
+// clang-format off
+template <class P>
+concept follows_work = admitting_policy<P> &&
+    requires(P p, job& j, duration expected, bool done, time_point now) {
+      { p.entered(j, now) } noexcept -> std::same_as<void>;
+      { p.submitted(j, expected, now) } noexcept -> std::same_as<void>;
+      { p.landed(j, expected, done, now) } noexcept -> std::same_as<void>;
+      { p.left(j, done, now) } noexcept -> std::same_as<void>;
+    };
+// clang-format on
 
 /// A policy that serves real-time jobs before best-effort ones, and can be asked for either class
 /// alone. A model also keeps:

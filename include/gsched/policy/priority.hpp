@@ -18,12 +18,6 @@ concept forgets_clients = policy<P> && requires(P p, client& c) {
   p.forget(c);
 };
 
-/// A policy whose admission wants to know what the device already has to do.
-template <class P>
-concept counts_work = policy<P> && requires(P p, time_point t) {
-  p.set_busy_until(t);
-};
-
 /// Two classes: real-time jobs are ordered by A and go before best-effort jobs, which B orders.
 ///
 /// Order    service class, then A's or B's.
@@ -80,11 +74,22 @@ public:
     if constexpr (forgets_clients<B>) second_.forget(c);
   }
 
-  /// As edf. Each class counts its own work alone, so a refusal is honest, and a best-effort job
-  /// may be admitted in vain.
-  void set_busy_until(time_point t) noexcept requires(counts_work<A> || counts_work<B>) {
-    if constexpr (counts_work<A>) first_.set_busy_until(t);
-    if constexpr (counts_work<B>) second_.set_busy_until(t);
+  /// Each class follows its own jobs alone, so a refusal is honest; what best-effort jobs take of
+  /// the device shows in how late the others end.
+  void entered(job& j, time_point now) noexcept requires(follows_work<A> || follows_work<B>) {
+    follow(j, [&](auto& p) { p.entered(j, now); });
+  }
+  void submitted(job& j, duration expected, time_point now) noexcept
+      requires(follows_work<A> || follows_work<B>) {
+    follow(j, [&](auto& p) { p.submitted(j, expected, now); });
+  }
+  void landed(job& j, duration expected, bool done, time_point now) noexcept
+      requires(follows_work<A> || follows_work<B>) {
+    follow(j, [&](auto& p) { p.landed(j, expected, done, now); });
+  }
+  void left(job& j, bool finished, time_point now) noexcept
+      requires(follows_work<A> || follows_work<B>) {
+    follow(j, [&](auto& p) { p.left(j, finished, now); });
   }
 
   [[nodiscard]] duration slice(const job& j) const noexcept {
@@ -97,9 +102,19 @@ public:
 
   [[nodiscard]] A& first() noexcept { return first_; }
   [[nodiscard]] B& second() noexcept { return second_; }
+  [[nodiscard]] const A& first() const noexcept { return first_; }
+  [[nodiscard]] const B& second() const noexcept { return second_; }
 
 private:
   static bool is_first(const job& j) noexcept { return j.service == service_class::real_time; }
+
+  template <class F>
+  void follow(const job& j, F f) noexcept {
+    if constexpr (follows_work<A>)
+      if (is_first(j)) f(first_);
+    if constexpr (follows_work<B>)
+      if (!is_first(j)) f(second_);
+  }
 
   A first_;
   B second_;

@@ -30,6 +30,9 @@ public:
 
   explicit round_robin(duration slice = default_slice) noexcept : slice_(slice) {}
 
+  /// One of the same slice.
+  [[nodiscard]] round_robin fresh() const noexcept { return round_robin(slice_); }
+
   void enqueue(job& j, time_point) noexcept {
     j.turn = round_ + 1;
     waiting_.insert(j);

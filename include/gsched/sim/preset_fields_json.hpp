@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -39,7 +38,7 @@ namespace gsched::detail {
 template <class Preset, class Visitor>
 void visit_fields(Preset& p, Visitor& v) {
   constexpr double big = 1e9;
-  constexpr double some = std::numeric_limits<double>::min(); // above 0
+  constexpr double some = 1e-3; // of what is divided by: times stay within what a clock counts
   auto& [name, sm, sms, unit, queues, queue_limit, grids, lanes, host, gaps, copies, laws, yields] =
       p;
   v.text("name", name);
@@ -70,9 +69,9 @@ void visit_fields(Preset& p, Visitor& v) {
   });
   v.group("copies", copies, [&](auto& g) {
     auto& [to_device_rate, to_host_rate, on_device_rate, to_device, to_host, on_device] = g;
-    v.number("to_device_bytes_per_ns", to_device_rate, some, big);
-    v.number("to_host_bytes_per_ns", to_host_rate, some, big);
-    v.number("on_device_bytes_per_ns", on_device_rate, some, big);
+    v.number("to_device_bytes_per_ns", to_device_rate, some, 1e6);
+    v.number("to_host_bytes_per_ns", to_host_rate, some, 1e6);
+    v.number("on_device_bytes_per_ns", on_device_rate, some, 1e6);
     v.time("to_device_us", to_device);
     v.time("to_host_us", to_host);
     v.time("on_device_us", on_device);

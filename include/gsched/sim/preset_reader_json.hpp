@@ -81,8 +81,7 @@ public:
     d = time_of(value, {.field = at_}, false);
   }
   void number(const char* key, double& x, double least, double most) {
-    const std::string least_text = least > 0 ? "above 0" : "from 0";
-    const std::string expected = "a number " + least_text + " to " + json(most).dump();
+    const std::string expected = "a number from " + json(least).dump() + " to " + json(most).dump();
     const json& value = find(key, expected);
     if (!value.is_number()) fail({.field = at_}, "is " + show(value), expected);
     x = value.get<double>() + 0.0; // -0.0 is 0

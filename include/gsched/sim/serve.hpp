@@ -5,6 +5,7 @@
 #include <gsched/device/device.hpp>
 #include <gsched/sim/arrivals.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -40,7 +41,7 @@ void serve(Dispatcher& to, Device& on, Source& from, std::uint64_t requests, Sub
     if (to.nothing_in_flight() && !more)
       to.cancel_all();
     else
-      on.wait(more ? next->at : no_deadline);
+      on.wait(std::min(more ? next->at : no_deadline, to.step_by()));
   }
 }
 

@@ -19,8 +19,8 @@ typedef struct gsched_server_options {
   uint32_t segments_per_job; /* in flight at once of one request; 2 */
   double quantum_us;         /* of a segment; 100 */
   double most_quantum_us;    /* segments grow to this while no other request waits; 800 */
-  double low_mark_us;        /* a lane that holds less gets more; 0 is quantum_us */
-  double high_mark_us;       /* ... until it holds this much; 0 is twice quantum_us */
+  double low_mark_us;        /* a lane that holds less gets more; 0 is 120 */
+  double high_mark_us;       /* ... until it holds this much; 0 is 200, or low_mark_us if that is more */
   double overshoot;          /* work submitted beyond a full GPU, in GPUs; 4.0 */
   double threshold_us;       /* of the policies with deficit: what a client may be owed; 10000 */
   double decision_delay_us; /* burnt on the dispatcher's thread for each segment: for experiments */

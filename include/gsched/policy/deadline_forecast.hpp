@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+
+namespace gsched {
+
+/// When a job is going to end, as an admission by deadline forecasts it: own work times `margin`,
+/// and the work ahead of it divided by `overlap`. Both follow the jobs that finish, so that a part
+/// `late` of them ends later than forecast: a job that does raises the margin (or lowers the
+/// overlap, if others were ahead of it) by `step`, and one that does not lowers it (or raises the
+/// overlap) by step * late / (1 - late). Forecasts are for a job that just makes its deadline; most
+/// have some time left, so fewer miss theirs than are later than forecast.
+///
+/// The overlap rises by `search` for each job until one is late. It is not raised by a job that met
+/// fewer than half as many as it says run side by side. The margin falls towards 1 while no job
+/// ends, so that a high one does not refuse all jobs for ever.
+///
+/// Cost     O(1) each; no allocation.
+/// Threads  one owner; no locking.
+class deadline_forecast {
+public:
+  static constexpr double late = 0.02;
+  static constexpr double step = 0.1;
+  static constexpr double least_overlap = 0.1;
+  static constexpr double search = 1.03;
+  static constexpr duration forgets = std::chrono::seconds{1}; ///< half of the margin above 1
+
+  /// What was forecast for one job.
+  struct forecast {
+    duration own{};
+    duration ahead{};
+    std::size_t others = 0; ///< jobs that were active
+  };
+
+  explicit deadline_forecast(double overlap) noexcept : overlap_(overlap) {}
+
+  [[nodiscard]] double overlap() const noexcept { return overlap_; }
+  [[nodiscard]] double margin(time_point now) const noexcept {
+    const duration idle = std::max(now - last_end_, duration{});
+    return 1 + (margin_ - 1) / (1 + ratio(idle, forgets));
+  }
+  /// How long a job takes for so much work, if no other one is ahead of it.
+  [[nodiscard]] duration own(duration work, time_point now) const noexcept {
+    return times(work, margin(now));
+  }
+  /// By how much that work delays other jobs.
+  [[nodiscard]] duration share(duration work) const noexcept { return times(work, 1 / overlap_); }
+
+  /// A job has finished.
+  void took(duration time, const forecast& f, time_point now) noexcept {
+    const bool was_late = time > f.own + f.ahead;
+    const double back = 1 + step * late / (1 - late);
+    const double up = searches_ ? search : back;
+    const double work_ahead = static_cast<double>(f.ahead.count()) * overlap_;
+    if (!(work_ahead * 4 >= static_cast<double>(f.own.count()))) {
+      margin_ = was_late ? margin(now) * (1 + step) : std::max(1.0, margin(now) / back);
+      last_end_ = now;
+    } else if (was_late) {
+      overlap_ = std::max(least_overlap, overlap_ / (1 + step));
+      searches_ = false;
+    } else if (static_cast<double>(2 * f.others) >= overlap_) {
+      overlap_ *= up;
+    }
+  }
+
+private:
+  [[nodiscard]] static double ratio(duration a, duration b) noexcept {
+    return static_cast<double>(a.count()) / static_cast<double>(b.count());
+  }
+  [[nodiscard]] static duration times(duration work, double by) noexcept {
+    constexpr double longest = 4e18;
+    const double ns = static_cast<double>(std::max(work, duration{}).count()) * by;
+    return duration{static_cast<duration::rep>(std::min(ns, longest))};
+  }
+
+  double overlap_;
+  double margin_ = 1;
+  bool searches_ = true; ///< no job was late behind others
+  time_point last_end_{};
+};
+
+} // namespace gsched
