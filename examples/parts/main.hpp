@@ -49,7 +49,7 @@ int run_main(const char* program, int argc, char** argv, Parse parse, Serve serv
   constexpr int bad_input = 2;
   reserve_standard_streams();
   const auto say = [&](const std::string& line) {
-    // A line without loss of what was printed before it.
+    // Standard output first, so that the order of what is printed is kept.
     static_cast<void>(std::fflush(stdout));
     std::cerr << program << ": " << line << '\n';
   };
