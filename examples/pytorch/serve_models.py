@@ -196,8 +196,8 @@ def document(a, facts, mean_us, rate, requests, runs):
     connections = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS")
     return {
         "device": facts["device"], "seed": a.seed,
-        "workload": {"mix": a.weights, "clients": a.clients, "requests": requests,
-                     "arrivals": a.arrivals, "mean_solo_us": round(mean_us, 3),
+        "workload": {"mix": a.weights, "clients": a.clients, "weights": [1.0],
+                     "requests": requests, "arrivals": a.arrivals, "mean_solo_us": round(mean_us, 3),
                      "rate_per_s": round(rate, 6), "load": round(rate * mean_us / 1e6, 6),
                      "slo_ms": None},
         "scheduling": {"quantum_us": a.quantum or 100.0, "most_quantum_us": a.most_quantum or 800.0,

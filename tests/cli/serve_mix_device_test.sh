@@ -28,7 +28,7 @@ sed 's/"sms": 132/"sms": "many"/' "$preset" >wrong.json
 refuses "wrong.json: " --device wrong.json
 mkdir directory.json
 run --device directory.json
-[ "$rc" -eq 1 ] && one_line "is a directory" || fail "expected 1 for a directory, got $rc"
+[ "$rc" -eq 2 ] && one_line "is a directory" || fail "expected 2 for a directory, got $rc"
 
 # No GPU: one line and 1, in a build with CUDA and in one without.
 export CUDA_VISIBLE_DEVICES=

@@ -25,8 +25,8 @@ namespace gsched {
 /// Source   Nexus: Shen et al., SOSP 2019, doi:10.1145/3341301.3359658, section 6.1, the baseline
 ///          of Choi et al., USENIX ATC 2022.
 /// Differs  two models share a GPU wherever some duty cycle serves both, not only in the shorter of
-///          their own. So one pair fits wherever Nexus puts it together; that all of a scenario fits
-///          wherever Nexus' does is not shown, as both are greedy.
+///          their own. So one pair fits wherever Nexus puts it together; that all of a scenario
+///          fits wherever Nexus' does is not shown, as both are greedy.
 /// Order    by occupancy falling, then as the demands come; GPUs in their order.
 /// Cost     O(demands x GPUs) duty cycles.
 class squishy_bin_packing {
