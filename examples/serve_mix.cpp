@@ -34,13 +34,8 @@ int serve(const serve_mix::options& o) {
     for (const serve_mix::mix_entry& m : o.mix) names.push_back(m.name);
     record.emplace(names, o.policies.size());
   }
-  std::vector<serve_mix::run_result> runs;
-  for (const std::string& policy : o.policies) {
-    if (record) record->begin_run(policy);
-    runs.push_back(
-        serve_mix::run_policy(*on, policy, o, facts, models, record ? &*record : nullptr));
-    if (record) record->end_run();
-  }
+  const std::vector<serve_mix::run_result> runs =
+      serve_mix::run_policies(*on, o, facts, models, record ? &*record : nullptr);
   if (!o.quiet) serve_mix::write_table(std::cout, o, facts, runs, isatty(STDOUT_FILENO) == 1);
   if (!o.json.empty())
     parts::save(o.json, [&](std::ostream& out) { serve_mix::write_json(out, o, facts, runs); });

@@ -77,6 +77,9 @@ void declare(CLI::App& app, words& w) {
               "graph (one launch a segment) or launches (one a kernel)");
   options.add("--decision-delay", w.delay, "US", "Time that each decision takes the host");
   options.device(w);
+  options.add("--threads", w.threads, "N",
+              "On which the policies are simulated, with the same results;\n"
+              "default: as many as this machine runs at once; 1 for a GPU\nor with --trace");
   options.outputs(w, "A timeline of each policy's run, for ui.perfetto.dev",
                   "Latency by policy and model: .svg, .png or .pdf\n(needs gnuplot)");
   options.about(

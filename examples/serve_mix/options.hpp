@@ -70,6 +70,7 @@ struct options : device_choice, outputs {
   gsched::duration slice = gsched::round_robin::default_slice;
   gsched::duration decision_delay{}; ///< time that a decision takes the host
   gsched::submission submission = gsched::submission::graph;
+  std::size_t threads = 1; ///< on which policies run, where that changes no result
 };
 
 /// Every policy that --policy takes, in the order in which "all" runs them.

@@ -4,7 +4,6 @@
 #include "serve_mix/options.hpp"
 #include "serve_mix/report.hpp"
 
-#include "parts/progress.hpp"
 #include "parts/timeline.hpp"
 
 #include <gsched/job/profile.hpp>
@@ -12,6 +11,7 @@
 #include <gsched/sim/arrivals.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,7 +29,7 @@ struct run_order {
   std::span<const gsched::profile> models;
   timeline* record; ///< null for none
   run_result& result;
-  progress_bar& bar;
+  std::function<void(std::uint64_t)> progress; ///< is given the requests that have ended
 };
 
 /// What models run on: a simulated GPU, or a real one.
@@ -42,6 +42,8 @@ public:
   [[nodiscard]] virtual std::string name() const = 0;
   /// How many requests tell how long a model takes alone: more than one where times differ.
   [[nodiscard]] virtual std::uint64_t solo_requests() const noexcept = 0;
+  /// Whether several threads may serve at a time, and no run notices the others.
+  [[nodiscard]] virtual bool serves_side_by_side() const noexcept = 0;
   /// On a device of its own.
   /// Errors   gsched::error: a malformed line of a trace file, or a device that failed.
   virtual void serve(const run_order& run) = 0;

@@ -8,7 +8,7 @@
 #include <gsched/job/profile.hpp>
 
 #include <span>
-#include <string>
+#include <vector>
 
 namespace serve_mix {
 
@@ -16,11 +16,14 @@ namespace serve_mix {
 [[nodiscard]] workload_facts facts_of(platform& on, const options& from,
                                       std::span<const gsched::profile> models);
 
-/// Serves the workload once under one policy, on a device of its own. What happens goes to the
-/// timeline if there is one.
-/// Errors   gsched::error: a malformed line of a trace file among them.
-[[nodiscard]] run_result run_policy(platform& on, const std::string& policy, const options& from,
-                                    const workload_facts& facts,
-                                    std::span<const gsched::profile> models, timeline* record);
+/// Serves the workload under each policy, each time on a device of its own. What happens goes to
+/// the timeline if there is one. Without one, and where the platform serves side by side, as many
+/// policies as `from.threads` run at a time; results do not depend on that, but for their wall_s.
+/// Errors   gsched::error: a malformed line of a trace file among them. Of several, the first by
+///          the order of the policies.
+[[nodiscard]] std::vector<run_result> run_policies(platform& on, const options& from,
+                                                   const workload_facts& facts,
+                                                   std::span<const gsched::profile> models,
+                                                   timeline* record);
 
 } // namespace serve_mix

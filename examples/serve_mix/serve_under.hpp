@@ -122,7 +122,7 @@ void serve_under(P& order, const manner& how, const run_order& run, S& on) {
     static_cast<void>(dispatch.submit(r));
   };
   sim::serve(dispatch, device, source, run.requests, submit,
-             [&] { run.bar.update(dispatch.statistics().ended()); });
+             [&] { run.progress(dispatch.statistics().ended()); });
   const dispatch_statistics& s = dispatch.statistics();
   run_result& result = run.result;
   result.finished = s.finished;

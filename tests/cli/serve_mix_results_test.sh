@@ -34,6 +34,11 @@ expect "a trace without events" grep -q '"traceEvents"' a.trace
 serves "${few[@]}" --policy $all --json b.json --trace b.trace
 expect "another JSON from the same seed" same a.json b.json
 expect "another trace from the same seed" cmp -s a.trace b.trace
+# Nor do they depend on the threads: a.json was made on one, as --trace has it.
+for threads in 1 3 16; do
+  serves "${few[@]}" --policy $all --threads $threads --json b.json
+  expect "another JSON with $threads threads" same a.json b.json
+done
 serves "${few[@]}" --policy $all --seed 2 --json c.json
 expect "the same JSON from another seed" bash -c '! cmp -s <(grep latency -A6 a.json) <(grep latency -A6 c.json)'
 

@@ -73,6 +73,10 @@ refuses "empty item" --policy fifo,
 refuses "empty item" --mix ,lenet_b1
 refuses "is also that of --json" --json same.svg --plot same.svg
 
+refuses "--threads: more than one beside --trace, expected 1, or no --trace" --threads 2 --trace t.json
+refuses "--threads" --threads 0
+refuses "--threads" --threads ''
+
 # Paths.
 refuses "--arrivals: trace file 'none.csv' cannot be opened" --arrivals trace:none.csv
 refuses "--arrivals: trace file '.' cannot be opened" --arrivals trace:.
