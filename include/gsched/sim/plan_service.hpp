@@ -42,7 +42,7 @@ class plan_service {
 public:
   plan_service(const latency_table& table, std::vector<duration> slos,
                const std::vector<gpu_shape>& shapes, std::vector<offered_app> apps,
-               plan_service_options o, const planner_function& planner,
+               const plan_service_options& o, const planner_function& planner,
                const interference_function& expected, Runner& runner)
       : slos_(slos), options_(o), expected_(expected), apps_(std::move(apps)),
         offered_(offered_demands(apps_, slos_)), requests_(graphs_of(apps_)),
