@@ -354,6 +354,7 @@ def make_formats(data):
     formats["corun"] = Csv(rows("corun_pairs.csv", 40), {c: us for c in ("solo_a_us", "solo_b_us", "corun_a_us", "corun_b_us")}
                            | {c: csv_count for c in ("batch_a", "batch_b", "sms_a", "sms_b")}
                            | {c: csv_name for c in ("model_a", "model_b")})
+    formats["few_corun_rows"] = Csv(formats["corun"].rows[:4], {}) # all of them take a sanitized build minutes
     # A model without a profile is left out there, and that is said.
     formats["corun_rows"] = Csv(formats["corun"].rows, formats["corun"].bad | {c: csv_label for c in ("model_a", "model_b")})
     kernel = {"function": "f", "kernel_ns": "20000", "block_ns": "5000", "registers": "32", "shared_bytes": "0",
@@ -504,7 +505,7 @@ def make_programs():
         [], common | {"--device": device, "--table": path_in}, prefix=["partition"],
         files=[("partition_rows", ["--table", "{}"])])
     programs["sim_accuracy_corun"] = Program(
-        [], common | {"--table": path_in}, prefix=["corun"], files=[("corun_rows", ["--table", "{}"])])
+        ["--table", "corun.csv"], common | {"--table": path_in}, prefix=["corun"], files=[("corun_rows", ["--table", "{}"])])
     programs["two_tenants"] = Program([], {}, wrong=[["x"], ["--json", "x"], [""]])
     small_int = count(0, 1023)
     programs["calibrate"] = Program(
@@ -617,6 +618,7 @@ def make_case(r, programs, formats, only):
         argv, status, stream = line, 1, r.choice(STREAMS)
         why = f"standard output {stream}"
     for form, file in (("rates", "rates.csv"), ("facts", "facts.csv"), ("access", "access.json"),
+                       ("few_corun_rows", "corun.csv"),
                        ("preset", "preset.json"), ("profile", "profile.json")):
         if any(file in a for a in argv):
             files[file] = formats[form].right()
