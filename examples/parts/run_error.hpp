@@ -7,8 +7,8 @@
 
 namespace parts {
 
-/// A failure while running that is not the input's fault, whatever its code: a file that cannot be
-/// written, a command that failed.
+/// A failure of the machine and not of the input, with any code: a file that cannot be written, a
+/// command that failed.
 class run_error : public gsched::error {
 public:
   run_error(gsched::errc code, const std::string& what_where_expected,

@@ -18,7 +18,7 @@ namespace gsched {
 ///
 /// The overlap rises by `search` for each job until one is late. It is not raised by a job that met
 /// fewer than half as many as it says run side by side. The margin falls towards 1 while no job
-/// ends, so that a high one does not refuse all jobs for ever.
+/// ends: a margin that refuses all jobs would else never change.
 ///
 /// Cost     O(1) each; no allocation.
 /// Threads  one owner; no locking.

@@ -12,8 +12,8 @@
 
 namespace gsched {
 
-/// The policy that orders jobs before they start, where P orders those that have started: one of
-/// P's kind with P's options, and without an admission, which a job has passed by then.
+/// The policy that orders jobs before they start, where P orders those that have started: P with
+/// the same options, and without its admission, as these jobs are admitted already.
 template <policy P>
 struct start_policy {
   using type = P;
