@@ -65,12 +65,14 @@
 #include <gsched/occupancy/accountant.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/occupancy/calculator.hpp>
+#include <gsched/occupancy/chosen_accountant.hpp>
 #include <gsched/occupancy/demand.hpp>
 #include <gsched/occupancy/footprint.hpp>
 #include <gsched/occupancy/gpu_claims.hpp>
 #include <gsched/occupancy/limits.hpp>
 #include <gsched/occupancy/per_sm_accountant.hpp>
 #include <gsched/occupancy/program_footprint.hpp>
+#include <gsched/occupancy/segment_queue.hpp>
 #include <gsched/occupancy/segment_table.hpp>
 #include <gsched/occupancy/sm_ledger.hpp>
 #include <gsched/occupancy/sm_shares.hpp>

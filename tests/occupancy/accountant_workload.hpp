@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -22,6 +23,8 @@ struct call {
   kind what{};
   segment_id segment{};
   footprint asked{};
+  std::optional<segment_id> behind{}; ///< charge: on its lane
+  bool followed = false;              ///< release: another segment was queued behind it
   std::uint32_t operation = 0;
   kernel_demand demand{};
   std::uint32_t sm = 0;
@@ -31,7 +34,7 @@ struct call {
 template <class A>
 void apply(A& a, const call& c) {
   switch (c.what) {
-  case call::kind::charge: a.charge(c.segment, c.asked); break;
+  case call::kind::charge: a.charge(c.segment, c.asked, c.behind); break;
   case call::kind::release: a.release(c.segment); break;
   case call::kind::started: a.started(c.segment, c.operation, c.demand, c.sm, c.blocks); break;
   case call::kind::ended: a.ended(c.segment, c.operation, c.sm, c.blocks); break;
@@ -40,6 +43,7 @@ void apply(A& a, const call& c) {
 
 /// A random GPU that behaves: segments of a random program are charged, their kernels' blocks start
 /// and end in groups as instrumented kernels report them, and each segment is released at its end.
+/// Some are queued behind others, and start when those have ended.
 class workload {
 public:
   static constexpr std::size_t operations = 24;
@@ -59,7 +63,12 @@ public:
     l.last = l.first + 1 + below(4);
     live_.push_back(l);
     skip_copies(live_.back());
-    return {.what = call::kind::charge, .segment = l.id, .asked = footprint_of_last()};
+    call c{.what = call::kind::charge, .segment = l.id, .asked = footprint_of_last()};
+    if (live_.size() > 1 && below(3) == 0) {
+      const segment_id before = live_[below(live_.size() - 1)].id;
+      if (!is_followed(before)) c.behind = live_.back().behind = before;
+    }
+    return c;
   }
   [[nodiscard]] footprint footprint_of_last() const {
     return footprints_.range(live_.back().first, live_.back().last);
@@ -69,7 +78,8 @@ public:
 
   /// Something that happens next to one of the running segments.
   [[nodiscard]] call draw_progress() {
-    const std::size_t i = below(live_.size());
+    std::size_t i = below(live_.size());
+    while (waits(live_[i])) i = (i + 1) % live_.size(); // some segment is behind none
     live& l = live_[i];
     if (l.first + l.operation == l.last) return release_at(i);
     const kernel_demand& k = footprints_.kernel(l.first + l.operation);
@@ -116,6 +126,7 @@ public:
 private:
   struct live {
     segment_id id{};
+    std::optional<segment_id> behind{};
     std::size_t first = 0;
     std::size_t last = 0;
     std::uint32_t operation = 0; ///< within the segment
@@ -156,9 +167,23 @@ private:
     return std::any_of(live_.begin(), live_.end(), [&](const live& l) { return l.id == s; });
   }
 
+  [[nodiscard]] bool is_followed(segment_id s) const {
+    return std::any_of(live_.begin(), live_.end(), [&](const live& l) { return l.behind == s; });
+  }
+
+  /// Whether the segment that it is queued behind has still something to run.
+  [[nodiscard]] bool waits(const live& l) const {
+    const auto before =
+        std::find_if(live_.begin(), live_.end(), [&](const live& b) { return b.id == l.behind; });
+    return before != live_.end() && before->first + before->operation != before->last;
+  }
+
   [[nodiscard]] call release_at(std::size_t i) {
-    const call c{.what = call::kind::release, .segment = live_[i].id};
+    const live out = live_[i];
+    const call c{.what = call::kind::release, .segment = out.id, .followed = is_followed(out.id)};
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(i));
+    for (live& l : live_)
+      if (l.behind == out.id) l.behind = out.behind;
     return c;
   }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <vector>
 
 using namespace gsched;
@@ -35,9 +36,17 @@ public:
     case call::kind::charge:
       e.asked = c.asked;
       e.running = c.asked.widest;
+      e.behind = c.behind;
       break;
-    case call::kind::release: segments_.erase(c.segment); break;
+    case call::kind::release: {
+      const std::optional<segment_id> before = e.behind;
+      segments_.erase(c.segment);
+      for (auto& [id, other] : segments_)
+        if (other.behind == c.segment) other.behind = before;
+      break;
+    }
     case call::kind::started:
+      e.behind.reset();
       if (e.starts == 0 || e.operation != c.operation) {
         e.operation = c.operation;
         e.running = c.demand;
@@ -124,6 +133,7 @@ private:
   struct entry {
     footprint asked{};
     kernel_demand running{};
+    std::optional<segment_id> behind{};
     std::uint32_t operation = 0;
     std::uint64_t begun = 0; ///< of the running kernel
     std::uint64_t starts = 0;
@@ -131,7 +141,12 @@ private:
     std::map<std::uint32_t, std::uint64_t> on{};
   };
 
-  [[nodiscard]] static std::uint64_t waits(const entry& e) {
+  [[nodiscard]] std::uint64_t waits(const entry& e) const {
+    const auto before = e.behind ? segments_.find(*e.behind) : segments_.end();
+    if (before != segments_.end()) {
+      const entry& b = before->second;
+      if (b.starts == 0 || b.starts != b.asked.blocks || b.ends != b.starts) return 0;
+    }
     const std::uint64_t to_come = e.asked.blocks - e.starts;
     const bool between = e.starts == e.ends && (e.starts == 0 || e.begun == e.running.blocks);
     return between ? std::min(e.asked.widest.blocks, to_come) : e.running.blocks - e.begun;
@@ -231,6 +246,47 @@ TEST_CASE("placing blocks does not make room, their ends do") {
   CHECK(a.usage(2) == sm_usage{});
   a.release(one);
   CHECK(a.violations() == accountant_violations{});
+}
+
+TEST_CASE("what is queued behind a segment asks for nothing until that one is over") {
+  constexpr segment_id two{2};
+  constexpr segment_id three{3};
+  per_sm_accountant a = with_overshoot(0);
+  const footprint f = of_blocks(8); // fills it
+  a.charge(one, f);
+  a.charge(two, f, one);
+  a.charge(three, f, two);
+  CHECK(a.waiting_blocks() == 8);
+  a.started(one, 0, f.widest, 0, 8);
+  a.ended(one, 0, 0, 7);
+  CHECK(a.waiting_blocks() == 0);
+  CHECK(a.has_room()); // one block is left of the first, and the next cannot start before its end
+  SUBCASE("all its blocks have ended") {
+    a.ended(one, 0, 0, 1);
+    CHECK(a.waiting_blocks() == 8);
+    CHECK_FALSE(a.has_room());
+    a.release(one);
+    CHECK(a.waiting_blocks() == 8);
+    CHECK(a.violations() == accountant_violations{});
+  }
+  SUBCASE("it is released") {
+    a.release(one);
+    CHECK(a.waiting_blocks() == 8);
+  }
+  SUBCASE("the next reports a start") {
+    a.started(two, 0, f.widest, 1, 2);
+    CHECK(a.waiting_blocks() == 6);
+  }
+  SUBCASE("the next is taken back: the one behind it is next") {
+    a.release(two);
+    CHECK(a.waiting_blocks() == 0);
+    a.ended(one, 0, 0, 1);
+    CHECK(a.waiting_blocks() == 8);
+  }
+  for (const segment_id s : {one, two, three})
+    if (a.outstanding() > 0) a.release(s);
+  CHECK(a.outstanding() == 0);
+  CHECK(a.load() == 0.0);
 }
 
 TEST_CASE("the binding resource counts as full though a remainder is free") {

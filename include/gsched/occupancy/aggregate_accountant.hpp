@@ -7,6 +7,7 @@
 #include <gsched/occupancy/accountant.hpp>
 #include <gsched/occupancy/demand.hpp>
 #include <gsched/occupancy/limits.hpp>
+#include <gsched/occupancy/segment_queue.hpp>
 #include <gsched/occupancy/segment_table.hpp>
 
 #include <algorithm>
@@ -60,16 +61,11 @@ public:
       ++violations_.no_slot;
       return;
     }
-    charged c = charged_for(f);
-    const std::uint32_t before = behind ? segments_.find(*behind) : no_slot;
-    if (before != no_slot && segments_[before].after == no_slot) {
-      c.before = before;
-      segments_[before].after = slot;
-    } else {
-      fill_ += c.fill;
-    }
-    work_ += c.work;
+    const charged c = charged_for(f);
     segments_[slot] = c;
+    const std::uint32_t before = behind ? segments_.find(*behind) : no_slot;
+    if (before == no_slot || !queue_behind(segments_, slot, before)) fill_ += c.fill;
+    work_ += c.work;
   }
 
   void release(segment_id s) noexcept {
@@ -79,13 +75,11 @@ public:
       return;
     }
     const charged c = segments_[slot];
-    if (c.before == no_slot) {
+    const std::uint32_t after = leave_queue(segments_, slot);
+    if (c.queue.before == no_slot) {
       fill_ -= c.fill;
-      if (c.after != no_slot) fill_ += segments_[c.after].fill;
-    } else {
-      segments_[c.before].after = c.after;
+      if (after != no_slot) fill_ += segments_[after].fill;
     }
-    if (c.after != no_slot) segments_[c.after].before = c.before;
     work_ -= c.work;
     segments_.erase(s);
   }
@@ -108,12 +102,11 @@ private:
   static constexpr std::uint64_t full = std::uint64_t{1} << 32;
   static constexpr double longest_ns = 1e15; // so that 4096 segments do not overflow a sum
 
-  static constexpr std::uint32_t no_slot = 0xffffffffu; // segment_table's none
+  static constexpr std::uint32_t no_slot = segment_queue::none;
   struct charged {
     std::uint64_t fill = 0;
     std::uint64_t work = 0;
-    std::uint32_t before = no_slot; ///< it is queued behind that one ...
-    std::uint32_t after = no_slot;  ///< ... and this one behind it
+    segment_queue queue{}; ///< on its lane
   };
 
   [[nodiscard]] static std::uint64_t fixed(double share) noexcept {
@@ -123,7 +116,7 @@ private:
   [[nodiscard]] static charged charged_for(const footprint& f) noexcept {
     const double fill = f.fill > 0 ? std::min(f.fill, 1.0) : 0.0;
     const double ns = std::clamp(static_cast<double>(f.time.count()), 0.0, longest_ns);
-    return {.fill = fixed(fill), .work = static_cast<std::uint64_t>(fill * ns + 0.5)};
+    return {.fill = fixed(fill), .work = static_cast<std::uint64_t>(fill * ns + 0.5), .queue = {}};
   }
 
   [[nodiscard]] static duration queued(std::uint64_t fill, std::uint64_t work) noexcept {
@@ -137,7 +130,6 @@ private:
   }
 
   segment_table<charged> segments_;
-  static_assert(no_slot == segment_table<charged>::none);
   std::uint64_t full_; ///< with the overshoot
   duration most_queued_;
   std::uint64_t fill_ = 0;

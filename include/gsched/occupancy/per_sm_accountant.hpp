@@ -8,6 +8,7 @@
 #include <gsched/occupancy/demand.hpp>
 #include <gsched/occupancy/gpu_claims.hpp>
 #include <gsched/occupancy/limits.hpp>
+#include <gsched/occupancy/segment_queue.hpp>
 #include <gsched/occupancy/segment_table.hpp>
 #include <gsched/occupancy/sm_ledger.hpp>
 #include <gsched/occupancy/sm_shares.hpp>
@@ -34,7 +35,9 @@ struct sm_usage {
 ///
 /// Source   Paella, SOSP 2023, doi:10.1145/3600006.3613163, sections 4.1 and 6 (3), table 1.
 /// Differs  the unit of dispatch is a segment: it asks for one kernel's blocks at a time, by its
-///          widest kernel until one has started and between one kernel and the next. There is room
+///          widest kernel until one has started and between one kernel and the next. A segment that
+///          is queued behind another one asks for nothing until all blocks of that one have ended,
+///          as reported, or it is released, or one of its own has started. There is room
 ///          until every SM's share of some resource is asked for, and beyond that while fewer than
 ///          overshoot_blocks wait for room. Which of the waiting blocks those are is not known:
 ///          the mean waiting block stands for them.
@@ -59,9 +62,8 @@ public:
     return with.within();
   }
 
-  /// What is queued behind a segment counts at once, as its blocks are reported when they start.
   void charge(segment_id s, const footprint& f,
-              std::optional<segment_id> /*behind*/ = std::nullopt) noexcept {
+              std::optional<segment_id> behind = std::nullopt) noexcept {
     if (segments_.find(s) != segments_.none) {
       ++violations_.duplicate_segment;
       return;
@@ -75,7 +77,10 @@ public:
     r.widest = shares_of(limits_, f.widest);
     r.widest_blocks = f.widest.blocks;
     r.unreported = f.blocks;
-    expect_next(r);
+    const std::uint32_t before = behind ? segments_.find(*behind) : segments_.none;
+    if (before == segments_.none || is_over(segments_[before]) ||
+        !queue_behind(segments_, slot, before))
+      expect_next(r);
   }
 
   void release(segment_id s) noexcept {
@@ -88,7 +93,10 @@ public:
     close_kernel(slot, r);
     if (r.reported) violations_.lost_starts += r.unreported;
     wait_for(r, 0);
+    const bool was_next = r.queue.before == segments_.none;
+    const std::uint32_t after = leave_queue(segments_, slot);
     segments_.erase(s);
+    if (was_next && after != segments_.none) expect_next(segments_[after]);
   }
 
   /// A group of blocks of a segment's operation, whose demand is k, has started on an SM.
@@ -101,6 +109,7 @@ public:
       violations_.late_reports += blocks;
       return;
     }
+    if (r.queue.before != segments_.none) leave_front(slot);
     if (!r.reported || operation != r.operation) open_kernel(slot, r, operation, k);
     const auto most =
         static_cast<std::uint32_t>(std::min<std::uint64_t>({blocks, r.to_start, r.unreported}));
@@ -146,7 +155,8 @@ public:
 
 private:
   struct record {
-    sm_shares widest{}; ///< of a block of the segment's widest kernel
+    segment_queue queue{}; ///< on its lane
+    sm_shares widest{};    ///< of a block of the segment's widest kernel
     std::uint64_t widest_blocks = 0;
     std::uint64_t unreported = 0; ///< blocks of all kernels whose start was not reported
     sm_shares share{};            ///< of a block that is counted as waiting or resident
@@ -244,14 +254,29 @@ private:
     return taken;
   }
 
-  /// What waits after a report: the rest of the running kernel, or the next one once it is over.
+  /// What waits after a report: the rest of the running kernel, or the next one once it is over;
+  /// the next segment's once all are.
   void settle(record& r) noexcept {
     if (!r.reported) return;
-    if (r.to_start == 0 && r.resident == 0) {
-      expect_next(r);
-    } else {
-      wait_for(r, std::min(r.to_start, r.unreported));
-    }
+    if (r.to_start > 0 || r.resident > 0) return wait_for(r, std::min(r.to_start, r.unreported));
+    expect_next(r);
+    if (!is_over(r) || r.queue.after == segments_.none) return;
+    const std::uint32_t after = r.queue.after;
+    leave_front(after);
+    expect_next(segments_[after]);
+  }
+
+  /// All blocks were reported to have started and ended. Of a segment without blocks, its release
+  /// alone says so.
+  [[nodiscard]] static bool is_over(const record& r) noexcept {
+    return r.reported && r.unreported == 0 && r.resident == 0;
+  }
+
+  /// A segment is no longer behind another: what that one reports has nothing to do with it.
+  void leave_front(std::uint32_t slot) noexcept {
+    record& r = segments_[slot];
+    segments_[r.queue.before].queue.after = segments_.none;
+    r.queue.before = segments_.none;
   }
 
   architecture_limits limits_;
