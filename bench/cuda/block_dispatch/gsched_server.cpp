@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs through a dispatcher, kernel by kernel, under one of three accounts of what is on the GPU.
+
+#include "block_dispatch/graph.hpp"
+#include "block_dispatch/way.hpp"
+
+#include <gsched/cuda/device.hpp>
+#include <gsched/cuda/program.hpp>
+#include <gsched/dispatch/dispatcher.hpp>
+#include <gsched/job/task.hpp>
+#include <gsched/occupancy/aggregate_accountant.hpp>
+#include <gsched/occupancy/per_sm_accountant.hpp>
+#include <gsched/policy/fifo.hpp>
+#include <gsched/policy/srpt.hpp>
+
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace block_dispatch {
+
+using namespace gsched;
+
+namespace {
+
+/// An accountant that always has room: the number of lanes alone bounds what is on the GPU.
+class no_accountant {
+public:
+  static constexpr bool wants_blocks = false;
+
+  no_accountant(const architecture_limits& l, sm_count sms, const accountant_options& o)
+      : counts_(l, sms, o) {}
+
+  [[nodiscard]] bool has_room() const noexcept { return counts_.outstanding() < counts_.slots(); }
+  [[nodiscard]] bool admits(const footprint&) const noexcept { return has_room(); }
+  void charge(segment_id s, const footprint& f, std::optional<segment_id> behind = {}) noexcept {
+    counts_.charge(s, f, behind);
+  }
+  void release(segment_id s) noexcept { counts_.release(s); }
+  void started(segment_id s, std::uint32_t o, const kernel_demand& k, std::uint32_t sm,
+               std::uint32_t n) noexcept {
+    counts_.started(s, o, k, sm, n);
+  }
+  void ended(segment_id s, std::uint32_t o, std::uint32_t sm, std::uint32_t n) noexcept {
+    counts_.ended(s, o, sm, n);
+  }
+  [[nodiscard]] double load() const noexcept { return counts_.load(); }
+  [[nodiscard]] std::size_t slots() const noexcept { return counts_.slots(); }
+  [[nodiscard]] std::size_t outstanding() const noexcept { return counts_.outstanding(); }
+  [[nodiscard]] const accountant_violations& violations() const noexcept {
+    return counts_.violations();
+  }
+
+private:
+  aggregate_accountant counts_;
+};
+static_assert(accountant<no_accountant>);
+
+struct hears_ends : silent_listener {
+  std::vector<std::uint32_t> ended;
+  std::exception_ptr failure;
+
+  void on_failure(const job&, std::exception_ptr why, time_point) noexcept { failure = why; }
+  void on_end(const job&, void* user, time_point) noexcept {
+    ended.push_back(static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(user)));
+  }
+};
+
+cuda::program make_program(const server_options& o, const tenant& of) {
+  auto [graph, last] = make_chain(of, o.cycles_per_us, o.how.instrumented);
+  cuda::program made(graph, {.name = of.name}); // measured
+  cuda::check(cudaGraphDestroy(graph), "graph");
+  return made;
+}
+
+template <class Policy, class Accountant>
+class gsched_server final : public server {
+public:
+  explicit gsched_server(const server_options& o)
+      : device_(device_how(o)),
+        account_(device_.limits().sm, device_.limits().sms, account_how(o.how)),
+        scheduler_(device_, order_, account_, hears_, dispatch_how(o)) {
+    hears_.ended.reserve(1 << 16);
+    programs_.reserve(o.what.tenants.size());
+    for (const tenant& t : o.what.tenants) {
+      programs_.push_back(make_program(o, t));
+      gsched::program& host = programs_.back().host();
+      scheduler_.load(host);
+      bodies_[models_.size()].graph = &host;
+      models_.push_back(scheduler_.add_model(t.name, bodies_[models_.size()], &host));
+      clients_.push_back(&scheduler_.add_client());
+    }
+  }
+
+  void submit(unsigned tenant, std::uint32_t job) override {
+    job_request r;
+    r.model = models_[tenant];
+    r.owner = clients_[tenant];
+    r.arrival = device_.now();
+    r.user = reinterpret_cast<void*>(static_cast<std::uintptr_t>(job));
+    static_cast<void>(scheduler_.submit(r));
+  }
+
+  void poll(std::vector<std::uint32_t>& ended) override {
+    static_cast<void>(scheduler_.step());
+    if (hears_.failure) std::rethrow_exception(hears_.failure);
+    ended.insert(ended.end(), hears_.ended.begin(), hears_.ended.end());
+    hears_.ended.clear();
+  }
+
+  void check_end() const override {
+    if (account_.outstanding() != 0 || account_.violations().total() != 0 ||
+        device_.statistics().lost_words != 0 || device_.statistics().built_late != 0)
+      throw std::runtime_error("segments, reports or words were lost, or graphs were built late");
+  }
+
+private:
+  struct body {
+    gsched::program* graph = nullptr;
+    task operator()(job_context& ctx) const {
+      ctx.launch(*graph);
+      co_return;
+    }
+  };
+
+  static cuda::device_options device_how(const server_options& o) {
+    cuda::device_options d;
+    d.gpu = o.gpu;
+    d.instrumented = o.how.instrumented;
+    d.copies = 2 * o.lanes;
+    if (!o.how.whole) {
+      d.grain = from_us(1); // pieces of one kernel each
+      d.levels = 1;
+    }
+    return d;
+  }
+  static accountant_options account_how(const way& w) {
+    accountant_options a;
+    if (w.by == account::aggregate) {
+      a.overshoot_fill = w.overshoot_fill;
+      a.overshoot_time = from_us(w.overshoot_us);
+    }
+    a.overshoot_blocks = w.overshoot_blocks;
+    return a;
+  }
+  static dispatch_options dispatch_how(const server_options& o) {
+    dispatch_options d;
+    d.lanes = o.lanes;
+    d.instrumented = o.how.instrumented;
+    if (!o.how.whole) d.quantum = d.most_quantum = from_us(1);
+    return d;
+  }
+
+  cuda::device device_;
+  Accountant account_;
+  Policy order_;
+  hears_ends hears_;
+  std::vector<cuda::program> programs_;
+  std::array<body, 3> bodies_;
+  dispatcher<Policy, cuda::device, Accountant, hears_ends> scheduler_;
+  std::vector<model_id> models_;
+  std::vector<client*> clients_;
+};
+
+template <class Policy>
+std::unique_ptr<server> make(const server_options& o) {
+  switch (o.how.by) {
+  case account::none: return std::make_unique<gsched_server<Policy, no_accountant>>(o);
+  case account::block_level: return std::make_unique<gsched_server<Policy, per_sm_accountant>>(o);
+  default: return std::make_unique<gsched_server<Policy, aggregate_accountant>>(o);
+  }
+}
+
+} // namespace
+
+std::unique_ptr<server> make_gsched_server(const server_options& o) {
+  return o.by == order::srpt ? make<srpt>(o) : make<fifo>(o);
+}
+
+} // namespace block_dispatch
