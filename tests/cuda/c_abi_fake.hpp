@@ -41,6 +41,7 @@ struct fake_control {
   std::atomic<bool> frozen{false};    ///< nothing ends
   std::atomic<int> loads_until_failure{INT32_MAX};
   std::atomic<int> builds_until_failure{INT32_MAX};
+  std::atomic<int> launched{0};        ///< segments of programs that were submitted
   std::atomic<int> loaded{0};          ///< programs that the device knows
   std::atomic<int> built{0};           ///< programs of which it has parts, known or not
   std::atomic<bool> builds{true};      ///< else build does not come back
@@ -152,6 +153,7 @@ public:
     if (!failure_ && control_->submits_until_failure.fetch_sub(1) <= 0)
       failure_ = "an illegal memory access was encountered (cudaErrorIllegalAddress)";
     if (failure_) return errc::device_failed;
+    control_->launched += s.program != no_program;
     std::deque<entry>& lane = lanes_[index(s.lane)];
     duration takes{};
     for (const operation* op : s.operations) takes += op->expected;

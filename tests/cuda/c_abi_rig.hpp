@@ -34,12 +34,13 @@ struct fake_instance {
                    this};
   program graph;
 
-  fake_instance(std::size_t operations, duration each) : graph(make(operations, each)) {}
+  fake_instance(std::size_t operations, duration each, std::uint32_t blocks = 16)
+      : graph(make(operations, each, blocks)) {}
 
 private:
-  [[nodiscard]] program make(std::size_t operations, duration each) const {
+  [[nodiscard]] program make(std::size_t operations, duration each, std::uint32_t blocks) const {
     operation op;
-    op.launch.grid = {16, 1, 1};
+    op.launch.grid = {blocks, 1, 1};
     op.launch.block = {128, 1, 1};
     op.launch.registers_per_thread = 32;
     op.expected = each;
@@ -88,7 +89,7 @@ struct server_rig {
       m.name = "fake";
       m.exclusive = exclusive;
       for (std::uint32_t i = 0; i < instances; ++i) {
-        auto made = std::make_shared<fake_instance>(operations, each);
+        auto made = std::make_shared<fake_instance>(operations, each, blocks);
         last_made = made;
         m.instances.push_back({&made->graph, made, {{&made->in, 8, staging()}}, {{&made->out, 8}}});
         if (i % 2 == 0) m.instances.back().outputs[0].staging = staging();
@@ -117,6 +118,7 @@ struct server_rig {
   std::shared_ptr<fake_control> control = std::make_shared<fake_control>();
   std::weak_ptr<fake_instance> last_made{}; ///< of the model added last
   std::atomic<int> measured{0};             ///< models whose graphs were read, with CUDA
+  std::uint32_t blocks = 16;                ///< of the kernels of models that are added
   std::function<void()> as_measured{};      ///< called then
   std::function<void()> as_looked{};        ///< called when a submission asks for a pointer's kind
   abi::settings how;

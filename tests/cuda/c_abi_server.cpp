@@ -299,6 +299,28 @@ TEST_CASE("server: a device on which nothing ends is given up when it is closed"
   CHECK(seconds_since(start) < 5);
 }
 
+TEST_CASE("server: with instrumented set, the blocks on the GPU decide what is submitted") {
+  for (const std::uint32_t instrumented : {0u, 1u}) {
+    CAPTURE(instrumented);
+    gsched_server_options o = options_for("fifo");
+    o.overshoot = 100; // segments never fill the GPU
+    o.instrumented = instrumented;
+    server_rig r(o);
+    r.blocks = 132 * 16 + 64; // a full GPU, and as many as may wait
+    const std::uint32_t m = r.add_model(6, 1, from_us(200'000));
+    const std::uint32_t c = r.it.add_client(1.0);
+    std::vector<gsched_ticket*> all;
+    for (int i = 0; i < 6; ++i) all.push_back(r.submit(m, c));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    CHECK(r.control->launched == (instrumented != 0 ? 1 : 6));
+    for (gsched_ticket* t : all) {
+      CHECK(abi::server::wait(*t, 20 * second_us));
+      CHECK(t->state == GSCHED_FINISHED);
+      t->let_go();
+    }
+  }
+}
+
 TEST_CASE("server: a callback may submit and look, and is refused what would wait for itself") {
   struct chain {
     server_rig r{"fifo"};

@@ -11,7 +11,7 @@
 
 #include <gsched/device/device.hpp>
 #include <gsched/dispatch/dispatcher.hpp>
-#include <gsched/occupancy/aggregate_accountant.hpp>
+#include <gsched/occupancy/chosen_accountant.hpp>
 #include <gsched/policy/edf.hpp>
 #include <gsched/policy/gamma_boost.hpp>
 #include <gsched/policy/names.hpp>
@@ -48,7 +48,8 @@ public:
   serving(desk& at, const settings& how, Make make, event_source events = {})
       : at_(at), settings_(how), device_(make()), events_(std::move(events)),
         driver_(device_, at.whose), order_(make_policy(how)),
-        account_(device_.limits().sm, device_.limits().sms, how.account),
+        account_(device_.limits().sm, device_.limits().sms, how.account,
+                 how.dispatch.instrumented ? account_of::blocks : account_of::segments),
         hears_(at, epoch_of(device_), how.decision_delay, how.dispatch.max_jobs),
         dispatch_(driver_, order_, account_, hears_, how.dispatch) {
     if constexpr (tells_failure) hears_.device_failure = &device_.failure();
@@ -200,7 +201,7 @@ private:
   static constexpr std::int64_t ask_again_ns = 5000;
   /// Events asked for in one round, so that many of them do not keep the lanes waiting.
   static constexpr int most_asked = 8;
-  using dispatcher_type = dispatcher<P, interruptible<Device>, aggregate_accountant, hearing>;
+  using dispatcher_type = dispatcher<P, interruptible<Device>, chosen_accountant, hearing>;
 
   template <policy Q>
   [[nodiscard]] static Q make(const settings& how) {
@@ -438,7 +439,7 @@ private:
   event_source events_;
   interruptible<Device> driver_;
   P order_;
-  aggregate_accountant account_;
+  chosen_accountant account_;
   hearing hears_;
   dispatcher_type dispatch_;
   std::vector<client*> clients_;

@@ -31,7 +31,10 @@ typedef struct gsched_server_options {
   uint32_t watchdog_ms;     /* a segment that shows no progress for that long hangs: its request
                                fails, and what is queued behind it; if the GPU runs nothing else
                                either, the device does; at least 1; 10000 */
-  uint32_t instrumented;    /* 1: kernels with GSCHED_INSTRUMENT report their blocks; 0 */
+  uint32_t instrumented;    /* 1: kernels with GSCHED_INSTRUMENT report their blocks, and what is
+                               on each SM decides whether more is submitted, up to 64 blocks beyond
+                               a full GPU, in place of overshoot. Kernels without it count by their
+                               shape until their segment has ended; 0 */
   uint32_t time_driver;     /* 1: counts gsched_statistics.driver_ns, at 50 ns a call; 0 */
   uint32_t reserved;        /* 0 */
   /* Real-time requests, by gsched_request.real_time. They go before all others, by deadline; with
