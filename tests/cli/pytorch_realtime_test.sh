@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# realtime.py, two_processes.py and the plot of both: help, one line for each kind of bad input,
+# realtime.py, disb.py, two_processes.py and the plot of both: help, one line for each kind of bad input,
 # ratios of known numbers, and runs with a library and a torch that only play their parts.
 set -euo pipefail
 source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
@@ -29,6 +29,12 @@ for program in realtime two_processes; do
   says 2 '--turns' $program --turns 0
   says 2 'expected a file in a folder' $program --json no/out.json
 done
+python3 "$example/disb.py" --help >out 2>&1 && grep -q -- --workloads out || { cat out; exit 1; }
+says 2 '--ways: "be_only", expected some of rt_only' disb --ways be_only
+says 2 '--workloads: "disb_f", expected some of disb_a' disb --workloads disb_a,disb_f
+says 2 '--workloads: one of them twice' disb --workloads disb_a,disb_a
+says 2 '--turns' disb --turns 0
+says 2 'expected a file in a folder' disb --json no/out.json
 says 2 '--ways: "fifo", expected some of rt_only' realtime --ways seq,fifo
 says 2 '--side: expected one to four numbers of SMs' realtime --side 8,0
 says 2 '--reserve: expected one to four numbers of SMs' realtime --reserve 8,16,24,32,40
@@ -84,6 +90,23 @@ assert seen["reserve_sms"] == [8, 16, 0, 0] and "reserve_fixed" not in seen
 assert seen["long_kernel_us"] == 150.0 and seen["reserve_slow_down"] == 0.2
 realtime.gsched.Server = real
 
+# Arrivals and ratios of disb.py.
+import random
+import disb
+about, clients = disb.read("disb_e")
+assert [c.urgent for c in clients] == [True] * 5 + [False] * 5 and about
+assert {c.network for c in clients} == set(disb.NETWORKS.values())
+every = disb.due_times(disb.read("disb_a")[1][0], 0.01, 10.0, random.Random(1)) # half its rate
+assert len(every) == 500 and all(near(y - x, 0.02) for x, y in zip(every, every[1:]))
+drawn = disb.due_times(clients[0], 0.001, 100.0, random.Random(1)) # a tenth of its rate, at random
+assert 9500 < len(drawn) < 10500 and sorted(drawn) == drawn
+assert disb.due_times(clients[5], 0.01, 10.0, random.Random(1)) is None
+one = lambda mean, p99: {"real_time": True, "finished": 9, "latency_us": {"mean": mean, "p99": p99}}
+both = disb.judged({"rt_only": {"clients": {"a": one(100, 200), "b": one(10, 10)}},
+                    "preempt": {"clients": {"a": one(110, 300), "b": one(13, 15)}}})
+assert near(both["preempt"]["slower"], 1.2) and near(both["preempt"]["p99_ratio"], 1.5)
+assert "slower" not in disb.judged({"seq": {"clients": {"a": one(1, 1)}}})["seq"]
+
 # Ratios of two_processes.py: percentiles by nearest rank, and the whole GPU as what all is measured by.
 a = types.SimpleNamespace(seconds=1.0, turns=2)
 seen = {"rt alone": [1000.0] * 99 + [3000.0], "rt beside": [2040.0] * 98 + [5000.0] * 2,
@@ -106,6 +129,15 @@ timeout 100 python3 "$example/realtime.py" --pairs resnet18+resnet50,resnet50+re
 timeout 100 python3 "$example/realtime.py" --pairs resnet18+resnet50 --seconds 0.1 --turns 1 --settle 0.2 \
   --think 1 --ways rt_only,be_only,reserve_0,reserve_16,reserve >out || { cat out; exit 1; }
 [ "$(grep -c ^reserve out)" -eq 3 ] || { cat out; exit 1; }
+# With networks that the played torchvision has.
+cat >played_disb.py <<'PY'
+import sys
+import disb
+disb.NETWORKS = {name: f"resnet{18 + 32 * (k % 2)}" for k, name in enumerate(disb.NETWORKS)}
+sys.exit(disb.main())
+PY
+timeout 100 python3 played_disb.py --workloads disb_a,disb_d --seconds 0.1 --turns 2 --json disb.json \
+  >out || { cat out; exit 1; }
 timeout 100 python3 "$example/two_processes.py" --pairs resnet18+resnet50 --settings time_slicing \
   --seconds 0.1 --turns 2 --think 1 --json two.json >out || { cat out; exit 1; }
 python3 - <<'PY'
@@ -118,6 +150,13 @@ for facts in rt["pairs"].values():
     for way, f in facts.items():
         assert (f["be_finished"] > 0) == (way != "rt_only") and ("rt" in f) == (way != "be_only"), way
         assert "rt" not in f or f["rt"]["requests"] > 5 and f["rt"]["slowdown"] > 0, (way, f["rt"])
+disb = json.load(open("disb.json"))["workloads"]
+assert list(disb) == ["disb_a", "disb_d"]
+for ways in disb.values():
+    assert list(ways) == ["rt_only", "seq", "streams", "streams_priority", "preempt"]
+    for way, f in ways.items():
+        assert f["slower"] > 0 and (f["be_work"] > 0) == (way != "rt_only"), way
+        assert way == "rt_only" or f["work"] > f["be_work"] > 0, way
 f = two["settings"]["time_slicing"]["resnet18+resnet50"]
 assert f["rt"]["requests"] > 5 and f["be_per_s"] > 0 and f["slowdown"] > 0
 PY
@@ -129,6 +168,7 @@ says 2 '--pairs: "a+b", expected some of resnet18+resnet50' plot_realtime rt.jso
 # What goes wrong.
 export NO_GPU=1
 says 1 'torch sees no GPU, expected one' realtime --pairs resnet18+resnet50
+says 1 'torch sees no GPU, expected one' disb --workloads disb_a
 says 1 'a process ended early' two_processes --pairs resnet18+resnet50 --settings time_slicing
 says 1 'nvidia-cuda-mps-control' two_processes --pairs resnet18+resnet50 --settings mps
-echo 'realtime.py and two_processes.py do as they should'
+echo 'realtime.py, disb.py and two_processes.py do as they should'
