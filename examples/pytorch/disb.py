@@ -87,7 +87,7 @@ def server_of(a, way, clients):
         "streams_priority": ("direct", {"lanes": len(clients) - urgent, "real_time_lanes": urgent,
                                         "yields": 0}),
         # Best-effort work stops between kernels, so its segments may be long.
-        "preempt": ("fifo", {"lanes": 1, "real_time_lanes": 1, "quantum_us": 2000})}[way]
+        "preempt": ("fifo", {"lanes": 1, "real_time_lanes": urgent, "quantum_us": 2000})}[way]
     return gsched.Server(policy=policy, gpu=a.gpu, watchdog_ms=a.watchdog, **more)
 
 
