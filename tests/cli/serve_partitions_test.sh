@@ -23,8 +23,11 @@ printf 'time_s,model,rate\n0,game,2000\n0,traffic,1000\n' > "$work/apps.csv"
 serve apps_traced --rate-trace "$work/apps.csv" --seconds 10
 cmp "$work/apps.json" "$work/apps_traced.json" || failed=1
 serve hasty --app game=500 --slo game=5 --seconds 5
-# What is promised of the defaults, at the most that is planned for.
-for planner in best elastic; do
+# What is promised of the defaults, at the most that is planned for. Long runs are for builds that are
+# quick: under a sanitizer they take minutes and run the same code again.
+planners="best elastic"
+[[ -z ${GSCHED_SANITIZED:-} ]] || planners=
+for planner in $planners; do
   i=0
   for asked in "--app game=50" "--app traffic=50" "--rates resnet50=100,ssdlite_mobilenet=100,vgg16=100"; do
     i=$((i + 1))
@@ -42,11 +45,13 @@ time_s,model,rate
 CSV
 serve jump --rate-trace "$work/jump.csv" --gpus 1 --seconds 60 --period 5
 grep -qE 'at 25.0 s: .*resnet50 rose from' "$work/jump.txt" || { echo "the jump is not told"; failed=1; }
-sed 's/,3000$/,300000/' "$work/jump.csv" > "$work/flood.csv"
-serve flood --rate-trace "$work/flood.csv" --gpus 1 --seconds 60 --period 5
-grep -qE 'at 25.0 s: room for 0\.[0-9]+ times these rates' "$work/flood.txt" ||
-  { echo "too little room is not told"; failed=1; }
-serve hour --rates lenet=100,resnet50=50 --seconds 3600
+if [[ -z ${GSCHED_SANITIZED:-} ]]; then
+  sed 's/,3000$/,300000/' "$work/jump.csv" > "$work/flood.csv"
+  serve flood --rate-trace "$work/flood.csv" --gpus 1 --seconds 60 --period 5
+  grep -qE 'at 25.0 s: room for 0\.[0-9]+ times these rates' "$work/flood.txt" ||
+    { echo "too little room is not told"; failed=1; }
+  serve hour --rates lenet=100,resnet50=50 --seconds 3600
+fi
 
 # A picture, where there is gnuplot: what was asked for, each switch, and the share that was late.
 if command -v gnuplot > /dev/null; then
@@ -66,7 +71,8 @@ if command -v gnuplot > /dev/null; then
 fi
 
 python3 - "$work" <<'PY' || failed=1
-import json, pathlib, sys
+import json, os, pathlib, sys
+long = not os.environ.get("GSCHED_SANITIZED")
 said = {p.stem: json.loads(p.read_text()) for p in pathlib.Path(sys.argv[1]).glob("*.json")}
 for name, r in said.items():
     for row in [r["all"], *r["apps"], *r["models"]]:
@@ -80,7 +86,7 @@ for name, r in said.items():
         assert m["late"] > 0 or m["latency_us"]["max"] <= m["slo_us"], (name, m)
 assert said["calm"]["all"]["violations"] <= 0.01 < said["full"]["all"]["violations"], said["full"]["all"]
 promises = [r for name, r in said.items() if name.startswith("promise")]
-assert len(promises) == 6
+assert len(promises) == (6 if long else 0)
 for r in promises:
     assert all(a["violations"] <= 0.01 for a in r["apps"]), r["apps"]
     assert r["periods"][0]["factor"] >= 1.19 and r["interference"] and r["planned_interference"], r["periods"][0]
@@ -98,8 +104,9 @@ assert by_time[35]["sms"] > 2 * by_time[15]["sms"] and by_time[55]["sms"] < by_t
 assert by_time[30]["violated"] <= 0.01 * by_time[30]["ended"]
 assert said["jump"]["switches"] >= 2
 assert by_time[55]["violated"] <= 0.01 * by_time[55]["ended"]
-flood = {p["begin_s"]: p for p in said["flood"]["periods"]}
-assert flood[30]["factor"] < 0.2 and flood[55]["factor"] >= 1
+if long:
+    flood = {p["begin_s"]: p for p in said["flood"]["periods"]}
+    assert flood[30]["factor"] < 0.2 and flood[55]["factor"] >= 1
 PY
 
 "$bin" --help | grep -q 'A violation is a request that was late or dropped' || failed=1

@@ -6,6 +6,8 @@
 #include <gsched/policy/deficit_over.hpp>
 #include <gsched/policy/srpt.hpp>
 
+#include <sanitized.hpp>
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -56,7 +58,8 @@ double mean_ms(const served_mix::settings& how, const std::vector<planned>& requ
 
 } // namespace
 
-TEST_CASE("served: more segments of a job in flight lower no capacity") {
+TEST_CASE("served: more segments of a job in flight lower no capacity" *
+          doctest::skip(testing::sanitized)) {
   const auto requests = requests_at(2.4, 2000);
   served_mix::settings how;
   how.dispatch.segments_per_job = 1;
