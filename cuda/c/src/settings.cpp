@@ -167,6 +167,7 @@ settings settings_of(const gsched_server_options& o) {
   s.slo = time_of("slo_us", o.slo_us, 0, 1e12);
   s.spin = time_of("spin_us", o.spin_us, 0, most_us);
   s.watchdog = std::chrono::milliseconds{o.watchdog_ms};
+  s.dispatch.segment_limit = std::max(s.dispatch.segment_limit, s.longest_hang());
   s.lease = time_of("lease_us", o.lease_us, 100, 16e6); // as the device takes it
   s.grain = s.dispatch.quantum;
   while (s.levels < 8 && s.grain * (1 << (s.levels - 1)) < s.dispatch.most_quantum) ++s.levels;
