@@ -75,6 +75,28 @@ void read_threads(options& o, const words& w, bool given) {
     o.threads = std::max(std::thread::hardware_concurrency(), 1u);
 }
 
+/// Refuses options that none of the policies asked for uses.
+void check_used(const CLI::App& app, const options& o) {
+  const auto some = [&](const auto& of) {
+    return std::any_of(o.policies.begin(), o.policies.end(), of);
+  };
+  const auto is_deficit = [](const std::string& p) { return p.find("deficit") != p.npos; };
+  refuse_unused(app, some([](const std::string& p) { return p != "direct" && p != "single"; }),
+                {"--quantum", "--most-quantum", "--overshoot", "--lanes"},
+                "with direct and single alone, which do not schedule", "another --policy");
+  refuse_unused(app, some(is_deficit), {"--weights"}, "without a policy that shares by deficit",
+                "deficit or srpt+deficit in --policy");
+  refuse_unused(app, some([](const std::string& p) { return p == "srpt+deficit"; }),
+                {"--threshold"}, "without the policy srpt+deficit", "srpt+deficit in --policy");
+  refuse_unused(app, some([](const std::string& p) { return p == "rr"; }), {"--slice"},
+                "without the policy rr", "rr in --policy");
+  const auto preempts = [&](const std::string& p) {
+    return p == "srpt" || p == "edf" || p == "srpt+deficit" || p.starts_with("boost");
+  };
+  refuse_unused(app, some(preempts), {"--evict"}, "without a policy that preempts",
+                "srpt, edf, srpt+deficit or boost in --policy");
+}
+
 } // namespace
 
 const std::vector<std::string>& policy_names() {
@@ -93,6 +115,7 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   if (!is_given(app, "--most-quantum")) o.most_quantum = std::max(o.most_quantum, o.quantum);
   check_quanta(o.quantum, o.most_quantum);
   read_threads(o, w, is_given(app, "--threads"));
+  check_used(app, o);
   return o;
 }
 

@@ -76,6 +76,32 @@ of realtime
 refuses "--reserve-tail: given without --reserve" --reserve-tail 3
 refuses "--reserve-share: given without --reserve" --reserve-fixed 8 --reserve-share 3
 refuses "--pad-places: given beside --pad none" --pad none --pad-places 3
+refuses "--tolerance: given beside --pad none and --side none" --pad none --side none --tolerance 3
+refuses "--long-operation: given without --reserve" --long-operation 50
+refuses "--long-operation: given without --reserve" --reserve none --long-operation 50
+refuses "--quantum: given without a mode that schedules" --mode seq,streams --quantum 50
+refuses "--lanes: given without a mode that preempts" --mode rt_only,seq --lanes 4
+refuses "--leaves: given without a mode that preempts" --mode rt_only --leaves never
+refuses "--reserve: given without a mode that preempts" --mode streams --reserve 8
+refuses "--side: given without the mode preempt_pad" --mode rt_only,preempt --side 8
+refuses "--quantum: 60 us with kernels that leave" --mode preempt --leaves at_checkpoints --quantum 60
+refuses "--most-quantum: 60 us with kernels that leave" --leaves at_checkpoints --quantum 20 --most-quantum 60
+serves --seconds 0.01 --mode seq,preempt --quantum 50 --lanes 3
+of serve_mix
+refuses "--slice: given without the policy rr" --policy fifo --slice 50
+refuses "--threshold: given without the policy srpt+deficit" --policy rr,deficit --threshold 50
+refuses "--weights: given without a policy that shares by deficit" --policy srpt --weights 1,2
+refuses "--evict: given without a policy that preempts" --policy fifo,deficit --evict yes
+refuses "--quantum: given with direct and single alone" --policy direct,single --quantum 50
+refuses "--lanes: given with direct and single alone" --policy direct --lanes 4
+serves --requests 5 --policy direct,rr,srpt+deficit --slice 50 --threshold 50 --lanes 4
+serves --requests 5 --policy boost:1 --evict yes
+of plan
+refuses "--no-suggest: given beside --max-scale" --rates lenet=5 --max-scale --no-suggest
+refuses "--no-suggest: given beside --max-scale or for several" --scenarios all --models lenet --no-suggest
+of serve_partitions
+refuses "--prepare: given beside --once" --rates lenet=5 --once --prepare 1
+refuses "--switch-us: given beside --once" --rates lenet=5 --once --switch-us 1
 if [ -x "$bins/interference" ]; then
   of interference
   refuses "--neutral-start: given without the law" fit --once --laws disjoint --neutral-start
