@@ -27,7 +27,10 @@ std::filesystem::path find_workload(const std::string& word) {
   for (std::filesystem::directory_iterator at(shipped("workloads"), ec), end; !ec && at != end;
        at.increment(ec)) {
     if (at->path().extension() != ".json") continue;
-    if (at->path().stem() == word) return at->path();
+    if (at->path().stem() == word) {
+      note_input("--workload", at->path());
+      return at->path();
+    }
     names.push_back(at->path().stem().string());
   }
   std::sort(names.begin(), names.end());
@@ -105,9 +108,13 @@ void read_work(options& o, const words& w) {
       gsched::detail::whole_text(o.file, "a workload's file", max_workload_bytes), o.file.string());
   catalogue known(w.profiles);
   if (w.profiles.empty()) known.add_directory(shipped("constructed"));
-  for (std::size_t i = 0; i < o.work.clients.size(); ++i)
-    o.profiles.push_back(known.find(fmt::format("{}: clients/{}/model", o.file.string(), i),
-                                    o.work.clients[i].model));
+  for (std::size_t i = 0; i < o.work.clients.size(); ++i) {
+    const client_spec& c = o.work.clients[i];
+    const std::string where = fmt::format("{}: clients/{}", o.file.string(), i);
+    o.profiles.push_back(known.find(where + "/model", c.model));
+    if (c.arrivals.law == arrival_law::trace)
+      note_input(where + "/arrivals/file", o.file.parent_path() / c.arrivals.file);
+  }
   const bool any = std::any_of(o.work.clients.begin(), o.work.clients.end(),
                                [](const client_spec& c) { return c.real_time(); });
   if (!any)
@@ -117,7 +124,7 @@ void read_work(options& o, const words& w) {
 
 options read(const words& w, bool seconds_given, bool requests_given, bool most_given) {
   options o;
-  read_words(o, o, w);
+  read_device_words(o, w);
   read_work(o, w);
   o.modes = to_modes(w.mode);
   if (seconds_given || !requests_given)
@@ -140,6 +147,7 @@ options read(const words& w, bool seconds_given, bool requests_given, bool most_
   o.tolerance = to_number("--tolerance", w.tolerance, {0, 1000, false, "percent"}) / 100;
   o.leaves = to_leaving(w.leaves);
   o.before = w.before;
+  read_output_words(o, w);
   return o;
 }
 

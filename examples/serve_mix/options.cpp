@@ -33,7 +33,7 @@ void read_rate(options& o, const words& w, bool load_given, bool rate_given) {
 options read(const words& w, bool load_given, bool rate_given, bool requests_given) {
   constexpr std::uint64_t million = 1'000'000;
   options o;
-  read_words(o, o, w);
+  read_device_words(o, w);
   o.mix = to_mix(w.mix, w.profiles);
   o.clients = static_cast<std::uint32_t>(to_count("--clients", w.clients, 1, million));
   o.weights = to_weights(w.weights, o.clients);
@@ -61,6 +61,7 @@ options read(const words& w, bool load_given, bool rate_given, bool requests_giv
     refuse("--submission", "unknown way " + in_quotes(w.submission), "graph or launches",
            gsched::errc::unknown_name);
   o.submission = w.submission == "graph" ? gsched::submission::graph : gsched::submission::launches;
+  read_output_words(o, w);
   return o;
 }
 

@@ -578,6 +578,9 @@ def make_case(r, programs, formats, only):
         hows += ["file"] * 6
     if p.used:
         hows += ["unused"] * 3
+    writes = sorted(o for o in p.options if p.options[o] is path_out and not (key == "idempotence" and o == "--trace"))
+    if p.files and writes:
+        hows += ["over"] * 2
     if key not in GPU:
         hows.append("stream")
     how = r.choice(hows)
@@ -643,6 +646,16 @@ def make_case(r, programs, formats, only):
             del argv[argv.index(option):argv.index(option) + 2]
         argv += more
         why = f"{form} file"
+    elif how == "over": # an output that is the input
+        form, more = r.choice(p.files)
+        file = "same" + (".csv" if isinstance(formats[form], Csv) else ".json")
+        files[file] = formats[form].right()
+        more = [m.replace("{}", file) for m in more]
+        for option in [m for m in more if m.startswith("--") and m in line]:
+            del line[line.index(option):line.index(option) + 2]
+        option = r.choice(writes)
+        argv = line + more + [option, r.choice(["", "./", ".//", "././"]) + file]
+        why = f"{option} is the {form} file"
     stream = None
     status = 2
     if how == "stream":
@@ -697,6 +710,9 @@ def run(case, bin_dir, root, number_of):
         left = {f.name for f in work.iterdir()} - before - {".out", ".err"}
         if left and case.status == 2:
             return "files", f"left {sorted(left)}"
+        for file, text in case.files.items():
+            if case.status == 2 and (work / file).read_bytes() != text.encode(errors="replace"):
+                return "files", f"{file} was written to"
         return None
     finally:
         shutil.rmtree(work, ignore_errors=True)
