@@ -531,7 +531,7 @@ def make_programs():
         ["--simulate", "preset.json"],
         {"--out": path_out, "--json": path_out, "--simulate": path_in},
         wrong=[["--check", "preset.json"], ["--gpu", "0"], ["--seconds", "3"], ["--quick"], ["--out", "a", "--json", "./a"],
-               ["--name", "x"], ["--json", "x", "--date", "1.1."]],
+               ["--name", "x"], ["--json", "x", "--name", "x"], ["--date", "1.1."]],
         flags=("--compare",), files=[("preset", ["--simulate", "{}"])])
     programs["calibrate_check"] = Program(
         ["--check", "preset.json"], {"--check": path_in, "--gpu": small_int},

@@ -215,6 +215,8 @@ if [ -x "$bins/calibrate" ]; then
   of calibrate
   over preset.json --simulate preset.json --out
   over preset.json --simulate preset.json --json
+  refuses "--name: given without --out" --simulate preset.json --json x.json --name mine
+  refuses "--date: given without --out or --json" --simulate preset.json --date 1.1.
   of profile && over lenet_b1.json --replay lenet_b1.json --out
 fi
 if [ -x "$bins/interference" ]; then
