@@ -99,11 +99,20 @@ def simulate(a, document, preset, scratch):
                  if scheduling["leaves"].get(r["mode"], leaves) == leaves]
         out = scratch / "run.json"
         command = [str(a.bin / "realtime"), "--workload", str(file), "--device", str(preset),
-                   "--mode", ",".join(modes), "--leaves", leaves, "--seed", str(document["seed"]),
-                   "--side", ",".join(map(str, scheduling["side_sms"])), "--tolerance",
-                   f"{100 * scheduling['tolerance']:g}", "--quiet", "--no-progress", "--json", str(out)]
+                   "--mode", ",".join(modes), "--seed", str(document["seed"]), "--quiet", "--no-progress",
+                   "--json", str(out)]
+        # realtime refuses what none of the modes uses.
+        if "preempt_pad" in modes:
+            command += ["--side", ",".join(map(str, scheduling["side_sms"])) or "none", "--tolerance",
+                        f"{100 * scheduling['tolerance']:g}"]
+        preempts = "preempt" in modes or "preempt_pad" in modes
+        if preempts:
+            command += ["--leaves", leaves]
+        unused = set() if preempts else {"lanes", "floor"}
+        if not preempts and "rt_only" not in modes:
+            unused |= {"real_time_lanes", "quantum_us", "most_quantum_us", "overshoot"}
         for name, option in SETTINGS.items():
-            if scheduling.get(name) is not None:
+            if scheduling.get(name) is not None and name not in unused:
                 command += [option, f"{scheduling[name]:g}"]
         for name in ("seconds", "requests"):
             if work.get(name) is not None:

@@ -109,13 +109,23 @@ def write_trace(path, rate, sigma, mix, clients, requests, seed):
             out.write(f"{now:.3f},{r.choices(names, weights)[0]},{i % clients}\n")
 
 
+def settings_for(policies, settings):
+    """As options of serve_mix, which refuses what none of the policies uses."""
+    names = policies.split(",")
+    unused = set() if "srpt+deficit" in names else {"threshold_us"}
+    if all(n in ("direct", "single") for n in names):
+        unused |= {"quantum_us", "most_quantum_us", "lanes", "overshoot"}
+    return [x for name, value in settings.items() if name in SETTINGS and value is not None and name not in unused
+            for x in (SETTINGS[name], str(value))]
+
+
 def stand_ins(a, server):
     """What was run, and rows."""
     preset, laws = a.preset, {}
     if not a.contended:
         # Stand-ins only keep their SMs busy: one does not slow another.
         preset, laws = server.version_of(a.preset, contended=False)
-    settings = [x for name, value in a.settings.items() for x in (SETTINGS[name], str(value))]
+    settings = settings_for(a.policy, a.settings)
     delay = ["--decision-delay", str(a.sim_delay)]
     sides = {"gpu": a.device, "sim": preset}
     solo = {side: server.call(device, "--mix", a.mix, "--policy", "single", "--rate", "10",
@@ -161,13 +171,11 @@ def same_on_simulator(a, server, document, first):
     if not known:
         return []
     names = {name: name if name.endswith(a.suffix) else name + a.suffix for name in work["mix"]}
-    options = ["--mix", ",".join(f"{names[n]}={w:g}" for n, w in work["mix"].items()),
-               "--policy", ",".join(dict.fromkeys(r["policy"] for r in known)),
+    policies = ",".join(dict.fromkeys(r["policy"] for r in known))
+    options = ["--mix", ",".join(f"{names[n]}={w:g}" for n, w in work["mix"].items()), "--policy", policies,
                "--clients", str(work["clients"]), "--requests", str(work["requests"]),
                "--decision-delay", str(a.sim_delay)]
-    for name, value in (scheduling | a.settings).items():
-        if name in SETTINGS and value is not None:
-            options += [SETTINGS[name], str(value)]
+    options += settings_for(policies, scheduling | a.settings)
     simulated = []
     known = [{"repeat": 0} | r for r in known]
     for repeat in sorted({r["repeat"] for r in known}):

@@ -21,6 +21,7 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -34,6 +35,15 @@ struct options : parts::device_choice, parts::outputs {
   std::vector<gsched::level_rule> rules{gsched::level_rule::own, gsched::level_rule::needed};
   padding::question question;
 };
+
+/// All models that are read are known before an output is looked at.
+void note_models(const options& o) {
+  for (const auto& [option, names] :
+       {std::pair("--real-time", &o.real_time), {"--guest", &o.guest}}) {
+    for (const std::string& name : *names) static_cast<void>(o.known->find(option, name));
+    if (names->empty()) static_cast<void>(o.known->files());
+  }
+}
 
 std::optional<options> parse(int argc, char** argv) {
   CLI::App app("What kernel padding promises, by its rules and by the simulated GPU.\n"
@@ -73,7 +83,6 @@ std::optional<options> parse(int argc, char** argv) {
   };
   parts::read_device(o, device);
   if (o.gpu) parts::refuse("--device", parts::in_quotes(device), "a simulated one");
-  parts::read_outputs(o, json, "", "");
   o.progress = !no_progress && isatty(STDERR_FILENO) == 1;
   if (*pairs) {
     o.facts = parts::to_file("--facts", facts, "a file of kernel facts");
@@ -93,6 +102,8 @@ std::optional<options> parse(int argc, char** argv) {
   q.options.parts = static_cast<std::uint32_t>(
       parts::to_count("--parts", number, 1, gsched::pad_options::most_parts));
   q.options.share = parts::to_number("--share", share, {0, 1, true});
+  if (o.known) note_models(o);
+  parts::read_outputs(o, json, "", "");
   return o;
 }
 

@@ -90,6 +90,24 @@ struct options {
   bool ignore_scaling = false;
 };
 
+/// The file of what there is to compare with; empty: the profiles themselves.
+std::filesystem::path table_of(const options& o) {
+  if (o.what == "graph" || !o.table.empty()) return o.table;
+  return std::string(GSCHED_EXAMPLES_DATA_DIR) +
+         (o.what == "corun" ? "/corun_pairs.csv" : "/latency_batch_partition.csv");
+}
+
+void note_inputs(const options& o) {
+  parts::note_input("--device", o.device);
+  parts::note_input("--table", table_of(o));
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(o.profiles, ignored))
+    return parts::note_input("--profiles", o.profiles);
+  for (std::filesystem::directory_iterator at(o.profiles, ignored), end; !ignored && at != end;
+       at.increment(ignored))
+    if (at->path().extension() == ".json") parts::note_input("--profiles", at->path());
+}
+
 std::optional<options> parse(int argc, char** argv) {
   CLI::App app("Compares the simulated GPU with measurements of a real one.\n"
                "Exit code: 0; 1 for a failure while running; 2 for a usage or input error.");
@@ -114,24 +132,21 @@ std::optional<options> parse(int argc, char** argv) {
   if (!parts::parse(app, argc, argv)) return std::nullopt;
   o.what = app.get_subcommands().front()->get_name();
   o.json = json;
+  note_inputs(o);
   parts::check_outputs({{"--json", o.json}});
   return o;
 }
 
 int serve(const options& o) {
-  const std::string data = GSCHED_EXAMPLES_DATA_DIR;
   const gsched::sim::preset preset = gsched::sim::preset_by_name(o.device);
   profile_set all = read_profiles(o.profiles);
   if (o.ignore_scaling)
     for (auto& [key, p] : all)
       for (gsched::profile_operation& op : p.operations) op.work.by_sms.clear();
-  const auto file = [&](const char* shipped) { return o.table.empty() ? data + shipped : o.table; };
-  const outcome of =
-      o.what == "partition"
-          ? compare_partitions(preset, all,
-                               read_partition_rows(file("/latency_batch_partition.csv")))
-      : o.what == "corun" ? compare_pairs(preset, all, read_corun_rows(file("/corun_pairs.csv")))
-                          : compare_graphs(preset, all);
+  const outcome of = o.what == "partition"
+                         ? compare_partitions(preset, all, read_partition_rows(table_of(o)))
+                     : o.what == "corun" ? compare_pairs(preset, all, read_corun_rows(table_of(o)))
+                                         : compare_graphs(preset, all);
   if (of.rows.empty())
     throw gsched::error(gsched::errc::bad_profile,
                         (of.without_profile > 0 ? "--table: no row has a profile"

@@ -30,7 +30,7 @@ int main(int argc, char**) {
                       .owner = &scheduler.add_client(),
                       .user = p});
   while (!scheduler.idle())
-    if (!scheduler.step()) gpu.wait(no_deadline);
+    if (!scheduler.step()) gpu.wait(scheduler.step_by());
   if (std::fflush(stdout) == 0) return 0;
   std::perror("two_tenants: standard output");
   return 1;

@@ -89,7 +89,7 @@ std::error_code device::state::begin_anew(leaving_program& p, std::uint32_t firs
   // Of a program that is run from elsewhere, what was left is given up.
   try {
     const short_leases leases(*this);
-    p.slots.reset();
+    statistics.rerun_blocks += p.slots.reset();
   } catch (const error& e) {
     return e.code();
   }

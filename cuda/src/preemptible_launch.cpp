@@ -195,6 +195,6 @@ preemption_end preemptible_launch::wait() const {
   }
 }
 
-void preemptible_launch::reset() { state_->slots->reset(); }
+std::uint64_t preemptible_launch::reset() { return state_->slots->reset(); }
 
 } // namespace gsched::cuda

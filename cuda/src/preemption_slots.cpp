@@ -24,18 +24,22 @@ struct freed {
 
 struct preemption_slots::state {
   std::vector<preemption_slot> fresh; ///< of which nothing has run
+  std::vector<preemption_slot> seen;  ///< as they were at the last reset; room made beforehand
   std::unique_ptr<preemption_slot, freed> slots;
   std::unique_ptr<std::uint32_t, freed> lists;
   std::size_t bytes = 0;
 
-  /// By a copy, on a stream of its own, so as to wait for nothing else.
-  void write() const {
+  /// By copies, on a stream of their own, so as to wait for nothing else: what is there goes to
+  /// `to`, if it is not null, before it is written over.
+  void write(preemption_slot* to) const {
     const beside_captures here;
+    const std::size_t size = fresh.size() * sizeof(preemption_slot);
     cudaStream_t s = nullptr;
     check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), what);
-    cudaError_t e =
-        cudaMemcpyAsync(slots.get(), fresh.data(), fresh.size() * sizeof(preemption_slot),
-                        cudaMemcpyHostToDevice, s);
+    cudaError_t e = cudaSuccess;
+    if (to != nullptr) e = cudaMemcpyAsync(to, slots.get(), size, cudaMemcpyDeviceToHost, s);
+    if (e == cudaSuccess)
+      e = cudaMemcpyAsync(slots.get(), fresh.data(), size, cudaMemcpyHostToDevice, s);
     if (e == cudaSuccess) e = cudaStreamSynchronize(s);
     cudaStreamDestroy(s);
     check(e, what);
@@ -69,7 +73,8 @@ preemption_slots::preemption_slots(std::span<const std::uint64_t> blocks)
     list += 2 * b;
     s.fresh.push_back(slot);
   }
-  s.write();
+  s.seen.resize(s.fresh.size());
+  s.write(nullptr);
 }
 
 preemption_slots::~preemption_slots() = default;
@@ -91,8 +96,12 @@ preemption preemption_slots::fill(const preemption& captured, std::size_t i,
 
 preemption_slot* preemption_slots::data() const noexcept { return state_->slots.get(); }
 
-void preemption_slots::reset() {
-  if (size() > 0) state_->write();
+std::uint64_t preemption_slots::reset() {
+  if (size() == 0) return 0;
+  state_->write(state_->seen.data());
+  std::uint64_t ended = 0;
+  for (const preemption_slot& s : state_->seen) ended += ended_of(s.state, s.blocks);
+  return ended;
 }
 
 std::size_t preemption_slots::memory() const noexcept { return state_->bytes; }

@@ -132,7 +132,6 @@ options read(const words& w, bool fit) {
   if (w.neutral) o.begin.shared_kernels = neutral_law();
   o.json = w.json;
   o.out = w.out;
-  check_outputs({{"--json", o.json}, {"--out", o.out}});
 
   const profile_set profiles = read_profiles(w.profiles);
   solo_table solo = read_solo_table(to_file("--solo", w.solo, "a CSV file"));
@@ -183,6 +182,7 @@ std::optional<options> parse_options(int argc, char** argv) {
       ->type_name("FILE");
   if (!parts::parse(app, argc, argv)) return std::nullopt;
   options o = read(w, fit->parsed());
+  check_outputs({{"--json", o.json}, {"--out", o.out}});
   refuse_unused(app, !o.given, {"--once"}, "beside --coefficients, which are not fitted",
                 "one of both");
   const bool kernels =

@@ -25,7 +25,13 @@ const fs::path& catalogue::find(std::string_view where, const std::string& name)
   if (found == files_.end())
     refuse(where, "unknown model " + in_quotes(name), "some of " + names(),
            gsched::errc::unknown_name);
+  note_input(where, found->second);
   return found->second;
+}
+
+const catalogue::files_by_name& catalogue::files() const {
+  for (const auto& [name, file] : files_) note_input("--profiles", file);
+  return files_;
 }
 
 void catalogue::add_file(const fs::path& file) {

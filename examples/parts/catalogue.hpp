@@ -23,10 +23,12 @@ public:
   void add_directory(const std::filesystem::path& directory);
 
   using files_by_name = std::map<std::string, std::filesystem::path>;
-  [[nodiscard]] const files_by_name& files() const noexcept { return files_; }
+  /// All of them, which the program reads then: see note_input.
+  [[nodiscard]] const files_by_name& files() const;
   /// Files were named, and no directories.
   [[nodiscard]] bool only_files() const noexcept { return only_files_; }
-  /// Errors   unknown_name; `where` names what asks for it, as an option.
+  /// One, which the program reads then. Errors   unknown_name; `where` names what asks for it, as
+  /// an option.
   [[nodiscard]] const std::filesystem::path& find(std::string_view where,
                                                   const std::string& name) const;
 

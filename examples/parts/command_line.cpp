@@ -59,6 +59,7 @@ void for_each_option(const CLI::App& app, F f) {
 } // namespace
 
 bool parse(CLI::App& app, int argc, const char* const* argv) {
+  forget_inputs();
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -96,10 +97,13 @@ void refuse_unused(const CLI::App& app, bool used, std::initializer_list<const c
     if (is_given(app, option)) refuse(option, "given " + because, expected);
 }
 
-void read_words(device_choice& device, outputs& out, const words& w) {
+void read_device_words(device_choice& device, const words& w) {
   read_device(device, w.device);
   if (!w.queues.empty())
     device.queues = static_cast<std::uint32_t>(to_count("--queues", w.queues, 1, 1024));
+}
+
+void read_output_words(outputs& out, const words& w) {
   read_outputs(out, w.json, w.trace, w.plot);
   out.quiet = w.quiet;
   out.progress = !w.no_progress && !w.quiet && isatty(STDERR_FILENO) == 1;

@@ -42,6 +42,7 @@ private:
 };
 
 /// Lets CLI11 read the line. False when it asked for help, which is then printed on stdout.
+/// Inputs that were noted before are forgotten (note_input).
 /// Errors   gsched::error with one line; bad_option for an option with an empty value, too.
 [[nodiscard]] bool parse(CLI::App& app, int argc, const char* const* argv);
 
@@ -54,7 +55,9 @@ private:
 void refuse_unused(const CLI::App& app, bool used, std::initializer_list<const char*> options,
                    const std::string& because, const std::string& expected);
 
-/// What words say of device and outputs.
-void read_words(device_choice& device, outputs& out, const words& w);
+/// What words say of the device.
+void read_device_words(device_choice& device, const words& w);
+/// What words say of outputs, once all inputs are known: see check_outputs.
+void read_output_words(outputs& out, const words& w);
 
 } // namespace parts

@@ -41,9 +41,10 @@ known_apps::known_apps(const gsched::latency_table& t) : table_(t) {
 
 std::size_t known_apps::add(const std::string& file_or_name) {
   const auto ships = shipped_app(file_or_name);
-  app a = gsched::sim::read_app(
-      ships ? *ships : to_file("--app", file_or_name, "an app that ships, or a file of one"),
-      table_);
+  const std::filesystem::path file =
+      ships ? *ships : to_file("--app", file_or_name, "an app that ships, or a file of one");
+  note_input("--app", file);
+  app a = gsched::sim::read_app(file, table_);
   if (table_.find(a.name))
     refuse("--app", in_quotes(a.name) + " is a model of the table", "an app of another name");
   apps_.push_back(std::move(a));

@@ -72,6 +72,7 @@ std::optional<gsched::linear_law> to_law(std::string_view option, const std::str
   const auto file = std::filesystem::exists(ships, ignored)
                         ? ships
                         : to_file(option, word, "none, one that ships, or a file of coefficients");
+  note_input(option, file);
   return gsched::read_coefficients(file).disjoint;
 }
 

@@ -26,6 +26,12 @@ namespace parts {
 
 namespace {
 
+struct input {
+  std::string option;
+  fs::path file;
+};
+std::vector<input> inputs; ///< of the command line that is read
+
 void check_writable(std::string_view option, const fs::path& path) {
   std::error_code ignored;
   const bool existed = fs::exists(path, ignored);
@@ -122,12 +128,18 @@ void check_quanta(gsched::duration quantum, gsched::duration most) {
            "at most as much");
 }
 
+void note_input(std::string_view option, const fs::path& file) {
+  inputs.push_back({std::string(option), file});
+}
+void forget_inputs() noexcept { inputs.clear(); }
+
 fs::path to_file(std::string_view option, const std::string& word, const std::string& expected) {
   std::error_code ignored;
   if (!fs::exists(word, ignored))
     refuse(option, in_quotes(word) + " does not exist", expected, gsched::errc::io);
   if (fs::is_directory(word, ignored))
     refuse(option, in_quotes(word) + " is a directory", expected, gsched::errc::io);
+  note_input(option, word);
   return word;
 }
 
@@ -160,6 +172,10 @@ void check_outputs(const std::vector<output_option>& all) {
     if (!fresh)
       refuse(option, in_quotes(path.string()) + " is also that of " + std::string(at->second),
              "a file of its own");
+    for (const input& in : inputs)
+      if (fs::equivalent(path, in.file, ignored))
+        refuse(option, in_quotes(path.string()) + " is also the input of " + in.option,
+               "a file of its own");
     check_writable(option, path);
   }
 }

@@ -45,7 +45,13 @@ struct number_range {
 /// Refuses a --quantum above --most-quantum.
 void check_quanta(gsched::duration quantum, gsched::duration most);
 
-/// A file that is there.
+/// Records a file that the program reads, so that check_outputs refuses to write over it. What
+/// calls to_file need not. Threads: one, until the command line is read.
+void note_input(std::string_view option, const std::filesystem::path& file);
+/// At the start of another command line.
+void forget_inputs() noexcept;
+
+/// A file that is there, as an input.
 [[nodiscard]] std::filesystem::path to_file(std::string_view option, const std::string& word,
                                             const std::string& expected);
 
@@ -65,8 +71,8 @@ struct output_option {
   std::string_view option;
   std::filesystem::path path;
 };
-/// Before a run: refuses paths that cannot be opened for writing or that two options have, and
-/// leaves what is there as it is.
+/// Before a run, when all inputs are known: refuses paths that cannot be opened for writing, that
+/// two options have or that name an input, by whatever link, and leaves what is there as it is.
 void check_outputs(const std::vector<output_option>& all);
 
 /// What a program writes. read_outputs checks its files as check_outputs does, and refuses a plot

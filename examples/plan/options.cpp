@@ -175,6 +175,9 @@ std::optional<options> parse_options(int argc, char** argv) {
                        "without --scenarios", "it beside --scenarios all");
   parts::refuse_unused(app, o.law.has_value(), {"--solo"}, "where no interference is asked for",
                        "--interference or a planner with +int beside it");
+  parts::refuse_unused(app, !o.max_scale && o.scenarios.size() == 1, {"--no-suggest"},
+                       "beside --max-scale or for several scenarios, where nothing is suggested",
+                       "it for one scenario alone");
   return o;
 }
 

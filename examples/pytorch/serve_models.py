@@ -82,6 +82,10 @@ def options():
             p.error(f'--ways: "{w}", expected some of {", ".join(ways.ALL)}, boost:FACTOR')
     if len(set(a.ways)) != len(a.ways):
         p.error("--ways: one of them twice, expected each once")
+    if a.threshold is not None and "srpt+deficit" not in a.ways:
+        p.error("--threshold: given without the way srpt+deficit, expected it in --ways")
+    if a.slice is not None and "rr" not in a.ways:
+        p.error("--slice: given without the way rr, expected it in --ways")
     if sum(x is not None for x in (a.load, a.loads, a.rate)) > 1:
         p.error("--load, --loads, --rate: more than one of them, expected one")
     try:

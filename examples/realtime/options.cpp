@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
 #include <utility>
 
@@ -26,7 +27,10 @@ std::filesystem::path find_workload(const std::string& word) {
   for (std::filesystem::directory_iterator at(shipped("workloads"), ec), end; !ec && at != end;
        at.increment(ec)) {
     if (at->path().extension() != ".json") continue;
-    if (at->path().stem() == word) return at->path();
+    if (at->path().stem() == word) {
+      note_input("--workload", at->path());
+      return at->path();
+    }
     names.push_back(at->path().stem().string());
   }
   std::sort(names.begin(), names.end());
@@ -104,9 +108,13 @@ void read_work(options& o, const words& w) {
       gsched::detail::whole_text(o.file, "a workload's file", max_workload_bytes), o.file.string());
   catalogue known(w.profiles);
   if (w.profiles.empty()) known.add_directory(shipped("constructed"));
-  for (std::size_t i = 0; i < o.work.clients.size(); ++i)
-    o.profiles.push_back(known.find(fmt::format("{}: clients/{}/model", o.file.string(), i),
-                                    o.work.clients[i].model));
+  for (std::size_t i = 0; i < o.work.clients.size(); ++i) {
+    const client_spec& c = o.work.clients[i];
+    const std::string where = fmt::format("{}: clients/{}", o.file.string(), i);
+    o.profiles.push_back(known.find(where + "/model", c.model));
+    if (c.arrivals.law == arrival_law::trace)
+      note_input(where + "/arrivals/file", o.file.parent_path() / c.arrivals.file);
+  }
   const bool any = std::any_of(o.work.clients.begin(), o.work.clients.end(),
                                [](const client_spec& c) { return c.real_time(); });
   if (!any)
@@ -116,7 +124,7 @@ void read_work(options& o, const words& w) {
 
 options read(const words& w, bool seconds_given, bool requests_given, bool most_given) {
   options o;
-  read_words(o, o, w);
+  read_device_words(o, w);
   read_work(o, w);
   o.modes = to_modes(w.mode);
   if (seconds_given || !requests_given)
@@ -139,14 +147,48 @@ options read(const words& w, bool seconds_given, bool requests_given, bool most_
   o.tolerance = to_number("--tolerance", w.tolerance, {0, 1000, false, "percent"}) / 100;
   o.leaves = to_leaving(w.leaves);
   o.before = w.before;
-  // Of kernels that leave, those of a segment that have not started pass through the GPU all the
-  // same, one by one.
-  constexpr gsched::duration longest_leaving = std::chrono::microseconds{50};
-  if (o.leaves != gsched::leaving::never) {
-    o.quantum = std::min(o.quantum, longest_leaving);
-    o.most_quantum = o.quantum;
-  }
+  read_output_words(o, w);
   return o;
+}
+
+/// Of kernels that leave, those of a segment that have not started pass through the GPU all the
+/// same, one by one: so segments are short.
+void shorten_segments(options& o, const CLI::App& app) {
+  constexpr gsched::duration longest = std::chrono::microseconds{50};
+  if (o.leaves == gsched::leaving::never) return;
+  for (const auto& [option, time] :
+       {std::pair("--quantum", o.quantum), {"--most-quantum", o.most_quantum}})
+    if (is_given(app, option) && time > longest)
+      refuse(option, fmt::format("{} us with kernels that leave (--leaves)", gsched::to_us(time)),
+             fmt::format("at most {}", gsched::to_us(longest)));
+  o.quantum = std::min(o.quantum, longest);
+  if (!is_given(app, "--most-quantum")) o.most_quantum = o.quantum;
+}
+
+/// Refuses options that none of the modes asked for uses.
+void check_used(const CLI::App& app, const options& o) {
+  const auto some = [&](std::initializer_list<mode> of) {
+    return std::find_first_of(o.modes.begin(), o.modes.end(), of.begin(), of.end()) !=
+           o.modes.end();
+  };
+  refuse_unused(app, some({mode::rt_only, mode::preempt, mode::preempt_pad}),
+                {"--quantum", "--most-quantum", "--overshoot", "--rt-lanes"},
+                "without a mode that schedules", "rt_only, preempt or preempt_pad in --mode");
+  refuse_unused(app, some({mode::preempt, mode::preempt_pad}),
+                {"--lanes", "--floor", "--leaves", "--reserve", "--reserve-fixed",
+                 "--long-operation", "--reserve-slow-down", "--reserve-tail", "--reserve-share"},
+                "without a mode that preempts", "preempt or preempt_pad in --mode");
+  refuse_unused(app, some({mode::preempt_pad}), {"--side", "--pad", "--pad-places", "--tolerance"},
+                "without the mode preempt_pad", "it in --mode");
+  refuse_unused(app, !o.reserve.empty() || o.reserve_fixed, {"--long-operation"},
+                "without --reserve or --reserve-fixed", "one of them");
+  const bool learns = !o.reserve.empty() && !o.reserve_fixed;
+  refuse_unused(app, learns, {"--reserve-slow-down", "--reserve-tail", "--reserve-share"},
+                "without --reserve", "sizes to choose from in --reserve");
+  refuse_unused(app, o.pad.has_value(), {"--pad-places"}, "beside --pad none",
+                "--pad own or needed");
+  refuse_unused(app, o.pad.has_value() || !o.side.empty(), {"--tolerance"},
+                "beside --pad none and --side none", "one of them");
 }
 
 } // namespace
@@ -158,11 +200,8 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   if (!parse(app, argc, argv)) return std::nullopt;
   options o = read(w, is_given(app, "--seconds"), is_given(app, "--requests"),
                    is_given(app, "--most-quantum"));
-  const bool learns = !o.reserve.empty() && !o.reserve_fixed;
-  refuse_unused(app, learns, {"--reserve-slow-down", "--reserve-tail", "--reserve-share"},
-                "without --reserve", "sizes to choose from in --reserve");
-  refuse_unused(app, o.pad.has_value(), {"--pad-places"}, "beside --pad none",
-                "--pad own or needed");
+  shorten_segments(o, app);
+  check_used(app, o);
   return o;
 }
 

@@ -68,7 +68,7 @@ struct run_result {
   gsched::duration carried{};      ///< the same, of those that have ended
   gsched::duration padded_alone{}; ///< of the real-time work in these
   gsched::duration padded_took{};
-  std::optional<std::uint64_t> rerun_blocks; ///< that had ended before; none if nobody counts them
+  std::optional<std::uint64_t> rerun_blocks; ///< that had ended before; none: not counted
   double wall_s = 0;                         ///< the one field that is not reproducible
 };
 

@@ -48,7 +48,7 @@ void drive(Dispatcher& to, Device& on, Books& books, Submit submit) {
     if (to.nothing_in_flight() && !next)
       to.cancel_all(); // they wait for what can never come
     else
-      on.wait(books.until(next));
+      on.wait(std::min(books.until(next), to.step_by()));
   }
 }
 

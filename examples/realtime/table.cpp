@@ -91,6 +91,10 @@ void write_table(std::ostream& out, const options& from, const workload_facts& f
   add("gone in us", best::none, "{:.1f}", [&](std::size_t i) {
     return runs[i].preemptions.count ? us(runs[i].preemptions.p50) : none;
   });
+  column again{"run again", {}, best::none, "{:.0f}"}; // blocks; "-" where they are not counted
+  for (const run_result& r : runs)
+    again.values.push_back(r.rerun_blocks ? static_cast<double>(*r.rerun_blocks) : none);
+  columns.push_back(std::move(again));
   add("lost", best::none, "{:.0f}",
       [&](std::size_t i) { return static_cast<double>(all[i].lost); });
 

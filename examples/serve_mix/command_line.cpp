@@ -69,7 +69,7 @@ void declare(CLI::App& app, words& w) {
       "fill");
   options.add("--lanes", w.lanes, "N", "Hardware streams that scheduled requests share");
   options.add("--threshold", w.threshold, "US",
-              "Deficit policies: device time that a client may be owed");
+              "srpt+deficit: device time that a client may be owed");
   options.add("--slice", w.slice, "US", "rr: device time that a job gets in its turn");
   options.add("--evict", w.evict, "yes|no",
               "Take back what has not started when the policy prefers\na request that comes");

@@ -33,7 +33,7 @@ void read_rate(options& o, const words& w, bool load_given, bool rate_given) {
 options read(const words& w, bool load_given, bool rate_given, bool requests_given) {
   constexpr std::uint64_t million = 1'000'000;
   options o;
-  read_words(o, o, w);
+  read_device_words(o, w);
   o.mix = to_mix(w.mix, w.profiles);
   o.clients = static_cast<std::uint32_t>(to_count("--clients", w.clients, 1, million));
   o.weights = to_weights(w.weights, o.clients);
@@ -61,6 +61,7 @@ options read(const words& w, bool load_given, bool rate_given, bool requests_giv
     refuse("--submission", "unknown way " + in_quotes(w.submission), "graph or launches",
            gsched::errc::unknown_name);
   o.submission = w.submission == "graph" ? gsched::submission::graph : gsched::submission::launches;
+  read_output_words(o, w);
   return o;
 }
 
@@ -73,6 +74,28 @@ void read_threads(options& o, const words& w, bool given) {
     refuse("--threads", "more than one beside --trace", "1, or no --trace");
   if (!given && !o.gpu && o.trace.empty())
     o.threads = std::max(std::thread::hardware_concurrency(), 1u);
+}
+
+/// Refuses options that none of the policies asked for uses.
+void check_used(const CLI::App& app, const options& o) {
+  const auto some = [&](const auto& of) {
+    return std::any_of(o.policies.begin(), o.policies.end(), of);
+  };
+  const auto is_deficit = [](const std::string& p) { return p.find("deficit") != p.npos; };
+  refuse_unused(app, some([](const std::string& p) { return p != "direct" && p != "single"; }),
+                {"--quantum", "--most-quantum", "--overshoot", "--lanes"},
+                "with direct and single alone, which do not schedule", "another --policy");
+  refuse_unused(app, some(is_deficit), {"--weights"}, "without a policy that shares by deficit",
+                "deficit or srpt+deficit in --policy");
+  refuse_unused(app, some([](const std::string& p) { return p == "srpt+deficit"; }),
+                {"--threshold"}, "without the policy srpt+deficit", "srpt+deficit in --policy");
+  refuse_unused(app, some([](const std::string& p) { return p == "rr"; }), {"--slice"},
+                "without the policy rr", "rr in --policy");
+  const auto preempts = [&](const std::string& p) {
+    return p == "srpt" || p == "edf" || p == "srpt+deficit" || p.starts_with("boost");
+  };
+  refuse_unused(app, some(preempts), {"--evict"}, "without a policy that preempts",
+                "srpt, edf, srpt+deficit or boost in --policy");
 }
 
 } // namespace
@@ -93,6 +116,7 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   if (!is_given(app, "--most-quantum")) o.most_quantum = std::max(o.most_quantum, o.quantum);
   check_quanta(o.quantum, o.most_quantum);
   read_threads(o, w, is_given(app, "--threads"));
+  check_used(app, o);
   return o;
 }
 

@@ -71,6 +71,7 @@ arrival_options to_arrivals(const std::string& word) {
     if (fs::is_directory(a.file, ignored) || !std::ifstream(a.file))
       refuse(option, "trace file " + in_quotes(value) + " cannot be opened", "a readable file",
              gsched::errc::io);
+    note_input(option, a.file);
   } else {
     refuse(option, "unknown law " + in_quotes(word),
            "poisson, lognormal:SIGMA, closed:N or trace:FILE", gsched::errc::unknown_name);

@@ -283,6 +283,8 @@ std::optional<options> parse_options(int argc, char** argv) {
                 "one of both");
   refuse_unused(app, !w.once, {"--tolerance", "--fall"}, "beside --once, which plans for good",
                 "one of both");
+  refuse_unused(app, !w.once, {"--prepare", "--switch-us"},
+                "beside --once, where no plan follows the first", "one of both");
   options o = read(w);
   refuse_unused(app, o.truth || o.planned, {"--solo"}, "where no interference is asked for",
                 "--interference or --plan-interference beside it");

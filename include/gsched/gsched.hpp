@@ -10,6 +10,7 @@
 #include <gsched/core/latest_line.hpp>
 #include <gsched/core/latest_mean.hpp>
 #include <gsched/core/launch.hpp>
+#include <gsched/core/number_text.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/sync.hpp>
 #include <gsched/core/time.hpp>

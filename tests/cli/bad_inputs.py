@@ -109,17 +109,21 @@ def picture(r):
 
 MODELS = ("lenet", "googlenet", "resnet50", "ssdlite_mobilenet", "vgg16")
 PROFILES = ("lenet_b1", "resnet18_b1", "inception_v3_b1", "bert_base_b32")
+SCHEDULING = ("fifo", "rr", "sjf", "srpt", "edf", "deficit", "srpt+deficit", "boost")
 POLICIES = ("fifo", "rr", "sjf", "srpt", "edf", "deficit", "srpt+deficit", "boost", "direct", "single")
 MODES = ("rt_only", "seq", "streams", "streams_priority", "preempt", "preempt_pad")
 PLANNERS = ("sbp", "elastic", "self_tuning", "best", "ideal")
 
 
 class Program:
-    """What a program takes: a line that serves, its options by kind, and lines that contradict themselves."""
+    """What a program takes: a line that serves, its options by kind, and lines that contradict themselves.
 
-    def __init__(self, base, options, wrong=(), flags=(), files=(), prefix=()):
+    `selector`: the option that selects what runs, and all that it selects from. `used`: options that some of that
+    uses alone: with what, and a value that is right."""
+
+    def __init__(self, base, options, wrong=(), flags=(), files=(), prefix=(), selector=None, used=None):
         self.base, self.options, self.wrong, self.flags = base, options, wrong, flags
-        self.files, self.prefix = files, prefix
+        self.files, self.prefix, self.selector, self.used = files, prefix, selector, used or {}
 
 
 def arrivals(r):
@@ -402,12 +406,16 @@ def make_programs():
             "--load": number(0, 1000, True), "--rate": positive, "--slo": number(0, 1e6, True),
             "--seed": count(0, 2**64 - 1), "--policy": names(*POLICIES), "--quantum": positive,
             "--most-quantum": number(0, 1e9), "--overshoot": number(0, 1e6), "--lanes": count(1, 1024),
-            "--threshold": number(0, 1e9), "--slice": positive, "--submission": name("graph", "launches"),
+            "--threshold": number(0, 1e9), "--slice": positive, "--evict": name("yes", "no"),
+            "--weights": lambda r: r.choice(["", "0", "1,", "x", "-1", "nan", "1,1,1,1,1,1,1,1,1", "9" * 300]), "--submission": name("graph", "launches"),
             "--decision-delay": number(0, 1e6), "--device": device, "--queues": count(1, 1024)},
         wrong=[["--rate", "5", "--load", "0.5"], ["--arrivals", "closed:2", "--load", "0.5"],
                ["--arrivals", "closed:2", "--rate", "5"], ["--quantum", "500", "--most-quantum", "400"],
                ["--json", "a.svg", "--plot", "./a.svg"], ["--json", "a", "--trace", "a"], ["--rate", "1e-300"],
                ["--device", "cuda", "--policy", "lifo"]],
+        selector=("--policy", POLICIES),
+        used={o: (SCHEDULING, v) for o, v in (("--quantum", "50"), ("--most-quantum", "900"), ("--overshoot", "2"), ("--lanes", "4"))}
+        | {"--weights": (("deficit", "srpt+deficit"), "1,2"), "--threshold": (("srpt+deficit",), "50"), "--slice": (("rr",), "50"), "--evict": (("srpt", "edf", "srpt+deficit", "boost"), "yes")},
         flags=("--quiet", "--no-progress"),
         files=[("profile", ["--profiles", "{}"]), ("arrivals", ["--mix", "lenet_b1", "--clients", "2", "--arrivals", "trace:{}"]),
                ("preset", ["--device", "{}"])])
@@ -425,7 +433,17 @@ def make_programs():
             "--leaves": name("never", "between_blocks", "at_checkpoints"), "--device": device, "--queues": count(1, 1024)},
         wrong=[["--quantum", "500", "--most-quantum", "400"], ["--reserve", "8", "--reserve-fixed", "8"],
                ["--reserve", "16,8"], ["--reserve-tail", "3"], ["--side", "8,16,24,32,40"], ["--json", "a", "--trace", "./a"],
-               ["--pad", "none", "--pad-places", "4"]],
+               ["--pad", "none", "--pad-places", "4"], ["--mode", "preempt", "--long-operation", "50"],
+               ["--mode", "preempt_pad", "--pad", "none", "--side", "none", "--tolerance", "3"],
+               ["--mode", "preempt", "--leaves", "at_checkpoints", "--quantum", "60"]],
+        selector=("--mode", MODES),
+        used={o: (("rt_only", "preempt", "preempt_pad"), v)
+              for o, v in (("--quantum", "50"), ("--most-quantum", "900"), ("--overshoot", "2"), ("--rt-lanes", "2"))}
+        | {o: (("preempt", "preempt_pad"), v)
+           for o, v in (("--lanes", "3"), ("--floor", "0.1"), ("--leaves", "between_blocks"), ("--reserve", "8"), ("--reserve-fixed", "8"),
+                        ("--long-operation", "50"), ("--reserve-tail", "5"), ("--reserve-share", "5"), ("--reserve-slow-down", "5"))}
+        | {o: (("preempt_pad",), v)
+           for o, v in (("--side", "8"), ("--pad", "own"), ("--pad-places", "4"), ("--tolerance", "3"))},
         flags=("--quiet", "--no-progress"),
         files=[("workload", ["--workload", "{}"]), ("preset", ["--device", "{}"])])
     programs["plan"] = Program(
@@ -436,7 +454,7 @@ def make_programs():
             "--gpus": count(0, 10000), "--sms": count(1, 100000), "--group": count(1, 100000), "--planner": names(*PLANNERS),
             "--interference": name("none", "h200")},
         wrong=[["--solo", "/nonexistent"], ["--models", "lenet"], ["--levels", "1,2"], ["--rates-file", "x.csv"],
-               ["--scenarios", "all"], ["--group", "140"], ["--max-scale", "--plot", "x.svg"],
+               ["--scenarios", "all"], ["--group", "140"], ["--max-scale", "--plot", "x.svg"], ["--max-scale"],
                ["--sms", "4", "--group", "4"], ["--interference", "h200", "--solo", "none.csv"]],
         flags=("--max-scale", "--no-progress"),
         files=[("latency", ["--table", "{}"]), ("app", ["--app", "{}=5"]), ("coefficients", ["--interference", "{}"]),
@@ -463,6 +481,7 @@ def make_programs():
             "--switch-us": number(0, 1e9), "--seed": count(0, 2**63)},
         wrong=[["--max-rates", "--rate-scale", "2"], ["--once", "--fall", "0.1"], ["--once", "--tolerance", "0.1"],
                ["--interference", "none", "--solo", "x.csv"], ["--group", "140"], ["--rates", "lenet=1e9", "--seconds", "60"],
+               ["--once", "--prepare", "1"], ["--once", "--switch-us", "5"],
                ["--json", "a.svg", "--plot", "./a.svg"], ["--rate-error", "fixed:x"], ["--device", "cuda", "--prepare", "1"]],
         flags=("--once", "--max-rates"),
         files=[("latency", ["--table", "{}", "--interference", "none"]), ("rate_trace", ["--rates", "vgg16=5", "--rate-trace", "{}"]),
@@ -511,7 +530,8 @@ def make_programs():
     programs["calibrate"] = Program(
         ["--simulate", "preset.json"],
         {"--out": path_out, "--json": path_out, "--simulate": path_in},
-        wrong=[["--check", "preset.json"], ["--gpu", "0"], ["--seconds", "3"], ["--quick"], ["--out", "a", "--json", "./a"]],
+        wrong=[["--check", "preset.json"], ["--gpu", "0"], ["--seconds", "3"], ["--quick"], ["--out", "a", "--json", "./a"],
+               ["--name", "x"], ["--json", "x", "--name", "x"], ["--date", "1.1."]],
         flags=("--compare",), files=[("preset", ["--simulate", "{}"])])
     programs["calibrate_check"] = Program(
         ["--check", "preset.json"], {"--check": path_in, "--gpu": small_int},
@@ -556,6 +576,11 @@ def make_case(r, programs, formats, only):
         hows.append("flag")
     if p.files:
         hows += ["file"] * 6
+    if p.used:
+        hows += ["unused"] * 3
+    writes = sorted(o for o in p.options if p.options[o] is path_out and not (key == "idempotence" and o == "--trace"))
+    if p.files and writes:
+        hows += ["over"] * 2
     if key not in GPU:
         hows.append("stream")
     how = r.choice(hows)
@@ -575,8 +600,17 @@ def make_case(r, programs, formats, only):
     if how == "value":
         option = r.choice(sorted(p.options))
         value = p.options[option](r)
+        if option in p.used:
+            line = with_option(p.selector[0], r.choice(p.used[option][0]))
         argv = with_option(option, value)
         why = f"{option} {value[:40]!r}"
+    elif how == "unused":
+        option = r.choice(sorted(p.used))
+        users, value = p.used[option]
+        others = [one for one in p.selector[1] if one not in users]
+        line = with_option(p.selector[0], ",".join(r.sample(others, r.randint(1, len(others)))))
+        argv = with_option(option, value)
+        why = f"{option} is not used"
     elif how == "typo":
         option = r.choice(sorted(p.options))
         at = r.randrange(2, len(option))
@@ -612,6 +646,16 @@ def make_case(r, programs, formats, only):
             del argv[argv.index(option):argv.index(option) + 2]
         argv += more
         why = f"{form} file"
+    elif how == "over": # an output that is the input
+        form, more = r.choice(p.files)
+        file = "same" + (".csv" if isinstance(formats[form], Csv) else ".json")
+        files[file] = formats[form].right()
+        more = [m.replace("{}", file) for m in more]
+        for option in [m for m in more if m.startswith("--") and m in line]:
+            del line[line.index(option):line.index(option) + 2]
+        option = r.choice(writes)
+        argv = line + more + [option, r.choice(["", "./", ".//", "././"]) + file]
+        why = f"{option} is the {form} file"
     stream = None
     status = 2
     if how == "stream":
@@ -666,6 +710,9 @@ def run(case, bin_dir, root, number_of):
         left = {f.name for f in work.iterdir()} - before - {".out", ".err"}
         if left and case.status == 2:
             return "files", f"left {sorted(left)}"
+        for file, text in case.files.items():
+            if case.status == 2 and (work / file).read_bytes() != text.encode(errors="replace"):
+                return "files", f"{file} was written to"
         return None
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -213,7 +213,7 @@ refuses "--app: game twice" --app game=1,game=2
 refuses "--app: no rate above 0" --app game=0
 refuses "--app: '-1' is out of range" --app game=-1
 refuses "--slo: game twice" --app game=1 --slo game=3,game=4
-refuses "game: SLO of 10.000000 us, expected at least 898.7" --app game=1 --slo game=0.01
+refuses "game: SLO of 10 us, expected at least 898.7" --app game=1 --slo game=0.01
 "$bin" --app game=1 --slo game=0.89878 --planner best > /dev/null || { echo "the SLO told does not do"; failed=1; }
 printf '{"gsched_app":1,"name":"a","stages":[{"name":"s","model":"vgg61"}]}' > "$work/lacks.json"
 refuses 'lacks.json: /stages/0/model is "vgg61", expected a model of the table' --app "$work/lacks.json=1"
@@ -283,7 +283,7 @@ refuses "--slo: no rows of 'vgg61', expected a model of the table, or an app" --
 refuses "vgg16 twice" --rates vgg16=1,vgg16=2
 refuses "MODEL=NUMBER" --rates vgg16
 refuses "--rates: '-1'" --rates vgg16=-1
-refuses "vgg16: SLO of 1.000000 us, expected at least" --rates vgg16=1 --slo vgg16=0.001
+refuses "vgg16: SLO of 1 us, expected at least" --rates vgg16=1 --slo vgg16=0.001
 refuses "unknown planner 'best-of-all'" --rates vgg16=1 --planner best-of-all
 refuses "'sbp' is named twice" --rates vgg16=1 --planner sbp,sbp
 refuses "sbp twice" --rates vgg16=1 --planner all,sbp

@@ -27,6 +27,8 @@ refuses() { # refuses TEXT PROGRAM ARGS...: exit code 2, nothing on stdout, TEXT
 refuses '--ways: "no-such", expected' serve_models --ways fifo,no-such
 refuses '--ways: "boost:x", expected' serve_models --ways boost:x
 refuses '--ways: one of them twice' serve_models --ways fifo,fifo
+refuses '--threshold: given without the way srpt+deficit' serve_models --ways fifo,deficit --threshold 50
+refuses '--slice: given without the way rr' serve_models --ways fifo --slice 50
 refuses 'model "resnet99", expected' serve_models --mix resnet99
 refuses 'weight "x", expected' serve_models --mix resnet18=x
 refuses 'weight 0' serve_models --mix resnet18=0

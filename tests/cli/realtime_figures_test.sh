@@ -18,6 +18,9 @@ assert all(c["met"] for c in said["checks"] if "lost" in c["what"] or "it ran" i
 run = next(r for r in said["calls"][0]["said"]["runs"] if r["mode"] == "preempt")
 run["rt"]["slowdown_vs_rt_only"], run["lost"] = 1.2, 3
 json.dump(said, open("worse.json", "w"))
+# Blocks that are not counted are not none.
+run["slowdown_vs_rt_only"], run["lost"], run["rerun_blocks"] = 1, 0, None
+json.dump(said, open("uncounted.json", "w"))
 PY
 check "old results again" python3 "$bench/realtime_figures" --again "$(ls results/*.json)"
 checks=$((checks + 1))
@@ -26,6 +29,12 @@ if [[ $? -ne 1 ]] || ! grep -q 'MISSED  preempt: real-time mean at most 5%' out 
   ! grep -q '3 requests' out; then
   failed=$((failed + 1))
   echo "FAILED: worse results pass"
+fi
+checks=$((checks + 1))
+python3 "$bench/realtime_figures" --again uncounted.json >out 2>err
+if ! grep -q 'no block that has ended runs again: 3 of 4' out || ! grep -q ': not counted$' out; then
+  failed=$((failed + 1))
+  echo "FAILED: blocks that are not counted pass as none"
 fi
 if python3 -c 'import matplotlib' 2>/dev/null; then
   check "a plot" python3 "$bench/realtime_figures" --again "$(ls results/*.json)" --figures plots

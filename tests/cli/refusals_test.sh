@@ -76,6 +76,32 @@ of realtime
 refuses "--reserve-tail: given without --reserve" --reserve-tail 3
 refuses "--reserve-share: given without --reserve" --reserve-fixed 8 --reserve-share 3
 refuses "--pad-places: given beside --pad none" --pad none --pad-places 3
+refuses "--tolerance: given beside --pad none and --side none" --pad none --side none --tolerance 3
+refuses "--long-operation: given without --reserve" --long-operation 50
+refuses "--long-operation: given without --reserve" --reserve none --long-operation 50
+refuses "--quantum: given without a mode that schedules" --mode seq,streams --quantum 50
+refuses "--lanes: given without a mode that preempts" --mode rt_only,seq --lanes 4
+refuses "--leaves: given without a mode that preempts" --mode rt_only --leaves never
+refuses "--reserve: given without a mode that preempts" --mode streams --reserve 8
+refuses "--side: given without the mode preempt_pad" --mode rt_only,preempt --side 8
+refuses "--quantum: 60 us with kernels that leave" --mode preempt --leaves at_checkpoints --quantum 60
+refuses "--most-quantum: 60 us with kernels that leave" --leaves at_checkpoints --quantum 20 --most-quantum 60
+serves --seconds 0.01 --mode seq,preempt --quantum 50 --lanes 3
+of serve_mix
+refuses "--slice: given without the policy rr" --policy fifo --slice 50
+refuses "--threshold: given without the policy srpt+deficit" --policy rr,deficit --threshold 50
+refuses "--weights: given without a policy that shares by deficit" --policy srpt --weights 1,2
+refuses "--evict: given without a policy that preempts" --policy fifo,deficit --evict yes
+refuses "--quantum: given with direct and single alone" --policy direct,single --quantum 50
+refuses "--lanes: given with direct and single alone" --policy direct --lanes 4
+serves --requests 5 --policy direct,rr,srpt+deficit --slice 50 --threshold 50 --lanes 4
+serves --requests 5 --policy boost:1 --evict yes
+of plan
+refuses "--no-suggest: given beside --max-scale" --rates lenet=5 --max-scale --no-suggest
+refuses "--no-suggest: given beside --max-scale or for several" --scenarios all --models lenet --no-suggest
+of serve_partitions
+refuses "--prepare: given beside --once" --rates lenet=5 --once --prepare 1
+refuses "--switch-us: given beside --once" --rates lenet=5 --once --switch-us 1
 if [ -x "$bins/interference" ]; then
   of interference
   refuses "--neutral-start: given without the law" fit --once --laws disjoint --neutral-start
@@ -135,6 +161,69 @@ serves --requests 5 --quantum 1000
 of realtime
 refuses "--quantum: 300 us is above --most-quantum, 200 us" --quantum 300 --most-quantum 200
 of serve_mix && refuses "--trace: './x.json' is also that of --json" --json x.json --trace ./x.json
+
+# An output that is also an input, by any name of it. The input stays as it is.
+over() { # over INPUT_FILE OPTION ARGS...: the arguments, with the output's option last
+  local input=$1
+  shift
+  cp "$input" before
+  ln -sf "$(realpath "$input")" by_symlink.json
+  ln -f "$input" by_link.json
+  for name in "$input" "./$input" "$PWD/$input" by_symlink.json by_link.json; do
+    refuses "'$name' is also the input of" "$@" "$name"
+  done
+  checks=$((checks + 1))
+  cmp -s "$input" before || fail "$input was written to"
+  rm -f by_symlink.json by_link.json
+}
+cp "$data/profiles/lenet_b1.json" "$data/workloads/disb_a.json" "$data/apps/game.json" \
+  "$data/traces/block.json" .
+cp "$data/interference/h200.json" law.json
+cp "$data/presets/h200.json" preset.json
+cp "$data/latency_batch_partition.csv" latency.csv
+printf 'time_us,model,client\n0,lenet_b1,0\n' >times.csv
+printf 'model,rate\nlenet,1\n' >rates.csv
+printf 'time_s,model,rate\n0,lenet,1\n' >curve.csv
+mkdir -p many && cp lenet_b1.json many
+of serve_mix
+over lenet_b1.json --profiles lenet_b1.json --requests 3 --json
+over many/lenet_b1.json --profiles many --mix lenet_b1 --requests 3 --trace
+over preset.json --device preset.json --requests 3 --json
+over times.csv --mix lenet_b1 --clients 1 --arrivals trace:times.csv --json
+of realtime
+over disb_a.json --workload disb_a.json --seconds 0.01 --json
+over preset.json --workload disb_a --device preset.json --seconds 0.01 --trace
+sed 's/"law": "uniform", "load": 0.5/"law": "trace", "file": "times.csv"/' disb_a.json >traced.json
+over times.csv --workload traced.json --seconds 0.01 --json
+of plan
+over latency.csv --rates lenet=5 --table latency.csv --json
+over rates.csv --rates-file rates.csv --json
+over game.json --app game.json=5 --json
+over law.json --rates lenet=5 --interference law.json --json
+of serve_partitions
+over latency.csv --rates lenet=5 --once --seconds 1 --table latency.csv --interference none --json
+over curve.csv --rate-trace curve.csv --seconds 1 --json
+over law.json --rates lenet=5 --once --seconds 1 --plan-interference law.json --json
+of padding
+over many/lenet_b1.json potential --profiles many --starts 1 --json
+over many/lenet_b1.json potential --profiles many --real-time lenet_b1 --guest lenet_b1 --starts 1 --json
+of idempotence && over block.json --trace block.json --json
+of sim_accuracy
+over many/lenet_b1.json graph --profiles many --json
+over preset.json graph --device preset.json --profiles many --json
+if [ -x "$bins/calibrate" ]; then
+  of calibrate
+  over preset.json --simulate preset.json --out
+  over preset.json --simulate preset.json --json
+  refuses "--name: given without --out" --simulate preset.json --json x.json --name mine
+  refuses "--date: given without --out or --json" --simulate preset.json --date 1.1.
+  of profile && over lenet_b1.json --replay lenet_b1.json --out
+fi
+if [ -x "$bins/interference" ]; then
+  of interference
+  over law.json evaluate --coefficients law.json --json
+  over many/lenet_b1.json evaluate --once --laws disjoint --profiles many --json
+fi
 
 # Input errors are told as such, in one line, wherever they are noticed.
 of padding

@@ -42,12 +42,17 @@ done
 serves "${few[@]}" --policy $all --seed 2 --json c.json
 expect "the same JSON from another seed" bash -c '! cmp -s <(grep latency -A6 a.json) <(grep latency -A6 c.json)'
 
-# The threshold is of the deficit policies alone, and the slice of rr.
-rr() { serves "${few[@]}" --policy rr --json "$@"; }
-results() { sed '/"runs"/,$!d' "$1"; }
-rr base.json && rr owed.json --threshold 50 && rr sliced.json --slice 5000
-expect "rr changes with --threshold" cmp -s <(results base.json | grep -v wall_s) <(results owed.json | grep -v wall_s)
-expect "rr does not change with --slice" bash -c '! cmp -s <(grep latency -A6 base.json) <(grep latency -A6 sliced.json)'
+# The threshold is of srpt+deficit alone, and the slice of rr.
+rr() { serves "${few[@]}" --policy rr,srpt+deficit --json "$@"; }
+result() { # result POLICY FILE
+  python3 -c 'import json, sys
+print(next(r for r in json.load(open(sys.argv[2]))["runs"] if r.pop("wall_s") and r["policy"] == sys.argv[1]))' "$@"
+}
+rr base.json && rr owed.json --threshold 0 && rr sliced.json --slice 5000
+expect "rr changes with --threshold" cmp -s <(result rr base.json) <(result rr owed.json)
+expect "srpt+deficit does not change with --threshold" bash -c '! cmp -s "$@"' _ <(result srpt+deficit base.json) <(result srpt+deficit owed.json)
+expect "rr does not change with --slice" bash -c '! cmp -s "$@"' _ <(result rr base.json) <(result rr sliced.json)
+expect "srpt+deficit changes with --slice" cmp -s <(result srpt+deficit base.json) <(result srpt+deficit sliced.json)
 
 # Every arrival law and both ways to submit, each policy's result its own business.
 for law in poisson lognormal:2 closed:6; do

@@ -119,7 +119,7 @@ printf 'time_s,model,rate\n5,vgg16,1\n5,vgg16,2\n' > "$work/back.csv"
 refuses "back.csv:3: time 5" --rate-trace "$work/back.csv"
 printf 'time_s,model,rate\n5,vgg16,-1\n' > "$work/negative.csv"
 refuses "negative.csv:2: '-1'" --rate-trace "$work/negative.csv"
-refuses "vgg16: SLO of 1.000000 us" --rates vgg16=1 --slo vgg16=0.001
+refuses "vgg16: SLO of 1 us" --rates vgg16=1 --slo vgg16=0.001
 refuses "--group: 200 SMs, of a GPU of 132" --rates vgg16=1 --group 200
 refuses "--sms: 4 SMs, on which nobody has measured vgg16, expected 8 or more" --rates vgg16=1 --sms 4 --group 4
 refuses "resnet18: no solo metrics, expected rows of it in --solo, or none" --rates resnet18=1
@@ -145,7 +145,7 @@ refuses "nowhere" --rates vgg16=1 --interference nowhere
 refuses "nowhere" --app nowhere=1
 refuses "--app: 'game' without a rate, expected NAME=RATE" --app game
 refuses "--rate-trace: game has rates twice" --app game=1 --rate-trace <(printf 'time_s,model,rate\n0,game,1\n')
-refuses "game: SLO of 10.000000 us, expected at least" --app game=1 --slo game=0.01
+refuses "game: SLO of 10 us, expected at least" --app game=1 --slo game=0.01
 printf '{"gsched_app":1,"name":"a","stages":[{"name":"s","model":"vgg61"}]}' > "$work/a.json"
 refuses "/stages/0/model is \"vgg61\"" --app "$work/a.json=1"
 printf '{"gsched_app":1,"name":"a","stages":[{"name":"s","model":"vgg16","after":["t"]}]}' > "$work/a.json"

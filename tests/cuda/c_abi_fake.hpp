@@ -47,6 +47,9 @@ struct fake_control {
   std::atomic<bool> builds{true};      ///< else build does not come back
   std::atomic<int> building{0};        ///< calls of build under way
   std::atomic<std::int64_t> hangs{-1}; ///< the program that does, by its id
+  /// The program of which the end of a segment is never reported; what is behind it on its lane
+  /// does not start.
+  std::atomic<std::int64_t> silent{-1};
 };
 
 /// What a fake device has built of a program.
@@ -131,6 +134,10 @@ public:
     ++control_->loaded;
   }
   [[nodiscard]] fake_parts unload(program& p) {
+    for (const std::deque<entry>& lane : lanes_)
+      for (const entry& e : lane)
+        if (e.program == p.id())
+          throw error(errc::bad_option, p.name() + ": a segment of it is in flight, expected none");
     --control_->loaded;
     std::optional<fake_parts>& of = parts_[index(p.id())];
     fake_parts out = std::move(*of);
@@ -159,7 +166,8 @@ public:
     for (const operation* op : s.operations) takes += op->expected;
     const time_point start = lane.empty() ? now() : std::max(now(), lane.back().end);
     const bool ends = s.program == no_program || !hangs(s.program);
-    lane.push_back({s.id, start + takes, s.operations, ends});
+    const bool silent = s.program != no_program && control_->silent == index(s.program);
+    lane.push_back({s.id, start + takes, s.operations, ends, silent, s.program});
     if (!ends) why_failed_ = "fake: its kernel hangs";
     return {};
   }
@@ -167,7 +175,8 @@ public:
     std::size_t n = 0;
     if (control_->frozen && !failure_) return 0;
     for (std::deque<entry>& lane : lanes_) {
-      while (n < out.size() && !lane.empty() && (failure_ || lane.front().end <= now())) {
+      while (n < out.size() && !lane.empty() &&
+             (failure_ || (lane.front().end <= now() && !lane.front().silent))) {
         const bool ends = !failure_ && lane.front().ends;
         if (ends) run(lane.front());
         out[n] = device_event{};
@@ -202,6 +211,8 @@ private:
     time_point end{};
     std::span<const operation* const> operations{};
     bool ends = true; ///< else it hangs
+    bool silent = false;
+    program_id program = no_program;
   };
 
   static void run(const entry& e) noexcept {

@@ -61,23 +61,23 @@ private:
 /// A server on a fake device.
 struct server_rig {
   explicit server_rig(const char* policy = "srpt+deficit") : server_rig(options_for(policy)) {}
-  explicit server_rig(const gsched_server_options& o)
-      : how(abi::settings_of(o)),
-        it(
-            how,
-            [this, c = control](abi::desk& at) {
-              std::unique_ptr<abi::engine> e;
-              visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
-                e = std::make_unique<abi::serving<P, fake_device>>(
-                    at, how, [&] { return fake_device(c); }, fake_event::source());
-              });
-              return e;
-            },
-            [this](const void*) {
-              if (as_looked) as_looked();
-              return abi::memory_kind::pageable;
-            },
-            [](void* stream) { return static_cast<fake_event*>(stream)->mark(); }) {}
+  explicit server_rig(const gsched_server_options& o) : server_rig(abi::settings_of(o)) {}
+  explicit server_rig(const abi::settings& s)
+      : how(s), it(
+                    how,
+                    [this, c = control](abi::desk& at) {
+                      std::unique_ptr<abi::engine> e;
+                      visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
+                        e = std::make_unique<abi::serving<P, fake_device>>(
+                            at, how, [&] { return fake_device(c); }, fake_event::source());
+                      });
+                      return e;
+                    },
+                    [this](const void*) {
+                      if (as_looked) as_looked();
+                      return abi::memory_kind::pageable;
+                    },
+                    [](void* stream) { return static_cast<fake_event*>(stream)->mark(); }) {}
 
   std::uint32_t add_model(std::uint32_t instances, std::size_t operations = 20,
                           duration each = from_us(5), std::vector<std::uint32_t> excludes = {},

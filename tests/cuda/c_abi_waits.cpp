@@ -911,6 +911,84 @@ TEST_CASE("server: once something hangs no memory is freed, whose ever it is") {
   CHECK(!memory.expired());
 }
 
+namespace {
+
+/// Segments are given up after 100 ms.
+abi::settings with_limit() {
+  abi::settings s = abi::settings_of(options_for("srpt"));
+  s.dispatch.segment_limit = std::chrono::milliseconds{100};
+  s.dispatch.limit_factor = 1;
+  return s;
+}
+
+} // namespace
+
+TEST_CASE("lost: a segment that the device never reports fails its request, and others finish") {
+  server_rig r(with_limit());
+  const std::uint32_t m = r.add_model(2);
+  const std::uint32_t other = r.add_model(1);
+  const std::uint32_t c = r.it.add_client(1.0);
+  r.control->silent = 0; // the program of instance 0
+  asked first, second, beside;
+  first.submit(r, request(m, c));
+  soon([&] { return r.it.statistics().segments > 0; });
+  second.submit(r, request(m, c)); // on instance 1
+  beside.submit(r, request(other, c));
+  CHECK(second.finished());
+  CHECK(beside.finished());
+  CHECK(!first.ticket->has_ended());
+  CHECK(first.ended(GSCHED_FAILED, "not reported after"));
+  CHECK(first.ticket->code == GSCHED_DEVICE_FAILED);
+}
+
+TEST_CASE("lost: memory of a model stays once a segment of it was given up") {
+  server_rig r(with_limit());
+  const std::uint32_t m = r.add_model(1);
+  const std::weak_ptr<fake_instance> memory = r.last_made;
+  const std::uint32_t good = r.add_model(1);
+  const std::weak_ptr<fake_instance> of_good = r.last_made;
+  const std::uint32_t c = r.it.add_client(1.0);
+  r.control->silent = 0;
+  asked one;
+  one.submit(r, request(m, c));
+  CHECK(one.ended(GSCHED_FAILED, "not reported after"));
+  std::string line;
+  CHECK(code_of([&] { r.it.remove_model(m, -1); }, &line) == GSCHED_DEVICE_FAILED);
+  CHECK(line.find("the memory of its graphs must never be freed") != std::string::npos);
+  CHECK(!memory.expired());
+  CHECK(code_of([&] { r.it.remove_model(good, -1); }) == GSCHED_OK);
+  CHECK(!of_good.expired()); // to free it would wait for the GPU
+}
+
+TEST_CASE("lost: requests are cancelled while the device reports nothing, and the server closes") {
+  server_rig r(with_limit());
+  const std::uint32_t m = r.add_model(1);
+  const std::uint32_t c = r.it.add_client(1.0);
+  r.control->silent = 0;
+  asked on_gpu, waits;
+  on_gpu.submit(r, request(m, c));
+  soon([&] { return r.it.statistics().segments > 0; });
+  waits.submit(r, request(m, c)); // for the instance
+  CHECK(abi::server::cancel(*on_gpu.ticket));
+  CHECK(abi::server::cancel(*waits.ticket));
+  CHECK(waits.ended(GSCHED_CANCELLED, "cancelled"));  // at once
+  CHECK(on_gpu.ended(GSCHED_CANCELLED, "cancelled")); // with the limit
+  CHECK(on_gpu.ticket->code == GSCHED_DEVICE_FAILED); // its memory stays
+  CHECK(waits.ticket->code == GSCHED_OK);
+  asked last;
+  last.submit(r, request(m, c));
+  std::string why;
+  CHECK(r.it.close(GSCHED_CANCEL, 0, why) == GSCHED_OK);
+  CHECK(last.ticket->has_ended());
+}
+
+TEST_CASE("lost: what hangs is the watchdog's to find first") {
+  gsched_server_options o = abi::default_options();
+  CHECK(abi::settings_of(o).dispatch.segment_limit == dispatch_options{}.segment_limit);
+  o.watchdog_ms = 600'000;
+  CHECK(abi::settings_of(o).dispatch.segment_limit > 2 * std::chrono::milliseconds{o.watchdog_ms});
+}
+
 TEST_CASE("server: a request starts behind what a stream holds, by an event of its own") {
   server_rig r("fifo");
   const std::uint32_t m = r.add_model(1);

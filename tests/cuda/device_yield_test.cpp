@@ -14,6 +14,8 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -126,6 +128,59 @@ TEST_CASE("what is left of a program runs on another lane, with SMs of its own")
   }
   const std::vector<std::uint32_t> got = memory.snapshot();
   CHECK((got == undisturbed(memory, p, runs)));
+}
+
+TEST_CASE("blocks that had ended and run again are counted where what was left is given up") {
+  GSCHED_NEEDS_GPU();
+  arena memory;
+  cuda::program p = make_leaving("p", memory);
+  memory.reset();
+  driven_cuda d(storm_options(1));
+  const lane_id low = d.device.open_lane({0, {}, true});
+  d.device.load(p);
+  std::mt19937_64 random(7);
+  const auto until = [&](auto seen) {
+    const time_point late = d.device.now() + from_us(5e6);
+    while (std::none_of(d.events.begin(), d.events.end(), seen)) {
+      REQUIRE(d.device.now() < late);
+      d.poll();
+    }
+  };
+  const auto is = [](device_event::kind what) {
+    return [what](const device_event& e) { return e.what == what; };
+  };
+  using kind = device_event::kind;
+  // Runs from an operation on and preempts that some time later: where it stands, if it has left.
+  const auto preempted = [&](std::size_t first) -> std::optional<std::size_t> {
+    d.events.clear();
+    REQUIRE(!d.submit(low, p.host(), first, p.host().size()));
+    const time_point stop = d.device.now() + from_us(static_cast<double>(random() % 200));
+    while (d.device.now() < stop) d.poll();
+    d.device.yield(low);
+    until(is(kind::lane_yielded));
+    d.device.resume(low);
+    until([](const device_event& e) {
+      return e.what == kind::segment_done || e.what == kind::segment_preempted;
+    });
+    const auto left = std::find_if(d.events.begin(), d.events.end(), is(kind::segment_preempted));
+    if (left == d.events.end()) return std::nullopt;
+    return first + left->operation;
+  };
+  // What is left runs on where it stood: no block runs twice.
+  for (int i = 0; i < 50; ++i)
+    for (std::optional<std::size_t> from = 0; from;) from = preempted(*from);
+  CHECK(d.device.statistics().left > 0);
+  CHECK(d.device.statistics().rerun_blocks == 0);
+  // What is left is given up, as the program runs from its start.
+  for (int i = 0; i < 200 && d.device.statistics().rerun_blocks == 0; ++i) {
+    const std::optional<std::size_t> from = preempted(0);
+    if (!from || *from == 0) continue;
+    d.events.clear();
+    REQUIRE(!d.submit(low, p.host(), 0, p.host().size()));
+    until(is(kind::segment_done));
+    CHECK(d.device.statistics().rerun_blocks < arena::row); // of a chain: of one kernel, not all
+  }
+  CHECK(d.device.statistics().rerun_blocks > 0);
 }
 
 TEST_CASE("the programs of kernels that leave need one copy of each graph") {

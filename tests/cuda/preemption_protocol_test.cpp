@@ -98,5 +98,30 @@ TEST_CASE("however often it is preempted, each block of each kernel ends once, i
   }
 }
 
+TEST_CASE("of what is given up it is known how many blocks had ended") {
+  std::mt19937_64 random(5);
+  std::uint64_t most = 0;
+  for (int round = 0; round < 2000; ++round) {
+    model m(static_cast<std::uint32_t>(1 + random() % 40));
+    CHECK(ended_of(m.state, m.blocks) == 0);
+    for (auto launches = random() % 5; launches > 0; --launches) {
+      m.launch([&] { return static_cast<unsigned>(random() % 3); });
+      if (m.left == 0) { // all have ended: nothing is left to give up
+        m.mark(false);
+        CHECK(ended_of(m.state, m.blocks) == 0);
+        break;
+      }
+      const bool behind = random() % 2 == 0;
+      m.mark(behind);
+      const auto ended = static_cast<std::uint32_t>(std::count(m.ended.begin(), m.ended.end(), 1u));
+      CHECK(ended_of(m.state, m.blocks) == ended);
+      most = std::max<std::uint64_t>(most, ended);
+    }
+  }
+  CHECK(most > 20);
+  // It had ended, and an earlier kernel of its segment had not.
+  CHECK(ended_of(state_after(0, 0, false, 7, true), 7) == 7);
+}
+
 } // namespace
 } // namespace gsched::cuda

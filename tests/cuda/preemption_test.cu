@@ -272,12 +272,16 @@ TEST_CASE("what is given up is forgotten") {
   REQUIRE(!r.who.preempt());
   REQUIRE(r.launch.wait().what == end_kind::left);
   const auto before = r.ended.read();
-  r.launch.reset();
+  const std::uint64_t rerun = r.launch.reset();
   REQUIRE(r.resume()); // which finds nothing left, and so runs all
   CHECK(r.launch.wait().what == end_kind::ended);
   const auto after = r.ended.read();
   const auto sum = [](const auto& v) { return std::accumulate(v.begin(), v.end(), 0u); };
   CHECK(sum(after) == sum(before) + several_rounds.x);
+  CHECK(rerun == sum(before)); // they have ended twice
+  CHECK(rerun == static_cast<std::uint64_t>(std::count(after.begin(), after.end(), 2u)));
+  CHECK(rerun > 0);
+  CHECK(r.launch.reset() == 0); // of a kernel that has ended
 }
 
 TEST_CASE("a kernel whose blocks need one another is refused, and one that cannot leave") {

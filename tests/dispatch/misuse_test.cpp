@@ -125,6 +125,8 @@ TEST_CASE("dispatcher: a client's weight is a finite number above 0") {
   for (const double w : {std::numeric_limits<double>::infinity(), std::nan(""), 0.0, -1.0})
     CHECK(has(refusal([&] { static_cast<void>(r.dispatch.add_client(w)); }, errc::bad_option),
               "client weight: "));
+  CHECK(refusal([&] { static_cast<void>(r.dispatch.add_client(-1e300)); }, errc::bad_option) ==
+        "client weight: -1e+300, expected a finite number above 0"); // and not 301 digits
 }
 
 TEST_CASE("dispatcher: a request without an arrival arrives when it is submitted") {

@@ -184,7 +184,7 @@ TEST_CASE("options are refused in one line") {
   line([](auto& o) { o.sms = sm_count{0}; }, "padding: 0 SMs, expected at least 1");
   line([](auto& o) { o.parts = 0; }, "padding: 0 parts, expected 1 to 15");
   line([](auto& o) { o.parts = 16; }, "padding: 16 parts, expected 1 to 15");
-  line([](auto& o) { o.share = 0; }, "padding: share 0.000000, expected more than 0 and at most 1");
+  line([](auto& o) { o.share = 0; }, "padding: share 0, expected more than 0 and at most 1");
   line([](auto& o) { o.share = std::numeric_limits<double>::quiet_NaN(); },
        "padding: share nan, expected more than 0 and at most 1");
 }

@@ -91,7 +91,7 @@ TEST_CASE("demands that no plan can be for are refused in one line") {
   CHECK(refusal({0, -1, from_us(100)}).find("a: rate of -1") == 0);
   CHECK(refusal({0, 1e300 * 1e300, from_us(100)}).find("a: rate of inf") == 0);
   CHECK(refusal({0, 10, from_us(99)}) ==
-        "a: SLO of 99.000000 us, expected at least 100.000000, its fastest latency");
+        "a: SLO of 99 us, expected at least 100, its fastest latency");
 }
 
 } // namespace gsched::testing

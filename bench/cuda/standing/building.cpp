@@ -15,7 +15,6 @@ using gsched::cuda::driver;
 
 namespace {
 
-constexpr kernel_shape shape{3, 16};
 constexpr double pause_seconds = 20e-6; ///< from one launch's end to the next launch
 
 enum class work { none, clone, add, instantiate, upload };
@@ -64,7 +63,7 @@ struct builder_sums {
 /// Builds graphs without a pause.
 void build_until(const std::atomic<bool>& stops, const work_case& c, scene& s, cudaStream_t on,
                  builder_sums& sums) {
-  const graph source = s.make().chain(c.nodes, shape);
+  const graph source = s.make().chain(c.nodes, small_kernels);
   double since = experiment::seconds_now();
   const auto lap = [&](double& into) {
     const double now = experiment::seconds_now();
@@ -80,7 +79,7 @@ void build_until(const std::atomic<bool>& stops, const work_case& c, scene& s, c
       check(driver().cuGraphClone(&clone, source.get()), "clone");
       copy.reset(clone);
     } else if (c.what == work::add) {
-      copy = s.make().chain(c.nodes, shape);
+      copy = s.make().chain(c.nodes, small_kernels);
     }
     lap(sums.build_us);
     if (c.what == work::instantiate || c.what == work::upload) made = instantiate(source);
@@ -101,8 +100,7 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
   const std::vector<work_case> all = all_cases(o.quick);
   const work_case& c = *std::ranges::find(all, which, &work_case::name);
   s.watch().step("set-up", 10);
-  const executable marker = s.make_marker(0);
-  const cudaStream_t on = s.new_stream(true);
+  const marked_launch small(s);
   const cudaStream_t uploads = s.new_stream(false);
   builder_sums sums;
   std::atomic<bool> stops{false};
@@ -120,7 +118,7 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
   while (experiment::seconds_now() < end) {
     s.clear_marks();
     const double from = experiment::seconds_now();
-    check(driver().cuGraphLaunch(marker.get(), on), "launch");
+    small.launch();
     const double returned = experiment::seconds_now();
     if (!holds_within(5, [&] { return s.marked(0); }))
       throw gsched::error(gsched::errc::device_failed, "a launch has not run within 5 s");

@@ -20,7 +20,6 @@ namespace {
 constexpr std::size_t device_bytes = std::size_t{32} << 20;
 constexpr std::size_t host_bytes = std::size_t{1} << 20;
 constexpr double waiting_seconds = 10e-3; ///< what has not returned by then waits for the graph
-constexpr kernel_shape shape{3, 16};
 
 /// What the calls work on; made before the graph stands, freed when it has gone on.
 struct things {
@@ -71,7 +70,7 @@ void fill_pool(things& t) {
 void trim_pool(things& t) { check(cudaMemPoolTrimTo(pool_of(t), 0), "cudaMemPoolTrimTo"); }
 template <unsigned Nodes>
 void build(things& t) {
-  t.source = t.s.make().chain(Nodes, shape);
+  t.source = t.s.make().chain(Nodes, small_kernels);
 }
 void make(things& t) { t.made = instantiate(t.source); }
 void make_and_run(things& t) {
@@ -202,11 +201,7 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
   const std::vector<call_kind> all = all_calls();
   const call_kind& kind = *std::ranges::find(all, which, &call_kind::name);
   s.watch().step("set-up", 10);
-  const made_graph made = s.make().make({"chain"}, shape, s.words(0));
-  const executable held = instantiate(made.handle);
-  const executable marker = s.make_marker(0);
-  const cudaStream_t held_on = s.new_stream(false);
-  const cudaStream_t marker_on = s.new_stream(true);
+  const standing_pair pair(s);
   things t{s, s.new_stream(false)};
   worker caller(o.gpu);
   worker launcher(o.gpu);
@@ -214,18 +209,10 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
   worker event_asker(o.gpu);
   cudaEvent_t held_end = nullptr; // behind the graph that stands
   check(cudaEventCreateWithFlags(&held_end, cudaEventDisableTiming), "event");
-  const auto launch = [&] { check(driver().cuGraphLaunch(marker.get(), marker_on), "launch"); };
-  const auto query = [&] {
-    const cudaError_t e = cudaStreamQuery(marker_on);
-    if (e != cudaErrorNotReady) check(e, "cudaStreamQuery");
-  };
   const auto query_event = [&] {
     const cudaError_t e = cudaEventQuery(held_end);
     if (e != cudaErrorNotReady) check(e, "cudaEventQuery");
   };
-  check(driver().cuGraphLaunch(held.get(), held_on), "launch");
-  launch();
-  s.drain();
 
   ordered_json out;
   {
@@ -244,9 +231,8 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
   s.clear_marks();
   s.drain();
   s.watch().step("call while a graph stands");
-  s.hold(0, gate_way::beside, 2);
-  check(driver().cuGraphLaunch(held.get(), held_on), "launch");
-  check(cudaEventRecord(held_end, held_on), "event");
+  pair.hold_and_launch(s);
+  check(cudaEventRecord(held_end, pair.held_on), "event");
   const bool stood = holds_within(0.1, [&] { return s.stands(0); });
   pass(300e-6);
   const auto observe = [&](worker& by, std::function<void()> f) {
@@ -254,9 +240,9 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
     return !holds_within(waiting_seconds, [&] { return by.returned(); });
   };
   const bool call_waits = observe(caller, [&] { kind.call(t); });
-  const bool launch_waits = observe(launcher, launch);
+  const bool launch_waits = observe(launcher, [&] { pair.beside.launch(); });
   const bool runs = holds_within(waiting_seconds, [&] { return s.marked(0); });
-  const bool query_waits = observe(asker, query);
+  const bool query_waits = observe(asker, [&] { pair.beside.query(); });
   const bool event_waits = observe(event_asker, query_event);
   s.release();
   s.watch().step("return of the calls");

@@ -13,14 +13,12 @@
 namespace standing {
 
 using gsched::cuda::check;
-using gsched::cuda::driver;
 
 namespace {
 
 constexpr unsigned most = 512; ///< that are made while one graph stands
 constexpr unsigned phases = 3;
 constexpr double waiting_seconds = 10e-3; ///< what has not returned by then waits for the graph
-constexpr kernel_shape shape{3, 16};
 
 /// What is made again and again, and kept unless it says otherwise.
 struct kept_things {
@@ -71,16 +69,9 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
   const std::vector<thing_kind> all = all_kinds();
   const thing_kind& kind = *std::ranges::find(all, which, &thing_kind::name);
   s.watch().step("set-up", 10);
-  const made_graph made = s.make().make({"chain"}, shape, s.words(0));
-  const executable held = instantiate(made.handle);
-  const executable marker = s.make_marker(0);
-  const cudaStream_t held_on = s.new_stream(false);
-  const cudaStream_t marker_on = s.new_stream(true);
-  kept_things t{s.make().chain(1, shape), s.make().chain(500, shape)};
+  const standing_pair pair(s);
+  kept_things t{s.make().chain(1, small_kernels), s.make().chain(500, small_kernels)};
   t.executables.reserve(std::size_t{phases} * most);
-  check(driver().cuGraphLaunch(held.get(), held_on), "launch");
-  check(driver().cuGraphLaunch(marker.get(), marker_on), "launch");
-  s.drain();
 
   ordered_json out{{"phases", ordered_json::array()}};
   for (unsigned phase = 0; phase < phases; ++phase) {
@@ -89,8 +80,7 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
     worker asker(o.gpu);
     s.clear_marks();
     s.watch().step("calls while a graph stands");
-    s.hold(0, gate_way::beside, 2);
-    check(driver().cuGraphLaunch(held.get(), held_on), "launch");
+    pair.hold_and_launch(s);
     if (!holds_within(0.1, [&] { return s.stands(0); }))
       throw gsched::error(gsched::errc::device_failed, "the graph does not stand");
     std::atomic<unsigned> count{0};
@@ -115,13 +105,9 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
       by.post(std::move(f));
       return !holds_within(waiting_seconds, [&] { return by.returned(); });
     };
-    const bool launch_waits = observe(
-        launcher, [&] { check(driver().cuGraphLaunch(marker.get(), marker_on), "launch"); });
+    const bool launch_waits = observe(launcher, [&] { pair.beside.launch(); });
     const bool runs = holds_within(waiting_seconds, [&] { return s.marked(0); });
-    const bool query_waits = observe(asker, [&] {
-      const cudaError_t e = cudaStreamQuery(marker_on);
-      if (e != cudaErrorNotReady) check(e, "cudaStreamQuery");
-    });
+    const bool query_waits = observe(asker, [&] { pair.beside.query(); });
     stops.store(true, std::memory_order_relaxed); // -> the maker
     s.release();
     s.watch().step("return of the calls");

@@ -17,7 +17,6 @@ namespace {
 constexpr std::size_t others = 32;        ///< streams; the second half has the highest priority
 constexpr double settle_seconds = 2e-3;   ///< until the pieces of a graph that stands are fetched
 constexpr double blocked_seconds = 10e-3; ///< what has not run by then is blocked
-constexpr kernel_shape shape{3, 16};
 
 std::vector<graph_kind> all_kinds() {
   using enum node_kind;
@@ -77,7 +76,7 @@ public:
     const unsigned flags =
         kind.between == node_kind::priority ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0;
     for (std::size_t i = 0; i < scene::most_graphs; ++i) {
-      const made_graph made = s.make().make(kind, shape, s.words(i));
+      const made_graph made = s.make().make(kind, small_kernels, s.words(i));
       gates_ = made.gates;
       graphs_.push_back({instantiate(made.handle, flags), s.new_stream(false)});
     }

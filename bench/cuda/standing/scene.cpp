@@ -228,4 +228,23 @@ void worker::work(int gpu) {
   }
 }
 
+marked_launch::marked_launch(scene& s) : graph_(s.make_marker(0)), on_(s.new_stream(true)) {}
+void marked_launch::launch() const { check(driver().cuGraphLaunch(graph_.get(), on_), "launch"); }
+void marked_launch::query() const {
+  const cudaError_t e = cudaStreamQuery(on_);
+  if (e != cudaErrorNotReady) check(e, "cudaStreamQuery");
+}
+
+standing_pair::standing_pair(scene& s)
+    : held(instantiate(s.make().make({"chain"}, small_kernels, s.words(0)).handle)),
+      held_on(s.new_stream(false)), beside(s) {
+  check(driver().cuGraphLaunch(held.get(), held_on), "launch");
+  beside.launch();
+  s.drain();
+}
+void standing_pair::hold_and_launch(scene& s) const {
+  s.hold(0, gate_way::beside, 2);
+  check(driver().cuGraphLaunch(held.get(), held_on), "launch");
+}
+
 } // namespace standing

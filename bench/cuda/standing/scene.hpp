@@ -125,6 +125,34 @@ private:
   std::optional<guard> guard_;
 };
 
+/// The kernels of graphs whose own time is of no interest.
+inline constexpr kernel_shape small_kernels{3, 16};
+
+/// A graph of one kernel that sets mark 0, on an urgent stream of its own.
+class marked_launch {
+public:
+  explicit marked_launch(scene& s);
+  void launch() const;
+  /// Asks whether the stream has more to do.
+  void query() const;
+
+private:
+  executable graph_;
+  cudaStream_t on_;
+};
+
+/// A graph that can be made to stand, on a stream of its own, and a marked_launch beside it. Both
+/// have run once, so that their first launches are over.
+struct standing_pair {
+  explicit standing_pair(scene& s);
+  /// From now on the graph stands, until the scene releases it.
+  void hold_and_launch(scene& s) const;
+
+  executable held;
+  cudaStream_t held_on;
+  marked_launch beside;
+};
+
 /// A thread that runs one function at a time, with the GPU current.
 class worker {
 public:

@@ -100,7 +100,7 @@ void refuse_on_thread(const desk& of, const char* what) {
 server::server(const settings& how, make_engine make, look_at_memory look, mark_stream mark)
     : settings_(how), look_(std::move(look)), mark_(std::move(mark)),
       desk_(std::make_shared<desk>()) {
-  desk_->longest_away_ns = (2 * how.watchdog + 3s).count(); // the device's watchdog comes first
+  desk_->longest_away_ns = how.longest_hang().count();
   std::promise<std::optional<refusal>> started;
   std::future<std::optional<refusal>> start = started.get_future();
   std::thread(thread_main, desk_, std::move(make), std::move(started)).detach();
@@ -118,8 +118,11 @@ gsched_code server::close(gsched_close_how how, std::int64_t timeout_us, std::st
   refuse_own_thread("gsched_server_close");
   const std::int64_t until = how == GSCHED_DRAIN ? deadline_after_us(timeout_us) : now_ns();
   desk_->stop(until);
-  // What is on the GPU ends, or the watchdog ends it; taking the device down takes as long again.
-  if (!wait_stopped(until == never_ns ? never_ns : until + 2 * desk_->longest_away_ns)) {
+  // What is on the GPU ends, or the watchdog ends it, or it is given up; taking the device down
+  // takes as long again.
+  const std::int64_t longest =
+      std::max(desk_->longest_away_ns, settings_.dispatch.segment_limit.count());
+  if (!wait_stopped(until == never_ns ? never_ns : until + longest + desk_->longest_away_ns)) {
     why = desk_->failure();
     if (why.empty()) why = "close: the server's thread does not end; it is left behind";
     return GSCHED_TIMED_OUT;

@@ -115,10 +115,15 @@ public:
   unloaded unload(gsched::program& p) override {
     unloaded out{unloads};
     if constexpr (requires { device_.hangs(p.id()); }) out.hangs = device_.hangs(p.id());
-    if constexpr (builds)
-      out.parts = std::make_unique<parts<Device>>(dispatch_.unload(p));
-    else
-      dispatch_.unload(p);
+    try {
+      if constexpr (builds)
+        out.parts = std::make_unique<parts<Device>>(dispatch_.unload(p));
+      else
+        dispatch_.unload(p);
+    } catch (const error& e) { // a segment that was given up is in flight on the device
+      if (!has_lost() || e.code() != errc::bad_option) throw;
+      out = {.forgotten = false, .hangs = true};
+    }
     return out;
   }
 
@@ -392,10 +397,15 @@ private:
     return true;
   }
 
+  /// A segment was not reported within its limit (dispatch_options::segment_limit).
+  [[nodiscard]] bool has_lost() const noexcept { return dispatch_.statistics().lost_segments > 0; }
+
   void look_for_failure() {
+    bool hangs = has_lost(); // on the GPU it may run yet
     if constexpr (requires(const Device& d) { d.statistics().hung; })
-      if (device_.statistics().hung > 0 && !std::exchange(hangs_, true))
-        at_.hangs.store(true, sync::release); // [F2] release -> [F2] acquire in keeps_memory
+      hangs |= device_.statistics().hung > 0;
+    if (hangs && !std::exchange(hangs_, true))
+      at_.hangs.store(true, sync::release); // [F2] release -> [F2] acquire in keeps_memory
     if constexpr (tells_failure) {
       if (!device_.failure()) return;
       if (!std::exchange(failed_, true)) at_.set_failure(*device_.failure());
@@ -416,7 +426,7 @@ private:
   void rest(std::int64_t now) {
     if (!dispatch_.nothing_in_flight() || !awaiting_.empty()) {
       // So short that a request which is posted meanwhile is seen within a few microseconds.
-      driver_.wait(device_.now() + std::chrono::microseconds{2});
+      driver_.wait(std::min(device_.now() + std::chrono::microseconds{2}, dispatch_.step_by()));
       return;
     }
     if (!dispatch_.idle()) return dispatch_.cancel_all(); // they wait for what never comes

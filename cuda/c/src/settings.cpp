@@ -3,10 +3,10 @@
 
 #include "refusal.hpp"
 
+#include <gsched/core/number_text.hpp>
 #include <gsched/policy/names.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 namespace gsched::abi {
@@ -16,16 +16,10 @@ namespace {
 /// As gsched_server_options says: programs that do not schedule, and submit whole graphs.
 constexpr std::string_view whole_graphs[] = {"direct", "single"};
 
-/// As short as a number prints: 1e+300 and not 301 digits.
-[[nodiscard]] std::string plain(double n) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, n).ptr};
-}
-
 [[nodiscard]] duration time_of(const char* field, double us, double least_us, double most_us) {
   if (!(us >= least_us && us <= most_us))
-    throw refusal(GSCHED_BAD_ARGUMENT, std::string(field) + " " + plain(us) + ", expected " +
-                                           plain(least_us) + " to " + plain(most_us));
+    throw refusal(GSCHED_BAD_ARGUMENT, std::string(field) + " " + number_text(us) + ", expected " +
+                                           number_text(least_us) + " to " + number_text(most_us));
   return from_us(us);
 }
 
@@ -167,6 +161,7 @@ settings settings_of(const gsched_server_options& o) {
   s.slo = time_of("slo_us", o.slo_us, 0, 1e12);
   s.spin = time_of("spin_us", o.spin_us, 0, most_us);
   s.watchdog = std::chrono::milliseconds{o.watchdog_ms};
+  s.dispatch.segment_limit = std::max(s.dispatch.segment_limit, s.longest_hang());
   s.lease = time_of("lease_us", o.lease_us, 100, 16e6); // as the device takes it
   s.grain = s.dispatch.quantum;
   while (s.levels < 8 && s.grain * (1 << (s.levels - 1)) < s.dispatch.most_quantum) ++s.levels;

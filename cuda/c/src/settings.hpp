@@ -28,6 +28,12 @@ struct settings {
   duration lease{};    ///< how long a stopped lane stands without a sign of life of the server
   duration grain{};    ///< of the pieces that programs are built in ...
   unsigned levels = 1; ///< ... and of 2, 4 ... of them: see cuda::device_options
+
+  /// Time in which the device's watchdog has found what hangs: what waits for the device waits at
+  /// least as long.
+  [[nodiscard]] duration longest_hang() const noexcept {
+    return 2 * watchdog + std::chrono::seconds{3};
+  }
 };
 
 /// Throws refusal or gsched::error, one line each.

@@ -74,6 +74,10 @@ GPU hangs.)");
       "beside --check, which measures nothing", "one of both");
   parts::refuse_unused(app, o.simulate.empty(), {"--gpu", "--seconds", "--quick", "--no-queues"},
                        "beside --simulate, which needs no GPU", "one of both");
+  parts::refuse_unused(app, !o.out.empty(), {"--name"}, "without --out",
+                       "a file for the preset beside it");
+  parts::refuse_unused(app, !o.out.empty() || !o.json.empty(), {"--date"},
+                       "without --out or --json", "a file to write it to beside it");
   // Before the driver is asked for anything.
   for (const auto& [option, file] : {std::pair("--check", &o.check), {"--simulate", &o.simulate}})
     if (!file->empty())

@@ -8,6 +8,7 @@
 #include <gsched/policy/deficit_over.hpp>
 #include <gsched/policy/srpt.hpp>
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 
@@ -111,8 +112,10 @@ outcome run_scheduled(int number, std::array<tenant, 2>& tenants, const arrivals
       submit(0, start + when.first[next]);
     while (next < when.first.size() && hears.in_flight[1] < when.second_in_flight)
       submit(1, gpu.now());
-    if (!scheduler.step())
-      gpu.wait(next < when.first.size() ? start + when.first[next] : no_deadline);
+    if (!scheduler.step()) {
+      const time_point due = next < when.first.size() ? start + when.first[next] : no_deadline;
+      gpu.wait(std::min(due, scheduler.step_by()));
+    }
     if (gpu.failure()) throw error(errc::device_failed, *gpu.failure());
   }
   result.seconds = to_s(gpu.now() - start);

@@ -53,7 +53,9 @@ struct cuda_stage {
   void submitted(const gsched::job& j, const gsched::segment& s, gsched::time_point now) noexcept;
   void landed(gsched::segment_id id, gsched::time_point now) noexcept;
   [[nodiscard]] gsched::duration busy(const device&) const noexcept { return worked; }
-  [[nodiscard]] static std::optional<std::uint64_t> rerun(const device&) noexcept { return {}; }
+  [[nodiscard]] static std::optional<std::uint64_t> rerun(const device& d) noexcept {
+    return d.statistics().rerun_blocks;
+  }
   /// A device that has failed serves nobody: requests that have not come yet are not waited for.
   [[nodiscard]] static bool ended(const device& d) noexcept { return d.failure().has_value(); }
   static void finish(const device& d, const gsched::dispatch_statistics& s);

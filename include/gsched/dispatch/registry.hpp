@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/number_text.hpp>
 #include <gsched/device/device.hpp>
 #include <gsched/dispatch/model.hpp>
 #include <gsched/dispatch/request.hpp>
@@ -82,8 +83,8 @@ public:
   /// Errors   bad_option for a weight that is not a finite number above 0.
   [[nodiscard]] client& add_client(double weight = 1.0) {
     if (!(weight > 0) || !std::isfinite(weight))
-      throw error(errc::bad_option, "client weight: " + std::to_string(weight) +
-                                        ", expected a finite number above 0");
+      throw error(errc::bad_option,
+                  "client weight: " + number_text(weight) + ", expected a finite number above 0");
     client& c = clients_.emplace_back();
     c.id = client_id{static_cast<std::uint32_t>(clients_.size() - 1)};
     c.weight = weight;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/number_text.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/pad/rules.hpp>
 
@@ -30,7 +31,7 @@ struct pad_options {
     expect(parts > 0 && parts <= most_parts,
            std::to_string(parts) + " parts, expected 1 to " + std::to_string(most_parts));
     expect(share > 0 && share <= 1,
-           "share " + std::to_string(share) + ", expected more than 0 and at most 1");
+           "share " + number_text(share) + ", expected more than 0 and at most 1");
   }
 };
 

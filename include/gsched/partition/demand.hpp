@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/number_text.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/partition/latency_table.hpp>
 
@@ -46,12 +47,12 @@ inline void check(std::span<const demand> demands, const latency_table& t) {
       throw error(errc::unknown_name, "model " + std::to_string(d.model) +
                                           ": not in the table of " + std::to_string(t.size()));
     if (!std::isfinite(d.rate) || d.rate < 0)
-      throw error(errc::bad_option, t.name(d.model) + ": rate of " + std::to_string(d.rate) +
+      throw error(errc::bad_option, t.name(d.model) + ": rate of " + number_text(d.rate) +
                                         " a second, expected 0 or more");
     const duration least = t.latency(d.model, 1, t.sizes(d.model).back());
     if (d.rate > 0 && d.slo < least)
-      throw error(errc::bad_option, t.name(d.model) + ": SLO of " + std::to_string(to_us(d.slo)) +
-                                        " us, expected at least " + std::to_string(to_us(least)) +
+      throw error(errc::bad_option, t.name(d.model) + ": SLO of " + number_text(to_us(d.slo)) +
+                                        " us, expected at least " + number_text(to_us(least)) +
                                         ", its fastest latency");
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/csv_table.hpp>
+#include <gsched/core/number_text.hpp>
 #include <gsched/partition/latency_table.hpp>
 
 #include <cmath>
@@ -20,7 +21,7 @@ namespace gsched {
   std::vector<latency_row> rows;
   while (table.next()) {
     const double us = table.us(3);
-    if (us > 3.6e9 || us < 1e-3) table.refuse(std::to_string(us) + " us", "0.001 to 3600000000");
+    if (us > 3.6e9 || us < 1e-3) table.refuse(number_text(us) + " us", "0.001 to 3600000000");
     rows.push_back({table.text(0), table.count(1), sm_count{table.count(2)}, from_us(us)});
   }
   return rows;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/number_text.hpp>
 #include <gsched/core/time.hpp>
 
 #include <chrono>
@@ -35,8 +36,8 @@ public:
       throw error(errc::bad_option, "rate window of " + std::to_string(memory.window.count()) +
                                         " ns, expected more than 0");
     if (!(memory.weight > 0 && memory.weight <= 1))
-      throw error(errc::bad_option, "rate weight of " + std::to_string(memory.weight) +
-                                        ", expected above 0, at most 1");
+      throw error(errc::bad_option,
+                  "rate weight of " + number_text(memory.weight) + ", expected above 0, at most 1");
   }
 
   void arrive(time_point now, std::uint64_t requests = 1) noexcept {

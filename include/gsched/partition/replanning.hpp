@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/number_text.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/partition/demand.hpp>
 #include <gsched/partition/plan.hpp>
@@ -95,7 +96,7 @@ public:
     const auto check = [](bool holds, const char* what, double value, const char* expected) {
       if (!holds)
         throw error(errc::bad_option,
-                    std::string(what) + " of " + std::to_string(value) + ", expected " + expected);
+                    std::string(what) + " of " + number_text(value) + ", expected " + expected);
     };
     check(o.headroom > 0 && std::isfinite(o.headroom), "headroom", o.headroom, "above 0");
     check(o.clusters >= 0 && std::isfinite(o.clusters), "clusters", o.clusters, "0 or more");

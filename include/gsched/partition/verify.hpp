@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/number_text.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/partition/demand.hpp>
 #include <gsched/partition/gpu_shape.hpp>
@@ -20,6 +21,8 @@ namespace gsched {
 namespace detail {
 
 [[nodiscard]] inline std::string rounded(double x) {
+  constexpr double most = 1e15; // beyond it two decimals say nothing
+  if (!(std::abs(x) < most)) return number_text(x);
   std::string s = std::to_string(x);
   return s.substr(0, s.find('.') + 3);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/number_text.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/partition/demand.hpp>
 #include <gsched/partition/latency_table.hpp>
@@ -108,11 +109,10 @@ inline void check(const app& a, const latency_table& t, std::span<const duration
   }
   if (wanted == duration::zero()) return;
   const std::size_t m = a.stages[tightest].model;
-  throw error(errc::bad_option, a.name + ": SLO of " + std::to_string(to_us(a.slo)) +
-                                    " us, expected at least " + std::to_string(to_us(wanted)) +
+  throw error(errc::bad_option, a.name + ": SLO of " + number_text(to_us(a.slo)) +
+                                    " us, expected at least " + number_text(to_us(wanted)) +
                                     ", of which " + t.name(m) + " has its fastest latency, " +
-                                    std::to_string(to_us(t.latency(m, 1, t.sizes(m).back()))) +
-                                    " us");
+                                    number_text(to_us(t.latency(m, 1, t.sizes(m).back()))) + " us");
 }
 
 } // namespace gsched::sim

@@ -3,6 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/id.hpp>
+#include <gsched/core/number_text.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/sim/mix.hpp>
 #include <gsched/sim/random.hpp>
@@ -59,11 +60,11 @@ private:
   open_arrivals(double rate, std::optional<double> sigma, mix what, std::uint64_t seed)
       : mean_ns_(1e9 / rate), sigma_(sigma), what_(std::move(what)), random_(seed) {
     if (!(rate > 0) || !std::isfinite(rate) || !std::isfinite(mean_ns_))
-      throw error(errc::bad_option, "arrivals: rate " + std::to_string(rate) +
-                                        ", expected requests per second above 0");
+      throw error(errc::bad_option,
+                  "arrivals: rate " + number_text(rate) + ", expected requests per second above 0");
     if (sigma && !(*sigma >= 0 && *sigma <= 10))
       throw error(errc::bad_option,
-                  "arrivals: sigma " + std::to_string(*sigma) + ", expected 0 to 10");
+                  "arrivals: sigma " + number_text(*sigma) + ", expected 0 to 10");
   }
 
   double mean_ns_;

@@ -3,6 +3,7 @@
 
 #include <gsched/core/csv_table.hpp>
 #include <gsched/core/error.hpp>
+#include <gsched/core/number_text.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/sim/random.hpp>
 
@@ -42,7 +43,7 @@ struct rate_error {
 [[nodiscard]] inline rate_curve with_error(const rate_curve& expected, const rate_error& e,
                                            time_point end, std::uint64_t seed) {
   if (!std::isfinite(e.part) || !(e.part > -1) || (!e.is_fixed && (e.part < 0 || e.part >= 1)))
-    throw error(errc::bad_option, "rate error of " + std::to_string(e.part) + ", expected " +
+    throw error(errc::bad_option, "rate error of " + number_text(e.part) + ", expected " +
                                       (e.is_fixed ? "above -1" : "0 to below 1"));
   if (!e.is_fixed && e.every <= duration::zero())
     throw error(errc::bad_option, "rate errors every " + std::to_string(e.every.count()) +
@@ -117,7 +118,7 @@ private:
     rate_curve& c = curves[table.text(1)];
     const time_point at{from_us(s * 1e6)};
     if (!c.empty() && at <= c.back().at)
-      table.refuse("time " + std::to_string(s) + " of " + table.text(1),
+      table.refuse("time " + number_text(s) + " of " + table.text(1),
                    "one after the time of its row above");
     c.push_back({at, table.number(2, 0, 1e9)});
   }

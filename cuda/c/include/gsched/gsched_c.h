@@ -83,7 +83,8 @@ typedef enum gsched_close_how {
  * returns, with whatever code; they and the server stay valid for calls until released. Of several
  * calls at once the earliest end counts: GSCHED_CANCEL on another thread cuts a drain short. Once the
  * server is closed, to close again does nothing.
- * Bounds   returns after timeout_us and the time of what is on the GPU: a few times watchdog_ms.
+ * Bounds   returns after timeout_us and the time of what is on the GPU: a few times watchdog_ms,
+ *          and more than a minute only where the GPU never reports that something has ended.
  * Errors   GSCHED_DEVICE_FAILED if the device had failed; GSCHED_TIMED_OUT if the driver did not
  *          come back: the thread and its memory are then left behind.
  * Threads  not on the dispatcher's thread. */

@@ -55,6 +55,9 @@ struct device_statistics {
   std::uint64_t yields = 0;  ///< calls of yield
   std::uint64_t stopped = 0; ///< segments that stood at a gate when their lane had yielded
   std::uint64_t left = 0;    ///< segments that have left before their end
+  /// Blocks that had ended and run again: of kernels of which other blocks had left, in programs
+  /// that were then run from another operation than that. All others run once.
+  std::uint64_t rerun_blocks = 0;
   /// Lanes that stood and went on by themselves, as the owner gave no sign of life, or as urgent
   /// work did not move: best-effort work ran beside urgent work until its segment ended.
   std::uint64_t expired_leases = 0;

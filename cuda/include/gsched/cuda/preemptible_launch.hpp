@@ -77,8 +77,8 @@ public:
   [[nodiscard]] preemption_end poll() const noexcept;
   /// Until it has ended or left, or CUDA fails.
   [[nodiscard]] preemption_end wait() const;
-  /// Forgets what is left; nothing may be under way.
-  void reset();
+  /// Forgets what is left; nothing may be under way. As preemption_slots::reset.
+  std::uint64_t reset();
 
 private:
   struct state;

@@ -55,6 +55,13 @@ state_after(std::uint32_t state, std::uint32_t left, bool begun, std::uint32_t b
   return resumption::some | (~state & resumption::second) | left;
 }
 
+/// How many blocks of a kernel that has left have ended: of a grid of that many, of which `state`
+/// is to run next. 0 where all of the grid is.
+[[nodiscard]] __host__ __device__ constexpr std::uint32_t ended_of(std::uint32_t state,
+                                                                   std::uint32_t blocks) noexcept {
+  return (state & resumption::some) != 0 ? blocks - (state & resumption::count) : 0;
+}
+
 /// Slots of consecutive kernels, such as all of a program, in device memory. A kernel has one slot
 /// in whatever graphs it is: one launch may leave, and another graph's run what is left. So of all
 /// launches of one kernel at most one is under way.
@@ -100,8 +107,9 @@ public:
   /// As the device sees them, in order.
   [[nodiscard]] preemption_slot* data() const noexcept;
   /// Forgets what is left, of all kernels: the next launches run all blocks. For work that is given
-  /// up; nothing of it may be under way. Waits for the copy.
-  void reset();
+  /// up; nothing of it may be under way. Waits for the copies. Returns how many blocks had ended
+  /// that will run again, as others of their kernels had left.
+  std::uint64_t reset();
   /// Device memory, in bytes.
   [[nodiscard]] std::size_t memory() const noexcept;
   /// Frees nothing from now on: for a GPU that may still write.
