@@ -40,7 +40,6 @@ public:
     running_.reserve(p.resident_grids);
     placing_.reserve(p.resident_grids);
     ended_.reserve(p.resident_grids);
-    moved_.reserve(2 * std::size_t{p.resident_grids}); // one can end and its slot move again
     blocked_.reserve(p.resident_grids);
   }
 
@@ -65,8 +64,8 @@ public:
     g.unplaced = g.cost.blocks;
     g.updated = now;
     if (g.cost.blocks == 0) { // no room to find: it runs at once
-      push_cohort(g, sm_map::none, 0);
-      move(g, slot);
+      cohorts_.push(g, sm_map::none, 0);
+      move(g);
       run(slot);
       return;
     }
@@ -100,7 +99,7 @@ public:
         break;
       }
     }
-    placing_.resize(kept);
+    shorten(placing_, kept);
     freed_ = false;
   }
 
@@ -120,7 +119,7 @@ public:
       else
         running_[kept++] = slot;
     }
-    running_.resize(kept);
+    shorten(running_, kept);
     for (const std::uint32_t slot : ended_) {
       changed_ = true;
       free_.push_back(slot);
@@ -138,7 +137,7 @@ public:
     if (at_checkpoints && g.resident > 0) leaving = cohorts_.leave(g, checkpoint);
     g.left = g.unplaced > 0 || leaving > 0;
     g.passes = true;
-    if (g.started) move(g, slot);
+    if (g.started) move(g);
     return leaving;
   }
 
@@ -150,7 +149,6 @@ public:
 
   /// Works out the speeds, where what runs has changed, and when the next blocks end.
   void refresh(time_point now) noexcept {
-    changed_ = changed_ || !moved_.empty();
     if (changed_ && contended_) settle();
     next_end_ = time_point::max();
     for (const std::uint32_t slot : running_) {
@@ -158,7 +156,6 @@ public:
       if (changed_ && (contended_ || g.moved)) update(g, slot, now);
       next_end_ = std::min(next_end_, g.next_end);
     }
-    moved_.clear();
     changed_ = false;
   }
 
@@ -183,8 +180,8 @@ private:
     g.unplaced -= p.blocks;
     g.resident += p.blocks;
     if (g.passes) g.cost.wave_ns = passing_ns(g);
-    push_cohort(g, p.pieces, p.blocks);
-    move(g, slot);
+    cohorts_.push(g, p.pieces, p.blocks);
+    move(g);
     sink.placed(g, p.pieces);
     if (!g.started) run(slot);
   }
@@ -195,20 +192,17 @@ private:
     return passing_ns_ + listing_ns_ * static_cast<double>(more);
   }
 
-  void move(grid& g, std::uint32_t slot) noexcept {
-    if (!g.moved) moved_.push_back(slot);
-    g.moved = true;
+  /// resize() is a call.
+  static void shorten(std::vector<std::uint32_t>& v, std::size_t n) noexcept {
+    v.erase(v.begin() + static_cast<std::ptrdiff_t>(n), v.end());
   }
+
+  void move(grid& g) noexcept { g.moved = changed_ = true; }
 
   void run(std::uint32_t slot) noexcept {
     grids_[slot].started = true;
     running_.push_back(slot);
     changed_ = true;
-  }
-
-  void push_cohort(grid& g, std::uint32_t pieces, std::uint64_t blocks) noexcept {
-    const std::uint32_t c = cohorts_.push(g, pieces, blocks);
-    if (contended_) near_.note(c, map_, pieces);
   }
 
   template <class Sink>
@@ -226,7 +220,7 @@ private:
       }
       if (!c.leaves) g.finished += c.blocks;
     }
-    move(g, slot);
+    move(g);
   }
 
   static void advance(grid& g, time_point now) noexcept {
@@ -234,15 +228,26 @@ private:
     g.updated = now;
   }
 
-  /// Where the blocks of grids that moved are now.
+  /// Where the blocks of grids that moved are now. While a grid runs alone, how many SMs it holds
+  /// is enough; which these are is worked out once another grid runs beside it.
   void settle() noexcept {
-    for (const std::uint32_t slot : moved_) {
+    if (running_.empty()) return;
+    if (running_.size() == 1) {
+      grid& g = grids_[running_.front()];
+      if (g.moved) g.settled = false;
+      near_.settle_alone(running_.front(), g, map_.occupied());
+      return;
+    }
+    for (const std::uint32_t slot : running_) {
       grid& g = grids_[slot];
-      if (!g.moved || (g.oldest == sm_map::none && g.unplaced == 0)) continue; // it has ended
-      g.moved = false;
+      if (!g.moved) continue;
       near_.begin();
-      for (std::uint32_t c = g.oldest; c != sm_map::none; c = cohorts_[c].next) near_.join(c);
+      for (std::uint32_t c = g.oldest; c != sm_map::none; c = cohorts_[c].next) {
+        if (cohorts_.note(c)) near_.note(c, map_, cohorts_[c].pieces);
+        near_.join(c);
+      }
       near_.settle(slot, g, !g.settled, running_);
+      g.moved = false;
       g.settled = true;
     }
     near_.meet(running_);
@@ -250,7 +255,7 @@ private:
 
   void update(grid& g, std::uint32_t slot, time_point now) noexcept {
     advance(g, now);
-    g.moved = false;
+    if (!contended_) g.moved = false;
     g.next_end = time_point::max();
     if (g.oldest == sm_map::none) return; // waits for room with all that it had placed ended
     if (contended_) g.speed = 1 / near_.slowdown(slot, g.cost.load, beside_);
@@ -272,7 +277,6 @@ private:
   std::vector<std::uint32_t> running_; ///< in the order of their starts
   std::vector<std::uint32_t> placing_; ///< in the order in which they may place
   std::vector<std::uint32_t> ended_;
-  std::vector<std::uint32_t> moved_;
   std::vector<sm_range> blocked_;
   std::uint64_t arrivals_ = 0;
   bool room_changed_ = false;

@@ -19,7 +19,7 @@ struct grid {
 
   bool started = false;
   bool tried = false;      ///< it has taken what room there was for it
-  bool moved = false;      ///< its blocks lie elsewhere than when the speeds were worked out
+  bool moved = false;      ///< its blocks lie elsewhere than when they were looked at last
   bool settled = false;    ///< it has been counted among the neighbours
   std::uint64_t order = 0; ///< of arrival
   std::uint64_t unplaced = 0;
