@@ -167,11 +167,13 @@ public:
   void visit_due(time_point now, LookAt&& look_at) noexcept {
     if (next_ > now) return;
     next_ = time_point::max();
+    time_point next = next_;
+    hardware_queue* const all = submissions_.queues().data();
     for (std::uint32_t i = 0; i < used_; ++i) {
-      hardware_queue& q = queue(i);
-      if (q.look <= now) look_at(q);
-      next_ = std::min(next_, q.look);
+      if (all[i].look <= now) look_at(all[i]);
+      next = all[i].look < next ? all[i].look : next; // by value: no branch
     }
+    next_ = std::min(next_, next);
   }
 
 private:
