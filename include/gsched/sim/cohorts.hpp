@@ -38,23 +38,22 @@ public:
 
   [[nodiscard]] const cohort& operator[](std::uint32_t c) const noexcept { return all_[c]; }
 
-  /// As the last to end, unless its blocks pass; says which it is.
-  std::uint32_t push(grid& g, std::uint32_t pieces, std::uint64_t blocks) noexcept {
+  /// As the last to end, unless its blocks pass. `noted`: as if note() had been called.
+  void push(grid& g, std::uint32_t pieces, std::uint64_t blocks, bool noted) noexcept {
     const std::uint32_t c = free_;
     assert(c < all_.size());
     free_ = all_[c].next;
     double ends = g.progress + g.cost.wave_ns;
     if (g.passes) {
-      all_[c] = {ends, static_cast<std::uint32_t>(blocks), pieces, sm_map::none, true, false};
+      all_[c] = {ends, static_cast<std::uint32_t>(blocks), pieces, sm_map::none, true, noted};
       insert(g, c);
-      return c;
+      return;
     }
     if (g.oldest != sm_map::none && ends - all_[g.newest].ends < slack_ * g.cost.wave_ns)
       ends = all_[g.newest].ends;
-    all_[c] = {ends, static_cast<std::uint32_t>(blocks), pieces, sm_map::none, false, false};
+    all_[c] = {ends, static_cast<std::uint32_t>(blocks), pieces, sm_map::none, false, noted};
     (g.oldest == sm_map::none ? g.oldest : all_[g.newest].next) = c;
     g.newest = c;
-    return c;
   }
 
   /// Whether this is the first such call for this cohort.

@@ -193,6 +193,8 @@ private:
     it.priority = l.priority;
     it.owner = slot;
     it.reports = a.instrumented;
+    it.passes = false;
+    it.base = 0;
     if (l.stopped && a.leaves) {
       pass(a, it);
     } else if (op.leaves != leaving::never && a.costs != nullptr) {

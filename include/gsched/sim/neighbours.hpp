@@ -21,18 +21,18 @@ namespace gsched::sim {
 /// Threads  one owner; no locking.
 class neighbours {
 public:
-  neighbours(const contention_law& law, std::uint32_t sms, std::size_t grids, std::size_t cohorts)
+  neighbours(const contention_law& law, std::uint32_t sms, std::size_t grids, std::size_t pieces)
       : law_(law), sms_(sms), width_((sms + sm_block::size - 1) / sm_block::size),
         row_((grids + group - 1) / group), union_(width_), sets_(width_ * grids),
-        cohorts_(width_ * cohorts), sides_(grids), weights_(grids * row_), met_(row_) {}
+        lists_(width_ * pieces), sides_(grids), weights_(grids * row_), met_(row_) {}
 
-  /// A cohort of blocks was placed so.
-  void note(std::uint32_t cohort, const sm_map& map, std::uint32_t pieces) noexcept {
-    sm_block* const set = cohorts_.data() + cohort * width_;
+  /// Keeps which SMs a list of pieces covers, until the list is given back.
+  void note(const sm_map& map, std::uint32_t list) noexcept {
+    sm_block* const set = lists_.data() + list * width_;
     for (std::uint32_t b = 0; b < width_; ++b) {
       const std::uint32_t from = b * sm_block::size;
       sm_block all;
-      for (std::uint32_t p = pieces; p != sm_map::none; p = map.at(p).next) {
+      for (std::uint32_t p = list; p != sm_map::none; p = map.at(p).next) {
         const std::uint32_t first = map.at(p).first;
         all |= sms_between(beyond(first, from), beyond(first + map.at(p).sms, from));
       }
@@ -40,12 +40,12 @@ public:
     }
   }
 
-  /// A grid is where its cohorts are: begin(), join() for each, settle().
+  /// A grid is where its lists of pieces are, which are noted: begin(), join() for each, settle().
   void begin() noexcept {
     for (sm_block& b : union_) b = {};
   }
-  void join(std::uint32_t cohort) noexcept {
-    const sm_block* const set = cohorts_.data() + cohort * width_;
+  void join(std::uint32_t list) noexcept {
+    const sm_block* const set = lists_.data() + list * width_;
     for (std::size_t b = 0; b < width_; ++b) union_[b] |= set[b];
   }
 
@@ -65,17 +65,13 @@ public:
     side& s = sides_[slot];
     s.held = common(mine, mine);
     weigh(slot, g);
-    if (s.held == sms_) { // slowdown() does not ask; the others' sides are set by what they hold
-      for (const std::uint32_t other : running)
-        if (other != slot) share(other, slot, sides_[other].held);
-      return;
-    }
     for (const std::uint32_t other : running) {
-      if (other == slot) continue;
-      const std::uint32_t n = sides_[other].held == sms_ ? s.held : common(mine, set_of(other));
+      const std::uint32_t n = common(mine, set_of(other));
       share(slot, other, n);
       share(other, slot, n);
     }
+    lanes& own = weights_[slot * row_ + slot / group]; // nothing is its own neighbour
+    own.warps[slot % group] = own.near[slot % group] = own.far[slot % group] = 0;
   }
 
   /// The grid runs alone, on so many SMs: in place of settle() and meet().
@@ -132,7 +128,7 @@ private:
   static constexpr std::size_t group = 4; ///< grids that are added up at once: a vector
 
   /// What a group of grids meets; or the weights of one neighbour in that: its SMs that each
-  /// shares, whether it shares any, and whether none. Nothing is its own neighbour.
+  /// shares, whether it shares any, and whether none.
   struct lanes {
     std::array<float, group> warps{};
     std::array<float, group> near{};
@@ -142,9 +138,11 @@ private:
   /// `slot` holds n of the SMs that `other` holds.
   void share(std::uint32_t slot, std::uint32_t other, std::uint32_t n) noexcept {
     lanes& l = weights_[other * row_ + slot / group];
-    l.warps[slot % group] = static_cast<float>(static_cast<std::int32_t>(n));
-    l.near[slot % group] = static_cast<float>(n != 0);
-    l.far[slot % group] = static_cast<float>(n == 0);
+    const auto sms = static_cast<std::int32_t>(n);
+    const auto any = static_cast<float>(std::min(sms, 1)); // no branch
+    l.warps[slot % group] = static_cast<float>(sms);
+    l.near[slot % group] = any;
+    l.far[slot % group] = 1 - any;
   }
 
   /// Adds up all that run; says the highest slot.
@@ -155,7 +153,7 @@ private:
     for (const std::uint32_t slot : running) {
       warps += sides_[slot].all_warps;
       memory += sides_[slot].memory;
-      last = std::max(last, slot);
+      last = slot > last ? slot : last;
     }
     all_warps_ = warps;
     all_memory_ = memory;
@@ -206,8 +204,8 @@ private:
   float all_warps_ = 0;
   float all_memory_ = 0;
   std::vector<sm_block> union_;
-  std::vector<sm_block> sets_;    ///< the SMs of each grid
-  std::vector<sm_block> cohorts_; ///< and of each cohort
+  std::vector<sm_block> sets_;  ///< the SMs of each grid
+  std::vector<sm_block> lists_; ///< and of each list of pieces, by its first
   std::vector<side> sides_;
   std::vector<lanes> weights_; ///< a row a neighbour
   std::vector<lanes> met_;
