@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace gsched::sim {
 
@@ -43,15 +43,21 @@ inline constexpr auto sms_below = [] {
 /// is a call for each word.
 [[nodiscard]] inline std::uint32_t common_sms(const sm_block& x, const sm_block& y) noexcept {
   typedef std::uint64_t pair [[gnu::vector_size(16)]];
-  const auto a = std::bit_cast<std::array<pair, 2>>(x.words);
-  const auto b = std::bit_cast<std::array<pair, 2>>(y.words);
-  const auto by_byte = [](pair n) { // in each byte, how many of its bits
+  static_assert(sizeof(pair) == 16);
+  std::uint64_t sums[2];
+  pair both{};
+  for (std::size_t half = 0; half < 2; ++half) {
+    pair n;
+    pair with;
+    std::memcpy(&n, &x.words[2 * half], sizeof n);
+    std::memcpy(&with, &y.words[2 * half], sizeof with);
+    n &= with;
     n -= n >> 1 & 0x5555555555555555u;
     n = (n & 0x3333333333333333u) + (n >> 2 & 0x3333333333333333u);
-    return (n + (n >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-  };
-  const pair both = by_byte(a[0] & b[0]) + by_byte(a[1] & b[1]);
-  std::uint64_t sum = both[0] + both[1];
+    both += (n + (n >> 4)) & 0x0f0f0f0f0f0f0f0fu; // in each byte, how many of its bits
+  }
+  std::memcpy(sums, &both, sizeof sums);
+  std::uint64_t sum = sums[0] + sums[1];
   sum = (sum & 0x00ff00ff00ff00ffu) + (sum >> 8 & 0x00ff00ff00ff00ffu);
   return static_cast<std::uint32_t>(sum * 0x0001000100010001u >> 48);
 }
