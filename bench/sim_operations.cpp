@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations that the simulated device runs a second, on real models in segments of 100 us, two in
-// flight on each lane, with contention: the host's whole cost of submitting, polling and
-// simulating.
+// Operations that the simulated device runs a second, on real models with contention.
+//  sim/...    lanes that are always busy, in segments of 100 us, two in flight on each lane: the
+//             host's whole cost of submitting, polling and simulating.
+//  serve/...  what serve_mix does: its 2000 requests at a load, with the dispatcher under srpt.
+#include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/job/profile_json.hpp>
+#include <gsched/occupancy/aggregate_accountant.hpp>
+#include <gsched/policy/srpt.hpp>
+#include <gsched/sim/arrivals.hpp>
 #include <gsched/sim/device.hpp>
+#include <gsched/sim/serve.hpp>
 
 #include <benchmark/benchmark.h>
 
@@ -14,22 +20,25 @@
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
 
 using namespace gsched;
 
+profile read_model(const char* name) {
+  const std::string path = std::string(GSCHED_SOURCE_DIR) + "/examples/data/profiles/" + name;
+  return read_profile(std::filesystem::path(path + ".json"));
+}
+
 /// Keeps each lane busy with one model after another.
 class feeder {
 public:
   feeder(const std::vector<const char*>& models, std::size_t lanes) : device_(sim::h200()) {
-    for (const char* m : models) {
-      const std::string path = std::string(GSCHED_SOURCE_DIR) + "/examples/data/profiles/" + m;
-      device_.load(
-          programs_.emplace_back(to_program(read_profile(std::filesystem::path(path + ".json")))));
-    }
+    for (const char* m : models) device_.load(programs_.emplace_back(to_program(read_model(m))));
     lanes_.resize(lanes);
     for (std::size_t i = 0; i < lanes; ++i) lanes_[i].id = device_.open_lane({});
     for (std::size_t i = 0; i < lanes; ++i)
@@ -101,9 +110,115 @@ void all_models(benchmark::State& state) {
 /// Large grids: many waves a kernel.
 void many_waves(benchmark::State& state) { run(state, {"resnet50_b32", "vgg16_b32"}); }
 
+/// The demo's two models with their weights, served as serve_mix serves them by default.
+class served_mix {
+public:
+  served_mix() {
+    double weights = 0;
+    for (const auto& [name, weight] : {std::pair{"resnet18_b1", 2.0}, {"inception_v3_b1", 1.0}}) {
+      const profile p = read_model(name);
+      models_.push_back({to_program(p), p.input, p.output, weight});
+      weights += weight;
+    }
+    for (std::uint32_t m = 0; m < models_.size(); ++m) {
+      lone_source one{m};
+      mean_solo_s_ += models_[m].weight / weights * serve(one, 1).span_s;
+    }
+  }
+
+  struct outcome {
+    std::uint64_t operations = 0;
+    double span_s = 0; ///< until the last request has ended
+  };
+
+  /// Open-loop requests at `load` times what the mean model alone would take.
+  outcome serve(double load, double sigma) {
+    std::vector<double> weights;
+    for (const model& m : models_) weights.push_back(m.weight);
+    const sim::mix what(weights, clients);
+    const double rate = load / mean_solo_s_;
+    sim::arrivals from = sigma > 0 ? sim::open_arrivals::lognormal(rate, sigma, what, 1)
+                                   : sim::open_arrivals::poisson(rate, what, 1);
+    return serve(from, 2000);
+  }
+
+private:
+  static constexpr std::uint32_t clients = 8;
+
+  struct model {
+    program graph;
+    byte_count input{};
+    byte_count output{};
+    double weight = 1;
+
+    task operator()(job_context& ctx) {
+      const stream_id s = ctx.default_stream();
+      ctx.copy_async(s, copy_direction::host_to_device, input);
+      ctx.launch(s, graph);
+      ctx.copy_async(s, copy_direction::device_to_host, output);
+      co_return;
+    }
+  };
+  /// One request of one model.
+  struct lone_source {
+    std::uint32_t model;
+    std::optional<sim::request> next() { return sim::request{time_point{}, model, client_id{0}}; }
+    void on_reply(client_id, time_point) {}
+  };
+
+  template <sim::arrival_source Source>
+  outcome serve(Source& from, std::uint64_t requests) {
+    sim::device device(sim::h200());
+    aggregate_accountant account(device.limits().sm, device.limits().sms);
+    silent_listener hears;
+    srpt order;
+    dispatcher<srpt, sim::device, aggregate_accountant> dispatch(device, order, account, hears);
+    std::vector<model_id> ids;
+    for (model& m : models_) {
+      dispatch.load(m.graph);
+      ids.push_back(dispatch.add_model(m.graph.name(), m, &m.graph));
+    }
+    std::vector<client*> owners;
+    for (std::uint32_t i = 0; i < clients; ++i) owners.push_back(&dispatch.add_client());
+    const auto submit = [&](const sim::request& q) {
+      job_request r;
+      r.model = ids[q.model];
+      r.owner = owners[index(q.client)];
+      r.arrival = q.at;
+      static_cast<void>(dispatch.submit(r));
+    };
+    sim::serve(dispatch, device, from, requests, submit, [] {});
+    if (dispatch.statistics().finished != requests) std::abort();
+    return {dispatch.statistics().operations, to_s(device.now().time_since_epoch())};
+  }
+
+  std::deque<model> models_;
+  double mean_solo_s_ = 0;
+};
+
+/// The load in percent, and ten times the sigma of lognormal gaps between requests; 0: Poisson.
+void demo(benchmark::State& state) {
+  served_mix mix;
+  served_mix::outcome last;
+  std::uint64_t operations = 0;
+  for (auto _ : state) {
+    last = mix.serve(static_cast<double>(state.range(0)) / 100,
+                     static_cast<double>(state.range(1)) / 10);
+    operations += last.operations;
+  }
+  state.SetItemsProcessed(static_cast<std::int64_t>(operations));
+  state.counters["virtual_s"] = last.span_s;
+}
+
 BENCHMARK(demo_mix)->Name("sim/demo_mix")->ArgName("lanes")->Arg(1)->Arg(2)->Arg(4)->Arg(8);
 BENCHMARK(all_models)->Name("sim/all_models")->ArgName("lanes")->Arg(4);
 BENCHMARK(many_waves)->Name("sim/many_waves")->ArgName("lanes")->Arg(4);
+BENCHMARK(demo)
+    ->Name("serve/demo")
+    ->ArgNames({"load", "sigma10"})
+    ->Args({240, 20})
+    ->Args({90, 0})
+    ->Unit(benchmark::kMillisecond);
 
 } // namespace
 

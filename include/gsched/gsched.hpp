@@ -201,6 +201,7 @@
 #include <gsched/sim/serve.hpp>
 #include <gsched/sim/simulated_batches.hpp>
 #include <gsched/sim/sm_map.hpp>
+#include <gsched/sim/sm_set.hpp>
 #include <gsched/sim/submissions.hpp>
 #include <gsched/sim/trace_file.hpp>
 #include <gsched/sim/untouched.hpp>

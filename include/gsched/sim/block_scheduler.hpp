@@ -30,7 +30,8 @@ class block_scheduler {
 public:
   explicit block_scheduler(const preset& p)
       : rooms_(p.sm), map_(p.sms.count(), rooms_.empty(), p.sm.max_blocks),
-        near_(p.laws.contention, p.sms.count(), p.resident_grids, cohorts_of(p)),
+        near_(p.laws.contention, p.sms.count(), p.resident_grids,
+              std::size_t{p.sms.count()} * p.sm.max_blocks),
         contended_(p.laws.contended), all_(p.sms.count()),
         passing_ns_(static_cast<double>(p.yields.passing.count())),
         listing_ns_(static_cast<double>(p.laws.leaving.listing.count())), grids_(p.resident_grids),
@@ -40,8 +41,8 @@ public:
     running_.reserve(p.resident_grids);
     placing_.reserve(p.resident_grids);
     ended_.reserve(p.resident_grids);
-    moved_.reserve(2 * std::size_t{p.resident_grids}); // one can end and its slot move again
     blocked_.reserve(p.resident_grids);
+    freed_.reserve(cohorts_of(p));
   }
 
   [[nodiscard]] const room_model& rooms() const noexcept { return rooms_; }
@@ -50,23 +51,20 @@ public:
   [[nodiscard]] bool idle() const noexcept { return running_.empty(); }
   [[nodiscard]] time_point next_end() const noexcept { return next_end_; }
 
-  /// A grid to fill in and admit. Only while not full().
+  /// A grid to fill in, which holds what another one left, and to admit. Only while not full().
   [[nodiscard]] std::uint32_t take() noexcept {
     const std::uint32_t slot = free_.back();
     free_.pop_back();
-    grids_[slot] = grid{};
     return slot;
   }
   [[nodiscard]] grid& operator[](std::uint32_t slot) noexcept { return grids_[slot]; }
 
   void admit(std::uint32_t slot, time_point now) noexcept {
     grid& g = grids_[slot];
-    g.order = arrivals_++;
-    g.unplaced = g.cost.blocks;
-    g.updated = now;
+    g.begin(arrivals_++, now);
     if (g.cost.blocks == 0) { // no room to find: it runs at once
-      push_cohort(g, sm_map::none, 0);
-      move(g, slot);
+      cohorts_.push(g, sm_map::none, 0, true);
+      move(g);
       run(slot);
       return;
     }
@@ -84,24 +82,28 @@ public:
   void place(time_point now, Sink&& sink) noexcept {
     if (!room_changed_) return;
     room_changed_ = false;
+    const bool renewed = renews();
+    if (renewed)
+      renew(now, sink);
+    else
+      for (const freed& f : freed_) map_.release(f.need, f.pieces);
     blocked_.clear();
     std::size_t kept = 0;
-    for (std::size_t i = 0; i < placing_.size(); ++i) {
+    std::size_t i = 0;
+    for (bool last = false; !last && i < placing_.size(); ++i) {
       const std::uint32_t slot = placing_[i];
       grid& g = grids_[slot];
       const bool waits = std::any_of(blocked_.begin(), blocked_.end(),
                                      [&](const sm_range& r) { return r.meets(g.where); });
-      if (!waits && (freed_ || !g.tried)) place_one(slot, now, sink);
+      const bool placed = renewed && i == 0;
+      if (!waits && !placed && (!freed_.empty() || !g.tried)) place_one(slot, now, sink);
       if (g.unplaced == 0) continue;
       placing_[kept++] = slot;
-      if (blocked_.empty() || !(blocked_.back() == g.where)) blocked_.push_back(g.where);
-      if (g.where.size() == all_) { // it stands before all the rest
-        for (++i; i < placing_.size(); ++i) placing_[kept++] = placing_[i];
-        break;
-      }
+      last = g.where.size() == all_; // it stands before all the rest
+      if (!last && (blocked_.empty() || !(blocked_.back() == g.where))) blocked_.push_back(g.where);
     }
-    placing_.resize(kept);
-    freed_ = false;
+    erase(placing_, kept, i);
+    freed_.clear();
   }
 
   /// Ends what ends at `now`. `sink` hears left(grid, cohort) for each cohort, then done(slot) for
@@ -120,7 +122,7 @@ public:
       else
         running_[kept++] = slot;
     }
-    running_.resize(kept);
+    erase(running_, kept, running_.size());
     for (const std::uint32_t slot : ended_) {
       changed_ = true;
       free_.push_back(slot);
@@ -138,7 +140,7 @@ public:
     if (at_checkpoints && g.resident > 0) leaving = cohorts_.leave(g, checkpoint);
     g.left = g.unplaced > 0 || leaving > 0;
     g.passes = true;
-    if (g.started) move(g, slot);
+    if (g.started) move(g);
     return leaving;
   }
 
@@ -150,15 +152,14 @@ public:
 
   /// Works out the speeds, where what runs has changed, and when the next blocks end.
   void refresh(time_point now) noexcept {
-    changed_ = changed_ || !moved_.empty();
     if (changed_ && contended_) settle();
-    next_end_ = time_point::max();
+    time_point next = time_point::max();
     for (const std::uint32_t slot : running_) {
       grid& g = grids_[slot];
       if (changed_ && (contended_ || g.moved)) update(g, slot, now);
-      next_end_ = std::min(next_end_, g.next_end);
+      next = g.next_end < next ? g.next_end : next; // by value: no branch
     }
-    moved_.clear();
+    next_end_ = next;
     changed_ = false;
   }
 
@@ -173,18 +174,49 @@ private:
     return std::size_t{p.sms.count()} * p.sm.max_blocks + p.resident_grids;
   }
 
+  /// Where a cohort was that has ended.
+  struct freed {
+    block_need need{};
+    std::uint32_t pieces = sm_map::none;
+    std::uint32_t slot = 0; ///< of its grid, which can have ended
+    std::uint32_t blocks = 0;
+    bool noted = false;
+  };
+
+  /// Whether the next blocks of a grid follow those that have ended, on the same SMs: nothing else
+  /// ended, and the grid is the first to place. It had taken all the room that there was for it, so
+  /// each SM has room for as many blocks as have ended there.
+  [[nodiscard]] bool renews() const noexcept {
+    if (freed_.size() != 1 || placing_.empty() || placing_.front() != freed_.front().slot)
+      return false;
+    const grid& g = grids_[placing_.front()];
+    return g.tried && g.cost.cluster == 1 && g.unplaced >= freed_.front().blocks;
+  }
+
+  template <class Sink>
+  void renew(time_point now, Sink&& sink) noexcept {
+    const freed& f = freed_.front();
+    placed(f.slot, {f.blocks, f.pieces}, f.noted, now, sink);
+  }
+
   template <class Sink>
   void place_one(std::uint32_t slot, time_point now, Sink&& sink) noexcept {
     grid& g = grids_[slot];
     g.tried = true;
     const sm_map::placement p = map_.place(g.cost.need, g.where, g.unplaced, g.cost.cluster);
-    if (p.blocks == 0) return;
+    if (p.blocks > 0) placed(slot, p, false, now, sink);
+  }
+
+  template <class Sink>
+  void placed(std::uint32_t slot, const sm_map::placement& p, bool noted, time_point now,
+              Sink&& sink) noexcept {
+    grid& g = grids_[slot];
     advance(g, now);
     g.unplaced -= p.blocks;
     g.resident += p.blocks;
     if (g.passes) g.cost.wave_ns = passing_ns(g);
-    push_cohort(g, p.pieces, p.blocks);
-    move(g, slot);
+    cohorts_.push(g, p.pieces, p.blocks, noted);
+    move(g);
     sink.placed(g, p.pieces);
     if (!g.started) run(slot);
   }
@@ -195,20 +227,21 @@ private:
     return passing_ns_ + listing_ns_ * static_cast<double>(more);
   }
 
-  void move(grid& g, std::uint32_t slot) noexcept {
-    if (!g.moved) moved_.push_back(slot);
-    g.moved = true;
+  /// Most often there is nothing to erase.
+  static void erase(std::vector<std::uint32_t>& from, std::size_t first,
+                    std::size_t last) noexcept {
+    const auto begin = from.begin();
+    if (first != last)
+      from.erase(begin + static_cast<std::ptrdiff_t>(first),
+                 begin + static_cast<std::ptrdiff_t>(last));
   }
+
+  void move(grid& g) noexcept { g.moved = changed_ = true; }
 
   void run(std::uint32_t slot) noexcept {
     grids_[slot].started = true;
     running_.push_back(slot);
     changed_ = true;
-  }
-
-  void push_cohort(grid& g, std::uint32_t pieces, std::uint64_t blocks) noexcept {
-    const std::uint32_t c = cohorts_.push(g, pieces, blocks);
-    if (contended_) near_.note(c, map_, pieces);
   }
 
   template <class Sink>
@@ -221,12 +254,12 @@ private:
       g.resident -= c.blocks;
       if (c.pieces != sm_map::none) {
         sink.left(g, c);
-        map_.release(g.cost.need, c.pieces);
-        room_changed_ = freed_ = true;
+        freed_.push_back({g.cost.need, c.pieces, slot, c.blocks, c.noted});
+        room_changed_ = true;
       }
       if (!c.leaves) g.finished += c.blocks;
     }
-    move(g, slot);
+    move(g);
   }
 
   static void advance(grid& g, time_point now) noexcept {
@@ -234,15 +267,28 @@ private:
     g.updated = now;
   }
 
-  /// Where the blocks of grids that moved are now.
+  /// Where the blocks of grids that moved are now. While a grid runs alone, how many SMs it holds
+  /// is enough; which these are is worked out once another grid runs beside it.
   void settle() noexcept {
-    for (const std::uint32_t slot : moved_) {
+    if (running_.empty()) return;
+    if (running_.size() == 1) {
+      grid& g = grids_[running_.front()];
+      if (g.moved) g.settled = false;
+      near_.settle_alone(running_.front(), g, map_.occupied());
+      return;
+    }
+    for (const std::uint32_t slot : running_) {
       grid& g = grids_[slot];
-      if (!g.moved || (g.oldest == sm_map::none && g.unplaced == 0)) continue; // it has ended
-      g.moved = false;
+      if (!g.moved) continue;
       near_.begin();
-      for (std::uint32_t c = g.oldest; c != sm_map::none; c = cohorts_[c].next) near_.join(c);
+      for (std::uint32_t c = g.oldest; c != sm_map::none; c = cohorts_[c].next) {
+        const std::uint32_t pieces = cohorts_[c].pieces;
+        if (pieces == sm_map::none) continue;
+        if (cohorts_.note(c)) near_.note(map_, pieces);
+        near_.join(pieces);
+      }
       near_.settle(slot, g, !g.settled, running_);
+      g.moved = false;
       g.settled = true;
     }
     near_.meet(running_);
@@ -250,7 +296,7 @@ private:
 
   void update(grid& g, std::uint32_t slot, time_point now) noexcept {
     advance(g, now);
-    g.moved = false;
+    if (!contended_) g.moved = false;
     g.next_end = time_point::max();
     if (g.oldest == sm_map::none) return; // waits for room with all that it had placed ended
     if (contended_) g.speed = 1 / near_.slowdown(slot, g.cost.load, beside_);
@@ -272,11 +318,10 @@ private:
   std::vector<std::uint32_t> running_; ///< in the order of their starts
   std::vector<std::uint32_t> placing_; ///< in the order in which they may place
   std::vector<std::uint32_t> ended_;
-  std::vector<std::uint32_t> moved_;
   std::vector<sm_range> blocked_;
+  std::vector<freed> freed_; ///< room that has grown since blocks were placed
   std::uint64_t arrivals_ = 0;
   bool room_changed_ = false;
-  bool freed_ = false;   ///< and it has grown
   bool changed_ = false; ///< what runs, or where
   time_point next_end_ = time_point::max();
 };

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace gsched::sim {
@@ -21,6 +22,7 @@ struct cohort {
   std::uint32_t pieces = sm_map::none;
   std::uint32_t next = sm_map::none;
   bool leaves = false; ///< at a checkpoint, before its blocks are done
+  bool noted = false;  ///< see cohorts::note
 };
 
 /// The cohorts of all grids: of each grid a list, in the order in which they end.
@@ -36,24 +38,26 @@ public:
 
   [[nodiscard]] const cohort& operator[](std::uint32_t c) const noexcept { return all_[c]; }
 
-  /// As the last to end, unless its blocks pass; says which it is.
-  std::uint32_t push(grid& g, std::uint32_t pieces, std::uint64_t blocks) noexcept {
+  /// As the last to end, unless its blocks pass. `noted`: as if note() had been called.
+  void push(grid& g, std::uint32_t pieces, std::uint64_t blocks, bool noted) noexcept {
     const std::uint32_t c = free_;
     assert(c < all_.size());
     free_ = all_[c].next;
     double ends = g.progress + g.cost.wave_ns;
     if (g.passes) {
-      all_[c] = {ends, static_cast<std::uint32_t>(blocks), pieces, sm_map::none, true};
+      all_[c] = {ends, static_cast<std::uint32_t>(blocks), pieces, sm_map::none, true, noted};
       insert(g, c);
-      return c;
+      return;
     }
     if (g.oldest != sm_map::none && ends - all_[g.newest].ends < slack_ * g.cost.wave_ns)
       ends = all_[g.newest].ends;
-    all_[c] = {ends, static_cast<std::uint32_t>(blocks), pieces, sm_map::none, false};
+    all_[c] = {ends, static_cast<std::uint32_t>(blocks), pieces, sm_map::none, false, noted};
     (g.oldest == sm_map::none ? g.oldest : all_[g.newest].next) = c;
     g.newest = c;
-    return c;
   }
+
+  /// Whether this is the first such call for this cohort.
+  bool note(std::uint32_t c) noexcept { return !std::exchange(all_[c].noted, true); }
 
   /// Takes the first out of the list; it can be looked at until the next push.
   std::uint32_t pop(grid& g) noexcept {

@@ -85,15 +85,13 @@ public:
         start_copy(e, now);
       }
     if (yielding_.next() <= now) yielding_.step(now);
-    for (std::uint32_t i = 0; i < queues_.used(); ++i)
-      if (queues_.queue(i).look <= now) issue(queues_.queue(i), now);
+    queues_.visit_due(now, [&](hardware_queue& q) { issue(q, now); });
     scheduler_.place(now, sink{*this, now});
     scheduler_.set_beside(queues_.active_lanes() > 1);
     scheduler_.refresh(now);
     watch_occupied(now);
     next_ = scheduler_.next_end();
     for (const copy_engine& e : engines_) next_ = std::min(next_, e.ends());
-    queues_.settle();
   }
 
   /// Adds up what has been busy until `now`, which is no later than next().
@@ -195,6 +193,8 @@ private:
     it.priority = l.priority;
     it.owner = slot;
     it.reports = a.instrumented;
+    it.passes = false;
+    it.base = 0;
     if (l.stopped && a.leaves) {
       pass(a, it);
     } else if (op.leaves != leaving::never && a.costs != nullptr) {

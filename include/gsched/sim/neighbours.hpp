@@ -4,6 +4,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/sim/contention.hpp>
 #include <gsched/sim/grid.hpp>
+#include <gsched/sim/sm_set.hpp>
 
 #include <algorithm>
 #include <array>
@@ -16,75 +17,76 @@ namespace gsched::sim {
 /// Which SMs each running grid holds and how many of them any two share, and from that how they
 /// slow one another.
 ///
-/// Cost     settling a grid O(SMs / 64 * grids that run); slowdown O(grids that run).
+/// Cost     settling a grid O(SMs / 256 * grids that run); slowdown O(grids that run).
 /// Threads  one owner; no locking.
 class neighbours {
 public:
-  neighbours(const contention_law& law, std::uint32_t sms, std::size_t grids, std::size_t cohorts)
-      : law_(law), sms_(sms), words_((sms + 63) / 64), row_((grids + group - 1) / group),
-        union_(words_), masks_(words_ * grids), cohorts_(words_ * cohorts), sides_(grids),
-        weights_(grids * row_), met_(row_) {}
+  neighbours(const contention_law& law, std::uint32_t sms, std::size_t grids, std::size_t pieces)
+      : law_(law), sms_(sms), width_((sms + sm_block::size - 1) / sm_block::size),
+        row_((grids + group - 1) / group), union_(width_), sets_(width_ * grids),
+        lists_(width_ * pieces), sides_(grids), weights_(grids * row_), met_(row_) {}
 
-  /// A cohort of blocks was placed so.
-  void note(std::uint32_t cohort, const sm_map& map, std::uint32_t pieces) noexcept {
-    std::uint64_t* const mask = cohorts_.data() + words_ * cohort;
-    std::fill_n(mask, words_, 0);
-    while (pieces != sm_map::none) {
-      const std::uint32_t first = map.at(pieces).first;
-      std::uint32_t last = first;
-      for (; pieces != sm_map::none && map.at(pieces).first == last; pieces = map.at(pieces).next)
-        last += map.at(pieces).sms;
-      for (std::uint32_t w = first / 64; w * 64 < last; ++w) {
-        const std::uint32_t from = std::max(first, w * 64) - w * 64;
-        const std::uint32_t to = std::min(last, w * 64 + 64) - w * 64; // 1 to 64
-        mask[w] |= (~std::uint64_t{0} >> (64 - to)) & (~std::uint64_t{0} << from);
+  /// Keeps which SMs a list of pieces covers, until the list is given back.
+  void note(const sm_map& map, std::uint32_t list) noexcept {
+    sm_block* const set = lists_.data() + list * width_;
+    for (std::uint32_t b = 0; b < width_; ++b) {
+      const std::uint32_t from = b * sm_block::size;
+      sm_block all;
+      for (std::uint32_t p = list; p != sm_map::none; p = map.at(p).next) {
+        const std::uint32_t first = map.at(p).first;
+        all |= sms_between(beyond(first, from), beyond(first + map.at(p).sms, from));
       }
+      set[b] = all;
     }
   }
 
-  /// A grid is where its cohorts are: begin(), join() for each, settle().
-  void begin() noexcept { std::fill(union_.begin(), union_.end(), 0); }
-  void join(std::uint32_t cohort) noexcept {
-    const std::uint64_t* const mask = cohorts_.data() + words_ * cohort;
-    for (std::size_t w = 0; w < words_; ++w) union_[w] |= mask[w];
+  /// A grid is where its lists of pieces are, which are noted: begin(), join() for each, settle().
+  void begin() noexcept {
+    for (sm_block& b : union_) b = {};
+  }
+  void join(std::uint32_t list) noexcept {
+    const sm_block* const set = lists_.data() + list * width_;
+    for (std::size_t b = 0; b < width_; ++b) union_[b] |= set[b];
   }
 
   /// Counts what the grid shares with the others that run.
   void settle(std::uint32_t slot, const grid& g, bool fresh,
               const std::vector<std::uint32_t>& running) noexcept {
-    std::uint64_t* const mine = masks_.data() + words_ * slot;
-    std::uint64_t differs = 0;
-    for (std::size_t w = 0; w < words_; ++w) {
-      differs |= mine[w] ^ union_[w];
-      mine[w] = union_[w];
+    sm_block* const mine = set_of(slot);
+    bool same = !fresh;
+    for (std::size_t b = 0; b < width_; ++b) {
+      same &= mine[b] == union_[b];
+      mine[b] = union_[b];
     }
-    if (!fresh && differs == 0) {
+    if (same) {
       weigh(slot, g);
       return;
     }
     side& s = sides_[slot];
-    s.held = count(mine, mine);
+    s.held = common(mine, mine);
     weigh(slot, g);
-    if (s.held == sms_) { // slowdown() does not ask; the others' sides are set by what they hold
-      for (const std::uint32_t other : running)
-        if (other != slot) share(other, slot, sides_[other].held);
-      return;
-    }
     for (const std::uint32_t other : running) {
-      if (other == slot) continue;
-      const std::uint32_t n =
-          sides_[other].held == sms_ ? s.held : count(mine, masks_.data() + words_ * other);
+      const std::uint32_t n = common(mine, set_of(other));
       share(slot, other, n);
       share(other, slot, n);
     }
+    lanes& own = weights_[slot * row_ + slot / group]; // nothing is its own neighbour
+    own.warps[slot % group] = own.near[slot % group] = own.far[slot % group] = 0;
+  }
+
+  /// The grid runs alone, on so many SMs: in place of settle() and meet().
+  void settle_alone(std::uint32_t slot, const grid& g, std::uint32_t held) noexcept {
+    sides_[slot].held = held;
+    weigh(slot, g);
+    all_warps_ = sides_[slot].all_warps;
+    all_memory_ = sides_[slot].memory;
+    met_[slot / group] = {};
   }
 
   /// Adds up all that run, and for each grid what it meets: before slowdown() is asked.
   void meet(const std::vector<std::uint32_t>& running) noexcept {
-    total(running);
-    std::uint32_t last = 0;
-    for (const std::uint32_t slot : running) last = std::max(last, slot);
-    for (std::size_t first = 0; first <= last / group; ++first) meet(running, first);
+    const std::uint32_t last = total(running);
+    for (std::size_t which = 0; which <= last / group; ++which) meet(running, which);
   }
 
   /// The time of this grid's blocks now over their time when it is alone.
@@ -126,7 +128,7 @@ private:
   static constexpr std::size_t group = 4; ///< grids that are added up at once: a vector
 
   /// What a group of grids meets; or the weights of one neighbour in that: its SMs that each
-  /// shares, whether it shares any, and whether none. Nothing is its own neighbour.
+  /// shares, whether it shares any, and whether none.
   struct lanes {
     std::array<float, group> warps{};
     std::array<float, group> near{};
@@ -136,17 +138,26 @@ private:
   /// `slot` holds n of the SMs that `other` holds.
   void share(std::uint32_t slot, std::uint32_t other, std::uint32_t n) noexcept {
     lanes& l = weights_[other * row_ + slot / group];
-    l.warps[slot % group] = static_cast<float>(n);
-    l.near[slot % group] = static_cast<float>(n != 0);
-    l.far[slot % group] = static_cast<float>(n == 0);
+    const auto sms = static_cast<std::int32_t>(n);
+    const auto any = static_cast<float>(std::min(sms, 1)); // no branch
+    l.warps[slot % group] = static_cast<float>(sms);
+    l.near[slot % group] = any;
+    l.far[slot % group] = 1 - any;
   }
 
-  void total(const std::vector<std::uint32_t>& running) noexcept {
-    all_warps_ = all_memory_ = 0;
+  /// Adds up all that run; says the highest slot.
+  std::uint32_t total(const std::vector<std::uint32_t>& running) noexcept {
+    float warps = 0;
+    float memory = 0;
+    std::uint32_t last = 0;
     for (const std::uint32_t slot : running) {
-      all_warps_ += sides_[slot].all_warps;
-      all_memory_ += sides_[slot].memory;
+      warps += sides_[slot].all_warps;
+      memory += sides_[slot].memory;
+      last = slot > last ? slot : last;
     }
+    all_warps_ = warps;
+    all_memory_ = memory;
+    return last;
   }
 
   /// For a group of slots, whether they run or not: by vectors, and in the order of `running`, as
@@ -175,28 +186,26 @@ private:
     s.memory = g.cost.load.memory * resident / static_cast<float>(g.cost.resident);
   }
 
-  /// Bits set in both. Written out: without the instruction, std::popcount is a call.
-  std::uint32_t count(const std::uint64_t* a, const std::uint64_t* b) const noexcept {
-    std::uint64_t n = 0;
-    for (std::size_t w = 0; w < words_; ++w) {
-      std::uint64_t x = a[w] & b[w];
-      x -= x >> 1 & 0x5555555555555555u;
-      x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
-      x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-      n += x * 0x0101010101010101u >> 56;
-    }
-    return static_cast<std::uint32_t>(n);
+  static std::uint32_t beyond(std::uint32_t sm, std::uint32_t from) noexcept {
+    return std::max(sm, from) - from;
+  }
+  sm_block* set_of(std::uint32_t slot) noexcept { return sets_.data() + slot * width_; }
+  /// SMs that are in both sets.
+  std::uint32_t common(const sm_block* x, const sm_block* y) const noexcept {
+    std::uint32_t n = 0;
+    for (std::size_t b = 0; b < width_; ++b) n += common_sms(x[b], y[b]);
+    return n;
   }
 
   contention_law law_;
   std::uint32_t sms_;
-  std::size_t words_;
-  std::size_t row_; ///< groups
+  std::size_t width_; ///< of a set, in blocks of SMs
+  std::size_t row_;   ///< groups
   float all_warps_ = 0;
   float all_memory_ = 0;
-  std::vector<std::uint64_t> union_;
-  std::vector<std::uint64_t> masks_;   ///< a bit an SM, by grid
-  std::vector<std::uint64_t> cohorts_; ///< and by cohort
+  std::vector<sm_block> union_;
+  std::vector<sm_block> sets_;  ///< the SMs of each grid
+  std::vector<sm_block> lists_; ///< and of each list of pieces, by its first
   std::vector<side> sides_;
   std::vector<lanes> weights_; ///< a row a neighbour
   std::vector<lanes> met_;

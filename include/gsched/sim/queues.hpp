@@ -13,7 +13,7 @@ namespace gsched::sim {
 
 /// Lanes, the segments that were submitted to them, and the hardware queues in which those wait.
 ///
-/// Cost     O(1) a call, or O(segments taken back); next() after settle O(queues). No allocation
+/// Cost     O(1) a call, or O(segments taken back); visit_due O(queues). No allocation
 ///          but when a lane is opened.
 /// Threads  one owner; no locking.
 class queues {
@@ -161,10 +161,19 @@ public:
   }
   /// When the head of some queue may be able to start.
   [[nodiscard]] time_point next() const noexcept { return next_; }
-  /// After heads have been looked at.
-  void settle() noexcept {
+  /// Calls look_at(q) for each queue whose head may be able to start by `now`; it says in q.look
+  /// when to come back.
+  template <class LookAt>
+  void visit_due(time_point now, LookAt&& look_at) noexcept {
+    if (next_ > now) return;
     next_ = time_point::max();
-    for (std::uint32_t i = 0; i < used_; ++i) next_ = std::min(next_, queue(i).look);
+    time_point next = next_;
+    hardware_queue* const all = submissions_.queues().data();
+    for (std::uint32_t i = 0; i < used_; ++i) {
+      if (all[i].look <= now) look_at(all[i]);
+      next = all[i].look < next ? all[i].look : next; // by value: no branch
+    }
+    next_ = std::min(next_, next);
   }
 
 private:

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -60,15 +61,17 @@ public:
   }
 
   /// How many such blocks `left` holds. The half keeps a whole quotient from rounding down; fields
-  /// have 15 bits and a float 24, so it never rounds up either.
+  /// have 15 bits and a float 24, so it never rounds up either. Through arrays, so that compilers
+  /// work on all fields at once.
   [[nodiscard]] static std::uint32_t fit(room left, const block_need& n) noexcept {
-    const auto fits = [&](std::size_t i) {
-      return (static_cast<float>(static_cast<std::int32_t>(left >> (16 * i) & 0xffff)) + 0.5f) *
-             n.inverse[i];
-    };
+    static_assert(std::endian::native == std::endian::little, "the first field is the lowest");
+    const auto fields = std::bit_cast<std::array<std::uint16_t, 4>>(left);
+    std::array<float, 4> fits;
+    for (std::size_t i = 0; i < fits.size(); ++i)
+      fits[i] = (static_cast<float>(static_cast<std::int32_t>(fields[i])) + 0.5f) * n.inverse[i];
     const auto least = [](float a, float b) { return a < b ? a : b; }; // by value: no branch
     return static_cast<std::uint32_t>(
-        static_cast<std::int32_t>(least(least(fits(0), fits(1)), least(fits(2), fits(3)))));
+        static_cast<std::int32_t>(least(least(fits[0], fits[1]), least(fits[2], fits[3]))));
   }
 
 private:
