@@ -58,7 +58,7 @@ struct words_listener : recording_listener {
 };
 
 struct lost_rig {
-  explicit lost_rig(const dispatch_options& o)
+  explicit lost_rig(const dispatch_options& o, std::uint32_t instances = instance_pool::unlimited)
       : device({limits_for(9, 0), sm_count{132}, o.lanes}, from_us(50)),
         account(device.limits().sm, device.limits().sms, {}),
         dispatch(device, order, account, hears, o) {
@@ -72,7 +72,7 @@ struct lost_rig {
       ctx.launch(programs.back());
       co_return;
     };
-    model = dispatch.add_model("p", body, &programs.back());
+    model = dispatch.add_model("p", body, &programs.back(), instances);
     owner = &dispatch.add_client();
   }
   job_id submit() {
@@ -185,6 +185,27 @@ TEST_CASE("lost: a device that reports nothing fails all jobs, and none waits fo
   REQUIRE(r.run());
   CHECK(r.dispatch.statistics().failed == 50);
   CHECK(r.hears.ends.size() == 50);
+}
+
+TEST_CASE("lost: an instance of what was lost is not used again, and without any jobs fail") {
+  lost_rig r(with_limit(4), 2);
+  r.device.forget_at = 0;
+  for (int i = 0; i < 10; ++i) static_cast<void>(r.submit());
+  REQUIRE(r.run());
+  CHECK(r.dispatch.statistics().failed == 1);
+  CHECK(r.dispatch.statistics().finished == 9); // by the other instance
+  r.device.forget_at = r.device.count;
+  for (int i = 0; i < 5; ++i) static_cast<void>(r.submit());
+  REQUIRE(r.run());
+  CHECK(r.dispatch.statistics().failed == 6);
+  CHECK(r.dispatch.statistics().finished == 9);
+  REQUIRE(r.hears.words.size() == 6);
+  CHECK(r.hears.words.back().find("all instances of its model") != std::string::npos);
+  const std::uint64_t before = r.dispatch.statistics().segments;
+  static_cast<void>(r.submit());
+  REQUIRE(r.run());
+  CHECK(r.dispatch.statistics().segments == before);
+  CHECK(r.dispatch.statistics().failed == 7);
 }
 
 TEST_CASE("limits: a job beyond max_jobs is rejected, counted, and the listener hears why") {

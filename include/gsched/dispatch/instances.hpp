@@ -66,13 +66,13 @@ public:
   }
 
   /// Instead of giving it back, where it cannot be used any more. The last one is given back all
-  /// the same, so that jobs fail instead of waiting for ever.
+  /// the same: what takes it then fails, where it would wait for ever.
   void retire(std::uint32_t which) noexcept {
-    if (limited_ && usable_ > 1)
-      --usable_;
-    else
-      give_back(which);
+    if (limited_ && --usable_ == 0) all_lost_ = true;
+    if (!limited_ || all_lost_) give_back(which);
   }
+  /// Whether no instance is left that can be used.
+  [[nodiscard]] bool all_lost() const noexcept { return all_lost_; }
 
   /// The job is in no policy: it is linked by the hooks that a policy would use.
   void wait(job& j, time_point now) noexcept {
@@ -115,6 +115,7 @@ private:
 
   bool limited_;
   bool common_ = false;
+  bool all_lost_ = false;
   std::uint32_t usable_ = 0; ///< those that were not retired
   std::vector<std::uint32_t> free_;
   bi::set<job, bi::member_hook<job, set_hook, &job::order_hook>, bi::compare<sooner>,

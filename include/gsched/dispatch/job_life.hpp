@@ -173,7 +173,7 @@ protected:
       active_job& a = static_cast<active_job&>(j);
       a.hold_instance();
       if (!a.counted) count(a);
-      wake(a, device_.now());
+      start(a, device_.now());
     });
     return moved;
   }
@@ -394,7 +394,15 @@ private:
     if constexpr (follows_work<Policy>) policy_.entered(a, now);
     const bool starts = a.claim_instance(now);
     if (starts || !is_real_time(a)) count(a);
-    if (starts) wake(a, now);
+    if (starts) start(a, now);
+  }
+
+  /// It has its instance. Where that is lost, as all of its model's, it fails: the device may use
+  /// the instance's memory yet.
+  void start(active_job& a, time_point now) noexcept {
+    if (!a.kind->instances.all_lost()) return wake(a, now);
+    listener_.on_failure(a, no_instance_, now);
+    give_up(a, job_state::failed, now);
   }
 
   /// Set-up of a model's first job, and of a client's first job of that model.
@@ -448,6 +456,8 @@ private:
                                                 unfinished("was rejected"),
                                                 unfinished("was cancelled"),
                                                 unfinished("failed")};
+  std::exception_ptr no_instance_ = std::make_exception_ptr(error(
+      errc::device_failed, "all instances of its model have segments that were never reported"));
   std::exception_ptr too_many_ = std::make_exception_ptr(
       error(errc::too_small, std::to_string(options_.max_jobs) +
                                  " jobs are active, expected less for another one (max_jobs)"));
