@@ -34,12 +34,8 @@ int serve(const realtime::options& o) {
     for (const realtime::client_spec& c : o.work.clients) names.push_back(c.name);
     record.emplace(names, o.modes.size());
   }
-  std::vector<realtime::run_result> runs;
-  for (const realtime::mode m : o.modes) {
-    if (record) record->begin_run(realtime::name_of(m));
-    runs.push_back(realtime::run_mode(*on, m, o, facts, models, record ? &*record : nullptr));
-    if (record) record->end_run();
-  }
+  const std::vector<realtime::run_result> runs =
+      realtime::run_modes(*on, o, facts, models, record ? &*record : nullptr);
   if (!o.quiet) realtime::write_table(std::cout, o, facts, runs, isatty(STDOUT_FILENO) == 1);
   if (!o.json.empty())
     parts::save(o.json, [&](std::ostream& out) { realtime::write_json(out, o, facts, runs); });

@@ -29,4 +29,17 @@ void progress_bar::update(std::uint64_t done) {
   std::fflush(stderr);
 }
 
+shared_bar::shared_bar(std::string label, std::size_t runs, std::uint64_t total, bool enabled)
+    : enabled_(enabled), done_(runs), bar_(std::move(label), runs * total, enabled) {}
+
+void shared_bar::update(std::size_t run, std::uint64_t done) {
+  if (!enabled_) return;
+  done_[run].store(done, std::memory_order_relaxed); // only its value counts
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return; // another thread draws, and this one comes again
+  std::uint64_t all = 0;
+  for (const auto& each : done_) all += each.load(std::memory_order_relaxed);
+  bar_.update(all);
+}
+
 } // namespace parts

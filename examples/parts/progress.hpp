@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
+#include <vector>
 
 namespace parts {
 
@@ -20,6 +24,21 @@ private:
   std::uint64_t total_;
   int drawn_ = -1; ///< percent on the screen
   bool enabled_;
+};
+
+/// One bar for runs on several threads, each of which has `total` to do.
+class shared_bar {
+public:
+  shared_bar(std::string label, std::size_t runs, std::uint64_t total, bool enabled);
+
+  /// Threads  any; of one run, one at a time.
+  void update(std::size_t run, std::uint64_t done);
+
+private:
+  bool enabled_;
+  std::vector<std::atomic<std::uint64_t>> done_;
+  std::mutex mutex_;
+  progress_bar bar_;
 };
 
 } // namespace parts

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -201,6 +202,18 @@ fs::path shipped(const std::string& folder) {
   const fs::path self = fs::read_symlink("/proc/self/exe", ec);
   const fs::path installed = self.parent_path() / "../share/gsched" / folder;
   return fs::is_directory(installed, ec) ? installed : built;
+}
+
+std::size_t read_threads(std::string_view word, bool given, const device_choice& on,
+                         const outputs& to) {
+  const bool alone = on.gpu.has_value() || !to.trace.empty();
+  if (!given) return alone ? 1 : std::max(std::thread::hardware_concurrency(), 1u);
+  const std::uint64_t threads = to_count("--threads", word, 1, 1024);
+  if (threads > 1 && on.gpu)
+    refuse("--threads", "more than one on a GPU", "1, or a simulated device");
+  if (threads > 1 && !to.trace.empty())
+    refuse("--threads", "more than one beside --trace", "1, or no --trace");
+  return threads;
 }
 
 } // namespace parts

@@ -4,6 +4,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -86,6 +87,12 @@ struct outputs {
 };
 void read_outputs(outputs& into, const std::string& json, const std::string& trace,
                   const std::string& plot);
+
+/// --threads, on which runs are simulated side by side: as many as this machine runs at once unless
+/// given. One on a GPU and where a timeline is recorded, as runs cannot overlap there; more are
+/// refused.
+[[nodiscard]] std::size_t read_threads(std::string_view word, bool given, const device_choice& on,
+                                       const outputs& to);
 
 /// Where the data that ships with gsched is: a folder of it by name, as `profiles`.
 [[nodiscard]] std::filesystem::path shipped(const std::string& folder);

@@ -75,10 +75,10 @@ public:
 
   void show_progress() {
     if (run_.length)
-      run_.bar.update(static_cast<std::uint64_t>((device_.now().time_since_epoch() - origin_) /
-                                                 std::chrono::milliseconds{1}));
+      run_.progress(static_cast<std::uint64_t>((device_.now().time_since_epoch() - origin_) /
+                                               std::chrono::milliseconds{1}));
     else
-      run_.bar.update(answered_);
+      run_.progress(answered_);
   }
 
   void end() { run_.result.window = ends_.time_since_epoch() - origin_; }

@@ -110,6 +110,9 @@ void declare(CLI::App& app, words& w) {
       "Beyond one GPU full of blocks, how many more are kept\nin flight, each segment by its mean "
       "fill");
   options.device(w);
+  options.add("--threads", w.threads, "N",
+              "On which the modes are simulated, with the same results;\n"
+              "default: as many as this machine runs at once; 1 for a GPU\nor with --trace");
   options.add("--before", w.before, "COMMAND",
               "Runs it before each mode: one that makes a context on\nthe GPU brings all modes' "
               "graphs to one speed\n(docs/cliff.md)");

@@ -200,6 +200,9 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   if (!parse(app, argc, argv)) return std::nullopt;
   options o = read(w, is_given(app, "--seconds"), is_given(app, "--requests"),
                    is_given(app, "--most-quantum"));
+  o.threads = read_threads(w.threads, is_given(app, "--threads"), o, o);
+  if (o.threads > 1 && is_given(app, "--threads") && !o.before.empty())
+    refuse("--threads", "more than one beside --before", "1, or no --before");
   shorten_segments(o, app);
   check_used(app, o);
   return o;

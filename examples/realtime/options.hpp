@@ -46,6 +46,7 @@ struct options : device_choice, outputs {
   std::optional<gsched::duration> length;      ///< one of these two is set, or both: what ends ...
   std::optional<std::uint64_t> requests;       ///< ... first ends a run; of real-time clients
   std::uint64_t seed = 0;
+  std::size_t threads = 1; ///< on which modes run, where that changes no result
 
   std::uint32_t lanes = 0; ///< streams that best-effort requests share
   std::uint32_t real_time_lanes = 0;

@@ -6,7 +6,6 @@
 #include "realtime/result.hpp"
 
 #include "parts/manner.hpp"
-#include "parts/progress.hpp"
 #include "parts/timeline.hpp"
 
 #include <gsched/job/operation.hpp>
@@ -16,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,7 +37,7 @@ struct run_order {
   std::optional<std::uint64_t> requests; ///< real-time ones
   parts::timeline* record;               ///< null for none
   run_result& result;
-  progress_bar& bar;
+  std::function<void(std::uint64_t)> progress; ///< is given what has been done of the run
 };
 
 /// What models run on: a simulated GPU, or a real one.
@@ -50,6 +50,8 @@ public:
   [[nodiscard]] virtual std::string name() const = 0;
   /// How many requests tell how long a model takes alone, after one that warms up.
   [[nodiscard]] virtual std::uint64_t solo_requests() const noexcept = 0;
+  /// Whether several threads may serve at a time, and no run notices the others.
+  [[nodiscard]] virtual bool serves_side_by_side() const noexcept = 0;
   /// On a device of its own.
   /// Errors   gsched::error for a device that failed.
   virtual void serve(const run_order& run) = 0;

@@ -4,13 +4,18 @@
 #include "realtime/arrivals.hpp"
 #include "realtime/manner.hpp"
 
+#include "parts/progress.hpp"
 #include "parts/run_command.hpp"
+#include "parts/side_by_side.hpp"
 
 #include <gsched/core/error.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -67,7 +72,6 @@ client_facts alone(platform& on, const options& from, const client_spec& c,
   one.arrivals = {};
   sources asks({client_source(one.arrivals, 0, {}, from.seed)});
   run_result r;
-  progress_bar none({}, 1, false);
   on.serve({how,
             true,
             leaving::never,
@@ -80,7 +84,7 @@ client_facts alone(platform& on, const options& from, const client_spec& c,
             on.solo_requests() + 1,
             nullptr,
             r,
-            none});
+            [](std::uint64_t) {}});
   const client_result& said = r.clients.front();
   if (said.latencies.size() < 2)
     throw error(errc::device_failed, c.model + ": alone it did not finish, expected it to");
@@ -88,6 +92,40 @@ client_facts alone(platform& on, const options& from, const client_spec& c,
   const duration sum =
       std::accumulate(said.latencies.begin() + 1, said.latencies.end(), duration::zero());
   return {sum / n, static_cast<double>(n) / to_s(r.window - said.latencies.front())};
+}
+
+/// What a run's progress goes up to: milliseconds, or real-time requests.
+std::uint64_t to_do(const options& from) {
+  return from.length ? static_cast<std::uint64_t>(*from.length / std::chrono::milliseconds{1})
+                     : from.requests.value();
+}
+
+run_result run_mode(platform& on, mode m, const options& from, const workload_facts& facts,
+                    std::span<const profile> models, parts::timeline* record,
+                    std::function<void(std::uint64_t)> progress) {
+  if (!from.before.empty()) parts::run_command("--before", from.before);
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::uint32_t> numbers; // of those who take part
+  std::vector<client_spec> clients;
+  std::vector<profile> theirs;
+  for (std::uint32_t i = 0; i < models.size(); ++i) {
+    if (m == mode::rt_only && !from.work.clients[i].real_time()) continue;
+    numbers.push_back(i);
+    clients.push_back(from.work.clients[i]);
+    theirs.push_back(models[i]);
+  }
+  sources asks = sources_of(from, facts, numbers);
+  const manner how = manner_of(m, from);
+  run_result result;
+  result.how = m;
+  on.serve({how, m == mode::seq, leaving_of(m, from),
+            how.dispatch.preemption.pads ? from.pad : std::nullopt, from.pad_places, clients,
+            theirs, asks, from.length, from.requests, record, result, std::move(progress)});
+  std::vector<client_result> all(models.size()); // those left out have nothing
+  for (std::size_t i = 0; i < numbers.size(); ++i) all[numbers[i]] = std::move(result.clients[i]);
+  result.clients = std::move(all);
+  result.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
 }
 
 } // namespace
@@ -104,35 +142,28 @@ workload_facts facts_of(platform& on, const options& from, std::span<const profi
   return facts;
 }
 
-run_result run_mode(platform& on, mode m, const options& from, const workload_facts& facts,
-                    std::span<const profile> models, parts::timeline* record) {
-  if (!from.before.empty()) parts::run_command("--before", from.before);
-  const auto start = std::chrono::steady_clock::now();
-  std::vector<std::uint32_t> numbers; // of those who take part
-  std::vector<client_spec> clients;
-  std::vector<profile> theirs;
-  for (std::uint32_t i = 0; i < models.size(); ++i) {
-    if (m == mode::rt_only && !from.work.clients[i].real_time()) continue;
-    numbers.push_back(i);
-    clients.push_back(from.work.clients[i]);
-    theirs.push_back(models[i]);
+std::vector<run_result> run_modes(platform& on, const options& from, const workload_facts& facts,
+                                  std::span<const profile> models, parts::timeline* record) {
+  const std::size_t threads = record == nullptr && from.before.empty() && on.serves_side_by_side()
+                                  ? std::min(from.threads, from.modes.size())
+                                  : 1;
+  if (threads > 1) {
+    parts::shared_bar bar(std::to_string(from.modes.size()) + " modes", from.modes.size(),
+                          to_do(from), from.progress);
+    return parts::side_by_side<run_result>(from.modes.size(), threads, [&](std::size_t i) {
+      return run_mode(on, from.modes[i], from, facts, models, nullptr,
+                      [&, i](std::uint64_t done) { bar.update(i, done); });
+    });
   }
-  sources asks = sources_of(from, facts, numbers);
-  const manner how = manner_of(m, from);
-  run_result result;
-  result.how = m;
-  const auto total = from.length
-                         ? static_cast<std::uint64_t>(*from.length / std::chrono::milliseconds{1})
-                         : from.requests.value();
-  progress_bar bar(name_of(m), total, from.progress);
-  on.serve({how, m == mode::seq, leaving_of(m, from),
-            how.dispatch.preemption.pads ? from.pad : std::nullopt, from.pad_places, clients,
-            theirs, asks, from.length, from.requests, record, result, bar});
-  std::vector<client_result> all(models.size()); // those left out have nothing
-  for (std::size_t i = 0; i < numbers.size(); ++i) all[numbers[i]] = std::move(result.clients[i]);
-  result.clients = std::move(all);
-  result.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return result;
+  std::vector<run_result> results;
+  for (const mode m : from.modes) {
+    parts::progress_bar bar(name_of(m), to_do(from), from.progress);
+    if (record != nullptr) record->begin_run(name_of(m));
+    results.push_back(run_mode(on, m, from, facts, models, record,
+                               [&](std::uint64_t done) { bar.update(done); }));
+    if (record != nullptr) record->end_run();
+  }
+  return results;
 }
 
 } // namespace realtime

@@ -10,6 +10,7 @@
 #include <gsched/job/profile.hpp>
 
 #include <span>
+#include <vector>
 
 namespace realtime {
 
@@ -17,11 +18,13 @@ namespace realtime {
 [[nodiscard]] workload_facts facts_of(platform& on, const options& from,
                                       std::span<const gsched::profile> models);
 
-/// Serves the workload once, on a device of its own. What happens goes to the timeline if there is
-/// one.
-/// Errors   gsched::error: a malformed line of a trace file among them.
-[[nodiscard]] run_result run_mode(platform& on, mode m, const options& from,
-                                  const workload_facts& facts,
-                                  std::span<const gsched::profile> models, parts::timeline* record);
+/// Serves the workload in each mode, on a device of its own, as many at a time as from.threads says
+/// where the platform can; results do not depend on that, but for their wall_s. What happens goes
+/// to the timeline if there is one. Errors   gsched::error: a malformed line of a trace file among
+/// them.
+[[nodiscard]] std::vector<run_result> run_modes(platform& on, const options& from,
+                                                const workload_facts& facts,
+                                                std::span<const gsched::profile> models,
+                                                parts::timeline* record);
 
 } // namespace realtime

@@ -16,6 +16,7 @@ public:
   [[nodiscard]] gsched::architecture_limits sm() const override { return gpu_.preset.sm; }
   [[nodiscard]] std::string name() const override { return gpu_.name; }
   [[nodiscard]] std::uint64_t solo_requests() const noexcept override { return 10; }
+  [[nodiscard]] bool serves_side_by_side() const noexcept override { return true; }
   void serve(const run_order& run) override {
     simulated_stage on{gpu_.preset, run.record};
     serve_on(on, run);

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <thread>
 #include <utility>
 
 namespace serve_mix {
@@ -65,17 +64,6 @@ options read(const words& w, bool load_given, bool rate_given, bool requests_giv
   return o;
 }
 
-/// One where runs cannot overlap: on a GPU, and while a timeline is recorded.
-void read_threads(options& o, const words& w, bool given) {
-  if (given) o.threads = to_count("--threads", w.threads, 1, 1024);
-  if (o.threads > 1 && o.gpu)
-    refuse("--threads", "more than one on a GPU", "1, or a simulated device");
-  if (o.threads > 1 && !o.trace.empty())
-    refuse("--threads", "more than one beside --trace", "1, or no --trace");
-  if (!given && !o.gpu && o.trace.empty())
-    o.threads = std::max(std::thread::hardware_concurrency(), 1u);
-}
-
 /// Refuses options that none of the policies asked for uses.
 void check_used(const CLI::App& app, const options& o) {
   const auto some = [&](const auto& of) {
@@ -115,7 +103,7 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
       read(w, app.count("--load") > 0, app.count("--rate") > 0, app.count("--requests") > 0);
   if (!is_given(app, "--most-quantum")) o.most_quantum = std::max(o.most_quantum, o.quantum);
   check_quanta(o.quantum, o.most_quantum);
-  read_threads(o, w, is_given(app, "--threads"));
+  o.threads = read_threads(w.threads, is_given(app, "--threads"), o, o);
   check_used(app, o);
   return o;
 }

@@ -2,20 +2,16 @@
 #include "serve_mix/run.hpp"
 
 #include "parts/progress.hpp"
+#include "parts/side_by_side.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/sim/arrivals.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <exception>
 #include <functional>
-#include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -68,31 +64,6 @@ run_result run_policy(platform& on, const std::string& policy, const options& fr
   return result;
 }
 
-/// One bar for runs on several threads.
-class shared_bar {
-public:
-  shared_bar(std::size_t runs, const options& from)
-      : enabled_(from.progress), done_(runs),
-        bar_(std::to_string(runs) + " policies", runs * from.requests, from.progress) {}
-
-  /// Threads  any; of one run, one at a time.
-  void update(std::size_t run, std::uint64_t done) {
-    if (!enabled_) return;
-    done_[run].store(done, std::memory_order_relaxed); // only its value counts
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock) return; // another thread draws, and this one comes again
-    std::uint64_t all = 0;
-    for (const auto& each : done_) all += each.load(std::memory_order_relaxed);
-    bar_.update(all);
-  }
-
-private:
-  bool enabled_;
-  std::vector<std::atomic<std::uint64_t>> done_;
-  std::mutex mutex_;
-  progress_bar bar_;
-};
-
 } // namespace
 
 workload_facts facts_of(platform& on, const options& from, std::span<const profile> models) {
@@ -131,38 +102,22 @@ std::vector<run_result> run_policies(platform& on, const options& from, const wo
   const std::size_t threads = record == nullptr && on.serves_side_by_side()
                                   ? std::min<std::size_t>(from.threads, names.size())
                                   : 1;
+  if (threads > 1) {
+    parts::shared_bar bar(std::to_string(names.size()) + " policies", names.size(), from.requests,
+                          from.progress);
+    return parts::side_by_side<run_result>(names.size(), threads, [&](std::size_t i) {
+      return run_policy(on, names[i], from, facts, models, nullptr,
+                        [&, i](std::uint64_t done) { bar.update(i, done); });
+    });
+  }
   std::vector<run_result> results;
-  if (threads == 1) {
-    for (const std::string& name : names) {
-      progress_bar bar(name, from.requests, from.progress);
-      if (record != nullptr) record->begin_run(name);
-      results.push_back(run_policy(on, name, from, facts, models, record,
-                                   [&](std::uint64_t done) { bar.update(done); }));
-      if (record != nullptr) record->end_run();
-    }
-    return results;
+  for (const std::string& name : names) {
+    progress_bar bar(name, from.requests, from.progress);
+    if (record != nullptr) record->begin_run(name);
+    results.push_back(run_policy(on, name, from, facts, models, record,
+                                 [&](std::uint64_t done) { bar.update(done); }));
+    if (record != nullptr) record->end_run();
   }
-  std::vector<std::optional<run_result>> ended(names.size());
-  std::vector<std::exception_ptr> failed(names.size());
-  shared_bar bar(names.size(), from);
-  std::atomic<std::size_t> next{0};
-  {
-    std::vector<std::jthread> workers;
-    for (std::size_t t = 0; t < threads; ++t)
-      workers.emplace_back([&] {
-        for (std::size_t i = next++; i < names.size(); i = next++) {
-          try {
-            ended[i] = run_policy(on, names[i], from, facts, models, nullptr,
-                                  [&, i](std::uint64_t done) { bar.update(i, done); });
-          } catch (...) {
-            failed[i] = std::current_exception();
-          }
-        }
-      });
-  }
-  for (const std::exception_ptr& e : failed)
-    if (e) std::rethrow_exception(e);
-  for (std::optional<run_result>& r : ended) results.push_back(std::move(*r));
   return results;
 }
 

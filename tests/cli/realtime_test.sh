@@ -120,6 +120,15 @@ serves "${few[@]}" --workload disb_e --mode all --json a.json --trace a.trace
 serves "${few[@]}" --workload disb_e --mode $modes --json b.json --trace b.trace
 expect "another JSON from the same seed" same a.json b.json
 expect "another trace from the same seed" cmp -s a.trace b.trace
+# Nor do they depend on the threads: a.json was made on one, as --trace has it.
+for threads in 1 3 16; do
+  serves "${few[@]}" --workload disb_e --mode all --threads $threads --json b.json
+  expect "another JSON with $threads threads" same a.json b.json
+done
+refuses "--threads: more than one beside --trace, expected 1, or no --trace" --threads 2 --trace t.json
+refuses "--threads: more than one beside --before, expected 1, or no --before" --threads 2 --before true
+refuses "--threads" --threads 0
+refuses "--threads" --threads ''
 serves "${few[@]}" --workload disb_e --seed 2 --json c.json
 expect "the same results from another seed" bash -c '! cmp -s <(grep -A5 latency_us a.json) <(grep -A5 latency_us c.json)'
 for mode in ${modes//,/ }; do expect "the table lacks $mode" grep -q "^$mode " out; done

@@ -195,7 +195,7 @@ TEST_CASE("defaults: realtime and the headers serve two clients alike") {
   for (const auto& file : o->profiles) models.push_back(parts::load_model(file, on->sm()));
   const realtime::workload_facts facts = realtime::facts_of(*on, *o, models);
   const realtime::run_result run =
-      realtime::run_mode(*on, realtime::mode::preempt, *o, facts, models, nullptr);
+      realtime::run_modes(*on, *o, facts, models, nullptr).front(); // preempt
 
   dispatch_options how;
   how.preemption.real_time_lanes = 1;

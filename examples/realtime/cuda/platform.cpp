@@ -16,6 +16,7 @@ public:
   [[nodiscard]] gsched::architecture_limits sm() const override { return gpu_.sm; }
   [[nodiscard]] std::string name() const override { return gpu_.name; }
   [[nodiscard]] std::uint64_t solo_requests() const noexcept override { return 200; }
+  [[nodiscard]] bool serves_side_by_side() const noexcept override { return false; }
   void serve(const run_order& run) override {
     cuda_stage on{gpu_.ordinal, run.record};
     serve_on(on, run);
