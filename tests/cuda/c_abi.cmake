@@ -20,6 +20,7 @@ if(GSCHED_HAS_CUDA)
   target_link_libraries(gsched.test.c_abi PRIVATE gsched::c gsched.test.main CUDA::cudart_static)
   target_include_directories(gsched.test.c_abi PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_compile_features(gsched.test.c_abi PRIVATE cxx_std_20)
+  gsched_compiled_unrun(gsched.test.c_abi)
   add_test(NAME gsched.test.c_abi COMMAND gsched.test.c_abi)
   set_tests_properties(gsched.test.c_abi PROPERTIES LABELS gpu TIMEOUT 300 RUN_SERIAL ON)
 
