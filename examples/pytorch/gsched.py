@@ -79,7 +79,7 @@ class gsched_server_options(_Struct):
                 ("low_mark_us", _f64), ("high_mark_us", _f64), ("overshoot", _f64),
                 ("threshold_us", _f64), ("decision_delay_us", _f64), ("slo_us", _f64),
                 ("spin_us", _f64), ("max_jobs", _u64), ("watchdog_ms", _u32),
-                ("instrumented", _u32), ("time_driver", _u32), ("reserved", _u32),
+                ("instrumented", _u32), ("time_driver", _u32), ("spare_lanes", _u32),
                 ("real_time_lanes", _u32), ("yields", _u32), ("floor", _f64), ("tolerance", _f64),
                 ("side_sms", _u32 * 4), ("lease_us", _f64), ("reserve_sms", _u32 * 4),
                 ("reserve_fixed", _u32), ("one_long", _u32), ("long_kernel_us", _f64),

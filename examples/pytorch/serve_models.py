@@ -63,6 +63,8 @@ def options():
     p.add_argument("--quantum", type=some, metavar="US", help="of a segment")
     p.add_argument("--most-quantum", type=some, metavar="US")
     p.add_argument("--lanes", type=count)
+    p.add_argument("--spare-lanes", type=from_0,
+                   help="more lanes, used only while what runs leaves a part of the GPU empty")
     p.add_argument("--overshoot", type=some)
     p.add_argument("--threshold", type=some, metavar="US")
     p.add_argument("--slice", type=some, metavar="US", help="of rr")
@@ -152,7 +154,7 @@ def start(a, deadline):
     several = ("eager-streams", "torch-direct") # streams: last, where all are in one process
     groups = [sorted(a.ways, key=several.__contains__)] if a.no_isolate else [[w] for w in a.ways]
     given = {"quantum_us": a.quantum, "most_quantum_us": a.most_quantum, "lanes": a.lanes,
-             "overshoot": a.overshoot, "threshold_us": a.threshold, "slice_us": a.slice}
+             "spare_lanes": a.spare_lanes, "overshoot": a.overshoot, "threshold_us": a.threshold, "slice_us": a.slice}
     within = max(10.0, deadline - time.monotonic())
     processes = [Process(g) for g in groups]
     for p in processes:
@@ -206,6 +208,7 @@ def document(a, facts, mean_us, rate, requests, runs):
                      "slo_ms": None},
         "scheduling": {"quantum_us": a.quantum or 100.0, "most_quantum_us": a.most_quantum or 800.0,
                        "overshoot": a.overshoot or 4.0, "lanes": lanes,
+                       "spare_lanes": a.spare_lanes or 0,
                        "threshold_us": a.threshold or 10000.0, "slice_us": a.slice or 100.0,
                        "decision_delay_us": 0.0, "submission": "graph",
                        "queues": int(connections) if (connections or "").isdigit() else None},

@@ -98,6 +98,8 @@ class Scheduled:
         more = dict(host.options)
         if policy == "direct":
             more["lanes"] = max(host.clients, more.get("lanes", 8))
+        if policy in ("direct", "single"):
+            more.pop("spare_lanes", None)
         self.server = gsched.Server(policy=policy, gpu=host.gpu, **more)
         self.host = host
         self.models = [self.server.add_model(host.captured[n]) for n in host.names]

@@ -68,6 +68,8 @@ void declare(CLI::App& app, words& w) {
       "Beyond one GPU full of blocks, how many more are kept\nin flight, each segment by its mean "
       "fill");
   options.add("--lanes", w.lanes, "N", "Hardware streams that scheduled requests share");
+  options.add("--spare-lanes", w.spare_lanes, "N",
+              "More of them, used only while what runs leaves a part of\nthe GPU empty");
   options.add("--threshold", w.threshold, "US",
               "srpt+deficit: device time that a client may be owed");
   options.add("--slice", w.slice, "US", "rr: device time that a job gets in its turn");

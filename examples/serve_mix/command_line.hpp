@@ -13,9 +13,10 @@ namespace serve_mix {
 
 struct words : parts::words {
   std::string mix, clients = "8", load = "0.9", rate, arrivals = "poisson", requests = "2000",
-                   policy = "all", slo = "10", seed = "1", lanes = "8", quantum = "100",
-                   most_quantum = "800", overshoot = "4", threshold = "10000", slice = "100",
-                   delay = "0", submission = "graph", weights = "1", evict = "no", threads;
+                   policy = "all", slo = "10", seed = "1", lanes = "8", spare_lanes = "0",
+                   quantum = "100", most_quantum = "800", overshoot = "4", threshold = "10000",
+                   slice = "100", delay = "0", submission = "graph", weights = "1", evict = "no",
+                   threads;
 };
 
 /// Tells CLI11 the options, whose words it puts into `w`, and the text of --help.

@@ -12,6 +12,7 @@ manner manner_of(const std::string& policy, const options& from) {
   m.policy = policy;
   m.dispatch.how = from.submission;
   m.dispatch.lanes = from.lanes;
+  m.dispatch.spare_lanes = from.spare_lanes;
   m.dispatch.quantum = from.quantum;
   m.dispatch.most_quantum = std::max(from.quantum, from.most_quantum);
   m.dispatch.evict_on_preempt = from.evict;
@@ -24,6 +25,7 @@ manner manner_of(const std::string& policy, const options& from) {
     m.dispatch.segments_per_job = 1u << 20;
     m.dispatch.use = policy == "direct" ? lane_use::own : lane_use::shared;
     m.dispatch.lanes = policy == "direct" ? 1024 : 1;
+    m.dispatch.spare_lanes = 0;
     m.account.overshoot_fill = 1e6; // whatever arrives is submitted
   }
   return m;

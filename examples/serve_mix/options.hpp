@@ -62,6 +62,7 @@ struct options : device_choice, outputs {
   std::uint64_t seed = 1;
 
   std::uint32_t lanes = 8; ///< streams that scheduled jobs borrow
+  std::uint32_t spare_lanes = 0;
   gsched::duration quantum = gsched::from_us(100);
   gsched::duration most_quantum = gsched::from_us(800); ///< of a segment while no request waits
   double overshoot = gsched::accountant_options{}

@@ -60,6 +60,7 @@ json scheduling_json(const options& from) {
          {"most_quantum_us", us(from.most_quantum)},
          {"overshoot", rounded(from.overshoot)},
          {"lanes", from.lanes},
+         {"spare_lanes", from.spare_lanes},
          {"threshold_us", us(from.threshold)},
          {"slice_us", us(from.slice)},
          {"decision_delay_us", us(from.decision_delay)},

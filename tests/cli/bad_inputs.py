@@ -405,7 +405,7 @@ def make_programs():
             "--clients": count(1, 10**6), "--requests": count(1, 10**8), "--arrivals": arrivals,
             "--load": number(0, 1000, True), "--rate": positive, "--slo": number(0, 1e6, True),
             "--seed": count(0, 2**64 - 1), "--policy": names(*POLICIES), "--quantum": positive,
-            "--most-quantum": number(0, 1e9), "--overshoot": number(0, 1e6), "--lanes": count(1, 1024),
+            "--most-quantum": number(0, 1e9), "--overshoot": number(0, 1e6), "--lanes": count(1, 1024), "--spare-lanes": count(0, 1024),
             "--threshold": number(0, 1e9), "--slice": positive, "--evict": name("yes", "no"),
             "--weights": lambda r: r.choice(["", "0", "1,", "x", "-1", "nan", "1,1,1,1,1,1,1,1,1", "9" * 300]), "--submission": name("graph", "launches"),
             "--decision-delay": number(0, 1e6), "--device": device, "--queues": count(1, 1024)},
@@ -414,7 +414,7 @@ def make_programs():
                ["--json", "a.svg", "--plot", "./a.svg"], ["--json", "a", "--trace", "a"], ["--rate", "1e-300"],
                ["--device", "cuda", "--policy", "lifo"]],
         selector=("--policy", POLICIES),
-        used={o: (SCHEDULING, v) for o, v in (("--quantum", "50"), ("--most-quantum", "900"), ("--overshoot", "2"), ("--lanes", "4"))}
+        used={o: (SCHEDULING, v) for o, v in (("--quantum", "50"), ("--most-quantum", "900"), ("--overshoot", "2"), ("--lanes", "4"), ("--spare-lanes", "4"))}
         | {"--weights": (("deficit", "srpt+deficit"), "1,2"), "--threshold": (("srpt+deficit",), "50"), "--slice": (("rr",), "50"), "--evict": (("srpt", "edf", "srpt+deficit", "boost"), "yes")},
         flags=("--quiet", "--no-progress"),
         files=[("profile", ["--profiles", "{}"]), ("arrivals", ["--mix", "lenet_b1", "--clients", "2", "--arrivals", "trace:{}"]),

@@ -112,6 +112,9 @@ TEST_CASE("c abi: an option out of range is refused by its name") {
   o.lanes = 0;
   refused(o, "lanes");
   o = defaults();
+  o.spare_lanes = 129 - o.lanes;
+  refused(o, "spare_lanes");
+  o = defaults();
   o.quantum_us = 0;
   refused(o, "quantum_us");
   o = defaults();

@@ -299,6 +299,27 @@ TEST_CASE("server: a device on which nothing ends is given up when it is closed"
   CHECK(seconds_since(start) < 5);
 }
 
+TEST_CASE("settings: spare lanes are for requests that share all lanes") {
+  gsched_server_options o = options_for("fifo");
+  CHECK(abi::settings_of(o).dispatch.spare_lanes == 0);
+  o.spare_lanes = 24;
+  CHECK(abi::settings_of(o).dispatch.spare_lanes == 24);
+  CHECK(abi::settings_of(o).dispatch.lanes == 8);
+  const auto refused = [](const gsched_server_options& wrong) {
+    CHECK_THROWS_WITH_AS(static_cast<void>(abi::settings_of(wrong)),
+                         doctest::Contains("spare_lanes"), abi::refusal);
+  };
+  gsched_server_options wrong = o;
+  wrong.spare_lanes = 121;
+  refused(wrong);
+  wrong = o;
+  wrong.real_time_lanes = 1;
+  refused(wrong);
+  wrong = o;
+  wrong.policy = "direct";
+  refused(wrong);
+}
+
 TEST_CASE("server: with instrumented set, the blocks on the GPU decide what is submitted") {
   for (const std::uint32_t instrumented : {0u, 1u}) {
     CAPTURE(instrumented);

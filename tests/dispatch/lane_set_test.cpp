@@ -38,6 +38,29 @@ TEST_CASE("lane_set: an empty lane is always filled, even when work is expected 
   CHECK(lanes.any_hungry());
 }
 
+TEST_CASE("lane_set: spare lanes want work only where they are asked for") {
+  lane_set lanes(from_us(100), from_us(200));
+  lanes.open(lane_id{0});
+  lanes.open_spare(lane_id{1});
+  std::array<flight, 2> f;
+  for (flight& one : f) one.expected = from_us(300);
+  CHECK(lanes.hungriest(0, true) == 0u); // of empty lanes the lowest
+  lanes.add(0, f[0]);
+  CHECK_FALSE(lanes.any_hungry());
+  CHECK(lanes.hungriest() == std::nullopt);
+  CHECK(lanes.any_hungry(0, true));
+  CHECK(lanes.hungriest(0, true) == 1u);
+  CHECK(lanes.lanes(0) == 1);
+  CHECK(lanes.next_in_turn() == 0);
+  CHECK(lanes.next_in_turn() == 0);
+  lanes.add(1, f[1]);
+  CHECK_FALSE(lanes.any_hungry(0, true));
+  lanes.set_marks(0, from_us(1000), from_us(2000));
+  CHECK(lanes.any_hungry());
+  lanes.remove(0, f[0]);
+  lanes.remove(1, f[1]);
+}
+
 TEST_CASE("lane_set: random adds and removes agree with a recount") {
   constexpr std::uint32_t places = 5;
   const duration low = from_us(50);

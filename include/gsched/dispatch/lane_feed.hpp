@@ -42,6 +42,7 @@ public:
     lane_options best = how.lane;
     if (apart()) best.yields = p.yields && preemptive_device<Device>;
     for (std::uint32_t i = 0; i < how.lanes; ++i) lanes_.open(device_.open_lane(best));
+    for (std::uint32_t i = 0; i < how.spare_lanes; ++i) lanes_.open_spare(device_.open_lane(best));
     if (!apart()) return;
     if (accountant_.slots() < 2)
       throw error(errc::bad_option, "max_outstanding 1, expected at least 2 with real_time_lanes");
@@ -69,7 +70,8 @@ public:
   /// has no room for waits, except for real-time work: what is in its way makes way. So that there
   /// is always a place for that, others leave a quarter of all places free.
   [[nodiscard]] bool wants_more(std::size_t group) const noexcept {
-    if (!lanes_.any_hungry(group) && (options_.use == lane_use::shared || group >= first_side))
+    if (!lanes_.any_hungry(group, has_spares()) &&
+        (options_.use == lane_use::shared || group >= first_side))
       return false;
     if (!apart()) return !flights_.full() && accountant_.has_room();
     if (group == real_time)
@@ -249,7 +251,12 @@ private:
     if (group < first_side && options_.use == lane_use::own) return lanes_.next_in_turn(group);
     if (group < first_side && options_.use == lane_use::client)
       return lanes_.first(group) + index(f.owner->owner->id) % lanes_.lanes(group);
-    return *lanes_.hungriest(group);
+    return *lanes_.hungriest(group, has_spares());
+  }
+
+  /// Whether spare lanes take work: only where lanes are one group.
+  [[nodiscard]] bool has_spares() const noexcept {
+    return options_.spare_lanes > 0 && accountant_.load() < 1.0;
   }
 
   void release(flight& f) noexcept {

@@ -16,7 +16,7 @@ namespace gsched {
 /// The lanes of one device as the dispatcher fills them: what is queued on each, in order, and
 /// which want more. Lanes are opened in groups, each with marks of its own. A lane can have
 /// alternates, which take some of the work in its place: what is queued on them counts for the
-/// lane.
+/// lane. A lane can be spare: it counts only where it is asked for.
 ///
 /// A lane wants work from when its queued time falls below the low mark until it reaches the high
 /// mark: the gap between the marks makes decisions come in runs, not one by one. An empty lane
@@ -31,7 +31,7 @@ public:
   /// is made here.
   lane_set(duration low, duration high) { add_group(low, high); }
   void add_group(duration low, duration high) {
-    groups_.push_back({low, high, static_cast<std::uint32_t>(lanes_.size()), 0, 0, 0});
+    groups_.push_back({low, high, static_cast<std::uint32_t>(lanes_.size()), 0, 0, 0, 0, 0});
   }
   /// A lane of the last group.
   void open(lane_id id) {
@@ -40,6 +40,16 @@ public:
     l.group = static_cast<std::uint32_t>(groups_.size() - 1);
     l.counts_for = static_cast<std::uint32_t>(lanes_.size() - 1);
     ++groups_.back().lanes;
+    settle(l);
+  }
+  /// A spare lane of the last group, behind all its other lanes.
+  void open_spare(lane_id id) {
+    lane& l = lanes_.emplace_back();
+    l.id = id;
+    l.group = static_cast<std::uint32_t>(groups_.size() - 1);
+    l.counts_for = static_cast<std::uint32_t>(lanes_.size() - 1);
+    l.spare = true;
+    ++groups_.back().spares;
     settle(l);
   }
   /// An alternate of the lane at `place`, in the same group. After the last group's lanes.
@@ -62,15 +72,18 @@ public:
   [[nodiscard]] std::uint32_t group_of(std::uint32_t place) const noexcept {
     return lanes_[place].group;
   }
-  [[nodiscard]] bool any_hungry(std::size_t group = 0) const noexcept {
-    return groups_[group].hungry > 0;
+  [[nodiscard]] bool any_hungry(std::size_t group = 0, bool with_spares = false) const noexcept {
+    const lane_group& g = groups_[group];
+    return g.hungry > 0 || (with_spares && g.hungry_spares > 0);
   }
 
   /// The place of the group's lane that wants work most; none when no lane wants any.
-  [[nodiscard]] std::optional<std::uint32_t> hungriest(std::size_t group = 0) const noexcept {
+  [[nodiscard]] std::optional<std::uint32_t> hungriest(std::size_t group = 0,
+                                                       bool with_spares = false) const noexcept {
     const lane_group& g = groups_[group];
+    const std::uint32_t end = g.first + g.lanes + (with_spares ? g.spares : 0);
     std::optional<std::uint32_t> best;
-    for (std::uint32_t i = g.first; i < g.first + g.lanes; ++i)
+    for (std::uint32_t i = g.first; i < end; ++i)
       if (lanes_[i].hungry && (!best || lanes_[i].queued < lanes_[*best].queued)) best = i;
     return best;
   }
@@ -88,7 +101,7 @@ public:
     if (g.low == low && g.high == high) return;
     g.low = low;
     g.high = high;
-    for (std::uint32_t i = g.first; i < g.first + g.lanes; ++i) settle(lanes_[i]);
+    for (std::uint32_t i = g.first; i < g.first + g.lanes + g.spares; ++i) settle(lanes_[i]);
   }
 
   [[nodiscard]] lane_id id(std::uint32_t place) const noexcept { return lanes_[place].id; }
@@ -193,6 +206,7 @@ private:
     std::uint32_t with_long = 0;      ///< flights with long kernels ...
     std::uint32_t long_place = 0;     ///< ... and where they are
     bool hungry = false;
+    bool spare = false;
     duration queued{};
     time_point last_end{};
     time_point let_on{};
@@ -202,8 +216,10 @@ private:
     duration low{};
     duration high{};
     std::uint32_t first = 0; ///< place
-    std::uint32_t lanes = 0;
+    std::uint32_t lanes = 0; ///< without the spare ones, which are behind them
+    std::uint32_t spares = 0;
     std::uint32_t hungry = 0;
+    std::uint32_t hungry_spares = 0;
     std::uint32_t turn = 0;
   };
 
@@ -211,7 +227,8 @@ private:
     lane_group& g = groups_[l.group];
     const bool now = (l.in_flight == 0 && !l.lost) ||
                      (l.closed == 0 && (l.queued < g.low || (l.hungry && l.queued < g.high)));
-    g.hungry += static_cast<std::uint32_t>(now) - static_cast<std::uint32_t>(l.hungry);
+    std::uint32_t& hungry = l.spare ? g.hungry_spares : g.hungry;
+    hungry += static_cast<std::uint32_t>(now) - static_cast<std::uint32_t>(l.hungry);
     l.hungry = now;
   }
 

@@ -30,7 +30,11 @@ struct dispatch_options {
   duration most_quantum = std::chrono::microseconds{800};
   duration low_mark = std::chrono::microseconds{120};  ///< a lane below it is filled ...
   duration high_mark = std::chrono::microseconds{200}; ///< ... until it holds this much
-  std::uint32_t lanes = 8;            ///< as many as hardware queues, so that none blocks another
+  std::uint32_t lanes = 8; ///< as many as hardware queues, so that none blocks another
+  /// More lanes, on which work starts only while what is on the GPU leaves a part of it empty (the
+  /// accountant's load is below 1): small jobs run on them side by side, and with large ones the
+  /// order stays with the policy.
+  std::uint32_t spare_lanes = 0;
   lane_options lane{};                ///< of each
   std::uint32_t segments_per_job = 2; ///< in flight at once; two hide the notification's way
   submission how = submission::graph;
@@ -59,6 +63,8 @@ struct dispatch_options {
       fail("marks: expected 0 <= low_mark <= high_mark");
     if (high_mark == duration::zero()) fail("high_mark: expected more than 0");
     if (lanes == 0) fail("lanes: expected at least 1");
+    if (spare_lanes > 0 && (use != lane_use::shared || preemption.real_time_lanes > 0))
+      fail("spare_lanes: expected lane_use::shared and no real_time_lanes with them");
     if (segment_limit <= duration::zero()) fail("segment_limit: expected more than 0");
     if (limit_factor == 0) fail("limit_factor: expected at least 1");
     if (segments_per_job == 0) fail("segments_per_job: expected at least 1");
