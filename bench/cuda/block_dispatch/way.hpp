@@ -12,7 +12,7 @@ namespace block_dispatch {
 
 enum class account : std::uint8_t {
   driver,     ///< no dispatcher: graphs straight to the driver
-  none,       ///< a dispatcher that submits whatever there is a lane for
+  none,       ///< a dispatcher whose number of lanes is the only limit
   aggregate,  ///< by the fill of segments: gsched::aggregate_accountant
   block_level ///< by reports of blocks: gsched::per_sm_accountant
 };

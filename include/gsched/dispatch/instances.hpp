@@ -65,8 +65,8 @@ public:
     if (limited_) free_.push_back(which); // within what it held at first
   }
 
-  /// Instead of giving it back, where it cannot be used any more. The last one is given back all
-  /// the same: what takes it then fails, where it would wait for ever.
+  /// Instead of giving it back, where it cannot be used any more. The last one is given back
+  /// nevertheless, so that jobs take it and fail (all_lost) and none waits forever.
   void retire(std::uint32_t which) noexcept {
     if (limited_ && --usable_ == 0) all_lost_ = true;
     if (!limited_ || all_lost_) give_back(which);
