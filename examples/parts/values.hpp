@@ -72,8 +72,8 @@ struct output_option {
   std::string_view option;
   std::filesystem::path path;
 };
-/// Before a run, when all inputs are known: refuses paths that cannot be opened for writing, that
-/// two options have or that name an input, by whatever link, and leaves what is there as it is.
+/// Before a run, when all inputs are known. Refuses a path that cannot be opened for writing, that
+/// two options name, or that is an input, also through a link. Changes no file.
 void check_outputs(const std::vector<output_option>& all);
 
 /// What a program writes. read_outputs checks its files as check_outputs does, and refuses a plot
