@@ -13,10 +13,14 @@
 #include <gsched/policy/fifo.hpp>
 #include <gsched/policy/srpt.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <exception>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace block_dispatch {
 
@@ -56,6 +60,93 @@ private:
   aggregate_accountant counts_;
 };
 static_assert(accountant<no_accountant>);
+
+/// per_sm_accountant, and no room either while the blocks that found none on any SM are as many as
+/// the overshoot: those of kernels that have begun and those of the others beyond what each SM has
+/// free. Words have to name the SM of each block.
+class each_sm_accountant {
+public:
+  static constexpr bool wants_blocks = true;
+
+  each_sm_accountant(const architecture_limits& l, sm_count sms, const accountant_options& o)
+      : counts_(l, sms, o), limits_(l), sms_(sms.count()), most_(o.overshoot_blocks) {
+    not_begun_.reserve(o.max_outstanding);
+  }
+
+  [[nodiscard]] bool has_room() const noexcept { return counts_.has_room() && stuck() < most_; }
+  [[nodiscard]] bool admits(const footprint& f) const noexcept {
+    return has_room() && counts_.admits(f);
+  }
+  void charge(segment_id s, const footprint& f, std::optional<segment_id> behind = {}) noexcept {
+    counts_.charge(s, f, behind);
+    not_begun_.push_back({s, behind, f.widest});
+  }
+  void release(segment_id s) noexcept {
+    counts_.release(s);
+    forget(s);
+  }
+  void started(segment_id s, std::uint32_t o, const kernel_demand& k, std::uint32_t sm,
+               std::uint32_t n) noexcept {
+    counts_.started(s, o, k, sm, n);
+    std::erase_if(not_begun_, [&](const waiting& w) { return w.id == s; });
+  }
+  void ended(segment_id s, std::uint32_t o, std::uint32_t sm, std::uint32_t n) noexcept {
+    counts_.ended(s, o, sm, n);
+  }
+  [[nodiscard]] double load() const noexcept { return counts_.load(); }
+  [[nodiscard]] std::size_t slots() const noexcept { return counts_.slots(); }
+  [[nodiscard]] std::size_t outstanding() const noexcept { return counts_.outstanding(); }
+  [[nodiscard]] const accountant_violations& violations() const noexcept {
+    return counts_.violations();
+  }
+
+private:
+  struct waiting {
+    segment_id id;
+    std::optional<segment_id> behind;
+    kernel_demand widest;
+  };
+
+  void forget(segment_id s) noexcept {
+    std::erase_if(not_begun_, [&](const waiting& w) { return w.id == s; });
+    for (waiting& w : not_begun_)
+      if (w.behind == s) w.behind.reset();
+  }
+
+  [[nodiscard]] std::uint64_t stuck() const noexcept {
+    std::uint64_t begun = counts_.waiting_blocks();
+    std::uint64_t others = 0;
+    for (const waiting& w : not_begun_) {
+      if (w.behind || w.widest.blocks == 0) continue;
+      begun -= std::min(begun, w.widest.blocks);
+      others += w.widest.blocks - fitting(w.widest);
+    }
+    return begun + others;
+  }
+
+  /// How many of a kernel's blocks the SMs have room for.
+  [[nodiscard]] std::uint64_t fitting(const kernel_demand& k) const noexcept {
+    const auto part = [](std::uint32_t all, std::uint32_t used, std::uint32_t each) {
+      return each == 0 ? ~0u : (all - std::min(all, used)) / each;
+    };
+    std::uint64_t n = 0;
+    for (std::uint32_t sm = 0; sm < sms_ && n < k.blocks; ++sm) {
+      const sm_usage& u = counts_.usage(sm);
+      n += std::min({part(limits_.max_blocks, u.blocks, 1),
+                     part(limits_.max_threads, u.threads, k.threads),
+                     part(limits_.registers, u.registers, k.registers),
+                     part(limits_.shared_bytes, u.shared_bytes, k.shared_bytes)});
+    }
+    return std::min(n, k.blocks);
+  }
+
+  per_sm_accountant counts_;
+  architecture_limits limits_;
+  std::uint32_t sms_;
+  std::uint64_t most_;
+  std::vector<waiting> not_begun_;
+};
+static_assert(accountant<each_sm_accountant>);
 
 struct hears_ends : silent_listener {
   std::vector<std::uint32_t> ended;
@@ -129,6 +220,7 @@ private:
     d.gpu = o.gpu;
     d.instrumented = o.how.instrumented;
     d.copies = 2 * o.lanes;
+    d.group_blocks = o.how.group_blocks;
     if (!o.how.whole) {
       d.grain = from_us(1); // pieces of one kernel each
       d.levels = 1;
@@ -168,6 +260,7 @@ std::unique_ptr<server> make(const server_options& o) {
   switch (o.how.by) {
   case account::none: return std::make_unique<gsched_server<Policy, no_accountant>>(o);
   case account::block_level: return std::make_unique<gsched_server<Policy, per_sm_accountant>>(o);
+  case account::each_sm: return std::make_unique<gsched_server<Policy, each_sm_accountant>>(o);
   default: return std::make_unique<gsched_server<Policy, aggregate_accountant>>(o);
   }
 }

@@ -38,6 +38,10 @@ struct mix {
        {{{"short", 3, 132, 256, 0, 20, 0, 1, 0.02},
          {"medium", 6, 264, 512, 0, 100, 32, 5, 0.4},
          {"long", 4, 1056, 512, 0, 150, 64, 8, 0.58}}}},
+      {"two_sizes", // an SM with a medium block has no room for a long one, though half is free
+       {{{"short", 3, 66, 128, 0, 20, 0, 1, 0.01},
+         {"medium", 6, 132, 128, 70u << 10, 120, 0, 1, 0.45},
+         {"long", 6, 66, 128, 170u << 10, 200, 0, 1, 0.54}}}},
       {"waves", // kernels of several even waves, as large layers are
        {{{"short", 3, 264, 256, 0, 20, 0, 1, 0.02},
          {"medium", 8, 528, 512, 0, 80, 0, 1, 0.4},

@@ -11,10 +11,11 @@
 namespace block_dispatch {
 
 enum class account : std::uint8_t {
-  driver,     ///< no dispatcher: graphs straight to the driver
-  none,       ///< a dispatcher whose number of lanes is the only limit
-  aggregate,  ///< by the fill of segments: gsched::aggregate_accountant
-  block_level ///< by reports of blocks: gsched::per_sm_accountant
+  driver,      ///< no dispatcher: graphs straight to the driver
+  none,        ///< a dispatcher whose number of lanes is the only limit
+  aggregate,   ///< by the fill of segments: gsched::aggregate_accountant
+  block_level, ///< by reports of blocks: gsched::per_sm_accountant
+  each_sm      ///< the same, and by what each SM has free for the blocks that wait
 };
 
 /// How jobs reach the GPU.
@@ -26,6 +27,7 @@ struct way {
   double overshoot_fill = 0;     ///< aggregate
   double overshoot_us = 0;       ///< aggregate
   unsigned overshoot_blocks = 0; ///< block_level
+  unsigned group_blocks = 0;     ///< block_level, each_sm: as cuda::device_options has it
   bool instrumented = false;     ///< kernels report their blocks
 };
 

@@ -43,6 +43,12 @@ std::vector<way> all_ways() {
   const auto most = static_cast<unsigned>(defaults.overshoot_blocks);
   way block_segments = blocks("block_segments", most);
   block_segments.whole = true;
+  way every_block = block_segments; // each block's SM is known
+  every_block.name = "every_block";
+  every_block.group_blocks = 1;
+  way each_sm = every_block;
+  each_sm.name = "each_sm";
+  each_sm.by = account::each_sm;
   return {plain,
           priorities,
           none,
@@ -52,7 +58,9 @@ std::vector<way> all_ways() {
           aggregate("aggregate_0", 0, 0),
           words,
           blocks("blocks", most),
-          block_segments};
+          block_segments,
+          every_block,
+          each_sm};
 }
 
 } // namespace block_dispatch
