@@ -64,7 +64,8 @@ def options():
     p.add_argument("--most-quantum", type=some, metavar="US")
     p.add_argument("--lanes", type=count)
     p.add_argument("--spare-lanes", type=from_0,
-                   help="more lanes, used only while what runs leaves a part of the GPU empty")
+                   help="more lanes, used only while what runs leaves a part of the GPU empty; "
+                   "default: 120 with 8 lanes, otherwise none")
     p.add_argument("--overshoot", type=some)
     p.add_argument("--threshold", type=some, metavar="US")
     p.add_argument("--slice", type=some, metavar="US", help="of rr")
@@ -208,7 +209,8 @@ def document(a, facts, mean_us, rate, requests, runs):
                      "slo_ms": None},
         "scheduling": {"quantum_us": a.quantum or 100.0, "most_quantum_us": a.most_quantum or 800.0,
                        "overshoot": a.overshoot or 4.0, "lanes": lanes,
-                       "spare_lanes": a.spare_lanes or 0,
+                       "spare_lanes": (120 if lanes == 8 else 0) if a.spare_lanes is None
+                       else a.spare_lanes,
                        "threshold_us": a.threshold or 10000.0, "slice_us": a.slice or 100.0,
                        "decision_delay_us": 0.0, "submission": "graph",
                        "queues": int(connections) if (connections or "").isdigit() else None},

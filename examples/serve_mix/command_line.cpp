@@ -69,7 +69,8 @@ void declare(CLI::App& app, words& w) {
       "fill");
   options.add("--lanes", w.lanes, "N", "Hardware streams that scheduled requests share");
   options.add("--spare-lanes", w.spare_lanes, "N",
-              "More of them, used only while what runs leaves a part of\nthe GPU empty");
+              "More of them, used only while what runs leaves a part of\nthe GPU empty; default: "
+              "120 with 8 lanes, otherwise none");
   options.add("--threshold", w.threshold, "US",
               "srpt+deficit: device time that a client may be owed");
   options.add("--slice", w.slice, "US", "rr: device time that a job gets in its turn");

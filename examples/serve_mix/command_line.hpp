@@ -13,7 +13,7 @@ namespace serve_mix {
 
 struct words : parts::words {
   std::string mix, clients = "8", load = "0.9", rate, arrivals = "poisson", requests = "2000",
-                   policy = "all", slo = "10", seed = "1", lanes = "8", spare_lanes = "0",
+                   policy = "all", slo = "10", seed = "1", lanes = "8", spare_lanes,
                    quantum = "100", most_quantum = "800", overshoot = "4", threshold = "10000",
                    slice = "100", delay = "0", submission = "graph", weights = "1", evict = "no",
                    threads;

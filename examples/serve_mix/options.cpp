@@ -50,7 +50,8 @@ options read(const words& w, bool load_given, bool rate_given, bool requests_giv
   o.seed = to_count("--seed", w.seed, 0, std::numeric_limits<std::uint64_t>::max());
   o.policies = to_policies(w.policy);
   o.lanes = static_cast<std::uint32_t>(to_count("--lanes", w.lanes, 1, 1024));
-  o.spare_lanes = static_cast<std::uint32_t>(to_count("--spare-lanes", w.spare_lanes, 0, 1024));
+  if (!w.spare_lanes.empty())
+    o.spare_lanes = static_cast<std::uint32_t>(to_count("--spare-lanes", w.spare_lanes, 0, 1024));
   o.quantum = gsched::from_us(to_number("--quantum", w.quantum, {0, 1e9, true, "microseconds"}));
   o.most_quantum = to_us("--most-quantum", w.most_quantum, 1e9);
   o.overshoot = to_number("--overshoot", w.overshoot, {0, 1e6});

@@ -61,8 +61,8 @@ struct options : device_choice, outputs {
   std::optional<gsched::duration> slo;
   std::uint64_t seed = 1;
 
-  std::uint32_t lanes = 8; ///< streams that scheduled jobs borrow
-  std::uint32_t spare_lanes = 0;
+  std::uint32_t lanes = 8;                  ///< streams that scheduled jobs borrow
+  std::optional<std::uint32_t> spare_lanes; ///< as dispatch_options has it
   gsched::duration quantum = gsched::from_us(100);
   gsched::duration most_quantum = gsched::from_us(800); ///< of a segment while no request waits
   double overshoot = gsched::accountant_options{}

@@ -3,6 +3,8 @@
 
 #include "parts/json.hpp"
 
+#include <gsched/dispatch/options.hpp>
+
 #include <cassert>
 #include <ostream>
 #include <utility>
@@ -56,11 +58,14 @@ json workload_json(const options& from, const workload_facts& facts) {
 }
 
 json scheduling_json(const options& from) {
+  gsched::dispatch_options how;
+  how.lanes = from.lanes;
+  how.spare_lanes = from.spare_lanes;
   json s{{"quantum_us", us(from.quantum)},
          {"most_quantum_us", us(from.most_quantum)},
          {"overshoot", rounded(from.overshoot)},
          {"lanes", from.lanes},
-         {"spare_lanes", from.spare_lanes},
+         {"spare_lanes", how.spares(how.most_grids)},
          {"threshold_us", us(from.threshold)},
          {"slice_us", us(from.slice)},
          {"decision_delay_us", us(from.decision_delay)},

@@ -51,6 +51,7 @@ TEST_CASE("c abi: defaults are what the header says, and no more is written than
   const gsched_server_options o = defaults();
   CHECK(std::string(o.policy) == "boost");
   CHECK(o.lanes == 8);
+  CHECK(o.spare_lanes == UINT32_MAX);
   CHECK(o.segments_per_job == 2);
   CHECK(o.quantum_us == 100);
   CHECK(o.most_quantum_us == 800);

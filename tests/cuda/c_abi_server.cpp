@@ -301,7 +301,15 @@ TEST_CASE("server: a device on which nothing ends is given up when it is closed"
 
 TEST_CASE("settings: spare lanes are for requests that share all lanes") {
   gsched_server_options o = options_for("fifo");
-  CHECK(abi::settings_of(o).dispatch.spare_lanes == 0);
+  CHECK(abi::settings_of(o).dispatch.spares(128) == 120);
+  CHECK(abi::settings_of(options_for("direct")).dispatch.spares(128) == 0);
+  CHECK(abi::settings_of(options_for("single")).dispatch.spares(128) == 0);
+  o.real_time_lanes = 1;
+  CHECK(abi::settings_of(o).dispatch.spares(128) == 0);
+  o.real_time_lanes = 0;
+  o.lanes = 1;
+  CHECK(abi::settings_of(o).dispatch.spares(128) == 0);
+  o.lanes = 8;
   o.spare_lanes = 24;
   CHECK(abi::settings_of(o).dispatch.spare_lanes == 24);
   CHECK(abi::settings_of(o).dispatch.lanes == 8);

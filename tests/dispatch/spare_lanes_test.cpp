@@ -20,11 +20,12 @@ using namespace gsched;
 namespace {
 
 constexpr duration each = from_us(50);
+constexpr std::uint32_t most = 128; ///< lanes of a GPU
 
 /// How long so many jobs of one kernel take, where a lane runs one at a time.
 template <class Accountant>
 duration served(std::uint32_t blocks, int jobs, const dispatch_options& how) {
-  null_device device({limits_for(9, 0), sm_count{132}, how.lanes + how.spare_lanes}, each);
+  null_device device({limits_for(9, 0), sm_count{132}, how.lanes + how.spares(most)}, each);
   accountant_options wide;
   wide.overshoot_fill = 1000; // the lanes alone are in the way
   wide.overshoot_blocks = 1u << 20;
@@ -75,6 +76,33 @@ TEST_CASE_TEMPLATE("spare lanes: they stay empty while the GPU is full", A, aggr
   const std::uint32_t half = 132; // an SM holds two
   CHECK(served<A>(2 * half, 32, with_spares(24)) == served<A>(2 * half, 32, with_spares(0)));
   CHECK(served<A>(half, 32, with_spares(24)) == 4 * each); // two fill it: the 8 lanes are enough
+}
+
+TEST_CASE(
+    "spare lanes: a dispatcher's defaults run as many small jobs at once as a GPU has grids") {
+  dispatch_options o;
+  o.low_mark = o.high_mark = from_us(1);
+  CHECK(served<aggregate_accountant>(1, 128, o) == each);
+  CHECK(served<aggregate_accountant>(1, 129, o) == 2 * each);
+  CHECK(o.spares(most) == 120);
+  CHECK(o.spares(1024) == 120);
+  CHECK(o.spares(10) == 2);
+  CHECK(o.spares(8) == 0);
+  CHECK(o.spares(4) == 0); // too few for the lanes, which says so
+}
+
+TEST_CASE("spare lanes: who asks for a number of lanes gets no more") {
+  dispatch_options o;
+  o.lanes = 1;
+  o.low_mark = o.high_mark = from_us(1);
+  CHECK(o.spares(most) == 0);
+  CHECK(served<aggregate_accountant>(1, 4, o) == 4 * each);
+  dispatch_options own;
+  own.use = lane_use::own;
+  CHECK(own.spares(most) == 0);
+  dispatch_options classes;
+  classes.preemption.real_time_lanes = 1;
+  CHECK(classes.spares(most) == 0);
 }
 
 TEST_CASE("spare lanes: they are for lanes that jobs share") {

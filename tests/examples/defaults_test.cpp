@@ -32,6 +32,7 @@ TEST_CASE("defaults: serve_mix schedules as the library does") {
   CHECK(m.dispatch.low_mark == d.low_mark);
   CHECK(m.dispatch.high_mark == d.high_mark);
   CHECK(m.dispatch.lanes == d.lanes);
+  CHECK(m.dispatch.spare_lanes == d.spare_lanes);
   CHECK(m.dispatch.segments_per_job == d.segments_per_job);
   CHECK(m.dispatch.how == d.how);
   CHECK(m.dispatch.use == d.use);
@@ -88,4 +89,5 @@ TEST_CASE("defaults: realtime and the C library keep classes apart as the librar
   CHECK(c.dispatch.low_mark == d.low_mark);
   CHECK(c.dispatch.high_mark == d.high_mark);
   CHECK(c.dispatch.lanes == d.lanes);
+  CHECK(c.dispatch.spare_lanes == d.spare_lanes);
 }

@@ -96,9 +96,9 @@ public:
         account_(device_.limits().sm, device_.limits().sms, account_how(w)),
         scheduler_(device_, order_, account_, hears_, dispatch_how(w, job)) {
     hears_.ended.reserve(1 << 16);
-    for (unsigned i = 0; i < w.streams; ++i) programs_.push_back(make_program(job, cycles));
+    for (unsigned i = 0; i < lanes_of(w); ++i) programs_.push_back(make_program(job, cycles));
     for (cuda::program& p : programs_) scheduler_.load(p.host());
-    model_ = scheduler_.add_model("job", body_, &programs_.front().host(), w.streams);
+    model_ = scheduler_.add_model("job", body_, &programs_.front().host(), lanes_of(w));
     client_ = &scheduler_.add_client();
   }
 
@@ -129,6 +129,7 @@ private:
     }
   };
 
+  static unsigned lanes_of(const way& w) { return w.streams + w.spares; }
   static duration segment_of(const way& w, const job_shape& job) {
     return from_us(job.kernel_us * (w.segment == 0 ? job.kernels : w.segment));
   }
@@ -141,7 +142,7 @@ private:
   }
   static accountant_options account_how(const way& w) {
     accountant_options o;
-    o.max_outstanding = 2 * w.streams;
+    o.max_outstanding = 2 * lanes_of(w);
     return o;
   }
   static dispatch_options dispatch_how(const way& w, const job_shape& job) {
@@ -149,6 +150,7 @@ private:
     o.quantum = o.most_quantum = segment_of(w, job);
     o.low_mark = o.high_mark = from_us(1); // a segment a lane: jobs never wait for one another
     o.lanes = w.streams;
+    o.spare_lanes = w.spares;
     o.segments_per_job = 1;
     return o;
   }

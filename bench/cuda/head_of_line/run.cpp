@@ -43,11 +43,13 @@ ordered_json figures_of(const way& w, bool with_sweep, const run_options& o) {
                                         ? make_gsched_server(w, o.job, cycles, o.gpu)
                                         : make_driver_server(w, o.job, cycles);
   dog.step("capacity", 30);
-  const double at_once = measure_capacity(*s, o.job, std::max(256U, 2 * w.streams), 0.4);
+  const double at_once =
+      measure_capacity(*s, o.job, std::max(256U, 2 * (w.streams + w.spares)), 0.4);
   ordered_json out{{"way", w.name},
                    {"gpu", gpu.name},
                    {"connections", w.connections},
                    {"streams", w.streams},
+                   {"spares", w.spares},
                    {"priorities", w.priorities},
                    {"partitions", w.partitions},
                    {"cycles", cycles},

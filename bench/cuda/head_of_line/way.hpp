@@ -34,6 +34,7 @@ struct way {
   unsigned priorities = 1;  ///< the streams take that many in turn
   unsigned partitions = 0;  ///< the streams are of that many green contexts, in turn
   unsigned segment = 0;     ///< gsched: kernels of a segment; 0: the whole job
+  unsigned spares = 0;      ///< gsched: spare lanes beside those of `streams`
 };
 
 [[nodiscard]] std::vector<way> all_ways();

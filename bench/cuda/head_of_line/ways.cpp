@@ -41,12 +41,23 @@ void add_gsched(std::vector<way>& all, unsigned connections, unsigned lanes, uns
   all.push_back({at + ".kernel", submitter::gsched, connections, lanes, priorities, 0, 1});
 }
 
+void add_spares(std::vector<way>& all, unsigned spares) {
+  way w{"gsched.default.l8.s" + std::to_string(spares), submitter::gsched, 0, 8};
+  w.spares = spares;
+  for (const unsigned kernels : {0u, 1u}) {
+    w.segment = kernels;
+    all.push_back(w);
+    all.back().name += kernels == 0 ? ".job" : ".kernel";
+  }
+}
+
 } // namespace
 
 std::vector<way> all_ways() {
   std::vector<way> all;
   add_driver(all);
   for (const unsigned lanes : {8u, 32u, 64u, 128u}) add_gsched(all, 0, lanes, 1);
+  for (const unsigned spares : {24u, 120u}) add_spares(all, spares);
   add_gsched(all, 0, 48, 6);
   for (const unsigned lanes : {32u, 64u, 128u}) add_gsched(all, 32, lanes, 1);
   add_gsched(all, 32, 64, 2);

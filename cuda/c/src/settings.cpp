@@ -94,6 +94,7 @@ gsched_server_options default_options() noexcept {
   o.size = sizeof o;
   o.policy = "boost";
   o.lanes = d.lanes;
+  o.spare_lanes = std::numeric_limits<std::uint32_t>::max();
   o.segments_per_job = d.segments_per_job;
   o.quantum_us = to_us(d.quantum);
   o.most_quantum_us = to_us(d.most_quantum);
@@ -130,10 +131,11 @@ settings settings_of(const gsched_server_options& o) {
   s.policy = known_policy(o.policy);
   refuse_unless(o.gpu >= 0, "gpu", "0 or more");
   refuse_unless(o.lanes >= 1 && o.lanes <= 128, "lanes", "1 to 128");
-  refuse_unless(o.spare_lanes <= 128 - o.lanes, "spare_lanes", "128 at most with lanes");
+  const bool chosen = o.spare_lanes != std::numeric_limits<std::uint32_t>::max();
+  refuse_unless(!chosen || o.spare_lanes <= 128 - o.lanes, "spare_lanes", "128 at most with lanes");
   const bool whole = std::find(std::begin(whole_graphs), std::end(whole_graphs),
                                std::string_view(o.policy)) != std::end(whole_graphs);
-  refuse_unless(o.spare_lanes == 0 || (o.real_time_lanes == 0 && !whole), "spare_lanes",
+  refuse_unless(!chosen || o.spare_lanes == 0 || (o.real_time_lanes == 0 && !whole), "spare_lanes",
                 "0 with real_time_lanes, direct or single");
   refuse_unless(o.segments_per_job >= 1, "segments_per_job", "at least 1");
   refuse_unless(o.overshoot >= 0 && o.overshoot <= 1e6, "overshoot", "0 to 1e6");
@@ -144,7 +146,7 @@ settings settings_of(const gsched_server_options& o) {
   s.gpu = o.gpu;
   s.time_driver = o.time_driver != 0;
   s.dispatch.lanes = o.lanes;
-  s.dispatch.spare_lanes = o.spare_lanes;
+  if (chosen) s.dispatch.spare_lanes = o.spare_lanes;
   s.dispatch.segments_per_job = o.segments_per_job;
   s.dispatch.quantum = time_of("quantum_us", o.quantum_us, 1, most_us);
   s.dispatch.most_quantum =

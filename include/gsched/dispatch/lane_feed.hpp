@@ -42,7 +42,8 @@ public:
     lane_options best = how.lane;
     if (apart()) best.yields = p.yields && preemptive_device<Device>;
     for (std::uint32_t i = 0; i < how.lanes; ++i) lanes_.open(device_.open_lane(best));
-    for (std::uint32_t i = 0; i < how.spare_lanes; ++i) lanes_.open_spare(device_.open_lane(best));
+    const std::uint32_t spares = how.spares(device_.limits().lanes);
+    for (std::uint32_t i = 0; i < spares; ++i) lanes_.open_spare(device_.open_lane(best));
     if (!apart()) return;
     if (accountant_.slots() < 2)
       throw error(errc::bad_option, "max_outstanding 1, expected at least 2 with real_time_lanes");
@@ -256,7 +257,7 @@ private:
 
   /// Whether spare lanes take work: only where lanes are one group.
   [[nodiscard]] bool has_spares() const noexcept {
-    return options_.spare_lanes > 0 && accountant_.load() < 1.0;
+    return lanes_.spares(best_effort) > 0 && accountant_.load() < 1.0;
   }
 
   void release(flight& f) noexcept {

@@ -72,6 +72,9 @@ public:
   [[nodiscard]] std::uint32_t group_of(std::uint32_t place) const noexcept {
     return lanes_[place].group;
   }
+  [[nodiscard]] std::uint32_t spares(std::size_t group) const noexcept {
+    return groups_[group].spares;
+  }
   [[nodiscard]] bool any_hungry(std::size_t group = 0, bool with_spares = false) const noexcept {
     const lane_group& g = groups_[group];
     return g.hungry > 0 || (with_spares && g.hungry_spares > 0);
@@ -83,8 +86,11 @@ public:
     const lane_group& g = groups_[group];
     const std::uint32_t end = g.first + g.lanes + (with_spares ? g.spares : 0);
     std::optional<std::uint32_t> best;
-    for (std::uint32_t i = g.first; i < end; ++i)
-      if (lanes_[i].hungry && (!best || lanes_[i].queued < lanes_[*best].queued)) best = i;
+    for (std::uint32_t i = g.first; i < end; ++i) {
+      if (!lanes_[i].hungry || (best && lanes_[i].queued >= lanes_[*best].queued)) continue;
+      best = i;
+      if (lanes_[i].queued == duration::zero()) break; // nothing wants more
+    }
     return best;
   }
 

@@ -6,8 +6,10 @@
 #include <gsched/device/device.hpp>
 #include <gsched/preempt/options.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace gsched {
@@ -24,17 +26,21 @@ enum class lane_use : std::uint8_t {
 ///
 /// Units    times are device time; marks count what was submitted to a lane and has not ended.
 struct dispatch_options {
+  static constexpr std::uint32_t default_lanes = 8;
+  static constexpr std::uint32_t most_grids = 128; ///< that a GPU runs at once
+
   duration quantum = std::chrono::microseconds{100}; ///< of a segment; a policy's slice may be less
   /// A job's segments double up to this while no other job waits: fewer cuts, and the next job that
   /// comes waits no longer than this for a lane.
   duration most_quantum = std::chrono::microseconds{800};
   duration low_mark = std::chrono::microseconds{120};  ///< a lane below it is filled ...
   duration high_mark = std::chrono::microseconds{200}; ///< ... until it holds this much
-  std::uint32_t lanes = 8; ///< as many as hardware queues, so that none blocks another
+  std::uint32_t lanes = default_lanes; ///< as many as hardware queues: none blocks another
   /// More lanes, on which work starts only while what is on the GPU leaves a part of it empty (the
   /// accountant's load is below 1): small jobs run on them side by side, and with large ones the
-  /// order stays with the policy.
-  std::uint32_t spare_lanes = 0;
+  /// order stays with the policy. Unset: with default_lanes that all jobs share, as many as bring
+  /// them to most_grids or to what the device has; with another number of lanes, none.
+  std::optional<std::uint32_t> spare_lanes{};
   lane_options lane{};                ///< of each
   std::uint32_t segments_per_job = 2; ///< in flight at once; two hide the notification's way
   submission how = submission::graph;
@@ -54,6 +60,13 @@ struct dispatch_options {
   std::size_t max_segments = std::size_t{1} << 12; ///< in flight at once
   std::size_t reserved_entries = 1024;             ///< waitlist entries made at once
 
+  /// How many spare lanes a device that has so many lanes in all is to open.
+  [[nodiscard]] std::uint32_t spares(std::uint32_t device_lanes) const noexcept {
+    if (spare_lanes) return *spare_lanes;
+    if (!is_shared() || lanes != default_lanes) return 0;
+    return std::max(std::min(device_lanes, most_grids), lanes) - lanes;
+  }
+
   /// Itself, or throws bad_option in one line.
   [[nodiscard]] const dispatch_options& checked() const {
     const auto fail = [](const std::string& what) { throw error(errc::bad_option, what); };
@@ -63,7 +76,7 @@ struct dispatch_options {
       fail("marks: expected 0 <= low_mark <= high_mark");
     if (high_mark == duration::zero()) fail("high_mark: expected more than 0");
     if (lanes == 0) fail("lanes: expected at least 1");
-    if (spare_lanes > 0 && (use != lane_use::shared || preemption.real_time_lanes > 0))
+    if (spare_lanes.value_or(0) > 0 && !is_shared())
       fail("spare_lanes: expected lane_use::shared and no real_time_lanes with them");
     if (segment_limit <= duration::zero()) fail("segment_limit: expected more than 0");
     if (limit_factor == 0) fail("limit_factor: expected at least 1");
@@ -79,6 +92,12 @@ struct dispatch_options {
     if (preemption.real_time_lanes > 0 && max_segments < 4)
       fail("max_segments: expected at least 4 with real_time_lanes");
     return *this;
+  }
+
+private:
+  /// All jobs borrow lanes from one group.
+  [[nodiscard]] bool is_shared() const noexcept {
+    return use == lane_use::shared && preemption.real_time_lanes == 0;
   }
 };
 

@@ -37,8 +37,9 @@ typedef struct gsched_server_options {
                                shape until their segment has ended; 0 */
   uint32_t time_driver;     /* 1: counts gsched_statistics.driver_ns, at 50 ns a call; 0 */
   uint32_t spare_lanes;     /* more lanes, on which work starts only while what is on the GPU leaves
-                               a part of it empty: for small kernels. 128 at most with lanes; 0 with
-                               real_time_lanes, "direct" and "single"; 0 */
+                               a part of it empty: for small kernels. 128 at most with lanes; none
+                               with real_time_lanes, "direct" and "single". UINT32_MAX is 120 with 8
+                               lanes that all requests share, otherwise none; UINT32_MAX */
   /* Real-time requests, by gsched_request.real_time. They go before all others, by deadline; with
    * lanes of their own, more urgent ones, what others have on the GPU makes way for them too. */
   uint32_t real_time_lanes; /* 0: they share the lanes; 0. With "direct" each client has one */
