@@ -40,7 +40,9 @@ struct sm_usage {
 ///          as reported, or it is released, or one of its own has started. There is room
 ///          until every SM's share of some resource is asked for, and beyond that while fewer than
 ///          overshoot_blocks wait for room. Which of the waiting blocks those are is not known:
-///          the mean waiting block stands for them.
+///          the mean waiting block stands for them. Sums over all SMs decide: what each SM has free
+///          was measured to decide no better (docs/cuda.md, section 2), so usage() is for whoever
+///          looks.
 /// Errors   the constructor: bad_option, as check() has it.
 /// Threads  one owner; no locking.
 class per_sm_accountant {
