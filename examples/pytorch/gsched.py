@@ -1233,11 +1233,12 @@ class Server:
         overwritten. `deadline`: seconds after arrival. `client`: of add_client(); None is the
         server's first one. `arrival_ns`: when it was due, if that was not now.
 
-        Order. Where tensors on the GPU or in pinned memory take part, the request starts when all
-        has been done that `stream` holds now, torch's current one if None: an event is recorded
+        Order. The request starts when all has been done that `stream` holds now: an event is recorded
         there, and nothing waits for it but the request. So what made the inputs there, copies into
-        pinned memory included, need not have ended. submit() never synchronises. The caller owes
-        what is on other streams and threads. `after`: another Future of this server: this request
+        pinned memory included, need not have ended, nor what set the model's state. With stream=None
+        it is torch's current one, but only where tensors on the GPU or in pinned memory take part,
+        inputs is None, or the model writes state: with inputs in pageable memory alone nothing is
+        recorded. submit() never synchronises. The caller owes what is on other streams and threads. `after`: another Future of this server: this request
         starts once that one has finished, and is cancelled if it ends otherwise. `signal`: a
         torch.cuda.Event that is recorded when the request has ended: streams made to wait for it
         after that go on behind the request.
@@ -1262,12 +1263,14 @@ class Server:
                               "the server's")
         captured, first = model.captured, model.captured.instances[0]
         given = [] if inputs is None else captured.checked(inputs)
+        orders = stream is not None or inputs is None or captured.writes
         with contextlib.nullcontext() if stream is None else torch.cuda.stream(stream):
             stream = stream or torch.cuda.current_stream(self.gpu)
             sent = [_sent(torch, x, like) for x, like in zip(given, first.inputs)]
             got, fresh = self._received(torch, captured, first, outputs)
             awaited = None
-            if (any(x.is_cuda or x.is_pinned() for x in given) or any(x.is_cuda for x in got)
+            if (orders or any(x.is_cuda or x.is_pinned() for x in given)
+                    or any(x.is_cuda for x in got)
                     or (not fresh and any(x.is_pinned() for x in got))):
                 awaited = self._recorded(torch, captured, stream)
             if signal is not None and not signal.cuda_event:

@@ -193,6 +193,11 @@ for inputs, outputs in ((one(1, cuda=True), None), (one(1, pinned=True), None), 
                         (one(1), mine)):
     server.submit(model, inputs, outputs=outputs).result()
     assert address("last_wait"), (inputs, outputs)
+for inputs, more in ((one(1), {"stream": torch.cuda.Stream()}), (None, {})):
+    server.submit(model, one(1)).result()
+    assert address("last_wait") is None
+    server.submit(model, inputs, **more).result()
+    assert address("last_wait"), "a stream that is named, and inputs that are in place"
 assert torch.cuda.Event.made == made, "events are used again"
 assert torch.cuda.Stream.waits == waits
 number("holding").value = 1

@@ -41,8 +41,8 @@ struct sm_usage {
 ///          until every SM's share of some resource is asked for, and beyond that while fewer than
 ///          overshoot_blocks wait for room. Which of the waiting blocks those are is not known:
 ///          the mean waiting block stands for them. Sums over all SMs decide: what each SM has free
-///          was measured to decide no better (docs/cuda.md, section 2), so usage() is for whoever
-///          looks.
+///          was measured to decide no better (docs/cuda.md, section 2), so usage() is for
+///          tools.
 /// Errors   the constructor: bad_option, as check() has it.
 /// Threads  one owner; no locking.
 class per_sm_accountant {
