@@ -50,7 +50,7 @@ driver_functions find_all() {
 } // namespace
 
 void expect_functions(const driver_functions& f) {
-#define GSCHED_CUDA_EXPECT(name) expect(#name, f.name, "CUDA 12.4 or later");
+#define GSCHED_CUDA_EXPECT(name) expect(#name, f.name, "CUDA 13 or later");
   GSCHED_CUDA_DRIVER_FUNCTIONS(GSCHED_CUDA_EXPECT)
 #undef GSCHED_CUDA_EXPECT
 }

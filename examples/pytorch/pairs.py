@@ -48,6 +48,8 @@ def options():
     p.add_argument("--pairs", default="*", metavar="PATTERN,...",
                    help="real-time+best-effort; patterns such as 'resnext50+vit*' choose from those "
                         "of --list, other pairs are named in full; default: all")
+    p.add_argument("--read", nargs="+", metavar="FILE",
+                   help="print the table of files that --json made, and run nothing")
     p.add_argument("--list", action="store_true", help="print the pairs and run nothing")
     p.add_argument("--seconds", type=workload.SOME, default=30.0,
                    help="that each pair is preempted; default: %(default)s")
@@ -79,6 +81,7 @@ def options():
     p.add_argument("--worker", help=argparse.SUPPRESS)
     a = p.parse_args()
     try:
+        a.read = rows_of(a.read or [])
         a.chosen = chosen(a.pairs)
         if a.steps and not a.worker and not any(trains(be) for _, be in a.chosen.values()):
             raise ValueError("--steps: no best-effort model of --pairs trains, expected one such as "
@@ -377,6 +380,9 @@ def main():
         return 0
     if a.worker:
         return serve(a)
+    if a.read:
+        print("\n".join([HEAD, *map(cells, a.read)]))
+        return summed_up(a.read)
     began, waiting, rows, lock = time.monotonic(), queue.Queue(), [], threading.Lock()
     for name in a.chosen:
         waiting.put(name)
@@ -415,6 +421,25 @@ def main():
         t.start()
     for t in threads:
         t.join()
+    return summed_up(rows)
+
+
+def rows_of(files):
+    """Of files that --json made, the lines of all."""
+    rows = []
+    for path in files:
+        try:
+            with open(path, encoding="utf-8") as lines:
+                rows += [json.loads(line) for line in lines]
+            list(map(cells, rows))
+        except (OSError, UnicodeDecodeError, ValueError, TypeError, KeyError) as e:
+            why = e.strerror if isinstance(e, OSError) else "expected a file that --json made"
+            raise ValueError(f"--read: {path}: {why}") from None
+    return rows
+
+
+def summed_up(rows):
+    """Prints the last line, and says how the program ends."""
     hangs, failed = sum(r["hang"] for r in rows), sum("ways" not in r for r in rows)
     wrong = sum(sum(r.get("wrong", {}).values()) for r in rows)
     done = sorted(r["ways"]["preempt"]["rt"]["slowdown"] for r in rows if "ways" in r)

@@ -75,6 +75,13 @@ for r in rows:
     assert f["rt"]["slowdown"] > 0 and f["rt"]["p99_ratio"] > 0 and f["be_share"] > 0
     assert 0.3 < f["seconds"] < 10
 PY
+python3 "$example/pairs.py" --read pairs.jsonl >again
+diff out again || { echo 'pairs.py --read prints another table'; exit 1; }
+echo '{"pair": "a+b"}' >bad.jsonl
+for bad in bad.jsonl none.jsonl; do
+  if python3 "$example/pairs.py" --read pairs.jsonl "$bad" >out 2>err; then exit 1; fi
+  grep -q "error: --read: $bad: " err && [ ! -s out ]
+done
 short="--pairs resnet18+resnet50 --seconds 0.6 --alone 0.3 --check 0.3"
 if ADDS=2 timeout 100 python3 "$example/pairs.py" $short >out; then
   echo 'wrong outputs went unnoticed'

@@ -55,7 +55,7 @@ TEST_CASE("a driver that lacks a function is refused where it is needed, by the 
   CHECK(line_of(cuda::expect_functions, f).empty());
   f.cuGraphLaunch = nullptr;
   CHECK(line_of(cuda::expect_functions, f) ==
-        "CUDA driver: no cuGraphLaunch, expected a driver of CUDA 12.4 or later");
+        "CUDA driver: no cuGraphLaunch, expected a driver of CUDA 13 or later");
 }
 
 TEST_CASE("where there is no GPU, one line says so") {
