@@ -77,6 +77,8 @@ public:
   /// Places as many as fit of `want` blocks, in whole clusters.
   [[nodiscard]] placement place(const block_need& need, sm_range where, std::uint64_t want,
                                 std::uint32_t cluster) noexcept {
+    if (placements_ == 0 && edges_.size() == 1 && where.size() == sms_)
+      return place_on_empty(need, want, cluster);
     run* const runs = runs_.data();
     std::uint32_t* const opens = open_.data();
     std::size_t open = 0;
@@ -144,6 +146,31 @@ private:
     std::uint32_t fits = 0; ///< of the blocks that are being placed, if it is among the open
   };
   static std::uint32_t sms_of(const run& r) noexcept { return (&r)[1].first - r.first; }
+
+  /// As place(), where all SMs are empty and in one run: each takes as many blocks as the others,
+  /// and the first ones may take one more.
+  [[nodiscard]] placement place_on_empty(const block_need& need, std::uint64_t want,
+                                         std::uint32_t cluster) noexcept {
+    const std::uint32_t fits = std::min(room_model::fit(empty_, need), most_fits);
+    auto give = static_cast<std::uint32_t>(std::min(want, std::uint64_t{fits} * sms_));
+    if (cluster > 1) give -= give % cluster;
+    if (give == 0) return {};
+    ++placements_;
+    const std::uint32_t each = give / sms_;
+    const std::uint32_t more = give % sms_;
+    occupied_ = each > 0 ? sms_ : more;
+    listing pieces(*this);
+    run* next = runs_.data();
+    const auto put = [&](std::uint32_t first, std::uint32_t sms, std::uint32_t blocks) {
+      *next++ = {empty_ - need.bits * blocks, first, 0};
+      if (blocks > 0) pieces.append(first, sms, blocks);
+    };
+    if (more > 0) put(0, more, each + 1);
+    put(more, sms_ - more, each);
+    *next = {0, sms_, 0};
+    size_ = static_cast<std::size_t>(next - runs_.data());
+    return {give, pieces.commit()};
+  }
 
   /// All SMs are empty.
   void clear() noexcept {
