@@ -249,21 +249,28 @@ def trainer(seed):
                 optimizer.state[p]["momentum_buffer"].zero_()
         torch.cuda.synchronize()
     return captured, student, restart
-batches = [(torch.randn(32, 128), torch.randn(32, 128)) for _ in range(60)]
+batches = [(torch.randn(32, 128), torch.randn(32, 128)) for _ in range(200)]
 alone, served = trainer(5), trainer(5)
 assert len(served[0].instances) == 1 and served[0].writes
-train = server.add_model(served[0])
+apart = gsched.Server(policy="fifo", lanes=1, real_time_lanes=1, quantum_us=2000)
+train, urgent = apart.add_model(served[0]), apart.add_model(model.captured)
 for _, _, restart in (alone, served):
     restart()
-last = None
-for n, batch in enumerate(batches):
+last, requests = None, 0
+for batch in batches:
     alone[0].replay(batch)
-    last = server.submit(train, batch, after=last)
-    server.submit(model, x[n % 8])
+    last = apart.submit(train, batch, after=last)
+while not last.done():
+    assert right(apart.submit(urgent, x[requests % 8], real_time=True).result(30), requests % 8)
+    requests += 1
 last.result(60)
 for p, q in zip(alone[1].parameters(), served[1].parameters()):
     assert torch.equal(p, q), (p - q).abs().max()
-step("a training step, whose weights are those of the graph replayed")
+s = apart.statistics()
+assert s["preemptions"] > 0 and s["expired_leases"] == 0, s
+apart.close(timeout=60)
+step(f"{len(batches)} steps of training, preempted {s['preemptions']} times by {requests} requests, whose weights are "
+     "those of the graph replayed")
 
 child = os.fork()
 if child == 0:
