@@ -133,7 +133,7 @@ class gsched_statistics(_Struct):
                 ("driver_ns", _u64), ("sleeps", _u64), ("preemptions", _u64), ("restores", _u64),
                 ("preempt_p50_us", _f64), ("preempt_p99_us", _f64), ("restore_p50_us", _f64),
                 ("restore_p99_us", _f64), ("expired_leases", _u64), ("opened", _u64),
-                ("reserved_segments", _u64), ("hanging", _u64)]
+                ("reserved_segments", _u64), ("hanging", _u64), ("found_to_need_sms", _u64)]
 
 
 class gsched_profile_options(_Struct):

@@ -39,6 +39,7 @@ raises(gsched.GschedError, 'option "no_such", expected one of lanes', gsched.Ser
 raises(gsched.GschedError, "lanes", gsched.Server, policy="fifo", lanes="x")
 server = gsched.Server(policy="fifo", lanes=3)
 assert number("opened_lanes").value == 3 and server.statistics()["submitted"] == 7
+assert server.statistics()["found_to_need_sms"] == 9
 raises(gsched.GschedError, "weight", server.add_client, 0.0)
 
 # Capture: each instance has memory of its own, workspaces are forgotten before and after.

@@ -159,6 +159,7 @@ int gsched_get_statistics(gsched_server* s, gsched_statistics* x) {
   x->submitted = 7;
   x->preemptions = (uint64_t)real_time;
   x->hanging = (uint64_t)hanging;
+  x->found_to_need_sms = 9;
   return GSCHED_OK;
 }
 int gsched_profile_graph(void* g, const gsched_profile_options* o, const char* p) {

@@ -201,7 +201,7 @@ public:
 
   struct counts {
     std::uint64_t graph_launches = 1, built_late = 2, driver_ns = 3, expired_leases = 4, opened = 5,
-                  hung = 0;
+                  found_to_need_sms = 6, hung = 0;
   };
   [[nodiscard]] const counts& statistics() const noexcept { return counts_; }
 

@@ -1130,6 +1130,7 @@ TEST_CASE("statistics: what the device counts is passed on") {
   CHECK(s.driver_ns == 3);
   CHECK(s.expired_leases == 4);
   CHECK(s.opened == 5);
+  CHECK(s.found_to_need_sms == 6);
 }
 
 TEST_CASE("settings: the lease has a default and a range") {

@@ -186,6 +186,8 @@ public:
       out.expired_leases = device_.statistics().expired_leases;
     if constexpr (requires(const Device& d) { d.statistics().opened; })
       out.opened = device_.statistics().opened;
+    if constexpr (requires(const Device& d) { d.statistics().found_to_need_sms; })
+      out.found_to_need_sms = device_.statistics().found_to_need_sms;
     if constexpr (requires(const Device& d) { d.hangs(); }) out.hanging = device_.hangs() ? 1u : 0u;
     return out;
   }

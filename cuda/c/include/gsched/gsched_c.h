@@ -320,6 +320,9 @@ typedef struct gsched_statistics {
   uint64_t reserved_segments; /* segments that left some of reserve_sms free */
   uint64_t hanging; /* 1 while a kernel of the process that was given up still runs on the GPU: no model
                      * can be added, and calls that wait for the GPU do not return; 0 */
+  uint64_t found_to_need_sms; /* programs that did not run until the lease of a stopped lane ran out, and
+                               * did then: no lane stops in mid-graph beside them from then on. A
+                               * program is one instance of a model */
 } gsched_statistics;
 
 /* Of the server since it was opened; also when it is closed.
