@@ -144,7 +144,9 @@ typedef struct gsched_model {
 /* Adds a model; it stays until it is removed or the server is closed. Graphs are read, measured and
  * built on the calling thread while other requests are served. The driver launches nothing while it
  * builds a graph, up to a millisecond for one of 1,000 nodes; where requests are served meanwhile,
- * pauses of three times as long follow. To be exact the measurement needs the GPU for itself.
+ * pauses of three times as long follow. With gsched_server_options.instrumented 1 the graphs are built
+ * on the dispatcher's thread instead, without pauses, and no request is served while that lasts. To be
+ * exact the measurement needs the GPU for itself.
  * Errors   before the GPU is used: GSCHED_BAD_ARGUMENT, also for one model more than
  *          GSCHED_MOST_MODELS; GSCHED_CLOSED, which can come later, too. Then GSCHED_BAD_GRAPH;
  *          GSCHED_OUT_OF_MEMORY; GSCHED_DEVICE_FAILED: a kernel that was measured may still run, or
@@ -171,7 +173,8 @@ typedef struct gsched_model_facts {
   uint64_t device_bytes;  /* of all instances, beyond the model's own */
   uint64_t graphs, nodes; /* instantiated, of all instances; and of those graphs */
   double measure_ms;      /* on the calling thread: reading and measuring the graphs */
-  double build_ms;        /* on the dispatcher's thread */
+  double build_ms;        /* on the calling thread, pauses included; with gsched_server_options.instrumented
+                             1 what the dispatcher's thread builds does not count */
   double expected_us;     /* sum of the operations of one instance */
   double graph_replay_us; /* of the whole graph, replayed; 0 if not measured */
 } gsched_model_facts;

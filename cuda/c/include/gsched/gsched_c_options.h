@@ -34,7 +34,9 @@ typedef struct gsched_server_options {
   uint32_t instrumented;    /* 1: kernels with GSCHED_INSTRUMENT report their blocks, and what is
                                on each SM decides whether more is submitted, up to 64 blocks beyond
                                a full GPU, in place of overshoot. Kernels without it count by their
-                               shape until their segment has ended; 0 */
+                               shape until their segment has ended. gsched_add_model then builds
+                               the model's graphs on the dispatcher's thread, and all requests wait
+                               meanwhile: about 10 us an operation for each graph that holds it; 0 */
   uint32_t time_driver;     /* 1: counts gsched_statistics.driver_ns, at 50 ns a call; 0 */
   uint32_t spare_lanes;     /* more lanes, on which work starts only while what is on the GPU leaves
                                a part of it empty: for small kernels. 128 at most with lanes; none

@@ -23,7 +23,9 @@ struct device_options {
   /// Blocks that a notification of an instrumented kernel covers, 1 to 16; 0 chooses by the launch:
   /// every block tells where they are few, groups of 16 where they are many.
   std::uint32_t group_blocks = 0;
-  bool instrumented = false; ///< load() builds the graphs that report blocks, too
+  /// load() builds the graphs that report blocks, too. Then all graphs are built on the owner's
+  /// thread, whatever build() did before.
+  bool instrumented = false;
   duration grain =
       std::chrono::microseconds{100}; ///< load() cuts programs into pieces of about this ...
   unsigned levels = 4; ///< ... and builds graphs of 1, 2, 4, ... 2^(levels-1) pieces, aligned
@@ -188,7 +190,10 @@ public:
   /// Builds what load() builds, without the owner: from any thread, while the device runs. Sets how
   /// the program is cut. While the device is busy it pauses between graphs, as the driver runs no
   /// other call while it builds one: it takes about four times as long then, and for graphs of more
-  /// than about 100 nodes up to a fifth of a second each. Errors   as load.
+  /// than about 100 nodes up to a fifth of a second each.
+  /// With device_options::instrumented it builds no graph, only sets how the program is cut: launch
+  /// slots are the owner's, so load() builds all graphs, which keeps the owner as long as load()
+  /// alone would. Errors   as load.
   [[nodiscard]] program_graphs build(gsched::program& p);
   /// Loads what build() made, in a few microseconds; lanes that were opened since take longer.
   void load(gsched::program& p, program_graphs built);
