@@ -2,6 +2,7 @@
 #include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/preemptible_launch.hpp>
 
+#include "owners.hpp"
 #include "preemption_marker.hpp"
 #include "preemption_parameter.hpp"
 #include "profiling_replay.hpp"
@@ -76,13 +77,16 @@ tenant::tenant() {
   int least = 0;
   int greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest), what);
-  check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), what);
-  check(cudaEventCreateWithFlags(&written_, cudaEventDisableTiming), what);
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, sizeof(std::uint32_t)), what);
-  flag_ = static_cast<std::uint32_t*>(memory);
-  check(driver().cuStreamWriteValue32(stream_, reinterpret_cast<CUdeviceptr>(flag_), 0, 0), what);
-  check(cudaStreamSynchronize(stream_), what);
+  stream_owner stream = make_stream(what, greatest);
+  event_owner written = make_event(what, false);
+  device_memory<std::uint32_t> flag = make_device_memory<std::uint32_t>(1, what);
+  check(
+      driver().cuStreamWriteValue32(stream.get(), reinterpret_cast<CUdeviceptr>(flag.get()), 0, 0),
+      what);
+  check(cudaStreamSynchronize(stream.get()), what);
+  stream_ = stream.release();
+  written_ = written.release();
+  flag_ = flag.release();
 }
 
 tenant::~tenant() {

@@ -3,6 +3,7 @@
 #include <gsched/cuda/tracing.hpp>
 
 #include "device_buffer.hpp"
+#include "owners.hpp"
 
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_run_length_encode.cuh>
@@ -91,11 +92,9 @@ struct access_recorder::state {
   explicit state(std::size_t records)
       : capacity(records), room(records * sizeof(word), where),
         other(records * sizeof(word), where), sink(sizeof(trace_sink), where),
-        count(sizeof(word), where) {
-    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), where);
+        count(sizeof(word), where), owned(make_stream(where)), stream(owned.get()) {
     clear();
   }
-  ~state() { cudaStreamDestroy(stream); }
 
   void clear() {
     const trace_sink empty{room.as<word>(), capacity, 0, 0};
@@ -161,7 +160,8 @@ struct access_recorder::state {
   device_buffer other; ///< as large, to sort into
   device_buffer sink;
   device_buffer count;
-  cudaStream_t stream = nullptr;
+  stream_owner owned;
+  cudaStream_t stream; ///< the same
 };
 
 access_recorder::access_recorder(std::size_t records) {

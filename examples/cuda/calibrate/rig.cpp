@@ -32,28 +32,25 @@ rig::rig(const gsched::cuda::gpu& which) : gpu_(which) {
   int khz = 0;
   check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, gpu_.ordinal), "the GPU's clock");
   if (khz > 0) cycles_per_us_ = khz / 1e3;
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
-  check(cudaEventCreate(&begin_), "an event");
-  check(cudaEventCreate(&end_), "an event");
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+  stream_.reset(stream);
+  for (auto* each : {&begin_, &end_}) {
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreate(&event), "an event");
+    each->reset(event);
+  }
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, 64 * lines, cudaHostAllocDefault), "pinned memory");
-  pinned_ = static_cast<std::uint64_t*>(memory);
-  std::memset(pinned_, 0, 64 * lines);
+  pinned_.reset(static_cast<std::uint64_t*>(memory));
+  std::memset(memory, 0, 64 * lines);
   check(cudaMalloc(&memory, 64 * lines), "device memory");
-  counters_ = static_cast<std::uint64_t*>(memory);
-  check(cudaMemset(counters_, 0, 64 * lines), "device memory");
+  counters_.reset(static_cast<std::uint64_t*>(memory));
+  check(cudaMemset(memory, 0, 64 * lines), "device memory");
   for (double us = 2000; us < 100'000; us *= 2) blockers_.emplace_back(spin(cycles(us)));
 }
 
-rig::~rig() {
-  cudaStreamSynchronize(stream_);
-  blockers_.clear();
-  cudaEventDestroy(begin_);
-  cudaEventDestroy(end_);
-  cudaStreamDestroy(stream_);
-  cudaFree(counters_);
-  cudaFreeHost(pinned_);
-}
+rig::~rig() { cudaStreamSynchronize(stream()); }
 
 double rig::wait_for(std::size_t i, std::uint64_t value) const noexcept {
   while (read(i) < value) {
@@ -62,25 +59,25 @@ double rig::wait_for(std::size_t i, std::uint64_t value) const noexcept {
 }
 
 void rig::notify(std::size_t i, std::uint64_t value) const {
-  check(driver().cuStreamWriteValue64(stream_, reinterpret_cast<CUdeviceptr>(line(i)), value, 0),
+  check(driver().cuStreamWriteValue64(stream(), reinterpret_cast<CUdeviceptr>(line(i)), value, 0),
         "writing a value from a stream");
 }
 
-void rig::synchronize() const { check(cudaStreamSynchronize(stream_), "waiting for a stream"); }
+void rig::synchronize() const { check(cudaStreamSynchronize(stream()), "waiting for a stream"); }
 
 double rig::device_us(CUstream on, const std::function<void()>& enqueue) {
   for (; blocker_ < blockers_.size(); ++blocker_) {
     blockers_[blocker_].launch(on);
-    check(cudaEventRecord(begin_, on), "recording an event");
+    check(cudaEventRecord(begin_.get(), on), "recording an event");
     enqueue();
-    check(cudaEventRecord(end_, on), "recording an event");
-    const cudaError_t begun = cudaEventQuery(begin_);
+    check(cudaEventRecord(end_.get(), on), "recording an event");
+    const cudaError_t begun = cudaEventQuery(begin_.get());
     check(begun == cudaErrorNotReady ? cudaSuccess : begun, "asking an event");
     check(cudaStreamSynchronize(on), "waiting for a stream");
     if (begun == cudaErrorNotReady) {
       static_cast<void>(cudaGetLastError()); // no error, but the next launch would be told of it
       float ms = 0;
-      check(cudaEventElapsedTime(&ms, begin_, end_), "reading an event");
+      check(cudaEventElapsedTime(&ms, begin_.get(), end_.get()), "reading an event");
       return 1e3 * static_cast<double>(ms);
     }
   } // the GPU was first: once more, with more time

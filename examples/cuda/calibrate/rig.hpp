@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -44,6 +45,17 @@ private:
   return executable(std::vector<node>(n, spin(cycles)));
 }
 
+struct destroyed {
+  void operator()(cudaStream_t s) const noexcept { cudaStreamDestroy(s); }
+  void operator()(cudaEvent_t e) const noexcept { cudaEventDestroy(e); }
+};
+struct freed_on_device {
+  void operator()(std::uint64_t* p) const noexcept { cudaFree(p); }
+};
+struct freed_on_host {
+  void operator()(std::uint64_t* p) const noexcept { cudaFreeHost(p); }
+};
+
 /// What the experiments share on one GPU: a stream, events, and lines of pinned memory.
 ///
 /// Errors   gsched::error with CUDA's words, from every call; device_us also too_small, where the
@@ -56,7 +68,7 @@ public:
   rig& operator=(const rig&) = delete;
 
   [[nodiscard]] const gsched::cuda::gpu& gpu() const noexcept { return gpu_; }
-  [[nodiscard]] CUstream stream() const noexcept { return stream_; }
+  [[nodiscard]] CUstream stream() const noexcept { return stream_.get(); }
   /// At the GPU's highest clock.
   [[nodiscard]] std::uint64_t cycles(double us) const noexcept {
     return static_cast<std::uint64_t>(us * cycles_per_us_);
@@ -64,8 +76,8 @@ public:
 
   static constexpr std::size_t lines = 8;
   /// A cache line of pinned memory of its own; both sides use this address.
-  [[nodiscard]] std::uint64_t* line(std::size_t i) const noexcept { return pinned_ + 8 * i; }
-  [[nodiscard]] std::uint64_t* counter(std::size_t i) const noexcept { return counters_ + i; }
+  [[nodiscard]] std::uint64_t* line(std::size_t i) const noexcept { return pinned_.get() + 8 * i; }
+  [[nodiscard]] std::uint64_t* counter(std::size_t i) const noexcept { return counters_.get() + i; }
   [[nodiscard]] std::uint64_t read(std::size_t i) const noexcept {
     // Pairs with the GPU's store: the word is all the payload, but what follows must not move up.
     return std::atomic_ref<std::uint64_t>(*line(i)).load(std::memory_order_acquire);
@@ -82,17 +94,17 @@ public:
 
   /// Time on the GPU of what `enqueue` puts on the stream, in microseconds, with the host ahead of
   /// the GPU all the time: the stream is kept busy until all is enqueued.
-  double device_us(const std::function<void()>& enqueue) { return device_us(stream_, enqueue); }
+  double device_us(const std::function<void()>& enqueue) { return device_us(stream(), enqueue); }
   double device_us(CUstream on, const std::function<void()>& enqueue);
 
 private:
   gsched::cuda::gpu gpu_;
   double cycles_per_us_ = 1000;
-  CUstream stream_ = nullptr;
-  CUevent_st* begin_ = nullptr;
-  CUevent_st* end_ = nullptr;
-  std::uint64_t* pinned_ = nullptr;
-  std::uint64_t* counters_ = nullptr;
+  std::unique_ptr<CUstream_st, destroyed> stream_;
+  std::unique_ptr<CUevent_st, destroyed> begin_;
+  std::unique_ptr<CUevent_st, destroyed> end_;
+  std::unique_ptr<std::uint64_t, freed_on_host> pinned_;
+  std::unique_ptr<std::uint64_t, freed_on_device> counters_;
   std::vector<executable> blockers_; ///< each twice as long as the one before
   std::size_t blocker_ = 0;
 };

@@ -5,6 +5,9 @@
 
 #include <chrono>
 #include <deque>
+#include <memory>
+#include <type_traits>
+#include <vector>
 
 namespace two_gpu_tenants {
 
@@ -13,11 +16,24 @@ namespace {
 using namespace gsched;
 using steady = std::chrono::steady_clock;
 
+struct destroyed {
+  void operator()(cudaStream_t s) const noexcept { cudaStreamDestroy(s); }
+  void operator()(cudaEvent_t e) const noexcept { cudaEventDestroy(e); }
+  void operator()(cudaGraphExec_t e) const noexcept { cudaGraphExecDestroy(e); }
+};
+struct freed_on_host {
+  void operator()(void* p) const noexcept { cudaFreeHost(p); }
+};
+template <class T>
+using owned = std::unique_ptr<std::remove_pointer_t<T>, destroyed>;
+
 /// A tenant's stream, its graphs, and its jobs in the order in which they end.
 class lane {
 public:
   explicit lane(tenant& of) : mine_(of) {
-    cuda::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
+    cudaStream_t s = nullptr;
+    cuda::check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "stream");
+    stream_.reset(s);
     for (instance& one : mine_.instances) {
       graphs_.emplace_back();
       for (cuda::program& p : one.programs) {
@@ -27,20 +43,11 @@ public:
             cudaGraphInstantiate(&e, g, cudaGraphInstantiateFlagUseNodePriority);
         cudaGraphDestroy(g);
         cuda::check(made, "graph");
-        graphs_.back().push_back(e);
+        graphs_.back().emplace_back(e);
       }
     }
   }
-  ~lane() {
-    cudaStreamSynchronize(stream_);
-    for (const auto& of_one : graphs_)
-      for (cudaGraphExec_t e : of_one) cudaGraphExecDestroy(e);
-    for (running& r : slots_) {
-      cudaEventDestroy(r.end);
-      cudaFreeHost(r.result);
-    }
-    cudaStreamDestroy(stream_);
-  }
+  ~lane() { cudaStreamSynchronize(stream_.get()); }
   lane(const lane&) = delete;
   lane& operator=(const lane&) = delete;
 
@@ -48,22 +55,22 @@ public:
     running& r = slot();
     r.arrival = arrival;
     const std::size_t i = submitted_++ % graphs_.size();
-    for (cudaGraphExec_t e : graphs_[i]) cuda::check(cudaGraphLaunch(e, stream_), "launch");
-    cuda::check(cudaMemcpyAsync(r.result, mine_.instances[i].result, mine_.result_bytes(),
-                                cudaMemcpyDeviceToHost, stream_),
+    for (const auto& e : graphs_[i]) cuda::check(cudaGraphLaunch(e.get(), stream_.get()), "launch");
+    cuda::check(cudaMemcpyAsync(r.result.get(), mine_.instances[i].result, mine_.result_bytes(),
+                                cudaMemcpyDeviceToHost, stream_.get()),
                 "copy");
-    cuda::check(cudaEventRecord(r.end, stream_), "event");
+    cuda::check(cudaEventRecord(r.end.get(), stream_.get()), "event");
     in_flight_.push_back(&r);
   }
 
   void poll(trace::histogram& latency, std::uint64_t& wrong) {
     while (!in_flight_.empty()) {
       running& r = *in_flight_.front();
-      const cudaError_t e = cudaEventQuery(r.end);
+      const cudaError_t e = cudaEventQuery(r.end.get());
       if (e == cudaErrorNotReady) return;
       cuda::check(e, "job");
       latency.record(steady::now() - r.arrival);
-      wrong += mine_.is_right(r.result) ? 0u : 1u;
+      wrong += mine_.is_right(r.result.get()) ? 0u : 1u;
       free_.push_back(&r);
       in_flight_.pop_front();
     }
@@ -73,15 +80,19 @@ public:
 private:
   struct running {
     steady::time_point arrival{};
-    cudaEvent_t end = nullptr;
-    void* result = nullptr;
+    owned<cudaEvent_t> end{};
+    std::unique_ptr<void, freed_on_host> result{};
   };
 
   running& slot() {
     if (free_.empty()) {
       running& r = slots_.emplace_back();
-      cuda::check(cudaEventCreateWithFlags(&r.end, cudaEventDisableTiming), "event");
-      cuda::check(cudaMallocHost(&r.result, mine_.result_bytes()), "pinned memory");
+      cudaEvent_t end = nullptr;
+      cuda::check(cudaEventCreateWithFlags(&end, cudaEventDisableTiming), "event");
+      r.end.reset(end);
+      void* result = nullptr;
+      cuda::check(cudaMallocHost(&result, mine_.result_bytes()), "pinned memory");
+      r.result.reset(result);
       free_.push_back(&r);
     }
     running& r = *free_.back();
@@ -90,8 +101,8 @@ private:
   }
 
   tenant& mine_;
-  cudaStream_t stream_ = nullptr;
-  std::vector<std::vector<cudaGraphExec_t>> graphs_{}; ///< of each instance
+  owned<cudaStream_t> stream_{};
+  std::vector<std::vector<owned<cudaGraphExec_t>>> graphs_{}; ///< of each instance
   std::deque<running> slots_{};
   std::vector<running*> free_{};
   std::deque<running*> in_flight_{};
