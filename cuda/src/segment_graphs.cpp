@@ -77,7 +77,14 @@ program_id segment_graphs::add(std::unique_ptr<loaded_program> l) {
 }
 
 std::unique_ptr<loaded_program> segment_graphs::remove(program_id id) noexcept {
-  return std::exchange(programs_[index(id)], nullptr);
+  std::unique_ptr<loaded_program> l = std::exchange(programs_[index(id)], nullptr);
+  if (left_ || l->lost) return l; // the GPU may still use them
+  // What destroys the graphs, maybe on another thread, finds no slots.
+  for (table& t : l->foreseen)
+    for (built& r : t)
+      if (r != nullptr) give_back_slots(*r);
+  for (auto& [k, r] : l->others) give_back_slots(*r);
+  return l;
 }
 
 void segment_graphs::wait_for_uploads(const std::vector<graph_place>& to) {
@@ -170,8 +177,15 @@ void segment_graphs::take_apart(range_graphs& r) const noexcept {
     if (g.ends != nullptr) ends_.give_back(g.ends);
     g.ends = nullptr;
     g.gates.clear();
+  }
+  give_back_slots(r);
+}
+
+void segment_graphs::give_back_slots(range_graphs& r) const noexcept {
+  for (segment_graph& g : r.copies) {
     for (const launch_slot s : g.slots) {
-      nodes_[static_cast<std::size_t>(s)] = {};
+      const auto at = static_cast<std::size_t>(s);
+      if (at < nodes_.size()) nodes_[at] = {};
       ring_.give_back(s);
     }
     g.slots.clear();

@@ -155,8 +155,9 @@ struct loaded_program {
 /// The graphs of all loaded programs.
 ///
 /// Cost     find is O(1) and allocates nothing; everything else is set-up.
-/// Threads  build and destroy: any, at any time, where device_options::instrumented is off;
-///          everything else: the device's owner.
+/// Threads  build, and destroy of what build or remove gave: any, at any time; everything else: the
+///          device's owner. The owner alone has launch slots: build takes none, and remove gives
+///          them back.
 class segment_graphs {
 public:
   /// Called after each graph that was built, with the time for which the driver was busy with it.
@@ -178,7 +179,8 @@ public:
   /// Takes what was built; first builds what it lacks: for places that were added since, and on a
   /// device whose kernels report.
   [[nodiscard]] program_id add(std::unique_ptr<loaded_program> l);
-  /// Nothing of the program is in flight. Its id is not used again.
+  /// Nothing of the program is in flight. Its id is not used again, and its launch slots are given
+  /// back, unless a launch of it hangs.
   [[nodiscard]] std::unique_ptr<loaded_program> remove(program_id id) noexcept;
   /// Destroys the graphs of a program that is not loaded.
   void destroy(std::unique_ptr<loaded_program> l) noexcept;
@@ -274,6 +276,8 @@ private:
   [[nodiscard]] range_graphs* find_in(const table& t, const loaded_program& l, std::uint32_t first,
                                       std::uint32_t last) const noexcept;
   void take_apart(range_graphs& r) const noexcept;
+  /// On the owner's thread. A second time it does nothing.
+  void give_back_slots(range_graphs& r) const noexcept;
   /// Of a place that is given up, the last one.
   void forget_place(loaded_program& l, std::uint32_t place) const noexcept;
   [[nodiscard]] std::vector<graph_place> places() const;

@@ -18,7 +18,8 @@ if(GSCHED_HAS_CUDA)
   file(GLOB files CONFIGURE_DEPENDS cuda/c_abi_gpu*.cpp cuda/c_abi_gpu*.cu)
   add_executable(gsched.test.c_abi cuda/c_abi_calls.cpp ${files})
   target_link_libraries(gsched.test.c_abi PRIVATE gsched::c gsched.test.main CUDA::cudart_static)
-  target_include_directories(gsched.test.c_abi PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_include_directories(gsched.test.c_abi PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/cuda/include) # for kernels that report
   target_compile_features(gsched.test.c_abi PRIVATE cxx_std_20)
   gsched_compiled_unrun(gsched.test.c_abi)
   add_test(NAME gsched.test.c_abi COMMAND gsched.test.c_abi)

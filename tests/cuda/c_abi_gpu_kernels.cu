@@ -1,18 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/c_abi_gpu_kernels.hpp"
 
+#include <gsched/cuda/instrument.cuh>
+
 namespace gsched::testing {
 
 namespace {
 
-__global__ void step(const std::uint32_t* in, std::uint32_t* out, std::uint32_t n, std::uint32_t k,
-                     std::uint32_t spin) {
+__device__ void make_step(const std::uint32_t* in, std::uint32_t* out, std::uint32_t n,
+                          std::uint32_t k, std::uint32_t spin) {
   for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n;
        i += gridDim.x * blockDim.x) {
     std::uint32_t v = in[i];
     for (std::uint32_t s = 0; s < spin; ++s) v = v * 1664525u + 1013904223u;
     out[i] = v ^ k;
   }
+}
+
+__global__ void step(const std::uint32_t* in, std::uint32_t* out, std::uint32_t n, std::uint32_t k,
+                     std::uint32_t spin) {
+  make_step(in, out, n, k, spin);
+}
+
+__global__ void reporting_step(cuda::report to, const std::uint32_t* in, std::uint32_t* out,
+                               std::uint32_t n, std::uint32_t k, std::uint32_t spin) {
+  GSCHED_INSTRUMENT(to);
+  make_step(in, out, n, k, spin);
 }
 
 __global__ void for_ever(const std::uint32_t* flag, std::uint32_t* out) {
@@ -31,6 +44,11 @@ __global__ void out_of_bounds(std::uint32_t* out) {
 void launch_step(cudaStream_t s, const std::uint32_t* in, std::uint32_t* out, std::uint32_t n,
                  std::uint32_t k, std::uint32_t spin) {
   step<<<64, 128, 0, s>>>(in, out, n, k, spin);
+}
+
+void launch_reporting_step(cudaStream_t s, const std::uint32_t* in, std::uint32_t* out,
+                           std::uint32_t n, std::uint32_t k, std::uint32_t spin) {
+  reporting_step<<<64, 128, 0, s>>>({}, in, out, n, k, spin);
 }
 
 void launch_for_ever(cudaStream_t s, const std::uint32_t* flag, std::uint32_t* out) {

@@ -10,6 +10,9 @@ namespace gsched::testing {
 /// out[i] = in[i] after `spin` steps of a generator, xor k.
 void launch_step(cudaStream_t s, const std::uint32_t* in, std::uint32_t* out, std::uint32_t n,
                  std::uint32_t k, std::uint32_t spin);
+/// The same, by a kernel that reports its blocks.
+void launch_reporting_step(cudaStream_t s, const std::uint32_t* in, std::uint32_t* out,
+                           std::uint32_t n, std::uint32_t k, std::uint32_t spin);
 /// What launch_step does, on the host: so many steps of the generator are one, of other numbers.
 class host_step {
 public:

@@ -31,6 +31,7 @@ struct captured_model {
   std::uint32_t words;
   std::uint32_t steps;
   std::uint32_t spin;
+  bool reports; ///< its kernels do
   host_step step{spin};
   std::uint32_t id = 0;
 
@@ -39,8 +40,9 @@ struct captured_model {
   std::vector<gsched_buffer> inputs{};
   std::vector<gsched_buffer> outputs{};
 
-  captured_model(std::uint32_t w, std::uint32_t s, std::uint32_t p, std::size_t instances)
-      : words(w), steps(s), spin(p) {
+  captured_model(std::uint32_t w, std::uint32_t s, std::uint32_t p, std::size_t instances,
+                 bool with_reports = false)
+      : words(w), steps(s), spin(p), reports(with_reports) {
     for (std::size_t i = 0; i < instances; ++i) capture();
   }
   captured_model(const captured_model&) = delete;
@@ -89,7 +91,7 @@ private:
     for (std::uint32_t k = 0; k < steps; ++k) {
       std::uint32_t* const to =
           (steps - k) % 2 == 1 ? m + words : between; // the last is the output
-      launch_step(s, from, to, words, k, spin);
+      (reports ? launch_reporting_step : launch_step)(s, from, to, words, k, spin);
       from = to;
     }
     cudaGraph_t g = nullptr;
@@ -103,12 +105,14 @@ private:
 struct open_server {
   gsched_server* it = nullptr;
 
-  explicit open_server(const char* policy, std::uint32_t watchdog_ms = 20000) {
+  explicit open_server(const char* policy, std::uint32_t watchdog_ms = 20000,
+                       bool instrumented = false) {
     gsched_server_options o{};
     o.size = sizeof o;
     ok(gsched_default_options(&o));
     o.policy = policy;
     o.watchdog_ms = watchdog_ms;
+    o.instrumented = instrumented ? 1 : 0;
     ok(gsched_server_open(&o, &it));
   }
   open_server(const open_server&) = delete;

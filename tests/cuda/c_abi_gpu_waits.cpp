@@ -10,6 +10,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -317,6 +318,56 @@ TEST_CASE("c abi: models come and go while others are served") {
     if (round == 3) free_before = now; // whatever is made once has been made
     if (round > 3) CHECK(free_before <= now + (16u << 20));
   }
+}
+
+TEST_CASE("c abi: models whose kernels report come and go while requests of another run") {
+  GSCHED_NEEDS_GPU();
+  captured_model stays(100'000, 20, 100, 2, true);
+  open_server server("srpt+deficit", 20000, true);
+  stays.add_to(server.it, "stays");
+  const std::uint32_t client = server.client();
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> served{0};
+  std::atomic<std::uint64_t> bad{0};
+  {
+    std::thread other([&] {
+      for (std::uint32_t i = 0; !stop; ++i) {
+        exchange x(stays, i);
+        if (x.submit(server.it, stays, client) != GSCHED_OK ||
+            gsched_wait(x.ticket, 60 * second_us) != GSCHED_OK) {
+          ++bad; // and the ticket may be in use
+          return;
+        }
+        gsched_report r{};
+        r.size = sizeof r;
+        bad += gsched_status(x.ticket, &r) != GSCHED_OK || r.state != GSCHED_FINISHED;
+        bad += x.wrong(stays) > 0;
+        gsched_release(x.ticket);
+        ++served;
+      }
+    });
+    const struct joined {
+      std::thread& it;
+      std::atomic<bool>& stop;
+      ~joined() {
+        stop = true;
+        it.join();
+      }
+    } at_last{other, stop};
+    for (std::uint32_t round = 0; round < 30; ++round) {
+      captured_model goes(50'000, 60, 50, 2, true);
+      goes.add_to(server.it, "goes");
+      exchange x(goes, round);
+      ok(x.submit(server.it, goes, client));
+      ok(gsched_wait(x.ticket, 60 * second_us));
+      CHECK(report_of(x.ticket).state == GSCHED_FINISHED);
+      CHECK(x.wrong(goes) == 0);
+      gsched_release(x.ticket);
+      ok(gsched_remove_model(server.it, goes.id, 60 * second_us));
+    }
+  }
+  CHECK(bad == 0);
+  CHECK(served > 0);
 }
 
 TEST_CASE("c abi: a child made by fork() is refused, and ends") {

@@ -198,7 +198,8 @@ public:
   /// Loads what build() made, in a few microseconds; lanes that were opened since take longer.
   void load(gsched::program& p, program_graphs built);
   /// Forgets a loaded program; nothing of it is in flight. What it gives back destroys the graphs,
-  /// which takes about as long as building them and may be done by any thread.
+  /// which takes about as long as building them and may be done by any thread, also with
+  /// device_options::instrumented: the program's launch slots are given back here.
   /// Errors   bad_handle for a program that is not loaded, bad_option for one in flight.
   [[nodiscard]] program_graphs unload(gsched::program& p);
   /// Whether a kernel of a loaded program hung: nothing of it can run again.

@@ -1,72 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Constructors that make several things of CUDA and fail on the way leave none of them behind.
-// CUDA's calls are replaced at link time (-Wl,--wrap), so no GPU is needed.
-#include "calibrate/rig.hpp"
+#include "cuda/played.hpp"
 
-#include <gsched/core/error.hpp>
 #include <gsched/cuda/driver.hpp>
-#include <gsched/cuda/preemptible_launch.hpp>
-#include <gsched/cuda/tracing.hpp>
-
-#include <doctest/doctest.h>
-
-#include <cuda_runtime_api.h>
 
 #include <array>
-#include <climits>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <set>
+
+using gsched::testing::cuda_played;
+
+gsched::testing::played gsched::testing::cuda_played;
 
 namespace {
 
-/// What plays CUDA: it gives out addresses of its own, and fails one call.
-struct played {
-  int calls_until_failure = INT_MAX;
-  std::uintptr_t next = 0x1000;
-  std::set<std::uintptr_t> alive{};
-  bool wrong = false; ///< something was destroyed that was not there
-
-  [[nodiscard]] bool fails() { return --calls_until_failure < 0; }
-  template <class T>
-  [[nodiscard]] cudaError_t make(T** out) {
-    if (fails()) return cudaErrorUnknown;
-    alive.insert(next += 0x1000);
-    *out = reinterpret_cast<T*>(next);
-    return cudaSuccess;
-  }
-  cudaError_t destroy(const void* p) {
-    if (p != nullptr && alive.erase(reinterpret_cast<std::uintptr_t>(p)) == 0) wrong = true;
-    return cudaSuccess;
-  }
-  [[nodiscard]] cudaError_t work() { return fails() ? cudaErrorUnknown : cudaSuccess; }
-};
-played cuda_played;
-
 CUresult write_value(CUstream, CUdeviceptr, cuuint32_t, unsigned int) {
   return cuda_played.fails() ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
-}
-
-/// Fails the first call, then the second, and so on, until `make` does not throw or `most` calls
-/// were failed. Returns how many were.
-int fail_each(const std::function<void()>& make, int most = INT_MAX) {
-  for (int n = 0; n < most; ++n) {
-    CAPTURE(n);
-    cuda_played = {};
-    cuda_played.calls_until_failure = n;
-    bool failed = false;
-    try {
-      make();
-    } catch (const gsched::error&) {
-      failed = true;
-    }
-    CHECK(cuda_played.alive.empty());
-    CHECK_FALSE(cuda_played.wrong);
-    if (!failed) return n;
-  }
-  return most;
 }
 
 } // namespace
@@ -108,6 +55,14 @@ cudaError_t __wrap_cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t __wrap_cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) {
   return cudaSuccess;
 }
+cudaError_t __wrap_cudaHostGetDevicePointer(void** there, void* here, unsigned) {
+  *there = here;
+  return cuda_played.work();
+}
+cudaError_t __wrap_cudaGetDevice(int* ordinal) {
+  *ordinal = 0;
+  return cudaSuccess;
+}
 cudaError_t __wrap_cudaSetDevice(int) { return cudaSuccess; }
 cudaError_t __wrap_cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
   *value = 0;
@@ -121,18 +76,4 @@ const gsched::cuda::driver_functions* __wrap__ZN6gsched4cuda6driverEv() {
   }();
   return &all;
 }
-}
-
-TEST_CASE("a tenant whose flag cannot be written leaves nothing behind") {
-  CHECK(fail_each([] { const gsched::cuda::tenant t; }) == 6);
-}
-
-TEST_CASE("an access recorder that cannot clear its records leaves nothing behind") {
-  CHECK(fail_each([] { const gsched::cuda::access_recorder r(1000); }) == 7);
-}
-
-TEST_CASE("a calibration rig without its memory leaves nothing behind") {
-  constexpr int before_graphs = 6;
-  const gsched::cuda::gpu any{};
-  CHECK(fail_each([&] { const calibrate::rig r(any); }, before_graphs) == before_graphs);
 }
