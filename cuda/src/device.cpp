@@ -62,6 +62,8 @@ device::state::state(const device_options& o)
   check(cudaDeviceGetStreamPriorityRange(&least, &most_urgent), "stream priorities");
   stream_owner for_uploads = cuda::make_stream("stream for set-up");
   stream_owner for_flags = cuda::make_stream("stream for flags", most_urgent);
+  // Made here, as making a stream may wait for all that runs on the GPU.
+  stream_owner for_events = cuda::make_stream("stream for events", most_urgent);
   device_memory<std::uint64_t> memory = make_device_memory<std::uint64_t>(
       lane_graphs::room_bytes / sizeof(std::uint64_t), "memory of the device");
   room = reinterpret_cast<CUdeviceptr>(memory.get());
@@ -74,6 +76,7 @@ device::state::state(const device_options& o)
   static_cast<void>(memory.release());
   set_up = for_uploads.release();
   urgent = for_flags.release();
+  events = for_events.release();
 }
 
 device::state::~state() {
@@ -111,6 +114,7 @@ device::state::~state() {
   cudaStreamDestroy(set_up);
   cudaStreamSynchronize(urgent);
   cudaStreamDestroy(urgent);
+  cudaStreamDestroy(events);
   ring.reset();
   ends.reset();
   cudaFree(reinterpret_cast<void*>(room));
@@ -325,6 +329,7 @@ std::size_t device::evict(lane_id lane) noexcept { return state_->evict(lane); }
 void device::yield(lane_id lane) noexcept { state_->yield(lane); }
 void device::resume(lane_id lane) noexcept { state_->resume(lane); }
 void device::wait(time_point t) noexcept { state_->wait(t); }
+std::error_code device::record(CUevent event) noexcept { return state_->record(event); }
 time_point device::now() const noexcept { return state_->now(); }
 const device_limits& device::limits() const noexcept { return state_->limits; }
 const gpu& device::facts() const noexcept { return state_->facts; }

@@ -139,6 +139,7 @@ struct device::state {
   [[nodiscard]] CUresult launch_loose(const flight& f, std::size_t i, device_lane& l) noexcept;
   void start_held() noexcept;
   [[nodiscard]] std::size_t evict(lane_id lane) noexcept;
+  [[nodiscard]] std::error_code record(CUevent event) noexcept;
 
   // Lanes that yield (device_yield.cpp)
   void yield(lane_id lane) noexcept;
@@ -276,7 +277,10 @@ struct device::state {
   std::unique_ptr<end_words> ends;
   std::unique_ptr<segment_graphs> graphs;
   CUstream set_up = nullptr;
-  CUstream urgent = nullptr;                 ///< for flags and pulses alone
+  CUstream urgent = nullptr; ///< for flags and pulses alone
+  /// For events of the owner alone. Its priority is the highest, so that it shares no hardware
+  /// queue with a lane that is stopped. Nothing is launched on it (docs/cliff.md).
+  CUstream events = nullptr;
   std::unique_ptr<lane_graphs> pulse;        ///< its marker runs on `urgent`
   std::unique_ptr<spare_executables> spares; ///< for most_given_up lanes
   CUcontext primary = nullptr;

@@ -352,6 +352,11 @@ void device::state::start_held() noexcept {
   }
 }
 
+std::error_code device::state::record(CUevent event) noexcept {
+  const on_gpu here(facts.ordinal);
+  return code_of(call_driver([&] { return cu.cuEventRecord(event, events); }));
+}
+
 std::size_t device::state::evict(lane_id lane) noexcept {
   if (index(lane) >= lanes.size() || broken()) return 0;
   device_lane& l = lanes[index(lane)];

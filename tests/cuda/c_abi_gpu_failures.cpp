@@ -10,6 +10,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -55,6 +56,8 @@ enum class then { device_ends, others_go_on };
   auto* const late = new captured_model(1000, 4, 5, 1);
   const std::uint32_t bad = add_unmeasured(server->it, launch);
   const std::uint32_t client = server->client();
+  cudaEvent_t ended = nullptr;
+  ok(cudaEventCreateWithFlags(&ended, cudaEventDisableTiming));
   std::vector<gsched_ticket*> tickets;
   gsched_request r{};
   r.size = sizeof r;
@@ -80,6 +83,8 @@ enum class then { device_ends, others_go_on };
     }
   }
   v.need(failed > 0, "the bad one failed");
+  // The server's first event to record: nothing that it takes may be made while the kernel hangs.
+  r.signal_event = ended;
   gsched_ticket* last = nullptr;
   const int code = gsched_submit(server->it, &r, &last);
   const int closes = what == then::device_ends ? GSCHED_DEVICE_FAILED : GSCHED_OK;
@@ -91,6 +96,11 @@ enum class then { device_ends, others_go_on };
     v.need(gsched_wait(last, 60 * second_us) == GSCHED_OK &&
                report_of(last).state == GSCHED_FINISHED,
            "a later request finishes");
+    const auto late_at = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    cudaError_t seen = cudaEventQuery(ended);
+    while (seen == cudaErrorNotReady && std::chrono::steady_clock::now() < late_at)
+      seen = cudaEventQuery(ended);
+    v.need(seen == cudaSuccess, "its event completes");
     v.need(server->statistics().hanging == 1, "the kernel still runs");
     v.need(late->try_add_to(server->it, "late") == GSCHED_DEVICE_FAILED, "no model can be added");
     const std::string why = gsched_last_error();

@@ -69,7 +69,8 @@ struct server_rig {
                       std::unique_ptr<abi::engine> e;
                       visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
                         e = std::make_unique<abi::serving<P, fake_device>>(
-                            at, how, [&] { return fake_device(c); }, fake_event::source());
+                            at, how, [&] { return fake_device(c); },
+                            [](fake_device&) { return fake_event::source(); });
                       });
                       return e;
                     },

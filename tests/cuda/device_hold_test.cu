@@ -678,6 +678,42 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("an event is recorded at once while a lane stands, also if another thread waits for the "
+          "whole GPU") {
+  GSCHED_NEEDS_GPU();
+  cuda::program work = groups_with("work", 0, [](cudaStream_t) {});
+  hold_rig rig;
+  rig.d.device.load(work);
+  cudaEvent_t event = nullptr;
+  REQUIRE(cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess);
+  const auto complete = [&] { return cudaEventQuery(event) == cudaSuccess; };
+  std::vector<double> ms;
+  for (int turn = 0; turn < freeing_turns; ++turn) {
+    void* const memory = memory_to_free(false);
+    REQUIRE(rig.stand(work.host()));
+    const std::size_t done = rig.d.done;
+    const std::uint64_t leases = rig.d.device.statistics().expired_leases;
+    REQUIRE(!rig.d.device.record(event));
+    CHECK(rig.until(complete));
+    CHECK(rig.d.done == done); // the lane stands
+    CHECK(rig.d.device.statistics().expired_leases == leases);
+    {
+      const freeing_thread other(memory, false);
+      std::error_code e;
+      ms.push_back(ms_of([&] { e = rig.d.device.record(event); }));
+      CHECK(!e);
+      bool all = true;
+      while (!other.has_freed() && all) all = rig.run_urgent(rig.quick.host());
+      CHECK(all);
+    }
+    CHECK(rig.until(complete));
+    rig.resume();
+  }
+  CHECK(median(ms) < short_lease_ms);
+  CHECK(rig.d.failed == 0);
+  cudaEventDestroy(event);
+}
+
 TEST_CASE("a capture of another thread in global mode neither fails the device nor is spoilt") {
   GSCHED_NEEDS_GPU();
   cuda::program work = groups_with("work", 0, [](cudaStream_t) {});

@@ -25,7 +25,7 @@ std::unique_ptr<engine> make_cuda_engine(desk& at, const settings& how) {
   std::unique_ptr<engine> made;
   visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
     made = std::make_unique<serving<P, cuda::device>>(
-        at, how, [&] { return cuda::device(o); }, cuda_events(how.gpu));
+        at, how, [&] { return cuda::device(o); }, cuda_events);
   });
   return made;
 }

@@ -3,6 +3,7 @@
 
 #include "refusal.hpp"
 
+#include <gsched/cuda/device.hpp>
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
@@ -31,36 +32,9 @@ static_assert(first_of_capture == 900 && last_of_capture == 907);
 
 } // namespace
 
-event_source cuda_events(int gpu) {
-  // A stream of its own, as the lanes' may hold work. Its priority is the highest, so that it does
-  // not share a hardware queue with a lane that is stopped for real-time work. Nothing is launched
-  // on it (docs/cliff.md).
-  struct recording {
-    cudaStream_t stream = nullptr;
-    recording() = default;
-    recording(const recording&) = delete;
-    recording& operator=(const recording&) = delete;
-    ~recording() {
-      if (stream != nullptr) static_cast<void>(cudaStreamDestroy(stream));
-    }
-    int record(int gpu, void* event) noexcept {
-      const cuda::current_gpu here(gpu);
-      if (stream == nullptr) {
-        int highest = 0;
-        cudaError_t e = cudaDeviceGetStreamPriorityRange(nullptr, &highest);
-        if (e == cudaSuccess)
-          e = cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, highest);
-        if (e != cudaSuccess) {
-          stream = nullptr;
-          return static_cast<int>(e);
-        }
-      }
-      return static_cast<int>(cuda::driver().cuEventRecord(static_cast<CUevent>(event), stream));
-    }
-  };
-  auto on = std::make_shared<recording>();
-  return {[gpu](void* event) { return query(gpu, event); },
-          [gpu, on](void* event) { return on->record(gpu, event); },
+event_source cuda_events(cuda::device& of) {
+  return {[gpu = of.facts().ordinal](void* event) { return query(gpu, event); },
+          [&of](void* event) { return of.record(static_cast<CUevent>(event)).value(); },
           [](int code) { return cuda::code_of(static_cast<CUresult>(code)).message(); }};
 }
 

@@ -6,6 +6,10 @@
 #include <memory>
 #include <string>
 
+namespace gsched::cuda {
+class device;
+}
+
 namespace gsched::abi {
 
 /// What CUDA says of an event that a request waits for.
@@ -20,14 +24,14 @@ struct event_source {
   /// Asks for an event once; neither waits nor throws.
   std::function<event_answer(void* event)> query;
   /// Records an event so that it completes at once, even while lanes hold work: CUDA's code, 0 if
-  /// it could. Neither waits nor throws.
+  /// it could. Does not throw, and waits at most as other calls of the driver do.
   std::function<int(void* event)> record;
   /// CUDA's words for a code.
   std::function<std::string(int code)> words;
 };
 
-/// Those of a GPU.
-[[nodiscard]] event_source cuda_events(int gpu);
+/// Those of a device's GPU, for as long as the device stays in place.
+[[nodiscard]] event_source cuda_events(cuda::device& of);
 
 /// An event that completes when all that has been submitted to a stream of the GPU has; its last
 /// owner destroys it, on any thread.

@@ -31,6 +31,14 @@
 
 namespace gsched::abi {
 
+/// Of a server whose requests name no events.
+struct no_events {
+  template <class Device>
+  [[nodiscard]] event_source operator()(Device&) const {
+    return {};
+  }
+};
+
 /// The loop of one server: a dispatcher on a device whose time runs with CLOCK_MONOTONIC. `Best`
 /// orders the best-effort requests; real-time ones go before them, by deadline.
 ///
@@ -43,10 +51,11 @@ class serving final : public engine {
   using P = priority<edf, Best>;
 
 public:
-  /// make() gives the device. Without `events` requests that name some fail.
-  template <class Make>
-  serving(desk& at, const settings& how, Make make, event_source events = {})
-      : at_(at), settings_(how), device_(make()), events_(std::move(events)),
+  /// make() gives the device, and events(device) its events. Without them requests that name some
+  /// fail.
+  template <class Make, class Events = no_events>
+  serving(desk& at, const settings& how, Make make, Events events = {})
+      : at_(at), settings_(how), device_(make()), events_(events(device_)),
         driver_(device_, at.whose), order_(make_policy(how)),
         account_(device_.limits().sm, device_.limits().sms, how.account,
                  how.dispatch.instrumented ? account_of::blocks : account_of::segments),

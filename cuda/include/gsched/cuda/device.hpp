@@ -219,6 +219,10 @@ public:
   void yield(lane_id lane) noexcept;
   void resume(lane_id lane) noexcept;
   void wait(time_point t) noexcept;
+  /// Records an event of this GPU on a stream that holds nothing else, so that it completes at
+  /// once, even while lanes hold work. A call of the driver, as those of submit. Returns CUDA's
+  /// code.
+  [[nodiscard]] std::error_code record(CUevent event) noexcept;
   [[nodiscard]] time_point now() const noexcept;
   [[nodiscard]] const device_limits& limits() const noexcept;
 
