@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace gsched::cuda {
 
@@ -147,19 +148,34 @@ void device::state::end_with(std::error_code why, const flight* with, bool alone
 }
 
 std::string device::state::describe(std::error_code why, const flight* with, bool alone) {
-  constexpr int most = 16;
-  std::string line = "GPU " + std::to_string(facts.ordinal) + ": " + why.message();
-  int named = 0;
+  constexpr std::size_t most = 16;
+  struct program_named {
+    const flight* first;
+    std::size_t lanes;
+  };
+  std::vector<program_named> named;
   const auto name = [&](const flight& f) {
-    line += named == 0 ? "; running: " : " | ";
-    line += named < most ? describe(f) : "...";
-    ++named;
+    const auto same = std::find_if(named.begin(), named.end(), [&](const program_named& n) {
+      return n.first->what.program == f.what.program;
+    });
+    if (same == named.end())
+      named.push_back({&f, 1});
+    else if (same->first != &f)
+      ++same->lanes;
   };
   if (with != nullptr) name(*with);
-  if (alone) return line;
-  // CUDA does not say which kernel it was: one of those that were at the head of a lane.
-  for (const device_lane& l : lanes)
-    if (l.oldest != nullptr && named <= most) name(*l.oldest);
+  // CUDA does not say which kernel it was: one of those that were at the head of a lane. Many lanes
+  // can have the same program there, so each program is named once.
+  if (!alone)
+    for (const device_lane& l : lanes)
+      if (l.oldest != nullptr) name(*l.oldest);
+  std::string line = "GPU " + std::to_string(facts.ordinal) + ": " + why.message();
+  for (std::size_t i = 0; i < named.size() && i <= most; ++i) {
+    line += i == 0 ? "; running: " : " | ";
+    line += i < most ? describe(*named[i].first) : "...";
+    if (i < most && named[i].lanes > 1)
+      line += " and " + std::to_string(named[i].lanes - 1) + " more segments of it";
+  }
   return line;
 }
 

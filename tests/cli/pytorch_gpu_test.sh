@@ -259,6 +259,7 @@ for _, _, restart in (alone, served):
 last, requests = None, 0
 for batch in batches:
     alone[0].replay(batch)
+for batch in batches:
     last = apart.submit(train, batch, after=last)
 while not last.done():
     assert right(apart.submit(urgent, x[requests % 8], real_time=True).result(30), requests % 8)

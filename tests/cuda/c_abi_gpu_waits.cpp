@@ -354,8 +354,8 @@ TEST_CASE("c abi: models whose kernels report come and go while requests of anot
         it.join();
       }
     } at_last{other, stop};
-    for (std::uint32_t round = 0; round < 30; ++round) {
-      captured_model goes(50'000, 60, 50, 2, true);
+    for (std::uint32_t round = 0; round < 10; ++round) {
+      captured_model goes(10'000, 60, 50, 2, true);
       goes.add_to(server.it, "goes");
       exchange x(goes, round);
       ok(x.submit(server.it, goes, client));
