@@ -78,10 +78,12 @@ std::vector<known_apps::asked> known_apps::read(const std::string& rates, const 
 }
 
 void known_apps::set_slos(const std::string& slo, const std::string& slo_factor,
-                          gsched::sm_count all) {
+                          gsched::sm_count all, const std::set<std::size_t>& asked_for) {
   slos_ = to_slos(slo_factor, table_, all);
   std::vector<std::pair<std::size_t, duration>> of_apps;
-  std::vector<std::size_t> named;
+  std::set<std::size_t> named, used = asked_for;
+  for (const std::size_t which : asked_for)
+    for (const gsched::sim::app_stage& s : apps_[which].stages) used.insert(s.model);
   if (!slo.empty())
     for (const std::string& item : to_list("--slo", slo)) {
       const std::size_t equals = std::min(item.find('='), item.size());
@@ -90,9 +92,10 @@ void known_apps::set_slos(const std::string& slo, const std::string& slo_factor,
         refuse("--slo", "no rows of " + in_quotes(item.substr(0, equals)),
                "a model of the table, or an app", errc::unknown_name);
       if (equals == item.size()) refuse("--slo", in_quotes(item), "NAME=MS");
-      if (std::find(named.begin(), named.end(), *which) != named.end())
+      if (!used.contains(*which))
+        refuse("--slo", apps_[*which].name + " has no rate", "a model, or an app, that has one");
+      if (!named.insert(*which).second)
         refuse("--slo", apps_[*which].name + " twice", "each name once");
-      named.push_back(*which);
       const duration t = gsched::from_us(
           1e3 * to_number("--slo", item.substr(equals + 1), {1e-6, 1e6, false, "milliseconds"}));
       if (*which < slos_.size())
@@ -105,6 +108,14 @@ void known_apps::set_slos(const std::string& slo, const std::string& slo_factor,
     for (const gsched::sim::app_stage& s : a.stages) a.slo = std::max(a.slo, slos_[s.model]);
   }
   for (const auto& [which, t] : of_apps) apps_[which].slo = t;
+  // An app that --slo names is shared out in proportion to its models' SLOs: the factor decides
+  // something only where --slo names some of these.
+  uses_slo_factor_ = std::any_of(asked_for.begin(), asked_for.end(), [&](std::size_t which) {
+    const std::vector<gsched::sim::app_stage>& stages = apps_[which].stages;
+    const auto n = std::count_if(stages.begin(), stages.end(),
+                                 [&](const auto& s) { return named.contains(s.model); });
+    return n < std::ssize(stages) && (n > 0 || !named.contains(which));
+  });
 }
 
 } // namespace parts

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,9 +35,14 @@ public:
   /// --rates and --app: MODEL=RATE,... and APP or APP=RATE,..., where an app is a file or ships.
   [[nodiscard]] std::vector<asked> read(const std::string& rates, const std::string& apps);
 
-  /// --slo and --slo-factor, once all apps are known. An app that --slo does not name has its
-  /// models' along the slowest way through.
-  void set_slos(const std::string& slo, const std::string& slo_factor, gsched::sm_count all);
+  /// --slo and --slo-factor, of what is asked for: places of it, once all apps are known. An app
+  /// that --slo does not name has the longest SLO of its models.
+  /// Errors   bad_option too for an SLO of a model, or app, that is not asked for.
+  void set_slos(const std::string& slo, const std::string& slo_factor, gsched::sm_count all,
+                const std::set<std::size_t>& asked_for);
+
+  /// Whether --slo-factor decides something: false where --slo names all that is asked for.
+  [[nodiscard]] bool uses_slo_factor() const noexcept { return uses_slo_factor_; }
 
   [[nodiscard]] const gsched::sim::app& operator[](std::size_t i) const { return apps_[i]; }
   /// All of them, in their order.
@@ -50,6 +56,7 @@ private:
   const gsched::latency_table& table_;
   std::vector<gsched::sim::app> apps_;
   std::vector<gsched::duration> slos_;
+  bool uses_slo_factor_ = false;
 };
 
 } // namespace parts

@@ -108,6 +108,7 @@ options read(const words& w) {
   scenarios asked = read_scenarios(w.of, *o.table, shape.sms);
   o.apps = std::move(asked.apps);
   o.scenarios = std::move(asked.all);
+  o.uses_slo_factor = asked.uses_slo_factor;
   for (const scenario& s : o.scenarios) {
     gsched::check(s.demands, *o.table);
     parts::check_sizes(s.demands, *o.table, shape.sms);
@@ -173,6 +174,8 @@ std::optional<options> parse_options(int argc, char** argv) {
   options o = read(w);
   parts::refuse_unused(app, !w.of.scenarios.empty(), {"--levels", "--models"},
                        "without --scenarios", "it beside --scenarios all");
+  parts::refuse_unused(app, o.uses_slo_factor, {"--slo-factor"},
+                       "where --slo names every model that has a rate", "one of both");
   parts::refuse_unused(app, o.law.has_value(), {"--solo"}, "where no interference is asked for",
                        "--interference or a planner with +int beside it");
   parts::refuse_unused(app, !o.max_scale && o.scenarios.size() == 1, {"--no-suggest"},

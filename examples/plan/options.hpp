@@ -27,7 +27,8 @@ struct options {
   std::vector<scenario> scenarios;
   std::vector<gsched::gpu_shape> gpus;
   std::vector<planner_choice> planners;
-  bool max_scale = false; ///< how much more, in place of plans
+  bool max_scale = false;      ///< how much more, in place of plans
+  bool uses_slo_factor = true; ///< as scenarios has it
   bool suggests = true; ///< of one scenario: the largest scale that has a plan, where there is none
   bool progress = false;
   std::filesystem::path json;

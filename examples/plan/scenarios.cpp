@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <utility>
 
 namespace plan {
@@ -129,8 +130,12 @@ scenarios read_scenarios(const scenario_words& w, const latency_table& t,
   check_source(w);
   parts::known_apps known(t);
   std::vector<named_rates> named = w.scenarios.empty() ? read_named(w, known) : combinations(w, t);
-  known.set_slos(w.slo, w.slo_factor, all_sms);
+  std::set<std::size_t> asked_for;
+  for (const named_rates& n : named)
+    for (const auto& [which, rate] : n.rates) asked_for.insert(which);
+  known.set_slos(w.slo, w.slo_factor, all_sms, asked_for);
   scenarios read;
+  read.uses_slo_factor = known.uses_slo_factor();
   read.all.reserve(named.size());
   for (named_rates& n : named) {
     std::vector<gsched::sim::app> apps;

@@ -23,6 +23,7 @@ struct scenario {
 struct scenarios {
   std::vector<gsched::sim::app> apps; ///< what can be asked for: first the table's models
   std::vector<scenario> all;
+  bool uses_slo_factor = true; ///< false: --slo names all that is asked for
 };
 
 /// What the command line says of them, as words.

@@ -107,6 +107,8 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   check_quanta(o.quantum, o.most_quantum);
   o.threads = read_threads(w.threads, is_given(app, "--threads"), o, o);
   check_used(app, o);
+  refuse_unused(app, o.draws(), {"--seed"}, "beside --arrivals trace:FILE, where nothing is random",
+                "arrivals that are drawn");
   return o;
 }
 

@@ -72,6 +72,9 @@ struct options : device_choice, outputs {
   gsched::duration decision_delay{}; ///< time that a decision takes the host
   gsched::submission submission = gsched::submission::graph;
   std::size_t threads = 1; ///< on which policies run, where that changes no result
+
+  /// Whether anything is drawn from the seed.
+  [[nodiscard]] bool draws() const noexcept { return arrivals.law != arrival_law::trace; }
 };
 
 /// Every policy that --policy takes, in the order in which "all" runs them.

@@ -105,7 +105,7 @@ double run_result::throughput_per_s() const noexcept {
 void write_json(std::ostream& out, const options& from, const workload_facts& facts,
                 std::span<const run_result> runs) {
   json document{{"device", from.device},
-                {"seed", from.seed},
+                {"seed", from.draws() ? json(from.seed) : json()},
                 {"workload", workload_json(from, facts)},
                 {"scheduling", scheduling_json(from)}};
   if (!facts.device_name.empty()) document["device_name"] = facts.device_name;

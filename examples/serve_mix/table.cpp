@@ -31,15 +31,19 @@ column count_column(const char* head, std::span<const run_result> runs,
   return c;
 }
 
-void print_workload(std::ostream& out, const options& from, const workload_facts& facts) {
-  out << fmt::format("{}: {} requests of {} clients, {} arrivals", from.device, from.requests,
+void print_workload(std::ostream& out, const options& from, const workload_facts& facts,
+                    std::span<const run_result> runs) {
+  std::uint64_t requests = 0; // of a trace fewer than --requests says
+  for (const run_result& r : runs) requests = std::max(requests, r.submitted);
+  out << fmt::format("{}: {} requests of {} clients, {} arrivals", from.device, requests,
                      from.clients, from.arrivals.text);
   if (facts.rate_per_s) out << fmt::format(", {:.1f} a second", *facts.rate_per_s);
   if (facts.load) out << fmt::format(", load {:.2f}", *facts.load);
   if (from.slo)
     out << fmt::format(", deadline {:g} ms",
                        std::chrono::duration<double, std::milli>(*from.slo).count());
-  out << fmt::format(", seed {}\n", from.seed);
+  if (from.draws()) out << fmt::format(", seed {}", from.seed);
+  out << '\n';
 }
 
 void print_overall(std::ostream& out, const options& from, std::span<const run_result> runs,
@@ -79,7 +83,7 @@ void write_table(std::ostream& out, const options& from, const workload_facts& f
   const bool any = std::find(eligible.begin(), eligible.end(), true) != eligible.end();
   if (!any) eligible.assign(runs.size(), true);
 
-  print_workload(out, from, facts);
+  print_workload(out, from, facts, runs);
   print_overall(out, from, runs, eligible, terminal);
   for (std::size_t m = 0; from.mix.size() > 1 && m < from.mix.size(); ++m) {
     std::vector<latency_summary> summaries;

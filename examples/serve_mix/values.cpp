@@ -89,8 +89,16 @@ std::vector<std::string> to_policies(const std::string& words) {
     if (!has_factor && std::find(known.begin(), known.end(), name) == known.end())
       refuse("--policy", "unknown policy " + in_quotes(name),
              fmt::format("all, or some of {}", fmt::join(known, ",")), gsched::errc::unknown_name);
-    if (std::find(policies.begin(), policies.end(), name) != policies.end())
-      refuse("--policy", in_quotes(name) + " is named twice", "each policy once");
+    const auto is_same = [&](const std::string& other) {
+      return gsched::name_without_factor(other) == gsched::name_without_factor(name) &&
+             gsched::factor_of(other) == gsched::factor_of(name);
+    };
+    if (const auto other = std::find_if(policies.begin(), policies.end(), is_same);
+        other != policies.end())
+      refuse("--policy",
+             in_quotes(name) + (name == *other ? "" : ", that is " + *other + ",") +
+                 " is named twice",
+             "each policy once");
     policies.push_back(std::move(name));
   }
   return policies;

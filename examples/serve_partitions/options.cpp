@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace serve_partitions {
@@ -106,7 +107,10 @@ void read_rates(options& o, const words& w, gsched::sm_count all) {
     offered.emplace_back(*which, curve);
   }
   if (offered.empty()) refuse("--rates", "not given, nor --app or --rate-trace", "one of them");
-  known.set_slos(w.slo, w.slo_factor, all);
+  std::set<std::size_t> asked_for;
+  for (const auto& [which, curve] : offered) asked_for.insert(which);
+  known.set_slos(w.slo, w.slo_factor, all, asked_for);
+  o.uses_slo_factor = known.uses_slo_factor();
   std::vector<app> apps;
   for (auto& [which, curve] : offered) {
     for (rate_step& s : curve) s.rate *= scale;
@@ -139,11 +143,16 @@ void read_service(options& o, const words& w) {
   plan_service_options& s = o.service;
   s.length = seconds("--seconds", w.seconds, 0);
   s.period = seconds("--period", w.period, 1e-3);
-  s.replans = !w.once;
+  const bool is_whole = w.planner == no_planner;
+  s.replans = !w.once && !is_whole; // its one plan holds for any rates
   o.prepare = gsched::from_us(1e6 * to_number("--prepare", w.prepare, {0, 1e6, false, "seconds"}));
   s.switch_cost = parts::to_us("--switch-us", w.switch_us, 1e9);
   s.replanning.headroom = to_number("--headroom", w.headroom, {0, 1000, true, "times"});
   s.replanning.clusters = to_number("--clusters", w.clusters, {0, 1000, false, "deviations"});
+  if (is_whole) { // which provides for no rates
+    s.replanning.headroom = 1;
+    s.replanning.clusters = 0;
+  }
   s.replanning.tolerance = to_number("--tolerance", w.tolerance, {0, 1000, false, "of the rate"});
   s.replanning.fall = to_number("--fall", w.fall, {0, 1, false, "of the rate"});
   if (w.start != "due" && w.start != "at_once")
@@ -206,8 +215,9 @@ options read(const words& w) {
   gsched::check(demands, *o.table);
   check_sizes(demands, *o.table, all);
   const std::string truth = !w.interference.empty() ? w.interference
-                            : o.device.gpu          ? "none"
-                                                    : "h200";
+                            : o.device.gpu || w.planner == no_planner
+                                ? "none" // of partitions beside each other
+                                : "h200";
   o.truth = to_law("--interference", truth);
   o.planned =
       w.plan_interference == "same" ? o.truth : to_law("--plan-interference", w.plan_interference);
@@ -258,7 +268,8 @@ std::optional<options> parse_options(int argc, char** argv) {
   add("--sms", w.sms, "N", "SMs of a GPU");
   add("--group", w.group, "N", "SMs of a group: partitions are of whole groups");
   add("--planner", w.planner, "P",
-      "sbp, elastic, self_tuning, best or ideal; plan --help tells. whole: no partitions");
+      "sbp, elastic, self_tuning, best or ideal; plan --help tells. whole: no partitions, one "
+      "plan");
   add("--headroom", w.headroom, "X", "plans are for that many times the rates, if there is room");
   add("--clusters", w.clusters, "Z", "and for Z deviations of what comes within an SLO");
   add("--tolerance", w.tolerance, "X", "a plan is kept while no rate is that part above its");
@@ -285,7 +296,15 @@ std::optional<options> parse_options(int argc, char** argv) {
                 "one of both");
   refuse_unused(app, !w.once, {"--prepare", "--switch-us"},
                 "beside --once, where no plan follows the first", "one of both");
+  const bool has_plans = w.planner != no_planner;
+  const std::string on_whole = "beside --planner whole, which makes no partitions";
+  refuse_unused(app, has_plans,
+                {"--headroom", "--clusters", "--tolerance", "--fall", "--prepare", "--switch-us",
+                 "--group", "--interference", "--plan-interference", "--solo"},
+                on_whole, "a planner");
   options o = read(w);
+  refuse_unused(app, o.uses_slo_factor, {"--slo-factor"},
+                "where --slo names every model that has a rate", "one of both");
   refuse_unused(app, o.truth || o.planned, {"--solo"}, "where no interference is asked for",
                 "--interference or --plan-interference beside it");
   return o;

@@ -34,7 +34,8 @@ struct options {
   gsched::sim::plan_service_options service;
   gsched::duration prepare{}; ///< simulated, from a plan to its partitions
   gsched::sim::rate_error error;
-  bool max_rates = false; ///< scale_to_most first
+  bool uses_slo_factor = true; ///< false: --slo names all that has a rate
+  bool max_rates = false;      ///< scale_to_most first
   std::uint64_t seed = 1;
   bool progress = false;
   std::filesystem::path json;

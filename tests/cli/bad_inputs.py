@@ -119,7 +119,7 @@ class Program:
     """What a program takes: a line that serves, its options by kind, and lines that contradict themselves.
 
     `selector`: the option that selects what runs, and all that it selects from. `used`: options that some of that
-    uses alone: with what, and a value that is right."""
+    uses alone: with what, a value that is right, and the selector where it is another."""
 
     def __init__(self, base, options, wrong=(), flags=(), files=(), prefix=(), selector=None, used=None):
         self.base, self.options, self.wrong, self.flags = base, options, wrong, flags
@@ -397,6 +397,8 @@ def make_programs():
     rate = numbers_of(number(0, 1e9), *MODELS)
     slo = numbers_of(number(0, 1e6, True), *MODELS)
     common = {"--json": path_out}
+    rated = ("--rates", tuple(f"{m}=10" for m in MODELS))
+    slo_used = {"--slo": (("vgg16=10",), "vgg16=30", rated)}
     programs = {}
     programs["serve_mix"] = Program(
         ["--requests", "3", "--policy", "fifo"],
@@ -412,7 +414,10 @@ def make_programs():
         wrong=[["--rate", "5", "--load", "0.5"], ["--arrivals", "closed:2", "--load", "0.5"],
                ["--arrivals", "closed:2", "--rate", "5"], ["--quantum", "500", "--most-quantum", "400"],
                ["--json", "a.svg", "--plot", "./a.svg"], ["--json", "a", "--trace", "a"], ["--rate", "1e-300"],
-               ["--device", "cuda", "--policy", "lifo"]],
+               ["--device", "cuda", "--policy", "lifo"],
+               ["--mix", "lenet_b1", "--arrivals", "trace:times.csv", "--seed", "5"],
+               ["--mix", "lenet_b1", "--arrivals", "trace:times.csv", "--load", "0.5"],
+               ["--policy", "boost,boost:0.2"], ["--policy", "boost:1,boost:1.0"], ["--policy", "boost:2,fifo,boost:2e0"]],
         selector=("--policy", POLICIES),
         used={o: (SCHEDULING, v) for o, v in (("--quantum", "50"), ("--most-quantum", "900"), ("--overshoot", "2"), ("--lanes", "4"), ("--spare-lanes", "4"))}
         | {"--weights": (("deficit", "srpt+deficit"), "1,2"), "--threshold": (("srpt+deficit",), "50"), "--slice": (("rr",), "50"), "--evict": (("srpt", "edf", "srpt+deficit", "boost"), "yes")},
@@ -455,7 +460,9 @@ def make_programs():
             "--interference": name("none", "h200")},
         wrong=[["--solo", "/nonexistent"], ["--models", "lenet"], ["--levels", "1,2"], ["--rates-file", "x.csv"],
                ["--scenarios", "all"], ["--group", "140"], ["--max-scale", "--plot", "x.svg"], ["--max-scale"],
-               ["--sms", "4", "--group", "4"], ["--interference", "h200", "--solo", "none.csv"]],
+               ["--sms", "4", "--group", "4"], ["--interference", "h200", "--solo", "none.csv"],
+               ["--slo", "lenet=5", "--slo-factor", "3"]],
+        selector=rated, used=slo_used,
         flags=("--max-scale", "--no-progress"),
         files=[("latency", ["--table", "{}"]), ("app", ["--app", "{}=5"]), ("coefficients", ["--interference", "{}"]),
                ("solo", ["--interference", "h200", "--solo", "{}"])])
@@ -482,7 +489,13 @@ def make_programs():
         wrong=[["--max-rates", "--rate-scale", "2"], ["--once", "--fall", "0.1"], ["--once", "--tolerance", "0.1"],
                ["--interference", "none", "--solo", "x.csv"], ["--group", "140"], ["--rates", "lenet=1e9", "--seconds", "60"],
                ["--once", "--prepare", "1"], ["--once", "--switch-us", "5"],
-               ["--json", "a.svg", "--plot", "./a.svg"], ["--rate-error", "fixed:x"], ["--device", "cuda", "--prepare", "1"]],
+               ["--json", "a.svg", "--plot", "./a.svg"], ["--rate-error", "fixed:x"], ["--device", "cuda", "--prepare", "1"],
+               ["--slo", "lenet=5", "--slo-factor", "3"], ["--max-rates", "--planner", "whole"]],
+        selector=("--planner", (*PLANNERS, "whole")),
+        used={o: (PLANNERS, v)
+              for o, v in (("--headroom", "2"), ("--clusters", "2"), ("--tolerance", "0.2"), ("--fall", "0.2"), ("--prepare", "1"),
+                           ("--switch-us", "5"), ("--group", "4"), ("--interference", "none"), ("--plan-interference", "none"))}
+        | slo_used,
         flags=("--once", "--max-rates"),
         files=[("latency", ["--table", "{}", "--interference", "none"]), ("rate_trace", ["--rates", "vgg16=5", "--rate-trace", "{}"]),
                ("coefficients", ["--interference", "{}"]), ("solo", ["--solo", "{}"]), ("app", ["--app", "{}=5"])])
@@ -597,18 +610,22 @@ def make_case(r, programs, formats, only):
         return rest + ([f"{option}={value}"] if value.startswith("-") else [option, value])
 
     why = how
+    def used_of(option):
+        return (*p.used[option], p.selector)[:3]
+
     if how == "value":
         option = r.choice(sorted(p.options))
         value = p.options[option](r)
         if option in p.used:
-            line = with_option(p.selector[0], r.choice(p.used[option][0]))
+            users, _, (selects, _) = used_of(option)
+            line = with_option(selects, r.choice(users))
         argv = with_option(option, value)
         why = f"{option} {value[:40]!r}"
     elif how == "unused":
         option = r.choice(sorted(p.used))
-        users, value = p.used[option]
-        others = [one for one in p.selector[1] if one not in users]
-        line = with_option(p.selector[0], ",".join(r.sample(others, r.randint(1, len(others)))))
+        users, value, (selects, all_of_them) = used_of(option)
+        others = [one for one in all_of_them if one not in users]
+        line = with_option(selects, ",".join(r.sample(others, r.randint(1, len(others)))))
         argv = with_option(option, value)
         why = f"{option} is not used"
     elif how == "typo":
@@ -662,7 +679,7 @@ def make_case(r, programs, formats, only):
         argv, status, stream = line, 1, r.choice(STREAMS)
         why = f"standard output {stream}"
     for form, file in (("rates", "rates.csv"), ("facts", "facts.csv"), ("access", "access.json"),
-                       ("few_corun_rows", "corun.csv"),
+                       ("few_corun_rows", "corun.csv"), ("arrivals", "times.csv"),
                        ("preset", "preset.json"), ("profile", "profile.json")):
         if any(file in a for a in argv):
             files[file] = formats[form].right()

@@ -66,7 +66,36 @@ refuses "--solo: given where no interference is asked for" --rates lenet=5 --sol
 refuses "--models: given without --scenarios" --rates lenet=5 --models lenet
 refuses "--levels: given without --scenarios" --rates lenet=5 --levels 3
 refuses "--plot: given beside --max-scale" --rates lenet=5 --max-scale --plot x.svg
+printf 'model,rate\nlenet,1\n' >lenet.csv
+for program in plan serve_partitions; do
+  of $program
+  refuses "--slo: vgg16 has no rate" --rates lenet=5 --slo vgg16=30
+  refuses "--slo: game has no rate" --rates lenet=5 --slo lenet=5,game=30
+  refuses "--slo: vgg16 has no rate" --app game=5 --slo vgg16=30
+  refuses "--slo-factor: given where --slo names every model" --rates lenet=5 --slo lenet=5 --slo-factor 3
+  refuses "--slo-factor: given where --slo names every model" --app game=5 --slo game=50 --slo-factor 3
+done
+serves --rates lenet=5,vgg16=5 --slo lenet=5 --slo-factor 3 --seconds 1
+serves --app game=5 --slo lenet=5,game=50 --slo-factor 3 --seconds 1
+of plan
+refuses "--slo: vgg16 has no rate" --rates-file lenet.csv --slo vgg16=30
+refuses "--slo: vgg16 has no rate" --scenarios all --models lenet --slo vgg16=30
+refuses "--slo-factor: given where --slo names" --scenarios all --models lenet --slo lenet=5 --slo-factor 3
+serves --scenarios all --models lenet,vgg16 --levels 1 --slo lenet=5 --slo-factor 3 --planner sbp
 of serve_partitions
+whole="--rates lenet=5 --planner whole"
+for option in "--headroom 2" "--clusters 2" "--tolerance 0.2" "--fall 0.2" "--prepare 1" "--switch-us 5" \
+  "--group 4" "--interference none" "--plan-interference none" "--solo none.csv"; do
+  # shellcheck disable=SC2086
+  refuses "${option% *}: given beside --planner whole" $whole $option
+done
+# shellcheck disable=SC2086
+serves $whole --seconds 90 --period 5 --rate-error 0.9 --json whole.json
+expect "whole GPUs change their plan" python3 -c '
+import json
+d = json.load(open("whole.json"))
+assert d["switches"] == 0 and not d["replans"] and d["headroom"] == 1 and d["clusters"] == 0, d
+assert not d["interference"] and not d["planned_interference"], d'
 refuses "--rate-scale: given beside --max-rates" --rates lenet=5 --max-rates --rate-scale 2
 refuses "--fall: given beside --once" --rates lenet=5 --once --fall 0.1
 refuses "--solo: given where no interference" --rates lenet=5 --interference none --solo none.csv
@@ -96,6 +125,16 @@ refuses "--quantum: given with direct and single alone" --policy direct,single -
 refuses "--lanes: given with direct and single alone" --policy direct --lanes 4
 serves --requests 5 --policy direct,rr,srpt+deficit --slice 50 --threshold 50 --lanes 4
 serves --requests 5 --policy boost:1 --evict yes
+printf 'time_us,model,client\n0,lenet_b1,0\n' >one.csv
+trace="--mix lenet_b1 --arrivals trace:one.csv --policy fifo"
+for option in "--seed 5" "--load 0.5" "--rate 5"; do
+  # shellcheck disable=SC2086
+  refuses "${option% *}: given" $trace $option
+done
+# shellcheck disable=SC2086
+serves $trace --json one.json
+expect "more is told of a trace than it has" bash -c 'head -1 out | grep -q ": 1 requests of 8 clients, trace:one.csv arrivals, deadline 10 ms$"'
+expect "a seed of what is not drawn" python3 -c 'import json; assert json.load(open("one.json"))["seed"] is None'
 of plan
 refuses "--no-suggest: given beside --max-scale" --rates lenet=5 --max-scale --no-suggest
 refuses "--no-suggest: given beside --max-scale or for several" --scenarios all --models lenet --no-suggest
@@ -145,6 +184,11 @@ of head_of_line && refuses "'8' is named twice" --queues 8,8
 of realtime
 refuses "--side: '8' is named twice" --side 8,8
 refuses "--side: '08' is named twice" --side 8,08
+of serve_mix
+refuses "--policy: 'boost:0.2', that is boost, is named twice" --policy boost,boost:0.2
+refuses "--policy: 'boost:1.0', that is boost:1, is named twice" --policy boost:1,fifo,boost:1.0
+refuses "--policy: 'boost' is named twice" --policy boost,boost
+serves --requests 5 --policy boost,boost:1,boost:0.5
 of padding
 refuses "--guest: 'lenet_b1' is named twice" potential --guest lenet_b1,lenet_b1
 refuses "--real-time: 'lenet_b1' is named twice" potential --real-time lenet_b1,lenet_b1
