@@ -8,6 +8,7 @@
 
 #include <gsched/core/id.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/listener.hpp>
 #include <gsched/policy/fifo.hpp>
 #include <gsched/policy/priority.hpp>
@@ -28,6 +29,7 @@ using ordering = whole_requests<gsched::priority<gsched::fifo, gsched::fifo>>;
 struct asked {
   std::uint32_t client = 0;
   const gsched::job* active = nullptr; ///< while it is
+  bool has_failure = false;            ///< on_failure has said why
 };
 
 /// Turns what the dispatcher tells into results, and knows when the run ends: after its length, or
@@ -97,12 +99,16 @@ public:
     on_.landed(id, now);
   }
   /// Results count it, and stage::finish reports what the device says.
-  void on_failure(const gsched::job&, std::exception_ptr, gsched::time_point) noexcept {}
+  void on_failure(const gsched::job& j, std::exception_ptr, gsched::time_point) noexcept {
+    static_cast<asked*>(static_cast<const gsched::active_job&>(j).user)->has_failure = true;
+  }
   void on_end(const gsched::job& j, void* user, gsched::time_point now) noexcept {
     asked& a = *static_cast<asked*>(user);
     client_result& c = run_.result.clients[a.client];
     a.active = nullptr;
     count(c, j, now);
+    // Of jobs that are rejected, on_failure names those over the limit alone.
+    c.over_limit += j.state == gsched::job_state::rejected && a.has_failure;
     order_.ended(j.id);
     if (run_.record != nullptr) run_.record->ended(j, a.client, now);
     run_.from.on_reply(a.client, now - origin_);

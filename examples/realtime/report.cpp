@@ -37,6 +37,7 @@ json client_json(const client_spec& who, const client_result& c, const client_fa
           {"submitted", c.submitted},
           {"finished", c.finished},
           {"rejected", c.rejected},
+          {"over_limit", c.over_limit},
           {"cancelled", c.cancelled},
           {"failed", c.failed},
           {"lost", c.lost()},

@@ -20,6 +20,7 @@ run_summary summarise(const options& from, const workload_facts& facts, const ru
     const client_facts& f = facts.clients[i];
     const double each = throughput_of(c, f, run.window);
     s.throughput += each;
+    s.over_limit += c.over_limit;
     s.lost += c.lost();
     if (from.work.clients[i].real_time()) {
       s.real_time_throughput += each;

@@ -31,6 +31,7 @@ struct client_result {
   std::uint64_t submitted = 0;
   std::uint64_t finished = 0;
   std::uint64_t rejected = 0;
+  std::uint64_t over_limit = 0; ///< of these, as dispatch_options::max_jobs were active
   std::uint64_t cancelled = 0;
   std::uint64_t failed = 0;
   std::uint64_t in_window = 0;             ///< finished before the run's end
@@ -81,6 +82,7 @@ struct run_summary {
   std::optional<double> work_done; ///< none where real-time work leaves no time
   double throughput = 0;           ///< each client's over its model's alone, summed
   double real_time_throughput = 0;
+  std::uint64_t over_limit = 0;
   std::uint64_t lost = 0;
 };
 [[nodiscard]] double throughput_of(const client_result& c, const client_facts& f,

@@ -95,6 +95,9 @@ void write_table(std::ostream& out, const options& from, const workload_facts& f
   for (const run_result& r : runs)
     again.values.push_back(r.rerun_blocks ? static_cast<double>(*r.rerun_blocks) : none);
   columns.push_back(std::move(again));
+  add("over limit", best::none, "{:.0f}", [&](std::size_t i) {
+    return all[i].over_limit > 0 ? static_cast<double>(all[i].over_limit) : none;
+  });
   add("lost", best::none, "{:.0f}",
       [&](std::size_t i) { return static_cast<double>(all[i].lost); });
 

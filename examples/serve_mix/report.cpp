@@ -31,6 +31,7 @@ json run_json(const run_result& r) {
            {"submitted", r.submitted},
            {"finished", r.finished},
            {"rejected", r.rejected},
+           {"over_limit", r.over_limit},
            {"cancelled", r.cancelled},
            {"failed", r.failed},
            {"throughput_per_s", rounded(r.throughput_per_s())},

@@ -34,6 +34,7 @@ struct run_result {
   std::uint64_t submitted = 0;
   std::uint64_t finished = 0;
   std::uint64_t rejected = 0;
+  std::uint64_t over_limit = 0; ///< of these, as dispatch_options::max_jobs were active
   std::uint64_t cancelled = 0;
   std::uint64_t failed = 0;
   gsched::duration span{}; ///< device time from the first arrival to the last end

@@ -127,6 +127,7 @@ void serve_under(P& order, const manner& how, const run_order& run, S& on) {
   run_result& result = run.result;
   result.finished = s.finished;
   result.rejected = s.rejected;
+  result.over_limit = s.over_limit;
   result.cancelled = s.cancelled;
   result.failed = s.failed;
   result.operations = s.operations;

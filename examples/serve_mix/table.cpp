@@ -50,6 +50,7 @@ void print_overall(std::ostream& out, const options& from, std::span<const run_r
                    const std::vector<bool>& eligible, bool terminal) {
   std::vector<column> columns{count_column("finished", runs, &run_result::finished)};
   for (const auto& [head, field] : {std::pair("rejected", &run_result::rejected),
+                                    {"over limit", &run_result::over_limit},
                                     {"cancelled", &run_result::cancelled},
                                     {"failed", &run_result::failed}}) {
     column c = count_column(head, runs, field);

@@ -43,10 +43,7 @@ gsched_state desk::signal(ticket& t, gsched_state how) noexcept {
 void desk::end(ticket& t, gsched_state how, std::int64_t at_ns) noexcept {
   if (how == GSCHED_FINISHED) t.error.clear();
   how = signal(t, how);
-  if (t.live_hook.is_linked()) {
-    live.erase(live.iterator_to(t));
-    --live_count;
-  }
+  if (t.live_hook.is_linked()) live.erase(live.iterator_to(t));
   t.await_hook.unlink();
   if (t.after != nullptr) std::exchange(t.after, nullptr)->let_go();
   if (std::exchange(t.taken_up, false)) {
@@ -123,7 +120,6 @@ void desk::end_everything(gsched_state how, gsched_code code, const char* why) n
     case message::kind::submit: {
       ticket& t = *static_cast<ticket*>(m.of);
       live.push_back(t); // its signal_event may never return: a takeover ends what is live
-      ++live_count;
       return give_up(t);
     }
     case message::kind::cancel: static_cast<ticket*>(m.of)->let_go(); return;

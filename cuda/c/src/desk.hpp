@@ -63,8 +63,7 @@ struct desk {
   inbox<ticket> unposted; ///< ended by end_unposted; until the server's end
 
   // Of who has the turn -----------------------------------------------------------------------
-  ticket_list live; ///< taken up and not ended
-  std::size_t live_count = 0;
+  ticket_list live;                                   ///< taken up and not ended
   std::deque<command*> commands;                      ///< begun, oldest first
   std::vector<std::unique_ptr<model_record>> records; ///< in place, what was removed included
   const event_source* events = nullptr;               ///< of the engine; none once it is gone

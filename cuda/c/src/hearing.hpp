@@ -22,11 +22,10 @@ struct hearing : silent_listener {
   desk& at;
   std::int64_t epoch_ns; ///< of the device's time, on CLOCK_MONOTONIC
   duration decision_delay;
-  std::size_t max_jobs;
   const std::optional<std::string>* device_failure = nullptr; ///< says more than a code
 
-  hearing(desk& d, std::int64_t epoch, duration delay, std::size_t most)
-      : at(d), epoch_ns(epoch), decision_delay(delay), max_jobs(most) {}
+  hearing(desk& d, std::int64_t epoch, duration delay)
+      : at(d), epoch_ns(epoch), decision_delay(delay) {}
 
   void on_arrival(const job& j, void* user, time_point) noexcept {
     static_cast<ticket*>(user)->id = j.id;
@@ -66,9 +65,7 @@ struct hearing : silent_listener {
     case job_state::rejected:
       how = GSCHED_REJECTED;
       t.code = GSCHED_OK;
-      set_line(t.error, at.live_count > max_jobs
-                            ? "rejected: as many requests are active as max_jobs allows"
-                            : "rejected: its deadline cannot be met");
+      rejected(t);
       break;
     case job_state::cancelled:
       how = GSCHED_CANCELLED;
@@ -85,6 +82,15 @@ struct hearing : silent_listener {
   }
 
 private:
+  /// As too many are active, of which on_failure has said a line, or as it would be late.
+  static void rejected(ticket& t) noexcept {
+    if (t.error.empty()) return set_line(t.error, "rejected: its deadline cannot be met");
+    try {
+      t.error.insert(0, "rejected: ");
+    } catch (...) { // no memory for the line
+    }
+  }
+
   /// By its caller, by the server's end, or as the request before it did not finish: only then it
   /// was said why.
   static void cancelled(ticket& t) noexcept {

@@ -59,7 +59,7 @@ public:
         driver_(device_, at.whose), order_(make_policy(how)),
         account_(device_.limits().sm, device_.limits().sms, how.account,
                  how.dispatch.instrumented ? account_of::blocks : account_of::segments),
-        hears_(at, epoch_of(device_), how.decision_delay, how.dispatch.max_jobs),
+        hears_(at, epoch_of(device_), how.decision_delay),
         dispatch_(driver_, order_, account_, hears_, how.dispatch) {
     if constexpr (tells_failure) hears_.device_failure = &device_.failure();
     at_.events = &events_;
@@ -278,7 +278,6 @@ private:
 
   void submit(ticket& t) noexcept {
     at_.live.push_back(t);
-    ++at_.live_count;
     desk::entry& of = at_.models[t.model];
     if (stopping_) {
       t.code = GSCHED_CLOSED;
