@@ -71,6 +71,19 @@ TEST_CASE("served: more segments of a job in flight lower no capacity" *
   }
 }
 
+TEST_CASE("served: jobs that end in a synchronous call are announced as almost finished too") {
+  const auto requests = requests_at(0.6, 400);
+  served_mix::settings how;
+  for (const bool waits : {false, true}) {
+    CAPTURE(waits);
+    how.waits_at_end = waits;
+    static_cast<void>(mean_ms<srpt>(how, requests)); // all finish
+    // Bodies that wait are known to end there once a job of their model has ended.
+    CHECK(two_models().announced <= requests.size());
+    CHECK(two_models().announced >= (waits ? requests.size() * 9 / 10 : requests.size()));
+  }
+}
+
 TEST_CASE("served: a long quantum leaves the policy in force") {
   const auto requests = requests_at(0.8, 2000);
   served_mix::settings how;

@@ -326,13 +326,16 @@ protected:
 
   /// Work of a job is about to be submitted. The listener hears if it seems to be the last: the
   /// body has returned, or has promised that, or it waits in a synchronous call and, as jobs of its
-  /// model go, less than an eighth as much work is left as this.
+  /// model go, at most an eighth as much work is left as this: by what was learned of it, too, as
+  /// an operation launched without an expected time says nothing of its own.
   void count_dispatched(active_job& a, const cut& c, time_point now) noexcept {
+    const estimator& e = a.kind->estimate;
+    const duration before = e.remaining(*a.progress);
     a.kind->estimate.dispatched(*a.progress, c.program, c.first, c.operations);
     if (!c.last_work || a.announced) return;
     if (!a.context.launches_no_more()) {
-      const estimator& e = a.kind->estimate;
-      if (!e.means().knows_jobs() || e.remaining(*a.progress) * 8 >= c.expected) return;
+      const duration left = e.remaining(*a.progress);
+      if (!e.means().knows_jobs() || left * 8 > std::max(c.expected, before - left)) return;
     }
     a.announced = true;
     listener_.on_almost_finished(a, a.user, now);
