@@ -42,8 +42,12 @@ std::vector<mix_entry> to_mix(const std::string& mix, const std::vector<std::str
 
 std::vector<double> to_weights(const std::string& words, std::uint32_t clients) {
   std::vector<double> weights;
-  for (const std::string& word : to_list("--weights", words))
-    weights.push_back(to_number("--weights", word, {0, 1e6, true, "a weight"}));
+  for (std::size_t from = 0; from <= words.size();) { // clients may have equal ones
+    const std::size_t comma = std::min(words.find(',', from), words.size());
+    weights.push_back(to_number("--weights", std::string_view(words).substr(from, comma - from),
+                                {0, 1e6, true, "a weight"}));
+    from = comma + 1;
+  }
   if (weights.size() > clients)
     refuse("--weights", fmt::format("{} weights for {} clients", weights.size(), clients),
            "at most one for each");

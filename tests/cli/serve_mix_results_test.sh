@@ -54,6 +54,22 @@ expect "srpt+deficit does not change with --threshold" bash -c '! cmp -s "$@"' _
 expect "rr does not change with --slice" bash -c '! cmp -s "$@"' _ <(result rr base.json) <(result rr sliced.json)
 expect "srpt+deficit changes with --slice" cmp -s <(result srpt+deficit base.json) <(result srpt+deficit sliced.json)
 
+# Clients' weights are of deficit alone: with three at a time under way of each, one lane and
+# segments far below a request.
+weighed() {
+  serves --mix resnet18_b1 --clients 3 --arrivals closed:9 --requests 600 --lanes 1 --quantum 50 \
+    --policy deficit,srpt --json "$@"
+}
+weighed equal.json && weighed weights.json --weights 1,2,4
+expect "deficit does not follow --weights" bash -c '! cmp -s "$@"' _ <(result deficit equal.json) <(result deficit weights.json)
+expect "srpt follows --weights" cmp -s <(result srpt equal.json) <(result srpt weights.json)
+expect "shares are not as the weights" python3 -c '
+import json
+runs = {r["policy"]: [c["finished"] for c in r["per_client"]] for r in json.load(open("weights.json"))["runs"]}
+a, b, c = runs["deficit"]
+assert abs(a / 600 - 1 / 7) < 0.03 and abs(b / 600 - 2 / 7) < 0.03, runs'
+serves "${few[@]}" --clients 3 --weights 1,2,2 --policy deficit
+
 # Every arrival law and both ways to submit, each policy's result its own business.
 for law in poisson lognormal:2 closed:6; do
   serves "${few[@]}" --policy srpt,direct --arrivals $law --json l.json
