@@ -98,9 +98,7 @@ void declare(CLI::App& app, words& w) {
   options.add("--lanes", w.lanes, "N", "Streams that best-effort requests share");
   options.add("--rt-lanes", w.real_time_lanes, "N",
               "rt_only, preempt*: streams of real-time requests");
-  options.add("--quantum", w.quantum, "US",
-              "Device time of a segment, the unit of dispatch;\na lane holds up to twice that, and "
-              "at least a segment");
+  options.add("--quantum", w.quantum, "US", "Device time of a segment, the unit of dispatch");
   options.add(
       "--most-quantum", w.most_quantum, "US",
       "Segments of a request grow up to this while no other\nrequest waits to be dispatched; at "

@@ -31,8 +31,6 @@ manner manner_of(mode how, const options& from) {
   m.dispatch.lanes = from.lanes;
   m.dispatch.quantum = from.quantum;
   m.dispatch.most_quantum = std::max(from.quantum, from.most_quantum);
-  m.dispatch.low_mark = m.dispatch.quantum;
-  m.dispatch.high_mark = 2 * m.dispatch.quantum;
   m.account.overshoot_fill = from.overshoot;
   preemption_options& p = m.dispatch.preemption;
   switch (how) {

@@ -3,6 +3,7 @@
 // What a user of the headers or of the C library is served by default is what the programs serve by
 // default: the same throughput and the same mean latency, on the same arrivals.
 #include "realtime/arrivals.hpp"
+#include "realtime/manner.hpp"
 #include "realtime/options.hpp"
 #include "realtime/platform.hpp"
 #include "realtime/run.hpp"
@@ -175,6 +176,18 @@ TEST_CASE("defaults: serve_mix, the headers and the C library serve one mix alik
         }
       });
     }
+  }
+}
+
+TEST_CASE("defaults: the marks of realtime are the library's, whatever the quantum") {
+  for (const char* const quantum : {"20", "400", "5000"}) {
+    const std::vector<const char*> words{"realtime", "--leaves", "never", "--quantum", quantum};
+    const auto o = realtime::parse_options(static_cast<int>(words.size()), words.data());
+    REQUIRE(o.has_value());
+    const dispatch_options how = realtime::manner_of(realtime::mode::preempt, *o).dispatch;
+    CHECK(how.quantum == o->quantum);
+    CHECK(how.low_mark == dispatch_options{}.low_mark);
+    CHECK(how.high_mark == dispatch_options{}.high_mark);
   }
 }
 
