@@ -22,6 +22,8 @@ Examples
       bursty arrivals, more than the device can serve
   serve_mix --arrivals closed:16 --policy direct,srpt --trace timeline.json
       sixteen requests always under way; open the trace in ui.perfetto.dev
+  serve_mix --policy edf,srpt --slo 2x:5x --load 0.9
+      deadlines that differ by request; edf refuses what would be late
   serve_mix --profiles mine.json --policy single --requests 100
       a profile of your own, alone
   serve_mix --device cuda --policy srpt+deficit,direct
@@ -52,7 +54,10 @@ void declare(CLI::App& app, words& w) {
   options.add("--load", w.load, "X",
               "Rate times the mix's mean time alone on the device;\nabove 1 the device saturates");
   options.add("--rate", w.rate, "R", "Requests per second, in place of --load");
-  options.add("--slo", w.slo, "MS", "Deadline of a request from its arrival; none: no deadline");
+  options.add(
+      "--slo", w.slo, "MS|Nx",
+      "Deadline of a request from its arrival; 2x: twice what its\nmodel takes alone on the "
+      "device; 2x:5x: drawn for each\nrequest from 2 to 5 times that; none: no deadline");
   options.add("--seed", w.seed, "N", "Of all that is random");
   options.group("How it is scheduled");
   options.add("--policy", w.policy, "P,...",

@@ -44,9 +44,7 @@ options read(const words& w, bool load_given, bool rate_given, bool requests_giv
   if (o.gpu && !requests_given) o.requests = default_gpu_requests;
   o.arrivals = to_arrivals(w.arrivals);
   read_rate(o, w, load_given, rate_given);
-  if (w.slo != "none")
-    o.slo =
-        gsched::from_us(1e3 * to_number("--slo", w.slo, {0, 1e6, true, "none, or milliseconds"}));
+  o.slo = to_slo(w.slo);
   o.seed = to_count("--seed", w.seed, 0, std::numeric_limits<std::uint64_t>::max());
   o.policies = to_policies(w.policy);
   o.lanes = static_cast<std::uint32_t>(to_count("--lanes", w.lanes, 1, 1024));

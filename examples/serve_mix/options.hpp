@@ -47,6 +47,17 @@ struct arrival_options {
   }
 };
 
+/// Deadlines of requests, from their arrival: a time, or multiples of what their model takes alone,
+/// drawn uniformly for each request.
+struct slo_rule {
+  std::string text;           ///< as it was written
+  gsched::duration time{};    ///< where `of_solo` is false
+  bool of_solo = false;       ///< the multiples count
+  double least = 0, most = 0; ///< equal: nothing is drawn
+
+  [[nodiscard]] bool draws() const noexcept { return least < most; }
+};
+
 /// What the command line says, checked: names exist, numbers are in range, paths can be used.
 struct options : device_choice, outputs {
   std::vector<mix_entry> mix;
@@ -58,7 +69,7 @@ struct options : device_choice, outputs {
   arrival_options arrivals;
   std::uint64_t requests = default_requests;
   std::vector<std::string> policies; ///< of policy_names(), none twice
-  std::optional<gsched::duration> slo;
+  std::optional<slo_rule> slo;
   std::uint64_t seed = 1;
 
   std::uint32_t lanes = 8;                  ///< streams that scheduled jobs borrow
@@ -74,7 +85,9 @@ struct options : device_choice, outputs {
   std::size_t threads = 1; ///< on which policies run, where that changes no result
 
   /// Whether anything is drawn from the seed.
-  [[nodiscard]] bool draws() const noexcept { return arrivals.law != arrival_law::trace; }
+  [[nodiscard]] bool draws() const noexcept {
+    return arrivals.law != arrival_law::trace || (slo && slo->draws());
+  }
 };
 
 /// Every policy that --policy takes, in the order in which "all" runs them.

@@ -29,6 +29,7 @@ struct run_order {
   std::span<const gsched::profile> models;
   timeline* record; ///< null for none
   run_result& result;
+  std::span<const gsched::duration> solo; ///< of each model alone; where deadlines are of these
   std::function<void(std::uint64_t)> progress; ///< is given the requests that have ended
 };
 

@@ -53,6 +53,9 @@ void put_data(std::ostream& out, std::size_t number, const panel& p,
   out << "END\n";
 }
 
+/// For all models and requests.
+bool has_one_deadline(const options& from) { return from.slo && !from.slo->of_solo; }
+
 void put_axes(std::ostream& out, const options& from, const std::vector<panel>& panels,
               std::span<const run_result> runs) {
   double least = 1e12, most = 0;
@@ -64,7 +67,7 @@ void put_axes(std::ostream& out, const options& from, const std::vector<panel>& 
     }
   }
   if (most <= 0) least = 0.1, most = 1;
-  if (from.slo) most = std::max(most, ms(*from.slo));
+  if (has_one_deadline(from)) most = std::max(most, ms(from.slo->time));
   out << fmt::format("set yrange [{:g}:{:g}]\nset xrange [-0.6:{}]\nset xtics (", least / 2.2,
                      most * 2.2, static_cast<double>(runs.size()) - 0.4);
   for (std::size_t i = 0; i < runs.size(); ++i)
@@ -81,8 +84,8 @@ void put_panel(std::ostream& out, const options& from, std::size_t number, const
     return s.p50 <= duration::zero();
   });
   out << "plot ";
-  if (from.slo)
-    out << fmt::format("{:g} with lines lw 1.5 dt 2 lc rgb '#C0392B' notitle", ms(*from.slo));
+  if (has_one_deadline(from))
+    out << fmt::format("{:g} with lines lw 1.5 dt 2 lc rgb '#C0392B' notitle", ms(from.slo->time));
   else
     out << "NaN notitle";
   if (!empty)
@@ -105,8 +108,8 @@ void write_gnuplot(std::ostream& out, const options& from, const workload_facts&
   const std::size_t width = columns * std::max<std::size_t>(320, 60 + 48 * runs.size());
   std::string title = from.arrivals.text + " arrivals";
   if (facts.load) title += fmt::format(", load {:.2f}", *facts.load);
-  title +=
-      fmt::format(", {} requests of {} clients on {}", from.requests, from.clients, from.device);
+  title += fmt::format(", {} requests of {} clients on {}", requests_of(runs), from.clients,
+                       from.device);
   const std::string legend = "bar: median to 99th percentile, dot: mean, cross: 90th percentile" +
                              std::string(from.slo ? ", dashed: deadline" : "");
 

@@ -5,6 +5,7 @@
 
 #include <gsched/dispatch/options.hpp>
 
+#include <algorithm>
 #include <cassert>
 #include <ostream>
 #include <utility>
@@ -54,7 +55,11 @@ json workload_json(const options& from, const workload_facts& facts) {
          {"arrivals", from.arrivals.text}, {"mean_solo_us", us(facts.mean_solo)}};
   w["rate_per_s"] = facts.rate_per_s ? json(rounded(*facts.rate_per_s)) : json();
   w["load"] = facts.load ? json(rounded(*facts.load)) : json();
-  w["slo_ms"] = from.slo ? json(rounded(us(*from.slo) / 1e3)) : json();
+  const bool has_time = from.slo && !from.slo->of_solo;
+  w["slo"] = from.slo ? json(from.slo->text) : json();
+  w["slo_ms"] = has_time ? json(rounded(us(from.slo->time) / 1e3)) : json();
+  json& alone = w["solo_us"] = json::object();
+  for (std::size_t m = 0; m < from.mix.size(); ++m) alone[from.mix[m].name] = us(facts.solo[m]);
   return w;
 }
 
@@ -78,9 +83,9 @@ json scheduling_json(const options& from) {
 } // namespace
 
 run_result::run_result(std::string policy_name, const options& from)
-    : policy(std::move(policy_name)), per_client(from.clients), slo_(from.slo) {
+    : policy(std::move(policy_name)), per_client(from.clients) {
   for (const mix_entry& m : from.mix) per_model.push_back({m.name, 0, {}});
-  if (slo_) deadlines_met = 0;
+  if (from.slo) deadlines_met = 0;
 }
 
 void run_result::submit(std::size_t model, std::size_t of_client) {
@@ -90,13 +95,19 @@ void run_result::submit(std::size_t model, std::size_t of_client) {
   ++per_client[of_client].submitted;
 }
 
-void run_result::finish(std::size_t model, std::size_t of_client, duration latency) {
+void run_result::finish(std::size_t model, std::size_t of_client, duration latency, bool in_time) {
   assert(model < per_model.size() && of_client < per_client.size());
   ++finished;
   latencies.push_back(latency);
   per_model[model].latencies.push_back(latency);
   per_client[of_client].latencies.push_back(latency);
-  if (slo_ && latency <= *slo_) ++*deadlines_met;
+  if (deadlines_met) *deadlines_met += in_time;
+}
+
+std::uint64_t requests_of(std::span<const run_result> runs) {
+  std::uint64_t most = 0;
+  for (const run_result& r : runs) most = std::max(most, r.submitted);
+  return most;
 }
 
 double run_result::throughput_per_s() const noexcept {

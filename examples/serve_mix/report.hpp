@@ -50,20 +50,21 @@ struct run_result {
   run_result(std::string policy_name, const options& from);
 
   void submit(std::size_t model, std::size_t of_client);
-  /// Counts a finished request; it met its deadline if its latency is within the SLO.
-  void finish(std::size_t model, std::size_t of_client, gsched::duration latency);
+  /// Counts a finished request, and whether it met its deadline, if there is an SLO.
+  void finish(std::size_t model, std::size_t of_client, gsched::duration latency, bool in_time);
   [[nodiscard]] double throughput_per_s() const noexcept;
-
-private:
-  std::optional<gsched::duration> slo_;
 };
+
+/// The most that a run was asked for: of a trace fewer than --requests allows.
+[[nodiscard]] std::uint64_t requests_of(std::span<const run_result> runs);
 
 /// What follows from options and profiles together.
 struct workload_facts {
-  std::string device_name;          ///< empty for the device that ships with the library
-  gsched::duration mean_solo{};     ///< of the mix: by weight, each model alone on the device
-  std::optional<double> rate_per_s; ///< offered; unset when the arrivals are a closed loop
-  std::optional<double> load;       ///< rate times mean_solo
+  std::string device_name;            ///< empty for the device that ships with the library
+  std::vector<gsched::duration> solo; ///< of each model of the mix, alone on the device
+  gsched::duration mean_solo{};       ///< of the mix: by weight
+  std::optional<double> rate_per_s;   ///< offered; unset when the arrivals are a closed loop
+  std::optional<double> load;         ///< rate times mean_solo
 };
 
 /// Errors   none; look at the stream.

@@ -46,7 +46,7 @@ sim::arrivals arrivals_of(const options& from, const workload_facts& facts) {
 duration solo(platform& on, const options& from, std::span<const profile> model) {
   run_result r("single", from);
   sim::arrivals one = sim::closed_arrivals(1, duration::zero(), sim::mix({1.0}, 1u), from.seed);
-  on.serve({r.policy, from, on.solo_requests(), one, model, nullptr, r, [](std::uint64_t) {}});
+  on.serve({r.policy, from, on.solo_requests(), one, model, nullptr, r, {}, [](std::uint64_t) {}});
   return summarize(r.latencies).p50;
 }
 
@@ -56,7 +56,8 @@ run_result run_policy(platform& on, const std::string& policy, const options& fr
   const auto start = std::chrono::steady_clock::now();
   run_result result(policy, from);
   sim::arrivals source = arrivals_of(from, facts);
-  on.serve({policy, from, from.requests, source, models, record, result, std::move(progress)});
+  on.serve({policy, from, from.requests, source, models, record, result, facts.solo,
+            std::move(progress)});
   if (from.arrivals.law == arrival_law::trace && result.submitted == 0)
     throw error(errc::bad_trace, from.arrivals.file.string() +
                                      ": no requests, expected lines of time_us,model[,client]");
@@ -79,6 +80,7 @@ workload_facts facts_of(platform& on, const options& from, std::span<const profi
     alone.decision_delay = {};
     alone.submission = submission::graph;
     const duration takes = solo(on, alone, models.subspan(i, 1));
+    facts.solo.push_back(takes);
     weighted_ns += from.mix[i].weight * static_cast<double>(takes.count());
     weights += from.mix[i].weight;
   }

@@ -8,8 +8,10 @@
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/policy/names.hpp>
+#include <gsched/sim/random.hpp>
 #include <gsched/sim/serve.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <deque>
@@ -78,10 +80,32 @@ struct bookkeeper : gsched::silent_listener {
   void on_end(const gsched::job& j, void* user, gsched::time_point now) noexcept {
     const asked& a = *static_cast<const asked*>(user);
     if (j.state == gsched::job_state::finished)
-      run.result.finish(a.model, a.client, now - j.arrival);
+      run.result.finish(a.model, a.client, now - j.arrival, now <= j.deadline);
     if (run.record != nullptr) run.record->ended(j, a.model, now);
     source->on_reply(gsched::client_id{a.client}, now);
   }
+};
+
+/// The deadlines of one run's requests, in the order in which these come: equal for all policies
+/// where the requests are.
+class deadlines {
+public:
+  explicit deadlines(const run_order& run) : run_(run), random_(run.from.seed ^ 0x6465616421) {}
+
+  [[nodiscard]] gsched::time_point next(const gsched::sim::request& q) {
+    if (!run_.from.slo) return gsched::no_deadline;
+    const slo_rule& slo = *run_.from.slo;
+    if (!slo.of_solo) return saturating_add(q.at, slo.time);
+    double times = slo.least;
+    if (slo.draws()) times += (slo.most - slo.least) * gsched::sim::uniform(random_);
+    const double ns = times * static_cast<double>(run_.solo[q.model].count());
+    return saturating_add(
+        q.at, gsched::duration{static_cast<gsched::duration::rep>(std::clamp(ns, 1.0, 1e18))});
+  }
+
+private:
+  const run_order& run_;
+  gsched::sim::random_engine random_;
 };
 
 template <gsched::policy P, stage S>
@@ -107,6 +131,7 @@ void serve_under(P& order, const manner& how, const run_order& run, S& on) {
   }
   source_here<S> source(run.source, on, device);
   hears.source = &source;
+  deadlines until(run);
   std::deque<asked> all;
   time_point first{};
   const auto submit = [&](const sim::request& q) {
@@ -117,7 +142,7 @@ void serve_under(P& order, const manner& how, const run_order& run, S& on) {
     r.model = ids[q.model];
     r.owner = clients[index(q.client)];
     r.arrival = q.at;
-    if (run.from.slo) r.deadline = saturating_add(q.at, *run.from.slo);
+    r.deadline = until.next(q);
     r.user = &all.back();
     static_cast<void>(dispatch.submit(r));
   };

@@ -33,15 +33,15 @@ column count_column(const char* head, std::span<const run_result> runs,
 
 void print_workload(std::ostream& out, const options& from, const workload_facts& facts,
                     std::span<const run_result> runs) {
-  std::uint64_t requests = 0; // of a trace fewer than --requests says
-  for (const run_result& r : runs) requests = std::max(requests, r.submitted);
-  out << fmt::format("{}: {} requests of {} clients, {} arrivals", from.device, requests,
+  out << fmt::format("{}: {} requests of {} clients, {} arrivals", from.device, requests_of(runs),
                      from.clients, from.arrivals.text);
   if (facts.rate_per_s) out << fmt::format(", {:.1f} a second", *facts.rate_per_s);
   if (facts.load) out << fmt::format(", load {:.2f}", *facts.load);
-  if (from.slo)
+  if (from.slo && from.slo->of_solo)
+    out << ", deadlines " << from.slo->text << " of the time alone";
+  else if (from.slo)
     out << fmt::format(", deadline {:g} ms",
-                       std::chrono::duration<double, std::milli>(*from.slo).count());
+                       std::chrono::duration<double, std::milli>(from.slo->time).count());
   if (from.draws()) out << fmt::format(", seed {}", from.seed);
   out << '\n';
 }

@@ -54,6 +54,30 @@ std::vector<double> to_weights(const std::string& words, std::uint32_t clients) 
   return weights;
 }
 
+std::optional<slo_rule> to_slo(const std::string& word) {
+  if (word == "none") return std::nullopt;
+  slo_rule slo;
+  slo.text = word;
+  if (word.find('x') == word.npos && word.find(':') == word.npos) {
+    const number_range range{0, 1e6, true, "none, 2x, 2x:5x or milliseconds"};
+    slo.time = gsched::from_us(1e3 * to_number("--slo", word, range));
+    return slo;
+  }
+  slo.of_solo = true;
+  const auto multiple = [&](std::string_view part) {
+    if (!part.ends_with('x')) refuse("--slo", in_quotes(word), "none, milliseconds, 2x or 2x:5x");
+    return to_number("--slo", part.substr(0, part.size() - 1),
+                     {0, 1e6, true, "2x or 2x:5x, times the model's time alone"});
+  };
+  const std::string_view all = word;
+  const std::size_t colon = std::min(all.find(':'), all.size());
+  slo.least = slo.most = multiple(all.substr(0, colon));
+  if (colon < all.size()) slo.most = multiple(all.substr(colon + 1));
+  if (slo.least > slo.most)
+    refuse("--slo", in_quotes(word) + " falls", "the smaller multiple first");
+  return slo;
+}
+
 arrival_options to_arrivals(const std::string& word) {
   constexpr std::string_view option = "--arrivals";
   const std::size_t colon = word.find(':');

@@ -4,6 +4,7 @@
 #include "serve_mix/options.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace serve_mix {
 
 /// `W,...`, at most one for each client.
 [[nodiscard]] std::vector<double> to_weights(const std::string& words, std::uint32_t clients);
+[[nodiscard]] std::optional<slo_rule> to_slo(const std::string& word);
 [[nodiscard]] arrival_options to_arrivals(const std::string& word);
 [[nodiscard]] std::vector<std::string> to_policies(const std::string& words);
 

@@ -131,6 +131,12 @@ def arrivals(r):
                      "trace:.", "lognormal:" + number(0, 10, True)(r), "closed:" + count(1, 10**6)(r), "POISSON"])
 
 
+def deadlines(r):
+    n = r.randint(1, 9)
+    return r.choice([number(0, 1e6, True)(r), number(0, 1e6, True)(r) + "x", "x", f"{n + 1}x:{n}x", f"{n}x:", f":{n}x",
+                     f"{n}:{n}x", f"{n}x:{n + 1}", f"{n}x:{n}x:{n}x", f"{n}X", f"x{n}", "None", f"1x:{number(0, 1e6, True)(r)}x"])
+
+
 def device(r):
     return r.choice(["", "sim:a100", "cuda:x", "cuda:", "cuda:-1", "none.json", "SIM:H200", "cuda:99999", "x" * 300])
 
@@ -405,7 +411,7 @@ def make_programs():
         common | {
             "--trace": path_out, "--plot": picture, "--profiles": path_in, "--mix": numbers_of(number(0, 1e6, True), *PROFILES),
             "--clients": count(1, 10**6), "--requests": count(1, 10**8), "--arrivals": arrivals,
-            "--load": number(0, 1000, True), "--rate": positive, "--slo": number(0, 1e6, True),
+            "--load": number(0, 1000, True), "--rate": positive, "--slo": deadlines,
             "--seed": count(0, 2**64 - 1), "--policy": names(*POLICIES), "--quantum": positive,
             "--most-quantum": number(0, 1e9), "--overshoot": number(0, 1e6), "--lanes": count(1, 1024), "--spare-lanes": count(0, 1024),
             "--threshold": number(0, 1e9), "--slice": positive, "--evict": name("yes", "no"),

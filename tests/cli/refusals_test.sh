@@ -132,6 +132,10 @@ for option in "--seed 5" "--load 0.5" "--rate 5"; do
   refuses "${option% *}: given" $trace $option
 done
 # shellcheck disable=SC2086
+serves $trace --slo 2x:5x --seed 5 # drawn
+# shellcheck disable=SC2086
+refuses "--seed: given" $trace --slo 2x --seed 5
+# shellcheck disable=SC2086
 serves $trace --json one.json
 expect "more is told of a trace than it has" bash -c 'head -1 out | grep -q ": 1 requests of 8 clients, trace:one.csv arrivals, deadline 10 ms$"'
 expect "a seed of what is not drawn" python3 -c 'import json; assert json.load(open("one.json"))["seed"] is None'

@@ -70,6 +70,36 @@ a, b, c = runs["deficit"]
 assert abs(a / 600 - 1 / 7) < 0.03 and abs(b / 600 - 2 / 7) < 0.03, runs'
 serves "${few[@]}" --clients 3 --weights 1,2,2 --policy deficit
 
+# Deadlines as multiples of the models' time alone: edf refuses, and what it admits is in time.
+for load in 0.5 0.9 1.2; do
+  for seed in 1 2 3; do
+    serves --policy edf,fifo --slo 2x:5x --load $load --seed $seed --json d.json
+    expect "edf, load $load, seed $seed: over 1% late" python3 -c '
+import json
+d = json.load(open("d.json"))
+assert d["workload"]["slo"] == "2x:5x" and d["workload"]["slo_ms"] is None
+assert set(d["workload"]["solo_us"]) == {"resnet18_b1", "inception_v3_b1"}
+edf, fifo = d["runs"]
+late = edf["finished"] - edf["deadlines_met"]
+assert edf["finished"] + edf["rejected"] == 2000 and late <= 0.01 * edf["finished"], edf
+assert edf["deadlines_met"] > 0.6 * 2000 and fifo["finished"] == 2000'
+  done
+done
+expect "the table does not say of what the deadlines are" grep -q ', deadlines 2x:5x of the time alone, seed' out
+# Nearly idle, all are in time from a little above 1x on, and none below; drawn in between, a part.
+in_time() { # in_time SLO LEAST MOST: of 300 requests
+  serves --policy fifo --slo "$1" --load 0.001 --requests 300 --json d.json
+  expect "--slo $1" python3 -c '
+import json, sys
+met = json.load(open("d.json"))["runs"][0]["deadlines_met"]
+assert int(sys.argv[1]) <= met <= int(sys.argv[2]), met' "$2" "$3"
+}
+in_time 1.2x 295 300
+in_time 0.9x 0 0
+in_time 0.5x:1.7x 120 240
+serves "${few[@]}" --slo 2x --policy direct --json d.json && serves "${few[@]}" --slo 2x:2x --policy direct --json e.json
+expect "2x is not 2x:2x" cmp -s <(grep -v -e wall_s -e '"slo"' d.json) <(grep -v -e wall_s -e '"slo"' e.json)
+
 # Every arrival law and both ways to submit, each policy's result its own business.
 for law in poisson lognormal:2 closed:6; do
   serves "${few[@]}" --policy srpt,direct --arrivals $law --json l.json

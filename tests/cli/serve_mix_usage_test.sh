@@ -39,6 +39,10 @@ for bad in 0 -1 0.0 nan inf -inf 1e999 abc '' 1,5 '1 '; do
   refuses "--arrivals: " --arrivals "lognormal:$bad"
   refuses "--quantum: " --quantum "$bad"
 done
+for bad in x 0x -1x nanx infx 1e999x 5x:2x 2x: :2x : 2:5x 2x:5 2x:5x: 2x:5x:6x 2x5 x2 1e7x '2x ' 2X; do
+  refuses "--slo: " --slo "$bad"
+done
+for good in none 0.5 2x 0.5x 2x:2x 2x:5x 1e-3x:1e6x; do serves --requests 3 --policy edf --slo $good; done
 for bad in 0 -1 1.5 abc '' 0x10 99999999999999999999999; do
   refuses "--clients: " --clients "$bad"
   refuses "--requests: " --requests "$bad"
