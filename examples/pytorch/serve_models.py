@@ -198,7 +198,7 @@ def plan(a, processes, rates, left):
     return requests
 
 
-def document(a, facts, mean_us, rate, requests, runs):
+def document(a, facts, solo_us, mean_us, rate, requests, runs):
     lanes = a.lanes or 8
     connections = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS")
     return {
@@ -206,7 +206,8 @@ def document(a, facts, mean_us, rate, requests, runs):
         "workload": {"mix": a.weights, "clients": a.clients, "weights": [1.0],
                      "requests": requests, "arrivals": a.arrivals, "mean_solo_us": round(mean_us, 3),
                      "rate_per_s": round(rate, 6), "load": round(rate * mean_us / 1e6, 6),
-                     "slo_ms": None},
+                     "slo": None, "slo_ms": None,
+                     "solo_us": {n: round(us, 3) for n, us in solo_us.items()}},
         "scheduling": {"quantum_us": a.quantum or 100.0, "most_quantum_us": a.most_quantum or 800.0,
                        "overshoot": a.overshoot or 4.0, "lanes": lanes,
                        "spare_lanes": (120 if lanes == 8 else 0) if a.spare_lanes is None
@@ -274,7 +275,7 @@ def measure(a, deadline):
                   f"{run['latency_us']['mean'] / 1e3:.3f} ms, p99 "
                   f"{run['latency_us']['p99'] / 1e3:.3f} ms"
                   + (f"; {run['error']}" if "error" in run else ""), flush=True)
-        documents = [document(a, facts, mean_us, rate, requests, runs[r])
+        documents = [document(a, facts, solo, mean_us, rate, requests, runs[r])
                      for r, rate in enumerate(rates)]
         said = {w: {k: p.ready[k] for k in ("solo_us", "serve_us", "reference_us", "setup_s")}
                 | {"models": p.ready["models"].get(w)} for p in processes for w in p.ways}

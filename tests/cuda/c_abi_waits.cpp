@@ -810,9 +810,9 @@ TEST_CASE("add: a model is checked by its fields, each instance included") {
   instances[1].graph = nullptr;
   refused(good, "m: instance 1.graph: NULL, expected a captured graph");
   instances[1].size = 0;
-  refused(good, "gsched_instance.size: 0 of instance 1, expected 40 as of the first");
+  refused(good, "gsched_instance.size: 0 of instance 1, expected 32 as of the first");
   instances[1].size = 4000; // and not beyond the array
-  refused(good, "gsched_instance.size: 4000 of instance 1, expected 40 as of the first");
+  refused(good, "gsched_instance.size: 4000 of instance 1, expected 32 as of the first");
 }
 
 TEST_CASE("submit: a ticket of a request that a closing server refuses stays until its end") {
