@@ -1120,7 +1120,7 @@ def _close_all():
 class Server:
     """A GPU and the thread that schedules it.
 
-    `policy`: boost, boost:FACTOR (1 is for the tail of latency, the default 0.2 for the mean and the
+    `policy`: boost, boost:FACTOR (1 is for the tail of latency, the default 0.3 for the mean and the
     tail), srpt, sjf, fifo, rr, edf, deficit, srpt+deficit (with these two clients' weights count);
     or "direct" (whole graphs, a stream per client) and "single" (whole graphs on one stream), for
     comparison. `options`: the

@@ -24,7 +24,7 @@ import workload
 HERE = pathlib.Path(__file__).resolve().parent
 EPILOG = """ways
   srpt+deficit srpt sjf fifo rr edf deficit   scheduled by gsched, segment by segment
-  boost, boost:F      the same, between srpt's mean (F near 0) and the tail of fifo (F of 1); 0.2
+  boost, boost:F      the same, between srpt's mean (F near 0) and the tail of fifo (F of 1); 0.3
   direct, single      whole graphs, on a stream per client or all on one, by gsched's host code
   eager-single        modules as they are: one thread, one stream
   eager-streams       modules as they are: a thread and a stream per client

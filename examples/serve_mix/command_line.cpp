@@ -62,7 +62,7 @@ void declare(CLI::App& app, words& w) {
   options.group("How it is scheduled");
   options.add("--policy", w.policy, "P,...",
               "all, or some of\nfifo rr sjf srpt edf deficit srpt+deficit boost direct single;\n"
-              "boost:1 is for the tail of latency, boost (:0.2) for both");
+              "boost:1 is for the tail of latency, boost (:0.3) for both");
   options.add("--quantum", w.quantum, "US", "Device time of a segment, the unit of dispatch");
   options.add(
       "--most-quantum", w.most_quantum, "US",

@@ -423,7 +423,7 @@ def make_programs():
                ["--device", "cuda", "--policy", "lifo"],
                ["--mix", "lenet_b1", "--arrivals", "trace:times.csv", "--seed", "5"],
                ["--mix", "lenet_b1", "--arrivals", "trace:times.csv", "--load", "0.5"],
-               ["--policy", "boost,boost:0.2"], ["--policy", "boost:1,boost:1.0"], ["--policy", "boost:2,fifo,boost:2e0"]],
+               ["--policy", "boost,boost:0.3"], ["--policy", "boost:1,boost:1.0"], ["--policy", "boost:2,fifo,boost:2e0"]],
         selector=("--policy", POLICIES),
         used={o: (SCHEDULING, v) for o, v in (("--quantum", "50"), ("--most-quantum", "900"), ("--overshoot", "2"), ("--lanes", "4"), ("--spare-lanes", "4"))}
         | {"--weights": (("deficit", "srpt+deficit"), "1,2"), "--threshold": (("srpt+deficit",), "50"), "--slice": (("rr",), "50"), "--evict": (("srpt", "edf", "srpt+deficit", "boost"), "yes")},

@@ -189,7 +189,7 @@ of realtime
 refuses "--side: '8' is named twice" --side 8,8
 refuses "--side: '08' is named twice" --side 8,08
 of serve_mix
-refuses "--policy: 'boost:0.2', that is boost, is named twice" --policy boost,boost:0.2
+refuses "--policy: 'boost:0.3', that is boost, is named twice" --policy boost,boost:0.3
 refuses "--policy: 'boost:1.0', that is boost:1, is named twice" --policy boost:1,fifo,boost:1.0
 refuses "--policy: 'boost' is named twice" --policy boost,boost
 serves --requests 5 --policy boost,boost:1,boost:0.5

@@ -48,7 +48,7 @@ namespace gsched {
 class gamma_boost {
 public:
   static constexpr std::string_view name = "boost";
-  static constexpr double default_factor = 0.2;
+  static constexpr double default_factor = 0.3;
   static constexpr duration longest_boost = std::chrono::hours{1};
 
   [[nodiscard]] static constexpr bool is_factor(double f) noexcept { return f >= 1e-6 && f <= 1e6; }
