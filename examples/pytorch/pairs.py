@@ -9,7 +9,9 @@ start. With --steps a training model makes exactly that many steps, which real-t
 Then the real-time client submits, waits and pauses, beside a best-effort client that always
 has requests waiting, as in realtime.py: preempted, and in turn each alone.
 
-rt and p99 are the real-time model's mean latency and 99th percentile over alone; be kept is the
+rt and p99 are the real-time model's mean latency and 99th percentile over alone, and later its
+median and 99th percentile less the median alone; stop is how long it takes from the decision until no
+kernel of the best-effort model runs any more; be kept is the
 best-effort requests done over those done alone, and be share the same over the part of the time that
 real-time requests leave.
 """
@@ -360,7 +362,8 @@ def cells(row):
         return f"{row['pair']:34} {'HANG' if row['hang'] else 'failed'}: {row.get('error', '')}"
     f = row["ways"]["preempt"]
     p, rt, kept = f["preemptions"], f["rt"], f["be_per_s"] / row["ways"]["be_only"]["be_per_s"]
-    return (f"{row['pair']:34} {rt['slowdown']:6.3f} {rt['p99_ratio']:6.3f} {f['be_share']:8.3f} "
+    return (f"{row['pair']:34} {rt['slowdown']:6.3f} {rt['p99_ratio']:6.3f} {rt['later_p50_us']:9.0f} "
+            f"{rt['later_p99_us']:8.0f} {f['be_share']:8.3f} "
             f"{kept:8.3f} {p['preempt_p50_us']:8.1f} {p['preempt_p99_us']:8.1f} "
             f"{p['preemptions']:9} {p.get('expired_leases', 0):6} {p.get('opened', 0):6} "
             f"{sum(row['checked'].values()):8} {sum(row['wrong'].values()):5}"
@@ -368,7 +371,7 @@ def cells(row):
                if "steps" in row else ""))
 
 
-HEAD = (f"{'real-time+best-effort':34} {'rt':>6} {'p99':>6} {'be share':>8} {'be kept':>8} "
+HEAD = (f"{'real-time+best-effort':34} {'rt':>6} {'p99':>6} {'later p50':>9} {'p99 us':>8} {'be share':>8} {'be kept':>8} "
         f"{'stop p50':>8} {'p99 us':>8} {'preempted':>9} {'leases':>6} {'opened':>6} "
         f"{'compared':>8} {'wrong':>5}")
 
