@@ -175,7 +175,8 @@ for by, preempts in ((1, True), (2, True), (1, False)):
     assert preempts and server.steps == 30 == found["checked"]["be"] == found["steps"]["steps"]
     assert found["steps"]["preemptions"] == found["checked"]["rt"] > 3
     assert found["wrong"] == {"rt": 0, "be": by - 1}, found
-facts = {"rt": {"slowdown": 1.0, "p99_ratio": 1.0}, "be_share": 1.0, "be_per_s": 1.0,
+facts = {"rt": {"slowdown": 1.0, "p99_ratio": 1.0, "later_p50_us": 3, "later_p99_us": 9},
+         "be_share": 1.0, "be_per_s": 1.0,
          "preemptions": {"preempt_p50_us": 1.0, "preempt_p99_us": 1.0, "preemptions": 9}}
 row = {"pair": "a+b", "checked": {"be": 30}, "wrong": {"be": 0}, "ways": {"preempt": facts, "be_only": facts}}
 assert pairs.cells(row).endswith("       30     0")
