@@ -324,6 +324,26 @@ TEST_CASE("a lane without a lease stands until it resumes") {
   CHECK(rig.d.done == 1);
 }
 
+/// A lane stands beside urgent work that leaves SMs free, and not beside such as needs every SM:
+/// then it is let go, or stops at the end of its segment.
+void check_needs_every_sm(hold_rig& rig, const gsched::program& work, const gsched::program& small,
+                          const gsched::program& full) {
+  REQUIRE(rig.stand(work));
+  CHECK(rig.run_urgent(small));
+  CHECK(rig.d.device.statistics().opened == 0);
+  CHECK(rig.run_urgent(full));
+  CHECK(rig.d.device.statistics().opened == 1);
+  rig.resume();
+
+  // While such a program is active a lane that yields stops at the end of its segment.
+  REQUIRE(!rig.d.submit(rig.urgent.front(), full));
+  REQUIRE(!rig.d.submit(rig.low, work));
+  rig.d.device.yield(rig.low);
+  CHECK(rig.until([&] { return rig.count(kind::lane_yielded) == 2; }));
+  rig.resume();
+  CHECK(rig.d.failed == 0);
+}
+
 TEST_CASE("a cooperative launch that needs every SM runs although a lane stands") {
   GSCHED_NEEDS_GPU();
   cooperative_launches all_sms;
@@ -343,20 +363,7 @@ TEST_CASE("a cooperative launch that needs every SM runs although a lane stands"
   CHECK(work.needs_at_once(0, work.host().size(), sm, all, cuda::program::need::to_be_quick)
             .count() == 0);
 
-  REQUIRE(rig.stand(work.host()));
-  CHECK(rig.run_urgent(small.host()));
-  CHECK(rig.d.device.statistics().opened == 0);
-  CHECK(rig.run_urgent(full.host()));
-  CHECK(rig.d.device.statistics().opened == 1);
-  rig.resume();
-
-  // While such a program is active a lane that yields stops at the end of its segment.
-  REQUIRE(!rig.d.submit(rig.urgent.front(), full.host()));
-  REQUIRE(!rig.d.submit(rig.low, work.host()));
-  rig.d.device.yield(rig.low);
-  CHECK(rig.until([&] { return rig.count(kind::lane_yielded) == 2; }));
-  rig.resume();
-  CHECK(rig.d.failed == 0);
+  check_needs_every_sm(rig, work.host(), small.host(), full.host());
   CHECK(all_sms.runs() == 5);
 }
 
@@ -377,20 +384,7 @@ TEST_CASE(
   CHECK(full.needs_at_once(0, 1, sm, all, cuda::program::need::to_be_quick) == all);
   CHECK(full.needs_at_once(0, 1, sm, all, cuda::program::need::to_run).count() == 0);
 
-  REQUIRE(rig.stand(work.host()));
-  CHECK(rig.run_urgent(small.host()));
-  CHECK(rig.d.device.statistics().opened == 0);
-  CHECK(rig.run_urgent(full.host()));
-  CHECK(rig.d.device.statistics().opened == 1);
-  rig.resume();
-
-  // While such a program is active a lane that yields stops at the end of its segment.
-  REQUIRE(!rig.d.submit(rig.urgent.front(), full.host()));
-  REQUIRE(!rig.d.submit(rig.low, work.host()));
-  rig.d.device.yield(rig.low);
-  CHECK(rig.until([&] { return rig.count(kind::lane_yielded) == 2; }));
-  rig.resume();
-  CHECK(rig.d.failed == 0);
+  check_needs_every_sm(rig, work.host(), small.host(), full.host());
   CHECK(rig.d.device.statistics().expired_leases == 0);
 }
 

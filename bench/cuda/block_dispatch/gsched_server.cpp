@@ -28,16 +28,15 @@ using namespace gsched;
 
 namespace {
 
-/// An accountant that always has room: the number of lanes alone bounds what is on the GPU.
-class no_accountant {
+/// An accountant that leaves to another one all that it does not say itself.
+template <accountant Counts>
+class on_top_of {
 public:
-  static constexpr bool wants_blocks = false;
+  static constexpr bool wants_blocks = Counts::wants_blocks;
 
-  no_accountant(const architecture_limits& l, sm_count sms, const accountant_options& o)
+  on_top_of(const architecture_limits& l, sm_count sms, const accountant_options& o)
       : counts_(l, sms, o) {}
 
-  [[nodiscard]] bool has_room() const noexcept { return counts_.outstanding() < counts_.slots(); }
-  [[nodiscard]] bool admits(const footprint&) const noexcept { return has_room(); }
   void charge(segment_id s, const footprint& f, std::optional<segment_id> behind = {}) noexcept {
     counts_.charge(s, f, behind);
   }
@@ -56,20 +55,27 @@ public:
     return counts_.violations();
   }
 
-private:
-  aggregate_accountant counts_;
+protected:
+  Counts counts_;
+};
+
+/// An accountant that always has room: the number of lanes alone bounds what is on the GPU.
+class no_accountant : public on_top_of<aggregate_accountant> {
+public:
+  using on_top_of::on_top_of;
+
+  [[nodiscard]] bool has_room() const noexcept { return counts_.outstanding() < counts_.slots(); }
+  [[nodiscard]] bool admits(const footprint&) const noexcept { return has_room(); }
 };
 static_assert(accountant<no_accountant>);
 
 /// per_sm_accountant, and no room either while the blocks that found none on any SM are as many as
 /// the overshoot: those of kernels that have begun and those of the others beyond what each SM has
 /// free. Words have to name the SM of each block.
-class each_sm_accountant {
+class each_sm_accountant : public on_top_of<per_sm_accountant> {
 public:
-  static constexpr bool wants_blocks = true;
-
   each_sm_accountant(const architecture_limits& l, sm_count sms, const accountant_options& o)
-      : counts_(l, sms, o), limits_(l), sms_(sms.count()), most_(o.overshoot_blocks) {
+      : on_top_of(l, sms, o), limits_(l), sms_(sms.count()), most_(o.overshoot_blocks) {
     not_begun_.reserve(o.max_outstanding);
   }
 
@@ -78,26 +84,19 @@ public:
     return has_room() && counts_.admits(f);
   }
   void charge(segment_id s, const footprint& f, std::optional<segment_id> behind = {}) noexcept {
-    counts_.charge(s, f, behind);
+    on_top_of::charge(s, f, behind);
     not_begun_.push_back({s, behind, f.widest});
   }
   void release(segment_id s) noexcept {
-    counts_.release(s);
+    on_top_of::release(s);
     forget(s);
+    for (waiting& w : not_begun_)
+      if (w.behind == s) w.behind.reset();
   }
   void started(segment_id s, std::uint32_t o, const kernel_demand& k, std::uint32_t sm,
                std::uint32_t n) noexcept {
-    counts_.started(s, o, k, sm, n);
-    std::erase_if(not_begun_, [&](const waiting& w) { return w.id == s; });
-  }
-  void ended(segment_id s, std::uint32_t o, std::uint32_t sm, std::uint32_t n) noexcept {
-    counts_.ended(s, o, sm, n);
-  }
-  [[nodiscard]] double load() const noexcept { return counts_.load(); }
-  [[nodiscard]] std::size_t slots() const noexcept { return counts_.slots(); }
-  [[nodiscard]] std::size_t outstanding() const noexcept { return counts_.outstanding(); }
-  [[nodiscard]] const accountant_violations& violations() const noexcept {
-    return counts_.violations();
+    on_top_of::started(s, o, k, sm, n);
+    forget(s);
   }
 
 private:
@@ -109,8 +108,6 @@ private:
 
   void forget(segment_id s) noexcept {
     std::erase_if(not_begun_, [&](const waiting& w) { return w.id == s; });
-    for (waiting& w : not_begun_)
-      if (w.behind == s) w.behind.reset();
   }
 
   [[nodiscard]] std::uint64_t stuck() const noexcept {
@@ -140,7 +137,6 @@ private:
     return std::min(n, k.blocks);
   }
 
-  per_sm_accountant counts_;
   architecture_limits limits_;
   std::uint32_t sms_;
   std::uint64_t most_;
