@@ -179,7 +179,7 @@ TEST_CASE("defaults: serve_mix, the headers and the C library serve one mix alik
   }
 }
 
-TEST_CASE("defaults: the marks of realtime are the library's, whatever the quantum") {
+TEST_CASE("defaults: realtime has the library's marks at every quantum") {
   for (const char* const quantum : {"20", "400", "5000"}) {
     const std::vector<const char*> words{"realtime", "--leaves", "never", "--quantum", quantum};
     const auto o = realtime::parse_options(static_cast<int>(words.size()), words.data());

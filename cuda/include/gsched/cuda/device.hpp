@@ -23,8 +23,8 @@ struct device_options {
   /// Blocks that a notification of an instrumented kernel covers, 1 to 16; 0 chooses by the launch:
   /// every block tells where they are few, groups of 16 where they are many.
   std::uint32_t group_blocks = 0;
-  /// load() builds the graphs that report blocks, too. Then all graphs are built on the owner's
-  /// thread, whatever build() did before.
+  /// load() builds the graphs that report blocks, too. Then load() builds all graphs, on the
+  /// owner's thread, and build() builds none.
   bool instrumented = false;
   duration grain =
       std::chrono::microseconds{100}; ///< load() cuts programs into pieces of about this ...
