@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 
+import checkout # the package of this checkout
 import gsched
 import models
 import workload

@@ -16,6 +16,7 @@ import random
 import sys
 import time
 
+import checkout # the package of this checkout
 import gsched
 import models
 import workload
@@ -49,7 +50,7 @@ def bits(tree):
     import torch
 
     return [x.detach().to("cpu").contiguous().view(-1).view(torch.uint8)
-            for x in gsched._leaves(tree)]
+            for x in gsched.tensors_of(tree)]
 
 
 def same(a, b):
@@ -72,7 +73,7 @@ class Subject:
         for i in range(a.instances):
             answers = [self.captured.replay(x, i) for x in self.pinned]
             finite = finite and all(bool(torch.isfinite(y).all())
-                                    for tree in answers for y in gsched._leaves(tree))
+                                    for tree in answers for y in gsched.tensors_of(tree))
             self.expected.append([bits(tree) for tree in answers])
         self.facts = {
             "inferences": 0, "mismatches": 0, "segments": 0, "finite": finite,

@@ -31,6 +31,7 @@ import sys
 import threading
 import time
 
+import checkout # the package of this checkout
 import models
 import realtime
 import workload
@@ -128,7 +129,7 @@ class Answers:
         self._bits, self._same = bit_equal.bits, bit_equal.same
         generator, self.wrong, self.seen = torch.Generator().manual_seed(a.seed), 0, 0
         drawn = [models.draw(name, generator) for _ in range(a.inputs)]
-        self._inputs = [gsched._rebuilt(x, iter([t.pin_memory() for t in gsched._leaves(x)]))
+        self._inputs = [gsched.with_tensors(x, iter([t.pin_memory() for t in gsched.tensors_of(x)]))
                         for x in drawn]
         self._expected = [[self._bits(captured.replay(x, i)) for x in self._inputs]
                           for i in range(len(captured.instances))]

@@ -24,6 +24,7 @@ import sys
 import threading
 import time
 
+import checkout # the package of this checkout
 import gsched
 import realtime
 import workload

@@ -8,6 +8,7 @@ import argparse
 import os
 import sys
 
+import checkout # the package of this checkout
 import gsched
 import models
 import workload

@@ -13,6 +13,7 @@ import faulthandler
 import sys
 import time
 
+import checkout # the package of this checkout
 import gsched
 import models
 import ways

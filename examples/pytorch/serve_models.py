@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 
+import checkout # the package of this checkout
 import gsched
 import ways
 import workload

@@ -26,6 +26,7 @@ import shlex
 import sys
 import time
 
+import checkout # the package of this checkout
 import gsched
 import models
 import workload

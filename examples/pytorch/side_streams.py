@@ -30,6 +30,7 @@ import random
 import sys
 import time
 
+import checkout # the package of this checkout
 import gsched
 import models
 import workload
@@ -246,7 +247,7 @@ def capture(torch, a, name):
     """The model captured with its branches on streams; a GschedError if they change its outputs."""
     captured = gsched.capture(*make(torch, name, a, True), instances=1, name=name, gpu=a.gpu)
     plain = gsched.capture(*make(torch, name, a, False), instances=1, name=name, gpu=a.gpu)
-    for x, y in zip(*(gsched._leaves(one.replay(one.example)) for one in (captured, plain))):
+    for x, y in zip(*(gsched.tensors_of(one.replay(one.example)) for one in (captured, plain))):
         if not torch.allclose(x, y, rtol=1e-3, atol=1e-4):
             raise gsched.GschedError(f"{name}: other outputs with streams than without, expected the "
                                      "same")
@@ -261,8 +262,8 @@ def wrong_outputs(torch, a, captured, served):
     wrong = dict.fromkeys(served, 0)
     for _ in range(a.check):
         leaves = [torch.randn(x.shape, generator=generator).pin_memory()
-                  for x in gsched._leaves(captured.example)]
-        x = gsched._rebuilt(captured.example, iter(leaves))
+                  for x in gsched.tensors_of(captured.example)]
+        x = gsched.with_tensors(captured.example, iter(leaves))
         expected = bit_equal.bits(captured.replay(x))
         for way, (server, model) in served.items():
             answer = server.submit(model, x).result(60)

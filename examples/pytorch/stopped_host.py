@@ -26,6 +26,7 @@ import tempfile
 import threading
 import time
 
+import checkout # the package of this checkout
 import workload
 
 FILE_BYTES = 4096

@@ -30,6 +30,7 @@ import sys
 import tempfile
 import time
 
+import checkout # the package of this checkout
 import models
 import workload
 

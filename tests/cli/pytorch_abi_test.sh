@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gsched.py and gsched_c.h agree: sizes and places of all fields, functions, numbers of states. Where
+# The package and gsched_c.h agree: sizes and places of all fields, functions, numbers of states. Where
 # the library is built and there is no GPU, a server says so in one line.
 set -euo pipefail
 header=$GSCHED_SOURCE_DIR/cuda/c/include/gsched/gsched_c.h
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export PYTHONPATH=$GSCHED_SOURCE_DIR/examples/pytorch PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH=$GSCHED_SOURCE_DIR/python:$GSCHED_SOURCE_DIR/examples/pytorch PYTHONDONTWRITEBYTECODE=1
 
 python3 - "$work/layout.c" <<'PY'
 import ctypes, sys
-import gsched
-structs = [c for c in vars(gsched).values() if isinstance(c, type)
+from gsched import _abi
+structs = [c for c in vars(_abi).values() if isinstance(c, type)
            and issubclass(c, ctypes.Structure) and c.__name__.startswith("gsched_")]
 assert len(structs) == 9, structs
 lines = ["#include <gsched/gsched_c.h>", "#include <stdio.h>", "int main(void) {"]
@@ -19,11 +19,11 @@ for s in structs:
     lines.append(f'printf("{s.__name__} %zu\\n", sizeof({s.__name__}));')
     lines += [f'printf("{s.__name__}.{f} %zu %zu\\n", offsetof({s.__name__}, {f}), '
               f'sizeof((({s.__name__}*)0)->{f}));' for f, _ in s._fields_]
-for i, state in enumerate(gsched._STATES):
+for i, state in enumerate(_abi.STATES):
     lines.append(f'printf("{i} %d\\n", (int)GSCHED_{state.upper()});')
 lines += [f'printf("{value} %d\\n", (int){name});' for name, value in (
-    ("GSCHED_ABI", gsched.ABI), ("GSCHED_OK", gsched._OK), ("GSCHED_CLOSED", gsched._CLOSED),
-    ("GSCHED_TIMED_OUT", gsched._TIMED_OUT), ("GSCHED_DRAIN", 0), ("GSCHED_CANCEL", 1))]
+    ("GSCHED_ABI", _abi.ABI), ("GSCHED_OK", _abi.OK), ("GSCHED_CLOSED", _abi.CLOSED),
+    ("GSCHED_TIMED_OUT", _abi.TIMED_OUT), ("GSCHED_DRAIN", 0), ("GSCHED_CANCEL", 1))]
 open(sys.argv[1], "w").write("\n".join([*lines, "return 0; }", ""]))
 PY
 ${CC:-cc} -std=c11 -Wall -Wextra -Werror -I "$GSCHED_SOURCE_DIR/cuda/c/include" \
@@ -32,22 +32,22 @@ ${CC:-cc} -std=c11 -Wall -Wextra -Werror -I "$GSCHED_SOURCE_DIR/cuda/c/include" 
 
 python3 - "$work/said" "$header" <<'PY'
 import ctypes, re, sys
-import gsched
+from gsched import _abi
 checks = 0
 for line in open(sys.argv[1]):
     what, *numbers = line.split()
     numbers = list(map(int, numbers))
     name, _, field = what.partition(".")
     if field:
-        ours = getattr(getattr(gsched, name), field)
+        ours = getattr(getattr(_abi, name), field)
         assert [ours.offset, ours.size] == numbers, f"{what}: {ours}, the header says {numbers}"
     elif name.isdigit():
         assert [int(name)] == numbers, line
     else:
-        assert [ctypes.sizeof(getattr(gsched, name))] == numbers, line
+        assert [ctypes.sizeof(getattr(_abi, name))] == numbers, line
     checks += 1
 text = re.sub(r"/\*.*?\*/", "", open(sys.argv[2]).read(), flags=re.S)
-for name, (_, arguments) in gsched._FUNCTIONS.items():
+for name, (_, arguments) in _abi.FUNCTIONS.items():
     declared = re.search(rf"GSCHED_API [^;(]*\b{name}\(([^;]*)\);", text)
     assert declared, f"{name}: not in the header"
     parameters = [p for p in declared.group(1).split(",") if p.strip() != "void"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gsched.py with PyTorch on a GPU: answers, tensors wherever they are, captures that fail in every way,
+# The Python package with PyTorch on a GPU: answers, tensors wherever they are, captures that fail in every way,
 # servers closed with requests in flight. Passes over itself where there is no PyTorch or no GPU.
 set -euo pipefail
 . "$GSCHED_SOURCE_DIR/tests/cli/pytorch_gpu.sh"

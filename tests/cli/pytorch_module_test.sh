@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gsched.py: what goes over the C ABI, futures and how they end, what is kept in place and until when,
+# The Python package: what goes over the C ABI, futures and how they end, what is kept in place and until when,
 # captures that fail. The library and torch only play their parts.
 set -euo pipefail
 source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
@@ -9,8 +9,10 @@ cat >"$work/test.py" <<'PY'
 import collections, concurrent.futures, ctypes, dataclasses, gc, os, signal, sys, threading, time, types
 import weakref
 import gsched, torch
+from gsched import _abi, _capture, _state
 
 played = ctypes.CDLL(os.environ["GSCHED_C_LIBRARY"])
+library = gsched.load_library()
 number = lambda name: ctypes.c_int.in_dll(played, name)
 
 def raises(kind, text, call, *args, **named):
@@ -80,10 +82,10 @@ class Unjoined(Plus): # nothing is raised but by the end of the capture: a side 
     def __call__(self, x):
         torch.cuda.CUDAGraph.broken = bool(torch.cuda.CUDAGraph.capturing)
         return super().__call__(x)
-begun, given_up = torch.cuda.CUDAGraph.begun, len(gsched._given_up)
+begun, given_up = torch.cuda.CUDAGraph.begun, len(_capture.given_up)
 raises(RuntimeError, "the capture was given up", server.add_model, Unjoined(), one(1))
 assert len(torch.pools_ended) == 2, "the allocator would still ask the graph"
-assert len(gsched._given_up) == given_up + 1, "the allocator may still ask the graph"
+assert len(_capture.given_up) == given_up + 1, "the allocator may still ask the graph"
 assert torch.cuda.CUDAGraph.begun == begun + 2, "the random numbers are still in a capture"
 assert not torch.cuda.CUDAGraph.capturing and gc.isenabled()
 class Interrupted(BaseException): pass
@@ -95,7 +97,7 @@ def begin_and_interrupt(*arguments, **named): # as Ctrl-C in the call, raised wh
 torch.cuda.CUDAGraph.capture_begin = begin_and_interrupt
 raises(Interrupted, "", server.add_model, Plus(), one(1))
 assert not torch.cuda.CUDAGraph.capturing, "the stream of captures still captures"
-assert len(gsched._given_up) == given_up + 1, "this one has ended well"
+assert len(_capture.given_up) == given_up + 1, "this one has ended well"
 server.add_model(Plus(), one(1)).remove()
 class Host(Plus):
     def __call__(self, x): return torch.tensor([1.0])
@@ -171,7 +173,7 @@ assert type(got["model"]) is Output and got["model"].logits is got["model"]["log
 assert got["model"].cache is None and type(got["default"]) is collections.defaultdict
 assert got["user"]["c"] is not None and got["frozen"].second == "constant" and got["frozen"].third == 3
 assert type(got["sums"]) is Sums and got["sums"][1] == 7 and list(got["numbers"]) == [1]
-all_of_them = gsched._leaves(got)
+all_of_them = gsched.tensors_of(got)
 assert len(all_of_them) == 7 and all(x.is_pinned() for x in all_of_them)
 
 # What is no tensor must be as in the example.
@@ -264,19 +266,19 @@ class Slow(list):
         time.sleep(0.2) # so that the other thread goes on first
 number("holding").value = 1
 future = server.submit(model, one(1, cuda=True))
-both, event, status = threading.Barrier(2), future._pooled, gsched._library.gsched_status
+both, event, status = threading.Barrier(2), future._pooled, library.gsched_status
 played.end_held(1)
 number("holding").value = 0
 def seen_by_both(*arguments):
     code = status(*arguments)
     both.wait(10)
     return code
-gsched._library.gsched_status, server._state.events = seen_by_both, Slow()
+library.gsched_status, server._state.events = seen_by_both, Slow()
 thread = threading.Thread(target=future.done)
 thread.start()
 assert future.result() is not None
 thread.join()
-gsched._library.gsched_status = status
+library.gsched_status = status
 assert server._state.events == [event], server._state.events
 server._state.events = []
 assert future.report["state"] == "finished" and future._inputs is None
@@ -368,13 +370,13 @@ assert number("released").value == released and all(g() is not None for g in gon
 number("holding").value = 1
 x = one(1, pinned=True)
 alive, before = weakref.ref(x), number("tickets").value
-real = gsched._library.gsched_submit
+real = library.gsched_submit
 def interrupted(*arguments): # as Ctrl-C in the middle of the call, heard when it returns
     real(*arguments)
     raise Interrupted()
-gsched._library.gsched_submit = interrupted
+library.gsched_submit = interrupted
 raises(Interrupted, "", server.submit, model, x)
-gsched._library.gsched_submit = real
+library.gsched_submit = real
 del x
 gc.collect()
 assert number("tickets").value == before + 1 and alive() is not None
@@ -386,9 +388,9 @@ gc.collect()
 assert alive() is None and number("tickets").value <= before + 1
 submits = number("submits").value
 def unable(*_): raise Interrupted() # before the call
-gsched._library.gsched_submit = unable
+library.gsched_submit = unable
 raises(Interrupted, "", server.submit, model, one(1))
-gsched._library.gsched_submit = real
+library.gsched_submit = real
 assert number("submits").value == submits and not any(
     not f._ticket for f in server._state.pending.values())
 
@@ -399,26 +401,26 @@ def refuses(handle, request, ticket):
     sweep.start()
     sweep.join()
     ticket.value = None
-    return gsched._CLOSED
-gsched._library.gsched_submit = refuses
+    return _abi.CLOSED
+library.gsched_submit = refuses
 assert raises(gsched.GschedError, "", server.submit, model, one(1)).code == 6
-gsched._library.gsched_submit = real
+library.gsched_submit = real
 
 # Ctrl-C on each line of a submission and of what follows it: while the library uses memory, it is
 # kept; what has ended goes, without a question for it.
 number("holding").value = 0
 while server._state.pending:
     server.submit(model, one(1)).result()
-submit, State, Future = gsched.Server.submit, gsched._State, gsched.Future
+submit, State, Future = gsched.Server.submit, _state.State, gsched.Future
 traced = {f.__code__ for f in (submit, State.keep, State.forget, Future._report, Future.done)}
 unheard = ("future._submitted = True", "lock:") # signals are heard after calls, so not where these end
-source = open(gsched.__file__).read().splitlines()
+source = {c.co_filename: open(c.co_filename).read().splitlines() for c in traced}
 def interrupt_at(n, call):
     """Raises on the n-th line of the traced functions. False if they have fewer."""
     lines = 0
     def local(frame, event, _):
         nonlocal lines
-        if event == "line" and not any(text in source[frame.f_lineno - 1] for text in unheard):
+        if event == "line" and not any(text in source[frame.f_code.co_filename][frame.f_lineno - 1] for text in unheard):
             lines += 1
             if lines == n:
                 raise Interrupted()
@@ -460,12 +462,12 @@ for n in range(1, 400):
         break
 assert 40 < n < 399, n
 for n in range(1, 400): # so does what the library refuses
-    gsched._library.gsched_submit = lambda *_: gsched._CLOSED
+    library.gsched_submit = lambda *_: _abi.CLOSED
     server._state.pending[0] = types.SimpleNamespace(done=bool)
     def refused():
         raises(gsched.GschedError, "", server.submit, model, one(1))
     more = interrupt_at(n, refused)
-    gsched._library.gsched_submit = real
+    library.gsched_submit = real
     del server._state.pending[0]
     for _ in range(2):
         server.submit(model, one(1)).result()
@@ -515,14 +517,14 @@ played.end_held(1)
 number("holding").value = 0
 assert all(f.result() is not None for f in outer) and not server._state.pending
 server._state.pending, inner, outer = collections.OrderedDict(), [], []
-add, passing = gsched._library.gsched_add_model, server.add_model(model.captured)
+add, passing = library.gsched_add_model, server.add_model(model.captured)
 def adds_again(*arguments):
-    gsched._library.gsched_add_model = add
+    library.gsched_add_model = add
     passing.remove()
     raises(gsched.GschedError, "add_model: called in the middle of another one", server.add_model,
            model.captured)
     return add(*arguments)
-gsched._library.gsched_add_model = adds_again
+library.gsched_add_model = adds_again
 in_time(lambda: server.add_model(model.captured).remove())
 class Nested(Plus):
     def __call__(self, x):
@@ -550,9 +552,9 @@ with concurrent.futures.ThreadPoolExecutor(1) as pool:
             return function(*arguments)
         return called
     watching = gsched.Server(policy="fifo")
-    functions = {name: getattr(gsched._library, name) for name in gsched._FUNCTIONS}
+    functions = {name: getattr(library, name) for name in _abi.FUNCTIONS}
     for name, function in functions.items():
-        setattr(gsched._library, name, watched(watching._state, name, function))
+        setattr(library, name, watched(watching._state, name, function))
     added = watching.add_model(model.captured)
     for _ in range(4):
         future = watching.submit(added, one(1, cuda=True))
@@ -562,7 +564,7 @@ with concurrent.futures.ThreadPoolExecutor(1) as pool:
     watching.close()
     del added, future
     for name, function in functions.items():
-        setattr(gsched._library, name, function)
+        setattr(library, name, function)
 assert calls >= {"gsched_add_client", "gsched_add_model", "gsched_submit", "gsched_wait", "gsched_cancel",
                  "gsched_status", "gsched_remove_model", "gsched_server_close", "gsched_release"}
 del watching
@@ -669,7 +671,7 @@ assert open(asked).read().split() == ["init", "get", "3", "retain", "set", "sync
 raises(gsched.GschedError, "another context on GPU 9: not made, expected one by a process of ",
        gsched.leave_slow_side, 9)
 raises(gsched.GschedError, "CUDA code 101", gsched.leave_slow_side, 9)
-print("gsched.py does as it should")
+print("the package does as it should")
 PY
 cat >"$work/driver.c" <<'C'
 // The calls of CUDA's driver that make a context, on GPUs 0 to 7.

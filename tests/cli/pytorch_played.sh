@@ -4,7 +4,7 @@
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export PYTHONPATH=$GSCHED_SOURCE_DIR/examples/pytorch:$work PYTHONDONTWRITEBYTECODE=1
+export PYTHONPATH=$GSCHED_SOURCE_DIR/python:$GSCHED_SOURCE_DIR/examples/pytorch:$work PYTHONDONTWRITEBYTECODE=1
 
 cat >"$work/played.c" <<'C'
 // A server that adds one to each float of the input. Requests end at once, or when told to.

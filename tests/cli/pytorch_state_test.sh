@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gsched.py: models that write state have one instance and exclude those that share it; training steps;
+# The Python package: models that write state have one instance and exclude those that share it; training steps;
 # autocast; children made by fork(). The library and torch only play their parts. Where there is a
 # PyTorch, what operators read and write is noted with it too, on the host, and inputs are copied.
 set -euo pipefail
@@ -9,6 +9,7 @@ source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
 cat >"$work/state.py" <<'PY'
 import ctypes, functools, os, sys, threading, time
 import gsched, torch
+from gsched import _accesses, _server
 
 played = ctypes.CDLL(os.environ["GSCHED_C_LIBRARY"])
 number = lambda name: ctypes.c_int.in_dll(played, name)
@@ -85,8 +86,8 @@ assert excluded() == [first.index, reads.index]
 first.remove()
 server.add_model(cached)
 assert excluded() == [reads.index, both.index]
-assert gsched._overlap({(0, 4), (8, 12)}, {(4, 8), (11, 13)})
-assert not gsched._overlap({(0, 4), (8, 12)}, {(4, 8), (12, 13)}) and not gsched._overlap(set(), {(0, 1)})
+assert _accesses.overlap({(0, 4), (8, 12)}, {(4, 8), (11, 13)})
+assert not _accesses.overlap({(0, 4), (8, 12)}, {(4, 8), (12, 13)}) and not _accesses.overlap(set(), {(0, 1)})
 
 # Training: with gradients, in its mode; all that can be reached is written.
 net = Cached()
@@ -176,7 +177,7 @@ if child == 0:
         pass
     server._release()
     del server, future
-    gsched._close_all()
+    _server.close_all()
     assert (number("closes").value, number("released").value) == (closes, released)
     assert number("tickets").value == tickets
     sys.exit(0) # through everything that runs at exit
@@ -222,9 +223,10 @@ timeout 60 python3 "$work/child.py"
 # The operators of a real PyTorch, whichever there is, on the host.
 for python in python3 /usr/bin/python3; do
   if PYTHONPATH= "$python" -c 'import torch' 2>/dev/null; then
-    PYTHONPATH=$GSCHED_SOURCE_DIR/examples/pytorch timeout 200 "$python" - <<'PY'
+    PYTHONPATH=$GSCHED_SOURCE_DIR/python:$GSCHED_SOURCE_DIR/examples/pytorch timeout 200 "$python" - <<'PY'
 import types
 import gsched, torch
+from gsched import _accesses, _server
 
 if not hasattr(torch.Tensor, "untyped_storage"): # before 2.0
     torch.Tensor.untyped_storage = lambda x: types.SimpleNamespace(
@@ -232,10 +234,10 @@ if not hasattr(torch.Tensor, "untyped_storage"): # before 2.0
 def on_the_host(x):
     storage = x.untyped_storage()
     return (storage.data_ptr(), storage.data_ptr() + storage.nbytes())
-gsched._Accesses.range_of = staticmethod(on_the_host)
+_accesses.Accesses.range_of = staticmethod(on_the_host)
 
 def noted(call, *inputs, inference=True):
-    with torch.inference_mode(inference), gsched._noting(torch, inputs) as accesses:
+    with torch.inference_mode(inference), _accesses.noting(torch, inputs) as accesses:
         call(*inputs)
     return accesses
 at = on_the_host
@@ -310,7 +312,7 @@ torch.Tensor.is_pinned = lambda x: True
 for x in (base.view(4, 3, 2).permute(2, 1, 0), torch.arange(96.0).view(4, 6, 4)[1:3, ::2],
           torch.arange(6.0).view(2, 3, 1).expand(2, 3, 4), torch.tensor(3.0).expand(2, 3, 4),
           base.view(2, 3, 4).requires_grad_().transpose(1, 2).transpose(1, 2) * 2):
-    sent = gsched._sent(torch, x, like)
+    sent = _server.sent(torch, x, like)
     assert sent.stride() == like.stride() and torch.equal(sent, x)
     assert (sent is x) == (x.stride() == like.stride())
 print(f"noted and copied with PyTorch {torch.__version__}")

@@ -60,5 +60,7 @@ fresh; rm -r "$tree/include"; expect layers 'no header'
 fresh; echo '#pragma once' >"$tree/include/gsched/core/a.hpp"
 expect sources 'core/a.hpp: its first line'
 fresh; sed -i 2d "$tree/include/gsched/core/a.hpp"; expect sources 'core/a.hpp: no #pragma once'
+fresh; mkdir "$tree/python"; printf '#!/usr/bin/env python3\n# SPDX-License-Identifier: Apache-2.0\n' >"$tree/python/a.py"
+expect sources; echo 'import sys' >"$tree/python/a.py"; expect sources 'python/a.py: its first line'
 
 exit $failed

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Importing this puts the checkout's own package `gsched` before an installed one."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))

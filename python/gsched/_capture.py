@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules captured as CUDA graphs."""
+
+import collections
+import contextlib
+import gc
+import os
+
+from ._abi import GschedError, check, gsched_profile_options, load_library
+from ._accesses import Accesses, noting, overlap
+from ._nesting import difference, is_buffer, is_dense, shape_of, tensors_of, with_tensors
+from ._one_at_a_time import OneAtATime
+
+capturing = OneAtATime("capture")
+capture_streams = {}
+given_up = []
+
+
+class Instance:
+    """A captured graph and the memory that it reads and writes."""
+
+    def __init__(self, graph, inputs, outputs, answer):
+        self.graph, self.inputs, self.outputs, self.answer = graph, inputs, outputs, answer
+
+
+class Captured:
+    """A module captured as CUDA graphs, each with memory of its own; what add_model makes of a
+    module, and takes in place of one. Its weights are shared and must stay where they are.
+
+    `reads` and `writes`: memory from before a call that the call reads and writes, as sets of
+    address ranges (first, end). `written`: names of what it writes, for messages."""
+
+    def __init__(self, name, gpu, example, instances, module, state=None):
+        self.name, self.gpu, self.example, self.instances = name, gpu, example, instances
+        self._module = module  # its graphs read the weights where they are now
+        state = state or Accesses()
+        self.reads, self.writes = set(state.reads), set(state.writes)
+        self.written = sorted(set(state.writes.values()))
+
+    def excludes(self, other):
+        """Whether requests of the two may not run at once: one writes what the other one uses, or
+        they are one, on the same memory."""
+        return (self is other or overlap(self.writes, other.reads | other.writes)
+                or overlap(other.writes, self.reads))
+
+    def replay(self, inputs=None, instance=0):
+        """Runs one whole graph on torch's current stream, without any server, and waits: what the
+        outputs of requests can be compared with. No request may be on that instance meanwhile.
+        Returns new tensors on the host."""
+        import torch
+
+        one = self.instances[instance]
+        with torch.cuda.device(self.gpu), torch.inference_mode():
+            if inputs is not None:
+                for mine, given in zip(one.inputs, self.checked(inputs)):
+                    mine.copy_(given)
+            one.graph.replay()
+            copies = [x.to("cpu", copy=True) for x in one.outputs]
+            torch.cuda.current_stream(self.gpu).synchronize()
+        return with_tensors(one.answer, iter(copies))
+
+    def profile(self, path, dtype="fp32", batch=1, runs=0):
+        """Measures the graph operation by operation, with the GPU for itself, and writes its
+        profile, which serve_mix and the simulator read."""
+        library, one = load_library(), self.instances[0]
+        sizes = [sum(x.numel() * x.element_size() for x in tensors)
+                 for tensors in (one.inputs, one.outputs)]
+        how = gsched_profile_options(gpu=self.gpu, model=self.name.encode(), dtype=dtype.encode(),
+                                     batch=batch, runs=runs, input_bytes=sizes[0],
+                                     output_bytes=sizes[1])
+        check(library.gsched_profile_graph(one.graph.raw_cuda_graph(), how, os.fsencode(path)))
+
+    def checked(self, inputs):
+        """The tensors of the inputs of a request, in order, if they are like the example's."""
+        wanted = self.example
+        if isinstance(wanted, tuple) and len(wanted) == 1 and is_buffer(inputs):
+            inputs = (inputs,)
+        different = difference(wanted, inputs)
+        if different:
+            raise GschedError(f"{self.name}: input{different}")
+        given = tensors_of(inputs)
+        for i, (x, like) in enumerate(zip(given, tensors_of(wanted))):
+            if x.shape != like.shape or x.dtype != like.dtype:
+                raise GschedError(f"{self.name}: input {i} is {shape_of(x)}, expected {shape_of(like)}")
+            if x.is_cuda and x.get_device() != self.gpu:
+                raise GschedError(f"{self.name}: input {i} is on GPU {x.get_device()}, expected "
+                                  f"the host or GPU {self.gpu}")
+        return given
+
+
+def arguments(tree):
+    if isinstance(tree, collections.abc.Mapping):
+        return (), tree
+    return (tuple(tree), {}) if isinstance(tree, (tuple, list)) else ((tree,), {})
+
+
+def forget_workspaces(torch):
+    # cuBLAS keeps a workspace for each stream. Two graphs captured with the same one could not run
+    # at once, so each gets a new one, from its own pool of memory.
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+    if clear is not None:
+        clear()
+
+
+def launch_elsewhere(torch, gpu):
+    """While this lasts, what torch itself launches goes to the default stream.
+
+    To begin a capture torch sets the state of its random numbers by two kernels on the stream to
+    capture; launches on more streams than one make all graphs of a process slower (docs/cliff.md).
+    GSCHED_PLAIN_CAPTURE=1 in the environment leaves torch alone.
+    """
+    if os.environ.get("GSCHED_PLAIN_CAPTURE"):
+        return contextlib.nullcontext()
+    try:
+        from torch.utils._python_dispatch import TorchDispatchMode
+    except ImportError:
+        return contextlib.nullcontext()
+
+    class Elsewhere(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            # That state outlives this capture, and others may write to it without inference mode.
+            makes = function._schema.name.startswith("aten::empty")
+            with torch.cuda.stream(torch.cuda.default_stream(gpu)), \
+                    torch.inference_mode(not makes):
+                return function(*args, **(kwargs or {}))
+
+    return Elsewhere()
+
+
+def give_up(torch, graph, pool, gpu):
+    """Ends a capture on the current stream during which something was raised, by the module, by the
+    begin or the end of the capture itself, or by a signal handler. After this, torch captures and
+    allocates as before. The capture may be in any state."""
+    given_up.append(graph) # first: while it is in the allocator's list, it must not be freed
+    try:
+        graph.capture_end()
+        given_up.remove(graph)
+        return
+    except Exception:
+        # CUDA had given up the capture, or torch has failed to end it: the allocator would ask the
+        # graph for ever whether memory is for it, and the random numbers would stay as in a capture
+        # until one ends well.
+        pass
+    with contextlib.suppress(AttributeError, RuntimeError):
+        torch._C._cuda_endAllocateToPool(gpu, pool)
+    with contextlib.suppress(RuntimeError):
+        small = torch.cuda.CUDAGraph(keep_graph=True)
+        with launch_elsewhere(torch, gpu):
+            small.capture_begin(capture_error_mode="thread_local")
+        try:
+            torch.zeros(1, device=torch.device("cuda", gpu))
+        finally:
+            small.capture_end()
+
+
+def capture_one(torch, module, example, gpu, stream, name):
+    """An Instance. What the module raises ends the capture and comes out as it is."""
+    device = torch.device("cuda", gpu)
+    inputs = []
+    for x in tensors_of(example):
+        strides = x.stride() if is_dense(x) else torch.empty(x.shape, device="meta").stride()
+        static = torch.empty_strided(x.shape, strides, dtype=x.dtype, device=device)
+        inputs.append(static.copy_(x)) # also what the graph is measured with
+    args, kwargs = arguments(with_tensors(example, iter(inputs)))
+    forget_workspaces(torch)
+    torch.cuda.synchronize(gpu)
+    graph, pool = torch.cuda.CUDAGraph(keep_graph=True), torch.cuda.graph_pool_handle()
+    collecting = gc.isenabled()
+    gc.disable() # what it frees could call CUDA in the middle of the capture
+    try:
+        with torch.cuda.stream(stream):
+            # Any exception up to the end of the capture gives it up: capture_end raises where forward
+            # has not joined a stream, and Ctrl-C is raised between any two calls.
+            try:
+                with launch_elsewhere(torch, gpu):
+                    graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+                answer = module(*args, **kwargs)
+                # Without what autograd keeps of the call, which would live as long as the answer.
+                outputs = [x.detach() if is_dense(x) else x.detach().contiguous()
+                           for x in tensors_of(answer)]
+                graph.capture_end()
+            except BaseException:
+                give_up(torch, graph, pool, gpu)
+                raise
+    finally:
+        if collecting:
+            gc.enable()
+        forget_workspaces(torch)
+    if not outputs or not all(x.is_cuda for x in outputs):
+        raise GschedError(f"{name}: its answer holds "
+                          f"{'a tensor on the host' if outputs else 'no tensor'}, expected tensors "
+                          "on the GPU")
+    try:
+        return Instance(graph, inputs, outputs, with_tensors(answer, iter(outputs)))
+    except GschedError as e:
+        raise GschedError(f"{name}: its answer: {e}") from None
+
+
+@contextlib.contextmanager
+def without_cast_cache(torch):
+    """Autocast keeps what it casts of weights until it ends, and frees it then: a graph that was
+    captured meanwhile would read freed memory. Here each call casts them anew, within its graph."""
+    enabled = torch.is_autocast_cache_enabled()
+    torch.clear_autocast_cache()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(enabled)
+        torch.clear_autocast_cache()
+
+
+def capture(module, example_input, instances=None, name=None, gpu=0, warm_up=3, training=False,
+            parameters=()):
+    """Captures a module, or another callable, as CUDA graphs.
+
+    A module is moved to the GPU and set to eval(), and runs in inference mode. `example_input` is a
+    tensor, a tuple or list of positional arguments or a dict of keyword arguments, nested as they
+    like; requests have inputs of the same structure, shapes and types, and what is no tensor is part
+    of the graph: requests with another value there are refused. Warm-up runs, one at least, are on
+    the default stream (launches on further streams would make every graph of the process slower; see
+    leave_slow_side). A forward() that draws random numbers draws the same ones each time.
+
+    State. During the last warm-up run it is noted which memory from before the call is read and
+    written (Captured.reads, Captured.writes): a static cache, batch-norm statistics in train mode.
+    Such a model has one instance, as two would share its state, and models that share written state
+    exclude one another on a server. `instances`: None is 1 then, and 2 else. The warm-up runs write
+    that state too: set it in place, by copy_(), before the first request. What kernels write that
+    torch does not launch (Triton, extensions without a schema) is not seen.
+
+    `training`: the module keeps its mode, gradients are on, and inference mode is off: for a function
+    step(x, y) that runs forward, backward and optimizer.step(). It owes:
+    - gradients made anew by each call: optimizer.zero_grad(set_to_none=True) before backward;
+    - an optimizer that keeps no state on the host: SGD, or capturable=True where there is a choice;
+    - no autograd graph that outlives the call: it returns loss.detach(), and stores no loss;
+    - no look at a value, such as loss.item() or a gradient scaler's check on the host.
+    Warm-up runs are steps too, so load the weights to start from, in place, after the capture. What
+    backward and other threads do is not seen, so all parameters, buffers, gradients and optimizer
+    state that can be reached from the callable count as written: through its closure, globals that it
+    names, attributes, and `parameters`, which takes tensors, modules and optimizers.
+    """
+    import torch
+
+    if not torch.cuda.is_available():
+        raise GschedError("torch sees no GPU, expected one", 2)
+    if instances is not None and instances < 1:
+        raise GschedError(f"instances: {instances}, expected at least 1")
+    if not tensors_of(example_input):
+        raise GschedError("example_input: no tensor in it, expected one at least")
+    name = name or getattr(module, "__name__", None) or type(module).__name__
+    mode = torch.enable_grad() if training else torch.inference_mode()
+    with capturing.hold(), torch.cuda.device(gpu), mode, without_cast_cache(torch):
+        if hasattr(module, "eval") and not training:
+            module.eval()
+        if hasattr(module, "to"):
+            with torch.inference_mode(False): # what is moved within it is never written again outside
+                module.to(torch.device("cuda", gpu))
+        if gpu not in capture_streams:
+            capture_streams[gpu] = torch.cuda.Stream(gpu)
+        with torch.cuda.stream(torch.cuda.default_stream(gpu)):
+            on_gpu = [x.to(torch.device("cuda", gpu)) for x in tensors_of(example_input)]
+            args, kwargs = arguments(with_tensors(example_input, iter(on_gpu)))
+            for _ in range(warm_up - 1):
+                module(*args, **kwargs)
+                torch.clear_autocast_cache()
+            with noting(torch, on_gpu) as accesses:
+                module(*args, **kwargs)
+            torch.clear_autocast_cache()
+            torch.cuda.synchronize(gpu)
+            accesses.name(module)
+            if accesses.writes or training:
+                if (instances or 1) > 1:
+                    if training:
+                        accesses.add_reachable(torch, module, parameters)
+                    raise GschedError(f"{name}: writes {accesses.example()}, which its instances "
+                                      f"would share: instances {instances}, expected 1")
+                instances = 1
+            all_of_them = []
+            for _ in range(instances or 2):
+                all_of_them.append(capture_one(torch, module, example_input, gpu,
+                                                capture_streams[gpu], name))
+                torch.clear_autocast_cache()
+            torch.cuda.synchronize(gpu)
+            if training: # now, as gradients are in the graph's memory
+                accesses.add_reachable(torch, module, parameters)
+    example = example_input if not isinstance(example_input, list) else tuple(example_input)
+    return Captured(name, gpu, example, all_of_them, module, accesses)

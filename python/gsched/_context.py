@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Back to the fast side of docs/cliff.md."""
+
+import ctypes
+import subprocess
+import sys
+
+from ._abi import GschedError
+
+
+def leave_slow_side(gpu=0, timeout=60):
+    """Puts this process back on the fast side, where graphs of small kernels replay as before.
+
+    A process that has launched kernels on several streams replays its graphs more slowly from then
+    on (docs/cliff.md), as one does that warmed up models on side streams. That another process makes
+    a context on the GPU ends this, until there are such launches again. Here one does, and goes,
+    which takes about half a second. To be called when all eager work is done."""
+    made = subprocess.run(
+        [sys.executable, "-c", OTHER_CONTEXT, str(gpu)], timeout=timeout, check=False,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if made.returncode != 0:
+        raise GschedError(f"another context on GPU {gpu}: not made, expected one by a process of "
+                          f"{sys.executable}: {made.stderr.strip().splitlines()[-1:]}")
+
+
+OTHER_CONTEXT = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+gpu, context = ctypes.c_int(), ctypes.c_void_p()
+for answer in (cuda.cuInit(0), cuda.cuDeviceGet(ctypes.byref(gpu), int(sys.argv[1])),
+               cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), gpu),
+               cuda.cuCtxSetCurrent(context), cuda.cuCtxSynchronize()):
+    assert answer == 0, f"CUDA code {answer}"
+"""
