@@ -10,7 +10,7 @@
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/partitions.hpp>
 #include <gsched/cuda/program.hpp>
-#include <gsched/cuda/stand_in.hpp>
+#include <gsched/cuda_tools/stand_in.hpp>
 
 #include <CLI/CLI.hpp>
 #include <cuda_runtime_api.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hung_streams.hpp"
 
+#include "beside_captures.hpp"
 #include <gsched/core/error.hpp>
 #include <gsched/core/sync.hpp>
-#include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/gpu.hpp>
 
 #include <array>

@@ -10,7 +10,7 @@
 
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/cuda/profiling.hpp>
+#include <gsched/cuda_tools/profiling.hpp>
 #include <gsched/job/profile_json.hpp>
 
 #include <fmt/format.h>

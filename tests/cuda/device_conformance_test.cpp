@@ -8,7 +8,7 @@
 #include <device/preemptive_conformance.hpp>
 
 #include <gsched/cuda/device.hpp>
-#include <gsched/cuda/stand_in.hpp>
+#include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/sim/device.hpp>
 
 #include <doctest/doctest.h>

@@ -3,7 +3,7 @@
 
 #include <gsched/cuda/device.hpp>
 #include <gsched/cuda/program.hpp>
-#include <gsched/cuda/stand_in.hpp>
+#include <gsched/cuda_tools/stand_in.hpp>
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 //
 // Where gates go in a range, against what they are for: wherever a run of the range is held,
 // nothing that a gate holds starts, and all else ends. A range that is not held takes no longer.
-#include "../../cuda/src/gate_plan.hpp"
+#include "graph/gate_plan.hpp"
 
 #include <doctest/doctest.h>
 

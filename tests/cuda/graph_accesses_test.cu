@@ -4,8 +4,8 @@
 #include <gsched/cuda/capture.hpp>
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/graph_accesses.hpp>
-#include <gsched/cuda/idempotence_check.hpp>
+#include <gsched/cuda_tools/graph_accesses.hpp>
+#include <gsched/cuda_tools/idempotence_check.hpp>
 
 #include <doctest/doctest.h>
 

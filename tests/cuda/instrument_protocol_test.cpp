@@ -4,7 +4,7 @@
 #include "instrument_ledger.hpp"
 
 #include <gsched/core/sync.hpp>
-#include <gsched/cuda/block_reports.hpp>
+#include <gsched/cuda/detail/block_reports.hpp>
 #include <gsched/cuda/notification_ring.hpp>
 #include <gsched/notify/ring.hpp>
 

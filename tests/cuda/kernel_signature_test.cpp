@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/cuda/kernel_signature.hpp>
+#include "kernel_signature.hpp"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/preemptible_launch.hpp>
-#include <gsched/cuda/tracing.hpp>
+#include <gsched/cuda_tools/tracing.hpp>
 
 #include <doctest/doctest.h>
 

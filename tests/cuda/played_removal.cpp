@@ -2,8 +2,8 @@
 //
 // The graphs of a program that was removed share nothing with those of others, so any thread may
 // destroy them.
-#include "../../cuda/src/segment_graphs.hpp"
 #include "cuda/played.hpp"
+#include "device/segment_graphs.hpp"
 
 #include <gsched/cuda/driver.hpp>
 

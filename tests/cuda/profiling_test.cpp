@@ -3,9 +3,9 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/cuda/profiling.hpp>
 #include <gsched/cuda/program.hpp>
-#include <gsched/cuda/stand_in.hpp>
+#include <gsched/cuda_tools/profiling.hpp>
+#include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/job/profile_json.hpp>
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../../cuda/src/graph_order.hpp"
+#include "graph/graph_order.hpp"
 
 #include <doctest/doctest.h>
 

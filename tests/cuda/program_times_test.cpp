@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../../cuda/src/measure.hpp"
+#include "graph/measure.hpp"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/program.hpp>
-#include <gsched/cuda/stand_in.hpp>
+#include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/job/profile_json.hpp>
 #include <gsched/occupancy/calculator.hpp>
 

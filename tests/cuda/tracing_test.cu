@@ -2,8 +2,8 @@
 #include "cuda/needs_gpu.hpp"
 
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/traced_ptr.cuh>
-#include <gsched/cuda/tracing.hpp>
+#include <gsched/cuda_tools/traced_ptr.cuh>
+#include <gsched/cuda_tools/tracing.hpp>
 #include <gsched/preempt/idempotence.hpp>
 
 #include <doctest/doctest.h>

@@ -4,7 +4,7 @@
 #include "run.hpp"
 
 #include <gsched/cuda/device.hpp>
-#include <gsched/cuda/stand_in.hpp>
+#include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>

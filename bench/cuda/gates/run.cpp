@@ -3,7 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/cuda/stand_in.hpp>
+#include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/job/profile_json.hpp>
 
 #include <fmt/format.h>

@@ -6,8 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Starts and ends as in gsched/cuda/block_reports.hpp, but the blocks whose start has a ticket are
-/// counted in the upper half of the word that counts the ends: one trip to L2 tells both.
+/// Starts and ends as in gsched/cuda/detail/block_reports.hpp, but the blocks whose start has a
+/// ticket are counted in the upper half of the word that counts the ends: one trip to L2 tells
+/// both.
 namespace instrumentation::merged {
 
 using gsched::notification_type;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/launch_counters.hpp>
 #include <gsched/cuda/notification_ring.hpp>
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/pad_stand_in.cuh>
+#include <gsched/cuda_tools/pad_stand_in.cuh>
 #include <gsched/occupancy/calculator.hpp>
 #include <gsched/pad/plan.hpp>
 

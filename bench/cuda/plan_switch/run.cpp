@@ -8,7 +8,7 @@
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/partitions.hpp>
-#include <gsched/cuda/stand_in.hpp>
+#include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/job/profile_json.hpp>
 
 #include <cuda_runtime_api.h>

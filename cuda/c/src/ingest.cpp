@@ -4,9 +4,9 @@
 #include "refusal.hpp"
 #include "structs.hpp"
 
+#include "beside_captures.hpp"
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/cuda/beside_captures.hpp>
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>

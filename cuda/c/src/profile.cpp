@@ -3,9 +3,9 @@
 
 #include "refusal.hpp"
 
-#include <gsched/cuda/beside_captures.hpp>
+#include "beside_captures.hpp"
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/cuda/profiling.hpp>
+#include <gsched/cuda_tools/profiling.hpp>
 #include <gsched/job/profile_json.hpp>
 
 #include <filesystem>

@@ -6,7 +6,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/capture.hpp>
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/stand_in.hpp>
+#include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/job/profile_json.hpp>
 
 #include <cuda_runtime_api.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/profiling.hpp>
+#include <gsched/cuda_tools/profiling.hpp>
 
 #include <cstddef>
 #include <filesystem>

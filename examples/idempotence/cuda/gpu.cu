@@ -6,9 +6,9 @@
 #include <gsched/cuda/capture.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/cuda/graph_accesses.hpp>
-#include <gsched/cuda/idempotence_check.hpp>
-#include <gsched/cuda/tracing.hpp>
+#include <gsched/cuda_tools/graph_accesses.hpp>
+#include <gsched/cuda_tools/idempotence_check.hpp>
+#include <gsched/cuda_tools/tracing.hpp>
 
 #include <array>
 #include <cstddef>

@@ -2,7 +2,7 @@
 #include "idempotence/cuda/network.hpp"
 #include "idempotence/cuda/traced.cuh"
 
-#include <gsched/cuda/tracing.hpp>
+#include <gsched/cuda_tools/tracing.hpp>
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/traced_ptr.cuh>
+#include <gsched/cuda_tools/traced_ptr.cuh>
 
 #include <array>
 #include <cmath>

@@ -8,7 +8,7 @@
 
 #include <gsched/cuda/device.hpp>
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/cuda/padded_stand_in.hpp>
+#include <gsched/cuda_tools/padded_stand_in.hpp>
 #include <gsched/dispatch/statistics.hpp>
 #include <gsched/pad/rules.hpp>
 

@@ -4,7 +4,7 @@
 #include "parts/leaving_profile.hpp"
 
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/stand_in.hpp>
+#include <gsched/cuda_tools/stand_in.hpp>
 
 #include <cuda_runtime_api.h>
 

@@ -2,7 +2,7 @@
 #include "serve_partitions/cuda/table_stand_ins.hpp"
 
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/cuda/stand_in.hpp>
+#include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/program.hpp>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/block_reports.hpp>
+#include <gsched/cuda/detail/block_reports.hpp>
 #include <gsched/cuda/report.hpp>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/launch_counters.hpp>
+#include <gsched/cuda/detail/launch_counters.hpp>
 #include <gsched/cuda/report.hpp>
 #include <gsched/notify/flow_control.hpp>
 #include <gsched/notify/ring.hpp>

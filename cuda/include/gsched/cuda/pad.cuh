@@ -3,11 +3,11 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/cuda/pad_family.cuh>
+#include <gsched/cuda/detail/pad_family.cuh>
+#include <gsched/cuda/detail/pad_kernels.cuh>
+#include <gsched/cuda/detail/pad_work.cuh>
 #include <gsched/cuda/pad_graph.hpp>
-#include <gsched/cuda/pad_kernels.cuh>
 #include <gsched/cuda/pad_table.hpp>
-#include <gsched/cuda/pad_work.cuh>
 #include <gsched/pad/candidate.hpp>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/preempt_block.cuh>
-#include <gsched/cuda/preempt_check.cuh>
+#include <gsched/cuda/detail/preempt_block.cuh>
+#include <gsched/cuda/detail/preempt_check.cuh>
 #include <gsched/cuda/preemption.hpp>
 
 /// Kernels that leave the GPU when they are told to, and go on later with the blocks that have not

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/device_state.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+namespace gsched::cuda {
+
+namespace {
+
+/// How long at least a gate is waited for that may have passed already.
+constexpr duration missed_gate = std::chrono::microseconds{50};
+
+/// Whether it has started, and gates may hold it.
+bool stands_or_will(const flight& f) noexcept {
+  return f.at == flight::stage::started && f.has_gates();
+}
+
+} // namespace
+
+void device::state::yield(lane_id lane) noexcept {
+  if (index(lane) >= lanes.size()) return;
+  device_lane& l = lanes[index(lane)];
+  if (l.yields) return;
+  if (++l.turn > gate_order::most_turns) l.turn = 1;
+  bool stays = false; // what is behind it cannot leave the lane before it
+  for (flight& f : l.flights) {
+    if (stands_or_will(f)) {
+      stays = true;
+    } else if (f.at == flight::stage::started && f.leaves != nullptr) {
+      raise(*f.leaves);
+    } else if (f.at == flight::stage::held && !stays) {
+      withdraw(f, l);
+    }
+  }
+  l.yields = l.owes_yielded = true;
+  l.stands_since = {};
+  const bool others_wait = words_wanted && !held.empty() && keeps_words(l);
+  if (stays && !others_wait && !would_crowd_out(l)) { // else it stops at the end of its segment
+    l.holds = true;
+    ++standing;
+    ask(l);
+  }
+  ++turns_owed;
+  ++statistics.yields;
+}
+
+void device::state::ask(device_lane& l) noexcept {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(current_lease).count();
+  gate_order order;
+  order.hold = l.holds ? l.turn : 0;
+  order.beat = beat;
+  order.lease_us = static_cast<std::uint32_t>(us);
+  for (flight& f : l.flights)
+    if (stands_or_will(f)) f.graph->ask(order);
+}
+
+void device::state::let_go() noexcept {
+  for (device_lane& l : lanes) {
+    if (!l.holds) continue;
+    l.holds = false;
+    --standing;
+    ask(l);
+    ++statistics.opened;
+  }
+}
+
+void device::state::set_leases(duration d) noexcept {
+  current_lease = d;
+  if (others_move(now())) ++beat; // the new lease counts from now
+  for (device_lane& l : lanes)
+    if (l.holds) ask(l);
+}
+
+bool device::state::see_expired(time_point at) noexcept {
+  bool some = false;
+  for (device_lane& l : lanes) {
+    if (!l.holds) continue;
+    const bool out = std::any_of(l.flights.begin(), l.flights.end(), [&](const flight& f) {
+      return stands_or_will(f) && f.graph->has_expired(l.turn);
+    });
+    if (!out) continue;
+    l.holds = false; // until its segment ends
+    --standing;
+    lease_ran_out(at);
+    some = true;
+  }
+  return some;
+}
+
+void device::state::renew_leases(time_point at) noexcept {
+  const bool without_limit = lease == duration::zero();
+  if (at - renewed < (without_limit ? renew_every : std::min(renew_every, lease / 4))) return;
+  renewed = at;
+  see_expired(at);
+  if (standing == 0 || !see_stuck(at)) return;
+  ++beat;
+  for (device_lane& l : lanes)
+    if (l.holds) ask(l);
+}
+
+/// What runs on a lane may take several times as long as it is expected to, and then as long again
+/// as a lease, before the lanes that stand are taken for the reason.
+bool device::state::moves(const device_lane& l, time_point at) const noexcept {
+  constexpr duration most = std::chrono::hours{1};
+  const flight& f = *l.oldest;
+  return at - std::max({f.started, l.last_progress, f.last_word}) <
+         8 * std::min(f.expected, most) + lease;
+}
+
+/// Of lanes that yield, those that have not stopped yet count as well: what one runs may wait for
+/// another's gate. It may also wait for more urgent work, as long as that moves.
+bool device::state::is_stuck(const device_lane& l, time_point at) const noexcept {
+  const auto runs = [](const device_lane& k) {
+    return k.oldest != nullptr && (!k.yields || k.owes_yielded);
+  };
+  if (!runs(l) || moves(l, at)) return false;
+  return std::none_of(lanes.begin(), lanes.end(), [&](const device_lane& other) {
+    return other.priority < l.priority && runs(other) && moves(other, at);
+  });
+}
+
+bool device::state::others_move(time_point at) const noexcept {
+  return std::none_of(lanes.begin(), lanes.end(),
+                      [&](const device_lane& l) { return is_stuck(l, at); });
+}
+
+bool device::state::see_stuck(time_point at) noexcept {
+  bool none = true;
+  for (const device_lane& l : lanes) {
+    if (!is_stuck(l, at)) continue;
+    none = false;
+    flight& f = *l.oldest;
+    // What has ended and is not read yet did move, while the host was stopped.
+    f.stuck = f.stuck || !f.over(cu);
+  }
+  return none;
+}
+
+void device::state::lease_ran_out(time_point at) noexcept {
+  ++statistics.expired_leases;
+  for (const device_lane& l : lanes)
+    if (l.oldest != nullptr && l.oldest->stuck) l.oldest->freed = at;
+}
+
+void device::state::learn_from(const flight& f, time_point at) noexcept {
+  if (f.freed == time_point{} || f.what.program == no_program) return;
+  // What takes much longer than alone to end has waited for something else.
+  if (at - f.freed > 8 * f.expected + std::chrono::milliseconds{1}) return;
+  bool& known = graphs->loaded(f.what.program).needs_every_sm;
+  if (!known) ++statistics.found_to_need_sms;
+  known = true;
+}
+
+sm_count device::state::needs_at_once(const flight& f, sm_count all) const noexcept {
+  const segment& s = f.what;
+  if (graphs->loaded(s.program).needs_every_sm) return all;
+  if (f.graphs != nullptr) return f.graphs->needs_at_once;
+  const program* const p = program::of(graphs->host(s.program));
+  if (p == nullptr) return {};
+  return p->needs_at_once(s.first, s.first + s.operations.size(), limits.sm, all,
+                          program::need::to_be_quick);
+}
+
+bool device::state::needs_more_than_left(const flight& f, const device_lane& l,
+                                         std::uint32_t holding) const noexcept {
+  if (f.what.program == no_program) return false;
+  const sm_count all = l.own ? l.own->sms() : limits.sms;
+  const std::uint32_t has = all.count();
+  const std::uint32_t needs = needs_at_once(f, all).count();
+  // Two gates of a graph may stand at once, each on an SM of its own. Those of the segment's own
+  // graph count, as one may be beside the very kernel that needs the SMs.
+  return needs > 0 && needs + 2 * holding > has;
+}
+
+bool device::state::would_crowd_out(const device_lane& l) const noexcept {
+  if (needing == 0) return false;
+  const std::uint32_t holding = standing + (l.holds ? 0 : 1);
+  return std::any_of(lanes.begin(), lanes.end(), [&](const device_lane& k) {
+    return std::any_of(k.flights.begin(), k.flights.end(), [&](const flight& f) {
+      return f.at == flight::stage::started && f.needs_sms && needs_more_than_left(f, k, holding);
+    });
+  });
+}
+
+void device::state::withdraw(flight& f, device_lane& l) noexcept {
+  held.erase(held.iterator_to(f));
+  --l.held;
+  f.at = flight::stage::withdrawn;
+}
+
+void device::state::resume(lane_id lane) noexcept {
+  if (index(lane) >= lanes.size()) return;
+  device_lane& l = lanes[index(lane)];
+  if (!l.yields) return;
+  l.yields = false;
+  const time_point at = now();
+  if (l.holds) see_expired(at);
+  if (l.holds) {
+    l.holds = false;
+    --standing;
+    ask(l);
+  }
+  l.owes_resumed = true;
+  ++turns_owed;
+  l.last_progress = at; // the watchdog counts from here
+  l.stalled = {};
+  if (!held.empty() && !broken()) start_held();
+}
+
+bool device::state::stopped(device_lane& l) noexcept {
+  if (l.flights.empty()) return true;
+  const flight& f = l.flights.front();
+  if (f.at == flight::stage::held) return true;
+  if (!stands_or_will(f) || !l.holds) return false; // its end comes first
+  const gate_told first = f.graph->stands(0);
+  const gate_told second = f.graph->stands(1);
+  const bool one = first.hold == l.turn;
+  const bool two = second.hold == l.turn;
+  if (!one && !two) return false;
+  const std::uint32_t which = one && two ? std::min(first.gate, second.gate)
+                              : one      ? first.gate
+                                         : second.gate;
+  const gate& g = f.graph->gates[which];
+  // The later one stands since what ran beside the earlier has ended.
+  if (one && two && g.followed) return true;
+  // What runs beside the gate started when it did, and has the time that it takes alone. If a gate
+  // comes right behind, that one stands then, unless it had passed before the first one looked.
+  const time_point at = now();
+  if (l.stands_since == time_point{}) l.stands_since = at;
+  return at - l.stands_since >= (g.followed ? 2 * g.takes + missed_gate : g.takes);
+}
+
+bool device::state::goes_on(const device_lane& l) noexcept {
+  if (l.flights.empty() || !stands_or_will(l.flights.front())) return true;
+  const segment_graph& g = *l.flights.front().graph;
+  return g.stands(0).hold == 0 && g.stands(1).hold == 0;
+}
+
+bool device::state::turn_pollable(device_lane& l) noexcept {
+  return (l.owes_resumed && (l.yields || goes_on(l))) ||
+         (l.owes_yielded && (!l.yields || stopped(l)));
+}
+
+std::size_t device::state::take_turns(device_lane& l, std::span<device_event> out) noexcept {
+  std::size_t n = 0;
+  const auto say = [&](device_event::kind what, bool& owed) {
+    out[n] = device_event{};
+    out[n].what = what;
+    out[n].lane = lane_id{static_cast<std::uint32_t>(&l - lanes.data())};
+    ++n;
+    owed = false;
+    --turns_owed;
+  };
+  const auto yielded = [&] {
+    if (!l.owes_yielded || n == out.size() || (l.yields && !stopped(l))) return;
+    if (l.yields && !l.flights.empty() && stands_or_will(l.flights.front())) ++statistics.stopped;
+    say(device_event::kind::lane_yielded, l.owes_yielded);
+  };
+  const auto resumed = [&] {
+    if (!l.owes_resumed || n == out.size() || (!l.yields && !goes_on(l))) return;
+    say(device_event::kind::lane_resumed, l.owes_resumed);
+  };
+  // Each call has its event, in the order of the calls, also if the caller does not wait for one.
+  if (!l.yields) yielded();
+  resumed();
+  if (l.yields) yielded();
+  return n;
+}
+
+void device::state::open_gates() noexcept {
+  for (device_lane& l : lanes) {
+    l.holds = false;
+    ask(l);
+  }
+  standing = 0;
+}
+
+void device::state::raise(leaving_program& p) noexcept {
+  if (p.raised) return;
+  p.raised = true;
+  const on_gpu here(facts.ordinal);
+  const CUresult r = call_driver([&] { return cu.cuStreamWriteValue32(urgent, p.flag(), 1, 0); });
+  if (r != CUDA_SUCCESS) end_with(code_of(r));
+}
+
+void device::state::lower(leaving_program& p) noexcept {
+  const on_gpu here(facts.ordinal);
+  // Each write waits for those before it, so who sees the second one knows of the first.
+  CUresult r = call_driver([&] { return cu.cuStreamWriteValue32(urgent, p.flag(), 0, 0); });
+  if (r == CUDA_SUCCESS)
+    r = call_driver([&] { return cu.cuStreamWriteValue32(urgent, p.words.word, ++p.lowered, 0); });
+  if (r != CUDA_SUCCESS) return end_with(code_of(r));
+  p.lowering = true;
+  ++lowering;
+}
+
+void device::state::see_lowered() noexcept {
+  if (lowering == 0 || broken()) return;
+  std::uint32_t left = 0;
+  for (std::uint32_t i = 0; i < graphs->programs(); ++i) {
+    leaving_program* const p = graphs->leaving_of(program_id{i});
+    if (p != nullptr && p->lowering && !p->is_down()) ++left;
+  }
+  const bool some = left < lowering;
+  lowering = left;
+  if (some && !held.empty()) start_held();
+}
+
+void device::state::see_end(flight& f, device_lane& l) noexcept {
+  l.stalled = {};
+  if (f.stuck) {
+    const time_point at = now();
+    // It may have ended right behind a gate, before that was seen.
+    if (f.freed == time_point{} && see_expired(at)) f.freed = at;
+    learn_from(f, at);
+  }
+  if (f.needs_sms) --needing;
+  if (f.has_gates()) --l.gated;
+  if (l.gated == 0 && l.holds) { // it has passed its last gate, or did not stand for its lease
+    if (f.graph->has_expired(l.turn)) lease_ran_out(now());
+    l.holds = false;
+    --standing;
+  }
+  if (f.leaves == nullptr) return;
+  --l.leaving;
+  leaving_program& p = *f.leaves;
+  const preemption_end end =
+      preemption_end::of(sync::atomic_ref<std::uint64_t>(*f.end_word).load(sync::acquire)); // [L1]
+  if (end.what == preemption_end::kind::left) {
+    f.how = flight::outcome::left;
+    f.operations_ended = end.operations;
+    if (!p.rest_from) p.rest_from = f.what.first + end.operations;
+    ++statistics.left;
+  }
+  if (--p.in_flight == 0 && p.raised && !p.lowering) lower(p);
+  if (end.what != preemption_end::kind::divergent) return;
+  f.how = flight::outcome::wrong;
+  end_divergent(f, end);
+}
+
+void device::state::end_divergent(const flight& f, const preemption_end& end) noexcept {
+  if (broken()) return;
+  end_with(errc::device_failed, &f, true);
+  try {
+    failure = "GPU " + std::to_string(facts.ordinal) + ": " + graphs->host(f.what.program).name() +
+              " operation " + std::to_string(f.what.first + end.operations) +
+              ": checkpoint at line " + std::to_string(end.line) +
+              " in divergent code, expected one that all threads of a block reach";
+  } catch (...) {
+    failure.emplace(); // no memory for the words; the code is there
+  }
+}
+
+std::error_code device::state::begin_anew(leaving_program& p, std::uint32_t first) noexcept {
+  if (!p.rest_from || p.in_flight > 0) return {};
+  const bool rest = first == *p.rest_from;
+  p.rest_from.reset();
+  if (rest) return {};
+  // Of a program that is run from elsewhere, what was left is given up.
+  try {
+    const short_leases leases(*this);
+    statistics.rerun_blocks += p.slots.reset();
+  } catch (const error& e) {
+    return e.code();
+  }
+  return {};
+}
+
+} // namespace gsched::cuda

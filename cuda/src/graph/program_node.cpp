@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/program_node.hpp"
+
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace gsched::cuda {
+
+namespace {
+
+std::uint32_t attribute_of(CUfunction f, CUfunction_attribute which, const std::string& where) {
+  int value = 0;
+  check(driver().cuFuncGetAttribute(&value, which, f), where.c_str());
+  return static_cast<std::uint32_t>(std::max(value, 0));
+}
+
+/// Blocks of the cluster that a kernel was compiled for; 1 where it was for none, or for any.
+std::uint32_t compiled_cluster(CUfunction f) noexcept {
+  std::uint32_t blocks = 1;
+  for (const auto side :
+       {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+        CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH}) {
+    int value = 0;
+    if (driver().cuFuncGetAttribute(&value, side, f) == CUDA_SUCCESS && value > 1)
+      blocks *= static_cast<std::uint32_t>(value);
+  }
+  return blocks;
+}
+
+/// Pointers to a kernel's arguments. A launch may have given them as one buffer instead.
+std::vector<void*> arguments_of(CUfunction f, const CUDA_KERNEL_NODE_PARAMS& k) {
+  std::byte* buffer = nullptr;
+  for (void** e = k.extra; k.kernelParams == nullptr && e != nullptr && *e != CU_LAUNCH_PARAM_END;
+       e += 2)
+    if (e[0] == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = static_cast<std::byte*>(e[1]);
+  std::vector<void*> arguments;
+  std::size_t offset = 0;
+  std::size_t size = 0;
+  while (driver().cuFuncGetParamInfo(f, arguments.size(), &offset, &size) == CUDA_SUCCESS) {
+    if (k.kernelParams != nullptr)
+      arguments.push_back(k.kernelParams[arguments.size()]);
+    else if (buffer != nullptr)
+      arguments.push_back(buffer + offset);
+    else
+      break;
+  }
+  return arguments;
+}
+
+/// Whether a copy's end is memory of the host: pointers that CUDA does not know are.
+bool is_host(CUmemorytype type, CUdeviceptr unified) noexcept {
+  if (type != CU_MEMORYTYPE_UNIFIED) return type == CU_MEMORYTYPE_HOST;
+  unsigned found = 0;
+  const CUresult got =
+      driver().cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, unified);
+  return got != CUDA_SUCCESS || found == CU_MEMORYTYPE_HOST;
+}
+
+copy_direction direction_of(const CUDA_MEMCPY3D& c) noexcept {
+  const bool from_host = is_host(c.srcMemoryType, c.srcDevice);
+  const bool to_host = is_host(c.dstMemoryType, c.dstDevice);
+  if (from_host) return to_host ? copy_direction::host_to_host : copy_direction::host_to_device;
+  return to_host ? copy_direction::device_to_host : copy_direction::device_to_device;
+}
+
+} // namespace
+
+void program_node::read(const std::string& where, int gpu, attribute_reader& attributes_of,
+                        operation& op, node_facts& facts) {
+  if (type == CU_GRAPH_NODE_TYPE_KERNEL) read_kernel(where, gpu, attributes_of, op, facts);
+  if (type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+    read_copy(where, op);
+    work = work_of(copy, gpu);
+  }
+  if (type == CU_GRAPH_NODE_TYPE_MEMSET) {
+    read_set(where, op);
+    work = work_of(set);
+  }
+  op.handle = static_cast<const action*>(this);
+}
+
+void program_node::read_kernel(const std::string& where, int gpu, attribute_reader& attributes_of,
+                               operation& op, node_facts& facts) {
+  const driver_functions& d = driver();
+  check(d.cuGraphKernelNodeGetParams(node, &kernel), where.c_str());
+  function = kernel.func;
+  if (function == nullptr) check(d.cuKernelGetFunction(&function, kernel.kern), where.c_str());
+  expect_gpu(where, gpu);
+  allow_as_captured(function, kernel.sharedMemBytes);
+  captured = attributes_of.read(node, kernel, where);
+  const char* symbol = nullptr;
+  check(d.cuFuncGetName(&symbol, function), where.c_str());
+  facts.symbol = symbol;
+  facts.local_bytes = attribute_of(function, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, where);
+
+  op.kind = operation_kind::kernel;
+  launch_shape& l = op.launch;
+  l.grid = {kernel.gridDimX, kernel.gridDimY, kernel.gridDimZ};
+  l.block = {kernel.blockDimX, kernel.blockDimY, kernel.blockDimZ};
+  l.registers_per_thread = attribute_of(function, CU_FUNC_ATTRIBUTE_NUM_REGS, where);
+  l.static_shared_bytes = attribute_of(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, where);
+  l.dynamic_shared_bytes = kernel.sharedMemBytes;
+  read_attributes(op);
+  if (attribute_count == 0 || attributes[0].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+    l.cluster_blocks = compiled_cluster(function);
+
+  // What has run is never refused by a count: where the driver says that no block fits, one does.
+  int blocks = 0;
+  if (d.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function,
+                                                    static_cast<int>(l.threads_per_block()),
+                                                    kernel.sharedMemBytes) == CUDA_SUCCESS)
+    op.max_blocks_per_sm = static_cast<std::uint32_t>(std::max(blocks, 1));
+
+  arguments = arguments_of(function, kernel);
+  find_report(where);
+  facts.instrumented = reports_by.has_value();
+  leaves_by = find_preemption(where, function, arguments, {attributes.data(), attribute_count},
+                              l.blocks(), l.cluster_blocks);
+  if (!leaves_by) return;
+  op.leaves = leaves_by->captured.leaves;
+  op.checkpoint = std::chrono::nanoseconds{leaves_by->captured.checkpoint_ns};
+}
+
+/// A graph captured on another GPU is known by the context of its kernels, which is there only for
+/// a kernel that belongs to none by itself.
+void program_node::expect_gpu(const std::string& where, int gpu) const {
+  if (kernel.func != nullptr || kernel.ctx == nullptr) return;
+  const driver_functions& d = driver();
+  CUdevice whose = 0;
+  check(d.cuCtxPushCurrent(kernel.ctx), where.c_str());
+  const CUresult found = d.cuCtxGetDevice(&whose);
+  CUcontext was = nullptr;
+  d.cuCtxPopCurrent(&was);
+  check(found, where.c_str());
+  if (whose != gpu)
+    throw error(errc::bad_graph, where + ": a kernel of GPU " + std::to_string(whose) +
+                                     ", expected one of GPU " + std::to_string(gpu));
+}
+
+/// Those that a kernel launched on its own needs, the cluster first. Of edges there are none then,
+/// and what is at its default is not passed, as the default is not a value that all take.
+void program_node::read_attributes(operation& op) {
+  const auto get = [this](CUlaunchAttributeID id, auto is_set) {
+    CUlaunchAttribute a{};
+    a.id = id;
+    if (driver().cuGraphKernelNodeGetAttribute(node, id, &a.value) == CUDA_SUCCESS &&
+        is_set(a.value))
+      attributes[attribute_count++] = a;
+  };
+  get(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, [&](const CUlaunchAttributeValue& v) {
+    if (v.clusterDim.x == 0) return false;
+    op.launch.cluster_blocks = v.clusterDim.x * v.clusterDim.y * v.clusterDim.z;
+    return true;
+  });
+  if (attribute_count > 0) // of a cluster
+    get(CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, [](const auto& v) {
+      return v.clusterSchedulingPolicyPreference != CU_CLUSTER_SCHEDULING_POLICY_DEFAULT;
+    });
+  get(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, [](const auto& v) { return v.cooperative != 0; });
+  get(CU_LAUNCH_ATTRIBUTE_PRIORITY, [](const auto& v) { return v.priority != 0; });
+  get(CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW,
+      [](const auto& v) { return v.accessPolicyWindow.num_bytes != 0; });
+  get(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN,
+      [](const auto& v) { return v.memSyncDomain != CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT; });
+}
+
+bool program_node::is_cooperative() const noexcept {
+  return std::any_of(captured.begin(), captured.end(), [](const CUlaunchAttribute& a) {
+    return a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && a.value.cooperative != 0;
+  });
+}
+
+void program_node::find_report(const std::string& where) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::size_t offset = 0;
+    std::size_t size = 0;
+    check(driver().cuFuncGetParamInfo(function, i, &offset, &size), where.c_str());
+    report found;
+    if (size != sizeof(report)) continue;
+    std::memcpy(static_cast<void*>(&found), arguments[i], sizeof found);
+    if (found.mark != report::mark_value) continue;
+    reports_by = i;
+    if (arguments.size() > max_reported_arguments)
+      throw error(errc::bad_graph,
+                  where + ": an instrumented kernel of " + std::to_string(arguments.size()) +
+                      " parameters, expected at most " + std::to_string(max_reported_arguments));
+    return;
+  }
+}
+
+void program_node::read_copy(const std::string& where, operation& op) {
+  check(driver().cuGraphMemcpyNodeGetParams(node, &copy), where.c_str());
+  op.kind = operation_kind::memcpy;
+  op.direction = direction_of(copy);
+  op.bytes = byte_count{std::uint64_t{copy.WidthInBytes} * std::max<std::size_t>(copy.Height, 1) *
+                        std::max<std::size_t>(copy.Depth, 1)};
+}
+
+void program_node::read_set(const std::string& where, operation& op) {
+  check(driver().cuGraphMemsetNodeGetParams(node, &set), where.c_str());
+  op.kind = operation_kind::memset;
+  op.bytes =
+      byte_count{std::uint64_t{set.elementSize} * set.width * std::max<std::size_t>(set.height, 1)};
+}
+
+namespace {
+
+bool is_array(CUmemorytype t) noexcept { return t == CU_MEMORYTYPE_ARRAY; }
+
+/// Where a copy without rows starts, for an end that is no array.
+CUdeviceptr start_of(CUmemorytype type, const void* host, CUdeviceptr device, std::size_t x,
+                     std::size_t y, std::size_t z, std::size_t pitch, std::size_t height) noexcept {
+  const CUdeviceptr base =
+      type == CU_MEMORYTYPE_HOST ? reinterpret_cast<CUdeviceptr>(host) : device;
+  return base + (z * height + y) * pitch + x;
+}
+
+/// Most copies are of one row, for which the driver's plain call takes any two pointers.
+CUresult launch_copy(const CUDA_MEMCPY3D& c, CUstream stream) noexcept {
+  const bool rows = c.Height > 1 || c.Depth > 1;
+  if (rows || is_array(c.srcMemoryType) || is_array(c.dstMemoryType))
+    return driver().cuMemcpy3DAsync(&c, stream);
+  return driver().cuMemcpyAsync(start_of(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstXInBytes,
+                                         c.dstY, c.dstZ, c.dstPitch, c.dstHeight),
+                                start_of(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcXInBytes,
+                                         c.srcY, c.srcZ, c.srcPitch, c.srcHeight),
+                                c.WidthInBytes, stream);
+}
+
+CUresult launch_set(const CUDA_MEMSET_NODE_PARAMS& s, CUstream stream) noexcept {
+  const driver_functions& d = driver();
+  const auto byte = static_cast<unsigned char>(s.value);
+  const auto two = static_cast<unsigned short>(s.value);
+  if (s.height <= 1) {
+    if (s.elementSize == 1) return d.cuMemsetD8Async(s.dst, byte, s.width, stream);
+    if (s.elementSize == 2) return d.cuMemsetD16Async(s.dst, two, s.width, stream);
+    return d.cuMemsetD32Async(s.dst, s.value, s.width, stream);
+  }
+  if (s.elementSize == 1)
+    return d.cuMemsetD2D8Async(s.dst, s.pitch, byte, s.width, s.height, stream);
+  if (s.elementSize == 2)
+    return d.cuMemsetD2D16Async(s.dst, s.pitch, two, s.width, s.height, stream);
+  return d.cuMemsetD2D32Async(s.dst, s.pitch, s.value, s.width, s.height, stream);
+}
+
+} // namespace
+
+CUresult program_node::launch(CUstream stream, const report* to) const noexcept {
+  if (type == CU_GRAPH_NODE_TYPE_MEMCPY) return launch_copy(copy, stream);
+  if (type == CU_GRAPH_NODE_TYPE_MEMSET) return launch_set(set, stream);
+  CUlaunchConfig how{};
+  how.gridDimX = kernel.gridDimX;
+  how.gridDimY = kernel.gridDimY;
+  how.gridDimZ = kernel.gridDimZ;
+  how.blockDimX = kernel.blockDimX;
+  how.blockDimY = kernel.blockDimY;
+  how.blockDimZ = kernel.blockDimZ;
+  how.sharedMemBytes = kernel.sharedMemBytes;
+  how.hStream = stream;
+  how.attrs = const_cast<CUlaunchAttribute*>(attributes.data());
+  how.numAttrs = attribute_count;
+  if (to == nullptr || !reports_by)
+    return driver().cuLaunchKernelEx(&how, function, kernel.kernelParams, kernel.extra);
+  std::array<void*, max_reported_arguments> with{};
+  std::copy(arguments.begin(), arguments.end(), with.begin());
+  with[*reports_by] = const_cast<report*>(to);
+  return driver().cuLaunchKernelEx(&how, function, with.data(), nullptr);
+}
+
+CUgraphNode program_node::add_to(CUgraph graph, const adding& how, const std::string& where) const {
+  const driver_functions& d = driver();
+  if (how.as_kernel && work) return add_memory_kernel(graph, *work, how.place, where);
+  CUgraphNode made = nullptr;
+  if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
+    CUDA_KERNEL_NODE_PARAMS k = kernel;
+    std::vector<void*> with;
+    if (how.to != nullptr || how.leaves != nullptr) {
+      with = arguments;
+      if (how.to != nullptr) with[reports_by.value()] = const_cast<report*>(how.to);
+      if (how.leaves != nullptr)
+        with[leaves_by.value().argument] = const_cast<preemption*>(how.leaves);
+      k.kernelParams = with.data();
+      k.extra = nullptr;
+    }
+    return add_kernel_node(graph, k, captured, how.place, where);
+  }
+  CUcontext here = nullptr;
+  check(d.cuCtxGetCurrent(&here), where.c_str());
+  if (type == CU_GRAPH_NODE_TYPE_MEMCPY)
+    check(d.cuGraphAddMemcpyNode(&made, graph, nullptr, 0, &copy, here), where.c_str());
+  else
+    check(d.cuGraphAddMemsetNode(&made, graph, nullptr, 0, &set, here), where.c_str());
+  return made;
+}
+
+} // namespace gsched::cuda

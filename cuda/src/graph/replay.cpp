@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/replay.hpp"
+
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace gsched::cuda {
+
+owned_stream make_stream() {
+  cudaStream_t s = nullptr;
+  check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "stream for measurements");
+  return owned_stream(s);
+}
+
+owned_exec instantiate(CUgraph graph) {
+  CUgraphExec exec = nullptr; // the driver's call: it knows the kernels of every runtime
+  check(driver().cuGraphInstantiateWithFlags(&exec, graph, 0), "graph to be measured");
+  return owned_exec(exec);
+}
+
+double median_replay_ns(cudaGraphExec_t graph, cudaStream_t stream, int runs) {
+  constexpr const char* what = "measured graph";
+  std::vector<owned_event> marks;
+  for (int i = 0; i <= runs; ++i) {
+    cudaEvent_t made = nullptr;
+    check(cudaEventCreate(&made), what);
+    marks.emplace_back(made);
+  }
+  // The first keeps the GPU busy while the host submits what is measured.
+  check(driver().cuGraphLaunch(graph, stream), what);
+  for (const owned_event& m : marks) {
+    check(driver().cuGraphLaunch(graph, stream), what);
+    check(cudaEventRecord(m.get(), stream), what);
+  }
+  check(cudaStreamSynchronize(stream), what);
+  std::vector<double> ns;
+  for (std::size_t i = 1; i < marks.size(); ++i) {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, marks[i - 1].get(), marks[i].get()), what);
+    ns.push_back(static_cast<double>(ms) * 1e6);
+  }
+  std::sort(ns.begin(), ns.end());
+  return ns[ns.size() / 2];
+}
+
+} // namespace gsched::cuda

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partition/partition_maker.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda/partition_batches.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace gsched::cuda {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+partition_batches_options checked(partition_batches_options o) {
+  if (o.gpus.empty()) throw error(errc::bad_option, "partitions of no GPU, expected one");
+  for (std::size_t m = 0; m < o.batches.size(); ++m) {
+    const std::vector<std::uint32_t>& of = o.batches[m];
+    const bool rises = std::adjacent_find(of.begin(), of.end(), std::greater_equal<>{}) == of.end();
+    if (of.empty() || of.front() == 0 || !rises)
+      throw error(errc::bad_option, "model " + std::to_string(m) +
+                                        ": batches of programs, expected some that rise from 1 on");
+  }
+  for (const int g : o.gpus) static_cast<void>(find_gpu(g));
+  return o;
+}
+
+} // namespace
+
+struct partition_batches::state {
+  struct slot {
+    seat_pointer next;    ///< of the plan in force, for batches that begin
+    seat_pointer running; ///< where a batch is under way
+  };
+
+  state(partition_batches_options o, program_source s)
+      : options(checked(std::move(o))), source(std::move(s)), maker(options, source) {
+    for (const auto& sizes : maker.group_sizes()) busy.emplace_back(sizes.size(), 0u);
+  }
+
+  [[nodiscard]] bool is_free(const partition_seat& s) const noexcept {
+    const auto& groups = s.where().groups;
+    return std::all_of(groups.begin(), groups.end(),
+                       [&](std::uint32_t g) { return busy[s.gpu()][g] == 0; });
+  }
+
+  partition_batches_options options;
+  program_source source;
+  partition_maker maker;
+  clock::time_point epoch = clock::now();
+  time_point looked{}; ///< for ends
+  duration beginning{}, longest_begin{}, longest_pause{};
+  std::vector<slot> slots;                      ///< by partition of the frontend
+  std::vector<std::uint32_t> running;           ///< partitions
+  std::vector<std::vector<std::uint32_t>> busy; ///< batches on a group, by GPU
+};
+
+partition_batches::partition_batches(partition_batches_options o, program_source source)
+    : state_(std::make_unique<state>(std::move(o), std::move(source))) {}
+partition_batches::~partition_batches() = default;
+
+void partition_batches::prepare(plan_decision decide) { state_->maker.prepare(std::move(decide)); }
+bool partition_batches::try_prepared() { return state_->maker.try_prepared(); }
+
+void partition_batches::take_up(std::span<const served_partition> partitions) {
+  state& s = *state_;
+  std::vector<seat_pointer> left = s.maker.ready();
+  s.slots.resize(std::max(s.slots.size(), partitions.size()));
+  const auto try_give = [&](std::size_t i, bool same) {
+    const served_partition& p = partitions[i];
+    std::vector<std::size_t> models;
+    for (const served_portion& of : p.portions) models.push_back(of.model);
+    std::sort(models.begin(), models.end());
+    const auto at = std::find_if(left.begin(), left.end(), [&](const seat_pointer& seat) {
+      const auto& has = seat->where().models;
+      return seat->gpu() == p.gpu && seat->where().sms == p.sms &&
+             std::includes(has.begin(), has.end(), models.begin(), models.end()) &&
+             (!same || seat == s.slots[i].next);
+    });
+    if (at == left.end()) return false;
+    s.slots[i].next = std::move(*at);
+    left.erase(at);
+    return true;
+  };
+  std::vector<bool> given(partitions.size(), false);
+  for (const bool same : {true, false}) // those that stay where they are come first
+    for (std::size_t i = 0; i < partitions.size(); ++i)
+      if (partitions[i].planned && !given[i]) given[i] = try_give(i, same);
+  for (std::size_t i = 0; i < partitions.size(); ++i) {
+    if (partitions[i].planned && !given[i])
+      throw error(errc::bad_option, "partition of " + std::to_string(partitions[i].sms.count()) +
+                                        " SMs was not prepared, expected it to be");
+    if (!partitions[i].planned) s.slots[i].next.reset();
+  }
+}
+
+bool partition_batches::has_room(std::uint32_t partition) const noexcept {
+  const seat_pointer& next = state_->slots[partition].next;
+  return next == nullptr || state_->slots[partition].running != nullptr || state_->is_free(*next);
+}
+
+void partition_batches::begin(const batch_run& r) {
+  state& s = *state_;
+  state::slot& at = s.slots[r.partition];
+  const time_point before = now();
+  at.next->begin(r.model, r.batch);
+  const duration took = now() - before;
+  s.beginning += took;
+  s.longest_begin = std::max(s.longest_begin, took);
+  if (s.running.empty()) s.looked = before + took;
+  at.running = at.next;
+  for (const std::uint32_t g : at.running->where().groups) ++s.busy[r.gpu][g];
+  s.running.push_back(r.partition);
+}
+
+std::optional<std::uint32_t> partition_batches::try_end() {
+  state& s = *state_;
+  if (s.running.empty()) return std::nullopt;
+  const time_point at_last = std::exchange(s.looked, now());
+  s.longest_pause = std::max(s.longest_pause, s.looked - at_last);
+  for (std::size_t i = 0; i < s.running.size(); ++i) {
+    const std::uint32_t partition = s.running[i];
+    state::slot& at = s.slots[partition];
+    if (!at.running->try_end()) continue;
+    for (const std::uint32_t g : at.running->where().groups) --s.busy[at.running->gpu()][g];
+    at.running.reset();
+    s.running.erase(s.running.begin() + static_cast<std::ptrdiff_t>(i));
+    return partition;
+  }
+  return std::nullopt;
+}
+
+void partition_batches::wait(time_point t) {
+  constexpr duration near = std::chrono::microseconds{150};
+  state& s = *state_;
+  if (!s.running.empty()) return; // the caller looks for ends
+  while (!s.maker.is_done()) {
+    const time_point at = now();
+    if (at >= t) return;
+    if (t - at > near) std::this_thread::sleep_for(std::chrono::microseconds{20});
+  }
+}
+
+time_point partition_batches::now() const noexcept {
+  return time_point{std::chrono::duration_cast<duration>(clock::now() - state_->epoch)};
+}
+
+partition_batches_statistics partition_batches::statistics() const noexcept {
+  partition_batches_statistics all = state_->maker.statistics();
+  all.beginning = state_->beginning;
+  all.longest_begin = state_->longest_begin;
+  all.longest_pause = state_->longest_pause;
+  return all;
+}
+
+} // namespace gsched::cuda

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partition/partition_maker.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/partitions.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace gsched::cuda {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+duration since(clock::time_point then) {
+  return std::chrono::duration_cast<duration>(clock::now() - then);
+}
+
+} // namespace
+
+partition_maker::partition_maker(const partition_batches_options& o, const program_source& source)
+    : options_(o), source_(source) {
+  for (const int g : options_.gpus) sizes_.push_back(cuda::group_sizes(g));
+  thread_ = std::thread([this] { work(); });
+}
+
+partition_maker::~partition_maker() {
+  {
+    const std::lock_guard lock(guard_);
+    ends_ = true;
+  }
+  wakes_.notify_one();
+  thread_.join();
+}
+
+void partition_maker::prepare(plan_decision decide) {
+  {
+    const std::lock_guard lock(guard_);
+    asked_ = std::move(decide);
+  }
+  wakes_.notify_one();
+}
+
+bool partition_maker::try_prepared() {
+  if (!is_done()) return false;
+  is_done_ = 0;
+  told_ = counted_;
+  if (wrong_) std::rethrow_exception(std::exchange(wrong_, nullptr));
+  return true;
+}
+
+void partition_maker::work() {
+  for (;;) {
+    plan_decision decide;
+    {
+      std::unique_lock lock(guard_);
+      wakes_.wait(lock, [&] { return ends_ || asked_; });
+      if (ends_) return;
+      decide = std::exchange(asked_, nullptr);
+    }
+    try {
+      const auto begun = clock::now();
+      const partition_plan* const plan = decide();
+      counted_.deciding += since(begun);
+      if (plan != nullptr) make(*plan);
+    } catch (...) {
+      wrong_ = std::current_exception();
+    }
+    sync::atomic_ref<std::uint32_t>(is_done_).store(1, sync::release);
+  }
+}
+
+std::vector<partition_maker::place> partition_maker::places_of(const partition_plan& plan) const {
+  std::vector<place> all;
+  all.reserve(plan.gpulets.size());
+  for (const gpulet& g : plan.gpulets) {
+    if (g.gpu >= options_.gpus.size())
+      throw error(errc::bad_option, "plan for GPU " + std::to_string(g.gpu) +
+                                        ", expected at most " +
+                                        std::to_string(options_.gpus.size() - 1));
+    place& p = all.emplace_back();
+    p.gpu = g.gpu;
+    p.what.sms = g.sms;
+    for (const portion& s : g.portions) {
+      if (s.model >= options_.batches.size())
+        throw error(errc::bad_option, "plan for model " + std::to_string(s.model) +
+                                          ", expected one that has batches");
+      p.what.models.push_back(s.model);
+    }
+    std::sort(p.what.models.begin(), p.what.models.end());
+  }
+  return all;
+}
+
+void partition_maker::make(const partition_plan& plan) {
+  const auto begun = clock::now();
+  const std::vector<place> wanted = places_of(plan);
+  std::vector<seat_pointer> made;
+  for (std::uint32_t gpu = 0; gpu < options_.gpus.size(); ++gpu) make_on(gpu, wanted, made);
+  // What the last plan had and this one has not is spare, the newest first.
+  std::vector<seat_pointer> left;
+  for (const std::vector<seat_pointer>* from : {&ready_, &spare_})
+    for (const seat_pointer& s : *from)
+      if (std::find(made.begin(), made.end(), s) == made.end()) left.push_back(s);
+  ready_ = std::move(made);
+  spare_ = std::move(left);
+  while (spare_.size() > options_.spare && let_go()) {
+  }
+  const duration took = since(begun);
+  counted_.making += took;
+  counted_.longest_making = std::max(counted_.longest_making, took);
+}
+
+void partition_maker::make_on(std::uint32_t gpu, const std::vector<place>& wanted,
+                              std::vector<seat_pointer>& made) {
+  std::vector<seat> here;
+  for (const place& p : wanted)
+    if (p.gpu == gpu) here.push_back(p.what);
+  std::vector<const seat_pointer*> seats; // of what is there, before any is let go
+  std::vector<seat> there;
+  for (const std::vector<seat_pointer>* from : {&ready_, &spare_})
+    for (const seat_pointer& s : *from)
+      if (s->gpu() == gpu) {
+        seats.push_back(&s);
+        there.push_back(s->where());
+      }
+  const std::vector<dealt_seat> dealt = deal_groups(sizes_[gpu], here, there);
+  for (const dealt_seat& d : dealt) // all of these first: they must not be let go
+    if (d.kept) {
+      made.push_back(*seats[*d.kept]);
+      ++counted_.kept;
+    }
+  for (std::size_t i = 0; i < here.size(); ++i)
+    if (!dealt[i].kept) {
+      here[i].groups = dealt[i].groups;
+      made.push_back(make_seat(gpu, here[i]));
+      ++counted_.made;
+    }
+}
+
+seat_pointer partition_maker::make_seat(std::uint32_t gpu, const seat& where) {
+  for (;;) try {
+      return std::make_shared<partition_seat>(gpu, options_.gpus[gpu], where, options_.batches,
+                                              source_, options_.watchdog);
+    } catch (const error&) {
+      if (!let_go()) throw; // memory or programs may be short
+    }
+}
+
+bool partition_maker::let_go() {
+  for (std::size_t i = spare_.size(); i-- > 0;) {
+    if (spare_[i].use_count() > 1) continue; // a plan has it, or a batch runs there
+    spare_.erase(spare_.begin() + static_cast<std::ptrdiff_t>(i));
+    ++counted_.let_go;
+    return true;
+  }
+  return false;
+}
+
+} // namespace gsched::cuda
