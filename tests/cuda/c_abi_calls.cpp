@@ -183,6 +183,7 @@ TEST_CASE("c abi: nulls are refused, and releasing nothing does nothing") {
   CHECK(gsched_wait(nullptr, 0) == GSCHED_BAD_ARGUMENT);
   CHECK(gsched_cancel(nullptr) == GSCHED_BAD_ARGUMENT);
   CHECK(gsched_status(nullptr, nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_watch(nullptr) == GSCHED_BAD_ARGUMENT);
   CHECK(gsched_collect(nullptr, nullptr, 0, &n, 0) == GSCHED_BAD_ARGUMENT);
   CHECK(gsched_get_statistics(nullptr, nullptr) == GSCHED_BAD_ARGUMENT);
   CHECK(gsched_profile_graph(nullptr, nullptr, nullptr) == GSCHED_BAD_ARGUMENT);

@@ -26,6 +26,7 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   int (*wait)(gsched_ticket*, int64_t) = gsched_wait;
   int (*cancel)(gsched_ticket*) = gsched_cancel;
   int (*status)(const gsched_ticket*, gsched_report*) = gsched_status;
+  int (*watch)(gsched_ticket*) = gsched_watch;
   int (*collect)(gsched_server*, gsched_ticket**, uint32_t, uint32_t*, int64_t) = gsched_collect;
   int (*count)(gsched_server*, gsched_statistics*) = gsched_get_statistics;
   int (*profile)(void*, const gsched_profile_options*, const char*) = gsched_profile_graph;
@@ -52,6 +53,6 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   return defaults(&options) | open(&options, &server) | client(server, 1.0, &n) |
          add(server, &model, &n) | facts_of(server, n, &facts) | remove(server, n, 0) | submit(server, &request, &ticket) |
          wait(ticket, -1) | cancel(ticket) | status(ticket, &report) |
-         collect(server, &ticket, 1, &n, 0) | count(server, &statistics) |
+         watch(ticket) | collect(server, &ticket, 1, &n, 0) | count(server, &statistics) |
          profile(graph, &profiling, "p.json") | close(server, GSCHED_DRAIN, -1) | release(server);
 }

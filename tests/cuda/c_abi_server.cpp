@@ -431,6 +431,72 @@ TEST_CASE("server: ended tickets are collected in order, all of them, and then i
   CHECK(wrong == 0);
 }
 
+TEST_CASE("server: a request that is watched is collected once, one that has ended is not") {
+  server_rig r("fifo");
+  const std::uint32_t m = r.add_model(4, 2, from_us(2000));
+  const std::uint32_t c = r.it.add_client(1.0);
+  gsched_ticket* const t = r.submit(m, c);
+  CHECK(abi::server::watch(*t));
+  CHECK(code_of([&] { static_cast<void>(abi::server::watch(*t)); }) == GSCHED_BAD_ARGUMENT);
+  gsched_ticket* got[2]{};
+  CHECK(r.it.collect(got, 2, 20 * second_us) == 1);
+  CHECK(got[0] == t);
+  CHECK(t->has_ended());
+  CHECK_FALSE(abi::server::watch(*t));
+  CHECK(t->owners.load() >= 2); // the caller's share and the one that was handed out
+  t->let_go();
+  t->let_go();
+  gsched_ticket* const late = r.submit(m, c);
+  CHECK(abi::server::wait(*late, 20 * second_us));
+  while (abi::server::status(*late).state == GSCHED_PENDING) continue;
+  std::this_thread::sleep_for(std::chrono::milliseconds(20)); // the end is published before that
+  CHECK_FALSE(abi::server::watch(*late));
+  CHECK(code_of([&] { static_cast<void>(r.it.collect(got, 2, 0)); }) == GSCHED_TIMED_OUT);
+  late->let_go();
+  std::string why;
+  gsched_ticket* const last = r.submit(m, c);
+  CHECK(abi::server::watch(*last));
+  CHECK(r.it.close(GSCHED_CANCEL, -1, why) == GSCHED_OK);
+  CHECK(r.it.collect(got, 2, -1) == 1);
+  CHECK(got[0] == last);
+  CHECK(code_of([&] { static_cast<void>(r.it.collect(got, 2, -1)); }) == GSCHED_CLOSED);
+  last->let_go();
+  last->let_go();
+}
+
+TEST_CASE("server: requests that end while they are watched are collected or known to have ended") {
+  server_rig r("fifo");
+  const std::uint32_t m = r.add_model(4, 2, from_us(5));
+  const std::uint32_t c = r.it.add_client(1.0);
+  constexpr int count = 2000;
+  std::atomic<int> got{0};
+  std::thread collecting([&] {
+    gsched_ticket* some[7];
+    std::uint32_t n = 0;
+    while (code_of([&] { n = r.it.collect(some, 7, -1); }) == GSCHED_OK)
+      for (std::uint32_t i = 0; i < n; ++i, ++got) some[i]->let_go();
+  });
+  int ended = 0;
+  std::int64_t pause_ns = 1000; // follows the time of a request, so that both come about
+  for (int i = 0; i < count; ++i) {
+    gsched_ticket* const t = r.submit(m, c);
+    for (const std::int64_t until = abi::now_ns() + pause_ns; abi::now_ns() < until;) continue;
+    const bool watched = abi::server::watch(*t);
+    if (!watched) {
+      ++ended;
+      CHECK(t->has_ended());
+    }
+    pause_ns = watched ? pause_ns * 5 / 4 + 100 : pause_ns * 4 / 5;
+    t->let_go();
+  }
+  std::string why;
+  CHECK(r.it.close(GSCHED_DRAIN, -1, why) == GSCHED_OK);
+  collecting.join();
+  CHECK(got + ended == count);
+  CHECK(ended > 0);
+  CHECK(got > 0);
+}
+
 TEST_CASE("server: tickets that nobody collects go with the server") {
   server_rig r("fifo"); // a leak is the sanitizer's to find
   gsched_request q{};
@@ -439,6 +505,11 @@ TEST_CASE("server: tickets that nobody collects go with the server") {
   q.client = r.it.add_client(1.0);
   q.collected = 1;
   for (int i = 0; i < 10; ++i) r.it.submit(q, nullptr);
+  q.collected = 0;
+  gsched_ticket* watched = nullptr;
+  r.it.submit(q, &watched);
+  static_cast<void>(abi::server::watch(*watched));
+  watched->let_go();
 }
 
 TEST_CASE("server: without work its thread sleeps, and wakes up for it") {

@@ -56,7 +56,7 @@ void desk::end(ticket& t, gsched_state how, std::int64_t at_ns) noexcept {
   t.end_ns = at_ns;
   t.publish();
   if (t.done != nullptr) t.done(t.user, &t);
-  if (t.collected) ended.put(t); // with the share of who will collect it
+  if (t.end_collection()) ended.put(t); // with the collector's share
   t.let_go();
 }
 

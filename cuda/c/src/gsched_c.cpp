@@ -199,6 +199,13 @@ void gsched_release(gsched_ticket* ticket) {
   if (ticket != nullptr) server::release(*ticket);
 }
 
+int gsched_watch(gsched_ticket* ticket) {
+  return guarded([&] {
+    if (server::watch(expected(ticket, "ticket"))) return GSCHED_OK;
+    throw refusal(GSCHED_ENDED, "the request has ended already");
+  });
+}
+
 int gsched_collect(gsched_server* s, gsched_ticket** tickets, uint32_t most, uint32_t* written,
                    int64_t timeout_us) {
   return guarded([&] {

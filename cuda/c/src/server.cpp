@@ -332,7 +332,8 @@ void server::submit(const gsched_request& r, ticket** out) {
   t->model = r.model;
   t->client = r.client;
   t->real_time = r.real_time != 0;
-  t->collected = r.collected != 0;
+  if (r.collected != 0)
+    t->collect.store(ticket::collecting, sync::relaxed); // unordered: not posted
   t->done = r.done;
   t->user = r.user;
   t->wait_event = r.wait_event;
@@ -352,7 +353,8 @@ void server::submit(const gsched_request& r, ticket** out) {
   const duration within =
       r.deadline_us == 0 ? settings_.slo : from_us(std::max(r.deadline_us, 0.0));
   if (within > duration::zero()) t->deadline_ns = t->arrival_ns + within.count();
-  if (out == nullptr && !t->collected) t->owners.store(1, sync::relaxed); // unordered: not posted
+  if (out == nullptr && r.collected == 0)
+    t->owners.store(1, sync::relaxed); // unordered: not posted
   if (out != nullptr) *out = t.get();
   if (desk_->try_post(t->asked)) {
     static_cast<void>(t.release());
@@ -412,6 +414,14 @@ bool server::cancel(ticket& t) {
 
 void server::release(ticket& t) noexcept {
   if (::getpid() == t.at->process) t.let_go();
+}
+
+bool server::watch(ticket& t) {
+  refuse_in_child(*t.at);
+  const ticket::collection was = t.try_collect();
+  if (was == ticket::collecting)
+    throw refusal(GSCHED_BAD_ARGUMENT, "ticket: collected already, expected one that is not");
+  return was == ticket::uncollected;
 }
 
 bool server::wait(ticket& t, std::int64_t timeout_us) {

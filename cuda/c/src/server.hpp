@@ -55,6 +55,8 @@ public:
 
   /// False if the time was over first. The server may be closed, and gone.
   [[nodiscard]] static bool wait(ticket& t, std::int64_t timeout_us);
+  /// Has collect hand out the ticket at its end. False if it has ended already.
+  [[nodiscard]] static bool watch(ticket& t);
   [[nodiscard]] static gsched_report status(const ticket& t);
   /// False if it has ended already.
   [[nodiscard]] static bool cancel(ticket& t);

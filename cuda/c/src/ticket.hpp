@@ -43,6 +43,9 @@ struct transfer {
 ///          thread and read by others once the phase says that it has ended.
 struct gsched_ticket {
   enum phase : std::uint32_t { pending, awaited, ended };
+  /// Whether the collector gets the ticket at its end. With `collecting` the collector owns a
+  /// share.
+  enum collection : std::uint32_t { uncollected, collecting, over };
 
   explicit gsched_ticket(std::shared_ptr<gsched::abi::desk> d) : at(std::move(d)) {}
   ~gsched_ticket() {
@@ -56,6 +59,7 @@ struct gsched_ticket {
   gsched::sync::atomic<std::uint32_t> owners{2}; ///< who holds the ticket, and the server
   gsched::abi::futex_word now{pending};
   gsched::sync::atomic<bool> cancelling{false}; ///< the second message is under way
+  gsched::sync::atomic<std::uint32_t> collect{uncollected};
   gsched::abi::message asked{gsched::abi::message::kind::submit, this, nullptr};
   gsched::abi::message cancel{gsched::abi::message::kind::cancel, this, nullptr};
 
@@ -63,7 +67,6 @@ struct gsched_ticket {
   std::uint32_t model = 0;
   std::uint32_t client = 0;
   bool real_time = false;
-  bool collected = false;
   std::int64_t arrival_ns = 0;
   std::int64_t deadline_ns = gsched::abi::never_ns;
   gsched_callback done = nullptr;
@@ -101,6 +104,22 @@ struct gsched_ticket {
   void publish() noexcept {
     if (now.exchange(ended, gsched::sync::release) == awaited) // [T1] release -> [T1] acquire
       gsched::abi::futex_wake_all(now);
+  }
+
+  /// Asks for the ticket to be collected at its end. It stays as it is if that was asked for before
+  /// or the request has ended; the answer is what it was.
+  [[nodiscard]] collection try_collect() noexcept {
+    hold();
+    std::uint32_t was = uncollected;
+    // [L1] acq_rel, acquire <-> [L1] acq_rel in end_collection: one of the two sees the other
+    if (!collect.compare_exchange_strong(was, collecting, gsched::sync::acq_rel,
+                                         gsched::sync::acquire))
+      let_go();
+    return static_cast<collection>(was);
+  }
+  /// Once, after publish. True: the collector is to get the ticket.
+  [[nodiscard]] bool end_collection() noexcept {
+    return collect.exchange(over, gsched::sync::acq_rel) == collecting; // [L1]
   }
 
   /// False if the deadline came first.

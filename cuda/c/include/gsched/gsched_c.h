@@ -293,6 +293,16 @@ GSCHED_API int gsched_status(const gsched_ticket* ticket, gsched_report* report)
  * tickets that gsched_collect never handed out go with the server. */
 GSCHED_API void gsched_release(gsched_ticket* ticket);
 
+/* From now on the request is collected, as if gsched_request.collected had been 1: for a caller that
+ * waits for some requests by gsched_wait, and learns later which of them it wants to hear of. Does
+ * not wait. Only once gsched_submit has returned.
+ * Owner    what gsched_collect hands out is one more share of the ticket: it is released as often as
+ *          gsched_submit and gsched_collect have given it.
+ * Cost     one atomic operation; at its end the dispatcher's thread posts the ticket, and makes a
+ *          system call if a thread sleeps in gsched_collect.
+ * Errors   GSCHED_ENDED: it will not be handed out. GSCHED_BAD_ARGUMENT: it is collected already. */
+GSCHED_API int gsched_watch(gsched_ticket* ticket);
+
 /* Sleeps until collected requests have ended and writes up to `most` of their tickets, in order of
  * their ends. For one thread that serves many waiters, such as futures. On an error it writes 0.
  * Errors   GSCHED_TIMED_OUT; GSCHED_CLOSED once the server is closed and all are handed out.
