@@ -68,13 +68,13 @@ class Client:
                                              real_time=self._real_time)
                 future.result(120)
                 report = future.report
-                self.seen.append((report["arrival_ns"], report["end_ns"]))
+                self.seen.append((report["arrival"], report["end"]))
         except Exception as e: # raised by check()
             self._failed = e
 
-    def during(self, start_ns, end_ns):
+    def during(self, start, end):
         """Latencies in us of the requests that were under way then."""
-        return [(e - s) / 1e3 for s, e in list(self.seen) if s <= end_ns and e >= start_ns]
+        return [(e - s) * 1e6 for s, e in list(self.seen) if s <= end and e >= start]
 
     def check(self):
         if self._failed:
@@ -121,16 +121,17 @@ def measure(a, torch):
             for turn in range(a.repeat):
                 if rows and time.monotonic() - began > a.time_limit:
                     break
-                start = time.monotonic_ns()
+                start = time.monotonic()
                 time.sleep(a.alone)
-                alone = client.during(start, time.monotonic_ns())
-                start = time.monotonic_ns()
+                alone = client.during(start, time.monotonic())
+                start = time.monotonic()
                 added = server.add_model(chain, name=f"chain {turn}", unmeasured=a.unmeasured)
-                end = time.monotonic_ns()
+                end = time.monotonic()
                 time.sleep(0.05) # so that the last of these requests has ended
                 client.check()
                 rows.append({"alone": summary(alone), "adding": summary(client.during(start, end)),
-                             "add_ms": (end - start) / 1e6, "facts": added.facts()})
+                             "add_ms": (end - start) * 1e3,
+                             "facts": workload.with_units(added.facts())})
                 added.remove() # so that memory does not grow from turn to turn
                 print_row(turn, rows[-1])
         finally:

@@ -143,7 +143,8 @@ def main():
             while flying:
                 s, k, future = flying.popleft()
                 s.check(k, future)
-            took, statistics = time.monotonic() - began_serving, server.statistics()
+            took = time.monotonic() - began_serving
+            statistics = workload.with_units(server.statistics())
         again = {s.name: s.replayed_again() for s in subjects}
     except gsched.GschedError as e:
         print(f"bit_equal: {e}", file=sys.stderr)

@@ -267,9 +267,9 @@ class Loop:
         for future in futures:
             future.result(60)
         took = time.perf_counter() - began
-        ends = [f.report["end_ns"] for f in futures]
+        ends = [f.report["end"] for f in futures]
         return self.said([token for token, _ in places], took,
-                         [(b - a) / 1e3 for a, b in zip(ends, ends[1:])])
+                         [(b - a) * 1e6 for a, b in zip(ends, ends[1:])])
 
     def said(self, tokens, seconds, gaps_us=()):
         gaps = sorted(gaps_us)
@@ -298,7 +298,7 @@ def measure(torch, a):
         for way, pipelined in (("requests, one by one", False), ("requests, all at once", True)):
             loop.served(server, *models, pipelined)
             ways[way] = loop.served(server, *models, pipelined)
-        facts, counts = models[1].facts(), server.statistics()
+        facts, counts = map(workload.with_units, (models[1].facts(), server.statistics()))
     for way in ways.values():
         pairs = zip(way["tokens"], ways["eager"]["tokens"])
         way["differs_at"] = next((i for i, (x, y) in enumerate(pairs) if x != y), None)

@@ -79,8 +79,8 @@ def due_times(client, solo_s, seconds, draw):
 def server_of(a, way, clients):
     """The server that a way is."""
     urgent = sum(c.urgent for c in clients)
-    one_lane = {"lanes": 1, "segments_per_job": 1, "quantum_us": 1e8, "most_quantum_us": 1e8,
-                "low_mark_us": 1, "high_mark_us": 1}
+    one_lane = {"lanes": 1, "segments_per_job": 1, "quantum": 100.0, "most_quantum": 100.0,
+                "low_mark": 1e-6, "high_mark": 1e-6}
     policy, more = {
         "rt_only": ("direct", {"lanes": urgent}),
         "seq": ("fifo", one_lane),
@@ -88,8 +88,8 @@ def server_of(a, way, clients):
         "streams_priority": ("direct", {"lanes": len(clients) - urgent, "real_time_lanes": urgent,
                                         "yields": 0}),
         # Best-effort work stops between kernels, so its segments may be long.
-        "preempt": ("fifo", {"lanes": 1, "real_time_lanes": urgent, "quantum_us": 2000})}[way]
-    return gsched.Server(policy=policy, gpu=a.gpu, watchdog_ms=a.watchdog, **more)
+        "preempt": ("fifo", {"lanes": 1, "real_time_lanes": urgent, "quantum": 2e-3})}[way]
+    return gsched.Server(policy=policy, gpu=a.gpu, watchdog=a.watchdog / 1e3, **more)
 
 
 class Way:
@@ -105,9 +105,9 @@ class Way:
         self.latencies = {c.name: [] for c in self.clients}
         self.spans = []
 
-    def submit(self, client, arrival_ns=0):
+    def submit(self, client, arrival=None):
         return self.server.submit(self.models[client.network], None, self.owners[client.name],
-                                  outputs=(), real_time=client.urgent, arrival_ns=arrival_ns)
+                                  outputs=(), real_time=client.urgent, arrival=arrival)
 
     def serve(self, client, due, start, end, failures):
         """One client's turn, on a thread of its own. What ends after `end` does not count."""
@@ -122,7 +122,7 @@ class Way:
                 return
             for at in due:
                 time.sleep(max(0.0, start + at - time.monotonic()))
-                waiting.append(self.submit(client, int((start + at) * 1e9)))
+                waiting.append(self.submit(client, start + at))
             for future in waiting:
                 future.result(60)
                 seen.append(future.latency)
@@ -182,7 +182,7 @@ def solo_times(a, captured):
     """Seconds that a request of each network takes, one after another on an idle GPU: medians."""
     solo = {}
     for name, one in captured.items():
-        server = gsched.Server(policy="direct", gpu=a.gpu, lanes=1, watchdog_ms=a.watchdog)
+        server = gsched.Server(policy="direct", gpu=a.gpu, lanes=1, watchdog=a.watchdog / 1e3)
         model, took = server.add_model(one), []
         for _ in range(24):
             future = server.submit(model, None, outputs=())

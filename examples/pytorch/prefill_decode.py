@@ -170,8 +170,8 @@ class Floored:
 
     def __init__(self, a, floor, decode, prefill):
         self.name, self._a = f"floor {floor:g}", a
-        self._server = gsched.Server(policy="fifo", gpu=a.gpu, watchdog_ms=a.watchdog, lanes=1,
-                                     real_time_lanes=1, floor=floor, quantum_us=2000)
+        self._server = gsched.Server(policy="fifo", gpu=a.gpu, watchdog=a.watchdog / 1e3, lanes=1,
+                                     real_time_lanes=1, floor=floor, quantum=2e-3)
         self._clients = [self._server.add_client() for _ in range(2)]
         self._decode = self._server.add_model(decode)
         self._prefill = self._server.add_model(prefill)
@@ -195,11 +195,11 @@ class Floored:
             future = self._server.submit(self._decode, None, self._clients[0], outputs=(),
                                          real_time=True)
             future.result(60)
-            ends.append(future.report["end_ns"])
+            ends.append(future.report["end"])
         other.join()
         if failures:
             raise failures[0]
-        return [(b - a) / 1e3 for a, b in zip(ends, ends[1:])], prefills
+        return [(b - a) * 1e6 for a, b in zip(ends, ends[1:])], prefills
 
     def close(self):
         self._server.close()

@@ -100,24 +100,24 @@ def numbers(name, text):
 
 def server_of(a, way):
     """The server that a way is, and how many clients it serves."""
-    one_lane = {"lanes": 1, "segments_per_job": 1, "quantum_us": 1e8, "most_quantum_us": 1e8,
-                "low_mark_us": 1, "high_mark_us": 1}
+    one_lane = {"lanes": 1, "segments_per_job": 1, "quantum": 100.0, "most_quantum": 100.0,
+                "low_mark": 1e-6, "high_mark": 1e-6}
     # Best-effort work stops between kernels, so its segments may be long.
-    apart = {"lanes": 1, "real_time_lanes": 1, "floor": a.floor, "quantum_us": 2000}
+    apart = {"lanes": 1, "real_time_lanes": 1, "floor": a.floor, "quantum": 2e-3}
     how = {"rt_only": ("direct", {}), "be_only": ("direct", {}),
            "seq": ("fifo", one_lane), "streams": ("direct", {"lanes": 2}),
            "streams_priority": ("direct", {"lanes": 1, "real_time_lanes": 1, "yields": 0}),
            "preempt": ("fifo", apart),
            "preempt_pad": ("fifo", {**apart, "side_sms": a.side})}
     if way == "reserve":
-        how[way] = "fifo", {**apart, "reserve_sms": a.reserve, "long_kernel_us": a.long,
+        how[way] = "fifo", {**apart, "reserve_sms": a.reserve, "long_kernel": a.long / 1e6,
                             "reserve_slow_down": a.slow_down}
     elif fixed := FIXED.fullmatch(way):
         sms = int(fixed[1])
-        how[way] = "fifo", {**apart, "one_long": 1, "long_kernel_us": a.long,
+        how[way] = "fifo", {**apart, "one_long": 1, "long_kernel": a.long / 1e6,
                             "reserve_sms": [sms, 0, 0, 0], "reserve_fixed": 1}
     policy, more = how[way]
-    return gsched.Server(policy=policy, gpu=a.gpu, watchdog_ms=a.watchdog, **more)
+    return gsched.Server(policy=policy, gpu=a.gpu, watchdog=a.watchdog / 1e3, **more)
 
 
 class Way:
@@ -182,7 +182,7 @@ class Way:
             s = sorted(self.latencies)
             said["rt"] = {"requests": len(s), "mean": sum(s) / len(s), "max": s[-1],
                           **{f"p{p}": s[(len(s) * p + 99) // 100 - 1] for p in (50, 90, 99)}}
-        statistics = self.server.statistics()
+        statistics = workload.with_units(self.server.statistics())
         said["preemptions"] = {k: statistics[k] for k in (
             "preemptions", "restores", "preempt_p50_us", "preempt_p99_us", "restore_p50_us",
             "restore_p99_us", "expired_leases", "opened", "reserved_segments") if k in statistics}

@@ -62,10 +62,10 @@ def compare(a, whole, cut, name):
             future.result(60)
             report = future.report
             if i >= 10:
-                took.append((report["end_ns"] - report["start_ns"]) / 1e3)
+                took.append((report["end"] - report["start"]) * 1e6)
             if server is cut:
                 segments.add(report["segments"])
-    facts = pair[1][1].facts()
+    facts = workload.with_units(pair[1][1].facts())
     for _, model, _ in pair:
         model.remove() # so that the memory of twenty models is not needed at once
     said = {"operations": facts["operations"], "segments": max(segments),
@@ -93,8 +93,8 @@ def main():
         reference = ways.Reference(torch, a.gpu)
         before, results = reference.us(), {}
         with gsched.Server(policy="single", gpu=a.gpu) as whole, \
-                gsched.Server(policy="fifo", gpu=a.gpu, quantum_us=a.quantum,
-                              most_quantum_us=a.quantum, segments_per_job=a.in_flight) as cut:
+                gsched.Server(policy="fifo", gpu=a.gpu, quantum=a.quantum / 1e6,
+                              most_quantum=a.quantum / 1e6, segments_per_job=a.in_flight) as cut:
             print(f"{'model':14} operations  segments  whole us  segments us   ratio", flush=True)
             for name in a.models:
                 if time.monotonic() - began > a.time_limit:

@@ -155,8 +155,10 @@ def start(a, deadline):
     measure what they find there."""
     several = ("eager-streams", "torch-direct") # streams: last, where all are in one process
     groups = [sorted(a.ways, key=several.__contains__)] if a.no_isolate else [[w] for w in a.ways]
-    given = {"quantum_us": a.quantum, "most_quantum_us": a.most_quantum, "lanes": a.lanes,
-             "spare_lanes": a.spare_lanes, "overshoot": a.overshoot, "threshold_us": a.threshold, "slice_us": a.slice}
+    given = {"lanes": a.lanes, "spare_lanes": a.spare_lanes, "overshoot": a.overshoot,
+             **{name: us and us / 1e6 for name, us in (
+                 ("quantum", a.quantum), ("most_quantum", a.most_quantum),
+                 ("threshold", a.threshold), ("slice", a.slice))}}
     within = max(10.0, deadline - time.monotonic())
     processes = [Process(g) for g in groups]
     for p in processes:

@@ -237,9 +237,9 @@ def options():
 
 def servers(a):
     """{way: server} of those that gsched serves."""
-    cut = {"quantum_us": a.quantum, "segments_per_job": a.in_flight}
+    cut = {"quantum": a.quantum / 1e6, "segments_per_job": a.in_flight}
     return {"whole": gsched.Server(policy="direct", gpu=a.gpu),
-            "segments": gsched.Server(policy="fifo", gpu=a.gpu, most_quantum_us=a.quantum, **cut),
+            "segments": gsched.Server(policy="fifo", gpu=a.gpu, most_quantum=a.quantum / 1e6, **cut),
             "growing": gsched.Server(policy="fifo", gpu=a.gpu, **cut)}
 
 
@@ -284,7 +284,7 @@ def run(torch, a, captured, way, served):
     future = server.submit(model, None, outputs=())
     future.result(60)
     report = future.report
-    return (report["end_ns"] - report["start_ns"]) / 1e3, report["segments"]
+    return (report["end"] - report["start"]) * 1e6, report["segments"]
 
 
 def compare(torch, a, captured, by_way):

@@ -85,7 +85,7 @@ def serve(a):
     best_effort = gsched.capture(patient, torch.zeros(1 << 24), instances=1, name="best-effort",
                                  gpu=a.gpu)
     real_time = gsched.capture(urgent, torch.zeros(32), instances=2, name="real-time", gpu=a.gpu)
-    server = gsched.Server(policy="fifo", gpu=a.gpu, lanes=1, real_time_lanes=1, quantum_us=2000)
+    server = gsched.Server(policy="fifo", gpu=a.gpu, lanes=1, real_time_lanes=1, quantum=2e-3)
     models = [server.add_model(c) for c in (best_effort, real_time)]
     clients = [server.add_client() for _ in models]
     stop = threading.Event()
@@ -121,7 +121,7 @@ def serve(a):
     stop.set()
     for t in threads:
         t.join(10)
-    statistics = server.statistics()
+    statistics = workload.with_units(server.statistics())
     print(json.dumps({"failures": failures, "statistics": statistics}), flush=True)
     os._exit(1 if failures else 0)
 

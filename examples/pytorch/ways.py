@@ -23,6 +23,7 @@ import time
 import checkout # the package of this checkout
 import gsched
 import models
+import workload
 
 SCHEDULED = ("srpt+deficit", "srpt", "sjf", "fifo", "rr", "edf", "deficit", "boost", "direct",
              "single")
@@ -107,7 +108,7 @@ class Scheduled:
         self.clients = [self.server.add_client() for _ in range(host.clients)]
 
     def facts(self):
-        return {m.name: m.facts() for m in self.models}
+        return {m.name: workload.with_units(m.facts()) for m in self.models}
 
     def warm(self):
         futures = [self.server.submit(m, self.host.buffers[m.name].inputs[0], client)
@@ -126,7 +127,7 @@ class Scheduled:
                 break
             results.late[i] = now - due
             futures.append(submit(self.models[m], buffers[m].inputs[i % INPUTS], self.clients[c],
-                                  outputs=buffers[m].outputs[i % OUTPUTS], arrival_ns=due))
+                                  outputs=buffers[m].outputs[i % OUTPUTS], arrival=due / 1e9))
         for f in futures:
             if not f.wait(max(0.0, (results.give_up - time.monotonic_ns()) / 1e9)):
                 f.cancel()
@@ -134,12 +135,12 @@ class Scheduled:
         for i, f in enumerate(futures):
             if not f.wait(60):
                 raise gsched.GschedError(f"request {i} did not end within 60 s of its cancellation")
-            results.ended(i, f.report["end_ns"], f.state)
+            results.ended(i, round(f.report["end"] * 1e9), f.state)
             error = error or f.report["error"] or None
         after = self.server.statistics()
         spent = {k: after[k] - before[k] for k in after if k != "active"}
         more = {"operations": spent["operations"], "decisions": spent["decisions"],
-                "statistics": spent}
+                "statistics": workload.with_units(spent)}
         return results.outcome(**more, **({"error": error} if error else {}))
 
     def close(self):

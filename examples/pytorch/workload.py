@@ -170,6 +170,25 @@ def run_json(way, repeat, asked, names, clients, outcome):
     return run
 
 
+# Times of the results by their names in gsched, which has them in seconds: with units, as in results.
+_WITH_UNITS = {"measure": ("measure_ms", 1e3), "build": ("build_ms", 1e3),
+               "expected": ("expected_us", 1e6), "graph_replay": ("graph_replay_us", 1e6),
+               "host": ("host_ns", 1e9), "driver": ("driver_ns", 1e9),
+               **{f"{what}_{p}": (f"{what}_{p}_us", 1e6) for what in ("preempt", "restore")
+                  for p in ("p50", "p99")}}
+
+
+def with_units(facts):
+    """Model.facts() or Server.statistics() as results have them."""
+    said = {}
+    for name, value in facts.items():
+        name, per_second = _WITH_UNITS.get(name, (name, None))
+        if per_second is not None:
+            value = round(value * per_second, 3)
+        said[name] = int(value) if name.endswith("_ns") else value
+    return said
+
+
 def writable(path):
     """A path that results can go to; for argparse."""
     folder = os.path.dirname(os.path.abspath(path))

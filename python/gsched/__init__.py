@@ -9,19 +9,25 @@
         future = server.submit(resnet, torch.randn(1, 3, 224, 224))
         print(future.result().argmax(), future.latency)
 
-The package wraps libgsched_c by ctypes. It imports torch when the first model is captured. The
-library is the file that GSCHED_C_LIBRARY names, or libgsched_c.so in the package, or in
-build/release/cuda/c of the checkout that the package is in, or where the system's loader finds it.
+The package wraps libgsched_c by ctypes. It imports torch when the first model is captured.
 
-Errors   GschedError, a line each. What a model's forward raises while it is captured comes out as
-         it is, and the server goes on. A child made by fork() opens servers of its own: its parent's
-         refuse it.
-Units    seconds, as usual in Python, but for names that end in _us and _ns; points in time are
-         nanoseconds of time.monotonic_ns().
-Threads  everything may be called from any thread, and from signal handlers and finalizers. One model
-         is captured at a time, and one is added to a server at a time; a signal handler that starts
-         another one in the middle of that gets an error. Every call that waits can be interrupted, by
-         Ctrl-C for example.
+Errors
+------
+`GschedError`, a line each. What a model's forward raises while it is captured comes out as it is, and
+the server goes on. A child made by ``fork()`` opens servers of its own: its parent's refuse it.
+
+Units
+-----
+Seconds, everywhere. Points in time are seconds of `time.monotonic`. A field of ``gsched_c.h`` whose
+name ends in ``_us``, ``_ms`` or ``_ns`` has the name without that here.
+
+Threads
+-------
+Everything may be called from any thread, and from signal handlers and finalizers. One model is
+captured at a time, and one is added to a server at a time; a signal handler that starts another one
+in the middle of that gets an error. Every call that waits can be interrupted, by Ctrl-C for example.
+A server has a thread of the library, its dispatcher, which runs no Python. It gets a thread of Python
+with the first callback, see `Future`.
 """
 
 from ._abi import GschedError, load_library
@@ -30,8 +36,9 @@ from ._context import leave_slow_side
 from ._future import Future
 from ._model import Model
 from ._nesting import tensors_of, with_tensors
+from ._options import ServerOptions
 from ._server import Server
 
 __version__ = "0.1.0"
-__all__ = ["Server", "Model", "Future", "Captured", "GschedError", "capture", "leave_slow_side",
-           "load_library", "tensors_of", "with_tensors"]
+__all__ = ["Captured", "Future", "GschedError", "Model", "Server", "ServerOptions", "capture",
+           "leave_slow_side", "load_library", "tensors_of", "with_tensors"]

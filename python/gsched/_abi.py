@@ -1,22 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C ABI of libgsched_c: its structs and functions, and the library."""
+"""The C ABI of libgsched_c: its structs, its functions, its units and its errors."""
+
+from __future__ import annotations
 
 import ctypes
 import ctypes.util
 import os
 import pathlib
+import re
 import threading
+from typing import Any
 
 ABI = 1
-OK, BAD_ARGUMENT, DEVICE_FAILED, CLOSED, TIMED_OUT = 0, 1, 5, 6, 7
+OK, BAD_ARGUMENT, DEVICE_FAILED, CLOSED, TIMED_OUT, ENDED = 0, 1, 5, 6, 7, 8
 STATES = ("pending", "finished", "failed", "rejected", "cancelled")
 DRAIN, CANCEL = 0, 1
 
 
 class GschedError(RuntimeError):
-    """What went wrong, in one line. `code` is a gsched_code of gsched_c.h, or None."""
+    """An error of gsched, in one line.
 
-    def __init__(self, line, code=None):
+    Parameters
+    ----------
+    line : str
+        What is wrong, and what was expected.
+    code : int, optional
+        A ``gsched_code`` of ``gsched_c.h``.
+
+    Attributes
+    ----------
+    code : int or None
+        The parameter `code`.
+    """
+
+    code: int | None
+
+    def __init__(self, line: str, code: int | None = None) -> None:
         super().__init__(line)
         self.code = code
 
@@ -24,7 +43,7 @@ class GschedError(RuntimeError):
 class _Struct(ctypes.Structure):
     """A struct that begins with its size."""
 
-    def __init__(self, **fields):
+    def __init__(self, **fields: Any) -> None:
         super().__init__(size=ctypes.sizeof(type(self)), **fields)
 
 
@@ -101,7 +120,7 @@ class gsched_profile_options(_Struct):
 
 
 _P = ctypes.POINTER
-FUNCTIONS = {  # name: (result, arguments)
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, arguments)
     "gsched_version": (text, []),
     "gsched_abi": (u32, []),
     "gsched_last_error": (text, []),
@@ -120,15 +139,17 @@ FUNCTIONS = {  # name: (result, arguments)
     "gsched_cancel": (ctypes.c_int, [pointer]),
     "gsched_status": (ctypes.c_int, [pointer, _P(gsched_report)]),
     "gsched_release": (None, [pointer]),
+    "gsched_watch": (ctypes.c_int, [pointer]),
+    "gsched_collect": (ctypes.c_int, [pointer, _P(pointer), u32, _P(u32), i64]),
     "gsched_get_statistics": (ctypes.c_int, [pointer, _P(gsched_statistics)]),
     "gsched_profile_graph": (ctypes.c_int, [pointer, _P(gsched_profile_options), text]),
 }
 
-library = None
+library: Any = None
 _library_lock = threading.RLock()
 
 
-def _candidates():
+def _candidates() -> list[str]:
     named = os.environ.get("GSCHED_C_LIBRARY")
     if named:
         return [named]
@@ -140,8 +161,23 @@ def _candidates():
     return found or [n for n in [ctypes.util.find_library("gsched_c")] if n]
 
 
-def load_library():
-    """The library, loaded and checked once. Called by everything here that needs it."""
+def load_library() -> Any:
+    """Load libgsched_c and check its ABI, once.
+
+    Everything that needs the library calls this. The library is the file that the environment
+    variable ``GSCHED_C_LIBRARY`` names; without it ``libgsched_c.so`` in the package, then that in
+    ``build/release/cuda/c`` of the checkout that holds the package, then that of the system's loader.
+
+    Returns
+    -------
+    ctypes.CDLL
+        The library, its functions with their types.
+
+    Raises
+    ------
+    GschedError
+        If there is no library, or one that cannot be loaded, or one of another ABI.
+    """
     global library
     with _library_lock:
         if library is not None:
@@ -164,11 +200,69 @@ def load_library():
         return library
 
 
-def check(code):
+# Units: seconds here, whole numbers or floats of _us, _ms and _ns there ---------------------------
+
+_PER_SECOND = {"_us": 1e6, "_ms": 1e3, "_ns": 1e9}
+
+
+def in_python(field: str) -> tuple[str, float | None]:
+    """A field's name here, and how many of its units make a second; None for no time."""
+    per_second = _PER_SECOND.get(field[-3:])
+    return (field, None) if per_second is None else (field[:-3], per_second)
+
+
+_TIMES = {field: in_python(field) for struct in (
+    gsched_server_options, gsched_model_facts, gsched_request, gsched_report, gsched_statistics)
+    for field, *_ in struct._fields_ if in_python(field)[1] is not None}
+
+
+def expected_instead(name: str) -> str | None:
+    """A line that says what a name of the C ABI with a unit is called here; None for other names."""
+    if name not in _TIMES:
+        return None
+    return f"{name}: expected {_TIMES[name][0]}, in seconds"
+
+
+class Facts(dict[str, Any]):
+    """What a struct of the C ABI holds, times in seconds. Names with units are refused."""
+
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(expected_instead(name) or name)
+
+
+def facts_of(struct: ctypes.Structure, without: tuple[str, ...] = ("size", "reserved")) -> Facts:
+    facts = Facts()
+    for field, *_ in struct._fields_:
+        if field not in without:
+            name, per_second = in_python(field)
+            value = getattr(struct, field)
+            facts[name] = value if per_second is None else value / per_second
+    return facts
+
+
+def last_line() -> str:
+    """What the last failing call of this thread said, with the names of this package."""
+    line = library.gsched_last_error().decode(errors="replace")
+    return re.sub(r"\b\w+_[umn]s\b", lambda found: _TIMES.get(found[0], (found[0],))[0], line)
+
+
+def last_line_in_seconds() -> str:
+    """last_line() of a call that was given options: numbers after a name that is a time are seconds."""
+    line = library.gsched_last_error().decode(errors="replace")
+    found = re.match(r"(\w+)(:? )(.*)", line, re.DOTALL)
+    if not found or found[1] not in _TIMES:
+        return last_line()
+    name, per_second = _TIMES[found[1]]
+    rest = re.sub(r"-?\d+(\.\d+)?(e[+-]?\d+)?",
+                  lambda number: f"{float(number[0]) / (per_second or 1):.6g}", found[3])
+    return f"{name}{found[2]}{rest}, in seconds"
+
+
+def check(code: int) -> None:
     if code != OK:
-        raise GschedError(library.gsched_last_error().decode(errors="replace"), code)
+        raise GschedError(last_line(), code)
 
 
-def microseconds(seconds):
-    """None is without limit."""
+def microseconds(seconds: float | None) -> int:
+    """As the timeout of a call of the library. None is without limit."""
     return -1 if seconds is None else max(0, min(int(seconds * 1e6), 1 << 60))

@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """What memory from before a call the call reads and writes."""
 
-import collections
+from __future__ import annotations
+
+import collections.abc
 import contextlib
 import functools
 import types
+from collections.abc import Iterator
+from typing import Any
 
 from ._nesting import shape_of
+
+Range = tuple[int, int] # of addresses: the first, and the one after the last
 
 
 class Accesses:
     """Memory from before a call that the call reads and writes: {(first, end): what is there}."""
 
-    def __init__(self):
+    def __init__(self) -> None:
+        self.reads: dict[Range, str]
+        self.writes: dict[Range, str]
         self.reads, self.writes = {}, {}
 
     @staticmethod
-    def range_of(x):
+    def range_of(x: Any) -> Range | None:
         """The address range of a tensor's storage on the GPU; None if it has none."""
         try:
             if not x.is_cuda:
@@ -27,41 +35,43 @@ class Accesses:
         except (AttributeError, NotImplementedError, RuntimeError): # sparse, or of another library
             return None
 
-    def note(self, into, x, said=None):
+    def note(self, into: dict[Range, str], x: Any, said: str | None = None) -> None:
         where = self.range_of(x)
         if where is not None:
             into.setdefault(where, said or f"a tensor of {shape_of(x)}")
 
-    def add_reachable(self, torch, what, more):
-        found = []
+    def add_reachable(self, torch: Any, what: Any, more: Any) -> None:
+        found: list[tuple[str, Any]] = []
         for name, root in (("", what), ("parameters", more)):
             collect_state(torch, root, name, found, {}, 8)
-        named = {}
+        named: dict[Range, str] = {}
         for name, x in sorted(found, key=lambda pair: (len(pair[0]), pair[0])):
             self.note(named, x, name) # by the shortest
         self.writes.update(named)
 
-    def name(self, module):
+    def name(self, module: Any) -> None:
         """Names what are parameters and buffers of the module."""
         for kind in ("named_parameters", "named_buffers"):
             for name, x in getattr(module, kind, lambda: ())():
+                where = self.range_of(x)
                 for noted in (self.reads, self.writes):
-                    if self.range_of(x) in noted:
-                        noted[self.range_of(x)] = name
+                    if where is not None and where in noted:
+                        noted[where] = name
 
-    def example(self):
+    def example(self) -> str:
         named = sorted(self.writes.values(), key=lambda said: said.startswith("a tensor of "))
         return named[0] if named else "its parameters"
 
 
-def collect_state(torch, what, name, found, seen, depth):
+def collect_state(torch: Any, what: Any, name: str, found: list[tuple[str, Any]],
+                  seen: dict[int, Any], depth: int) -> None:
     """The tensors that are reached from a callable, an optimizer, a module or what holds them."""
     if depth == 0 or id(what) in seen or isinstance(what, (type, types.ModuleType)):
         return
     if not isinstance(what, torch.Tensor): # which may have several names
         seen[id(what)] = what
 
-    def more(inner, called):
+    def more(inner: Any, called: Any) -> None:
         label = f"{name}.{called}" if name and called else name or str(called)
         collect_state(torch, inner, label, found, seen, depth - 1)
 
@@ -99,13 +109,13 @@ def collect_state(torch, what, name, found, seen, depth):
             more(x, called)
 
 
-def names_of(code):
+def names_of(code: types.CodeType) -> set[str]:
     inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
     return set(code.co_names).union(*map(names_of, inner))
 
 
 @contextlib.contextmanager
-def noting(torch, inputs):
+def noting(torch: Any, inputs: list[Any]) -> Iterator[Accesses]:
     """Notes what memory from before it is read and written while this lasts, but for the inputs."""
     accesses = Accesses()
     try:
@@ -116,15 +126,16 @@ def noting(torch, inputs):
 
     born = {accesses.range_of(x) for x in inputs}
 
-    def tensors(value):
+    def tensors(value: Any) -> list[Any]:
         if isinstance(value, torch.Tensor):
             return [value]
         if isinstance(value, (list, tuple)):
             return [x for one in value for x in tensors(one)]
         return []
 
-    class Noting(TorchDispatchMode):
-        def __torch_dispatch__(self, function, kinds, args=(), kwargs=None):
+    class Noting(TorchDispatchMode): # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, kinds: Any, args: Any = (),
+                               kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             known = set()
             for value, written in arguments_of(function, args, kwargs):
@@ -141,7 +152,7 @@ def noting(torch, inputs):
         yield accesses
 
 
-def arguments_of(function, args, kwargs):
+def arguments_of(function: Any, args: Any, kwargs: Any) -> list[tuple[Any, bool]]:
     """Each argument of an operator, and whether it is written."""
     schema = getattr(function, "_schema", None)
     if schema is None:
@@ -159,9 +170,9 @@ def arguments_of(function, args, kwargs):
             for a in schema.arguments if a.name in given]
 
 
-def overlap(a, b):
+def overlap(some: set[Range], others: set[Range]) -> bool:
     """Whether some range of one set shares a byte with some of the other."""
-    a, b = sorted(a), sorted(b)
+    a, b = sorted(some), sorted(others)
     i = k = 0
     while i < len(a) and k < len(b):
         if a[i][0] < b[k][1] and b[k][0] < a[i][1]:

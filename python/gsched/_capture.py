@@ -1,67 +1,142 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules captured as CUDA graphs."""
 
-import collections
+from __future__ import annotations
+
+import collections.abc
 import contextlib
 import gc
 import os
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ._abi import GschedError, check, gsched_profile_options, load_library
-from ._accesses import Accesses, noting, overlap
+from ._accesses import Accesses, Range, noting, overlap
 from ._nesting import difference, is_buffer, is_dense, shape_of, tensors_of, with_tensors
 from ._one_at_a_time import OneAtATime
 
 capturing = OneAtATime("capture")
-capture_streams = {}
-given_up = []
+capture_streams: dict[int, Any] = {}
+given_up: list[Any] = []
 
 
 class Instance:
     """A captured graph and the memory that it reads and writes."""
 
-    def __init__(self, graph, inputs, outputs, answer):
+    def __init__(self, graph: Any, inputs: list[Any], outputs: list[Any], answer: Any) -> None:
         self.graph, self.inputs, self.outputs, self.answer = graph, inputs, outputs, answer
 
 
 class Captured:
-    """A module captured as CUDA graphs, each with memory of its own; what add_model makes of a
-    module, and takes in place of one. Its weights are shared and must stay where they are.
+    """A module captured as CUDA graphs, each with memory of its own. Made by `capture`.
 
-    `reads` and `writes`: memory from before a call that the call reads and writes, as sets of
-    address ranges (first, end). `written`: names of what it writes, for messages."""
+    `Server.add_model` takes it in place of a module. The graphs share the module's weights, which
+    must stay where they are.
 
-    def __init__(self, name, gpu, example, instances, module, state=None):
+    Attributes
+    ----------
+    name : str
+        Its name, for messages.
+    gpu : int
+        The GPU that it was captured on.
+    example : object
+        The example input.
+    instances : list
+        The graphs, with ``graph``, ``inputs`` and ``outputs`` each.
+    reads, writes : set of tuple of int
+        Memory from before a call that the call reads and writes, as address ranges (first, end).
+    written : list of str
+        Names of what it writes.
+    """
+
+    name: str
+    gpu: int
+    example: Any
+    instances: list[Instance]
+    reads: set[Range]
+    writes: set[Range]
+    written: list[str]
+
+    def __init__(self, name: str, gpu: int, example: Any, instances: list[Instance], module: Any,
+                 state: Accesses | None = None) -> None:
         self.name, self.gpu, self.example, self.instances = name, gpu, example, instances
         self._module = module  # its graphs read the weights where they are now
         state = state or Accesses()
         self.reads, self.writes = set(state.reads), set(state.writes)
         self.written = sorted(set(state.writes.values()))
 
-    def excludes(self, other):
-        """Whether requests of the two may not run at once: one writes what the other one uses, or
-        they are one, on the same memory."""
+    def excludes(self, other: Captured) -> bool:
+        """Say whether requests of this one and another one may not run at once.
+
+        Parameters
+        ----------
+        other : Captured
+            The other one.
+
+        Returns
+        -------
+        bool
+            True if one writes what the other one uses, or they are one, on the same memory.
+        """
         return (self is other or overlap(self.writes, other.reads | other.writes)
                 or overlap(other.writes, self.reads))
 
-    def replay(self, inputs=None, instance=0):
-        """Runs one whole graph on torch's current stream, without any server, and waits: what the
-        outputs of requests can be compared with. No request may be on that instance meanwhile.
-        Returns new tensors on the host."""
+    def replay(self, inputs: Any = None, instance: int = 0) -> Any:
+        """Run one whole graph on torch's current stream, without any server, and wait.
+
+        The outputs of requests can be compared with it. No request may be on that instance meanwhile.
+
+        Parameters
+        ----------
+        inputs : object, optional
+            Like the example; None leaves the inputs as they are.
+        instance : int
+            Which graph.
+
+        Returns
+        -------
+        object
+            New tensors on the host, in the structure that the module returned.
+
+        Raises
+        ------
+        GschedError
+            If the inputs are not like the example.
+        """
         import torch
 
         one = self.instances[instance]
         with torch.cuda.device(self.gpu), torch.inference_mode():
             if inputs is not None:
-                for mine, given in zip(one.inputs, self.checked(inputs)):
+                for mine, given in zip(one.inputs, self._checked(inputs)):
                     mine.copy_(given)
             one.graph.replay()
             copies = [x.to("cpu", copy=True) for x in one.outputs]
             torch.cuda.current_stream(self.gpu).synchronize()
         return with_tensors(one.answer, iter(copies))
 
-    def profile(self, path, dtype="fp32", batch=1, runs=0):
-        """Measures the graph operation by operation, with the GPU for itself, and writes its
-        profile, which serve_mix and the simulator read."""
+    def profile(self, path: str | os.PathLike[str], dtype: str = "fp32", batch: int = 1,
+                runs: int = 0) -> None:
+        """Measure the graph operation by operation, and write its profile.
+
+        ``serve_mix`` and the simulator read it. The measurement needs the GPU for itself.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write.
+        dtype : str
+            What the profile says of the type of the model's numbers.
+        batch : int
+            What it says of the batch size.
+        runs : int
+            Replays that the medians are taken from; 0 is the library's default.
+
+        Raises
+        ------
+        GschedError
+            If the graph cannot be measured or the file cannot be written.
+        """
         library, one = load_library(), self.instances[0]
         sizes = [sum(x.numel() * x.element_size() for x in tensors)
                  for tensors in (one.inputs, one.outputs)]
@@ -70,7 +145,7 @@ class Captured:
                                      output_bytes=sizes[1])
         check(library.gsched_profile_graph(one.graph.raw_cuda_graph(), how, os.fsencode(path)))
 
-    def checked(self, inputs):
+    def _checked(self, inputs: Any) -> list[Any]:
         """The tensors of the inputs of a request, in order, if they are like the example's."""
         wanted = self.example
         if isinstance(wanted, tuple) and len(wanted) == 1 and is_buffer(inputs):
@@ -88,13 +163,13 @@ class Captured:
         return given
 
 
-def arguments(tree):
+def arguments(tree: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     if isinstance(tree, collections.abc.Mapping):
         return (), tree
     return (tuple(tree), {}) if isinstance(tree, (tuple, list)) else ((tree,), {})
 
 
-def forget_workspaces(torch):
+def forget_workspaces(torch: Any) -> None:
     # cuBLAS keeps a workspace for each stream. Two graphs captured with the same one could not run
     # at once, so each gets a new one, from its own pool of memory.
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
@@ -102,7 +177,7 @@ def forget_workspaces(torch):
         clear()
 
 
-def launch_elsewhere(torch, gpu):
+def launch_elsewhere(torch: Any, gpu: int) -> contextlib.AbstractContextManager[Any]:
     """While this lasts, what torch itself launches goes to the default stream.
 
     To begin a capture torch sets the state of its random numbers by two kernels on the stream to
@@ -116,8 +191,9 @@ def launch_elsewhere(torch, gpu):
     except ImportError:
         return contextlib.nullcontext()
 
-    class Elsewhere(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+    class Elsewhere(TorchDispatchMode): # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (),
+                               kwargs: Any = None) -> Any:
             # That state outlives this capture, and others may write to it without inference mode.
             makes = function._schema.name.startswith("aten::empty")
             with torch.cuda.stream(torch.cuda.default_stream(gpu)), \
@@ -127,7 +203,7 @@ def launch_elsewhere(torch, gpu):
     return Elsewhere()
 
 
-def give_up(torch, graph, pool, gpu):
+def give_up(torch: Any, graph: Any, pool: Any, gpu: int) -> None:
     """Ends a capture on the current stream during which something was raised, by the module, by the
     begin or the end of the capture itself, or by a signal handler. After this, torch captures and
     allocates as before. The capture may be in any state."""
@@ -153,7 +229,7 @@ def give_up(torch, graph, pool, gpu):
             small.capture_end()
 
 
-def capture_one(torch, module, example, gpu, stream, name):
+def capture_one(torch: Any, module: Any, example: Any, gpu: int, stream: Any, name: str) -> Instance:
     """An Instance. What the module raises ends the capture and comes out as it is."""
     device = torch.device("cuda", gpu)
     inputs = []
@@ -197,7 +273,7 @@ def capture_one(torch, module, example, gpu, stream, name):
 
 
 @contextlib.contextmanager
-def without_cast_cache(torch):
+def without_cast_cache(torch: Any) -> Iterator[None]:
     """Autocast keeps what it casts of weights until it ends, and frees it then: a graph that was
     captured meanwhile would read freed memory. Here each call casts them anew, within its graph."""
     enabled = torch.is_autocast_cache_enabled()
@@ -210,34 +286,70 @@ def without_cast_cache(torch):
         torch.clear_autocast_cache()
 
 
-def capture(module, example_input, instances=None, name=None, gpu=0, warm_up=3, training=False,
-            parameters=()):
-    """Captures a module, or another callable, as CUDA graphs.
+def capture(module: Any, example_input: Any, instances: int | None = None, name: str | None = None,
+            gpu: int = 0, warm_up: int = 3, training: bool = False,
+            parameters: Any = ()) -> Captured:
+    """Capture a module, or another callable, as CUDA graphs.
 
-    A module is moved to the GPU and set to eval(), and runs in inference mode. `example_input` is a
-    tensor, a tuple or list of positional arguments or a dict of keyword arguments, nested as they
-    like; requests have inputs of the same structure, shapes and types, and what is no tensor is part
-    of the graph: requests with another value there are refused. Warm-up runs, one at least, are on
-    the default stream (launches on further streams would make every graph of the process slower; see
-    leave_slow_side). A forward() that draws random numbers draws the same ones each time.
+    A module is moved to the GPU and set to ``eval()``, and runs in inference mode.
 
-    State. During the last warm-up run it is noted which memory from before the call is read and
-    written (Captured.reads, Captured.writes): a static cache, batch-norm statistics in train mode.
-    Such a model has one instance, as two would share its state, and models that share written state
-    exclude one another on a server. `instances`: None is 1 then, and 2 else. The warm-up runs write
-    that state too: set it in place, by copy_(), before the first request. What kernels write that
-    torch does not launch (Triton, extensions without a schema) is not seen.
+    Parameters
+    ----------
+    module : torch.nn.Module or callable
+        What to capture. If it draws random numbers it draws the same ones in each request.
+    example_input : object
+        A tensor, a tuple or list of positional arguments, or a dict of keyword arguments, nested as
+        they like. Requests have inputs of the same structure, shapes and types. What is no tensor is
+        part of the graph: a request with another value there is refused.
+    instances : int, optional
+        Graphs to capture, each with memory of its own; so many requests run at once. None is 1 for
+        a module that writes state, and 2 otherwise.
+    name : str, optional
+        Its name; None is that of the module.
+    gpu : int
+        The number of the GPU.
+    warm_up : int
+        Runs before the capture, one at least, on the default stream (launches on further streams
+        would make every graph of the process slower; see `leave_slow_side`).
+    training : bool
+        Whether this is a training step, see the notes.
+    parameters : object
+        With `training`: tensors, modules and optimizers that the callable writes and that cannot be
+        reached from it.
 
-    `training`: the module keeps its mode, gradients are on, and inference mode is off: for a function
-    step(x, y) that runs forward, backward and optimizer.step(). It owes:
-    - gradients made anew by each call: optimizer.zero_grad(set_to_none=True) before backward;
-    - an optimizer that keeps no state on the host: SGD, or capturable=True where there is a choice;
-    - no autograd graph that outlives the call: it returns loss.detach(), and stores no loss;
-    - no look at a value, such as loss.item() or a gradient scaler's check on the host.
+    Returns
+    -------
+    Captured
+        The graphs, for `Server.add_model`.
+
+    Raises
+    ------
+    GschedError
+        If torch sees no GPU, the example or the answer holds no tensor, or several instances would
+        share state. What the module raises while it is captured comes out as it is.
+
+    Notes
+    -----
+    *State.* During the last warm-up run it is noted which memory from before the call is read and
+    written (`Captured.reads`, `Captured.writes`): a static cache, batch-norm statistics in train
+    mode. Such a model has one instance, as two would share its state, and models that share written
+    state exclude one another on a server. The warm-up runs write that state too: set it in place, by
+    ``copy_()``, before the first request. What kernels write that torch does not launch (Triton,
+    extensions without a schema) is not seen.
+
+    *Training.* With `training` the module keeps its mode, gradients are on, and inference mode is
+    off: for a function ``step(x, y)`` that runs forward, backward and ``optimizer.step()``. It needs
+
+    - gradients made anew by each call: ``optimizer.zero_grad(set_to_none=True)`` before backward;
+    - an optimizer that keeps no state on the host: SGD, or ``capturable=True`` where there is a
+      choice;
+    - no autograd graph that outlives the call: it returns ``loss.detach()``, and stores no loss;
+    - no look at a value, such as ``loss.item()`` or a gradient scaler's check on the host.
+
     Warm-up runs are steps too, so load the weights to start from, in place, after the capture. What
     backward and other threads do is not seen, so all parameters, buffers, gradients and optimizer
     state that can be reached from the callable count as written: through its closure, globals that it
-    names, attributes, and `parameters`, which takes tensors, modules and optimizers.
+    names, attributes, and `parameters`.
     """
     import torch
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Back to the fast side of docs/cliff.md."""
 
+from __future__ import annotations
+
 import ctypes
 import subprocess
 import sys
@@ -8,13 +10,28 @@ import sys
 from ._abi import GschedError
 
 
-def leave_slow_side(gpu=0, timeout=60):
-    """Puts this process back on the fast side, where graphs of small kernels replay as before.
+def leave_slow_side(gpu: int = 0, timeout: float = 60) -> None:
+    """Make graphs of small kernels replay as fast as in a new process.
 
-    A process that has launched kernels on several streams replays its graphs more slowly from then
-    on (docs/cliff.md), as one does that warmed up models on side streams. That another process makes
-    a context on the GPU ends this, until there are such launches again. Here one does, and goes,
-    which takes about half a second. To be called when all eager work is done."""
+    A process that has launched kernels itself on several streams replays its graphs more slowly from
+    then on (docs/cliff.md), as one does that warmed up models on side streams. This ends once another
+    process makes a context on the GPU, until there are such launches again. Here one does, and goes,
+    which takes about half a second. Call it when all eager work is done.
+
+    Parameters
+    ----------
+    gpu : int
+        The number of the GPU.
+    timeout : float
+        Seconds that the other process may take.
+
+    Raises
+    ------
+    GschedError
+        If the other process could not make a context.
+    subprocess.TimeoutExpired
+        If it took too long.
+    """
     made = subprocess.run(
         [sys.executable, "-c", OTHER_CONTEXT, str(gpu)], timeout=timeout, check=False,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -1,64 +1,208 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests under way."""
 
+from __future__ import annotations
+
 import concurrent.futures
 import time
+import weakref
+from typing import TYPE_CHECKING, Any, Callable
 
 from . import _abi
-from ._abi import (DEVICE_FAILED, GschedError, OK, STATES, TIMED_OUT, check, gsched_report,
-                   microseconds, pointer)
-from ._state import keep_for_good
+from ._abi import (DEVICE_FAILED, ENDED, Facts, GschedError, OK, STATES, TIMED_OUT, check,
+                   gsched_report, microseconds, pointer)
+from ._state import State, keep_for_good
+
+if TYPE_CHECKING:
+    from ._model import Model
 
 CancelledError = concurrent.futures.CancelledError
 
 
-class Future:
-    """A request under way, in the manner of concurrent.futures.Future."""
+class _Waiters(list[Any]):
+    """What concurrent.futures.wait and as_completed wait with. The first one has the future watched.
 
-    def __init__(self, state, model, inputs, outputs, events=(), pooled=None):
-        self._state, self.model, self._ticket = state, model, pointer()
-        self._inputs, self._outputs, self._end = inputs, outputs, None
+    It refers to its future weakly, so that the future's memory goes with the last reference to it."""
+
+    def __init__(self, future: Future) -> None:
+        super().__init__()
+        self._future = weakref.ref(future)
+
+    def append(self, waiter: Any) -> None:
+        super().append(waiter) # before: the future may be settled at once
+        future = self._future()
+        if future is not None:
+            future._watch()
+
+
+class Future(concurrent.futures.Future[Any]):
+    """A request under way: a `concurrent.futures.Future`, made by `Server.submit`.
+
+    `add_done_callback`, `concurrent.futures.wait`, `concurrent.futures.as_completed` and
+    `asyncio.wrap_future` work as with any other future.
+
+    Attributes
+    ----------
+    model : Model
+        The model that the request is for.
+
+    Notes
+    -----
+    *Threads.* All methods may be called from any thread. `result`, `exception` and `wait` sleep in
+    the library in the calling thread: no other thread of Python takes part. Callbacks, `wait` and
+    `as_completed` of `concurrent.futures`, and `asyncio.wrap_future`, need a thread that learns of
+    ends: the server's waiter. It starts with the first request that has one of these, and ends with
+    the server. Callbacks run on that thread, one after another, or at once in `add_done_callback` if
+    the request has ended. A callback that takes long delays the others of its server. The dispatcher
+    of the server runs no Python and takes no lock of it.
+
+    *Costs.* A future without callbacks costs the dispatcher nothing more. One with callbacks costs
+    it a post to a queue at the end, and a system call where the waiter sleeps; the callback runs
+    when the waiter has woken up and has the interpreter's lock, tens of microseconds later.
+
+    *Cancellation.* Once `cancel` has returned True the future ends as cancelled, also if the GPU
+    was faster: its outputs are dropped then. It is `done` when the request has left the GPU, as its
+    inputs and outputs are in use until then.
+    """
+
+    model: Model
+
+    def __init__(self, state: State, model: Model, inputs: list[Any], outputs: Any,
+                 events: tuple[Any, ...] = (), pooled: Any = None) -> None:
+        super().__init__()
+        self._waiters = _Waiters(self)
+        self._shared, self.model, self._ticket = state, model, pointer()
+        self._inputs: list[Any] | None
+        self._inputs, self._outputs = inputs, outputs
+        self._end: Facts | None = None
         self._events, self._pooled = events, pooled
+        self._cancelling = False # asked for, and granted
+        self._watched = self._settled = False
         # The library writes the ticket before it posts the request, and deletes the ticket if it
         # cannot: until its call has returned no other thread may use the ticket.
         self._submitted = False
 
-    def __del__(self):
+    def __del__(self) -> None:
         ticket = getattr(self, "_ticket", None)
-        if ticket and _abi.library is not None and self._state.is_here():
+        if ticket and _abi.library is not None and self._shared.is_here():
             _abi.library.gsched_release(ticket)
 
-    def _report(self):
+    def __repr__(self) -> str:
+        state = "pending" if self._end is None else self._outcome()
+        return f"<gsched.Future of {self.model.name} at {id(self):#x}, {state}>"
+
+    def _report(self) -> Facts:
         """What has become of it; kept once it has ended."""
         if self._end is not None:
             return self._end
-        self._state.refuse_child()
+        self._shared.refuse_child()
         report = gsched_report()
         check(_abi.library.gsched_status(self._ticket, report))
-        said = {name: getattr(report, name) for name, _ in report._fields_
-                if name not in ("user", "reserved")}
-        said["state"] = STATES[report.state]
-        said["error"] = (report.error or b"").decode(errors="replace")
-        if report.state != 0:
-            if report.code == DEVICE_FAILED: # the GPU may still read and write all of it
+        state, arrival, end = report.state, report.arrival_ns, report.end_ns
+        said = Facts(state=STATES[state], arrival=arrival / 1e9, start=report.start_ns / 1e9,
+                     end=end / 1e9, latency=(end - arrival) / 1e9 if state != 0 else None,
+                     segments=report.segments, instance=report.instance,
+                     error=(report.error or b"").decode(errors="replace"), code=report.code)
+        if state != 0:
+            if said["code"] == DEVICE_FAILED: # the GPU may still read and write all of it
                 keep_for_good((self._inputs, self._outputs, self.model.captured, self._events,
-                                self._pooled))
+                               self._pooled))
             inputs, events, pooled = self._inputs, self._events, None # freed without the lock
-            with self._state.lock: # keep() of other threads reports it too; one returns the event
+            with self._shared.lock: # keep() of other threads reports it too; one returns the event
                 if self._end is not None:
                     return self._end
                 pooled, self._pooled = self._pooled, None
-                self._state.pending.pop(id(self), None) # before: what has ended stays in there for good
+                # Before it counts as ended, as what has ended would stay in there for good.
+                self._shared.pending.pop(id(self), None)
                 self._inputs, self._events, self._end = None, (), said
-            if pooled is not None and report.code != DEVICE_FAILED:
-                self._state.events.append(pooled)
+            if pooled is not None and said["code"] != DEVICE_FAILED:
+                self._shared.events.append(pooled)
         return said
 
-    def wait(self, timeout=None):
-        """True once it has ended, whatever way; False after `timeout` seconds."""
+    def _outcome(self) -> str:
+        """Of one that has ended."""
+        assert self._end is not None
+        return "cancelled" if self._cancelling else str(self._end["state"])
+
+    def _error(self) -> GschedError | None:
+        assert self._end is not None
+        outcome = self._outcome()
+        if outcome == "finished":
+            return None
+        return GschedError(self._end["error"] or f"{self.model.name}: {outcome}")
+
+    def _watch(self) -> None:
+        """Has the waiter settle it, or settles it at once if it has ended."""
+        with self._shared.lock:
+            if self._watched:
+                return
+            self._watched = True
+        try:
+            if self._end is None:
+                self._shared.refuse_child()
+                if self._shared.watch(self):
+                    return
+                self._report()
+        except BaseException:
+            self._watched = False
+            raise
+        self._settle()
+
+    def _settle(self) -> None:
+        """Ends it for concurrent.futures, once: callbacks and waiters are called here."""
+        with self._shared.lock:
+            if self._settled:
+                return
+            self._settled = True
+        if self._outcome() == "cancelled":
+            super().cancel()
+            super().set_running_or_notify_cancel()
+            return
+        error = self._error()
+        if error is None:
+            super().set_result(self._outputs)
+        else:
+            super().set_exception(error)
+
+    def add_done_callback(self, fn: Callable[[concurrent.futures.Future[Any]], object]) -> None:
+        """Call `fn` with this future when it has ended, whatever way.
+
+        Parameters
+        ----------
+        fn : callable
+            Called once, on the thread of the server's callbacks, or by this call if the request has
+            ended already. It must not wait for callbacks of other requests of the server. What it
+            raises is logged.
+
+        Raises
+        ------
+        GschedError
+            In a child made by `fork()`.
+        """
+        self._watch()
+        super().add_done_callback(fn)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the request has ended, whatever way.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; None is without limit.
+
+        Returns
+        -------
+        bool
+            False if the time was over first.
+
+        Raises
+        ------
+        GschedError
+            In a child made by `fork()`.
+        """
         until = None if timeout is None else time.monotonic() + timeout
         if self._end is None:
-            self._state.refuse_child()
+            self._shared.refuse_child()
         while self._end is None: # in slices, so that signals are heard
             left = 0.2 if until is None else min(0.2, until - time.monotonic())
             code = _abi.library.gsched_wait(self._ticket, microseconds(max(left, 0)))
@@ -70,55 +214,143 @@ class Future:
                 return False
         return True
 
-    def done(self):
-        if self._submitted and self._end is None and self._state.is_here():
+    def done(self) -> bool:
+        """Say whether the request has ended, without waiting.
+
+        Returns
+        -------
+        bool
+            True once it has finished, failed, been rejected or been cancelled, and the GPU uses its
+            inputs and outputs no more.
+        """
+        if self._submitted and self._end is None and self._shared.is_here():
             if not self._ticket: # submit() has raised, and was interrupted before it forgot this
-                self._state.forget(self)
+                self._shared.forget(self)
             elif _abi.library.gsched_wait(self._ticket, 0) == OK:
                 self._report()
         return self._end is not None
 
-    def cancelled(self):
-        return self._report()["state"] == "cancelled"
+    def running(self) -> bool:
+        """Say whether the request can no longer be cancelled and has not ended.
 
-    def cancel(self):
-        """Asks for its end. True if it has not ended yet: then it may still finish or be cancelled,
-        which result() and state say."""
-        return (self._end is None and self._state.is_here()
-                and _abi.library.gsched_cancel(self._ticket) == OK)
+        Returns
+        -------
+        bool
+            False: a request can be cancelled until its end.
+        """
+        return False
 
-    def exception(self, timeout=None):
-        """None if it finished; what result() would raise if it failed or was rejected."""
+    def cancelled(self) -> bool:
+        """Say whether the request ends, or has ended, as cancelled.
+
+        Returns
+        -------
+        bool
+            True once `cancel` has returned True, and if the server has cancelled it.
+
+        Raises
+        ------
+        GschedError
+            In a child made by `fork()`.
+        """
+        return self._cancelling or self._report()["state"] == "cancelled"
+
+    def cancel(self) -> bool:
+        """Cancel the request. Does not wait.
+
+        What is on the GPU ends first, and the future with it, see the notes of the class. Requests
+        submitted `after` this one are cancelled too, unless the GPU was faster.
+
+        Returns
+        -------
+        bool
+            True if it ends, or has ended, as cancelled; False if it has ended in another way.
+        """
+        if self._end is None and self._shared.is_here():
+            code = _abi.library.gsched_cancel(self._ticket)
+            if code == OK:
+                with self._shared.lock: # another thread may have seen its end meanwhile
+                    if self._end is None:
+                        self._cancelling = True
+                        return True
+            elif code == ENDED:
+                self.wait()
+        return self._end is not None and self._outcome() == "cancelled"
+
+    def exception(self, timeout: float | None = None) -> GschedError | None:
+        """Wait for the end, and say what `result` would raise.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; None is without limit.
+
+        Returns
+        -------
+        GschedError or None
+            None if the request finished.
+
+        Raises
+        ------
+        TimeoutError
+            If the request has not ended in time.
+        concurrent.futures.CancelledError
+            If it was cancelled.
+        """
         if not self.wait(timeout):
             raise TimeoutError(f"{self.model.name}: no answer in {timeout} s")
-        end = self._end
-        if end["state"] == "cancelled":
-            raise CancelledError(end["error"] or "cancelled")
-        if end["state"] == "finished":
-            return None
-        return GschedError(end["error"] or f"{self.model.name}: {end['state']}")
+        assert self._end is not None
+        if self._outcome() == "cancelled":
+            raise CancelledError(self._end["error"] or "cancelled")
+        return self._error()
 
-    def result(self, timeout=None):
-        """The outputs, in the structure that the module returned, complete for every stream and the
-        host. They belong to the caller."""
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for the outputs.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; None is without limit.
+
+        Returns
+        -------
+        object
+            Tensors in the structure that the module returned, complete for every stream and for the
+            host. They belong to the caller.
+
+        Raises
+        ------
+        TimeoutError
+            If the request has not ended in time.
+        concurrent.futures.CancelledError
+            If it was cancelled.
+        GschedError
+            If it failed or was rejected.
+        """
         error = self.exception(timeout)
         if error is not None:
             raise error
         return self._outputs
 
     @property
-    def state(self):
-        """pending, finished, failed, rejected or cancelled."""
-        return self._report()["state"]
+    def state(self) -> str:
+        """str: pending, finished, failed, rejected or cancelled."""
+        said: str = self._report()["state"]
+        return "cancelled" if self._cancelling and self._end is not None else said
 
     @property
-    def latency(self):
-        """Seconds from arrival to the end, outputs copied; None before."""
-        end = self._report()
-        return None if end["state"] == "pending" else (end["end_ns"] - end["arrival_ns"]) / 1e9
+    def latency(self) -> float | None:
+        """float or None: Seconds from arrival to the end, outputs copied; None before."""
+        latency: float | None = self._report()["latency"]
+        return latency
 
     @property
-    def report(self):
-        """What gsched_report holds, as a dict: state, times in ns, segments, instance, error, code.
+    def report(self) -> dict[str, Any]:
+        """dict: What became of the request in the library.
+
+        ``state`` as a word; ``arrival``, ``start`` and ``end`` in seconds of `time.monotonic`, of
+        which ``start`` is 0 if nothing of it went to the GPU; ``latency`` in seconds; the number of
+        ``segments`` that went to the GPU; the ``instance`` that it ran on; ``error``, a line, and
+        ``code``, a ``gsched_code``.
         """
-        return dict(self._report())
+        return Facts(self._report())

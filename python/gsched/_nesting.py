@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nested inputs and outputs: tensors within tuples, lists, mappings and dataclasses."""
 
-import collections
+from __future__ import annotations
+
+import collections.abc
 import contextlib
 import copy
 import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ._abi import GschedError
 
 
-def is_buffer(x):
+def is_buffer(x: Any) -> bool:
     return hasattr(x, "data_ptr") and hasattr(x, "is_cuda") and x.numel() > 0
 
 
-def children(tree):
+def children(tree: Any) -> list[tuple[Any, Any]] | None:
     """What a tuple, list, mapping or dataclass holds, as pairs of a name and a value; None for all
     else, which is constant. transformers' outputs are mappings first, and dataclasses too."""
     if isinstance(tree, collections.abc.Mapping):
@@ -25,17 +29,51 @@ def children(tree):
     return None
 
 
-def tensors_of(tree):
-    """The tensors of a nesting, in order."""
+def tensors_of(tree: Any) -> list[Any]:
+    """List the tensors of a nested structure, as requests have them for inputs and outputs.
+
+    Parameters
+    ----------
+    tree : object
+        Tuples, lists, mappings and dataclasses, nested. What is neither that nor a tensor, or a
+        tensor without elements, counts as a constant.
+
+    Returns
+    -------
+    list of torch.Tensor
+        The tensors, in order.
+    """
     if is_buffer(tree):
         return [tree]
     return [leaf for _, value in children(tree) or () for leaf in tensors_of(value)]
 
 
-def with_tensors(tree, leaves):
-    """The same nesting with other tensors, taken one by one from an iterator."""
+def with_tensors(tree: Any, tensors: Iterable[Any]) -> Any:
+    """Make the same nested structure with other tensors.
+
+    Parameters
+    ----------
+    tree : object
+        The structure, see `tensors_of`.
+    tensors : iterable of torch.Tensor
+        The tensors in the order of `tensors_of`. An iterator is advanced by as many as are used.
+
+    Returns
+    -------
+    object
+        The structure, of the same types. Without tensors in it, `tree` itself.
+
+    Raises
+    ------
+    GschedError
+        If a container in it cannot be made anew, or there are too few tensors.
+    """
+    leaves = iter(tensors)
     if is_buffer(tree):
-        return next(leaves)
+        try:
+            return next(leaves)
+        except StopIteration:
+            raise GschedError("tensors: too few, expected as many as the structure holds") from None
     parts = children(tree)
     if parts is None:
         return tree
@@ -43,17 +81,17 @@ def with_tensors(tree, leaves):
     for make in makers(tree, values):
         with contextlib.suppress(Exception): # a constructor of whatever kind, or one that looks
             made = make()
-            if [(k, id(v)) for k, v in children(made)] == [(k, id(v)) for k, v in values.items()]:
+            if [(k, id(v)) for k, v in children(made) or ()] == [(k, id(v)) for k, v in values.items()]:
                 return made
     raise GschedError(f"a {type(tree).__name__} cannot be made again with other tensors, expected "
                       "tuples, lists, mappings or dataclasses that can")
 
 
-def makers(tree, values):
+def makers(tree: Any, values: dict[Any, Any]) -> list[Callable[[], Any]]:
     """Ways to make another one like it with other values, the most fitting first."""
     kind = type(tree)
 
-    def copied(put):
+    def copied(put: Callable[[Any, Any, Any], object]) -> Any:
         made = copy.copy(tree)
         for key, value in values.items():
             put(made, key, value)
@@ -69,7 +107,7 @@ def makers(tree, values):
     return [lambda: copied(object.__setattr__)]
 
 
-def difference(wanted, given, where=""):
+def difference(wanted: Any, given: Any, where: str = "") -> str | None:
     """How a nesting differs from another one beside the values of tensors, in some words after the
     name of what it is; None if it does not."""
     if is_buffer(wanted) and is_buffer(given):
@@ -77,7 +115,7 @@ def difference(wanted, given, where=""):
     mine, theirs = children(wanted), children(given)
     if is_buffer(wanted) or is_buffer(given) or (mine is None) != (theirs is None):
         return "s of another structure than the example's, expected tensors in the same places"
-    if mine is None:
+    if mine is None or theirs is None:
         if same_constant(wanted, given):
             return None
         return (f"{where} is {said(given)}, expected {said(wanted)} as in the example, since what "
@@ -91,12 +129,12 @@ def difference(wanted, given, where=""):
     return None
 
 
-def same_constant(a, b):
+def same_constant(a: Any, b: Any) -> bool:
     if a is b:
         return True
     try:
         if hasattr(a, "data_ptr") and hasattr(b, "data_ptr"): # tensors without elements
-            return a.shape == b.shape and a.dtype == b.dtype
+            return bool(a.shape == b.shape and a.dtype == b.dtype)
         if type(a) is not type(b):
             return False
         same = a == b
@@ -107,7 +145,7 @@ def same_constant(a, b):
         return False
 
 
-def said(x):
+def said(x: Any) -> str:
     try:
         text = " ".join(repr(x).split())
     except Exception:
@@ -115,7 +153,7 @@ def said(x):
     return text if len(text) < 60 else text[:57] + "..."
 
 
-def is_dense(x):
+def is_dense(x: Any) -> bool:
     """Whether its elements fill one range of memory, in whatever order."""
     expected = 1
     for stride, size in sorted((st, n) for st, n in zip(x.stride(), x.size()) if n != 1):
@@ -125,5 +163,5 @@ def is_dense(x):
     return True
 
 
-def shape_of(x):
+def shape_of(x: Any) -> str:
     return f"{str(x.dtype).replace('torch.', '')}{list(x.shape)}"

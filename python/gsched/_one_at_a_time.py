@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long work that one thread does at a time."""
 
+from __future__ import annotations
+
 import contextlib
 import threading
-import time
+from collections.abc import Iterator
 
 from ._abi import GschedError
 
@@ -12,11 +14,11 @@ class OneAtATime:
     """Long work that one thread does at a time. A call in the middle of it by the same thread, which
     a signal handler or a finalizer can make, is an error: it would wait for itself."""
 
-    def __init__(self, what):
+    def __init__(self, what: str) -> None:
         self.what, self.lock, self.taken = what, threading.RLock(), False
 
     @contextlib.contextmanager
-    def hold(self):
+    def hold(self) -> Iterator[None]:
         with self.lock:
             if self.taken:
                 raise GschedError(f"{self.what}: called in the middle of another one by the same "

@@ -1,23 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers."""
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import threading
+import time
 import weakref
+from typing import TYPE_CHECKING, Any, Never, Unpack
 
 from . import _abi
-from ._abi import (CANCEL, DEVICE_FAILED, DRAIN, GschedError, check, gsched_buffer,
-                   gsched_instance, gsched_model, gsched_request, gsched_server_options,
-                   gsched_statistics, load_library, pointer, u32)
-from ._capture import Captured, capture
+from ._abi import (CANCEL, DEVICE_FAILED, DRAIN, GschedError, check, expected_instead, facts_of,
+                   gsched_buffer, gsched_instance, gsched_model, gsched_request,
+                   gsched_server_options, gsched_statistics, last_line_in_seconds, load_library,
+                   pointer, u32)
+from ._capture import Captured, Instance, capture
 from ._future import Future
 from ._model import Model
 from ._nesting import shape_of, tensors_of, with_tensors
+from ._options import ServerOptions, put_options
 from ._state import State, keep_for_good
 
+if TYPE_CHECKING:
+    from types import TracebackType
 
-def sent(torch, x, like):
+    import torch as _torch
+
+
+def sent(torch: Any, x: Any, like: Any) -> Any:
     """A tensor with the strides of `like` that a request can read: x itself, or a copy. Copies from
     pinned memory and on the GPU are made by torch's current stream, and need not have ended."""
     direct = x.is_cuda or x.is_pinned()
@@ -35,78 +46,147 @@ def sent(torch, x, like):
     return made.copy_(x)
 
 
-servers = weakref.WeakSet()
+servers: weakref.WeakSet[Server] = weakref.WeakSet()
 
 
 @atexit.register
-def close_all():
+def close_all() -> None:
     for server in list(servers):
         with contextlib.suppress(Exception):
             server.close(cancel=True, timeout=0.0)
+            server._state.wait_for_callbacks(1.0)
 
 
 class Server:
     """A GPU and the thread that schedules it.
 
-    `policy`: boost, boost:FACTOR (1 is for the tail of latency, the default 0.3 for the mean and the
-    tail), srpt, sjf, fifo, rr, edf, deficit, srpt+deficit (with these two clients' weights count);
-    or "direct" (whole graphs, a stream per client) and "single" (whole graphs on one stream), for
-    comparison. `options`: the
-    other fields of gsched_server_options in gsched_c.h, such as lanes=8, quantum_us=100. With
-    real_time_lanes=1 or more, requests submitted with real_time=True preempt the others: those stop
-    between two kernels, and resume there when the real-time requests have ended.
+    As a context manager it is closed at the end of its block: without an exception it serves the
+    requests it has, with one it cancels them. To drop the last reference to it cancels them too.
 
-    To drop the last reference, or to leave a `with` because of an exception, cancels what is under
-    way; to leave it otherwise waits for it.
+    Parameters
+    ----------
+    policy : str
+        Which request is next: ``boost``, ``boost:FACTOR`` (1 is for the tail of latency, the default
+        0.3 for the mean and the tail), ``srpt``, ``sjf``, ``fifo``, ``rr``, ``edf``, ``deficit`` or
+        ``srpt+deficit``, of which the last two divide the GPU by the clients' weights. For
+        comparison: ``direct``, whole graphs on a stream per client, and ``single``, whole graphs on
+        one stream.
+    gpu : int
+        The number of the GPU, as CUDA's runtime counts.
+    **options : ServerOptions
+        Further options, times in seconds: `lanes`, `quantum`, `real_time_lanes` and others.
+
+    Attributes
+    ----------
+    policy : str
+        The parameter `policy`.
+    gpu : int
+        The parameter `gpu`.
+
+    Raises
+    ------
+    GschedError
+        If there is no library, no such GPU, or no such policy or option, or a value is out of range.
+
+    Notes
+    -----
+    With `lanes` 8 there are 120 spare lanes beside them, so up to 128 small requests run at once.
+    With another number of lanes, and with `real_time_lanes`, there are none: with ``lanes=1`` no two
+    segments run side by side. With `real_time_lanes` of 1 or more, requests submitted with
+    `real_time` preempt the others: these stop between two kernels and resume there when the
+    real-time requests have ended.
     """
 
-    def __init__(self, policy="boost", gpu=0, **options):
+    policy: str
+    gpu: int
+
+    def __init__(self, policy: str = "boost", gpu: int = 0, **options: Unpack[ServerOptions]) -> None:
         library = load_library()
         said = gsched_server_options()
         check(library.gsched_default_options(said))
-        known = [name for name, _ in said._fields_ if name not in ("size", "gpu", "policy")]
         said.gpu, said.policy = gpu, policy.encode()
-        for name, value in options.items():
-            if name not in known:
-                raise GschedError(f'option "{name}", expected one of {", ".join(known)}')
-            try:
-                setattr(said, name, tuple(value) if name.endswith("_sms") else value)
-            except (TypeError, RuntimeError):
-                raise GschedError(f"{name}: {value!r}, expected a number") from None
+        put_options(said, dict(options))
         handle = pointer()
-        check(library.gsched_server_open(said, handle))
+        code = library.gsched_server_open(said, handle)
+        if code != _abi.OK:
+            raise GschedError(last_line_in_seconds(), code)
         self.policy, self.gpu = policy, gpu
         self._state = State(handle.value, gpu)
         self._release = weakref.finalize(self, self._state.release)
         self._release.atexit = False # close_all closes; memory may go with the process
         servers.add(self)
-        self._first_clients = []
+        self._first_clients: list[int] = []
 
-    def __enter__(self):
+    def __enter__(self) -> Server:
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 traceback: TracebackType | None) -> None:
         self.close(cancel=kind is not None)
 
-    def add_client(self, weight=1.0):
-        """A tenant, as a number for submit(); its share is relative to the others' weights."""
+    def add_client(self, weight: float = 1.0) -> int:
+        """Add a client, such as a tenant.
+
+        Parameters
+        ----------
+        weight : float
+            Its share of the GPU relative to the other clients', under the policies with deficit.
+
+        Returns
+        -------
+        int
+            A number for `submit`.
+
+        Raises
+        ------
+        GschedError
+            If the weight is not more than 0, or the server is closed.
+        """
         self._state.refuse_child()
         client = u32()
         check(_abi.library.gsched_add_client(self._state.handle, weight, client))
         return client.value
 
-    def add_model(self, torch_module, example_input=None, name=None, instances=None,
-                  unmeasured=False):
-        """Captures a module, see capture(), and adds it: as many requests as it has instances run
-        at once, more wait. Takes what capture() made, too. Requests of models one of which writes
-        what the other one uses never run at once (Captured.writes). Other requests are served
-        meanwhile; the measurement is exact if there are none.
+    def add_model(self, torch_module: Any, example_input: Any = None, name: str | None = None,
+                  instances: int | None = None, unmeasured: bool = False) -> Model:
+        """Capture a module and add it. Other requests are served meanwhile.
 
+        As many requests as the model has instances run at once, more wait. Requests of models one of
+        which writes what the other one uses never run at once (`Captured.writes`).
+
+        Parameters
+        ----------
+        torch_module : torch.nn.Module or callable or Captured
+            What to serve; a module or callable is captured as by `capture`.
+        example_input : object
+            See `capture`; not with a `Captured`.
+        name : str, optional
+            Its name; None is that of the module.
+        instances : int, optional
+            See `capture`.
+        unmeasured : bool
+            Take all operations as equally long instead of measuring them.
+
+        Returns
+        -------
+        Model
+            The model, for `submit`.
+
+        Raises
+        ------
+        GschedError
+            If the module cannot be captured or scheduled, memory has run out, a kernel of this
+            process hangs on the GPU, or the server is closed. What the module itself raises while it
+            is captured comes out as it is.
+
+        Notes
+        -----
         The measurement replays the graph several times, on the memory that it reads and writes, while
-        requests of other models run: a model that writes state writes it then too, also where a model
-        that is served reads or writes the same state. Set that state again afterwards, in place. Or
-        pass `unmeasured=True`, which replays nothing and takes all operations as equally long. Add a
-        model that shares state with a served one unmeasured, or while that one has no requests."""
+        requests of other models run. It is exact if there are none. A model that writes state writes
+        it then too, also where a served model reads or writes the same state: set that state again
+        afterwards, in place. Or pass ``unmeasured=True``, which replays nothing. Add a model that
+        shares state with a served one unmeasured, or while that one has no requests.
+        """
         self._state.refuse_child()
         if self.statistics()["hanging"]:
             raise GschedError(f"a kernel of this process hangs on GPU {self.gpu}, expected none, as "
@@ -119,7 +199,7 @@ class Server:
         else:
             captured = capture(torch_module, example_input, instances, name, self.gpu)
 
-        def buffers(tensors):
+        def buffers(tensors: list[Any]) -> Any:
             return (gsched_buffer * len(tensors))(
                 *[gsched_buffer(x.data_ptr(), x.numel() * x.element_size()) for x in tensors])
 
@@ -139,7 +219,7 @@ class Server:
                       if model is not None and captured.excludes(model.captured)]
             what.excludes, what.excludes_count = (u32 * len(others))(*others), len(others)
             index = u32()
-            entry = [captured, None]
+            entry: list[Any] = [captured, None]
             state.models.append(entry) # before: its memory is used from now on
             try:
                 check(_abi.library.gsched_add_model(state.handle, what, index))
@@ -148,41 +228,83 @@ class Server:
                     keep_for_good(captured)
                 state.models.remove(entry)
                 raise
-            entry[1] = Model(state, index.value, captured)
-            return entry[1]
+            model = entry[1] = Model(state, index.value, captured)
+            return model
 
-    def submit(self, model, inputs, client=None, deadline=None, outputs=None, real_time=False,
-               arrival_ns=0, stream=None, after=None, signal=None):
-        """Asks for one inference, and does not wait for it: a Future.
+    def submit(self, model: Model, inputs: Any, client: int | None = None,
+               deadline: float | None = None, outputs: Any = None, real_time: bool = False,
+               arrival: float | None = None, stream: _torch.cuda.Stream | None = None,
+               after: Future | None = None, signal: _torch.cuda.Event | None = None,
+               **old: Never) -> Future:
+        """Ask for one inference, without waiting for it.
 
-        `inputs` are like the example's, on the host or the GPU; None runs on what is in the
-        instance's memory. `outputs`: None for new tensors in pinned memory; "cuda" for new ones on
-        the GPU; () for no outputs; or tensors like the module's outputs, in its structure, to be
-        overwritten. `deadline`: seconds after arrival. `client`: of add_client(); None is the
-        server's first one. `arrival_ns`: when it was due, if that was not now.
+        Parameters
+        ----------
+        model : Model
+            A model of this server.
+        inputs : object
+            Like the example's, on the host or the GPU. None runs on what is in the instance's memory.
+        client : int, optional
+            Of `add_client`; None is the server's first one.
+        deadline : float, optional
+            Seconds after arrival.
+        outputs : object, optional
+            Where to write. None: new tensors in pinned memory; ``"cuda"``: new ones on the GPU;
+            ``()``: nowhere; or tensors like the module's outputs, in its structure.
+        real_time : bool
+            Whether it goes before other requests, by deadline, and preempts them if the server has
+            `real_time_lanes`.
+        arrival : float, optional
+            When it was due, in seconds of `time.monotonic`; None is now.
+        stream : torch.cuda.Stream, optional
+            The request starts once the work that this stream holds now has been done, see the notes.
+        after : Future, optional
+            A request of this server. This one starts once that one has finished, and is cancelled if
+            that one ends otherwise.
+        signal : torch.cuda.Event, optional
+            Recorded when the request has ended: streams made to wait for it after that go on behind
+            the request.
 
-        Order. The request starts when all has been done that `stream` holds now: an event is recorded
-        there, and nothing waits for it but the request. So what made the inputs there, copies into
-        pinned memory included, need not have ended, nor what set the model's state. With stream=None
-        it is torch's current one, but only where tensors on the GPU or in pinned memory take part,
-        inputs is None, or the model writes state: with inputs in pageable memory alone nothing is
-        recorded. submit() never synchronises. The caller owes what is on other streams and threads. `after`: another Future of this server: this request
-        starts once that one has finished, and is cancelled if it ends otherwise. `signal`: a
-        torch.cuda.Event that is recorded when the request has ended: streams made to wait for it
-        after that go on behind the request.
+        Returns
+        -------
+        Future
+            The request.
 
-        Memory. Inputs on the GPU or in pinned memory are used where they are: until the request has
-        ended, do not write to them, and do not use outputs. Those with other strides than the
-        example's are copied on `stream` first. Inputs in pageable memory are copied at once. What
-        result() returns is complete for every stream.
+        Raises
+        ------
+        GschedError
+            If an argument does not fit the model or the server, or the server is closed.
+
+        Other Parameters
+        ----------------
+        **old
+            Names with a unit, such as ``arrival_ns``, are refused with the name to use.
+
+        Notes
+        -----
+        *Order.* An event is recorded on `stream`, and the request alone waits for it: `submit` never
+        synchronises. So what made the inputs there, copies into pinned memory included, need not
+        have ended, nor what set the model's state. Without `stream` it is torch's current stream, but
+        only where tensors on the GPU or in pinned memory take part, `inputs` is None, or the model
+        writes state: with inputs in pageable memory alone nothing is recorded. Order what is on other
+        streams and threads yourself.
+
+        *Memory.* Inputs on the GPU or in pinned memory are used where they are: until the request has
+        ended, do not write to them, and do not use `outputs`. Those with other strides than the
+        example's are copied on `stream` first. Inputs in pageable memory are copied at once.
+
+        *Times.* A time stamp is a float of seconds, exact to the nanosecond for 104 days after the
+        machine has started.
         """
         import torch
 
+        for name in old:
+            raise GschedError(expected_instead(name) or f"submit: no argument {name}")
         state = self._state
         state.refuse_child()
         if model._state is not state:
             raise GschedError(f"{model.name}: another server's model, expected one of this one's")
-        if after is not None and after._state is not state:
+        if after is not None and after._shared is not state:
             raise GschedError("after: a request of another server, expected one of this one's")
         if client is None:
             client = self._default_client()
@@ -190,7 +312,7 @@ class Server:
             raise GschedError(f"stream: of GPU {stream.device.index}, expected one of GPU {self.gpu}, "
                               "the server's")
         captured, first = model.captured, model.captured.instances[0]
-        given = [] if inputs is None else captured.checked(inputs)
+        given = [] if inputs is None else captured._checked(inputs)
         orders = stream is not None or inputs is None or captured.writes
         with contextlib.nullcontext() if stream is None else torch.cuda.stream(stream):
             stream = stream or torch.cuda.current_stream(self.gpu)
@@ -205,8 +327,9 @@ class Server:
                 signal.record(stream) # torch makes an event when it is recorded first
         answer = with_tensors(first.answer, iter(got)) if got else None
         request = gsched_request(
-            model=model.index, client=client, real_time=int(real_time), arrival_ns=arrival_ns,
-            deadline_us=0.0 if deadline is None else deadline * 1e6,
+            model=model.index, client=client, real_time=int(real_time),
+            arrival_ns=0 if arrival is None else max(round(arrival * 1e9), 0),
+            deadline_us=0.0 if deadline is None else round(deadline * 1e6, 3),
             inputs=(pointer * len(copies))(*[x.data_ptr() for x in copies]) if copies else None,
             outputs=(pointer * len(got))(*[x.data_ptr() for x in got]) if got else None,
             wait_event=None if awaited is None else awaited.cuda_event,
@@ -222,20 +345,36 @@ class Server:
                 state.forget(future)
         return future
 
-    def close(self, cancel=False, timeout=None):
-        """Takes no more requests and ends those there are: serves them, for `timeout` seconds at
-        most, or cancels what is not on the GPU. Ctrl-C, or whatever else a signal handler raises,
-        cancels what is left and comes out. Another call meanwhile, close(cancel=True) on another
-        thread say, ends the first one sooner; to close again later does nothing."""
+    def close(self, cancel: bool = False, timeout: float | None = None) -> None:
+        """Take no more requests, and end those there are. To close again does nothing.
+
+        Ctrl-C, or whatever else a signal handler raises, cancels what is left and comes out. Another
+        call meanwhile, ``close(cancel=True)`` on another thread say, ends the first one sooner.
+
+        Parameters
+        ----------
+        cancel : bool
+            Whether to cancel the requests that are not on the GPU. Callbacks of what is cancelled may
+            run after the call. If False the requests are served, and their callbacks have returned
+            after the call.
+        timeout : float, optional
+            Seconds that the requests may take before they are cancelled, and that their callbacks
+            may take; None is without limit.
+
+        Raises
+        ------
+        GschedError
+            If the GPU has failed or the driver did not come back.
+        """
         state = self._state
         if state.closed or not state.is_here():
             return
         if cancel:
             state.close(CANCEL, 0.0)
             return
-        failed = []
+        failed: list[BaseException] = []
 
-        def drain(): # refers to the server, which is released after this call of the library
+        def drain() -> None: # refers to the server, which is released after this call of the library
             try:
                 self._state.close(DRAIN, timeout)
             except BaseException as e:
@@ -250,6 +389,10 @@ class Server:
                 drain()
             while thread.is_alive():
                 thread.join(0.2)
+            until = None if timeout is None else time.monotonic() + timeout
+            while not state.left_behind and not state.wait_for_callbacks(0.2):
+                if until is not None and time.monotonic() >= until:
+                    break
         except BaseException:
             with contextlib.suppress(GschedError):
                 state.close(CANCEL, 0.0)
@@ -257,20 +400,37 @@ class Server:
         if failed:
             raise failed.pop()
 
-    def statistics(self):
-        """What gsched_statistics holds, as a dict; also when it is closed."""
+    def statistics(self) -> dict[str, Any]:
+        """Say what has happened since the server was opened; also when it is closed.
+
+        Returns
+        -------
+        dict
+            Requests: ``submitted``, of which ``active``, ``finished``, ``failed``, ``rejected`` and
+            ``cancelled``. Work: ``decisions``, ``segments``, ``operations``, ``graph_launches``,
+            ``built_late``. The dispatcher's thread, in seconds: ``host``, and ``driver`` of that
+            with `time_driver`; the number of its ``sleeps``. Real-time requests: ``preemptions`` and
+            ``restores``, and their times in seconds ``preempt_p50``, ``preempt_p99``,
+            ``restore_p50`` and ``restore_p99``; ``expired_leases``, ``opened``,
+            ``reserved_segments``, ``found_to_need_sms``. ``hanging`` is 1 while a kernel of the
+            process hangs. ``gsched_statistics`` of ``gsched_c.h`` says more.
+
+        Raises
+        ------
+        GschedError
+            In a child made by `fork()`, or if the server's thread was left behind in the driver.
+        """
         self._state.refuse_child()
         said = gsched_statistics()
         check(_abi.library.gsched_get_statistics(self._state.handle, said))
-        return {name: getattr(said, name) for name, _ in said._fields_
-                if name not in ("size", "reserved")}
+        return facts_of(said)
 
-    def _default_client(self):
+    def _default_client(self) -> int:
         if not self._first_clients:
             self._first_clients.append(self.add_client()) # of threads at once the first one counts
         return self._first_clients[0]
 
-    def _recorded(self, torch, captured, stream):
+    def _recorded(self, torch: Any, captured: Captured, stream: Any) -> Any:
         """An event on the stream. The server asks for it at once, on a thread whose queries no
         capture forbids; a query here would end captures of other threads."""
         if torch.cuda.is_current_stream_capturing():
@@ -283,7 +443,8 @@ class Server:
         event.record(stream)
         return event
 
-    def _received(self, torch, captured, first, outputs):
+    def _received(self, torch: Any, captured: Captured, first: Instance,
+                  outputs: Any) -> tuple[list[Any], bool]:
         """The tensors to write to, and whether they are new."""
         if outputs is None or isinstance(outputs, str):
             if outputs not in (None, "cuda"):

@@ -1,54 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What outlives a Server."""
+"""What outlives a Server: its handle, the memory that the GPU uses, and the thread of callbacks."""
+
+from __future__ import annotations
 
 import collections
 import contextlib
 import ctypes
+import logging
 import os
 import threading
 import weakref
+from typing import TYPE_CHECKING, Any
 
 from . import _abi
-from ._abi import BAD_ARGUMENT, CANCEL, CLOSED, GschedError, OK, TIMED_OUT, microseconds
+from ._abi import (BAD_ARGUMENT, CANCEL, CLOSED, ENDED, GschedError, OK, TIMED_OUT, check, last_line,
+                   microseconds)
 from ._one_at_a_time import OneAtATime
+
+if TYPE_CHECKING:
+    from ._future import Future
+    from ._model import Model
+
+_log = logging.getLogger("gsched")
 
 
 class State:
-    """What must outlive a Server: its handle, and all memory that the GPU may still touch."""
+    """What must outlive a Server: its handle, and all memory that the GPU may still touch.
 
-    def __init__(self, handle, gpu):
+    The waiter is one thread that settles futures with callbacks. It starts with the first of these
+    and ends with the server. It sleeps in gsched_collect, so the dispatcher's thread runs no Python.
+    """
+
+    def __init__(self, handle: int | None, gpu: int) -> None:
         self.handle, self.gpu, self.process = handle, gpu, os.getpid()
-        # Guards `pending` and the ends of futures. A signal handler, or a finalizer that the garbage
-        # collector runs, may call anything here in the thread that holds the lock, between any two
-        # calls of Python. So it is one that the thread can take again; each step under it leaves a
-        # state that such a call can use; and under it there is no call of the library or of torch,
-        # which may wait for another thread, and nothing is freed that may make one.
+        # Guards `pending`, the ends of futures, and the users of the handle. A signal handler, or a
+        # finalizer that the garbage collector runs, may call anything here in the thread that holds
+        # the lock, between any two calls of Python. So the thread can take it again; each step under
+        # it leaves a state that such a call can use; and under it there is no call of the library or
+        # of torch, which may wait for another thread, and nothing is freed that may make one.
         self.lock = threading.RLock()
-        self.pending = collections.OrderedDict() # what the GPU may use, the longest unlooked at first
+        # What the GPU may use, the longest unlooked at first.
+        self.pending: collections.OrderedDict[int, Future] = collections.OrderedDict()
         self.closed = False      # the library's server has been closed
         self.left_behind = False # the library's thread did not end when it was closed
         self.adding = OneAtATime("add_model")
-        self.models = []  # [captured, the Model once it is added]
-        self.events = []  # of torch, in use by nothing
+        self.models: list[list[Any]] = []  # [captured, the Model once it is added]
+        self.events: list[Any] = []  # of torch, in use by nothing
+        self.watched: dict[int | None, Future] = {} # by ticket: those that the waiter settles
+        self.waiter: threading.Thread | None = None
+        self.users, self.released = 1, False # of the handle: the server, and the waiter
         states.add(self)
 
-    def is_here(self):
+    def is_here(self) -> bool:
         """Not in a child made by fork(): the server's thread, and others that hold its locks, are in
         the parent."""
         return self.process == os.getpid()
 
-    def refuse_child(self):
+    def refuse_child(self) -> None:
         if not self.is_here():
             raise GschedError(f"a server of process {self.process}, expected one of this process: a "
                               "child made by fork() opens its own", BAD_ARGUMENT)
 
-    def drop_model(self, model):
+    def drop_model(self, model: Model) -> None:
         for entry in list(self.models):
             if entry[1] is model:
                 with contextlib.suppress(ValueError): # by another thread
                     self.models.remove(entry)
 
-    def keep(self, future):
+    def keep(self, future: Future) -> None:
         """Keeps the tensors of a future while the GPU may use them, and frees those of some futures
         that have ended and were not queried since."""
         old = []
@@ -64,17 +83,68 @@ class State:
         for one in old:
             one.done()
 
-    def forget(self, future):
+    def forget(self, future: Future) -> None:
         with self.lock:
             self.pending.pop(id(future), None)
 
-    def close(self, how, timeout):
+    def watch(self, future: Future) -> bool:
+        """Has the waiter settle the future at its end. False if the request has ended already."""
+        key = future._ticket.value
+        self.watched[key] = future # before: it may end at once
+        try:
+            if self.waiter is None: # several that start at once: one stays
+                threading.Thread(target=self._settle_ends, name="gsched waiter", daemon=True).start()
+            code = _abi.library.gsched_watch(future._ticket)
+        except BaseException:
+            self.watched.pop(key, None)
+            raise
+        if code in (OK, BAD_ARGUMENT): # BAD_ARGUMENT: it is watched already
+            if future._settled:
+                self.watched.pop(key, None)
+            return True
+        self.watched.pop(key, None)
+        if code != ENDED:
+            check(code)
+        return False
+
+    def _settle_ends(self) -> None:
+        """The waiter's thread."""
+        with self.lock:
+            if self.waiter is not None or self.released:
+                return
+            self.waiter = threading.current_thread()
+            self.users += 1
+        most = 64
+        tickets, written = (_abi.pointer * most)(), _abi.u32()
+        while True:
+            code = _abi.library.gsched_collect(self.handle, tickets, most, written, -1)
+            if code == TIMED_OUT:
+                continue
+            if code != OK: # the server is closed, and all are handed out
+                break
+            for ticket in tickets[:written.value]:
+                future = self.watched.pop(ticket, None)
+                _abi.library.gsched_release(ticket) # the share that was handed out
+                if future is not None:
+                    self._settle(future)
+                del future # the thread may sleep for long
+        self._drop_user()
+
+    @staticmethod
+    def _settle(future: Future) -> None:
+        try:
+            future._report()
+            future._settle()
+        except BaseException: # of a callback; others wait for theirs
+            _log.critical("%r: a callback ended its thread", future, exc_info=True)
+
+    def close(self, how: int, timeout: float | None) -> None:
         """Ends the library's server. Of calls at the same time the earliest end counts, and each
         returns when the server has ended."""
         if not self.is_here():
             return
         code = _abi.library.gsched_server_close(self.handle, how, microseconds(timeout))
-        line = _abi.library.gsched_last_error().decode(errors="replace") if code != OK else ""
+        line = last_line() if code != OK else ""
         if code == TIMED_OUT:
             self.left_behind = True
             keep_for_good(self) # the GPU may still write to its tensors
@@ -87,29 +157,50 @@ class State:
         if code not in (OK, CLOSED):
             raise GschedError(line, code)
 
-    def release(self):
+    def wait_for_callbacks(self, timeout: float) -> bool:
+        """After close(): until the waiter has settled all, or the timeout. False after that."""
+        waiter = self.waiter
+        if waiter is None or waiter is threading.current_thread():
+            return True
+        waiter.join(timeout)
+        return not waiter.is_alive()
+
+    def release(self) -> None:
         if not self.is_here():
             return
         if not self.closed:
             with contextlib.suppress(GschedError):
                 self.close(CANCEL, 0.0)
-        if self.left_behind:
-            return # the library's thread still uses the server, and the GPU the memory
-        handle, self.handle = self.handle, None
-        if handle:
-            _abi.library.gsched_server_release(handle)
+        with self.lock:
+            if self.left_behind or self.released:
+                return # the library's thread still uses the server, and the GPU the memory
+            self.released = True
+            unsettled = list(self.watched.values()) if self.waiter is None else []
+        for future in unsettled: # their waiter comes too late
+            self._settle(future)
+        self._drop_user()
         self.pending.clear()
 
+    def _drop_user(self) -> None:
+        """No call with the handle is under way, by this user of it."""
+        with self.lock:
+            self.users -= 1
+            handle = self.handle
+            if self.users > 0 or handle is None:
+                return
+            self.handle = None
+        _abi.library.gsched_server_release(handle)
 
-states = weakref.WeakSet()
+
+states: weakref.WeakSet[State] = weakref.WeakSet()
 
 
-def keep_for_good(memory):
+def keep_for_good(memory: object) -> None:
     """Until the process ends, the interpreter's own end included."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
 
 
-def keep_parents():
+def _keep_parents() -> None:
     """In a child made by fork(): keeps what the parent's servers hold of torch, for good.
 
     A child can neither use CUDA's objects of its parent nor free them: each call of CUDA fails there,
@@ -121,4 +212,4 @@ def keep_parents():
             keep_for_good(state)
 
 
-os.register_at_fork(after_in_child=keep_parents)
+os.register_at_fork(after_in_child=_keep_parents)

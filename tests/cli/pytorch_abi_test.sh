@@ -23,7 +23,9 @@ for i, state in enumerate(_abi.STATES):
     lines.append(f'printf("{i} %d\\n", (int)GSCHED_{state.upper()});')
 lines += [f'printf("{value} %d\\n", (int){name});' for name, value in (
     ("GSCHED_ABI", _abi.ABI), ("GSCHED_OK", _abi.OK), ("GSCHED_CLOSED", _abi.CLOSED),
-    ("GSCHED_TIMED_OUT", _abi.TIMED_OUT), ("GSCHED_DRAIN", 0), ("GSCHED_CANCEL", 1))]
+    ("GSCHED_TIMED_OUT", _abi.TIMED_OUT), ("GSCHED_ENDED", _abi.ENDED),
+    ("GSCHED_BAD_ARGUMENT", _abi.BAD_ARGUMENT), ("GSCHED_DEVICE_FAILED", _abi.DEVICE_FAILED),
+    ("GSCHED_DRAIN", _abi.DRAIN), ("GSCHED_CANCEL", _abi.CANCEL))]
 open(sys.argv[1], "w").write("\n".join([*lines, "return 0; }", ""]))
 PY
 ${CC:-cc} -std=c11 -Wall -Wextra -Werror -I "$GSCHED_SOURCE_DIR/cuda/c/include" \
@@ -72,7 +74,8 @@ try:
 except gsched.GschedError as e:
     assert e.code == 2 and str(e) and "\n" not in str(e), (e.code, str(e))
     print("no GPU:", e)
-for arguments, text in (({"policy": "no-such"}, "no-such"), ({"quantum_us": -1.0}, "quantum")):
+for arguments, text in (({"policy": "no-such"}, "no-such"), ({"quantum": -1.0}, "quantum -1, expected 1e-06 to 1000, in seconds"),
+                        ({"watchdog": 0.0004}, "watchdog: expected at least 0.001, in seconds")):
     try:
         gsched.Server(**arguments).close()
     except gsched.GschedError as e:

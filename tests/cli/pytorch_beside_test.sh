@@ -22,8 +22,8 @@ class Net(torch.nn.Module):
         return x / x.norm()
 
 torch.manual_seed(1)
-server = gsched.Server(policy="fifo", lanes=1, real_time_lanes=1, quantum_us=5000,
-                       most_quantum_us=5000, watchdog_ms=3000)
+server = gsched.Server(policy="fifo", lanes=1, real_time_lanes=1, quantum=5e-3,
+                       most_quantum=5e-3, watchdog=3)
 
 class Tenant:
     """Keeps a model busy and compares each answer with the first of its input."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The Python package: what goes over the C ABI, futures and how they end, what is kept in place and until when,
-# captures that fail. The library and torch only play their parts.
+# captures that fail, options in seconds. The library and torch only play their parts.
 set -euo pipefail
 source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
 
@@ -9,7 +9,7 @@ cat >"$work/test.py" <<'PY'
 import collections, concurrent.futures, ctypes, dataclasses, gc, os, signal, sys, threading, time, types
 import weakref
 import gsched, torch
-from gsched import _abi, _capture, _state
+from gsched import _abi, _capture, _options, _state
 
 played = ctypes.CDLL(os.environ["GSCHED_C_LIBRARY"])
 library = gsched.load_library()
@@ -38,8 +38,30 @@ one = lambda x, **how: torch.tensor([float(x)] * 4, **how)
 raises(gsched.GschedError, "policy: unknown", gsched.Server, policy="lifo")
 raises(gsched.GschedError, 'option "no_such", expected one of lanes', gsched.Server, policy="fifo",
        no_such=1)
-raises(gsched.GschedError, "lanes", gsched.Server, policy="fifo", lanes="x")
-server = gsched.Server(policy="fifo", lanes=3)
+raises(gsched.GschedError, "lanes: 'x', expected a number", gsched.Server, policy="fifo", lanes="x")
+raises(gsched.GschedError, "lanes: -1, expected 0 or more", gsched.Server, policy="fifo", lanes=-1)
+server = gsched.Server(policy="fifo", lanes=3, quantum=100e-6, lease=0.03, watchdog=2.5,
+                       reserve_sms=[8, 16])
+class Opened(ctypes.Structure):
+    _fields_ = _abi.gsched_server_options._fields_
+opened = Opened.in_dll(played, "opened")
+assert (opened.quantum_us, opened.lease_us, opened.watchdog_ms) == (100.0, 30000.0, 2500)
+assert list(opened.reserve_sms) == [8, 16, 0, 0]
+
+# Times are seconds; names with other units are refused with the name to use.
+times = [name for name, _ in _abi.gsched_server_options._fields_ if name[-3:] in ("_us", "_ms", "_ns")]
+assert len(times) == 12, times
+for name in times:
+    raises(gsched.GschedError, f"{name}: expected {name[:-3]}, in seconds", gsched.Server,
+           policy="fifo", **{name: 1})
+for value in ("x", None, [1], float("inf")):
+    raises(gsched.GschedError, f"watchdog: {value!r}, expected a number", gsched.Server, policy="fifo",
+           watchdog=value)
+raises(KeyError, "host_ns: expected host, in seconds", lambda: server.statistics()["host_ns"])
+raises(KeyError, "'no_such'", lambda: server.statistics()["no_such"])
+assert server.statistics()["host"] == 2.5 and server.statistics()["preempt_p99"] == 1.5e-5
+said = server.statistics().keys() | _options.FIELDS.keys()
+assert not [name for name in said if name.endswith(("_ns", "_us", "_ms"))], said
 assert number("opened_lanes").value == 3 and server.statistics()["submitted"] == 7
 assert server.statistics()["found_to_need_sms"] == 9
 raises(gsched.GschedError, "weight", server.add_client, 0.0)
@@ -120,11 +142,19 @@ mine = {"sum": one(0, pinned=True), "more": (one(0, pinned=True), None, None)}
 assert server.submit(model, one(8), outputs=mine).result()["sum"] is mine["sum"]
 assert list(mine["sum"].values) == [9.0] * 4
 assert server.submit(model, None, outputs=()).result() is None
+raises(gsched.GschedError, "arrival_ns: expected arrival, in seconds", server.submit, model, one(1),
+       arrival_ns=time.monotonic_ns())
+raises(gsched.GschedError, "submit: no argument other", server.submit, model, one(1), other=1)
+since = time.monotonic()
+report = server.submit(model, one(1)).report
+assert since <= report["arrival"] <= report["end"] <= time.monotonic() and report["start"] == 0
+assert abs(report["latency"] - (report["end"] - report["arrival"])) < 1e-6
+raises(KeyError, "end_ns: expected end, in seconds", lambda: report["end_ns"])
 future = server.submit(model, one(1), client=5, deadline=0.25,
-                       arrival_ns=time.monotonic_ns() - 10**9)
+                       arrival=time.monotonic() - 1.0)
 assert number("last_client").value == 5 and 1.0 < future.latency < 2.0 and future.state == "finished"
 assert ctypes.c_double.in_dll(played, "last_deadline").value == 250000.0
-assert future.report["end_ns"] and future.exception() is None and not future.cancel()
+assert future.report["end"] and future.exception() is None and not future.cancel()
 for inputs, text in ((torch.tensor([1.0] * 5), "input 0 is f32[5], expected f32[4]"),
                      ((one(1), one(2)), "structure"), ("x", "structure"),
                      (one(1, dtype="torch.i64"), "i64[4]")):

@@ -10,12 +10,27 @@ cat >"$work/played.c" <<'C'
 // A server that adds one to each float of the input. Requests end at once, or when told to.
 #include <gsched/gsched_c.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-struct gsched_server { int closed, gone[16]; volatile int cut; };
-struct gsched_ticket { gsched_report report; float* out; float* in; size_t n; };
+struct gsched_ticket {
+  gsched_report report;
+  float* out;
+  float* in;
+  size_t n;
+  gsched_server* at;
+  int watched, over, owners;
+  gsched_ticket* next;
+};
+struct gsched_server { // what was collected is under the lock
+  int closed, gone[16], all_ended;
+  volatile int cut;
+  gsched_ticket* ended;
+};
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static gsched_model model;
 static gsched_buffer in[4], out[4];
 static struct gsched_ticket* waiting[64];
@@ -23,6 +38,7 @@ static const char* said = "";
 int held, ends_as = GSCHED_FINISHED, released, closes, opened_lanes, last_client, tickets, hanging;
 int ends_with = GSCHED_OK, models, removes, busy, last_excludes, submits;
 int real_time; // requests, each of which preempts
+gsched_server_options opened;
 int removes_with = GSCHED_OK, closes_with = GSCHED_OK;
 uint32_t excludes[16];
 void *last_wait, *last_signal, *last_after;
@@ -46,6 +62,7 @@ int gsched_default_options(gsched_server_options* o) {
 int gsched_server_open(const gsched_server_options* o, gsched_server** s) {
   if (strcmp(o->policy, "lifo") == 0) return fail(GSCHED_BAD_ARGUMENT, "policy: unknown, expected fifo");
   opened_lanes = (int)o->lanes;
+  opened = *o;
   *s = calloc(1, sizeof **s);
   return GSCHED_OK;
 }
@@ -56,6 +73,15 @@ static void end(struct gsched_ticket* t, int state) {
   t->report.error = state == GSCHED_FINISHED ? "" : "because it was told to";
   if (state == GSCHED_FINISHED)
     for (size_t i = 0; i < t->n && t->out && t->in; ++i) t->out[i] = t->in[i] + 1;
+  pthread_mutex_lock(&lock);
+  t->over = 1;
+  if (t->watched) {
+    gsched_ticket** last = &t->at->ended;
+    while (*last) last = &(*last)->next;
+    *last = t;
+    pthread_cond_broadcast(&changed);
+  }
+  pthread_mutex_unlock(&lock);
 }
 void end_held(int state) {
   for (int i = 0; i < held; ++i)
@@ -74,6 +100,10 @@ int gsched_server_close(gsched_server* s, gsched_close_how how, int64_t t) {
     nanosleep(&nap, NULL);
   --draining;
   end_held(how == GSCHED_DRAIN && !drains ? GSCHED_FINISHED : GSCHED_CANCELLED);
+  pthread_mutex_lock(&lock);
+  s->all_ended = 1;
+  pthread_cond_broadcast(&changed);
+  pthread_mutex_unlock(&lock);
   return closes_with ? fail(closes_with, "server: closed in another way") : GSCHED_OK;
 }
 int gsched_server_release(gsched_server* s) { ++released; free(s); return GSCHED_OK; }
@@ -125,6 +155,8 @@ int gsched_submit(gsched_server* s, const gsched_request* r, gsched_ticket** tic
   t->in = r->inputs ? (float*)(size_t)r->inputs[0] : NULL;
   t->out = r->outputs ? (float*)r->outputs[0] : NULL;
   t->n = in[0].bytes / sizeof(float);
+  t->at = s;
+  t->owners = 1;
   last_client = (int)r->client;
   last_deadline = r->deadline_us;
   if (holding) waiting[held++] = t;
@@ -149,10 +181,32 @@ int gsched_status(const gsched_ticket* t, gsched_report* r) {
   *r = t->report;
   return GSCHED_OK;
 }
-void gsched_release(gsched_ticket* t) { if (t) --tickets; free(t); }
+void gsched_release(gsched_ticket* t) {
+  pthread_mutex_lock(&lock);
+  const int gone = t && --t->owners == 0;
+  pthread_mutex_unlock(&lock);
+  if (gone) --tickets, free(t);
+}
+int watches, collects;
+int gsched_watch(gsched_ticket* t) {
+  pthread_mutex_lock(&lock);
+  ++watches;
+  const int code = t->over ? GSCHED_ENDED : t->watched ? GSCHED_BAD_ARGUMENT : GSCHED_OK;
+  if (code == GSCHED_OK) t->watched = 1, ++t->owners;
+  pthread_mutex_unlock(&lock);
+  return code ? fail(code, "ticket: ended, or watched") : GSCHED_OK;
+}
 int gsched_collect(gsched_server* s, gsched_ticket** t, uint32_t m, uint32_t* w, int64_t us) {
-  (void)s, (void)t, (void)m, (void)w, (void)us;
-  return GSCHED_CLOSED;
+  (void)us; // without limit
+  pthread_mutex_lock(&lock);
+  ++collects;
+  while (!s->ended && !s->all_ended) pthread_cond_wait(&changed, &lock);
+  for (*w = 0; s->ended && *w < m; ++*w) {
+    t[*w] = s->ended;
+    s->ended = s->ended->next;
+  }
+  pthread_mutex_unlock(&lock);
+  return *w ? GSCHED_OK : fail(GSCHED_CLOSED, "server: closed");
 }
 int gsched_get_statistics(gsched_server* s, gsched_statistics* x) {
   (void)s;
@@ -160,6 +214,8 @@ int gsched_get_statistics(gsched_server* s, gsched_statistics* x) {
   x->preemptions = (uint64_t)real_time;
   x->hanging = (uint64_t)hanging;
   x->found_to_need_sms = 9;
+  x->host_ns = 2500000000u;
+  x->preempt_p99_us = 15;
   return GSCHED_OK;
 }
 int gsched_profile_graph(void* g, const gsched_profile_options* o, const char* p) {
@@ -168,7 +224,7 @@ int gsched_profile_graph(void* g, const gsched_profile_options* o, const char* p
 }
 C
 ${CC:-cc} -std=gnu11 -shared -fPIC -o "$work/libgsched_c.so" "$work/played.c" \
-  -I "$GSCHED_SOURCE_DIR/cuda/c/include" -lm
+  -I "$GSCHED_SOURCE_DIR/cuda/c/include" -lm -pthread
 export GSCHED_C_LIBRARY=$work/libgsched_c.so
 
 mkdir "$work/torch" "$work/torchvision"

@@ -87,7 +87,7 @@ assert seen["reserve_sms"] == [32, 0, 0, 0] and seen["reserve_fixed"] == seen["o
 seen.clear()
 realtime.server_of(a, "reserve")
 assert seen["reserve_sms"] == [8, 16, 0, 0] and "reserve_fixed" not in seen
-assert seen["long_kernel_us"] == 150.0 and seen["reserve_slow_down"] == 0.2
+assert seen["long_kernel"] == 150e-6 and seen["reserve_slow_down"] == 0.2
 realtime.gsched.Server = real
 
 # Arrivals and ratios of disb.py.

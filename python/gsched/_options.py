@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+from ._abi import (GschedError, expected_instead, f64, gsched_server_options, in_python, u32,
+                   u64)
+
+
+class ServerOptions(TypedDict, total=False):
+    """The options of a `Server` beside `policy` and `gpu`; each has a default. Times are seconds.
+
+    Attributes
+    ----------
+    lanes : int
+        Streams that segments go to, at most 128. Default 8.
+    spare_lanes : int
+        More lanes, on which work starts only while a part of the GPU is empty. Default: 120 with 8
+        lanes that all requests share, otherwise none.
+    segments_per_job : int
+        Segments of one request in flight at once. Default 2.
+    quantum : float
+        Time of a segment. Default 100e-6.
+    most_quantum : float
+        Segments grow to this while no other request waits. Default 800e-6.
+    low_mark, high_mark : float
+        A lane that holds less work than the low mark gets more, until it holds the high mark. 0 is
+        120e-6 and 200e-6.
+    overshoot : float
+        Work submitted beyond a full GPU, in GPUs. Default 4.
+    threshold : float
+        What a client may be owed under the policies with deficit. Default 10e-3.
+    slice : float
+        What a request gets in its turn under ``rr``. Default 100e-6.
+    slo : float
+        Deadline of requests that give none, after arrival. 0 is none, the default.
+    max_jobs : int
+        Active requests; more are rejected. Default 65536.
+    spin : float
+        Time that the dispatcher looks for work before it sleeps. Default 50e-6.
+    watchdog : float
+        A segment that shows no progress for that long hangs: its request fails. Default 10.
+    decision_delay : float
+        Time burnt for each segment on the dispatcher's thread, for experiments. Default 0.
+    instrumented : int
+        1: kernels with ``GSCHED_INSTRUMENT`` report their blocks. Default 0.
+    time_driver : int
+        1: ``driver`` of `Server.statistics` counts. Default 0.
+    real_time_lanes : int
+        Lanes of requests with `real_time`, which preempt the others. Default 0: they share lanes.
+    yields : int
+        1: other lanes stop between two kernels while a real-time request is active. 0: the lanes'
+        priorities alone. Default 1.
+    floor : float
+        Part of the time that other requests get all the same. Default 0.
+    tolerance : float
+        How much longer real-time requests may take because of work on `side_sms`, as a part of
+        their time. Default 0.05.
+    side_sms : sequence of int
+        Sizes of partitions for work beside real-time requests, up to four. Default none.
+    lease : float
+        A stopped lane goes on by itself after this long without a sign of life from the dispatcher's
+        thread. A stopped or dead process holds the GPU no longer. Default 20e-3.
+    one_long : int
+        1: at most one long kernel is queued while a real-time request is expected. Default 0.
+    long_kernel : float
+        The time from which a kernel is long. Default 100e-6.
+    reserve_sms : sequence of int
+        Numbers of SMs, rising, up to four. Models with long kernels run on a partition that leaves
+        so many SMs to real-time requests. The server learns which number to use for each model.
+        Default none.
+    reserve_fixed : int
+        1: always the first of `reserve_sms`. Default 0.
+    reserve_slow_down, reserve_tail : float
+        How much longer real-time requests may take because of that, in the mean and for the slowest
+        in a hundred, as a part of their time alone. Defaults 0.10 and 0.50.
+    reserve_share : float
+        The part that other work keeps of the throughput that real-time requests leave when they run
+        alone. Default 0.80.
+    """
+
+    lanes: int
+    spare_lanes: int
+    segments_per_job: int
+    quantum: float
+    most_quantum: float
+    low_mark: float
+    high_mark: float
+    overshoot: float
+    threshold: float
+    slice: float
+    slo: float
+    max_jobs: int
+    spin: float
+    watchdog: float
+    decision_delay: float
+    instrumented: int
+    time_driver: int
+    real_time_lanes: int
+    yields: int
+    floor: float
+    tolerance: float
+    side_sms: Sequence[int]
+    lease: float
+    one_long: int
+    long_kernel: float
+    reserve_sms: Sequence[int]
+    reserve_fixed: int
+    reserve_slow_down: float
+    reserve_tail: float
+    reserve_share: float
+
+
+# {name here: (field there, how many of its units make a second, the field's type)}
+FIELDS = {in_python(field)[0]: (field, in_python(field)[1], kind)
+          for field, kind in gsched_server_options._fields_ if field not in ("size", "gpu", "policy")}
+
+
+def put_options(into: gsched_server_options, options: dict[str, Any]) -> None:
+    for name, value in options.items():
+        if name not in FIELDS:
+            raise GschedError(expected_instead(name) or
+                              f'option "{name}", expected one of {", ".join(FIELDS)}')
+        field, per_second, kind = FIELDS[name]
+        try:
+            if per_second is not None:
+                value = round(value * per_second, 3) # to the nanosecond
+                if kind is not f64:
+                    value = int(value)
+            if kind in (u32, u64) and value < 0: # ctypes would take it as a large number
+                raise GschedError(f"{name}: {options[name]!r}, expected 0 or more")
+            setattr(into, field, tuple(value) if field.endswith("_sms") else value)
+        except (TypeError, ValueError, OverflowError):
+            raise GschedError(f"{name}: {options[name]!r}, expected a number") from None
