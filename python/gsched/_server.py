@@ -270,15 +270,15 @@ class Server:
         Future
             The request.
 
-        Raises
-        ------
-        GschedError
-            If an argument does not fit the model or the server, or the server is closed.
-
         Other Parameters
         ----------------
         **old
             Names with a unit, such as ``arrival_ns``, are refused with the name to use.
+
+        Raises
+        ------
+        GschedError
+            If an argument does not fit the model or the server, or the server is closed.
 
         Notes
         -----

@@ -285,6 +285,7 @@ class Tensor:
     def view(self, *_): return self
     def numpy(self): return bytes(self.values)
     def all(self): return True
+    def argmax(self): return list(self.values).index(max(self.values))
     def copy_(self, other, non_blocking=False):
         if other._pinned and self.is_cuda:
             Stream.copies.append((other, non_blocking, _streams[-1]))
@@ -330,7 +331,8 @@ class Generator:
 __version__, uint8 = "played", "torch.u8"
 version = types.SimpleNamespace(cuda="13.0")
 def tensor(values, **how): return Tensor((len(values),), values, **how)
-def randn(shape, generator): return tensor([generator.random.random() for _ in range(4)])
+def randn(*shape, generator=None):
+    return tensor([(generator.random if generator else _random).random() for _ in range(4)])
 def zeros(n, device=None): return Tensor((4,))
 def manual_seed(seed): pass
 def isfinite(x): return x
@@ -433,6 +435,7 @@ class Model:
     def eval(self): return self
     def requires_grad_(self, _): return self
     def to(self, _): return self
+    def cuda(self): return self
     def __call__(self, x):
         if "HANG" in os.environ:
             time.sleep(1000)
