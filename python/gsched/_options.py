@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import operator
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from ._abi import (GschedError, expected_instead, f64, gsched_server_options, in_python, u32,
-                   u64)
+from ._abi import GschedError, expected_instead, f64, gsched_server_options, in_python
 
 
 class ServerOptions(TypedDict, total=False):
@@ -126,12 +127,29 @@ def put_options(into: gsched_server_options, options: dict[str, Any]) -> None:
                               f'option "{name}", expected one of {", ".join(FIELDS)}')
         field, per_second, kind = FIELDS[name]
         try:
-            if per_second is not None:
-                value = round(value * per_second, 3) # to the nanosecond
-                if kind is not f64:
-                    value = int(value)
-            if kind in (u32, u64) and value < 0: # ctypes would take it as a large number
-                raise GschedError(f"{name}: {options[name]!r}, expected 0 or more")
-            setattr(into, field, tuple(value) if field.endswith("_sms") else value)
+            setattr(into, field, _in_c(value, per_second, kind))
         except (TypeError, ValueError, OverflowError):
-            raise GschedError(f"{name}: {options[name]!r}, expected a number") from None
+            raise GschedError(f"{name}: {value!r}, expected {_expected(kind)}") from None
+
+
+def _in_c(value: Any, per_second: float | None, kind: Any) -> Any:
+    """A value in the units and the type of its field; what ctypes would cut off is a ValueError."""
+    if issubclass(kind, ctypes.Array):
+        numbers = tuple(_in_c(each, None, kind._type_) for each in value)
+        if len(numbers) > kind._length_:
+            raise ValueError
+        return numbers
+    if per_second is not None:
+        value = round(value * per_second, 3) # to the nanosecond
+    if kind is f64:
+        return float(value)
+    number = int(value) if per_second is not None else operator.index(value)
+    if not 0 <= number < 1 << 8 * ctypes.sizeof(kind):
+        raise ValueError
+    return number
+
+
+def _expected(kind: Any) -> str:
+    if issubclass(kind, ctypes.Array):
+        return f"up to {kind._length_} whole numbers"
+    return "a number" if kind is f64 else "a number from 0"

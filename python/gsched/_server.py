@@ -104,6 +104,8 @@ class Server:
         library = load_library()
         said = gsched_server_options()
         check(library.gsched_default_options(said))
+        if not isinstance(policy, str):
+            raise GschedError(f"policy: {policy!r}, expected a name")
         said.gpu, said.policy = gpu, policy.encode()
         put_options(said, dict(options))
         handle = pointer()

@@ -6,7 +6,7 @@ set -euo pipefail
 . "$GSCHED_SOURCE_DIR/tests/cli/pytorch_gpu.sh"
 
 timeout 280 python3 - <<'PY'
-import atexit, concurrent.futures, faulthandler, gc, os, signal, sys, threading, time
+import asyncio, atexit, concurrent.futures, faulthandler, gc, os, signal, sys, threading, time
 faulthandler.dump_traceback_later(270, exit=True)
 import gsched, torch
 
@@ -141,6 +141,21 @@ with concurrent.futures.ThreadPoolExecutor(8) as pool:
     work = lambda n: right(server.submit(model, x[n % 8], clients[n % 2]).result(60), n % 8)
     assert all(pool.map(work, range(1000)))
 step("a thousand requests from eight threads")
+
+futures, called = [server.submit(model, x[n % 8]) for n in range(200)], []
+order = {f: n for n, f in enumerate(futures)}
+for f in futures[::2]:
+    f.add_done_callback(called.append)
+assert all(right(f.result(), order[f] % 8) for f in concurrent.futures.as_completed(futures, timeout=60))
+async def awaited(n): return right(await asyncio.wrap_future(server.submit(model, x[n % 8])), n % 8)
+async def all_of_them(): return await asyncio.gather(*map(awaited, range(200)))
+assert all(asyncio.run(asyncio.wait_for(all_of_them(), 60)))
+limit = time.monotonic() + 20
+while len(called) < 100:
+    assert time.monotonic() < limit, len(called)
+    time.sleep(0.001)
+assert set(called) == set(futures[::2])
+step("callbacks, as_completed and asyncio")
 for n in range(200): # nobody holds on to these
     server.submit(model, x[n % 8])
 gc.collect()

@@ -38,8 +38,14 @@ one = lambda x, **how: torch.tensor([float(x)] * 4, **how)
 raises(gsched.GschedError, "policy: unknown", gsched.Server, policy="lifo")
 raises(gsched.GschedError, 'option "no_such", expected one of lanes', gsched.Server, policy="fifo",
        no_such=1)
-raises(gsched.GschedError, "lanes: 'x', expected a number", gsched.Server, policy="fifo", lanes="x")
-raises(gsched.GschedError, "lanes: -1, expected 0 or more", gsched.Server, policy="fifo", lanes=-1)
+for options, text in (({"lanes": "x"}, "lanes: 'x', expected a number"), ({"lanes": -1}, "lanes: -1, "),
+                      ({"lanes": 1 << 32}, "lanes: 4294967296, expected a number from 0"),
+                      ({"lanes": 1.5}, "lanes: 1.5, "), ({"overshoot": "x"}, "expected a number"),
+                      ({"reserve_sms": 8}, "reserve_sms: 8, expected up to 4 whole numbers"),
+                      ({"reserve_sms": [1, 2, 3, 4, 5]}, "5], expected up to 4 whole numbers"),
+                      ({"side_sms": [-8]}, "side_sms: [-8], expected up to 4 whole numbers"),
+                      ({"policy": None}, "policy: None, expected a name")):
+    raises(gsched.GschedError, text, gsched.Server, **{"policy": "fifo", **options})
 server = gsched.Server(policy="fifo", lanes=3, quantum=100e-6, lease=0.03, watchdog=2.5,
                        reserve_sms=[8, 16])
 class Opened(ctypes.Structure):
