@@ -284,6 +284,7 @@ TEST_CASE("c abi: a graph may be destroyed once it was added, and ended tickets 
   m->graphs.clear();
   const std::uint32_t client = server.client();
   std::deque<exchange> all;
+  std::size_t got = 0;
   for (std::uint32_t i = 0; i < 100; ++i) {
     exchange& x = all.emplace_back(*m, i);
     const void* from[] = {x.in.data()};
@@ -294,11 +295,19 @@ TEST_CASE("c abi: a graph may be destroyed once it was added, and ended tickets 
     r.client = client;
     r.inputs = from;
     r.outputs = into;
-    r.collected = 1;
+    r.collected = i % 2;
     r.user = &x;
-    ok(gsched_submit(server.it, &r, nullptr));
+    gsched_ticket* mine = nullptr;
+    ok(gsched_submit(server.it, &r, r.collected == 1 ? nullptr : &mine));
+    if (mine == nullptr) continue;
+    const int code = gsched_watch(mine);
+    CHECK((code == GSCHED_OK || code == GSCHED_ENDED));
+    if (code == GSCHED_ENDED) {
+      CHECK(x.wrong(*m) == 0);
+      ++got;
+    }
+    gsched_release(mine);
   }
-  std::size_t got = 0;
   while (got < all.size()) {
     gsched_ticket* some[8];
     std::uint32_t n = 0;
