@@ -217,14 +217,14 @@ _TIMES = {field: in_python(field) for struct in (
 
 
 def expected_instead(name: str) -> str | None:
-    """A line that says what a name of the C ABI with a unit is called here; None for other names."""
+    """An error line for a name of the C ABI that has a unit; None for other names."""
     if name not in _TIMES:
         return None
     return f"{name}: expected {_TIMES[name][0]}, in seconds"
 
 
 class Facts(dict[str, Any]):
-    """What a struct of the C ABI holds, times in seconds. Names with units are refused."""
+    """The fields of a struct of the C ABI, times in seconds. Names with units are refused."""
 
     def __missing__(self, name: str) -> Any:
         raise KeyError(expected_instead(name) or name)
@@ -241,13 +241,13 @@ def facts_of(struct: ctypes.Structure, without: tuple[str, ...] = ("size", "rese
 
 
 def last_line() -> str:
-    """What the last failing call of this thread said, with the names of this package."""
+    """The error line of this thread's last failing call, with the names of this package."""
     line = library.gsched_last_error().decode(errors="replace")
     return re.sub(r"\b\w+_[umn]s\b", lambda found: _TIMES.get(found[0], (found[0],))[0], line)
 
 
 def last_line_in_seconds() -> str:
-    """last_line() of a call that was given options: numbers after a name that is a time are seconds."""
+    """last_line() of a call with options: the numbers after the name of a time are seconds."""
     line = library.gsched_last_error().decode(errors="replace")
     found = re.match(r"(\w+)(:? )(.*)", line, re.DOTALL)
     if not found or found[1] not in _TIMES:

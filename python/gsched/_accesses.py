@@ -50,7 +50,7 @@ class Accesses:
         self.writes.update(named)
 
     def name(self, module: Any) -> None:
-        """Names what are parameters and buffers of the module."""
+        """Names those accesses that are parameters and buffers of the module."""
         for kind in ("named_parameters", "named_buffers"):
             for name, x in getattr(module, kind, lambda: ())():
                 where = self.range_of(x)
@@ -65,7 +65,7 @@ class Accesses:
 
 def collect_state(torch: Any, what: Any, name: str, found: list[tuple[str, Any]],
                   seen: dict[int, Any], depth: int) -> None:
-    """The tensors that are reached from a callable, an optimizer, a module or what holds them."""
+    """Collects the tensors that can be reached from a callable, an optimizer, a module or a container."""
     if depth == 0 or id(what) in seen or isinstance(what, (type, types.ModuleType)):
         return
     if not isinstance(what, torch.Tensor): # which may have several names
@@ -116,7 +116,7 @@ def names_of(code: types.CodeType) -> set[str]:
 
 @contextlib.contextmanager
 def noting(torch: Any, inputs: list[Any]) -> Iterator[Accesses]:
-    """Notes what memory from before it is read and written while this lasts, but for the inputs."""
+    """A context that records which memory from before it is read and written, without the inputs."""
     accesses = Accesses()
     try:
         from torch.utils._python_dispatch import TorchDispatchMode

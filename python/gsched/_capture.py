@@ -66,12 +66,12 @@ class Captured:
         self.written = sorted(set(state.writes.values()))
 
     def excludes(self, other: Captured) -> bool:
-        """Say whether requests of this one and another one may not run at once.
+        """Return whether requests of this module and of another one must not run at once.
 
         Parameters
         ----------
         other : Captured
-            The other one.
+            The other module.
 
         Returns
         -------
@@ -178,7 +178,7 @@ def forget_workspaces(torch: Any) -> None:
 
 
 def launch_elsewhere(torch: Any, gpu: int) -> contextlib.AbstractContextManager[Any]:
-    """While this lasts, what torch itself launches goes to the default stream.
+    """A context in which torch's own launches go to the default stream.
 
     To begin a capture torch sets the state of its random numbers by two kernels on the stream to
     capture; launches on more streams than one make all graphs of a process slower (docs/cliff.md).
@@ -204,9 +204,9 @@ def launch_elsewhere(torch: Any, gpu: int) -> contextlib.AbstractContextManager[
 
 
 def give_up(torch: Any, graph: Any, pool: Any, gpu: int) -> None:
-    """Ends a capture on the current stream during which something was raised, by the module, by the
-    begin or the end of the capture itself, or by a signal handler. After this, torch captures and
-    allocates as before. The capture may be in any state."""
+    """Ends a capture on the current stream after an exception: of the module, of the begin or the end
+    of the capture, or of a signal handler. The capture may be in any state. Afterwards torch captures
+    and allocates as before."""
     given_up.append(graph) # first: while it is in the allocator's list, it must not be freed
     try:
         graph.capture_end()
@@ -230,7 +230,7 @@ def give_up(torch: Any, graph: Any, pool: Any, gpu: int) -> None:
 
 
 def capture_one(torch: Any, module: Any, example: Any, gpu: int, stream: Any, name: str) -> Instance:
-    """An Instance. What the module raises ends the capture and comes out as it is."""
+    """Captures one graph. An exception of the module ends the capture and is passed on."""
     device = torch.device("cuda", gpu)
     inputs = []
     for x in tensors_of(example):
@@ -274,8 +274,8 @@ def capture_one(torch: Any, module: Any, example: Any, gpu: int, stream: Any, na
 
 @contextlib.contextmanager
 def without_cast_cache(torch: Any) -> Iterator[None]:
-    """Autocast keeps what it casts of weights until it ends, and frees it then: a graph that was
-    captured meanwhile would read freed memory. Here each call casts them anew, within its graph."""
+    """A context in which autocast casts weights anew in each call, within the graph. Otherwise autocast
+    frees its copies when it ends, and a graph that was captured before would read freed memory."""
     enabled = torch.is_autocast_cache_enabled()
     torch.clear_autocast_cache()
     torch.set_autocast_cache_enabled(False)

@@ -20,9 +20,11 @@ CancelledError = concurrent.futures.CancelledError
 
 
 class _Waiters(list[Any]):
-    """What concurrent.futures.wait and as_completed wait with. The first one has the future watched.
+    """The list to which concurrent.futures.wait and as_completed append. The first entry makes the
+    server watch the future.
 
-    It refers to its future weakly, so that the future's memory goes with the last reference to it."""
+    The list holds a weak reference: the memory of a future is freed with the last reference to it.
+    """
 
     def __init__(self, future: Future) -> None:
         super().__init__()
@@ -76,7 +78,7 @@ class Future(concurrent.futures.Future[Any]):
         self._inputs, self._outputs = inputs, outputs
         self._end: Facts | None = None
         self._events, self._pooled = events, pooled
-        self._cancelling = False # asked for, and granted
+        self._cancelling = False # cancel() has returned True
         self._watched = self._settled = False
         # The library writes the ticket before it posts the request, and deletes the ticket if it
         # cannot: until its call has returned no other thread may use the ticket.
@@ -92,7 +94,7 @@ class Future(concurrent.futures.Future[Any]):
         return f"<gsched.Future of {self.model.name} at {id(self):#x}, {state}>"
 
     def _report(self) -> Facts:
-        """What has become of it; kept once it has ended."""
+        """The report of the request; stored once the request has ended."""
         if self._end is not None:
             return self._end
         self._shared.refuse_child()
@@ -120,7 +122,7 @@ class Future(concurrent.futures.Future[Any]):
         return said
 
     def _outcome(self) -> str:
-        """Of one that has ended."""
+        """The state of a request that has ended."""
         assert self._end is not None
         return "cancelled" if self._cancelling else str(self._end["state"])
 
@@ -132,7 +134,7 @@ class Future(concurrent.futures.Future[Any]):
         return GschedError(self._end["error"] or f"{self.model.name}: {outcome}")
 
     def _watch(self) -> None:
-        """Has the waiter settle it, or settles it at once if it has ended."""
+        """Lets the waiter settle the future, or settles it here if the request has ended."""
         with self._shared.lock:
             if self._watched:
                 return
@@ -149,7 +151,7 @@ class Future(concurrent.futures.Future[Any]):
         self._settle()
 
     def _settle(self) -> None:
-        """Ends it for concurrent.futures, once: callbacks and waiters are called here."""
+        """Ends the future for concurrent.futures, once. Calls its callbacks and waiters."""
         with self._shared.lock:
             if self._settled:
                 return
@@ -165,7 +167,7 @@ class Future(concurrent.futures.Future[Any]):
             super().set_exception(error)
 
     def add_done_callback(self, fn: Callable[[concurrent.futures.Future[Any]], object]) -> None:
-        """Call `fn` with this future when it has ended, whatever way.
+        """Call `fn` with this future when its request has ended, in any state.
 
         Parameters
         ----------
@@ -183,7 +185,7 @@ class Future(concurrent.futures.Future[Any]):
         super().add_done_callback(fn)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the request has ended, whatever way.
+        """Wait until the request has ended, in any state.
 
         Parameters
         ----------
@@ -215,7 +217,7 @@ class Future(concurrent.futures.Future[Any]):
         return True
 
     def done(self) -> bool:
-        """Say whether the request has ended, without waiting.
+        """Return whether the request has ended, without waiting.
 
         Returns
         -------
@@ -231,7 +233,7 @@ class Future(concurrent.futures.Future[Any]):
         return self._end is not None
 
     def running(self) -> bool:
-        """Say whether the request can no longer be cancelled and has not ended.
+        """Return whether the request runs and cannot be cancelled.
 
         Returns
         -------
@@ -241,7 +243,7 @@ class Future(concurrent.futures.Future[Any]):
         return False
 
     def cancelled(self) -> bool:
-        """Say whether the request ends, or has ended, as cancelled.
+        """Return whether the request ends, or has ended, as cancelled.
 
         Returns
         -------
@@ -278,7 +280,7 @@ class Future(concurrent.futures.Future[Any]):
         return self._end is not None and self._outcome() == "cancelled"
 
     def exception(self, timeout: float | None = None) -> GschedError | None:
-        """Wait for the end, and say what `result` would raise.
+        """Wait for the end, and return what `result` would raise.
 
         Parameters
         ----------
@@ -346,7 +348,7 @@ class Future(concurrent.futures.Future[Any]):
 
     @property
     def report(self) -> dict[str, Any]:
-        """dict: What became of the request in the library.
+        """dict: The library's report of the request.
 
         ``state`` as a word; ``arrival``, ``start`` and ``end`` in seconds of `time.monotonic`, of
         which ``start`` is 0 if nothing of it went to the GPU; ``latency`` in seconds; the number of

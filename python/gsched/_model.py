@@ -75,7 +75,7 @@ class Model:
         check(code)
 
     def facts(self) -> dict[str, Any]:
-        """Say what the model costs.
+        """Return what the model costs.
 
         Returns
         -------

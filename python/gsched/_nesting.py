@@ -18,8 +18,8 @@ def is_buffer(x: Any) -> bool:
 
 
 def children(tree: Any) -> list[tuple[Any, Any]] | None:
-    """What a tuple, list, mapping or dataclass holds, as pairs of a name and a value; None for all
-    else, which is constant. transformers' outputs are mappings first, and dataclasses too."""
+    """The (key, value) pairs of a tuple, list, mapping or dataclass; None for a constant, which is
+    anything else. Outputs of transformers are both mappings and dataclasses: the mapping counts."""
     if isinstance(tree, collections.abc.Mapping):
         return list(tree.items())
     if isinstance(tree, (tuple, list)):
@@ -88,7 +88,7 @@ def with_tensors(tree: Any, tensors: Iterable[Any]) -> Any:
 
 
 def makers(tree: Any, values: dict[Any, Any]) -> list[Callable[[], Any]]:
-    """Ways to make another one like it with other values, the most fitting first."""
+    """Functions that make a container of the same type with other values, the best one first."""
     kind = type(tree)
 
     def copied(put: Callable[[Any, Any, Any], object]) -> Any:
@@ -108,8 +108,8 @@ def makers(tree: Any, values: dict[Any, Any]) -> list[Callable[[], Any]]:
 
 
 def difference(wanted: Any, given: Any, where: str = "") -> str | None:
-    """How a nesting differs from another one beside the values of tensors, in some words after the
-    name of what it is; None if it does not."""
+    """The first difference between two structures, but for the values of tensors, as the end of an error
+    line; None if there is none."""
     if is_buffer(wanted) and is_buffer(given):
         return None
     mine, theirs = children(wanted), children(given)
@@ -118,7 +118,7 @@ def difference(wanted: Any, given: Any, where: str = "") -> str | None:
     if mine is None or theirs is None:
         if same_constant(wanted, given):
             return None
-        return (f"{where} is {said(given)}, expected {said(wanted)} as in the example, since what "
+        return (f"{where} is {short_repr(given)}, expected {short_repr(wanted)} as in the example, since what "
                 "is no tensor is part of the graph")
     if [key for key, _ in mine] != [key for key, _ in theirs]:
         return "s of another structure than the example's, expected tensors in the same places"
@@ -145,7 +145,7 @@ def same_constant(a: Any, b: Any) -> bool:
         return False
 
 
-def said(x: Any) -> str:
+def short_repr(x: Any) -> str:
     try:
         text = " ".join(repr(x).split())
     except Exception:

@@ -11,8 +11,8 @@ from ._abi import GschedError
 
 
 class OneAtATime:
-    """Long work that one thread does at a time. A call in the middle of it by the same thread, which
-    a signal handler or a finalizer can make, is an error: it would wait for itself."""
+    """A lock for long work. To take it again on the same thread, from a signal handler or a finalizer, is
+    an error: the thread would wait for itself."""
 
     def __init__(self, what: str) -> None:
         self.what, self.lock, self.taken = what, threading.RLock(), False

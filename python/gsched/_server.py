@@ -403,7 +403,7 @@ class Server:
             raise failed.pop()
 
     def statistics(self) -> dict[str, Any]:
-        """Say what has happened since the server was opened; also when it is closed.
+        """Return the server's counters since it was opened; also when it is closed.
 
         Returns
         -------

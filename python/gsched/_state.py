@@ -52,8 +52,8 @@ class State:
         states.add(self)
 
     def is_here(self) -> bool:
-        """Not in a child made by fork(): the server's thread, and others that hold its locks, are in
-        the parent."""
+        """False in a child made by fork(): the server's thread, and threads that hold its locks, exist in
+        the parent alone."""
         return self.process == os.getpid()
 
     def refuse_child(self) -> None:
@@ -68,8 +68,8 @@ class State:
                     self.models.remove(entry)
 
     def keep(self, future: Future) -> None:
-        """Keeps the tensors of a future while the GPU may use them, and frees those of some futures
-        that have ended and were not queried since."""
+        """Keeps the tensors of a future while the GPU may use them. Looks whether some older futures have
+        ended, and frees their tensors."""
         old = []
         with self.lock:
             self.pending[id(future)] = future
@@ -88,7 +88,7 @@ class State:
             self.pending.pop(id(future), None)
 
     def watch(self, future: Future) -> bool:
-        """Has the waiter settle the future at its end. False if the request has ended already."""
+        """Lets the waiter settle the future at its end. False if the request has ended already."""
         key = future._ticket.value
         self.watched[key] = future # before: it may end at once
         try:
@@ -139,8 +139,8 @@ class State:
             _log.critical("%r: a callback ended its thread", future, exc_info=True)
 
     def close(self, how: int, timeout: float | None) -> None:
-        """Ends the library's server. Of calls at the same time the earliest end counts, and each
-        returns when the server has ended."""
+        """Ends the library's server. Of concurrent calls the earliest deadline counts; each returns when
+        the server has ended."""
         if not self.is_here():
             return
         code = _abi.library.gsched_server_close(self.handle, how, microseconds(timeout))
@@ -182,7 +182,7 @@ class State:
         self.pending.clear()
 
     def _drop_user(self) -> None:
-        """No call with the handle is under way, by this user of it."""
+        """Gives up one use of the handle; the last one releases the library's server."""
         with self.lock:
             self.users -= 1
             handle = self.handle
@@ -196,7 +196,7 @@ states: weakref.WeakSet[State] = weakref.WeakSet()
 
 
 def keep_for_good(memory: object) -> None:
-    """Until the process ends, the interpreter's own end included."""
+    """Keeps an object until the process ends, the interpreter's own end included."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
 
 
