@@ -104,8 +104,8 @@ void segment(benchmark::State& state) {
       if (const auto e = w.launch(stream_default, model()))
         state.SkipWithError(e.message().c_str());
     }
-    benchmark::DoNotOptimize(w.head_expected(quantum, 64)); // what the policy is told
-    const auto c = w.try_cut(quantum, buffer);
+    const auto next = w.measure(quantum, 64); // what the policy is told
+    const auto c = w.try_cut(next, quantum, buffer);
     operations += c->operations.size();
     w.done(c->stream, c->operations.size());
   }

@@ -80,7 +80,7 @@ void serve_on(S& on, const run_order& run) {
     ids.push_back(dispatch.add_model(run.clients[i].name, bodies[i], &p, instances[i]));
     for (std::uint32_t k = 1; k < instances[i]; ++k) {
       dispatch.load(bodies[i].program(k));
-      dispatch.add_twin(ids.back(), bodies[i].program(k), p);
+      dispatch.add_replica(ids.back(), bodies[i].program(k), p);
     }
     owners.push_back(&dispatch.add_client());
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/dispatch/active_job.hpp>
-#include <gsched/dispatch/flight.hpp>
+#include <gsched/dispatch/detail/active_job.hpp>
+#include <gsched/dispatch/detail/flight.hpp>
 
 #include <doctest/doctest.h>
 

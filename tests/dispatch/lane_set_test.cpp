@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/dispatch/lane_set.hpp>
+#include <gsched/dispatch/detail/lane_set.hpp>
 
 #include <doctest/doctest.h>
 

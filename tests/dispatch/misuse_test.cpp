@@ -106,7 +106,7 @@ TEST_CASE("dispatcher: a program that was not loaded is refused") {
             "model m: program loose is not loaded"));
   const model_id m = r.dispatch.add_model("m", body);
   program& loaded = r.make_program("loaded", 1, from_us(10));
-  CHECK(has(refusal([&] { r.dispatch.add_twin(m, loose, loaded); }, errc::bad_option), "loose"));
+  CHECK(has(refusal([&] { r.dispatch.add_replica(m, loose, loaded); }, errc::bad_option), "loose"));
 
   job_request q = r.request(m, r.dispatch.add_client());
   q.user = &loose;

@@ -217,7 +217,7 @@ TEST_CASE("preemption: times are not learned from segments that were held") {
     r.run_for(from_us(2100));
   }
   r.finish();
-  const duration learned = r.dispatch.model_of(be).estimate.total();
+  const duration learned = r.dispatch.estimate_of(be).total();
   CHECK(learned > from_us(200 * 20 * 0.95));
   CHECK(learned < from_us(200 * 20 * 1.2)); // the words' way is in it
 }

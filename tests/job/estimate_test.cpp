@@ -321,31 +321,31 @@ TEST_CASE("jobs under way feel what others teach, and nothing allocates") {
   CHECK(gsched::testing::allocations() == before);
 }
 
-TEST_CASE("what is left and learned of a twin is as of the program that was added") {
+TEST_CASE("what is left and learned of a replica is as of the program that was added") {
   generator r(3);
   program p = random_program(r, 0, 60);
-  program twin("twin", {p.operations().begin(), p.operations().end()});
-  twin.set_id(program_id{9});
+  program replica("replica", {p.operations().begin(), p.operations().end()});
+  replica.set_id(program_id{9});
   estimator e;
   e.add(p);
-  e.add_twin(twin, p);
+  e.add_replica(replica, p);
   const duration whole = e.total();
   CHECK(whole > duration::zero());
   job_progress& on_p = e.begin();
-  job_progress& on_twin = e.begin();
+  job_progress& on_replica = e.begin();
   for (std::uint32_t k = 0; k < 60; k += 20) {
     e.dispatched(on_p, p.id(), k, p.range(k, k + 20));
-    e.dispatched(on_twin, twin.id(), k, twin.range(k, k + 20));
-    CHECK(e.remaining(on_twin) == e.remaining(on_p));
+    e.dispatched(on_replica, replica.id(), k, replica.range(k, k + 20));
+    CHECK(e.remaining(on_replica) == e.remaining(on_p));
   }
-  CHECK(e.remaining(on_twin) == duration::zero());
-  e.undone(on_twin, twin.id(), 40, twin.range(40, 60));
-  CHECK(e.remaining(on_twin) > duration::zero());
-  e.dispatched(on_twin, twin.id(), 40, twin.range(40, 60));
+  CHECK(e.remaining(on_replica) == duration::zero());
+  e.undone(on_replica, replica.id(), 40, replica.range(40, 60));
+  CHECK(e.remaining(on_replica) > duration::zero());
+  e.dispatched(on_replica, replica.id(), 40, replica.range(40, 60));
   e.end(on_p, true);
-  e.end(on_twin, true);
+  e.end(on_replica, true);
   for (int i = 0; i < 500; ++i) { // jobs on either, which take twice as long as expected
-    const program& ran = i % 2 == 0 ? p : twin;
+    const program& ran = i % 2 == 0 ? p : replica;
     job_progress& j = e.begin();
     e.dispatched(j, ran.id(), 0, ran.range(0, 60));
     e.observe_segment(ran.id(), 0, ran.range(0, 60), 2 * whole);

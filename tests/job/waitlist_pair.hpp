@@ -67,7 +67,8 @@ public:
   bool cut_one(duration quantum, std::size_t room, std::optional<stream_id> only = {}) {
     model.update();
     const auto head = only ? model.head(model.number(*only)) : model.oldest_head();
-    const duration ahead = list.head_expected(quantum, room);
+    const cut_extent extent = list.measure(quantum, room);
+    const duration ahead = extent.expected;
     std::array<const operation*, 16> buffer{};
     const auto first = list.head(room);
     REQUIRE(first.has_value() == model.oldest_head().has_value());
@@ -75,7 +76,8 @@ public:
     if (!only && first && first->graph != nullptr && quantum.count() % 3 == 0)
       exactly = 1 + static_cast<std::uint32_t>(quantum.count()) % (first->end - first->at);
     const auto c = exactly > 0 ? std::optional(list.take_head(exactly, {}))
-                               : list.try_cut(quantum, std::span(buffer).first(room), only);
+                   : only      ? list.try_cut(quantum, std::span(buffer).first(room), only)
+                               : list.try_cut(extent, quantum, std::span(buffer).first(room));
     if (exactly > 0) {
       REQUIRE(c->operations.size() == exactly);
       REQUIRE(c->first == first->at);

@@ -444,6 +444,42 @@ TEST_CASE("the head says how many copies come before anything else, and they are
   CHECK(w.head(8)->copies == 1);
 }
 
+TEST_CASE("a measured cut is taken as it is only while nothing has changed") {
+  entry_pool pool(64);
+  waitlist w(pool);
+  std::array<const operation*, 8> buffer{};
+  const duration quantum = 4 * tick;
+  const auto again = [&](const cut_extent& known) {
+    const cut_extent now = w.measure(quantum, buffer.size());
+    const auto c = w.try_cut(known, quantum, buffer);
+    REQUIRE(c);
+    CHECK(c->operations.size() == now.operations);
+    CHECK(c->expected == now.expected);
+    return *c;
+  };
+
+  REQUIRE(!w.launch(stream_default, work()));
+  const cut_extent one = w.measure(quantum, buffer.size());
+  CHECK(one.operations == 1);
+  REQUIRE(!w.launch(stream_default, work())); // the cut has grown
+  const cut both = again(one);
+  CHECK(both.operations.size() == 2);
+  const cut_extent none = w.measure(quantum, buffer.size());
+  CHECK(none.operations == 0);
+  w.undo(stream_default, 2); // there is one again
+  CHECK(again(none).operations.size() == 2);
+  w.done(stream_default, 2);
+
+  const program& p = some_programs()[2];
+  REQUIRE(!w.launch(stream_default, p));
+  const cut_extent first = w.measure(tick, 0);
+  const cut_extent other = w.measure(quantum, 0);
+  CHECK(w.try_cut(first, tick, {})->operations.size() == first.operations);
+  const cut rest = again(other); // measured at an operation that was taken since
+  CHECK(rest.first == first.operations);
+  CHECK_FALSE(waitlist(pool).try_cut(other, quantum, buffer));
+}
+
 TEST_CASE("loose operations need a buffer; without one nothing is taken") {
   entry_pool pool(16);
   waitlist w(pool);

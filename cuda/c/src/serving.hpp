@@ -143,7 +143,7 @@ public:
     m.id = dispatch_.add_model(m.name, m, first, static_cast<std::uint32_t>(m.instances.size()));
     try {
       for (const instance& i : m.instances)
-        if (i.graph != first) dispatch_.add_twin(m.id, *i.graph, *first);
+        if (i.graph != first) dispatch_.add_replica(m.id, *i.graph, *first);
       for (const std::uint32_t each : m.excludes)
         // unordered: written by this thread
         if (const model_record& other = *at_.models[each].record.load(sync::relaxed);

@@ -1,25 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/error.hpp>
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
-#include <gsched/dispatch/active_job.hpp>
-#include <gsched/dispatch/flight.hpp>
-#include <gsched/dispatch/landings.hpp>
-#include <gsched/dispatch/lane_feed.hpp>
+#include <gsched/dispatch/detail/active_job.hpp>
+#include <gsched/dispatch/detail/class_isolation.hpp>
+#include <gsched/dispatch/detail/class_load.hpp>
+#include <gsched/dispatch/detail/colocation.hpp>
+#include <gsched/dispatch/detail/completions.hpp>
+#include <gsched/dispatch/detail/flight.hpp>
+#include <gsched/dispatch/detail/instances.hpp>
+#include <gsched/dispatch/detail/job_lifecycle.hpp>
+#include <gsched/dispatch/detail/lane_feed.hpp>
+#include <gsched/dispatch/detail/registry.hpp>
 #include <gsched/dispatch/listener.hpp>
 #include <gsched/dispatch/options.hpp>
-#include <gsched/dispatch/preemptor.hpp>
 #include <gsched/dispatch/request.hpp>
+#include <gsched/dispatch/statistics.hpp>
+#include <gsched/job/context.hpp>
+#include <gsched/job/estimate.hpp>
+#include <gsched/job/program.hpp>
 #include <gsched/occupancy/accountant.hpp>
 #include <gsched/policy/policy.hpp>
+#include <gsched/preempt/reserve_choice.hpp>
 #include <gsched/preempt/statistics.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
+#include <span>
+#include <string>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 namespace gsched {
@@ -33,86 +49,186 @@ namespace gsched {
 ///          time, for each lane, beside the accountant's blocks.
 /// Order    a job's operations run in CUDA's order; between jobs the policy decides.
 /// Errors   a body that throws and a device that fails end the job as failed, and the listener is
-///          told why; nothing is lost: see dispatch_statistics.
+///          told why; nothing is lost: see dispatch_statistics. Set-up and submit throw
+///          gsched::error, one line, and change nothing.
 /// Cost     a segment costs one pick, one enqueue and O(lanes); no allocation once as many jobs,
 ///          launches and frames have been in use as ever will be.
 /// Threads  one owner; other threads hand it their requests by a queue of the owner's, such as
 /// inbox.
 template <policy Policy, device Device, accountant Accountant, listener Listener = silent_listener>
-class dispatcher : public landings<Policy, Device, Accountant, Listener> {
-  using life = landings<Policy, Device, Accountant, Listener>;
-  using life::active;
-  using life::arrivals_;
-  using life::back_at;
-  using life::beside_;
-  using life::close;
-  using life::device_;
-  using life::device_failed;
-  using life::feed_;
-  using life::hear;
-  using life::listener_;
-  using life::models_;
-  using life::offer;
-  using life::offer_passed_over;
-  using life::options_;
-  using life::pass_over;
-  using life::policy_;
-  using life::preempt_;
-  using life::real_time_left_;
-  using life::reserve_;
-  using life::start_freed;
-  using life::statistics_;
-  using life::take_back;
-  using life::woken_;
-  using typename life::carried;
-  using typename life::feed;
-
+class dispatcher {
 public:
   /// All that is passed by reference outlives the dispatcher.
-  dispatcher(Device& on, Policy& order, Accountant& account, Listener& hears,
+  dispatcher(Device& on, Policy& order, Accountant& account, Listener& listens,
              const dispatch_options& how = {})
-      : life(on, order, account, hears, how) {}
+      : device_(on), policy_(order), listener_(listens), options_(checked(how)),
+        registry_(on.limits()), load_(options_.preemption, on.limits().sms),
+        feed_(on, account, options_), isolation_(on, feed_, listens, options_, load_),
+        jobs_(on, order, listens, options_, registry_, load_, statistics_),
+        colocation_(order, listens, options_, jobs_, load_, statistics_),
+        completions_(on, listens, registry_, load_, feed_, isolation_, jobs_, colocation_,
+                     statistics_) {}
   dispatcher(const dispatcher&) = delete;
   dispatcher& operator=(const dispatcher&) = delete;
+  /// Jobs that are still active are dropped without a call to the listener: cancel_all and run
+  /// until idle first. Nothing of them may be in flight on the device.
+  ~dispatcher() = default;
+
+  // Programs, models, clients -----------------------------------------------------------------
+
+  /// Loads a captured graph on the device; it stays in place until it is unloaded or the
+  /// dispatcher's end. `built`: what the device's build(p) made, or nothing.
+  /// Errors   does_not_fit if one of its kernels fits on no SM; the device's.
+  template <class... Built>
+    requires(sizeof...(Built) <= 1)
+  void load(program& p, Built... built) {
+    program_footprint asks = registry_.footprint_of(p);
+    device_.load(p, std::move(built)...);
+    registry_.add_program(p, std::move(asks));
+    load_.add_program(p);
+  }
+  /// Undoes load. No active job launches the program, no model that is left expects it, and no
+  /// padded program was added for it. Returns what the device's `unload` returns; a device without
+  /// it keeps what it has built of the program.
+  auto unload(program& p) {
+    const program_id id = p.id();
+    if constexpr (!requires { device_.unload(p); }) {
+      registry_.remove_program(id);
+    } else if constexpr (std::is_void_v<decltype(device_.unload(p))>) {
+      device_.unload(p); // may refuse
+      registry_.remove_program(id);
+    } else {
+      auto built = device_.unload(p); // may refuse
+      registry_.remove_program(id);
+      return built;
+    }
+  }
+
+  /// A kind of job: its body, which stays in place until it is removed or the dispatcher's end, and
+  /// the programs to expect of it, which were loaded before. With a limited number of instances, as
+  /// many of its jobs are between start and end at once, each with a number of its own
+  /// (job_context::instance); the others wait before their body starts, in the policy's order.
+  /// Errors   bad_option for a program that is not loaded, or more than 2^20 instances.
+  [[nodiscard]] model_id add_model(std::string name, job_body body,
+                                   std::span<const program* const> expected,
+                                   std::uint32_t instances = instance_pool::unlimited) {
+    return registry_.add_model(std::move(name), body, expected, instances);
+  }
+  [[nodiscard]] model_id add_model(std::string name, job_body body,
+                                   const program* expected = nullptr,
+                                   std::uint32_t instances = instance_pool::unlimited) {
+    return add_model(std::move(name), body, {&expected, expected != nullptr ? 1u : 0u}, instances);
+  }
+  /// A program, loaded before, that the model's jobs run in place of one that it expects, with the
+  /// same operations: another of its instances.
+  void add_replica(model_id m, const program& replica, const program& of) {
+    registry_.add_replica(m, replica, of);
+  }
+  /// From now on no job of `a` starts while one of `b` is between its start and its end, and no job
+  /// of `b` while one of `a` is; with a == b the model's jobs run one after another, however many
+  /// instances it has. A job that cannot start waits as for an instance; of the jobs that wait for
+  /// models that exclude one another none overtakes another in the order by class, deadline and
+  /// arrival, whatever the policy.
+  /// Errors   unknown_name for a model that was not added, or was removed.
+  void exclude(model_id a, model_id b) { registry_.exclude(a, b, device_.now()); }
+  /// `padded` runs in place of `real_time` when it carries operations [from, to) of `guest`: all of
+  /// both, in each one's order. All three were loaded before. Another one for the same real-time
+  /// program, guest and `from` takes its place. Programs of several instances may share a padded
+  /// one, unless two of them can be in flight at once and it cannot.
+  /// Errors   bad_option: without preemption_options::pads, for no or too many operations of the
+  ///          guest, or a padded program of another size than the real-time one.
+  void add_padded(const program& real_time, const program& guest, std::uint32_t from,
+                  std::uint32_t to, const program& padded) {
+    colocation_.add(real_time, guest, from, to, padded);
+  }
+  /// Frees what is kept of a kind of job. No active job is of it; its id is not used again.
+  /// Errors   bad_option for an unknown one, or one that has active jobs.
+  void remove(model_id id) { registry_.remove_model(id); }
+  /// What was learned of the work of a model's jobs.
+  [[nodiscard]] const estimator& estimate_of(model_id id) const noexcept {
+    return registry_[id].estimate;
+  }
+
+  /// In place while the dispatcher lives.
+  /// Errors   bad_option for a weight that is not a finite number above 0.
+  [[nodiscard]] client& add_client(double weight = 1.0) { return registry_.add_client(weight); }
+
+  // Jobs --------------------------------------------------------------------------------------
+
+  /// Starts a job, keeps it until it may start, or refuses it: the listener is told of its end,
+  /// maybe before this returns; on_failure before that says so if max_jobs are active. A job that
+  /// is held or follows another is asked for by its policy twice: now, and when it may start.
+  /// Errors   gsched::error, one line, and no job is made: bad_option for an owner that is missing
+  ///          or of another dispatcher; unknown_name for a model that was not added, or was
+  ///          removed.
+  job_id submit(const job_request& r) { return jobs_.submit(r); }
+  /// Lets a job start that was submitted as held, once the job that it follows has finished. False
+  /// if it is not held, or has ended.
+  bool release(job_id id) noexcept { return jobs_.release(id); }
+  /// Ends a job as failed as soon as what is in flight of it has ended, and tells the listener why
+  /// at once; false if it has ended already or is about to.
+  bool fail(job_id id, std::exception_ptr why) noexcept { return jobs_.fail(id, std::move(why)); }
+  /// Ends a job as cancelled as soon as what is in flight of it has ended; false if it has ended
+  /// already or is about to.
+  bool cancel(job_id id) noexcept { return jobs_.cancel(id); }
+  void cancel_all() noexcept { jobs_.cancel_all(); }
 
   // The loop ----------------------------------------------------------------------------------
 
   /// Takes what the device reports, and fills its lanes; never waits. False if there was nothing to
   /// do: then it is time for device.wait, until step_by() at most.
   bool step() {
-    bool moved = hear();
+    bool moved = completions_.poll();
     moved |= look_for_lost();
-    moved |= start_freed();
-    keep_apart();
-    if (options_.evict_on_preempt && std::exchange(woken_, false)) evict_for_better();
+    moved |= jobs_.start_freed();
+    if (feed_.apart()) isolate();
+    if (options_.evict_on_preempt && jobs_.take_woken()) evict_for_better();
     while (dispatch_one()) moved = true;
-    return moved || this->any_freed();
+    return moved || jobs_.any_freed();
   }
-
   /// When step is to be called again although the device reports nothing: it may have lost what is
   /// in flight.
   [[nodiscard]] time_point step_by() const noexcept {
     return feed_.empty() ? no_deadline : look_again_;
   }
 
+  // State -------------------------------------------------------------------------------------
+
+  /// No job is active.
+  [[nodiscard]] bool idle() const noexcept { return jobs_.idle(); }
   /// Nothing is in flight: with active jobs, none of them held, and no step to take, they wait for
   /// what never comes.
   [[nodiscard]] bool nothing_in_flight() const noexcept { return feed_.empty(); }
+  /// Active jobs that are held.
+  [[nodiscard]] std::size_t held() const noexcept { return jobs_.held(); }
+  [[nodiscard]] const dispatch_statistics& statistics() const noexcept { return statistics_; }
   /// What was done to keep the classes apart.
   [[nodiscard]] const preemption_statistics& preemption() const noexcept {
-    return preempt_.statistics();
+    return isolation_.statistics();
   }
   /// How many SMs a model's long best-effort work leaves while real-time jobs are expected.
   [[nodiscard]] sm_count reserved(model_id m) const noexcept {
-    return reserve_.chosen(static_cast<std::size_t>(m));
+    return load_.reserve().chosen(static_cast<std::size_t>(m));
   }
   /// What was learned of that. Only of a model that has had a job, with
   /// preemption_options::reserve.
   [[nodiscard]] const reserve_choice& choice_of(model_id m) const noexcept {
-    return reserve_.choice_of(static_cast<std::size_t>(m));
+    return load_.reserve().choice_of(static_cast<std::size_t>(m));
   }
 
 private:
+  using feed = lane_feed<Device, Accountant>;
+  using padding = colocation<Policy, Device, Listener>;
+
+  [[nodiscard]] static const dispatch_options& checked(const dispatch_options& how) {
+    if (how.preemption.real_time_lanes > 0 && !serves_real_time_first<Policy>)
+      throw error(errc::bad_option, "preemption.real_time_lanes: policy " +
+                                        std::string(Policy::name) +
+                                        ", expected one that serves real-time jobs first, such as "
+                                        "priority<edf,srpt>");
+    return how.checked();
+  }
+
   /// Gives up segments that should have ended long ago, and jobs for which no lane is left.
   /// O(lanes) each time a limit has passed.
   bool look_for_lost() noexcept {
@@ -123,10 +239,10 @@ private:
       lane_set& lanes = feed_.lanes();
       for (std::uint32_t place = 0; place < lanes.size(); ++place) {
         flight* const f = lanes.oldest(place);
-        if (f == nullptr || !preempt_.may_run(place)) continue;
+        if (f == nullptr || !isolation_.may_run(place)) continue;
         const time_point limit = feed_.limit_of(*f);
         if (now >= limit) {
-          this->lose(*f, now);
+          completions_.lose(*f, now);
           any = has_lost_ = true;
           look_again_ = now; // at what is behind it, which has a limit of its own
         } else {
@@ -142,30 +258,36 @@ private:
   }
   void fail_without_lanes(std::size_t group, service_class of, time_point now) noexcept {
     if (!feed_.lanes().all_lost(group)) return;
-    this->fail_all(feed_.apart() ? std::optional(of) : std::nullopt, now);
+    jobs_.fail_all_by_device(feed_.apart() ? std::optional(of) : std::nullopt, now);
   }
 
-  /// Before a round of decisions: whose turn is it, and how much may be queued?
-  void keep_apart() noexcept {
-    if (!feed_.apart()) return;
+  /// Before a round of decisions, where real-time jobs have lanes of their own.
+  void isolate() noexcept {
     const time_point now = device_.now();
-    const std::size_t best_effort = active(service_class::best_effort);
-    preempt_.update(active(service_class::real_time) > 0, best_effort > 0,
-                    best_effort > this->best_effort_flying(), back_at(now));
-    if (preempt_.guards() && preempt_.open()) reserve_.disturb();
-    if (preempt_.open() || real_time_left_ > last_left_) offer_passed_over(now);
-    last_left_ = real_time_left_;
-    if (const auto most = preempt_.adapt(arrivals_)) this->most_best_effort_ = *most;
+    if (isolation_.update(completions_.back_at(now))) jobs_.offer_passed_over(now);
+    isolation_.adapt();
   }
 
-  /// The lanes that are to get more next, and for which a job waits.
+  /// Takes back what has not started where the policy would rather serve another job. Where
+  /// real-time jobs have lanes of their own, a job is evicted for its own class.
+  void evict_for_better() noexcept {
+    if (policy_.size() == 0) return;
+    const time_point now = device_.now();
+    feed_.evict(
+        [&](const flight& f) {
+          return isolation_.may_evict(f) && policy_.wants_preempt(*f.owner, now);
+        },
+        [&](flight& f) { completions_.take_back(f, false, now); });
+  }
+
+  /// The group of lanes that is to get more next, and for which a job waits.
   [[nodiscard]] std::optional<std::size_t> next_group() const noexcept {
     if constexpr (serves_real_time_first<Policy>) {
       if (feed_.apart()) {
         if (policy_.size(service_class::real_time) > 0 && feed_.wants_more(feed::real_time))
           return feed::real_time;
         if (policy_.size(service_class::best_effort) == 0) return std::nullopt;
-        const auto to = preempt_.open() ? std::optional(feed::best_effort) : preempt_.side();
+        const std::optional<std::size_t> to = isolation_.best_effort_group();
         return to && feed_.wants_more(*to) ? to : std::nullopt;
       }
     }
@@ -192,152 +314,63 @@ private:
     active_job& a = pick_for(*group, now);
     a.in_policy = false;
     ++statistics_.decisions;
-    const long_work work = *group == feed::best_effort ? look_ahead(a, now) : long_work{};
-    if (!may_go(a, *group, work, now)) {
-      if (*group >= feed::first_side) pass_over(a);
+    const segment_terms terms = isolation_.terms_for(a, *group, now);
+    if (!isolation_.admits(a, *group, terms, now)) {
+      if (*group >= feed::first_side) jobs_.pass_over(a);
       return true;
     }
     flight& f = feed_.take(a);
-    f.last = work.alone;
-    f.has_long = work.is_long;
-    const duration most = std::min(preempt_.most_on(*group, real_time_left_, now), work.most);
-    const cut c = *group == feed_.copies() ? this->copies_of(a, f) : this->next_of(a, f, most);
-    segment s = feed_.plan(f, c, *group, work.alternate, now);
-    if (!f.remainder) this->count_dispatched(a, c, now);
-    const bool pads = *group == feed::real_time && preempt_.pads() && !feed_.full();
-    const auto with = pads ? this->find_guest(c, now).value_or(carried{}) : carried{};
-    if (with.by != nullptr) feed_.pad(f, s, *with.by->runs);
-    if (const std::error_code e = feed_.submit(f, s, models_)) {
-      if (with.by != nullptr) this->settle(*with.guest, now);
-      refuse(f, e, now);
+    f.last = terms.alone;
+    f.has_long = terms.is_long;
+    const cut c =
+        *group == feed_.copies() ? jobs_.copies_of(a, f) : jobs_.next_of(a, f, terms.most);
+    segment s = feed_.plan(f, c, *group, terms.alternate, now);
+    if (!f.remainder) jobs_.count_dispatched(a, c, now);
+    const bool pads = *group == feed::real_time && isolation_.pads() && !feed_.full();
+    const auto with = pads ? colocation_.find(c, now) : std::nullopt;
+    if (with) feed_.pad(f, s, *with->by->runs);
+    if (const std::error_code e = feed_.submit(f, s, registry_)) {
+      if (with) jobs_.advance(*with->guest, now);
+      refused(f, e, now);
       return true;
     }
-    if (reserve_.learns()) follow(a, with.by != nullptr, now);
-    this->begin_flight(f, now);
-    a.reserve = *group == feed::best_effort ? feed_.reserve_of(f.place) : 0;
-    a.alone = work.alone;
-    if (a.reserve > 0) preempt_.let_reserved();
-    if (feed_.is_side(f)) {
-      ++a.side_flights;
-      if (*group != feed_.copies()) preempt_.let_beside(now);
-    }
-    a.dispatched_at(*group, beside_.epoch());
+    isolation_.submitting(a, with.has_value(), now);
+    jobs_.flight_began(f, now);
+    isolation_.submitted(a, f, *group, terms, now);
     ++statistics_.segments;
     listener_.on_submit(a, s, f.expected, now);
-    if (with.by != nullptr) {
-      this->board(with, f, feed_.take(*with.guest), s.lane, now);
-      preempt_.let_within(f.carries->operations.size(), now);
+    if (with) {
+      colocation_.attach(*with, f, feed_.take(*with->guest), s.lane, now);
+      isolation_.submitted_padded(f.carries->operations.size(), now);
     }
-    if (!a.is_ending()) offer(a, now);
+    if (!a.is_ending()) jobs_.offer(a, now);
     return true;
   }
 
-  /// What long kernels mean for the next segment of a best-effort job.
-  struct long_work {
-    std::size_t alternate = 0;         ///< of best-effort lanes: how many SMs it leaves
-    duration most = run_to_completion; ///< of the segment
-    bool alone = false;                ///< nothing is queued behind it
-    bool is_long = false;
-  };
-  /// False where the job's work in flight has to end first: on another kind of lane, or what a
-  /// segment must not be queued behind. That end brings the job back to the policy.
-  [[nodiscard]] bool may_go(active_job& a, std::size_t group, const long_work& work,
-                            time_point now) noexcept {
-    if (!a.may_go_to(group, feed::first_side) || !may_go_beside(a, group, now)) return false;
-    return group != feed::best_effort || a.flights == 0 ||
-           (!work.alone && a.reserve == work.alternate);
-  }
-  /// Programs with long kernels leave SMs to real-time work, others do not, and copies go where the
-  /// job's programs go.
-  [[nodiscard]] long_work look_ahead(active_job& a, time_point now) noexcept {
-    if (!reserve_.bounds() || this->is_real_time(a)) return {};
-    program_id next = no_program;
-    if (a.is_ending())
-      next = a.remainders.back().program;
-    else if (const auto head = a.context.list().head(0); head && head->graph != nullptr)
-      next = head->graph->id();
-    const std::uint32_t model = a.kind->number;
-    if (next == no_program && a.flights > 0)
-      return {a.reserve, run_to_completion, false, a.reserve > 0};
-    if (next == no_program ? !reserve_.is_long_model(model) : !reserve_.is_long(next)) return {};
-    // A real-time job is expected before the job's work in flight, and then this, has ended.
-    const duration until = a.head * static_cast<duration::rep>(a.flights + 1);
-    const bool near = active(service_class::real_time) > 0 || arrivals_.is_near(now, until);
-    long_work w;
-    w.is_long = reserve_.on();
-    if (reserve_.on()) w.alternate = reserve_.alternate_for(model, near);
-    if (near && next != no_program) {
-      w.most = options_.preemption.long_operation;
-      w.alone = true;
-    }
-    return w;
-  }
-
-  /// A segment of a job was submitted. If a real-time job begins with it, the reservation measures
-  /// what that job loses to the work that runs now; work that comes beside it ends a measurement.
-  void follow(const active_job& a, bool padded, time_point now) noexcept {
-    if (!this->is_real_time(a)) {
-      if (preempt_.guards()) reserve_.disturb();
-      return;
-    }
-    if (padded || beside_.current() != 0) return reserve_.disturb();
-    lane_set& lanes = feed_.lanes();
-    for (std::uint32_t i = 0; i < lanes.lanes(feed::real_time); ++i) {
-      const std::uint32_t place = lanes.first(feed::real_time) + i;
-      const flight* const oldest = lanes.oldest(place);
-      if (oldest == nullptr || (oldest->owner == &a && lanes.newest(place)->owner == &a)) continue;
-      if (lanes.lanes(feed::real_time) > 1) reserve_.disturb(); // on one lane they take turns
-      return;
-    }
-    if (a.dispatched) return;
-    reservation::running found;
-    preempt_.for_each_running([&](const flight& r) {
-      if (!reserve_.is_long(r.program)) return found.add_other();
-      const std::uint32_t model = r.owner->kind->number;
-      const std::size_t alternate = feed_.reserve_of(r.place);
-      const time_point since = std::max(r.submitted, feed_.lanes().last_end(r.place));
-      found.add_long(model, alternate, reserve_.left_of(model, alternate, r.expected, now - since),
-                     r.last);
-    });
-    reserve_.began(a.id, a.kind->number, found, preempt_.take_open_time());
-  }
-
-  /// Its next segment may run on a side lane: it ends before the real-time work; or it is copies.
-  [[nodiscard]] bool may_go_beside(active_job& a, std::size_t group, time_point now) noexcept {
-    if (group < feed::first_side) return true;
-    if (group == feed_.copies()) return this->has_copies(a);
-    return preempt_.ends_in_time(a, real_time_left_, now);
-  }
-
   /// The device did not take a segment.
-  void refuse(flight& f, std::error_code why, time_point now) noexcept {
+  void refused(flight& f, std::error_code why, time_point now) noexcept {
     active_job& a = *f.owner;
-    if (!f.remainder) {
-      a.context.list().undo(f.stream, f.operations.size());
-      a.kind->estimate.undone(*a.progress, f.program, f.first, f.operations);
-    }
+    if (!f.remainder) jobs_.undo(f, 0);
     a.forget_remainder(f.program, f.first); // nobody can run it
     feed_.drop(f);
-    a.is_ending() ? close(a, now) : device_failed(a, why, now);
+    a.is_ending() ? jobs_.close(a, now) : jobs_.fail_by_device(a, why, now);
   }
 
-  /// Takes back what has not started where the policy would rather serve another job. Where the
-  /// classes are kept apart, a job makes way for its own class.
-  void evict_for_better() noexcept {
-    if (policy_.size() == 0) return;
-    const time_point now = device_.now();
-    const auto better = [&](const flight& f) {
-      if (feed_.apart() && feed_.guarded_at(f.place) &&
-          (active(service_class::real_time) > 0 || !preempt_.open()))
-        return false;
-      return policy_.wants_preempt(*f.owner, now);
-    };
-    feed_.evict(better, [&](flight& f) { take_back(f, false, now); });
-  }
-
+  // Each part knows those before it, and none of those behind it.
+  Device& device_;
+  Policy& policy_;
+  Listener& listener_;
+  dispatch_options options_;
+  dispatch_statistics statistics_{};
+  registry registry_;
+  class_load load_;
+  feed feed_;
+  class_isolation<Device, Accountant, Listener> isolation_;
+  job_lifecycle<Policy, Device, Listener> jobs_;
+  padding colocation_;
+  completions<Policy, Device, Accountant, Listener> completions_;
   time_point look_again_{}; ///< for lost segments
   bool has_lost_ = false;   ///< any, ever
-  duration last_left_{};    ///< real_time_left_, when it was looked at last
 };
 
 } // namespace gsched

@@ -64,9 +64,9 @@ public:
 
   /// Another program that some of these jobs run in place of one that was added, with the same
   /// operations: another instance of a captured model. What is learned of either holds for both.
-  void add_twin(const program& twin, const program& of) {
-    assert(twin.size() == of.size() && means_.find(of.id()) != means_.programs());
-    means_.add_twin(twin, means_.find(of.id()));
+  void add_replica(const program& replica, const program& of) {
+    assert(replica.size() == of.size() && means_.find(of.id()) != means_.programs());
+    means_.add_replica(replica, means_.find(of.id()));
   }
 
   /// An operation outside programs that these jobs launch `count` times on average.

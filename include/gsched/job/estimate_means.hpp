@@ -69,8 +69,8 @@ public:
     rebuild();
   }
 
-  /// What is seen of the twin counts for program j, which has the same operations.
-  void add_twin(const program& twin, std::size_t j) { twins_.emplace_back(&twin, j); }
+  /// What is seen of the replica counts for program j, which has the same operations.
+  void add_replica(const program& replica, std::size_t j) { replicas_.emplace_back(&replica, j); }
 
   void expect(const operation& op, double count) {
     slot& s = slots_[loose_slot(op)];
@@ -90,8 +90,8 @@ public:
   [[nodiscard]] std::size_t find(program_id id) const noexcept {
     std::size_t j = 0;
     while (j < tables_.size() && tables_[j].graph->id() != id) ++j;
-    for (std::size_t i = 0; j == tables_.size() && i < twins_.size(); ++i)
-      if (twins_[i].first->id() == id) return twins_[i].second;
+    for (std::size_t i = 0; j == tables_.size() && i < replicas_.size(); ++i)
+      if (replicas_[i].first->id() == id) return replicas_[i].second;
     return j;
   }
   [[nodiscard]] std::uint32_t size(std::size_t j) const noexcept {
@@ -290,7 +290,7 @@ private:
   std::size_t loose_kernels_;
   std::vector<slot> slots_;
   std::vector<table> tables_;
-  std::vector<std::pair<const program*, std::size_t>> twins_;
+  std::vector<std::pair<const program*, std::size_t>> replicas_;
   std::int64_t total_ns_ = 0;
   std::size_t operations_ = 0; ///< of all programs
   bool knows_jobs_ = false;

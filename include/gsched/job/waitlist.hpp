@@ -33,6 +33,19 @@ struct cut {
   bool last_work = false; ///< no device operation is left pending in the job
 };
 
+/// How far the next cut reaches: what measure says, for try_cut to take.
+struct cut_extent {
+  std::uint32_t operations = 0; ///< 0: nothing may start
+  duration expected{};
+
+  // Of what it was measured: whether it still holds.
+  const void* launch = nullptr;
+  std::uint64_t serial = 0;
+  std::uint32_t first = 0;
+  std::size_t pending = 0;
+  duration quantum{};
+};
+
 /// What of a waitlist may start next: operations of a program, or launches outside of programs.
 struct waiting_head {
   const program* graph = nullptr; ///< null for loose operations
@@ -114,14 +127,19 @@ public:
   [[nodiscard]] std::optional<due_call> try_take_call() noexcept;
   void call_done(stream_id) noexcept;
 
-  /// Expected time of what try_cut would take with a buffer of that size; zero if nothing.
-  [[nodiscard]] duration head_expected(duration quantum, std::size_t room) const noexcept;
+  /// What try_cut would take now with a buffer of that size.
+  [[nodiscard]] cut_extent measure(duration quantum, std::size_t room) const noexcept;
 
   /// Takes about one quantum (program::cut's rule) from the oldest launch that may start, or from
   /// stream `only`. A cut ends where the launch ends if that is a program, and before a program, a
   /// record, a wait or a call. Loose operations go into the buffer, and no more than it holds.
   [[nodiscard]] std::optional<cut> try_cut(duration quantum, std::span<const operation*> buffer,
                                            std::optional<stream_id> only = {}) noexcept;
+  /// The same from the oldest launch that may start, without measuring again where `known`, of a
+  /// buffer of that size, still holds: the quantum is the same, and since then nothing was
+  /// launched, taken or undone.
+  [[nodiscard]] std::optional<cut> try_cut(const cut_extent& known, duration quantum,
+                                           std::span<const operation*> buffer) noexcept;
 
   /// What try_cut would take from; of loose operations no more than `room` are looked at.
   [[nodiscard]] std::optional<waiting_head> head(std::size_t room) const noexcept;
@@ -166,25 +184,11 @@ public:
 private:
   static constexpr std::uint32_t first_created = 3; ///< ids below are the default streams
 
-  struct extent_of_cut {
-    std::uint32_t operations = 0;
-    duration expected{};
-  };
-
-  /// The latest measured cut of a program: the policy asks first, then the dispatcher cuts.
-  struct measured {
-    const entry* head = nullptr;
-    std::uint64_t serial = 0;
-    std::uint32_t first = 0;
-    duration quantum{};
-    extent_of_cut extent{};
-  };
-
   void open(default_stream mode) noexcept;
   void forget_all() noexcept;
-  [[nodiscard]] extent_of_cut measure(const entry& head, duration quantum,
-                                      std::size_t room) const noexcept;
-  [[nodiscard]] cut take(stream& s, const extent_of_cut& x,
+  [[nodiscard]] cut_extent measure(const entry& head, duration quantum,
+                                   std::size_t room) const noexcept;
+  [[nodiscard]] cut take(stream& s, const cut_extent& x,
                          std::span<const operation*> buffer) noexcept;
   template <class Fill>
   [[nodiscard]] std::error_code add(stream_id id, entry::kind what, Fill fill) noexcept;
@@ -214,7 +218,6 @@ private:
   entry_pool::event_table events_{};
   std::size_t in_flight_ = 0;
   std::size_t pending_ = 0;
-  mutable measured last_{};
 };
 
 } // namespace gsched

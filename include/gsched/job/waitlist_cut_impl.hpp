@@ -23,22 +23,20 @@ inline void waitlist::call_done(stream_id id) noexcept {
   settle_after_end(s);
 }
 
-inline waitlist::extent_of_cut waitlist::measure(const entry& head, duration quantum,
-                                                 std::size_t room) const noexcept {
+inline cut_extent waitlist::measure(const entry& head, duration quantum,
+                                    std::size_t room) const noexcept {
+  cut_extent x;
+  x.launch = &head;
+  x.serial = head.serial;
+  x.first = head.dispatched;
+  x.pending = pending_;
+  x.quantum = quantum;
   if (head.what == entry::kind::program) {
-    if (last_.head == &head && last_.serial == head.serial && last_.first == head.dispatched &&
-        last_.quantum == quantum && head.dispatched + last_.extent.operations <= head.size)
-      return last_.extent;
     const auto end = std::min<std::size_t>(head.graph->cut(head.dispatched, quantum), head.size);
-    last_ = {&head,
-             head.serial,
-             head.dispatched,
-             quantum,
-             {static_cast<std::uint32_t>(end) - head.dispatched,
-              head.graph->expected(head.dispatched, end)}};
-    return last_.extent;
+    x.operations = static_cast<std::uint32_t>(end) - head.dispatched;
+    x.expected = head.graph->expected(head.dispatched, end);
+    return x;
   }
-  extent_of_cut x;
   for (const entry* e = &head; e != nullptr && x.operations < room; e = e->next) {
     if (e->what != entry::kind::loose || e->phase != head.phase) break;
     const duration sum = x.expected + e->own->value.expected;
@@ -50,9 +48,8 @@ inline waitlist::extent_of_cut waitlist::measure(const entry& head, duration qua
   return x;
 }
 
-inline duration waitlist::head_expected(duration quantum, std::size_t room) const noexcept {
-  if (ready_.empty()) return duration::zero();
-  return measure(*ready_.begin()->next, quantum, room).expected;
+inline cut_extent waitlist::measure(duration quantum, std::size_t room) const noexcept {
+  return ready_.empty() ? cut_extent{} : measure(*ready_.begin()->next, quantum, room);
 }
 
 inline std::optional<cut> waitlist::try_cut(duration quantum, std::span<const operation*> buffer,
@@ -63,9 +60,19 @@ inline std::optional<cut> waitlist::try_cut(duration quantum, std::span<const op
   else if (stream* const wanted = find(*only); wanted && wanted->where == standing::ready)
     s = wanted;
   if (s == nullptr) return std::nullopt;
-  const extent_of_cut x = measure(*s->next, quantum, buffer.size());
+  const cut_extent x = measure(*s->next, quantum, buffer.size());
   if (x.operations == 0) return std::nullopt; // loose operations and no buffer
   return take(*s, x, buffer);
+}
+
+inline std::optional<cut> waitlist::try_cut(const cut_extent& known, duration quantum,
+                                            std::span<const operation*> buffer) noexcept {
+  if (ready_.empty()) return std::nullopt;
+  stream& s = *ready_.begin();
+  const bool holds = known.operations > 0 && known.launch == s.next &&
+                     known.serial == s.next->serial && known.first == s.next->dispatched &&
+                     known.pending == pending_ && known.quantum == quantum;
+  return holds ? take(s, known, buffer) : try_cut(quantum, buffer);
 }
 
 inline std::optional<waiting_head> waitlist::head(std::size_t room) const noexcept {
@@ -85,7 +92,8 @@ inline cut waitlist::take_head(std::uint32_t operations,
                                std::span<const operation*> buffer) noexcept {
   assert(!ready_.empty() && operations > 0);
   stream& s = *ready_.begin();
-  extent_of_cut x{operations, {}};
+  cut_extent x;
+  x.operations = operations;
   const entry* e = s.next;
   if (e->what == entry::kind::program) {
     assert(e->dispatched + operations <= e->size);
@@ -98,7 +106,7 @@ inline cut waitlist::take_head(std::uint32_t operations,
   return take(s, x, buffer);
 }
 
-inline cut waitlist::take(stream& from, const extent_of_cut& x,
+inline cut waitlist::take(stream& from, const cut_extent& x,
                           std::span<const operation*> buffer) noexcept {
   stream* const s = &from;
   entry& head = *s->next;

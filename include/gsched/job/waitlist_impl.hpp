@@ -38,7 +38,6 @@ inline void waitlist::forget_all() noexcept {
   created_.clear(pool_->streams_);
   events_.clear(pool_->events_);
   entries_ = in_flight_ = pending_ = 0;
-  last_.head = nullptr;
 }
 
 inline std::error_code waitlist::create_stream(stream_kind kind, stream_id& id) noexcept try {

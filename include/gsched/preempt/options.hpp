@@ -34,7 +34,7 @@ struct preemption_options {
   /// Sizes of partitions on which best-effort jobs may run beside real-time ones, tried in turn and
   /// kept where that gains; empty: none.
   inline_vector<sm_count, 4> side{};
-  /// Real-time programs may be padded with best-effort ones, as guest_life::add_padded has them,
+  /// Real-time programs may be padded with best-effort ones, as dispatcher::add_padded says,
   /// where that gains: a choice among those of `side`, for jobs that nothing is in flight of.
   bool pads = false;
   /// How much longer, as a part of their time alone, real-time jobs may take because of that.

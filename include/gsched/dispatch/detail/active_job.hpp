@@ -2,10 +2,11 @@
 #pragma once
 
 #include <gsched/core/id.hpp>
-#include <gsched/dispatch/model.hpp>
+#include <gsched/dispatch/detail/registry.hpp>
 #include <gsched/dispatch/request.hpp>
 #include <gsched/job/context.hpp>
 #include <gsched/job/job.hpp>
+#include <gsched/job/waitlist.hpp>
 
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/unordered_set.hpp>
@@ -40,6 +41,7 @@ struct active_job : job, follower_hook {
   void* user = nullptr;
   job_progress* progress = nullptr; ///< what was dispatched of it, for the estimate of the rest
   duration quantum{};               ///< of its next segment
+  cut_extent next{};                ///< that segment, as measured when it came to the policy
   std::uint32_t flights = 0;        ///< segments in flight
   std::uint32_t copy_flights = 0;   ///< of these, copies and sets alone
   std::uint32_t side_flights = 0;   ///< of these, on the side lanes of one group
@@ -53,7 +55,7 @@ struct active_job : job, follower_hook {
   bool dispatched = false;      ///< any of it
   bool counted = false;         ///< among the active jobs of its class
   bool in_policy = false;
-  bool rides = false;                      ///< what is in flight of it is carried by another's
+  bool colocated = false;                  ///< a padded program of another job runs its segment
   bool held = false;                       ///< has not been released
   bool follows = false;                    ///< another, or that one's end was not acted on yet
   bool waits = false;                      ///< for an instance of its model, and has not started
@@ -171,6 +173,13 @@ struct active_job : job, follower_hook {
   void dispatched_at(std::size_t group, std::uint64_t epoch) noexcept {
     side_group = static_cast<std::uint32_t>(group);
     if (!std::exchange(dispatched, true)) side_epoch = epoch;
+  }
+
+  /// Copies and sets are next.
+  [[nodiscard]] bool has_copies() const noexcept {
+    if (is_ending()) return false;
+    const auto first = context.list().head(1);
+    return first && first->copies > 0;
   }
 
   [[nodiscard]] bool is_ending() const noexcept { return ending != job_state::running; }

@@ -3,7 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/dispatch/start_order.hpp>
+#include <gsched/dispatch/detail/start_order.hpp>
 #include <gsched/job/job.hpp>
 
 #include <boost/intrusive/set.hpp>

@@ -4,10 +4,10 @@
 #include <gsched/core/error.hpp>
 #include <gsched/device/device.hpp>
 #include <gsched/device/preemptive_device.hpp>
-#include <gsched/dispatch/active_job.hpp>
-#include <gsched/dispatch/flight.hpp>
-#include <gsched/dispatch/lane_set.hpp>
-#include <gsched/dispatch/model.hpp>
+#include <gsched/dispatch/detail/active_job.hpp>
+#include <gsched/dispatch/detail/flight.hpp>
+#include <gsched/dispatch/detail/lane_set.hpp>
+#include <gsched/dispatch/detail/registry.hpp>
 #include <gsched/dispatch/options.hpp>
 #include <gsched/job/waitlist.hpp>
 #include <gsched/occupancy/accountant.hpp>
@@ -30,7 +30,7 @@ struct lane_groups {
 /// Everything between a cut and the device: which lane it goes to, how much is ahead of the
 /// device, and what is in flight. It knows jobs only as the owners of flights.
 ///
-/// Cost     O(lanes) to submit, O(1) to land; no allocation after construction.
+/// Cost     O(lanes) to submit, O(1) to complete; no allocation after construction.
 /// Threads  one owner; no locking.
 template <device Device, accountant Accountant>
 class lane_feed : public lane_groups {
@@ -112,7 +112,7 @@ public:
   }
 
   [[nodiscard]] std::error_code submit(flight& f, const segment& s,
-                                       const model_table& models) noexcept {
+                                       const registry& models) noexcept {
     if (const std::error_code e = device_.submit(s)) return e;
     if (!f.remainder) f.owner->context.list().bind(f.stream, lane_id{f.place});
     const flight* const ahead = lanes_.newest(f.place);
@@ -126,7 +126,7 @@ public:
   [[nodiscard]] flight* find(segment_id id) noexcept { return flights_.find(id); }
 
   /// Blocks of one of its kernels have started or ended.
-  void report(const flight& f, const device_event& e, const model_table& models) noexcept {
+  void report(const flight& f, const device_event& e, const registry& models) noexcept {
     if constexpr (Accountant::wants_blocks) {
       if (e.what == device_event::kind::blocks_started)
         accountant_.started(f.id, e.operation,
@@ -139,7 +139,7 @@ public:
 
   /// It was seen to end. Returns for how long it had its lane, as the host sees it, if that says
   /// how long it takes: it does not if it was held meanwhile or ran on a side lane.
-  std::optional<duration> land(flight& f, time_point now) noexcept {
+  std::optional<duration> complete(flight& f, time_point now) noexcept {
     const time_point began = std::max(f.submitted, lanes_.last_end(f.place));
     const bool plain = began >= lanes_.last_let_on(f.place) && !is_side(f);
     lanes_.ended(f.place, now);

@@ -3,7 +3,7 @@
 
 #include <gsched/core/id.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/dispatch/flight.hpp>
+#include <gsched/dispatch/detail/flight.hpp>
 
 #include <cstddef>
 #include <cstdint>

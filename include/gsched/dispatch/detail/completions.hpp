@@ -4,13 +4,16 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
-#include <gsched/dispatch/active_job.hpp>
-#include <gsched/dispatch/flight.hpp>
-#include <gsched/dispatch/guest_life.hpp>
-#include <gsched/dispatch/lane_feed.hpp>
+#include <gsched/dispatch/detail/active_job.hpp>
+#include <gsched/dispatch/detail/class_isolation.hpp>
+#include <gsched/dispatch/detail/class_load.hpp>
+#include <gsched/dispatch/detail/colocation.hpp>
+#include <gsched/dispatch/detail/flight.hpp>
+#include <gsched/dispatch/detail/job_lifecycle.hpp>
+#include <gsched/dispatch/detail/lane_feed.hpp>
+#include <gsched/dispatch/detail/registry.hpp>
 #include <gsched/dispatch/listener.hpp>
-#include <gsched/dispatch/options.hpp>
-#include <gsched/dispatch/preemptor.hpp>
+#include <gsched/dispatch/statistics.hpp>
 #include <gsched/occupancy/accountant.hpp>
 #include <gsched/policy/policy.hpp>
 
@@ -25,38 +28,26 @@
 
 namespace gsched {
 
-/// What comes back from a dispatcher's device, and what becomes of the jobs whose segments those
-/// were.
+/// Handles what the device reports: ends of segments, preempted segments, lanes that have yielded;
+/// and segments that it does not report.
 ///
 /// Cost     an event O(1); no allocation.
 /// Threads  one owner; no locking.
 template <policy Policy, device Device, accountant Accountant, listener Listener>
-class landings : public guest_life<Policy, Device, Listener> {
-  using life = guest_life<Policy, Device, Listener>;
-
-protected:
-  using feed = lane_feed<Device, Accountant>;
-  using life::beside_;
-  using life::device_;
-  using life::device_failed;
-  using life::listener_;
-  using life::models_;
-  using life::options_;
-  using life::policy_;
-  using life::reserve_;
-  using life::settle;
-  using life::statistics_;
-  using life::wake;
-
+class completions {
 public:
-  landings(Device& on, Policy& order, Accountant& account, Listener& hears,
-           const dispatch_options& how)
-      : life(on, order, hears, how), feed_(on, account, options_),
-        preempt_(on, feed_, hears, options_, beside_) {}
+  using feed = lane_feed<Device, Accountant>;
+  using isolation = class_isolation<Device, Accountant, Listener>;
+  using lifecycle = job_lifecycle<Policy, Device, Listener>;
+  using padding = colocation<Policy, Device, Listener>;
 
-protected:
-  /// Hears all that the device has to report; false if that is nothing.
-  bool hear() noexcept {
+  completions(Device& on, Listener& listens, const registry& known, class_load& load, feed& lanes,
+              isolation& classes, lifecycle& jobs, padding& pads, dispatch_statistics& counts)
+      : device_(on), listener_(listens), registry_(known), load_(load), feed_(lanes),
+        isolation_(classes), jobs_(jobs), colocation_(pads), statistics_(counts) {}
+
+  /// Handles all events that the device has; false if there are none.
+  bool poll() noexcept {
     std::array<device_event, 64> events;
     bool any = false;
     for (;;) {
@@ -64,40 +55,39 @@ protected:
       if (n == 0) return any;
       any = true;
       const time_point now = device_.now();
-      for (std::size_t i = 0; i < n; ++i) take(events[i], now);
+      for (std::size_t i = 0; i < n; ++i) handle(events[i], now);
     }
   }
 
-  /// A segment has left the device, and the rest of it is to be dispatched again.
+  /// A segment has left the device, and what is left of it is to be dispatched again.
   void take_back(flight& f, bool may_have_started, time_point now) noexcept {
     active_job& a = *f.owner;
-    if (std::exchange(a.in_policy, false)) policy_.erase(a); // its facts are about to change
+    jobs_.withdraw(a); // its facts are about to change
     const std::uint32_t ended = f.preempted ? f.ended : 0;
-    const auto left = f.operations.subspan(ended);
     if (f.preempted) {
       listener_.on_segment_end(a, f.id, now);
       statistics_.operations += ended;
       if (may_have_started) {
         a.forget_remainder(f.program, f.first);
-        a.keep_remainder(f.program, f.first + ended, left);
+        a.keep_remainder(f.program, f.first + ended, f.operations.subspan(ended));
       }
     } else {
       ++statistics_.evicted_segments;
     }
     if (!f.remainder) {
       a.context.list().done(f.stream, ended);
-      a.context.list().undo(f.stream, left.size());
-      a.kind->estimate.undone(*a.progress, f.program, f.first + ended, left);
+      jobs_.undo(f, ended);
     }
     if (f.carries != nullptr) {
       active_job& guest = *f.carries->owner;
-      this->turn_back(*f.carries);
+      colocation_.cancel(*f.carries);
       drop(*f.carries, false, now);
-      settle(guest, now);
+      jobs_.advance(guest, now);
     }
     drop(f, false, now);
-    settle(a, now);
+    jobs_.advance(a, now);
   }
+  /// take_back as others call it.
   [[nodiscard]] auto back_at(time_point now) noexcept {
     return [this, now](flight& f, bool may_have_started) { take_back(f, may_have_started, now); };
   }
@@ -112,15 +102,9 @@ protected:
     feed_.lanes().lose(place, id); // first: what is taken back goes elsewhere
     if (feed_.lanes().newest(place) != &f)
       feed_.evict(place, [&](flight& behind) { take_back(behind, false, now); });
-    if (!a.is_ending()) {
-      listener_.on_failure(a, not_reported(f, now), now);
-      this->give_up(a, job_state::failed, now);
-    }
-    land(f, false, true, now);
+    if (!a.is_ending()) jobs_.fail(a, not_reported(f, now), now);
+    complete(f, false, true, now);
   }
-
-  feed feed_;
-  preemptor<Device, Accountant, Listener> preempt_;
 
 private:
   [[nodiscard]] static std::exception_ptr not_reported(const flight& f, time_point now) noexcept {
@@ -135,43 +119,37 @@ private:
     }
   }
 
-  void take(const device_event& e, time_point now) noexcept {
+  void handle(const device_event& e, time_point now) noexcept {
     using kind = device_event::kind;
     if (e.what == kind::lane_yielded || e.what == kind::lane_resumed) {
-      if (!preempt_.hear(e, now, back_at(now))) ++statistics_.unknown_events;
+      if (!isolation_.lane_event(e, now, back_at(now))) ++statistics_.unknown_events;
       return;
     }
-    flight* f = feed_.find(e.segment);
+    const bool ended = e.what == kind::segment_done || e.what == kind::segment_failed;
+    flight* const f = feed_.find(e.segment);
     if (f == nullptr) {
-      const bool ended = e.what == kind::segment_done || e.what == kind::segment_failed;
       if (!ended || !feed_.lanes().find_lost(e.segment)) ++statistics_.unknown_events;
-      return;
-    }
-    if (e.what == kind::segment_done || e.what == kind::segment_failed) {
-      land(*f, e.what == kind::segment_done, e.lost, now);
+    } else if (ended) {
+      complete(*f, e.what == kind::segment_done, e.lost, now);
     } else if (e.what == kind::segment_preempted) {
       f->preempted = true; // what is behind it is next, and must be taken back first
       f->ended = e.operation;
     } else {
-      feed_.report(*f, e, models_);
+      feed_.report(*f, e, registry_);
     }
   }
 
-  /// A segment has ended: free what it held, learn from it, and let its job go on.
-  void land(flight& f, bool done, bool lost, time_point now) noexcept {
+  /// A segment has ended: frees what it held, learns from it, and lets its job go on.
+  void complete(flight& f, bool done, bool lost, time_point now) noexcept {
     active_job& a = *f.owner;
-    const std::optional<duration> took = feed_.land(f, now);
+    const bool real_time = class_load::is_real_time(a);
+    const std::optional<duration> took = feed_.complete(f, now);
     listener_.on_segment_end(a, f.id, now);
-    if (this->is_real_time(a)) this->count_real_time(a, f.expected, took);
+    if (real_time) load_.real_time_ended(a, f.expected, took);
     // What runs beside or within it is not to become what it takes alone.
     if (done && took && !a.is_ending() && f.carries == nullptr &&
-        !(this->is_real_time(a) && beside_.current() != 0))
+        !(real_time && load_.beside().current() != 0))
       a.kind->estimate.observe_segment(f.program, f.first, f.operations, *took);
-    if (done && took && reserve_.is_long(f.program) && feed_.guarded_at(f.place)) {
-      const bool undisturbed = preempt_.was_open_since(now - *took);
-      reserve_.did(a.kind->number, feed_.reserve_of(f.place), f.expected,
-                   undisturbed ? took : std::nullopt, f.last);
-    }
     statistics_.operations += f.operations.size();
     if (lost) {
       a.lost = true;
@@ -179,27 +157,33 @@ private:
     }
     if (!f.remainder) a.context.list().done(f.stream, f.operations.size());
     a.forget_remainder(f.program, f.first);
-    preempt_.landed(f, now);
+    isolation_.completed(f, done, took, now);
     if (f.carries != nullptr) {
       active_job& guest = *f.carries->owner;
-      if (done && took) preempt_.landed_padded(f, *took);
-      this->alight(*f.carries, took.value_or(now - f.submitted), now);
+      if (done && took) isolation_.completed_padded(f, *took);
+      colocation_.detach(*f.carries, took.value_or(now - f.submitted), now);
       drop(*f.carries, true, now);
-      go_on(guest, done, now);
+      jobs_.segment_ended(guest, done, now);
     }
     drop(f, true, now);
-    go_on(a, done, now);
-  }
-  void go_on(active_job& a, bool done, time_point now) noexcept {
-    if (!done && !a.is_ending()) return device_failed(a, errc::device_failed, now);
-    wake(a, now);
+    jobs_.segment_ended(a, done, now);
   }
 
   void drop(flight& f, bool done, time_point now) noexcept {
-    this->end_flight(f, done, now);
+    jobs_.flight_ended(f, done, now);
     if (feed_.is_side(f)) --f.owner->side_flights;
     feed_.drop(f);
   }
+
+  Device& device_;
+  Listener& listener_;
+  const registry& registry_;
+  class_load& load_;
+  feed& feed_;
+  isolation& isolation_;
+  lifecycle& jobs_;
+  padding& colocation_;
+  dispatch_statistics& statistics_;
 };
 
 } // namespace gsched
