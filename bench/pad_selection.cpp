@@ -15,7 +15,7 @@
 // All containers must choose what an exhaustive search does, while tasks come, go and advance, or
 // the program ends with 1.
 
-#include <gsched/pad/selection.hpp>
+#include <gsched/preempt/colocate/selection.hpp>
 
 #include <benchmark/benchmark.h>
 

@@ -10,12 +10,13 @@
 // against the verifier first; if one has a fault, or a planner has too few, the program ends
 // with 1.
 
+#include <gsched/io/latency_csv.hpp>
+#include <gsched/io/solo_csv.hpp>
 #include <gsched/partition/best.hpp>
+#include <gsched/partition/detail/rate_bound.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/ideal.hpp>
-#include <gsched/partition/latency_csv.hpp>
 #include <gsched/partition/linear_interference.hpp>
-#include <gsched/partition/rate_bound.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 #include <gsched/partition/verify.hpp>
 

@@ -5,12 +5,12 @@
 //             host's whole cost of submitting, polling and simulating.
 //  serve/...  what serve_mix does: its 2000 requests at a load, with the dispatcher under srpt.
 #include <gsched/dispatch/dispatcher.hpp>
-#include <gsched/job/profile_json.hpp>
+#include <gsched/io/profile_json.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/policy/srpt.hpp>
-#include <gsched/sim/arrivals.hpp>
 #include <gsched/sim/device.hpp>
-#include <gsched/sim/serve.hpp>
+#include <gsched/workload/arrivals.hpp>
+#include <gsched/workload/serve.hpp>
 
 #include <benchmark/benchmark.h>
 

@@ -1,27 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DCXX=g++ -DINCLUDE=include -DWORK=dir -P umbrella.cmake: gsched.hpp holds every header of
-# the library except those of a tool (*_json.hpp, cuda/) and of detail/, and drags in nothing heavy.
+# cmake -DCXX=g++ -DINCLUDE=include -DWORK=dir -P umbrella.cmake: each umbrella, a header directly in
+# gsched/, includes every header of its part but those in detail/, and none but io.hpp drags in
+# anything heavy. gsched.hpp is the scheduler alone, so it reaches no other part.
+cmake_minimum_required(VERSION 3.25)
 
 file(REAL_PATH ${INCLUDE} INCLUDE)
-file(WRITE ${WORK}/umbrella.cpp "#include <gsched/gsched.hpp>\n")
-execute_process(
-  COMMAND ${CXX} -std=c++20 -I${INCLUDE} -M ${WORK}/umbrella.cpp
-  OUTPUT_VARIABLE reached COMMAND_ERROR_IS_FATAL ANY)
+set(others interference io partition server serving sim workload)
+file(GLOB umbrellas ${INCLUDE}/gsched/*.hpp)
+set(seen "")
+foreach(umbrella IN LISTS umbrellas)
+  get_filename_component(name ${umbrella} NAME_WE)
+  file(WRITE ${WORK}/umbrella.cpp "#include <gsched/${name}.hpp>\n")
+  execute_process(
+    COMMAND ${CXX} -std=c++20 -I${INCLUDE} -M ${WORK}/umbrella.cpp
+    OUTPUT_VARIABLE reached COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX REPLACE "[ \n\\\\]+" ";" reached "${reached}")
 
-foreach(heavy nlohmann/ CLI/ fmt/ eigen3/ simdjson doctest/ benchmark/ /iostream /regex)
-  if(reached MATCHES "[^ ]*${heavy}[^ ]*")
-    message(SEND_ERROR "gsched.hpp includes ${CMAKE_MATCH_0}")
+  if(name STREQUAL "gsched")
+    file(GLOB folders RELATIVE ${INCLUDE}/gsched ${INCLUDE}/gsched/*)
+    list(FILTER folders EXCLUDE REGEX "\\.")
+    list(REMOVE_ITEM folders ${others})
+  elseif(name IN_LIST others AND IS_DIRECTORY ${INCLUDE}/gsched/${name})
+    set(folders ${name})
+  else()
+    message(SEND_ERROR "${name}.hpp: no such part")
+    continue()
+  endif()
+  list(APPEND seen ${folders})
+
+  foreach(folder IN LISTS folders)
+    file(GLOB_RECURSE headers ${INCLUDE}/gsched/${folder}/*.hpp)
+    list(FILTER headers EXCLUDE REGEX "/detail/|_impl\\.hpp$")
+    foreach(header IN LISTS headers)
+      if(NOT header IN_LIST reached)
+        message(SEND_ERROR "${name}.hpp lacks ${header}")
+      endif()
+    endforeach()
+  endforeach()
+  if(NOT name STREQUAL "io")
+    foreach(heavy nlohmann/ CLI/ fmt/ eigen3/ simdjson doctest/ benchmark/ /iostream /regex)
+      if(reached MATCHES "[^ ;]*${heavy}[^ ;]*")
+        message(SEND_ERROR "${name}.hpp includes ${CMAKE_MATCH_0}")
+      endif()
+    endforeach()
+  endif()
+  if(name STREQUAL "gsched")
+    foreach(other IN LISTS others)
+      if(reached MATCHES "${INCLUDE}/gsched/${other}[./][^ ;]*")
+        message(SEND_ERROR "gsched.hpp includes ${CMAKE_MATCH_0}")
+      endif()
+    endforeach()
   endif()
 endforeach()
 
-file(GLOB_RECURSE headers RELATIVE ${INCLUDE} ${INCLUDE}/gsched/*.hpp)
-foreach(header IN LISTS headers)
-  string(FIND "${reached}" "${INCLUDE}/${header}" at)
-  if(header MATCHES "_json\\.hpp$|^gsched/cuda/|/detail/")
-    if(NOT at EQUAL -1 AND NOT header MATCHES "/detail/")
-      message(SEND_ERROR "gsched.hpp includes ${header}")
-    endif()
-  elseif(at EQUAL -1)
-    message(SEND_ERROR "gsched.hpp lacks ${header}")
+foreach(part IN LISTS others)
+  if(IS_DIRECTORY ${INCLUDE}/gsched/${part} AND NOT part IN_LIST seen)
+    message(SEND_ERROR "${part}/ has no umbrella")
   endif()
 endforeach()

@@ -9,7 +9,7 @@
 #include "parts/main.hpp"
 #include "parts/save.hpp"
 
-#include <gsched/preempt/access_json.hpp>
+#include <gsched/io/access_json.hpp>
 #include <gsched/preempt/idempotence.hpp>
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 #include "parts/progress.hpp"
 #include "parts/save.hpp"
 
-#include <gsched/interference/coefficients_json.hpp>
+#include <gsched/io/coefficients_json.hpp>
 
 #include <iostream>
 #include <vector>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/gsched.hpp>
+#include <gsched/sim.hpp>
 
 #include <cstdio>
 

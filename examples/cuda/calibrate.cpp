@@ -12,7 +12,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/sim/preset_json.hpp>
+#include <gsched/io/preset_json.hpp>
 
 #include <chrono>
 #include <cstdio>

@@ -6,7 +6,9 @@
 #include "parts/values.hpp"
 
 #include <gsched/core/error.hpp>
-#include <gsched/interference/coefficients_json.hpp>
+#include <gsched/io/coefficients_json.hpp>
+#include <gsched/io/corun_csv.hpp>
+#include <gsched/io/solo_csv.hpp>
 #include <gsched/occupancy/limits.hpp>
 
 #include <CLI/CLI.hpp>

@@ -3,7 +3,7 @@
 
 #include "parts/json.hpp"
 
-#include <gsched/interference/coefficients_json.hpp>
+#include <gsched/io/coefficients_json.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "padding/facts.hpp"
 
-#include <gsched/core/csv_table.hpp>
-#include <gsched/pad/room.hpp>
+#include <gsched/io/csv_table.hpp>
+#include <gsched/preempt/colocate/room.hpp>
 
 #include <algorithm>
 #include <cstddef>

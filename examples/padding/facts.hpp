@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/pad/candidate.hpp>
-#include <gsched/pad/options.hpp>
+#include <gsched/preempt/colocate/candidate.hpp>
+#include <gsched/preempt/colocate/options.hpp>
 #include <gsched/sim/padded.hpp>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "padding/potential.hpp"
 
-#include <gsched/pad/plan.hpp>
+#include <gsched/preempt/colocate/plan.hpp>
 
 #include <algorithm>
 #include <span>

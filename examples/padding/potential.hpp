@@ -3,8 +3,8 @@
 
 #include <gsched/job/profile.hpp>
 #include <gsched/job/program.hpp>
-#include <gsched/pad/options.hpp>
-#include <gsched/pad/program.hpp>
+#include <gsched/preempt/colocate/options.hpp>
+#include <gsched/preempt/colocate/program.hpp>
 #include <gsched/sim/padded.hpp>
 
 #include <cstddef>

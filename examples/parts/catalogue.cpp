@@ -4,7 +4,7 @@
 #include "parts/values.hpp"
 
 #include <gsched/core/error.hpp>
-#include <gsched/job/profile_json.hpp>
+#include <gsched/io/profile_json.hpp>
 #include <gsched/occupancy/calculator.hpp>
 
 #include <fmt/format.h>

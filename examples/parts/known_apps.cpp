@@ -4,8 +4,8 @@
 #include "parts/model_values.hpp"
 #include "parts/values.hpp"
 
-#include <gsched/sim/app_demands.hpp>
-#include <gsched/sim/app_json.hpp>
+#include <gsched/io/app_json.hpp>
+#include <gsched/workload/app_demands.hpp>
 
 #include <algorithm>
 #include <filesystem>

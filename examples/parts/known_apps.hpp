@@ -4,7 +4,7 @@
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/partition/latency_table.hpp>
-#include <gsched/sim/app.hpp>
+#include <gsched/workload/app.hpp>
 
 #include <cstddef>
 #include <optional>

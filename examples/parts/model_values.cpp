@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parts/model_values.hpp"
 
-#include <gsched/interference/coefficients_json.hpp>
+#include <gsched/io/coefficients_json.hpp>
 
 #include <algorithm>
 #include <cstdint>

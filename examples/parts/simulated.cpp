@@ -3,7 +3,7 @@
 
 #include "parts/leaving_profile.hpp"
 
-#include <gsched/sim/preset_json.hpp>
+#include <gsched/io/preset_json.hpp>
 
 namespace parts {
 

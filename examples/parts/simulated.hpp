@@ -10,7 +10,7 @@
 #include <gsched/job/profile.hpp>
 #include <gsched/job/program.hpp>
 #include <gsched/job/task.hpp>
-#include <gsched/pad/rules.hpp>
+#include <gsched/preempt/colocate/rules.hpp>
 #include <gsched/sim/device.hpp>
 #include <gsched/sim/preset.hpp>
 #include <gsched/sim/program_padder.hpp>

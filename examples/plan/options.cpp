@@ -5,7 +5,8 @@
 #include "parts/model_values.hpp"
 #include "parts/values.hpp"
 
-#include <gsched/partition/latency_csv.hpp>
+#include <gsched/io/latency_csv.hpp>
+#include <gsched/io/solo_csv.hpp>
 #include <gsched/partition/linear_interference.hpp>
 
 #include <CLI/CLI.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/core/csv_table.hpp>
+#include <gsched/io/csv_table.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -6,7 +6,7 @@
 #include "parts/known_apps.hpp"
 #include "parts/values.hpp"
 
-#include <gsched/sim/app_demands.hpp>
+#include <gsched/workload/app_demands.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -4,7 +4,7 @@
 #include <gsched/core/quantity.hpp>
 #include <gsched/partition/demand.hpp>
 #include <gsched/partition/latency_table.hpp>
-#include <gsched/sim/app.hpp>
+#include <gsched/workload/app.hpp>
 
 #include <cstddef>
 #include <string>

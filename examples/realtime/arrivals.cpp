@@ -2,7 +2,7 @@
 #include "realtime/arrivals.hpp"
 
 #include <gsched/core/error.hpp>
-#include <gsched/sim/arrivals.hpp>
+#include <gsched/workload/arrivals.hpp>
 
 #include <algorithm>
 #include <string>

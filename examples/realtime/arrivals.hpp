@@ -4,7 +4,7 @@
 #include "realtime/workload.hpp"
 
 #include <gsched/core/time.hpp>
-#include <gsched/sim/random.hpp>
+#include <gsched/workload/random.hpp>
 
 #include <cstddef>
 #include <cstdint>

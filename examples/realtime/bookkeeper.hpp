@@ -8,7 +8,7 @@
 
 #include <gsched/core/id.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/dispatch/detail/active_job.hpp>
+#include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/listener.hpp>
 #include <gsched/policy/fifo.hpp>
 #include <gsched/policy/priority.hpp>

@@ -6,7 +6,7 @@
 
 #include "parts/catalogue.hpp"
 
-#include <gsched/job/text_file_json.hpp>
+#include <gsched/io/text_file.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

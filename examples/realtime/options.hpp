@@ -8,7 +8,7 @@
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/job/operation.hpp>
-#include <gsched/pad/rules.hpp>
+#include <gsched/preempt/colocate/rules.hpp>
 
 #include <cstddef>
 #include <cstdint>

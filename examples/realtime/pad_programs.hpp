@@ -7,7 +7,7 @@
 
 #include <gsched/core/time.hpp>
 #include <gsched/job/program.hpp>
-#include <gsched/pad/stretches.hpp>
+#include <gsched/preempt/colocate/stretches.hpp>
 
 #include <cstddef>
 #include <cstdint>

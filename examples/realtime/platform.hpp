@@ -11,7 +11,7 @@
 #include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/occupancy/limits.hpp>
-#include <gsched/pad/rules.hpp>
+#include <gsched/preempt/colocate/rules.hpp>
 
 #include <cstddef>
 #include <cstdint>

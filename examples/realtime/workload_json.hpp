@@ -4,7 +4,7 @@
 #include "realtime/workload.hpp"
 
 #include <gsched/core/error.hpp>
-#include <gsched/job/checked_json.hpp>
+#include <gsched/io/checked_json.hpp>
 
 #include <nlohmann/json.hpp>
 

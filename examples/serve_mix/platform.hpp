@@ -8,7 +8,7 @@
 
 #include <gsched/job/profile.hpp>
 #include <gsched/occupancy/limits.hpp>
-#include <gsched/sim/arrivals.hpp>
+#include <gsched/workload/arrivals.hpp>
 
 #include <cstdint>
 #include <functional>

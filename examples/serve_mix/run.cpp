@@ -5,7 +5,7 @@
 #include "parts/side_by_side.hpp"
 
 #include <gsched/core/error.hpp>
-#include <gsched/sim/arrivals.hpp>
+#include <gsched/workload/arrivals.hpp>
 
 #include <algorithm>
 #include <chrono>

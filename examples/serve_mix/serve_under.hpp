@@ -8,8 +8,8 @@
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/policy/names.hpp>
-#include <gsched/sim/random.hpp>
-#include <gsched/sim/serve.hpp>
+#include <gsched/workload/random.hpp>
+#include <gsched/workload/serve.hpp>
 
 #include <algorithm>
 #include <concepts>

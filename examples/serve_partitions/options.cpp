@@ -7,10 +7,12 @@
 #include "parts/planner_list.hpp"
 #include "parts/values.hpp"
 
-#include <gsched/partition/graph_batches.hpp>
-#include <gsched/partition/latency_csv.hpp>
+#include <gsched/io/latency_csv.hpp>
+#include <gsched/io/rate_curve_csv.hpp>
+#include <gsched/io/solo_csv.hpp>
 #include <gsched/partition/linear_interference.hpp>
-#include <gsched/sim/app_demands.hpp>
+#include <gsched/serving/graph_batches.hpp>
+#include <gsched/workload/app_demands.hpp>
 
 #include <CLI/CLI.hpp>
 

@@ -7,7 +7,7 @@
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
-#include <gsched/sim/plan_service_options.hpp>
+#include <gsched/serving/plan_service_options.hpp>
 
 #include <cstdint>
 #include <filesystem>

@@ -3,7 +3,7 @@
 
 #include "serve_partitions/options.hpp"
 
-#include <gsched/sim/plan_outcome.hpp>
+#include <gsched/serving/plan_outcome.hpp>
 
 #include <filesystem>
 

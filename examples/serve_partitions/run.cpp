@@ -4,10 +4,10 @@
 #include "parts/planner_list.hpp"
 
 #include <gsched/partition/linear_interference.hpp>
-#include <gsched/partition/replanning.hpp>
 #include <gsched/partition/verify.hpp>
-#include <gsched/sim/plan_service.hpp>
-#include <gsched/sim/simulated_batches.hpp>
+#include <gsched/serving/plan_service.hpp>
+#include <gsched/serving/replanning.hpp>
+#include <gsched/serving/simulated_batches.hpp>
 
 #include <stdexcept>
 #include <vector>

@@ -3,8 +3,8 @@
 
 #include "serve_partitions/options.hpp"
 
-#include <gsched/partition/plan_in_force.hpp>
-#include <gsched/sim/plan_outcome.hpp>
+#include <gsched/serving/plan_in_force.hpp>
+#include <gsched/serving/plan_outcome.hpp>
 
 #include <cstdint>
 #include <optional>

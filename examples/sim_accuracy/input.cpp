@@ -2,7 +2,8 @@
 #include "sim_accuracy/input.hpp"
 
 #include <gsched/core/error.hpp>
-#include <gsched/job/profile_json.hpp>
+#include <gsched/io/corun_csv.hpp>
+#include <gsched/io/profile_json.hpp>
 
 #include <algorithm>
 #include <system_error>

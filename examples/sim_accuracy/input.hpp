@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/core/csv_table.hpp>
+#include <gsched/io/corun_csv.hpp>
+#include <gsched/io/csv_table.hpp>
 #include <gsched/job/profile.hpp>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/device_driven.hpp"
 #include "cuda/needs_gpu.hpp"
-#include "partition/batch_runner_conformance.hpp"
+#include "serving/batch_runner_conformance.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/gpu.hpp>

@@ -6,7 +6,7 @@
 #include <gsched/cuda/program.hpp>
 #include <gsched/cuda_tools/profiling.hpp>
 #include <gsched/cuda_tools/stand_in.hpp>
-#include <gsched/job/profile_json.hpp>
+#include <gsched/io/profile_json.hpp>
 
 #include <doctest/doctest.h>
 

@@ -2,14 +2,14 @@
 #pragma once
 
 #include <gsched/dispatch/dispatcher.hpp>
+#include <gsched/io/profile_json.hpp>
 #include <gsched/job/profile.hpp>
-#include <gsched/job/profile_json.hpp>
 #include <gsched/job/program.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/policy/fifo.hpp>
 #include <gsched/sim/device.hpp>
 #include <gsched/sim/preset.hpp>
-#include <gsched/sim/serve.hpp>
+#include <gsched/workload/serve.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -22,10 +22,10 @@
 #include <gsched/policy/gamma_boost.hpp>
 #include <gsched/policy/names.hpp>
 #include <gsched/policy/priority.hpp>
-#include <gsched/sim/arrivals.hpp>
 #include <gsched/sim/device.hpp>
 #include <gsched/sim/preset.hpp>
-#include <gsched/sim/serve.hpp>
+#include <gsched/workload/arrivals.hpp>
+#include <gsched/workload/serve.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "readers.hpp"
 
-#include <gsched/preempt/access_json.hpp>
+#include <gsched/io/access_json.hpp>
 #include <gsched/preempt/idempotence.hpp>
 
 /// And a trace's operations go on from themselves or before.

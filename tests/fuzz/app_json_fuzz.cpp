@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "readers.hpp"
 
-#include <gsched/sim/app_demands.hpp>
-#include <gsched/sim/app_json.hpp>
-#include <gsched/sim/app_requests.hpp>
+#include <gsched/io/app_json.hpp>
+#include <gsched/serving/detail/app_requests.hpp>
+#include <gsched/workload/app_demands.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "readers.hpp"
 
-#include <gsched/interference/coefficients_json.hpp>
+#include <gsched/io/coefficients_json.hpp>
 
 /// Any bytes either are refused in one line, or are coefficients that survive writing and reading.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

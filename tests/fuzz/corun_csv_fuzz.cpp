@@ -2,6 +2,7 @@
 #include "readers.hpp"
 
 #include <gsched/interference/corun_pairs.hpp>
+#include <gsched/io/corun_csv.hpp>
 
 #include <cmath>
 #include <memory>

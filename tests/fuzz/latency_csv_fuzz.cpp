@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "readers.hpp"
 
-#include <gsched/partition/latency_csv.hpp>
+#include <gsched/io/latency_csv.hpp>
 
 #include <memory>
 

@@ -2,7 +2,7 @@
 #include "readers.hpp"
 #include "simulated_run.hpp"
 
-#include <gsched/sim/preset_json.hpp>
+#include <gsched/io/preset_json.hpp>
 
 namespace {
 

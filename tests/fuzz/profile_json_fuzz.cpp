@@ -2,7 +2,7 @@
 #include "readers.hpp"
 #include "simulated_run.hpp"
 
-#include <gsched/job/profile_json.hpp>
+#include <gsched/io/profile_json.hpp>
 
 /// And a profile is a program of as many operations, which a simulated GPU runs.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

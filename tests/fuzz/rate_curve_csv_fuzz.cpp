@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "readers.hpp"
 
-#include <gsched/sim/rate_curve.hpp>
+#include <gsched/io/rate_curve_csv.hpp>
+#include <gsched/workload/rate_curve.hpp>
 
 #include <chrono>
 #include <cstddef>

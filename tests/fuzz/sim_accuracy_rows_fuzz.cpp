@@ -3,6 +3,8 @@
 
 #include "sim_accuracy/input.hpp"
 
+#include <gsched/io/corun_csv.hpp>
+
 #include <memory>
 #include <utility>
 #include <vector>

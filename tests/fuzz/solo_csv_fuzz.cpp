@@ -4,6 +4,7 @@
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/interference/stand_in_chain.hpp>
+#include <gsched/io/solo_csv.hpp>
 
 #include <cmath>
 #include <memory>

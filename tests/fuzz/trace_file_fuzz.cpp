@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "readers.hpp"
 
-#include <gsched/sim/trace_file.hpp>
+#include <gsched/workload/trace_file.hpp>
 
 #include <memory>
 #include <optional>

@@ -1,50 +1,82 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The checks of layers and sources find what they are there to find.
+# The checks of layers, umbrellas and sources find what they are there to find.
 set -euo pipefail
-cmake=$1 scripts=$2
+cmake=$1 scripts=$2 cxx=$3
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 failed=0
 
 fresh() { # a tree that keeps every rule
+  local f
   rm -rf "$tree"
-  mkdir -p "$tree"/{include/gsched/{core,job,notify,policy,dispatch,sim,cuda},examples/demo}
-  for f in core/a job/a notify/a policy/a dispatch/a sim/a cuda/a; do
+  mkdir -p "$tree"/include/gsched/{core,job,notify,policy,dispatch,workload,serving,sim/detail,io} \
+    "$tree"/cuda/{include/gsched/cuda/detail,tools/include/gsched/cuda_tools,tools/src,c/src} \
+    "$tree"/cuda/src/{graph,preempt,device} "$tree"/{tools/demo/cuda,examples}
+  for f in core/a job/a notify/a policy/{a,b} dispatch/a workload/a serving/a sim/detail/a io/a; do
     header "$f" '<cstdint>'
   done
   header policy/a '<gsched/policy/b.hpp>' '<gsched/job/a.hpp>' '<gsched/core/a.hpp>'
-  header sim/a '<gsched/dispatch/a.hpp>'
-  header gsched '<gsched/sim/a.hpp>'
-  header cuda/a '<cuda_runtime.h>' '<gsched/policy/a.hpp>'
-  echo '// SPDX-License-Identifier: Apache-2.0' | tee "$tree"/examples/{demo,demo/part}.cpp >/dev/null
+  header sim/a '<gsched/dispatch/a.hpp>' '<gsched/sim/detail/a.hpp>'
+  for f in sim workload serving io; do header $f "<gsched/$f/a.hpp>"; done
+  header gsched '<gsched/core/a.hpp>' '<gsched/job/a.hpp>' '<gsched/notify/a.hpp>' \
+    '<gsched/policy/a.hpp>' '<gsched/dispatch/a.hpp>'
+  at=cuda/include header cuda/a '<cuda_runtime.h>' '<gsched/policy/a.hpp>' '<gsched/serving/a.hpp>' \
+    '<gsched/cuda/detail/a.hpp>'
+  at=cuda/include header cuda/detail/a '<cstdint>'
+  at=cuda/tools/include header cuda_tools/a '<gsched/cuda/a.hpp>'
+  unit cuda/src/a '<cuda.h>'
+  unit cuda/src/graph/a '<gsched/cuda/a.hpp>' '"a.hpp"'
+  unit cuda/src/preempt/a '"graph/a.hpp"' '"preempt/a.hpp"'
+  unit cuda/src/device/a '"preempt/a.hpp"' '"a.hpp"'
+  unit cuda/tools/src/a '"graph/a.hpp"' '<gsched/cuda_tools/a.hpp>'
+  unit cuda/c/src/a '<gsched/dispatch/a.hpp>'
+  unit tools/demo '<gsched/sim.hpp>' '"demo/part.hpp"'
+  unit tools/demo/part '<gsched/io/a.hpp>'
+  unit tools/demo/cuda/gpu '<gsched/cuda_tools/a.hpp>' '<cuda.h>'
+  unit examples/short '<gsched/gsched.hpp>'
 }
 
+includes() { printf '#include %s\n' "$@"; }
 header() { # header PATH INCLUDED...
-  { printf '// SPDX-License-Identifier: Apache-2.0\n#pragma once\n'
-    printf '#include %s\n' "${@:2}"; } >"$tree/include/gsched/$1.hpp"
+  { printf '// SPDX-License-Identifier: Apache-2.0\n#pragma once\n// %s: no other file has these bytes\n' "$1"
+    includes "${@:2}"; } >"$tree/${at:-include}/gsched/$1.hpp"
 }
-
+unit() { # unit PATH INCLUDED...
+  { echo '// SPDX-License-Identifier: Apache-2.0'; includes "${@:2}"; } >"$tree/$1.cpp"
+}
 
 expect() { # expect CHECK TEXT: the check fails and says TEXT; without TEXT it passes
   local out rc=0
-  out=$("$cmake" -DINCLUDE="$tree/include" -DSOURCE="$tree" -P "$scripts/$1.cmake" 2>&1) || rc=$?
+  out=$("$cmake" -DINCLUDE="$tree/include" -DSOURCE="$tree" -DCXX="$cxx" -DWORK="$tree/work" \
+    -P "$scripts/$1.cmake" 2>&1) || rc=$?
   if [ $# = 1 ] && [ $rc = 0 ]; then return; fi
   if [ $# = 2 ] && [ $rc != 0 ] && [[ $out == *"$2"* ]]; then return; fi
   echo "$1: expected ${2:-success}, exit code $rc and: $out"
   failed=1
 }
 
-fresh; expect layers; expect sources
+fresh; expect layers; expect sources; expect umbrella
 
+# Ranks
 fresh; header job/a '<gsched/notify/a.hpp>'
 expect layers 'job/ (rank 1) includes notify/ (rank 1)'
 fresh; header core/a '<gsched/job/a.hpp>'
 expect layers 'core/ (rank 0) includes job/ (rank 1)'
 fresh; printf '#  include   <gsched/sim/a.hpp> // why\n' >>"$tree/include/gsched/policy/a.hpp"
 expect layers 'policy/ (rank 2) includes sim/ (rank 6)'
-fresh; header cuda/a '<gsched/dispatch/a.hpp>'
+fresh; header workload/a '<gsched/dispatch/a.hpp>'
+expect layers 'workload/ (rank 5) includes dispatch/ (rank 5)'
+fresh; header sim/a '<gsched/serving/a.hpp>'
+expect layers 'sim/ (rank 6) includes serving/ (rank 6)'
+fresh; header sim/a '<gsched/io/a.hpp>'
+expect layers 'sim/ (rank 6) includes io/ (rank 7)'
+fresh; at=cuda/include header cuda/a '<gsched/dispatch/a.hpp>'
 expect layers 'cuda/ (rank 5) includes dispatch/ (rank 5)'
+fresh; at=cuda/include header cuda/a '<gsched/cuda_tools/a.hpp>'
+expect layers 'cuda/ (rank 5) includes cuda_tools/ (rank 6)'
+fresh; at=cuda/tools/include header cuda_tools/a '<gsched/sim/a.hpp>'
+expect layers 'cuda_tools/ (rank 6) includes sim/ (rank 6)'
 fresh; header dispatch/a '<cuda_runtime.h>'
 expect layers 'dispatch/a.hpp: includes CUDA'
 fresh; header notify/a '<cuda/atomic>'
@@ -55,12 +87,62 @@ fresh; header job/a '"a.hpp"'
 expect layers 'job/a.hpp: includes by quotes'
 fresh; mkdir "$tree/include/gsched/attic"; header attic/a '<cstdint>'
 expect layers 'attic/a.hpp: its folder has no rank'
-fresh; rm -r "$tree/include"; expect layers 'no header'
+fresh; header io/a '<gsched/attic/a.hpp>'
+expect layers 'includes attic/, which has no rank'
+fresh; rm -r "$tree"/include "$tree"/cuda; expect layers 'no header'
 
+# The CUDA parts' sources
+fresh; unit cuda/src/graph/a '"preempt/a.hpp"'
+expect layers 'cuda/src/graph (rank 1) includes preempt/ (rank 2)'
+fresh; unit cuda/src/a '"graph/a.hpp"'
+expect layers 'cuda/src/ (rank 0) includes graph/ (rank 1)'
+fresh; mkdir "$tree/cuda/src/attic"; unit cuda/src/attic/a '<cstdint>'
+expect layers 'attic/a.cpp: its folder has no rank'
+fresh; unit cuda/src/device/a '<gsched/dispatch/a.hpp>'
+expect layers 'cuda/ (rank 5) includes dispatch/ (rank 5)'
+fresh; unit cuda/src/device/a '<gsched/cuda_tools/a.hpp>'
+expect layers 'cuda/ (rank 5) includes cuda_tools/ (rank 6)'
+fresh; unit cuda/tools/src/a '<gsched/sim/a.hpp>'
+expect layers 'cuda_tools/ (rank 6) includes sim/ (rank 6)'
+
+# detail/ is included by its own folder alone
+for f in dispatch io; do
+  fresh; header $f/a '<gsched/sim/detail/a.hpp>'
+  expect layers "of another folder's detail/"
+done
+fresh; at=cuda/tools/include header cuda_tools/a '<gsched/cuda/detail/a.hpp>'
+expect layers "of another folder's detail/"
+for f in cuda/tools/src/a cuda/c/src/a tools/demo tools/demo/part tools/demo/cuda/gpu examples/short; do
+  fresh; unit $f '<gsched/cuda/detail/a.hpp>'
+  expect layers "$f.cpp: includes cuda/detail/a.hpp, of another folder's detail/"
+done
+
+# Programs
+fresh; unit tools/demo '<gsched/cuda/a.hpp>'; expect layers 'demo.cpp: includes CUDA'
+fresh; unit tools/demo/part '<cuda_runtime.h>'; expect layers 'part.cpp: includes CUDA'
+
+# Umbrellas
+fresh; header attic '<gsched/core/a.hpp>'; expect layers 'attic.hpp: is no umbrella'
+fresh; header sim '<gsched/sim/a.hpp>' '<gsched/sim/detail/a.hpp>'
+expect layers 'an umbrella, includes detail/'
+fresh; header sim '<gsched/sim/a.hpp>' '<gsched/io/a.hpp>'
+expect layers 'an umbrella of another part'
+fresh; header gsched '<gsched/sim/a.hpp>'; expect layers 'an umbrella of another part'
+fresh; header sim '<gsched/sim/a.hpp>' '<vector>'; expect layers 'an umbrella, with'
+fresh; header sim/b '<cstdint>'; expect umbrella 'sim.hpp lacks'
+fresh; header policy/c '<cstdint>'; expect umbrella 'gsched.hpp lacks'
+fresh; header policy/a '<gsched/policy/b.hpp>' '<gsched/sim/a.hpp>'
+expect umbrella 'gsched.hpp includes'
+fresh; header policy/b '<iostream>'; expect umbrella 'gsched.hpp includes'
+fresh; header sim/detail/a '<regex>'; expect umbrella 'sim.hpp includes'
+fresh; rm "$tree/include/gsched/sim.hpp"; expect umbrella 'sim/ has no umbrella'
+
+# Sources
 fresh; echo '#pragma once' >"$tree/include/gsched/core/a.hpp"
 expect sources 'core/a.hpp: its first line'
 fresh; sed -i 2d "$tree/include/gsched/core/a.hpp"; expect sources 'core/a.hpp: no #pragma once'
 fresh; mkdir "$tree/python"; printf '#!/usr/bin/env python3\n# SPDX-License-Identifier: Apache-2.0\n' >"$tree/python/a.py"
 expect sources; echo 'import sys' >"$tree/python/a.py"; expect sources 'python/a.py: its first line'
+fresh; echo 'int x;' >"$tree/tools/demo.cpp"; expect sources 'tools/demo.cpp: its first line'
 
 exit $failed

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interference/refusal.hpp"
 
-#include <gsched/interference/coefficients_json.hpp>
 #include <gsched/interference/error_summary.hpp>
 #include <gsched/interference/linear_law.hpp>
+#include <gsched/io/coefficients_json.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/core/csv_table.hpp>
 #include <gsched/core/error.hpp>
+#include <gsched/io/csv_table.hpp>
 
 #include <memory>
 #include <sstream>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
 
+#include <gsched/io/latency_csv.hpp>
 #include <gsched/partition/best.hpp>
 #include <gsched/partition/ideal.hpp>
-#include <gsched/partition/latency_csv.hpp>
 #include <gsched/partition/verify.hpp>
 
 #include <doctest/doctest.h>

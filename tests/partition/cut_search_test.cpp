@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
 
-#include <gsched/partition/cut_search.hpp>
-#include <gsched/partition/partition_decision.hpp>
-#include <gsched/partition/settle.hpp>
+#include <gsched/partition/detail/cut_search.hpp>
+#include <gsched/partition/detail/partition_decision.hpp>
+#include <gsched/partition/detail/settle.hpp>
 #include <gsched/partition/verify.hpp>
 
 #include <doctest/doctest.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gsched/io/latency_csv.hpp>
+#include <gsched/io/solo_csv.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/ideal.hpp>
-#include <gsched/partition/latency_csv.hpp>
 #include <gsched/partition/linear_interference.hpp>
 #include <gsched/partition/verify.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/partition/latency_csv.hpp>
+#include <gsched/io/latency_csv.hpp>
 #include <gsched/partition/latency_table.hpp>
 
 #include <doctest/doctest.h>

@@ -2,9 +2,9 @@
 #include "partition/every_plan.hpp"
 #include "partition/random_table.hpp"
 
-#include <gsched/partition/fit_gpus.hpp>
-#include <gsched/partition/pieces.hpp>
-#include <gsched/partition/rate_bound.hpp>
+#include <gsched/partition/detail/fit_gpus.hpp>
+#include <gsched/partition/detail/pieces.hpp>
+#include <gsched/partition/detail/rate_bound.hpp>
 
 #include <doctest/doctest.h>
 

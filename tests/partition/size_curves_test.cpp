@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
 
-#include <gsched/partition/size_curves.hpp>
+#include <gsched/partition/detail/size_curves.hpp>
 
 #include <doctest/doctest.h>
 

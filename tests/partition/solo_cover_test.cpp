@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
 
-#include <gsched/partition/solo_cover.hpp>
+#include <gsched/partition/detail/solo_cover.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/sim/block_scheduler.hpp>
+#include <gsched/sim/detail/block_scheduler.hpp>
 #include <gsched/sim/preset.hpp>
 
 #include <doctest/doctest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/sim/contention.hpp>
+#include <gsched/sim/detail/contention.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/job/profile_json.hpp>
+#include <gsched/io/profile_json.hpp>
 #include <gsched/sim/device.hpp>
-#include <gsched/sim/random.hpp>
+#include <gsched/workload/random.hpp>
 
 #include <doctest/doctest.h>
 

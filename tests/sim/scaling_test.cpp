@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/sim/graph_law.hpp>
-#include <gsched/sim/scaling.hpp>
+#include <gsched/sim/detail/graph_law.hpp>
+#include <gsched/sim/detail/scaling.hpp>
 
 #include <doctest/doctest.h>
 

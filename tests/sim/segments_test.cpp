@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/job/profile_json.hpp>
+#include <gsched/io/profile_json.hpp>
 #include <gsched/sim/device.hpp>
 
 #include <doctest/doctest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/occupancy/limits.hpp>
-#include <gsched/sim/sm_map.hpp>
+#include <gsched/sim/detail/sm_map.hpp>
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 //
 // What the simulator says of lanes that yield, against what prototypes measured on one H200.
 #include <gsched/sim/device.hpp>
-#include <gsched/sim/random.hpp>
+#include <gsched/workload/random.hpp>
 
 #include <doctest/doctest.h>
 

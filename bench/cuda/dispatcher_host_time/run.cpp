@@ -4,7 +4,7 @@
 #include "experiment.hpp"
 #include "serving.hpp"
 
-#include <gsched/job/profile_json.hpp>
+#include <gsched/io/profile_json.hpp>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "padding/pairs.hpp"
 
-#include <gsched/pad/options.hpp>
-#include <gsched/pad/quiet.hpp>
-#include <gsched/pad/room.hpp>
-#include <gsched/pad/trials.hpp>
+#include <gsched/preempt/colocate/options.hpp>
+#include <gsched/preempt/colocate/quiet.hpp>
+#include <gsched/preempt/colocate/room.hpp>
+#include <gsched/preempt/colocate/trials.hpp>
 
 #include <algorithm>
 #include <array>

@@ -7,7 +7,7 @@
 
 #include "experiment.hpp"
 
-#include <gsched/pad/quiet.hpp>
+#include <gsched/preempt/colocate/quiet.hpp>
 
 #include <algorithm>
 #include <array>

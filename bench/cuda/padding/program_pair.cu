@@ -5,7 +5,7 @@
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda_tools/pad_stand_in.cuh>
 #include <gsched/occupancy/calculator.hpp>
-#include <gsched/pad/plan.hpp>
+#include <gsched/preempt/colocate/plan.hpp>
 
 #include <algorithm>
 #include <array>

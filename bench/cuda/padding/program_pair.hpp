@@ -5,7 +5,7 @@
 
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/job/profile.hpp>
-#include <gsched/pad/rules.hpp>
+#include <gsched/preempt/colocate/rules.hpp>
 
 #include <cstddef>
 #include <memory>

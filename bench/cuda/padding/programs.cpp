@@ -4,7 +4,7 @@
 #include "padding/program_pair.hpp"
 
 #include <gsched/core/time.hpp>
-#include <gsched/job/profile_json.hpp>
+#include <gsched/io/profile_json.hpp>
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/pad/dominance.hpp>
+#include <gsched/preempt/colocate/dominance.hpp>
 
 #include <fmt/format.h>
 

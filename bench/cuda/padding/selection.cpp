@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "padding/fused.hpp"
 
-#include <gsched/pad/selection.hpp>
+#include <gsched/preempt/colocate/selection.hpp>
 
 #include <fmt/format.h>
 

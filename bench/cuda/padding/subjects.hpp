@@ -4,7 +4,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/pad_table.hpp>
-#include <gsched/pad/candidate.hpp>
+#include <gsched/preempt/colocate/candidate.hpp>
 
 #include <cuda_runtime_api.h>
 

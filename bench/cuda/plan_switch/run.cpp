@@ -9,7 +9,7 @@
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/partitions.hpp>
 #include <gsched/cuda_tools/stand_in.hpp>
-#include <gsched/job/profile_json.hpp>
+#include <gsched/io/profile_json.hpp>
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/job/profile_json.hpp>
+#include <gsched/io/profile_json.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -6,7 +6,7 @@
 #include "ticket.hpp"
 
 #include <gsched/core/time.hpp>
-#include <gsched/dispatch/detail/active_job.hpp>
+#include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/listener.hpp>
 #include <gsched/job/job.hpp>
 

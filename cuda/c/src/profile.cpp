@@ -6,7 +6,7 @@
 #include "beside_captures.hpp"
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda_tools/profiling.hpp>
-#include <gsched/job/profile_json.hpp>
+#include <gsched/io/profile_json.hpp>
 
 #include <filesystem>
 

@@ -3,7 +3,7 @@
 
 #include <gsched/cuda/device.hpp>
 #include <gsched/cuda/partition_batches.hpp>
-#include <gsched/partition/group_dealing.hpp>
+#include <gsched/serving/group_dealing.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -8,8 +8,8 @@
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda_tools/pad_stand_in.cuh>
-#include <gsched/pad/one_guest.hpp>
-#include <gsched/pad/program.hpp>
+#include <gsched/preempt/colocate/one_guest.hpp>
+#include <gsched/preempt/colocate/program.hpp>
 
 #include <cmath>
 #include <deque>

@@ -4,7 +4,7 @@
 #include "parts/command_line.hpp"
 #include "parts/values.hpp"
 
-#include <gsched/sim/preset_json.hpp>
+#include <gsched/io/preset_json.hpp>
 
 #include <CLI/CLI.hpp>
 

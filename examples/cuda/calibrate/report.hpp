@@ -6,7 +6,7 @@
 #include "calibrate/samples.hpp"
 
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/sim/preset_json.hpp>
+#include <gsched/io/preset_json.hpp>
 
 #include <cstdint>
 #include <map>

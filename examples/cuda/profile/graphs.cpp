@@ -7,7 +7,7 @@
 #include <gsched/cuda/capture.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda_tools/stand_in.hpp>
-#include <gsched/job/profile_json.hpp>
+#include <gsched/io/profile_json.hpp>
 
 #include <cuda_runtime_api.h>
 

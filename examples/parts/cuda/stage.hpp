@@ -10,7 +10,7 @@
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda_tools/padded_stand_in.hpp>
 #include <gsched/dispatch/statistics.hpp>
-#include <gsched/pad/rules.hpp>
+#include <gsched/preempt/colocate/rules.hpp>
 
 #include <cstddef>
 #include <cstdint>

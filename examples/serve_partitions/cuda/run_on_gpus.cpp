@@ -7,7 +7,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/partitions.hpp>
-#include <gsched/sim/plan_service.hpp>
+#include <gsched/serving/plan_service.hpp>
 
 #include <numeric>
 #include <string>

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/core/csv_table.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string>
-#include <utility>
-#include <vector>
 
 namespace gsched {
 
@@ -37,42 +32,5 @@ struct corun_pair {
     return side[0].sms == device && side[1].sms == device;
   }
 };
-
-/// What read_corun_pairs asks of a csv_table.
-[[nodiscard]] inline std::vector<std::string> corun_columns() {
-  return {"model_a", "batch_a", "sms_a", "solo_a_us", "corun_a_us",
-          "model_b", "batch_b", "sms_b", "solo_b_us", "corun_b_us"};
-}
-
-/// The rows of a CSV file with corun_columns(). `device` is how many SMs there are: a pair has all
-/// of them both, or parts that fit beside each other.
-///
-/// Errors   those of csv_table, times out of 0.001 us to an hour, and SMs that are neither.
-[[nodiscard]] inline std::vector<corun_pair> read_corun_pairs(csv_table table, sm_count device) {
-  std::vector<corun_pair> pairs;
-  while (table.next()) {
-    corun_pair p;
-    for (std::size_t i = 0; i < 2; ++i) {
-      corun_side& s = p.side[i];
-      s.model = table.text(5 * i);
-      s.batch = table.count(5 * i + 1);
-      s.sms = sm_count{table.count(5 * i + 2)};
-      s.solo = from_us(table.number(5 * i + 3, 1e-3, 3.6e9));
-      s.corun = from_us(table.number(5 * i + 4, 1e-3, 3.6e9));
-    }
-    const std::uint64_t both = std::uint64_t{p.side[0].sms.count()} + p.side[1].sms.count();
-    if (!p.shares(device) && both > device.count())
-      table.refuse(std::to_string(p.side[0].sms.count()) + " and " +
-                       std::to_string(p.side[1].sms.count()) + " SMs",
-                   "all " + std::to_string(device.count()) + " for both, or parts of them");
-    pairs.push_back(std::move(p));
-  }
-  return pairs;
-}
-
-[[nodiscard]] inline std::vector<corun_pair> read_corun_pairs(const std::filesystem::path& file,
-                                                              sm_count device) {
-  return read_corun_pairs(csv_table(file, corun_columns()), device);
-}
 
 } // namespace gsched

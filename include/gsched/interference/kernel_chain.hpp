@@ -57,7 +57,7 @@ struct kernel_chain {
 /// Gives each kernel its part of what the counters say of the whole graph: by its time and by the
 /// warps that it keeps resident, as many as an SM needs to keep memory busy.
 ///
-/// Source   what an SM needs is taken from sim/contention.hpp, which found it on other data.
+/// Source   what an SM needs is taken from sim/detail/contention.hpp, which found it on other data.
 inline void share_out(kernel_chain& chain, const bandwidth& mean) noexcept {
   constexpr double warps_to_ask = 16;
   const auto asking = [&](const chain_kernel& k) {

@@ -16,8 +16,8 @@ namespace gsched {
 /// Units    times in microseconds; the others are pure numbers.
 struct sharing_law {
   static constexpr std::size_t size = 6;
-  static constexpr double warps_to_fill = 7; ///< of an SM; as in sim/scaling.hpp, which was fitted
-                                             ///< on kernels that were alone
+  static constexpr double warps_to_fill = 7; ///< of an SM; as in sim/detail/scaling.hpp, which was
+                                             ///< fitted on kernels that were alone
 
   double beside = 0.05; ///< more time, merely since another graph runs
   double warps = 0.25;  ///< weight of a neighbour's warp on an SM against an own one

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/cut_decision.hpp>
+#include <gsched/partition/detail/cut_decision.hpp>
+#include <gsched/partition/detail/partition_decision.hpp>
 #include <gsched/partition/elastic.hpp>
-#include <gsched/partition/partition_decision.hpp>
 #include <gsched/partition/planner.hpp>
 
 #include <array>

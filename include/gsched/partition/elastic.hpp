@@ -2,10 +2,10 @@
 #pragma once
 
 #include <gsched/partition/demand.hpp>
-#include <gsched/partition/elastic_pass.hpp>
+#include <gsched/partition/detail/elastic_pass.hpp>
+#include <gsched/partition/detail/size_curves.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/planner.hpp>
-#include <gsched/partition/size_curves.hpp>
 
 #include <algorithm>
 #include <array>

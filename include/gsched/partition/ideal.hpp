@@ -2,9 +2,9 @@
 #pragma once
 
 #include <gsched/partition/best.hpp>
-#include <gsched/partition/cut_decision.hpp>
+#include <gsched/partition/detail/cut_decision.hpp>
+#include <gsched/partition/detail/partition_decision.hpp>
 #include <gsched/partition/elastic.hpp>
-#include <gsched/partition/partition_decision.hpp>
 #include <gsched/partition/planner.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/capacity.hpp>
 #include <gsched/partition/demand.hpp>
-#include <gsched/partition/duty_cycle.hpp>
-#include <gsched/partition/packing.hpp>
+#include <gsched/partition/detail/capacity.hpp>
+#include <gsched/partition/detail/duty_cycle.hpp>
+#include <gsched/partition/detail/packing.hpp>
 #include <gsched/partition/planner.hpp>
 
 #include <algorithm>

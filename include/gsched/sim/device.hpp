@@ -2,11 +2,11 @@
 #pragma once
 
 #include <gsched/device/preemptive_device.hpp>
-#include <gsched/sim/hardware.hpp>
+#include <gsched/sim/detail/hardware.hpp>
+#include <gsched/sim/detail/partitions.hpp>
+#include <gsched/sim/detail/program_costs.hpp>
 #include <gsched/sim/observer.hpp>
-#include <gsched/sim/partitions.hpp>
 #include <gsched/sim/preset.hpp>
-#include <gsched/sim/program_costs.hpp>
 
 #include <algorithm>
 #include <cassert>

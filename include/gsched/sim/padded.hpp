@@ -5,12 +5,12 @@
 #include <gsched/core/time.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/occupancy/calculator.hpp>
-#include <gsched/pad/candidate.hpp>
-#include <gsched/pad/plan.hpp>
-#include <gsched/sim/block_scheduler.hpp>
+#include <gsched/preempt/colocate/candidate.hpp>
+#include <gsched/preempt/colocate/plan.hpp>
+#include <gsched/sim/detail/block_scheduler.hpp>
+#include <gsched/sim/detail/scaling.hpp>
+#include <gsched/sim/detail/work_cost.hpp>
 #include <gsched/sim/preset.hpp>
-#include <gsched/sim/scaling.hpp>
-#include <gsched/sim/work_cost.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -5,9 +5,9 @@
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/occupancy/limits.hpp>
-#include <gsched/sim/contention.hpp>
-#include <gsched/sim/graph_law.hpp>
-#include <gsched/sim/scaling.hpp>
+#include <gsched/sim/detail/contention.hpp>
+#include <gsched/sim/detail/graph_law.hpp>
+#include <gsched/sim/detail/scaling.hpp>
 
 #include <cstdint>
 #include <string>

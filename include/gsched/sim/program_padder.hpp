@@ -5,10 +5,10 @@
 #include <gsched/job/operation.hpp>
 #include <gsched/job/program.hpp>
 #include <gsched/occupancy/calculator.hpp>
-#include <gsched/pad/one_guest.hpp>
-#include <gsched/pad/options.hpp>
-#include <gsched/pad/plan.hpp>
-#include <gsched/pad/program.hpp>
+#include <gsched/preempt/colocate/one_guest.hpp>
+#include <gsched/preempt/colocate/options.hpp>
+#include <gsched/preempt/colocate/plan.hpp>
+#include <gsched/preempt/colocate/program.hpp>
 #include <gsched/sim/padded.hpp>
 #include <gsched/sim/preset.hpp>
 

@@ -8,7 +8,7 @@
 #include <gsched/cuda/detail/pad_work.cuh>
 #include <gsched/cuda/pad_graph.hpp>
 #include <gsched/cuda/pad_table.hpp>
-#include <gsched/pad/candidate.hpp>
+#include <gsched/preempt/colocate/candidate.hpp>
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/cuda/program.hpp>
-#include <gsched/partition/batch_runner.hpp>
+#include <gsched/serving/batch_runner.hpp>
 
 #include <chrono>
 #include <cstddef>

@@ -4,7 +4,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
 #include <gsched/device/preemptive_device.hpp>
-#include <gsched/dispatch/detail/active_job.hpp>
+#include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/detail/class_load.hpp>
 #include <gsched/dispatch/detail/flight.hpp>
 #include <gsched/dispatch/detail/lane_feed.hpp>

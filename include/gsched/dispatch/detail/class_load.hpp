@@ -4,13 +4,13 @@
 #include <gsched/core/id.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/dispatch/detail/active_job.hpp>
+#include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/detail/reservation.hpp>
 #include <gsched/dispatch/request.hpp>
 #include <gsched/job/job.hpp>
 #include <gsched/job/program.hpp>
-#include <gsched/pad/exploration.hpp>
-#include <gsched/pad/side_speed.hpp>
+#include <gsched/preempt/colocate/exploration.hpp>
+#include <gsched/preempt/colocate/side_speed.hpp>
 #include <gsched/preempt/forecast.hpp>
 #include <gsched/preempt/options.hpp>
 

@@ -4,7 +4,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
-#include <gsched/dispatch/detail/active_job.hpp>
+#include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/detail/class_load.hpp>
 #include <gsched/dispatch/detail/flight.hpp>
 #include <gsched/dispatch/detail/job_lifecycle.hpp>
@@ -13,8 +13,8 @@
 #include <gsched/dispatch/statistics.hpp>
 #include <gsched/job/program.hpp>
 #include <gsched/job/waitlist.hpp>
-#include <gsched/pad/padded_programs.hpp>
 #include <gsched/policy/policy.hpp>
+#include <gsched/preempt/colocate/padded_programs.hpp>
 
 #include <array>
 #include <cstddef>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <gsched/core/id.hpp>
-#include <gsched/dispatch/detail/active_job.hpp>
+#include <gsched/dispatch/active_job.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -6,7 +6,7 @@
 #include <gsched/cuda/pad.cuh>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
-#include <gsched/pad/candidate.hpp>
+#include <gsched/preempt/colocate/candidate.hpp>
 
 #include <algorithm>
 #include <cmath>

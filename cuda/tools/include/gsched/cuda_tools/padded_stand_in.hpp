@@ -4,8 +4,8 @@
 #include <gsched/core/time.hpp>
 #include <gsched/cuda/program.hpp>
 #include <gsched/job/profile.hpp>
-#include <gsched/pad/options.hpp>
-#include <gsched/pad/plan.hpp>
+#include <gsched/preempt/colocate/options.hpp>
+#include <gsched/preempt/colocate/plan.hpp>
 
 #include <cstddef>
 #include <cstdint>

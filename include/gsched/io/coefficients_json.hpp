@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/interference/coefficients.hpp>
+#include <gsched/io/checked_json.hpp>
+#include <gsched/io/text_file.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace gsched {
+
+/// A file of coefficients is refused beyond this size, before it is parsed.
+inline constexpr std::size_t max_coefficients_bytes = std::size_t{1} << 20;
+
+namespace detail {
+
+inline constexpr std::array<std::string_view, 5> linear_names{"l2_own", "l2_other", "dram_own",
+                                                              "dram_other", "constant"};
+inline constexpr std::array<std::string_view, sharing_law::size> sharing_names{
+    "beside", "warps", "l2", "dram", "tail", "gap_us"};
+
+/// The numbers that an object of the document holds under these names, and nothing else.
+template <std::size_t N>
+[[nodiscard]] std::array<double, N>
+read_numbers(const json_fields& fields, const nlohmann::json& document, std::string_view object,
+             const std::array<std::string_view, N>& names, double least) {
+  constexpr double most = 1e6;
+  const nlohmann::json& node =
+      fields.member(document, {json_fields::none, object}, "an object of numbers");
+  if (!node.is_object())
+    fields.fail({json_fields::none, object}, "is " + json_fields::show(node),
+                "an object of numbers");
+  std::array<double, N> values{};
+  for (std::size_t i = 0; i < N; ++i) {
+    const std::string field = std::string(object) + "/" + std::string(names[i]);
+    const json_fields::place at{json_fields::none, field};
+    const auto found = node.find(names[i]);
+    if (found == node.end()) fields.fail(at, "is missing", "a number");
+    if (!found->is_number()) fields.fail(at, "is " + json_fields::show(*found), "a number");
+    values[i] = found->template get<double>();
+    if (!(values[i] >= least && values[i] <= most))
+      fields.fail(at, "is " + json_fields::show(*found),
+                  least < 0 ? "-1e6 to 1e6" : "a number from 0 to 1e6");
+  }
+  if (node.size() != N)
+    fields.fail({json_fields::none, object}, "has " + std::to_string(node.size()) + " fields",
+                std::to_string(N));
+  return values;
+}
+
+} // namespace detail
+
+/// Reads what `interference fit --out` writes. `name` stands for the text in errors.
+/// Errors   bad_profile, one line: file, JSON pointer, what is wrong, what was expected.
+[[nodiscard]] inline interference_coefficients parse_coefficients(std::string_view text,
+                                                                  std::string name) {
+  if (text.size() > max_coefficients_bytes)
+    throw error(errc::bad_profile, name + ": too large, expected at most " +
+                                       std::to_string(max_coefficients_bytes >> 20) + " MiB");
+  const detail::json_fields fields(std::move(name));
+  const nlohmann::json document = fields.parse_once(text);
+  if (!document.is_object())
+    fields.fail({}, "is " + detail::json_fields::show(document), "a JSON object");
+  static_cast<void>(fields.whole<std::uint32_t>(
+      document, {detail::json_fields::none, "gsched_interference"}, 1, 1));
+  for (const auto& [key, value] : document.items())
+    if (key != "gsched_interference" && key != "disjoint" && key != "shared" &&
+        key != "shared_kernels")
+      fields.fail({}, "has the unknown key " + detail::json_fields::show(nlohmann::json(key)),
+                  "only gsched_interference, disjoint, shared, shared_kernels");
+  interference_coefficients c;
+  c.disjoint.c = detail::read_numbers(fields, document, "disjoint", detail::linear_names, -1e6);
+  c.shared.c = detail::read_numbers(fields, document, "shared", detail::linear_names, -1e6);
+  c.shared_kernels = sharing_law::of(
+      detail::read_numbers(fields, document, "shared_kernels", detail::sharing_names, 0));
+  return c;
+}
+
+/// As parse_coefficients. Errors   also io if there is no such file or it cannot be read.
+[[nodiscard]] inline interference_coefficients
+read_coefficients(const std::filesystem::path& path) {
+  return parse_coefficients(
+      detail::whole_text(path, "a file of coefficients", max_coefficients_bytes), path.string());
+}
+
+/// What parse_coefficients reads: equal coefficients give equal bytes, and what is read back is
+/// equal. Errors   look at the stream.
+inline void write_coefficients(std::ostream& out, const interference_coefficients& c) {
+  nlohmann::ordered_json document{{"gsched_interference", 1}};
+  const auto put = [&](const char* object, const auto& names, const auto& values) {
+    nlohmann::ordered_json& node = document[object];
+    for (std::size_t i = 0; i < names.size(); ++i) node[std::string(names[i])] = values[i];
+  };
+  put("disjoint", detail::linear_names, c.disjoint.c);
+  put("shared", detail::linear_names, c.shared.c);
+  put("shared_kernels", detail::sharing_names, c.shared_kernels.values());
+  out << document.dump(2) << '\n';
+}
+
+} // namespace gsched

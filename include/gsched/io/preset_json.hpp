@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/io/checked_json.hpp>
+#include <gsched/io/text_file.hpp>
+#include <gsched/occupancy/limits.hpp>
+#include <gsched/sim/preset.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gsched::sim {
+
+/// Where a preset's values come from, for people and for comparisons. All are free text.
+struct preset_provenance {
+  std::string gpu;    ///< as the driver names it: "NVIDIA H200"
+  std::string driver; ///< "580.95" or "CUDA 13.0"
+  std::string runtime;
+  std::string date;
+  std::string host;
+  /// Values that were not measured there but are the library's, by pointer: "/laws/scaling".
+  std::vector<std::string> kept;
+
+  bool operator==(const preset_provenance&) const = default;
+};
+
+} // namespace gsched::sim
+
+namespace gsched::detail {
+
+/// Shows each field of a preset, but for its architecture, to `v`: its name in the file and what it
+/// may be. Reader and writer both go through here, so neither can forget one; and a structure that
+/// gets another field no longer compiles here.
+template <class Preset, class Visitor>
+void visit_fields(Preset& p, Visitor& v) {
+  constexpr double big = 1e9;
+  constexpr double some = 1e-3; // of what is divided by: times stay within what a clock counts
+  auto& [name, sm, sms, unit, queues, queue_limit, grids, lanes, host, gaps, copies, laws, yields] =
+      p;
+  v.text("name", name);
+  v.architecture("compute_capability", sm);
+  v.count("sms", sms, 1, 4096);
+  v.count("partition_unit", unit, 1, 4096);
+  v.count("hardware_queues", queues, 1, 1u << 16);
+  v.count("queue_limit", queue_limit, 1, 1u << 16);
+  v.count("resident_grids", grids, 1, 1u << 20);
+  v.count("max_lanes", lanes, 1, 1u << 20);
+  v.group("host", host, [&](auto& g) {
+    auto& [launch, graph, operation, start, start_operation, segment, block, poll, take, evict] = g;
+    v.time("launch_us", launch);
+    v.time("graph_us", graph);
+    v.time("graph_operation_us", operation);
+    v.time("start_us", start);
+    v.time("start_operation_us", start_operation);
+    v.time("segment_notice_us", segment);
+    v.time("block_notice_us", block);
+    v.time("poll_us", poll);
+    v.time("take_us", take);
+    v.time("evict_us", evict);
+  });
+  v.group("gaps", gaps, [&](auto& g) {
+    auto& [launches, segments] = g;
+    v.time("launches_us", launches);
+    v.time("segments_us", segments);
+  });
+  v.group("copies", copies, [&](auto& g) {
+    auto& [to_device_rate, to_host_rate, on_device_rate, to_device, to_host, on_device] = g;
+    v.number("to_device_bytes_per_ns", to_device_rate, some, 1e6);
+    v.number("to_host_bytes_per_ns", to_host_rate, some, 1e6);
+    v.number("on_device_bytes_per_ns", on_device_rate, some, 1e6);
+    v.time("to_device_us", to_device);
+    v.time("to_host_us", to_host);
+    v.time("on_device_us", on_device);
+  });
+  v.group("laws", laws, [&](auto& g) {
+    auto& [scaling, contention, graph, leaving, slack, contended] = g;
+    v.group("scaling", scaling, [&](auto& law) {
+      auto& [floor_us, floor_part, warps_to_fill, step, shared, shared_exponent] = law;
+      v.number("floor_us", floor_us, 0, big);
+      v.number("floor_part", floor_part, 0, 1);
+      v.number("warps_to_fill", warps_to_fill, some, big);
+      v.number("step", step, 0, 1);
+      v.number("shared", shared, 0, big);
+      v.number("shared_exponent", shared_exponent, 0, 100);
+    });
+    v.group("contention", contention, [&](auto& law) {
+      auto& [beside, memory, near, other_warps, warps_to_fill, gap_us, gap_memory_us] = law;
+      v.number("beside", beside, 0, big);
+      v.number("memory", memory, 0, big);
+      v.number("near", near, 0, big);
+      v.number("other_warps", other_warps, 0, big);
+      v.number("warps_to_fill", warps_to_fill, some, big);
+      v.number("gap_us", gap_us, 0, big);
+      v.number("gap_memory_us", gap_memory_us, 0, big);
+    });
+    v.group("graph", graph, [&](auto& law) {
+      auto& [scale, gap] = law;
+      v.number("scale", scale, some, big);
+      v.time("gap_us", gap);
+    });
+    v.optional_group("leaving", leaving, [&](auto& law) {
+      auto& [preamble, listing] = law;
+      v.time("preamble_us", preamble);
+      v.time("listing_us", listing);
+    });
+    v.number("slack", slack, 0, 1);
+    v.flag("contended", contended);
+  });
+  v.optional_group("yields", yields, [&](auto& g) {
+    auto& [gate_every, gate, hold, held, going_on, flag, flagged, passing] = g;
+    v.count("gate_every", gate_every, 1, 1u << 16);
+    v.time("gate_us", gate);
+    v.time("hold_us", hold);
+    v.time("held_us", held);
+    v.time("going_on_us", going_on);
+    v.time("flag_us", flag);
+    v.time("flagged_us", flagged);
+    v.time("passing_us", passing);
+  });
+}
+
+/// Whether the limits are those that a compute capability has: what a file can say of them.
+[[nodiscard]] inline bool same_limits(const architecture_limits& x, const architecture_limits& y) {
+  const auto& [a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17,
+               a18] = x;
+  const auto& [b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, b12, b13, b14, b15, b16, b17,
+               b18] = y;
+  return a0 == b0 && a1 == b1 && a2 == b2 && a3 == b3 && a4 == b4 && a5 == b5 && a6 == b6 &&
+         a7 == b7 && a8 == b8 && a9 == b9 && a10 == b10 && a11 == b11 && a12 == b12 && a13 == b13 &&
+         a14 == b14 && a15 == b15 && a16 == b16 && a17 == b17 && std::ranges::equal(a18, b18);
+}
+
+/// Puts a preset's fields into a document, in the order of visit_fields.
+class preset_writer {
+public:
+  using json = nlohmann::ordered_json;
+
+  explicit preset_writer(json& into) : node_(&into) {}
+
+  void text(const char* key, const std::string& s) { (*node_)[key] = s; }
+  void architecture(const char* key, const architecture_limits& l) {
+    (*node_)[key] = std::to_string(l.major) + "." + std::to_string(l.minor);
+  }
+  void count(const char* key, std::uint32_t n, std::uint32_t, std::uint32_t) { (*node_)[key] = n; }
+  void count(const char* key, sm_count n, std::uint32_t, std::uint32_t) {
+    (*node_)[key] = n.count();
+  }
+  /// By a division, so that it prints as short as it is: 2.29.
+  void time(const char* key, duration d) { (*node_)[key] = static_cast<double>(d.count()) / 1e3; }
+  void number(const char* key, double x, double, double) { (*node_)[key] = x; }
+  void flag(const char* key, bool b) { (*node_)[key] = b; }
+  template <class Group, class Fields>
+  void group(const char* key, const Group& of, Fields fields) {
+    json* const outer = node_;
+    node_ = &(*outer)[key];
+    fields(of);
+    node_ = outer;
+  }
+  template <class Group, class Fields>
+  void optional_group(const char* key, const Group& of, Fields fields) {
+    group(key, of, fields);
+  }
+
+private:
+  json* node_;
+};
+
+} // namespace gsched::detail
+
+namespace gsched::detail {
+
+/// Reads a preset's fields out of a document and refuses what is not as expected, fields that it
+/// does not know included: a misspelt one would leave a default in place that nobody wanted.
+class preset_reader : json_fields {
+public:
+  static constexpr std::uint64_t version = 1;
+
+  explicit preset_reader(std::string file) : json_fields(std::move(file)) {}
+
+  [[nodiscard]] sim::preset read(std::string_view text, sim::preset_provenance& f) {
+    const json document = parse_once(text);
+    if (!document.is_object()) fail({}, "is " + kind_of(document), "an object");
+    node_ = &document;
+    std::uint32_t of_version = 0;
+    count("gsched_preset", of_version, version, version);
+    group("measured", f, [&](auto&) {
+      text_of("gpu", f.gpu);
+      text_of("driver", f.driver);
+      text_of("runtime", f.runtime);
+      text_of("date", f.date);
+      text_of("host", f.host);
+      list("kept", f.kept);
+    });
+    sim::preset p;
+    visit_fields(p, *this);
+    refuse_unknown();
+    if (p.host.block_notice > p.host.segment_notice)
+      fail({.field = "host/block_notice_us"}, "is above segment_notice_us",
+           "at most that, as ends come last");
+    p.check();
+    return p;
+  }
+
+  void text(const char* key, std::string& s) {
+    text_of(key, s);
+    if (s.empty()) fail({.field = at_}, "is empty", "a name");
+  }
+  void architecture(const char* key, architecture_limits& l) {
+    std::string capability;
+    text_of(key, capability);
+    for (const architecture_row& row : architecture_rows)
+      if (capability == std::to_string(row.major) + "." + std::to_string(row.minor)) {
+        l = limits_of(row);
+        return;
+      }
+    fail({.field = at_}, "is " + show(capability),
+         "a known compute capability, 7.0 to 12.1, such as \"9.0\"");
+  }
+  void count(const char* key, std::uint32_t& n, std::uint64_t least, std::uint64_t most) {
+    const json& value = find(key, range(least, most));
+    n = static_cast<std::uint32_t>(whole_of(value, {.field = at_}, least, most));
+  }
+  void count(const char* key, sm_count& n, std::uint64_t least, std::uint64_t most) {
+    std::uint32_t raw = 0;
+    count(key, raw, least, most);
+    n = sm_count{raw};
+  }
+  void time(const char* key, duration& d) {
+    const json& value = find(key, "a time in microseconds");
+    d = time_of(value, {.field = at_}, false);
+  }
+  void number(const char* key, double& x, double least, double most) {
+    const std::string expected = "a number from " + json(least).dump() + " to " + json(most).dump();
+    const json& value = find(key, expected);
+    if (!value.is_number()) fail({.field = at_}, "is " + show(value), expected);
+    x = value.get<double>() + 0.0; // -0.0 is 0
+    if (!(x >= least && x <= most)) fail({.field = at_}, "is " + show(value), expected);
+  }
+  void flag(const char* key, bool& b) {
+    const json& value = find(key, "true or false");
+    if (!value.is_boolean()) fail({.field = at_}, "is " + show(value), "true or false");
+    b = value.get<bool>();
+  }
+  template <class Group, class Fields>
+  void group(const char* key, Group& into, Fields fields) {
+    const json& inner = find(key, "an object");
+    if (!inner.is_object()) fail({.field = at_}, "is " + show(inner), "an object");
+    const json* const outer = std::exchange(node_, &inner);
+    const std::string outer_path = std::exchange(path_, at_ + "/");
+    std::vector<std::string_view> outer_seen = std::exchange(seen_, {});
+    fields(into);
+    refuse_unknown();
+    node_ = outer;
+    path_ = outer_path;
+    seen_ = std::move(outer_seen);
+  }
+
+  /// A file from before there were such fields keeps their defaults.
+  template <class Group, class Fields>
+  void optional_group(const char* key, Group& into, Fields fields) {
+    if (node_->contains(key)) return group(key, into, fields);
+    seen_.push_back(key);
+  }
+
+private:
+  const json& find(const char* key, const std::string& expected) {
+    seen_.push_back(key);
+    at_ = path_ + key;
+    const auto found = node_->find(key);
+    if (found == node_->end()) fail({.field = at_}, "is missing", expected);
+    return *found;
+  }
+  void text_of(const char* key, std::string& s) {
+    const json& value = find(key, "a string");
+    s = line_of(value, {.field = at_});
+  }
+  [[nodiscard]] std::string line_of(const json& value, const place& at) const {
+    if (!value.is_string()) fail(at, "is " + show(value), "a string");
+    const auto& s = value.get_ref<const std::string&>();
+    const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+    if (std::any_of(s.begin(), s.end(), control))
+      fail(at, "has a control character", "text of one line");
+    return s;
+  }
+  void list(const char* key, std::vector<std::string>& texts) {
+    const json& value = find(key, "an array");
+    if (!value.is_array()) fail({.field = at_}, "is " + show(value), "an array");
+    texts.clear();
+    for (std::size_t i = 0; i < value.size(); ++i)
+      texts.push_back(line_of(value[i], {.field = at_, .element = i}));
+  }
+  void refuse_unknown() {
+    for (const auto& [key, value] : node_->items())
+      if (std::find(seen_.begin(), seen_.end(), key) == seen_.end()) {
+        std::string known;
+        for (const std::string_view k : seen_) known.append(known.empty() ? "" : ", ").append(k);
+        fail({.field = path_.empty() ? path_ : std::string_view(path_).substr(0, path_.size() - 1)},
+             "has the unknown key " + show(json(key)), "only " + known);
+      }
+  }
+
+  const json* node_ = nullptr;
+  std::string path_; ///< of node_, with a slash behind it
+  std::string at_;   ///< of the field that was last looked for
+  std::vector<std::string_view> seen_;
+};
+
+} // namespace gsched::detail
+
+namespace gsched::sim {
+
+/// Where h200() comes from; examples/data/presets/h200.json is written with it.
+[[nodiscard]] inline preset_provenance h200_provenance() {
+  return {"NVIDIA H200", "580", "CUDA 13.0", "2026-11-20", "", {}};
+}
+
+/// A preset's JSON is refused beyond this size, before it is parsed.
+inline constexpr std::size_t max_preset_bytes = std::size_t{1} << 20;
+
+/// Reads one preset, and where it comes from into `from` if that is not null. `name` stands for the
+/// text in errors.
+/// Errors   bad_profile, one line: file, JSON pointer, what is wrong, what was expected. A field
+///          that is missing, unknown, of the wrong type, out of range or there twice is refused.
+[[nodiscard]] inline preset parse_preset(std::string_view text, std::string name,
+                                         preset_provenance* from = nullptr) {
+  if (text.size() > max_preset_bytes)
+    throw error(errc::bad_profile, name + ": too large, expected at most " +
+                                       std::to_string(max_preset_bytes >> 20) + " MiB");
+  preset_provenance found;
+  preset p = gsched::detail::preset_reader(std::move(name)).read(text, found);
+  if (from != nullptr) *from = std::move(found);
+  return p;
+}
+
+/// As parse_preset.
+/// Errors   also io if there is no such file or it cannot be read.
+[[nodiscard]] inline preset read_preset(const std::filesystem::path& path,
+                                        preset_provenance* from = nullptr) {
+  return parse_preset(gsched::detail::whole_text(path, "a preset's file", max_preset_bytes),
+                      path.string(), from);
+}
+
+/// Writes what read_preset reads: equal presets give equal bytes, and what is read back is equal.
+/// Errors   bad_option for a preset that no file can hold: values out of range, or SMs other than
+///          those of its compute capability; look at the stream for the rest.
+inline void write_preset(std::ostream& out, const preset& p, const preset_provenance& from = {}) {
+  const architecture_limits known = limits_for(p.sm.major, p.sm.minor);
+  if (!gsched::detail::same_limits(p.sm, known))
+    throw error(errc::bad_option, "preset " + p.name + ": sm differs from compute capability " +
+                                      std::to_string(p.sm.major) + "." +
+                                      std::to_string(p.sm.minor) + ", expected its limits");
+  nlohmann::ordered_json document{{"gsched_preset", gsched::detail::preset_reader::version},
+                                  {"measured",
+                                   {{"gpu", from.gpu},
+                                    {"driver", from.driver},
+                                    {"runtime", from.runtime},
+                                    {"date", from.date},
+                                    {"host", from.host},
+                                    {"kept", from.kept}}}};
+  gsched::detail::preset_writer fields(document);
+  gsched::detail::visit_fields(p, fields);
+  std::string text;
+  try {
+    text = document.dump(2, ' ', true) + '\n';
+    static_cast<void>(parse_preset(text, "preset"));
+  } catch (const nlohmann::json::exception&) {
+    throw error(errc::bad_option, "preset: has text that is not UTF-8, expected UTF-8");
+  } catch (const error& e) {
+    throw error(errc::bad_option, e.what());
+  }
+  out << text;
+}
+
+/// Errors   also io if the file cannot be written.
+inline void write_preset(const std::filesystem::path& path, const preset& p,
+                         const preset_provenance& from = {}) {
+  std::ofstream out(path, std::ios::binary);
+  if (!out) throw error(errc::io, path.string() + ": cannot be opened, expected a writable path");
+  write_preset(out, p, from);
+  out.close();
+  if (!out) throw error(errc::io, path.string() + ": cannot be written, expected a writable path");
+}
+
+/// What tells one GPU from another.
+struct gpu_identity {
+  std::string name; ///< as the driver says
+  std::uint32_t major = 0;
+  std::uint32_t minor = 0;
+  sm_count sms{};
+};
+
+/// Why a preset is not one of this GPU, in one line; empty if it may be.
+/// Differs  a preset that does not say which GPU it is of is judged by the SMs alone.
+[[nodiscard]] inline std::string mismatch(const preset& p, const preset_provenance& from,
+                                          const gpu_identity& gpu) {
+  const auto said = [](const std::string& name, std::uint32_t major, std::uint32_t minor,
+                       sm_count sms) {
+    return (name.empty() ? "" : name + ", ") + std::to_string(sms.count()) +
+           " SMs of compute capability " + std::to_string(major) + "." + std::to_string(minor);
+  };
+  const bool same = p.sms == gpu.sms && p.sm.major == gpu.major && p.sm.minor == gpu.minor &&
+                    (from.gpu.empty() || from.gpu == gpu.name);
+  if (same) return {};
+  return "preset " + p.name + ": of " + said(from.gpu, p.sm.major, p.sm.minor, p.sms) +
+         ", expected one of this GPU: " + said(gpu.name, gpu.major, gpu.minor, gpu.sms);
+}
+
+} // namespace gsched::sim

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/launch.hpp>
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/io/checked_json.hpp>
+#include <gsched/io/text_file.hpp>
+#include <gsched/job/operation.hpp>
+#include <gsched/job/profile.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <istream>
+#include <limits>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace gsched::detail {
+
+/// One profile out of JSON text; read_profile is its public face. What it does not know it skips,
+/// without keeping it.
+class profile_reader : json_fields {
+public:
+  static constexpr std::uint64_t max_bytes = std::uint64_t{1} << 40; ///< of a copy
+  static constexpr std::uint32_t max_shared_bytes = 1u << 24;        ///< of a block
+  static constexpr std::uint32_t max_local_bytes = 1u << 20;         ///< of a thread
+  static constexpr std::uint32_t max_sms = 4096;
+
+  explicit profile_reader(std::string file) : json_fields(std::move(file)) {}
+
+  [[nodiscard]] profile read(std::string_view text) const {
+    const json document = parse(text, known);
+    if (!document.is_object()) fail({}, "is " + kind_of(document), "an object");
+    profile p;
+    p.model = label(document, {.field = "model"});
+    if (p.model.empty()) fail({.field = "model"}, "is empty", "a name");
+    p.batch = whole<std::uint32_t>(document, {.field = "batch"}, 1, 1u << 20);
+    p.dtype = label(document, {.field = "dtype"});
+    p.device = label(document, {.field = "device"});
+    p.sms = sm_count{whole<std::uint32_t>(document, {.field = "sm_count"}, 1, max_sms)};
+    p.input = byte_count{whole<std::uint64_t>(document, {.field = "input_bytes"}, 0, max_bytes)};
+    p.output = byte_count{whole<std::uint64_t>(document, {.field = "output_bytes"}, 0, max_bytes)};
+    if (document.contains("graph_replay_us"))
+      p.graph_replay = time(document, {.field = "graph_replay_us"}, true);
+    if (const auto m = document.find("durations_measured"); m != document.end()) {
+      if (!m->is_boolean())
+        fail({.field = "durations_measured"}, "is " + show(*m), "true or false");
+      p.durations_measured = m->get<bool>();
+    }
+    const json& list = array(document, {.field = "operations"});
+    if (list.empty()) fail({.field = "operations"}, "is empty", "one operation or more");
+    p.operations.reserve(list.size());
+    for (std::size_t i = 0; i < list.size(); ++i)
+      p.operations.push_back(read_operation(list[i], i, list.size(), p.sms));
+    return p;
+  }
+
+private:
+  /// Fields of the document and of an operation; deeper down the keys are SM counts.
+  [[nodiscard]] static bool known(int depth, std::string_view key) noexcept {
+    if (depth != 1 && depth != 3) return depth == 4;
+    static constexpr std::array<std::string_view, 25> keys{"model",
+                                                           "batch",
+                                                           "dtype",
+                                                           "device",
+                                                           "sm_count",
+                                                           "input_bytes",
+                                                           "output_bytes",
+                                                           "graph_replay_us",
+                                                           "durations_measured",
+                                                           "operations",
+                                                           "after",
+                                                           "kind",
+                                                           "symbol",
+                                                           "name",
+                                                           "grid",
+                                                           "block",
+                                                           "registers_per_thread",
+                                                           "static_shared_bytes",
+                                                           "dynamic_shared_bytes",
+                                                           "local_bytes",
+                                                           "cluster_blocks",
+                                                           "max_blocks_per_sm",
+                                                           "duration_us",
+                                                           "duration_us_by_sms",
+                                                           "bytes"};
+    return key == "direction" || std::find(keys.begin(), keys.end(), key) != keys.end();
+  }
+
+  [[nodiscard]] profile_operation read_operation(const json& node, std::size_t i, std::size_t count,
+                                                 sm_count sms) const {
+    if (!node.is_object()) fail({.operation = i}, "is " + kind_of(node), "an object");
+    profile_operation op;
+    operation& work = op.work;
+    op.after = predecessors(node, i, count);
+    work.kind = kind(node, i);
+    if (node.contains("name")) op.name = label(node, {i, "name"});
+    if (work.kind == operation_kind::kernel) {
+      op.symbol = label(node, {i, "symbol"});
+      launch_shape& l = work.launch;
+      l.grid = size(node, {i, "grid"}, {0x7fffffffu, 0xffffu, 0xffffu});
+      l.block = size(node, {i, "block"}, {1024, 1024, 64});
+      l.registers_per_thread = whole<std::uint32_t>(node, {i, "registers_per_thread"}, 0, 255);
+      l.static_shared_bytes =
+          whole<std::uint32_t>(node, {i, "static_shared_bytes"}, 0, max_shared_bytes);
+      l.dynamic_shared_bytes =
+          whole<std::uint32_t>(node, {i, "dynamic_shared_bytes"}, 0, max_shared_bytes);
+      op.local_bytes = whole<std::uint32_t>(node, {i, "local_bytes"}, 0, max_local_bytes);
+      l.cluster_blocks = whole<std::uint32_t>(node, {i, "cluster_blocks"}, 1, 64);
+      work.max_blocks_per_sm = whole<std::uint32_t>(node, {i, "max_blocks_per_sm"}, 0, 1024);
+    } else {
+      work.bytes = byte_count{whole<std::uint64_t>(node, {i, "bytes"}, 0, max_bytes)};
+      if (work.kind == operation_kind::memcpy) work.direction = direction(node, i);
+    }
+    work.expected = time(node, {i, "duration_us"}, false);
+    if (node.contains("duration_us_by_sms")) work.by_sms = scaling(node, i, sms);
+    return op;
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> predecessors(const json& node, std::size_t i,
+                                                        std::size_t count) const {
+    const json& list = array(node, {i, "after"});
+    std::vector<std::uint32_t> after;
+    after.reserve(list.size());
+    for (std::size_t k = 0; k < list.size(); ++k) {
+      const place at{i, "after", k};
+      const auto a = whole_of(list[k], at, 0, count - 1);
+      const std::string expected = "an operation before " + std::to_string(i);
+      if (a == i) fail(at, "is the operation itself", expected, errc::dependency_cycle);
+      if (a > i)
+        fail(at, "is " + std::to_string(a) + ", a later operation", expected,
+             errc::dependency_cycle);
+      after.push_back(static_cast<std::uint32_t>(a));
+    }
+    return after;
+  }
+
+  [[nodiscard]] operation_kind kind(const json& node, std::size_t i) const {
+    const std::string& k = label(node, {i, "kind"});
+    if (k == "kernel") return operation_kind::kernel;
+    if (k == "memcpy") return operation_kind::memcpy;
+    if (k == "memset") return operation_kind::memset;
+    fail({i, "kind"}, "is " + show(node["kind"]), "kernel, memset or memcpy");
+  }
+
+  [[nodiscard]] copy_direction direction(const json& node, std::size_t i) const {
+    const std::string& d = label(node, {i, "direction"});
+    if (d == "h2d") return copy_direction::host_to_device;
+    if (d == "d2h") return copy_direction::device_to_host;
+    if (d == "d2d") return copy_direction::device_to_device;
+    fail({i, "direction"}, "is " + show(node["direction"]), "h2d, d2h or d2d");
+  }
+
+  [[nodiscard]] extent size(const json& node, const place& at, const extent& most) const {
+    const json& list = array(node, at);
+    if (list.size() != 3)
+      fail(at, "has " + std::to_string(list.size()) + " elements", "three: x, y and z");
+    const auto read_at = [&](std::size_t k, std::uint32_t limit) {
+      return static_cast<std::uint32_t>(whole_of(list[k], {at.operation, at.field, k}, 1, limit));
+    };
+    return {read_at(0, most.x), read_at(1, most.y), read_at(2, most.z)};
+  }
+
+  [[nodiscard]] decltype(operation::by_sms) scaling(const json& node, std::size_t i,
+                                                    sm_count sms) const {
+    const place at{i, "duration_us_by_sms"};
+    const json& table = node["duration_us_by_sms"];
+    if (!table.is_object()) fail(at, "is " + kind_of(table), "an object");
+    decltype(operation::by_sms) points;
+    if (table.size() > points.capacity())
+      fail(at, "has " + std::to_string(table.size()) + " entries",
+           "at most " + std::to_string(points.capacity()));
+    for (const auto& [key, value] : table.items()) {
+      std::uint32_t n = 0;
+      const char* const end = key.data() + key.size();
+      const auto [stop, ec] = std::from_chars(key.data(), end, n);
+      if (ec != std::errc{} || stop != end || key.front() == '0' || n > sms.count())
+        fail(at, "has the key " + show(json(key)),
+             "a number of SMs, 1 to " + std::to_string(sms.count()));
+      points.push_back({sm_count{n}, time_of(value, at, true)});
+    }
+    std::sort(points.begin(), points.end(),
+              [](const scaling_point& a, const scaling_point& b) { return a.sms < b.sms; });
+    return points;
+  }
+};
+
+} // namespace gsched::detail
+
+namespace gsched {
+
+/// A profile's JSON is refused beyond this size, before it is parsed.
+inline constexpr std::size_t max_profile_bytes = std::size_t{64} << 20;
+
+/// Reads one profile. `name` stands for the text in errors.
+/// Errors   bad_profile, or dependency_cycle where `after` names the operation itself or a later
+///          one; one line: file, JSON pointer, what is wrong, what was expected.
+[[nodiscard]] inline profile parse_profile(std::string_view text, std::string name) {
+  if (text.size() > max_profile_bytes)
+    throw error(errc::bad_profile, name + ": too large, expected at most " +
+                                       std::to_string(max_profile_bytes >> 20) + " MiB");
+  return detail::profile_reader(std::move(name)).read(text);
+}
+
+/// As parse_profile; reads no more than max_profile_bytes and one of the stream.
+/// Errors   also io if the stream fails.
+[[nodiscard]] inline profile read_profile(std::istream& in, std::string name) {
+  const std::string text = detail::whole_text(in, name, max_profile_bytes);
+  return parse_profile(text, std::move(name));
+}
+
+[[nodiscard]] inline profile read_profile(const std::filesystem::path& path) {
+  return parse_profile(detail::whole_text(path, "a profile's file", max_profile_bytes),
+                       path.string());
+}
+
+namespace detail {
+
+/// Microseconds to the nanosecond, as short as they are: 2.367, 41.0.
+inline void put_us(std::ostream& out, duration t) {
+  const auto ns = t.count();
+  std::string fraction = std::to_string(1000 + ns % 1000).substr(1);
+  while (fraction.size() > 1 && fraction.back() == '0') fraction.pop_back();
+  out << ns / 1000 << '.' << fraction;
+}
+
+inline void put_text(std::ostream& out, const std::string& s) {
+  using nlohmann::json;
+  out << json(s).dump(-1, ' ', true, json::error_handler_t::replace);
+}
+
+inline void put_extent(std::ostream& out, std::string_view field, const extent& e) {
+  out << ",\"" << field << "\":[" << e.x << ',' << e.y << ',' << e.z << ']';
+}
+
+inline void put_kernel(std::ostream& out, const profile_operation& op) {
+  const launch_shape& l = op.work.launch;
+  out << ",\"symbol\":";
+  put_text(out, op.symbol);
+  put_extent(out, "grid", l.grid);
+  put_extent(out, "block", l.block);
+  out << ",\"registers_per_thread\":" << l.registers_per_thread
+      << ",\"static_shared_bytes\":" << l.static_shared_bytes
+      << ",\"dynamic_shared_bytes\":" << l.dynamic_shared_bytes
+      << ",\"local_bytes\":" << op.local_bytes << ",\"cluster_blocks\":" << l.cluster_blocks
+      << ",\"max_blocks_per_sm\":" << op.work.max_blocks_per_sm;
+}
+
+[[nodiscard]] inline std::string_view direction_name(copy_direction d) {
+  switch (d) {
+  case copy_direction::host_to_device: return "h2d";
+  case copy_direction::device_to_host: return "d2h";
+  case copy_direction::device_to_device: return "d2d";
+  case copy_direction::host_to_host: break;
+  }
+  throw error(errc::bad_profile, "a copy from host to host, expected one that a device does");
+}
+
+inline void put_operation(std::ostream& out, const profile_operation& op) {
+  out << "{\"after\":[";
+  for (std::size_t i = 0; i < op.after.size(); ++i) out << (i ? "," : "") << op.after[i];
+  out << "],\"kind\":";
+  switch (op.work.kind) {
+  case operation_kind::kernel:
+    out << "\"kernel\"";
+    put_kernel(out, op);
+    break;
+  case operation_kind::memset: out << "\"memset\",\"bytes\":" << op.work.bytes.count(); break;
+  case operation_kind::memcpy:
+    out << "\"memcpy\",\"direction\":\"" << direction_name(op.work.direction)
+        << "\",\"bytes\":" << op.work.bytes.count();
+    break;
+  default: throw error(errc::bad_profile, "an operation that is no device work, expected some");
+  }
+  out << ",\"duration_us\":";
+  put_us(out, op.work.expected);
+  out << ",\"name\":";
+  put_text(out, op.name);
+  if (!op.work.by_sms.empty()) {
+    out << ",\"duration_us_by_sms\":";
+    char separator = '{';
+    for (const scaling_point& s : op.work.by_sms) {
+      out << separator << '"' << s.sms.count() << "\":";
+      put_us(out, s.time);
+      separator = ',';
+    }
+    out << '}';
+  }
+  out << '}';
+}
+
+} // namespace detail
+
+/// Writes what read_profile reads: equal profiles give equal bytes, one operation a line.
+/// Errors   bad_profile for an operation that no profile can hold; look at the stream for the rest.
+inline void write_profile(std::ostream& out, const profile& p) {
+  using namespace detail;
+  out << "{\"model\": ";
+  put_text(out, p.model);
+  out << ", \"batch\": " << p.batch << ", \"dtype\": ";
+  put_text(out, p.dtype);
+  out << ", \"device\": ";
+  put_text(out, p.device);
+  out << ", \"sm_count\": " << p.sms.count() << ", \"input_bytes\": " << p.input.count()
+      << ", \"output_bytes\": " << p.output.count();
+  if (p.graph_replay) {
+    out << ", \"graph_replay_us\": ";
+    put_us(out, *p.graph_replay);
+  }
+  out << ", \"durations_measured\": " << (p.durations_measured ? "true" : "false")
+      << ", \"operations\": [";
+  for (std::size_t i = 0; i < p.operations.size(); ++i) {
+    out << (i ? ",\n" : "\n");
+    put_operation(out, p.operations[i]);
+  }
+  out << "\n]}\n";
+}
+
+/// Errors   also io if the file cannot be written.
+inline void write_profile(const std::filesystem::path& path, const profile& p) {
+  std::ofstream out(path, std::ios::binary);
+  write_profile(out, p);
+  out.close();
+  if (!out) throw error(errc::io, path.string() + ": cannot be written, expected a writable path");
+}
+
+} // namespace gsched

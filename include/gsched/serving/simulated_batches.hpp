@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/serving/batch_runner.hpp>
+#include <gsched/serving/detail/batch_runs.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <queue>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace gsched::sim {
+
+/// Batches in virtual time, which passes in wait alone: a model of gsched::batch_runner. They take
+/// the table's time, and slow each other as `truth` says.
+///
+/// Order    ends at one time as they came about. Equal calls give equal answers.
+/// Cost     that of batch_runs, and O(log n) an end. Threads  one owner; table and truth outlive
+///          it.
+class simulated_batches {
+  struct end {
+    time_point at;
+    std::uint64_t serial;
+    std::uint32_t partition;
+    std::uint32_t version;
+    bool operator<(const end& o) const noexcept { // the first is the top of the queue
+      return std::tie(o.at, o.serial) < std::tie(at, serial);
+    }
+  };
+  struct slot {
+    std::uint32_t gpu = 0;
+    std::uint32_t version = 0; ///< of its batch's end, as things stand now
+  };
+
+  [[nodiscard]] auto tell() {
+    return [this](std::uint32_t partition, time_point at) {
+      ends_.push({at, serial_++, partition, ++slots_[partition].version});
+    };
+  }
+
+public:
+  /// Partitions are there `prepare` after they were asked for.
+  simulated_batches(const latency_table& table, const interference_function& truth,
+                    std::size_t gpus, duration prepare = {})
+      : runs_(table, truth, gpus), prepare_(prepare) {}
+
+  void prepare(const plan_decision& decide) {
+    prepared_ = now_;
+    try {
+      if (decide() != nullptr && has_plan_) prepared_ = now_ + prepare_;
+    } catch (...) {
+      wrong_ = std::current_exception();
+    }
+    has_plan_ = true; // the first is there from the beginning
+  }
+  [[nodiscard]] bool try_prepared() {
+    if (now_ < prepared_) return false;
+    prepared_ = no_deadline;
+    if (wrong_) std::rethrow_exception(std::exchange(wrong_, nullptr));
+    return true;
+  }
+  void take_up(std::span<const served_partition> partitions) {
+    slots_.resize(std::max(slots_.size(), partitions.size()));
+  }
+  /// The frontend counts SMs, and here they are all alike.
+  [[nodiscard]] bool has_room(std::uint32_t) const noexcept { return true; }
+
+  void begin(const batch_run& r) {
+    slots_[r.partition].gpu = r.gpu;
+    runs_.begin(r, now_, tell());
+  }
+  [[nodiscard]] std::optional<std::uint32_t> try_end() {
+    forget_changed();
+    if (ends_.empty() || ends_.top().at > now_) return std::nullopt;
+    const std::uint32_t partition = ends_.top().partition;
+    ++slots_[partition].version;
+    runs_.end(slots_[partition].gpu, partition, now_, tell());
+    return partition;
+  }
+
+  void wait(time_point t) {
+    forget_changed();
+    if (!ends_.empty()) t = std::min(t, ends_.top().at);
+    t = std::min(t, prepared_);
+    if (t < no_deadline) now_ = std::max(now_, t);
+  }
+  [[nodiscard]] time_point now() const noexcept { return now_; }
+
+private:
+  /// Ends that have become another time since.
+  void forget_changed() {
+    while (!ends_.empty() && slots_[ends_.top().partition].version != ends_.top().version)
+      ends_.pop();
+  }
+
+  batch_runs runs_;
+  duration prepare_;
+  bool has_plan_ = false;
+  time_point now_{};
+  time_point prepared_ = no_deadline;
+  std::exception_ptr wrong_; ///< of decide
+  std::priority_queue<end> ends_;
+  std::uint64_t serial_ = 0;
+  std::vector<slot> slots_; ///< by partition
+};
+
+static_assert(batch_runner<simulated_batches>);
+
+} // namespace gsched::sim

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/sim/detail/block_scheduler.hpp>
+#include <gsched/sim/detail/copy_engine.hpp>
+#include <gsched/sim/detail/news.hpp>
+#include <gsched/sim/detail/program_costs.hpp>
+#include <gsched/sim/detail/queues.hpp>
+#include <gsched/sim/detail/yielding.hpp>
+#include <gsched/sim/observer.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace gsched::sim {
+
+/// The GPU's side of a simulated device: hardware queues, copy engines and SMs, event by event.
+///
+/// Order    at one time: what ends, then what starts by hardware queue, then blocks find room.
+/// Cost     O(queues + grids that run) an event, beside the block scheduler's.
+/// Threads  one owner; no locking.
+class hardware {
+public:
+  static constexpr std::uint32_t none = queues::none;
+
+  hardware(const preset& p, program_costs& costs, const observer& watch, std::size_t max_segments,
+           std::size_t max_block_events)
+      : preset_(p), costs_(costs), watch_(watch), scheduler_(p),
+        news_(max_segments, max_block_events), queues_(max_segments, p.effective_queues()),
+        yielding_(p.yields, p.host.block_notice, queues_, scheduler_, news_) {}
+
+  [[nodiscard]] block_scheduler& blocks() noexcept { return scheduler_; }
+  [[nodiscard]] news& out() noexcept { return news_; }
+  [[nodiscard]] const queues& lanes() const noexcept { return queues_; }
+  [[nodiscard]] yielding& ways() noexcept { return yielding_; }
+
+  std::uint32_t open_lane(const lane_options& how, sm_range where, std::uint32_t width) {
+    lane_state l;
+    l.priority = how.priority;
+    l.where = where;
+    l.width = width;
+    l.yields = how.yields;
+    const std::uint32_t id = queues_.open_lane(l);
+    for (copy_engine& e : engines_) e.open_lane();
+    if (how.yields) yielding_.open_lane();
+    return id;
+  }
+
+  /// Whether one more segment, with so many block events at most, can be taken.
+  [[nodiscard]] bool has_room(std::size_t reports) const noexcept {
+    return queues_.room() > news_.ends() && reports <= news_.block_room() - queues_.kept_reports();
+  }
+
+  /// Only if has_room.
+  void enqueue(const accepted& a) noexcept { queues_.enqueue(a); }
+  /// What the host does whenever it looks: see queues.
+  template <class Launch>
+  void hand_over(time_point now, Launch&& launch) noexcept {
+    queues_.hand_over(now, launch);
+  }
+
+  /// Takes back what has not started; nothing that a yield takes back.
+  [[nodiscard]] std::size_t evict(std::uint32_t id, time_point now) noexcept {
+    return queues_.lane(id).stopped ? 0 : queues_.evict(id, now);
+  }
+
+  /// When something happens next, if nothing is submitted before.
+  [[nodiscard]] time_point next() const noexcept {
+    return std::min(std::min(next_, queues_.next()), yielding_.next());
+  }
+
+  /// Lets happen what happens at next().
+  void step() noexcept {
+    const time_point now = next();
+    account(now);
+    scheduler_.finish(now, sink{*this, now});
+    for (copy_engine& e : engines_)
+      while (e.ends() <= now) {
+        const std::uint32_t slot = queues_.lane(e.head()).current;
+        e.finish();
+        mark(watch_.ended, now, slot);
+        complete(slot, now);
+        start_copy(e, now);
+      }
+    if (yielding_.next() <= now) yielding_.step(now);
+    queues_.visit_due(now, [&](hardware_queue& q) { issue(q, now); });
+    scheduler_.place(now, sink{*this, now});
+    scheduler_.set_beside(queues_.active_lanes() > 1);
+    scheduler_.refresh(now);
+    watch_occupied(now);
+    next_ = scheduler_.next_end();
+    for (const copy_engine& e : engines_) next_ = std::min(next_, e.ends());
+  }
+
+  /// Adds up what has been busy until `now`, which is no later than next().
+  void account(time_point now) noexcept {
+    const duration passed = now - accounted_;
+    accounted_ = now;
+    if (!scheduler_.idle()) busy_ += passed;
+    sm_ns_ += static_cast<double>(passed.count()) * scheduler_.map().occupied();
+  }
+  [[nodiscard]] duration busy() const noexcept { return busy_; }
+  [[nodiscard]] double sm_ns() const noexcept { return sm_ns_; }
+
+private:
+  /// What the block scheduler tells.
+  struct sink {
+    hardware& hw;
+    time_point now;
+    void placed(const grid& g, std::uint32_t pieces) noexcept {
+      if (!g.started) {
+        hw.mark(hw.watch_.started, now, g.owner);
+        if (hw.queues_.lane(hw.queues_[g.owner].lane).stopped) hw.yielding_.looks(g.owner, now);
+      }
+      if (g.reports) hw.report(device_event::kind::blocks_started, g.owner, pieces, now);
+    }
+    void left(const grid& g, const cohort& c) noexcept {
+      if (g.reports) hw.report(device_event::kind::blocks_done, g.owner, c.pieces, now);
+      if (hw.watch_.blocks != nullptr && !c.leaves)
+        hw.watch_.blocks(hw.watch_.self, now, hw.mark_of(g.owner), g.base + g.finished, c.blocks);
+    }
+    void done(std::uint32_t slot) noexcept {
+      const grid& g = hw.scheduler_[slot];
+      if (g.started) hw.mark(hw.watch_.ended, now, g.owner);
+      if (g.left) hw.keep_rest(g);
+      hw.complete(g.owner, now);
+      if (hw.stalled_ == 0) return;
+      hw.stalled_ = 0;
+      for (std::uint32_t i = 0; i < hw.queues_.used(); ++i) {
+        hardware_queue& q = hw.queues_.queue(i);
+        if (q.stalled) hw.queues_.look(q, now);
+        q.stalled = false;
+      }
+    }
+  };
+
+  /// When the next operation of a segment can start, its lane being free.
+  time_point ready_at(const accepted& a, const lane_state& l) const noexcept {
+    const time_point here =
+        std::max(l.goes_on, a.arrival + a.step * static_cast<duration::rep>(a.issued));
+    if (l.last_end == time_point::min()) return here;
+    duration gap = a.issued == 0 ? preset_.gaps.segments : preset_.laws.graph.gap + l.extra;
+    if (a.how == submission::launches) gap = preset_.gaps.launches + l.extra;
+    if (a.gated && yielding_.gated(a.issued)) gap += preset_.yields.gate;
+    if (a.leaves && !l.stopped) gap += preset_.laws.leaving.preamble;
+    return std::max(here, l.last_end + gap);
+  }
+
+  /// Starts what can start at the head of a queue.
+  void issue(hardware_queue& q, time_point now) noexcept {
+    q.look = time_point::max();
+    while (q.head != none) {
+      const std::uint32_t slot = q.head;
+      accepted& a = queues_[slot];
+      lane_state& l = queues_.lane(a.lane);
+      if (l.busy) return; // until it completes
+      const time_point ready = ready_at(a, l);
+      if (ready > now) {
+        q.look = ready;
+        return;
+      }
+      const operation& op = *a.operations[a.issued];
+      if (!uses_copy_engine(op) && scheduler_.full()) {
+        q.stalled = true;
+        ++stalled_;
+        return;
+      }
+      l.busy = true;
+      l.current = slot;
+      ++a.issued;
+      start(slot, a, l, op, now);
+      if (l.resuming) yielding_.resumed(l, a.lane, now);
+      if (l.stopped && yielding_.stands(slot)) continue; // it is out of the queue
+      if (a.issued < a.operations.size()) return;        // the next one waits for this one
+      queues_.remove(slot);
+    }
+  }
+
+  void start(std::uint32_t slot, accepted& a, lane_state& l, const operation& op,
+             time_point now) noexcept {
+    if (uses_copy_engine(op)) {
+      copy_engine& e = engines_[op.direction == copy_direction::device_to_host ? 1 : 0];
+      e.append(a.lane, transfer_time(op, preset_));
+      start_copy(e, now);
+      return;
+    }
+    const std::uint32_t g = l.grid = scheduler_.take();
+    grid& it = scheduler_[g];
+    it.cost = a.costs != nullptr ? a.costs[a.issued - 1] : costs_.brief(op, l.width);
+    it.where = l.where;
+    it.priority = l.priority;
+    it.owner = slot;
+    it.reports = a.instrumented;
+    it.passes = false;
+    it.base = 0;
+    if (l.stopped && a.leaves) {
+      pass(a, it);
+    } else if (op.leaves != leaving::never && a.costs != nullptr) {
+      it.base = costs_.resume(a.program, a.first + a.issued - 1, a.issued == 1);
+      it.cost.blocks -= it.base;
+    }
+    scheduler_.admit(g, now);
+    if (it.cost.blocks == 0) mark(watch_.started, now, slot);
+  }
+
+  void start_copy(copy_engine& e, time_point now) noexcept {
+    if (e.running() || e.head() == none) return;
+    e.start(now);
+    mark(watch_.started, now, queues_.lane(e.head()).current);
+  }
+
+  /// All blocks of a kernel will find the flag set: what is left of it stays as it is.
+  [[gnu::cold]] static void pass(accepted& a, grid& g) noexcept {
+    g.passes = true;
+    a.left_from = std::min(a.left_from, a.issued - 1);
+  }
+  /// Blocks of a kernel have left.
+  [[gnu::cold]] void keep_rest(const grid& g) noexcept {
+    accepted& a = queues_[g.owner];
+    a.left_from = a.issued - 1;
+    costs_.keep(a.program, a.first + a.issued - 1, g.base + g.finished);
+  }
+
+  /// One operation of a segment has ended, or left.
+  void complete(std::uint32_t slot, time_point now) noexcept {
+    const accepted& a = queues_[slot];
+    lane_state& l = queues_.lane(a.lane);
+    l.busy = false;
+    l.current = none;
+    l.last_end = now;
+    l.extra = scheduler_.extra_gap();
+    queues_.look(queues_.queue(l.queue), now);
+    if (l.stopped && yielding_.stays(slot, now)) return;
+    if (a.issued < a.operations.size()) return;
+    device_event e;
+    e.what = device_event::kind::segment_done;
+    e.segment = a.id;
+    l.last_told = now + preset_.host.segment_notice;
+    news_.end(l.last_told, e);
+    queues_.retire(slot);
+    if (l.stopped) yielding_.ended(l, now);
+  }
+
+  void report(device_event::kind what, std::uint32_t slot, std::uint32_t pieces,
+              time_point now) noexcept {
+    accepted& a = queues_[slot];
+    const device_event e{what, 0, 0, a.issued - 1, a.id, {}};
+    const time_point seen = now + preset_.host.block_notice;
+    queues_.reported(a, news_.blocks(seen, e, scheduler_.map(), pieces));
+  }
+
+  [[nodiscard]] operation_mark mark_of(std::uint32_t slot) noexcept {
+    const accepted& a = queues_[slot];
+    const std::uint32_t i = a.issued - 1;
+    return {a.id, a.owner, lane_id{a.lane}, i, a.operations[i]};
+  }
+  void mark(void (*hears)(void*, time_point, const operation_mark&) noexcept, time_point now,
+            std::uint32_t slot) noexcept {
+    if (hears != nullptr) hears(watch_.self, now, mark_of(slot));
+  }
+  void watch_occupied(time_point now) noexcept {
+    if (watch_.occupied == nullptr || seen_occupied_ == scheduler_.map().occupied()) return;
+    seen_occupied_ = scheduler_.map().occupied();
+    watch_.occupied(watch_.self, now, sm_count{seen_occupied_});
+  }
+
+  preset preset_;
+  program_costs& costs_;
+  observer watch_;
+  block_scheduler scheduler_;
+  news news_;
+  queues queues_;
+  yielding yielding_;
+  std::array<copy_engine, 2> engines_; ///< to the device, to the host
+  std::uint32_t stalled_ = 0;
+  std::uint32_t seen_occupied_ = 0;
+  time_point next_ = time_point::max();
+  time_point accounted_{};
+  duration busy_{};
+  double sm_ns_ = 0;
+};
+
+} // namespace gsched::sim

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "interference/refusal.hpp"
+
+#include <gsched/interference/corun_pairs.hpp>
+#include <gsched/interference/solo_metrics.hpp>
+#include <gsched/io/corun_csv.hpp>
+#include <gsched/io/solo_csv.hpp>
+
+#include <doctest/doctest.h>
+
+namespace gsched::testing {
+namespace {
+
+const std::string solo_head = "model,batch,solo_us,l2_pct,dram_pct,sm_active_pct,ipc\n";
+const std::string corun_head = "model_a,batch_a,sms_a,model_b,batch_b,sms_b,solo_a_us,solo_b_us,"
+                               "corun_a_us,corun_b_us\n";
+
+std::vector<solo_metrics> solo(const std::string& rows) {
+  return read_solo_metrics(csv(solo_head + rows, solo_columns()));
+}
+std::vector<corun_pair> corun(const std::string& rows) {
+  return read_corun_pairs(csv(corun_head + rows, corun_columns()), sm_count{132});
+}
+std::string solo_refusal(const std::string& rows) {
+  return refusal([&] { static_cast<void>(solo(rows)); });
+}
+std::string corun_refusal(const std::string& rows) {
+  return refusal([&] { static_cast<void>(corun(rows)); });
+}
+
+solo_table table_of(const std::string& rows) {
+  solo_table t;
+  for (solo_metrics& m : solo(rows)) t.add(std::move(m), "t.csv");
+  return t;
+}
+
+} // namespace
+
+TEST_CASE("a row of solo metrics is read as parts of 1") {
+  const std::vector<solo_metrics> rows = solo("a,8,1000.5,40,10,75.5,0\nb,1,7,0,101,100,0.3\n");
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].model == "a");
+  CHECK(rows[0].batch == 8);
+  CHECK(rows[0].solo == from_us(1000.5));
+  CHECK(rows[0].l2 == doctest::Approx(0.4));
+  CHECK(rows[0].dram == doctest::Approx(0.1));
+  CHECK(rows[0].active == doctest::Approx(0.755));
+  CHECK(rows[1].dram == 1); // a little over 100% is what rescaling gives
+}
+
+TEST_CASE("rates are the same bytes over another time") {
+  const solo_table t = table_of("a,1,100,20,10,50,0\na,9,500,40,20,50,0\n");
+  const auto rates = [&](std::uint32_t batch, double us) {
+    return t.rates("a", batch, from_us(us)).value();
+  };
+  CHECK(rates(1, 100).l2 == doctest::Approx(0.2));
+  CHECK(rates(1, 200).l2 == doctest::Approx(0.1));         // half the SMs, twice the time
+  CHECK(rates(5, 300).l2 == doctest::Approx(110.0 / 300)); // half-way from 20 to 200
+  CHECK(rates(5, 300).dram == doctest::Approx(55.0 / 300));
+  CHECK(rates(17, 1000).l2 == doctest::Approx(0.38)); // the line goes on: 200 + 180
+  CHECK(rates(9, 1).l2 == 1);                         // never all and more
+  CHECK(!t.rates("b", 1, from_us(1)));
+  CHECK(!t.rates("a", 1, duration::zero()));
+
+  const solo_table one = table_of("a,8,100,20,10,50,0\n");
+  CHECK(one.rates("a", 2, from_us(100))->l2 == doctest::Approx(0.2));
+  CHECK(one.rates("a", 16, from_us(100))->l2 == doctest::Approx(0.4));
+}
+
+TEST_CASE("of two tables the preferred one counts where both have a row") {
+  solo_table t = table_of("a,1,100,20,10,50,0\nb,1,100,20,10,50,0\n");
+  t.prefer(table_of("a,1,300,30,10,50,0\nc,1,100,20,10,50,0\n"));
+  CHECK(t.find("a", 1)->solo == from_us(300));
+  CHECK(t.find("b", 1)->solo == from_us(100));
+  CHECK(t.has("c"));
+  CHECK(t.find("c", 2) == nullptr);
+}
+
+TEST_CASE("bad solo metrics are refused in one line") {
+  CHECK(solo_refusal("a,1,100,20,10,50\n") == "t.csv:2: 6 fields, expected 7");
+  CHECK(solo_refusal("a,1,,20,10,50,0\n").find("t.csv:2: '', expected a number from") == 0);
+  CHECK(solo_refusal("a,1,100,-20,10,50,0\n") == "t.csv:2: '-20', expected a number from 0 to 200");
+  CHECK(solo_refusal("a,1,-100,20,10,50,0\n").find("'-100', expected") != std::string::npos);
+  CHECK(solo_refusal("a,1,100,20,10,nan,0\n") == "t.csv:2: 'nan', expected a number from 0 to 200");
+  CHECK(solo_refusal("a,0,100,20,10,50,0\n").find("whole number from 1") != std::string::npos);
+  CHECK(solo_refusal(",1,100,20,10,50,0\n").find("expected a name") != std::string::npos);
+  CHECK(refusal([] { table_of("a,1,100,20,10,50,0\na,1,90,20,10,50,0\n"); }) ==
+        "t.csv: a, batch 1 is there twice, expected once");
+  CHECK(refusal([] {
+          static_cast<void>(csv("model,batch\n", solo_columns()));
+        }).find("has no column solo_us, expected model,batch") != std::string::npos);
+}
+
+TEST_CASE("a pair has SMs of its own, or shares all of them") {
+  const std::vector<corun_pair> rows =
+      corun("a,1,64,b,8,68,10,20,12,30\na,1,132,b,8,132,10,20,12,15\n");
+  REQUIRE(rows.size() == 2);
+  CHECK(!rows[0].shares(sm_count{132}));
+  CHECK(rows[1].shares(sm_count{132}));
+  CHECK(rows[0].side[1].model == "b");
+  CHECK(rows[0].side[1].batch == 8);
+  CHECK(rows[0].side[0].slowdown() == doctest::Approx(1.2));
+  CHECK(rows[1].side[1].slowdown() == doctest::Approx(0.75));
+  CHECK(corun_refusal("a,1,64,b,8,72,10,20,12,30\n") ==
+        "t.csv:2: 64 and 72 SMs, expected all 132 for both, or parts of them");
+  CHECK(corun_refusal("a,1,132,b,8,8,10,20,12,30\n").find("132 and 8 SMs") != std::string::npos);
+}
+
+TEST_CASE("bad pairs are refused in one line") {
+  CHECK(corun_refusal("a,1,64,b,8,68,10,20,12\n") == "t.csv:2: 9 fields, expected 10");
+  CHECK(corun_refusal("a,1,64,b,8,68,10,20,12,-3\n").find("t.csv:2: '-3', expected") == 0);
+  CHECK(corun_refusal("a,1,64,b,8,68,0,20,12,3\n").find("t.csv:2: '0', expected") == 0);
+  CHECK(corun_refusal("a,1,64,,8,68,1,20,12,3\n").find("expected a name") != std::string::npos);
+  CHECK(corun_refusal("a,1,64,b,8.5,68,1,20,12,3\n").find("'8.5'") != std::string::npos);
+}
+
+} // namespace gsched::testing

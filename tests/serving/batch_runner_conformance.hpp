@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/serving/batch_runner.hpp>
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace gsched::testing {
+
+/// What every batch_runner keeps, on a GPU of 32 SMs in groups of 8 or more, with model 0 and
+/// batches up to 8 that take from some 10 us to 100 ms.
+template <class Runner>
+struct batch_runner_conformance {
+  Runner& runner;
+  std::vector<served_partition> partitions{};
+  partition_plan plan{};
+  std::vector<std::uint32_t> told{}; ///< partitions whose batches have ended, not asked for yet
+  std::uint64_t begun = 0, ended = 0;
+
+  static partition_plan plan_of(const std::vector<std::uint32_t>& sizes) {
+    partition_plan p;
+    for (const std::uint32_t s : sizes) {
+      gpulet& g = p.gpulets.emplace_back();
+      g.sms = sm_count{s};
+      g.portions.push_back({0, 1.0, 1});
+    }
+    return p;
+  }
+
+  /// Batches that end meanwhile are told by wait_end.
+  void wait_prepared() {
+    const time_point until = runner.now() + std::chrono::seconds{20};
+    while (!runner.try_prepared()) {
+      if (const auto partition = runner.try_end()) told.push_back(end(*partition));
+      runner.wait(until);
+      REQUIRE(runner.now() < until);
+    }
+  }
+
+  /// Partitions that do not run become those of another plan.
+  void switch_to(const std::vector<std::uint32_t>& sizes) {
+    plan = plan_of(sizes);
+    runner.prepare([this] { return &plan; });
+    wait_prepared();
+    std::vector<bool> taken(partitions.size(), false);
+    for (served_partition& p : partitions) p.planned = false;
+    for (const gpulet& g : plan.gpulets) {
+      std::size_t i = 0;
+      while (i < partitions.size() &&
+             (taken[i] || !partitions[i].is_idle() || partitions[i].planned))
+        ++i;
+      if (i == partitions.size()) {
+        partitions.emplace_back();
+        taken.push_back(false);
+      }
+      taken[i] = true;
+      served_partition& p = partitions[i];
+      p.sms = g.sms;
+      p.planned = true;
+      p.portions.clear();
+      p.portions.emplace_back().model = 0;
+    }
+    runner.take_up(partitions);
+  }
+
+  void begin(std::uint32_t partition, std::uint32_t batch = 1) {
+    REQUIRE(partitions[partition].is_idle());
+    partitions[partition].running.resize(batch);
+    ++begun;
+    runner.begin({0, partition, partitions[partition].sms, 0, batch});
+  }
+  std::uint32_t end(std::uint32_t partition) {
+    REQUIRE(!partitions[partition].is_idle());
+    partitions[partition].running.clear();
+    ++ended;
+    return partition;
+  }
+  [[nodiscard]] std::uint32_t wait_end() {
+    if (!told.empty()) {
+      const std::uint32_t first = told.front();
+      told.erase(told.begin());
+      return first;
+    }
+    const time_point until = runner.now() + std::chrono::seconds{20};
+    for (;;) {
+      if (const auto partition = runner.try_end()) return end(*partition);
+      REQUIRE(runner.now() < until);
+      const time_point before = runner.now();
+      runner.wait(until);
+      REQUIRE(runner.now() >= before); // B2
+    }
+  }
+
+  void run() {
+    INFO("B1: each batch ends once");
+    switch_to({16, 8, 8});
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      CHECK(runner.has_room(i));
+      begin(i, i + 1);
+    }
+    std::set<std::uint32_t> seen;
+    while (seen.size() < 3) CHECK(seen.insert(wait_end()).second);
+    CHECK(!runner.try_end());
+
+    INFO("B2: wait returns at its time where nothing happens");
+    const time_point until = runner.now() + std::chrono::microseconds{300};
+    runner.wait(until);
+    CHECK(runner.now() >= until);
+
+    INFO("B3: what decide throws is thrown, and what it refuses changes nothing");
+    runner.prepare([]() -> const partition_plan* { throw std::runtime_error("no"); });
+    CHECK_THROWS_AS(wait_prepared(), std::runtime_error);
+    runner.prepare([]() -> const partition_plan* { return nullptr; });
+    wait_prepared();
+    CHECK(!runner.try_prepared());
+    begin(1);
+    CHECK(wait_end() == 1);
+
+    INFO("B4: batches go on over a switch, and those after it run on the new plan");
+    begin(0, 8);
+    plan = plan_of({32});
+    runner.prepare([this] { return &plan; });
+    begin(2, 2); // meanwhile
+    wait_prepared();
+    for (served_partition& p : partitions) p.planned = false;
+    partitions[1].sms = sm_count{32};
+    partitions[1].planned = true;
+    runner.take_up(partitions);
+    while (ended < begun) static_cast<void>(wait_end());
+    told.clear();
+    CHECK(runner.has_room(1)); // B5
+    begin(1, 4);
+    CHECK(wait_end() == 1);
+
+    INFO("many plans, one after another, while batches run");
+    std::mt19937 random(5);
+    const std::vector<std::vector<std::uint32_t>> plans{{32},         {16, 16}, {8, 24},
+                                                        {8, 8, 8, 8}, {24, 8},  {16, 8, 8}};
+    for (int round = 0; round < 60; ++round) {
+      for (std::uint32_t i = 0; i < partitions.size(); ++i)
+        if (partitions[i].planned && partitions[i].is_idle() && runner.has_room(i))
+          begin(i, 1 + static_cast<std::uint32_t>(random() % 8));
+      if (random() % 2 == 0 && ended < begun) static_cast<void>(wait_end());
+      told.clear();
+      switch_to(plans[random() % plans.size()]);
+    }
+    for (told.clear(); ended < begun; told.clear()) static_cast<void>(wait_end());
+    CHECK(!runner.try_end());
+    for (std::uint32_t i = 0; i < partitions.size(); ++i)
+      if (partitions[i].planned) CHECK(runner.has_room(i));
+  }
+};
+
+} // namespace gsched::testing

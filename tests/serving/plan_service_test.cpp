@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/io/rate_curve_csv.hpp>
+#include <gsched/partition/elastic.hpp>
+#include <gsched/serving/plan_service.hpp>
+#include <gsched/serving/simulated_batches.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace gsched;
+using namespace gsched::sim;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr time_point at(duration d) { return time_point{d}; }
+
+/// Batches of 1 to 8 take a millisecond and half of one a request on 8 SMs, on more SMs less.
+latency_table table_of(std::size_t models) {
+  std::vector<latency_row> rows;
+  for (std::size_t m = 0; m < models; ++m)
+    for (const std::uint32_t s : {8u, 16u, 32u})
+      for (std::uint32_t b = 1; b <= 8; ++b)
+        rows.push_back({"m" + std::to_string(m), b, sm_count{s},
+                        1ms + duration{500'000} * b * 8 / static_cast<int>(s)});
+  return latency_table(rows);
+}
+
+struct service {
+  latency_table table = table_of(2);
+  std::vector<duration> slos{20ms, 20ms};
+  std::vector<gpu_shape> shapes{2, gpu_shape{sm_count{32}, sm_count{8}}};
+  std::vector<offered_app> apps;
+  plan_service_options options;
+  duration prepare{};
+  interference_function truth, expected;
+  planner_function planner = [this](std::span<const demand> d) {
+    return elastic_partitioning{}.plan(table, d, shapes);
+  };
+
+  void offer(app what, rate_curve expected_rate, std::optional<rate_curve> comes = {}) {
+    const std::uint64_t seed = apps.size() + 7;
+    apps.push_back({std::move(what), expected_rate, comes.value_or(expected_rate), seed});
+  }
+  void offer_model(std::size_t m, double rate) {
+    offer(app_of_model(table.name(m), m, slos[m]), {{at(0s), rate}});
+  }
+  service() { options.replanning.clusters = 0; }
+
+  plan_outcome run() {
+    simulated_batches runner(table, truth, shapes.size(), prepare);
+    return plan_service(table, slos, shapes, apps, options, planner, expected, runner).run();
+  }
+};
+
+void check_conservation(const plan_outcome& o) {
+  for (const app_outcome& a : o.apps) {
+    CHECK(a.arrived == a.in_time + a.late + a.dropped);
+    CHECK(a.latency.count() == a.in_time + a.late);
+  }
+  std::uint64_t came = 0, arrived = 0, ended = 0, violated = 0;
+  for (const model_outcome& m : o.models) {
+    const request_counts& c = m.counts;
+    CHECK(c.waiting + c.running == 0);
+    CHECK(c.arrived == c.in_time + c.late + c.dropped);
+    CHECK(m.latency.count() == c.in_time + c.late);
+    arrived += c.arrived;
+  }
+  std::vector<app_period> sums(o.apps.size());
+  for (const period_outcome& p : o.periods) {
+    for (const std::uint64_t n : p.came) came += n;
+    for (std::size_t a = 0; a < sums.size(); ++a) {
+      sums[a].arrived += p.apps[a].arrived;
+      sums[a].ended += p.apps[a].ended;
+      sums[a].violated += p.apps[a].violated;
+    }
+    ended += p.ended;
+    violated += p.violated;
+  }
+  for (std::size_t a = 0; a < sums.size(); ++a) {
+    CHECK(sums[a].arrived == o.apps[a].arrived);
+    CHECK(sums[a].ended == o.apps[a].arrived);
+    CHECK(sums[a].violated == o.apps[a].late + o.apps[a].dropped);
+  }
+  CHECK(came == arrived);
+  CHECK(o.switched_at.size() == o.switches);
+  CHECK(std::is_sorted(o.switched_at.begin(), o.switched_at.end()));
+  const app_outcome all = o.all();
+  CHECK(ended == all.arrived);
+  CHECK(violated == all.late + all.dropped);
+}
+
+std::string told(const plan_outcome& o) {
+  std::ostringstream s;
+  for (const app_outcome& a : o.apps)
+    s << a.arrived << ' ' << a.in_time << ' ' << a.late << ' ' << a.latency.percentile(0.99).count()
+      << '\n';
+  for (const period_outcome& p : o.periods)
+    s << p.sms << ' ' << p.factor << ' ' << p.ended << ' ' << p.violated << '\n';
+  s << o.batches << ' ' << o.end.time_since_epoch().count();
+  return s.str();
+}
+
+} // namespace
+
+TEST_CASE("a Poisson process follows its curve, and comes again with its seed") {
+  const rate_curve c{{at(1s), 1000}, {at(3s), 0}, {at(4s), 5000}};
+  varying_poisson p(c, at(6s), 3), again(c, at(6s), 3);
+  std::vector<int> in(8);
+  time_point last{};
+  while (const auto t = p.next()) {
+    REQUIRE(again.next() == t);
+    REQUIRE(*t >= last);
+    last = *t;
+    ++in[static_cast<std::size_t>(t->time_since_epoch() / 1s)];
+  }
+  CHECK(in[0] == 0);
+  CHECK(std::abs(in[1] + in[2] - 2000) < 200);
+  CHECK(in[3] == 0);
+  CHECK(std::abs(in[4] + in[5] - 10000) < 400);
+  CHECK(in[6] == 0);
+}
+
+TEST_CASE("a rate error is fixed, or drawn again and again around the rate") {
+  const rate_curve c{{at(0s), 100}, {at(50s), 200}};
+  const rate_curve more = with_error(c, {0.2, true, 20s}, at(100s), 1);
+  CHECK(more == rate_curve{{at(0s), 120}, {at(50s), 240}});
+  const rate_curve drawn = with_error(c, {0.2, false, 20s}, at(100s), 1);
+  REQUIRE(drawn.size() == 6);
+  CHECK(drawn[3].at == at(50s));
+  CHECK(drawn[3].rate == doctest::Approx(2 * drawn[2].rate)); // the same error still
+  for (const rate_step& s : drawn) {
+    const double of = s.at < at(50s) ? 100 : 200;
+    CHECK(s.rate >= of * 0.8);
+    CHECK(s.rate <= of * 1.2);
+  }
+  CHECK(drawn[0].rate != drawn[1].rate);
+  CHECK_THROWS_AS(static_cast<void>(with_error(c, {1.5, false, 20s}, at(1s), 1)), error);
+  CHECK_THROWS_AS(static_cast<void>(with_error(c, {-1, true, 20s}, at(1s), 1)), error);
+}
+
+TEST_CASE("rates are read from a file, and what is wrong with one is told in a line") {
+  const auto read = [](const char* text) {
+    return read_rate_curves(csv_table(std::make_unique<std::istringstream>(text), "r.csv",
+                                      {"time_s", "model", "rate"}));
+  };
+  const auto curves = read("time_s,model,rate\n0,a,10\n0,b,5\n2.5,a,0\n");
+  CHECK(curves.at("a") == rate_curve{{at(0s), 10}, {at(2500ms), 0}});
+  CHECK(curves.at("b") == rate_curve{{at(0s), 5}});
+  for (const char* bad :
+       {"time_s,model,rate\n", "time_s,model,rate\n1,a,1\n1,a,2\n", "time_s,model,rate\n1,a,-1\n",
+        "time_s,model,rate\n-1,a,1\n", "time_s,model\n1,a\n", "time_s,model,rate\n1,a,nan\n"})
+    CHECK_THROWS_AS(read(bad), error);
+}
+
+TEST_CASE("batches side by side slow each other for as long as they meet") {
+  const latency_table t = table_of(1); // a batch of 2 on 8 SMs takes 2 ms
+  const interference_function truth = [](std::span<const gpulet> all, std::size_t, std::size_t) {
+    return static_cast<double>(all.size());
+  };
+  batch_runs runs(t, truth, 2);
+  std::vector<time_point> ends(3);
+  const auto tell = [&](std::uint32_t p, time_point e) { ends[p] = e; };
+  runs.begin({0, 0, sm_count{8}, 0, 2}, at(0ms), tell);
+  CHECK(ends[0] == at(2ms));
+  runs.begin({1, 2, sm_count{8}, 0, 2}, at(0ms), tell); // another GPU
+  CHECK(ends[2] == at(2ms));
+  runs.begin({0, 1, sm_count{8}, 0, 2}, at(1ms), tell);
+  CHECK(ends[0] == at(3ms)); // the half that is left takes twice as long
+  CHECK(ends[1] == at(5ms));
+  runs.end(0, 0, at(3ms), tell);
+  CHECK(ends[1] == at(4ms)); // half of it was done in 2 ms
+  runs.end(0, 1, at(4ms), tell);
+  runs.end(1, 2, at(2ms), tell);
+}
+
+TEST_CASE("at half of what a plan is for nobody is late, nothing is lost, and it comes again") {
+  service s;
+  s.options.length = 60s;
+  s.options.replanning.headroom = 2;
+  s.offer_model(0, 1000);
+  s.offer_model(1, 300);
+  const plan_outcome o = s.run();
+  check_conservation(o);
+  CHECK(std::abs(static_cast<double>(o.apps[0].arrived) - 60000) < 1500);
+  CHECK(o.all().violations() < 0.001);
+  CHECK(o.periods.size() == 3);
+  CHECK(o.periods[0].factor == 2);
+  CHECK(std::abs(o.periods[2].measured[0] - 1000) < 100);
+  CHECK(told(s.run()) == told(o));
+  s.apps[0].seed = 99;
+  CHECK(told(s.run()) != told(o));
+}
+
+TEST_CASE("neighbours that slow more than planned make requests late; planned for, they do not") {
+  service s;
+  s.shapes.resize(1);
+  s.options.length = 20s;
+  s.options.replans = false;
+  s.options.replanning.headroom = 1.2;
+  s.truth = [](std::span<const gpulet> all, std::size_t, std::size_t) {
+    return all.size() > 1 ? 1.6 : 1.0;
+  };
+  s.offer_model(0, 2000);
+  s.offer_model(1, 2000);
+  const plan_outcome blind = s.run();
+  check_conservation(blind);
+  CHECK(blind.all().violations() > 0.02);
+  s.shapes.resize(2);
+  s.expected = s.truth;
+  s.planner = [&](std::span<const demand> d) {
+    return elastic_partitioning{}.plan(s.table, d, s.shapes, s.expected);
+  };
+  const plan_outcome seeing = s.run();
+  check_conservation(seeing);
+  CHECK(seeing.all().violations() < blind.all().violations() / 4);
+}
+
+TEST_CASE("rates that jump tenfold and back are planned for, and too many are told") {
+  service s;
+  s.options.length = 100s;
+  s.options.period = 10s;
+  s.offer(app_of_model("m0", 0, 20ms), {{at(0s), 400}},
+          rate_curve{{at(0s), 400}, {at(25s), 4000}, {at(55s), 400}});
+  s.offer_model(1, 100);
+  const plan_outcome o = s.run();
+  check_conservation(o);
+  CHECK(o.switches >= 2);
+  CHECK(o.periods[1].violated < o.periods[1].ended / 100);
+  CHECK(o.periods[5].sms > 2 * o.periods[0].sms); // looked at when it had risen
+  CHECK(o.periods[8].sms < o.periods[5].sms);
+  CHECK(o.periods[8].violated < o.periods[8].ended / 100);
+  CHECK(o.periods[4].violated < o.periods[4].ended / 20);
+
+  s.apps[0].comes[1].rate = 400000; // which nothing can serve
+  const plan_outcome over = s.run();
+  check_conservation(over);
+  bool told_so = false;
+  for (const period_outcome& p : over.periods) told_so |= p.factor < 1;
+  CHECK(told_so);
+  CHECK(over.apps[0].in_time > 25 * 400 + 3 * 10 * 3000);
+}
+
+TEST_CASE("a switch makes no gap: under plans that change all the time nobody waits for them") {
+  service s;
+  s.options.length = 30s;
+  s.options.period = 100ms;
+  s.options.replanning = {1.6, 0, 0, 1, 0};
+  s.offer_model(0, 1000);
+  s.offer_model(1, 1000);
+  const plan_outcome changing = s.run();
+  check_conservation(changing);
+  CHECK(changing.switches > 30);
+  s.options.replans = false;
+  const plan_outcome still = s.run();
+  CHECK(still.switches == 0);
+  CHECK(changing.all().violations() < still.all().violations() + 0.002);
+}
+
+TEST_CASE("an app is on time when all of its answers are") {
+  service s;
+  s.options.length = 20s;
+  s.options.replanning.headroom = 4;
+  s.offer({"fan", 40ms, {{0, 1, {}}, {1, 3, {0}}, {0, 2, {0}}, {1, 1, {1, 2}}}}, {{at(0s), 100}});
+  const plan_outcome o = s.run();
+  check_conservation(o);
+  const std::uint64_t n = o.apps[0].arrived;
+  CHECK(o.models[0].counts.arrived == 3 * n); // nothing was dropped, so all stages came
+  CHECK(o.models[1].counts.arrived == 4 * n);
+  CHECK(o.apps[0].violations() < 0.01);
+  CHECK(o.apps[0].latency.min() >= 3 * 1ms); // three stages, one after the other
+  s.apps[0].what.slo = 1ms;
+  const plan_outcome late = s.run();
+  CHECK(late.apps[0].in_time == 0);
+  CHECK(late.apps[0].late == n);
+  // Without GPUs every request fails at its first stage.
+  s.shapes.clear();
+  const plan_outcome none = s.run();
+  check_conservation(none);
+  CHECK(none.apps[0].dropped == n);
+  CHECK(none.models[1].counts.arrived == 0);
+  CHECK(none.periods[0].no_plan);
+  s.apps[0].what.stages[0].after = {1};
+  CHECK_THROWS_AS(static_cast<void>(s.run()), error);
+}
+
+TEST_CASE("any number of GPUs, and hours in seconds") {
+  service s;
+  s.shapes.assign(40, gpu_shape{sm_count{32}, sm_count{8}});
+  s.options.length = 600s;
+  s.offer_model(0, 1000);
+  s.offer_model(1, 500);
+  const plan_outcome o = s.run();
+  check_conservation(o);
+  CHECK(o.all().arrived > 800000);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/serving/replanning.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace gsched::testing {
+namespace {
+
+/// A planner that serves up to so many requests a second in all.
+struct limited {
+  double most;
+  int asked = 0;
+  double last = 0;
+  std::optional<partition_plan> operator()(std::span<const demand> demands) {
+    ++asked;
+    double all = 0;
+    for (const demand& d : demands) all += d.rate;
+    if (all > most) return std::nullopt;
+    last = all;
+    return partition_plan{};
+  }
+};
+
+} // namespace
+
+TEST_CASE("a plan has the headroom, or as much of it as there is room for") {
+  const std::vector<demand> demands{{0, 60, {}}, {1, 40, {}}};
+  for (const double most : {1000.0, 130.0, 120.0, 100.5, 99.0, 10.0, 0.01}) {
+    CAPTURE(most);
+    limited ask{most};
+    const auto found = plan_with_headroom(std::span(demands), 1.3, 0, ask);
+    REQUIRE(found);
+    CHECK(found->factor <= 1.3);
+    CHECK(100 * found->factor <= most * (1 + 1e-9));
+    CHECK(100 * found->factor >= std::min(130.0, most / 1.011));
+    CHECK(ask.last == doctest::Approx(100 * found->factor)); // the plan is for that
+    CHECK(ask.asked <= 30);
+  }
+  const auto greedy = [](std::span<const demand> d) {
+    return d[0].rate >= 300 ? std::optional<partition_plan>(partition_plan{}) : std::nullopt;
+  };
+  CHECK(plan_with_headroom(std::span(demands), 1.5, 0, greedy)->factor == 6); // 60, 40
+  CHECK_FALSE(plan_with_headroom(std::span(demands), 0.1, 0, greedy));
+  limited none{0};
+  CHECK_FALSE(plan_with_headroom(std::span(demands), 1.3, 0, none));
+}
+
+TEST_CASE("clusters of a Poisson process are planned for by the root of what there is room for") {
+  using namespace std::chrono_literals;
+  CHECK(staffed_rate(400, 10ms, 0) == 400);
+  CHECK(staffed_rate(600, 10ms, 1) == doctest::Approx(900)); // 9, give or take 3
+  CHECK(staffed_rate(40000, 10ms, 1) == doctest::Approx(42000).epsilon(0.002));
+  CHECK(staffed_rate(0, 10ms, 1) == 0);
+  for (const double rate : {0.1, 10.0, 300.0, 1e5})
+    for (const double z : {0.5, 1.0, 3.0}) { // what is expected is z deviations below
+      const double m = staffed_rate(rate, 10ms, z) * 0.01;
+      CHECK(m - z * std::sqrt(m) == doctest::Approx(rate * 0.01));
+    }
+  limited ask{1e9};
+  const std::vector<demand> demands{{0, 200, 10ms}};
+  CHECK(plan_with_headroom(std::span(demands), 2, 1, ask)->factor == 2);
+  CHECK(ask.last == doctest::Approx(staffed_rate(400, 10ms, 1)));
+}
+
+TEST_CASE("a plan is kept while rates stay near those that it was made for") {
+  limited ask{1e9};
+  replanning r({1.5, 3, 0.1, 2}); // no SLO, no clusters
+  REQUIRE(r.replan({{0, 100, {}}, {1, 0, {}}}, ask));
+  CHECK(ask.last == doctest::Approx(1.5 * 102)); // of the second, the least rate
+  CHECK_FALSE(r.replan({{0, 109, {}}, {1, 2.1, {}}}, ask));
+  CHECK_FALSE(r.replan({{0, 91, {}}, {1, 1, {}}}, ask));
+  CHECK(ask.asked == 1);
+  REQUIRE(r.replan({{0, 1000, {}}, {1, 0, {}}}, ask)); // tenfold
+  CHECK(ask.last == doctest::Approx(1.5 * 1002));
+  ask.most = 0;
+  CHECK_FALSE(r.replan({{0, 100, {}}, {1, 0, {}}}, ask));
+  ask.most = 1e9;
+  CHECK(r.replan({{0, 100, {}}, {1, 0, {}}}, ask)); // asked again, for there was none
+  // With too little room, a plan that serves no more than the one there is is not taken.
+  ask.most = 120;
+  CHECK_FALSE(r.replan({{0, 120, {}}, {1, 0, {}}}, ask)); // has 150 of it, would have 120
+  CHECK(r.replan({{0, 100, {}}, {1, 20, {}}}, ask));      // has 0.15 of the second
+  CHECK_THROWS_AS(replanning({0, 0, 0.1, 1}), error);
+  CHECK_THROWS_AS(replanning({1.3, 0, -1, 1}), error);
+  CHECK_THROWS_AS(replanning({1.3, 0, 0.1, 1, 1.1}), error);
+}
+
+TEST_CASE("a rate that falls by little is planned for as before, whatever the others do") {
+  limited ask{1e9};
+  replanning r({1, 0, 0.1, 1, 0.3});
+  REQUIRE(r.replan({{0, 100, {}}, {1, 100, {}}}, ask));
+  CHECK_FALSE(r.replan({{0, 71, {}}, {1, 105, {}}}, ask));
+  REQUIRE(r.replan({{0, 75, {}}, {1, 150, {}}}, ask));
+  CHECK(ask.last == doctest::Approx(250));
+  CHECK_FALSE(r.replan({{0, 109, {}}, {1, 110, {}}}, ask));
+  REQUIRE(r.replan({{0, 69, {}}, {1, 110, {}}}, ask));
+  CHECK(ask.last == doctest::Approx(69 + 150));
+  REQUIRE(r.replan({{0, 69, {}}, {1, 20, {}}}, ask));
+  CHECK(ask.last == doctest::Approx(69 + 20));
+}
+
+} // namespace gsched::testing
