@@ -381,7 +381,7 @@ TEST_CASE("takeover: what was posted behind a request on which the driver hangs 
 }
 
 TEST_CASE(
-    "takeover: a close whose driver hangs on the first request of the mailbox ends the rest") {
+    "takeover: a close whose driver hangs on the first request of the inbox ends the rest") {
   static const auto d = std::make_shared<abi::desk>();
   static fake_event* const e = new fake_event;
   static const abi::event_source* const source = new abi::event_source(fake_event::source());

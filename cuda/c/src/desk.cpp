@@ -83,8 +83,8 @@ void desk::end_unposted(ticket& t) noexcept {
   t.code = GSCHED_CLOSED;
   t.end_ns = now_ns();
   t.publish();
-  t.let_go(); // the caller's share: the call gives it no ticket
-  unposted.post(t);
+  t.let_go();                              // the caller's share: the call gives it no ticket
+  static_cast<void>(unposted.try_post(t)); // which is never closed
 }
 
 void desk::keep_live() noexcept {
@@ -106,7 +106,7 @@ std::unique_ptr<model_record> desk::take_record(const model_record& of) noexcept
 }
 
 void desk::end_everything(gsched_state how, gsched_code code, const char* why) noexcept {
-  stopping.store(true, sync::relaxed); // unordered: the mailbox decides
+  stopping.store(true, sync::relaxed); // unordered: the inbox decides
   const refusal closed(GSCHED_CLOSED, "the server was closed");
   const auto give_up = [&](ticket& t) {
     set_line(t.error, why);

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "collector.hpp"
+#include "doorbell.hpp"
 #include "events.hpp"
-#include "mailbox.hpp"
 #include "message.hpp"
 #include "model.hpp"
 #include "ticket.hpp"
@@ -43,7 +43,7 @@ struct desk {
   };
 
   // Anybody's ---------------------------------------------------------------------------------
-  mailbox<message> box;
+  inbox<message> box;
   doorbell bell; ///< rung after each post
   turn whose;
   sync::atomic<bool> stopping{false};                  ///< no more requests
@@ -77,7 +77,7 @@ struct desk {
     return true;
   }
 
-  /// Ends a request that the closed mailbox has refused. Another thread may have read the ticket
+  /// Ends a request that the closed inbox has refused. Another thread may have read the ticket
   /// where the caller wanted it and may wait for it, so it stays until the server's end. Any
   /// thread.
   void end_unposted(ticket& t) noexcept;

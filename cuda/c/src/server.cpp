@@ -144,7 +144,7 @@ void server::refuse_own_thread(const char* what) const { refuse_on_thread(*desk_
 void server::refuse_if_gone() const {
   if (desk_->failed.load(sync::acquire)) // [F1] acquire
     throw refusal(GSCHED_DEVICE_FAILED, desk_->failure());
-  if (desk_->stopping.load(sync::relaxed)) // unordered: a hint, the mailbox decides
+  if (desk_->stopping.load(sync::relaxed)) // unordered: a hint, the inbox decides
     throw refusal(GSCHED_CLOSED, "the server was closed");
 }
 

@@ -255,7 +255,7 @@ std::unique_ptr<loaded_program> device::state::unload(gsched::program& p) {
   const std::optional<program_id> id = graphs->find_program(p);
   if (!id) throw error(errc::bad_handle, p.name() + ": not loaded, expected it to be");
   for (const device_lane& l : lanes)
-    for (const flight& f : l.flights)
+    for (const device_segment& f : l.flights)
       if (f.what.program == *id)
         throw error(errc::bad_option,
                     p.name() + ": a segment of it is in flight, expected none when it is unloaded");
@@ -398,7 +398,8 @@ constexpr std::size_t kept_facts = 64;
 
 } // namespace
 
-CUresult device::state::launch_loose(const flight& f, std::size_t i, device_lane& l) noexcept {
+CUresult device::state::launch_loose(const device_segment& f, std::size_t i,
+                                     device_lane& l) noexcept {
   const operation& op = *f.what.operations[i];
   const action& a = *static_cast<const action*>(op.handle);
   const auto by_graph = [&](auto launch) {
@@ -425,12 +426,12 @@ std::error_code device::state::submit(const segment& s) noexcept {
   if (broken()) return failed;
   if (index(s.lane) >= lanes.size() || s.operations.empty()) return errc::bad_option;
   device_lane& l = lanes[index(s.lane)];
-  flight* const f = flights.try_take();
+  device_segment* const f = flights.try_take();
   if (f == nullptr) return errc::too_small;
   f->what = s;
-  f->at = flight::stage::held;
+  f->at = device_segment::stage::held;
   f->alone = f->words_lost = f->needs_sms = f->stuck = false;
-  f->how = flight::outcome::whole;
+  f->how = device_segment::outcome::whole;
   f->leaves = nullptr;
   f->words = f->words_read = f->words_checked = 0;
   f->graphs = nullptr;
@@ -466,7 +467,7 @@ std::error_code device::state::submit(const segment& s) noexcept {
   return {};
 }
 
-std::error_code device::state::check_loose(const segment& s, flight& f) const noexcept {
+std::error_code device::state::check_loose(const segment& s, device_segment& f) const noexcept {
   for (std::size_t i = 0; i < s.operations.size(); ++i) {
     const operation* const op = s.operations[i];
     if (!op->is_device_work()) return errc::bad_option;
@@ -483,7 +484,8 @@ std::error_code device::state::check_loose(const segment& s, flight& f) const no
   return {};
 }
 
-std::error_code device::state::find_graphs(const segment& s, const device_lane& l, flight& f) {
+std::error_code device::state::find_graphs(const segment& s, const device_lane& l,
+                                           device_segment& f) {
   const std::size_t count = s.operations.size();
   if (!graphs->has(s.program, s.first, count)) return errc::bad_option;
   if (graphs->loaded(s.program).lost) return code_of(cudaErrorLaunchTimeout);
@@ -522,7 +524,7 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
   return f.words > ring->reader().capacity() ? make_error_code(errc::too_small) : std::error_code{};
 }
 
-bool device::state::may_start(const flight& f, const device_lane& l) noexcept {
+bool device::state::may_start(const device_segment& f, const device_lane& l) noexcept {
   if (l.yields) return false;
   // What is launched behind a graph that stands keeps its hardware queue. With all queues taken so,
   // work of other lanes would not be fetched, nor would that end for which the graph stands.
@@ -541,11 +543,11 @@ bool device::state::may_start(const flight& f, const device_lane& l) noexcept {
   return !one_launch || g->in_flight == 0;
 }
 
-bool device::state::try_reserve_words(const flight& f) noexcept {
+bool device::state::try_reserve_words(const device_segment& f) noexcept {
   return f.words == 0 || ring->flow().try_reserve(f.words);
 }
 
-std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly) noexcept {
+std::error_code device::state::hand_over(device_segment& f, device_lane& l, bool& partly) noexcept {
   const segment& s = f.what;
   CUresult r = CUDA_SUCCESS;
   if (s.program == no_program) {
@@ -557,7 +559,7 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
       }
       if (i == 0 || lasting_error(l.stream)) return code_of(r);
       // The rest is left out. The marker says when what was launched has ended, as usual.
-      f.how = flight::outcome::wrong;
+      f.how = device_segment::outcome::wrong;
       try {
         why_failed = describe(code_of(r), &f, true);
       } catch (...) {
@@ -608,7 +610,7 @@ std::error_code device::state::hand_over(flight& f, device_lane& l, bool& partly
   return {};
 }
 
-std::error_code device::state::start(flight& f, device_lane& l) noexcept {
+std::error_code device::state::start(device_segment& f, device_lane& l) noexcept {
   f.graph = f.graphs == nullptr ? nullptr : f.graphs->best();
   if (f.needs_sms && needs_more_than_left(f, l, standing)) let_go();
   bool partly = false;
@@ -624,7 +626,7 @@ std::error_code device::state::start(flight& f, device_lane& l) noexcept {
     if (lasting || partly) end_with(lasting ? lasting : e, partly ? &f : nullptr);
     return e;
   }
-  f.at = flight::stage::started;
+  f.at = device_segment::stage::started;
   if (l.oldest == nullptr) {
     l.oldest = &f;
     l.stalled = {};
@@ -665,8 +667,9 @@ void device::state::lacks_words() noexcept {
 }
 
 bool device::state::keeps_words(const device_lane& l) noexcept {
-  return std::any_of(l.flights.begin(), l.flights.end(),
-                     [](const flight& f) { return f.at == flight::stage::started && f.words > 0; });
+  return std::any_of(l.flights.begin(), l.flights.end(), [](const device_segment& f) {
+    return f.at == device_segment::stage::started && f.words > 0;
+  });
 }
 
 void device::state::start_held() noexcept {
@@ -675,13 +678,13 @@ void device::state::start_held() noexcept {
   bool words_wait = false;
   words_wanted = false;
   for (auto at = held.begin(); at != held.end() && !broken();) {
-    flight& f = *at++;
+    device_segment& f = *at++;
     device_lane& l = lanes[index(f.what.lane)];
     // Its program hangs elsewhere, and is refused from then on.
     if (f.what.program != no_program && graphs->loaded(f.what.program).lost) {
       held.erase(held.iterator_to(f));
       --l.held;
-      f.at = flight::stage::refused;
+      f.at = device_segment::stage::refused;
       continue;
     }
     if (l.waits || !may_start(f, l)) {
@@ -695,7 +698,7 @@ void device::state::start_held() noexcept {
     }
     held.erase(held.iterator_to(f));
     --l.held;
-    if (start(f, l)) f.at = flight::stage::refused;
+    if (start(f, l)) f.at = device_segment::stage::refused;
   }
 }
 
@@ -744,12 +747,12 @@ void device::state::read_ends() noexcept {
   for (device_lane& l : lanes) {
     // Those of a lane end in order, so one look tells that nothing has changed.
     while (l.oldest != nullptr && l.oldest->over(cu)) {
-      l.oldest->at = flight::stage::ended;
-      flight& ended = *l.oldest;
+      l.oldest->at = device_segment::stage::ended;
+      device_segment& ended = *l.oldest;
       if (l.oldest->words > 0) ring_rests_until = {}; // its words are all there: look at once
       auto next = std::next(l.flights.iterator_to(*l.oldest));
-      while (next != l.flights.end() && next->at == flight::stage::refused) ++next;
-      const bool runs = next != l.flights.end() && next->at == flight::stage::started;
+      while (next != l.flights.end() && next->at == device_segment::stage::refused) ++next;
+      const bool runs = next != l.flights.end() && next->at == device_segment::stage::started;
       l.oldest = runs ? &*next : nullptr;
       see_end(ended, l);
     }
@@ -761,7 +764,7 @@ std::optional<device_event> device::state::event_of(const notification& n) noexc
   const std::uint32_t replay = segment_graphs::replay_of(at, n.instance);
   if (at.graph != nullptr) {
     // Launches of one graph run in turn, so it is nearly always the first.
-    for (flight& f : at.graph->flights) {
+    for (device_segment& f : at.graph->flights) {
       if (f.replay != replay) continue;
       ++f.words_read;
       return device_event{n.type == notification_type::blocks_started
@@ -806,23 +809,24 @@ std::size_t device::state::take_ends(std::span<device_event> out) noexcept {
   for (device_lane& l : lanes) {
     bool moved = false;
     while (n < out.size() && !l.flights.empty()) {
-      flight& f = l.flights.front();
-      const bool ended = f.at == flight::stage::ended;
-      const bool withdrawn = f.at == flight::stage::withdrawn && !broken();
-      const bool given_up = f.at == flight::stage::refused || f.at == flight::stage::lost;
+      device_segment& f = l.flights.front();
+      const bool ended = f.at == device_segment::stage::ended;
+      const bool withdrawn = f.at == device_segment::stage::withdrawn && !broken();
+      const bool given_up =
+          f.at == device_segment::stage::refused || f.at == device_segment::stage::lost;
       if (!ended && !withdrawn && !given_up && !broken()) break;
       if (ended && f.words_read < f.words && !f.words_lost && !broken()) {
         if (f.seen_ended == time_point{}) f.seen_ended = now();
         break;
       }
       out[n] = device_event{};
-      const bool left = ended && f.how == flight::outcome::left;
-      const bool good = ended && f.how == flight::outcome::whole;
+      const bool left = ended && f.how == device_segment::outcome::left;
+      const bool good = ended && f.how == device_segment::outcome::whole;
       out[n].what = left || withdrawn ? device_event::kind::segment_preempted
                     : good            ? device_event::kind::segment_done
                                       : device_event::kind::segment_failed;
       if (left) out[n].operation = f.operations_ended;
-      out[n].lost = f.at == flight::stage::started || f.at == flight::stage::lost;
+      out[n].lost = f.at == device_segment::stage::started || f.at == device_segment::stage::lost;
       out[n].segment = f.what.id;
       ++n;
       drop(f, l);
@@ -837,11 +841,11 @@ std::size_t device::state::take_ends(std::span<device_event> out) noexcept {
   return n;
 }
 
-void device::state::drop(flight& f, device_lane& l) noexcept {
-  if (f.at == flight::stage::held) {
+void device::state::drop(device_segment& f, device_lane& l) noexcept {
+  if (f.at == device_segment::stage::held) {
     held.erase(held.iterator_to(f));
     --l.held;
-  } else if (f.at != flight::stage::refused && f.graph != nullptr) {
+  } else if (f.at != device_segment::stage::refused && f.graph != nullptr) {
     --f.graph->in_flight;
     if (f.words > 0) {
       f.graph->flights.erase(f.graph->flights.iterator_to(f));
@@ -861,11 +865,12 @@ bool device::state::pollable() noexcept {
   for (device_lane& l : lanes) {
     if (turns_owed > 0 && turn_pollable(l)) return true;
     if (l.flights.empty()) continue;
-    const flight& f = l.flights.front();
-    if (f.at == flight::stage::refused || f.at == flight::stage::withdrawn ||
-        f.at == flight::stage::lost)
+    const device_segment& f = l.flights.front();
+    if (f.at == device_segment::stage::refused || f.at == device_segment::stage::withdrawn ||
+        f.at == device_segment::stage::lost)
       return true;
-    if (f.at == flight::stage::ended && (f.words_read >= f.words || f.words_lost)) return true;
+    if (f.at == device_segment::stage::ended && (f.words_read >= f.words || f.words_lost))
+      return true;
   }
   if (reporting > 0) pending = try_word();
   return pending.has_value();
@@ -876,7 +881,7 @@ bool device::state::idle() const noexcept {
   if (broken()) return flights.in_use() == 0;
   if (lowering > 0) return false;
   return std::all_of(lanes.begin(), lanes.end(), [](const device_lane& l) {
-    return l.flights.empty() || l.holds || l.flights.front().at == flight::stage::held;
+    return l.flights.empty() || l.holds || l.flights.front().at == device_segment::stage::held;
   });
 }
 

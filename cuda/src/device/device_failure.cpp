@@ -40,15 +40,15 @@ void device::state::check_health(time_point at) noexcept {
   bool suspects = false;
   for (device_lane& l : lanes) {
     if (l.flights.empty()) continue;
-    flight& f = l.flights.front();
-    if (f.at == flight::stage::ended) {
+    device_segment& f = l.flights.front();
+    if (f.at == device_segment::stage::ended) {
       // It has ended, and so have its kernels: a word that is not there by now never comes.
       if (f.seen_ended == time_point{} || f.words_lost || at - f.seen_ended < words_grace) continue;
       f.words_lost = true;
       statistics.lost_words += f.words - f.words_read;
       continue;
     }
-    if (f.at != flight::stage::started) continue;
+    if (f.at != device_segment::stage::started) continue;
     if (f.words_read > f.words_checked) {
       f.last_word = at;
       l.stalled = {};
@@ -106,9 +106,9 @@ void device::state::fail_lane(device_lane& l) noexcept {
       --standing;
       ask(l); // no gate behind what hangs is to stand
     }
-    for (flight& f : l.flights) {
-      if (f.at != flight::stage::started) continue;
-      f.at = flight::stage::lost;
+    for (device_segment& f : l.flights) {
+      if (f.at != device_segment::stage::started) continue;
+      f.at = device_segment::stage::lost;
       ++statistics.hung;
       if (f.has_gates()) --l.gated;
       if (f.needs_sms) --needing;
@@ -134,7 +134,7 @@ void device::state::fail_lane(device_lane& l) noexcept {
   if (!held.empty()) start_held();
 }
 
-void device::state::end_with(std::error_code why, const flight* with, bool alone) noexcept {
+void device::state::end_with(std::error_code why, const device_segment* with, bool alone) noexcept {
   if (broken()) return;
   read_ends(); // what has ended in time has ended well
   failed = why;
@@ -147,14 +147,14 @@ void device::state::end_with(std::error_code why, const flight* with, bool alone
   }
 }
 
-std::string device::state::describe(std::error_code why, const flight* with, bool alone) {
+std::string device::state::describe(std::error_code why, const device_segment* with, bool alone) {
   constexpr std::size_t most = 16;
   struct program_named {
-    const flight* first;
+    const device_segment* first;
     std::size_t lanes;
   };
   std::vector<program_named> named;
-  const auto name = [&](const flight& f) {
+  const auto name = [&](const device_segment& f) {
     const auto same = std::find_if(named.begin(), named.end(), [&](const program_named& n) {
       return n.first->what.program == f.what.program;
     });
@@ -179,7 +179,7 @@ std::string device::state::describe(std::error_code why, const flight* with, boo
   return line;
 }
 
-std::string device::state::describe(const flight& f) {
+std::string device::state::describe(const device_segment& f) {
   const segment& s = f.what;
   if (s.program == no_program)
     return std::to_string(s.operations.size()) + " copies or sets of job " +

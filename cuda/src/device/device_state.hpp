@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "device/device_flight.hpp"
+#include "device/device_segment.hpp"
 #include "device/lane_graphs.hpp"
 #include "device/segment_graphs.hpp"
 #include "device/spare_executables.hpp"
@@ -37,20 +37,20 @@ struct device_lane {
       own;                 ///< its SMs, if they are not all; shared by lanes that leave as many
   std::uint32_t place = 0; ///< of segment_graphs
   std::unique_ptr<lane_graphs> graphs;
-  flight* oldest = nullptr;   ///< of those that have started and not ended
-  std::uint32_t held = 0;     ///< of its flights
-  std::uint32_t gated = 0;    ///< of those that have started and not ended
-  std::uint32_t leaving = 0;  ///< of these, too
-  bool waits = false;         ///< while start_held looks: an earlier one stays held
-  time_point last_progress{}; ///< when something was last seen to move
-  duration stalled{};         ///< since then, time in which something could have moved
-  bool yields = false;        ///< from yield to resume
-  bool holds = false;         ///< its gates are asked to hold
-  bool owes_yielded = false;  ///< the event, until it is polled
-  bool owes_resumed = false;  ///< this one, too
-  std::uint32_t turn = 0;     ///< which time it yields, 20 bits; never 0 then
-  time_point stands_since{};  ///< when a gate was first seen to stand in this turn
-  lane_queue flights;         ///< accepted and not polled, oldest first; those held are the newest
+  device_segment* oldest = nullptr; ///< of those that have started and not ended
+  std::uint32_t held = 0;           ///< of its flights
+  std::uint32_t gated = 0;          ///< of those that have started and not ended
+  std::uint32_t leaving = 0;        ///< of these, too
+  bool waits = false;               ///< while start_held looks: an earlier one stays held
+  time_point last_progress{};       ///< when something was last seen to move
+  duration stalled{};               ///< since then, time in which something could have moved
+  bool yields = false;              ///< from yield to resume
+  bool holds = false;               ///< its gates are asked to hold
+  bool owes_yielded = false;        ///< the event, until it is polled
+  bool owes_resumed = false;        ///< this one, too
+  std::uint32_t turn = 0;           ///< which time it yields, 20 bits; never 0 then
+  time_point stands_since{};        ///< when a gate was first seen to stand in this turn
+  lane_queue flights; ///< accepted and not polled, oldest first; those held are the newest
 };
 
 /// Makes a GPU current for the calling thread; its context as well, where the thread has none yet,
@@ -124,19 +124,21 @@ struct device::state {
 
   // Submission (device.cpp)
   [[nodiscard]] std::error_code submit(const segment& s) noexcept;
-  [[nodiscard]] std::error_code find_graphs(const segment& s, const device_lane& l, flight& f);
-  [[nodiscard]] std::error_code check_loose(const segment& s, flight& f) const noexcept;
+  [[nodiscard]] std::error_code find_graphs(const segment& s, const device_lane& l,
+                                            device_segment& f);
+  [[nodiscard]] std::error_code check_loose(const segment& s, device_segment& f) const noexcept;
   /// Whether its lane lets it be handed over now.
-  [[nodiscard]] static bool may_start(const flight& f, const device_lane& l) noexcept;
-  [[nodiscard]] bool try_reserve_words(const flight& f) noexcept;
+  [[nodiscard]] static bool may_start(const device_segment& f, const device_lane& l) noexcept;
+  [[nodiscard]] bool try_reserve_words(const device_segment& f) noexcept;
   /// Work of a lane that does not yield waits for room in the ring: what lanes that stand keep of
   /// it would never become free.
   void lacks_words() noexcept;
   [[nodiscard]] static bool keeps_words(const device_lane& l) noexcept;
   [[nodiscard]] duration expected_of(const segment& s) const noexcept;
-  [[nodiscard]] std::error_code start(flight& f, device_lane& l) noexcept;
-  [[nodiscard]] std::error_code hand_over(flight& f, device_lane& l, bool& partly) noexcept;
-  [[nodiscard]] CUresult launch_loose(const flight& f, std::size_t i, device_lane& l) noexcept;
+  [[nodiscard]] std::error_code start(device_segment& f, device_lane& l) noexcept;
+  [[nodiscard]] std::error_code hand_over(device_segment& f, device_lane& l, bool& partly) noexcept;
+  [[nodiscard]] CUresult launch_loose(const device_segment& f, std::size_t i,
+                                      device_lane& l) noexcept;
   void start_held() noexcept;
   [[nodiscard]] std::size_t evict(lane_id lane) noexcept;
   [[nodiscard]] std::error_code record(CUevent event) noexcept;
@@ -144,7 +146,7 @@ struct device::state {
   // Lanes that yield (device_yield.cpp)
   void yield(lane_id lane) noexcept;
   void resume(lane_id lane) noexcept;
-  void withdraw(flight& f, device_lane& l) noexcept;
+  void withdraw(device_segment& f, device_lane& l) noexcept;
   /// Whether nothing of a lane that yields runs any more.
   [[nodiscard]] bool stopped(device_lane& l) noexcept;
   /// Whether work of it runs again, or there is none.
@@ -169,13 +171,13 @@ struct device::state {
   void lease_ran_out(time_point at) noexcept;
   /// Of one that has ended: if it was stuck and ended as soon as gates did, its program does not
   /// run beside gates, and they do not hold while it is under way from now on.
-  void learn_from(const flight& f, time_point at) noexcept;
+  void learn_from(const device_segment& f, time_point at) noexcept;
   /// Whether what has started on a lane can still be expected to end.
   [[nodiscard]] bool moves(const device_lane& l, time_point at) const noexcept;
   /// Of a program's segment, on a lane that has that many.
-  [[nodiscard]] sm_count needs_at_once(const flight& f, sm_count all) const noexcept;
+  [[nodiscard]] sm_count needs_at_once(const device_segment& f, sm_count all) const noexcept;
   /// Whether a lane's segment needs more SMs at once than the gates of so many lanes leave.
-  [[nodiscard]] bool needs_more_than_left(const flight& f, const device_lane& l,
+  [[nodiscard]] bool needs_more_than_left(const device_segment& f, const device_lane& l,
                                           std::uint32_t holding) const noexcept;
   /// Whether the lane's gates, if they held too, would stand on SMs that a started segment needs.
   [[nodiscard]] bool would_crowd_out(const device_lane& l) const noexcept;
@@ -186,8 +188,8 @@ struct device::state {
   /// Starts what has waited for flags that are down by now.
   void see_lowered() noexcept;
   /// Of one that has just been seen to have ended.
-  void see_end(flight& f, device_lane& l) noexcept;
-  void end_divergent(const flight& f, const preemption_end& end) noexcept;
+  void see_end(device_segment& f, device_lane& l) noexcept;
+  void end_divergent(const device_segment& f, const preemption_end& end) noexcept;
   /// A segment that begins with that operation is about to start.
   [[nodiscard]] std::error_code begin_anew(leaving_program& p, std::uint32_t first) noexcept;
 
@@ -204,7 +206,7 @@ struct device::state {
   /// The next word of a segment in flight, if one has come.
   [[nodiscard]] std::optional<device_event> try_word() noexcept;
   [[nodiscard]] std::optional<device_event> event_of(const notification& n) noexcept;
-  void drop(flight& f, device_lane& l) noexcept;
+  void drop(device_segment& f, device_lane& l) noexcept;
 
   // Failure (device_failure.cpp)
   /// Every millisecond or so in which nothing moved.
@@ -217,11 +219,12 @@ struct device::state {
   [[nodiscard]] bool pulse_has_come() const noexcept;
   /// Gives up what has started on a lane, and the lane's stream.
   void fail_lane(device_lane& l) noexcept;
-  /// The reason names what was at the head of a lane, and a flight that is not accepted yet; or
-  /// that flight alone.
-  void end_with(std::error_code why, const flight* with = nullptr, bool alone = false) noexcept;
-  [[nodiscard]] std::string describe(std::error_code why, const flight* with, bool alone);
-  [[nodiscard]] std::string describe(const flight& f);
+  /// The reason names what was at the head of a lane, and a segment that is not accepted yet; or
+  /// that segment alone.
+  void end_with(std::error_code why, const device_segment* with = nullptr,
+                bool alone = false) noexcept;
+  [[nodiscard]] std::string describe(std::error_code why, const device_segment* with, bool alone);
+  [[nodiscard]] std::string describe(const device_segment& f);
   /// The error that the stream's context has come to, if any.
   [[nodiscard]] std::error_code lasting_error(CUstream s) noexcept;
 
@@ -270,7 +273,7 @@ struct device::state {
   device_limits limits{};
   device_statistics statistics{};
 
-  /// Recorded behind segments' graphs; those that no flight has.
+  /// Recorded behind segments' graphs; those that no segment has.
   std::vector<event_owner> all_end_events;
   std::vector<CUevent> end_events;
   std::unique_ptr<notification_ring> ring;
@@ -290,7 +293,7 @@ struct device::state {
   std::vector<shared_place> shared;
   std::vector<CUstream> uploads;  ///< of partitions
   std::vector<device_lane> lanes; ///< in place: room for all is there from the start
-  flight_pool flights;
+  device_segment_pool flights;
   held_queue held;                  ///< in order of submission
   std::uint32_t reporting = 0;      ///< started segments whose kernels report
   std::uint32_t lowering = 0;       ///< flags that are not known to be down
@@ -298,7 +301,7 @@ struct device::state {
   std::uint32_t standing = 0;       ///< lanes whose gates are asked to hold
   std::uint32_t needing = 0;        ///< started segments that need the SMs of gates
   std::uint32_t yielding_lanes = 0; ///< opened so
-  bool words_wanted = false;        ///< by a flight that is held, of a lane that does not yield
+  bool words_wanted = false;        ///< by a segment that is held, of a lane that does not yield
   std::uint32_t beat = 0;
   duration lease{};         ///< while the owner is not in the driver
   duration current_lease{}; ///< as the gates have it

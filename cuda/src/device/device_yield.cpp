@@ -13,8 +13,8 @@ namespace {
 constexpr duration missed_gate = std::chrono::microseconds{50};
 
 /// Whether it has started, and gates may hold it.
-bool stands_or_will(const flight& f) noexcept {
-  return f.at == flight::stage::started && f.has_gates();
+bool stands_or_will(const device_segment& f) noexcept {
+  return f.at == device_segment::stage::started && f.has_gates();
 }
 
 } // namespace
@@ -25,12 +25,12 @@ void device::state::yield(lane_id lane) noexcept {
   if (l.yields) return;
   if (++l.turn > gate_order::most_turns) l.turn = 1;
   bool stays = false; // what is behind it cannot leave the lane before it
-  for (flight& f : l.flights) {
+  for (device_segment& f : l.flights) {
     if (stands_or_will(f)) {
       stays = true;
-    } else if (f.at == flight::stage::started && f.leaves != nullptr) {
+    } else if (f.at == device_segment::stage::started && f.leaves != nullptr) {
       raise(*f.leaves);
-    } else if (f.at == flight::stage::held && !stays) {
+    } else if (f.at == device_segment::stage::held && !stays) {
       withdraw(f, l);
     }
   }
@@ -52,7 +52,7 @@ void device::state::ask(device_lane& l) noexcept {
   order.hold = l.holds ? l.turn : 0;
   order.beat = beat;
   order.lease_us = static_cast<std::uint32_t>(us);
-  for (flight& f : l.flights)
+  for (device_segment& f : l.flights)
     if (stands_or_will(f)) f.graph->ask(order);
 }
 
@@ -77,7 +77,7 @@ bool device::state::see_expired(time_point at) noexcept {
   bool some = false;
   for (device_lane& l : lanes) {
     if (!l.holds) continue;
-    const bool out = std::any_of(l.flights.begin(), l.flights.end(), [&](const flight& f) {
+    const bool out = std::any_of(l.flights.begin(), l.flights.end(), [&](const device_segment& f) {
       return stands_or_will(f) && f.graph->has_expired(l.turn);
     });
     if (!out) continue;
@@ -104,7 +104,7 @@ void device::state::renew_leases(time_point at) noexcept {
 /// as a lease, before the lanes that stand are taken for the reason.
 bool device::state::moves(const device_lane& l, time_point at) const noexcept {
   constexpr duration most = std::chrono::hours{1};
-  const flight& f = *l.oldest;
+  const device_segment& f = *l.oldest;
   return at - std::max({f.started, l.last_progress, f.last_word}) <
          8 * std::min(f.expected, most) + lease;
 }
@@ -131,7 +131,7 @@ bool device::state::see_stuck(time_point at) noexcept {
   for (const device_lane& l : lanes) {
     if (!is_stuck(l, at)) continue;
     none = false;
-    flight& f = *l.oldest;
+    device_segment& f = *l.oldest;
     // What has ended and is not read yet did move, while the host was stopped.
     f.stuck = f.stuck || !f.over(cu);
   }
@@ -144,7 +144,7 @@ void device::state::lease_ran_out(time_point at) noexcept {
     if (l.oldest != nullptr && l.oldest->stuck) l.oldest->freed = at;
 }
 
-void device::state::learn_from(const flight& f, time_point at) noexcept {
+void device::state::learn_from(const device_segment& f, time_point at) noexcept {
   if (f.freed == time_point{} || f.what.program == no_program) return;
   // What takes much longer than alone to end has waited for something else.
   if (at - f.freed > 8 * f.expected + std::chrono::milliseconds{1}) return;
@@ -153,7 +153,7 @@ void device::state::learn_from(const flight& f, time_point at) noexcept {
   known = true;
 }
 
-sm_count device::state::needs_at_once(const flight& f, sm_count all) const noexcept {
+sm_count device::state::needs_at_once(const device_segment& f, sm_count all) const noexcept {
   const segment& s = f.what;
   if (graphs->loaded(s.program).needs_every_sm) return all;
   if (f.graphs != nullptr) return f.graphs->needs_at_once;
@@ -163,7 +163,7 @@ sm_count device::state::needs_at_once(const flight& f, sm_count all) const noexc
                           program::need::to_be_quick);
 }
 
-bool device::state::needs_more_than_left(const flight& f, const device_lane& l,
+bool device::state::needs_more_than_left(const device_segment& f, const device_lane& l,
                                          std::uint32_t holding) const noexcept {
   if (f.what.program == no_program) return false;
   const sm_count all = l.own ? l.own->sms() : limits.sms;
@@ -178,16 +178,17 @@ bool device::state::would_crowd_out(const device_lane& l) const noexcept {
   if (needing == 0) return false;
   const std::uint32_t holding = standing + (l.holds ? 0 : 1);
   return std::any_of(lanes.begin(), lanes.end(), [&](const device_lane& k) {
-    return std::any_of(k.flights.begin(), k.flights.end(), [&](const flight& f) {
-      return f.at == flight::stage::started && f.needs_sms && needs_more_than_left(f, k, holding);
+    return std::any_of(k.flights.begin(), k.flights.end(), [&](const device_segment& f) {
+      return f.at == device_segment::stage::started && f.needs_sms &&
+             needs_more_than_left(f, k, holding);
     });
   });
 }
 
-void device::state::withdraw(flight& f, device_lane& l) noexcept {
+void device::state::withdraw(device_segment& f, device_lane& l) noexcept {
   held.erase(held.iterator_to(f));
   --l.held;
-  f.at = flight::stage::withdrawn;
+  f.at = device_segment::stage::withdrawn;
 }
 
 void device::state::resume(lane_id lane) noexcept {
@@ -211,8 +212,8 @@ void device::state::resume(lane_id lane) noexcept {
 
 bool device::state::stopped(device_lane& l) noexcept {
   if (l.flights.empty()) return true;
-  const flight& f = l.flights.front();
-  if (f.at == flight::stage::held) return true;
+  const device_segment& f = l.flights.front();
+  if (f.at == device_segment::stage::held) return true;
   if (!stands_or_will(f) || !l.holds) return false; // its end comes first
   const gate_told first = f.graph->stands(0);
   const gate_told second = f.graph->stands(1);
@@ -308,7 +309,7 @@ void device::state::see_lowered() noexcept {
   if (some && !held.empty()) start_held();
 }
 
-void device::state::see_end(flight& f, device_lane& l) noexcept {
+void device::state::see_end(device_segment& f, device_lane& l) noexcept {
   l.stalled = {};
   if (f.stuck) {
     const time_point at = now();
@@ -329,18 +330,18 @@ void device::state::see_end(flight& f, device_lane& l) noexcept {
   const preemption_end end =
       preemption_end::of(sync::atomic_ref<std::uint64_t>(*f.end_word).load(sync::acquire)); // [L1]
   if (end.what == preemption_end::kind::left) {
-    f.how = flight::outcome::left;
+    f.how = device_segment::outcome::left;
     f.operations_ended = end.operations;
     if (!p.rest_from) p.rest_from = f.what.first + end.operations;
     ++statistics.left;
   }
   if (--p.in_flight == 0 && p.raised && !p.lowering) lower(p);
   if (end.what != preemption_end::kind::divergent) return;
-  f.how = flight::outcome::wrong;
+  f.how = device_segment::outcome::wrong;
   end_divergent(f, end);
 }
 
-void device::state::end_divergent(const flight& f, const preemption_end& end) noexcept {
+void device::state::end_divergent(const device_segment& f, const preemption_end& end) noexcept {
   if (broken()) return;
   end_with(errc::device_failed, &f, true);
   try {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "device/device_flight.hpp"
+#include "device/device_segment.hpp"
 #include "graph/end_words.hpp"
 #include "preempt/leaving.hpp"
 
@@ -62,7 +62,9 @@ struct segment_graph {
   }
 };
 
-inline bool flight::has_gates() const noexcept { return graph != nullptr && !graph->gates.empty(); }
+inline bool device_segment::has_gates() const noexcept {
+  return graph != nullptr && !graph->gates.empty();
+}
 
 /// As many graphs of one range as can be in flight at once. CUDA runs the launches of one graph in
 /// turn, whatever streams they are on.

@@ -20,7 +20,7 @@ struct range_graphs;
 struct segment_graph;
 
 /// A segment from when it is accepted until its end is polled.
-struct flight {
+struct device_segment {
   enum class stage : std::uint8_t {
     held,      ///< waits for room in the notification ring, for its lane, or behind one that does
     started,   ///< handed to the driver
@@ -76,33 +76,35 @@ struct flight {
   hook graph_hook{};
 };
 
-template <flight::hook flight::*Hook>
-using flight_queue =
-    bi::list<flight, bi::member_hook<flight, flight::hook, Hook>, bi::constant_time_size<false>>;
-using lane_queue = flight_queue<&flight::lane_hook>;
-using held_queue = flight_queue<&flight::held_hook>;
-using graph_queue = flight_queue<&flight::graph_hook>;
+template <device_segment::hook device_segment::*Hook>
+using device_segment_queue =
+    bi::list<device_segment, bi::member_hook<device_segment, device_segment::hook, Hook>,
+             bi::constant_time_size<false>>;
+using lane_queue = device_segment_queue<&device_segment::lane_hook>;
+using held_queue = device_segment_queue<&device_segment::held_hook>;
+using graph_queue = device_segment_queue<&device_segment::graph_hook>;
 
 /// All flights of a device. Never allocates after construction.
-class flight_pool {
+class device_segment_pool {
 public:
-  explicit flight_pool(std::size_t n) : all_(std::make_unique<flight[]>(n)), size_(n) {
+  explicit device_segment_pool(std::size_t n)
+      : all_(std::make_unique<device_segment[]>(n)), size_(n) {
     free_.reserve(n);
     for (std::size_t i = n; i-- > 0;) free_.push_back(&all_[i]);
   }
   /// Null when all are in use.
-  [[nodiscard]] flight* try_take() noexcept {
+  [[nodiscard]] device_segment* try_take() noexcept {
     if (free_.empty()) return nullptr;
-    flight* const f = free_.back();
+    device_segment* const f = free_.back();
     free_.pop_back();
     return f;
   }
-  void give_back(flight& f) noexcept { free_.push_back(&f); } // within reserved capacity
+  void give_back(device_segment& f) noexcept { free_.push_back(&f); } // within reserved capacity
   [[nodiscard]] std::size_t in_use() const noexcept { return size_ - free_.size(); }
 
 private:
-  std::unique_ptr<flight[]> all_;
-  std::vector<flight*> free_;
+  std::unique_ptr<device_segment[]> all_;
+  std::vector<device_segment*> free_;
   std::size_t size_;
 };
 
