@@ -32,7 +32,7 @@ namespace {
 
 using namespace gsched;
 
-const std::string data = std::string(GSCHED_SOURCE_DIR) + "/examples/data/";
+const std::string data = std::string(GSCHED_SOURCE_DIR) + "/tools/data/";
 
 struct scene {
   latency_table table;

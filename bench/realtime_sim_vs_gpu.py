@@ -75,7 +75,7 @@ def documents_of(path):
 
 
 def preset_of(a, scratch):
-    path = ROOT / "examples/data/presets/h200.json" if a.preset == "sim:h200" else a.preset
+    path = ROOT / "tools/data/presets/h200.json" if a.preset == "sim:h200" else a.preset
     said = read_json(path)
     if not isinstance(said, dict) or not isinstance(said.get("laws"), dict):
         fail(f"{path}: no laws, expected a simulator's preset", 2)
@@ -88,7 +88,7 @@ def preset_of(a, scratch):
 def simulate(a, document, preset, scratch):
     work, scheduling = document["workload"], document["scheduling"]
     # Traces lie beside the workload's file, so the shipped one is taken where it is the same.
-    file = next((f for f in sorted((ROOT / "examples/data/workloads").glob("*.json"))
+    file = next((f for f in sorted((ROOT / "tools/data/workloads").glob("*.json"))
                  if read_json(f)["name"] == work["name"]), None)
     if file is None:
         file = scratch / "workload.json"
@@ -188,7 +188,7 @@ def summary(rows):
 def main():
     a = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("files", nargs="+", type=pathlib.Path, help="of realtime_figures or realtime --json")
-    a.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/examples",
+    a.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin",
                    help="where realtime is")
     a.add_argument("--preset", default="sim:h200", help="a simulated GPU's preset, FILE.json")
     a.add_argument("--contended", action="store_true", help="kernels slow one another in the simulator")

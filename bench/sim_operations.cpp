@@ -30,7 +30,7 @@ namespace {
 using namespace gsched;
 
 profile read_model(const char* name) {
-  const std::string path = std::string(GSCHED_SOURCE_DIR) + "/examples/data/profiles/" + name;
+  const std::string path = std::string(GSCHED_SOURCE_DIR) + "/tools/data/profiles/" + name;
   return read_profile(std::filesystem::path(path + ".json"));
 }
 

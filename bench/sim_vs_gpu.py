@@ -87,7 +87,7 @@ class Server:
 
     def version_of(self, preset, **changes):
         """A preset's file, with some values of its laws changed; sim:h200 by its file."""
-        path = preset if preset != "sim:h200" else ROOT / "examples/data/presets/h200.json"
+        path = preset if preset != "sim:h200" else ROOT / "tools/data/presets/h200.json"
         said = read_json(path)
         if not isinstance(said, dict) or not isinstance(said.get("laws"), dict):
             fail(f"{path}: no laws, expected a simulator's preset", 2)
@@ -314,8 +314,8 @@ def arguments():
     both = argparse.ArgumentParser(add_help=False)
     both.add_argument("--preset", default="sim:h200",
                       help="the simulator's: sim:h200, or a file of calibrate; default: sim:h200")
-    both.add_argument("--bin", default=str(ROOT / "build/release/examples"), metavar="DIR",
-                      help="where serve_mix is; default: build/release/examples")
+    both.add_argument("--bin", default=str(ROOT / "build/release/bin"), metavar="DIR",
+                      help="where serve_mix is; default: build/release/bin")
     both.add_argument("--profiles", nargs="+", default=[], metavar="DIR_OR_FILE",
                       help="of the models; default: those that ship with gsched")
     both.add_argument("--time-limit", type=positive, default=120.0, metavar="S",

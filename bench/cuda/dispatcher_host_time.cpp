@@ -14,7 +14,7 @@
 
 int main(int argc, char** argv) {
   host_time::run_options o;
-  o.profile = GSCHED_EXAMPLES_DATA_DIR "/profiles/resnet50_b1.json";
+  o.profile = GSCHED_DATA_DIR "/profiles/resnet50_b1.json";
   bool quick = false;
   CLI::App app("Host time of dispatcher and CUDA device a segment, beyond the driver's calls.");
   app.add_option("--profile", o.profile, "the model's profile")->capture_default_str();

@@ -13,7 +13,7 @@
 
 int main(int argc, char** argv) {
   gates::run_options o;
-  o.profiles = GSCHED_EXAMPLES_DATA_DIR "/profiles";
+  o.profiles = GSCHED_DATA_DIR "/profiles";
   bool quick = false;
   CLI::App app("Gates between a graph's kernels, on a GPU.");
   app.add_option("--profiles", o.profiles, "folder of profiles")->capture_default_str();

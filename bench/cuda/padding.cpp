@@ -12,7 +12,7 @@
 
 int main(int argc, char** argv) {
   padding::run_options o;
-  o.profiles = GSCHED_EXAMPLES_DATA_DIR "/profiles";
+  o.profiles = GSCHED_DATA_DIR "/profiles";
   CLI::App app("Padded kernels on a GPU, beside plain ones.");
   app.add_option("--parts", o.parts, "which of them to run")
       ->delimiter(',')

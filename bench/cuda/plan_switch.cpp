@@ -13,7 +13,7 @@
 
 int main(int argc, char** argv) {
   plan_switch::run_options o;
-  o.profiles = GSCHED_EXAMPLES_DATA_DIR "/profiles";
+  o.profiles = GSCHED_DATA_DIR "/profiles";
   unsigned queues = 32;
   CLI::App app("Switches between two plans of partitions, on a GPU.");
   app.add_option("--profiles", o.profiles, "folder of profiles")->capture_default_str();

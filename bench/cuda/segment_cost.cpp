@@ -13,7 +13,7 @@
 
 int main(int argc, char** argv) {
   segment_cost::run_options o;
-  o.profiles = GSCHED_EXAMPLES_DATA_DIR "/profiles";
+  o.profiles = GSCHED_DATA_DIR "/profiles";
   o.models = {"lenet_b1",        "squeezenet1_1_b1",     "resnet18_b1", "googlenet_b1",
               "mobilenet_v2_b1", "ssdlite_mobilenet_b1", "vgg16_b1",    "resnet50_b1",
               "bert_base_b1",    "inception_v3_b1"};

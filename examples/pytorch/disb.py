@@ -3,7 +3,7 @@
 """DISB, the benchmark of the REEF paper, with real networks: real-time and best-effort clients, up to
 five of each, in every way of sharing a GPU.
 
-The clients, their classes and arrivals are those of examples/data/workloads/disb_*.json. Each model
+The clients, their classes and arrivals are those of tools/data/workloads/disb_*.json. Each model
 there is taken by the client's name: rnet is ResNet-152, vgg VGG-19, bert BERT-base and gpt2 GPT-2, of
 batch 1; for the paper's YOLO stands GoogLeNet of batch 8. Inputs are on the GPU, and times are those
 of the dispatcher, from the instant at which a request was due to the end of its last operation. A
@@ -36,7 +36,7 @@ import gsched
 import models
 import workload
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent / "data/workloads"
+ROOT = pathlib.Path(__file__).resolve().parents[2] / "tools/data/workloads"
 WORKLOADS = ("disb_a", "disb_b", "disb_c", "disb_d", "disb_e")
 WAYS = ("rt_only", "seq", "streams", "streams_priority", "preempt")
 SHORTEST_S = 1e-4  # what a network counts as taking at least, where rates follow from it

@@ -11,7 +11,7 @@ replayed on the whole GPU, and its time is printed beside the table's, as plans 
         --run "--rates resnet50=300,vgg16=200 --seconds 20 --planner sbp"
 
 The library is the file that SERVE_PARTITIONS_LIBRARY names, or libserve_partitions_graphs.so beside
-this file, or in build/release/examples of the checkout that this file is in.
+this file, or in build/release/bin of the checkout that this file is in.
 """
 
 import argparse
@@ -35,7 +35,7 @@ import workload
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 HERE = pathlib.Path(__file__).resolve().parent
-TABLE = HERE.parent / "data" / "latency_batch_partition.csv"
+TABLE = HERE.parents[1] / "tools" / "data" / "latency_batch_partition.csv"
 NAME = "libserve_partitions_graphs.so"
 
 
@@ -47,12 +47,12 @@ class Graph(ctypes.Structure):
 def library():
     named = os.environ.get("SERVE_PARTITIONS_LIBRARY")
     files = [pathlib.Path(named)] if named else [
-        HERE / NAME, HERE.parents[1] / "build" / "release" / "examples" / NAME]
+        HERE / NAME, HERE.parents[1] / "build" / "release" / "bin" / NAME]
     for file in files:
         if file.is_file():
             return ctypes.CDLL(str(file))
     raise gsched.GschedError(f"{NAME}: not found, expected beside {pathlib.Path(__file__).name}, in "
-                             "build/release/examples, or where SERVE_PARTITIONS_LIBRARY says")
+                             "build/release/bin, or where SERVE_PARTITIONS_LIBRARY says")
 
 
 def options():

@@ -3,5 +3,5 @@
 #   GSCHED_BAD_INPUTS=5000 [GSCHED_BAD_INPUTS_SEED=N] ctest --preset release -R gsched.cli.bad_inputs
 set -u
 python3 "${GSCHED_SOURCE_DIR:?}/tests/cli/bad_inputs.py" --bin "${GSCHED_BIN_DIR:?}" \
-  --data "$GSCHED_SOURCE_DIR/examples/data" --count "${GSCHED_BAD_INPUTS:-250}" \
+  --data "$GSCHED_SOURCE_DIR/tools/data" --count "${GSCHED_BAD_INPUTS:-250}" \
   --seed "${GSCHED_BAD_INPUTS_SEED:-1}"

@@ -7,7 +7,7 @@ if [[ ! -x $program ]]; then
   echo "no CUDA compiler: not built, not tested"
   exit 0
 fi
-preset=${GSCHED_SOURCE_DIR:?}/examples/data/presets/h200.json
+preset=${GSCHED_SOURCE_DIR:?}/tools/data/presets/h200.json
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

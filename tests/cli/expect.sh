@@ -4,7 +4,7 @@
 set -u
 program=${program:-serve_mix} # who is tested
 bin=${GSCHED_BIN_DIR:?}/$program
-data=${GSCHED_SOURCE_DIR:?}/examples/data
+data=${GSCHED_SOURCE_DIR:?}/tools/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

@@ -2,7 +2,7 @@
 # idempotence: verdicts of the shipped traces, declarations, and what is wrong told in one line.
 set -u
 bin=${GSCHED_BIN_DIR:?}/idempotence
-traces=${GSCHED_SOURCE_DIR:?}/examples/data/traces
+traces=${GSCHED_SOURCE_DIR:?}/tools/data/traces
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

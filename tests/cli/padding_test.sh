@@ -3,7 +3,7 @@
 # padding: what it says of models and of pairs of kernels, and one line for each kind of bad input.
 set -u
 program=$GSCHED_BIN_DIR/padding
-data=$GSCHED_SOURCE_DIR/examples/data
+data=$GSCHED_SOURCE_DIR/tools/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0

@@ -5,7 +5,7 @@
 set -euo pipefail
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-figures=$GSCHED_SOURCE_DIR/bench/paella_figures
+figures=$GSCHED_SOURCE_DIR/bench/figures/paella_figures
 
 "$figures" --quick --bin "$GSCHED_BIN_DIR" --results "$out" --figures "$out" >"$out/log"
 ls "$out"/*.json >/dev/null

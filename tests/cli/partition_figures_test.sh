@@ -5,7 +5,7 @@
 . "${GSCHED_SOURCE_DIR:?}/tests/cli/script_checks.sh"
 
 small=(--bin "$bin" --seconds 3 --repeat 1 --gpus 1 --wave-seconds 200 --planners best --most sbp,elastic+int,best+int)
-check "figures" python3 "$bench/partition_figures" "${small[@]}" --mixes long-only,game --results results
+check "figures" python3 "$bench/figures/partition_figures" "${small[@]}" --mixes long-only,game --results results
 check "what they found" python3 - <<'PY'
 import glob, json
 [path] = glob.glob("results/partition_figures.*.json")
@@ -26,21 +26,21 @@ assert said["waves"]["sms_most"] > said["waves"]["sms_least"]
 said["rows"][0]["runs"]["up to 20% off"]["violations"] = 0.5
 json.dump(said, open("worse.json", "w"))
 PY
-check "old results again" python3 "$bench/partition_figures" --again "$(ls results/*.json)"
+check "old results again" python3 "$bench/figures/partition_figures" --again "$(ls results/*.json)"
 checks=$((checks + 1))
-python3 "$bench/partition_figures" --again worse.json --strict >out 2>err
+python3 "$bench/figures/partition_figures" --again worse.json --strict >out 2>err
 if [[ $? -ne 1 ]] || ! grep -q 'MISSED  at most 1% violations, up to 20% off' out || ! grep -q '50.000%' out ||
   ! grep -q 'as much more than whole GPUs as the paper' out; then
   failed=$((failed + 1))
   echo "FAILED: worse results pass"
 fi
 echo '{"rows": 3}' > broken.json
-refuses 2 "broken.json" partition_figures --again broken.json
-refuses 2 "'midi'" partition_figures --mixes midi
-refuses 1 "unknown planner 'last'" partition_figures --bin "$bin" --most last
-refuses 2 "1 or more" partition_figures --repeat 0
-refuses 1 "not found" partition_figures --bin "$work" --mixes equal
-refuses 1 "unknown planner 'worst'" partition_figures --bin "$bin" --most "" --planners worst --mixes equal
+refuses 2 "broken.json" figures/partition_figures --again broken.json
+refuses 2 "'midi'" figures/partition_figures --mixes midi
+refuses 1 "unknown planner 'last'" figures/partition_figures --bin "$bin" --most last
+refuses 2 "1 or more" figures/partition_figures --repeat 0
+refuses 1 "not found" figures/partition_figures --bin "$work" --mixes equal
+refuses 1 "unknown planner 'worst'" figures/partition_figures --bin "$bin" --most "" --planners worst --mixes equal
 
 printf '%d checks, %d failures\n' "$checks" "$failed"
 [[ $failed -eq 0 ]]

@@ -42,7 +42,7 @@ ends 2 "expected" stray
 for graph in saxpy sort; do
   ends 1 "CUDA" --graph $graph
 done
-ends 1 "CUDA" --replay "$GSCHED_SOURCE_DIR/examples/data/profiles/lenet_b1.json" --gpu 3
+ends 1 "CUDA" --replay "$GSCHED_SOURCE_DIR/tools/data/profiles/lenet_b1.json" --gpu 3
 
 printf '%d checks, %d failures\n' "$checks" "$failures"
 [ "$failures" -eq 0 ]

@@ -5,7 +5,7 @@
 . "${GSCHED_SOURCE_DIR:?}/tests/cli/script_checks.sh"
 
 small=(--bin "$bin" --seconds 0.05 --workloads disb_a,pair_bert_vgg16)
-check "figures" python3 "$bench/realtime_figures" "${small[@]}" --results results
+check "figures" python3 "$bench/figures/realtime_figures" "${small[@]}" --results results
 check "what they found" python3 - <<'PY'
 import glob, json
 [path] = glob.glob("results/realtime_figures.*.sim-h200.*.json")
@@ -22,27 +22,27 @@ json.dump(said, open("worse.json", "w"))
 run["slowdown_vs_rt_only"], run["lost"], run["rerun_blocks"] = 1, 0, None
 json.dump(said, open("uncounted.json", "w"))
 PY
-check "old results again" python3 "$bench/realtime_figures" --again "$(ls results/*.json)"
+check "old results again" python3 "$bench/figures/realtime_figures" --again "$(ls results/*.json)"
 checks=$((checks + 1))
-python3 "$bench/realtime_figures" --again worse.json --strict >out 2>err
+python3 "$bench/figures/realtime_figures" --again worse.json --strict >out 2>err
 if [[ $? -ne 1 ]] || ! grep -q 'MISSED  preempt: real-time mean at most 5%' out ||
   ! grep -q '3 requests' out; then
   failed=$((failed + 1))
   echo "FAILED: worse results pass"
 fi
 checks=$((checks + 1))
-python3 "$bench/realtime_figures" --again uncounted.json >out 2>err
+python3 "$bench/figures/realtime_figures" --again uncounted.json >out 2>err
 if ! grep -q 'no block that has ended runs again: 3 of 4' out || ! grep -q ': not counted$' out; then
   failed=$((failed + 1))
   echo "FAILED: blocks that are not counted pass as none"
 fi
 if python3 -c 'import matplotlib' 2>/dev/null; then
-  check "a plot" python3 "$bench/realtime_figures" --again "$(ls results/*.json)" --figures plots
+  check "a plot" python3 "$bench/figures/realtime_figures" --again "$(ls results/*.json)" --figures plots
   check "a plot's file" grep -q '</svg>' plots/realtime_sim-h200.svg
 else
-  refuses 2 "matplotlib" realtime_figures --again worse.json --figures plots
+  refuses 2 "matplotlib" figures/realtime_figures --again worse.json --figures plots
 fi
-check "repeats" python3 "$bench/realtime_figures" --bin "$bin" --seconds 0.05 --workloads disb_a \
+check "repeats" python3 "$bench/figures/realtime_figures" --bin "$bin" --seconds 0.05 --workloads disb_a \
   --kernels held --repeat 3 --results repeats
 check "their order, seeds and medians" python3 - <<'PY'
 import glob, json, statistics
@@ -58,21 +58,21 @@ for bad in (1, 2):
         next(r for r in c["runs"] if r["mode"] == "preempt")["rt"]["slowdown_vs_rt_only"] = 1.2
     json.dump(said, open(f"bad{bad}.json", "w"))
 PY
-check "one that is bad" python3 "$bench/realtime_figures" --again bad1.json
+check "one that is bad" python3 "$bench/figures/realtime_figures" --again bad1.json
 mv out told
 check "is no median" grep -q 'met     preempt: real-time mean at most 5%' told
-check "two that are bad" python3 "$bench/realtime_figures" --again bad2.json
+check "two that are bad" python3 "$bench/figures/realtime_figures" --again bad2.json
 mv out told
 check "are the median" grep -q 'disb_a, held: +20.0% (' told
-refuses 2 "held, leaving" realtime_figures --kernels x
-refuses 2 "1 or more" realtime_figures --repeat 0
-check "a run that fails" python3 "$bench/realtime_figures" "${small[@]}" --device none.json --results results
+refuses 2 "held, leaving" figures/realtime_figures --kernels x
+refuses 2 "1 or more" figures/realtime_figures --repeat 0
+check "a run that fails" python3 "$bench/figures/realtime_figures" "${small[@]}" --device none.json --results results
 mv out failing
 check "is said to fail" grep -q 'MISSED  it ran: 0 of 4' failing
-refuses 1 "not found" realtime_figures "${small[@]}" --bin nowhere --results results
-refuses 2 "expected" realtime_figures --frobnicate
+refuses 1 "not found" figures/realtime_figures "${small[@]}" --bin nowhere --results results
+refuses 2 "expected" figures/realtime_figures --frobnicate
 echo '{"calls": 1}' >broken.json
-refuses 2 "broken.json" realtime_figures --again broken.json
+refuses 2 "broken.json" figures/realtime_figures --again broken.json
 
 # Equal sides agree to the bit; a device that hears later is marked.
 cp "$preset" gpu.json

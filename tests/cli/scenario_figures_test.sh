@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# bench/scenario_figures on few scenarios: what it counts, what it misses, and its usage.
+# bench/figures/scenario_figures on few scenarios: what it counts, what it misses, and its usage.
 program=plan
 . "${GSCHED_SOURCE_DIR:?}/tests/cli/expect.sh"
-figures=$GSCHED_SOURCE_DIR/bench/scenario_figures
+figures=$GSCHED_SOURCE_DIR/bench/figures/scenario_figures
 export PYTHONDONTWRITEBYTECODE=1
 
 few() { # few STATUS ARGS...

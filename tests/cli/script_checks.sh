@@ -4,7 +4,7 @@
 set -u
 bench=${GSCHED_SOURCE_DIR:?}/bench
 bin=${GSCHED_BIN_DIR:?}
-preset=$GSCHED_SOURCE_DIR/examples/data/presets/h200.json
+preset=$GSCHED_SOURCE_DIR/tools/data/presets/h200.json
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

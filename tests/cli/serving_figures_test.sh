@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# bench/serving_figures without a GPU: its usage, what it plans to run, and a plot of kept results.
+# bench/figures/serving_figures without a GPU: its usage, what it plans to run, and a plot of kept results.
 program=serve_partitions
 . "${GSCHED_SOURCE_DIR:?}/tests/cli/expect.sh"
-figures=$GSCHED_SOURCE_DIR/bench/serving_figures
+figures=$GSCHED_SOURCE_DIR/bench/figures/serving_figures
 export PYTHONDONTWRITEBYTECODE=1
 
 refuses_figures() { # refuses_figures TEXT ARGS...

@@ -3,7 +3,7 @@
 # sim_accuracy: the figures that the README promises, and one line for each kind of bad input.
 set -u
 program=$GSCHED_BIN_DIR/sim_accuracy
-data=$GSCHED_SOURCE_DIR/examples/data
+data=$GSCHED_SOURCE_DIR/tools/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0

@@ -380,8 +380,7 @@ TEST_CASE("takeover: what was posted behind a request on which the driver hangs 
   soon([&] { return b.ticket->owners == 1; }); // the cancel message has ended, too
 }
 
-TEST_CASE(
-    "takeover: a close whose driver hangs on the first request of the inbox ends the rest") {
+TEST_CASE("takeover: a close whose driver hangs on the first request of the inbox ends the rest") {
   static const auto d = std::make_shared<abi::desk>();
   static fake_event* const e = new fake_event;
   static const abi::event_source* const source = new abi::event_source(fake_event::source());

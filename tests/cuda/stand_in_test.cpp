@@ -23,7 +23,7 @@ namespace {
 
 std::vector<std::filesystem::path> shipped_profiles() {
   std::vector<std::filesystem::path> files;
-  const std::filesystem::path where = GSCHED_SOURCE_DIR "/examples/data/profiles";
+  const std::filesystem::path where = GSCHED_SOURCE_DIR "/tools/data/profiles";
   for (const auto& f : std::filesystem::directory_iterator(where)) files.push_back(f.path());
   std::sort(files.begin(), files.end());
   return files;
@@ -117,7 +117,7 @@ TEST_CASE("a chain of stand-ins replays in the profile's time") {
   GSCHED_NEEDS_GPU();
   for (const char* name : {"resnet18_b1", "resnet50_b8", "bert_base_b32", "vgg16_b32"}) {
     const profile p =
-        read_profile(GSCHED_SOURCE_DIR "/examples/data/profiles/" + std::string(name) + ".json");
+        read_profile(GSCHED_SOURCE_DIR "/tools/data/profiles/" + std::string(name) + ".json");
     const double want = to_us(p.graph_replay.value());
     const double got = replay_us(cuda::make_stand_in(p));
     MESSAGE(name << ": " << got << " us, profile " << want << " us");

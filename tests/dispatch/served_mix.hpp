@@ -37,7 +37,7 @@ struct outcome {
   duration latency{};
 };
 
-/// Models of examples/data/profiles on the simulated H200, each job a copy in, the model and a copy
+/// Models of tools/data/profiles on the simulated H200, each job a copy in, the model and a copy
 /// out, as serve_mix serves them; and what becomes of a list of requests.
 class served_mix {
 public:
@@ -52,7 +52,7 @@ public:
   explicit served_mix(const std::vector<std::string>& models) {
     for (const std::string& name : models)
       profiles_.push_back(read_profile(
-          std::filesystem::path(GSCHED_SOURCE_DIR "/examples/data/profiles") / (name + ".json")));
+          std::filesystem::path(GSCHED_SOURCE_DIR "/tools/data/profiles") / (name + ".json")));
   }
 
   /// Latency of a request of the model with nothing else to do.

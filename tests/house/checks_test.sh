@@ -120,6 +120,7 @@ done
 # Programs
 fresh; unit tools/demo '<gsched/cuda/a.hpp>'; expect layers 'demo.cpp: includes CUDA'
 fresh; unit tools/demo/part '<cuda_runtime.h>'; expect layers 'part.cpp: includes CUDA'
+fresh; unit examples/short '"short/part.hpp"'; expect layers 'short.cpp: an example is one file'
 
 # Umbrellas
 fresh; header attic '<gsched/core/a.hpp>'; expect layers 'attic.hpp: is no umbrella'

@@ -69,7 +69,7 @@ TEST_CASE("coefficients that were written are read back, to the byte") {
 
 TEST_CASE("the coefficients that ship are read") {
   const interference_coefficients c =
-      read_coefficients(GSCHED_SOURCE_DIR "/examples/data/interference/h200.json");
+      read_coefficients(GSCHED_SOURCE_DIR "/tools/data/interference/h200.json");
   CHECK(c.disjoint.slowdown({0.3, 0.1}, {0.3, 0.1}) > 1.1);
   CHECK(c.disjoint.slowdown({0.3, 0.1}, {0.3, 0.1}) < 1.3);
 }

@@ -21,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-const fs::path shipped = fs::path(GSCHED_SOURCE_DIR) / "examples/data/presets/h200.json";
+const fs::path shipped = fs::path(GSCHED_SOURCE_DIR) / "tools/data/presets/h200.json";
 
 std::string written(const preset& p, const preset_provenance& from = h200_provenance()) {
   std::ostringstream out;

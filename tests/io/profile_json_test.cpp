@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-const fs::path profiles = fs::path(GSCHED_SOURCE_DIR) / "examples/data/profiles";
+const fs::path profiles = fs::path(GSCHED_SOURCE_DIR) / "tools/data/profiles";
 
 json valid() {
   return json::parse(R"({

@@ -76,7 +76,7 @@ const architecture_limits hopper = limits_for(9, 0);
 
 TEST_CASE("the driver's own count for every kernel that was measured") {
   std::size_t kernels = 0;
-  const std::filesystem::path folder{GSCHED_SOURCE_DIR "/examples/data/profiles"};
+  const std::filesystem::path folder{GSCHED_SOURCE_DIR "/tools/data/profiles"};
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     if (file.path().extension() != ".json") continue;
     CAPTURE(file.path().filename().string());

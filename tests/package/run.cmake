@@ -1,35 +1,90 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs the consumer twice: against an installed package, and with this source tree as a
-# folder of its own. Takes BUILD, SOURCE, CONSUMER, WORK, GENERATOR, CXX, INCLUDE_DIR, LIB_DIR and
-# CUDA, whether the build has gsched::cuda: then the package's is linked too.
+# Builds and runs the consumer against an installed package, with each of its components and with
+# none, and with this source tree as a folder of its own; then what else is installed. Takes BUILD,
+# SOURCE, CONSUMER, WORK, GENERATOR, CXX, INCLUDE_DIR, LIB_DIR, BIN_DIR, DATA_DIR, PYTHON and CUDA,
+# whether the build has gsched::cuda.
 
 file(REMOVE_RECURSE ${WORK})
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
+set(profile ${SOURCE}/tools/data/profiles/lenet_b1.json)
 function(consume way)
   run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/${way} -G ${GENERATOR}
       -DCMAKE_CXX_COMPILER=${CXX} ${ARGN})
   run(${CMAKE_COMMAND} --build ${WORK}/${way})
   run(${WORK}/${way}/consumer)
-  run(${WORK}/${way}/json_consumer ${SOURCE}/examples/data/profiles/lenet_b1.json)
+  run(${WORK}/${way}/json_consumer ${profile})
+endfunction()
+function(refuse way text) # a package that cannot be had says why
+  execute_process(COMMAND ${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/${way} -G ${GENERATOR}
+    -DCMAKE_CXX_COMPILER=${CXX} ${ARGN} RESULT_VARIABLE rc ERROR_VARIABLE said OUTPUT_QUIET)
+  string(REGEX REPLACE "[ \n]+" " " said "${said}")
+  string(FIND "${said}" "${text}" at)
+  if(rc EQUAL 0 OR at EQUAL -1)
+    message(FATAL_ERROR "${way}: expected an error with '${text}', got ${rc} and: ${said}")
+  endif()
+endfunction()
+function(expect_no_cuda way) # nothing has looked for a CUDA compiler or toolkit
+  file(STRINGS ${WORK}/${way}/CMakeCache.txt found REGEX "CUDA_COMPILER|CUDAToolkit|nvcc")
+  if(found)
+    message(FATAL_ERROR "${way}: CUDA was looked for: ${found}")
+  endif()
 endfunction()
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
-consume(package -DCMAKE_PREFIX_PATH=${WORK}/prefix -DCONSUMER_CUDA=${CUDA})
-if(CUDA)
-  run(${WORK}/package/cuda_consumer)
-endif()
+set(installed -DCMAKE_PREFIX_PATH=${WORK}/prefix)
+consume(package ${installed})
+expect_no_cuda(package)
 file(STRINGS ${WORK}/package/CMakeCache.txt found REGEX "^gsched_DIR:")
 if(NOT found MATCHES "${WORK}/prefix/")
   message(FATAL_ERROR "another gsched was found: ${found}")
 endif()
-consume(subfolder -DGSCHED_SOURCE=${SOURCE} -DGSCHED_CUDA=OFF)
+if(CUDA)
+  consume(components ${installed} -DGSCHED_COMPONENTS=cuda,cuda_tools,c)
+  foreach(component cuda cuda_tools c)
+    run(${WORK}/components/${component}_consumer)
+  endforeach()
+  consume(c ${installed} -DGSCHED_COMPONENTS=c)
+  expect_no_cuda(c)
+  run(${WORK}/c/c_consumer)
+  refuse(no_toolkit "no CUDA toolkit for its component cuda" ${installed} -DGSCHED_COMPONENTS=cuda
+    -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON)
+  run(${CMAKE_COMMAND} -E env PYTHONPATH=${WORK}/prefix/${DATA_DIR}/gsched/python
+    ${PYTHON} -c "import gsched; from gsched import _abi; _abi.load_library()")
+else()
+  refuse(no_cuda "without the component c" ${installed} -DGSCHED_COMPONENTS=c)
+endif()
+refuse(unknown "gsched" ${installed} -DGSCHED_COMPONENTS=nonsense)
 
-# A package holds what a user needs and no program or test.
+consume(subfolder -DGSCHED_SOURCE=${SOURCE})
+expect_no_cuda(subfolder)
+
+# Programs find the data that is installed with them.
+if(EXISTS ${WORK}/prefix/${BIN_DIR}/plan)
+  run(${WORK}/prefix/${BIN_DIR}/plan --rates lenet=10 --no-progress)
+  execute_process(COMMAND ${WORK}/prefix/${BIN_DIR}/plan --help OUTPUT_VARIABLE help)
+  string(FIND "${help}" "${WORK}/prefix/${DATA_DIR}/gsched/latency_batch_partition.csv" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "plan does not read the table that is installed with it: ${help}")
+  endif()
+endif()
+foreach(data profiles/lenet_b1.json presets/h200.json corun_pairs.csv workloads/disb_a.json)
+  if(NOT EXISTS ${WORK}/prefix/${DATA_DIR}/gsched/${data})
+    message(FATAL_ERROR "the package lacks ${data}")
+  endif()
+endforeach()
+
+# A package holds what a user needs, and no test.
 file(GLOB_RECURSE files RELATIVE ${WORK}/prefix ${WORK}/prefix/*)
-list(FILTER files EXCLUDE REGEX "^(${INCLUDE_DIR}/gsched/|[^ ]*/cmake/gsched/|${LIB_DIR}/libgsched_)")
+list(FILTER files EXCLUDE REGEX
+  "^(${INCLUDE_DIR}/gsched/|${DATA_DIR}/cmake/gsched/|${LIB_DIR}/libgsched_|${BIN_DIR}/|${DATA_DIR}/gsched/)")
 if(files)
   message(FATAL_ERROR "the package also installs ${files}")
+endif()
+file(GLOB programs RELATIVE ${WORK}/prefix/${BIN_DIR} ${WORK}/prefix/${BIN_DIR}/*)
+list(FILTER programs INCLUDE REGEX "test|fuzz|bench|^gsched")
+if(programs)
+  message(FATAL_ERROR "the package also installs ${programs}")
 endif()

@@ -27,7 +27,7 @@ struct beside_others {
 };
 
 latency_table shipped() {
-  return read_latency_table(GSCHED_SOURCE_DIR "/examples/data/latency_batch_partition.csv");
+  return read_latency_table(GSCHED_SOURCE_DIR "/tools/data/latency_batch_partition.csv");
 }
 
 } // namespace
@@ -75,7 +75,7 @@ TEST_CASE("a hundred models on 64 GPUs") {
   // The table's models several times, each time slower.
   std::vector<latency_row> rows;
   const std::vector<latency_row> measured =
-      read_latency_rows(csv_table(GSCHED_SOURCE_DIR "/examples/data/latency_batch_partition.csv",
+      read_latency_rows(csv_table(GSCHED_SOURCE_DIR "/tools/data/latency_batch_partition.csv",
                                   {"model", "batch", "sms", "latency_us"}));
   for (int copy = 0; copy < 17; ++copy)
     for (latency_row r : measured) {

@@ -122,7 +122,7 @@ TEST_CASE("files are refused with their line") {
 
 TEST_CASE("the table that ships can be planned with") {
   const latency_table t =
-      read_latency_table(GSCHED_SOURCE_DIR "/examples/data/latency_batch_partition.csv");
+      read_latency_table(GSCHED_SOURCE_DIR "/tools/data/latency_batch_partition.csv");
   CHECK(t.size() == 6);
   for (std::size_t m = 0; m < t.size(); ++m) {
     CAPTURE(t.name(m));

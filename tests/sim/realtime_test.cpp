@@ -21,7 +21,7 @@ using namespace gsched;
 
 namespace {
 
-const std::string data = std::string(GSCHED_SOURCE_DIR) + "/examples/data/";
+const std::string data = std::string(GSCHED_SOURCE_DIR) + "/tools/data/";
 
 /// "resnet18x1" is resnet18 at batch size 1.
 program model(const std::string& name) {

@@ -18,7 +18,7 @@ using namespace gsched;
 
 namespace {
 
-const std::string data = std::string(GSCHED_SOURCE_DIR) + "/examples/data/";
+const std::string data = std::string(GSCHED_SOURCE_DIR) + "/tools/data/";
 
 std::vector<std::string> fields_of(const std::string& line) {
   std::vector<std::string> fields;

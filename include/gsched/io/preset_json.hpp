@@ -322,7 +322,7 @@ private:
 
 namespace gsched::sim {
 
-/// Where h200() comes from; examples/data/presets/h200.json is written with it.
+/// Where h200() comes from; tools/data/presets/h200.json is written with it.
 [[nodiscard]] inline preset_provenance h200_provenance() {
   return {"NVIDIA H200", "580", "CUDA 13.0", "2026-11-20", "", {}};
 }

@@ -168,7 +168,7 @@ struct preset {
 
 /// One H200 with 132 SMs, driven from one thread with CUDA 13.
 ///
-/// Source   measured there (docs/architecture.md, examples/data): each line says how. Where a value
+/// Source   measured there (docs/architecture.md, tools/data): each line says how. Where a value
 ///          is fitted, it is to a table of whole runs and not to one model.
 [[nodiscard]] inline preset h200() {
   preset p;

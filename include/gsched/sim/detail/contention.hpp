@@ -36,7 +36,7 @@ struct surroundings {
 /// all share L2 and DRAM; and any neighbour at all costs a little.
 ///
 /// Source   fitted on 120 pairs of networks run side by side on one H200, each on three splits of
-///          the SMs and sharing all of them (examples/data/corun_pairs.csv).
+///          the SMs and sharing all of them (tools/data/corun_pairs.csv).
 ///          near, other_warps and warps_to_fill are rounded by hand: the optimum is flat.
 /// Units    times in microseconds; the others are pure numbers but for warps.
 /// Differs  a linear form: no queueing for memory as it fills, which the pairs did not show.

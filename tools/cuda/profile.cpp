@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes a profile of a captured graph: what its operations are, and how long each takes alone.
+#include "profile/graphs.hpp"
+#include "profile/options.hpp"
+
+#include "common/main.hpp"
+#include "common/save.hpp"
+#include "common/watchdog.hpp"
+
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda_tools/profiling.hpp>
+#include <gsched/io/profile_json.hpp>
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iostream>
+#include <ostream>
+
+namespace {
+
+int serve(const profile_example::options& o) {
+  const common::watchdog limit("profile", o.limit_s);
+  const gsched::cuda::gpu gpu = gsched::cuda::find_gpu(o.gpu);
+  gsched::cuda::check(cudaSetDevice(o.gpu), "GPU");
+  const auto graph = o.graph.empty() ? profile_example::stand_ins(o.replay)
+                                     : profile_example::captured(o.graph, o.elements);
+  const gsched::profile made = gsched::cuda::profile_graph(graph->get(), o.how);
+  if (o.out.empty())
+    gsched::write_profile(std::cout, made);
+  else
+    common::save(o.out, [&](std::ostream& to) { gsched::write_profile(to, made); });
+  fmt::print(stderr, "{} on {}: {} operations, {:.1f} us together, {:.1f} us as one graph\n",
+             made.full_name(), gpu.name, made.operations.size(), gsched::to_us(made.total()),
+             gsched::to_us(made.graph_replay.value_or(gsched::duration::zero())));
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return common::run_main("profile", argc, argv, profile_example::parse, serve);
+}

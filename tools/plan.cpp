@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Says which partitions of which GPUs serve which models at which rates, by several planners.
+// Source: Choi et al., USENIX ATC 2022.
+#include "plan/options.hpp"
+#include "plan/planners.hpp"
+#include "plan/plot.hpp"
+#include "plan/report.hpp"
+
+#include "common/main.hpp"
+#include "common/progress.hpp"
+#include "common/save.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace {
+
+/// What `f(planner, question, step)` says, by scenario, then planner; step(done, of) tells how far
+/// it is.
+template <class F>
+auto ask_all(const plan::options& o, F f) {
+  std::vector<decltype(f(o.planners[0], plan::question_of(o, 0), plan::scale_progress{}))> all;
+  constexpr std::uint64_t parts = 100; // of one answer
+  common::progress_bar bar("planning", o.scenarios.size() * o.planners.size() * parts, o.progress);
+  const auto step = [&](std::uint64_t done, std::uint64_t of) {
+    bar.update(all.size() * parts + done * parts / of);
+  };
+  for (std::size_t s = 0; s < o.scenarios.size(); ++s) {
+    const plan::question q = plan::question_of(o, s);
+    for (const plan::planner_choice& planner : o.planners) {
+      all.push_back(f(planner, q, step));
+      bar.update(all.size() * parts);
+    }
+  }
+  return all;
+}
+
+/// Looks for the largest scale of the rates that a planner without a plan has one for.
+void suggest(const plan::options& o, std::size_t planner, plan::answer& a) {
+  const auto begin = std::chrono::steady_clock::now();
+  common::progress_bar bar("largest scale, " + o.planners[planner].base, 100, o.progress);
+  a.suggested =
+      plan::max_scale(o.planners[planner], plan::question_of(o, 0),
+                      [&](std::uint64_t done, std::uint64_t of) { bar.update(done * 100 / of); });
+  a.suggesting = std::chrono::steady_clock::now() - begin;
+}
+
+int serve(const plan::options& o) {
+  for (const std::string& line : o.table->doubts()) std::cerr << "plan: " << line << '\n';
+  if (o.max_scale) {
+    const std::vector<double> scales = ask_all(o, plan::max_scale);
+    plan::print_scales(std::cout, o, scales);
+    if (!o.json.empty())
+      common::save(o.json, [&](std::ostream& to) { plan::write_scales_json(to, o, scales); });
+    return 0;
+  }
+  plan::answers all = ask_all(
+      o, [](const auto& planner, const auto& q, const auto&) { return plan::ask(planner, q); });
+  if (o.suggests && o.scenarios.size() == 1)
+    for (std::size_t p = 0; p < o.planners.size(); ++p)
+      if (!all[p].plan) suggest(o, p, all[p]);
+  plan::print(std::cout, o, all);
+  if (!o.json.empty())
+    common::save(o.json, [&](std::ostream& to) { plan::write_json(to, o, all); });
+  if (!o.plot.empty()) plan::draw_plot(o, all);
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return common::run_main("plan", argc, argv, plan::parse_options, serve);
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "realtime/options.hpp"
+#include "realtime/platform.hpp"
+#include "realtime/result.hpp"
+
+#include "common/timeline.hpp"
+
+#include <gsched/job/profile.hpp>
+
+#include <span>
+#include <vector>
+
+namespace realtime {
+
+/// Measures each client's model alone on the platform.
+[[nodiscard]] workload_facts facts_of(platform& on, const options& from,
+                                      std::span<const gsched::profile> models);
+
+/// Serves the workload in each mode, on a device of its own, as many at a time as from.threads says
+/// where the platform can; results do not depend on that, but for their wall_s. What happens goes
+/// to the timeline if there is one. Errors   gsched::error: a malformed line of a trace file among
+/// them.
+[[nodiscard]] std::vector<run_result> run_modes(platform& on, const options& from,
+                                                const workload_facts& facts,
+                                                std::span<const gsched::profile> models,
+                                                common::timeline* record);
+
+} // namespace realtime

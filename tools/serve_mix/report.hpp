@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "serve_mix/options.hpp"
+
+#include "common/latency.hpp"
+
+#include <gsched/core/time.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace serve_mix {
+
+struct model_result {
+  std::string name;
+  std::uint64_t submitted = 0;
+  std::vector<gsched::duration> latencies; ///< of finished requests, in order of their end
+};
+
+struct client_result {
+  std::uint64_t submitted = 0;
+  std::vector<gsched::duration> latencies;
+};
+
+/// One policy's run. The four end states add up to submitted.
+struct run_result {
+  std::string policy;
+  std::uint64_t submitted = 0;
+  std::uint64_t finished = 0;
+  std::uint64_t rejected = 0;
+  std::uint64_t over_limit = 0; ///< of these, as dispatch_options::max_jobs were active
+  std::uint64_t cancelled = 0;
+  std::uint64_t failed = 0;
+  gsched::duration span{}; ///< device time from the first arrival to the last end
+  std::vector<gsched::duration> latencies;
+  std::vector<model_result> per_model; ///< in the mix's order
+  std::vector<client_result> per_client;
+  std::optional<std::uint64_t> deadlines_met; ///< set if there is an SLO
+  double gpu_busy_fraction = 0.0;
+  std::uint64_t operations = 0; ///< that the device ran
+  std::uint64_t decisions = 0;  ///< that the policy took
+  double wall_s = 0.0;          ///< the one field that is not reproducible
+
+  run_result(std::string policy_name, const options& from);
+
+  void submit(std::size_t model, std::size_t of_client);
+  /// Counts a finished request, and whether it met its deadline, if there is an SLO.
+  void finish(std::size_t model, std::size_t of_client, gsched::duration latency, bool in_time);
+  [[nodiscard]] double throughput_per_s() const noexcept;
+};
+
+/// The most that a run was asked for: of a trace fewer than --requests allows.
+[[nodiscard]] std::uint64_t requests_of(std::span<const run_result> runs);
+
+/// What follows from options and profiles together.
+struct workload_facts {
+  std::string device_name;            ///< empty for the device that ships with the library
+  std::vector<gsched::duration> solo; ///< of each model of the mix, alone on the device
+  gsched::duration mean_solo{};       ///< of the mix: by weight
+  std::optional<double> rate_per_s;   ///< offered; unset when the arrivals are a closed loop
+  std::optional<double> load;         ///< rate times mean_solo
+};
+
+/// Errors   none; look at the stream.
+void write_json(std::ostream& out, const options& from, const workload_facts& facts,
+                std::span<const run_result> runs);
+
+/// For people: one line a policy, the best value of each column marked. Bold on a terminal.
+void write_table(std::ostream& out, const options& from, const workload_facts& facts,
+                 std::span<const run_result> runs, bool terminal);
+
+} // namespace serve_mix

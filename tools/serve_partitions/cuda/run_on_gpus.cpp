@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve_partitions/cuda/run_on_gpus.hpp"
+
+#include "serve_partitions/cuda/table_stand_ins.hpp"
+
+#include "common/cuda/stage.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/partitions.hpp>
+#include <gsched/serving/plan_service.hpp>
+
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace serve_partitions {
+
+using namespace gsched;
+
+namespace {
+
+/// Plans may be for fewer SMs than a GPU has. Errors   no_device; bad_option for GPUs of another
+/// shape than plans are for.
+cuda::partition_batches_options options_for(const options& o) {
+  cuda::partition_batches_options to;
+  to.gpus.clear();
+  for (std::size_t i = 0; i < o.gpus.size(); ++i) {
+    const int ordinal = o.device.gpu.value() + static_cast<int>(i);
+    static_cast<void>(cuda::find_gpu(ordinal));
+    const std::vector<std::uint32_t> sizes = cuda::group_sizes(ordinal);
+    const std::uint32_t all = std::accumulate(sizes.begin(), sizes.end(), 0u);
+    if (sm_count{all} < o.gpus[i].sms || sm_count{sizes.front()} != o.gpus[i].group)
+      throw error(errc::bad_option, "GPU " + std::to_string(ordinal) + ": " + std::to_string(all) +
+                                        " SMs in groups of " + std::to_string(sizes.front()) +
+                                        ", expected at least what --sms and --group say: " +
+                                        std::to_string(o.gpus[i].sms.count()) + " in groups of " +
+                                        std::to_string(o.gpus[i].group.count()));
+    to.gpus.push_back(ordinal);
+  }
+  if (to.gpus.empty()) throw error(errc::bad_option, "--gpus: 0, expected 1 or more real ones");
+  for (std::size_t m = 0; m < o.table->size(); ++m) {
+    to.batches.push_back(o.batches);
+    for (std::uint32_t b = 1; o.batches.empty() && b <= o.table->batches(m).back(); ++b)
+      to.batches.back().push_back(b);
+  }
+  return to;
+}
+
+} // namespace
+
+served run_on_gpus(const options& o, cuda::program_source source) {
+  const std::string name = common::find_real(o.device).name;
+  const interference_function expected = expected_of(o);
+  const planner_function planner = planner_of(o);
+  cuda::partition_batches runner(options_for(o), std::move(source));
+  served all;
+  all.outcome =
+      sim::plan_service(*o.table, o.slos, o.gpus, o.apps, o.service, planner, expected, runner)
+          .run();
+  const cuda::partition_batches_statistics s = runner.statistics();
+  all.making = {name,     s.made,           s.kept,      s.let_go,        s.deciding,
+                s.making, s.longest_making, s.beginning, s.longest_begin, s.longest_pause};
+  return all;
+}
+
+served run_on_gpus(const options& o) {
+  static_cast<void>(common::find_real(o.device));
+  table_stand_ins stand_ins(*o.table, options_for(o), o.gpus.front());
+  return run_on_gpus(o, [&](const cuda::batch_program& b) { return stand_ins.make(b); });
+}
+
+} // namespace serve_partitions

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve_partitions/report.hpp"
+
+#include "serve_partitions/plot.hpp"
+
+#include "common/json.hpp"
+#include "common/progress.hpp"
+#include "common/save.hpp"
+#include "common/values.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <string>
+
+namespace serve_partitions {
+
+namespace {
+
+using gsched::duration;
+using gsched::to_s;
+using gsched::to_us;
+using namespace gsched::sim;
+using common::json;
+using common::rounded;
+using common::us;
+
+constexpr std::size_t most_told = 20; ///< periods
+
+double seconds_of(const options& o) { return to_s(o.service.length); }
+
+double share(std::uint64_t part, std::uint64_t of) {
+  return of > 0 ? static_cast<double>(part) / static_cast<double>(of) : 0;
+}
+
+void print_row(std::ostream& out, const std::string& name, const app_outcome& a, double seconds,
+               std::optional<duration> slo) {
+  fmt::print(out, "{:<20}{:>10}{:>11.1f}{:>9}{:>9}{:>10.3f}%", name, a.arrived,
+             static_cast<double>(a.in_time) / seconds, a.late, a.dropped, 100 * a.violations());
+  if (slo)
+    fmt::print(out, "{:>10.2f}{:>10.2f}{:>10.2f}\n", to_us(a.latency.percentile(0.5)) / 1e3,
+               to_us(a.latency.percentile(0.99)) / 1e3, to_us(*slo) / 1e3);
+  else
+    fmt::print(out, "\n");
+}
+
+/// What the rates did that there was too little room for.
+std::string change_of(const options& o, const plan_outcome& r, std::size_t period) {
+  const period_outcome& p = r.periods[period];
+  std::string told;
+  for (std::size_t m = 0; m < p.measured.size(); ++m) {
+    const double before = period > 0 ? r.periods[period - 1].measured[m] : 0;
+    if (before > 0 && p.measured[m] > 2 * before)
+      told +=
+          fmt::format("; {} rose from {:.1f} to {:.1f}/s", o.table->name(m), before, p.measured[m]);
+  }
+  return told;
+}
+
+json latency_json(const gsched::trace::histogram& h) {
+  return {{"mean", us(h.mean())},
+          {"p50", us(h.percentile(0.5))},
+          {"p99", us(h.percentile(0.99))},
+          {"max", us(h.max())}};
+}
+
+json app_json(const app_outcome& a, double seconds) {
+  return {{"arrived", a.arrived},
+          {"in_time", a.in_time},
+          {"late", a.late},
+          {"dropped", a.dropped},
+          {"violations", rounded(a.violations())},
+          {"in_time_per_s", rounded(static_cast<double>(a.in_time) / seconds)}};
+}
+
+} // namespace
+
+void print(std::ostream& out, const options& o, const served& all) {
+  const plan_outcome& r = all.outcome;
+  fmt::print(out, "{:<20}{:>10}{:>11}{:>9}{:>9}{:>11}{:>10}{:>10}{:>10}\n", "", "arrived",
+             "in time/s", "late", "dropped", "violations", "p50, ms", "p99, ms", "SLO, ms");
+  for (std::size_t a = 0; a < o.apps.size(); ++a)
+    print_row(out, o.apps[a].what.name, r.apps[a], seconds_of(o), o.apps[a].what.slo);
+  print_row(out, "all", r.all(), seconds_of(o), std::nullopt);
+  if (all.making) {
+    fmt::print(out, "\n{:<20}{:>10}{:>13}{:>21}{:>18}\n", "", "batches", "of expected",
+               "median over it, ms", "p99 over it, ms");
+    for (std::size_t m = 0; m < r.models.size(); ++m)
+      if (const model_outcome& of = r.models[m]; of.batches > 0)
+        fmt::print(out, "{:<20}{:>10}{:>13.3f}{:>21.3f}{:>18.3f}\n", o.table->name(m), of.batches,
+                   static_cast<double>(of.took.count()) / static_cast<double>(of.expected.count()),
+                   to_us(of.over.percentile(0.5)) / 1e3, to_us(of.over.percentile(0.99)) / 1e3);
+  }
+  double sms = 0, worst = 0;
+  for (const period_outcome& p : r.periods) {
+    sms += p.sms / static_cast<double>(r.periods.size());
+    worst = std::max(worst, share(p.violated, p.ended));
+  }
+  fmt::print(
+      out,
+      "\n{} periods, {} switches of plan; {:.1f} of {} SMs planned, in the mean; {} batches; "
+      "at worst {:.2f}% violations in a period\n",
+      r.periods.size(), r.switches, sms,
+      o.gpus.size() * (o.gpus.empty() ? 0 : o.gpus[0].sms.count()), r.batches, 100 * worst);
+  if (all.making) {
+    const partition_making& p = *all.making;
+    const auto ms = [](duration d) { return to_us(d) / 1e3; };
+    fmt::print(
+        out,
+        "{}: {} partitions made and {} found ready, {} let go; {:.1f} ms to decide and {:.1f} "
+        "ms to make them, {:.1f} ms at most for a plan; a batch took {:.1f} us to begin, {:.1f} "
+        "ms at most, and ends were looked for each {:.1f} ms at most\n",
+        p.gpu, p.made, p.kept, p.let_go, ms(p.deciding), ms(p.making), ms(p.longest),
+        to_us(p.beginning) / std::max(1.0, static_cast<double>(r.batches)), ms(p.longest_begin),
+        ms(p.longest_pause));
+  }
+  std::size_t told = 0, more = 0;
+  for (std::size_t i = 0; i < r.periods.size(); ++i) {
+    const period_outcome& p = r.periods[i];
+    const double at = to_s(p.begin.time_since_epoch());
+    const std::string change = change_of(o, r, i);
+    const double wanted = o.service.replanning.headroom;
+    const bool has_room = p.factor >= wanted * (1 - 1e-9);
+    if (!p.no_plan && has_room && change.empty()) continue;
+    if (++told > most_told) {
+      ++more;
+      continue;
+    }
+    const std::string plan =
+        p.factor == 0 ? "no plan for these rates, all is dropped"
+        : p.no_plan   ? "no plan that serves more of these rates, the one before goes on"
+        : has_room
+            ? "planned for"
+            : fmt::format("room for {:.4g} times these rates, not for {:g}", p.factor, wanted);
+    fmt::print(out, "at {:.1f} s: {}{}; {:.2f}% violations until the next period\n", at, plan,
+               change, 100 * share(p.violated, p.ended));
+  }
+  if (more > 0) fmt::print(out, "and {} periods more of that kind; --json lists all\n", more);
+}
+
+void write_json(std::ostream& out, const options& o, const served& all) {
+  const plan_outcome& r = all.outcome;
+  const double seconds = seconds_of(o);
+  json j{{"what", "serve_partitions"},
+         {"table", o.table_name},
+         {"planner", o.planner},
+         {"gpus", o.gpus.size()},
+         {"sms", o.gpus.empty() ? 0 : o.gpus[0].sms.count()},
+         {"seconds", rounded(seconds)},
+         {"period_s", rounded(to_s(o.service.period))},
+         {"replans", o.service.replans},
+         {"headroom", o.service.replanning.headroom},
+         {"clusters", o.service.replanning.clusters},
+         {"rate_error", o.error.part},
+         {"rate_error_is_fixed", o.error.is_fixed},
+         {"interference", o.truth.has_value()},
+         {"planned_interference", o.planned.has_value()},
+         {"seed", o.seed}};
+  if (!o.batches.empty()) j["batches_of_graphs"] = o.batches;
+  if (all.making)
+    j["real"] = {{"gpu", all.making->gpu},
+                 {"partitions_made", all.making->made},
+                 {"partitions_kept", all.making->kept},
+                 {"partitions_let_go", all.making->let_go},
+                 {"deciding_us", us(all.making->deciding)},
+                 {"making_us", us(all.making->making)},
+                 {"longest_making_us", us(all.making->longest)},
+                 {"beginning_us", us(all.making->beginning)},
+                 {"longest_begin_us", us(all.making->longest_begin)},
+                 {"longest_pause_us", us(all.making->longest_pause)}};
+  j["all"] = app_json(r.all(), seconds);
+  j["switches"] = r.switches;
+  j["batches"] = r.batches;
+  json& apps = j["apps"] = json::array();
+  for (std::size_t a = 0; a < o.apps.size(); ++a) {
+    json row{{"name", o.apps[a].what.name}, {"slo_us", us(o.apps[a].what.slo)}};
+    if (!o.apps[a].expected.empty()) row["rate"] = rounded(o.apps[a].expected.front().rate);
+    row.update(app_json(r.apps[a], seconds));
+    row["latency_us"] = latency_json(r.apps[a].latency);
+    apps.push_back(std::move(row));
+  }
+  json& models = j["models"] = json::array();
+  for (std::size_t m = 0; m < r.models.size(); ++m) {
+    const gsched::request_counts& c = r.models[m].counts;
+    if (c.arrived > 0)
+      models.push_back({{"model", o.table->name(m)},
+                        {"slo_us", us(o.slos[m])},
+                        {"arrived", c.arrived},
+                        {"in_time", c.in_time},
+                        {"late", c.late},
+                        {"dropped", c.dropped},
+                        {"batches", r.models[m].batches},
+                        {"batch_expected_us", us(r.models[m].expected)},
+                        {"batch_took_us", us(r.models[m].took)},
+                        {"batch_over_us", latency_json(r.models[m].over)},
+                        {"latency_us", latency_json(r.models[m].latency)}});
+  }
+  json& periods = j["periods"] = json::array();
+  for (const period_outcome& p : r.periods) {
+    json measured = json::object(), came = json::object();
+    for (std::size_t m = 0; m < p.measured.size(); ++m)
+      if (r.models[m].counts.arrived > 0) {
+        measured[o.table->name(m)] = rounded(p.measured[m]);
+        came[o.table->name(m)] = p.came[m];
+      }
+    periods.push_back({{"begin_s", rounded(to_s(p.begin.time_since_epoch()))},
+                       {"measured", std::move(measured)},
+                       {"came", std::move(came)},
+                       {"ended", p.ended},
+                       {"violated", p.violated},
+                       {"factor", rounded(p.factor)},
+                       {"sms", p.sms},
+                       {"switched", p.switched},
+                       {"no_plan", p.no_plan}});
+  }
+  out << j.dump(1) << '\n';
+}
+
+namespace {
+
+/// A run of so many requests takes some minutes.
+constexpr double most_requests = 1e9;
+
+/// Refuses rates and a length that bring more requests than that.
+void check_length(const options& o) {
+  double all = 0;
+  for (const offered_app& a : o.apps)
+    for (std::size_t i = 0; i < a.comes.size(); ++i) {
+      const gsched::time_point end{o.service.length};
+      const gsched::time_point until =
+          i + 1 < a.comes.size() ? std::min(a.comes[i + 1].at, end) : end;
+      all += a.comes[i].rate * std::max(0.0, to_s(until - a.comes[i].at));
+    }
+  if (all > most_requests)
+    common::refuse("--seconds", fmt::format("{:.3g} requests in all", all),
+                   fmt::format("at most {:.3g}: lower rates or a shorter time", most_requests));
+}
+
+} // namespace
+
+int serve_and_tell(options& o, const std::function<served(const options&)>& serve) {
+  for (const std::string& line : o.table->doubts())
+    std::cerr << "serve_partitions: " << line << '\n';
+  if (o.max_rates)
+    fmt::print("rates times {:.4g}: the most that {} has a plan for\n\n", scale_to_most(o),
+               o.planner);
+  check_length(o);
+  const served r = [&] {
+    common::progress_bar bar("serving", static_cast<std::uint64_t>(o.service.length.count()),
+                             o.progress);
+    o.service.told = [&](duration passed) {
+      bar.update(static_cast<std::uint64_t>(passed.count()));
+    };
+    return serve(o);
+  }();
+  print(std::cout, o, r);
+  if (!o.json.empty()) common::save(o.json, [&](std::ostream& to) { write_json(to, o, r); });
+  if (!o.plot.empty()) draw_plot(o, r.outcome, o.plot);
+  return 0;
+}
+
+} // namespace serve_partitions

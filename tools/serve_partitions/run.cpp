@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve_partitions/run.hpp"
+
+#include "common/planner_list.hpp"
+
+#include <gsched/partition/linear_interference.hpp>
+#include <gsched/partition/verify.hpp>
+#include <gsched/serving/plan_service.hpp>
+#include <gsched/serving/replanning.hpp>
+#include <gsched/serving/simulated_batches.hpp>
+
+#include <stdexcept>
+#include <vector>
+
+namespace serve_partitions {
+
+using namespace gsched;
+using namespace gsched::sim;
+
+namespace {
+
+interference_function to_function(const options& o, const std::optional<linear_law>& law) {
+  if (!law) return {};
+  return linear_interference(*o.table, o.solo, *law);
+}
+
+/// No partitions, and no promise: every GPU whole, for all models, with the largest batches that
+/// leave half of the SLO to wait in.
+partition_plan whole_gpus(const options& o, std::span<const demand> demands) {
+  partition_plan plan;
+  for (std::size_t g = 0; g < o.gpus.size(); ++g) {
+    gpulet& all = plan.gpulets.emplace_back();
+    all.gpu = static_cast<std::uint32_t>(g);
+    all.sms = o.gpus[g].sms;
+    all.cycle = duration::max();
+    for (const demand& d : demands) {
+      std::uint32_t batch = 1;
+      while (batch < o.table->batches(d.model).back() &&
+             2 * o.table->latency(d.model, batch + 1, all.sms) <= d.slo)
+        ++batch;
+      all.portions.push_back({d.model, d.rate / static_cast<double>(o.gpus.size()), batch});
+      all.cycle = std::min(all.cycle, d.slo / 2);
+    }
+  }
+  return plan;
+}
+
+template <class Interference>
+std::optional<partition_plan> ask(const options& o, std::span<const demand> demands,
+                                  const Interference& beside) {
+  if (o.planner == no_planner) return whole_gpus(o, demands);
+  std::optional<partition_plan> plan;
+  common::any_planner([&](const auto& p) {
+    if (p.name != o.planner) return false;
+    plan = p.plan(*o.table, demands, o.gpus, beside);
+    return true;
+  });
+  if (plan)
+    if (const auto faults = faults_of(*plan, demands, *o.table, o.gpus, beside); !faults.empty())
+      throw std::runtime_error("a plan of " + o.planner + " is wrong: " + faults.front());
+  return plan;
+}
+
+} // namespace
+
+planner_function planner_of(const options& o) {
+  return [&o](std::span<const demand> demands) {
+    if (!o.planned) return ask(o, demands, no_interference{});
+    return ask(o, demands, linear_interference(*o.table, o.solo, *o.planned));
+  };
+}
+
+interference_function expected_of(const options& o) { return to_function(o, o.planned); }
+
+double scale_to_most(options& o) {
+  if (o.planner == no_planner)
+    common::refuse("--max-rates", common::in_quotes(no_planner) + " plans nothing", "a planner");
+  std::vector<demand> demands = offered_demands(o.apps, o.slos);
+  const planner_function planner = planner_of(o);
+  const replanning_options& how = o.service.replanning;
+  double times = 1;
+  std::optional<scaled_plan> most;
+  while (times < 1e9) { // as long as all of it can be had
+    most = plan_with_headroom(demands, how.headroom, how.clusters, planner);
+    if (!most || most->factor < how.headroom) break;
+    times *= 4;
+    for (demand& d : demands) d.rate *= 4;
+  }
+  if (!most)
+    common::refuse("--max-rates", "no plan of " + o.planner + " for these rates or less",
+                   "more GPUs or longer SLOs");
+  times *= most->factor / how.headroom;
+  for (offered_app& a : o.apps)
+    for (rate_curve* c : {&a.expected, &a.comes})
+      for (rate_step& s : *c) s.rate *= times;
+  return times;
+}
+
+#ifndef GSCHED_TOOLS_CUDA
+served run_on_gpus(const options& o) { common::no_cuda(o.device); }
+#endif
+
+served run(const options& o) {
+  if (o.device.gpu) return run_on_gpus(o);
+  const interference_function truth = to_function(o, o.truth), expected = expected_of(o);
+  const planner_function planner = planner_of(o);
+  simulated_batches runner(*o.table, truth, o.gpus.size(), o.prepare);
+  return {
+      plan_service(*o.table, o.slos, o.gpus, o.apps, o.service, planner, expected, runner).run(),
+      {}};
+}
+
+} // namespace serve_partitions

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far the simulated GPU is from the one that was measured: one graph alone, one graph on part
+// of the SMs, and two graphs at once. Prints median, 90th percentile and worst error by kind.
+
+#include "sim_accuracy/input.hpp"
+#include "sim_accuracy/replays.hpp"
+#include "sim_accuracy/report.hpp"
+
+#include "common/command_line.hpp"
+#include "common/main.hpp"
+#include "common/save.hpp"
+#include "common/values.hpp"
+
+#include <gsched/sim/preset.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace {
+
+using namespace sim_accuracy;
+using gsched::profile;
+using gsched::sm_count;
+
+constexpr double events_us = 1; ///< two timing events around each replay of the pairs
+
+std::string shown(const model_batch& m) { return fmt::format("{}_b{}", m.first, m.second); }
+
+const profile* find(const profile_set& all, const model_batch& what) {
+  const auto at = all.find(what);
+  return at == all.end() ? nullptr : &at->second;
+}
+
+outcome compare_graphs(const gsched::sim::preset& device, const profile_set& all) {
+  outcome o{"graph", {}, 0, true};
+  for (const auto& [key, p] : all) {
+    if (!p.graph_replay) continue;
+    o.rows.push_back(
+        {shown(key), "graph", gsched::to_us(*p.graph_replay), replay_alone(device, p).us});
+  }
+  return o;
+}
+
+outcome compare_partitions(const gsched::sim::preset& device, const profile_set& all,
+                           const std::vector<partition_row>& rows) {
+  outcome o{"partition", {}, 0, false};
+  for (const partition_row& r : rows) {
+    const profile* const p = find(all, r.what);
+    if (p == nullptr) {
+      ++o.without_profile;
+      continue;
+    }
+    const solo_time t = replay_alone(device, *p, sm_count{r.sms});
+    o.rows.push_back({fmt::format("{} on {} SMs", shown(r.what), t.sms.count()),
+                      fmt::format("{} SMs", t.sms.count()), r.latency_us, t.us});
+  }
+  return o;
+}
+
+outcome compare_pairs(const gsched::sim::preset& device, const profile_set& all,
+                      const std::vector<corun_row>& rows) {
+  outcome o{"corun", {}, 0, false};
+  for (const corun_row& r : rows) {
+    const profile* const a = find(all, r.what[0]);
+    const profile* const b = find(all, r.what[1]);
+    if (a == nullptr || b == nullptr) {
+      ++o.without_profile;
+      continue;
+    }
+    const bool shared = r.sms[0] == device.sms.count() && r.sms[1] == device.sms.count();
+    const auto lane = [&](std::size_t i) { return sm_count{shared ? 0 : r.sms[i]}; };
+    const auto [a_us, b_us] = replay_beside(device, *a, lane(0), *b, lane(1));
+    for (const std::size_t i : {0u, 1u})
+      o.rows.push_back({fmt::format("{} on {} SMs beside {} on {}", shown(r.what[i]), r.sms[i],
+                                    shown(r.what[1 - i]), r.sms[1 - i]),
+                        shared ? "shared" : "disjoint", r.corun_us[i],
+                        (i == 0 ? a_us : b_us) + events_us});
+  }
+  return o;
+}
+
+struct options {
+  std::string what; ///< graph, partition or corun
+  std::string device = "sim:h200", profiles = common::shipped("profiles").string(), table;
+  std::filesystem::path json;
+  bool ignore_scaling = false;
+};
+
+/// The file of what there is to compare with; empty: the profiles themselves.
+std::filesystem::path table_of(const options& o) {
+  if (o.what == "graph" || !o.table.empty()) return o.table;
+  return std::string(GSCHED_DATA_DIR) +
+         (o.what == "corun" ? "/corun_pairs.csv" : "/latency_batch_partition.csv");
+}
+
+void note_inputs(const options& o) {
+  common::note_input("--device", o.device);
+  common::note_input("--table", table_of(o));
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(o.profiles, ignored))
+    return common::note_input("--profiles", o.profiles);
+  for (std::filesystem::directory_iterator at(o.profiles, ignored), end; !ignored && at != end;
+       at.increment(ignored))
+    if (at->path().extension() == ".json") common::note_input("--profiles", at->path());
+}
+
+std::optional<options> parse(int argc, char** argv) {
+  CLI::App app("Compares the simulated GPU with measurements of a real one.\n"
+               "Exit code: 0; 1 for a failure while running; 2 for a usage or input error.");
+  app.name("sim_accuracy");
+  app.require_subcommand(1);
+  options o;
+  std::string json;
+  const auto add = [&](const char* name, const char* about) {
+    CLI::App* const sub = app.add_subcommand(name, about);
+    sub->add_option("--device", o.device, "the simulated device")->capture_default_str();
+    sub->add_option("--profiles", o.profiles, "a directory of profiles, or one file");
+    sub->add_option("--json", json, "write all rows and the summary to this file");
+    sub->add_flag("--ignore-scaling", o.ignore_scaling,
+                  "as if the profiles held no times on fewer SMs");
+    return sub;
+  };
+  add("graph", "each profile as one graph, against its graph_replay_us");
+  CLI::App* const partition = add("partition", "a graph on some of the SMs");
+  CLI::App* const corun = add("corun", "two graphs at once, on SMs of their own and sharing all");
+  for (CLI::App* const sub : {partition, corun})
+    sub->add_option("--table", o.table, "the CSV file to compare with; unset: the one shipped");
+  if (!common::parse(app, argc, argv)) return std::nullopt;
+  o.what = app.get_subcommands().front()->get_name();
+  o.json = json;
+  note_inputs(o);
+  common::check_outputs({{"--json", o.json}});
+  return o;
+}
+
+int serve(const options& o) {
+  const gsched::sim::preset preset = gsched::sim::preset_by_name(o.device);
+  profile_set all = read_profiles(o.profiles);
+  if (o.ignore_scaling)
+    for (auto& [key, p] : all)
+      for (gsched::profile_operation& op : p.operations) op.work.by_sms.clear();
+  const outcome of = o.what == "partition"
+                         ? compare_partitions(preset, all, read_partition_rows(table_of(o)))
+                     : o.what == "corun" ? compare_pairs(preset, all, read_corun_rows(table_of(o)))
+                                         : compare_graphs(preset, all);
+  if (of.rows.empty())
+    throw gsched::error(gsched::errc::bad_profile,
+                        (of.without_profile > 0 ? "--table: no row has a profile"
+                                                : "--profiles: no graph_replay_us") +
+                            std::string(", expected something to compare"));
+  if (!o.json.empty())
+    common::save(o.json, [&](std::ostream& to) { write_json(to, of, o.ignore_scaling); });
+  print(of);
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  return common::run_main("sim_accuracy", argc, argv, parse, serve);
+}
