@@ -48,7 +48,7 @@ using key = std::tuple<duration, job_id>;
 
 key key_of(const job& j) noexcept { return {j.remaining, j.id}; }
 
-/// A job with room for the handles that some containers need. Its first lines are the job's own.
+/// A job with room for the handles that some containers need. Its first line is the job's own.
 struct bench_job : job {
   bi::avl_set_member_hook<> avl_hook{};
   bi::bs_set_member_hook<> bs_hook{};
@@ -58,17 +58,53 @@ struct bench_job : job {
 enum class pattern { serve, random };
 enum class pages { small, huge };
 
+/// What the containers below have in common.
+struct container {
+  using record = bench_job;
+  void meet(client*, std::size_t) noexcept {}
+  void begin(bench_job&) noexcept {}
+};
+
+/// A policy, with its states beside the jobs, as the dispatcher keeps them.
+template <policy P>
+struct of_policy {
+  struct record : job {
+    typename P::per_job state{};
+  };
+  std::unique_ptr<per_client_t<P>[]> clients {};
+  P order{};
+
+  void meet(client* all, std::size_t n) {
+    clients = std::make_unique<per_client_t<P>[]>(n);
+    for (std::size_t i = 0; i < n; ++i) clients[i].bind(all[i]);
+  }
+  void begin(record& j) noexcept { j.state.bind(j, clients[index(j.owner->id)]); }
+  void enqueue(record& j, time_point now) noexcept { order.enqueue(j.state, now); }
+  [[nodiscard]] record* try_pick(time_point now) noexcept {
+    return static_cast<record*>(&order.try_pick(now)->bound());
+  }
+};
+template <class T>
+struct order_of {
+  using type = T;
+};
+template <policy P>
+struct order_of<P> {
+  using type = of_policy<P>;
+};
+
 /// An array of jobs, on the pages that malloc gives or on huge ones where the system has them.
+template <class Record>
 struct job_memory {
   job_memory(std::size_t n, pages on) : count(n) {
     constexpr std::size_t huge = std::size_t{1} << 21;
-    const std::size_t alignment = on == pages::huge ? huge : alignof(bench_job);
-    const std::size_t bytes = (n * sizeof(bench_job) + alignment - 1) / alignment * alignment;
+    const std::size_t alignment = on == pages::huge ? huge : alignof(Record);
+    const std::size_t bytes = (n * sizeof(Record) + alignment - 1) / alignment * alignment;
     void* raw = std::aligned_alloc(alignment, bytes);
     if (raw == nullptr) throw std::bad_alloc();
     if (on == pages::huge && madvise(raw, bytes, MADV_HUGEPAGE) != 0)
       std::fprintf(stderr, "policy_decision: no huge pages here\n");
-    jobs = static_cast<bench_job*>(raw);
+    jobs = static_cast<Record*>(raw);
     std::uninitialized_default_construct_n(jobs, n);
   }
   job_memory(const job_memory&) = delete;
@@ -77,11 +113,12 @@ struct job_memory {
     std::free(jobs);
   }
 
-  bench_job* jobs;
+  Record* jobs;
   std::size_t count;
 };
 
 /// Jobs and the stream of decisions over them, the same for all that is measured.
+template <class Record>
 class traffic {
 public:
   traffic(std::size_t n, pattern p, std::size_t clients, pages on)
@@ -94,25 +131,26 @@ public:
   /// In an order that memory does not show.
   template <class Order>
   void fill(Order& order) {
+    order.meet(clients_.get(), client_count_);
     std::vector<std::uint32_t> ids(n_);
     for (std::size_t i = 0; i < n_; ++i) ids[i] = static_cast<std::uint32_t>(i);
     std::shuffle(ids.begin(), ids.end(), random_);
     for (const std::uint32_t i : ids) {
-      renew(jobs_[i]);
+      renew(jobs_[i], order);
       order.enqueue(jobs_[i], now_);
     }
   }
 
   template <class Order>
   std::uint64_t step(Order& order) {
-    job& j = *order.try_pick(now_);
+    auto& j = static_cast<Record&>(*order.try_pick(now_));
     const std::uint64_t picked = index(j.id);
     now_ += j.head;
     if (pattern_ == pattern::random) {
       j.remaining += draw(); // so the jobs before it and those after it stay as many
     } else {
       j.remaining -= j.head;
-      if (j.remaining == duration::zero()) renew(j);
+      if (j.remaining == duration::zero()) renew(j, order);
       j.head = std::min(j.remaining, duration{std::chrono::microseconds{100}});
     }
     order.enqueue(j, now_);
@@ -123,7 +161,8 @@ private:
   /// From 200 us to 4 ms: inferences of small and middling networks.
   duration draw() { return duration{200000 + static_cast<std::int64_t>(random_() % 3800000)}; }
 
-  void renew(job& j) {
+  template <class Order>
+  void renew(Record& j, Order& order) {
     j.id = job_id{next_id_++};
     j.owner = &clients_[random_() % client_count_];
     j.arrival = now_;
@@ -131,10 +170,11 @@ private:
     j.deadline = now_ + 10 * j.total;
     j.head = std::min(j.remaining, duration{std::chrono::microseconds{100}});
     j.service = random_() % 8 == 0 ? service_class::real_time : service_class::best_effort;
+    order.begin(j);
   }
 
-  job_memory memory_;
-  bench_job* jobs_;
+  job_memory<Record> memory_;
+  Record* jobs_;
   std::unique_ptr<client[]> clients_;
   std::size_t n_;
   std::size_t client_count_;
@@ -151,7 +191,7 @@ struct less {
   bool operator()(const job* a, const job* b) const noexcept { return key_of(*a) < key_of(*b); }
 };
 
-struct std_set_of_pointers {
+struct std_set_of_pointers : container {
   std::set<job*, less> jobs;
   void enqueue(job& j, time_point) { jobs.insert(&j); }
   job* try_pick(time_point) {
@@ -161,7 +201,7 @@ struct std_set_of_pointers {
   }
 };
 
-struct std_set_of_keys {
+struct std_set_of_keys : container {
   std::set<std::tuple<duration, job_id, job*>> jobs;
   void enqueue(job& j, time_point) { jobs.emplace(j.remaining, j.id, &j); }
   job* try_pick(time_point) {
@@ -172,7 +212,7 @@ struct std_set_of_keys {
 };
 
 /// An entry of a job that was erased would stay until it comes to the top; here none is.
-struct std_priority_queue {
+struct std_priority_queue : container {
   using entry = std::tuple<duration, job_id, job*>;
   std::priority_queue<entry, std::vector<entry>, std::greater<>> jobs;
   void enqueue(job& j, time_point) { jobs.emplace(j.remaining, j.id, &j); }
@@ -183,7 +223,7 @@ struct std_priority_queue {
   }
 };
 
-struct boost_pairing_heap {
+struct boost_pairing_heap : container {
   struct greater {
     bool operator()(const job* a, const job* b) const noexcept { return key_of(*b) < key_of(*a); }
   };
@@ -197,7 +237,7 @@ struct boost_pairing_heap {
 };
 
 template <class Set>
-struct intrusive {
+struct intrusive : container {
   Set jobs;
   void enqueue(job& j, time_point) { jobs.insert(static_cast<bench_job&>(j)); }
   job* try_pick(time_point) {
@@ -212,7 +252,7 @@ using intrusive_avl = intrusive<bi::avl_set<bench_job, avl_hook, bi::compare<les
 using intrusive_splay = intrusive<bi::splay_set<bench_job, bs_hook, bi::compare<less>>>;
 
 /// Keys side by side, each job knows its place so that it can be erased. Allocates as it grows.
-struct four_ary_heap {
+struct four_ary_heap : container {
   struct entry {
     key k;
     bench_job* j;
@@ -249,7 +289,7 @@ struct four_ary_heap {
 };
 
 /// What Paella's section 6 says word by word: a deficit per client that every pick updates.
-struct deficits_one_by_one {
+struct deficits_one_by_one : container {
   std_set_of_pointers base;
   std::vector<double> deficit = std::vector<double>(1024);
   struct older {
@@ -281,7 +321,7 @@ struct deficits_one_by_one {
 
 template <class Order>
 struct scene {
-  traffic t;
+  traffic<typename Order::record> t;
   Order order;
   double first_pick_ns = 0;
 
@@ -302,10 +342,10 @@ void measure(benchmark::State& state, std::size_t n, pattern p, std::size_t clie
   static std::string made_for;
   if (made_for != row || current == nullptr) {
     current.reset();
-    current = std::make_shared<scene<Order>>(n, p, clients, on);
+    current = std::make_shared<scene<typename order_of<Order>::type>>(n, p, clients, on);
     made_for = row;
   }
-  auto& s = *static_cast<scene<Order>*>(current.get());
+  auto& s = *static_cast<scene<typename order_of<Order>::type>*>(current.get());
   for (auto _ : state) benchmark::DoNotOptimize(s.t.step(s.order));
   state.counters["first_pick_ns"] = s.first_pick_ns;
 }
@@ -330,7 +370,7 @@ void add(const std::string& component, std::string_view name, std::size_t n, pat
 /// The first decisions of srpt, which others must repeat.
 template <class Order>
 std::vector<std::uint64_t> decisions(pattern p) {
-  scene<Order> s(1000, p, 16, pages::small);
+  scene<typename order_of<Order>::type> s(1000, p, 16, pages::small);
   std::vector<std::uint64_t> picked;
   for (int i = 0; i < 20000; ++i) picked.push_back(s.t.step(s.order));
   return picked;

@@ -2,7 +2,12 @@
 // One case for each numbered clause of policy and admitting_policy, for all models.
 
 #include "allocations.hpp"
+#include "policy/on_jobs.hpp"
 #include "policy/workload.hpp"
+
+#include "examples/feedback_queue.hpp"
+#include "examples/least_slack.hpp"
+#include "examples/lottery.hpp"
 
 #include <gsched/policy/names.hpp>
 #include <gsched/policy/priority.hpp>
@@ -11,6 +16,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 using namespace gsched;
 using namespace gsched::test;
@@ -27,10 +33,12 @@ using all_policies =
     std::tuple<fifo, round_robin, sjf, srpt, edf, deficit, deficit_over<srpt>, gamma_boost,
                tight<gamma_boost>, tight<srpt>, tight<fifo>, tight<edf>,
                gsched::priority<edf, deficit_over<srpt>>, gsched::priority<tight<srpt>, fifo>,
-               tight<gsched::priority<edf, sjf>>>;
+               tight<gsched::priority<edf, sjf>>, lottery, least_slack, feedback_queue,
+               deficit_over<lottery>, gsched::priority<lottery, feedback_queue>>;
 
-using preempting_policies = std::tuple<srpt, gamma_boost, edf, deficit_over<srpt>, tight<srpt>,
-                                       tight<edf>, gsched::priority<edf, deficit_over<srpt>>>;
+using preempting_policies =
+    std::tuple<srpt, gamma_boost, edf, least_slack, deficit_over<srpt>, tight<srpt>, tight<edf>,
+               gsched::priority<edf, deficit_over<srpt>>>;
 
 using admitting_policies = std::tuple<edf, tight<edf>, gsched::priority<edf, deficit_over<srpt>>,
                                       gsched::priority<tight<srpt>, edf>>;
@@ -65,15 +73,13 @@ void exercise(P& p, workload& w, std::uint64_t seed, Saw saw) {
 TEST_CASE_TEMPLATE_DEFINE("P1: each enqueued job leaves once, by try_pick or by erase", P,
                           leaving) {
   workload w(40, true, 5);
-  P p;
+  on_jobs<P> p(w);
   const auto count = [](const std::vector<bool>& is_in) {
     return static_cast<std::size_t>(std::count(is_in.begin(), is_in.end(), true));
   };
   exercise(p, w, 11, [&](job* picked, const std::vector<bool>& is_in) {
     if (picked != nullptr) {
-      CHECK_FALSE(picked->order_hook.is_linked());
-      CHECK_FALSE(picked->queue_hook.is_linked());
-      CHECK_FALSE(picked->fair_hook.is_linked());
+      CHECK_FALSE(p.is_linked(*picked));
     }
     REQUIRE(p.size() == count(is_in));
   });
@@ -91,7 +97,7 @@ TEST_CASE_TEMPLATE_APPLY(leaving, all_policies);
 
 TEST_CASE_TEMPLATE_DEFINE("P2: try_pick is null if and only if nothing waits", P, idling) {
   workload w(12, true, 3);
-  P p;
+  on_jobs<P> p(w);
   CHECK(p.try_pick(time_point{}) == nullptr);
   bool was_empty = false, was_full = false;
   exercise(p, w, 12, [&](job* picked, const std::vector<bool>& is_in) {
@@ -111,7 +117,7 @@ TEST_CASE_TEMPLATE_DEFINE("P3: equal calls have equal answers, wherever jobs lie
   std::vector<std::uint64_t> picks[3];
   for (std::size_t run = 0; run < 3; ++run) {
     workload w(40, run == 1, 5);
-    P p;
+    on_jobs<P> p(w);
     exercise(p, w, 13, [&](job* picked, const std::vector<bool>&) {
       picks[run].push_back(picked == nullptr ? ~std::uint64_t{0} : index(picked->id));
     });
@@ -124,7 +130,7 @@ TEST_CASE_TEMPLATE_APPLY(repeating, all_policies);
 
 TEST_CASE_TEMPLATE_DEFINE("P4: equal keys leave in rising id", P, ties) {
   workload w(30, true); // address order opposes id order, so ties by address fail
-  P p;
+  on_jobs<P> p(w);
   for (job* j : w.by_address()) p.enqueue(*j, time_point{});
   const std::vector<std::uint64_t> ids = drain(p);
   CHECK(ids.size() == 30);
@@ -136,9 +142,9 @@ TEST_CASE_TEMPLATE_DEFINE("P5: no call allocates", P, hot_path) {
   workload w(200, true, 7);
   std::mt19937_64 random(15);
   for (std::size_t i = 0; i < w.size(); ++i) draw_facts(w[i], random, time_point{});
+  on_jobs<P> p(w); // makes the states
   const std::size_t before = gsched::testing::allocations();
-  P p;
-  bool wants = false;
+  bool wants = P().size() > 0; // nor does the policy itself
   for (int round = 0; round < 20; ++round) {
     const time_point now{duration{round}};
     for (std::size_t i = 0; i < w.size(); ++i) {
@@ -163,7 +169,7 @@ int preemptions() {
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     std::mt19937_64 random(seed);
     workload w(8, true, 3);
-    P p;
+    on_jobs<P> p(w);
     const time_point now{duration{100}};
     for (std::size_t i = 0; i < w.size(); ++i) draw_facts(w[i], random, now);
     for (std::size_t i = 1; i < w.size(); ++i) p.enqueue(w[i], now);
@@ -191,11 +197,30 @@ TEST_CASE_TEMPLATE_DEFINE("P6: some models do want to preempt", P, wanting) {
 }
 TEST_CASE_TEMPLATE_APPLY(wanting, preempting_policies);
 
+TEST_CASE_TEMPLATE_DEFINE("P7: a policy that ends lets go of all that waits", P, ending) {
+  workload w(24, true, 4);
+  std::vector<per_client_t<P>> clients(w.clients());
+  std::vector<typename P::per_job> jobs(w.size());
+  for (std::size_t c = 0; c < w.clients(); ++c) clients[c].bind(w.owner(c));
+  for (std::size_t k = 0; k < w.size(); ++k) jobs[k].bind(w[k], clients[index(w[k].owner->id)]);
+  for (int round = 0; round < 2; ++round) { // linked hooks would fail when they are linked again
+    P p;
+    for (auto& j : jobs) p.enqueue(j, time_point{});
+    for (int k = 0; k < 7; ++k) CHECK(p.try_pick(time_point{}) != nullptr);
+  }
+  P next;
+  for (auto& j : jobs) next.enqueue(j, time_point{});
+  std::size_t picked = 0;
+  while (next.try_pick(time_point{}) != nullptr) ++picked;
+  CHECK(picked == jobs.size());
+}
+TEST_CASE_TEMPLATE_APPLY(ending, all_policies);
+
 TEST_CASE_TEMPLATE_DEFINE("A1: admits changes nothing", P, asking) {
   std::vector<std::uint64_t> picks[2];
   for (std::size_t asks = 0; asks < 2; ++asks) {
     workload w(40, true, 5);
-    P p;
+    on_jobs<P> p(w);
     exercise(p, w, 16, [&](job* picked, const std::vector<bool>& is_in) {
       picks[asks].push_back(picked == nullptr ? ~std::uint64_t{0} : index(picked->id));
       if (asks == 0) return;
@@ -216,7 +241,7 @@ TEST_CASE_TEMPLATE_DEFINE("A2: on a device that does one thing at a time, who wa
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     std::mt19937_64 random(seed);
     workload w(10, true, 3);
-    P p;
+    on_jobs<P> p(w);
     time_point now{duration{static_cast<std::int64_t>(random() % 1000)}};
     for (std::size_t i = 0; i < w.size(); ++i) {
       draw_facts(w[i], random, now);
@@ -249,13 +274,14 @@ TEST_CASE_TEMPLATE_APPLY(refusing, admitting_policies);
 namespace {
 struct base {
   static constexpr std::string_view name = "base";
+  using per_job = queued_job;
   base() = default;
   base(const base&) = delete;
-  void enqueue(job&, time_point) noexcept {}
-  job* try_pick(time_point) noexcept { return nullptr; }
-  void erase(job&) noexcept {}
-  bool wants_preempt(const job&, time_point) const noexcept { return false; }
-  duration slice(const job&) const noexcept { return run_to_completion; }
+  void enqueue(per_job&, time_point) noexcept {}
+  per_job* try_pick(time_point) noexcept { return nullptr; }
+  void erase(per_job&) noexcept {}
+  bool wants_preempt(const per_job&, time_point) const noexcept { return false; }
+  duration slice(const per_job&) const noexcept { return run_to_completion; }
   std::size_t size() const noexcept { return 0; }
 };
 static_assert(policy<base> && !admitting_policy<base>);
@@ -264,21 +290,36 @@ static_assert(policy<base> && !admitting_policy<base>);
 struct needs_argument : base { explicit needs_argument(int) {} };
 struct copies : base { copies() = default; copies(const copies&) : base() {} copies& operator=(const copies&) { return *this; } };
 struct numbered : base { static constexpr int name = 1; };
-struct throwing_enqueue : base { void enqueue(job&, time_point) {} };
-struct reporting_enqueue : base { bool enqueue(job&, time_point) noexcept { return true; } };
-struct timeless_enqueue : base { void enqueue(job&) noexcept {} };
-struct throwing_pick : base { job* try_pick(time_point) { return nullptr; } };
-struct const_pick : base { const job* try_pick(time_point) noexcept { return nullptr; } };
-struct throwing_erase : base { void erase(job&) {} };
+struct throwing_enqueue : base { void enqueue(per_job&, time_point) {} };
+struct reporting_enqueue : base { bool enqueue(per_job&, time_point) noexcept { return true; } };
+struct timeless_enqueue : base { void enqueue(per_job&) noexcept {} };
+struct throwing_pick : base { per_job* try_pick(time_point) { return nullptr; } };
+struct const_pick : base { const per_job* try_pick(time_point) noexcept { return nullptr; } };
+struct throwing_erase : base { void erase(per_job&) {} };
 struct by_id_erase : base { void erase(job_id) noexcept {} };
-struct mutable_wants : base { bool wants_preempt(const job&, time_point) noexcept { return false; } };
-struct throwing_wants : base { bool wants_preempt(const job&, time_point) const { return false; } };
-struct changing_wants : base { bool wants_preempt(job&, time_point) const noexcept { return false; } };
-struct raw_slice : base { std::int64_t slice(const job&) const noexcept { return 1; } };
-struct throwing_slice : base { duration slice(const job&) const { return {}; } };
+struct mutable_wants : base { bool wants_preempt(const per_job&, time_point) noexcept { return false; } };
+struct throwing_wants : base { bool wants_preempt(const per_job&, time_point) const { return false; } };
+struct changing_wants : base { bool wants_preempt(per_job&, time_point) const noexcept { return false; } };
+struct raw_slice : base { std::int64_t slice(const per_job&) const noexcept { return 1; } };
+struct throwing_slice : base { duration slice(const per_job&) const { return {}; } };
 struct narrow_size : base { std::uint32_t size() const noexcept { return 0; } };
 struct mutable_size : base { std::size_t size() noexcept { return 0; } };
 // clang-format on
+struct stateless : base {
+  struct per_job {};
+  void enqueue(per_job&, time_point) noexcept {}
+};
+struct unbound_client : base {
+  struct per_client {};
+};
+struct throwing_bind : base {
+  struct per_job : queued_job {
+    void bind(job&, known_client&) {}
+  };
+  void enqueue(per_job&, time_point) noexcept {}
+  per_job* try_pick(time_point) noexcept { return nullptr; }
+};
+static_assert(!policy<stateless> && !policy<unbound_client> && !policy<throwing_bind>);
 static_assert(!policy<needs_argument> && !policy<copies> && !policy<numbered>);
 static_assert(!policy<throwing_enqueue> && !policy<reporting_enqueue> && !policy<timeless_enqueue>);
 static_assert(!policy<throwing_pick> && !policy<const_pick>);
@@ -288,10 +329,10 @@ static_assert(!policy<raw_slice> && !policy<throwing_slice>);
 static_assert(!policy<narrow_size> && !policy<mutable_size>);
 
 // clang-format off
-struct admits_all : base { bool admits(const job&, time_point) const noexcept { return true; } };
-struct throwing_admits : base { bool admits(const job&, time_point) const { return true; } };
-struct mutable_admits : base { bool admits(const job&, time_point) noexcept { return true; } };
-struct guessing_admits : base { double admits(const job&, time_point) const noexcept { return 1; } };
+struct admits_all : base { bool admits(const per_job&, time_point) const noexcept { return true; } };
+struct throwing_admits : base { bool admits(const per_job&, time_point) const { return true; } };
+struct mutable_admits : base { bool admits(const per_job&, time_point) noexcept { return true; } };
+struct guessing_admits : base { double admits(const per_job&, time_point) const noexcept { return 1; } };
 // clang-format on
 static_assert(admitting_policy<admits_all>);
 static_assert(policy<throwing_admits> && !admitting_policy<throwing_admits>);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What deficit fairness promises beyond the clauses of a policy.
 
+#include "on_jobs.hpp"
 #include "workload.hpp"
 
 #include <gsched/policy/deficit.hpp>
@@ -20,6 +21,15 @@ using namespace gsched::test;
 using namespace std::chrono_literals;
 
 namespace {
+
+/// The clients of a workload as a ledger knows them.
+struct accounts {
+  explicit accounts(workload& w) : all(w.clients()) {
+    for (std::size_t c = 0; c < w.clients(); ++c) all[c].bind(w.owner(c));
+  }
+  fair_client& operator[](std::size_t c) { return all[c]; }
+  std::vector<fair_client> all;
+};
 
 /// Two clients that always have jobs waiting; returns what each was served, pick by pick.
 template <class P, class Check>
@@ -52,7 +62,7 @@ TEST_CASE("backlogged clients are served by weight, to within a quantum and the 
       workload w(6, true, 2);
       w.owner(0).weight = 1 * scale;
       w.owner(1).weight = 3 * scale;
-      deficit_over<srpt> p(threshold);
+      on_jobs<deficit_over<srpt>> p(w, threshold);
       // srpt alone would never serve client 1, whose jobs are longer
       double most = 0;
       serve_two(p, w, {20us, quantum}, 100000, [&](std::array<double, 2> s) {
@@ -69,7 +79,7 @@ TEST_CASE("backlogged clients are served by weight, to within a quantum and the 
 TEST_CASE("pure deficit serves by weight to within a quantum") {
   workload w(6, true, 2);
   w.owner(1).weight = 3;
-  deficit p;
+  on_jobs<deficit> p(w);
   const auto served = serve_two(p, w, {130us, 70us}, 20000, [&](std::array<double, 2> s) {
     REQUIRE(std::abs(0.75 * (s[0] + s[1]) - s[1]) <= 130e3 + 1);
   });
@@ -78,7 +88,7 @@ TEST_CASE("pure deficit serves by weight to within a quantum") {
 
 TEST_CASE("a threshold without an end leaves srpt alone, and its starvation") {
   workload w(6, true, 2);
-  deficit_over<srpt> p(run_to_completion);
+  on_jobs<deficit_over<srpt>> p(w, run_to_completion);
   const auto served = serve_two(p, w, {20us, 100us}, 1000, [](std::array<double, 2>) {});
   CHECK(served[1] == 0);
 }
@@ -87,7 +97,7 @@ TEST_CASE("a long job ends in bounded time under a stream of short ones") {
   constexpr duration threshold = 2ms, head = 100us;
   constexpr std::size_t clients = 5;
   workload w(clients, true, clients);
-  deficit_over<srpt> p(threshold);
+  on_jobs<deficit_over<srpt>> p(w, threshold);
   job& victim = w[0]; // one job of client 0; the others' are short, and there are always some
   victim.remaining = 50 * head;
   victim.head = head;
@@ -111,7 +121,7 @@ TEST_CASE("a long job ends in bounded time under a stream of short ones") {
 TEST_CASE("a client with one job at a time is not charged for its time in flight") {
   // Client 0 waits only until it is picked, and comes back after client 1 was served once.
   workload w(3, true, 2);
-  deficit p;
+  on_jobs<deficit> p(w);
   for (std::size_t i = 0; i < w.size(); ++i) w[i].head = 100us;
   p.enqueue(w[1], time_point{});
   w[2].owner = &w.owner(1);
@@ -132,7 +142,7 @@ TEST_CASE("a client with one job at a time is not charged for its time in flight
 
 TEST_CASE("who was idle gets its share from now on, and nothing for the past") {
   workload w(4, true, 2);
-  deficit p;
+  on_jobs<deficit> p(w);
   for (std::size_t i = 0; i < w.size(); ++i) w[i].head = 100us;
   for (int i = 0; i < 1000; ++i) { // client 1 alone
     if (i == 0) p.enqueue(w[1], time_point{});
@@ -151,7 +161,7 @@ TEST_CASE("who was idle gets its share from now on, and nothing for the past") {
 TEST_CASE("a debt is not shed by leaving") {
   for (const bool pauses : {false, true}) {
     workload w(2, true, 2);
-    deficit_over<srpt> p(1ms);
+    on_jobs<deficit_over<srpt>> p(w, 1ms);
     w[0].remaining = 1us;
     w[1].remaining = 1s;
     w[0].head = w[1].head = 100us;
@@ -173,6 +183,7 @@ TEST_CASE("a debt is not shed by leaving") {
 
 TEST_CASE("deficits are conserved: they add up to what rounding left") {
   workload w(12, true, 6);
+  accounts known(w);
   deficit_ledger ledger;
   std::array<double, 6> weights{1, 3, 0.25, 7, 1, 1.0 / 1024};
   std::array<bool, 6> in{};
@@ -181,20 +192,20 @@ TEST_CASE("deficits are conserved: they add up to what rounding left") {
   const auto total = [&] {
     double sum = 0;
     for (std::size_t c = 0; c < 6; ++c)
-      sum += weights[c] * static_cast<double>(ledger.deficit_of(w.owner(c))) / 16;
+      sum += weights[c] * static_cast<double>(ledger.deficit_of(known[c])) / 16;
     return sum;
   };
   for (int i = 0; i < 20000; ++i) {
     const std::size_t c = random() % 6;
     if (!in[c]) {
-      ledger.enter(w.owner(c));
+      ledger.enter(known[c]);
       in[c] = true;
     } else if (random() % 8 == 0) {
-      ledger.leave(w.owner(c));
+      ledger.leave(known[c]);
       in[c] = false;
     } else {
       const bool last = random() % 3 == 0;
-      ledger.pick(w.owner(c), duration{static_cast<std::int64_t>(random() % 200000)}, last);
+      ledger.pick(known[c], duration{static_cast<std::int64_t>(random() % 200000)}, last);
       in[c] = !last;
     }
     REQUIRE(std::abs(total()) < 5000.0); // of 10^9 ns served, in 10^4 picks
@@ -204,15 +215,16 @@ TEST_CASE("deficits are conserved: they add up to what rounding left") {
 TEST_CASE("counters are set back before they overflow, and nothing is lost") {
   workload w(3, true, 3);
   for (std::size_t c = 0; c < 3; ++c) w.owner(c).weight = 1e-5; // the least there is: 2^-16
+  accounts known(w);
   deficit_ledger ledger;
-  for (std::size_t c = 0; c < 3; ++c) ledger.enter(w.owner(c));
+  for (std::size_t c = 0; c < 3; ++c) ledger.enter(known[c]);
   std::array<int, 3> served{};
   for (int i = 0; i < 3000; ++i) { // 3000 * 2^60 / 3 in level, over 2^63 many times
-    client& c = *ledger.leader();
-    ++served[index(c.id)];
+    fair_client& c = *ledger.leader();
+    ++served[index(c.facts().id)];
     ledger.pick(c, deficit_ledger::longest, false);
     for (std::size_t k = 0; k < 3; ++k)
-      REQUIRE(std::abs(ledger.deficit_of(w.owner(k))) <= std::int64_t{1} << 60);
+      REQUIRE(std::abs(ledger.deficit_of(known[k])) <= std::int64_t{1} << 60);
   }
   for (const int s : served) CHECK(s == 1000);
 }
@@ -220,18 +232,19 @@ TEST_CASE("counters are set back before they overflow, and nothing is lost") {
 TEST_CASE("a client that is never served keeps its place when counters are set back") {
   workload w(3, true, 3);
   for (std::size_t c = 0; c < 3; ++c) w.owner(c).weight = 1e-5;
+  accounts known(w);
   deficit_ledger ledger;
-  for (std::size_t c = 0; c < 3; ++c) ledger.enter(w.owner(c));
+  for (std::size_t c = 0; c < 3; ++c) ledger.enter(known[c]);
   for (int i = 0; i < 200; ++i) {
-    ledger.pick(w.owner(1 + static_cast<std::size_t>(i % 2)), deficit_ledger::longest, false);
-    REQUIRE(ledger.leader() == &w.owner(0));
-    REQUIRE(ledger.deficit_of(w.owner(0)) > 0);
+    ledger.pick(known[1 + static_cast<std::size_t>(i % 2)], deficit_ledger::longest, false);
+    REQUIRE(ledger.leader() == &known[0]);
+    REQUIRE(ledger.deficit_of(known[0]) > 0);
   }
 }
 
 TEST_CASE("a client that is forgotten can go, in debt or not, and leaves no weight behind") {
-  deficit p;
   workload w(2, true, 1);
+  on_jobs<deficit> p(w);
   w[0].head = w[1].head = 100us;
   p.enqueue(w[0], time_point{});
   {
@@ -244,12 +257,14 @@ TEST_CASE("a client that is forgotten can go, in debt or not, and leaves no weig
     visit.head = 1s;
     p.enqueue(visit, time_point{});
     w[0].head = 100us;
-    while (visit.queue_hook.is_linked()) {
+    while (p.is_linked(visit)) {
       job* j = p.try_pick(time_point{});
       if (j != &visit) p.enqueue(*j, time_point{});
     }
+    const auto& state = p.state_of(guest);
+    p.policy().forget(p.state_of(guest));
+    CHECK_FALSE(state.deficit_hook.is_linked());
     p.forget(guest);
-    CHECK_FALSE(guest.deficit_hook.is_linked());
   }
   workload other(1, true);
   other.owner(0).id = client_id{2};
@@ -271,22 +286,26 @@ TEST_CASE("a client that is forgotten can go, in debt or not, and leaves no weig
 
 TEST_CASE("a policy that ends lets go of the jobs and clients that it holds") {
   workload w(20, true, 4);
+  std::vector<deficit_over<srpt>::per_client> clients(w.clients());
+  std::vector<deficit_over<srpt>::per_job> jobs(w.size());
+  for (std::size_t c = 0; c < w.clients(); ++c) clients[c].bind(w.owner(c));
+  for (std::size_t k = 0; k < w.size(); ++k) jobs[k].bind(w[k], clients[index(w[k].owner->id)]);
   for (int i = 0; i < 2; ++i) {
     deficit_over<srpt> p;
-    for (std::size_t k = 0; k < w.size(); ++k) p.enqueue(w[k], time_point{});
+    for (auto& j : jobs) p.enqueue(j, time_point{});
     for (int k = 0; k < 7; ++k) CHECK(p.try_pick(time_point{}) != nullptr);
   }
-  for (std::size_t k = 0; k < w.size(); ++k) {
-    CHECK_FALSE(w[k].order_hook.is_linked());
-    CHECK_FALSE(w[k].queue_hook.is_linked());
-    CHECK_FALSE(w[k].fair_hook.is_linked());
+  for (const auto& j : jobs) {
+    CHECK_FALSE(j.order_hook.is_linked());
+    CHECK_FALSE(j.queue_hook.is_linked());
+    CHECK_FALSE(j.returned_hook.is_linked());
   }
-  for (std::size_t c = 0; c < w.clients(); ++c) CHECK_FALSE(w.owner(c).deficit_hook.is_linked());
+  for (const auto& c : clients) CHECK_FALSE(c.deficit_hook.is_linked());
 }
 
 TEST_CASE("what fairness gave, srpt does not take back") {
   workload w(2, true, 2);
-  deficit_over<srpt> p(1ms);
+  on_jobs<deficit_over<srpt>> p(w, 1ms);
   job& brief = w[0];
   job& lengthy = w[1];
   brief.remaining = 10us;
@@ -313,7 +332,7 @@ TEST_CASE("deficit_over: a client that P passes over waits about clients times t
   for (const std::size_t n : {4u, 16u, 64u}) {
     CAPTURE(n);
     workload w(n, true, n);
-    deficit_over<srpt> p(threshold);
+    on_jobs<deficit_over<srpt>> p(w, threshold);
     for (std::size_t i = 0; i < n; ++i) {
       w[i].owner = &w.owner(i);
       w[i].remaining = duration{i == 0 ? 1'000'000 : 1};

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "policy/on_jobs.hpp"
+
 #include <gsched/policy/fifo.hpp>
 #include <gsched/policy/gamma_boost.hpp>
 #include <gsched/policy/srpt.hpp>
@@ -16,6 +18,7 @@
 #include <vector>
 
 using namespace gsched;
+using namespace gsched::test;
 
 namespace {
 
@@ -37,9 +40,10 @@ struct seen {
 
 /// Servers that each run a job for a quantum of 100 us at a time, and jobs of four sizes, of which
 /// the head is the part of a quantum that it would take alone on the device.
-template <class P>
-seen serve(P& p, double load, double sigma, std::uint64_t seed, std::size_t jobs_wanted,
+template <class Make>
+seen serve(Make make, double load, double sigma, std::uint64_t seed, std::size_t jobs_wanted,
            unsigned servers = 1, double alone = 1) {
+  on_jobs<decltype(make())> p(typename on_jobs<decltype(make())>::template made<Make>{make});
   constexpr double us[] = {500, 900, 2400, 3000};
   constexpr double mean_us = 1700;
   constexpr duration quantum = std::chrono::microseconds{100};
@@ -113,9 +117,12 @@ TEST_CASE("tail_decay: the rate of an exponential tail, whatever part of the val
 TEST_CASE("gamma_boost: the boost falls with the size and with the factor, as the paper has it") {
   client owner;
   std::unique_ptr<job[]> jobs(new job[1000]);
-  gamma_boost low(0.2);
-  gamma_boost high(1.0);
-  for (gamma_boost* const p : {&low, &high}) {
+  const auto boost_of = [](double f) { return [f] { return gamma_boost(f); }; };
+  using made = on_jobs<gamma_boost>::made<decltype(boost_of(1))>;
+  on_jobs<gamma_boost> low_jobs(made{boost_of(0.2)}), high_jobs(made{boost_of(1.0)});
+  gamma_boost& low = low_jobs.policy();
+  gamma_boost& high = high_jobs.policy();
+  for (on_jobs<gamma_boost>* const p : {&low_jobs, &high_jobs}) {
     for (std::size_t i = 0; i < 1000; ++i) { // each but the first finds 1 ms of work waiting
       jobs[i].id = job_id{i};
       jobs[i].owner = &owner;
@@ -147,7 +154,7 @@ TEST_CASE("gamma_boost: the boost falls with the size and with the factor, as th
 TEST_CASE("gamma_boost: jobs that wait are ordered by the present rate") {
   client owner;
   std::unique_ptr<job[]> jobs(new job[400]);
-  gamma_boost p;
+  on_jobs<gamma_boost> p;
   const auto arrive = [&](std::size_t i, double us, double at_us) {
     jobs[i].id = job_id{i};
     jobs[i].owner = &owner;
@@ -164,8 +171,9 @@ TEST_CASE("gamma_boost: extreme sizes, arrivals and factors") {
   for (const double factor : {1e-6, 0.2, 1e6, 0.0, -1.0, std::nan("")}) {
     client owner;
     std::unique_ptr<job[]> jobs(new job[64]);
-    gamma_boost p(factor);
-    CHECK(gamma_boost::is_factor(p.factor()));
+    const auto make = [factor] { return gamma_boost(factor); };
+    on_jobs<gamma_boost> p(on_jobs<gamma_boost>::made<decltype(make)>{make});
+    CHECK(gamma_boost::is_factor(p.policy().factor()));
     for (std::size_t i = 0; i < 64; ++i) {
       jobs[i].id = job_id{i};
       jobs[i].owner = &owner;
@@ -174,8 +182,8 @@ TEST_CASE("gamma_boost: extreme sizes, arrivals and factors") {
       jobs[i].total = i % 5 == 0 ? duration::zero() : duration{std::int64_t{1} << (i * 7) % 62};
       jobs[i].remaining = duration{std::int64_t{1} << i % 50};
       p.enqueue(jobs[i], time_point{});
-      CHECK(p.boost_of(jobs[i].total) >= duration::zero());
-      CHECK(p.boost_of(jobs[i].total) <= gamma_boost::longest_boost);
+      CHECK(p.policy().boost_of(jobs[i].total) >= duration::zero());
+      CHECK(p.policy().boost_of(jobs[i].total) <= gamma_boost::longest_boost);
     }
     std::size_t left = 64;
     while (p.try_pick(time_point{}) != nullptr) --left;
@@ -193,15 +201,17 @@ struct compared {
   compared(double load, double sigma, unsigned servers, double alone) {
     constexpr int seeds = 4;
     for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-      const auto of = [&](auto&& p) { return serve(p, load, sigma, seed, 20000, servers, alone); };
-      const seen first = of(fifo());
+      const auto of = [&](auto make) {
+        return serve(make, load, sigma, seed, 20000, servers, alone);
+      };
+      const seen first = of([] { return fifo(); });
       const auto add = [&](seen& to, const seen& s) {
         to.mean += s.mean / first.mean / seeds;
         to.p99 += s.p99 / first.p99 / seeds;
       };
-      add(shortest, of(srpt()));
-      add(both, of(gamma_boost(0.2)));
-      add(tail, of(gamma_boost(1.0)));
+      add(shortest, of([] { return srpt(); }));
+      add(both, of([] { return gamma_boost(0.2); }));
+      add(tail, of([] { return gamma_boost(1.0); }));
     }
     MESSAGE(servers, " servers, load ", load, ", sigma ", sigma, ", over fifo: srpt ",
             shortest.mean, " / ", shortest.p99, ", 0.2 ", both.mean, " / ", both.p99, ", 1 ",

@@ -2,6 +2,7 @@
 // Random sequences of calls against models that look at everything each time.
 
 #include "naive.hpp"
+#include "on_jobs.hpp"
 #include "workload.hpp"
 
 #include <gsched/policy/names.hpp>
@@ -26,7 +27,7 @@ void compare(std::uint64_t seed, Model model, bool equal_weights, Arguments... a
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   workload w(48, true, 1 + seed % 9);
-  P p(arguments...);
+  on_jobs<P> p(w, arguments...);
   for (std::size_t i = 0; i < w.clients(); ++i)
     w.owner(i).weight = equal_weights ? 1.0 : weights[(i + seed) % weights.size()];
   std::vector<bool> is_in(w.size(), false);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is particular to the policies that are one order of jobs.
 
+#include "on_jobs.hpp"
 #include "workload.hpp"
 
 #include <gsched/policy/edf.hpp>
@@ -31,7 +32,7 @@ using ids = std::vector<std::uint64_t>;
 
 TEST_CASE("fifo keeps a job's place while it is served") {
   workload w(3, true);
-  fifo p;
+  on_jobs<fifo> p(w);
   for (std::size_t i = 0; i < 3; ++i) w[i].arrival = time_point{duration{3 - static_cast<int>(i)}};
   for (std::size_t i = 0; i < 3; ++i) p.enqueue(w[i], time_point{});
   job* first = p.try_pick(time_point{});
@@ -42,7 +43,7 @@ TEST_CASE("fifo keeps a job's place while it is served") {
 
 TEST_CASE("rr serves all before it serves anybody again, and who comes late waits one round") {
   workload w(4, true);
-  round_robin p(50us);
+  on_jobs<round_robin> p(w, 50us);
   for (std::size_t i = 0; i < 3; ++i) p.enqueue(w[i], time_point{});
   ids order;
   for (int i = 0; i < 8; ++i) {
@@ -58,7 +59,7 @@ TEST_CASE("rr serves all before it serves anybody again, and who comes late wait
 
 TEST_CASE("rr: a stream of new jobs does not hold an old one up for more than a round") {
   workload w(200, true);
-  round_robin p;
+  on_jobs<round_robin> p(w);
   p.enqueue(w[0], time_point{});
   std::size_t next = 1;
   for (int served = 0; served < 50;) { // two arrive for each pick
@@ -83,10 +84,10 @@ TEST_CASE("sjf looks at the whole job, srpt at what is left of it") {
   w[0].remaining = 1us;
   w[1].total = 5us;
   w[1].remaining = 5us;
-  sjf a;
+  on_jobs<sjf> a(w);
   for (std::size_t i = 0; i < 2; ++i) a.enqueue(w[i], time_point{});
   CHECK(drain(a) == ids{1, 0});
-  srpt b;
+  on_jobs<srpt> b(w);
   for (std::size_t i = 0; i < 2; ++i) b.enqueue(w[i], time_point{});
   CHECK(drain(b) == ids{0, 1});
 }
@@ -97,13 +98,13 @@ TEST_CASE("preemption is strict: equals do not swap") {
     w[i].remaining = 5us;
     w[i].deadline = time_point{9us};
   }
-  srpt a;
+  on_jobs<srpt> a(w);
   a.enqueue(w[0], time_point{});
   CHECK_FALSE(a.wants_preempt(w[1], time_point{}));
   w[1].remaining = 6us;
   CHECK(a.wants_preempt(w[1], time_point{}));
   a.erase(w[0]);
-  edf b;
+  on_jobs<edf> b(w);
   b.enqueue(w[0], time_point{});
   CHECK_FALSE(b.wants_preempt(w[1], time_point{}));
   w[1].deadline = time_point{10us};
@@ -118,7 +119,7 @@ TEST_CASE("edf admits up to the nanosecond, counting the work due before") {
   w[2].deadline = time_point{60us + 1ns}; // after the one that asks
   job& asking = w[3];
   asking.deadline = time_point{60us};
-  edf p;
+  on_jobs<edf> p(w);
   CHECK(p.admits(asking, time_point{50us}));
   CHECK_FALSE(p.admits(asking, time_point{50us + 1ns}));
   for (std::size_t i = 0; i < 3; ++i) p.enqueue(w[i], time_point{});
@@ -137,7 +138,7 @@ TEST_CASE("edf: overlap divides the work of others, not one's own") {
     w[i].remaining = 10us;
     w[i].deadline = time_point{20us};
   }
-  edf twice(2.0), alone(std::numeric_limits<double>::infinity());
+  on_jobs<edf> twice(w, 2.0), alone(w, std::numeric_limits<double>::infinity());
   twice.enqueue(w[0], time_point{});
   CHECK(twice.admits(w[1], time_point{5us}));
   CHECK_FALSE(twice.admits(w[1], time_point{5us + 1ns}));
@@ -155,7 +156,7 @@ TEST_CASE("priority: real-time jobs go first and preempt, and admission is by cl
   w[1].deadline = time_point{9us};
   w[1].remaining = 10us;
   w[3].deadline = time_point{8us};
-  gsched::priority<edf, srpt> p;
+  on_jobs<gsched::priority<edf, srpt>> p(w);
   CHECK_FALSE(p.admits(w[1], time_point{}));
   CHECK(p.admits(w[0], time_point{}));
   p.enqueue(w[2], time_point{});
@@ -187,7 +188,7 @@ TEST_CASE("F1: a job that has entered counts until it leaves, wherever it waits"
     w[i].remaining = 10us;
     w[i].deadline = time_point{20us};
   }
-  edf p;
+  on_jobs<edf> p(w);
   const auto latest_start = [&](job& j) {
     for (duration t = 30us; t >= -1us; t -= 1us)
       if (p.admits(j, time_point{t})) return t;
@@ -220,7 +221,7 @@ TEST_CASE(
   for (std::size_t i = 0; i < 3; ++i) w[i].remaining = 10us;
   w[0].deadline = time_point{30us};
   w[1].deadline = time_point{20us};
-  edf p;
+  on_jobs<edf> p(w);
   p.entered(w[0], time_point{});
   CHECK(p.admits(w[1], time_point{10us}));
   CHECK_FALSE(p.admits(w[1], time_point{10us + 1ns})); // w[1] would end in time, w[0] not
@@ -240,7 +241,7 @@ TEST_CASE("edf's sums of work agree with a plain list, whatever comes and goes")
   std::mt19937_64 random(7);
   workload w(40, true);
   std::vector<bool> in(w.size(), false);
-  edf p;
+  on_jobs<edf> p(w);
   for (int step = 0; step < 4000; ++step) {
     const std::size_t i = random() % (w.size() - 1);
     if (in[i] && random() % 3 > 0) {

@@ -26,6 +26,8 @@ template <gsched::serves_real_time_first P>
 class whole_requests {
 public:
   static constexpr std::string_view name = P::name;
+  using per_client = gsched::per_client_t<P>;
+  using per_job = typename P::per_job;
 
   /// Before the first job.
   void set_whole(bool whole) noexcept { whole_ = whole; }
@@ -33,50 +35,47 @@ public:
     if (current_ == id) current_.reset();
   }
 
-  void enqueue(gsched::job& j, gsched::time_point now) noexcept {
-    if (current_ == j.id)
+  void enqueue(per_job& j, gsched::time_point now) noexcept {
+    if (current_ == j->id)
       more_ = &j;
     else
       rest_.enqueue(j, now);
   }
-  [[nodiscard]] gsched::job* try_pick(gsched::time_point now) noexcept {
+  [[nodiscard]] per_job* try_pick(gsched::time_point now) noexcept {
     if (current_) return std::exchange(more_, nullptr);
     return keep(rest_.try_pick(now));
   }
-  [[nodiscard]] gsched::job* try_pick(gsched::service_class of, gsched::time_point now) noexcept {
-    if (current_) return more_ && more_->service == of ? std::exchange(more_, nullptr) : nullptr;
+  [[nodiscard]] per_job* try_pick(gsched::service_class of, gsched::time_point now) noexcept {
+    if (current_) return more_ && (*more_)->service == of ? std::exchange(more_, nullptr) : nullptr;
     return keep(rest_.try_pick(of, now));
   }
-  void erase(gsched::job& j) noexcept {
+  void erase(per_job& j) noexcept {
     if (more_ == &j)
       more_ = nullptr;
     else
       rest_.erase(j);
   }
-  [[nodiscard]] bool wants_preempt(const gsched::job& running,
-                                   gsched::time_point now) const noexcept {
+  [[nodiscard]] bool wants_preempt(const per_job& running, gsched::time_point now) const noexcept {
     return !whole_ && rest_.wants_preempt(running, now);
   }
-  [[nodiscard]] gsched::duration slice(const gsched::job& j) const noexcept {
-    return rest_.slice(j);
-  }
+  [[nodiscard]] gsched::duration slice(const per_job& j) const noexcept { return rest_.slice(j); }
   [[nodiscard]] std::size_t size() const noexcept {
     return current_ ? (more_ ? 1u : 0u) : rest_.size();
   }
   [[nodiscard]] std::size_t size(gsched::service_class of) const noexcept {
-    return current_ ? (more_ && more_->service == of ? 1u : 0u) : rest_.size(of);
+    return current_ ? (more_ && (*more_)->service == of ? 1u : 0u) : rest_.size(of);
   }
 
 private:
-  gsched::job* keep(gsched::job* picked) noexcept {
-    if (whole_ && picked != nullptr) current_ = picked->id;
+  per_job* keep(per_job* picked) noexcept {
+    if (whole_ && picked != nullptr) current_ = (*picked)->id;
     return picked;
   }
 
   P rest_;
   bool whole_ = false;
   std::optional<gsched::job_id> current_;
-  gsched::job* more_ = nullptr; ///< the one picked, if it has more to dispatch
+  per_job* more_ = nullptr; ///< the one picked, if it has more to dispatch
 };
 
 } // namespace realtime

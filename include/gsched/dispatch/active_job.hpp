@@ -31,7 +31,7 @@ using follower_jobs =
 
 /// A job with all that its dispatcher keeps of it. Recycled, and in place while the dispatcher
 /// lives.
-struct active_job : job, follower_hook {
+struct active_job : waiting_job, follower_hook {
   active_job(entry_pool& entries, frame_pool& frames) : context(entries, frames) {
     remainders.reserve(4);
   }
@@ -54,14 +54,14 @@ struct active_job : job, follower_hook {
   duration ended_took{};        ///< ... and what they took on their lanes
   bool dispatched = false;      ///< any of it
   bool counted = false;         ///< among the active jobs of its class
-  bool in_policy = false;
-  bool colocated = false;                  ///< a padded program of another job runs its segment
-  bool held = false;                       ///< has not been released
-  bool follows = false;                    ///< another, or that one's end was not acted on yet
-  bool waits = false;                      ///< for an instance of its model, and has not started
-  bool holds = false;                      ///< context.instance is its own
-  bool lost = false;                       ///< some of it may run yet, for ever: see device_event
-  bool announced = false;                  ///< the listener heard that it is almost finished
+  bool in_policy = false;       ///< kept by policy_queue
+  bool colocated = false;       ///< a padded program of another job runs its segment
+  bool held = false;            ///< has not been released
+  bool follows = false;         ///< another, or that one's end was not acted on yet
+  bool waits = false;           ///< for an instance of its model, and has not started
+  bool holds = false;           ///< context.instance is its own
+  bool lost = false;            ///< some of it may run yet, for ever: see device_event
+  bool announced = false;       ///< the listener heard that it is almost finished
   job_state ending = job_state::running;   ///< how it ends once nothing is in flight, if known
   job_state followed = job_state::running; ///< how the job that it follows ended, if it has
   follower_jobs followers{};

@@ -14,6 +14,7 @@
 #include <gsched/dispatch/detail/instances.hpp>
 #include <gsched/dispatch/detail/job_lifecycle.hpp>
 #include <gsched/dispatch/detail/lane_feed.hpp>
+#include <gsched/dispatch/detail/policy_queue.hpp>
 #include <gsched/dispatch/detail/registry.hpp>
 #include <gsched/dispatch/listener.hpp>
 #include <gsched/dispatch/options.hpp>
@@ -64,8 +65,8 @@ public:
       : device_(on), policy_(order), listener_(listens), options_(checked(how)),
         registry_(on.limits()), load_(options_.preemption, on.limits().sms),
         feed_(on, account, options_), isolation_(on, feed_, listens, options_, load_),
-        jobs_(on, order, listens, options_, registry_, load_, statistics_),
-        colocation_(order, listens, options_, jobs_, load_, statistics_),
+        jobs_(on, policy_, listens, options_, registry_, load_, statistics_),
+        colocation_(policy_, listens, options_, jobs_, load_, statistics_),
         completions_(on, listens, registry_, load_, feed_, isolation_, jobs_, colocation_,
                      statistics_) {}
   dispatcher(const dispatcher&) = delete;
@@ -151,7 +152,11 @@ public:
 
   /// In place while the dispatcher lives.
   /// Errors   bad_option for a weight that is not a finite number above 0.
-  [[nodiscard]] client& add_client(double weight = 1.0) { return registry_.add_client(weight); }
+  [[nodiscard]] client& add_client(double weight = 1.0) {
+    client& c = registry_.add_client(weight);
+    policy_.add_client(c);
+    return c;
+  }
 
   // Jobs --------------------------------------------------------------------------------------
 
@@ -300,10 +305,10 @@ private:
       if (feed_.apart()) {
         const auto of =
             group == feed::real_time ? service_class::real_time : service_class::best_effort;
-        return static_cast<active_job&>(*policy_.try_pick(of, now));
+        return policy_.pick(of, now);
       }
     }
-    return static_cast<active_job&>(*policy_.try_pick(now));
+    return policy_.pick(now);
   }
 
   /// Picks a job and submits its next segment; false if nothing waits or nothing more is wanted.
@@ -312,7 +317,6 @@ private:
     if (!group) return false;
     const time_point now = device_.now();
     active_job& a = pick_for(*group, now);
-    a.in_policy = false;
     ++statistics_.decisions;
     const segment_terms terms = isolation_.terms_for(a, *group, now);
     if (!isolation_.admits(a, *group, terms, now)) {
@@ -358,7 +362,7 @@ private:
 
   // Each part knows those before it, and none of those behind it.
   Device& device_;
-  Policy& policy_;
+  policy_queue<Policy> policy_;
   Listener& listener_;
   dispatch_options options_;
   dispatch_statistics statistics_{};

@@ -1,10 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/id.hpp>
 #include <gsched/job/job.hpp>
+
+#include <boost/intrusive/list.hpp>
+#include <boost/intrusive/set.hpp>
 
 #include <cassert>
 #include <iterator>
+#include <optional>
+
+namespace gsched {
+
+/// A waiting job in its client's order of age.
+struct aged_job {
+  job_id id{};            ///< while it is linked
+  list_hook queue_hook{}; ///< linked in one of these two
+  set_hook returned_hook{};
+};
 
 /// The waiting jobs of one client by age: what fairness needs beside the order of a policy. New
 /// jobs have the highest id and go to the end of a list. A job that is served comes back before
@@ -16,63 +30,75 @@
 /// Errors   none; inserting a linked job is a bug (asserted).
 /// Cost     O(1) in the list; O(log n) of the n jobs in the set. Never allocates.
 /// Threads  one owner; no locking.
-namespace gsched::age_order {
+class age_order {
+public:
+  [[nodiscard]] bool empty() const noexcept { return queue_.empty() && returned_.empty(); }
 
-[[nodiscard]] inline bool empty(const client& c) noexcept {
-  return c.queue.empty() && c.returned.empty();
-}
+  /// Whether exactly one job waits.
+  [[nodiscard]] bool has_one() const noexcept {
+    if (queue_.empty())
+      return !returned_.empty() && std::next(returned_.begin()) == returned_.end();
+    return returned_.empty() && &queue_.front() == &queue_.back();
+  }
 
-/// Whether c has exactly one waiting job.
-[[nodiscard]] inline bool has_one(const client& c) noexcept {
-  if (c.queue.empty())
-    return !c.returned.empty() && std::next(c.returned.begin()) == c.returned.end();
-  return c.returned.empty() && &c.queue.front() == &c.queue.back();
-}
+  /// empty() must not hold.
+  [[nodiscard]] aged_job& oldest() noexcept {
+    assert(!empty());
+    if (returned_.empty()) return queue_.front();
+    aged_job& back = *returned_.begin();
+    return queue_.empty() || back.id < queue_.front().id ? back : queue_.front();
+  }
 
-[[nodiscard]] inline job& oldest(client& c) noexcept {
-  assert(!empty(c));
-  if (c.returned.empty()) return c.queue.front();
-  job& back = *c.returned.begin();
-  return c.queue.empty() || back.id < c.queue.front().id ? back : c.queue.front();
-}
-
-inline void insert(job& j) noexcept {
-  assert(j.owner != nullptr && !j.fair_hook.is_linked() && !j.queue_hook.is_linked());
-  client& c = *j.owner;
-  if (c.gap == j.id) {
-    c.queue.insert(c.after_gap == nullptr ? c.queue.end() : c.queue.iterator_to(*c.after_gap), j);
-    c.gap.reset();
-  } else if (c.queue.empty() || c.queue.back().id < j.id) {
-    c.queue.push_back(j);
-    if (c.after_gap == nullptr) { // the gap was at the end
-      if (c.gap < j.id)
-        c.after_gap = &j;
-      else
-        c.gap.reset();
+  void insert(aged_job& j, job_id id) noexcept {
+    assert(!j.returned_hook.is_linked() && !j.queue_hook.is_linked());
+    j.id = id;
+    if (gap_ == id) {
+      queue_.insert(after_gap_ == nullptr ? queue_.end() : queue_.iterator_to(*after_gap_), j);
+      gap_.reset();
+    } else if (queue_.empty() || queue_.back().id < id) {
+      queue_.push_back(j);
+      if (after_gap_ == nullptr) { // the gap was at the end
+        if (gap_ < id)
+          after_gap_ = &j;
+        else
+          gap_.reset();
+      }
+    } else {
+      returned_.insert(j);
     }
-  } else {
-    c.returned.insert(j);
   }
-}
 
-inline void erase(job& j) noexcept {
-  client& c = *j.owner;
-  if (!j.queue_hook.is_linked()) {
-    assert(j.fair_hook.is_linked());
-    c.returned.erase(c.returned.iterator_to(j));
-    return;
+  void erase(aged_job& j) noexcept {
+    if (!j.queue_hook.is_linked()) {
+      assert(j.returned_hook.is_linked());
+      returned_.erase(returned_.iterator_to(j));
+      return;
+    }
+    const auto next = queue_.erase(queue_.iterator_to(j));
+    gap_ = j.id;
+    after_gap_ = next == queue_.end() ? nullptr : &*next; // so it is never a job that left
   }
-  const auto next = c.queue.erase(c.queue.iterator_to(j));
-  c.gap = j.id;
-  c.after_gap = next == c.queue.end() ? nullptr : &*next; // so it is never a job that left
-}
 
-/// All of c's jobs leave.
-inline void clear(client& c) noexcept {
-  c.queue.clear();
-  c.returned.clear();
-  c.gap.reset();
-  c.after_gap = nullptr;
-}
+  void clear() noexcept {
+    queue_.clear();
+    returned_.clear();
+    gap_.reset();
+    after_gap_ = nullptr;
+  }
 
-} // namespace gsched::age_order
+private:
+  struct older {
+    bool operator()(const aged_job& a, const aged_job& b) const noexcept { return a.id < b.id; }
+  };
+
+  bi::list<aged_job, bi::member_hook<aged_job, list_hook, &aged_job::queue_hook>,
+           bi::constant_time_size<false>>
+      queue_; ///< oldest first
+  bi::set<aged_job, bi::member_hook<aged_job, set_hook, &aged_job::returned_hook>,
+          bi::compare<older>, bi::constant_time_size<false>>
+      returned_;                  ///< those that came back when their place in it was lost
+  std::optional<job_id> gap_{};   ///< whose place in the queue is still known: it was taken last
+  aged_job* after_gap_ = nullptr; ///< the one behind it, or null if it was the last
+};
+
+} // namespace gsched

@@ -14,6 +14,28 @@
 
 namespace gsched {
 
+/// What edf's admission keeps of a job.
+struct backlog_entry {
+  backlog_entry* left = nullptr;
+  backlog_entry* right = nullptr;
+  job_id id{}; ///< these two are its key
+  time_point deadline = no_deadline;
+  duration share{-1}; ///< below zero while it is in no order
+  duration on_device{};
+  duration own{};
+  duration all_shares{}; ///< these three of its subtree
+  duration all_on_device{};
+  duration least_slack{};
+  duration submitted{};   ///< expected time of its segments in flight
+  duration unfinished{};  ///< that, and what is not yet dispatched
+  time_point entered{};   ///< when it was admitted ...
+  duration ahead{};       ///< ... behind how much work, ...
+  duration took{};        ///< ... itself taking how long, as was forecast, ...
+  std::size_t others = 0; ///< ... beside how many jobs
+  bool promised = false;
+  bool active = false; ///< it counts wherever it waits, until it ends
+};
+
 /// Jobs by deadline, with the device time that each of them still takes of the others: when a
 /// further job would end, and whether it would make a promised job late.
 ///
@@ -49,32 +71,36 @@ public:
   backlog_order& operator=(const backlog_order&) = delete;
   ~backlog_order() { clear(root_); }
 
-  [[nodiscard]] static bool holds(const job& j) noexcept {
-    return j.backlog.share >= duration::zero();
+  [[nodiscard]] static bool holds(const backlog_entry& j) noexcept {
+    return j.share >= duration::zero();
   }
 
   /// Inserts it, or changes what it means for the others.
-  void set(job& j, const load& l) noexcept {
+  void set(backlog_entry& j, const job& of, const load& l) noexcept {
     const bool is_new = !holds(j);
-    j.backlog.share = std::max(l.share, duration{});
-    j.backlog.on_device = std::max(l.on_device, duration{});
-    j.backlog.own = std::max(l.own, duration{});
-    j.backlog.promised = l.promised;
+    if (is_new) {
+      j.id = of.id;
+      j.deadline = of.deadline;
+    }
+    j.share = std::max(l.share, duration{});
+    j.on_device = std::max(l.on_device, duration{});
+    j.own = std::max(l.own, duration{});
+    j.promised = l.promised;
     is_new ? insert(j) : sum_path(root_, j);
   }
 
-  void erase(job& j) noexcept {
+  void erase(backlog_entry& j) noexcept {
     assert(holds(j));
     erase(root_, j);
-    j.backlog = {};
+    j = {};
   }
 
   [[nodiscard]] outlook at(time_point deadline) const noexcept {
     duration before{}; // shares of the jobs that are before the subtree
     duration after{};  // what is on the device of those behind it
     duration slack = none;
-    for (const job* j = root_; j != nullptr;) {
-      const backlog_hook& h = j->backlog;
+    for (const backlog_entry* j = root_; j != nullptr;) {
+      const backlog_entry& h = *j;
       if (j->deadline <= deadline) {
         before += h.share + shares(h.left);
         j = h.right;
@@ -92,29 +118,29 @@ public:
 private:
   static constexpr duration none = duration::max();
 
-  static bool is_before(const job& a, const job& b) noexcept {
+  static bool is_before(const backlog_entry& a, const backlog_entry& b) noexcept {
     return std::pair(a.deadline, a.id) < std::pair(b.deadline, b.id);
   }
 
-  static duration shares(const job* j) noexcept { return j ? j->backlog.all_shares : duration{}; }
-  static duration devices(const job* j) noexcept {
-    return j ? j->backlog.all_on_device : duration{};
+  static duration shares(const backlog_entry* j) noexcept { return j ? j->all_shares : duration{}; }
+  static duration devices(const backlog_entry* j) noexcept {
+    return j ? j->all_on_device : duration{};
   }
-  static duration least(const job* j) noexcept { return j ? j->backlog.least_slack : none; }
+  static duration least(const backlog_entry* j) noexcept { return j ? j->least_slack : none; }
   static duration less(duration slack, duration by) noexcept {
     return slack == none ? none : slack - by;
   }
-  static duration own_slack(const job& j) noexcept {
-    if (!j.backlog.promised || j.deadline == no_deadline) return none;
-    return j.deadline.time_since_epoch() - j.backlog.own;
+  static duration own_slack(const backlog_entry& j) noexcept {
+    if (!j.promised || j.deadline == no_deadline) return none;
+    return j.deadline.time_since_epoch() - j.own;
   }
 
-  static job*& side(job& parent, const job& j) noexcept {
-    return is_before(j, parent) ? parent.backlog.left : parent.backlog.right;
+  static backlog_entry*& side(backlog_entry& parent, const backlog_entry& j) noexcept {
+    return is_before(j, parent) ? parent.left : parent.right;
   }
 
-  static void sum(job& j) noexcept {
-    backlog_hook& h = j.backlog;
+  static void sum(backlog_entry& j) noexcept {
+    backlog_entry& h = j;
     h.all_shares = shares(h.left) + h.share + shares(h.right);
     h.all_on_device = devices(h.left) + h.on_device + devices(h.right);
     const duration here = shares(h.left);
@@ -124,48 +150,49 @@ private:
   }
 
   /// The finaliser of SplitMix64: distinct ids have distinct ranks, spread evenly.
-  static std::uint64_t rank(const job& j) noexcept {
+  static std::uint64_t rank(const backlog_entry& j) noexcept {
     std::uint64_t x = index(j.id) + 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
   }
 
-  void insert(job& j) noexcept {
-    job** place = &root_;
+  void insert(backlog_entry& j) noexcept {
+    backlog_entry** place = &root_;
     while (*place != nullptr && rank(**place) < rank(j)) place = &side(**place, j);
-    std::tie(j.backlog.left, j.backlog.right) = split(*place, j);
+    std::tie(j.left, j.right) = split(*place, j);
     *place = &j;
     sum_path(root_, j);
   }
 
   /// Sums of j and of all nodes above it.
-  static void sum_path(job* tree, const job& j) noexcept {
+  static void sum_path(backlog_entry* tree, const backlog_entry& j) noexcept {
     if (tree != &j) sum_path(side(*tree, j), j);
     sum(*tree);
   }
 
-  static void erase(job*& tree, job& j) noexcept {
+  static void erase(backlog_entry*& tree, backlog_entry& j) noexcept {
     if (tree == &j) {
-      tree = merge(j.backlog.left, j.backlog.right);
+      tree = merge(j.left, j.right);
       return;
     }
     erase(side(*tree, j), j);
     sum(*tree);
   }
 
-  static void clear(job* tree) noexcept {
+  static void clear(backlog_entry* tree) noexcept {
     if (tree == nullptr) return;
-    clear(tree->backlog.left);
-    clear(tree->backlog.right);
-    tree->backlog = {};
+    clear(tree->left);
+    clear(tree->right);
+    *tree = {};
   }
 
   /// What of tree goes before j, and what after.
-  static std::pair<job*, job*> split(job* tree, const job& j) noexcept {
+  static std::pair<backlog_entry*, backlog_entry*> split(backlog_entry* tree,
+                                                         const backlog_entry& j) noexcept {
     if (tree == nullptr) return {nullptr, nullptr};
     const bool goes_before = is_before(*tree, j);
-    job*& inner = goes_before ? tree->backlog.right : tree->backlog.left;
+    backlog_entry*& inner = goes_before ? tree->right : tree->left;
     auto parts = split(inner, j);
     inner = goes_before ? parts.first : parts.second;
     sum(*tree);
@@ -173,19 +200,19 @@ private:
     return parts;
   }
 
-  static job* merge(job* left, job* right) noexcept {
+  static backlog_entry* merge(backlog_entry* left, backlog_entry* right) noexcept {
     if (left == nullptr || right == nullptr) return left == nullptr ? right : left;
     if (rank(*left) < rank(*right)) {
-      left->backlog.right = merge(left->backlog.right, right);
+      left->right = merge(left->right, right);
       sum(*left);
       return left;
     }
-    right->backlog.left = merge(left, right->backlog.left);
+    right->left = merge(left, right->left);
     sum(*right);
     return right;
   }
 
-  job* root_ = nullptr;
+  backlog_entry* root_ = nullptr;
 };
 
 } // namespace gsched

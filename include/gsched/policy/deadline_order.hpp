@@ -19,22 +19,24 @@ namespace gsched {
 /// Threads  one owner; no locking.
 class deadline_order {
 public:
+  using order = job_order<&job::deadline>;
+  using per_job = order::per_job;
   static constexpr std::string_view name = "deadlines";
 
-  void enqueue(job& j, time_point) noexcept { waiting_.insert(j); }
-  [[nodiscard]] job* try_pick(time_point) noexcept { return waiting_.pop_front(); }
-  void erase(job& j) noexcept { waiting_.erase(j); }
+  void enqueue(per_job& j, time_point) noexcept { waiting_.insert(j); }
+  [[nodiscard]] per_job* try_pick(time_point) noexcept { return waiting_.pop_front(); }
+  void erase(per_job& j) noexcept { waiting_.erase(j); }
 
   /// Strict: an equal deadline never preempts, so two jobs cannot swap for ever.
-  [[nodiscard]] bool wants_preempt(const job& running, time_point) const noexcept {
-    const job* first = waiting_.front();
-    return first != nullptr && first->deadline < running.deadline;
+  [[nodiscard]] bool wants_preempt(const per_job& running, time_point) const noexcept {
+    const per_job* first = waiting_.front();
+    return first != nullptr && first->key < running->deadline;
   }
-  [[nodiscard]] duration slice(const job&) const noexcept { return run_to_completion; }
+  [[nodiscard]] duration slice(const per_job&) const noexcept { return run_to_completion; }
   [[nodiscard]] std::size_t size() const noexcept { return waiting_.size(); }
 
 private:
-  job_order<&job::deadline> waiting_;
+  order waiting_;
 };
 
 static_assert(policy<deadline_order>);

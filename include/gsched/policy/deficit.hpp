@@ -24,37 +24,44 @@ namespace gsched {
 class deficit {
 public:
   static constexpr std::string_view name = "deficit";
-  using uses_account = void; ///< so that combinators see who owns client::account
+  using per_client = fair_client;
+  struct per_job : queued_job, aged_job {
+    void bind(job& j, fair_client& c) noexcept {
+      queued_job::bind(j, c);
+      account = &c;
+    }
+    fair_client* account = nullptr;
+  };
 
-  void enqueue(job& j, time_point) noexcept {
-    if (age_order::empty(*j.owner)) ledger_.enter(*j.owner);
-    age_order::insert(j);
+  void enqueue(per_job& j, time_point) noexcept {
+    if (j.account->jobs.empty()) ledger_.enter(*j.account);
+    j.account->jobs.insert(j, j->id);
     ++size_;
   }
 
-  [[nodiscard]] job* try_pick(time_point) noexcept {
-    client* owner = ledger_.leader();
-    if (owner == nullptr) return nullptr;
-    job& picked = age_order::oldest(*owner);
-    ledger_.pick(*owner, picked.head, age_order::has_one(*owner));
-    age_order::erase(picked);
+  [[nodiscard]] per_job* try_pick(time_point) noexcept {
+    fair_client* const owed = ledger_.leader();
+    if (owed == nullptr) return nullptr;
+    auto& picked = static_cast<per_job&>(owed->jobs.oldest());
+    ledger_.pick(*owed, picked->head, owed->jobs.has_one());
+    owed->jobs.erase(picked);
     --size_;
     return &picked;
   }
 
-  void erase(job& j) noexcept {
-    age_order::erase(j);
-    if (age_order::empty(*j.owner)) ledger_.leave(*j.owner);
+  void erase(per_job& j) noexcept {
+    j.account->jobs.erase(j);
+    if (j.account->jobs.empty()) ledger_.leave(*j.account);
     --size_;
   }
 
   /// Never: a pick is charged in full, so it is also served in full.
-  [[nodiscard]] bool wants_preempt(const job&, time_point) const noexcept { return false; }
+  [[nodiscard]] bool wants_preempt(const per_job&, time_point) const noexcept { return false; }
 
   /// Before a client without jobs is destroyed while this policy lives on.
-  void forget(client& c) noexcept { ledger_.forget(c); }
+  void forget(per_client& c) noexcept { ledger_.forget(c); }
 
-  [[nodiscard]] duration slice(const job&) const noexcept { return run_to_completion; }
+  [[nodiscard]] duration slice(const per_job&) const noexcept { return run_to_completion; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
 private:

@@ -14,6 +14,30 @@
 
 namespace gsched {
 
+/// A client's account with deficit fairness, in sixteenths of a nanosecond of device time per unit
+/// of weight; deficit_ledger says what the numbers mean. It belongs to one ledger.
+struct fair_account {
+  std::int64_t served = 0;      ///< while active: what it got, on the ledger's scale
+  std::int64_t credit = 0;      ///< while inactive: its deficit when it left, not below zero
+  std::int64_t last_own = 0;    ///< what its last pick cost it
+  std::int64_t last_shared = 0; ///< what that pick gave to every active client
+  std::uint64_t share = 0;      ///< while active: its weight as the ledger counts it
+};
+
+/// What deficit fairness keeps of a client: its account and its waiting jobs by age.
+class fair_client {
+public:
+  [[nodiscard]] const client& facts() const noexcept { return *client_; }
+  void bind(const client& c) noexcept { client_ = &c; }
+
+  fair_account account{};
+  age_order jobs{};
+  set_hook deficit_hook{}; ///< linked while it is active
+
+private:
+  const client* client_ = nullptr;
+};
+
 /// Who is owed device time. A pick of x ns by client u lowers u's deficit by x (1 - w_u / W) and
 /// raises that of every other active client v by x w_v / W, where W is the weight of the active.
 /// A client is active while it has waiting jobs or is in debt.
@@ -49,8 +73,8 @@ public:
 
   /// Lets go of clients and of their jobs, which may outlive it.
   ~deficit_ledger() {
-    const auto release = [](client* c) {
-      age_order::clear(*c);
+    const auto release = [](fair_client* c) {
+      c->jobs.clear();
       c->account = {};
     };
     waiting_.clear_and_dispose(release);
@@ -58,7 +82,7 @@ public:
   }
 
   /// c gets a first waiting job.
-  void enter(client& c) noexcept {
+  void enter(fair_client& c) noexcept {
     fair_account& a = c.account;
     if (is_active(c)) { // was in debt
       indebted_.erase(indebted_.iterator_to(c));
@@ -72,15 +96,15 @@ public:
   }
 
   /// c has no waiting job any more, without having been served.
-  void leave(client& c) noexcept {
+  void leave(fair_client& c) noexcept {
     assert(is_active(c));
     waiting_.erase(waiting_.iterator_to(c));
     settle(c);
   }
 
   /// c, which has no waiting job, will never have one again and may be destroyed. Its debt is lost.
-  void forget(client& c) noexcept {
-    assert(age_order::empty(c));
+  void forget(fair_client& c) noexcept {
+    assert(c.jobs.empty());
     if (is_active(c)) {
       indebted_.erase(indebted_.iterator_to(c));
       drop(c);
@@ -89,7 +113,7 @@ public:
   }
 
   /// A waiting job of c is picked, for x of device time; it may be its last one.
-  void pick(client& c, duration x, bool last) noexcept {
+  void pick(fair_client& c, duration x, bool last) noexcept {
     assert(is_active(c));
     fair_account& a = c.account;
     const auto ns = static_cast<std::uint64_t>(std::clamp(x, duration{1}, longest).count());
@@ -102,7 +126,7 @@ public:
     const auto place = waiting_.iterator_to(c);
     const auto next = std::next(place);
     if (!last && (next == waiting_.end() ||
-                  std::pair(served, c.id) < std::pair(next->account.served, next->id))) {
+                  std::pair(served, id_of(c)) < std::pair(next->account.served, id_of(*next)))) {
       a.served = served; // keeps its place
     } else {
       waiting_.erase(place);
@@ -116,23 +140,23 @@ public:
   }
 
   /// Of the clients with waiting jobs the one that is owed most, or null.
-  [[nodiscard]] client* leader() const noexcept {
-    return waiting_.empty() ? nullptr : const_cast<client*>(&*waiting_.begin());
+  [[nodiscard]] fair_client* leader() const noexcept {
+    return waiting_.empty() ? nullptr : const_cast<fair_client*>(&*waiting_.begin());
   }
 
   /// The leader if its deficit exceeds the threshold (any does for a threshold of zero), or null.
-  [[nodiscard]] client* overdue(duration threshold) const noexcept {
-    client* c = leader();
+  [[nodiscard]] fair_client* overdue(duration threshold) const noexcept {
+    fair_client* c = leader();
     if (c != nullptr && exceeds(level_ - c->account.served, threshold, total_, active_)) return c;
     return nullptr;
   }
 
   /// Whether c would be overdue with a waiting job, now or if its last pick were undone.
-  [[nodiscard]] bool was_overdue(const client& c, duration threshold) const noexcept {
+  [[nodiscard]] bool was_overdue(const fair_client& c, duration threshold) const noexcept {
     const std::int64_t relative = deficit_of(c) + c.account.last_own;
-    const client* first = leader();
+    const fair_client* first = leader();
     if (first != nullptr && first != &c &&
-        std::pair(first->account.served, first->id) < std::pair(level_ - relative, c.id))
+        std::pair(first->account.served, id_of(*first)) < std::pair(level_ - relative, id_of(c)))
       return false;
     const std::int64_t then = std::max(relative - c.account.last_shared, deficit_of(c));
     return exceeds(then, threshold, is_active(c) ? total_ : total_ + share_of(c),
@@ -140,29 +164,31 @@ public:
   }
 
   /// What c is owed, in sixteenths of a nanosecond per unit of weight.
-  [[nodiscard]] std::int64_t deficit_of(const client& c) const noexcept {
+  [[nodiscard]] std::int64_t deficit_of(const fair_client& c) const noexcept {
     return is_active(c) ? level_ - c.account.served : c.account.credit;
   }
 
 private:
+  [[nodiscard]] static client_id id_of(const fair_client& c) noexcept { return c.facts().id; }
   struct owed_more {
-    bool operator()(const client& a, const client& b) const noexcept {
-      return std::pair(a.account.served, a.id) < std::pair(b.account.served, b.id);
+    bool operator()(const fair_client& a, const fair_client& b) const noexcept {
+      return std::pair(a.account.served, id_of(a)) < std::pair(b.account.served, id_of(b));
     }
   };
-  using hook = bi::member_hook<client, set_hook, &client::deficit_hook>;
-  using by_deficit = bi::set<client, hook, bi::compare<owed_more>, bi::constant_time_size<false>>;
+  using hook = bi::member_hook<fair_client, set_hook, &fair_client::deficit_hook>;
+  using by_deficit =
+      bi::set<fair_client, hook, bi::compare<owed_more>, bi::constant_time_size<false>>;
 
   static constexpr unsigned fraction_bits = 20; ///< of an amount before it is divided by shares
   static constexpr unsigned weight_bits = 16;   ///< of a share; accounts have the other four
   static constexpr std::int64_t limit = std::int64_t{1} << 61; ///< of the level and of a deficit
 
-  static bool is_active(const client& c) noexcept { return c.deficit_hook.is_linked(); }
+  static bool is_active(const fair_client& c) noexcept { return c.deficit_hook.is_linked(); }
 
-  static std::uint64_t share_of(const client& c) noexcept {
-    assert(c.weight > 0);
+  static std::uint64_t share_of(const fair_client& c) noexcept {
+    assert(c.facts().weight > 0);
     constexpr double one = std::uint64_t{1} << weight_bits;
-    return static_cast<std::uint64_t>(std::clamp(c.weight * one + 0.5, 1.0, one * one));
+    return static_cast<std::uint64_t>(std::clamp(c.facts().weight * one + 0.5, 1.0, one * one));
   }
 
   static bool exceeds(std::int64_t deficit, duration threshold, std::uint64_t total,
@@ -174,7 +200,7 @@ private:
   }
 
   /// c, of neither set, has no waiting job: it goes to the indebted or leaves.
-  void settle(client& c) noexcept {
+  void settle(fair_client& c) noexcept {
     if (c.account.served > level_) {
       indebted_.insert(c);
       return;
@@ -183,7 +209,7 @@ private:
     drop(c);
   }
 
-  void drop(client& c) noexcept {
+  void drop(fair_client& c) noexcept {
     total_ -= c.account.share;
     --active_;
   }
@@ -193,7 +219,7 @@ private:
   void share_out(std::uint64_t amount) noexcept {
     carry_ += amount;
     while (!indebted_.empty()) {
-      client& next = *indebted_.begin();
+      fair_client& next = *indebted_.begin();
       const auto debt = static_cast<std::uint64_t>(next.account.served - level_);
       if (debt > carry_ / total_) break;
       carry_ -= debt * total_;
@@ -209,7 +235,7 @@ private:
     for (by_deficit* set : {&waiting_, &indebted_}) {
       by_deficit all;
       all.swap(*set);
-      all.clear_and_dispose([this, set](client* c) {
+      all.clear_and_dispose([this, set](fair_client* c) {
         c->account.served = std::max(c->account.served - level_, -limit);
         set->insert(*c);
       });

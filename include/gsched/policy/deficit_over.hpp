@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <string_view>
+#include <type_traits>
 
 namespace gsched {
 
@@ -34,13 +35,24 @@ namespace gsched {
 /// Threads  one owner; no locking.
 template <policy P>
 class deficit_over {
-  static_assert(
-      !requires { typename P::uses_account; }, "a client has one account");
+  static_assert(!std::is_base_of_v<fair_client, per_client_t<P>>, "deficits do not nest");
   static constexpr std::string_view suffix = "+deficit";
 
 public:
   static constexpr std::string_view name = joined_name<&P::name, &suffix>::value;
-  using uses_account = void; ///< so that combinators see who owns client::account
+  struct per_client : per_client_t<P>, fair_client {
+    void bind(const client& c) noexcept {
+      per_client_t<P>::bind(c);
+      fair_client::bind(c);
+    }
+  };
+  struct per_job : P::per_job, aged_job {
+    void bind(job& j, per_client& c) noexcept {
+      P::per_job::bind(j, static_cast<per_client_t<P>&>(c));
+      account = &c;
+    }
+    fair_client* account = nullptr;
+  };
 
   /// A few inferences: short jobs go ahead as P likes. This is what one client may be owed, not how
   /// long it waits: see Bounds.
@@ -51,48 +63,52 @@ public:
   [[nodiscard]] duration threshold() const noexcept { return threshold_; }
   void set_threshold(duration t) noexcept { threshold_ = t; }
 
-  void enqueue(job& j, time_point now) noexcept {
-    if (age_order::empty(*j.owner)) ledger_.enter(*j.owner);
-    age_order::insert(j);
+  void enqueue(per_job& j, time_point now) noexcept {
+    if (j.account->jobs.empty()) ledger_.enter(*j.account);
+    j.account->jobs.insert(j, j->id);
     base_.enqueue(j, now);
   }
 
-  [[nodiscard]] job* try_pick(time_point now) noexcept {
-    job* picked = nullptr;
-    if (client* owed = ledger_.overdue(threshold_)) {
-      picked = &age_order::oldest(*owed);
+  [[nodiscard]] per_job* try_pick(time_point now) noexcept {
+    per_job* picked = nullptr;
+    if (fair_client* const owed = ledger_.overdue(threshold_)) {
+      picked = static_cast<per_job*>(&owed->jobs.oldest());
       base_.erase(*picked);
     } else {
-      picked = base_.try_pick(now);
+      picked = static_cast<per_job*>(base_.try_pick(now));
       if (picked == nullptr) return nullptr;
     }
-    ledger_.pick(*picked->owner, picked->head, age_order::has_one(*picked->owner));
-    age_order::erase(*picked);
+    fair_client& served = *picked->account;
+    ledger_.pick(served, (*picked)->head, served.jobs.has_one());
+    served.jobs.erase(*picked);
     return picked;
   }
 
-  void erase(job& j) noexcept {
+  void erase(per_job& j) noexcept {
     base_.erase(j);
-    age_order::erase(j);
-    if (age_order::empty(*j.owner)) ledger_.leave(*j.owner);
+    j.account->jobs.erase(j);
+    if (j.account->jobs.empty()) ledger_.leave(*j.account);
   }
 
   /// As P, unless the running job's client was overdue when it was picked: what fairness gave, P
   /// does not take back. Deficits themselves never preempt, for they are settled by the segment.
-  [[nodiscard]] bool wants_preempt(const job& running, time_point now) const noexcept {
-    return base_.wants_preempt(running, now) && !ledger_.was_overdue(*running.owner, threshold_);
+  [[nodiscard]] bool wants_preempt(const per_job& running, time_point now) const noexcept {
+    return base_.wants_preempt(running, now) && !ledger_.was_overdue(*running.account, threshold_);
   }
 
   /// As P would with nothing before the job, for fairness may serve it ahead of P's order.
-  [[nodiscard]] bool admits(const job& j,
+  [[nodiscard]] bool admits(const per_job& j,
                             time_point now) const noexcept requires admitting_policy<P> {
     return P{}.admits(j, now);
   }
 
   /// Before a client without jobs is destroyed while this policy lives on.
-  void forget(client& c) noexcept { ledger_.forget(c); }
+  void forget(per_client& c) noexcept {
+    ledger_.forget(c);
+    if constexpr (forgets_clients<P>) base_.forget(c);
+  }
 
-  [[nodiscard]] duration slice(const job& j) const noexcept { return base_.slice(j); }
+  [[nodiscard]] duration slice(const per_job& j) const noexcept { return base_.slice(j); }
   [[nodiscard]] std::size_t size() const noexcept { return base_.size(); }
 
 private:

@@ -30,27 +30,30 @@ namespace gsched {
 class edf {
 public:
   static constexpr std::string_view name = "edf";
+  struct per_job : deadline_order::per_job {
+    backlog_entry backlog{};
+  };
 
   /// overlap is how many nanoseconds of estimated work the device gets through in one, as long as
   /// nothing is learned of it: 1 if jobs run one after another, more if they share it, infinity to
   /// leave other jobs out of account.
   explicit edf(double overlap = 1.0) noexcept : forecast_(overlap) { assert(overlap >= 1); }
 
-  void enqueue(job& j, time_point now) noexcept {
+  void enqueue(per_job& j, time_point now) noexcept {
     waiting_.enqueue(j, now);
-    note(j, j.remaining + j.backlog.submitted, now);
+    note(j, j->remaining + j.backlog.submitted, now);
   }
-  [[nodiscard]] job* try_pick(time_point now) noexcept {
-    job* const first = waiting_.try_pick(now);
-    if (first != nullptr && !first->backlog.active) known_.erase(*first);
+  [[nodiscard]] per_job* try_pick(time_point now) noexcept {
+    auto* const first = static_cast<per_job*>(waiting_.try_pick(now));
+    if (first != nullptr && !first->backlog.active) known_.erase(first->backlog);
     return first;
   }
-  void erase(job& j) noexcept {
+  void erase(per_job& j) noexcept {
     waiting_.erase(j);
-    if (!j.backlog.active) known_.erase(j);
+    if (!j.backlog.active) known_.erase(j.backlog);
   }
 
-  [[nodiscard]] bool wants_preempt(const job& running, time_point now) const noexcept {
+  [[nodiscard]] bool wants_preempt(const per_job& running, time_point now) const noexcept {
     return waiting_.wants_preempt(running, now);
   }
 
@@ -59,42 +62,42 @@ public:
   ///
   /// Differs  refuses in vain where estimates are too long or a job ahead is cancelled; admits in
   ///          vain where estimates are too short, or jobs that are not shown to it take the device.
-  [[nodiscard]] bool admits(const job& j, time_point now) const noexcept {
-    if (j.deadline == no_deadline) return true;
-    const backlog_order::outlook o = known_.at(j.deadline);
+  [[nodiscard]] bool admits(const per_job& j, time_point now) const noexcept {
+    if (j->deadline == no_deadline) return true;
+    const backlog_order::outlook o = known_.at(j->deadline);
     const time_point start = saturating_add(now, o.ahead);
-    if (saturating_add(start, forecast_.own(j.remaining, now)) > j.deadline) return false;
+    if (saturating_add(start, forecast_.own(j->remaining, now)) > j->deadline) return false;
     return o.least_slack == duration::max() ||
-           o.least_slack - forecast_.share(j.remaining) >= now.time_since_epoch();
+           o.least_slack - forecast_.share(j->remaining) >= now.time_since_epoch();
   }
 
   // follows_work ------------------------------------------------------------------------------
 
-  void entered(job& j, time_point now) noexcept {
+  void entered(per_job& j, time_point now) noexcept {
     j.backlog.active = true;
     j.backlog.submitted = {};
     j.backlog.entered = now;
-    j.backlog.ahead = known_.at(j.deadline).ahead;
-    j.backlog.took = forecast_.own(j.remaining, now);
+    j.backlog.ahead = known_.at(j->deadline).ahead;
+    j.backlog.took = forecast_.own(j->remaining, now);
     j.backlog.others = active_++;
-    note(j, j.remaining, now);
+    note(j, j->remaining, now);
   }
-  void submitted(job& j, duration work, time_point now) noexcept {
+  void submitted(per_job& j, duration work, time_point now) noexcept {
     if (!j.backlog.active) return;
     j.backlog.submitted += work;
     note(j, j.backlog.unfinished, now);
   }
-  void landed(job& j, duration work, bool done, time_point now) noexcept {
+  void landed(per_job& j, duration work, bool done, time_point now) noexcept {
     if (!j.backlog.active) return;
     j.backlog.submitted -= work;
     note(j, done ? j.backlog.unfinished - work : j.backlog.unfinished, now);
   }
-  void left(job& j, bool finished, time_point now) noexcept {
-    backlog_hook& b = j.backlog;
+  void left(per_job& j, bool finished, time_point now) noexcept {
+    backlog_entry& b = j.backlog;
     if (!b.active) return;
     --active_;
     if (finished) forecast_.took(now - b.entered, {b.took, b.ahead, b.others}, now);
-    known_.erase(j);
+    known_.erase(b);
   }
 
   /// How many nanoseconds of estimated work the device is taken to get through in one, ...
@@ -102,15 +105,16 @@ public:
   /// ... and how many one of a job's own work is taken to last.
   [[nodiscard]] double margin(time_point now) const noexcept { return forecast_.margin(now); }
 
-  [[nodiscard]] duration slice(const job&) const noexcept { return run_to_completion; }
+  [[nodiscard]] duration slice(const per_job&) const noexcept { return run_to_completion; }
   [[nodiscard]] std::size_t size() const noexcept { return waiting_.size(); }
 
 private:
-  void note(job& j, duration unfinished, time_point now) noexcept {
-    backlog_hook& b = j.backlog;
+  void note(per_job& j, duration unfinished, time_point now) noexcept {
+    backlog_entry& b = j.backlog;
     b.unfinished = std::max(unfinished, b.submitted);
-    known_.set(j, {forecast_.share(b.unfinished), forecast_.share(b.submitted),
-                   forecast_.own(b.unfinished, now), b.active});
+    known_.set(b, *j,
+               {forecast_.share(b.unfinished), forecast_.share(b.submitted),
+                forecast_.own(b.unfinished, now), b.active});
   }
 
   deadline_order waiting_;

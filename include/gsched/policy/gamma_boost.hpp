@@ -47,6 +47,8 @@ namespace gsched {
 /// Threads  one owner; no locking.
 class gamma_boost {
 public:
+  using order = job_order<&job::arrival>; ///< of a class of sizes
+  using per_job = order::per_job;
   static constexpr std::string_view name = "boost";
   static constexpr double default_factor = 0.3;
   static constexpr duration longest_boost = std::chrono::hours{1};
@@ -59,19 +61,19 @@ public:
   /// One of the same factor that has learned nothing.
   [[nodiscard]] gamma_boost fresh() const noexcept { return gamma_boost(factor_); }
 
-  void enqueue(job& j, time_point) noexcept {
-    if (!any_ || newest_ < j.id)
-      learn_arrival(j); // a new job has the highest id
+  void enqueue(per_job& j, time_point) noexcept {
+    if (!any_ || newest_ < j->id)
+      learn_arrival(*j); // a new job has the highest id
     else
-      left_ns_ -= static_cast<double>(j.remaining.count());
-    const std::size_t c = class_of(j.total);
+      left_ns_ -= static_cast<double>(j->remaining.count());
+    const std::size_t c = class_of(j->total);
     classes_[c].insert(j);
     waiting_[c / 64] |= std::uint64_t{1} << c % 64;
-    backlog_ += j.remaining;
+    backlog_ += j->remaining;
     ++size_;
   }
-  [[nodiscard]] job* try_pick(time_point now) noexcept {
-    job* const first = front();
+  [[nodiscard]] per_job* try_pick(time_point now) noexcept {
+    per_job* const first = front().best;
     if (first == nullptr) return nullptr;
     // Where a job has waited since the last pick, the device was as fast as it is. What left the
     // queue and did not come back counts as served: estimates of sizes include the slow-down by
@@ -85,20 +87,21 @@ public:
       }
     }
     remove(*first);
-    left_ns_ = static_cast<double>(first->remaining.count());
+    left_ns_ = static_cast<double>((*first)->remaining.count());
     waited_since_.reset();
     if (size_ > 0) waited_since_ = now;
     return first;
   }
-  void erase(job& j) noexcept { remove(j); }
+  void erase(per_job& j) noexcept { remove(j); }
 
   /// Strict: an equal key never preempts.
-  [[nodiscard]] bool wants_preempt(const job& running, time_point) const noexcept {
-    const job* const first = front();
-    return first != nullptr && key_of(*first) < key_of(running);
+  [[nodiscard]] bool wants_preempt(const per_job& running, time_point) const noexcept {
+    const auto [first, least] = front();
+    const key own = key_of(running->arrival, class_of(running->total), running->id);
+    return first != nullptr && least < own;
   }
 
-  [[nodiscard]] duration slice(const job&) const noexcept { return run_to_completion; }
+  [[nodiscard]] duration slice(const per_job&) const noexcept { return run_to_completion; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
   [[nodiscard]] double factor() const noexcept { return factor_; }
@@ -161,35 +164,36 @@ private:
 
   /// Saturates; ties by id.
   using key = std::pair<std::int64_t, job_id>;
-  [[nodiscard]] key key_of(const job& j) const noexcept {
-    const std::int64_t at = j.arrival.time_since_epoch().count();
-    const std::int64_t lead = boost_at(class_of(j.total)).count();
+  [[nodiscard]] key key_of(time_point arrival, std::size_t c, job_id id) const noexcept {
+    const std::int64_t at = arrival.time_since_epoch().count();
+    const std::int64_t lead = boost_at(c).count();
     constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
-    return {at < lowest + lead ? lowest : at - lead, j.id};
+    return {at < lowest + lead ? lowest : at - lead, id};
   }
-  [[nodiscard]] job* front() const noexcept {
-    job* best = nullptr;
+  struct first_job {
+    per_job* best = nullptr;
     key least{};
+  };
+  [[nodiscard]] first_job front() const noexcept {
+    first_job first;
     for (std::size_t word = 0; word < waiting_.size(); ++word)
       for (std::uint64_t left = waiting_[word]; left != 0; left &= left - 1) {
-        job* const head =
-            classes_[64 * word + static_cast<std::size_t>(std::countr_zero(left))].front();
-        const key k = key_of(*head);
-        if (best != nullptr && !(k < least)) continue;
-        best = head;
-        least = k;
+        const std::size_t c = 64 * word + static_cast<std::size_t>(std::countr_zero(left));
+        per_job* const head = classes_[c].front();
+        const key k = key_of(head->key, c, head->id);
+        if (first.best == nullptr || k < first.least) first = {head, k};
       }
-    return best;
+    return first;
   }
-  void remove(job& j) noexcept {
-    const std::size_t c = class_of(j.total);
+  void remove(per_job& j) noexcept {
+    const std::size_t c = class_of(j->total);
     classes_[c].erase(j);
     if (classes_[c].empty()) waiting_[c / 64] &= ~(std::uint64_t{1} << c % 64);
-    backlog_ -= j.remaining;
+    backlog_ -= j->remaining;
     --size_;
   }
 
-  std::array<job_order<&job::arrival>, class_count> classes_;
+  std::array<order, class_count> classes_;
   std::array<std::uint64_t, (class_count + 63) / 64> waiting_{}; ///< a bit for each class
   mutable std::array<cached_boost, class_count> boosts_{};
   std::uint64_t epoch_ = 1;                  ///< of rate_ and speed_

@@ -2,60 +2,87 @@
 #pragma once
 
 #include <gsched/job/job.hpp>
+#include <gsched/policy/policy.hpp>
 
 #include <cassert>
 #include <cstddef>
+#include <functional>
+#include <type_traits>
 #include <utility>
 
 namespace gsched {
 
-/// Waiting jobs in rising (job.*Key, id): what most policies are made of.
+/// Waiting jobs in rising (key, id), each with the key that it was inserted with.
 ///
-/// A red-black tree. A served job comes back near the front, which is in the cache, and there the
-/// tree is as fast as a 4-ary heap with its keys side by side and faster than std::set; where keys
-/// jump at random among 10^6 jobs that heap is three times faster, but it allocates as it grows. A
-/// pairing heap puts its work off: the first pick after 10^6 arrivals takes 80 ms.
-/// bench/policy_decision compares them.
+/// A red-black tree of nodes that hold their keys. A served job comes back near the front, which is
+/// in the cache, and there the tree is as fast as a 4-ary heap with its keys side by side and
+/// faster than std::set; where keys jump at random among 10^6 jobs that heap is three times faster,
+/// but it allocates as it grows. A pairing heap puts its work off: the first pick after 10^6
+/// arrivals takes 80 ms. bench/policy_decision compares them.
 ///
-/// Order    by a fact of the job, which must not change while the job is in; ties by id.
 /// Errors   none; inserting a linked job is a bug (asserted).
 /// Cost     insert, pop_front, erase O(log n); the rest O(1). Never allocates.
 /// Threads  one owner; no locking.
-template <auto Key>
-class job_order {
+template <class K>
+class keyed_jobs {
 public:
-  void insert(job& j) noexcept {
+  /// What the order keeps of a job.
+  struct per_job : queued_job {
+    set_hook order_hook{};
+    K key{};
+    job_id id{};
+  };
+
+  void insert(per_job& j, K key) noexcept {
     assert(!j.order_hook.is_linked());
+    j.key = key;
+    j.id = j->id;
     jobs_.insert(j);
   }
 
-  [[nodiscard]] job* front() const noexcept {
-    return jobs_.empty() ? nullptr : const_cast<job*>(&*jobs_.begin());
+  [[nodiscard]] per_job* front() const noexcept {
+    return jobs_.empty() ? nullptr : const_cast<per_job*>(&*jobs_.begin());
   }
 
-  job* pop_front() noexcept {
+  per_job* pop_front() noexcept {
     if (jobs_.empty()) return nullptr;
-    job& first = *jobs_.begin();
+    per_job& first = *jobs_.begin();
     jobs_.erase(jobs_.begin());
     return &first;
   }
 
-  void erase(job& j) noexcept {
+  void erase(per_job& j) noexcept {
     assert(j.order_hook.is_linked());
     jobs_.erase(jobs_.iterator_to(j));
   }
+
+  /// All jobs leave.
+  void clear() noexcept { jobs_.clear(); }
 
   [[nodiscard]] bool empty() const noexcept { return jobs_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return jobs_.size(); }
 
 private:
   struct before {
-    bool operator()(const job& a, const job& b) const noexcept {
-      return std::pair(a.*Key, a.id) < std::pair(b.*Key, b.id);
+    bool operator()(const per_job& a, const per_job& b) const noexcept {
+      return std::pair(a.key, a.id) < std::pair(b.key, b.id);
     }
   };
-  using hook = bi::member_hook<job, decltype(job::order_hook), &job::order_hook>;
-  bi::set<job, hook, bi::compare<before>> jobs_;
+  using hook = bi::member_hook<per_job, set_hook, &per_job::order_hook>;
+  bi::set<per_job, hook, bi::compare<before>> jobs_;
+};
+
+/// Waiting jobs in rising (Key(job), id): what most policies are made of. Key is a function of the
+/// job's facts, or a member of job. A policy's per_job is, or derives from, the order's.
+template <auto Key>
+class job_order
+    : public keyed_jobs<std::remove_cvref_t<std::invoke_result_t<decltype(Key), const job&>>> {
+  using base = keyed_jobs<std::remove_cvref_t<std::invoke_result_t<decltype(Key), const job&>>>;
+
+public:
+  using typename base::per_job;
+
+  void insert(per_job& j) noexcept { base::insert(j, std::invoke(Key, *j)); }
 };
 
 } // namespace gsched

@@ -23,6 +23,8 @@ namespace gsched {
 /// Threads  one owner; no locking.
 class round_robin {
 public:
+  using order = keyed_jobs<std::uint64_t>; ///< by the round in which a job is served next
+  using per_job = order::per_job;
   static constexpr std::string_view name = "rr";
 
   /// About ten kernels of a network: long enough to keep the device's queue full.
@@ -33,27 +35,24 @@ public:
   /// One of the same slice.
   [[nodiscard]] round_robin fresh() const noexcept { return round_robin(slice_); }
 
-  void enqueue(job& j, time_point) noexcept {
-    j.turn = round_ + 1;
-    waiting_.insert(j);
-  }
+  void enqueue(per_job& j, time_point) noexcept { waiting_.insert(j, round_ + 1); }
 
-  [[nodiscard]] job* try_pick(time_point) noexcept {
-    job* first = waiting_.pop_front();
-    if (first != nullptr) round_ = first->turn;
+  [[nodiscard]] per_job* try_pick(time_point) noexcept {
+    per_job* first = waiting_.pop_front();
+    if (first != nullptr) round_ = first->key;
     return first;
   }
 
-  void erase(job& j) noexcept { waiting_.erase(j); }
+  void erase(per_job& j) noexcept { waiting_.erase(j); }
 
   /// Never: a turn is short, and ends by itself.
-  [[nodiscard]] bool wants_preempt(const job&, time_point) const noexcept { return false; }
+  [[nodiscard]] bool wants_preempt(const per_job&, time_point) const noexcept { return false; }
 
-  [[nodiscard]] duration slice(const job&) const noexcept { return slice_; }
+  [[nodiscard]] duration slice(const per_job&) const noexcept { return slice_; }
   [[nodiscard]] std::size_t size() const noexcept { return waiting_.size(); }
 
 private:
-  job_order<&job::turn> waiting_;
+  order waiting_;
   std::uint64_t round_ = 0; ///< the round of the job that was picked last
   duration slice_;
 };

@@ -23,20 +23,22 @@ namespace gsched {
 /// Threads  one owner; no locking.
 class sjf {
 public:
+  using order = job_order<&job::total>;
+  using per_job = order::per_job;
   static constexpr std::string_view name = "sjf";
 
-  void enqueue(job& j, time_point) noexcept { waiting_.insert(j); }
-  [[nodiscard]] job* try_pick(time_point) noexcept { return waiting_.pop_front(); }
-  void erase(job& j) noexcept { waiting_.erase(j); }
+  void enqueue(per_job& j, time_point) noexcept { waiting_.insert(j); }
+  [[nodiscard]] per_job* try_pick(time_point) noexcept { return waiting_.pop_front(); }
+  void erase(per_job& j) noexcept { waiting_.erase(j); }
 
   /// Never: it orders what waits and takes nothing back.
-  [[nodiscard]] bool wants_preempt(const job&, time_point) const noexcept { return false; }
+  [[nodiscard]] bool wants_preempt(const per_job&, time_point) const noexcept { return false; }
 
-  [[nodiscard]] duration slice(const job&) const noexcept { return run_to_completion; }
+  [[nodiscard]] duration slice(const per_job&) const noexcept { return run_to_completion; }
   [[nodiscard]] std::size_t size() const noexcept { return waiting_.size(); }
 
 private:
-  job_order<&job::total> waiting_;
+  order waiting_;
 };
 
 static_assert(policy<sjf>);

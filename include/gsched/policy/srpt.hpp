@@ -24,23 +24,25 @@ namespace gsched {
 /// Threads  one owner; no locking.
 class srpt {
 public:
+  using order = job_order<&job::remaining>;
+  using per_job = order::per_job;
   static constexpr std::string_view name = "srpt";
 
-  void enqueue(job& j, time_point) noexcept { waiting_.insert(j); }
-  [[nodiscard]] job* try_pick(time_point) noexcept { return waiting_.pop_front(); }
-  void erase(job& j) noexcept { waiting_.erase(j); }
+  void enqueue(per_job& j, time_point) noexcept { waiting_.insert(j); }
+  [[nodiscard]] per_job* try_pick(time_point) noexcept { return waiting_.pop_front(); }
+  void erase(per_job& j) noexcept { waiting_.erase(j); }
 
   /// Strict: an equal remainder never preempts, so two jobs cannot swap for ever.
-  [[nodiscard]] bool wants_preempt(const job& running, time_point) const noexcept {
-    const job* first = waiting_.front();
-    return first != nullptr && first->remaining < running.remaining;
+  [[nodiscard]] bool wants_preempt(const per_job& running, time_point) const noexcept {
+    const per_job* first = waiting_.front();
+    return first != nullptr && first->key < running->remaining;
   }
 
-  [[nodiscard]] duration slice(const job&) const noexcept { return run_to_completion; }
+  [[nodiscard]] duration slice(const per_job&) const noexcept { return run_to_completion; }
   [[nodiscard]] std::size_t size() const noexcept { return waiting_.size(); }
 
 private:
-  job_order<&job::remaining> waiting_;
+  order waiting_;
 };
 
 static_assert(policy<srpt>);

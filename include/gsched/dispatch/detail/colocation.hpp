@@ -8,6 +8,7 @@
 #include <gsched/dispatch/detail/class_load.hpp>
 #include <gsched/dispatch/detail/flight.hpp>
 #include <gsched/dispatch/detail/job_lifecycle.hpp>
+#include <gsched/dispatch/detail/policy_queue.hpp>
 #include <gsched/dispatch/listener.hpp>
 #include <gsched/dispatch/options.hpp>
 #include <gsched/dispatch/statistics.hpp>
@@ -42,7 +43,7 @@ public:
     const padded_program* by = nullptr;
   };
 
-  colocation(Policy& order, Listener& listens, const dispatch_options& how,
+  colocation(policy_queue<Policy>& order, Listener& listens, const dispatch_options& how,
              job_lifecycle<Policy, Device, Listener>& jobs, class_load& load,
              dispatch_statistics& counts)
       : policy_(order), listener_(listens), options_(how), jobs_(jobs), load_(load),
@@ -87,9 +88,7 @@ public:
       choice found{};
       for (; found.by == nullptr && looks > 0 && policy_.size(service_class::best_effort) > 0;
            --looks) {
-        active_job& a =
-            static_cast<active_job&>(*policy_.try_pick(service_class::best_effort, now));
-        a.in_policy = false;
+        active_job& a = policy_.pick(service_class::best_effort, now);
         if (const padded_program* const by = carrier_of(real_time, a))
           found = {&a, by};
         else if (a.has_copies())
@@ -154,7 +153,7 @@ private:
     return whole && by->to <= head->end ? by : nullptr;
   }
 
-  Policy& policy_;
+  policy_queue<Policy>& policy_;
   Listener& listener_;
   const dispatch_options& options_;
   job_lifecycle<Policy, Device, Listener>& jobs_;

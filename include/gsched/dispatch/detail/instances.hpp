@@ -3,7 +3,6 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/dispatch/detail/start_order.hpp>
 #include <gsched/job/job.hpp>
 
 #include <boost/intrusive/set.hpp>
@@ -17,6 +16,25 @@
 #include <vector>
 
 namespace gsched {
+
+/// A job with the hook by which it waits for an instance in the common order.
+struct waiting_job : job {
+  set_hook wait_hook{};
+};
+
+/// Jobs of one model that wait to start. A model of it also keeps: each job that waits leaves once,
+/// by take or by leave; none of the calls but prepare allocates, locks or throws.
+class start_queue {
+public:
+  virtual ~start_queue() = default;
+  /// Before the first job of that client waits. May allocate.
+  virtual void prepare(const client& c) = 0;
+  virtual void wait(waiting_job& j, time_point now) noexcept = 0;
+  virtual void leave(waiting_job& j) noexcept = 0;
+  /// The next one; empty() must not hold.
+  [[nodiscard]] virtual waiting_job& take(time_point now) noexcept = 0;
+  [[nodiscard]] virtual bool empty() const noexcept = 0;
+};
 
 /// The instances of one model: what a job must have to itself from its start to its end, such as
 /// the memory of a captured graph, which has one set of addresses. Jobs that find none free wait.
@@ -74,27 +92,26 @@ public:
   /// Whether no instance is left that can be used.
   [[nodiscard]] bool all_lost() const noexcept { return all_lost_; }
 
-  /// The job is in no policy: it is linked by the hooks that a policy would use.
-  void wait(job& j, time_point now) noexcept {
+  void wait(waiting_job& j, time_point now) noexcept {
     if (uses_queue())
       queue_->wait(j, now);
     else
       in_common_.insert(j);
   }
-  void leave(job& j) noexcept {
+  void leave(waiting_job& j) noexcept {
     if (uses_queue())
       queue_->leave(j);
     else
       in_common_.erase(in_common_.iterator_to(j));
   }
   /// The job that is next in the common order; null where none waits there.
-  [[nodiscard]] job* first_in_common() noexcept {
+  [[nodiscard]] waiting_job* first_in_common() noexcept {
     return in_common_.empty() ? nullptr : &*in_common_.begin();
   }
   /// Takes the job that is next; has_waiting() must hold.
-  [[nodiscard]] job& take_waiting(time_point now) noexcept {
+  [[nodiscard]] waiting_job& take_waiting(time_point now) noexcept {
     if (uses_queue()) return queue_->take(now);
-    job& first = *in_common_.begin();
+    waiting_job& first = *in_common_.begin();
     in_common_.erase(in_common_.begin());
     return first;
   }
@@ -118,8 +135,8 @@ private:
   bool all_lost_ = false;
   std::uint32_t usable_ = 0; ///< those that were not retired
   std::vector<std::uint32_t> free_;
-  bi::set<job, bi::member_hook<job, set_hook, &job::order_hook>, bi::compare<sooner>,
-          bi::constant_time_size<false>>
+  bi::set<waiting_job, bi::member_hook<waiting_job, set_hook, &waiting_job::wait_hook>,
+          bi::compare<sooner>, bi::constant_time_size<false>>
       in_common_;
   std::unique_ptr<start_queue> queue_;
 };

@@ -8,6 +8,7 @@
 #include <gsched/dispatch/detail/class_load.hpp>
 #include <gsched/dispatch/detail/flight.hpp>
 #include <gsched/dispatch/detail/job_table.hpp>
+#include <gsched/dispatch/detail/policy_queue.hpp>
 #include <gsched/dispatch/detail/registry.hpp>
 #include <gsched/dispatch/detail/start_order.hpp>
 #include <gsched/dispatch/listener.hpp>
@@ -39,8 +40,9 @@ template <policy Policy, device Device, listener Listener>
 class job_lifecycle {
 public:
   /// All that is passed by reference outlives it.
-  job_lifecycle(const Device& on, Policy& order, Listener& listens, const dispatch_options& how,
-                registry& known, class_load& load, dispatch_statistics& counts)
+  job_lifecycle(const Device& on, policy_queue<Policy>& order, Listener& listens,
+                const dispatch_options& how, registry& known, class_load& load,
+                dispatch_statistics& counts)
       : device_(on), policy_(order), listener_(listens), options_(how), registry_(known),
         load_(load), statistics_(counts), jobs_(how.reserved_jobs, how.reserved_entries) {}
   job_lifecycle(const job_lifecycle&) = delete;
@@ -49,12 +51,10 @@ public:
   /// in flight.
   ~job_lifecycle() {
     jobs_.for_each([&](active_job& a) {
-      if (a.in_policy) policy_.erase(a);
-      if constexpr (follows_work<Policy>) policy_.left(a, false, device_.now());
+      policy_.erase(a);
+      policy_.left(a, false, device_.now());
       static_cast<void>(a.drop_instance());
     });
-    if constexpr (requires(client & c) { policy_.forget(c); })
-      registry_.for_each_client([&](client& c) { policy_.forget(c); });
   }
 
   // The user's calls: see dispatcher ------------------------------------------------------------
@@ -68,6 +68,7 @@ public:
     statistics_.count_submit();
     load_.add_model(r.model);
     a.begin(r, registry_[r.model], options_.quantum, now);
+    policy_.begin(a);
     ++a.kind->jobs;
     const job_id id = a.id;
     listener_.on_arrival(a, a.user, now);
@@ -79,7 +80,7 @@ public:
     }
     if (!r.held && leader == nullptr) {
       enter(a, now);
-    } else if (!admits(policy_, a, now)) {
+    } else if (!policy_.admits(a, now)) {
       end(a, job_state::rejected, now);
     } else {
       a.held = r.held;
@@ -140,7 +141,7 @@ public:
         abandon(a, job_state::cancelled, now);
       }
     }
-    moved |= registry_.start_waiting(device_.now(), [&](job& j) {
+    moved |= registry_.start_waiting(device_.now(), [&](waiting_job& j) {
       active_job& a = static_cast<active_job&>(j);
       a.hold_instance();
       load_.count(a);
@@ -179,12 +180,9 @@ public:
     a.head = a.next.expected;
     a.remaining = a.kind->estimate.remaining(*a.progress);
     policy_.enqueue(a, now);
-    a.in_policy = true;
   }
   /// Takes the job out of the policy, if it is there, as its facts are about to change.
-  void withdraw(active_job& a) noexcept {
-    if (std::exchange(a.in_policy, false)) policy_.erase(a);
-  }
+  void withdraw(active_job& a) noexcept { policy_.erase(a); }
 
   /// The next operations of a job that the policy has picked, of at most about `most`.
   [[nodiscard]] cut next_of(active_job& a, flight& f, duration most) noexcept {
@@ -222,8 +220,7 @@ public:
 
   void flight_began(flight& f, time_point now) noexcept {
     active_job& a = *f.owner;
-    if constexpr (follows_work<Policy>)
-      if (!f.remainder) policy_.submitted(a, f.expected, now);
+    if (!f.remainder) policy_.submitted(a, f.expected, now);
     f.copies = only_copies(f);
     a.copy_flights += f.copies;
     load_.flight_began(a);
@@ -231,8 +228,7 @@ public:
   /// `done`: it was not taken back.
   void flight_ended(flight& f, bool done, time_point now) noexcept {
     active_job& a = *f.owner;
-    if constexpr (follows_work<Policy>)
-      if (!f.remainder) policy_.landed(a, f.expected, done, now);
+    if (!f.remainder) policy_.landed(a, f.expected, done, now);
     a.copy_flights -= f.copies;
     load_.flight_ended(a);
   }
@@ -275,7 +271,6 @@ public:
     if (a.remainders.empty()) return end(a, a.ending, now);
     a.head = a.remainders.back().what.front()->expected;
     policy_.enqueue(a, now);
-    a.in_policy = true;
   }
   void fail(active_job& a, std::exception_ptr why, time_point now) noexcept {
     listener_.on_failure(a, std::move(why), now);
@@ -296,8 +291,8 @@ private:
   /// Nothing keeps the job from its instance any more.
   void enter(active_job& a, time_point now) noexcept {
     load_.arrived(a, now);
-    if (!admits(policy_, a, now)) return end(a, job_state::rejected, now);
-    if constexpr (follows_work<Policy>) policy_.entered(a, now);
+    if (!policy_.admits(a, now)) return end(a, job_state::rejected, now);
+    policy_.entered(a, now);
     const bool starts = a.claim_instance(now);
     if (starts || !class_load::is_real_time(a)) load_.count(a);
     if (starts) start(a, now);
@@ -329,7 +324,7 @@ private:
     assert(!a.in_policy && a.flights == 0);
     a.state = how;
     if (a.drop_instance()) registry_.freed(*a.kind);
-    if constexpr (follows_work<Policy>) policy_.left(a, how == job_state::finished, now);
+    policy_.left(a, how == job_state::finished, now);
     if (std::exchange(a.held, false)) --held_;
     --a.kind->jobs;
     statistics_.count_end(how);
@@ -379,7 +374,7 @@ private:
   void wait_in_policy_order(model& m, const client& owner) {
     if (!m.instances.limited()) return;
     if (m.instances.queue() == nullptr)
-      m.instances.set_queue(std::make_unique<start_order<Policy>>(policy_));
+      m.instances.set_queue(std::make_unique<start_order<Policy>>(policy_.policy()));
     m.instances.queue()->prepare(owner);
   }
 
@@ -401,13 +396,13 @@ private:
   }
 
   const Device& device_;
-  Policy& policy_;
+  policy_queue<Policy>& policy_;
   Listener& listener_;
   const dispatch_options& options_;
   registry& registry_;
   class_load& load_;
   dispatch_statistics& statistics_;
-  job_table jobs_;
+  job_table<policy_job<Policy>> jobs_;
   passed_over_jobs passed_over_;
   follower_jobs freed_; ///< the job that they followed has ended
   std::size_t held_ = 0;

@@ -12,10 +12,12 @@
 
 namespace gsched {
 
-/// The active jobs of a dispatcher by id, and the records of ended ones for the next.
+/// The active jobs of a dispatcher by id, and the records of ended ones for the next. Record is
+/// active_job, or derives from it.
 ///
 /// Cost     O(1) each; allocates only when more jobs are active than ever before.
 /// Threads  one owner; no locking.
+template <class Record>
 class job_table {
 public:
   explicit job_table(std::size_t reserved_jobs, std::size_t reserved_entries)
@@ -60,7 +62,7 @@ public:
   /// Calls f for each active job; f may remove the one it is given.
   template <class F>
   void for_each(F f) {
-    for (active_job& a : records_)
+    for (Record& a : records_)
       if (a.id_hook.is_linked()) f(a);
   }
 
@@ -73,7 +75,7 @@ private:
 
   entry_pool entries_;
   frame_pool frames_;
-  std::deque<active_job> records_;
+  std::deque<Record> records_;
   active_job* spare_ = nullptr;
   std::vector<active_jobs_by_id::bucket_type> buckets_;
   active_jobs_by_id by_id_;

@@ -53,7 +53,7 @@ struct model {
   /// for one of these models is before it. Of all jobs that wait, the first is held up only by jobs
   /// that are started, so none starves and no exclusions make a deadlock. O(excluded models).
   [[nodiscard]] bool may_start_next() noexcept {
-    const job* const first = instances.first_in_common();
+    const waiting_job* const first = instances.first_in_common();
     return first != nullptr ? may_start(*first) : instances.has_free();
   }
   [[nodiscard]] bool may_start(const job& j) const noexcept {
