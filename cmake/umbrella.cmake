@@ -30,7 +30,7 @@ foreach(umbrella IN LISTS umbrellas)
 
   foreach(folder IN LISTS folders)
     file(GLOB_RECURSE headers ${INCLUDE}/gsched/${folder}/*.hpp)
-    list(FILTER headers EXCLUDE REGEX "/detail/|_impl\\.hpp$")
+    list(FILTER headers EXCLUDE REGEX "/detail/")
     foreach(header IN LISTS headers)
       if(NOT header IN_LIST reached)
         message(SEND_ERROR "${name}.hpp lacks ${header}")

@@ -9,6 +9,7 @@
 #include "common/command_line.hpp"
 #include "common/main.hpp"
 #include "common/save.hpp"
+#include "common/simulated.hpp"
 #include "common/values.hpp"
 
 #include <gsched/sim/preset.hpp>
@@ -83,9 +84,9 @@ outcome compare_pairs(const gsched::sim::preset& device, const profile_set& all,
   return o;
 }
 
-struct options {
+struct options : common::device_choice {
   std::string what; ///< graph, partition or corun
-  std::string device = "sim:h200", profiles = common::shipped("profiles").string(), table;
+  std::string profiles = common::shipped("profiles").string(), table;
   std::filesystem::path json;
   bool ignore_scaling = false;
 };
@@ -93,12 +94,10 @@ struct options {
 /// The file of what there is to compare with; empty: the profiles themselves.
 std::filesystem::path table_of(const options& o) {
   if (o.what == "graph" || !o.table.empty()) return o.table;
-  return std::string(GSCHED_DATA_DIR) +
-         (o.what == "corun" ? "/corun_pairs.csv" : "/latency_batch_partition.csv");
+  return common::shipped(o.what == "corun" ? "corun_pairs.csv" : "latency_batch_partition.csv");
 }
 
 void note_inputs(const options& o) {
-  common::note_input("--device", o.device);
   common::note_input("--table", table_of(o));
   std::error_code ignored;
   if (!std::filesystem::is_directory(o.profiles, ignored))
@@ -117,7 +116,8 @@ std::optional<options> parse(int argc, char** argv) {
   std::string json;
   const auto add = [&](const char* name, const char* about) {
     CLI::App* const sub = app.add_subcommand(name, about);
-    sub->add_option("--device", o.device, "the simulated device")->capture_default_str();
+    sub->add_option("--device", o.device, "the simulated device: sim:h200, or a preset's file")
+        ->capture_default_str();
     sub->add_option("--profiles", o.profiles, "a directory of profiles, or one file");
     sub->add_option("--json", json, "write all rows and the summary to this file");
     sub->add_flag("--ignore-scaling", o.ignore_scaling,
@@ -132,13 +132,15 @@ std::optional<options> parse(int argc, char** argv) {
   if (!common::parse(app, argc, argv)) return std::nullopt;
   o.what = app.get_subcommands().front()->get_name();
   o.json = json;
+  common::read_device(o, std::string(o.device));
+  if (o.gpu) common::refuse("--device", common::in_quotes(o.device), "a simulated one");
   note_inputs(o);
   common::check_outputs({{"--json", o.json}});
   return o;
 }
 
 int serve(const options& o) {
-  const gsched::sim::preset preset = gsched::sim::preset_by_name(o.device);
+  const gsched::sim::preset preset = common::find_simulated(o).preset;
   profile_set all = read_profiles(o.profiles);
   if (o.ignore_scaling)
     for (auto& [key, p] : all)

@@ -46,6 +46,17 @@ within partition all p90_error 0.35 --ignore-scaling
 within corun disjoint p90_error 0.10
 within corun shared p90_error 0.40
 
+# The preset that ships is the default device; another one has other times.
+sed -E 's/"sms": 132/"sms": 66/' "$data/presets/h200.json" > "$work/half.json"
+for device in sim:h200 "$data/presets/h200.json" "$work/half.json"; do
+  "$program" graph --profiles "$data/profiles/vgg16_b8.json" --device "$device" > "$work/$(basename "$device").txt" ||
+    failed=1
+done
+cmp "$work/sim:h200.txt" "$work/h200.json.txt" || { echo 'the preset that ships differs'; failed=1; }
+cmp -s "$work/sim:h200.txt" "$work/half.json.txt" && { echo '--device FILE is not used'; failed=1; }
+refuses 2 "--device: 'cuda', expected a simulated one" graph --device cuda
+refuses 2 "--device: unknown device 'sim:a100'" graph --device sim:a100
+
 refuses 2 'required' # no subcommand
 refuses 2 'no-such' graph --no-such
 refuses 2 'cannot be opened' graph --profiles "$work/none.json"

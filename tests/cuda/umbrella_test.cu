@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/gsched.hpp>
+#include <gsched/interference.hpp>
+#include <gsched/partition.hpp>
+#include <gsched/serving.hpp>
+#include <gsched/sim.hpp>
+#include <gsched/workload.hpp>
 
 #include <doctest/doctest.h>
 

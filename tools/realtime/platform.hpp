@@ -6,11 +6,11 @@
 #include "realtime/result.hpp"
 
 #include "common/manner.hpp"
+#include "common/platform.hpp"
 #include "common/timeline.hpp"
 
 #include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
-#include <gsched/occupancy/limits.hpp>
 #include <gsched/preempt/colocate/rules.hpp>
 
 #include <cstddef>
@@ -40,22 +40,7 @@ struct run_order {
   std::function<void(std::uint64_t)> progress; ///< is given what has been done of the run
 };
 
-/// What models run on: a simulated GPU, or a real one.
-class platform {
-public:
-  virtual ~platform() = default;
-
-  [[nodiscard]] virtual gsched::architecture_limits sm() const = 0;
-  /// Of the GPU; empty for the one that ships with the library.
-  [[nodiscard]] virtual std::string name() const = 0;
-  /// How many requests tell how long a model takes alone, after one that warms up.
-  [[nodiscard]] virtual std::uint64_t solo_requests() const noexcept = 0;
-  /// Whether several threads may serve at a time, and no run notices the others.
-  [[nodiscard]] virtual bool serves_side_by_side() const noexcept = 0;
-  /// On a device of its own.
-  /// Errors   gsched::error for a device that failed.
-  virtual void serve(const run_order& run) = 0;
-};
+using platform = common::platform<run_order>;
 
 /// As --device says. Errors   no_device for a GPU that is not there or cannot be used; those of
 /// read_preset.
