@@ -20,8 +20,8 @@ namespace gsched {
 template <policy P>
 struct policy_job : active_job {
   using active_job::active_job;
-  typename P::per_job in_policy{};
-  typename start_policy<P>::type::per_job before_start{};
+  typename P::per_job policy_state{};
+  typename start_policy<P>::type::per_job start_state{};
 };
 
 /// A policy as a dispatcher uses it: in terms of active jobs, whose states it finds, and with the
@@ -103,10 +103,10 @@ public:
 
 private:
   [[nodiscard]] static typename P::per_job& state_of(active_job& a) noexcept {
-    return static_cast<policy_job<P>&>(a).in_policy;
+    return static_cast<policy_job<P>&>(a).policy_state;
   }
   [[nodiscard]] static const typename P::per_job& state_of(const active_job& a) noexcept {
-    return static_cast<const policy_job<P>&>(a).in_policy;
+    return static_cast<const policy_job<P>&>(a).policy_state;
   }
   [[nodiscard]] static active_job& picked(typename P::per_job& s) noexcept {
     auto& a = static_cast<active_job&>(s.bound());

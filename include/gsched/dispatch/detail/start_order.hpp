@@ -52,7 +52,7 @@ public:
 
 private:
   [[nodiscard]] static typename order::per_job& state_of(waiting_job& j) noexcept {
-    return static_cast<policy_job<P>&>(j).before_start;
+    return static_cast<policy_job<P>&>(j).start_state;
   }
 
   std::deque<per_client_t<order>> clients_;
