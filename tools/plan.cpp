@@ -10,7 +10,9 @@
 #include "common/main.hpp"
 #include "common/progress.hpp"
 #include "common/save.hpp"
+#include "common/side_by_side.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -20,24 +22,21 @@
 
 namespace {
 
-/// What `f(planner, question, step)` says, by scenario, then planner; step(done, of) tells how far
-/// it is.
+/// What `f(planner, question, step)` says, by scenario, then planner, whichever thread asked;
+/// step(done, of) tells how far it is.
 template <class F>
 auto ask_all(const plan::options& o, F f) {
-  std::vector<decltype(f(o.planners[0], plan::question_of(o, 0), plan::scale_progress{}))> all;
+  using answer = decltype(f(o.planners[0], plan::question_of(o, 0), plan::scale_progress{}));
   constexpr std::uint64_t parts = 100; // of one answer
-  common::progress_bar bar("planning", o.scenarios.size() * o.planners.size() * parts, o.progress);
-  const auto step = [&](std::uint64_t done, std::uint64_t of) {
-    bar.update(all.size() * parts + done * parts / of);
-  };
-  for (std::size_t s = 0; s < o.scenarios.size(); ++s) {
-    const plan::question q = plan::question_of(o, s);
-    for (const plan::planner_choice& planner : o.planners) {
-      all.push_back(f(planner, q, step));
-      bar.update(all.size() * parts);
-    }
-  }
-  return all;
+  const std::size_t n = o.scenarios.size() * o.planners.size();
+  common::shared_bar bar("planning", n, parts, o.progress);
+  return common::side_by_side<answer>(n, std::min(o.threads, n), [&](std::size_t i) {
+    const plan::question q = plan::question_of(o, i / o.planners.size());
+    answer a = f(o.planners[i % o.planners.size()], q,
+                 [&](std::uint64_t done, std::uint64_t of) { bar.update(i, done * parts / of); });
+    bar.update(i, parts);
+    return a;
+  });
 }
 
 /// Looks for the largest scale of the rates that a planner without a plan has one for.

@@ -317,5 +317,14 @@ printf 'model,batch,sms,latency_us\na,1,8,10\na,1,16,20\n' > "$work/doubtful.csv
 "$bin" --rates a=1 --table "$work/doubtful.csv" 2>&1 > /dev/null |
   grep -q 'a: batch 1 on 8 SMs is 100% faster' || { echo "a doubtful table passed in silence"; failed=1; }
 
+# Threads: the same plans in the same order, but for the time that planning took.
+for n in 1 3; do
+  "$bin" --scenarios all --models lenet,vgg16 --levels 0,50,100 --planner all --gpus 2 --threads $n \
+    --json "$work/threads$n.json" > /dev/null
+  grep -v '"\(p50\|max\|planning_us\)"' "$work/threads$n.json" > "$work/threads$n.plans"
+done
+cmp "$work/threads1.plans" "$work/threads3.plans" || { echo "threads change what is planned"; failed=1; }
+refuses "--threads" --rates vgg16=1 --threads 0
+
 expect "something above has failed" test "$failed" = 0
 finish

@@ -78,7 +78,7 @@ struct words {
   scenario_words of;
   std::string table = common::shipped("latency_batch_partition.csv").string(), interference,
               solo = common::shipped("solo_metrics.csv").string(), gpus = "4", sms = "132",
-              group = "8", planner = "all", json, plot;
+              group = "8", planner = "all", threads, json, plot;
   bool max_scale = false, no_suggest = false, no_progress = false;
 };
 
@@ -121,6 +121,7 @@ options read(const words& w) {
   common::read_outputs(files, w.json, "", w.plot);
   o.json = files.json;
   o.plot = files.plot;
+  o.threads = common::read_threads(w.threads, !w.threads.empty(), {}, files);
   o.max_scale = w.max_scale;
   o.suggests = !w.no_suggest;
   o.progress = !w.no_progress && isatty(STDERR_FILENO) == 1;
@@ -166,6 +167,11 @@ std::optional<options> parse_options(int argc, char** argv) {
   app.add_flag("--no-suggest", w.no_suggest,
                "of one scenario without a plan: do not search for the largest factor on the rates\n"
                "that has one, which may take as long as a hundred plans");
+  app.add_option(
+         "--threads", w.threads,
+         "on which plans are made side by side, with the same results; default: as many as\n"
+         "this machine runs at once")
+      ->type_name("N");
   add("--json", w.json, "FILE", "write all results to this file");
   add("--plot", w.plot, "FILE",
       "draw the plans (.svg, .png or .pdf), or of several\nscenarios how many each planner serves");

@@ -9,6 +9,7 @@
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -30,6 +31,7 @@ struct options {
   bool max_scale = false;      ///< how much more, in place of plans
   bool uses_slo_factor = true; ///< as scenarios has it
   bool suggests = true; ///< of one scenario: the largest scale that has a plan, where there is none
+  std::size_t threads = 1; ///< on which plans are made side by side, with the same results
   bool progress = false;
   std::filesystem::path json;
   std::filesystem::path plot;
