@@ -51,4 +51,7 @@ examples >examples.py
 rm -rf venv
 python=$torch
 install_wheel "$library" --system-site-packages
+# Where that Python is one of a virtual environment, its packages are not the system's.
+"$torch" -c 'import site; print("\n".join(site.getsitepackages()))' \
+  >"$(venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
 timeout 200 venv/bin/python examples.py
