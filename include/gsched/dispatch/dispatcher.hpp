@@ -56,8 +56,11 @@ namespace gsched {
 ///          launches and frames have been in use as ever will be.
 /// Threads  one owner; other threads hand it their requests by a queue of the owner's, such as
 /// inbox.
-template <policy Policy, device Device, accountant Accountant, listener Listener = silent_listener>
+template <class Policy, device Device, accountant Accountant, listener Listener = silent_listener>
 class dispatcher {
+  static_assert(
+      policy_requirements<Policy>::hold); // in place of a constraint, which names no member
+
 public:
   /// All that is passed by reference outlives the dispatcher.
   dispatcher(Device& on, Policy& order, Accountant& account, Listener& listens,

@@ -141,6 +141,48 @@ template <class P>
 concept forgets_clients = policy<P> && requires(P p, per_client_t<P>& c) {
   { p.forget(c) } noexcept -> std::same_as<void>;
 };
+/// Says what P lacks of a policy: one assertion for each requirement, in the concept's order.
+template <class P>
+struct policy_requirements {
+  static_assert(std::default_initializable<P>, "a policy can be made without arguments");
+  static_assert(!std::copyable<P>, "a policy is not copyable: it links jobs");
+  static_assert(
+      requires { { P::name } -> std::convertible_to<std::string_view>; },
+      "a policy has: static constexpr std::string_view name");
+  static_assert(
+      requires { typename P::per_job; },
+      "a policy has a type per_job, derived from queued_job: what it keeps of each job");
+  static_assert(policy_state_of_client<per_client_t<P>>,
+                "a policy's per_client, if it has one, derives from known_client");
+
+  template <class J>
+  struct of_jobs {
+    static_assert(policy_state_of_job<J, per_client_t<P>>,
+                  "a policy's per_job derives from queued_job");
+    static_assert(
+        requires(P p, J& j, time_point now) { { p.enqueue(j, now) } noexcept -> std::same_as<void>; },
+        "a policy has: void enqueue(per_job&, time_point) noexcept");
+    static_assert(
+        requires(P p, time_point now) { { p.try_pick(now) } noexcept -> std::same_as<J*>; },
+        "a policy has: per_job* try_pick(time_point) noexcept");
+    static_assert(
+        requires(P p, J& j) { { p.erase(j) } noexcept -> std::same_as<void>; },
+        "a policy has: void erase(per_job&) noexcept");
+    static_assert(
+        requires(const P c, const J& j, time_point now) {
+          { c.wants_preempt(j, now) } noexcept -> std::same_as<bool>;
+        },
+        "a policy has: bool wants_preempt(const per_job&, time_point) const noexcept");
+    static_assert(
+        requires(const P c, const J& j) { { c.slice(j) } noexcept -> std::same_as<duration>; },
+        "a policy has: duration slice(const per_job&) const noexcept");
+    static_assert(
+        requires(const P c) { { c.size() } noexcept -> std::same_as<std::size_t>; },
+        "a policy has: std::size_t size() const noexcept");
+    static constexpr bool hold = true;
+  };
+  static constexpr bool hold = of_jobs<typename P::per_job>::hold;
+};
 // clang-format on
 
 /// Whether p takes the job; a policy that refuses nobody takes all.
