@@ -136,7 +136,7 @@ public:
                             time_point now) noexcept {
     if (!a.may_go_to(group, feed::first_side)) return false;
     if (group == feed_.copies()) return a.has_copies();
-    if (group >= feed::first_side) return ends_in_time(a, now);
+    if (group >= feed::first_side) return ends_in_time(a, t.most, now);
     return group != feed::best_effort || a.flights == 0 || (!t.alone && a.reserve == t.alternate);
   }
 
@@ -331,10 +331,9 @@ private:
                     std::min(fits_beside(now), duration{static_cast<duration::rep>(ns)}));
   }
   /// A segment is at least one operation, and that may be too long.
-  [[nodiscard]] bool ends_in_time(const active_job& a, time_point now) noexcept {
+  [[nodiscard]] bool ends_in_time(const active_job& a, duration most, time_point now) noexcept {
     const duration head =
-        a.is_ending() ? a.head
-                      : a.context.list().measure(most_beside(now), flight::max_loose).expected;
+        a.is_ending() ? a.head : a.context.list().measure(most, flight::max_loose).expected;
     return head <= fits_beside(now);
   }
 

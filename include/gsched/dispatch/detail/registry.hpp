@@ -234,10 +234,6 @@ public:
     c.weight = weight;
     return c;
   }
-  template <class F>
-  void for_each_client(F f) {
-    for (client& c : clients_) f(c);
-  }
 
   /// Refuses a request whose owner or model is not of this registry. O(1).
   void check(const job_request& r) const {
