@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an accountant costs for each segment (has_room, charge, release) and for each notification
-// (started or ended, has_room), with many segments outstanding on 132 SMs. Beside both models: one
-// that keeps the bare facts and counts all SMs and all segments anew on each question. Whatever is
-// charged is released; an account that is not zero then ends the program with 1.
+// The cost of an accountant for each segment (has_room, charge, release) and for each notification
+// (started or ended, has_room), with many segments outstanding on 132 SMs. For comparison: an
+// accountant that stores only the facts and counts all SMs and all segments on each call.
+// Everything charged is released; if an account is then not zero, the program ends with 1.
 #include <gsched/notify/grouping.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/occupancy/footprint.hpp>
@@ -26,7 +26,7 @@ bool all_right = true;
 const architecture_limits hopper = limits_for(9, 0);
 constexpr sm_count sms{132};
 
-/// Facts alone; every answer is a recount.
+/// Stores facts only; counts everything on each call.
 class recount_accountant {
 public:
   static constexpr bool wants_blocks = true;
@@ -110,11 +110,11 @@ footprint kernel_of(std::uint32_t blocks) {
 
 accountant_options room_for(std::size_t outstanding) {
   accountant_options o;
-  o.max_outstanding = outstanding + 2; // or has_room() is answered by the slots alone
+  o.max_outstanding = outstanding + 2; // otherwise has_room() depends on the slots alone
   return o;
 }
 
-/// A segment more, and one less, beside `outstanding` others.
+/// Charges and releases one segment beside `outstanding` others.
 template <accountant A>
 void segment(benchmark::State& state) {
   const auto others = static_cast<std::uint64_t>(state.range(0));
@@ -135,7 +135,8 @@ void segment(benchmark::State& state) {
   if (a.load() != 0.0 || a.outstanding() != 0 || a.violations().total() != 0) all_right = false;
 }
 
-/// All block groups of a kernel of 132 x 16 blocks, then their ends, beside `outstanding` others.
+/// Reports all block groups of a kernel of 132 x 16 blocks, then their ends, beside `outstanding`
+/// others.
 template <accountant A>
 void notification(benchmark::State& state) {
   const auto others = static_cast<std::uint64_t>(state.range(0));

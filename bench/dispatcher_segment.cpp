@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the dispatcher costs the host for each segment, end to end, on a device that takes no time:
-// pick, cut, submit, account, hear, learn, enqueue. Counts allocations: there must be none.
+// The host time of the dispatcher for each segment, end to end, on a device that takes no time:
+// pick, cut, submit, account, notify, learn, enqueue. Allocations are counted: there must be none.
 #include <gsched/device/null_device.hpp>
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
@@ -25,7 +25,7 @@ void* operator new(std::size_t n) {
   if (void* p = std::malloc(n != 0 ? n : 1)) return p;
   throw std::bad_alloc();
 }
-// Out of line: g++ 12 takes free() for a mistake where it sees through to a new expression.
+// Out of line: g++ 12 warns of a mismatch if it sees free() beside a new expression.
 [[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
 [[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
@@ -45,7 +45,7 @@ program make_program() {
   return program("p", std::move(all));
 }
 
-/// As many jobs stay active as the argument says: each that ends is followed by another.
+/// The argument is the number of active jobs: each job that ends is followed by another.
 template <policy P>
 void segments(benchmark::State& state) {
   const auto jobs = static_cast<std::size_t>(state.range(0));
@@ -55,7 +55,7 @@ void segments(benchmark::State& state) {
   o.reserved_entries = 4 * jobs;
   null_device device({limits_for(9, 0), sm_count{132}, o.lanes});
   accountant_options room;
-  room.overshoot_fill = 16; // the marks alone decide
+  room.overshoot_fill = 16; // the marks alone limit the queue
   aggregate_accountant account(device.limits().sm, device.limits().sms, room);
   P order;
   silent_listener hears;
@@ -84,7 +84,7 @@ void segments(benchmark::State& state) {
     refill();
     if (!d.step()) device.wait(device.now() + from_us(1));
   };
-  while (d.statistics().finished < 3 * jobs + 1000) round(); // everything has been in use once
+  while (d.statistics().finished < 3 * jobs + 1000) round(); // until everything was in use once
   const std::uint64_t allocations_before = allocations.load(std::memory_order_relaxed);
   const std::uint64_t before = d.statistics().segments;
   for (auto _ : state) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What keeping the remaining time costs for each segment of 40 operations, beside the formula
-// summed anew after every segment. Both are compared at the end of each job.
+// The cost of maintaining the remaining time for each segment of 40 operations, compared with
+// evaluating the formula after every segment. The results of both are compared at the end of each
+// job.
 
 #include <gsched/job/estimate.hpp>
 
@@ -41,9 +42,10 @@ void require(bool holds, const char* what) {
   std::exit(1);
 }
 
-/// Dispatch one segment, and learn how long another took.
+/// Dispatches one segment, and observes the time of another.
 void update(benchmark::State& state) {
-  const bool twice = state.range(1) != 0; // each job runs the program twice: kept by kernel
+  // each job runs the program twice: counts are kept by kernel
+  const bool twice = state.range(1) != 0;
   const auto jobs = static_cast<std::size_t>(state.range(0));
   const program& p = model();
   estimator e;
@@ -81,7 +83,8 @@ BENCHMARK(update)
     ->Args({1, 1})
     ->Args({1000, 1});
 
-/// The formula as it stands: count each operation, then sum over the kernels; means on the fly.
+/// The formula as written: counts each operation, then sums over the kernels; means are updated
+/// immediately.
 void formula(benchmark::State& state) {
   const auto jobs = static_cast<std::size_t>(state.range(0));
   const program& p = model();

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs to choose a best-effort kernel for a real-time one, and to keep the candidates.
+// The cost of choosing a best-effort kernel for a real-time kernel, and of maintaining the
+// candidates.
 //
-// pad/select/...   one choice. admit=some: by real-time kernels of 2 to 40 us of levels 1 to 8;
-//                  admit=none: by terms that no candidate meets, so that nothing ends a search
-//                  early
-// pad/advance/...  a task goes on to its next kernel: its old variants go, new ones come
-// pad/erase/...    a task has no kernel any more, and gets one again: both together
+//   pad/select/...   one choice. admit=some: for real-time kernels of 2 to 40 us of levels 1 to 8;
+//                    admit=none: for terms that no candidate meets, so no search ends early
+//   pad/advance/...  a task advances to its next kernel: its variants are replaced
+//   pad/erase/...    a task has no kernel any more, and gets one again: both together
 //
-// candidates is the number of variants in all. Containers: the selector of the library; the same
-// scan over an array of structs; one list ordered by kernel time that is walked until a candidate
-// is admitted; and such a list for each level, of which those from the required level on are
-// walked.
+// candidates is the total number of variants. Containers: the library's selector; the same scan
+// over an array of structs; one list ordered by kernel time that is walked until a candidate is
+// admitted; and such a list for each level, of which those from the required level on are walked.
 //
-// All containers must choose what an exhaustive search does, while tasks come, go and advance, or
-// the program ends with 1.
+// All containers must choose what an exhaustive search chooses, while tasks arrive, leave and
+// advance; otherwise the program ends with 1.
 
 #include <gsched/preempt/colocate/selection.hpp>
 
@@ -36,12 +35,12 @@ using namespace gsched;
 
 constexpr std::uint32_t highest_level = 16;
 
-double draw(std::mt19937_64& random, double least, double most) { // evenly by magnitude
+double draw(std::mt19937_64& random, double least, double most) { // uniform in the logarithm
   const double part = static_cast<double>(random() >> 11) * 0x1.0p-53;
   return least * std::pow(most / least, part);
 }
 
-/// The variants of a kernel as a compiler tunes them: less time in all for a lower level.
+/// The variants of a kernel, as compilers tune them: the lower the level, the shorter the time.
 std::vector<kernel_variant> kernel(std::mt19937_64& random, std::size_t variants) {
   std::vector<kernel_variant> all(variants);
   const double us = draw(random, 2, 200);
@@ -78,7 +77,7 @@ struct array_of_structs {
   }
 };
 
-/// Candidates ordered by (kernel time, task, variant), with what the terms ask beside them.
+/// Candidates ordered by (kernel time, task, variant), with the properties that the terms test.
 struct ordered_list {
   struct entry {
     duration kernel_time;
@@ -107,11 +106,11 @@ struct ordered_list {
   }
 };
 
-/// Lists of which each holds the candidates of one level, or one that holds all.
+/// One list for each level, or one list of all candidates.
 template <std::uint32_t Lists>
 struct ordered {
   std::array<ordered_list, Lists> lists;
-  std::vector<std::vector<kernel_variant>> tasks; ///< to find what to remove
+  std::vector<std::vector<kernel_variant>> tasks; ///< to find the entries to remove
   ordered(std::size_t n, std::size_t variants) : tasks(n) {
     for (auto& l : lists) l.entries.reserve(n * variants);
     for (auto& t : tasks) t.reserve(variants);
@@ -149,7 +148,7 @@ struct scene {
   std::size_t tasks;
   std::vector<std::vector<kernel_variant>> all;
   std::vector<pad_terms> terms;
-  std::vector<std::uint32_t> order; ///< of tasks that change
+  std::vector<std::uint32_t> order; ///< the order in which tasks change
   Container candidates;
 
   scene(std::size_t n, std::size_t variants, bool some) : tasks(n), candidates(n, variants) {
@@ -183,7 +182,7 @@ void measure(benchmark::State& state, std::size_t tasks, std::size_t variants, b
   }
 }
 
-/// What the exhaustive search says, and what the container says, while tasks come and go.
+/// Compares the container with the exhaustive search while tasks arrive and leave.
 template <class Container>
 bool agrees(std::size_t tasks, std::size_t variants) {
   scene<Container> s(tasks, variants, true);

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan costs: one question to a planner, its answer or that it has none.
+// The cost of a plan: one call of a planner, with or without a result.
 //
-// plan/<planner>/cpu/ns{models=5,gpus=4}     the combinations of 0, 3000, 6000 and 9000 requests a
-//                                            second of five models, in turn
-// plan/<planner>/cpu/ns{models=100,gpus=64}  20 copies of them, each slower than the last, at 0.5,
-//                                            0.9 and 0.99 of what can be served at most
+//   plan/<planner>/cpu/ns{models=5,gpus=4} all combinations of 0, 3000, 6000 and 9000 requests a
+//                                              second of five models, one after another
+//   plan/<planner>/cpu/ns{models=100,gpus=64} 20 copies of them, each slower than the last, at 0.5,
+//                                              0.9 and 0.99 of the rates that can be served
 //
-// interference=h200 are planners that are told how partitions slow each other. Each answer is held
-// against the verifier first; if one has a fault, or a planner has too few, the program ends
-// with 1.
+// interference=h200: the planners know how partitions slow one another down. Each plan is first
+// checked by the verifier; if one is faulty, or a planner finds too few, the program ends with 1.
 
 #include <gsched/io/latency_csv.hpp>
 #include <gsched/io/solo_csv.hpp>
-#include <gsched/partition/best.hpp>
+#include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/detail/rate_bound.hpp>
 #include <gsched/partition/elastic.hpp>
-#include <gsched/partition/ideal.hpp>
+#include <gsched/partition/exact.hpp>
 #include <gsched/partition/linear_interference.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 #include <gsched/partition/verify.hpp>
@@ -31,14 +30,15 @@
 namespace {
 
 using namespace gsched;
+using namespace gsched::detail;
 
 const std::string data = std::string(GSCHED_SOURCE_DIR) + "/tools/data/";
 
 struct scene {
   latency_table table;
   std::vector<gpu_shape> gpus;
-  std::vector<std::vector<demand>> questions{};
-  std::size_t fewest_plans = 0; ///< of elastic; sbp has half as many
+  std::vector<std::vector<model_demand>> questions{};
+  std::size_t fewest_plans = 0; ///< of elastic; sbp finds half as many
 };
 
 duration slo_of(const latency_table& t, std::size_t model) {
@@ -69,22 +69,22 @@ scene many() {
     }
   scene s{latency_table(rows), std::vector<gpu_shape>(64)};
   std::mt19937_64 random(61);
-  std::vector<demand> demands;
+  std::vector<model_demand> demands;
   for (std::size_t m = 0; m < 100; ++m) {
     const double part = 0.1 + static_cast<double>(random() % 1000) / 1000;
     const duration slo = slo_of(s.table, m);
     demands.push_back({m, part * capacity_of(s.table, m, sm_count{132}, slo).rate, slo});
   }
-  const double most = bound_of(piece_menu(s.table, demands, s.gpus)).scale;
+  const double most = bound_of(candidate_table(s.table, demands, s.gpus)).scale;
   for (const double part : {0.5, 0.9, 0.99}) {
     s.questions.push_back(demands);
-    for (demand& d : s.questions.back()) d.rate *= most * part;
+    for (model_demand& d : s.questions.back()) d.rate *= most * part;
   }
   s.fewest_plans = 2;
   return s;
 }
 
-/// What the models take of L2 and DRAM, for all copies alike.
+/// The L2 and DRAM use of the models, equal for all copies.
 linear_interference h200(const latency_table& t, solo_table& metrics) {
   for (const solo_metrics& row :
        read_solo_metrics(csv_table(data + "solo_metrics.csv", solo_columns())))
@@ -101,7 +101,7 @@ void add(const scene& s, const Interference& beside, const std::string& law) {
                            "/cpu/ns{models=" + std::to_string(s.questions[0].size()) +
                            ",gpus=" + std::to_string(s.gpus.size()) + law + "}";
   std::size_t plans = 0;
-  for (const std::vector<demand>& d : s.questions)
+  for (const std::vector<model_demand>& d : s.questions)
     if (const auto plan = Planner{}.plan(s.table, d, s.gpus, beside)) {
       ++plans;
       if (faults_of(*plan, d, s.table, s.gpus, beside).empty()) continue;
@@ -132,14 +132,14 @@ int main(int argc, char** argv) {
   const no_interference alone;
   solo_table metrics;
   const linear_interference law = h200(five.table, metrics);
-  add<elastic_partitioning>(five, alone, "");
-  add<squishy_bin_packing>(five, alone, "");
-  add<best_partitioning>(five, alone, "");
-  add<ideal_partitioning>(five, alone, "");
-  add<elastic_partitioning>(five, law, ",interference=h200");
-  add<best_partitioning>(five, law, ",interference=h200");
-  add<elastic_partitioning>(hundred, alone, "");
-  add<squishy_bin_packing>(hundred, alone, "");
+  add<elastic_planner>(five, alone, "");
+  add<squishy_bin_packing_planner>(five, alone, "");
+  add<bounded_search_planner>(five, alone, "");
+  add<exact_planner>(five, alone, "");
+  add<elastic_planner>(five, law, ",interference=h200");
+  add<bounded_search_planner>(five, law, ",interference=h200");
+  add<elastic_planner>(hundred, alone, "");
+  add<squishy_bin_packing_planner>(hundred, alone, "");
   if (faults > 0) return 1;
 
   benchmark::Initialize(&argc, argv);

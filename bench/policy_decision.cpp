@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a decision costs: try_pick, and enqueue of the job that was picked or of the next one.
+// The cost of a decision: try_pick, and enqueue of the picked job or of a new one.
 //
-// policy/decision/...     each policy as it is
-// policy/container/...    srpt's order in containers that could hold it
+//   policy/decision/...     the library's policies
+//   policy/container/...    the order of srpt in other containers
 //
-// Times are of this thread on the processor (column CPU), so that other load counts less.
+// Times are CPU times of this thread (column CPU), to reduce the effect of other load.
 //
-// pattern=serve   a picked job does up to 100 us of its work and comes back; one that is done makes
-//                 room for a new one, so the number of jobs stands still
-// pattern=random  a picked job's key grows by as much as a new job has: no locality at all
+//   pattern=serve   a picked job does up to 100 us of its work and returns; a finished job is
+//                   replaced by a new one, so the number of jobs is constant
+//   pattern=random  the key of a picked job grows by as much as a new job has: no locality
 //
-// pages=huge      jobs lie on huge pages: a million of them are more than the TLB covers otherwise
+//   pages=huge      jobs are on huge pages: otherwise a million of them exceeds the TLB
 //
-// The number of decisions is fixed, so every container sees the same ones. Every container must
-// pick the same jobs as srpt, or the program ends with 1. first_pick_ns is the one try_pick after
-// all jobs were enqueued: what a container put off until then.
+// The number of decisions is fixed, so every container makes the same ones. Every container must
+// pick the same jobs as srpt; otherwise the program ends with 1. first_pick_ns is the time of the
+// first try_pick after all jobs were enqueued, which includes deferred work.
 
 #include <gsched/policy/names.hpp>
 #include <gsched/policy/priority.hpp>
@@ -48,7 +48,7 @@ using key = std::tuple<duration, job_id>;
 
 key key_of(const job& j) noexcept { return {j.remaining, j.id}; }
 
-/// A job with room for the handles that some containers need. Its first line is the job's own.
+/// A job with space for the handles of some containers. Its first cache line is the job's own.
 struct bench_job : job {
   bi::avl_set_member_hook<> avl_hook{};
   bi::bs_set_member_hook<> bs_hook{};
@@ -58,20 +58,20 @@ struct bench_job : job {
 enum class pattern { serve, random };
 enum class pages { small, huge };
 
-/// What the containers below have in common.
+/// Common parts of the containers below.
 struct container {
   using record = bench_job;
   void meet(client*, std::size_t) noexcept {}
   void begin(bench_job&) noexcept {}
 };
 
-/// A policy, with its states beside the jobs, as the dispatcher keeps them.
+/// A policy with its states in arrays, as the dispatcher stores them.
 template <policy P>
 struct of_policy {
   struct record : job {
     typename P::per_job state{};
   };
-  std::unique_ptr<per_client_t<P>[]> clients {};
+  std::unique_ptr<per_client_t<P>[]> clients{};
   P order{};
 
   void meet(client* all, std::size_t n) {
@@ -93,7 +93,7 @@ struct order_of<P> {
   using type = of_policy<P>;
 };
 
-/// An array of jobs, on the pages that malloc gives or on huge ones where the system has them.
+/// An array of jobs, on malloc's pages, or on huge pages if the system has them.
 template <class Record>
 struct job_memory {
   job_memory(std::size_t n, pages on) : count(n) {
@@ -117,7 +117,7 @@ struct job_memory {
   std::size_t count;
 };
 
-/// Jobs and the stream of decisions over them, the same for all that is measured.
+/// The jobs and the sequence of decisions, equal for all containers.
 template <class Record>
 class traffic {
 public:
@@ -128,7 +128,7 @@ public:
       clients_[i].id = client_id{static_cast<std::uint32_t>(i)};
   }
 
-  /// In an order that memory does not show.
+  /// In an order unrelated to their addresses.
   template <class Order>
   void fill(Order& order) {
     order.meet(clients_.get(), client_count_);
@@ -147,7 +147,7 @@ public:
     const std::uint64_t picked = index(j.id);
     now_ += j.head;
     if (pattern_ == pattern::random) {
-      j.remaining += draw(); // so the jobs before it and those after it stay as many
+      j.remaining += draw(); // so the numbers of jobs before and behind it stay equal
     } else {
       j.remaining -= j.head;
       if (j.remaining == duration::zero()) renew(j, order);
@@ -158,7 +158,7 @@ public:
   }
 
 private:
-  /// From 200 us to 4 ms: inferences of small and middling networks.
+  /// From 200 us to 4 ms: inferences of small and medium networks.
   duration draw() { return duration{200000 + static_cast<std::int64_t>(random_() % 3800000)}; }
 
   template <class Order>
@@ -184,7 +184,7 @@ private:
   time_point now_{};
 };
 
-// Containers that could hold srpt's order ---------------------------------------------------------
+// Containers for the order of srpt ------------------------------------------------------------
 
 struct less {
   bool operator()(const job& a, const job& b) const noexcept { return key_of(a) < key_of(b); }
@@ -211,7 +211,7 @@ struct std_set_of_keys : container {
   }
 };
 
-/// An entry of a job that was erased would stay until it comes to the top; here none is.
+/// The entry of an erased job would remain until it reaches the top; here no job is erased.
 struct std_priority_queue : container {
   using entry = std::tuple<duration, job_id, job*>;
   std::priority_queue<entry, std::vector<entry>, std::greater<>> jobs;
@@ -251,7 +251,7 @@ using bs_hook = bi::member_hook<bench_job, bi::bs_set_member_hook<>, &bench_job:
 using intrusive_avl = intrusive<bi::avl_set<bench_job, avl_hook, bi::compare<less>>>;
 using intrusive_splay = intrusive<bi::splay_set<bench_job, bs_hook, bi::compare<less>>>;
 
-/// Keys side by side, each job knows its place so that it can be erased. Allocates as it grows.
+/// Adjacent keys; each job knows its position, so that it can be erased. Allocates when it grows.
 struct four_ary_heap : container {
   struct entry {
     key k;
@@ -288,7 +288,7 @@ struct four_ary_heap : container {
   }
 };
 
-/// What Paella's section 6 says word by word: a deficit per client that every pick updates.
+/// Section 6 of the Paella paper literally: one deficit for each client, updated by every pick.
 struct deficits_one_by_one : container {
   std_set_of_pointers base;
   std::vector<double> deficit = std::vector<double>(1024);
@@ -334,7 +334,7 @@ struct scene {
   }
 };
 
-std::shared_ptr<void> current; // of the benchmark that runs, for all its repetitions
+std::shared_ptr<void> current; // of the running benchmark, for all its repetitions
 
 template <class Order>
 void measure(benchmark::State& state, std::size_t n, pattern p, std::size_t clients, pages on,
@@ -367,7 +367,7 @@ void add(const std::string& component, std::string_view name, std::size_t n, pat
       });
 }
 
-/// The first decisions of srpt, which others must repeat.
+/// The first decisions of srpt, which the others must repeat.
 template <class Order>
 std::vector<std::uint64_t> decisions(pattern p) {
   scene<typename order_of<Order>::type> s(1000, p, 16, pages::small);

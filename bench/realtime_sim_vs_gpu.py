@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the simulator against a GPU where classes are kept apart: what realtime_figures measured on
-one, or realtime --json, is run again on the simulator, workload by workload and mode by mode.
+"""Compares the simulator with a GPU for real-time and best-effort work: runs what realtime_figures or
+realtime --json measured on a GPU again on the simulator, workload by workload and mode by mode.
 
-Stand-ins on a GPU only keep their SMs busy, so that one does not slow another; the simulator is told
-so (--contended: it is not). Every row is printed: real-time mean and p99, slowdown, throughput and
-the median time until best-effort work is gone, each on both and the simulator's over the GPU's. A row
-more than 20% off is marked.
+Stand-ins on a GPU only occupy SMs and do not slow each other; the simulator is configured the same,
+unless --contended is given. Prints real-time mean and p99, slowdown, throughput and the median time
+until best-effort work has left, each on both, and the simulator's over the GPU's. A row that is more
+than 20% off is marked.
 
-The host has a part in that time: while it hands over a real-time graph it hears of nothing else. In
-sim:h200 that is what graphs of captured networks took (segments.csv), 0.2 us more for each operation;
-those of stand-ins take the same whatever their length. So give it what calibrate wrote on that GPU:
+That time contains the host's: while it submits a real-time graph it polls nothing. sim:h200 has the
+submission cost of graphs of captured networks (segments.csv), 0.2 us more for each operation; graphs of
+stand-ins have a cost that does not depend on their length. So use the preset that calibrate wrote on that GPU:
 
   realtime_sim_vs_gpu.py --preset PRESET.json bench/results/gpu/realtime_figures.*.json
 """
@@ -65,10 +65,10 @@ def write_json(path, value):
 # Runs ---------------------------------------------------------------------------------------------
 
 def documents_of(path):
-    """What realtime wrote on a GPU, from its own file or out of realtime_figures'."""
-    said = read_json(path)
+    """The documents of realtime on a GPU in its own file, or in one of realtime_figures."""
+    report = read_json(path)
     try:
-        found = [c["said"] for c in said["calls"] if "said" in c] if "calls" in said else [said]
+        found = [c["said"] for c in report["calls"] if "said" in c] if "calls" in report else [report]
         return [d for d in found if not d["device"].startswith("sim:")]
     except (KeyError, TypeError, AttributeError):
         fail(f"{path}: no runs, expected what realtime or realtime_figures wrote", 2)
@@ -76,18 +76,18 @@ def documents_of(path):
 
 def preset_of(a, scratch):
     path = ROOT / "tools/data/presets/h200.json" if a.preset == "sim:h200" else a.preset
-    said = read_json(path)
-    if not isinstance(said, dict) or not isinstance(said.get("laws"), dict):
+    report = read_json(path)
+    if not isinstance(report, dict) or not isinstance(report.get("laws"), dict):
         fail(f"{path}: no laws, expected a simulator's preset", 2)
-    said["laws"]["contended"] = a.contended
+    report["laws"]["contended"] = a.contended
     changed = scratch / "preset.json"
-    write_json(changed, said)
+    write_json(changed, report)
     return changed
 
 
 def simulate(a, document, preset, scratch):
     work, scheduling = document["workload"], document["scheduling"]
-    # Traces lie beside the workload's file, so the shipped one is taken where it is the same.
+    # A workload names its traces relative to its file, so use the shipped file of the same name.
     file = next((f for f in sorted((ROOT / "tools/data/workloads").glob("*.json"))
                  if read_json(f)["name"] == work["name"]), None)
     if file is None:
@@ -101,7 +101,7 @@ def simulate(a, document, preset, scratch):
         command = [str(a.bin / "realtime"), "--workload", str(file), "--device", str(preset),
                    "--mode", ",".join(modes), "--seed", str(document["seed"]), "--quiet", "--no-progress",
                    "--json", str(out)]
-        # realtime refuses what none of the modes uses.
+        # realtime refuses options that none of the modes uses.
         if "preempt_pad" in modes:
             command += ["--side", ",".join(map(str, scheduling["side_sms"])) or "none", "--tolerance",
                         f"{100 * scheduling['tolerance']:g}"]
@@ -170,19 +170,19 @@ def show(rows):
 
 
 def summary(rows):
-    said = {}
+    report = {}
     print(f"\n! more than {BAND:.0%} off")
     for name in VALUES:
         ratios = [r[f"{name}_ratio"] for r in rows if f"{name}_ratio" in r]
         if not ratios:
             continue
-        said[name] = {"rows": len(ratios), "outside": sum(map(outside, ratios)),
+        report[name] = {"rows": len(ratios), "outside": sum(map(outside, ratios)),
                       "median_off": statistics.median(abs(x - 1) for x in ratios),
                       "worst_ratio": max(ratios, key=lambda x: abs(math.log(x)))}
-        s = said[name]
+        s = report[name]
         print(f"{name:<12}{s['rows']:>4} rows, {s['outside']:>3} outside; off by "
               f"{s['median_off']:.1%} in the median, at the worst {s['worst_ratio']:.3f}")
-    return said
+    return report
 
 
 def main():
@@ -211,10 +211,10 @@ def main():
                     rows += some
     if not rows:
         fail("no run on a GPU in these files, expected some of realtime --device cuda", 2)
-    said = summary(rows)
+    report = summary(rows)
     if a.json:
         write_json(a.json, {"what": "realtime_sim_vs_gpu", "contended": a.contended, "rows": rows,
-                            "summary": said})
+                            "summary": report})
     sys.exit(1 if a.strict and any(outside(v) for r in rows for k, v in r.items()
                                    if k.endswith("_ratio")) else 0)
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The notification ring: words pushed by one writer, drained by one reader, and end to end from 1,
-// 2 and 4 writers under flow control. Beside it: rings whose reader resets each slot, as in the
-// Paella paper, by a store (which can erase a word that nobody saw) or by an exchange; one whose
-// writers exchange; a locked deque. Every word is checked; a wrong sum ends the program with 1.
+// The notification ring: words pushed by one writer, words drained by one reader, and end to end
+// from 1, 2 and 4 writers under flow control. For comparison: rings whose reader resets each slot,
+// as in the Paella paper, by a store (which can erase an unread word) or by an exchange; a ring
+// whose writers exchange; a deque with a lock. Every word is checked; a wrong sum ends the program
+// with 1.
 #include <gsched/core/sync.hpp>
 #include <gsched/notify/flow_control.hpp>
 #include <gsched/notify/ring.hpp>
@@ -32,7 +33,7 @@ notification word(std::uint64_t i) {
           static_cast<std::uint32_t>(i)};
 }
 
-/// Ours.
+/// The library's ring.
 class by_lap {
 public:
   explicit by_lap(std::size_t slots) : ring_(slots), writer_(ring_.writer()) {}
@@ -49,18 +50,18 @@ private:
 
 enum class reset { reader_stores, reader_exchanges, writer_exchanges };
 
-/// A slot that is not zero holds a word; the reader resets it.
+/// A non-zero slot holds a word; the reader resets it.
 template <reset How>
 class by_reset {
 public:
   explicit by_reset(std::size_t slots) : slots_(slots) {}
 
   void push(const notification& n) noexcept {
-    // relaxed: tickets need to differ, they publish nothing
+    // relaxed: tickets must be distinct, and publish nothing
     const std::uint64_t t = ticket_.fetch_add(1, sync::relaxed);
     sync::atomic<std::uint64_t>& slot = slots_[t & (slots_.size() - 1)];
     if constexpr (How == reset::writer_exchanges) {
-      // [B1] release -> [B1] acquire below: the word. An overrun shows as what was there.
+      // [B1] release -> [B1] acquire below: the word. The previous value shows an overrun.
       if (slot.exchange(pack(n), sync::release) != 0) overruns_.fetch_add(1, sync::relaxed);
     } else {
       slot.store(pack(n), sync::release); // [B1] release -> [B1] acquire below: the word
@@ -116,7 +117,7 @@ private:
 
 enum class timed { push, drain };
 
-/// Fills a ring and drains it, lap after lap, in one thread; one of the two is timed.
+/// Fills and drains a ring, lap after lap, in one thread; one of the two is timed.
 template <class Ring, timed What>
 void lap(benchmark::State& state) {
   const auto slots = static_cast<std::size_t>(state.range(0));
@@ -142,7 +143,7 @@ void lap(benchmark::State& state) {
   state.SetItemsProcessed(static_cast<std::int64_t>(written));
 }
 
-/// From several threads to one reader; the reader lets out as many words as fit.
+/// From several threads to one reader, which grants as many words as fit.
 template <class Ring>
 void end_to_end(benchmark::State& state) {
   constexpr std::size_t slots = 4096;
@@ -176,7 +177,7 @@ void end_to_end(benchmark::State& state) {
           given[w] += batch;
           // [B2] release -> [B2] acquire above: a launch
           allowed[w].words.store(given[w], sync::release);
-          if (writers > 1) break; // by turns
+          if (writers > 1) break; // alternately
         }
       const std::size_t n = ring.drain([&](const notification& x) { sum += x.instance; });
       flow.release(n);

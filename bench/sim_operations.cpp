@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Operations that the simulated device runs a second, on real models with contention.
-//  sim/...    lanes that are always busy, in segments of 100 us, two in flight on each lane: the
-//             host's whole cost of submitting, polling and simulating.
-//  serve/...  what serve_mix does: its 2000 requests at a load, with the dispatcher under srpt.
+//
+//   sim/...    lanes that are always busy, in segments of 100 us, two in flight on each lane: the
+//              host's total cost of submitting, polling and simulating
+//   serve/...  the work of serve_mix: its 2000 requests at a load, with the dispatcher under srpt
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/io/profile_json.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/policy/srpt.hpp>
 #include <gsched/sim/device.hpp>
 #include <gsched/workload/arrivals.hpp>
-#include <gsched/workload/serve.hpp>
+#include <gsched/workload/serve_workload.hpp>
 
 #include <benchmark/benchmark.h>
 
@@ -45,7 +46,7 @@ public:
       for (int k = 0; k < 2; ++k) submit(i);
   }
 
-  /// Lets some segments end and replaces them; says how many operations those had.
+  /// Waits for the end of some segments and replaces them; returns the number of their operations.
   std::size_t turn() {
     std::array<device_event, 16> events;
     device_.wait(no_deadline);
@@ -97,20 +98,20 @@ void run(benchmark::State& state, const std::vector<const char*>& models) {
   state.counters["occupied"] = f.device().mean_occupied();
 }
 
-/// serve_mix's own mix: items_per_second is kernel launches a second.
+/// The mix of serve_mix: items_per_second is kernel launches a second.
 void demo_mix(benchmark::State& state) {
   run(state, {"resnet18_b1", "resnet18_b1", "inception_v3_b1"});
 }
-/// Every model of batch 1.
+/// Every model at batch size 1.
 void all_models(benchmark::State& state) {
   run(state,
       {"bert_base_b1", "googlenet_b1", "inception_v3_b1", "lenet_b1", "mobilenet_v2_b1",
        "resnet18_b1", "resnet50_b1", "squeezenet1_1_b1", "ssdlite_mobilenet_b1", "vgg16_b1"});
 }
-/// Large grids: many waves a kernel.
+/// Large grids, with many waves a kernel.
 void many_waves(benchmark::State& state) { run(state, {"resnet50_b32", "vgg16_b32"}); }
 
-/// The demo's two models with their weights, served as serve_mix serves them by default.
+/// The two models of the demo with their weights, served like serve_mix by default.
 class served_mix {
 public:
   served_mix() {
@@ -128,17 +129,17 @@ public:
 
   struct outcome {
     std::uint64_t operations = 0;
-    double span_s = 0; ///< until the last request has ended
+    double span_s = 0; ///< until the end of the last request
   };
 
-  /// Open-loop requests at `load` times what the mean model alone would take.
+  /// Open-loop requests at `load` times the rate that saturates the mean model alone.
   outcome serve(double load, double sigma) {
     std::vector<double> weights;
     for (const model& m : models_) weights.push_back(m.weight);
-    const sim::mix what(weights, clients);
+    const request_mix what(weights, clients);
     const double rate = load / mean_solo_s_;
-    sim::arrivals from = sigma > 0 ? sim::open_arrivals::lognormal(rate, sigma, what, 1)
-                                   : sim::open_arrivals::poisson(rate, what, 1);
+    any_arrival_source from = sigma > 0 ? open_arrivals::lognormal(rate, sigma, what, 1)
+                                        : open_arrivals::poisson(rate, what, 1);
     return serve(from, 2000);
   }
 
@@ -162,11 +163,11 @@ private:
   /// One request of one model.
   struct lone_source {
     std::uint32_t model;
-    std::optional<sim::request> next() { return sim::request{time_point{}, model, client_id{0}}; }
+    std::optional<arrival> next() { return arrival{time_point{}, model, client_id{0}}; }
     void on_reply(client_id, time_point) {}
   };
 
-  template <sim::arrival_source Source>
+  template <arrival_source Source>
   outcome serve(Source& from, std::uint64_t requests) {
     sim::device device(sim::h200());
     aggregate_accountant account(device.limits().sm, device.limits().sms);
@@ -180,14 +181,14 @@ private:
     }
     std::vector<client*> owners;
     for (std::uint32_t i = 0; i < clients; ++i) owners.push_back(&dispatch.add_client());
-    const auto submit = [&](const sim::request& q) {
+    const auto submit = [&](const arrival& q) {
       job_request r;
       r.model = ids[q.model];
       r.owner = owners[index(q.client)];
       r.arrival = q.at;
       static_cast<void>(dispatch.submit(r));
     };
-    sim::serve(dispatch, device, from, requests, submit, [] {});
+    serve_workload(dispatch, device, from, requests, submit, [] {});
     if (dispatch.statistics().finished != requests) std::abort();
     return {dispatch.statistics().operations, to_s(device.now().time_since_epoch())};
   }
@@ -196,7 +197,7 @@ private:
   double mean_solo_s_ = 0;
 };
 
-/// The load in percent, and ten times the sigma of lognormal gaps between requests; 0: Poisson.
+/// Load in percent, and ten times the sigma of lognormal gaps between requests; 0: Poisson.
 void demo(benchmark::State& state) {
   served_mix mix;
   served_mix::outcome last;

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the simulator against a GPU: the same requests at the same times, policy by policy.
+"""Compares the simulator with a GPU: the same requests at the same times, under each policy.
 
-  stand-ins  runs serve_mix on the GPU, where models are kernels of the profiles' grids and times,
-             and on the simulator
-  models     takes what serve_models.py measured with PyTorch models, and runs serve_mix on the
+  stand-ins  runs serve_mix on the GPU, where models are kernels with the grids and durations of the
+             profiles, and on the simulator
+  models     reads what serve_models.py measured with PyTorch models, and runs serve_mix on the
              simulator with the same arrivals and settings
+  draw       draws earlier results
 
-Every row is printed: for each load, policy and model mean and p99 latency on both, and the
-simulator's over the GPU's. A row more than 20% off is marked.
+Prints for each load, policy and model the mean and p99 latency on both, and the simulator's over the
+GPU's. A row that is more than 20% off is marked.
 """
 import argparse
 import datetime
@@ -23,6 +24,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "bench/figures"))
+import plotting  # noqa: E402
+
 POLICIES = "fifo,rr,sjf,srpt,edf,deficit,srpt+deficit,single,direct"  # as serve_mix knows them
 MIX = "resnet18_b1=4,mobilenet_v2_b1=2,resnet50_b1=2,inception_v3_b1=1"
 BAND = 0.2
@@ -86,15 +90,15 @@ class Server:
         return read_json(out)
 
     def version_of(self, preset, **changes):
-        """A preset's file, with some values of its laws changed; sim:h200 by its file."""
+        """A copy of a preset with some values of its laws changed, and its content."""
         path = preset if preset != "sim:h200" else ROOT / "tools/data/presets/h200.json"
-        said = read_json(path)
-        if not isinstance(said, dict) or not isinstance(said.get("laws"), dict):
+        report = read_json(path)
+        if not isinstance(report, dict) or not isinstance(report.get("laws"), dict):
             fail(f"{path}: no laws, expected a simulator's preset", 2)
-        said["laws"].update(changes)
+        report["laws"].update(changes)
         changed = self.scratch / "preset.json"
-        write_json(changed, said)
-        return changed, said
+        write_json(changed, report)
+        return changed, report
 
 
 def write_trace(path, rate, sigma, mix, clients, requests, seed):
@@ -110,7 +114,7 @@ def write_trace(path, rate, sigma, mix, clients, requests, seed):
 
 
 def settings_for(policies, settings):
-    """As options of serve_mix, which refuses what none of the policies uses."""
+    """Options of serve_mix, without those that none of the policies uses, as it refuses them."""
     names = policies.split(",")
     unused = set() if "srpt+deficit" in names else {"threshold_us"}
     if all(n in ("direct", "single") for n in names):
@@ -120,10 +124,10 @@ def settings_for(policies, settings):
 
 
 def stand_ins(a, server):
-    """What was run, and rows."""
+    """(facts of the runs, rows)."""
     preset, laws = a.preset, {}
     if not a.contended:
-        # Stand-ins only keep their SMs busy: one does not slow another.
+        # Stand-ins only occupy SMs: they do not slow each other.
         preset, laws = server.version_of(a.preset, contended=False)
     settings = settings_for(a.policy, a.settings)
     delay = ["--decision-delay", str(a.sim_delay)]
@@ -142,18 +146,18 @@ def stand_ins(a, server):
             write_trace(trace, load * 1e6 / alone["gpu"], a.sigma, solo["gpu"]["mix"], a.clients,
                         a.requests, a.seed + repeat)
             for side, device in sides.items():
-                said = server.call(device, "--mix", a.mix, "--policy", a.policy, "--arrivals",
+                report = server.call(device, "--mix", a.mix, "--policy", a.policy, "--arrivals",
                                    f"trace:{trace}", "--clients", str(a.clients), "--requests",
                                    str(a.requests), *settings, *(delay if side == "sim" else []))
-                runs[side] += said["runs"]
+                runs[side] += report["runs"]
         rows += compare(f"{load:g}", runs["gpu"], runs["sim"])
         show(rows, f"{load:g}")
     return {"alone_us": alone, "loads": a.loads, "laws_changed": laws.get("laws")}, rows
 
 
 def models(a, server):
-    said = read_json(a.gpu_json)
-    documents = said.get("sweep", [said]) if isinstance(said, dict) else []
+    report = read_json(a.gpu_json)
+    documents = report.get("sweep", [report]) if isinstance(report, dict) else []
     rows = []
     for document in documents:
         try:
@@ -179,7 +183,7 @@ def same_on_simulator(a, server, document, first):
     simulated = []
     known = [{"repeat": 0} | r for r in known]
     for repeat in sorted({r["repeat"] for r in known}):
-        # serve_models draws its requests as serve_mix does: by rate and seed, they are the same.
+        # serve_models draws its requests as serve_mix does: the same rate and seed give the same ones.
         arrivals = ["--rate", str(work["rate_per_s"]), "--arrivals", work["arrivals"],
                     "--seed", str(document["seed"] + repeat)]
         if a.trace and first and repeat == 0:
@@ -211,7 +215,7 @@ def rename_models(trace, into, names):
 # Rows ---------------------------------------------------------------------------------------------
 
 def compare(load, gpu, sim):
-    """Of several repeats the medians."""
+    """Rows; the medians of several repeats."""
     rows = []
     for policy in dict.fromkeys(r["policy"] for r in gpu):
         measured = [r for r in gpu if r["policy"] == policy]
@@ -248,47 +252,34 @@ def show(rows, load):
 
 
 def summary(rows):
-    """How far off, over rows of all models together and over all rows."""
-    said = {}
+    """The error over the rows of all models together, and over all rows."""
+    report = {}
     for name, some in (("policies", [r for r in rows if r["model"] == "all"]), ("all", rows)):
         for field in ("mean", "p99"):
             ratios = [r[f"{field}_ratio"] for r in some]
-            said[f"{name}/{field}"] = {
+            report[f"{name}/{field}"] = {
                 "rows": len(ratios), "outside": sum(map(outside, ratios)),
                 "median_off": statistics.median(abs(x - 1) for x in ratios),
                 "worst_ratio": max(ratios, key=lambda x: abs(math.log(max(x, 1e-9))))}
     print(f"\n! more than {BAND:.0%} off")
-    for name, s in said.items():
+    for name, s in report.items():
         print(f"{name:<14}{s['rows']:>4} rows, {s['outside']:>3} outside; off by "
               f"{s['median_off']:.1%} in the median, at the worst {s['worst_ratio']:.3f}")
-    return said
+    return report
 
 
 def plot(rows, path, title):
-    import matplotlib  # only here: all else goes without
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-    matplotlib.rcParams["svg.hashsalt"] = "gsched"  # the same rows give the same file
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 5))
-    policies = list(dict.fromkeys(r["policy"] for r in rows))
-    for ax, field in zip(axes, ("mean", "p99")):
+    panels = []
+    for field in ("mean", "p99"):
+        panel = plotting.Panel(field, f"{field} on the GPU, ms", f"{field} in the simulator, ms", log="xy")
         points = [(r[f"gpu_{field}_us"] / 1e3, r[f"sim_{field}_us"] / 1e3) for r in rows]
-        low = 0.8 * min(min(p) for p in points)
-        high = 1.25 * max(max(p) for p in points)
-        ends = [low, high]
-        ax.fill_between(ends, [x * (1 - BAND) for x in ends], [x * (1 + BAND) for x in ends],
-                        color="0.9", label=f"within {BAND:.0%}")
-        ax.plot(ends, ends, color="0.6", linewidth=0.8)
-        for i, policy in enumerate(policies):
-            mine = [p for p, r in zip(points, rows) if r["policy"] == policy]
-            ax.plot(*zip(*mine), linestyle="", marker="os^vDPX*<>"[i % 10], markersize=5,
-                    alpha=0.8, label=policy)
-        ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel=f"{field} on the GPU, ms",
-               ylabel=f"{field} in the simulator, ms")
-    axes[0].legend(fontsize=8)
-    figure.suptitle(title)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None} if str(path).endswith(".svg") else None)
+        ends = [0.8 * min(map(min, points)), 1.25 * max(map(max, points))]
+        panel.ranges = {"x": tuple(ends), "y": tuple(ends)}
+        panel.band([(x, (1 - BAND) * x, (1 + BAND) * x) for x in ends], plotting.TONES["grid"], f"within {BAND:.0%}")
+        for policy in dict.fromkeys(r["policy"] for r in rows):
+            panel.points([p for p, r in zip(points, rows) if r["policy"] == policy], plotting.style(policy), 0.7)
+        panels.append(panel)
+    plotting.draw(path, title, panels, size=(380, 380), fail=fail)
 
 
 # Command line -------------------------------------------------------------------------------------
@@ -307,9 +298,18 @@ def count(text):
     return value
 
 
+def check_outputs(*paths):
+    """Checks the paths before minutes are spent."""
+    for path in paths:
+        if path and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+            fail(f"{path}: no such folder, expected a writable path", 2)
+    if paths[-1] and plotting.is_missing():
+        fail(f"--plot: {plotting.MISSING}", 2)
+
+
 def arguments():
     p = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    modes = p.add_subparsers(dest="mode", required=True, metavar="stand-ins|models",
+    modes = p.add_subparsers(dest="mode", required=True, metavar="stand-ins|models|draw",
                              parser_class=Parser)
     both = argparse.ArgumentParser(add_help=False)
     both.add_argument("--preset", default="sim:h200",
@@ -324,10 +324,10 @@ def arguments():
         both.add_argument(option, type=count if name in ("lanes", "queues") else positive,
                           dest=name, help="as serve_mix has it; for both sides")
     both.add_argument("--sim-delay", type=float, default=0.0, metavar="US",
-                      help="what the dispatcher itself takes of the host's time for a segment, for "
-                      "the simulator, where it takes none; default: 0")
+                      help="host time of the dispatcher for a segment, added in the simulator, which "
+                      "has none; default: 0")
     both.add_argument("--json", metavar="FILE", help="write all rows")
-    both.add_argument("--plot", metavar="FILE", help="draw them: .svg or .png (needs matplotlib)")
+    both.add_argument("--plot", metavar="FILE", help="draw them: .svg or .png (gnuplot)")
     both.add_argument("--strict", action="store_true",
                       help="exit code 1 if a row of all models together is outside")
 
@@ -351,7 +351,13 @@ def arguments():
                    help="what serve_models.py --save-arrivals wrote, for its first run; default: "
                    "drawn again by rate and seed")
     m.add_argument("--suffix", default="_b1", help="of a profile's name behind the model's")
+    d = modes.add_parser("draw", help="draws the rows that --json wrote, runs nothing")
+    d.add_argument("results", metavar="FILE")
+    d.add_argument("--plot", metavar="FILE", required=True, help=".svg or .png (gnuplot)")
     a = p.parse_args()
+    if a.mode == "draw":
+        check_outputs(a.plot)
+        return a
     a.settings = {n: getattr(a, n) for n in SETTINGS if getattr(a, n) is not None}
     if a.mode == "stand-ins":
         try:
@@ -362,31 +368,35 @@ def arguments():
             a.sigma = positive(sigma) if sigma else None
         except (ValueError, argparse.ArgumentTypeError):
             p.error("--loads or --arrivals: cannot be read")
-    for path in (a.json, a.plot):
-        if path and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-            fail(f"{path}: no such folder, expected a writable path", 2)
-    if a.plot:
-        try:
-            import matplotlib  # noqa: F401  before minutes are spent
-        except ImportError:
-            fail("--plot: no matplotlib, expected it installed (package python3-matplotlib)", 2)
+    check_outputs(a.json, a.plot)
     return a
+
+
+def title_of(mode):
+    return f"{mode}: the simulator against the GPU, every policy and model"
 
 
 def main():
     a = arguments()
+    if a.mode == "draw":
+        report = read_json(a.results)
+        try:
+            plot(report["rows"], a.plot, title_of(report["options"]["mode"]))
+        except (KeyError, TypeError) as e:
+            fail(f"{a.results}: no {e}, expected what --json wrote", 2)
+        return 0
     with tempfile.TemporaryDirectory() as scratch:
         server = Server(pathlib.Path(a.bin) / "serve_mix", a.profiles, pathlib.Path(scratch),
                         a.time_limit)
         facts, rows = stand_ins(a, server) if a.mode == "stand-ins" else models(a, server)
-    said = summary(rows)
+    report = summary(rows)
     if a.json:
         options = {k: v for k, v in vars(a).items() if k not in ("bin", "json", "plot")}
         write_json(a.json, {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(),
-                            "options": options, **facts, "summary": said, "rows": rows})
+                            "options": options, **facts, "summary": report, "rows": rows})
     if a.plot:
-        plot(rows, a.plot, f"{a.mode}: the simulator against the GPU, every policy and model")
-    off = said["policies/mean"]["outside"] + said["policies/p99"]["outside"]
+        plot(rows, a.plot, title_of(a.mode))
+    off = report["policies/mean"]["outside"] + report["policies/p99"]["outside"]
     return 1 if a.strict and off else 0
 
 

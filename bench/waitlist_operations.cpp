@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the waitlist costs a dispatcher, beside the obvious alternative: a graph of dependencies
-// with a count for each operation, as task runtimes keep it. Both do the same work; the operations
-// that each hands out are summed up and compared, and a difference ends the run.
+// The cost of the waitlist for a dispatcher, compared with the obvious alternative: a dependency
+// graph with a counter for each operation, as in task runtimes. Both do the same work; the
+// operations that they return are summed and compared, and a difference ends the program.
 
 #include <gsched/job/waitlist.hpp>
 
@@ -24,7 +24,7 @@ namespace {
 
 constexpr duration quantum = std::chrono::microseconds(100);
 
-/// As ResNet-152 is: 700 operations of 2 to 3 us.
+/// Like ResNet-152: 700 operations of 2 to 3 us.
 const program& model() {
   static const program p = [] {
     std::vector<operation> ops(700);
@@ -43,8 +43,8 @@ void require(bool holds, const char* what) {
   std::exit(1);
 }
 
-/// Each operation counts what must end before it, and knows what it must tell. The legacy stream's
-/// order is an edge from every stream's last operation.
+/// Each operation counts its unfinished predecessors, and lists its successors. The order of the
+/// legacy stream is an edge from the last operation of every stream.
 class dependency_graph {
 public:
   explicit dependency_graph(std::size_t streams) : last_(streams) {}
@@ -89,7 +89,7 @@ private:
   std::deque<std::shared_ptr<node>> ready_;
 };
 
-/// try_cut and done of one segment, over many jobs in turn, as a dispatcher does it.
+/// try_cut and done of one segment, over many jobs alternately, like a dispatcher.
 void segment(benchmark::State& state) {
   const auto jobs = static_cast<std::size_t>(state.range(0));
   entry_pool pool(jobs + 16);
@@ -104,7 +104,7 @@ void segment(benchmark::State& state) {
       if (const auto e = w.launch(stream_default, model()))
         state.SkipWithError(e.message().c_str());
     }
-    const auto next = w.measure(quantum, 64); // what the policy is told
+    const auto next = w.measure(quantum, 64); // the facts for the policy
     const auto c = w.try_cut(next, quantum, buffer);
     operations += c->operations.size();
     w.done(c->stream, c->operations.size());
@@ -114,7 +114,7 @@ void segment(benchmark::State& state) {
 }
 BENCHMARK(segment)->Name("waitlist/segment/wall")->ArgName("jobs")->Arg(1)->Arg(1000)->Arg(100000);
 
-/// Launch, cut and done of single operations, spread over streams; every 16th in the legacy one.
+/// Launch, cut and done of single operations over several streams; every 16th in the legacy stream.
 void loose(benchmark::State& state) {
   const auto streams = static_cast<std::size_t>(state.range(0));
   constexpr std::size_t batch = 4096;
@@ -172,7 +172,7 @@ BENCHMARK(loose_graph)
     ->Arg(8)
     ->Arg(2048);
 
-/// A wait on a record of another stream, passed along a ring of streams.
+/// A wait for a record of another stream, around a ring of streams.
 void events(benchmark::State& state) {
   const auto streams = static_cast<std::size_t>(state.range(0));
   entry_pool pool(4 * streams + 16);

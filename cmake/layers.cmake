@@ -23,10 +23,11 @@ rank_folders(7 io channel)
 set(also_cuda serving) # it is a batch_runner
 
 # Headers that include a whole part: what each holds.
-foreach(part interference io partition server serving sim workload)
+foreach(part interference io partition server serving sim trace workload)
   set(holds_${part} ${part})
 endforeach()
-set(holds_gsched core device dispatch job notify occupancy policy preempt trace)
+set(holds_colocate preempt)
+set(holds_gsched core device dispatch job notify occupancy policy preempt)
 
 # The folders of cuda/src; its own files are of rank 0.
 rank_folders(1 src_graph)

@@ -11,13 +11,13 @@
 #include <string_view>
 #include <utility>
 
-/// A multi-level feedback queue: a job begins at the first level and falls by one each time it has
-/// used the level's time, which doubles from level to level; lower levels wait for higher ones.
-/// Short jobs are served first although no size is known. What has waited since an earlier period
-/// goes before everything else, so that nothing starves.
+/// A multi-level feedback queue. A job starts at the first level and moves down one level each time
+/// it has used the level's time, which doubles from level to level; higher levels are served first.
+/// Short jobs are preferred although no size is known. Jobs that have waited since an earlier
+/// period precede all others, so none starves.
 ///
 /// Source   Corbato, Merwin-Daggett, Daley, AFIPS 1962, "An experimental time-sharing system".
-/// Order    (period in which it came back, level, id) rising.
+/// Order    (period of its last enqueue, level, id) rising.
 class feedback_queue {
 public:
   static constexpr std::string_view name = "feedback_queue";
@@ -29,7 +29,7 @@ public:
   using order = gsched::keyed_jobs<key>;
   struct per_job : order::per_job {
     std::uint32_t level = 0;
-    gsched::duration used{}; ///< at this level
+    gsched::duration used{}; ///< device time used at this level
   };
 
   void enqueue(per_job& j, gsched::time_point now) noexcept {

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <string_view>
 
-/// The job that can wait least before it has to run in order to meet its deadline runs next: an
+/// Least slack first: the job that has to start earliest to meet its deadline runs next. Shows an
 /// order by a function of the job's facts.
 ///
 /// Source   Mok, PhD thesis, MIT 1983, "Fundamental design problems of distributed systems for the
@@ -17,7 +17,7 @@ class least_slack {
 public:
   static constexpr std::string_view name = "least_slack";
 
-  /// The latest time at which the job can start.
+  /// The latest time at which the job can start and meet its deadline.
   [[nodiscard]] static gsched::time_point latest_start(const gsched::job& j) noexcept {
     return j.deadline == gsched::no_deadline ? j.deadline : j.deadline - j.remaining;
   }

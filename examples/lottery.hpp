@@ -9,11 +9,12 @@
 #include <cstdint>
 #include <string_view>
 
-/// Each pick draws a client, with a chance in proportion to its weight among those that wait, and
-/// takes its oldest job: a policy with state of its own for jobs and for clients.
+/// Lottery scheduling: each pick draws one of the clients with waiting jobs, with a probability
+/// proportional to its weight, and takes its oldest job. Shows a policy with its own state of jobs
+/// and of clients.
 ///
 /// Source   Waldspurger & Weihl, OSDI 1994, "Lottery scheduling".
-/// Cost     O(clients that wait) a pick, O(log n) of a client's n jobs.
+/// Cost     O(clients with waiting jobs) a pick, O(log n) of a client's n jobs.
 class lottery {
 public:
   static constexpr std::string_view name = "lottery";
@@ -35,7 +36,7 @@ public:
   };
 
   explicit lottery(std::uint64_t seed = 1) noexcept : state_(seed) {}
-  /// Lets go of jobs that still wait: they and their clients outlive it.
+  /// Unlinks waiting jobs and their clients, which outlive the policy.
   ~lottery() {
     waiting_.clear_and_dispose([](per_client* c) { c->jobs.clear(); });
   }
@@ -71,7 +72,7 @@ public:
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
 private:
-  /// SplitMix64: equal seeds draw equal numbers on every machine.
+  /// SplitMix64: equal seeds give equal numbers on every machine.
   std::uint64_t next() noexcept {
     std::uint64_t x = state_ += 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policies of one's own beside the library's: 200 short jobs that come while 20 long ones are
-// served, on a simulated H200.
+// Runs three policies of the user and three of the library: 200 short jobs arrive while 20 long
+// ones are served, on a simulated H200.
 #include "feedback_queue.hpp"
 #include "least_slack.hpp"
 #include "lottery.hpp"

@@ -6,33 +6,17 @@
 
 int main(int argc, char**) {
   using namespace gsched;
-  if (argc > 1) return std::fprintf(stderr, "two_tenants: an argument, expected none\n"), 2;
-  sim::device gpu(sim::h200());
-  aggregate_accountant account(gpu.limits().sm, gpu.limits().sms);
-  deficit_over<srpt> order; // shortest remaining job first, but nobody starves
-  silent_listener nobody;
-  dispatcher scheduler(gpu, order, account, nobody);
-
+  if (argc > 1) return std::fputs("two_tenants: an argument, expected none\n", stderr), 2;
   operation kernel; // 264 blocks of 256 threads, 20 us alone on the GPU
   kernel.launch = {.grid = {264}, .block = {256}, .registers_per_thread = 32};
   kernel.expected = from_us(20);
-  program train("train", std::vector(500, kernel)), infer("infer", std::vector(10, kernel));
-  scheduler.load(train);
-  scheduler.load(infer);
-
-  auto job = [&](job_context& ctx) -> task { // ordinary CUDA-like code, run as a coroutine
-    ctx.launch(*static_cast<program*>(ctx.user));
-    co_await ctx.copy(copy_direction::device_to_host, byte_count{4096});
-    std::printf("%8.1f us: %s\n", to_us(gpu.now().time_since_epoch()),
-                static_cast<program*>(ctx.user)->name().c_str());
-  };
-  for (program* p : {&train, &infer}) // each for a tenant of its own
-    scheduler.submit({.model = scheduler.add_model(p->name(), job, p),
-                      .owner = &scheduler.add_client(),
-                      .user = p});
-  while (!scheduler.idle())
-    if (!scheduler.step()) gpu.wait(scheduler.step_by());
-  if (std::fflush(stdout) == 0) return 0;
-  std::perror("two_tenants: standard output");
-  return 1;
+  scheduler s{sim::device{sim::h200()}, deficit_over<srpt>{}}; // shortest first, and fair
+  for (const auto& [name, kernels] : {std::pair("train", 500u), std::pair("infer", 10u)})
+    s.submit(s.add_model(name, program(name, std::vector(kernels, kernel))),
+             {.client = s.add_client(), .done = [name = name](const job& j, time_point now) {
+                std::printf("%8.1f us: %s %s\n", to_us(now.time_since_epoch()), name,
+                            to_string(j.state).data());
+              }});
+  s.run();
+  return std::fflush(stdout) == 0 ? 0 : (std::perror("two_tenants: standard output"), 1);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Says of each operation of a model whether it can be killed and run again, from where, and why.
+// Finds for each operation of a model whether it can be stopped and run again, from where, and why.
 // Source: Han et al., ACM TOCS 44(1), 2025, doi:10.1145/3768622, section 4.4.
 #include "idempotence/network.hpp"
 #include "idempotence/options.hpp"
 #include "idempotence/report.hpp"
 
-#include "common/main.hpp"
-#include "common/save.hpp"
+#include "common/cli/main.hpp"
+#include "common/report/save.hpp"
 
 #include <gsched/io/access_json.hpp>
 #include <gsched/preempt/idempotence.hpp>
@@ -23,7 +23,7 @@ int serve(const idempotence::options& o) {
   if (o.from == idempotence::place::file)
     findings.push_back({o.trace.filename().string(), gsched::read_access_trace(o.trace)});
   else
-    findings = idempotence::look_at_network(o);
+    findings = idempotence::trace_network(o);
   if (!o.save.empty())
     common::save(o.save,
                  [&](std::ostream& to) { gsched::write_access_trace(to, findings.front().trace); });
@@ -31,6 +31,7 @@ int serve(const idempotence::options& o) {
   for (idempotence::finding& f : findings) {
     idempotence::declare(f.trace, o);
     verdicts.push_back(gsched::find_verdicts(f.trace));
+    if (o.quiet) continue;
     if (verdicts.size() > 1) std::cout << '\n';
     idempotence::print(std::cout, f, verdicts.back());
   }

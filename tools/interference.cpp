@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much graphs on one GPU slow each other: fits three laws on measured pairs, and says how far
-// off each is on what it has not seen. Sources: Choi et al., USENIX ATC 2022, section 4.4; Elvinger
+// How much graphs on one GPU slow each other: fits three laws on measured pairs, and reports the
+// error of each on held-out rows. Sources: Choi et al., USENIX ATC 2022, section 4.4; Elvinger
 // et al., SoCC 2025, section 5.1, doi:10.1145/3772052.3772270.
 #include "interference/options.hpp"
 #include "interference/report.hpp"
 #include "interference/study.hpp"
 
-#include "common/main.hpp"
-#include "common/progress.hpp"
-#include "common/save.hpp"
+#include "common/cli/main.hpp"
+#include "common/report/progress.hpp"
+#include "common/report/save.hpp"
 
 #include <gsched/io/coefficients_json.hpp>
 
@@ -34,7 +34,7 @@ int serve(const options& o) {
       if (o.test) test(all.back(), *o.test, o.given ? nullptr : o.pairs.get(), c);
     }
   }
-  print(std::cout, o, all, c);
+  if (!o.quiet) print(std::cout, o, all, c);
   if (!o.json.empty()) common::save(o.json, [&](std::ostream& to) { write_json(to, o, all, c); });
   if (!o.out.empty())
     common::save(o.out, [&](std::ostream& to) { gsched::write_coefficients(to, c); });

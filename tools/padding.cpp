@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What kernel padding promises before anything is run: how much best-effort work real-time models
-// could carry by the rules, and what padded kernels are predicted to take.
+// The potential of kernel padding, without running it: how much best-effort work real-time models
+// could carry by the rules, and the predicted times of padded kernels.
 #include "padding/facts.hpp"
 #include "padding/potential.hpp"
 #include "padding/report.hpp"
 
-#include "common/catalogue.hpp"
-#include "common/command_line.hpp"
-#include "common/main.hpp"
-#include "common/progress.hpp"
-#include "common/save.hpp"
-#include "common/simulated.hpp"
-#include "common/values.hpp"
-
-#include <CLI/CLI.hpp>
-
-#include <unistd.h>
+#include "common/cli/command_line.hpp"
+#include "common/cli/device_option.hpp"
+#include "common/cli/files.hpp"
+#include "common/cli/main.hpp"
+#include "common/cli/option_values.hpp"
+#include "common/cli/output_options.hpp"
+#include "common/input/profile_catalogue.hpp"
+#include "common/report/progress.hpp"
+#include "common/report/save.hpp"
+#include "common/run/simulated_backend.hpp"
 
 #include <iostream>
 #include <optional>
@@ -29,85 +28,104 @@ namespace {
 struct options : common::device_choice, common::outputs {
   std::filesystem::path facts; ///< of pairs; empty: potential
   std::vector<std::string> profiles;
-  std::optional<common::catalogue> known; ///< of potential
+  std::optional<common::profile_catalogue> known; ///< of potential
   std::vector<std::string> real_time;
-  std::vector<std::string> guest;
+  std::vector<std::string> corunner;
   std::vector<gsched::level_rule> rules{gsched::level_rule::own, gsched::level_rule::needed};
   padding::question question;
 };
 
-/// All models that are read are known before an output is looked at.
-void note_models(const options& o) {
+/// Records the models that will be read, before the outputs are checked.
+void record_models(const options& o) {
   for (const auto& [option, names] :
-       {std::pair("--real-time", &o.real_time), {"--guest", &o.guest}}) {
+       {std::pair("--real-time", &o.real_time), {"--guest", &o.corunner}}) {
     for (const std::string& name : *names) static_cast<void>(o.known->find(option, name));
     if (names->empty()) static_cast<void>(o.known->files());
   }
 }
 
-std::optional<options> parse(int argc, char** argv) {
-  CLI::App app("What kernel padding promises, by its rules and by the simulated GPU.\n"
-               "Exit code: 0; 1 for a failure while running; 2 for a usage or input error.");
-  app.name("padding");
-  app.require_subcommand(1);
-  std::string device = "sim:h200", rule, share = "1", number = "3", count = "1", places = "16",
-              simulated = "0", facts, json, real_time, guest;
-  options o;
-  bool no_progress = false;
-  CLI::App* const potential = app.add_subcommand(
-      "potential", "best-effort time that each pair of models could get, guests in order");
-  CLI::App* const pairs = app.add_subcommand("pairs", "predicted times of pairs of kernels");
-  potential->add_option("--profiles", o.profiles, "directories and files; default: those shipped");
-  potential->add_option("--real-time", real_time, "these as real-time models; default: all");
-  potential->add_option("--guest", guest, "these as best-effort models; default: all");
-  potential->add_option("--guests", count, "requests of the guest at once")->capture_default_str();
-  potential->add_option("--starts", places, "places in the guest to begin at")
-      ->capture_default_str();
-  potential->add_option("--predict", simulated, "how many of these to simulate, at some cost")
-      ->capture_default_str();
-  pairs->add_option("--facts", facts, "CSV of kernels: tools/padding/facts.hpp has its columns")
-      ->required();
-  for (CLI::App* const sub : {potential, pairs}) {
-    sub->add_option("--rule", rule, "the form of rule 2: own or needed; default: needed, or both");
-    sub->add_option("--parts", number, "guests that a padded kernel carries")
-        ->capture_default_str();
-    sub->add_option("--share", share, "of a real-time kernel's time that guests may use")
-        ->capture_default_str();
-    sub->add_option("--device", device, "a simulated one")->capture_default_str();
-    sub->add_option("--json", json, "write all rows to this file");
-    sub->add_flag("--no-progress", no_progress, "no progress bar on a terminal");
-  }
-  if (!common::parse(app, argc, argv)) return std::nullopt;
-  const auto small = [](const char* option, const std::string& word, std::uint64_t least) {
-    return static_cast<std::uint32_t>(common::to_count(option, word, least, 1000));
+constexpr const char* examples = R"(
+Rule 1: a co-located kernel fits beside the real-time kernel on an SM. Rule 2 has two forms: the
+real-time kernel keeps all blocks that an SM holds of it alone (own), or as many as it needs
+(needed).
+
+Examples
+  padding potential --real-time resnet18_b1 --guest googlenet_b1,vgg16_b8
+      best-effort time that ResNet-18 can carry, by both forms of rule 2
+  padding potential --real-time bert_base_b1 --guest vgg16_b8 --predict 2
+      and what it costs, predicted by the simulated GPU
+  padding pairs --facts facts.csv --json pairs.json
+      predicted times of measured pairs of kernels; gsched.gpu.padding --facts writes such a file
+
+Exit code: 0; 1 for a failure while running; 2 for a usage or input error, reported in one line.)";
+
+/// The options as typed.
+struct raw_options {
+  std::string rule, share = "1", parts = "3", corunners = "1", starts = "16", predict = "0", facts,
+                    real_time, corunner;
+  std::vector<std::string> profiles;
+  common::device_option device{{.gpu = false}};
+  common::output_options output;
+};
+
+void declare(common::command_line& line, raw_options& raw) {
+  const auto shared = [&] {
+    line.option("--rule", raw.rule, "RULE",
+                "The form of rule 2: own or needed; default: needed, or both");
+    line.option("--parts", raw.parts, "N", "Best-effort kernels that a padded kernel carries");
+    line.option("--share", raw.share, "X",
+                "Part of a real-time kernel's time that best-effort\nkernels may use");
+    raw.device.declare(line);
+    raw.output.declare(line, {.json = "All rows"});
   };
-  common::read_device(o, device);
-  if (o.gpu) common::refuse("--device", common::in_quotes(device), "a simulated one");
-  o.progress = !no_progress && isatty(STDERR_FILENO) == 1;
-  if (*pairs) {
-    o.facts = common::to_file("--facts", facts, "a file of kernel facts");
+  line.subcommand("potential",
+                  "Best-effort time that real-time models could carry, by pairs of models");
+  common::declare_profiles(line, raw.profiles);
+  line.option("--real-time", raw.real_time, "NAME,...", "These as real-time models; default: all");
+  line.option("--guest", raw.corunner, "NAME,...", "These as best-effort models; default: all");
+  line.option("--guests", raw.corunners, "N", "Best-effort requests at once");
+  line.option("--starts", raw.starts, "N", "Places in the best-effort model to begin at");
+  line.option("--predict", raw.predict, "N", "Places to simulate, at some cost");
+  shared();
+  line.subcommand("pairs", "Predicted times of pairs of kernels");
+  line.option("--facts", raw.facts, "FILE",
+              "CSV of kernels: tools/padding/facts.hpp lists its columns");
+  shared();
+}
+
+std::optional<options> parse(int argc, char** argv) {
+  raw_options raw;
+  common::command_line line(
+      "padding", "What kernel padding promises, by its rules and by the simulated GPU.", examples);
+  declare(line, raw);
+  if (!line.parse(argc, argv)) return std::nullopt;
+  options o;
+  raw.device.read(o);
+  if (line.chosen() == "pairs") {
+    if (raw.facts.empty()) common::refuse("--facts", "not given", "a file of kernel facts");
+    o.facts = common::to_file("--facts", raw.facts, "a file of kernel facts");
     o.rules = {gsched::level_rule::needed};
   }
-  if (rule == "own" || rule == "needed")
-    o.rules = {rule == "own" ? gsched::level_rule::own : gsched::level_rule::needed};
-  else if (!rule.empty())
-    common::refuse("--rule", common::in_quotes(rule), "own or needed", gsched::errc::unknown_name);
-  if (!real_time.empty()) o.real_time = common::to_list("--real-time", real_time);
-  if (!guest.empty()) o.guest = common::to_list("--guest", guest);
-  if (*potential) o.known.emplace(o.profiles);
+  if (!raw.rule.empty())
+    o.rules = {common::to_choice<gsched::level_rule>(
+        "--rule", raw.rule,
+        {{"own", gsched::level_rule::own}, {"needed", gsched::level_rule::needed}})};
+  if (!raw.real_time.empty()) o.real_time = common::to_list("--real-time", raw.real_time);
+  if (!raw.corunner.empty()) o.corunner = common::to_list("--guest", raw.corunner);
+  if (o.facts.empty()) o.known.emplace(raw.profiles);
   padding::question& q = o.question;
-  q.guests = small("--guests", count, 1);
-  q.starts = small("--starts", places, 1);
-  q.predicted = small("--predict", simulated, 0);
-  q.options.parts = static_cast<std::uint32_t>(
-      common::to_count("--parts", number, 1, gsched::pad_options::most_parts));
-  q.options.share = common::to_number("--share", share, {0, 1, true});
-  if (o.known) note_models(o);
-  common::read_outputs(o, json, "", "");
+  q.corunners = common::to_small_count("--guests", raw.corunners, 1, 1000);
+  q.starts = common::to_small_count("--starts", raw.starts, 1, 1000);
+  q.predicted = common::to_small_count("--predict", raw.predict, 0, 1000);
+  q.options.parts =
+      common::to_small_count("--parts", raw.parts, 1, gsched::pad_options::most_parts);
+  q.options.share = common::to_number("--share", raw.share, {0, 1, true});
+  if (o.known) record_models(o);
+  raw.output.read(o);
   return o;
 }
 
-std::vector<padding::model> models(const common::catalogue& all, const char* option,
+std::vector<padding::model> models(const common::profile_catalogue& all, const char* option,
                                    const std::vector<std::string>& names,
                                    const gsched::sim::preset& on) {
   std::vector<padding::model> found;
@@ -121,32 +139,32 @@ std::vector<padding::model> models(const common::catalogue& all, const char* opt
 }
 
 int serve(options& o) {
-  const gsched::sim::preset on = common::find_simulated(o).preset;
+  const gsched::sim::preset on = common::simulated_gpu_of(o).preset;
   o.question.options.sms = on.sms;
   if (!o.facts.empty()) {
     o.question.options.level = o.rules.front();
     const auto results =
         padding::predict_pairs(padding::read_facts(o.facts, on), o.question.options, on);
-    padding::print(std::cout, results, on.laws.graph.gap);
+    if (!o.quiet) padding::print(std::cout, results, on.laws.graph.gap);
     if (!o.json.empty()) common::save(o.json, [&](std::ostream& to) { write_json(to, results); });
     return 0;
   }
-  const common::catalogue& all = *o.known;
+  const common::profile_catalogue& all = *o.known;
   const auto hosts = models(all, "--real-time", o.real_time, on);
-  const auto guests = models(all, "--guest", o.guest, on);
+  const auto corunners = models(all, "--guest", o.corunner, on);
   gsched::sim::padded_kernels predictor(on);
   std::vector<padding::potential> results;
   std::optional<common::progress_bar> bar;
-  bar.emplace("pairs", hosts.size() * guests.size() * o.rules.size(), o.progress);
+  bar.emplace("pairs", hosts.size() * corunners.size() * o.rules.size(), o.progress);
   for (const padding::model& host : hosts)
-    for (const padding::model& guest : guests)
+    for (const padding::model& corunner : corunners)
       for (const gsched::level_rule rule : o.rules) {
         o.question.options.level = rule;
-        results.push_back(potential_of(host, guest, o.question, predictor));
+        results.push_back(potential_of(host, corunner, o.question, predictor));
         bar->update(results.size());
       }
   bar.reset();
-  padding::print(std::cout, results, o.question.predicted > 0);
+  if (!o.quiet) padding::print(std::cout, results, o.question.predicted > 0);
   if (!o.json.empty())
     common::save(o.json, [&](std::ostream& to) { write_json(to, results, o.question); });
   return 0;

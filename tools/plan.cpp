@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Says which partitions of which GPUs serve which models at which rates, by several planners.
+// Plans which partitions of which GPUs serve which models at which rates, by several planners.
 // Source: Choi et al., USENIX ATC 2022.
 #include "plan/options.hpp"
 #include "plan/planners.hpp"
 #include "plan/plot.hpp"
 #include "plan/report.hpp"
 
-#include "common/main.hpp"
-#include "common/progress.hpp"
-#include "common/save.hpp"
-#include "common/side_by_side.hpp"
+#include "common/cli/main.hpp"
+#include "common/report/progress.hpp"
+#include "common/report/save.hpp"
+#include "common/run/parallel_runs.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -22,15 +22,15 @@
 
 namespace {
 
-/// What `f(planner, question, step)` says, by scenario, then planner, whichever thread asked;
-/// step(done, of) tells how far it is.
+/// The results of `f(planner, question, step)`, by scenario, then planner, in whatever order they
+/// were made; f reports its progress by step(done, of).
 template <class F>
 auto ask_all(const plan::options& o, F f) {
   using answer = decltype(f(o.planners[0], plan::question_of(o, 0), plan::scale_progress{}));
   constexpr std::uint64_t parts = 100; // of one answer
   const std::size_t n = o.scenarios.size() * o.planners.size();
   common::shared_bar bar("planning", n, parts, o.progress);
-  return common::side_by_side<answer>(n, std::min(o.threads, n), [&](std::size_t i) {
+  return common::run_in_parallel<answer>(n, std::min(o.threads, n), [&](std::size_t i) {
     const plan::question q = plan::question_of(o, i / o.planners.size());
     answer a = f(o.planners[i % o.planners.size()], q,
                  [&](std::uint64_t done, std::uint64_t of) { bar.update(i, done * parts / of); });
@@ -39,7 +39,7 @@ auto ask_all(const plan::options& o, F f) {
   });
 }
 
-/// Looks for the largest scale of the rates that a planner without a plan has one for.
+/// For a planner without a plan: searches the largest scale of the rates that has one.
 void suggest(const plan::options& o, std::size_t planner, plan::answer& a) {
   const auto begin = std::chrono::steady_clock::now();
   common::progress_bar bar("largest scale, " + o.planners[planner].base, 100, o.progress);
@@ -53,7 +53,7 @@ int serve(const plan::options& o) {
   for (const std::string& line : o.table->doubts()) std::cerr << "plan: " << line << '\n';
   if (o.max_scale) {
     const std::vector<double> scales = ask_all(o, plan::max_scale);
-    plan::print_scales(std::cout, o, scales);
+    if (!o.quiet) plan::print_scales(std::cout, o, scales);
     if (!o.json.empty())
       common::save(o.json, [&](std::ostream& to) { plan::write_scales_json(to, o, scales); });
     return 0;
@@ -63,7 +63,7 @@ int serve(const plan::options& o) {
   if (o.suggests && o.scenarios.size() == 1)
     for (std::size_t p = 0; p < o.planners.size(); ++p)
       if (!all[p].plan) suggest(o, p, all[p]);
-  plan::print(std::cout, o, all);
+  if (!o.quiet) plan::print(std::cout, o, all);
   if (!o.json.empty())
     common::save(o.json, [&](std::ostream& to) { plan::write_json(to, o, all); });
   if (!o.plot.empty()) plan::draw_plot(o, all);

@@ -7,9 +7,9 @@
 #include "serve_mix/report.hpp"
 #include "serve_mix/run.hpp"
 
-#include "common/catalogue.hpp"
-#include "common/main.hpp"
-#include "common/save.hpp"
+#include "common/cli/main.hpp"
+#include "common/input/profile_catalogue.hpp"
+#include "common/report/save.hpp"
 #include "common/timeline.hpp"
 
 #include <unistd.h>

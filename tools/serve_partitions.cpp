@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serves models on partitions of GPUs, simulated or real, by plans that follow the rates, and says
-// how many requests were late. Source: Choi et al., USENIX ATC 2022.
+// Serves models on partitions of GPUs, simulated or real, by plans that follow the request rates,
+// and reports how many requests were late. Source: Choi et al., USENIX ATC 2022.
 #include "serve_partitions/options.hpp"
 #include "serve_partitions/report.hpp"
 #include "serve_partitions/run.hpp"
 
-#include "common/main.hpp"
+#include "common/cli/main.hpp"
 
 int main(int argc, char** argv) {
   return common::run_main("serve_partitions", argc, argv, serve_partitions::parse_options,

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far the simulated GPU is from the one that was measured: one graph alone, one graph on part
-// of the SMs, and two graphs at once. Prints median, 90th percentile and worst error by kind.
+// The error of the simulated GPU against the measured one: one graph alone, one graph on part of
+// the SMs, and two graphs at once. Prints median, 90th percentile and worst error by kind.
 
 #include "sim_accuracy/input.hpp"
 #include "sim_accuracy/replays.hpp"
 #include "sim_accuracy/report.hpp"
 
-#include "common/command_line.hpp"
-#include "common/main.hpp"
-#include "common/save.hpp"
-#include "common/simulated.hpp"
-#include "common/values.hpp"
+#include "common/cli/command_line.hpp"
+#include "common/cli/device_option.hpp"
+#include "common/cli/files.hpp"
+#include "common/cli/main.hpp"
+#include "common/cli/output_options.hpp"
+#include "common/report/save.hpp"
+#include "common/run/simulated_backend.hpp"
 
 #include <gsched/sim/preset.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -84,63 +85,69 @@ outcome compare_pairs(const gsched::sim::preset& device, const profile_set& all,
   return o;
 }
 
-struct options : common::device_choice {
+struct options : common::device_choice, common::outputs {
   std::string what; ///< graph, partition or corun
   std::string profiles = common::shipped("profiles").string(), table;
-  std::filesystem::path json;
   bool ignore_scaling = false;
 };
 
-/// The file of what there is to compare with; empty: the profiles themselves.
+/// The file of measurements; empty where the profiles hold them.
 std::filesystem::path table_of(const options& o) {
   if (o.what == "graph" || !o.table.empty()) return o.table;
   return common::shipped(o.what == "corun" ? "corun_pairs.csv" : "latency_batch_partition.csv");
 }
 
-void note_inputs(const options& o) {
-  common::note_input("--table", table_of(o));
+void record_inputs(const options& o) {
+  common::record_input("--table", table_of(o));
   std::error_code ignored;
   if (!std::filesystem::is_directory(o.profiles, ignored))
-    return common::note_input("--profiles", o.profiles);
+    return common::record_input("--profiles", o.profiles);
   for (std::filesystem::directory_iterator at(o.profiles, ignored), end; !ignored && at != end;
        at.increment(ignored))
-    if (at->path().extension() == ".json") common::note_input("--profiles", at->path());
+    if (at->path().extension() == ".json") common::record_input("--profiles", at->path());
 }
 
+constexpr const char* examples = R"(
+Examples
+  sim_accuracy graph
+      the profiles that ship with gsched, each alone on the GPU
+  sim_accuracy partition --ignore-scaling
+      how far the simulator's law of scaling is off where no times on fewer SMs are known
+  sim_accuracy corun --device mine.json --profiles mine --table mine.csv
+      your own preset, profiles and measurements
+
+Exit code: 0; 1 for a failure while running; 2 for a usage or input error, reported in one line.)";
+
 std::optional<options> parse(int argc, char** argv) {
-  CLI::App app("Compares the simulated GPU with measurements of a real one.\n"
-               "Exit code: 0; 1 for a failure while running; 2 for a usage or input error.");
-  app.name("sim_accuracy");
-  app.require_subcommand(1);
   options o;
-  std::string json;
-  const auto add = [&](const char* name, const char* about) {
-    CLI::App* const sub = app.add_subcommand(name, about);
-    sub->add_option("--device", o.device, "the simulated device: sim:h200, or a preset's file")
-        ->capture_default_str();
-    sub->add_option("--profiles", o.profiles, "a directory of profiles, or one file");
-    sub->add_option("--json", json, "write all rows and the summary to this file");
-    sub->add_flag("--ignore-scaling", o.ignore_scaling,
-                  "as if the profiles held no times on fewer SMs");
-    return sub;
+  common::device_option device({.gpu = false});
+  common::output_options output;
+  common::command_line line(
+      "sim_accuracy", "Compares the simulated GPU with measurements of a real one.", examples);
+  const auto add = [&](const char* name, const char* about, bool tables) {
+    line.subcommand(name, about);
+    line.option("--profiles", o.profiles, "DIR_OR_FILE", "A directory of profiles, or one file");
+    if (tables) {
+      line.option("--table", o.table, "FILE", "The measurements, as CSV; default: those shipped");
+      line.flag("--ignore-scaling", o.ignore_scaling,
+                "As if the profiles held no times on fewer SMs");
+    }
+    device.declare(line);
+    output.declare(line, {.json = "All rows, and the summary", .progress = false});
   };
-  add("graph", "each profile as one graph, against its graph_replay_us");
-  CLI::App* const partition = add("partition", "a graph on some of the SMs");
-  CLI::App* const corun = add("corun", "two graphs at once, on SMs of their own and sharing all");
-  for (CLI::App* const sub : {partition, corun})
-    sub->add_option("--table", o.table, "the CSV file to compare with; unset: the one shipped");
-  if (!common::parse(app, argc, argv)) return std::nullopt;
-  o.what = app.get_subcommands().front()->get_name();
-  o.json = json;
-  common::read_device(o, std::string(o.device));
-  if (o.gpu) common::refuse("--device", common::in_quotes(o.device), "a simulated one");
-  note_inputs(o);
-  common::check_outputs({{"--json", o.json}});
+  add("graph", "Each profile as one graph, against its graph_replay_us", false);
+  add("partition", "A graph on some of the SMs", true);
+  add("corun", "Two graphs at once, on SMs of their own and sharing all", true);
+  if (!line.parse(argc, argv)) return std::nullopt;
+  o.what = line.chosen();
+  device.read(o);
+  record_inputs(o);
+  output.read(o);
   return o;
 }
 
 int serve(const options& o) {
-  const gsched::sim::preset preset = common::find_simulated(o).preset;
+  const gsched::sim::preset preset = common::simulated_gpu_of(o).preset;
   profile_set all = read_profiles(o.profiles);
   if (o.ignore_scaling)
     for (auto& [key, p] : all)
@@ -156,7 +163,7 @@ int serve(const options& o) {
                             std::string(", expected something to compare"));
   if (!o.json.empty())
     common::save(o.json, [&](std::ostream& to) { write_json(to, of, o.ignore_scaling); });
-  print(of);
+  if (!o.quiet) print(of);
   return 0;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What accounting by blocks is worth on a GPU: three tenants' jobs, kernel by kernel through a
-// dispatcher that counts blocks on SMs, segments' fill, or nothing; and straight to the driver.
-// Source: Paella, SOSP 2023, doi:10.1145/3600006.3613163, sections 4.1 and 6 (3).
+// The benefit of accounting by blocks on a GPU: jobs of three tenants, kernel by kernel through a
+// dispatcher that counts blocks on SMs, the fill of segments, or nothing; and submitted directly to
+// the driver. Source: Paella, SOSP 2023, doi:10.1145/3600006.3613163, sections 4.1 and 6 (3).
 
 #include "block_dispatch/mix.hpp"
 #include "block_dispatch/run.hpp"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cliff: after some direct kernel launches on streams beyond the first, every replay of a graph
-// in the process is slower. Each experiment here is a fresh process, as the state is the
-// process's: it replays reference graphs, does what may cross the cliff, and replays them again.
+// The cliff: after some direct kernel launches on streams beyond the first, every graph replay in
+// the process is slower. The state belongs to the process, so each experiment is a fresh process:
+// it replays reference graphs, performs operations that may cross the cliff, and replays them
+// again.
 
 #include "cliff/experiments.hpp"
 #include "cliff/run.hpp"

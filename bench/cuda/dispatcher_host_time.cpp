@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host time that the dispatcher and the CUDA device take for a segment beyond the driver's own
+// The host time of the dispatcher and of the CUDA device for a segment, beyond the driver's own
 // calls: jobs of stand-ins of a profiled model through the full dispatcher, under srpt+deficit.
-// Time in device.wait does not count, all else does.
+// Time in device.wait is not included.
 
 #include "dispatcher_host_time/run.hpp"
 

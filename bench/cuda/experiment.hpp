@@ -14,14 +14,14 @@
 #include <utility>
 #include <vector>
 
-/// What the experiments on a GPU share: clock, quantiles, a watchdog.
+/// Shared by the experiments on a GPU: clock, quantiles, a watchdog.
 namespace experiment {
 
 [[nodiscard]] inline double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Of no values, 0. Nearest rank.
+/// Nearest rank; 0 without values.
 [[nodiscard]] inline double quantile(std::vector<double> values, double q) {
   if (values.empty()) return 0;
   const auto last = static_cast<double>(values.size() - 1);
@@ -34,8 +34,8 @@ namespace experiment {
   return quantile(std::move(values), 0.5);
 }
 
-/// Ends the process with status 3 and one line when a step takes longer than it may. A GPU that
-/// hangs cannot be waited for, so nothing is cleaned up.
+/// Ends the process with status 3 and one line if a step exceeds its time limit. A GPU that hangs
+/// cannot be waited for, so nothing is cleaned up.
 class watchdog {
 public:
   explicit watchdog(std::string program)
@@ -47,7 +47,7 @@ public:
   watchdog(const watchdog&) = delete;
   watchdog& operator=(const watchdog&) = delete;
 
-  /// From now on this step is under way and has that long.
+  /// Starts a step with a new time limit.
   void step(std::string what, double seconds) {
     const std::lock_guard hold(mutex_);
     what_ = std::move(what);

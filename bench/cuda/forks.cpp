@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs to run graphs that fork in segments, with and without gates: time over one launch
-// of the whole graph. A chain of small kernels is there to compare with.
+// The cost of running graphs with forks in segments, with and without gates: time relative to one
+// launch of the whole graph. A chain of small kernels is the reference.
 
 #include "forks/run.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What gates cost that nobody closes, how soon a lane stands and goes on again, and what a
-// real-time graph notices of a best-effort lane beside it: alone, with priorities alone, and with a
-// lane that yields.
+// The cost of gates that stay open, the time until a lane stops and resumes, and the effect of a
+// best-effort lane on a real-time graph: alone, with priorities only, and with a lane that yields.
 
 #include "gates/run.hpp"
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which streams of partitions wait for one another though their SMs are their own: CUDA gives
-// streams hardware queues, and what is behind another stream's graph in a queue waits for it.
-// A long graph runs on one partition's stream, and a short one is launched on another's.
+// Which streams of partitions wait for one another although they have their own SMs: CUDA assigns
+// streams to hardware queues, and a graph behind another stream's graph in a queue waits for it. A
+// long graph runs on the stream of one partition, and a short one is launched on that of another.
 
 #include "experiment.hpp"
 #include "placed_graph.hpp"
 
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/partitions.hpp>
+#include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda/program.hpp>
 #include <gsched/cuda_tools/stand_in.hpp>
 
@@ -79,10 +79,10 @@ public:
       : o_(o), dog_("gsched.gpu.hardware_queues"), slow_(chain_of(8, 250)), quick_(chain_of(1, 2)) {
   }
 
-  /// So many more streams are made before each partition's.
+  /// The number of additional streams created before those of each partition.
   [[nodiscard]] json run(unsigned between) {
     json rounds = json::array();
-    for (unsigned round = 0; round < o_.rounds; ++round) { // others' streams stay
+    for (unsigned round = 0; round < o_.rounds; ++round) { // the streams of others stay
       dog_.step("a round", 60);
       std::vector<std::unique_ptr<seat>> seats;
       std::vector<cudaStream_t> others;
@@ -112,7 +112,7 @@ public:
   }
 
 private:
-  /// Whether a short graph of one ends only after a long one of the other, which takes 2 ms.
+  /// Whether a short graph of one ends only after a long graph of the other, which takes 2 ms.
   [[nodiscard]] static bool waits_for(const seat& quick, const seat& slow) {
     int seen = 0;
     for (int i = 0; i < 2; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What few hardware queues do to many small jobs, on a GPU: each job is a chain of kernels of one
-// block. Compares jobs submitted as they come, each on a stream of its own, with jobs that a
-// dispatcher holds back; by jobs at once, and by p99 latency against load.
+// The effect of few hardware queues on many small jobs, on a GPU: each job is a chain of kernels of
+// one block. Compares jobs that are submitted at their arrival, each on its own stream, with jobs
+// that a dispatcher schedules; by the number of concurrent jobs, and by p99 latency against load.
 // Source: Paella, SOSP 2023, doi:10.1145/3600006.3613163, section 2.1, figure 2.
 
 #include "head_of_line/run.hpp"

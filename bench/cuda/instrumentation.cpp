@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What instrumentation costs on a GPU: an empty kernel from launch to synchronised, and short
-// kernels back to back; plain, with a word for every block, with one for groups of 16, and other
-// ways to do the same. All variants take turns in one process.
+// The cost of instrumentation on a GPU: an empty kernel from launch to synchronisation, and short
+// kernels back to back; without reports, with one word for every block, with one for groups of 16,
+// and with alternative implementations. All variants are interleaved in one process.
 //
 // Source   Paella, SOSP 2023, doi:10.1145/3600006.3613163, figure 15.
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Makes a context on a GPU and ends: graphs of other processes run at one speed after it
-(docs/cliff.md).  make_context.py [GPU]"""
+(docs/research/cliff.md).  make_context.py [GPU]"""
 import ctypes
 import sys
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Very many notifications of mixed kernels through the ring: none lost, none twice, in order. Then
-// a ring far too small, where flow control holds launches back; then one without flow control,
-// where what is lost must be counted.
+// Very many notifications of mixed kernels through the ring: none may be lost, duplicated or out of
+// order. Then a ring that is far too small, with flow control delaying launches; then one without
+// flow control, which must count the lost words.
 
 #include "notification_soak/run.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What padded kernels cost and gain: proxies without guests, real-time kernels with each guest that
-// the rules select, matrix products with copies, the host's part, and whole programs of stand-ins.
+// The cost and gain of padded kernels: proxies without co-runners, real-time kernels with each
+// co-runner that the rules select, matrix products with copies, the host's part, and whole programs
+// of stand-ins.
 
 #include "padding/run.hpp"
 
@@ -39,7 +40,7 @@ int main(int argc, char** argv) {
   app.add_option("--best-effort", o.best_effort, "programs: files there, one for each of those")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--guests", o.guests, "programs: so many of the best-effort one at once")
+  app.add_option("--guests", o.corunners, "programs: so many of the best-effort one at once")
       ->delimiter(',')
       ->check(CLI::Range(1u, 4u))
       ->capture_default_str();

@@ -3,12 +3,12 @@
 
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/partitions.hpp>
+#include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda/program.hpp>
 
 namespace experiment {
 
-/// All of a program as a graph whose kernels run on a partition, uploaded; the caller destroys it.
+/// A whole program as a graph whose kernels run on a partition, uploaded; the caller destroys it.
 [[nodiscard]] inline CUgraphExec placed_graph(const gsched::cuda::program& p,
                                               const gsched::cuda::partition& where,
                                               CUstream stream) {

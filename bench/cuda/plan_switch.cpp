@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How soon the first request of another plan runs on its partitions, whose SMs the last plan's
-// requests still use: with all contexts there before, and with those that are made then.
+// The time until the first request of a new plan runs on its partitions, whose SMs requests of the
+// last plan still use: with contexts created in advance, and with contexts created then.
 
 #include "plan_switch/run.hpp"
 
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    // The driver reads it once, when it starts; nothing has called it before.
+    // The driver reads it once, at its start; no CUDA call was made before.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", std::to_string(queues).c_str(), 1);
     plan_switch::run(o);
     return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preempting kernels that leave, on a GPU: how long until all blocks of one that fills it are gone,
-// and until an urgent kernel runs; how long until it goes on; what it costs kernels that nobody
-// preempts; and whether results are those of undisturbed runs, to the bit.
+// Preemption of preemptible kernels on a GPU: the time until all blocks of a kernel that fills it
+// have exited, until an urgent kernel runs, and until the kernel continues; the cost for kernels
+// that are not preempted; and whether results equal those of undisturbed runs, bit by bit.
 //
 // Source   Han et al., ACM TOCS 44(1), 2025, doi:10.1145/3768622, section 4 and figures 17 to 20.
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random pairs of graphs, the best-effort one stopped at random instants while the urgent one runs:
-// nothing may hang, and the memory that both leave must be that of undisturbed runs. Each number of
-// hardware queues has processes of its own, as a hang ends a process. What fails is made smaller
-// until the smallest pair that still fails is left.
+// Random pairs of graphs, where the best-effort graph is stopped at random instants while the
+// urgent one runs: nothing may hang, and both must leave the memory of undisturbed runs. Each
+// number of hardware queues has its own processes, because a hang ends a process. Failing cases are
+// reduced to the smallest pair that still fails.
 
 #include "preemption_torture/run.hpp"
 
@@ -17,7 +17,7 @@
 
 namespace {
 
-/// Bits of the features that are named.
+/// Bits of the named features.
 std::uint32_t features_of(const std::vector<std::string>& names) {
   std::uint32_t bits = 0;
   for (const std::string& name : names) {

@@ -22,14 +22,14 @@ extern char** environ;
 
 namespace experiment {
 
-/// A child process with a pipe to its standard input and one from its output. Killed if it still
-/// runs when this goes.
+/// A child process with a pipe to its standard input and one from its output. Killed by the
+/// destructor if it still runs.
 class process {
 public:
-  /// A variable without a value is taken out of the child's environment.
+  /// A variable without a value is removed from the child's environment.
   using variables = std::vector<std::pair<std::string, std::string>>;
 
-  /// Throws gsched::error where it cannot be started.
+  /// Throws gsched::error if it cannot be started.
   process(const std::vector<std::string>& command, const variables& environment) {
     int input[2];
     int output[2];
@@ -61,7 +61,8 @@ public:
   process(const process&) = delete;
   process& operator=(const process&) = delete;
 
-  /// What it writes until it ends, or a line's end if lines are wanted; false if that takes longer.
+  /// Reads its output until it ends, or until the end of a line if lines are requested; false if
+  /// that takes longer.
   [[nodiscard]] bool read(std::string& into, double seconds, bool one_line = false) {
     const double until = seconds_now() + seconds;
     for (;;) {
@@ -85,7 +86,7 @@ public:
     to_ = -1;
   }
 
-  /// Its status, once it ended; killed if that takes longer.
+  /// Its status, after it ended; killed if that takes longer.
   int wait(double seconds) {
     const double until = seconds_now() + seconds;
     int status = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs to run a model as segments, each followed by a notification, instead of as one
-// graph: stand-ins of the profiled models' kernels, by length of the segments and by how many are
-// in flight. All variants of a model run in turn.
+// The cost of running a model as segments, each followed by a notification, instead of as one
+// graph: stand-ins of the profiled models' kernels, by length of the segments and number in flight.
+// All variants of a model are interleaved.
 
 #include "segment_cost/run.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs the GPU to cut chains of kernels into graphs on one stream, by what tells the host
-// that one of them has ended. The chains as one graph are the measure; "nothing" is what CUDA
-// itself takes between two graphs, and what chains side by side lose as they wait for one another
-// there. All ways run in turn.
+// The GPU time of cutting chains of kernels into graphs on one stream, by the mechanism that
+// reports the end of each to the host. The chains as one graph are the reference; "nothing" is the
+// gap of CUDA itself between two graphs, and the time that concurrent chains lose because they wait
+// for one another there. All ways are interleaved.
 
 #include "experiment.hpp"
 #include "segment_ends/kernels.hpp"
@@ -175,7 +175,7 @@ private:
   }
 
   [[nodiscard]] double once(std::size_t w) {
-    // The GPU has something to do until the first graphs are queued.
+    // The GPU is busy until the first graphs are queued.
     check(cudaGraphLaunch(graphs_[1][0].get(), stream_.get()), "launch");
     check(cudaEventRecord(from_.get(), stream_.get()), "event");
     for (std::size_t i = 0; i < graphs_[w].size(); ++i) {
@@ -224,7 +224,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    const gsched::cuda::gpu gpu = gsched::cuda::find_gpu(0); // says in one line what is absent
+    const gsched::cuda::gpu gpu = gsched::cuda::find_gpu(0); // reports in one line what is missing
     json figures = comparison(o).run();
     if (o.json.empty()) return 0;
     figures = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a graph that stands at a gate keeps from other work: hardware queues, slots of SMs, calls of
-// other threads. Also what open gates cost, and what building graphs costs another thread's
-// launches. Raw CUDA, without the library's device: what the hardware and the driver do.
+// What a graph that is held at a gate blocks: hardware queues, block slots of SMs, CUDA calls of
+// other threads. Also the cost of open gates, and the effect of building graphs on another thread's
+// launches. Raw CUDA, without the library's device: the behaviour of the hardware and the driver.
 
 #include "standing/run.hpp"
 

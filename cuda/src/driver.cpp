@@ -10,7 +10,7 @@ namespace gsched::cuda {
 
 namespace {
 
-/// Null where the driver lacks the function.
+/// Sets `into` to null if the driver lacks the function.
 template <class Function>
 void find(const char* name, Function& into) noexcept {
   void* found = nullptr;
@@ -36,7 +36,7 @@ driver_functions find_all() {
   check(cudaDriverGetVersion(&version), "CUDA driver");
   if (version == 0) throw error(errc::no_device, "CUDA driver: none found, expected one");
   int gpus = 0;
-  check(cudaGetDeviceCount(&gpus), "CUDA driver"); // too old a driver is told here
+  check(cudaGetDeviceCount(&gpus), "CUDA driver"); // fails for a driver that is too old
   if (gpus == 0) throw error(errc::no_device, "CUDA: no GPU found, expected one");
   driver_functions f;
 #define GSCHED_CUDA_FIND(name) find(#name, f.name);
@@ -62,7 +62,7 @@ void expect_partition_functions(const driver_functions& f) {
 }
 
 const driver_functions& driver() {
-  static const driver_functions found = find_all(); // thrown out of: tried again next time
+  static const driver_functions found = find_all(); // if it throws, the next call tries again
   return found;
 }
 

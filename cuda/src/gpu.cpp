@@ -11,7 +11,7 @@
 namespace gsched::cuda {
 
 architecture_limits driver_limits(const cudaDeviceProp& p, bool clusters) {
-  // What the driver does not say is as in the newest capability that is known.
+  // Values that the driver does not report are those of the newest known capability.
   architecture_limits l = detail::limits_of(detail::architecture_rows.back());
   const auto count = [](auto n) { return static_cast<std::uint32_t>(n); };
   l.major = count(p.major);
@@ -34,7 +34,7 @@ architecture_limits driver_limits(const cudaDeviceProp& p, bool clusters) {
 }
 
 gpu find_gpu(int ordinal) {
-  static_cast<void>(driver()); // says in one line what is absent
+  static_cast<void>(driver()); // throws one line where the driver or a function is missing
   int gpus = 0;
   check(cudaGetDeviceCount(&gpus), "CUDA");
   if (ordinal < 0 || ordinal >= gpus)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hung_streams.hpp"
+#include "relaxed_capture.hpp"
 
-#include "beside_captures.hpp"
 #include <gsched/core/error.hpp>
 #include <gsched/core/sync.hpp>
 #include <gsched/cuda/gpu.hpp>
@@ -14,34 +14,34 @@ namespace gsched::cuda {
 
 namespace {
 
-struct given_up {
+struct abandoned_stream {
   int gpu = 0;
   cudaStream_t stream = nullptr;
 };
 
-/// Of the process. Constant-initialized, and used until it ends.
+/// One for the process. Constant-initialized, and valid until the process ends.
 struct registry {
   std::mutex guard;
-  std::array<given_up, 64> streams{};
+  std::array<abandoned_stream, 64> streams{};
   std::size_t count = 0;
-  sync::atomic<bool> some{false}; ///< a stream was given up once
+  sync::atomic<bool> some{false}; ///< whether any stream was ever abandoned
 };
 constinit registry all;
 
-bool has_ended(const given_up& g) noexcept {
+bool has_ended(const abandoned_stream& g) noexcept {
   const current_gpu here(g.gpu);
-  const beside_captures apart;
+  const relaxed_capture apart;
   const cudaError_t e = cudaStreamQuery(g.stream);
-  static_cast<void>(cudaGetLastError()); // a stream that is busy counts as an error there
+  static_cast<void>(cudaGetLastError()); // a busy stream sets the last error
   return e != cudaErrorNotReady;
 }
 
 } // namespace
 
-void give_up_stream(int gpu, cudaStream_t stream) noexcept {
+void abandon_stream(int gpu, cudaStream_t stream) noexcept {
   const std::lock_guard hold(all.guard);
   if (all.count < all.streams.size()) all.streams[all.count++] = {gpu, stream};
-  all.some.store(true, sync::relaxed); // unordered: what it stands for is read under the mutex
+  all.some.store(true, sync::relaxed); // unordered: the list itself is read under the mutex
 }
 
 bool hangs(int gpu) noexcept {

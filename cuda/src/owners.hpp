@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -12,8 +14,8 @@
 
 namespace gsched::cuda {
 
-/// Owners of what CUDA makes, so that nothing is left behind where set-up throws. Where the GPU
-/// hangs, release() keeps a destructor from waiting for it.
+/// RAII handles of CUDA objects, so that set-up that throws leaks nothing. If the GPU hangs, call
+/// release(), because destruction would wait for it.
 
 struct stream_destroyer {
   void operator()(cudaStream_t s) const noexcept { cudaStreamDestroy(s); }
@@ -25,13 +27,24 @@ struct event_destroyer {
 };
 using event_owner = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, event_destroyer>;
 
+struct graph_destroyer {
+  void operator()(CUgraph g) const noexcept { driver().cuGraphDestroy(g); }
+};
+using graph_owner = std::unique_ptr<std::remove_pointer_t<CUgraph>, graph_destroyer>;
+
+struct exec_destroyer {
+  void operator()(cudaGraphExec_t e) const noexcept { cudaGraphExecDestroy(e); }
+};
+using exec_owner = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, exec_destroyer>;
+
 struct device_freer {
   void operator()(void* p) const noexcept { cudaFree(p); }
 };
 template <class T>
 using device_memory = std::unique_ptr<T, device_freer>;
 
-/// A stream that does not wait for the default stream. Errors   device_failed: WHAT, CUDA's words.
+/// Makes a stream that does not synchronise with the default stream.
+/// Errors   device_failed: WHAT, CUDA's message.
 [[nodiscard]] inline stream_owner make_stream(const std::string& what, int priority = 0) {
   cudaStream_t s = nullptr;
   check(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, priority), what.c_str());

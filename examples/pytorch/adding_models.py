@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latency of requests while a model is added to their server.
 
-One client submits requests for a small model, one after the other. Turns without anything else
-alternate with turns in which a chain of many small kernels, captured before, is added to the server.
-The program compares the latencies of requests that were under way while it was added with those of
-the turns without.
+One client submits requests for a small model, one after another. Intervals with that client alone
+alternate with additions of a model to the server: a chain of many small kernels, captured before. The
+program compares the latencies of requests in flight during an addition with those of the intervals.
 """
 
 import argparse
@@ -33,7 +32,7 @@ def options():
     p.add_argument("--unmeasured", action="store_true",
                    help="its operations are not measured, which keeps the GPU to itself for a while")
     p.add_argument("--alone", type=workload.SOME, default=2.0, metavar="S",
-                   help="a turn without; default: %(default)s")
+                   help="of an interval; default: %(default)s")
     p.add_argument("--policy", default="fifo", help="default: %(default)s")
     p.add_argument("--real-time-lanes", type=workload.FROM_0, default=0, metavar="N",
                    help="the served model's requests are real-time ones on so many lanes; models then "
@@ -52,7 +51,7 @@ def options():
 
 
 class Client:
-    """Submits one request after the other, in a thread of its own, and keeps their times."""
+    """Submits one request after another, in a thread of its own, and keeps their times."""
 
     def __init__(self, server, model, real_time):
         self._server, self._model, self._client = server, model, server.add_client()
@@ -73,7 +72,7 @@ class Client:
             self._failed = e
 
     def during(self, start, end):
-        """Latencies in us of the requests that were under way then."""
+        """Latencies in us of the requests in flight between two times."""
         return [(e - s) * 1e6 for s, e in list(self.seen) if s <= end and e >= start]
 
     def check(self):
@@ -91,11 +90,7 @@ def summary(us):
     if not s:
         return {"requests": 0}
     return {"requests": len(s), "mean": sum(s) / len(s), "max": s[-1],
-            **{f"p{p}": s[(len(s) * p + 99) // 100 - 1] for p in (50, 99)}}
-
-
-def median(values):
-    return sorted(values)[len(values) // 2]
+            **{f"p{p}": workload.percentile(s, p) for p in (50, 99)}}
 
 
 def captured_chain(a, torch):
@@ -127,12 +122,12 @@ def measure(a, torch):
                 start = time.monotonic()
                 added = server.add_model(chain, name=f"chain {turn}", unmeasured=a.unmeasured)
                 end = time.monotonic()
-                time.sleep(0.05) # so that the last of these requests has ended
+                time.sleep(0.05) # until the last of these requests has ended
                 client.check()
                 rows.append({"alone": summary(alone), "adding": summary(client.during(start, end)),
                              "add_ms": (end - start) * 1e3,
                              "facts": workload.with_units(added.facts())})
-                added.remove() # so that memory does not grow from turn to turn
+                added.remove() # so that memory does not grow
                 print_row(turn, rows[-1])
         finally:
             client.close()
@@ -150,12 +145,7 @@ def print_row(turn, row):
 def main():
     a = options()
     faulthandler.dump_traceback_later(a.time_limit + 120, exit=True)
-    try:
-        import torch
-    except ImportError:
-        print("adding_models: torch is not installed, expected PyTorch 2.11 or newer",
-              file=sys.stderr)
-        return 1
+    torch = workload.import_torch("adding_models")
     print(f"{a.model} served while a chain of {a.nodes} kernels is added, latency in us\n"
           f"turn    add ms  requests alone p50    adding alone p99    adding alone max    adding   "
           f"p99 more", flush=True)
@@ -177,9 +167,9 @@ def main():
     results = {"model": a.model, "nodes": a.nodes, "instances": a.instances, "measured":
             not a.unmeasured, "real_time_lanes": a.real_time_lanes, "device": torch.cuda.get_device_name(a.gpu),
             "torch": torch.__version__, "turns": rows,
-            "p99_more_us": {"median": median(more), "least": min(more), "most": max(more)}}
-    print(f"p99 of others grows by {median(more):+.1f} us in the median ({min(more):+.1f} to "
-          f"{max(more):+.1f}); adding takes {median([r['add_ms'] for r in whole]):.1f} ms", flush=True)
+            "p99_more_us": {"median": workload.median(more), "least": min(more), "most": max(more)}}
+    print(f"p99 of others grows by {workload.median(more):+.1f} us in the median ({min(more):+.1f} to "
+          f"{max(more):+.1f}); adding takes {workload.median([r['add_ms'] for r in whole]):.1f} ms", flush=True)
     if a.json and not workload.save(a.json, results):
         return 1
     return 0

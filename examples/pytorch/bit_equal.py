@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Are the outputs of scheduled models, bit for bit, those of their captured graphs replayed whole?
+"""Compares the outputs of scheduled models, bit for bit, with those of their captured graphs.
 
 Each model is captured, and each instance's graph is replayed whole on random inputs, one at a time,
-with nothing else on the GPU: that is what is expected. Then all models are served at once, cut into
-segments, by as many clients as are asked for, with inputs in pinned and pageable memory and on the
-GPU, and every output is compared with what its instance's own graph had answered. At the end some
-of the graphs are replayed whole again, to see that the answers expected were no accident.
+with nothing else on the GPU. These are the expected outputs. Then all models are served at once, cut
+into segments, by --clients clients, with inputs in pinned and pageable memory and on the GPU, and every
+output is compared with the expected one of its instance. At the end some graphs are replayed whole
+again, to check that the expected outputs are reproducible.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def options():
 
 
 def bits(tree):
-    """The tensors of an answer, on the host, as bytes."""
+    """The bytes of the tensors of an output, on the host."""
     import torch
 
     return [x.detach().to("cpu").contiguous().view(-1).view(torch.uint8)
@@ -60,7 +60,7 @@ def same(a, b):
 
 
 class Subject:
-    """A model, what it is asked and what it is expected to answer."""
+    """A model, its inputs and the expected outputs."""
 
     def __init__(self, torch, name, a):
         self.name = name
@@ -82,7 +82,7 @@ class Subject:
                                    for e, f in zip(self.expected[0], other))}
 
     def sent(self, kind, k):
-        """The input, and where the outputs go."""
+        """The input, and the argument `outputs` of submit()."""
         if kind == 2:
             return self.pinned[k].to(f"cuda:{self.captured.gpu}"), "cuda"
         return (self.pageable if kind == 1 else self.pinned)[k], None
@@ -96,7 +96,7 @@ class Subject:
             self.facts["mismatches"] += 1
 
     def replayed_again(self):
-        """How many of some replays differ from what they were before."""
+        """How many of some replays differ from the expected outputs."""
         return sum(not same(bits(self.captured.replay(self.pinned[k], i)), self.expected[i][k])
                    for i in range(len(self.expected)) for k in range(min(5, len(self.pinned))))
 
@@ -105,11 +105,7 @@ def main():
     a = options()
     faulthandler.dump_traceback_later(a.time_limit + 120, exit=True)
     began = time.monotonic()
-    try:
-        import torch
-    except ImportError:
-        print("bit_equal: torch is not installed, expected PyTorch 2.11 or newer", file=sys.stderr)
-        return 1
+    torch = workload.import_torch("bit_equal")
     try:
         gsched.load_library()
         subjects = []

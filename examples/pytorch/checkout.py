@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Importing this puts the checkout's own package `gsched` before an installed one."""
+"""Importing this makes the package `gsched` of this checkout come before an installed one."""
 
 import pathlib
 import sys

@@ -5,9 +5,9 @@
 Two functions of one Llama with random weights in bfloat16 are captured: prefill reads the prompt into
 the cache and gives the first token, decode takes a token and its position, writes to the cache, and
 gives the next ones. They write the same memory, so a server never runs both at once. Then --tokens
-tokens are generated three ways, which must agree: eagerly, by replaying the graphs, and by requests
-each of which follows the former (after=), takes its outputs on the GPU and is submitted before that
-has run. The model is transformers' LlamaForCausalLM where that is installed, else a small one in
+tokens are generated in three ways, which must agree: eagerly, by replaying the graphs, and by requests
+that are submitted before their predecessors have run, follow these (after=) and read their outputs on
+the GPU. The model is transformers' LlamaForCausalLM if that is installed, otherwise a small one in
 plain PyTorch.
 """
 
@@ -146,15 +146,15 @@ def transformers_llama(torch, a):
             self.register_buffer("places", torch.arange(most), persistent=False)
 
         def forward(self, tokens, positions):
-            # A cache that counts what it holds would count what warms up and is replayed as well.
+            # A cache with a counter of its own would also count the warm-up and the capture.
             for layer in self.cache.layers:
                 count = getattr(layer, "cumulative_length", None)
                 if torch.is_tensor(count):
                     count.copy_(positions[:1].reshape(count.shape))
-            # The mask is given in full, so that nothing looks at values to see if one is needed.
+            # The whole mask is given, so that no code reads values to decide whether one is needed.
             lowest = torch.finfo(self.llama.dtype).min
             mask = torch.where(self.places <= positions[:, None], 0.0, lowest)
-            # Torch's own choice of attention for one query is not the same bits each time.
+            # The attention that torch selects for one query is not bit-reproducible.
             with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
                 out = self.llama(input_ids=tokens, position_ids=positions[None],
                                  cache_position=positions, past_key_values=self.cache,
@@ -230,7 +230,7 @@ class Loop:
                 token, position = self.decode(token, position)
                 tokens.append(token)
         torch.cuda.synchronize(self.a.gpu)
-        return self.said(tokens, time.perf_counter() - began)
+        return self.figures_of(tokens, time.perf_counter() - began)
 
     def replayed(self, prefill, decode):
         """Whole graphs one after another on torch's current stream."""
@@ -249,10 +249,10 @@ class Loop:
                     x.copy_(mine)
                 given = got
         torch.cuda.synchronize(self.a.gpu)
-        return self.said([token for token, _ in places], time.perf_counter() - began)
+        return self.figures_of([token for token, _ in places], time.perf_counter() - began)
 
     def served(self, server, prefill, decode, pipelined):
-        """Requests each of which follows the former; all at once, or each when that has ended."""
+        """Requests that follow one another; submitted at once, or each when the one before has ended."""
         places = self.places()
         self.reset()
         self.torch.cuda.synchronize(self.a.gpu)
@@ -268,10 +268,10 @@ class Loop:
             future.result(60)
         took = time.perf_counter() - began
         ends = [f.report["end"] for f in futures]
-        return self.said([token for token, _ in places], took,
+        return self.figures_of([token for token, _ in places], took,
                          [(b - a) * 1e6 for a, b in zip(ends, ends[1:])])
 
-    def said(self, tokens, seconds, gaps_us=()):
+    def figures_of(self, tokens, seconds, gaps_us=()):
         gaps = sorted(gaps_us)
         at = lambda percent: gaps[(len(gaps) * percent + 99) // 100 - 1] if gaps else None
         return {"tokens": self.torch.cat([t.view(1) for t in tokens]).tolist(),
@@ -309,12 +309,7 @@ def measure(torch, a):
 def main():
     a = options()
     faulthandler.dump_traceback_later(a.time_limit, exit=True)
-    try:
-        import torch
-    except ImportError:
-        print("decode_loop: torch is not installed, expected PyTorch 2.11 or newer",
-              file=sys.stderr)
-        return 1
+    torch = workload.import_torch("decode_loop")
     try:
         gsched.load_library()
         torch.cuda.init()

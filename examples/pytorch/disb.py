@@ -3,11 +3,11 @@
 """DISB, the benchmark of the REEF paper, with real networks: real-time and best-effort clients, up to
 five of each, in every way of sharing a GPU.
 
-The clients, their classes and arrivals are those of tools/data/workloads/disb_*.json. Each model
-there is taken by the client's name: rnet is ResNet-152, vgg VGG-19, bert BERT-base and gpt2 GPT-2, of
-batch 1; for the paper's YOLO stands GoogLeNet of batch 8. Inputs are on the GPU, and times are those
-of the dispatcher, from the instant at which a request was due to the end of its last operation. A
-load is a part of the rate that the model has alone, one request after another.
+The clients, their classes and arrivals are those of tools/data/workloads/disb_*.json. The model follows
+from the client's name: rnet is ResNet-152, vgg VGG-19, bert BERT-base and gpt2 GPT-2, with batch 1;
+GoogLeNet with batch 8 replaces the paper's YOLO. Inputs are on the GPU, and times are those of the
+dispatcher, from the arrival of a request to the end of its last operation. A load is a fraction of
+the rate of the model alone, one request after another.
 
   rt_only           the real-time clients alone, a stream for each
   seq               whole requests one after the other, real-time ones first
@@ -15,9 +15,9 @@ load is a part of the rate that the model has alone, one request after another.
   streams_priority  the same, with a high priority for the real-time clients' streams
   preempt           real-time requests preempt best-effort graphs between two of their kernels
 
-All ways are served by one process and take turns. `slower` and `p99 ratio` compare with rt_only, the
-mean over the real-time clients; `work` is the requests done times what each takes alone, a second of
-the GPU: of best-effort clients, and of all.
+One process serves all ways, in turn. `slower` and `p99 ratio` are over rt_only, the mean of the
+real-time clients; `work` is the sum over finished requests of their time alone, for each second: of
+best-effort clients, and of all.
 
 Source   Han et al., ACM TOCS 44(1), 2025, table 2, doi:10.1145/3768622.
 """
@@ -39,7 +39,7 @@ import workload
 ROOT = pathlib.Path(__file__).resolve().parents[2] / "tools/data/workloads"
 WORKLOADS = ("disb_a", "disb_b", "disb_c", "disb_d", "disb_e")
 WAYS = ("rt_only", "seq", "streams", "streams_priority", "preempt")
-SHORTEST_S = 1e-4  # what a network counts as taking at least, where rates follow from it
+SHORTEST_S = 1e-4  # lower bound of a network's time when rates are computed from it
 NETWORKS = {"rnet": "resnet152", "vgg": "vgg19", "yolo": "googlenet_b8", "bert": "bert_base",
             "gpt2": "gpt2"}
 
@@ -47,22 +47,21 @@ NETWORKS = {"rnet": "resnet152", "vgg": "vgg19", "yolo": "googlenet_b8", "bert":
 class Client:
     """One of a workload's clients: its class, network and arrivals."""
 
-    def __init__(self, said):
-        self.name = said["name"]
+    def __init__(self, report):
+        self.name = report["name"]
         self.network = NETWORKS[self.name.split("_")[1]]
-        self.urgent = said["class"] == "real_time"
-        self.law, self.load = said["arrivals"]["law"], said["arrivals"].get("load")
+        self.real_time = report["class"] == "real_time"
+        self.law, self.load = report["arrivals"]["law"], report["arrivals"].get("load")
 
 
 def read(name):
     """The clients of a workload."""
-    said = json.loads((ROOT / f"{name}.json").read_text(encoding="utf-8"))
-    return said["about"], [Client(c) for c in said["clients"]]
+    report = json.loads((ROOT / f"{name}.json").read_text(encoding="utf-8"))
+    return report["about"], [Client(c) for c in report["clients"]]
 
 
 def due_times(client, solo_s, seconds, draw):
-    """When its requests are due, in seconds from the start of a turn; None: each once the last one
-    has been answered."""
+    """Arrival times, in seconds from the start of a turn; None for a closed loop."""
     if client.law == "closed":
         return None
     gap, at, due = max(solo_s, SHORTEST_S) / client.load, 0.0, []
@@ -77,27 +76,27 @@ def due_times(client, solo_s, seconds, draw):
 
 
 def server_of(a, way, clients):
-    """The server that a way is."""
-    urgent = sum(c.urgent for c in clients)
+    """The server of a way."""
+    real_time = sum(c.real_time for c in clients)
     one_lane = {"lanes": 1, "segments_per_job": 1, "quantum": 100.0, "most_quantum": 100.0,
                 "low_mark": 1e-6, "high_mark": 1e-6}
     policy, more = {
-        "rt_only": ("direct", {"lanes": urgent}),
+        "rt_only": ("direct", {"lanes": real_time}),
         "seq": ("fifo", one_lane),
         "streams": ("direct", {"lanes": len(clients)}),
-        "streams_priority": ("direct", {"lanes": len(clients) - urgent, "real_time_lanes": urgent,
+        "streams_priority": ("direct", {"lanes": len(clients) - real_time, "real_time_lanes": real_time,
                                         "yields": 0}),
         # Best-effort work stops between kernels, so its segments may be long.
-        "preempt": ("fifo", {"lanes": 1, "real_time_lanes": urgent, "quantum": 2e-3})}[way]
+        "preempt": ("fifo", {"lanes": 1, "real_time_lanes": real_time, "quantum": 2e-3})}[way]
     return gsched.Server(policy=policy, gpu=a.gpu, watchdog=a.watchdog / 1e3, **more)
 
 
 class Way:
-    """A server with a workload's models, and what was measured of it."""
+    """A server with a workload's models, and its measurements."""
 
     def __init__(self, a, name, clients, captured):
         self.name = name
-        self.clients = [c for c in clients if c.urgent or name != "rt_only"]
+        self.clients = [c for c in clients if c.real_time or name != "rt_only"]
         self.server = server_of(a, name, clients)
         self.models = {n: self.server.add_model(captured[n])
                        for n in dict.fromkeys(c.network for c in self.clients)}
@@ -107,10 +106,10 @@ class Way:
 
     def submit(self, client, arrival=None):
         return self.server.submit(self.models[client.network], None, self.owners[client.name],
-                                  outputs=(), real_time=client.urgent, arrival=arrival)
+                                  outputs=(), real_time=client.real_time, arrival=arrival)
 
     def serve(self, client, due, start, end, failures):
-        """One client's turn, on a thread of its own. What ends after `end` does not count."""
+        """One client's turn, on a thread of its own. Requests that end after `end` do not count."""
         seen, waiting = self.latencies[client.name], []
         try:
             if due is None:
@@ -143,7 +142,7 @@ class Way:
         self.spans.append(seconds)
 
     def warm_up(self):
-        """Its graphs are uploaded; nothing of it counts."""
+        """Uploads its graphs; its measurements are dropped."""
         for client in self.clients:
             for _ in range(3):
                 self.submit(client).result(60)
@@ -152,11 +151,11 @@ class Way:
         span, out = sum(self.spans), {"clients": {}}
         for c in self.clients:
             s = workload.summary([int(t * 1e9) for t in self.latencies[c.name]])
-            out["clients"][c.name] = {"network": c.network, "real_time": c.urgent,
+            out["clients"][c.name] = {"network": c.network, "real_time": c.real_time,
                                       "finished": len(self.latencies[c.name]), "latency_us": s}
         work = lambda some: sum(len(self.latencies[c.name]) * solo_s[c.network] for c in some) / span
         out["work"], out["be_work"] = work(self.clients), work(c for c in self.clients
-                                                               if not c.urgent)
+                                                               if not c.real_time)
         s = self.server.statistics()
         out["preemptions"], out["expired_leases"] = s["preemptions"], s["expired_leases"]
         out["lost"] = s["submitted"] - sum(s[k] for k in ("finished", "failed", "rejected",
@@ -164,16 +163,16 @@ class Way:
         return out
 
 
-def judged(ways):
+def with_ratios(ways):
     """Adds the ratios to rt_only: the means over the real-time clients."""
     alone = ways.get("rt_only")
     for f in ways.values():
-        urgent = [n for n, c in f["clients"].items() if c["real_time"] and c["finished"]]
-        if alone is None or not urgent:
+        real_time = [n for n, c in f["clients"].items() if c["real_time"] and c["finished"]]
+        if alone is None or not real_time:
             continue
         over = lambda key: sum(f["clients"][n]["latency_us"][key]
                                / max(1e-9, alone["clients"][n]["latency_us"][key])
-                               for n in urgent) / len(urgent)
+                               for n in real_time) / len(real_time)
         f["slower"], f["p99_ratio"] = over("mean"), over("p99")
     return ways
 
@@ -208,7 +207,7 @@ def compare(a, clients, captured, solo_s):
     facts = {way.name: way.facts(solo_s) for way in ways}
     for way in ways:
         way.server.close()
-    return judged(facts)
+    return with_ratios(facts)
 
 
 def print_rows(name, about, ways):
@@ -216,10 +215,10 @@ def print_rows(name, about, ways):
     print(f"{'way':17} {'slower':>7} {'p99 ratio':>9} {'be work':>8} {'work':>6}   real-time clients: "
           "mean / p99 us")
     for way, f in ways.items():
-        urgent = {n: c["latency_us"] for n, c in f["clients"].items() if c["real_time"]}
+        real_time = {n: c["latency_us"] for n, c in f["clients"].items() if c["real_time"]}
         print(f"{way:17} {f.get('slower', 0):7.3f} {f.get('p99_ratio', 0):9.3f} {f['be_work']:8.3f} "
               f"{f['work']:6.3f}   "
-              + ", ".join(f"{n} {s['mean']:.0f} / {s['p99']:.0f}" for n, s in urgent.items()),
+              + ", ".join(f"{n} {s['mean']:.0f} / {s['p99']:.0f}" for n, s in real_time.items()),
               flush=True)
 
 
@@ -254,11 +253,7 @@ def main():
     a = options()
     faulthandler.dump_traceback_later(a.time_limit + 120, exit=True)
     began = time.monotonic()
-    try:
-        import torch
-    except ImportError:
-        print("disb: torch is not installed, expected PyTorch 2.11 or newer", file=sys.stderr)
-        return 1
+    torch = workload.import_torch("disb")
     results = {}
     try:
         gsched.load_library()

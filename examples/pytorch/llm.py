@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A language model in plain torch: Llama's layers with random weights in bf16 and a static cache.
 
-16 layers, 2,048 wide, 32 heads, 8,192 wide within, 32,000 words. What is captured of it is a module
-with a cache of its own: `Decode` reads a token and its position, `Prefill` some tokens from a fixed
-position on. Both answer with the logits of the last token. Modules of one `Llama` share its weights
-and nothing else; as each writes its cache, each is fit for one instance.
+16 layers, 2,048 wide, 32 heads, 8,192 wide in the MLP, 32,000 words. Modules with a cache of their own
+are captured: `Decode` reads a token and its position, `Prefill` some tokens from a fixed position on.
+Both return the logits of the last token. Modules of one `Llama` share its weights and nothing else; as
+each writes its cache, each supports one instance.
 
-Differs   transformers' static cache counts what it holds, so a graph of it that is replayed moves on
-          by itself; here a position is an input, and the same inputs give the same answer.
+Differs   transformers' static cache counts its entries, so each replay of a graph changes its
+          position; here the position is an input, and equal inputs give equal outputs.
 """
 
 import torch
@@ -26,7 +26,7 @@ def _norm(x, weight):
 
 
 def _turned(x, cos, sin):
-    """Rotary positions: pairs of elements a half apart are turned."""
+    """Rotary positions: rotates pairs of elements that are half the width apart."""
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat((-second, first), dim=-1) * sin
 
@@ -63,7 +63,7 @@ class Llama(nn.Module):
         return angles.cos().to(TYPE), angles.sin().to(TYPE)
 
     def forward(self, tokens, cos, sin, attend):
-        """Logits of the last token. attend(layer, q, k, v) stores keys and values, and answers."""
+        """Logits of the last token. attend(layer, q, k, v) stores keys and values, and returns the attention."""
         x = F.embedding(tokens, self.words)
         count = tokens.shape[1]
         for i, layer in enumerate(self.layers):
@@ -108,7 +108,7 @@ class Decode(nn.Module):
             keys, values = self.cache.kept[i]
             keys.index_copy_(2, position, k)
             values.index_copy_(2, position, v)
-            # Not torch's own choice for one query: that gives other bits now and then where other
+            # Not the attention that torch selects for one query: its bits sometimes differ when other
             # work runs beside it, with or without gsched.
             with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
                 return F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)

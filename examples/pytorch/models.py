@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with random weights, ready to be captured, in fp32 unless their names say bf16: ten, and
-more that are bigger or of other kinds.
+"""Models with random weights that can be captured, in fp32 unless their names contain bf16.
 
 The first eight are those of table 2 of the Paella paper (SOSP 2023, doi:10.1145/3600006.3613163),
-as torchvision has them; DenseNet is DenseNet-121. All of them classify images and have no
+from torchvision; DenseNet is DenseNet-121. All of them classify images and have no
 data-dependent control flow, so each is captured whole. BERT (base) and GPT-2 (small) come from
-transformers' configurations and read 128 tokens; GPT-2 answers with the last token's logits.
+transformers' configurations and read 128 tokens; GPT-2 returns the last token's logits.
 
 Differs   the attention masks of BERT (all tokens see one another) and GPT-2 (causal) are tensors
-          made once, where transformers would work them out in every forward pass, and differently
-          while it is captured: so eager and captured runs launch the same kernels.
+          made once. transformers computes them in every forward pass, and differently during a
+          capture; this way eager and captured runs launch the same kernels.
 
 Of the others, vit_base is ViT-B/16 in plain torch; attention and products are eight attentions of 16
 heads with 2,048 tokens of 128 elements, and eight products of N rows with matrices of 8,192 squared;
-one_kernel adds one to 16 numbers, so that what it takes beside other work is when its kernel starts;
-llama_decode is a step of llm.py's model, which takes its own cache along. resnet50_train is no module
-but a step of training, which training() makes.
+one_kernel adds one to 16 numbers, so that its latency beside other work is when its kernel starts;
+llama_decode is a step of llm.py's model with a cache of its own. resnet50_train is not a module but a
+training step, which training() makes.
 
 A name may end in _bN, for batches of N: "resnet50_b8"; without it the batch is 1.
 """
@@ -60,7 +59,7 @@ def pair(text):
 
 
 def keeps_state(name):
-    """Whether it writes tensors of its own, so that it is fit for one instance alone."""
+    """Whether it writes tensors of its own, so that it can have one instance only."""
     return parts(name)[0] in ("llama_decode",) + TRAINED
 
 
@@ -82,8 +81,8 @@ def make(name, seed=0):
 
 
 def training(name, seed=0, gpu=0):
-    """(step, example, written): a step of training on the GPU that changes its weights in place, what
-    it is given, and all tensors that it writes. Needs gsched.capture(..., training=True)."""
+    """(step, example, written): a training step on the GPU that changes its weights in place, its
+    arguments, and all tensors that it writes. Needs gsched.capture(..., training=True)."""
     import torch
     import torchvision
 
@@ -100,14 +99,14 @@ def training(name, seed=0, gpu=0):
 
 
 def descent(net):
-    """(step, written): a step of gradient descent with momentum, which trains a classifier, and all
-    tensors that it writes but for gradients, which each step makes anew."""
+    """(step, written): a step of gradient descent with momentum that trains a classifier, and all
+    tensors that it writes, except gradients, which each step makes anew."""
     import torch
     import torch.nn.functional as F
 
     weights = list(net.parameters())
     optimizer = torch.optim.SGD(weights, lr=1e-3, momentum=0.9)
-    for weight in weights: # as the first step makes it, so that it is known before
+    for weight in weights: # as the first step would make it, so that it is known before
         optimizer.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
 
     def step(images, labels):
@@ -173,8 +172,8 @@ def _lenet():
 
 
 def _detector(whole):
-    """What a detector computes for each image: boxes and their classes, before those that overlap
-    are sorted out, which depends on the data."""
+    """The part of a detector before non-maximum suppression, which depends on the data: boxes and their
+    classes for each image."""
     import torch
 
     class Boxes(torch.nn.Module):

@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Many pairs of models, preempted: does anything hang, is any output wrong, what does it cost?
+"""Tests preemption with many pairs of models: hangs, wrong outputs, and its cost.
 
-Each pair runs in a child process, which the parent ends where it hangs. First both models serve
-requests at once, and each output is compared, bit for bit, with that of the instance's own graph
-replayed alone; a step of training is compared by its weights, after as many replays from the same
-start. With --steps a training model makes exactly that many steps, which real-time requests preempt.
-Then the real-time client submits, waits and pauses, beside a best-effort client that always
-has requests waiting, as in realtime.py: preempted, and in turn each alone.
+Each pair runs in a child process, which the parent kills if it hangs. First both models serve requests
+at once, and each output is compared, bit for bit, with that of the instance's own graph replayed alone.
+A training step is compared by its weights, after the same number of replays from the same weights; with
+--steps a training model makes exactly that many steps, preempted by real-time requests. Then the
+real-time client submits, waits and pauses, beside a best-effort client that always has pending
+requests, as in realtime.py: preempted, and each alone, in turn.
 
-rt and p99 are the real-time model's mean latency and 99th percentile over alone, and later its
-median and 99th percentile less the median alone; stop is how long it takes from the decision until no
-kernel of the best-effort model runs any more; be kept is the
-best-effort requests done over those done alone, and be share the same over the part of the time that
-real-time requests leave.
+rt and p99 are the real-time model's mean latency and 99th percentile over those alone; later is its
+median and 99th percentile minus the median alone; stop is the time from the decision to preempt until
+no kernel of the best-effort model runs; be kept is the number of best-effort requests over that alone,
+and be share the same over the time that real-time requests leave.
 """
 
 import argparse
@@ -115,7 +114,7 @@ def chosen(text):
 # The child: one pair -----------------------------------------------------------------------------
 
 def emit(**what):
-    """A line of JSON for the parent."""
+    """Writes a line of JSON for the parent."""
     print(json.dumps(what), flush=True)
 
 
@@ -173,11 +172,11 @@ class Steps:
         self._torch.cuda.synchronize()
 
     def start(self):
-        """Steps that were made before do not count."""
+        """Earlier steps do not count."""
         self._put(self._start)
 
     def conclude(self):
-        """Compares, with the GPU for itself."""
+        """Compares, while nothing else runs on the GPU."""
         torch = self._torch
         torch.cuda.synchronize()
         with torch.no_grad():
@@ -194,7 +193,7 @@ class Steps:
 
 
 def captured_with_answers(torch, a, name, instances):
-    """A captured model, and what its outputs are compared with."""
+    """A captured model, and its expected outputs."""
     import gsched
 
     if not trains(name):
@@ -208,12 +207,12 @@ def captured_with_answers(torch, a, name, instances):
     return captured, Steps(torch, captured, written)
 
 
-def check(a, way, urgent, patient):
+def check(a, way, real_time, best_effort):
     """Both models at once for a while, or for a number of steps, with all outputs compared."""
-    urgent.start()
-    patient.start()
+    real_time.start()
+    best_effort.start()
     end, failures, draw = time.monotonic() + a.check, [], random.Random(a.seed)
-    submit, steps = way.server.submit, a.steps if isinstance(patient, Steps) else 0
+    submit, steps = way.server.submit, a.steps if isinstance(best_effort, Steps) else 0
     before = way.server.statistics()["preemptions"]
 
     def more(n):
@@ -224,10 +223,10 @@ def check(a, way, urgent, patient):
         try:
             while more(n) or waiting:
                 while len(waiting) < 2 and more(n):
-                    waiting.append((n, patient.submit(submit, way.patient, way.clients[1], n)))
+                    waiting.append((n, best_effort.submit(submit, way.best_effort, way.clients[1], n)))
                     n += 1
                 if waiting:
-                    patient.compare(*waiting.popleft())
+                    best_effort.compare(*waiting.popleft())
         except Exception as e: # raised by the thread that joins this one
             failures.append(e)
 
@@ -235,7 +234,7 @@ def check(a, way, urgent, patient):
     other.start()
     while (other.is_alive() if steps else time.monotonic() < end) and not failures:
         time.sleep(draw.expovariate(1.0) * a.think / 1e3)
-        urgent.compare(n, urgent.submit(submit, way.urgent, way.clients[0], n, real_time=True))
+        real_time.compare(n, real_time.submit(submit, way.real_time, way.clients[0], n, real_time=True))
         n += 1
     other.join()
     if failures:
@@ -246,10 +245,10 @@ def check(a, way, urgent, patient):
         if not preemptions:
             raise RuntimeError(f"{steps} steps without a preemption, expected some")
         found["steps"] = {"steps": steps, "preemptions": preemptions}
-    urgent.conclude()
-    patient.conclude()
-    return {**found, "checked": {"rt": urgent.seen, "be": patient.seen},
-            "wrong": {"rt": urgent.wrong, "be": patient.wrong}}
+    real_time.conclude()
+    best_effort.conclude()
+    return {**found, "checked": {"rt": real_time.seen, "be": best_effort.seen},
+            "wrong": {"rt": real_time.wrong, "be": best_effort.wrong}}
 
 
 def measure(a, pair):
@@ -258,20 +257,20 @@ def measure(a, pair):
 
     torch.cuda.init()
     emit(phase="capture")
-    (rt, urgent), (be, patient) = (captured_with_answers(torch, a, name, n)
+    (rt, real_time), (be, best_effort) = (captured_with_answers(torch, a, name, n)
                                    for name, n in zip(pair, (1, 2)))
     emit(phase="set-up")
     ways = {name: realtime.Way(a, name, rt, be) for name in ("rt_only", "be_only", "preempt")}
     for way in ways.values():
         way.warm_up()
     emit(phase="check")
-    found = check(a, ways["preempt"], urgent, patient)
+    found = check(a, ways["preempt"], real_time, best_effort)
     emit(phase="preempted")
     for turn in range(TURNS):
         for name, way in ways.items():
             seconds = a.seconds if name == "preempt" else a.alone
             way.turn(seconds / TURNS, a.think, random.Random(a.seed * 1000 + turn))
-    facts = realtime.judged({name: way.facts() for name, way in ways.items()})
+    facts = realtime.with_ratios({name: way.facts() for name, way in ways.items()})
     emit(phase="close")
     for way in ways.values():
         way.server.close()
@@ -280,21 +279,21 @@ def measure(a, pair):
 
 
 def serve(a):
-    # Libraries are imported while the GPU serves the pair before this one.
+    # Imports libraries while the GPU serves the previous pair.
     for library in ("torch", "torchvision", "transformers"):
-        with contextlib.suppress(ImportError): # said where a model needs it
+        with contextlib.suppress(ImportError): # reported if a model needs it
             importlib.import_module(library)
     if not sys.stdin.readline():
-        return 0 # the parent has no use for it any more
+        return 0 # the parent has closed it
     faulthandler.dump_traceback_later(limit_s(a) - 5, exit=True)
     (pair,) = a.chosen.values()
     try:
         emit(result=measure(a, pair))
         return 0
-    except Exception as e: # whatever it is, the parent gets one line
+    except Exception as e: # the parent gets one line for any error
         text = str(e).strip().splitlines()
         emit(error=f"{type(e).__name__}: {text[0] if text else ''}")
-        os._exit(1) # a GPU that hangs is not waited for
+        os._exit(1) # do not wait for a GPU that hangs
 
 
 # The parent --------------------------------------------------------------------------
@@ -334,10 +333,10 @@ def run_pair(a, name, process):
             out, err = process.communicate(timeout=30)
         except subprocess.TimeoutExpired: # the driver keeps it
             out, err = "", ""
-    return judged(name, out, err, late, process.returncode, time.monotonic() - began)
+    return row_of(name, out, err, late, process.returncode, time.monotonic() - began)
 
 
-def judged(name, out, err, late, status, seconds):
+def row_of(name, out, err, late, status, seconds):
     """A pair's row: the result of its process, or how the process ended without one."""
     lines = {}
     for line in out.splitlines():
@@ -429,7 +428,7 @@ def main():
 
 
 def rows_of(files):
-    """Of files that --json made, the lines of all."""
+    """The lines of all files that --json wrote."""
     rows = []
     for path in files:
         try:
@@ -443,7 +442,7 @@ def rows_of(files):
 
 
 def summed_up(rows):
-    """Prints the last line, and says how the program ends."""
+    """Prints the last line and returns the exit status."""
     hangs, failed = sum(r["hang"] for r in rows), sum("ways" not in r for r in rows)
     wrong = sum(sum(r.get("wrong", {}).values()) for r in rows)
     done = sorted(r["ways"]["preempt"]["rt"]["slowdown"] for r in rows if "ways" in r)

@@ -1,23 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what realtime.py found, and two_processes.py beside it: what real-time requests lose
-against what best-effort work keeps, a panel for each pair of models.
+"""Draws results of realtime.py and two_processes.py: best-effort throughput by real-time slowdown, a
+panel for each pair of models.
 
-Right is slower, by the mean over that alone; the bar goes from the median to p99, over the same
-mean. Up is more best-effort work, over its rate alone. "left over" is the time in which no
-real-time request is there: a way that uses all of it and slows no request is on that mark.
+x is the mean real-time latency over that alone; the bar goes from the median to the 99th percentile,
+over the same mean. y is the best-effort rate over that alone. "time left over" is the share of time
+without a real-time request: a way that uses all of it and slows no request is on that mark.
 """
 
 import argparse
 import json
-import subprocess
+import pathlib
 import sys
 
 import workload
 
-COLOURS = {"seq": "#606060", "streams": "#2050B0", "streams_priority": "#20A0C0",
-           "preempt": "#C02020", "preempt_pad": "#E08020", "time_slicing": "#303030",
-           "mps": "#7030A0", "mps_50": "#A060C0", "mps_25": "#D0A0E0", "mps_priority": "#208040"}
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench/figures"))
+import plotting  # noqa: E402
+
+WAYS = ("seq", "streams", "streams_priority", "preempt", "preempt_pad", "time_slicing", "mps", "mps_50", "mps_25",
+        "mps_priority")
+SIZES = {"preempt": 1.7, "preempt_pad": 0.8}  # these two are often in one place
 LEFT_OVER = "left over"
 
 
@@ -36,10 +39,10 @@ def options():
             continue
         try:
             with open(name, encoding="utf-8") as f:
-                said = json.load(f)
-            for pair, points in of(said).items():
+                report = json.load(f)
+            for pair, points in of(report).items():
                 a.points.setdefault(pair, {}).update(points)
-            a.device = a.device or said["device"]
+            a.device = a.device or report["device"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
             p.error(f"{name}: {str(e).splitlines()[0]}, expected results of {what}")
     if a.pairs:
@@ -51,25 +54,25 @@ def options():
 
 
 def point(rt, alone, kept):
-    """(mean, p50 and p99 over what the mean is alone, part of the best-effort rate)."""
+    """(mean, p50 and p99 over the mean alone, best-effort rate over that alone)."""
     return (*(rt[k] / alone for k in ("mean", "p50", "p99")), kept)
 
 
-def of_ways(said):
+def of_ways(report):
     """{pair: {way: point}} of realtime.py."""
     pairs = {}
-    for pair, facts in said["pairs"].items():
+    for pair, facts in report["pairs"].items():
         alone, rate = facts["rt_only"]["rt"]["mean"], facts["be_only"]["be_per_s"]
         pairs[pair] = {way: point(f["rt"], alone, f["be_per_s"] / rate)
-                       for way, f in facts.items() if way in COLOURS}
+                       for way, f in facts.items() if way in WAYS}
         pairs[pair][LEFT_OVER] = (1, 1, 1, facts["rt_only"]["left_over"])
     return pairs
 
 
-def of_settings(said):
+def of_settings(report):
     """{pair: {setting: point}} of two_processes.py."""
     pairs = {}
-    for setting, facts in said["settings"].items():
+    for setting, facts in report["settings"].items():
         for pair, f in facts.items():
             alone = f["rt"]["mean"] / f["slowdown"]
             pairs.setdefault(pair, {})[setting] = point(f["rt"], alone, f["be_kept"])
@@ -84,50 +87,30 @@ def print_rows(points):
 
 
 def draw(a):
-    panels = len(a.points)
-    columns = min(panels, 2)
-    rows = (panels + columns - 1) // columns
-    ways = [w for w in COLOURS if any(w in of for of in a.points.values())]
-    plots = []
+    panels = []
     for pair, of in a.points.items():
-        curves = ["'-' using 1:2 with points pt 2 ps 1.4 lw 1.5 lc rgb '#808080' "
-                  f"title '{LEFT_OVER}'"]
-        mark = of.get(LEFT_OVER)
-        data = [f"{mark[0]} {mark[3]}" if mark else "NaN NaN"]
-        for w in ways:
-            curves.append(f"'-' using 1:4:2:3 with xerrorbars pt 7 ps 1.1 lw 1.6 lc rgb "
-                          f"'{COLOURS[w]}' title '{w}'")
-            data.append(" ".join(f"{v:.6g}" for v in of[w]) if w in of else "NaN NaN NaN NaN")
-        key = ("unset key" if plots else
-               "set key at screen 0.99,0.9 right top Left reverse samplen 1")
-        plots.append(f"set title '{pair.replace('+', ' beside ')}'\n{key}\nplot "
-                     + ", ".join(curves) + "\n" + "\n".join(d + "\ne" for d in data))
-    kind = ("pngcairo font 'Sans,11'" if a.plot.endswith(".png") else
-            "svg font 'Helvetica,Arial,sans-serif,13' background 'white'")
-    width = 220 + 420 * columns
-    script = (f"set encoding utf8\nset terminal {kind} size {width},{70 + 370 * rows} noenhanced\n"
-              f"set output '{a.plot}'\nset grid\n"
-              "set logscale x 2\nset format x '%g'\nset yrange [0:*]\n"
-              "set xlabel 'real-time slowdown: mean, and p50 to p99'\n"
-              "set ylabel 'best-effort rate over that alone'\n"
-              f"set multiplot layout {rows},{columns} title '{a.device}' margins screen "
-              f"0.08,{1 - 200 / width:.3f},{0.16 / rows:.3f},{1 - 0.2 / rows:.3f} "
-              f"spacing screen 0.09,{0.34 / rows:.3f}\n" + "\n".join(plots) + "\nunset multiplot\n")
-    done = subprocess.run(["gnuplot"], input=script, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0 or "error" in done.stderr:
-        print(f"plot_realtime: gnuplot: {done.stderr.strip()}", file=sys.stderr)
-        return False
-    return True
+        panel = plotting.Panel(pair.replace("+", " beside "), "real-time slowdown: mean, and p50 to p99",
+                               "best-effort rate over that alone", log="x", y_range=(0, None))
+        for way in WAYS:
+            if way in of:
+                mean, p50, p99, kept = of[way]
+                panel.spans([(mean, kept, p50, p99)], plotting.style(way), SIZES.get(way, 1))
+        if LEFT_OVER in of:
+            panel.points([(of[LEFT_OVER][0], of[LEFT_OVER][3])], plotting.Style("time left over", plotting.TONES["mark"], 1), 1.4)
+        panels.append(panel)
+    plotting.draw(a.plot, f"Real-time requests beside best-effort work, {a.device}", panels, size=(400, 270))
 
 
 def main():
     a = options()
     print_rows(a.points)
-    try:
-        return 0 if not a.plot or draw(a) else 1
-    except FileNotFoundError:
-        print("plot_realtime: gnuplot is not installed, expected it for --plot", file=sys.stderr)
-        return 1
+    if a.plot:
+        try:
+            draw(a)
+        except RuntimeError as e:
+            print(f"plot_realtime: {e}", file=sys.stderr)
+            return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,26 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what serve_models.py --loads found: latency against throughput, a curve for each way.
+"""Draws results of serve_models.py --loads: latency by throughput, a curve for each way.
 
-Several results, such as those of other arrivals, become rows of one plot. Prints beside it how two
-of the ways compare: the most they serve, and latencies where the other one saturates, which is the
-least load at which it serves 97% of the most it ever does. --over compares all ways with one. Of
-repeated runs the medians count.
+Several results, such as those of other arrivals, become rows of one plot. Also prints a comparison of
+two ways: their largest throughput, and their latencies where the other one saturates, which is the
+lowest load at which it serves 97% of its largest throughput. --over compares all ways with one. Repeated
+runs count by their medians.
 """
 
 import json
+import pathlib
 import statistics
-import subprocess
 import sys
 
 import ways
 import workload
 
-COLOURS = {"srpt+deficit": "#C02020", "srpt": "#E08020", "direct": "#2050B0", "single": "#20A0C0",
-           "torch-direct": "#7030A0", "eager-streams": "#208040", "eager-single": "#90B020",
-           "fifo": "#606060", "rr": "#A06040", "edf": "#D060A0", "sjf": "#B0A000",
-           "deficit": "#303030", "boost": "#00A070"}
-
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "bench/figures"))
+import plotting  # noqa: E402
 
 def options():
     p = workload.Parser(description=__doc__.splitlines()[0])
@@ -38,8 +35,8 @@ def options():
     for name in a.results:
         try:
             with open(name, encoding="utf-8") as f:
-                said = json.load(f)
-            a.sweeps.append(said.get("sweep") or [said])
+                report = json.load(f)
+            a.sweeps.append(report.get("sweep") or [report])
             mix = a.sweeps[-1][0]["workload"]["mix"]
             if a.model and a.model not in mix:
                 p.error(f'{name}: no model "{a.model}", expected one of {", ".join(mix)}')
@@ -49,7 +46,7 @@ def options():
 
 
 def chosen(a, sweep):
-    """Those of its ways that were asked for; of all, in the order of ways.ALL."""
+    """Its ways, or those of --ways; in the order of ways.ALL."""
     known = {r["way"]: None for d in sweep for r in d["runs"]}
     return [w for w in a.only if w in known] if a.only else sorted(
         known, key=lambda w: ways.ALL.index(w.split(":")[0]))
@@ -69,7 +66,7 @@ def curve(sweep, way, model=None):
 
 
 def compare(a, sweep):
-    """Lines that say how ours does beside the other."""
+    """Lines that compare --ours with --other."""
     w = sweep[0]["workload"]
     ours, other = (curve(sweep, x, a.model) for x in (a.ours, a.other))
     both = [(x, y) for x in ours for y in other if x[0] == y[0]]
@@ -109,46 +106,30 @@ def ratios(a, sweep):
 
 
 def draw(a):
-    rows, blocks, plots = len(a.sweeps), "", []
-    for i, sweep in enumerate(a.sweeps):
-        present = chosen(a, sweep)
-        for w in present:
-            points = "\n".join(" ".join(f"{v:.6g}" for v in row)
-                               for row in curve(sweep, w, a.model))
-            blocks += f"$d{i}_{present.index(w)} << END\n{points}\nEND\n"
-        for column, what in ((3, "mean"), (4, "p99")):
-            law = f"{what} latency, {sweep[0]['workload']['arrivals']}"
-            plots.append(f"set title '{law}'\nset ylabel '{what}, ms'\nplot " + ", ".join(
-                f"$d{i}_{k} using 2:{column} with linespoints pt 7 ps 0.5 "
-                f"lw {3 if w == a.ours else 1.6} lc rgb '{COLOURS[w.split(':')[0]]}' "
-                + (f"title '{w}'" if len(plots) == 0 else "notitle")
-                for k, w in enumerate(present)))
-    kind = ("pngcairo font 'Sans,11'" if a.plot.endswith(".png") else
-            "svg font 'Helvetica,Arial,sans-serif,13' background 'white'")
-    about = f"{a.sweeps[0][0]['device']}: {a.model or 'all requests'}, latency against throughput"
-    script = (f"set encoding utf8\nset terminal {kind} size 1100,{60 + 380 * rows} noenhanced\n"
-              f"set output '{a.plot}'\nset logscale y\nset format y '%g'\nset grid\n"
-              "set xlabel 'requests served a second'\nset xrange [0:*]\n" + blocks +
-              f"set multiplot layout {rows},2 title '{about}' margins screen 0.07,0.84,"
-              f"{0.16 / rows:.3f},{1 - 0.2 / rows:.3f} spacing screen 0.08,{0.3 / rows:.3f}\n"
-              "set key at screen 0.85,0.9 left top Left reverse samplen 2\n"
-              + "\n".join(plots) + "\nunset multiplot\n")
-    done = subprocess.run(["gnuplot"], input=script, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0 or "error" in done.stderr:
-        print(f"plot_sweep: gnuplot: {done.stderr.strip()}", file=sys.stderr)
-        return False
-    return True
+    panels = []
+    for sweep in a.sweeps:
+        for k, what in ((2, "mean"), (3, "p99")):
+            panel = plotting.Panel(f"{what} latency, {sweep[0]['workload']['arrivals']}", "requests served a second",
+                                   f"{what}, ms", log="y")
+            for way in chosen(a, sweep):
+                panel.line([(row[1], row[k]) for row in curve(sweep, way, a.model)],
+                           plotting.style(way, width=3 if way == a.ours else 1.8))
+            panels.append(panel)
+    plotting.draw(a.plot, f"{a.sweeps[0][0]['device']}: latency of {a.model or 'all requests'} by throughput", panels,
+                  size=(430, 260))
 
 
 def main():
     a = options()
     for sweep in a.sweeps:
         print("\n".join(compare(a, sweep) + (ratios(a, sweep) if a.over else [])))
-    try:
-        return 0 if not a.plot or draw(a) else 1
-    except FileNotFoundError:
-        print("plot_sweep: gnuplot is not installed, expected it for --plot", file=sys.stderr)
-        return 1
+    if a.plot:
+        try:
+            draw(a)
+        except RuntimeError as e:
+            print(f"plot_sweep: {e}", file=sys.stderr)
+            return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A language model's decode step beside prefills of other sequences, all captured.
+"""A language model's decode steps beside prefills of other sequences, all captured.
 
-The model is llm.py's: Llama's layers, 16 of them, 2,048 wide, bf16, a static cache for each sequence.
-Two questions:
+The model is that of llm.py: 16 of Llama's layers, 2,048 wide, bf16, a static cache for each sequence.
+Two experiments:
 
-  beside  Decode steps are real-time requests with pauses between them, prefills are best-effort ones
-          that always wait, as in realtime.py: preempted by gsched, by stream priorities, on two
-          streams, one at a time, and each alone. left_over and be_share are as there.
-  floor   Decode steps follow one another without a pause, which leaves prefills the part of the time
-          that `floor` says. Beside it, prefill in chunks of --chunk tokens, replayed by torch on one
-          stream, each followed by some decode steps. Compared are the time between tokens and the
-          time of a prefill.
+  beside  Decode steps are real-time requests with pauses between them, prefills are best-effort
+          requests that are always pending, as in realtime.py: preempted by gsched, with stream
+          priorities, on two streams, one at a time, and each alone. left_over and be_share are as there.
+  floor   Decode steps follow one another without a pause, so prefills get only the share of the time
+          that `floor` guarantees. For comparison: prefill in chunks of --chunk tokens, replayed by torch
+          on one stream, each followed by some decode steps. The results are the time between tokens and
+          the time of a prefill.
 
-All are served by one process and take turns; what is printed are medians over turns, with the least
-and the most.
+One process serves all ways, in turn; the program prints medians over turns, with minimum and maximum.
 """
 
 import argparse
@@ -126,13 +125,8 @@ class Subjects:
         return gsched.capture(module, example, instances=1, name=name, gpu=self._a.gpu)
 
 
-def rank(values, percent):
-    s = sorted(values)
-    return s[(len(s) * percent + 99) // 100 - 1] if s else 0.0
-
-
 def spread(values):
-    """Of one figure of several turns: median, least, most."""
+    """Median, minimum and maximum of one figure over turns."""
     s = sorted(values)
     return {"median": s[len(s) // 2], "least": s[0], "most": s[-1], "turns": len(s)}
 
@@ -153,9 +147,9 @@ def beside(a, decode, prefill, until):
             way.turn(a.seconds, a.think, random.Random(a.seed * 1000 + turn))
             new = way.latencies[before:]
             per_turn[way.name].append({"be_per_s": way.done[-1] / way.spans[-1],
-                                       **({"mean": sum(new) / len(new), "p99": rank(new, 99)}
+                                       **({"mean": sum(new) / len(new), "p99": workload.percentile(new, 99)}
                                           if new else {})})
-    facts = realtime.judged({way.name: way.facts() for way in ways})
+    facts = realtime.with_ratios({way.name: way.facts() for way in ways})
     for way in ways:
         way.server.close()
         turns = per_turn[way.name]
@@ -251,9 +245,9 @@ def floors(a, torch, subjects, tokens, until):
         for way in ways if turn % 2 else ways[::-1]:
             between, prefills = way.turn(a.seconds)
             seen[way.name].append({
-                "between_p50": rank(between, 50), "between_p99": rank(between, 99),
-                "between_max": rank(between, 100), "tokens_per_s": len(between) / a.seconds,
-                "prefill_p50": rank(prefills, 50), "prefills": len(prefills)})
+                "between_p50": workload.percentile(between, 50), "between_p99": workload.percentile(between, 99),
+                "between_max": workload.percentile(between, 100), "tokens_per_s": len(between) / a.seconds,
+                "prefill_p50": workload.percentile(prefills, 50), "prefills": len(prefills)})
     for way in ways:
         way.close()
     return {name: {key: spread([t[key] for t in turns]) for key in turns[0]}
@@ -294,12 +288,7 @@ def main():
     a = options()
     faulthandler.dump_traceback_later(a.time_limit + 180, exit=True)
     until = time.monotonic() + a.time_limit
-    try:
-        import torch
-    except ImportError:
-        print("prefill_decode: torch is not installed, expected PyTorch 2.11 or newer",
-              file=sys.stderr)
-        return 1
+    torch = workload.import_torch("prefill_decode")
     results = {"beside": {}, "floor": {}}
     try:
         gsched.load_library()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the profiles of models as this GPU runs them: every operation of the captured graph, what
-it asks of an SM and how long it takes alone. serve_mix and the simulator read them.
+"""Writes profiles of models on this GPU: every operation of the captured graph, with the resources that
+it needs on an SM and its time alone. serve_mix and the simulator read them.
 """
 
 import argparse

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real-time model beside a best-effort one, both unmodified, in every way of sharing a GPU.
 
-The real-time client asks, waits for the answer, thinks for an exponential time and asks again. The
-best-effort client always has requests waiting. All ways are served by one process and take turns,
-so that they meet the same GPU; the times are those of the dispatcher, from the request to the end
-of its last operation, without copies of inputs and outputs.
+The real-time client submits a request, waits for its end, pauses for an exponential time and submits the
+next. The best-effort client always has pending requests. One process serves all ways, in turn, so that
+conditions are equal; times are those of the dispatcher, from the request to the end of its last
+operation, without copies of inputs and outputs.
 
   rt_only           the real-time client alone
   be_only           the best-effort client alone, whole graphs, two queued
@@ -13,17 +13,16 @@ of its last operation, without copies of inputs and outputs.
   streams           whole graphs, a stream for each client
   streams_priority  the same, with a high priority for the real-time client's stream
   preempt           real-time requests preempt best-effort graphs between two of their kernels
-  preempt_pad       the same, and part of the SMs for best-effort work beside real-time requests, if
-                    that turns out to gain
-  reserve_0         preempt, and one long best-effort kernel at most is queued
-  reserve_N         the same, and best-effort models with long kernels leave N SMs to real-time
-                    requests at all times
-  reserve           the same, and which number of SMs (--reserve) is learned from what both lose
+  preempt_pad       the same, and some SMs for best-effort work beside real-time requests, if measurements
+                    show a gain
+  reserve_0         preempt, and at most one long best-effort kernel is queued
+  reserve_N         the same, and best-effort models with long kernels always leave N SMs free
+  reserve           the same, and the number of free SMs is learned from those of --reserve
 
-left_over is the part of the time in which no real-time request was there, by rt_only's mean, and
-be_share the best-effort requests done over be_only's rate and that part of the time. later is the
-real-time latency's p50 and p99 minus rt_only's p50. With the real-time model one_kernel, which has one
-small kernel, that is how much later the kernel starts than on an idle GPU:
+left_over is the share of the time without a real-time request, computed from rt_only's mean; be_share
+is the number of best-effort requests over be_only's rate and that time. later is the real-time
+latency's p50 and p99 minus rt_only's p50. For the real-time model one_kernel, which has one small
+kernel, it is the delay of the kernel's start compared with an idle GPU:
 
   realtime.py --pairs one_kernel+vit_base_b32,one_kernel+resnet50_b8
 """
@@ -99,7 +98,7 @@ def numbers(name, text):
 
 
 def server_of(a, way):
-    """The server that a way is, and how many clients it serves."""
+    """The server of a way, and its number of clients."""
     one_lane = {"lanes": 1, "segments_per_job": 1, "quantum": 100.0, "most_quantum": 100.0,
                 "low_mark": 1e-6, "high_mark": 1e-6}
     # Best-effort work stops between kernels, so its segments may be long.
@@ -121,23 +120,23 @@ def server_of(a, way):
 
 
 class Way:
-    """A server with both models, and what was measured of it."""
+    """A server with both models, and its measurements."""
 
-    def __init__(self, a, name, urgent, patient):
+    def __init__(self, a, name, real_time, best_effort):
         self.name, self.server = name, server_of(a, name)
-        # As two streams need two of the clients.
+        # Two streams need two clients.
         self.clients = [self.server.add_client() for _ in range(2)]
-        self.urgent = None if name == "be_only" else self.server.add_model(urgent)
-        self.patient = None if name == "rt_only" else self.server.add_model(patient)
+        self.real_time = None if name == "be_only" else self.server.add_model(real_time)
+        self.best_effort = None if name == "rt_only" else self.server.add_model(best_effort)
         self.latencies, self.done, self.spans = [], [], []
 
     def warm_up(self, seconds=0.05, think_ms=1.0):
-        """Its graphs are uploaded, it may learn, and nothing of it counts."""
+        """Uploads its graphs and lets it learn; its measurements are dropped."""
         self.turn(seconds, think_ms, random.Random(0))
         self.latencies, self.done, self.spans = [], [], []
 
     def turn(self, seconds, think_ms, draw):
-        """One turn: both clients at work for that long."""
+        """Runs both clients for that long."""
         end = time.monotonic() + seconds
         done, failures = 0, []
 
@@ -147,7 +146,7 @@ class Way:
             try:
                 while time.monotonic() < end:
                     while len(waiting) < 2:
-                        waiting.append(self.server.submit(self.patient, None, self.clients[1],
+                        waiting.append(self.server.submit(self.best_effort, None, self.clients[1],
                                                           outputs=()))
                     waiting.popleft().result(60)
                     done += time.monotonic() < end
@@ -158,15 +157,15 @@ class Way:
 
         other = threading.Thread(target=work)
         began = time.monotonic()
-        if self.patient is not None:
+        if self.best_effort is not None:
             other.start()
-        while self.urgent is not None and time.monotonic() < end and not failures:
+        while self.real_time is not None and time.monotonic() < end and not failures:
             time.sleep(draw.expovariate(1.0) * think_ms / 1e3)
-            future = self.server.submit(self.urgent, None, self.clients[0], outputs=(),
+            future = self.server.submit(self.real_time, None, self.clients[0], outputs=(),
                                         real_time=True)
             future.result(60)
             self.latencies.append(future.latency * 1e6)
-        if self.patient is not None:
+        if self.best_effort is not None:
             other.join()
         if failures:
             raise failures[0]
@@ -174,25 +173,25 @@ class Way:
         self.spans.append(min(time.monotonic(), end) - began)
 
     def facts(self):
-        """What was seen of it, over all turns."""
+        """Its results, over all turns."""
         span = sum(self.spans)
-        said = {"seconds": span, "be_finished": sum(self.done), "be_per_s": sum(self.done) / span,
+        report = {"seconds": span, "be_finished": sum(self.done), "be_per_s": sum(self.done) / span,
                 "be_per_s_turns": [d / s for d, s in zip(self.done, self.spans)]}
         if self.latencies:
             s = sorted(self.latencies)
-            said["rt"] = {"requests": len(s), "mean": sum(s) / len(s), "max": s[-1],
+            report["rt"] = {"requests": len(s), "mean": sum(s) / len(s), "max": s[-1],
                           **{f"p{p}": s[(len(s) * p + 99) // 100 - 1] for p in (50, 90, 99)}}
         statistics = workload.with_units(self.server.statistics())
-        said["preemptions"] = {k: statistics[k] for k in (
+        report["preemptions"] = {k: statistics[k] for k in (
             "preemptions", "restores", "preempt_p50_us", "preempt_p99_us", "restore_p50_us",
             "restore_p99_us", "expired_leases", "opened", "reserved_segments") if k in statistics}
-        said["lost"] = statistics["submitted"] - sum(
+        report["lost"] = statistics["submitted"] - sum(
             statistics[k] for k in ("finished", "failed", "rejected", "cancelled"))
-        return said
+        return report
 
 
 def captured_pair(a, pair):
-    """Both models captured, the best-effort one twice where it may be."""
+    """Captures both models, the best-effort one with two instances if it allows that."""
     return [gsched.capture(*models.make(name, a.seed), name=name, gpu=a.gpu,
                            instances=1 if models.keeps_state(name) else n)
             for name, n in zip(pair, (1, 2))]
@@ -215,10 +214,10 @@ def compare(a, captured):
     facts = {way.name: way.facts() for way in ways}
     for way in ways:
         way.server.close()
-    return judged(facts)
+    return with_ratios(facts)
 
 
-def judged(facts):
+def with_ratios(facts):
     """Adds the ratios to rt_only and be_only, and the differences, where these were measured."""
     alone, rate = facts.get("rt_only", {}).get("rt"), facts.get("be_only", {}).get("be_per_s")
     for f in facts.values():
@@ -260,11 +259,7 @@ def main():
     a = options()
     faulthandler.dump_traceback_later(a.time_limit + 120, exit=True)
     began = time.monotonic()
-    try:
-        import torch
-    except ImportError:
-        print("realtime: torch is not installed, expected PyTorch 2.11 or newer", file=sys.stderr)
-        return 1
+    torch = workload.import_torch("realtime")
     results = {}
     try:
         gsched.load_library()

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to cut a model into segments: against one replay of its whole graph.
+"""The cost of cutting a model into segments, compared with one replay of its whole graph.
 
-For each model one captured graph is given to two servers of one process: one launches it whole and
-is notified at the end; the other submits segments of about --quantum with two in flight. They take
-turns, one request at a time and nothing else on the GPU, and the host's time from the first launch
-to the last notification is compared. Copies of inputs and outputs are left out.
+For each model two servers of one process have the same captured graph: one launches it whole, with a
+notification at the end; the other submits segments of about --quantum with two in flight. Requests
+alternate between them, one at a time and with nothing else on the GPU. The program compares the host
+time from the first launch to the last notification, without copies of inputs and outputs.
 """
 
 import argparse
@@ -46,11 +46,6 @@ def options():
     return a
 
 
-def percentile(values, percent):
-    s = sorted(values)
-    return s[(len(s) * percent + 99) // 100 - 1]
-
-
 def compare(a, whole, cut, name):
     """Interleaved requests to both servers, in alternating order."""
     captured = gsched.capture(*models.make(name, a.seed), instances=1, name=name, gpu=a.gpu)
@@ -67,26 +62,22 @@ def compare(a, whole, cut, name):
                 segments.add(report["segments"])
     facts = workload.with_units(pair[1][1].facts())
     for _, model, _ in pair:
-        model.remove() # so that the memory of twenty models is not needed at once
-    said = {"operations": facts["operations"], "segments": max(segments),
-            "graph_replay_us": facts["graph_replay_us"], "expected_us": facts["expected_us"],
-            "device_bytes": facts["device_bytes"], "build_ms": facts["build_ms"]}
+        model.remove() # frees its memory before the next model
+    row = {"operations": facts["operations"], "segments": max(segments),
+           "graph_replay_us": facts["graph_replay_us"], "expected_us": facts["expected_us"],
+           "device_bytes": facts["device_bytes"], "build_ms": facts["build_ms"]}
     for key, (_, _, took) in zip(("whole_us", "segments_us"), pair):
-        said[key] = {"p50": percentile(took, 50), "p10": percentile(took, 10),
-                     "p90": percentile(took, 90), "n": len(took)}
-    said["ratio"] = said["segments_us"]["p50"] / said["whole_us"]["p50"]
-    return said
+        row[key] = {"p50": workload.percentile(took, 50), "p10": workload.percentile(took, 10),
+                    "p90": workload.percentile(took, 90), "n": len(took)}
+    row["ratio"] = row["segments_us"]["p50"] / row["whole_us"]["p50"]
+    return row
 
 
 def main():
     a = options()
     faulthandler.dump_traceback_later(a.time_limit + 120, exit=True)
     began = time.monotonic()
-    try:
-        import torch
-    except ImportError:
-        print("segments: torch is not installed, expected PyTorch 2.11 or newer", file=sys.stderr)
-        return 1
+    torch = workload.import_torch("segments")
     try:
         gsched.load_library()
         torch.cuda.init()

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serves PyTorch models in several ways, with the same arrivals for all of them, and compares.
 
-Each way has a process of its own. All of them start at once, then the runs take turns on the GPU,
-way after way for each load, so that no two ever run together and all of them see the same GPU.
+Each way has a process of its own. All start at once; then the runs follow one another on the GPU, way
+after way for each load, so that no two run together and conditions are equal.
 """
 
 import argparse
@@ -36,7 +36,7 @@ another, so more than 1 can be served. Latencies count from when a request was d
 is a fixed graph of small kernels replayed after the run: it rises by some 10%, and stays there, in a
 process that has launched kernels on several streams.
 
-Exit code: 0; 1 if a way failed or lost a request; 2 for a usage error, told in one line.
+Exit code: 0; 1 if a way failed or lost a request; 2 for a usage error, with one line.
 """
 
 
@@ -120,27 +120,27 @@ class Process:
             self._answers.put(line)
         self._answers.put(None)
 
-    def ask(self, within_s, **said):
+    def ask(self, within_s, **report):
         try:
-            self._process.stdin.write(json.dumps({**said, "within_s": within_s}) + "\n")
+            self._process.stdin.write(json.dumps({**report, "within_s": within_s}) + "\n")
             self._process.stdin.flush()
         except OSError:
-            pass # the answer says why
+            pass # the reply has the reason
 
     def answer(self, within_s):
-        """The answer to what was asked; None if there will be none: then `failure` says why."""
+        """The reply to a request; None if there is none: then `failure` has the reason."""
         try:
             line = self._answers.get(timeout=within_s + 5)
         except queue.Empty:
             line = None
             self.failure = f"no answer within {within_s:.0f} s"
             self._process.kill()
-        said = json.loads(line) if line else {}
-        if "error" in said or line is None:
-            self.failure = said.get("error") or self.failure or \
+        report = json.loads(line) if line else {}
+        if "error" in report or line is None:
+            self.failure = report.get("error") or self.failure or \
                 f"ended with status {self._process.wait()}"
             return None
-        return said
+        return report
 
     def close(self):
         self._process.stdin.close()
@@ -151,8 +151,8 @@ class Process:
 
 
 def start(a, deadline):
-    """Processes that are ready. They load at once, then set up the GPU one after another, as they
-    measure what they find there."""
+    """Processes that are ready. They load at the same time, then set up the GPU one after another, as
+    the set-up measures the GPU."""
     several = ("eager-streams", "torch-direct") # streams: last, where all are in one process
     groups = [sorted(a.ways, key=several.__contains__)] if a.no_isolate else [[w] for w in a.ways]
     given = {"lanes": a.lanes, "spare_lanes": a.spare_lanes, "overshoot": a.overshoot,
@@ -166,27 +166,27 @@ def start(a, deadline):
               instances=a.instances, seed=a.seed,
               options={k: v for k, v in given.items() if v is not None})
     for p in processes:
-        said = p.answer(max(1.0, deadline - time.monotonic()))
-        if said is not None:
+        report = p.answer(max(1.0, deadline - time.monotonic()))
+        if report is not None:
             left = max(1.0, deadline - time.monotonic())
             p.ask(left, set_up=True)
-            said = p.answer(left)
-        if said is None:
+            report = p.answer(left)
+        if report is None:
             print(f"serve_models: {', '.join(p.ways)}: {p.failure}", file=sys.stderr, flush=True)
         else:
-            p.ready = said["ready"]
+            p.ready = report["ready"]
     return processes
 
 
 def seconds(a, process, way, rate, requests):
-    """What a run takes: the arrivals, or the service if that is slower."""
+    """The time of a run: that of the arrivals, or of the service if it is slower."""
     serve = process.ready["serve_us"][way]
     mean = sum(a.weights[n] * serve[n] for n in a.weights) / sum(a.weights.values()) / 1e6
     return requests * max(1 / rate, mean) + 0.5
 
 
 def plan(a, processes, rates, left):
-    """How many requests each run sends so that all of them fit into the time left."""
+    """The number of requests of each run with which all runs fit into the remaining time."""
     def total(requests):
         return a.repeat * sum(seconds(a, p, w, r, requests)
                               for p in processes for w in p.ways for r in rates)
@@ -225,7 +225,7 @@ def document(a, facts, solo_us, mean_us, rate, requests, runs):
 
 
 def measure(a, deadline):
-    """Documents in the words of serve_mix, one for each load, and whether all went well."""
+    """Documents in the format of serve_mix, one for each load, and whether all runs succeeded."""
     processes, began = start(a, deadline), time.monotonic()
     try:
         well = all(p.failure is None for p in processes)
@@ -233,7 +233,7 @@ def measure(a, deadline):
         if not processes:
             return [], {}, False
         facts, names = processes[0].ready, list(a.weights)
-        solo = {n: ways.median([p.ready["solo_us"][n] for p in processes]) for n in names}
+        solo = {n: workload.median([p.ready["solo_us"][n] for p in processes]) for n in names}
         mean_us = sum(a.weights[n] * solo[n] for n in names) / sum(a.weights.values())
         rates = [a.rate if load is None else load * 1e6 / mean_us for load in a.load_list]
         print(f"{facts['device']}, torch {facts['torch']}: whole graphs take "
@@ -263,14 +263,14 @@ def measure(a, deadline):
             limit = min(left, 2 * needs + 5)
             p.ask(limit + 70, way=way, asked=asked, limit_s=limit,
                   warm=not a.no_warmup and way not in warm)
-            said = p.answer(limit + 70)
-            if said is None:
+            report = p.answer(limit + 70)
+            if report is None:
                 print(f"serve_models: {way}: {p.failure}", file=sys.stderr, flush=True)
                 well = False
                 continue
             warm.add(way)
-            run = workload.run_json(way, repeat, asked, names, a.clients, said["outcome"])
-            run["statistics"] = said["outcome"].get("statistics")
+            run = workload.run_json(way, repeat, asked, names, a.clients, report["outcome"])
+            run["statistics"] = report["outcome"].get("statistics")
             runs[r].append(run)
             well = well and run["finished"] == run["submitted"]
             print(f"  load {rate * mean_us / 1e6:.2f} {way}: {run['finished']} of "
@@ -280,10 +280,10 @@ def measure(a, deadline):
                   + (f"; {run['error']}" if "error" in run else ""), flush=True)
         documents = [document(a, facts, solo, mean_us, rate, requests, runs[r])
                      for r, rate in enumerate(rates)]
-        said = {w: {k: p.ready[k] for k in ("solo_us", "serve_us", "reference_us", "setup_s")}
+        report = {w: {k: p.ready[k] for k in ("solo_us", "serve_us", "reference_us", "setup_s")}
                 | {"models": p.ready["models"].get(w)} for p in processes for w in p.ways}
         print(f"{time.monotonic() - began:.0f} s of runs", flush=True)
-        return documents, said, well
+        return documents, report, well
     finally:
         for p in processes:
             p.close()
@@ -307,11 +307,11 @@ def main():
             f"arrivals, {w['rate_per_s']:.1f} a second, load {w['load']:.2f}, seed {d['seed']}",
             d["runs"])]), flush=True)
     if a.json and documents:
-        said = documents[0] | {"processes": processes}
+        report = documents[0] | {"processes": processes}
         if a.loads:
-            said = {"device": said["device"], "seed": a.seed, "processes": processes,
+            report = {"device": report["device"], "seed": a.seed, "processes": processes,
                     "sweep": documents}
-        well = workload.save(a.json, said) and well
+        well = workload.save(a.json, report) and well
     return 0 if well and documents else 1
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch models on partitions of a GPU, by plans that follow the rates.
+"""PyTorch models on partitions of a GPU, with plans that follow the rates.
 
-Models are captured once for each batch, several times over, so that several partitions can run one
-at a time, and then served as the program serve_partitions serves: --run has its options, and there
-may be several, which are served one after another with the same graphs. Before that each graph is
-replayed on the whole GPU, and its time is printed beside the table's, as plans are made with that.
+Each model is captured for each batch size, with several instances, so that several partitions can run
+it at the same time. Then the models are served as by the program serve_partitions: --run has its
+options, and several --run follow one another with the same graphs. Before that each graph is replayed
+on the whole GPU, and its time is printed beside that of the latency table, which plans use.
 
     serve_partitions.py --run "--rates resnet50=300,vgg16=200 --seconds 20" \\
         --run "--rates resnet50=300,vgg16=200 --seconds 20 --planner sbp"
@@ -31,7 +31,7 @@ import gsched
 import models
 import workload
 
-# Partitions whose streams share a hardware queue wait for one another; the driver reads it once.
+# Partitions whose streams share a hardware queue block each other; the driver reads this once.
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -106,7 +106,7 @@ def replay_us(torch, captured, gpu, times=15):
 
 
 def capture_all(torch, a):
-    """(captured, model, gpu, batch) of all."""
+    """[(captured, model, gpu, batch)]."""
     made = []
     for gpu in range(a.gpu, a.gpu + a.gpus):
         for name in a.models:
@@ -126,20 +126,20 @@ def stage(what):
 
 
 def beside_table(torch, a, made):
-    """What the graphs take on the whole GPU, in units of the table."""
+    """Times of the graphs on the whole GPU, over those of the table."""
     most = max(sms for _, _, sms in a.rows)
-    said = []
+    report = []
     for captured, name, gpu, batch in made:
         if gpu > 0 or (name, batch, most) not in a.rows:
             continue
         us = replay_us(torch, captured, a.gpu)
-        said.append({"model": name, "batch": batch, "us": us, "table_us": a.rows[name, batch, most],
+        report.append({"model": name, "batch": batch, "us": us, "table_us": a.rows[name, batch, most],
                      "ratio": us / a.rows[name, batch, most]})
-    worst = max(said, key=lambda s: abs(s["ratio"] - 1), default=None)
+    worst = max(report, key=lambda s: abs(s["ratio"] - 1), default=None)
     if worst:
-        print(f"{len(said)} graphs on all SMs beside the table: at most {worst['ratio']:.2f} times "
+        print(f"{len(report)} graphs on all SMs beside the table: at most {worst['ratio']:.2f} times "
               f"it, {worst['model']} in batches of {worst['batch']}\n")
-    return said
+    return report
 
 
 def serve(a, entry, graphs, run):
@@ -160,18 +160,13 @@ def main():
     a = options()
     faulthandler.dump_traceback_later(a.time_limit + 120, exit=True)
     began = time.monotonic()
-    try:
-        import torch
-    except ImportError:
-        print("serve_partitions: torch is not installed, expected PyTorch 2.11 or newer",
-              file=sys.stderr)
-        return 1
+    torch = workload.import_torch("serve_partitions")
     try:
         entry = library().serve_partitions_graphs
         entry.restype = ctypes.c_int
         with stage("capture"):
             made = capture_all(torch, a)
-        said = beside_table(torch, a, made)
+        report = beside_table(torch, a, made)
         for gpu in range(a.gpu, a.gpu + a.gpus):
             gsched.leave_slow_side(gpu)
     except (gsched.GschedError, RuntimeError, ValueError, OSError) as e:
@@ -190,7 +185,7 @@ def main():
     if a.json:
         with open(a.json, "w") as f:
             json.dump({"gpu": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__,
-                       "batches": a.batches, "instances": a.instances, "beside_table": said,
+                       "batches": a.batches, "instances": a.instances, "beside_table": report,
                        "runs": [{"options": r, "exit": c} for r, c in zip(a.run, codes)]}, f,
                       indent=1)
     return max(codes)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to cut graphs with branches into segments: against the whole graph.
+"""The cost of cutting graphs with branches into segments, compared with the whole graph.
 
 Each model is captured with its branches on streams of their own, so that its graph forks and joins:
 
@@ -11,17 +11,16 @@ Each model is captured with its branches on streams of their own, so that its gr
   lstm_directions   one layer in both directions, each on a stream
   lstm_layers       two layers on two streams: a step of the second layer follows that of the first
 
-One captured graph is run in four ways, which take turns, one request at a time and nothing else on the
-GPU:
+One captured graph runs in four ways, in turn, one request at a time and with nothing else on the GPU:
 
-  torch     graph.replay() and a wait for the stream, by the host's clock
+  torch     graph.replay() and a synchronisation of the stream, by the host's clock
   whole     gsched with policy "direct", the whole graph
   segments  gsched, segments of about --quantum, two in flight
   growing   gsched, segments that grow while no other request waits (the default)
 
 The times of gsched are those of the dispatcher, from the first launch to the last notification,
-without copies. The ratios are of medians, over whole. Before that the outputs of every way are compared,
-bit for bit, with those of graph.replay(), and the graph's with those of the model without streams.
+without copies. Ratios are of medians, over whole. Before that the outputs of every way are compared, bit
+for bit, with those of graph.replay(), and those with the outputs of the model without streams.
 """
 
 import argparse
@@ -61,7 +60,7 @@ _sides = {}
 
 
 def side_streams(torch, gpu, count):
-    """Streams that all forks share: torch has 32, and the capture's stream must not be among them."""
+    """Streams for all forks: torch has 32, and the capture's stream must not be one of them."""
     made = _sides.setdefault(gpu, [])
     while len(made) < count:
         made.append(torch.cuda.Stream(gpu))
@@ -69,9 +68,9 @@ def side_streams(torch, gpu, count):
 
 
 def forked(torch, gpu, branches, x):
-    """What each branch makes of x: the first on the current stream, the others on streams of their
-    own while a graph is captured, and otherwise one after the other, as launches on several streams
-    would make the graphs of the process slower (docs/cliff.md)."""
+    """The outputs of all branches for x. During a capture the first runs on the current stream and the
+    others on streams of their own; otherwise they run one after another, as launches on several
+    streams would slow the graphs of the process (docs/research/cliff.md)."""
     if not torch.cuda.is_current_stream_capturing():
         return [branch(x) for branch in branches]
     current, made = torch.cuda.current_stream(gpu), []
@@ -181,7 +180,7 @@ def lstm_layers(torch, _, seed, gpu, streams):
             apart = streams and torch.cuda.is_current_stream_capturing()
             side = side_streams(torch, gpu, 1)[0] if apart else current
             first = second = None
-            kept, outputs = [], [] # kept: memory that the side stream reads is not used again
+            kept, outputs = [], [] # kept, so that memory which the side stream reads is not reused
             for step in x:
                 first = self.first(step, first)
                 kept.append(first)
@@ -307,14 +306,11 @@ def compare(torch, a, captured, by_way):
 
 def summed_up(took, segments):
     """Percentiles of each way, and the ratio of its median to that of whole."""
-    def percentile(values, percent):
-        return sorted(values)[(len(values) * percent + 99) // 100 - 1]
-
-    said = {way: {"n": len(us), "segments": segments[way],
-                  **{f"p{p}": percentile(us, p) for p in (10, 50, 90)}} for way, us in took.items()}
-    for f in said.values():
-        f["ratio"] = f["p50"] / said["whole"]["p50"]
-    return said
+    figures = {way: {"n": len(us), "segments": segments[way],
+                     **{f"p{p}": workload.percentile(us, p) for p in (10, 50, 90)}} for way, us in took.items()}
+    for f in figures.values():
+        f["ratio"] = f["p50"] / figures["whole"]["p50"]
+    return figures
 
 
 def print_row(name, found):
@@ -326,7 +322,7 @@ def print_row(name, found):
 
 
 def measure(torch, a, began):
-    """{model: figures} of those that fit in."""
+    """{model: figures} of those that fit into the time."""
     captured = {name: capture(torch, a, name) for name in a.models}
     gsched.leave_slow_side(a.gpu) # cuDNN's warm-up has launched on streams of its own
     by_way, results = servers(a), {}
@@ -347,11 +343,7 @@ def main():
     a = options()
     faulthandler.dump_traceback_later(a.time_limit + 120, exit=True)
     began = time.monotonic()
-    try:
-        import torch
-    except ImportError:
-        print("side_streams: torch is not installed, expected PyTorch 2.11 or newer", file=sys.stderr)
-        return 1
+    torch = workload.import_torch("side_streams")
     try:
         gsched.load_library()
         if not torch.cuda.is_available():

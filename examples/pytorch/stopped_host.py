@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long GPU work waits when a process is stopped (SIGSTOP) while its best-effort work is held.
+"""How long GPU work waits when a process is stopped (SIGSTOP) while its best-effort work is preempted.
 
 A child serves real-time requests in bursts beside best-effort work. The best-effort graph copies a
-counter to a file in shared memory, so the parent sees it stand and go on. While it stands the parent
-stops the child. Then two times are measured from the stop:
+counter to a file in shared memory, which shows the parent whether it advances. While it does not, the
+parent stops the child and measures two times from then:
 
-  own     until the child's best-effort work goes on, though the child's host does not
-  other   until a chain of kernels of the parent runs at its usual pace, which it had before the child
-          was started
+  own     until the child's best-effort work resumes, although the child's host is stopped
+  other   until a chain of kernels of the parent runs as fast as before the child was started
 
-Afterwards the parent continues the child, which has to go on as well.
+Afterwards the parent continues the child, which must work again as well.
 """
 
 import argparse
@@ -30,7 +29,7 @@ import checkout # the package of this checkout
 import workload
 
 FILE_BYTES = 4096
-IN_A_ROW, SLACK = 5, 1.25  # so many replays, at most so much over alone, are the usual pace
+IN_A_ROW, SLACK = 5, 1.25  # so many replays in a row, within this factor of the time alone, count as the usual speed
 
 
 def options():
@@ -99,7 +98,7 @@ def serve(a):
         while not stop.is_set():
             end, waiting = time.monotonic() + a.burst / 1e3, [ask()]
             while time.monotonic() < end and not stop.is_set():
-                waiting.append(ask()) # one is always there, so that the other work is held
+                waiting.append(ask()) # one is always in flight, so that the other work stays preempted
                 waiting.pop(0).result(60)
             waiting.pop().result(60)
             time.sleep(a.pause / 1e3)
@@ -169,7 +168,7 @@ class Chain:
 
 
 def usual_from(runs, since_ns, usual_us):
-    """When the first of IN_A_ROW replays at the usual pace began, since then; None without them."""
+    """When the first of IN_A_ROW replays at the usual speed began, after a time; None if none did."""
     in_a_row = 0
     for i, (began, end) in enumerate(runs):
         if end <= since_ns:
@@ -191,7 +190,7 @@ class Counter:
         return struct.unpack_from("<q", self._shared)[0]
 
     def wait_for_change(self, since, seconds):
-        """When it was seen to differ; None where it does not."""
+        """When it was seen to differ; None if it does not."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.value() != since:
@@ -200,7 +199,7 @@ class Counter:
         return None
 
     def wait_for_stand(self, still_ms, seconds):
-        """The value with which it has stood for so long; None where it goes on."""
+        """Its value if it has not changed for that long; None otherwise."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             value = self.value()
@@ -210,7 +209,7 @@ class Counter:
 
 
 def one_stop(a, child, chain, counter):
-    """A row: the times in ms, None where something has not gone on."""
+    """A row: the times in ms, None for work that has not resumed."""
     chain.start()
     try:
         value = counter.wait_for_stand(a.still, 20)
@@ -235,7 +234,7 @@ def one_stop(a, child, chain, counter):
 
 
 def line_of(child, seconds):
-    """The child's next line; an error in one line where none comes."""
+    """The child's next line; an error in one line if there is none."""
     lines = []
     reader = threading.Thread(target=lambda: lines.append(child.stdout.readline()), daemon=True)
     reader.start()
@@ -265,7 +264,7 @@ def measure(a, torch):
                 if time.monotonic() - began > a.time_limit:
                     break
                 rows.append(one_stop(a, child, chain, counter))
-                # A burst may end between the look and the stop: then nothing stood. Or the work was
+                # A burst may end between the check and the stop: then nothing was preempted. Or the work was
                 # held behind the last step of its segment, and no other segment follows.
                 for _ in range(3):
                     row = rows[-1]
@@ -298,12 +297,7 @@ def main():
     if a.worker:
         return serve(a)
     faulthandler.dump_traceback_later(a.time_limit + 240, exit=True)
-    try:
-        import torch
-    except ImportError:
-        print("stopped_host: torch is not installed, expected PyTorch 2.11 or newer",
-              file=sys.stderr)
-        return 1
+    torch = workload.import_torch("stopped_host")
     print("stop       own ms     other ms   chain before us   continues", flush=True)
     try:
         if not torch.cuda.is_available():

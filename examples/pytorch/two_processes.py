@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The same pairs as realtime.py without gsched: a process for each model, as most people share a GPU.
+"""The pairs of realtime.py without gsched: a process for each model, the usual way to share a GPU.
 
-Each process replays its model's whole graph by torch. The real-time one thinks for an exponential
-time, replays, and waits; the best-effort one keeps two replays queued. Each is measured alone and
-beside the other, in turns, under every setting:
+Each process replays its model's whole graph by torch. The real-time one pauses for an exponential time,
+replays, and waits; the best-effort one keeps two replays queued. Each is measured alone and beside the
+other, in turn, under every setting:
 
   time_slicing   two processes, nothing else
   mps            both under NVIDIA's MPS
@@ -12,9 +12,9 @@ beside the other, in turns, under every setting:
   mps_25         ... with a quarter
   mps_priority   the best-effort process with the lower client priority
 
-Ratios are to the same process alone with the whole GPU: without MPS where that is among the
-settings, else under the same setting. MPS is started for these runs and
-stopped after them, in a directory of its own; a control daemon that runs already is left alone.
+Ratios are over the same process alone with the whole GPU: without MPS if that is one of the settings,
+otherwise under the same setting. The program starts MPS for these runs in a directory of its own and
+stops it afterwards; it does not touch a control daemon that runs already.
 """
 
 import argparse
@@ -75,13 +75,13 @@ def serve(a):
 
     import gsched
 
-    urgent = a.worker == "rt"
+    real_time = a.worker == "rt"
     torch.cuda.set_device(a.gpu)
-    graphs = [gsched.capture(*models.make(pair[0 if urgent else 1], a.seed), instances=1,
+    graphs = [gsched.capture(*models.make(pair[0 if real_time else 1], a.seed), instances=1,
                              gpu=a.gpu).instances[0].graph for pair in a.pairs]
     stream = torch.cuda.Stream(a.gpu)
 
-    def urgent_turn(graph, until, draw):
+    def real_time_turn(graph, until, draw):
         took = []
         while time.monotonic() < until:
             time.sleep(draw.expovariate(1.0) * a.think / 1e3)
@@ -91,7 +91,7 @@ def serve(a):
             took.append((time.monotonic_ns() - began) / 1e3)
         return {"latencies_us": took}
 
-    def patient_turn(graph, until):
+    def best_effort_turn(graph, until):
         done, queued = 0, collections.deque()
         while time.monotonic() < until:
             while len(queued) < 2:
@@ -114,9 +114,9 @@ def serve(a):
                 pass
             until = ask["start"] + ask["seconds"]
             graph = graphs[ask["pair"]]
-            said = (urgent_turn(graph, until, random.Random(ask["seed"])) if urgent
-                    else patient_turn(graph, until))
-            print(json.dumps(said), flush=True)
+            report = (real_time_turn(graph, until, random.Random(ask["seed"])) if real_time
+                    else best_effort_turn(graph, until))
+            print(json.dumps(report), flush=True)
     return 0
 
 
@@ -134,8 +134,8 @@ class Worker:
     def answer(self):
         line = self.process.stdout.readline()
         if not line:
-            said = self.process.stderr.read().strip().splitlines()
-            raise RuntimeError(f"a process ended early: {said[-1] if said else 'without a word'}")
+            report = self.process.stderr.read().strip().splitlines()
+            raise RuntimeError(f"a process ended early: {report[-1] if report else 'without a word'}")
         return json.loads(line)
 
     def ask(self, **what):
@@ -154,7 +154,7 @@ class Worker:
 
 @contextlib.contextmanager
 def mps():
-    """The environment under which processes use a control daemon of ours."""
+    """The environment of processes that use the control daemon of this program."""
     if shutil.which("nvidia-cuda-mps-control") is None:
         raise RuntimeError("nvidia-cuda-mps-control: not found, expected on the path")
     with tempfile.TemporaryDirectory() as folder:
@@ -169,10 +169,10 @@ def mps():
             time.sleep(1)
 
 
-def measure(a, environment, patient_only, whole):
+def measure(a, environment, best_effort_only, whole):
     """{pair: facts} of one setting; `whole`: those with the whole GPU, if they are known."""
     workers = {"rt": Worker(a, "rt", environment),
-               "be": Worker(a, "be", {**environment, **patient_only})}
+               "be": Worker(a, "be", {**environment, **best_effort_only})}
     try:
         for w in workers.values():
             w.answer()
@@ -186,9 +186,9 @@ def measure(a, environment, patient_only, whole):
                         workers[r].ask(pair=i, seconds=a.seconds, start=start,
                                        seed=a.seed * 1000 + turn)
                     for r in roles:
-                        said = workers[r].answer()
+                        report = workers[r].answer()
                         key = f"{r} {'beside' if len(roles) == 2 else 'alone'}"
-                        seen[key] += said.get("latencies_us", [said.get("done")])
+                        seen[key] += report.get("latencies_us", [report.get("done")])
             name = "+".join(pair)
             facts[name] = summed_up(a, seen, whole.get(name))
         return facts
@@ -224,9 +224,9 @@ def main():
           "be alone/s   beside   be share", flush=True)
     try:
         for setting in a.settings:
-            shared, patient_only = SETTINGS[setting]
+            shared, best_effort_only = SETTINGS[setting]
             with mps() if shared else contextlib.nullcontext({}) as environment:
-                results[setting] = measure(a, environment, patient_only,
+                results[setting] = measure(a, environment, best_effort_only,
                                            results.get("time_slicing", {}))
             for pair, f in results[setting].items():
                 print(f"{setting:14} {pair:28} {f['rt_alone']['mean']:11.1f} {f['rt']['mean']:8.1f}"

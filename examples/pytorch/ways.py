@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ways of serving the same requests, each in a process that serve_models.py starts.
 
-Lines of JSON on stdin ask, lines of JSON on stdout answer. What a way hands back says for each
-request when it ended, counted from when it was due: inputs start in pinned host memory and outputs
-end there, whatever the way.
+The process reads requests as lines of JSON on stdin and writes replies on stdout. A way returns the end
+of each request, counted from its arrival: with every way inputs start in pinned host memory and outputs
+end there.
 
-The way torch-direct submits from one thread for all streams, as threads of one interpreter would
-only wait for each other; its ends are those that the GPU noted itself, so the time to tell the host
-is left out, in its favour.
+The way torch-direct submits from one thread for all streams, as threads of one interpreter would only
+wait for each other. It takes the ends from CUDA events, so its times do not contain the notification
+of the host, which favours it.
 """
 
 import contextlib
@@ -29,8 +29,8 @@ SCHEDULED = ("srpt+deficit", "srpt", "sjf", "fifo", "rr", "edf", "deficit", "boo
              "single")
 EAGER = ("eager-single", "eager-streams")
 ALL = SCHEDULED + EAGER + ("torch-direct",)
-BOOST_BY = re.compile(r"boost:[0-9]+(\.[0-9]+)?")  # whose factor the library checks
-INPUTS, OUTPUTS = 4, 16  # buffers of each model that requests take in turn
+BOOST_BY = re.compile(r"boost:[0-9]+(\.[0-9]+)?")  # the library checks their factor
+INPUTS, OUTPUTS = 4, 16  # buffers of each model, used in rotation
 
 
 def is_way(name):
@@ -50,12 +50,8 @@ def wait_until(due_ns, spin_ns=1_000_000):
             time.sleep((left - spin_ns) / 1e9)
 
 
-def median(values):
-    return sorted(values)[len(values) // 2]
-
-
 class Results:
-    """When each request ended. Requests that were never sent count as cancelled."""
+    """The end of each request. Requests that were never submitted count as cancelled."""
 
     def __init__(self, asked, limit_s, lead_s=0.02):
         self.asked = asked
@@ -94,7 +90,7 @@ class Buffers:
 
 
 class Scheduled:
-    """By gsched; "direct" and "single" are its own ways not to schedule."""
+    """Served by gsched; its policies "direct" and "single" do not schedule."""
 
     def __init__(self, host, policy):
         more = dict(host.options)
@@ -148,7 +144,7 @@ class Scheduled:
 
 
 class Eager:
-    """Modules run as they are: by one thread, or by a thread and a stream for each client."""
+    """Modules run eagerly: by one thread, or by a thread and a stream for each client."""
 
     def __init__(self, host, way):
         torch = host.torch
@@ -177,7 +173,7 @@ class Eager:
                     start = time.monotonic_ns()
                     self._one(m, i)
                     took.append((time.monotonic_ns() - start) / 1e3)
-                times.append(median(took[2:]))
+                times.append(workload.median(took[2:]))
         return dict(zip(self.host.names, times))
 
     def facts(self):
@@ -204,7 +200,7 @@ class Eager:
                         results.late[i] = now - results.due(i)
                         self._one(m, i)
                         results.ended(i, time.monotonic_ns())
-            except Exception as e: # said below, by the thread that is asked
+            except Exception as e: # reported below, by the thread that serves
                 failures.append(e)
 
         threads = [threading.Thread(target=work, args=(w,)) for w in range(self.workers)]
@@ -241,7 +237,7 @@ class TorchDirect:
         self.run([(0, m, c) for m in range(len(self.graphs)) for c in range(len(self.streams))], 60)
 
     def _clock(self, base):
-        """What to add to the GPU's time since `base` to have the host's, in ns."""
+        """The offset in ns from the GPU's time since `base` to the host's."""
         torch, offsets = self.host.torch, []
         for _ in range(30):
             e = torch.cuda.Event(enable_timing=True)
@@ -315,12 +311,12 @@ class Reference:
                 end.synchronize()
                 if i >= 10:
                     took.append(start.elapsed_time(end) * 1e3)
-        return median(took)
+        return workload.median(took)
 
 
 class Host:
-    """What the ways of one process share. Made without the GPU, so that several processes can start
-    at once; set_up() and run() need it for themselves."""
+    """The state that the ways of one process share. Its construction does not use the GPU, so that several
+    processes can start at once; during set_up() and run() nothing else may run on the GPU."""
 
     def __init__(self, asked):
         import torch
@@ -337,7 +333,7 @@ class Host:
         torch.cuda.set_device(self.gpu)
         self.reference = Reference(torch, self.gpu)
         start_us, instances = self.reference.us(), asked["instances"]
-        if not {"direct", "torch-direct"}.isdisjoint(asked["ways"]): # nothing is held back
+        if not {"direct", "torch-direct"}.isdisjoint(asked["ways"]): # no preemption
             instances = max(instances, self.clients)
         if all(w in EAGER for w in asked["ways"]):
             instances = 1
@@ -382,18 +378,18 @@ class Host:
 
 def main():
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1) # what libraries print is no answer
+    os.dup2(2, 1) # output of libraries must not mix with replies
     sys.stdout = sys.stderr
 
-    def answer(**said):
-        answers.write(json.dumps(said) + "\n")
+    def answer(**fields):
+        answers.write(json.dumps(fields) + "\n")
         answers.flush()
 
     host = None
     try:
         for line in sys.stdin:
             asked = json.loads(line)
-            # A hang ends the process and says where it was.
+            # A hang ends the process and prints a stack trace.
             faulthandler.dump_traceback_later(asked["within_s"], exit=True)
             if host is None:
                 host = Host(asked)
@@ -403,7 +399,7 @@ def main():
             else:
                 answer(outcome=host.run(asked))
             faulthandler.cancel_dump_traceback_later()
-    except Exception as e: # whatever it is, the caller gets one line
+    except Exception as e: # the caller gets one line for any error
         answer(error=f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e) else ''}")
         sys.exit(1)
     faulthandler.dump_traceback_later(30, exit=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked for and when, and what became of it: as serve_mix draws and reports it.
+"""Arrivals and results in the format of serve_mix, and helpers for the command line.
 
-The arrivals are serve_mix's own: for one mix, rate, law, number of clients and seed, both make the
-same list of requests, so the simulated and the real GPU can be compared request by request.
+The arrivals are those of serve_mix: for the same mix, rate, law, number of clients and seed, both make
+the same list of requests, so the simulated and the real GPU can be compared request by request.
 """
 
 import argparse
@@ -133,20 +133,30 @@ def save_trace(path, asked, names):
             out.write(f"{at / 1e3:.3f},{names[model]},{client}\n")
 
 
-# What became of it --------------------------------------------------------------------------------
+# Results --------------------------------------------------------------------------------
+
+def percentile(values, percent):
+    """By nearest rank; 0.0 of no values."""
+    s = sorted(values)
+    return s[(len(s) * percent + 99) // 100 - 1] if s else 0.0
+
+
+def median(values):
+    """The upper one of two."""
+    return sorted(values)[len(values) // 2]
+
 
 def summary(latencies_ns):
-    """Of latencies in nanoseconds, in microseconds; percentiles by nearest rank."""
+    """Statistics in microseconds of latencies in nanoseconds; percentiles by nearest rank."""
     s = sorted(latencies_ns)
     if not s:
         return dict.fromkeys(("mean", "p50", "p90", "p99", "max"), 0.0)
-    rank = lambda percent: s[(len(s) * percent + 99) // 100 - 1] / 1e3
-    return {"mean": (sum(s) + len(s) // 2) // len(s) / 1e3, "p50": rank(50), "p90": rank(90),
-            "p99": rank(99), "max": s[-1] / 1e3}
+    return {"mean": (sum(s) + len(s) // 2) // len(s) / 1e3,
+            **{f"p{p}": percentile(s, p) / 1e3 for p in (50, 90, 99)}, "max": s[-1] / 1e3}
 
 
 def run_json(way, repeat, asked, names, clients, outcome):
-    """One run in the words of serve_mix. `outcome` is what a way of serving answers."""
+    """One run in the format of serve_mix. `outcome` is the result of a way."""
     states, latencies = outcome["states"], outcome["latencies_ns"]
     done = [i for i, s in enumerate(states) if s == "finished"]
 
@@ -170,7 +180,7 @@ def run_json(way, repeat, asked, names, clients, outcome):
     return run
 
 
-# Times of the results by their names in gsched, which has them in seconds: with units, as in results.
+# Names and units of times in results, by their names in gsched, which has seconds.
 _WITH_UNITS = {"measure": ("measure_ms", 1e3), "build": ("build_ms", 1e3),
                "expected": ("expected_us", 1e6), "graph_replay": ("graph_replay_us", 1e6),
                "host": ("host_ns", 1e9), "driver": ("driver_ns", 1e9),
@@ -179,18 +189,28 @@ _WITH_UNITS = {"measure": ("measure_ms", 1e3), "build": ("build_ms", 1e3),
 
 
 def with_units(facts):
-    """Model.facts() or Server.statistics() as results have them."""
-    said = {}
+    """Model.facts() or Server.statistics() with the names and units of results."""
+    report = {}
     for name, value in facts.items():
         name, per_second = _WITH_UNITS.get(name, (name, None))
         if per_second is not None:
             value = round(value * per_second, 3)
-        said[name] = int(value) if name.endswith("_ns") else value
-    return said
+        report[name] = int(value) if name.endswith("_ns") else value
+    return report
+
+
+def import_torch(program):
+    """torch; ends the program, with a line on stderr, if it is not installed."""
+    try:
+        import torch
+    except ImportError:
+        print(f"{program}: torch is not installed, expected PyTorch 2.11 or newer", file=sys.stderr)
+        sys.exit(1)
+    return torch
 
 
 def writable(path):
-    """A path that results can go to; for argparse."""
+    """A path that results can be written to; for argparse."""
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder) or os.path.isdir(path) or not os.access(folder, os.W_OK):
         raise argparse.ArgumentTypeError(f'"{path}", expected a file in a folder that exists')
@@ -214,11 +234,11 @@ COUNT, SOME = number(int, 1, "a whole number above 0"), number(float, 1e-9, "a n
 FROM_0 = number(int, 0, "a whole number from 0")
 
 
-def save(path, said):
-    """Writes JSON; False, and a line on stderr, where that fails."""
+def save(path, report):
+    """Writes JSON; False, and a line on stderr, if that fails."""
     try:
         with open(path, "w", encoding="utf-8") as out:
-            json.dump(said, out, indent=2)
+            json.dump(report, out, indent=2)
             out.write("\n")
     except OSError as e:
         print(f"{path}: {e.strerror}, expected a file that can be written", file=sys.stderr)
@@ -227,11 +247,7 @@ def save(path, said):
 
 
 def table(title, runs):
-    """Lines that compare runs; of several repeats the medians."""
-    def median(values):
-        values = sorted(values)
-        return values[len(values) // 2]
-
+    """Lines that compare runs, with medians of repeated runs."""
     rows = [["way", "finished", "req/s", "mean ms", "p50", "p90", "p99", "max", "reference us"]]
     for way in dict.fromkeys(r["way"] for r in runs):
         same = [r for r in runs if r["way"] == way]

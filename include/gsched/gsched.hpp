@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The scheduler: all of gsched from core/ to dispatch/. The other parts have headers of their own:
-/// sim.hpp, workload.hpp, interference.hpp, partition.hpp, serving.hpp, io.hpp, and those of CUDA.
+/// The scheduler: gsched from core/ to dispatch/. The other parts have headers of their own: trace.hpp,
+/// colocate.hpp, server.hpp, sim.hpp, workload.hpp, interference.hpp, partition.hpp, serving.hpp,
+/// io.hpp, and those of CUDA.
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/id.hpp>
@@ -23,9 +24,9 @@
 #include <gsched/dispatch/listener.hpp>
 #include <gsched/dispatch/options.hpp>
 #include <gsched/dispatch/request.hpp>
+#include <gsched/dispatch/scheduler.hpp>
 #include <gsched/dispatch/statistics.hpp>
 #include <gsched/job/context.hpp>
-#include <gsched/job/entry.hpp>
 #include <gsched/job/estimate.hpp>
 #include <gsched/job/estimate_means.hpp>
 #include <gsched/job/frame_pool.hpp>
@@ -33,11 +34,9 @@
 #include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/job/program.hpp>
-#include <gsched/job/recycler.hpp>
 #include <gsched/job/stream.hpp>
 #include <gsched/job/task.hpp>
 #include <gsched/job/waitlist.hpp>
-#include <gsched/job/waitlist_order.hpp>
 #include <gsched/notify/flow_control.hpp>
 #include <gsched/notify/grouping.hpp>
 #include <gsched/notify/ring.hpp>
@@ -48,20 +47,10 @@
 #include <gsched/occupancy/chosen_accountant.hpp>
 #include <gsched/occupancy/demand.hpp>
 #include <gsched/occupancy/footprint.hpp>
-#include <gsched/occupancy/gpu_claims.hpp>
 #include <gsched/occupancy/limits.hpp>
 #include <gsched/occupancy/per_sm_accountant.hpp>
 #include <gsched/occupancy/program_footprint.hpp>
-#include <gsched/occupancy/segment_queue.hpp>
-#include <gsched/occupancy/segment_table.hpp>
-#include <gsched/occupancy/sm_ledger.hpp>
-#include <gsched/occupancy/sm_shares.hpp>
-#include <gsched/policy/age_order.hpp>
-#include <gsched/policy/backlog_order.hpp>
-#include <gsched/policy/deadline_forecast.hpp>
-#include <gsched/policy/deadline_order.hpp>
 #include <gsched/policy/deficit.hpp>
-#include <gsched/policy/deficit_ledger.hpp>
 #include <gsched/policy/deficit_over.hpp>
 #include <gsched/policy/edf.hpp>
 #include <gsched/policy/fifo.hpp>
@@ -75,25 +64,8 @@
 #include <gsched/policy/sjf.hpp>
 #include <gsched/policy/srpt.hpp>
 #include <gsched/policy/start_policy.hpp>
-#include <gsched/policy/tail_decay.hpp>
 #include <gsched/preempt/access.hpp>
-#include <gsched/preempt/access_history.hpp>
 #include <gsched/preempt/access_set.hpp>
-#include <gsched/preempt/colocate/candidate.hpp>
-#include <gsched/preempt/colocate/dominance.hpp>
-#include <gsched/preempt/colocate/exploration.hpp>
-#include <gsched/preempt/colocate/one_guest.hpp>
-#include <gsched/preempt/colocate/options.hpp>
-#include <gsched/preempt/colocate/padded_programs.hpp>
-#include <gsched/preempt/colocate/plan.hpp>
-#include <gsched/preempt/colocate/program.hpp>
-#include <gsched/preempt/colocate/quiet.hpp>
-#include <gsched/preempt/colocate/room.hpp>
-#include <gsched/preempt/colocate/rules.hpp>
-#include <gsched/preempt/colocate/selection.hpp>
-#include <gsched/preempt/colocate/side_speed.hpp>
-#include <gsched/preempt/colocate/stretches.hpp>
-#include <gsched/preempt/colocate/trials.hpp>
 #include <gsched/preempt/floor.hpp>
 #include <gsched/preempt/forecast.hpp>
 #include <gsched/preempt/guard.hpp>
@@ -101,10 +73,6 @@
 #include <gsched/preempt/options.hpp>
 #include <gsched/preempt/queue_bound.hpp>
 #include <gsched/preempt/reserve_choice.hpp>
-#include <gsched/preempt/restrict_leaving.hpp>
+#include <gsched/preempt/restrict_preemptibility.hpp>
 #include <gsched/preempt/statistics.hpp>
 #include <gsched/preempt/time_alone.hpp>
-#include <gsched/trace/chrome.hpp>
-#include <gsched/trace/histogram.hpp>
-#include <gsched/trace/json_text.hpp>
-#include <gsched/trace/recorder.hpp>

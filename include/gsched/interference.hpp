@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How much work slows other work beside it: metrics, laws, and what they predict.
+/// Interference: solo metrics of models, laws fitted on measured pairs, and the slow-downs that
+/// they predict.
 
-#include <gsched/interference/chain_pair.hpp>
 #include <gsched/interference/coefficients.hpp>
 #include <gsched/interference/corun_pairs.hpp>
+#include <gsched/interference/corun_slowdowns.hpp>
 #include <gsched/interference/error_summary.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/linear_law.hpp>

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Plans: which partitions of which GPUs serve which models, and what checks them.
+/// Planning: which partitions of which GPUs serve which models, and the verifier of such plans.
 
-#include <gsched/partition/best.hpp>
-#include <gsched/partition/demand.hpp>
+#include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/elastic.hpp>
+#include <gsched/partition/exact.hpp>
+#include <gsched/partition/feasibility.hpp>
 #include <gsched/partition/gpu_shape.hpp>
-#include <gsched/partition/ideal.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/partition/linear_interference.hpp>
+#include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
 #include <gsched/partition/planner.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Plans in service: frontend, batches, re-planning, on any batch_runner.
+/// Serving with partition plans: the frontend, batches, replanning, and a service on any
+/// batch_runner.
 
+#include <gsched/serving/active_plan.hpp>
 #include <gsched/serving/batch_runner.hpp>
 #include <gsched/serving/frontend.hpp>
 #include <gsched/serving/graph_batches.hpp>
-#include <gsched/serving/group_dealing.hpp>
-#include <gsched/serving/plan_in_force.hpp>
-#include <gsched/serving/plan_outcome.hpp>
+#include <gsched/serving/group_assignment.hpp>
 #include <gsched/serving/plan_service.hpp>
 #include <gsched/serving/plan_service_options.hpp>
 #include <gsched/serving/rate_estimate.hpp>
 #include <gsched/serving/replanning.hpp>
 #include <gsched/serving/served_partition.hpp>
+#include <gsched/serving/service_outcome.hpp>
 #include <gsched/serving/simulated_batches.hpp>
+#include <gsched/serving/waiting_request.hpp>

@@ -5,6 +5,7 @@
 
 #include <gsched/sim/device.hpp>
 #include <gsched/sim/observer.hpp>
+#include <gsched/sim/paced_device.hpp>
 #include <gsched/sim/padded.hpp>
 #include <gsched/sim/preset.hpp>
 #include <gsched/sim/program_padder.hpp>

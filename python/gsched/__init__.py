@@ -13,8 +13,8 @@ The package wraps libgsched_c by ctypes. It imports torch when the first model i
 
 Errors
 ------
-`GschedError`, a line each. What a model's forward raises while it is captured comes out as it is, and
-the server goes on. A child made by ``fork()`` opens servers of its own: its parent's refuse it.
+`GschedError`, with one line. An exception of a model's forward during its capture is passed on, and the
+server continues. A child made by ``fork()`` cannot use its parent's servers, but opens its own.
 
 Units
 -----
@@ -25,9 +25,9 @@ Threads
 -------
 Everything may be called from any thread, and from signal handlers and finalizers. One model is
 captured at a time, and one is added to a server at a time; a signal handler that starts another one
-in the middle of that gets an error. Every call that waits can be interrupted, by Ctrl-C for example.
-A server has a thread of the library, its dispatcher, which runs no Python. It gets a thread of Python
-with the first callback, see `Future`.
+meanwhile gets an error. Every call that waits can be interrupted, by Ctrl-C for example.
+The dispatcher of a server is a thread of the library and runs no Python. The first callback starts a
+Python thread, see `Future`.
 """
 
 from ._abi import GschedError, load_library

@@ -206,7 +206,7 @@ _PER_SECOND = {"_us": 1e6, "_ms": 1e3, "_ns": 1e9}
 
 
 def in_python(field: str) -> tuple[str, float | None]:
-    """A field's name here, and how many of its units make a second; None for no time."""
+    """The name of a field in this package, and its units per second; None if it is not a time."""
     per_second = _PER_SECOND.get(field[-3:])
     return (field, None) if per_second is None else (field[:-3], per_second)
 
@@ -241,7 +241,7 @@ def facts_of(struct: ctypes.Structure, without: tuple[str, ...] = ("size", "rese
 
 
 def last_line() -> str:
-    """The error line of this thread's last failing call, with the names of this package."""
+    """The error line of this thread's last failed call, with the names of this package."""
     line = library.gsched_last_error().decode(errors="replace")
     return re.sub(r"\b\w+_[umn]s\b", lambda found: _TIMES.get(found[0], (found[0],))[0], line)
 
@@ -264,5 +264,5 @@ def check(code: int) -> None:
 
 
 def microseconds(seconds: float | None) -> int:
-    """As the timeout of a call of the library. None is without limit."""
+    """The timeout of a call of the library. None is without limit."""
     return -1 if seconds is None else max(0, min(int(seconds * 1e6), 1 << 60))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What memory from before a call the call reads and writes."""
+"""Finds the memory from before a call that the call reads and writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Range = tuple[int, int] # of addresses: the first, and the one after the last
 
 
 class Accesses:
-    """Memory from before a call that the call reads and writes: {(first, end): what is there}."""
+    """Memory from before a call that the call reads and writes: {(first, end): name}."""
 
     def __init__(self) -> None:
         self.reads: dict[Range, str]
@@ -171,7 +171,7 @@ def arguments_of(function: Any, args: Any, kwargs: Any) -> list[tuple[Any, bool]
 
 
 def overlap(some: set[Range], others: set[Range]) -> bool:
-    """Whether some range of one set shares a byte with some of the other."""
+    """Whether a range of one set overlaps a range of the other."""
     a, b = sorted(some), sorted(others)
     i = k = 0
     while i < len(a) and k < len(b):

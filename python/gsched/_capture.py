@@ -60,7 +60,7 @@ class Captured:
     def __init__(self, name: str, gpu: int, example: Any, instances: list[Instance], module: Any,
                  state: Accesses | None = None) -> None:
         self.name, self.gpu, self.example, self.instances = name, gpu, example, instances
-        self._module = module  # its graphs read the weights where they are now
+        self._module = module  # its graphs read the weights at their present addresses
         state = state or Accesses()
         self.reads, self.writes = set(state.reads), set(state.writes)
         self.written = sorted(set(state.writes.values()))
@@ -76,7 +76,7 @@ class Captured:
         Returns
         -------
         bool
-            True if one writes what the other one uses, or they are one, on the same memory.
+            True if one writes memory that the other one uses, or if both are the same.
         """
         return (self is other or overlap(self.writes, other.reads | other.writes)
                 or overlap(other.writes, self.reads))
@@ -84,12 +84,12 @@ class Captured:
     def replay(self, inputs: Any = None, instance: int = 0) -> Any:
         """Run one whole graph on torch's current stream, without any server, and wait.
 
-        The outputs of requests can be compared with it. No request may be on that instance meanwhile.
+        Gives a reference for the outputs of requests. No request may use that instance meanwhile.
 
         Parameters
         ----------
         inputs : object, optional
-            Like the example; None leaves the inputs as they are.
+            Inputs like the example; None keeps the present ones.
         instance : int
             Which graph.
 
@@ -119,16 +119,16 @@ class Captured:
                 runs: int = 0) -> None:
         """Measure the graph operation by operation, and write its profile.
 
-        ``serve_mix`` and the simulator read it. The measurement needs the GPU for itself.
+        ``serve_mix`` and the simulator read it. Nothing else may run on the GPU meanwhile.
 
         Parameters
         ----------
         path : str or path-like
             The file to write.
         dtype : str
-            What the profile says of the type of the model's numbers.
+            The data type that the profile names.
         batch : int
-            What it says of the batch size.
+            The batch size that the profile names.
         runs : int
             Replays that the medians are taken from; 0 is the library's default.
 
@@ -181,7 +181,7 @@ def launch_elsewhere(torch: Any, gpu: int) -> contextlib.AbstractContextManager[
     """A context in which torch's own launches go to the default stream.
 
     To begin a capture torch sets the state of its random numbers by two kernels on the stream to
-    capture; launches on more streams than one make all graphs of a process slower (docs/cliff.md).
+    capture; launches on more streams than one make all graphs of a process slower (docs/research/cliff.md).
     GSCHED_PLAIN_CAPTURE=1 in the environment leaves torch alone.
     """
     if os.environ.get("GSCHED_PLAIN_CAPTURE"):
@@ -204,18 +204,18 @@ def launch_elsewhere(torch: Any, gpu: int) -> contextlib.AbstractContextManager[
 
 
 def give_up(torch: Any, graph: Any, pool: Any, gpu: int) -> None:
-    """Ends a capture on the current stream after an exception: of the module, of the begin or the end
-    of the capture, or of a signal handler. The capture may be in any state. Afterwards torch captures
-    and allocates as before."""
+    """Aborts a capture on the current stream after an exception of the module, of the begin or the end of
+    the capture, or of a signal handler. The capture may be in any state. Afterwards torch captures and
+    allocates as before."""
     given_up.append(graph) # first: while it is in the allocator's list, it must not be freed
     try:
         graph.capture_end()
         given_up.remove(graph)
         return
     except Exception:
-        # CUDA had given up the capture, or torch has failed to end it: the allocator would ask the
-        # graph for ever whether memory is for it, and the random numbers would stay as in a capture
-        # until one ends well.
+        # CUDA has aborted the capture, or torch has failed to end it: the allocator would ask the
+        # graph for every allocation, and the random number generators would stay in capture mode
+        # until a capture succeeds.
         pass
     with contextlib.suppress(AttributeError, RuntimeError):
         torch._C._cuda_endAllocateToPool(gpu, pool)
@@ -242,16 +242,16 @@ def capture_one(torch: Any, module: Any, example: Any, gpu: int, stream: Any, na
     torch.cuda.synchronize(gpu)
     graph, pool = torch.cuda.CUDAGraph(keep_graph=True), torch.cuda.graph_pool_handle()
     collecting = gc.isenabled()
-    gc.disable() # what it frees could call CUDA in the middle of the capture
+    gc.disable() # a destructor could call CUDA during the capture
     try:
         with torch.cuda.stream(stream):
-            # Any exception up to the end of the capture gives it up: capture_end raises where forward
+            # Any exception up to the end of the capture aborts it: capture_end raises where forward
             # has not joined a stream, and Ctrl-C is raised between any two calls.
             try:
                 with launch_elsewhere(torch, gpu):
                     graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 answer = module(*args, **kwargs)
-                # Without what autograd keeps of the call, which would live as long as the answer.
+                # Without the autograd graph, which would live as long as the outputs.
                 outputs = [x.detach() if is_dense(x) else x.detach().contiguous()
                            for x in tensors_of(answer)]
                 graph.capture_end()
@@ -299,8 +299,8 @@ def capture(module: Any, example_input: Any, instances: int | None = None, name:
         What to capture. If it draws random numbers it draws the same ones in each request.
     example_input : object
         A tensor, a tuple or list of positional arguments, or a dict of keyword arguments, nested as
-        they like. Requests have inputs of the same structure, shapes and types. What is no tensor is
-        part of the graph: a request with another value there is refused.
+        needed. Requests have inputs of the same structure, shapes and types. Values that are not
+        tensors are part of the graph: a request with another value is refused.
     instances : int, optional
         Graphs to capture, each with memory of its own; so many requests run at once. None is 1 for
         a module that writes state, and 2 otherwise.
@@ -325,8 +325,8 @@ def capture(module: Any, example_input: Any, instances: int | None = None, name:
     Raises
     ------
     GschedError
-        If torch sees no GPU, the example or the answer holds no tensor, or several instances would
-        share state. What the module raises while it is captured comes out as it is.
+        If torch sees no GPU, the example or the output holds no tensor, or several instances would
+        share state. An exception of the module during the capture is passed on.
 
     Notes
     -----
@@ -334,8 +334,8 @@ def capture(module: Any, example_input: Any, instances: int | None = None, name:
     written (`Captured.reads`, `Captured.writes`): a static cache, batch-norm statistics in train
     mode. Such a model has one instance, as two would share its state, and models that share written
     state exclude one another on a server. The warm-up runs write that state too: set it in place, by
-    ``copy_()``, before the first request. What kernels write that torch does not launch (Triton,
-    extensions without a schema) is not seen.
+    ``copy_()``, before the first request. Writes of kernels that torch does not launch (Triton,
+    extensions without a schema) are not found.
 
     *Training.* With `training` the module keeps its mode, gradients are on, and inference mode is
     off: for a function ``step(x, y)`` that runs forward, backward and ``optimizer.step()``. It needs
@@ -344,10 +344,10 @@ def capture(module: Any, example_input: Any, instances: int | None = None, name:
     - an optimizer that keeps no state on the host: SGD, or ``capturable=True`` where there is a
       choice;
     - no autograd graph that outlives the call: it returns ``loss.detach()``, and stores no loss;
-    - no look at a value, such as ``loss.item()`` or a gradient scaler's check on the host.
+    - no read of a value on the host, such as ``loss.item()`` or the check of a gradient scaler.
 
-    Warm-up runs are steps too, so load the weights to start from, in place, after the capture. What
-    backward and other threads do is not seen, so all parameters, buffers, gradients and optimizer
+    Warm-up runs are steps too, so load the initial weights, in place, after the capture. Accesses of
+    backward and of other threads are not found, so all parameters, buffers, gradients and optimizer
     state that can be reached from the callable count as written: through its closure, globals that it
     names, attributes, and `parameters`.
     """

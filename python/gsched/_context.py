@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Back to the fast side of docs/cliff.md."""
+"""Undoes the slowdown of graphs that docs/research/cliff.md describes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ._abi import GschedError
 def leave_slow_side(gpu: int = 0, timeout: float = 60) -> None:
     """Make graphs of small kernels replay as fast as in a new process.
 
-    A process that has launched kernels itself on several streams replays its graphs more slowly from
-    then on (docs/cliff.md), as one does that warmed up models on side streams. This ends once another
-    process makes a context on the GPU, until there are such launches again. Here one does, and goes,
+    A process that has launched kernels directly on several streams, such as a warm-up on side streams,
+    replays its graphs more slowly from then on (docs/research/cliff.md). When another process creates a context
+    on the GPU, replays are fast again until the next such launches. This function runs such a process,
     which takes about half a second. Call it when all eager work is done.
 
     Parameters

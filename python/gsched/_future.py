@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests under way."""
+"""Futures of requests."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class _Waiters(list[Any]):
         self._future = weakref.ref(future)
 
     def append(self, waiter: Any) -> None:
-        super().append(waiter) # before: the future may be settled at once
+        super().append(waiter) # before watching: the future may end at once
         future = self._future()
         if future is not None:
             future._watch()
 
 
 class Future(concurrent.futures.Future[Any]):
-    """A request under way: a `concurrent.futures.Future`, made by `Server.submit`.
+    """A submitted request: a `concurrent.futures.Future`, made by `Server.submit`.
 
     `add_done_callback`, `concurrent.futures.wait`, `concurrent.futures.as_completed` and
     `asyncio.wrap_future` work as with any other future.
@@ -51,20 +51,20 @@ class Future(concurrent.futures.Future[Any]):
     Notes
     -----
     *Threads.* All methods may be called from any thread. `result`, `exception` and `wait` sleep in
-    the library in the calling thread: no other thread of Python takes part. Callbacks, `wait` and
-    `as_completed` of `concurrent.futures`, and `asyncio.wrap_future`, need a thread that learns of
-    ends: the server's waiter. It starts with the first request that has one of these, and ends with
-    the server. Callbacks run on that thread, one after another, or at once in `add_done_callback` if
-    the request has ended. A callback that takes long delays the others of its server. The dispatcher
-    of the server runs no Python and takes no lock of it.
+    the library in the calling thread; no other Python thread is involved. Callbacks, `wait` and
+    `as_completed` of `concurrent.futures`, and `asyncio.wrap_future`, use the completion thread of
+    the server. It starts with the first request that needs it, and ends with the server. Callbacks
+    run on that thread, one after another, or in `add_done_callback` if the request has ended. A slow
+    callback delays the others of its server. The dispatcher of the server runs no Python and does
+    not take the interpreter lock.
 
-    *Costs.* A future without callbacks costs the dispatcher nothing more. One with callbacks costs
-    it a post to a queue at the end, and a system call where the waiter sleeps; the callback runs
-    when the waiter has woken up and has the interpreter's lock, tens of microseconds later.
+    *Costs.* A future without callbacks adds no work to the dispatcher. One with callbacks adds a
+    push to a queue at the end, and a system call if the completion thread sleeps; the callback runs
+    once that thread has woken up and holds the interpreter lock, tens of microseconds later.
 
-    *Cancellation.* Once `cancel` has returned True the future ends as cancelled, also if the GPU
-    was faster: its outputs are dropped then. It is `done` when the request has left the GPU, as its
-    inputs and outputs are in use until then.
+    *Cancellation.* Once `cancel` has returned True the future ends as cancelled, even if the GPU
+    finished first: its outputs are dropped then. It is `done` when the request has left the GPU,
+    which uses its inputs and outputs until then.
     """
 
     model: Model
@@ -79,8 +79,8 @@ class Future(concurrent.futures.Future[Any]):
         self._end: Facts | None = None
         self._events, self._pooled = events, pooled
         self._cancelling = False # cancel() has returned True
-        self._watched = self._settled = False
-        # The library writes the ticket before it posts the request, and deletes the ticket if it
+        self._watched = self._completed = False
+        # The library writes the ticket before it submits the request, and deletes the ticket if it
         # cannot: until its call has returned no other thread may use the ticket.
         self._submitted = False
 
@@ -114,7 +114,7 @@ class Future(concurrent.futures.Future[Any]):
                 if self._end is not None:
                     return self._end
                 pooled, self._pooled = self._pooled, None
-                # Before it counts as ended, as what has ended would stay in there for good.
+                # Before it counts as ended: an ended future would never be removed.
                 self._shared.pending.pop(id(self), None)
                 self._inputs, self._events, self._end = None, (), said
             if pooled is not None and said["code"] != DEVICE_FAILED:
@@ -134,7 +134,7 @@ class Future(concurrent.futures.Future[Any]):
         return GschedError(self._end["error"] or f"{self.model.name}: {outcome}")
 
     def _watch(self) -> None:
-        """Lets the waiter settle the future, or settles it here if the request has ended."""
+        """Lets the completion thread end the future, or ends it here if the request has ended."""
         with self._shared.lock:
             if self._watched:
                 return
@@ -148,14 +148,14 @@ class Future(concurrent.futures.Future[Any]):
         except BaseException:
             self._watched = False
             raise
-        self._settle()
+        self._complete()
 
-    def _settle(self) -> None:
+    def _complete(self) -> None:
         """Ends the future for concurrent.futures, once. Calls its callbacks and waiters."""
         with self._shared.lock:
-            if self._settled:
+            if self._completed:
                 return
-            self._settled = True
+            self._completed = True
         if self._outcome() == "cancelled":
             super().cancel()
             super().set_running_or_notify_cancel()
@@ -172,9 +172,9 @@ class Future(concurrent.futures.Future[Any]):
         Parameters
         ----------
         fn : callable
-            Called once, on the thread of the server's callbacks, or by this call if the request has
-            ended already. It must not wait for callbacks of other requests of the server. What it
-            raises is logged.
+            Called once, on the completion thread of the server, or by this call if the request has
+            ended already. It must not wait for callbacks of other requests of the server. Its
+            exceptions are logged.
 
         Raises
         ------
@@ -195,7 +195,7 @@ class Future(concurrent.futures.Future[Any]):
         Returns
         -------
         bool
-            False if the time was over first.
+            False if the timeout expired first.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class Future(concurrent.futures.Future[Any]):
         until = None if timeout is None else time.monotonic() + timeout
         if self._end is None:
             self._shared.refuse_child()
-        while self._end is None: # in slices, so that signals are heard
+        while self._end is None: # in slices, so that signals are handled
             left = 0.2 if until is None else min(0.2, until - time.monotonic())
             code = _abi.library.gsched_wait(self._ticket, microseconds(max(left, 0)))
             if code == OK:
@@ -222,8 +222,8 @@ class Future(concurrent.futures.Future[Any]):
         Returns
         -------
         bool
-            True once it has finished, failed, been rejected or been cancelled, and the GPU uses its
-            inputs and outputs no more.
+            True once it has finished, failed, been rejected or been cancelled, and the GPU no longer
+            uses its inputs and outputs.
         """
         if self._submitted and self._end is None and self._shared.is_here():
             if not self._ticket: # submit() has raised, and was interrupted before it forgot this
@@ -243,7 +243,7 @@ class Future(concurrent.futures.Future[Any]):
         return False
 
     def cancelled(self) -> bool:
-        """Return whether the request ends, or has ended, as cancelled.
+        """Return whether the request has been cancelled.
 
         Returns
         -------
@@ -260,8 +260,8 @@ class Future(concurrent.futures.Future[Any]):
     def cancel(self) -> bool:
         """Cancel the request. Does not wait.
 
-        What is on the GPU ends first, and the future with it, see the notes of the class. Requests
-        submitted `after` this one are cancelled too, unless the GPU was faster.
+        Its work on the GPU ends first, and the future with it, see the notes of the class. Requests
+        submitted `after` this one are cancelled too, unless this one finishes first.
 
         Returns
         -------
@@ -271,7 +271,7 @@ class Future(concurrent.futures.Future[Any]):
         if self._end is None and self._shared.is_here():
             code = _abi.library.gsched_cancel(self._ticket)
             if code == OK:
-                with self._shared.lock: # another thread may have seen its end meanwhile
+                with self._shared.lock: # another thread may have ended it meanwhile
                     if self._end is None:
                         self._cancelling = True
                         return True

@@ -41,8 +41,8 @@ class Model:
     def remove(self, timeout: float | None = None) -> None:
         """Remove the model from its server.
 
-        The model takes no more requests, those it has are served, and then the server frees its
-        graphs and lets go of the captured memory.
+        The model accepts no more requests, its pending ones are served, and then the server frees its
+        graphs and releases the captured memory.
 
         Parameters
         ----------
@@ -52,15 +52,15 @@ class Model:
         Raises
         ------
         TimeoutError
-            If some of its requests have not ended in time. The model takes no more requests all the
-            same; `remove` may be called again.
+            If some of its requests have not ended in time. The model still accepts no more requests;
+            `remove` may be called again.
         GschedError
             If it was removed before. With the code 5 (``GSCHED_DEVICE_FAILED``) it is removed, but
             one of its kernels hangs, and the captured memory is kept until the process ends.
         """
         self._state.refuse_child()
         until = None if timeout is None else time.monotonic() + timeout
-        while True: # in slices, so that signals are heard
+        while True: # in slices, so that signals are handled
             left = 0.2 if until is None else min(0.2, until - time.monotonic())
             code = _abi.library.gsched_remove_model(self._state.handle, self.index,
                                                     microseconds(max(left, 0)))

@@ -79,7 +79,7 @@ def with_tensors(tree: Any, tensors: Iterable[Any]) -> Any:
         return tree
     values = {key: with_tensors(value, leaves) for key, value in parts}
     for make in makers(tree, values):
-        with contextlib.suppress(Exception): # a constructor of whatever kind, or one that looks
+        with contextlib.suppress(Exception): # any constructor, or one that checks its arguments
             made = make()
             if [(k, id(v)) for k, v in children(made) or ()] == [(k, id(v)) for k, v in values.items()]:
                 return made
@@ -108,7 +108,7 @@ def makers(tree: Any, values: dict[Any, Any]) -> list[Callable[[], Any]]:
 
 
 def difference(wanted: Any, given: Any, where: str = "") -> str | None:
-    """The first difference between two structures, but for the values of tensors, as the end of an error
+    """The first difference between two structures, apart from the values of tensors, as the end of an error
     line; None if there is none."""
     if is_buffer(wanted) and is_buffer(given):
         return None
@@ -141,7 +141,7 @@ def same_constant(a: Any, b: Any) -> bool:
         if hasattr(same, "all"): # of arrays
             return getattr(a, "shape", None) == getattr(b, "shape", None) and bool(same.all())
         return bool(same) or (isinstance(a, float) and a != a and b != b)
-    except Exception: # what cannot be compared differs
+    except Exception: # values that cannot be compared differ
         return False
 
 
@@ -154,7 +154,7 @@ def short_repr(x: Any) -> str:
 
 
 def is_dense(x: Any) -> bool:
-    """Whether its elements fill one range of memory, in whatever order."""
+    """Whether its elements fill one range of memory, in any order."""
     expected = 1
     for stride, size in sorted((st, n) for st, n in zip(x.stride(), x.size()) if n != 1):
         if stride != expected:

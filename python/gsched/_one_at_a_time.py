@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long work that one thread does at a time."""
+"""A lock for long work."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ._abi import GschedError
 
 
 class OneAtATime:
-    """A lock for long work. To take it again on the same thread, from a signal handler or a finalizer, is
-    an error: the thread would wait for itself."""
+    """A lock for long work. Locking it again on the same thread, from a signal handler or a finalizer, is
+    an error instead of a deadlock."""
 
     def __init__(self, what: str) -> None:
         self.what, self.lock, self.taken = what, threading.RLock(), False

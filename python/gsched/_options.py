@@ -12,14 +12,14 @@ from ._abi import GschedError, expected_instead, f64, gsched_server_options, in_
 
 
 class ServerOptions(TypedDict, total=False):
-    """The options of a `Server` beside `policy` and `gpu`; each has a default. Times are seconds.
+    """The options of a `Server` besides `policy` and `gpu`; each has a default. Times are in seconds.
 
     Attributes
     ----------
     lanes : int
         Streams that segments go to, at most 128. Default 8.
     spare_lanes : int
-        More lanes, on which work starts only while a part of the GPU is empty. Default: 120 with 8
+        Additional lanes, which are used only while part of the GPU is idle. Default: 120 with 8
         lanes that all requests share, otherwise none.
     segments_per_job : int
         Segments of one request in flight at once. Default 2.
@@ -28,24 +28,24 @@ class ServerOptions(TypedDict, total=False):
     most_quantum : float
         Segments grow to this while no other request waits. Default 800e-6.
     low_mark, high_mark : float
-        A lane that holds less work than the low mark gets more, until it holds the high mark. 0 is
-        120e-6 and 200e-6.
+        Low and high watermark: a lane with less queued work than the low one is filled up to the high
+        one. 0 is 120e-6 and 200e-6.
     overshoot : float
         Work submitted beyond a full GPU, in GPUs. Default 4.
     threshold : float
-        What a client may be owed under the policies with deficit. Default 10e-3.
+        Device time that a client may be owed under the policies with deficit. Default 10e-3.
     slice : float
-        What a request gets in its turn under ``rr``. Default 100e-6.
+        Time slice of a request under ``rr``. Default 100e-6.
     slo : float
-        Deadline of requests that give none, after arrival. 0 is none, the default.
+        Deadline, from arrival, of requests without one. 0 is none, the default.
     max_jobs : int
         Active requests; more are rejected. Default 65536.
     spin : float
-        Time that the dispatcher looks for work before it sleeps. Default 50e-6.
+        Time that the dispatcher polls before it sleeps. Default 50e-6.
     watchdog : float
-        A segment that shows no progress for that long hangs: its request fails. Default 10.
+        A segment without progress for this long counts as hung, and its request fails. Default 10.
     decision_delay : float
-        Time burnt for each segment on the dispatcher's thread, for experiments. Default 0.
+        Busy time added to the dispatcher's thread for each segment, for experiments. Default 0.
     instrumented : int
         1: kernels with ``GSCHED_INSTRUMENT`` report their blocks. Default 0.
     time_driver : int
@@ -53,34 +53,34 @@ class ServerOptions(TypedDict, total=False):
     real_time_lanes : int
         Lanes of requests with `real_time`, which preempt the others. Default 0: they share lanes.
     yields : int
-        1: other lanes stop between two kernels while a real-time request is active. 0: the lanes'
-        priorities alone. Default 1.
+        1: other lanes stop between two kernels while a real-time request is active. 0: lanes only
+        have priorities. Default 1.
     floor : float
-        Part of the time that other requests get all the same. Default 0.
+        Share of the time that other requests always get. Default 0.
     tolerance : float
-        How much longer real-time requests may take because of work on `side_sms`, as a part of
-        their time. Default 0.05.
+        Accepted slowdown of real-time requests by work on `side_sms`, as a fraction of their time.
+        Default 0.05.
     side_sms : sequence of int
         Sizes of partitions for work beside real-time requests, up to four. Default none.
     lease : float
-        A stopped lane goes on by itself after this long without a sign of life from the dispatcher's
-        thread. A stopped or dead process holds the GPU no longer. Default 20e-3.
+        A stopped lane resumes by itself after this time without an update from the dispatcher's
+        thread, so that a stopped or dead process does not hold the GPU. Default 20e-3.
     one_long : int
         1: at most one long kernel is queued while a real-time request is expected. Default 0.
     long_kernel : float
-        The time from which a kernel is long. Default 100e-6.
+        Duration from which a kernel counts as long. Default 100e-6.
     reserve_sms : sequence of int
         Numbers of SMs, rising, up to four. Models with long kernels run on a partition that leaves
-        so many SMs to real-time requests. The server learns which number to use for each model.
+        that many SMs to real-time requests. The server learns which number to use for each model.
         Default none.
     reserve_fixed : int
         1: always the first of `reserve_sms`. Default 0.
     reserve_slow_down, reserve_tail : float
-        How much longer real-time requests may take because of that, in the mean and for the slowest
-        in a hundred, as a part of their time alone. Defaults 0.10 and 0.50.
+        Accepted slowdown of real-time requests by such models, of the mean and the 99th percentile, as
+        a fraction of the time alone. Defaults 0.10 and 0.50.
     reserve_share : float
-        The part that other work keeps of the throughput that real-time requests leave when they run
-        alone. Default 0.80.
+        The fraction that other work keeps of the throughput that real-time requests leave.
+        Default 0.80.
     """
 
     lanes: int
@@ -115,7 +115,7 @@ class ServerOptions(TypedDict, total=False):
     reserve_share: float
 
 
-# {name here: (field there, how many of its units make a second, the field's type)}
+# {name here: (field in C, units per second, type of the field)}
 FIELDS = {in_python(field)[0]: (field, in_python(field)[1], kind)
           for field, kind in gsched_server_options._fields_ if field not in ("size", "gpu", "policy")}
 
@@ -133,7 +133,7 @@ def put_options(into: gsched_server_options, options: dict[str, Any]) -> None:
 
 
 def _in_c(value: Any, per_second: float | None, kind: Any) -> Any:
-    """A value in the units and the type of its field; what ctypes would cut off is a ValueError."""
+    """A value in the units and the type of its field; a ValueError if ctypes would truncate it."""
     if issubclass(kind, ctypes.Array):
         numbers = tuple(_in_c(each, None, kind._type_) for each in value)
         if len(numbers) > kind._length_:

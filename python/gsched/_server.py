@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers."""
+"""The server."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ def close_all() -> None:
 class Server:
     """A GPU and the thread that schedules it.
 
-    As a context manager it is closed at the end of its block: without an exception it serves the
-    requests it has, with one it cancels them. To drop the last reference to it cancels them too.
+    As a context manager it closes at the end of its block: it serves its pending requests, or cancels
+    them if the block ends by an exception. Dropping the last reference cancels them, too.
 
     Parameters
     ----------
     policy : str
-        Which request is next: ``boost``, ``boost:FACTOR`` (1 is for the tail of latency, the default
-        0.3 for the mean and the tail), ``srpt``, ``sjf``, ``fifo``, ``rr``, ``edf``, ``deficit`` or
-        ``srpt+deficit``, of which the last two divide the GPU by the clients' weights. For
+        The order of requests: ``boost``, ``boost:FACTOR`` (1 favours the tail of latency, the default
+        0.3 balances mean and tail), ``srpt``, ``sjf``, ``fifo``, ``rr``, ``edf``, ``deficit`` or
+        ``srpt+deficit``; the last two share the GPU by the clients' weights. For
         comparison: ``direct``, whole graphs on a stream per client, and ``single``, whole graphs on
         one stream.
     gpu : int
@@ -92,8 +92,8 @@ class Server:
     -----
     With `lanes` 8 there are 120 spare lanes beside them, so up to 128 small requests run at once.
     With another number of lanes, and with `real_time_lanes`, there are none: with ``lanes=1`` no two
-    segments run side by side. With `real_time_lanes` of 1 or more, requests submitted with
-    `real_time` preempt the others: these stop between two kernels and resume there when the
+    segments run at the same time. With `real_time_lanes` of 1 or more, requests submitted with
+    `real_time` preempt the others, which stop between two kernels and resume there when the
     real-time requests have ended.
     """
 
@@ -151,10 +151,10 @@ class Server:
 
     def add_model(self, torch_module: Any, example_input: Any = None, name: str | None = None,
                   instances: int | None = None, unmeasured: bool = False) -> Model:
-        """Capture a module and add it. Other requests are served meanwhile.
+        """Capture a module and add it. Requests of other models are served meanwhile.
 
-        As many requests as the model has instances run at once, more wait. Requests of models one of
-        which writes what the other one uses never run at once (`Captured.writes`).
+        At most as many requests of the model run at once as it has instances. Requests of two models
+        never run at once if one writes memory that the other uses (`Captured.writes`).
 
         Parameters
         ----------
@@ -178,8 +178,8 @@ class Server:
         ------
         GschedError
             If the module cannot be captured or scheduled, memory has run out, a kernel of this
-            process hangs on the GPU, or the server is closed. What the module itself raises while it
-            is captured comes out as it is.
+            process hangs on the GPU, or the server is closed. An exception of the module during its
+            capture is passed on.
 
         Notes
         -----
@@ -238,14 +238,14 @@ class Server:
                arrival: float | None = None, stream: _torch.cuda.Stream | None = None,
                after: Future | None = None, signal: _torch.cuda.Event | None = None,
                **old: Never) -> Future:
-        """Ask for one inference, without waiting for it.
+        """Submit one request, without waiting for it.
 
         Parameters
         ----------
         model : Model
             A model of this server.
         inputs : object
-            Like the example's, on the host or the GPU. None runs on what is in the instance's memory.
+            Inputs like the example's, on the host or the GPU. None keeps the instance's present inputs.
         client : int, optional
             Of `add_client`; None is the server's first one.
         deadline : float, optional
@@ -254,7 +254,7 @@ class Server:
             Where to write. None: new tensors in pinned memory; ``"cuda"``: new ones on the GPU;
             ``()``: nowhere; or tensors like the module's outputs, in its structure.
         real_time : bool
-            Whether it goes before other requests, by deadline, and preempts them if the server has
+            Whether it runs before other requests, by deadline, and preempts them if the server has
             `real_time_lanes`.
         arrival : float, optional
             When it was due, in seconds of `time.monotonic`; None is now.
@@ -264,8 +264,8 @@ class Server:
             A request of this server. This one starts once that one has finished, and is cancelled if
             that one ends otherwise.
         signal : torch.cuda.Event, optional
-            Recorded when the request has ended: streams made to wait for it after that go on behind
-            the request.
+            Recorded at the end of the request: streams that wait for it after `submit` continue once the
+            request has ended.
 
         Returns
         -------
@@ -348,15 +348,15 @@ class Server:
         return future
 
     def close(self, cancel: bool = False, timeout: float | None = None) -> None:
-        """Take no more requests, and end those there are. To close again does nothing.
+        """Accept no more requests, and end the pending ones. Closing again does nothing.
 
-        Ctrl-C, or whatever else a signal handler raises, cancels what is left and comes out. Another
-        call meanwhile, ``close(cancel=True)`` on another thread say, ends the first one sooner.
+        Ctrl-C, or another exception of a signal handler, cancels the remaining requests and is passed
+        on. A concurrent call, such as ``close(cancel=True)`` on another thread, ends the first one sooner.
 
         Parameters
         ----------
         cancel : bool
-            Whether to cancel the requests that are not on the GPU. Callbacks of what is cancelled may
+            Whether to cancel the requests that are not on the GPU. Callbacks of cancelled requests may
             run after the call. If False the requests are served, and their callbacks have returned
             after the call.
         timeout : float, optional
@@ -382,7 +382,7 @@ class Server:
             except BaseException as e:
                 failed.append(e)
 
-        # On a thread of its own, since no signal is heard during a call of the library.
+        # On a thread of its own, since no signal is handled during a call of the library.
         thread = threading.Thread(target=drain, name="gsched drain", daemon=True)
         try:
             try:
@@ -415,7 +415,7 @@ class Server:
             ``restores``, and their times in seconds ``preempt_p50``, ``preempt_p99``,
             ``restore_p50`` and ``restore_p99``; ``expired_leases``, ``opened``,
             ``reserved_segments``, ``found_to_need_sms``. ``hanging`` is 1 while a kernel of the
-            process hangs. ``gsched_statistics`` of ``gsched_c.h`` says more.
+            process hangs. See ``gsched_statistics`` of ``gsched_c.h``.
 
         Raises
         ------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What outlives a Server: its handle, the memory that the GPU uses, and the thread of callbacks."""
+"""The state that outlives a Server: its handle, the memory that the GPU uses, and the completion thread."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _log = logging.getLogger("gsched")
 
 
 class State:
-    """What must outlive a Server: its handle, and all memory that the GPU may still touch.
+    """The handle of a Server, and all memory that the GPU may still access.
 
-    The waiter is one thread that settles futures with callbacks. It starts with the first of these
+    The completion thread (`waiter`) ends futures that have callbacks. It starts with the first of these
     and ends with the server. It sleeps in gsched_collect, so the dispatcher's thread runs no Python.
     """
 
@@ -39,14 +39,14 @@ class State:
         # it leaves a state that such a call can use; and under it there is no call of the library or
         # of torch, which may wait for another thread, and nothing is freed that may make one.
         self.lock = threading.RLock()
-        # What the GPU may use, the longest unlooked at first.
+        # Futures whose tensors the GPU may use, the one checked longest ago first.
         self.pending: collections.OrderedDict[int, Future] = collections.OrderedDict()
         self.closed = False      # the library's server has been closed
         self.left_behind = False # the library's thread did not end when it was closed
         self.adding = OneAtATime("add_model")
         self.models: list[list[Any]] = []  # [captured, the Model once it is added]
         self.events: list[Any] = []  # of torch, in use by nothing
-        self.watched: dict[int | None, Future] = {} # by ticket: those that the waiter settles
+        self.watched: dict[int | None, Future] = {} # by ticket: those that the waiter ends
         self.waiter: threading.Thread | None = None
         self.users, self.released = 1, False # of the handle: the server, and the waiter
         states.add(self)
@@ -68,13 +68,13 @@ class State:
                     self.models.remove(entry)
 
     def keep(self, future: Future) -> None:
-        """Keeps the tensors of a future while the GPU may use them. Looks whether some older futures have
+        """Keeps the tensors of a future while the GPU may use them. Checks whether some older futures have
         ended, and frees their tensors."""
         old = []
         with self.lock:
             self.pending[id(future)] = future
-            # A future stays in there while it is moved. If a signal handler changes the order in
-            # between, it has looked after some itself.
+            # A future stays in the dict while it is moved. If a signal handler changes the order in
+            # between, it has checked some itself.
             with contextlib.suppress(KeyError, RuntimeError, StopIteration):
                 for _ in range(min(2, len(self.pending) - 1)):
                     key, one = next(iter(self.pending.items()))
@@ -88,18 +88,18 @@ class State:
             self.pending.pop(id(future), None)
 
     def watch(self, future: Future) -> bool:
-        """Lets the waiter settle the future at its end. False if the request has ended already."""
+        """Lets the waiter end the future. False if the request has ended already."""
         key = future._ticket.value
         self.watched[key] = future # before: it may end at once
         try:
             if self.waiter is None: # several that start at once: one stays
-                threading.Thread(target=self._settle_ends, name="gsched waiter", daemon=True).start()
+                threading.Thread(target=self._complete_watched, name="gsched waiter", daemon=True).start()
             code = _abi.library.gsched_watch(future._ticket)
         except BaseException:
             self.watched.pop(key, None)
             raise
         if code in (OK, BAD_ARGUMENT): # BAD_ARGUMENT: it is watched already
-            if future._settled:
+            if future._completed:
                 self.watched.pop(key, None)
             return True
         self.watched.pop(key, None)
@@ -107,7 +107,7 @@ class State:
             check(code)
         return False
 
-    def _settle_ends(self) -> None:
+    def _complete_watched(self) -> None:
         """The waiter's thread."""
         with self.lock:
             if self.waiter is not None or self.released:
@@ -126,15 +126,15 @@ class State:
                 future = self.watched.pop(ticket, None)
                 _abi.library.gsched_release(ticket) # the share that was handed out
                 if future is not None:
-                    self._settle(future)
+                    self._complete(future)
                 del future # the thread may sleep for long
         self._drop_user()
 
     @staticmethod
-    def _settle(future: Future) -> None:
+    def _complete(future: Future) -> None:
         try:
             future._report()
-            future._settle()
+            future._complete()
         except BaseException: # of a callback; others wait for theirs
             _log.critical("%r: a callback ended its thread", future, exc_info=True)
 
@@ -158,7 +158,7 @@ class State:
             raise GschedError(line, code)
 
     def wait_for_callbacks(self, timeout: float) -> bool:
-        """After close(): until the waiter has settled all, or the timeout. False after that."""
+        """After close(): waits until the waiter has ended all futures. False if the timeout expires first."""
         waiter = self.waiter
         if waiter is None or waiter is threading.current_thread():
             return True
@@ -175,14 +175,14 @@ class State:
             if self.left_behind or self.released:
                 return # the library's thread still uses the server, and the GPU the memory
             self.released = True
-            unsettled = list(self.watched.values()) if self.waiter is None else []
-        for future in unsettled: # their waiter comes too late
-            self._settle(future)
+            incomplete = list(self.watched.values()) if self.waiter is None else []
+        for future in incomplete: # their waiter could not end them any more
+            self._complete(future)
         self._drop_user()
         self.pending.clear()
 
     def _drop_user(self) -> None:
-        """Gives up one use of the handle; the last one releases the library's server."""
+        """Releases one use of the handle; the last one releases the library's server."""
         with self.lock:
             self.users -= 1
             handle = self.handle
@@ -196,17 +196,16 @@ states: weakref.WeakSet[State] = weakref.WeakSet()
 
 
 def keep_for_good(memory: object) -> None:
-    """Keeps an object until the process ends, the interpreter's own end included."""
+    """Keeps an object until the process ends, beyond the end of the interpreter."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
 
 
 def _keep_parents() -> None:
-    """In a child made by fork(): keeps what the parent's servers hold of torch, for good.
+    """In a child made by fork(): keeps the torch objects of the parent's servers until the process ends.
 
-    A child can neither use CUDA's objects of its parent nor free them: each call of CUDA fails there,
-    and torch ends the process where the destructor of an event does. Memory of the GPU is the
-    parent's. That of the host is shared until one of the two writes to it, and the child holds no
-    more of it than there was at fork()."""
+    A child can neither use nor free CUDA objects of its parent: every CUDA call fails there, and torch
+    ends the process if the destructor of an event fails. GPU memory belongs to the parent. Host memory is
+    shared until one of the two writes to it, so the child holds no more of it than at fork()."""
     for state in list(states):
         if not state.is_here():
             keep_for_good(state)

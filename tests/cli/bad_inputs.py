@@ -485,7 +485,7 @@ def make_programs():
         common | {
             "--plot": picture, "--table": path_in, "--rates": rate, "--app": numbers_of(number(0, 1e9), "game", "traffic"),
             "--rate-trace": path_in, "--rate-scale": number(0, 1e9, True), "--rate-error": number(0, 0.99), "--slo": slo,
-            "--slo-factor": number(0, 1e6, True), "--device": name("sim", "cuda"), "--gpus": count(0, 10000),
+            "--slo-factor": number(0, 1e6, True), "--device": device, "--gpus": count(0, 10000),
             "--batches": counts(1, 100000), "--added-us": number(0, 1e9), "--sms": count(1, 100000), "--group": count(1, 100000),
             "--planner": name(*PLANNERS, "whole"), "--headroom": number(0, 1000, True), "--clusters": number(0, 1000),
             "--tolerance": number(0, 1000), "--fall": number(0, 1), "--interference": name("none", "h200"),
@@ -495,7 +495,7 @@ def make_programs():
         wrong=[["--max-rates", "--rate-scale", "2"], ["--once", "--fall", "0.1"], ["--once", "--tolerance", "0.1"],
                ["--interference", "none", "--solo", "x.csv"], ["--group", "140"], ["--rates", "lenet=1e9", "--seconds", "60"],
                ["--once", "--prepare", "1"], ["--once", "--switch-us", "5"],
-               ["--json", "a.svg", "--plot", "./a.svg"], ["--rate-error", "fixed:x"], ["--device", "cuda", "--prepare", "1"],
+               ["--json", "a.svg", "--plot", "./a.svg"], ["--rate-error", "fixed:x"], ["--device", "cuda", "--prepare", "1"], ["--device", "preset.json"],
                ["--slo", "lenet=5", "--slo-factor", "3"], ["--max-rates", "--planner", "whole"]],
         selector=("--planner", (*PLANNERS, "whole")),
         used={o: (PLANNERS, v)
@@ -508,8 +508,8 @@ def make_programs():
     programs["head_of_line"] = Program(
         ["--jobs", "2", "--kernels", "2"],
         common | {"--queues": counts(1, 1024), "--jobs": count(1, 65536), "--kernels": count(1, 10000),
-                  "--threads": count(1, 1024), "--kernel-us": number(0.1, 1e6)},
-        wrong=[["--jobs", "65536", "--kernels", "10000"]])
+                  "--threads": count(1, 1024), "--kernel-us": number(0.1, 1e6), "--device": device},
+        wrong=[["--jobs", "65536", "--kernels", "10000"], ["--device", "cuda"]], files=[("preset", ["--device", "{}"])])
     rule = name("own", "needed")
     programs["padding"] = Program(
         ["--real-time", "lenet_b1", "--guest", "lenet_b1", "--starts", "1"],
@@ -528,19 +528,19 @@ def make_programs():
         ["--once", "--laws", "disjoint"],
         common | {"--corun": path_in, "--solo": path_in, "--test-corun": path_in, "--profiles": path_in,
                   "--sms": count(1, 100000), "--laws": laws, "--coefficients": path_in},
-        wrong=[["--test-solo", "x.csv"], ["--neutral-start"], ["--out", "x.json"]], prefix=["evaluate"], flags=("--no-progress",),
+        wrong=[["--test-solo", "x.csv"], ["--neutral-start"], ["--out", "x.json"], ["--profiles", "profile.json"]], prefix=["evaluate"], flags=("--no-progress",),
         files=[("corun", ["--corun", "{}"]), ("solo", ["--solo", "{}"])])
     programs["idempotence"] = Program(
         ["--trace", "access.json"],
         common | {"--trace": path_in,
                   "--declare": lambda r: r.choice(["", "3", "3=maybe", "=saves", "x=saves", "1=saves,1=saves", "1=saves,", "99=saves", "-1=saves", "1=", "1=saves,01=saves"])},
-        wrong=[["--device", "cuda"], ["--check"], ["--reuse"], ["--save-trace", "x.json"], ["--limit", "3"]],
+        wrong=[["--device", "cuda"], ["--device", "sim"], ["--check"], ["--reuse"], ["--save-trace", "x.json"], ["--limit", "3"]],
         files=[("access", ["--trace", "{}"])])
     programs["sim_accuracy"] = Program(
-        [], common | {"--device": device, "--profiles": path_in}, wrong=[["--table", "x.csv"]], prefix=["graph"],
-        flags=("--ignore-scaling",), files=[("profile", ["--profiles", "{}"]), ("preset", ["--device", "{}"])])
+        [], common | {"--device": device, "--profiles": path_in}, wrong=[["--table", "x.csv"], ["--ignore-scaling"]], prefix=["graph"],
+        files=[("profile", ["--profiles", "{}"]), ("preset", ["--device", "{}"])])
     programs["sim_accuracy_partition"] = Program(
-        [], common | {"--device": device, "--table": path_in}, prefix=["partition"],
+        [], common | {"--device": device, "--table": path_in}, prefix=["partition"], flags=("--ignore-scaling",),
         files=[("partition_rows", ["--table", "{}"])])
     programs["sim_accuracy_corun"] = Program(
         ["--table", "corun.csv"], common | {"--table": path_in}, prefix=["corun"], files=[("corun_rows", ["--table", "{}"])])
@@ -561,14 +561,11 @@ def make_programs():
          "--partitions": counts(1, 4096), "--batch": count(1, 1 << 20)},
         wrong=[["--graph", "sort"], ["--elements", "5"], ["--no-cupti", "--partitions", "8"]],
         files=[("profile_text", ["--replay", "{}"])])
-    programs["two_gpu_tenants"] = Program(
-        [], {"--json": path_out, "--gpu": count(0, 2**31 - 1), "--requests": count(1, 10**7), "--gap-us": number(1, 1e6),
-             "--in-flight": count(1, 64), "--limit-s": count(1, 3600)})
     return programs
 
 
 STREAMS = ("full", "closed")
-GPU = ("calibrate_check", "profile", "two_gpu_tenants")  # that serve only with one
+GPU = ("calibrate_check", "profile")  # that serve only with one
 
 
 class Case:
@@ -584,7 +581,7 @@ class Case:
 def make_case(r, programs, formats, only):
     key = r.choice([p for p in programs if only is None or p.startswith(only)])
     p = programs[key]
-    executable = key if key in ("plan", "two_tenants", "serve_mix", "two_gpu_tenants", "serve_partitions",
+    executable = key if key in ("plan", "two_tenants", "serve_mix", "serve_partitions",
                                 "head_of_line", "sim_accuracy") else {
         "plan_file": "plan", "plan_scenarios": "plan", "padding_pairs": "padding", "sim_accuracy_partition": "sim_accuracy",
         "sim_accuracy_corun": "sim_accuracy", "calibrate_check": "calibrate"}.get(key, key)

@@ -26,7 +26,7 @@ mv out told
 check "a goal that is missed" grep -q 'MISSED  mean/srpt <= 1.25: 0 of 1 medians' told
 refuses 1 "not found" figures/boost_figures "${small[@]}" --bin nowhere
 refuses 2 "unknown" figures/boost_figures --mixes three
-refuses 2 "expected parts of saturation" figures/boost_figures --loads 0.5,x
+refuses 2 "expected fractions of saturation" figures/boost_figures --loads 0.5,x
 refuses 2 "whole numbers" figures/boost_figures --seeds 1.5
 refuses 2 "at least" figures/boost_figures --requests 1
 refuses 2 "none.json" figures/boost_figures --from none.json

@@ -38,7 +38,7 @@ refuses() {
 
 run --help
 [[ $rc -eq 0 && ! -s stderr ]] || fail "--help: status $rc"
-for word in --gpu --out --json --check --compare --seconds --quick --date gates leave Examples 'Exit code'; do
+for word in --gpu --out --json --check --compare --seconds --quick --date gates preemptible Examples 'Exit code'; do
   checks=$((checks + 1))
   grep -qF -- "$word" stdout || fail "--help lacks $word"
 done

@@ -37,7 +37,7 @@ says() { # says TEXT: a line of the last run's output has it
   grep -qE -- "$1" out || fail "no '$1'"
 }
 
-ends 0 "killed half-way" --help
+ends 0 "stopped half-way" --help
 ends 0 "11 kernels: 3 alone, 5 with a group of up to 6, 3 to wait for" --trace "$traces/block.json"
 says '^ +1 +kernel +gemm +alone +overwrites none'
 says '^ +2 +kernel +bias_relu +from 1 +overwrites its input, 16384 bytes'

@@ -9,10 +9,10 @@
 
 cat > kernels.cu <<'CU'
 #ifdef PLAIN
-#include <gsched/cuda/report.hpp>
+#include <gsched/cuda/notify/report.hpp>
 #define FIRST_LINE(to)
 #else
-#include <gsched/cuda/instrument.cuh>
+#include <gsched/cuda/notify/instrument.cuh>
 #define FIRST_LINE(to) GSCHED_INSTRUMENT(to)
 #endif
 using gsched::cuda::report;

@@ -94,7 +94,7 @@ for law in given["laws"]:
 PY
 
 run --help
-expect "help teaches" grep -q 'A fit is not judged by what it has seen' out
+expect "help teaches" grep -q 'Errors are those on held-out rows' out
 
 head=$(head -n 1 "$corun")
 solo_head=model,batch,solo_us,l2_pct,dram_pct,sm_active_pct

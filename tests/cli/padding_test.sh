@@ -94,6 +94,6 @@ refuses 2 '--parts' potential --parts 0
 refuses 2 '--share' potential --share 1.5
 refuses 2 '--guests' potential --guests -1
 refuses 2 'unknown model' potential --real-time nonesuch
-refuses 2 'expected a simulated one' potential --device cuda
+refuses 2 "--device: 'cuda' cannot be used here, expected sim:h200 or a preset's file (.json)" potential --device cuda
 refuses 2 '--json' potential --json "$work/no/such/out.json"
 exit $failed

@@ -249,7 +249,7 @@ refuses "nor --app, --rates-file or --scenarios" --gpus 1
 refuses "given beside --rates" --rates vgg16=1 --scenarios all
 refuses "given beside --rates" --rates vgg16=1 --rates-file "$work/one.csv"
 refuses "--plot: given beside --max-scale" --rates vgg16=1 --max-scale --plot "$work/scale.svg"
-refuses "sbp+int has whole GPUs, where nobody is beside" --rates vgg16=1 --planner sbp+int
+refuses "sbp+int uses whole GPUs, without interference" --rates vgg16=1 --planner sbp+int
 refuses "elastic+int beside --interference none" --rates vgg16=1 --planner elastic+int --interference none
 refuses "unknown planner 'elastic+'" --rates vgg16=1 --planner elastic+
 refuses "best+int twice" --rates vgg16=1 --planner best+int,all+int
@@ -290,7 +290,7 @@ refuses "sbp twice" --rates vgg16=1 --planner all,sbp
 refuses "--gpus" --rates vgg16=1 --gpus -1
 refuses "--group: 200 SMs, of a GPU of 132, expected at most as many as --sms" --rates vgg16=1 --group 200
 refuses "--group: '0' is out of range" --rates vgg16=1 --group 0
-refuses "--sms: 4 SMs, on which nobody has measured vgg16, expected 8 or more" --rates vgg16=1 --sms 4 --group 4
+refuses "--sms: 4 SMs, without measurements of vgg16, expected 8 or more" --rates vgg16=1 --sms 4 --group 4
 "$bin" --rates vgg16=1e9 --gpus 1 --planner best | grep -qE 'no plan: expected at most [0-9.]+e-06 times' ||
   { echo "the most of far too much is not told"; failed=1; }
 refuses "combinations" --scenarios all --levels 0,1,2,3,4,5,6,7,8,9,10

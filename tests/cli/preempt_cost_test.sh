@@ -10,7 +10,7 @@
 
 cat > kernels.cu <<'CU'
 #ifdef PLAIN
-#include <gsched/cuda/preemption.hpp>
+#include <gsched/cuda/preempt/preemption.hpp>
 #define BEGIN(p)                                                                                   \
   static_cast<void>(p);                                                                            \
   const uint3 gsched_block = blockIdx
@@ -18,7 +18,7 @@ cat > kernels.cu <<'CU'
 #define POINT(...) static_cast<void>(0)
 #define MEET(...) __syncthreads()
 #else
-#include <gsched/cuda/preempt.cuh>
+#include <gsched/cuda/preempt/preempt.cuh>
 #define BEGIN(p) GSCHED_PREEMPTIBLE(p)
 #define BEGIN_LATER(p) GSCHED_PREEMPTIBLE_LATER(p)
 #define POINT(...) GSCHED_CHECKPOINT(__VA_ARGS__)

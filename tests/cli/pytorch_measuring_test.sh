@@ -100,18 +100,18 @@ import pairs
 
 # How a pair's process ended.
 line = lambda **what: json.dumps(what) + "\n"
-row = pairs.judged("a+b", line(phase="check") + "words\n" + line(result={"wrong": {"rt": 0, "be": 1}}),
+row = pairs.row_of("a+b", line(phase="check") + "words\n" + line(result={"wrong": {"rt": 0, "be": 1}}),
                    "", False, 0, 2.0)
 assert row["wrong"]["be"] == 1 and not row["hang"] and "error" not in row
-late = pairs.judged("a+b", line(phase="check"), "", True, -9, 200.0)
+late = pairs.row_of("a+b", line(phase="check"), "", True, -9, 200.0)
 assert late["hang"] and late["error"] == "check: no end in 200 s", late
 for text in ("GschedError: GPU 0: the launch timed out (cudaErrorLaunchTimeout)",
              "TimeoutError: resnet18: no answer in 60 s"):
-    assert pairs.judged("a+b", line(phase="check") + line(error=text), "", False, 1, 9.0)["hang"]
-other = pairs.judged("a+b", line(phase="capture") + line(error="RuntimeError: out of memory"), "", False,
+    assert pairs.row_of("a+b", line(phase="check") + line(error=text), "", False, 1, 9.0)["hang"]
+other = pairs.row_of("a+b", line(phase="capture") + line(error="RuntimeError: out of memory"), "", False,
                      1, 9.0)
 assert not other["hang"] and other["error"] == "capture: RuntimeError: out of memory"
-assert pairs.judged("a+b", "", "one\nSegmentation fault\n", False, -11, 1.0)["error"].endswith("fault")
+assert pairs.row_of("a+b", "", "one\nSegmentation fault\n", False, -11, 1.0)["error"].endswith("fault")
 
 # Training: what is served is compared with as many replays from the same start.
 class Bytes:
@@ -165,7 +165,7 @@ for by, preempts in ((1, True), (2, True), (1, False)):
     server = Server()
     server.by, server.steps, server.preempts = by, 0, preempts
     answers, steps = pairs.Answers(torch, "resnet18", rt, a), pairs.Steps(torch, captured, weights)
-    served = types.SimpleNamespace(server=server, urgent=way.urgent, patient=way.patient,
+    served = types.SimpleNamespace(server=server, real_time=way.real_time, best_effort=way.best_effort,
                                    clients=way.clients)
     try:
         found = pairs.check(a, served, answers, steps)

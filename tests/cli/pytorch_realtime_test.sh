@@ -49,7 +49,7 @@ import plot_realtime, realtime, two_processes
 
 # Ratios of realtime.py.
 rt = lambda n, mean, p99: {"requests": n, "mean": mean, "p50": mean, "p90": mean, "p99": p99}
-facts = realtime.judged({
+facts = realtime.with_ratios({
     "rt_only": {"seconds": 2.0, "be_per_s": 0.0, "rt": rt(200, 1000.0, 2000.0)},
     "be_only": {"seconds": 2.0, "be_per_s": 100.0},
     "preempt": {"seconds": 2.0, "be_per_s": 60.0, "rt": rt(400, 1100.0, 3000.0)}})
@@ -60,13 +60,13 @@ assert near(facts["preempt"]["left_over"], 0.8) and near(facts["preempt"]["be_sh
 assert "left_over" not in facts["be_only"]
 later = lambda way: tuple(facts[way]["rt"][f"later_{p}_us"] for p in ("p50", "p99"))
 assert later("rt_only") == (0.0, 1000.0) and later("preempt") == (100.0, 2000.0)
-alone = realtime.judged({"preempt": {"seconds": 2.0, "be_per_s": 60.0, "rt": rt(4, 1.0, 1.0)}})
+alone = realtime.with_ratios({"preempt": {"seconds": 2.0, "be_per_s": 60.0, "rt": rt(4, 1.0, 1.0)}})
 assert "be_share" not in alone["preempt"] and "slowdown" not in alone["preempt"]["rt"]
 assert "later_p99_us" not in alone["preempt"]["rt"]
 of_one = lambda: {"seconds": 2.0, "be_per_s": 100.0, "preemptions": {"preemptions": 0}}
 out = io.StringIO()
 with contextlib.redirect_stdout(out):
-    realtime.print_rows(("a", "b"), realtime.judged({
+    realtime.print_rows(("a", "b"), realtime.with_ratios({
         "rt_only": {**of_one(), "rt": rt(200, 1000.0, 2000.0)}, "be_only": of_one(),
         "preempt": {**of_one(), "rt": rt(400, 1100.0, 3000.0)}}))
 _, _, head, *rows = out.getvalue().splitlines()
@@ -94,7 +94,7 @@ realtime.gsched.Server = real
 import random
 import disb
 about, clients = disb.read("disb_e")
-assert [c.urgent for c in clients] == [True] * 5 + [False] * 5 and about
+assert [c.real_time for c in clients] == [True] * 5 + [False] * 5 and about
 assert {c.network for c in clients} == set(disb.NETWORKS.values())
 every = disb.due_times(disb.read("disb_a")[1][0], 0.01, 10.0, random.Random(1)) # half its rate
 assert len(every) == 500 and all(near(y - x, 0.02) for x, y in zip(every, every[1:]))
@@ -102,10 +102,10 @@ drawn = disb.due_times(clients[0], 0.001, 100.0, random.Random(1)) # a tenth of 
 assert 9500 < len(drawn) < 10500 and sorted(drawn) == drawn
 assert disb.due_times(clients[5], 0.01, 10.0, random.Random(1)) is None
 one = lambda mean, p99: {"real_time": True, "finished": 9, "latency_us": {"mean": mean, "p99": p99}}
-both = disb.judged({"rt_only": {"clients": {"a": one(100, 200), "b": one(10, 10)}},
+both = disb.with_ratios({"rt_only": {"clients": {"a": one(100, 200), "b": one(10, 10)}},
                     "preempt": {"clients": {"a": one(110, 300), "b": one(13, 15)}}})
 assert near(both["preempt"]["slower"], 1.2) and near(both["preempt"]["p99_ratio"], 1.5)
-assert "slower" not in disb.judged({"seq": {"clients": {"a": one(1, 1)}}})["seq"]
+assert "slower" not in disb.with_ratios({"seq": {"clients": {"a": one(1, 1)}}})["seq"]
 
 # Ratios of two_processes.py: percentiles by nearest rank, and the whole GPU as what all is measured by.
 a = types.SimpleNamespace(seconds=1.0, turns=2)

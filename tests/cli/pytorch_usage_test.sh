@@ -67,9 +67,9 @@ asked = workload.arrivals("lognormal:2", 1200.0, [2.0, 1.0], 8, 1, 300)
 assert len(asked) == 300 and asked == sorted(asked) and {m for _, m, _ in asked} == {0, 1}
 workload.save_trace(sys.argv[1], asked, ["resnet18_b1", "inception_v3_b1"])
 PY
-"$GSCHED_BIN_DIR/serve_mix" --policy srpt --rate 1200 --arrivals lognormal:2 --requests 300 \
+"$GSCHED_BIN_DIR/serve_mix" --mix resnet18_b1=2,inception_v3_b1=1 --policy srpt --rate 1200 --arrivals lognormal:2 --requests 300 \
   --quiet --no-progress --json "$work/law.json" || failed=1
-"$GSCHED_BIN_DIR/serve_mix" --policy srpt --arrivals "trace:$work/trace" --requests 300 \
+"$GSCHED_BIN_DIR/serve_mix" --mix resnet18_b1=2,inception_v3_b1=1 --policy srpt --arrivals "trace:$work/trace" --requests 300 \
   --quiet --no-progress --json "$work/trace.json" || failed=1
 python3 - "$work/law.json" "$work/trace.json" <<'PY' || failed=1
 import json, sys

@@ -9,14 +9,21 @@ same() { # same WHAT: the two files handed over as descriptors 3 and 4
   echo "README.md: $1 is as shown"
 }
 
-block() { # block TEXT: the fenced block that holds TEXT
+block() { # block TEXT [FILE]: the fenced block that holds TEXT
   awk -v text="$1" '/^```/ { if (open) { if (hit) { printf "%s", body; exit } open = 0 } else { open = 1; body = ""; hit = 0 } next }
-                    open { body = body $0 "\n"; if (index($0, text)) hit = 1 }' "$readme"
+                    open { body = body $0 "\n"; if (index($0, text)) hit = 1 }' "${2:-$readme}"
 }
 
 same examples/two_tenants.cpp 3< <(block '#include <gsched/gsched.hpp>') \
   4< <(tail -n +2 "$GSCHED_SOURCE_DIR/examples/two_tenants.cpp")
 same 'output of two_tenants' 3< <(block ' us: infer') 4< <("$GSCHED_BIN_DIR/two_tenants")
-demo=$(sed -n 's/.*|| set -- //p' "$GSCHED_SOURCE_DIR/dev" | head -n 1)
 same 'table of ./dev demo' 3< <(block 'sim:h200: 2000 requests') \
-  4< <("$GSCHED_BIN_DIR/serve_mix" $demo | sed 's/ *$//' | sed '/^$/q' | sed '/^$/d')
+  4< <("$GSCHED_BIN_DIR/serve_mix" | sed 's/ *$//' | sed '/^$/q' | sed '/^$/d')
+same examples/embedded_server.cpp 3< <(block 'int main' "$GSCHED_SOURCE_DIR/docs/guide/server.md") \
+  4< <(tail -n +4 "$GSCHED_SOURCE_DIR/examples/embedded_server.cpp")
+"$GSCHED_BIN_DIR/embedded_server" >"${TMPDIR:-/tmp}/embedded_server.$$"
+trap 'rm -f "${TMPDIR:-/tmp}/embedded_server.$$"' EXIT
+grep -qxE '21 requests, 2[01] finished' "${TMPDIR:-/tmp}/embedded_server.$$" &&
+  [ "$(grep -cE '^infer finished after [0-9.]+ ms$' "${TMPDIR:-/tmp}/embedded_server.$$")" = 20 ] ||
+  { echo "embedded_server: 20 requests of 4 threads have not finished"; exit 1; }
+echo "embedded_server: 20 requests of 4 threads have finished"

@@ -36,11 +36,11 @@ if ! grep -q 'no block that has ended runs again: 3 of 4' out || ! grep -q ': no
   failed=$((failed + 1))
   echo "FAILED: blocks that are not counted pass as none"
 fi
-if python3 -c 'import matplotlib' 2>/dev/null; then
+if command -v gnuplot >/dev/null; then
   check "a plot" python3 "$bench/figures/realtime_figures" --again "$(ls results/*.json)" --figures plots
   check "a plot's file" grep -q '</svg>' plots/realtime_sim-h200.svg
 else
-  refuses 2 "matplotlib" figures/realtime_figures --again worse.json --figures plots
+  refuses 2 "no gnuplot" figures/realtime_figures --again worse.json --figures plots
 fi
 check "repeats" python3 "$bench/figures/realtime_figures" --bin "$bin" --seconds 0.05 --workloads disb_a \
   --kernels held --repeat 3 --results repeats

@@ -21,9 +21,9 @@ refuses "--workload: 'none.json' does not exist" --workload none.json
 refuses "--mode: unknown mode 'magic'" --mode seq,magic
 refuses "'seq' is named twice" --mode seq,preempt,seq
 refuses "empty item" --mode seq,
-refuses "--leaves: unknown way 'now'" --leaves now
+refuses "--leaves: unknown value 'now', expected never" --leaves now
 refuses "--side: 5 sizes" --side 8,16,24,32,40
-refuses "--pad: unknown rule 'much'" --pad much
+refuses "--pad: unknown value 'much', expected none, own or needed" --pad much
 refuses "--pad-places: " --pad-places 1
 refuses "--device: unknown device 'gpu'" --device gpu
 refuses "--frobnicate" --frobnicate
@@ -158,7 +158,8 @@ assert runs["preempt"]["rt"]["slowdown_vs_rt_only"] < 1.1 < runs["seq"]["rt"]["s
 assert 0.9 < runs["seq"]["be"]["work_done_share"] < 1.1, runs["seq"]["be"]
 PY
 expect "results that are not as they must be" python3 check.py a.json
-for word in '"preempt"' '"real-time requests"' '"lane ' ', held"' '"makes way"' '"held"'; do
+expect "a trace that breaks the rules" python3 "$GSCHED_SOURCE_DIR/tests/cli/trace_rules.py" a.trace 0 ${modes//,/ }
+for word in '"preempt"' '"real-time requests"' '"lane ' ', preemption"' '"leaving"' '"preempted"' '"resuming"'; do
   expect "the trace lacks $word" grep -qF -- "$word" a.trace
 done
 

@@ -30,7 +30,7 @@ lost() { # lost ARGS...
 }
 small=$data/profiles/lenet_b1.json
 for program in serve_mix realtime plan serve_partitions head_of_line padding interference idempotence \
-  sim_accuracy calibrate profile two_gpu_tenants; do
+  sim_accuracy calibrate profile; do
   of $program
   [ -x "$bin" ] || continue
   lost --help
@@ -51,6 +51,9 @@ python3 -c 'import json; json.load(open("results.json"))' ||
   fail "a table in the file that has standard output's number"
 checks=$((checks + 1))
 "$bin" --requests 5 -q --json results.json 2>err >&- </dev/null || fail "nothing was to be printed"
+
+of embedded_server
+refuses "an argument" --anything
 
 of two_tenants
 for how in '>/dev/full' '>&-'; do
@@ -119,7 +122,7 @@ serves --seconds 0.01 --mode seq,preempt --quantum 50 --lanes 3
 of serve_mix
 refuses "--slice: given without the policy rr" --policy fifo --slice 50
 refuses "--threshold: given without the policy srpt+deficit" --policy rr,deficit --threshold 50
-refuses "--weights: given without a policy that shares by deficit" --policy srpt --weights 1,2
+refuses "--weights: given without a policy that shares by weight" --policy srpt --weights 1,2
 refuses "--evict: given without a policy that preempts" --policy fifo,deficit --evict yes
 refuses "--quantum: given with direct and single alone" --policy direct,single --quantum 50
 refuses "--lanes: given with direct and single alone" --policy direct --lanes 4
@@ -148,8 +151,50 @@ refuses "--switch-us: given beside --once" --rates lenet=5 --once --switch-us 1
 if [ -x "$bins/interference" ]; then
   of interference
   refuses "--neutral-start: given without the law" fit --once --laws disjoint --neutral-start
+  refuses "--profiles: given without the law" evaluate --once --laws disjoint --profiles "$data/profiles"
   refuses "--out: './a.json' is also that of --json" fit --json a.json --out ./a.json
 fi
+
+# --device is spelled and checked alike in all programs, and each says what it can be there.
+for line in "serve_mix --requests 3" "realtime --seconds 0.001 --mode seq" "serve_partitions --rates lenet=5 --seconds 1" \
+  "head_of_line --jobs 2" "padding potential --real-time lenet_b1 --guest lenet_b1 --starts 1" \
+  "sim_accuracy graph --profiles $small"; do
+  # shellcheck disable=SC2086
+  set -- $line
+  of "$1"
+  shift
+  refuses "--device: unknown device 'sim:a100', expected sim:h200" "$@" --device sim:a100
+  refuses "--device: 'host' cannot be used here, expected sim:h200" "$@" --device host
+  serves "$@" --device sim
+  cp out sim.txt
+  serves "$@" --device sim:h200
+  expect "$line: sim is not sim:h200" cmp -s out sim.txt
+  serves "$@" --quiet
+  expect "$line: --quiet prints" test ! -s out
+done
+for line in "head_of_line" "padding potential" "sim_accuracy graph"; do
+  # shellcheck disable=SC2086
+  set -- $line
+  of "$1"
+  shift
+  refuses "--device: 'cuda' cannot be used here, expected sim:h200 or a preset's file (.json)" "$@" --device cuda
+done
+of serve_partitions
+refuses "--device: 'x.json' cannot be used here, expected sim:h200, cuda or cuda:N" --rates lenet=5 --device x.json
+of idempotence
+refuses "--device: 'sim' cannot be used here, expected host, cuda or cuda:N" --device sim
+serves --trace "$data/traces/block.json" --quiet
+expect "idempotence: --quiet prints" test ! -s out
+of plan
+serves --rates lenet=5 --planner sbp --quiet
+expect "plan: --quiet prints" test ! -s out
+of head_of_line
+sed -E 's/"sms": 132/"sms": 16/' "$data/presets/h200.json" >small_device.json
+serves --jobs 256 --kernels 2 --queues 128 --device small_device.json --json small.json
+serves --jobs 256 --kernels 2 --queues 128 --json large.json
+expect "head_of_line does not use its device" bash -c '! cmp -s <(grep job_by_job small.json) <(grep job_by_job large.json)'
+of sim_accuracy
+refuses "--ignore-scaling" graph --ignore-scaling
 
 # Empty values.
 of serve_mix
@@ -270,7 +315,7 @@ fi
 if [ -x "$bins/interference" ]; then
   of interference
   over law.json evaluate --coefficients law.json --json
-  over many/lenet_b1.json evaluate --once --laws disjoint --profiles many --json
+  over many/lenet_b1.json evaluate --coefficients law.json --profiles many --json
 fi
 
 # Input errors are told as such, in one line, wherever they are noticed.

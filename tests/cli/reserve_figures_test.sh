@@ -34,11 +34,11 @@ if [[ $? -ne 1 ]] || ! grep -q 'MISSED  nothing is lost: 0 of 2' out || ! grep -
   failed=$((failed + 1))
   echo "FAILED: worse results pass"
 fi
-if python3 -c 'import matplotlib' 2>/dev/null; then
+if command -v gnuplot >/dev/null; then
   check "a plot" python3 "$bench/figures/reserve_figures" --from small.json --plot front.svg
   check "a plot's file" grep -q '</svg>' front.svg
 else
-  refuses 2 "matplotlib" figures/reserve_figures --from small.json --plot front.svg
+  refuses 2 "no gnuplot" figures/reserve_figures --from small.json --plot front.svg
 fi
 check "repeats, in the other order" python3 "$bench/figures/reserve_figures" --bin "$bin" --seconds 0.1 --workloads long_r3d18 \
   --sizes 16 --repeat 2 --json repeats.json

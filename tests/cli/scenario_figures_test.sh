@@ -21,7 +21,7 @@ expect "one line of it" test "$(wc -l <err)" -eq 1
 few 2 --from few.json
 # What is worse is told, and by the status.
 sed 's/("best+int", "ideal+int", 3)/("sbp", "ideal+int", 3)/' "$figures" >worse
-python3 worse --bin "$GSCHED_BIN_DIR" --levels 0,600 --scales 15 --planners sbp,ideal+int --strict >out 2>err
+PYTHONPATH=$GSCHED_SOURCE_DIR/bench/figures python3 worse --bin "$GSCHED_BIN_DIR" --levels 0,600 --scales 15 --planners sbp,ideal+int --strict >out 2>err
 rc=$?
 expect "a target that is missed" test "$rc" -eq 1
 expect "... and told" grep -q '^MISSED *sbp loses' out

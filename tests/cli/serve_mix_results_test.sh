@@ -28,7 +28,7 @@ for policy in ${all//,/ }; do
 done
 expect "counts that do not add up" adds_up a.json 200 10
 expect "a negative number" bash -c '! grep -q ": -" a.json'
-expect "a trace without events" grep -q '"traceEvents"' a.trace
+expect "a trace that breaks the rules" python3 "$GSCHED_SOURCE_DIR/tests/cli/trace_rules.py" a.trace 200 ${all//,/ }
 
 # The same seed and arguments: the same bytes. Another seed: others.
 serves "${few[@]}" --policy $all --json b.json --trace b.trace
@@ -73,7 +73,7 @@ serves "${few[@]}" --clients 3 --weights 1,2,2 --policy deficit
 # Deadlines as multiples of the models' time alone: edf refuses, and what it admits is in time.
 for load in 0.5 0.9 1.2; do
   for seed in 1 2 3; do
-    serves --policy edf,fifo --slo 2x:5x --load $load --seed $seed --json d.json
+    serves --mix resnet18_b1=2,inception_v3_b1=1 --policy edf,fifo --slo 2x:5x --load $load --seed $seed --json d.json
     expect "edf, load $load, seed $seed: over 1% late" python3 -c '
 import json
 d = json.load(open("d.json"))

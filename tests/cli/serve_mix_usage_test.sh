@@ -26,7 +26,7 @@ refuses "--device: 'none.json' does not exist" --device none.json
 refuses "--device: '' is empty" --device ''
 refuses "--arrivals: unknown law 'weibull'" --arrivals weibull
 refuses "--arrivals: unknown law 'poisson:3'" --arrivals poisson:3
-refuses "--submission: unknown way 'magic'" --submission magic
+refuses "--submission: unknown value 'magic', expected graph or launches" --submission magic
 refuses "--frobnicate" --frobnicate
 refuses "stray" stray
 
@@ -59,7 +59,7 @@ refuses "--slice: " --slice -1
 refuses "--weights: 3 weights for 2 clients" --clients 2 --weights 1,2,4
 refuses "--weights: " --weights 0
 refuses "--weights: " --weights 1,x
-refuses "--evict: unknown answer 'maybe'" --evict maybe
+refuses "--evict: unknown value 'maybe', expected yes or no" --evict maybe
 refuses "--slice: " --slice 0
 refuses "--decision-delay: " --decision-delay -1
 refuses "--arrivals: " --arrivals lognormal

@@ -121,7 +121,7 @@ printf 'time_s,model,rate\n5,vgg16,-1\n' > "$work/negative.csv"
 refuses "negative.csv:2: '-1'" --rate-trace "$work/negative.csv"
 refuses "vgg16: SLO of 1 us" --rates vgg16=1 --slo vgg16=0.001
 refuses "--group: 200 SMs, of a GPU of 132" --rates vgg16=1 --group 200
-refuses "--sms: 4 SMs, on which nobody has measured vgg16, expected 8 or more" --rates vgg16=1 --sms 4 --group 4
+refuses "--sms: 4 SMs, without measurements of vgg16, expected 8 or more" --rates vgg16=1 --sms 4 --group 4
 refuses "resnet18: no solo metrics, expected rows of it in --solo, or none" --rates resnet18=1
 printf 'model,batch,sms,latency_us\na,1,8,10\na,2,16,10\n' > "$work/hole.csv"
 refuses "a, batch 1 on 16 SMs: no row" --rates a=1 --table "$work/hole.csv"
@@ -140,7 +140,7 @@ refuses "--rate-error" --rates vgg16=1 --rate-error fixed:-1
 refuses "--headroom" --rates vgg16=1 --headroom 0
 refuses "--period" --rates vgg16=1 --period 0
 refuses "--seconds" --rates vgg16=1 --seconds -1
-refuses "--start: 'soon'" --rates vgg16=1 --start soon
+refuses "--start: unknown value 'soon', expected due or at_once" --rates vgg16=1 --start soon
 refuses "nowhere" --rates vgg16=1 --interference nowhere
 refuses "nowhere" --app nowhere=1
 refuses "--app: 'game' without a rate, expected NAME=RATE" --app game

@@ -54,7 +54,7 @@ for device in sim:h200 "$data/presets/h200.json" "$work/half.json"; do
 done
 cmp "$work/sim:h200.txt" "$work/h200.json.txt" || { echo 'the preset that ships differs'; failed=1; }
 cmp -s "$work/sim:h200.txt" "$work/half.json.txt" && { echo '--device FILE is not used'; failed=1; }
-refuses 2 "--device: 'cuda', expected a simulated one" graph --device cuda
+refuses 2 "--device: 'cuda' cannot be used here, expected sim:h200 or a preset's file (.json)" graph --device cuda
 refuses 2 "--device: unknown device 'sim:a100'" graph --device sim:a100
 
 refuses 2 'required' # no subcommand

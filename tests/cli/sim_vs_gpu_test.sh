@@ -32,11 +32,11 @@ checks=$((checks + 1))
 python3 "$script" stand-ins --device slow.json --contended "${small[@]}" --strict --json slow_rows.json \
   >out 2>err
 [[ $? -eq 1 && $(grep -c '!' out) -ge 12 ]] || { failed=$((failed + 1)) && echo "FAILED: not marked"; }
-if python3 -c 'import matplotlib' 2>/dev/null; then
+if command -v gnuplot >/dev/null; then
   check "a plot" python3 "$script" stand-ins --device slow.json "${small[@]}" --plot plot.svg
   check "a plot's file" grep -q '</svg>' plot.svg
 else
-  refuses 2 "matplotlib" sim_vs_gpu.py stand-ins --device slow.json "${small[@]}" --plot plot.svg
+  refuses 2 "no gnuplot" sim_vs_gpu.py stand-ins --device slow.json "${small[@]}" --plot plot.svg
 fi
 
 # The results of PyTorch models, as one document and as a sweep: here serve_mix stands in.

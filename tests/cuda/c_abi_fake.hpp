@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "events.hpp"
 #include "refusal.hpp"
 
 #include <gsched/cuda/action.hpp>
 #include <gsched/device/device.hpp>
+#include <gsched/server/events.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -85,15 +85,15 @@ struct fake_event {
     return {this, [](void* e) { --static_cast<fake_event*>(e)->marks; }};
   }
 
-  [[nodiscard]] static abi::event_source source() {
+  [[nodiscard]] static gsched::event_source source() {
     return {[](void* e) {
               auto& event = *static_cast<fake_event*>(e);
               ++event.queries;
               if (event.as_asked) event.as_asked();
               const int now = event.code;
-              using kind = abi::event_answer::kind;
-              if (now == 0) return abi::event_answer{kind::complete, 0};
-              return abi::event_answer{now == 600 ? kind::pending : kind::failed, now};
+              using kind = gsched::event_answer::kind;
+              if (now == 0) return gsched::event_answer{kind::complete, 0};
+              return gsched::event_answer{now == 600 ? kind::pending : kind::failed, now};
             },
             [](void* e) {
               auto& event = *static_cast<fake_event*>(e);
@@ -102,7 +102,8 @@ struct fake_event {
               if (result == 0) ++event.records;
               return result;
             },
-            [](int failure) { return "CUDA's words for " + std::to_string(failure); }};
+            [](int failure) { return "CUDA's words for " + std::to_string(failure); },
+            [](int failure) { return failure == 1 || failure == 400; }};
   }
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What CUDA does not forgive, each in a process of its own.
 #include "cuda/c_abi_gpu_model.hpp"
-#include "cuda/device_child.hpp"
+#include "cuda/device/device_child.hpp"
 #include "cuda/needs_gpu.hpp"
 
 #include <gsched/gsched_c.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/c_abi_gpu_kernels.hpp"
 
-#include <gsched/cuda/instrument.cuh>
+#include <gsched/cuda/notify/instrument.cuh>
 
 namespace gsched::testing {
 

@@ -4,11 +4,9 @@
 #include "cuda/c_abi_fake.hpp"
 
 #include "refusal.hpp"
+#include "serve.hpp"
 #include "server.hpp"
-#include "serving.hpp"
 #include "settings.hpp"
-
-#include <gsched/policy/names.hpp>
 
 #include <doctest/doctest.h>
 
@@ -17,7 +15,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -64,16 +61,9 @@ struct server_rig {
   explicit server_rig(const gsched_server_options& o) : server_rig(abi::settings_of(o)) {}
   explicit server_rig(const abi::settings& s)
       : how(s), it(
-                    how,
-                    [this, c = control](abi::desk& at) {
-                      std::unique_ptr<abi::engine> e;
-                      visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
-                        e = std::make_unique<abi::serving<P, fake_device>>(
-                            at, how, [&] { return fake_device(c); },
-                            [](fake_device&) { return fake_event::source(); });
-                      });
-                      return e;
-                    },
+                    abi::serve(
+                        how, [c = control] { return fake_device(c); },
+                        [](fake_device&) { return fake_event::source(); }),
                     [this](const void*) {
                       if (as_looked) as_looked();
                       return abi::memory_kind::pageable;
@@ -86,14 +76,14 @@ struct server_rig {
     return it.add_model(excludes, [&] {
       ++measured;
       if (as_measured) as_measured();
-      abi::model_record m;
-      m.name = "fake";
-      m.exclusive = exclusive;
+      auto m = std::make_unique<abi::model>("fake", std::vector<model_instance>());
+      m->exclusive = exclusive;
       for (std::uint32_t i = 0; i < instances; ++i) {
         auto made = std::make_shared<fake_instance>(operations, each, blocks);
         last_made = made;
-        m.instances.push_back({&made->graph, made, {{&made->in, 8, staging()}}, {{&made->out, 8}}});
-        if (i % 2 == 0) m.instances.back().outputs[0].staging = staging();
+        m->instances.push_back({&made->graph, made});
+        m->buffers.push_back({{{&made->in, 8, staging()}}, {{&made->out, 8}}});
+        if (i % 2 == 0) m->buffers.back().outputs[0].staging = staging();
       }
       return m;
     });
@@ -138,6 +128,12 @@ template <class F>
     CHECK(std::string(r.what()).find('\n') == std::string::npos);
     return r.code();
   }
+}
+
+/// Closes a server: the code, and the line where there is one.
+[[nodiscard]] inline gsched_code close(abi::server& s, gsched_close_how how,
+                                       std::int64_t timeout_us, std::string& why) {
+  return code_of([&] { s.close(how, timeout_us); }, &why);
 }
 
 } // namespace gsched::testing

@@ -55,10 +55,10 @@ TEST_CASE("server: requests of many threads end with their own results, whatever
           }
           for (std::uint64_t k = 0; k < 4; ++k) {
             if (!abi::server::wait(*t[k], 20 * second_us)) ++wrong;
-            if (t[k]->state != GSCHED_FINISHED || out[k] != 3 * in[k] + 1) ++wrong;
+            if (t[k]->status != request_status::finished || out[k] != 3 * in[k] + 1) ++wrong;
             if (t[k]->end_ns < t[k]->start_ns || t[k]->start_ns < t[k]->arrival_ns) ++wrong;
             if (t[k]->instance > 2 || t[k]->segments < 3 || !t[k]->error.empty()) ++wrong;
-            t[k]->let_go();
+            t[k]->release();
           }
         }
       });
@@ -66,7 +66,7 @@ TEST_CASE("server: requests of many threads end with their own results, whatever
     for (std::thread& t : threads) t.join();
     CHECK(wrong == 0);
     std::string why;
-    CHECK(r.it.close(GSCHED_DRAIN, second_us, why) == GSCHED_OK);
+    CHECK(close(r.it, GSCHED_DRAIN, second_us, why) == GSCHED_OK);
     const gsched_statistics s = r.it.statistics();
     CHECK(s.submitted == senders * each);
     CHECK(s.finished == senders * each);
@@ -82,9 +82,9 @@ TEST_CASE("server: whole graphs where nothing is scheduled, and segments elsewhe
     const std::uint32_t c = r.it.add_client(1.0);
     gsched_ticket* t = r.submit(m, c);
     CHECK(abi::server::wait(*t, 20 * second_us));
-    CHECK(t->state == GSCHED_FINISHED);
+    CHECK(t->status == request_status::finished);
     CHECK((segments == 1 ? t->segments == 1 : t->segments >= segments));
-    t->let_go();
+    t->release();
   }
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("server: the slice of rr is slice_us, and not threshold_us") {
     for (gsched_ticket* t : all) {
       CHECK(abi::server::wait(*t, 20 * second_us));
       segments += t->segments;
-      t->let_go();
+      t->release();
     }
     return segments;
   };
@@ -122,16 +122,16 @@ TEST_CASE("server: a request is cancelled before and while it runs, and not afte
   gsched_ticket* waiting = r.submit(m, c);
   CHECK(abi::server::cancel(*waiting));
   CHECK(abi::server::wait(*waiting, 20 * second_us));
-  CHECK(waiting->state == GSCHED_CANCELLED);
+  CHECK(waiting->status == request_status::cancelled);
   CHECK(waiting->start_ns == 0);
   CHECK(waiting->error == "cancelled");
   CHECK_FALSE(abi::server::cancel(*waiting));
   CHECK(abi::server::cancel(*running));
   CHECK(abi::server::cancel(*running)); // twice is as once
   CHECK(abi::server::wait(*running, 20 * second_us));
-  CHECK(running->state == GSCHED_CANCELLED);
-  running->let_go();
-  waiting->let_go();
+  CHECK(running->status == request_status::cancelled);
+  running->release();
+  waiting->release();
 }
 
 TEST_CASE("server: a wait that is over too early says so") {
@@ -141,8 +141,8 @@ TEST_CASE("server: a wait that is over too early says so") {
   CHECK_FALSE(abi::server::wait(*t, 0));
   CHECK_FALSE(abi::server::wait(*t, 5000));
   CHECK(abi::server::wait(*t, -1));
-  CHECK(t->state == GSCHED_FINISHED);
-  t->let_go();
+  CHECK(t->status == request_status::finished);
+  t->release();
 }
 
 TEST_CASE("server: closing drains, cancels, or drains until its time is over") {
@@ -156,14 +156,14 @@ TEST_CASE("server: closing drains, cancels, or drains until its time is over") {
     std::vector<gsched_ticket*> all;
     for (int i = 0; i < 50; ++i) all.push_back(r.submit(m, c));
     std::string why;
-    CHECK(r.it.close(how, timeout_us, why) == GSCHED_OK);
+    CHECK(close(r.it, how, timeout_us, why) == GSCHED_OK);
     std::uint64_t finished = 0;
     for (gsched_ticket* t : all) {
       REQUIRE(t->has_ended());
-      CHECK((t->state == GSCHED_FINISHED || t->state == GSCHED_CANCELLED));
-      finished += t->state == GSCHED_FINISHED;
+      CHECK((t->status == request_status::finished || t->status == request_status::cancelled));
+      finished += t->status == request_status::finished;
       CHECK_FALSE(abi::server::cancel(*t));
-      t->let_go();
+      t->release();
     }
     CHECK((finished == all.size()) == finish);
     const gsched_statistics s = r.it.statistics();
@@ -172,7 +172,7 @@ TEST_CASE("server: closing drains, cancels, or drains until its time is over") {
     CHECK(s.finished + s.cancelled == all.size());
     CHECK(code_of([&] { static_cast<void>(r.submit(m, c)); }) == GSCHED_CLOSED);
     CHECK(code_of([&] { static_cast<void>(r.it.add_client(1.0)); }) == GSCHED_CLOSED);
-    CHECK(r.it.close(how, timeout_us, why) == GSCHED_OK);
+    CHECK(close(r.it, how, timeout_us, why) == GSCHED_OK);
   }
 }
 
@@ -186,14 +186,14 @@ TEST_CASE("server: a drain ends sooner if another thread closes with an earlier 
     for (int i = 0; i < 5000; ++i) all.push_back(r.submit(m, c)); // 10 s
     std::thread drain([&] {
       std::string why;
-      CHECK(r.it.close(GSCHED_DRAIN, -1, why) == GSCHED_OK);
+      CHECK(close(r.it, GSCHED_DRAIN, -1, why) == GSCHED_OK);
     });
-    while (code_of([&] { r.submit(m, c)->let_go(); }) == GSCHED_OK) std::this_thread::yield();
+    while (code_of([&] { r.submit(m, c)->release(); }) == GSCHED_OK) std::this_thread::yield();
     std::string why;
-    CHECK(r.it.close(how, timeout_us, why) == GSCHED_OK);
+    CHECK(close(r.it, how, timeout_us, why) == GSCHED_OK);
     drain.join();
-    CHECK(all.back()->state == GSCHED_CANCELLED);
-    for (gsched_ticket* t : all) t->let_go();
+    CHECK(all.back()->status == request_status::cancelled);
+    for (gsched_ticket* t : all) t->release();
   }
 }
 
@@ -219,7 +219,7 @@ TEST_CASE("server: closing while others submit loses no request") {
       });
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     std::string why;
-    CHECK(r.it.close(round % 2 == 0 ? GSCHED_DRAIN : GSCHED_CANCEL, 1000, why) == GSCHED_OK);
+    CHECK(close(r.it, round % 2 == 0 ? GSCHED_DRAIN : GSCHED_CANCEL, 1000, why) == GSCHED_OK);
     for (std::thread& t : threads) t.join();
     CHECK(ended == accepted);
   }
@@ -238,15 +238,16 @@ TEST_CASE("server: a device that fails fails all there is, with its line, and ta
   std::size_t failed = 0;
   for (gsched_ticket* t : all) {
     REQUIRE(abi::server::wait(*t, 20 * second_us));
-    failed += t->state == GSCHED_FAILED;
-    if (t->state == GSCHED_FAILED) CHECK(t->error.find("IllegalAddress") != std::string::npos);
-    t->let_go();
+    failed += t->status == request_status::failed;
+    if (t->status == request_status::failed)
+      CHECK(t->error.find("IllegalAddress") != std::string::npos);
+    t->release();
   }
   CHECK(failed > 0);
   CHECK(code_of([&] { static_cast<void>(r.submit(m, c)); }, &line) == GSCHED_DEVICE_FAILED);
   CHECK(line.find("IllegalAddress") != std::string::npos);
   std::string why;
-  CHECK(r.it.close(GSCHED_DRAIN, -1, why) == GSCHED_DEVICE_FAILED);
+  CHECK(close(r.it, GSCHED_DRAIN, -1, why) == GSCHED_DEVICE_FAILED);
   CHECK(why.find("IllegalAddress") != std::string::npos);
   const gsched_statistics s = r.it.statistics();
   CHECK(s.active == 0);
@@ -268,14 +269,15 @@ TEST_CASE("server: a driver that hangs does not take its callers with it") {
   });
   for (gsched_ticket* t : all) {
     REQUIRE(abi::server::wait(*t, -1));
-    CHECK((t->state == GSCHED_FAILED || t->state == GSCHED_FINISHED));
-    if (t->state == GSCHED_FAILED) CHECK(t->error.find("did not come back") != std::string::npos);
-    t->let_go();
+    CHECK((t->status == request_status::failed || t->status == request_status::finished));
+    if (t->status == request_status::failed)
+      CHECK(t->error.find("did not come back") != std::string::npos);
+    t->release();
   }
   other.join();
   CHECK((asked == GSCHED_CLOSED || asked == GSCHED_DEVICE_FAILED));
   std::string why;
-  CHECK(r->it.close(GSCHED_DRAIN, -1, why) == GSCHED_TIMED_OUT);
+  CHECK(close(r->it, GSCHED_DRAIN, -1, why) == GSCHED_TIMED_OUT);
   CHECK(why.find("did not come back") != std::string::npos);
   CHECK(code_of([&] { static_cast<void>(r->it.statistics()); }) == GSCHED_TIMED_OUT);
   CHECK(seconds_since(start) < 20);
@@ -292,9 +294,9 @@ TEST_CASE("server: a device on which nothing ends is given up when it is closed"
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     r.control->frozen = false;
   });
-  CHECK(r.it.close(GSCHED_CANCEL, 0, why) == GSCHED_OK);
-  CHECK(t->state == GSCHED_CANCELLED);
-  t->let_go();
+  CHECK(close(r.it, GSCHED_CANCEL, 0, why) == GSCHED_OK);
+  CHECK(t->status == request_status::cancelled);
+  t->release();
   later.join();
   CHECK(seconds_since(start) < 5);
 }
@@ -344,8 +346,8 @@ TEST_CASE("server: with instrumented set, the blocks on the GPU decide what is s
     CHECK(r.control->launched == (instrumented != 0 ? 1 : 6));
     for (gsched_ticket* t : all) {
       CHECK(abi::server::wait(*t, 20 * second_us));
-      CHECK(t->state == GSCHED_FINISHED);
-      t->let_go();
+      CHECK(t->status == request_status::finished);
+      t->release();
     }
   }
 }
@@ -362,10 +364,9 @@ TEST_CASE("server: a callback may submit and look, and is refused what would wai
     static void next(void* user, gsched_ticket* t) {
       auto& self = *static_cast<chain*>(user);
       std::string why;
-      self.wrong += !t->has_ended() || t->state != GSCHED_FINISHED;
+      self.wrong += !t->has_ended() || t->status != request_status::finished;
       self.wrong += code_of([&] { static_cast<void>(self.r.it.statistics()); }) == GSCHED_OK;
-      self.wrong +=
-          code_of([&] { static_cast<void>(self.r.it.close(GSCHED_CANCEL, 0, why)); }) == GSCHED_OK;
+      self.wrong += code_of([&] { self.r.it.close(GSCHED_CANCEL, 0); }) == GSCHED_OK;
       self.wrong += code_of([&] { static_cast<void>(abi::server::wait(*t, 1)); }) == GSCHED_OK;
       if (self.left.fetch_sub(1) > 1)
         self.begin();
@@ -410,7 +411,7 @@ TEST_CASE("server: ended tickets are collected in order, all of them, and then i
       for (std::uint32_t i = 0; i < n; ++i) {
         wrong += some[i]->end_ns < last || reinterpret_cast<std::uintptr_t>(some[i]->user) == 0;
         last = some[i]->end_ns;
-        some[i]->let_go();
+        some[i]->release();
         ++got;
       }
   });
@@ -425,7 +426,7 @@ TEST_CASE("server: ended tickets are collected in order, all of them, and then i
     if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   std::string why;
-  CHECK(r.it.close(GSCHED_DRAIN, -1, why) == GSCHED_OK);
+  CHECK(close(r.it, GSCHED_DRAIN, -1, why) == GSCHED_OK);
   collecting.join();
   CHECK(got == count);
   CHECK(wrong == 0);
@@ -444,24 +445,24 @@ TEST_CASE("server: a request that is watched is collected once, one that has end
   CHECK(t->has_ended());
   CHECK_FALSE(abi::server::watch(*t));
   CHECK(t->owners.load() >= 2); // the caller's share and the one that was handed out
-  t->let_go();
-  t->let_go();
+  t->release();
+  t->release();
   gsched_ticket* const late = r.submit(m, c);
   CHECK(abi::server::wait(*late, 20 * second_us));
   while (abi::server::status(*late).state == GSCHED_PENDING) continue;
   std::this_thread::sleep_for(std::chrono::milliseconds(20)); // the end is published before that
   CHECK_FALSE(abi::server::watch(*late));
   CHECK(code_of([&] { static_cast<void>(r.it.collect(got, 2, 0)); }) == GSCHED_TIMED_OUT);
-  late->let_go();
+  late->release();
   std::string why;
   gsched_ticket* const last = r.submit(m, c);
   CHECK(abi::server::watch(*last));
-  CHECK(r.it.close(GSCHED_CANCEL, -1, why) == GSCHED_OK);
+  CHECK(close(r.it, GSCHED_CANCEL, -1, why) == GSCHED_OK);
   CHECK(r.it.collect(got, 2, -1) == 1);
   CHECK(got[0] == last);
   CHECK(code_of([&] { static_cast<void>(r.it.collect(got, 2, -1)); }) == GSCHED_CLOSED);
-  last->let_go();
-  last->let_go();
+  last->release();
+  last->release();
 }
 
 TEST_CASE("server: requests that end while they are watched are collected or known to have ended") {
@@ -474,23 +475,24 @@ TEST_CASE("server: requests that end while they are watched are collected or kno
     gsched_ticket* some[7];
     std::uint32_t n = 0;
     while (code_of([&] { n = r.it.collect(some, 7, -1); }) == GSCHED_OK)
-      for (std::uint32_t i = 0; i < n; ++i, ++got) some[i]->let_go();
+      for (std::uint32_t i = 0; i < n; ++i, ++got) some[i]->release();
   });
   int ended = 0;
   std::int64_t pause_ns = 1000; // follows the time of a request, so that both come about
   for (int i = 0; i < count; ++i) {
     gsched_ticket* const t = r.submit(m, c);
-    for (const std::int64_t until = abi::now_ns() + pause_ns; abi::now_ns() < until;) continue;
+    for (const std::int64_t until = detail::now_ns() + pause_ns; detail::now_ns() < until;)
+      continue;
     const bool watched = abi::server::watch(*t);
     if (!watched) {
       ++ended;
       CHECK(t->has_ended());
     }
     pause_ns = watched ? pause_ns * 5 / 4 + 100 : pause_ns * 4 / 5;
-    t->let_go();
+    t->release();
   }
   std::string why;
-  CHECK(r.it.close(GSCHED_DRAIN, -1, why) == GSCHED_OK);
+  CHECK(close(r.it, GSCHED_DRAIN, -1, why) == GSCHED_OK);
   collecting.join();
   CHECK(got + ended == count);
   CHECK(ended > 0);
@@ -509,7 +511,7 @@ TEST_CASE("server: tickets that nobody collects go with the server") {
   gsched_ticket* watched = nullptr;
   r.it.submit(q, &watched);
   static_cast<void>(abi::server::watch(*watched));
-  watched->let_go();
+  watched->release();
 }
 
 TEST_CASE("server: without work its thread sleeps, and wakes up for it") {
@@ -528,7 +530,7 @@ TEST_CASE("server: without work its thread sleeps, and wakes up for it") {
   for (int i = 0; i < 20; ++i) {
     gsched_ticket* t = r.submit(m, c);
     CHECK(abi::server::wait(*t, 20 * second_us));
-    t->let_go();
+    t->release();
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   CHECK(r.it.statistics().sleeps >= 5);
@@ -546,18 +548,18 @@ TEST_CASE("server: too many requests and hopeless deadlines are rejected with a 
   late.deadline_us = 1000;
   gsched_ticket* t = r.submit(late);
   CHECK(abi::server::wait(*t, 20 * second_us));
-  CHECK(t->state == GSCHED_REJECTED);
+  CHECK(t->status == request_status::rejected);
   CHECK(t->error.find("deadline") != std::string::npos);
-  t->let_go();
+  t->release();
   std::vector<gsched_ticket*> all;
   for (int i = 0; i < 4; ++i) all.push_back(r.submit(m, c));
   CHECK(abi::server::wait(*all[3], 20 * second_us));
-  CHECK(all[3]->state == GSCHED_REJECTED);
+  CHECK(all[3]->status == request_status::rejected);
   CHECK(all[3]->error == // as the listener hears it
         "rejected: 3 jobs are active, expected less for another one (max_jobs)");
   CHECK(code_of([&] { static_cast<void>(r.submit(m + 1, c)); }) == GSCHED_BAD_ARGUMENT);
   CHECK(code_of([&] { static_cast<void>(r.submit(m, c + 1)); }) == GSCHED_BAD_ARGUMENT);
-  for (gsched_ticket* each : all) each->let_go();
+  for (gsched_ticket* each : all) each->release();
 }
 
 TEST_CASE("server: a model that cannot be built leaves the server as it was") {
@@ -576,8 +578,8 @@ TEST_CASE("server: a model that cannot be built leaves the server as it was") {
   for (const std::uint32_t m : {first, second}) {
     gsched_ticket* t = r.submit(m, c);
     CHECK(abi::server::wait(*t, 20 * second_us));
-    CHECK(t->state == GSCHED_FINISHED);
-    t->let_go();
+    CHECK(t->status == request_status::finished);
+    t->release();
   }
 }
 
@@ -590,14 +592,14 @@ TEST_CASE("server: models are added while others are served") {
   std::thread serving([&] {
     while (!stop) {
       gsched_ticket* t = r.submit(m, c);
-      wrong += !abi::server::wait(*t, 20 * second_us) || t->state != GSCHED_FINISHED;
-      t->let_go();
+      wrong += !abi::server::wait(*t, 20 * second_us) || t->status != request_status::finished;
+      t->release();
     }
   });
   for (int i = 0; i < 10; ++i) {
     gsched_ticket* t = r.submit(r.add_model(3), c);
-    wrong += !abi::server::wait(*t, 20 * second_us) || t->state != GSCHED_FINISHED;
-    t->let_go();
+    wrong += !abi::server::wait(*t, 20 * second_us) || t->status != request_status::finished;
+    t->release();
   }
   stop = true;
   serving.join();
@@ -609,12 +611,11 @@ TEST_CASE("server: one that cannot start says why and is not there") {
   std::string line;
   CHECK(code_of(
             [&] {
-              abi::server s(
-                  how,
-                  [](abi::desk&) -> std::unique_ptr<abi::engine> {
-                    throw error(errc::no_device, "GPU 7: not there");
-                  },
-                  [](const void*) { return abi::memory_kind::pageable; });
+              abi::server s(abi::serve(how,
+                                       []() -> fake_device {
+                                         throw error(errc::no_device, "GPU 7: not there");
+                                       }),
+                            [](const void*) { return abi::memory_kind::pageable; });
             },
             &line) == GSCHED_NO_DEVICE);
   CHECK(line == "GPU 7: not there");
@@ -628,8 +629,8 @@ TEST_CASE("server: tickets outlive it") {
     t = r.submit(m, r.it.add_client(1.0));
   }
   REQUIRE(t->has_ended());
-  CHECK(t->state == GSCHED_CANCELLED);
+  CHECK(t->status == request_status::cancelled);
   CHECK_FALSE(abi::server::cancel(*t));
   CHECK(abi::server::wait(*t, -1));
-  t->let_go();
+  t->release();
 }

@@ -14,7 +14,7 @@
 namespace gsched {
 namespace {
 
-TEST_CASE("a code of CUDA's speaks CUDA's words") {
+TEST_CASE("a CUDA error code has CUDA's message") {
   const std::error_code e = cuda::code_of(cudaErrorMemoryAllocation);
   CHECK(e.message() == "out of memory (cudaErrorMemoryAllocation)");
   CHECK(cuda::code_of(CUDA_ERROR_OUT_OF_MEMORY) == e);
@@ -29,7 +29,7 @@ TEST_CASE("a code of CUDA's speaks CUDA's words") {
   }
 }
 
-TEST_CASE("a driver that lacks a function is refused where it is needed, by the function's name") {
+TEST_CASE("a missing function of the driver is refused by name where it is needed") {
   const auto line_of = [](auto expect, const cuda::driver_functions& f) {
     try {
       expect(f);
@@ -58,7 +58,7 @@ TEST_CASE("a driver that lacks a function is refused where it is needed, by the 
         "CUDA driver: no cuGraphLaunch, expected a driver of CUDA 13 or later");
 }
 
-TEST_CASE("where there is no GPU, one line says so") {
+TEST_CASE("without a GPU, the error is one line") {
   if (testing::gpus_here() > 0) return;
   try {
     static_cast<void>(cuda::find_gpu(0));
@@ -71,7 +71,7 @@ TEST_CASE("where there is no GPU, one line says so") {
   }
 }
 
-TEST_CASE("a GPU is found by its number, and others are refused") {
+TEST_CASE("a GPU is found by its number, and unknown numbers are refused") {
   GSCHED_NEEDS_GPU();
   const cuda::gpu g = cuda::find_gpu(0);
   CHECK(!g.name.empty());
@@ -88,7 +88,7 @@ TEST_CASE("a GPU is found by its number, and others are refused") {
   }
 }
 
-TEST_CASE("a GPU of an unknown compute capability has the driver's own limits") {
+TEST_CASE("a GPU of an unknown compute capability has the driver's limits") {
   cudaDeviceProp p{};
   p.major = 13;
   p.minor = 7;
@@ -111,12 +111,12 @@ TEST_CASE("a GPU of an unknown compute capability has the driver's own limits") 
   s.grid = {1000};
   s.block = {1024};
   s.registers_per_thread = 32;
-  CHECK(max_blocks_per_sm(l, s) == 4); // by threads and by registers
+  CHECK(max_blocks_per_sm(l, s) == 4); // limited by threads and by registers
   s.dynamic_shared_bytes = 100 << 10;
   CHECK(max_blocks_per_sm(l, s) == 2); // 102 KiB each
 }
 
-TEST_CASE("where the capability is known, the driver's limits are those of the table") {
+TEST_CASE("for a known capability, the driver's limits equal those of the table") {
   GSCHED_NEEDS_GPU();
   cudaDeviceProp p{};
   REQUIRE(cudaGetDeviceProperties(&p, 0) == cudaSuccess);

@@ -14,7 +14,7 @@ namespace gsched::testing {
 
 } // namespace gsched::testing
 
-/// First line of a test that needs a GPU: where there is none, the test is passed over with a word.
+/// The first line of a test that needs a GPU: without one, the test is skipped with a message.
 #define GSCHED_NEEDS_GPU()                                                                         \
   do {                                                                                             \
     if (gsched::testing::gpus_here() == 0) {                                                       \

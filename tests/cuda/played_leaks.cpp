@@ -5,7 +5,7 @@
 #include "cuda/played.hpp"
 
 #include <gsched/core/error.hpp>
-#include <gsched/cuda/preemptible_launch.hpp>
+#include <gsched/cuda/preempt/preemptible_launch.hpp>
 #include <gsched/cuda_tools/tracing.hpp>
 
 #include <doctest/doctest.h>

@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-// All of the host library can be had in a file of kernels.
+// A .cu file can include the whole host library.
 TEST_CASE("a .cu file can include everything") {
   CHECK(gsched::deficit_over<gsched::srpt>::name == "srpt+deficit");
   CHECK(gsched::priority<gsched::edf, gsched::fifo>::name == "priority<edf,fifo>");

@@ -18,14 +18,14 @@
 #include <system_error>
 #include <vector>
 
-/// The clauses of the device concept, one case each, for any device. A rig says how to make one:
+/// The clauses of the device concept, one case each, for any device. A rig describes the device:
 ///   using device;
 ///   static device make();                  two lanes and 64 segments at least
 ///   static constexpr bool reports_blocks;  whether instrumented segments report their blocks
 /// Apply each suite in the device's own test: TEST_CASE_TEMPLATE_APPLY(device_lane_order, rigs).
 namespace gsched::testing {
 
-/// A device with a program loaded, and a record of all that was submitted, evicted and polled.
+/// A device with a loaded program, and a record of the submitted, evicted and polled segments.
 template <class Rig>
 class driven_device {
 public:
@@ -35,7 +35,7 @@ public:
     submitted.resize(lanes);
   }
 
-  /// Operations [first, last) of the program on a lane; its id, if it was accepted.
+  /// Submits operations [first, last) of the program to a lane; its id, if it was accepted.
   std::optional<segment_id> submit(std::size_t on, std::size_t first, std::size_t last,
                                    submission how = submission::graph, bool instrumented = false) {
     segment s;
@@ -60,7 +60,7 @@ public:
     return n;
   }
 
-  /// Waits until all that was accepted has ended.
+  /// Waits until all accepted segments have ended.
   void drain() {
     for (int idle = 0; idle < 1000 && ends().size() + evicted < accepted; ++idle) {
       device.wait(device.now() + from_us(1e6));
@@ -97,7 +97,7 @@ public:
   typename Rig::device device;
   program work;
   std::vector<lane_id> lane;
-  std::vector<std::vector<segment_id>> submitted; ///< by lane, less those evicted
+  std::vector<std::vector<segment_id>> submitted; ///< by lane, without evicted segments
   std::vector<device_event> events;
   std::size_t accepted = 0;
   std::size_t evicted = 0;
@@ -222,19 +222,19 @@ TEST_CASE_TEMPLATE_DEFINE("D4: time never falls, and wait ends at the first even
     const bool early = d.device.now() < until;
     const std::size_t n = d.poll(1);
     rises();
-    if (early) CHECK(n == 1); // what else could have ended the wait
+    if (early) CHECK(n == 1); // another event that could have ended the wait
     polled += n;
   }
   CHECK(polled == 12);
   CHECK(d.submit(0, 0, 2));
   d.device.wait(d.device.now() + from_us(1e6));
   last = d.device.now();
-  d.device.wait(last + from_us(1e6)); // an event can be polled: no waiting
+  d.device.wait(last + from_us(1e6)); // an event can be polled: no wait
   CHECK(d.device.now() < last + from_us(1e6));
   d.drain();
   if (!Rig::reports_blocks) return;
-  // The first blocks end the wait, and not the last. A thread that is descheduled between the two
-  // calls may find all events at once, so a real device gets several attempts.
+  // The first blocks end the wait, not the last. A thread that is descheduled between the two calls
+  // may find all events at once, so a real device has several attempts.
   bool early = false;
   for (int attempt = 0; attempt < 20 && !early; ++attempt) {
     CHECK(d.submit(0, 0, 3, submission::graph, true)); // more than 16 events
@@ -258,7 +258,7 @@ TEST_CASE_TEMPLATE_DEFINE("D6: eviction takes the newest that have not started, 
   d.submitted[0].resize(8 - taken);
   d.evicted += taken;
   CHECK(d.device.evict(d.lane[0]) == 0); // the rest has started
-  CHECK(d.submit(0, 2, 4));              // and the lane goes on
+  CHECK(d.submit(0, 2, 4));              // and the lane continues
   d.drain();
   std::vector<segment_id> expected = d.submitted[0];
   expected.insert(expected.end(), d.submitted[1].begin(), d.submitted[1].end());
@@ -268,7 +268,7 @@ TEST_CASE_TEMPLATE_DEFINE("D6: eviction takes the newest that have not started, 
   CHECK(ends == expected);
 }
 
-/// For D7: an eighth of the SMs, or nothing where the device has too few of them.
+/// For D7: an eighth of the SMs, or none if the device has too few.
 template <class Rig>
 std::optional<std::uint32_t> eighth_of(const typename Rig::device& d) {
   const std::uint32_t sms = d.limits().sms.count();
@@ -283,7 +283,7 @@ TEST_CASE_TEMPLATE_DEFINE(
   const std::optional<std::uint32_t> eighth = eighth_of<Rig>(device);
   if (!eighth || !Rig::reports_blocks) return;
   const std::uint32_t sms = device.limits().sms.count();
-  // Two blocks of 1024 threads fill an SM, so that `slow` fills every SM that its lane has.
+  // Two blocks of 1024 threads fill an SM, so that `slow` fills every SM of its lane.
   const auto kernel = [](std::uint32_t blocks, double us) {
     operation op;
     op.launch.grid = {blocks, 1, 1};
@@ -332,11 +332,11 @@ TEST_CASE_TEMPLATE_DEFINE(
     for (int i = 0; i < 3; ++i) static_cast<void>(submit(quick, all, false));
     poll_for(100000);
     REQUIRE(ends.size() == 4);
-    CHECK(ends.back().segment == filling); // the others found the SMs that it leaves
+    CHECK(ends.back().segment == filling); // the others used the SMs that it reserves
     CHECK(seen.size() <= sms - left);
     CHECK(seen.size() >= sms / 2);
   }
-  // A program that the lane was not prepared for runs there as well.
+  // A program that the lane was not prepared for runs there too.
   ends.clear();
   static_cast<void>(submit(quick, more, false));
   poll_for(100000);
@@ -347,14 +347,14 @@ TEST_CASE_TEMPLATE_DEFINE("D7: no SM of a lane with its own SMs is one of a lane
                           Rig, device_partition_rules) {
   typename Rig::device device = Rig::make();
   CHECK_THROWS_WITH_AS(static_cast<void>(device.open_lane({0, sm_count{8}, false, sm_count{16}})),
-                       "lane: sms 8 and leaves 16, expected one of the two at most", error);
+                       "lane: sms 8 and reserved 16, expected one of the two at most", error);
   const std::optional<std::uint32_t> eighth = eighth_of<Rig>(device);
   if (!eighth || !Rig::reports_blocks) return;
   const sm_count left{2 * *eighth};
   CHECK_THROWS_AS(static_cast<void>(device.open_lane({0, {}, false, device.limits().sms})), error);
   static_cast<void>(device.open_lane({0, {}, false, left}));
-  static_cast<void>(device.open_lane({0, sm_count{*eighth}})); // one of those that it leaves
-  static_cast<void>(device.open_lane({0, {}, false, left}));   // and such lanes share theirs
+  static_cast<void>(device.open_lane({0, sm_count{*eighth}})); // one of the reserved SMs
+  static_cast<void>(device.open_lane({0, {}, false, left}));   // and such lanes share their SMs
   CHECK_THROWS_AS(static_cast<void>(device.open_lane({0, sm_count{2 * *eighth}})), error);
 }
 

@@ -21,7 +21,7 @@ struct null_rig {
 };
 using rigs = std::tuple<null_rig>;
 
-// A near miss breaks one clause of the concept; the rest is as it should be.
+// Each near miss violates one requirement of the concept.
 struct base {
   lane_id open_lane(const lane_options&) { return {}; }
   void load(program&) {}
@@ -37,7 +37,7 @@ struct silent_open : base {
   void open_lane(const lane_options&) {}
 };
 struct rvalue_load : base {
-  void load(const program&&) {} // no program that stays can be given to it
+  void load(const program&&) {} // accepts no program that persists
 };
 struct answering_load : base {
   program_id load(program&) { return {}; }

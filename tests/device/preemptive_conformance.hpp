@@ -11,15 +11,15 @@
 #include <cstdint>
 #include <vector>
 
-/// The clauses of the preemptive_device concept, one case each, for any device. A rig says how to
-/// make one:
-///   using device;                    loads programs of operations without handles, by stand-ins
-///   static device make();            three lanes and 64 segments at least
-///   static constexpr bool leaves;    whether it has kernels that leave; if not, theirs are held
-///   static std::uint64_t wrong_blocks(device&, const program&, std::uint64_t runs);
-///                                    blocks of a program of kernels that leave, run that often,
-///                                    that have not run to their end as often, so far as it can
-///                                    tell
+/// The clauses of the preemptive_device concept, one case each, for any device. A rig describes the
+/// device:
+///   using device; loads programs of operations without handles, by stand-ins static device make();
+///   three lanes and 64 segments at least static constexpr bool preemptible; whether it has
+///   preemptible kernels; if not, all are held static std::uint64_t wrong_blocks(device&, const
+///   program&, std::uint64_t runs);
+///                                         blocks of a program of preemptible kernels, run that
+///                                         often, that have not run to their end as often, if it
+///                                         can tell
 /// Apply each suite in the device's own test: TEST_CASE_TEMPLATE_APPLY(device_yielding, rigs).
 namespace gsched::testing {
 
@@ -37,7 +37,7 @@ TEST_CASE_TEMPLATE_DEFINE("Y1: a lane that yields stops, says so once, and stays
     d.yield(d.low);
     const std::size_t said = d.events.size();
     const bool stays = !d.end_of(id);
-    d.run_for(1500); // longer than all of it takes
+    d.run_for(1500); // longer than all of the work
     CHECK(d.events.size() == said);
     stopped += stays ? 1u : 0u;
     d.resume(d.low);
@@ -55,7 +55,7 @@ TEST_CASE_TEMPLATE_DEFINE("Y2: segments of kernels that leave are preempted, in 
   using kind = device_event::kind;
   yielding_device<Rig> d;
   std::size_t in_part = 0;
-  for (int i = 0; Rig::leaves && i < 12; ++i) {
+  for (int i = 0; Rig::preemptible && i < 12; ++i) {
     std::vector<segment_id> ids;
     for (std::size_t first = 0; first < 12; first += 4)
       ids.push_back(d.submit(d.low, d.leaver, first, first + 4));
@@ -74,13 +74,13 @@ TEST_CASE_TEMPLATE_DEFINE("Y2: segments of kernels that leave are preempted, in 
       in_part += e.what == kind::segment_preempted && e.operation > 0 ? 1u : 0u;
       told.push_back(e.segment);
     }
-    CHECK(std::equal(told.rbegin(), told.rend(), ids.rbegin())); // none is missing at the end
+    CHECK(std::equal(told.rbegin(), told.rend(), ids.rbegin())); // the last segments are complete
     d.resume(d.low);
     for (const segment_id id : told)
       if (d.preempted(id)) d.again(id, d.low);
     d.until(kind::segment_done, told.size());
   }
-  if (Rig::leaves) CHECK(in_part >= 3);
+  if (Rig::preemptible) CHECK(in_part >= 3);
 }
 
 TEST_CASE_TEMPLATE_DEFINE(
@@ -89,10 +89,10 @@ TEST_CASE_TEMPLATE_DEFINE(
     Rig, device_progress) {
   yielding_device<Rig> d;
   std::size_t restored = 0;
-  for (int i = 0; Rig::leaves && i < 40; ++i) {
+  for (int i = 0; Rig::preemptible && i < 40; ++i) {
     segment_id id = d.submit(d.low, d.leaver);
     lane_id on = d.low;
-    for (int k = 0; k < 4 && !d.done(id); ++k) { // preempted again and again, from lane to lane
+    for (int k = 0; k < 4 && !d.done(id); ++k) { // preempted repeatedly, on alternating lanes
       d.run_for(1.0 + 7.0 * i);
       d.yield(on);
       d.resume(on);
@@ -108,7 +108,7 @@ TEST_CASE_TEMPLATE_DEFINE(
     d.finish(d.high);
     CHECK(Rig::wrong_blocks(d.device, d.leaver, static_cast<std::uint64_t>(i) + 1) == 0);
   }
-  if (Rig::leaves) CHECK(restored >= 40);
+  if (Rig::preemptible) CHECK(restored >= 40);
 }
 
 TEST_CASE_TEMPLATE_DEFINE("Y4: other segments stay where they are until the lane resumes", Rig,

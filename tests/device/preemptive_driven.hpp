@@ -15,16 +15,16 @@
 
 namespace gsched::testing {
 
-/// A device with two lanes that yield and one that does not, and a record of all that it said.
+/// A device with two lanes that yield and one that does not, and a record of all its events.
 template <class Rig>
 class yielding_device {
 public:
   using kind = device_event::kind;
 
   yielding_device()
-      : device(Rig::make()), plain("plain", kernels({leaving::never})),
-        leaver("leaver", kernels({leaving::at_checkpoints, leaving::between_blocks})),
-        mixed("mixed", kernels({leaving::at_checkpoints, leaving::never})) {
+      : device(Rig::make()), plain("plain", kernels({preemptibility::never})),
+        leaver("leaver", kernels({preemptibility::at_checkpoints, preemptibility::between_blocks})),
+        mixed("mixed", kernels({preemptibility::at_checkpoints, preemptibility::never})) {
     low = device.open_lane({0, {}, true});
     other = device.open_lane({0, {}, true});
     high = device.open_lane({1, {}});
@@ -55,13 +55,13 @@ public:
   void run_for(double us) {
     run([until = device.now() + from_us(us), this] { return device.now() >= until; });
   }
-  /// Polls until it has said that much, or for ten seconds.
+  /// Polls until that many events were recorded, or for ten seconds.
   void until(kind what, std::size_t times) {
     const time_point late = device.now() + from_us(1e7);
     run([&] { return count(what) >= times || device.now() >= late; });
     REQUIRE(count(what) == times);
   }
-  /// Tells a lane to yield and waits until it has.
+  /// Yields a lane and waits until it has yielded.
   void yield(lane_id lane) {
     const std::size_t before = count(kind::lane_yielded);
     device.yield(lane);
@@ -79,7 +79,7 @@ public:
     return static_cast<std::size_t>(
         std::count_if(events.begin(), events.end(), [&](auto& e) { return e.what == what; }));
   }
-  /// How a segment ended; nothing if it has not. Twice is a fault.
+  /// How a segment ended; nothing if it has not. Two ends are a fault.
   [[nodiscard]] std::optional<device_event> end_of(segment_id id) const {
     std::optional<device_event> found;
     for (const device_event& e : events) {
@@ -98,7 +98,7 @@ public:
     const std::optional<device_event> e = end_of(id);
     return e && e->what == kind::segment_preempted;
   }
-  /// Waits until all that was submitted has ended, and runs what was preempted again, on `lane`.
+  /// Waits until all submitted work has ended, and runs the rest of preempted segments on `lane`.
   void finish(lane_id lane) {
     for (std::size_t i = 0; i < segments.size(); ++i) { // which grows
       const segment_id id{i};
@@ -108,7 +108,7 @@ public:
       if (preempted(id) && again_.insert(i).second) again(id, lane);
     }
   }
-  /// Submits what a preempted segment has left.
+  /// Submits the rest of a preempted segment.
   segment_id again(segment_id id, lane_id lane) {
     again_.insert(index(id));
     const submitted s = segments[index(id)];
@@ -116,8 +116,8 @@ public:
   }
 
   typename Rig::device device;
-  program plain;  ///< kernels that know nothing of it
-  program leaver; ///< kernels that leave, of both sorts
+  program plain;  ///< kernels that are not preemptible
+  program leaver; ///< preemptible kernels, of both kinds
   program mixed;
   lane_id low{}, other{}, high{};
   std::vector<submitted> segments; ///< by id
@@ -136,7 +136,7 @@ private:
     }
   }
 
-  static std::vector<operation> kernels(const std::vector<leaving>& ways) {
+  static std::vector<operation> kernels(const std::vector<preemptibility>& ways) {
     std::vector<operation> ops(12);
     for (std::size_t i = 0; i < ops.size(); ++i) {
       operation& op = ops[i];
@@ -145,13 +145,13 @@ private:
       op.launch.block = {128, 1, 1};
       op.launch.registers_per_thread = 32;
       op.expected = from_us(20.0 + static_cast<double>(i % 4) * 7);
-      op.leaves = ways[i % ways.size()];
+      op.preemptible = ways[i % ways.size()];
       op.checkpoint = from_us(2);
     }
     return ops;
   }
 
-  std::set<std::uint64_t> again_; ///< what was preempted and submitted again
+  std::set<std::uint64_t> again_; ///< preempted segments that were submitted again
 };
 
 } // namespace gsched::testing

@@ -36,7 +36,7 @@ tally count(const std::vector<planned>& requests, const std::vector<outcome>& en
   return t;
 }
 
-/// Poisson arrivals of all models alike, with deadlines of 2 to 5 times their time alone.
+/// Poisson arrivals of all models equally, with deadlines of 2 to 5 times their time alone.
 std::vector<planned> random_requests(const served_mix& mix, std::uint32_t models, double load,
                                      int n) {
   std::vector<duration> alone;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random jobs that are held, follow one another and exclude one another, cancelled, failed and
-// released at random: each ends once, none starts too early, nothing stays behind.
+// Random jobs that are held, follow one another and exclude one another, and are cancelled, failed
+// and released at random: each ends once, none starts too early, and no state remains.
 #include "dispatch/rig.hpp"
 
 #include <gsched/policy/names.hpp>
@@ -24,7 +24,7 @@ namespace {
 
 struct storm_watch;
 
-/// A job as it was asked for, and what came of it.
+/// A job as requested, and its outcome.
 struct drawn {
   std::uint64_t seed = 0;
   std::size_t model = 0;
@@ -86,7 +86,7 @@ struct storm_body {
       if (random() % 2) co_await ctx.synchronize();
       if (random() % 60 == 0) throw std::runtime_error("drawn");
     }
-    co_await ctx.synchronize(); // the guard covers what is in flight
+    co_await ctx.synchronize(); // the guard covers in-flight work
   }
 };
 
@@ -170,7 +170,7 @@ void dependency_storm(Device& device, dispatch_options o, std::uint64_t seed) {
     check_counts();
   }
   for (int rounds = 0; !d.idle(); ++rounds) {
-    REQUIRE(rounds < 200000); // else it hangs
+    REQUIRE(rounds < 200000); // otherwise it hangs
     if (d.step()) continue;
     if (!d.nothing_in_flight()) {
       device.wait(no_deadline);

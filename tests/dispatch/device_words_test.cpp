@@ -16,7 +16,7 @@ using namespace gsched;
 
 namespace {
 
-/// Everything fails on it; it may say why.
+/// A device on which everything fails, and which may report a reason.
 struct failing_device : null_device {
   using null_device::null_device;
   std::size_t poll(std::span<device_event> out) noexcept {
@@ -73,7 +73,7 @@ words_listener run_on(Device& device) {
 
 TEST_CASE("a job that the device failed is told the device's own words") {
   const device_limits limits{limits_for(9, 0), sm_count{132}, 2};
-  // On the heap: g++ 12 with sanitizers takes an empty optional's string for one that is read.
+  // On the heap: g++ 12 with sanitizers warns that the string of an empty optional is read.
   const auto on_heap = std::make_unique<telling_device>(limits);
   telling_device& telling = *on_heap;
   telling.words = "GPU 0: an illegal memory access; running: p operations 0 to 3";
@@ -81,7 +81,7 @@ TEST_CASE("a job that the device failed is told the device's own words") {
   CHECK(l.heard == *telling.words);
   CHECK(l.code == errc::device_failed);
 
-  telling.words.reset(); // it works, but refused this one
+  telling.words.reset(); // it works, but refused this segment
   l = run_on(telling);
   CHECK(l.heard == "device failed");
   CHECK(l.code == errc::device_failed);

@@ -15,7 +15,7 @@ using namespace gsched;
 
 namespace {
 
-/// A body that launches one program between two copies, as an inference does.
+/// A body that launches one program between two copies, like an inference.
 auto inference(const program& p) {
   return [&p](job_context& ctx) -> task {
     const stream_id s = ctx.create_stream();
@@ -389,7 +389,7 @@ TEST_CASE(
   };
   const model_id m = r.dispatch.add_model("p", body, &p);
   client& c = r.dispatch.add_client();
-  for (int i = 0; i < 400; ++i) { // how many launches a job has is learned
+  for (int i = 0; i < 400; ++i) { // the number of launches of a job is learned
     static_cast<void>(r.dispatch.submit(r.request(m, c)));
     r.run();
   }

@@ -21,8 +21,8 @@ using namespace gsched;
 
 namespace {
 
-/// Which models exclude one another, checked at each start: no excluded model has a job that is
-/// started, and none has one that waits and comes first.
+/// Checks the exclusion at each start: no excluded model has a started job, and none has a waiting
+/// job that comes first.
 struct exclusion_watch {
   struct key {
     std::size_t model = 0;
@@ -30,7 +30,7 @@ struct exclusion_watch {
     time_point deadline{};
     time_point arrival{};
     job_id id{};
-    /// In the order that is common to models, or in that of the policy, fifo.
+    /// In the common order of models, or in that of the policy, fifo.
     [[nodiscard]] bool before(const key& o, bool common) const {
       if (!common) return std::tie(arrival, id) < std::tie(o.arrival, o.id);
       return std::tie(service, deadline, arrival, id) <
@@ -63,13 +63,13 @@ struct running_job {
   ~running_job() { --watch.running[model]; }
 };
 
-/// What a job is told by its request.
+/// The user data of a request.
 struct asked {
   job_id id{};
   int rounds = 0;
 };
 
-/// Models on one dispatcher, with drawn exclusions.
+/// Models on one dispatcher, with random exclusions.
 struct exclusion_rig : rig<fifo> {
   struct body_of {
     exclusion_rig& r;
@@ -130,7 +130,7 @@ struct exclusion_rig : rig<fifo> {
   std::uint64_t next = 0;
 };
 
-/// The pairs of n models, each with itself too.
+/// All pairs of n models, each with itself too.
 [[nodiscard]] std::vector<std::pair<std::size_t, std::size_t>> pairs_of(std::size_t n) {
   std::vector<std::pair<std::size_t, std::size_t>> all;
   for (std::size_t a = 0; a < n; ++a)
@@ -138,10 +138,10 @@ struct exclusion_rig : rig<fifo> {
   return all;
 }
 
-/// All jobs end, and none starts where it may not.
+/// All jobs end, and none starts while it is excluded.
 void check_all_ended(exclusion_rig& r) {
   int rounds = 0;
-  while (r.step_once()) REQUIRE(++rounds < 100'000); // else they wait for one another
+  while (r.step_once()) REQUIRE(++rounds < 100'000); // otherwise they wait for one another
   CHECK(r.watch.overlaps == 0);
   CHECK(r.watch.overtakings == 0);
   CHECK(r.watch.waiting.empty());
@@ -327,7 +327,7 @@ TEST_CASE("remove: what waited for it was noted, and is not looked at any more")
 }
 
 namespace {
-/// A null device that counts what it is asked to forget.
+/// A null device that counts the programs that it unloads.
 struct forgetting_device : null_device {
   using null_device::null_device;
   std::vector<program_id> unloaded{};

@@ -19,7 +19,7 @@ using namespace gsched;
 
 namespace {
 
-/// Also remembers in which order bodies start, and what is said of jobs that fail or do not start.
+/// Records the order in which bodies start, and the reasons of failed and unstarted jobs.
 struct start_listener : recording_listener {
   std::map<job_id, std::string> lines;
   void on_failure(const job& j, std::exception_ptr why, time_point) noexcept {
@@ -36,7 +36,7 @@ struct start_listener : recording_listener {
   }
 };
 
-/// A dispatcher with one kind of job, whose bodies count their starts.
+/// A dispatcher with one model, whose bodies count their starts.
 struct held_rig : rig<fifo, start_listener> {
   explicit held_rig(const dispatch_options& o = even(), std::uint32_t instances = 0)
       : rig(o), p(make_program("p", 4, from_us(20))),
@@ -48,8 +48,8 @@ struct held_rig : rig<fifo, start_listener> {
     q.after = after;
     return dispatch.submit(q);
   }
-  /// Until nothing moves.
-  void settle() {
+  /// Runs until nothing is in flight and nothing is to do.
+  void run_until_idle() {
     while (dispatch.step() || !dispatch.nothing_in_flight())
       if (!dispatch.nothing_in_flight()) device.wait(no_deadline);
   }
@@ -75,18 +75,18 @@ TEST_CASE("held: a job does not start, takes no instance and is in no policy bef
   held_rig r(held_rig::even(), 1);
   const job_id held = r.submit(true);
   CHECK(r.dispatch.held() == 1);
-  r.settle();
+  r.run_until_idle();
   CHECK(r.started == 0);
   CHECK(r.order.size() == 0);
   CHECK(r.dispatch.statistics().active == 1);
   const job_id other = r.submit(false); // the instance is free
-  r.settle();
+  r.run_until_idle();
   CHECK(r.hears.end_of(other) == job_state::finished);
   CHECK(r.hears.end_of(held) == job_state::running);
   CHECK(r.dispatch.release(held));
   CHECK(r.dispatch.held() == 0);
   CHECK_FALSE(r.dispatch.release(held));
-  r.settle();
+  r.run_until_idle();
   CHECK(r.started == 2);
   CHECK(r.hears.end_of(held) == job_state::finished);
   CHECK_FALSE(r.dispatch.release(held));
@@ -117,7 +117,7 @@ TEST_CASE("held: what runs may be failed too, and ends when it has left the devi
   CHECK_FALSE(r.dispatch.nothing_in_flight());
   CHECK(r.dispatch.fail(id, std::make_exception_ptr(error(errc::io, "asked for"))));
   CHECK(r.hears.end_of(id) == job_state::running);
-  r.settle();
+  r.run_until_idle();
   CHECK(r.hears.end_of(id) == job_state::failed);
 }
 
@@ -175,18 +175,18 @@ TEST_CASE("after: a job starts once the one that it follows has finished") {
   const job_id third = r.submit(false, second);
   const job_id beside = r.submit(false, first);
   CHECK(r.started == 1);
-  r.settle();
+  r.run_until_idle();
   CHECK(r.started == 4);
   REQUIRE(r.hears.ends.size() == 4);
   CHECK(r.hears.ends[0].id == first);
   CHECK(r.hears.ends[1].id == second);
   CHECK(r.hears.ends[2].id == beside);
   CHECK(r.hears.ends[3].id == third);
-  const job_id late = r.submit(false, first); // that has long ended, and counts as finished
+  const job_id late = r.submit(false, first); // it ended long ago, and counts as finished
   const job_id unknown = r.submit(false, job_id{12345});
   const job_id itself = r.submit(false, job_id{6});
   CHECK(itself == job_id{6});
-  r.settle();
+  r.run_until_idle();
   for (const job_id id : {late, unknown, itself}) CHECK(r.hears.end_of(id) == job_state::finished);
 }
 
@@ -199,12 +199,12 @@ TEST_CASE("after: a job that is held too waits for both, whichever comes first")
       CHECK(r.dispatch.release(both));
       CHECK(r.dispatch.held() == 0);
     }
-    r.settle();
+    r.run_until_idle();
     CHECK(r.hears.end_of(first) == job_state::finished);
     if (!release_first) {
       CHECK(r.hears.end_of(both) == job_state::running);
       CHECK(r.dispatch.release(both));
-      r.settle();
+      r.run_until_idle();
     }
     CHECK(r.hears.end_of(both) == job_state::finished);
   }
@@ -229,7 +229,7 @@ TEST_CASE("after: a job whose predecessor does not finish is cancelled, and it i
   CHECK(r.dispatch.cancel(cancelled));
   CHECK(r.dispatch.release(failed));
   CHECK(r.hears.end_of(failed) == job_state::failed);
-  r.settle();
+  r.run_until_idle();
   for (const job_id id : {after_cancelled, after_that, after_failed})
     CHECK(r.hears.end_of(id) == job_state::cancelled);
   CHECK(r.hears.lines[after_cancelled] == "its predecessor was cancelled");
@@ -252,7 +252,7 @@ TEST_CASE("after: a job that its policy rejects at its release cancels those tha
   job_request q = r.request(m, c);
   q.held = true;
   q.deadline = r.device.now() + from_us(3000);
-  const job_id held = r.dispatch.submit(q); // in time, as far as is known
+  const job_id held = r.dispatch.submit(q); // in time, by its estimate
   q.held = false;
   q.after = held;
   const job_id follows = r.dispatch.submit(q);
@@ -282,7 +282,7 @@ TEST_CASE("after: chains of any length neither recurse nor leave anybody behind"
     q.after = first;
     for (int i = 1; i < length; ++i) q.after = r.dispatch.submit(q);
     CHECK((finishes ? r.dispatch.release(first) : r.dispatch.cancel(first)));
-    r.settle();
+    r.run_until_idle();
     CHECK(r.dispatch.idle());
     const dispatch_statistics& s = r.dispatch.statistics();
     CHECK((finishes ? s.finished : s.cancelled) == length);
@@ -311,7 +311,7 @@ TEST_CASE("held: a chain allocates nothing once it has been that long") {
     std::optional<job_id> last = first;
     for (int i = 0; i < 10; ++i) last = r.submit(false, last);
     CHECK(r.dispatch.release(first));
-    r.settle();
+    r.run_until_idle();
   };
   for (int i = 0; i < 20; ++i) round();
   r.hears.ends.reserve(10'000);

@@ -54,7 +54,7 @@ TEST_CASE("inbox: a thread that takes over gets the rest of a batch, in order") 
   for (std::size_t i = 0; i < 3; ++i) REQUIRE(box.try_post(notes[i]));
   std::vector<note*> given;
   const auto give = [&](note& n) { given.push_back(&n); };
-  box.take_each([&](note& n) { // as where it never returns
+  box.take_each([&](note& n) { // as if the function never returned
     given.push_back(&n);
     if (given.size() > 1) return;
     REQUIRE(box.try_post(notes[3]));
@@ -83,7 +83,7 @@ TEST_CASE("inbox: many senders, one taker: none lost, none twice, each sender's 
   std::size_t taken = 0;
   bool ordered = true;
   while (taken < senders * each) {
-    box.take_each([&](note& n) { // after this the sender may use the note again
+    box.take_each([&](note& n) { // the sender may then use the note again
       ordered = ordered && n.serial == next[n.sender];
       ++next[n.sender];
       ++taken;

@@ -17,7 +17,7 @@ using namespace gsched;
 
 namespace {
 
-/// Watches which instances are held, by what its bodies say.
+/// Tracks which instances are held, from within the bodies.
 struct instance_watch {
   std::set<std::uint32_t> held;
   std::size_t most = 0;

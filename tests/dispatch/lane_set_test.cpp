@@ -15,27 +15,27 @@ TEST_CASE("lane_set: a lane is filled from below the low mark up to the high mar
   lanes.open(lane_id{0});
   std::array<flight, 3> f;
   for (flight& one : f) one.expected = from_us(100);
-  CHECK(lanes.hungriest() == 0u);
-  lanes.add(0, f[0]); // 100: below high, still filling
-  CHECK(lanes.any_hungry());
+  CHECK(lanes.least_queued() == 0u);
+  lanes.add(0, f[0]); // 100: below high, still refilling
+  CHECK(lanes.any_refilling());
   lanes.add(0, f[1]); // 200: full
-  CHECK_FALSE(lanes.any_hungry());
-  lanes.remove(0, f[0]); // 100: not below low, so not yet wanted
-  CHECK_FALSE(lanes.any_hungry());
+  CHECK_FALSE(lanes.any_refilling());
+  lanes.remove(0, f[0]); // 100: not below low, so not yet refilling
+  CHECK_FALSE(lanes.any_refilling());
   lanes.remove(0, f[1]);
-  CHECK(lanes.any_hungry());
+  CHECK(lanes.any_refilling());
 }
 
 TEST_CASE("lane_set: an empty lane is always filled, even when work is expected to take no time") {
   lane_set lanes(duration::zero(), from_us(1));
   lanes.open(lane_id{0});
   flight f;
-  CHECK(lanes.any_hungry());
+  CHECK(lanes.any_refilling());
   lanes.add(0, f);
-  CHECK(lanes.any_hungry()); // 0 < high
+  CHECK(lanes.any_refilling()); // 0 < high
   f.expected = duration::zero();
   lanes.remove(0, f);
-  CHECK(lanes.any_hungry());
+  CHECK(lanes.any_refilling());
 }
 
 TEST_CASE("lane_set: spare lanes want work only where they are asked for") {
@@ -44,19 +44,19 @@ TEST_CASE("lane_set: spare lanes want work only where they are asked for") {
   lanes.open_spare(lane_id{1});
   std::array<flight, 2> f;
   for (flight& one : f) one.expected = from_us(300);
-  CHECK(lanes.hungriest(0, true) == 0u); // of empty lanes the lowest
+  CHECK(lanes.least_queued(0, true) == 0u); // the lowest of the empty lanes
   lanes.add(0, f[0]);
-  CHECK_FALSE(lanes.any_hungry());
-  CHECK(lanes.hungriest() == std::nullopt);
-  CHECK(lanes.any_hungry(0, true));
-  CHECK(lanes.hungriest(0, true) == 1u);
+  CHECK_FALSE(lanes.any_refilling());
+  CHECK(lanes.least_queued() == std::nullopt);
+  CHECK(lanes.any_refilling(0, true));
+  CHECK(lanes.least_queued(0, true) == 1u);
   CHECK(lanes.lanes(0) == 1);
-  CHECK(lanes.next_in_turn() == 0);
-  CHECK(lanes.next_in_turn() == 0);
+  CHECK(lanes.next_round_robin() == 0);
+  CHECK(lanes.next_round_robin() == 0);
   lanes.add(1, f[1]);
-  CHECK_FALSE(lanes.any_hungry(0, true));
+  CHECK_FALSE(lanes.any_refilling(0, true));
   lanes.set_marks(0, from_us(1000), from_us(2000));
-  CHECK(lanes.any_hungry());
+  CHECK(lanes.any_refilling());
   lanes.remove(0, f[0]);
   lanes.remove(1, f[1]);
 }
@@ -68,8 +68,8 @@ TEST_CASE("lane_set: random adds and removes agree with a recount") {
   lane_set lanes(low, high);
   for (std::uint32_t i = 0; i < places; ++i) lanes.open(lane_id{i + 10});
   std::array<std::deque<flight*>, places> model;
-  std::array<bool, places> hungry;
-  hungry.fill(true);
+  std::array<bool, places> refilling;
+  refilling.fill(true);
   std::deque<flight> storage(400);
   std::vector<flight*> unused;
   for (flight& f : storage) unused.push_back(&f);
@@ -94,16 +94,16 @@ TEST_CASE("lane_set: random adds and removes agree with a recount") {
       unused.push_back(f);
     }
     const duration q = queued(place);
-    hungry[place] = model[place].empty() || q < low || (hungry[place] && q < high);
+    refilling[place] = model[place].empty() || q < low || (refilling[place] && q < high);
     std::optional<std::uint32_t> expected;
     for (std::uint32_t p = 0; p < places; ++p) {
       REQUIRE(lanes.queued(p) == queued(p));
       REQUIRE(lanes.newest(p) == (model[p].empty() ? nullptr : model[p].back()));
       REQUIRE(lanes.oldest(p) == (model[p].empty() ? nullptr : model[p].front()));
-      if (hungry[p] && (!expected || queued(p) < queued(*expected))) expected = p;
+      if (refilling[p] && (!expected || queued(p) < queued(*expected))) expected = p;
     }
-    REQUIRE(lanes.hungriest() == expected);
-    REQUIRE(lanes.any_hungry() == expected.has_value());
+    REQUIRE(lanes.least_queued() == expected);
+    REQUIRE(lanes.any_refilling() == expected.has_value());
   }
   for (std::uint32_t p = 0; p < places; ++p)
     while (flight* f = lanes.oldest(p)) lanes.remove(p, *f);
@@ -128,17 +128,17 @@ TEST_CASE(
   lanes.add(3, f[0]);
   lanes.add(0, f[1]);
   CHECK(lanes.queued(0) == from_us(240));
-  CHECK(lanes.hungriest(0) == 1u); // the first lane is full
+  CHECK(lanes.least_queued(0) == 1u); // the first lane is full
   lanes.add(4, f[2]);
   lanes.add(4, f[3]);
-  CHECK_FALSE(lanes.any_hungry(0));
+  CHECK_FALSE(lanes.any_refilling(0));
   CHECK(lanes.oldest(0) == &f[1]);
   CHECK(lanes.oldest(3) == &f[0]);
   CHECK(lanes.newest(4) == &f[3]);
   lanes.remove(3, f[0]);
-  CHECK_FALSE(lanes.any_hungry(0)); // not below the low mark
+  CHECK_FALSE(lanes.any_refilling(0)); // not below the low mark
   lanes.remove(0, f[1]);
-  CHECK(lanes.hungriest(0) == 0u);
+  CHECK(lanes.least_queued(0) == 0u);
   lanes.remove(4, f[2]);
   lanes.remove(4, f[3]);
   CHECK(lanes.queued(1) == duration::zero());
@@ -152,13 +152,13 @@ TEST_CASE("lane_set: nothing is queued behind what is to be last") {
   for (flight& one : f) one.expected = from_us(10);
   f[1].last = true;
   lanes.add(0, f[0]);
-  CHECK(lanes.any_hungry());
-  lanes.add(1, f[1]); // on an alternate, too
-  CHECK_FALSE(lanes.any_hungry());
+  CHECK(lanes.any_refilling());
+  lanes.add(1, f[1]); // an alternate counts too
+  CHECK_FALSE(lanes.any_refilling());
   lanes.remove(0, f[0]);
-  CHECK_FALSE(lanes.any_hungry());
+  CHECK_FALSE(lanes.any_refilling());
   lanes.remove(1, f[1]);
-  CHECK(lanes.any_hungry());
+  CHECK(lanes.any_refilling());
 }
 
 TEST_CASE("lane_set: where a lane's long work is, on it or on an alternate, until it has ended") {

@@ -12,7 +12,7 @@ using namespace gsched;
 
 namespace {
 
-// A minimal model, and near misses that each break one clause.
+// A minimal model, and near misses that each violate one requirement.
 struct base {
   void on_arrival(const job&, void*, time_point) noexcept {}
   void on_submit(const job&, const segment&, duration, time_point) noexcept {}
@@ -42,7 +42,7 @@ static_assert(!listener<throwing_segment_end> && !listener<throwing_almost>);
 static_assert(!listener<throwing_failure> && !listener<coded_failure>);
 static_assert(!listener<throwing_end> && !listener<timeless_end>);
 
-/// What a policy was told that a pick dispatches, beside what was dispatched.
+/// The head that a policy was shown for each pick, and the work that was dispatched.
 struct head_checker : silent_listener {
   void on_submit(const job& j, const segment&, duration expected, time_point) noexcept {
     ++submits;

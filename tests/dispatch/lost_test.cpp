@@ -20,7 +20,7 @@ using namespace gsched;
 
 namespace {
 
-/// Keeps the ends of some segments to itself.
+/// A device that withholds the ends of some segments.
 struct forgetful_device : null_device {
   using null_device::null_device;
   std::size_t poll(std::span<device_event> out) noexcept {
@@ -82,7 +82,7 @@ struct lost_rig {
     q.arrival = device.now();
     return dispatch.submit(q);
   }
-  /// As an owner drives it. False if the jobs that are left wait for nothing.
+  /// Drives the dispatcher like its owner. False if the remaining jobs wait for nothing.
   bool run() {
     while (!dispatch.idle()) {
       if (dispatch.step()) continue;
@@ -123,7 +123,8 @@ TEST_CASE("lost: a segment that is never reported fails its job, and the others 
     REQUIRE(r.run());
     const dispatch_statistics& s = r.dispatch.statistics();
     CHECK(s.failed >= 1);
-    CHECK(s.failed <= 2); // what the device had started behind it is not reported either
+    // the segments that the device had started behind it are not reported either
+    CHECK(s.failed <= 2);
     CHECK(s.finished + s.failed == 20);
     CHECK(s.lost_segments >= 1);
     REQUIRE(!r.hears.words.empty());

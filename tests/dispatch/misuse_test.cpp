@@ -21,7 +21,7 @@ using namespace gsched;
 
 namespace {
 
-/// The one line that a mistake is refused with; empty if it is not.
+/// The message with which a mistake is refused; empty if it is accepted.
 std::string refusal(const std::function<void()>& mistake, errc code) {
   try {
     mistake();
@@ -37,7 +37,7 @@ std::string refusal(const std::function<void()>& mistake, errc code) {
 
 bool has(const std::string& line, const char* text) { return line.find(text) != line.npos; }
 
-/// What is written to stderr meanwhile.
+/// The text written to stderr meanwhile.
 std::string printed(const std::function<void()>& during) {
   const auto file = std::filesystem::temp_directory_path() /
                     ("gsched_misuse_" + std::to_string(::getpid()) + ".txt");
@@ -126,7 +126,7 @@ TEST_CASE("dispatcher: a client's weight is a finite number above 0") {
     CHECK(has(refusal([&] { static_cast<void>(r.dispatch.add_client(w)); }, errc::bad_option),
               "client weight: "));
   CHECK(refusal([&] { static_cast<void>(r.dispatch.add_client(-1e300)); }, errc::bad_option) ==
-        "client weight: -1e+300, expected a finite number above 0"); // and not 301 digits
+        "client weight: -1e+300, expected a finite number above 0"); // not 301 digits
 }
 
 TEST_CASE("dispatcher: a request without an arrival arrives when it is submitted") {

@@ -21,7 +21,7 @@ namespace {
 
 using by_class = gsched::priority<fifo, fifo>;
 
-/// What ran for whom, in order of submission.
+/// Which job ran what, in order of submission.
 struct run {
   job_id job{};
   program_id program{};
@@ -49,7 +49,7 @@ accountant_options much_room() {
   return a;
 }
 
-/// One best-effort lane, then one for real-time work, then one for copies.
+/// One best-effort lane, one for real-time work, one for copies.
 struct scene {
   explicit scene(dispatch_options o = apart(), yielding_device::options d = {})
       : device(8, d), account(device.limits().sm, device.limits().sms, much_room()),
@@ -90,7 +90,7 @@ struct scene {
     q.arrival = device.now();
     return dispatch.submit(q);
   }
-  /// Real-time jobs one by one, until padding is what is beside them.
+  /// Runs real-time jobs one by one until padding is the choice.
   void learn(model_id rt) {
     for (std::uint32_t i = 0; i < exploration::first_jobs; ++i) {
       static_cast<void>(submit(rt, service_class::real_time));
@@ -130,8 +130,8 @@ struct scene {
   std::deque<std::function<task(job_context&)>> bodies;
 };
 
-/// Long jobs that have the best-effort lane, one that waits behind them, and a real-time program
-/// that carries the latter's operations [0, 3) and [3, 5).
+/// Long jobs that occupy the best-effort lane, one that waits behind them, and a real-time program
+/// that carries the operations [0, 3) and [3, 5) of the latter.
 struct pair_scene : scene {
   explicit pair_scene(yielding_device::options d = {}, byte_count in = {}) : scene(apart(), d) {
     program& big = make("big", 100);
@@ -140,18 +140,18 @@ struct pair_scene : scene {
     first = &make("fast with small from 0", 10);
     second = &make("fast with small from 3", 10);
     host = model(fast);
-    guest = model(small, in);
+    corunner = model(small, in);
     const model_id holder = model(big);
     dispatch.add_padded(fast, small, 0, 3, *first);
     dispatch.add_padded(fast, small, 3, 5, *second);
     for (int i = 0; i < 10; ++i) static_cast<void>(submit(holder, service_class::best_effort));
     run_for(from_us(50));
-    waiting = submit(guest, service_class::best_effort);
+    waiting = submit(corunner, service_class::best_effort);
     learn(host);
   }
   program* first;
   program* second;
-  model_id host, guest;
+  model_id host, corunner;
   job_id waiting{};
 };
 
@@ -186,7 +186,7 @@ TEST_CASE("padding: a job that waits goes with whole real-time programs, stretch
   CHECK(s.dispatch.statistics().unknown_events == 0);
 }
 
-TEST_CASE("padding: a guest that is cancelled while it is carried ends with what carries it") {
+TEST_CASE("padding: a co-runner that is cancelled while it is carried ends with what carries it") {
   pair_scene s;
   static_cast<void>(s.submit(s.host, service_class::real_time));
   s.run_for(from_us(30));
@@ -199,7 +199,7 @@ TEST_CASE("padding: a guest that is cancelled while it is carried ends with what
   s.finish();
 }
 
-TEST_CASE("padding: where what carries it fails, the guest fails too") {
+TEST_CASE("padding: where what carries it fails, the co-runner fails too") {
   yielding_device::options d;
   pair_scene s(d);
   const job_id one = s.submit(s.host, service_class::real_time);
@@ -242,7 +242,7 @@ TEST_CASE("padding: real-time programs go alone where nothing waits, or what wai
   s.finish();
 }
 
-TEST_CASE("padding: a decision with a guest allocates nothing") {
+TEST_CASE("padding: a decision with a co-runner allocates nothing") {
   pair_scene s;
   s.hears.runs.reserve(1000);
   s.hears.almost.reserve(1000);

@@ -24,7 +24,7 @@ namespace {
 
 using fair_classes = gsched::priority<edf, deficit_over<srpt>>;
 
-/// Jobs as a dispatcher has them, of clients that it does not know.
+/// Jobs like a dispatcher's, of clients that it does not know.
 template <policy P>
 struct jobs_of {
   jobs_of() {
@@ -89,7 +89,7 @@ TEST_CASE("policy_queue: a job's state is as new at each begin, and is found aga
     CHECK_FALSE(urgent.in_policy);
     CHECK(&queue.pick(service_class::best_effort, {}) == &small);
     queue.erase(big);
-    queue.erase(big); // nothing
+    queue.erase(big); // no effect
     CHECK(queue.size() == 0);
     urgent.deadline = time_point{10us}; // another job in the same record
     queue.begin(urgent);
@@ -97,7 +97,7 @@ TEST_CASE("policy_queue: a job's state is as new at each begin, and is found aga
     for (active_job* a : {static_cast<active_job*>(&urgent), static_cast<active_job*>(&big),
                           static_cast<active_job*>(&small)})
       jobs.table.remove(*a);
-  } // its clients' accounts go, and the policy has forgotten them
+  } // the accounts of its clients are destroyed, and the policy has forgotten them
   CHECK(p.size() == 0);
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("class_load: counts jobs that can run, and the real-time work that is 
   load.real_time_ended(urgent, 150us, duration{200us});
   CHECK(load.real_time_left() == 250us);
   CHECK(urgent.ended_took == 200us);
-  load.real_time_ended(urgent, 1ms, {}); // more than was expected of it
+  load.real_time_ended(urgent, 1ms, {}); // more than expected
   CHECK(load.real_time_left() == 0us);
   load.ended(urgent, job_state::finished, time_point{1ms});
   load.ended(other, job_state::cancelled, time_point{1ms});

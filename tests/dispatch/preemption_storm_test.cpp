@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A million preemptions at random instants, of random programs, with cancels, failures, floors,
-// side lanes, padding and SMs kept free: every operation of a finished job has run once and in
-// order, and nothing stays behind.
+// side lanes, padding and reserved SMs: every operation of a finished job has run once and in
+// order, and no state remains.
 #include "dispatch/rig.hpp"
 #include "dispatch/yielding_device.hpp"
 
@@ -26,7 +26,7 @@ namespace {
 
 using policy_type = gsched::priority<edf, deficit_over<srpt>>;
 
-/// Padded programs: what is carried, of which guest.
+/// Padded programs, and the co-runner that each carries.
 using carried_by = std::map<program_id, std::tuple<program_id, std::uint32_t, std::size_t>>;
 
 struct end_log : silent_listener {
@@ -69,7 +69,7 @@ struct end_log : silent_listener {
   std::uint64_t rode = 0, wrong = 0;
 };
 
-/// Operations of one kind of leaving, or of any.
+/// Operations of one preemptibility, or of any.
 std::vector<operation> drawn(std::mt19937_64& random, int kind) {
   std::vector<operation> ops(1 + random() % 12);
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -80,7 +80,7 @@ std::vector<operation> drawn(std::mt19937_64& random, int kind) {
     op.kernel = kernel_id{static_cast<std::uint32_t>(i % 3)};
     op.expected = duration{static_cast<duration::rep>(500 + random() % 4000)};
     const auto how = kind < 2 ? static_cast<std::uint64_t>(kind) : random() % 2;
-    op.leaves = how == 0 ? leaving::never : leaving::at_checkpoints;
+    op.preemptible = how == 0 ? preemptibility::never : preemptibility::at_checkpoints;
   }
   return ops;
 }
@@ -188,7 +188,7 @@ counts storm(std::uint64_t seed, std::uint64_t rounds) {
     expected.push_back(2 * programs[m].size());
     return dispatch.submit(q);
   };
-  // Where work in flight drains because that gains, few yield.
+  // If draining in-flight work gains, few lanes yield.
   while (device.yields < rounds && expected.size() < 2 * rounds) {
     while (dispatch.statistics().active < 5) static_cast<void>(submit(service_class::best_effort));
     if (hears.real_time < 1 + static_cast<int>(random() % 8 == 0))

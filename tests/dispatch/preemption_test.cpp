@@ -46,13 +46,13 @@ accountant_options much_room() {
   return a;
 }
 
-operation kernel(duration each, leaving leaves) {
+operation kernel(duration each, preemptibility preemptible) {
   operation op;
   op.launch.grid = {132, 1, 1};
   op.launch.block = {128, 1, 1};
   op.launch.registers_per_thread = 32;
   op.expected = each;
-  op.leaves = leaves;
+  op.preemptible = preemptible;
   return op;
 }
 
@@ -65,8 +65,8 @@ struct two_classes {
         dispatch(device, order, account, hears, o) {}
 
   model_id add(std::string name, std::size_t operations, duration each,
-               leaving leaves = leaving::never, std::uint32_t instances = 0) {
-    programs.emplace_back(name, std::vector<operation>(operations, kernel(each, leaves)));
+               preemptibility preemptible = preemptibility::never, std::uint32_t instances = 0) {
+    programs.emplace_back(name, std::vector<operation>(operations, kernel(each, preemptible)));
     program& p = programs.back();
     dispatch.load(p);
     bodies.emplace_back([&p](job_context& ctx) -> task {
@@ -113,7 +113,7 @@ struct two_classes {
 
 using on_yielding = two_classes<yielding_device>;
 
-/// The same without the words for it: no lane can be told to yield.
+/// The same without yield and resume: no lane can be asked to yield.
 class stubborn_device {
 public:
   stubborn_device(std::uint32_t lanes, yielding_device::options o) : is_(lanes, o) {}
@@ -155,9 +155,9 @@ TEST_CASE("preemption: each class goes to its own lanes, whoever uses them") {
 }
 
 TEST_CASE("preemption: best-effort work makes way at once and goes on where it stood") {
-  for (const leaving leaves : {leaving::never, leaving::at_checkpoints}) {
+  for (const preemptibility preemptible : {preemptibility::never, preemptibility::at_checkpoints}) {
     on_yielding r(apart(), 3u, yielding_device::options{});
-    const model_id be = r.add("be", 100, from_us(20), leaves);
+    const model_id be = r.add("be", 100, from_us(20), preemptible);
     const model_id rt = r.add("rt", 10, from_us(10));
     const job_id long_job = r.best_effort(be);
     r.run_for(from_us(333));
@@ -174,9 +174,9 @@ TEST_CASE("preemption: best-effort work makes way at once and goes on where it s
     CHECK(s.preemptions.latency.count() == 1);
     CHECK(s.preemptions.latency.max() <= from_us(20 + 2 * 8));
     CHECK(s.restores.count == 1);
-    CHECK(s.restores.latency.count() == (leaves == leaving::never ? 1 : 0));
+    CHECK(s.restores.latency.count() == (preemptible == preemptibility::never ? 1 : 0));
     CHECK((s.preempted_segments > 0) == (r.device.preempted > 0));
-    if (leaves != leaving::never) CHECK(s.preempted_segments >= 1);
+    if (preemptible != preemptibility::never) CHECK(s.preempted_segments >= 1);
     CHECK(s.time_withheld >= from_us(100));
     CHECK(r.device.ran(long_job) == 100);
     CHECK(r.dispatch.statistics().operations == 110);
@@ -194,7 +194,7 @@ TEST_CASE("preemption: a real-time job that is over before the lane has yielded"
   const model_id rt = r.add("rt", 1, from_us(5));
   static_cast<void>(r.best_effort(be));
   r.run_for(from_us(110));
-  for (int i = 0; i < 3; ++i) { // the next comes while the lane still makes way
+  for (int i = 0; i < 3; ++i) { // the next arrives while the lane is still yielding
     static_cast<void>(r.real_time(rt));
     r.run_for(from_us(15));
   }
@@ -219,12 +219,12 @@ TEST_CASE("preemption: times are not learned from segments that were held") {
   r.finish();
   const duration learned = r.dispatch.estimate_of(be).total();
   CHECK(learned > from_us(200 * 20 * 0.95));
-  CHECK(learned < from_us(200 * 20 * 1.2)); // the words' way is in it
+  CHECK(learned < from_us(200 * 20 * 1.2)); // it includes the latency of the events
 }
 
 TEST_CASE("preemption: a real-time job that waits for a best-effort job's instance lets it on") {
   on_yielding r(apart(), 3u, yielding_device::options{});
-  const model_id one = r.add("one", 50, from_us(20), leaving::never, 1);
+  const model_id one = r.add("one", 50, from_us(20), preemptibility::never, 1);
   const model_id rt = r.add("rt", 50, from_us(20));
   static_cast<void>(r.best_effort(one));
   r.run_for(from_us(100));
@@ -238,7 +238,7 @@ TEST_CASE("preemption: a cancelled job first runs what was stopped half way") {
   int half_way = 0;
   for (int after = 0; after < 60; ++after) {
     on_yielding r(apart(), 3u, yielding_device::options{});
-    const model_id be = r.add("be", 100, from_us(20), leaving::at_checkpoints, 1);
+    const model_id be = r.add("be", 100, from_us(20), preemptibility::at_checkpoints, 1);
     const model_id rt = r.add("rt", 10, from_us(10));
     const job_id stopped = r.best_effort(be);
     r.run_for(from_us(333));
@@ -246,7 +246,7 @@ TEST_CASE("preemption: a cancelled job first runs what was stopped half way") {
     r.run_for(from_us(3 * after));
     half_way += !r.device.nothing_left();
     CHECK(r.dispatch.cancel(stopped));
-    const job_id next = r.best_effort(be); // runs the same program from its start
+    const job_id next = r.best_effort(be); // starts the same program anew
     r.finish();
     CHECK(r.dispatch.statistics().cancelled == 1);
     CHECK(r.device.ran(stopped) < 40);
@@ -269,19 +269,19 @@ TEST_CASE("preemption: best-effort jobs get their floor of the time, and starvat
     const model_id rt = r.add("rt", 20, from_us(10));
     for (int i = 0; i < 5; ++i) static_cast<void>(r.best_effort(be));
     const time_point end = r.device.now() + from_us(100000);
-    while (r.device.now() < end) { // two at least are always active
+    while (r.device.now() < end) { // at least two are always active
       while (r.order.size(service_class::real_time) < 2) static_cast<void>(r.real_time(rt));
       if (!r.dispatch.step()) r.device.wait(end);
     }
     const preemption_statistics& s = r.dispatch.preemption();
-    const double let_on = 1 - to_us(s.time_withheld) / 100000;
+    const double open_share = 1 - to_us(s.time_withheld) / 100000;
     const duration most = std::max(r.device.served(lane_id{0}), r.device.served(lane_id{1}));
     if (floor == 0) {
       CHECK(s.starvations == 1);
       CHECK(r.hears.starved.size() == 1);
       CHECK(most < from_us(200));
     } else {
-      CHECK(std::abs(let_on - floor) < 0.03);
+      CHECK(std::abs(open_share - floor) < 0.03);
       CHECK(to_us(most) > 100000 * (floor - 0.05));
       CHECK(s.starvations == 0);
       CHECK(s.longest_wait < from_us(2500));
@@ -329,7 +329,7 @@ TEST_CASE("preemption: with yields off, priorities alone tell the classes apart"
   r.finish();
   CHECK(r.device.yields == 0);
   CHECK(r.dispatch.preemption().preemptions.count == 0);
-  CHECK(r.device.now() < time_point{from_us(1200)}); // they ran side by side
+  CHECK(r.device.now() < time_point{from_us(1200)}); // they ran concurrently
 }
 
 TEST_CASE("preemption: what is queued is short while a real-time job is likely, long while not") {
@@ -355,7 +355,7 @@ TEST_CASE("preemption: what is queued is short while a real-time job is likely, 
           longest.back() = std::max(longest.back(), r.hears.submits[k].expected);
     }
     if (periodic) {
-      CHECK(longest[0] > from_us(200)); // nobody will come for a while
+      CHECK(longest[0] > from_us(200)); // no request is expected for a while
       CHECK(longest[3] < from_us(200)); // the next is due
       r.run_for(from_us(20000));        // the client has stopped
       const auto first = r.hears.submits.size();
@@ -443,7 +443,7 @@ TEST_CASE("preemption: no allocation in steady state") {
   r.hears.ends.reserve(1 << 20);
   r.hears.preempts.reserve(1 << 20);
   r.hears.restores.reserve(1 << 20);
-  const model_id be = r.add("be", 40, from_us(10), leaving::at_checkpoints, 4);
+  const model_id be = r.add("be", 40, from_us(10), preemptibility::at_checkpoints, 4);
   const model_id rt = r.add("rt", 10, from_us(10));
   const auto serve = [&](int requests) {
     for (int i = 0; i < requests; ++i) {

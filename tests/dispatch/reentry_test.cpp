@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies and host functions that call the dispatcher they run under.
+// Bodies and host functions that call their own dispatcher.
 #include "dispatch/rig.hpp"
 
 #include <gsched/policy/fifo.hpp>
@@ -12,7 +12,7 @@
 using namespace gsched;
 
 namespace {
-/// Jobs get ids from 0 up, so that the first one knows its own.
+/// Job ids start at 0, so the first job knows its own.
 constexpr job_id first_job{0};
 
 void check_ended_cancelled(rig<fifo>& r) {
@@ -44,7 +44,7 @@ TEST_CASE("dispatcher: a body that cancels its own job ends it once, wherever it
         CHECK(r.dispatch.cancel(first_job));
         CHECK_FALSE(r.dispatch.cancel(first_job));
         CHECK(r.dispatch.statistics().active == 1);
-        ctx.launch(p); // nothing, as for any cancelled job
+        ctx.launch(p); // no effect, as for any cancelled job
         if (throws) throw std::runtime_error("after it was cancelled");
         co_await ctx.synchronize();
       };

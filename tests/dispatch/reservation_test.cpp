@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SMs that long best-effort work leaves to real-time work, through the whole dispatcher.
+// SMs that long best-effort work leaves unused for real-time work, through the whole dispatcher.
 #include "allocations.hpp"
 #include "dispatch/rig.hpp"
 #include "dispatch/yielding_device.hpp"
@@ -57,7 +57,8 @@ accountant_options much_room() {
   return a;
 }
 
-/// Also keeps which operations were submitted, and that a job has work in flight on one lane alone.
+/// Also records which operations were submitted, and that a job has work in flight on one lane
+/// only.
 struct ordered_listener : recording_listener {
   struct range {
     job_id job{};
@@ -119,7 +120,7 @@ struct serving {
     for (const time_point end = device.now() + d; device.now() < end;)
       if (!dispatch.step()) device.wait(end);
   }
-  /// Until the real-time job has ended; with so many best-effort jobs of each model.
+  /// Runs until the real-time job has ended, with that many best-effort jobs of each model.
   void serve(model_id rt, std::vector<model_id> be, std::size_t each, double gap_us) {
     run_with(be, each, from_us(gap_us));
     const job_id id = real_time(rt);
@@ -179,7 +180,7 @@ TEST_CASE("reservation: long programs go to lanes that leave SMs, others and cop
   operation copy;
   copy.kind = operation_kind::memcpy;
   copy.expected = from_us(5);
-  // A job of both, with copies before, between and behind.
+  // A job of both programs, with copies before, between and behind.
   r.bodies.emplace_back([&](job_context& ctx) -> task {
     ctx.launch(copy);
     ctx.launch(slow);
@@ -202,15 +203,15 @@ TEST_CASE("reservation: long programs go to lanes that leave SMs, others and cop
   std::uint64_t reserved = 0;
   for (const auto& s : r.hears.submits) {
     const lane_options& how = r.device.how(s.lane);
-    const bool is_slow = how.leaves.count() > 0;
+    const bool is_slow = how.reserved.count() > 0;
     reserved += is_slow;
     if (is_slow) {
-      CHECK(how.leaves.count() == 16); // always the first size
+      CHECK(how.reserved.count() == 16); // always the first size
       CHECK(how.yields);
       CHECK(how.least_operation == from_us(100));
     }
     if (s.expected >= from_us(150)) CHECK(is_slow);
-    if (s.expected == from_us(100)) CHECK_FALSE(is_slow); // all of the quick one at once
+    if (s.expected == from_us(100)) CHECK_FALSE(is_slow); // all of the short program at once
   }
   CHECK(r.dispatch.preemption().reserved_segments == reserved);
   CHECK(reserved >= 12 * 2);
@@ -291,7 +292,7 @@ TEST_CASE("reservation: while a real-time job is expected, one long kernel is qu
     CHECK(bounded.gone < from_us(400 * lanes * 1.2));
     CHECK(bounded.longest == from_us(400));
     CHECK(bounded.at_once <= static_cast<int>(lanes));
-    const seen brief = serve(20, true, lanes); // short kernels are queued as before
+    const seen brief = serve(20, true, lanes); // short kernels are queued as without reservation
     CHECK(brief.longest >= from_us(400));
     CHECK(brief.at_once > static_cast<int>(lanes));
   }
@@ -306,7 +307,7 @@ TEST_CASE("reservation: SMs are left only while real-time jobs are expected") {
   for (int i = 0; i < 40; ++i) r.serve(rt, {be}, 2, 1000 + 97 * i % 300);
   const std::uint64_t then = r.dispatch.preemption().reserved_segments;
   CHECK(then > 0);
-  r.run_with({be}, 2, from_us(16 * 2000)); // as long as a request may yet come
+  r.run_with({be}, 2, from_us(16 * 2000)); // while a request may still arrive
   const std::uint64_t last = r.dispatch.preemption().reserved_segments;
   r.run_with({be}, 2, from_us(100000));
   CHECK(r.dispatch.preemption().reserved_segments <= last + 2);
@@ -335,8 +336,8 @@ TEST_CASE("reservation: long kernels of a lane and its alternates never run side
   serving<yielding_device, on_lanes> r(o, 7u, yielding_device::options{});
   const model_id be = r.add("be", std::vector<operation>(6, kernel(64, 300)));
   const model_id rt = r.add("rt", {kernel(64, 50)});
-  // Requests so far apart that between two of them none is expected for a while: what is submitted
-  // then leaves no SM, and still runs when the next one is expected.
+  // Requests so far apart that between two of them none is expected for a while: work submitted
+  // then leaves no SM unused, and still runs when the next one is expected.
   for (int i = 0; i < 300; ++i) r.serve(rt, {be}, 3, 20000 + 331 * i % 900);
   r.dispatch.cancel_all();
   r.finish();
@@ -345,7 +346,7 @@ TEST_CASE("reservation: long kernels of a lane and its alternates never run side
 }
 
 TEST_CASE("reservation: the size is learned on a simulated GPU") {
-  // The long kernel fills each SM that it has; the real-time ones need 12 SMs.
+  // The long kernel fills every SM of its lane; the real-time kernels need 12 SMs.
   const auto chosen = [](std::uint32_t waves, double target) {
     dispatch_options o = reserving({sm_count{8}, sm_count{16}, sm_count{32}});
     o.lanes = 1;

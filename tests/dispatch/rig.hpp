@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-/// Remembers what it hears.
+/// Records all events.
 struct recording_listener : gsched::silent_listener {
   struct submitted {
     gsched::job_id job{};
@@ -55,7 +55,7 @@ struct rig {
         account(device.limits().sm, device.limits().sms, accountant_options()),
         dispatch(device, order, account, hears, o) {}
 
-  /// All segments of one quantum, whoever waits.
+  /// Options with segments of one quantum, whether or not jobs wait.
   static gsched::dispatch_options even() {
     gsched::dispatch_options o;
     o.most_quantum = o.quantum;

@@ -9,7 +9,7 @@
 #include <gsched/policy/fifo.hpp>
 #include <gsched/sim/device.hpp>
 #include <gsched/sim/preset.hpp>
-#include <gsched/workload/serve.hpp>
+#include <gsched/workload/serve_workload.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -31,14 +31,14 @@ struct planned {
   duration allowed = run_to_completion; ///< until its deadline, from `at`
 };
 
-/// What became of one.
+/// The outcome of a request.
 struct outcome {
   job_state how = job_state::waiting;
   duration latency{};
 };
 
 /// Models of tools/data/profiles on the simulated H200, each job a copy in, the model and a copy
-/// out, as serve_mix serves them; and what becomes of a list of requests.
+/// out, as in serve_mix; and the outcomes of a list of requests.
 class served_mix {
 public:
   struct settings {
@@ -55,7 +55,7 @@ public:
           std::filesystem::path(GSCHED_SOURCE_DIR "/tools/data/profiles") / (name + ".json")));
   }
 
-  /// Latency of a request of the model with nothing else to do.
+  /// The latency of a single request of the model.
   [[nodiscard]] duration alone(std::uint32_t model) const {
     fifo order;
     settings how;
@@ -63,7 +63,7 @@ public:
     return serve(order, how, {{{}, model, 0}}).front().latency;
   }
 
-  /// `until`: requests that have not ended then are cancelled.
+  /// `until`: requests that have not ended by then are cancelled.
   template <policy P>
   std::vector<outcome> serve(P& order, const settings& how, std::vector<planned> requests,
                              time_point until = no_deadline) const {
@@ -106,7 +106,7 @@ public:
     return out;
   }
 
-  mutable std::uint64_t announced = 0; ///< jobs that were said to be almost finished
+  mutable std::uint64_t announced = 0; ///< jobs with on_almost_finished
 
 private:
   struct body {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What options do to latency, at the level of a served mix on the simulated H200.
+// The effect of options on latency, for a served mix on the simulated H200.
 #include "dispatch/served_mix.hpp"
 
 #include <gsched/policy/deficit_over.hpp>
@@ -23,7 +23,7 @@ const served_mix& two_models() {
   return mix;
 }
 
-/// Poisson arrivals, two of the first model for one of the second; eight clients.
+/// Poisson arrivals, two of the first model for each of the second; eight clients.
 std::vector<planned> requests_at(double load, int n) {
   const served_mix& mix = two_models();
   const double mean = (2.0 * static_cast<double>(mix.alone(0).count()) +
@@ -78,7 +78,7 @@ TEST_CASE("served: jobs that end in a synchronous call are announced as almost f
     CAPTURE(waits);
     how.waits_at_end = waits;
     static_cast<void>(mean_ms<srpt>(how, requests)); // all finish
-    // Bodies that wait are known to end there once a job of their model has ended.
+    // After one job of their model has ended, bodies that wait are known to end there.
     CHECK(two_models().announced <= requests.size());
     CHECK(two_models().announced >= (waits ? requests.size() * 9 / 10 : requests.size()));
   }

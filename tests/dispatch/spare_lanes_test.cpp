@@ -19,15 +19,15 @@ using namespace gsched;
 
 namespace {
 
-constexpr duration each = from_us(50);
+constexpr duration kernel_time = from_us(50);
 constexpr std::uint32_t most = 128; ///< lanes of a GPU
 
-/// How long so many jobs of one kernel take, where a lane runs one at a time.
+/// The time of that many jobs of one kernel, if a lane runs one at a time.
 template <class Accountant>
 duration served(std::uint32_t blocks, int jobs, const dispatch_options& how) {
-  null_device device({limits_for(9, 0), sm_count{132}, how.lanes + how.spares(most)}, each);
+  null_device device({limits_for(9, 0), sm_count{132}, how.lanes + how.spares(most)}, kernel_time);
   accountant_options wide;
-  wide.overshoot_fill = 1000; // the lanes alone are in the way
+  wide.overshoot_fill = 1000; // only the lanes limit the queue
   wide.overshoot_blocks = 1u << 20;
   Accountant account(device.limits().sm, device.limits().sms, wide);
   fifo order;
@@ -36,7 +36,7 @@ duration served(std::uint32_t blocks, int jobs, const dispatch_options& how) {
   operation op;
   op.launch.grid = {blocks, 1, 1};
   op.launch.block = {1024, 1, 1};
-  op.expected = each;
+  op.expected = kernel_time;
   program p("p", {op});
   dispatch.load(p);
   const std::function<task(job_context&)> body = [&](job_context& ctx) -> task {
@@ -66,29 +66,30 @@ dispatch_options with_spares(std::uint32_t spares) {
 
 TEST_CASE_TEMPLATE("spare lanes: small jobs run on them side by side", A, aggregate_accountant,
                    per_sm_accountant) {
-  CHECK(served<A>(1, 32, with_spares(0)) == 4 * each);
-  CHECK(served<A>(1, 32, with_spares(24)) == each);
-  CHECK(served<A>(1, 40, with_spares(24)) == 2 * each);
+  CHECK(served<A>(1, 32, with_spares(0)) == 4 * kernel_time);
+  CHECK(served<A>(1, 32, with_spares(24)) == kernel_time);
+  CHECK(served<A>(1, 40, with_spares(24)) == 2 * kernel_time);
 }
 
 TEST_CASE_TEMPLATE("spare lanes: they stay empty while the GPU is full", A, aggregate_accountant,
                    per_sm_accountant) {
   const std::uint32_t half = 132; // an SM holds two
   CHECK(served<A>(2 * half, 32, with_spares(24)) == served<A>(2 * half, 32, with_spares(0)));
-  CHECK(served<A>(half, 32, with_spares(24)) == 4 * each); // two fill it: the 8 lanes are enough
+  // Two fill it: the 8 lanes are enough.
+  CHECK(served<A>(half, 32, with_spares(24)) == 4 * kernel_time);
 }
 
 TEST_CASE(
     "spare lanes: a dispatcher's defaults run as many small jobs at once as a GPU has grids") {
   dispatch_options o;
   o.low_mark = o.high_mark = from_us(1);
-  CHECK(served<aggregate_accountant>(1, 128, o) == each);
-  CHECK(served<aggregate_accountant>(1, 129, o) == 2 * each);
+  CHECK(served<aggregate_accountant>(1, 128, o) == kernel_time);
+  CHECK(served<aggregate_accountant>(1, 129, o) == 2 * kernel_time);
   CHECK(o.spares(most) == 120);
   CHECK(o.spares(1024) == 120);
   CHECK(o.spares(10) == 2);
   CHECK(o.spares(8) == 0);
-  CHECK(o.spares(4) == 0); // too few for the lanes, which says so
+  CHECK(o.spares(4) == 0); // too few for the lanes
 }
 
 TEST_CASE("spare lanes: who asks for a number of lanes gets no more") {
@@ -96,7 +97,7 @@ TEST_CASE("spare lanes: who asks for a number of lanes gets no more") {
   o.lanes = 1;
   o.low_mark = o.high_mark = from_us(1);
   CHECK(o.spares(most) == 0);
-  CHECK(served<aggregate_accountant>(1, 4, o) == 4 * each);
+  CHECK(served<aggregate_accountant>(1, 4, o) == 4 * kernel_time);
   dispatch_options own;
   own.use = lane_use::own;
   CHECK(own.spares(most) == 0);

@@ -24,8 +24,8 @@ using namespace gsched::test;
 
 namespace {
 
-/// Parts of the finished jobs of three tenants that share one model, saturated; after a fifth of
-/// the time, as a deficit may build up to the threshold first.
+/// Shares of the finished jobs of three tenants that share one model, saturated; measured after a
+/// fifth of the time, because deficits build up to the threshold first.
 template <policy P>
 std::array<double, 3> shares(std::uint32_t instances) {
   const served_mix mix({"resnet18_b1"});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Random jobs of every kind, cancelled at random, on the simulated GPU and on the null device,
-// under every policy: each ends once, counts add up, nothing stays behind.
+// under every policy: each ends once, the counters add up, and no state remains.
 #include "allocations.hpp"
 #include "dispatch/rig.hpp"
 
@@ -23,7 +23,7 @@ using namespace gsched;
 
 namespace {
 
-/// What a job does is drawn when it runs, from its own seed.
+/// The work of a job is drawn when it runs, from its own seed.
 struct drawn_job {
   std::uint64_t seed = 0;
 };
@@ -123,7 +123,7 @@ void storm(Device& device, dispatch_options o, std::uint64_t seed) {
     REQUIRE(s.submitted == s.active + s.ended());
   }
   for (int rounds = 0; !d.idle(); ++rounds) {
-    REQUIRE(rounds < 200000); // else it hangs
+    REQUIRE(rounds < 200000); // otherwise it hangs
     if (!d.step()) {
       REQUIRE_FALSE(d.nothing_in_flight());
       device.wait(no_deadline);

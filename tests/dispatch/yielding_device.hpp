@@ -14,18 +14,18 @@
 #include <utility>
 #include <vector>
 
-/// A preemptive device whose lanes run side by side, one operation after another, each for the time
-/// that it is expected to take. It checks all that its caller owes and keeps a log of what ran for
-/// whom: every job is to run the operations of its program in order, each once, round after round.
-/// What the concept leaves open is drawn at random: how many segments that have not started stay,
-/// and when a word arrives.
+/// A preemptive device whose lanes run concurrently, one operation after another, each for its
+/// expected time. It checks the caller's part of the contract and logs the operations of each job:
+/// every job runs the operations of its program in order, each once, round after round. What the
+/// concept leaves open is random: how many segments that have not started stay on a lane, and when
+/// an event arrives.
 class yielding_device {
 public:
   struct options {
     std::uint64_t seed = 1;
     std::uint64_t fails_one_in = 0; ///< segments; 0: none
     bool takes_back = true;         ///< segments that have not started, at random
-    double contention = 1;          ///< a segment of a whole-device lane is that much slower ...
+    double contention = 1;          ///< a segment of a whole-device lane is slower by this factor
     bool side_hurts = false;        ///< ... when it starts while a side lane has work
     gsched::duration most_latency = gsched::from_us(8);
   };
@@ -49,7 +49,7 @@ public:
   }
 
   [[nodiscard]] std::error_code submit(const gsched::segment& s) noexcept {
-    settle();
+    catch_up();
     lane& l = lanes_[index(s.lane)];
     owed_ += l.is != standing::on;
     if (l.count == queue) return gsched::errc::too_small;
@@ -65,7 +65,7 @@ public:
   }
 
   [[nodiscard]] std::size_t poll(std::span<gsched::device_event> out) noexcept {
-    settle();
+    catch_up();
     std::size_t n = 0;
     while (n < out.size() && head_ != tail_ && events_[head_ % events_.size()].seen <= now_)
       out[n++] = events_[head_++ % events_.size()].event;
@@ -73,7 +73,7 @@ public:
   }
 
   [[nodiscard]] std::size_t evict(gsched::lane_id id) noexcept {
-    settle();
+    catch_up();
     lane& l = lanes_[index(id)];
     std::size_t n = 0;
     while (l.count > 0 && !l.at(l.count - 1).started) {
@@ -84,20 +84,21 @@ public:
   }
 
   void yield(gsched::lane_id id) noexcept {
-    settle();
+    catch_up();
     lane& l = lanes_[index(id)];
     owed_ += l.is != standing::on || !l.how.yields;
     ++yields;
     l.is = standing::stopping;
     if (l.count == 0 || !l.at(0).started) return stop(l);
     const entry& e = l.at(0);
-    const bool leaves = std::all_of(e.operations.begin(), e.operations.end(), [](const auto* op) {
-      return op->leaves != gsched::leaving::never;
-    });
-    if (leaves) stop(l);
+    const bool preemptible =
+        std::all_of(e.operations.begin(), e.operations.end(), [](const auto* op) {
+          return op->preemptible != gsched::preemptibility::never;
+        });
+    if (preemptible) stop(l);
   }
   void resume(gsched::lane_id id) noexcept {
-    settle();
+    catch_up();
     lane& l = lanes_[index(id)];
     owed_ += l.is != standing::yielded || l.told > now_;
     l.is = standing::on;
@@ -111,13 +112,13 @@ public:
     for (lane& l : lanes_)
       if (runs(l)) next = std::min(next, l.clock + l.at(0).rest);
     if (next != gsched::time_point::max()) now_ = std::max(now_, next);
-    settle();
+    catch_up();
   }
 
   [[nodiscard]] gsched::time_point now() const noexcept { return now_; }
   [[nodiscard]] const gsched::device_limits& limits() const noexcept { return limits_; }
 
-  /// Of what the caller owes, and of the order in which a job's operations run.
+  /// Violations of the caller's part, and of the order of a job's operations.
   [[nodiscard]] std::uint64_t breaches() const noexcept { return owed_ + disorder_; }
   [[nodiscard]] std::uint64_t ran(gsched::job_id id) const noexcept {
     return index(id) < cursor_.size() ? cursor_[index(id)] : 0;
@@ -131,7 +132,7 @@ public:
   [[nodiscard]] gsched::duration served(gsched::lane_id id) const noexcept {
     return lanes_[index(id)].served;
   }
-  /// Operations [first, first + n) of a job's program have ended within another's.
+  /// Operations [first, first + n) of a job's program have ended inside another program.
   void carried(gsched::job_id owner, gsched::program_id of, std::uint32_t first, std::size_t n) {
     if (index(owner) >= cursor_.size()) cursor_.resize(index(owner) + 1);
     disorder_ += cursor_[index(owner)] % sizes_[index(of)] != first;
@@ -168,7 +169,7 @@ private:
     std::size_t first = 0;
     std::size_t count = 0;
     gsched::time_point clock{};
-    gsched::time_point told{}; ///< when its last word is seen
+    gsched::time_point told{}; ///< when its last event is visible
     gsched::duration served{};
     entry& at(std::size_t i) { return ring[(first + i) % queue]; }
     void pop() {
@@ -176,7 +177,7 @@ private:
       --count;
     }
   };
-  struct remainder { ///< of a program's operation that was stopped half way
+  struct remainder { ///< the rest of an operation that was stopped half-way
     bool is = false;
     std::uint32_t operation = 0;
     gsched::duration rest{};
@@ -191,13 +192,13 @@ private:
            (l.is == standing::on || (l.is == standing::stopping && l.ring[l.first].started));
   }
 
-  void settle() noexcept {
+  void catch_up() noexcept {
     for (lane& l : lanes_)
       while (runs(l) && run(l)) {
       }
   }
 
-  /// One operation, or as much of it as there is time for: then false.
+  /// Runs one operation, or as much of it as there is time for: then false.
   bool run(lane& l) noexcept {
     entry& e = l.at(0);
     if (!e.started) start(e, l);
@@ -228,15 +229,15 @@ private:
     if (e.program == gsched::no_program) return;
     remainder& r = left_[index(e.program)];
     if (!r.is) return;
-    owed_ += r.operation != e.first; // what is left of a program comes first
+    owed_ += r.operation != e.first; // the rest of a program comes first
     if (r.operation == e.first) e.rest = r.rest;
     r.is = false;
   }
 
-  /// How many times as long the lane's next operation takes.
+  /// The factor for the time of the lane's next operation.
   [[nodiscard]] double slow(const lane& l) const noexcept {
     if (l.how.sms.count() > 0) return 132.0 / l.how.sms.count();
-    if (l.how.leaves.count() > 0) return 132.0 / (132 - l.how.leaves.count());
+    if (l.how.reserved.count() > 0) return 132.0 / (132 - l.how.reserved.count());
     const bool beside = std::any_of(lanes_.begin(), lanes_.end(), [](const lane& o) {
       return o.how.sms.count() > 0 && o.count > 0;
     });
@@ -262,13 +263,14 @@ private:
     std::size_t stay = 0;
     if (l.count > 0 && l.at(0).started) {
       const entry& e = l.at(0);
-      bool leaves = true;
-      for (const auto* op : e.operations) leaves &= op->leaves != gsched::leaving::never;
-      stay = leaves ? 0 : 1;
-      if (leaves && e.program != gsched::no_program)
+      bool preemptible = true;
+      for (const auto* op : e.operations)
+        preemptible &= op->preemptible != gsched::preemptibility::never;
+      stay = preemptible ? 0 : 1;
+      if (preemptible && e.program != gsched::no_program)
         left_[index(e.program)] = {true, e.first + e.ended, e.rest};
     }
-    if (stay == 1 || l.count == 0 || !l.at(0).started) // of the others it may take some back
+    if (stay == 1 || l.count == 0 || !l.at(0).started) // it may withdraw some of the others
       stay = how_.takes_back && l.count > stay ? stay + random_() % (l.count - stay + 1) : l.count;
     for (std::size_t i = stay; i < l.count; ++i) {
       tell(l, kind::segment_preempted, l.at(i).id, l.at(i).ended);

@@ -15,7 +15,6 @@
 /// whose requests are made and answered.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gsched;
-  using namespace gsched::sim;
   static const std::array<latency_row, 2> rows{latency_row{"a", 1, sm_count{8}, from_us(10)},
                                                latency_row{"b", 1, sm_count{8}, from_us(20)}};
   static const latency_table table(rows);
@@ -23,15 +22,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     app a = parse_app({reinterpret_cast<const char*>(data), size}, "t", table);
     check(a);
-    a.slo = slowest_way(a, slos);
+    a.slo = critical_path(a, slos);
     check(a, table, slos);
     const std::vector<duration> each = stage_slos(a, slos);
     for (std::size_t s = 0; s < each.size(); ++s)
       fuzz::require(each[s] >= slos[a.stages[s].model] && each[s] <= a.slo);
-    fuzz::require(slowest_way(a, model_slos(std::vector{a}, slos)) <= a.slo);
+    fuzz::require(critical_path(a, model_slos(std::vector{a}, slos)) <= a.slo);
     double wanted = 0;
-    for (const demand& d : demands_of(std::vector{a}, std::vector{1.0}, slos)) wanted += d.rate;
-    app_requests under_way({a});
+    for (const model_demand& d : demands_of(std::vector{a}, std::vector{1.0}, slos))
+      wanted += d.rate;
+    detail::app_requests under_way({a});
     std::deque<std::uint64_t> asked;
     double made = 0;
     const auto ask = [&](std::size_t, std::uint64_t id) {
@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     while (!asked.empty()) {
       const std::uint64_t id = asked.front();
       asked.pop_front();
-      under_way.hear_answer(id, time_point{}, ask);
+      under_way.on_answer(id, time_point{}, ask);
     }
     fuzz::require(made == wanted && under_way.outcomes()[0].in_time == 1);
   } catch (const error& e) {

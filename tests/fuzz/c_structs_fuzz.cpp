@@ -72,7 +72,7 @@ void read_as_told(as_told& asked, const T& defaults, std::size_t least) {
   });
 }
 
-void server_options(as_told& asked, std::uint8_t choice) {
+void read_server_options(as_told& asked, std::uint8_t choice) {
   static constexpr std::array policies{"fifo",   "srpt+deficit", "boost:0.5", "direct",
                                        "single", "nosuch",       "boost:x",   ""};
   refused_in_one_line([&] {
@@ -146,7 +146,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < 8) return 0;
   as_told asked(data, size);
   switch (data[5] % 4) {
-  case 0: server_options(asked, data[4]); break;
+  case 0: read_server_options(asked, data[4]); break;
   case 1: model(asked, data, size); break;
   case 2: read_as_told(asked, gsched_request{}, offsetof(gsched_request, wait_event)); break;
   case 3: {

@@ -104,7 +104,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (how >= 128) reader.drain(take, how % 8);
   }
   // Every ticket is dealt with; words that nobody wrote can only have counted as further ones.
-  reader.settle(ticket, take);
+  reader.finalise(ticket, take);
   require(reader.counts().tickets() >= ticket);
   gpu.finish();
   return 0;

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr std::uint32_t most_blocks = 20000; // of what is simulated
   if (pairs.size() > 8) return 0;
   for (const padding::pair_facts& p : pairs)
-    if (p.real_time.variant.blocks > most_blocks || p.guest.variant.blocks > most_blocks ||
+    if (p.real_time.variant.blocks > most_blocks || p.corunner.variant.blocks > most_blocks ||
         p.blocks.value_or(0) > most_blocks)
       return 0;
   try {

@@ -3,6 +3,7 @@
 
 #include <gsched/io/rate_curve_csv.hpp>
 #include <gsched/workload/rate_curve.hpp>
+#include <gsched/workload/varying_poisson.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -13,7 +14,6 @@
 /// can be drawn that come in order, within the time given.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gsched;
-  using namespace gsched::sim;
   auto text =
       std::make_unique<std::istringstream>(std::string(reinterpret_cast<const char*>(data), size));
   try {

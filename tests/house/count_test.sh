@@ -39,7 +39,7 @@ counts "4 passed, 2 failed, 0 skipped" 1 <<'XML'
 XML
 
 # Of the cases that a machine without a GPU skips, each says so.
-silent=$(grep -n -A1 'TEST_CASE' tests/cuda/*_test.c* | grep -B1 'gpus_here() == 0) return' |
+silent=$(grep -rn -A1 --include='*_test.c*' 'TEST_CASE' tests/cuda | grep -B1 'gpus_here() == 0) return' |
   grep 'TEST_CASE' | grep -v 'doctest::skip')
 [ -z "$silent" ] || { echo "FAILED: cases that return without a word: $silent"; failed=1; }
 [ $failed -eq 0 ] && echo "counts as it should"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interference/refusal.hpp"
 
-#include <gsched/interference/chain_pair.hpp>
+#include <gsched/interference/corun_slowdowns.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/sharing_law.hpp>
 #include <gsched/interference/stand_in_chain.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr double sms = 100;
 
-/// So many blocks, each of an SM's n-th part of everything.
+/// A kernel whose blocks each take the n-th part of every resource of an SM.
 chain_kernel kernel(double us, double blocks, double nth, double warps = 0) {
   chain_kernel k;
   k.us = us;
@@ -34,7 +34,7 @@ kernel_chain chain(std::vector<chain_kernel> kernels) {
   return c;
 }
 
-/// Nothing but who is placed when matters.
+/// A law in which only the placement of blocks matters.
 sharing_law only_placing(double tail = 0) { return sharing_law::of({0, 0, 0, 0, tail, 0}); }
 
 profile one_kernel(std::uint32_t blocks, double us, double replay) {
@@ -53,7 +53,7 @@ profile one_kernel(std::uint32_t blocks, double us, double replay) {
 
 } // namespace
 
-TEST_CASE("a kernel with more blocks than fit lets nothing else in before its last wave") {
+TEST_CASE("a kernel of several waves leaves no space before its last wave") {
   const chain_kernel wide = kernel(100, 8 * sms, 2); // four waves
   const chain_kernel small = kernel(1, sms, 8);
   const kernel_pair p(wide, small, sms, only_placing());
@@ -69,12 +69,12 @@ TEST_CASE("a kernel with more blocks than fit lets nothing else in before its la
   CHECK(ending.at(0.01).placed == 1);
 }
 
-TEST_CASE("beside resident blocks there is what room they leave on each SM") {
+TEST_CASE("a younger kernel gets the space that resident blocks leave on each SM") {
   const sharing_law law = only_placing();
-  // Every second SM has half of itself taken, the others have nothing.
+  // Every second SM is half occupied, the others are empty.
   const kernel_pair half(kernel(100, sms / 2, 2), kernel(1, 2 * sms, 2), sms, law);
   CHECK(half.at(1).placed == doctest::Approx(0.75));
-  // It fits into what is free, so it is not held up at all.
+  // It fits into the free space, so it is not delayed.
   CHECK(kernel_pair(kernel(100, sms / 2, 2), kernel(1, sms, 2), sms, law).at(1).placed == 1);
   // A block takes a whole SM: 90 of 100 have none to spare.
   CHECK(kernel_pair(kernel(100, 90, 1), kernel(1, 4 * sms, 4), sms, law).at(1).placed ==
@@ -89,7 +89,7 @@ TEST_CASE("beside resident blocks there is what room they leave on each SM") {
   CHECK(kernel_pair(copy, greedy, sms, law).at(1).placed == 1);
 }
 
-TEST_CASE("what kernels share slows both: warps on an SM, L2, DRAM") {
+TEST_CASE("shared warps, L2 and DRAM slow both kernels") {
   const double fill = sharing_law::warps_to_fill;
   chain_kernel a = kernel(10, sms, 4, 7);
   chain_kernel b = kernel(10, sms, 4, 7);
@@ -104,26 +104,25 @@ TEST_CASE("what kernels share slows both: warps on an SM, L2, DRAM") {
   CHECK(kernel_pair(a, b, sms, memory).with(0.5).younger == doctest::Approx(0.5 / 1.3));
 }
 
-TEST_CASE(
-    "graphs that leave each other room are not slowed, and two that fill the GPU take turns") {
+TEST_CASE("graphs that fit together are not slowed; two that fill the GPU alternate") {
   const kernel_chain narrow = chain({kernel(10, 10, 4), kernel(3, 20, 4)});
-  const auto none = slowdowns(narrow, narrow, only_placing());
+  const auto none = corun_slowdowns(narrow, narrow, only_placing());
   CHECK(none[0] == doctest::Approx(1));
   CHECK(none[1] == doctest::Approx(1));
 
   const kernel_chain full = chain({kernel(10, 4 * sms, 4)});
-  const auto turns = slowdowns(full, full, only_placing());
-  CHECK(turns[0] == doctest::Approx(2).epsilon(0.01));
-  CHECK(turns[1] == doctest::Approx(2).epsilon(0.01));
+  const auto alternating = corun_slowdowns(full, full, only_placing());
+  CHECK(alternating[0] == doctest::Approx(2).epsilon(0.01));
+  CHECK(alternating[1] == doctest::Approx(2).epsilon(0.01));
 
-  // A short kernel waits for each long one, a long one hardly for it.
+  // A short kernel waits for each long one; a long one hardly waits for a short one.
   const kernel_chain longer = chain({kernel(90, 4 * sms, 4)});
-  const auto waits = slowdowns(full, longer, only_placing());
-  CHECK(waits[0] == doctest::Approx(10).epsilon(0.01));
-  CHECK(waits[1] == doctest::Approx(100.0 / 90).epsilon(0.01));
+  const auto waiting = corun_slowdowns(full, longer, only_placing());
+  CHECK(waiting[0] == doctest::Approx(10).epsilon(0.01));
+  CHECK(waiting[1] == doctest::Approx(100.0 / 90).epsilon(0.01));
 }
 
-TEST_CASE("sides can be swapped, and the same question has the same answer") {
+TEST_CASE("slow-downs are symmetric in the arguments and deterministic") {
   std::mt19937_64 random(11);
   const auto any = [&](double least, double most) {
     return std::uniform_real_distribution(least, most)(random);
@@ -141,26 +140,28 @@ TEST_CASE("sides can be swapped, and the same question has the same answer") {
   };
   for (int i = 0; i < 50; ++i) {
     const kernel_chain a = any_chain(), b = any_chain();
-    const auto ab = slowdowns(a, b, {}), again = slowdowns(a, b, {}), ba = slowdowns(b, a, {});
+    const auto ab = corun_slowdowns(a, b, {}), again = corun_slowdowns(a, b, {}),
+               ba = corun_slowdowns(b, a, {});
     CHECK(ab == again);
     CHECK(ab[0] >= 1);
     CHECK(ab[1] >= 1);
     CHECK(ab[0] < 60);
-    // Who is first at the beginning is soon forgotten.
+    // The initial order has no lasting effect.
     CHECK(ab[0] == doctest::Approx(ba[1]).epsilon(0.1));
     CHECK(ab[1] == doctest::Approx(ba[0]).epsilon(0.1));
   }
 }
 
-TEST_CASE("a graph too long for the window is judged by how far it came") {
-  chain_window window;
+TEST_CASE("a graph longer than the window is judged by its progress") {
+  replay_window window;
   window.events = 1000;
-  const auto slow = slowdowns(chain({kernel(1, 10, 4)}), chain({kernel(1e9, 10, 4)}), {}, window);
+  const auto slow =
+      corun_slowdowns(chain({kernel(1, 10, 4)}), chain({kernel(1e9, 10, 4)}), {}, window);
   CHECK(slow[0] > 1);
   CHECK(slow[1] >= 1);
 }
 
-TEST_CASE("a profile's chain has its kernels, its gap and what its graph takes of memory") {
+TEST_CASE("a profile's chain has its kernels, gap and memory throughput") {
   const architecture_limits sm = limits_for(9, 0);
   solo_metrics m;
   m.l2 = 0.3;
@@ -176,14 +177,14 @@ TEST_CASE("a profile's chain has its kernels, its gap and what its graph takes o
   CHECK(c.replay_us() == doctest::Approx(21.72));
   double l2 = 0;
   for (const chain_kernel& k : c.kernels) l2 += k.l2 * k.us;
-  CHECK(l2 == doctest::Approx(0.3 * 21.72)); // all of it is given to somebody
+  CHECK(l2 == doctest::Approx(0.3 * 21.72)); // all of it is distributed
   profile nothing = one_kernel(1, 1, 1);
   nothing.operations.clear();
   CHECK(refusal([&] { static_cast<void>(chain_of(nothing, sm, m)); }) ==
         "m_b1: no operations, expected one");
 }
 
-TEST_CASE("a stand-in takes the graph's time, in more kernels the more SMs had nothing to do") {
+TEST_CASE("a stand-in chain has the graph's latency, and more kernels for more idle time") {
   solo_metrics m;
   m.solo = from_us(1000);
   m.active = 0.55;

@@ -33,7 +33,7 @@ std::vector<linear_sample> samples_of(const linear_law& law, std::size_t n) {
 
 } // namespace
 
-TEST_CASE("coefficients that made the measurements are found again") {
+TEST_CASE("fitting recovers the coefficients of synthetic measurements") {
   linear_law law;
   law.c = {0.07, 0.47, -0.1, 0.02, 1.2};
   for (const std::size_t n : {5u, 6u, 300u}) {
@@ -42,7 +42,7 @@ TEST_CASE("coefficients that made the measurements are found again") {
   }
 }
 
-TEST_CASE("it is relative errors that are made small") {
+TEST_CASE("fitting minimises relative errors") {
   // Two pairs alike but for what was measured, 1 and 3: 1.2 is off by 20% and 60%, 2 by 100% and
   // 33%.
   linear_law law;
@@ -57,7 +57,7 @@ TEST_CASE("it is relative errors that are made small") {
   CHECK(fit_linear(both, "t").slowdown({0, 0}, {0, 0}) == doctest::Approx(1.2));
 }
 
-TEST_CASE("too few measurements, or too much alike, are refused in one line") {
+TEST_CASE("too few or too similar measurements are refused in one line") {
   linear_law law;
   law.c = {0.1, 0.2, 0.3, 0.4, 1};
   CHECK(refusal([&] { static_cast<void>(fit_linear(samples_of(law, 4), "disjoint")); }) ==
@@ -72,7 +72,7 @@ TEST_CASE("too few measurements, or too much alike, are refused in one line") {
         "kernels: 1 measurements, expected at least as many as the 2 coefficients");
 }
 
-TEST_CASE("values of a law that is no line are found, an outlier or not, and within their range") {
+TEST_CASE("fitting a nonlinear law recovers its values, with outliers and within their range") {
   const auto law = [](std::span<const double> v, double x) {
     return v[0] * std::exp(-x * v[1]) + v[2];
   };

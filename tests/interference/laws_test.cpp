@@ -36,7 +36,7 @@ std::string refused(std::string text, const std::string& what, const std::string
 
 } // namespace
 
-TEST_CASE("the linear law adds up its terms, and nothing is faster beside another") {
+TEST_CASE("the linear law adds up its terms and is at least 1") {
   linear_law law;
   CHECK(law.slowdown({1, 1}, {1, 1}) == 1);
   law.c = {0.1, 0.2, 0.3, 0.4, 1};
@@ -45,7 +45,7 @@ TEST_CASE("the linear law adds up its terms, and nothing is faster beside anothe
   CHECK(law.slowdown({0, 0.5}, {0, 0}) == 1);
 }
 
-TEST_CASE("errors are summed up by ranks") {
+TEST_CASE("error summaries are quantiles") {
   CHECK(relative_error(1.1, 1) == doctest::Approx(0.1));
   CHECK(relative_error(1, 2) == doctest::Approx(0.5));
   const error_summary none = summary_of({});
@@ -61,20 +61,20 @@ TEST_CASE("errors are summed up by ranks") {
   CHECK(summary_of({1, 2}).p50 == doctest::Approx(1.5));
 }
 
-TEST_CASE("coefficients that were written are read back, to the byte") {
+TEST_CASE("coefficients are read back and written to the same bytes") {
   const std::string text = written(some());
   CHECK(parse_coefficients(text, "c.json") == some());
   CHECK(written(parse_coefficients(text, "c.json")) == text);
 }
 
-TEST_CASE("the coefficients that ship are read") {
+TEST_CASE("the shipped coefficients are read") {
   const interference_coefficients c =
       read_coefficients(GSCHED_SOURCE_DIR "/tools/data/interference/h200.json");
   CHECK(c.disjoint.slowdown({0.3, 0.1}, {0.3, 0.1}) > 1.1);
   CHECK(c.disjoint.slowdown({0.3, 0.1}, {0.3, 0.1}) < 1.3);
 }
 
-TEST_CASE("coefficients that are not are refused in one line") {
+TEST_CASE("bad coefficients are refused in one line") {
   const std::string text = written(some());
   CHECK(refused(text, "\"gsched_interference\": 1", "\"gsched_interference\": 2") ==
         "c.json: /gsched_interference is 2, expected a whole number, 1 to 1");

@@ -11,7 +11,7 @@
 
 namespace gsched::testing {
 
-/// What is said of what does not work; "none" where it does.
+/// The error line of a call; "none" if it does not throw.
 template <class F>
 [[nodiscard]] std::string refusal(F f) {
   try {

@@ -36,7 +36,7 @@ std::string with_operation(const std::string& o) {
   return R"({"model": "m", "operations": [)" + o + "]}";
 }
 
-TEST_CASE("a trace by hand") {
+TEST_CASE("a hand-written trace is read") {
   const access_trace t = parse_access_trace(
       R"({"model": "m", "unknown": {"a": [1]}, "operations": [
         {"kind": "memset", "writes": [[16, 8]], "declared": "idempotent"},
@@ -54,7 +54,7 @@ TEST_CASE("a trace by hand") {
   CHECK(t.operations[1].writes_first.bytes() == 4);
 }
 
-TEST_CASE("what is written is read back as it was") {
+TEST_CASE("a written trace is read back unchanged") {
   std::mt19937_64 random(3);
   const random_mix mix{
       .assumed = 4, .declared_idempotent = 3, .declared_clobbers = 3, .declared_saves = 3};
@@ -67,7 +67,7 @@ TEST_CASE("what is written is read back as it was") {
   }
 }
 
-TEST_CASE("what is wrong is told in one line") {
+TEST_CASE("errors are one line") {
   const struct {
     std::string text, where, what;
   } wrong[] = {
@@ -125,7 +125,7 @@ TEST_CASE("what is wrong is told in one line") {
         std::string::npos);
 }
 
-TEST_CASE("files that are not there, are directories or cannot be written") {
+TEST_CASE("missing files, directories and unwritable paths are refused") {
   const auto there = std::filesystem::temp_directory_path();
   CHECK_THROWS_WITH_AS(static_cast<void>(read_access_trace("none/x.json")),
                        "none/x.json: cannot be opened, expected an access trace's file", error);

@@ -9,7 +9,6 @@
 #include <vector>
 
 using namespace gsched;
-using namespace gsched::sim;
 using namespace std::chrono_literals;
 
 namespace {
@@ -48,7 +47,7 @@ TEST_CASE("an app is read stage by stage") {
   CHECK(a.stages[2].after == std::vector<std::size_t>{0, 1});
 }
 
-TEST_CASE("what is wrong with an app is told in a line, with its place") {
+TEST_CASE("errors in an app are one line with the JSON pointer") {
   const auto has = [](const std::string& stages, const std::string& text) {
     const std::string said = refusal(stages);
     CHECK_MESSAGE(said.find(text) != std::string::npos, said);

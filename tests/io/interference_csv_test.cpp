@@ -48,7 +48,7 @@ TEST_CASE("a row of solo metrics is read as parts of 1") {
   CHECK(rows[1].dram == 1); // a little over 100% is what rescaling gives
 }
 
-TEST_CASE("rates are the same bytes over another time") {
+TEST_CASE("throughput is the same bytes over another latency") {
   const solo_table t = table_of("a,1,100,20,10,50,0\na,9,500,40,20,50,0\n");
   const auto rates = [&](std::uint32_t batch, double us) {
     return t.rates("a", batch, from_us(us)).value();
@@ -67,9 +67,9 @@ TEST_CASE("rates are the same bytes over another time") {
   CHECK(one.rates("a", 16, from_us(100))->l2 == doctest::Approx(0.4));
 }
 
-TEST_CASE("of two tables the preferred one counts where both have a row") {
+TEST_CASE("override_with replaces the rows that both tables have") {
   solo_table t = table_of("a,1,100,20,10,50,0\nb,1,100,20,10,50,0\n");
-  t.prefer(table_of("a,1,300,30,10,50,0\nc,1,100,20,10,50,0\n"));
+  t.override_with(table_of("a,1,300,30,10,50,0\nc,1,100,20,10,50,0\n"));
   CHECK(t.find("a", 1)->solo == from_us(300));
   CHECK(t.find("b", 1)->solo == from_us(100));
   CHECK(t.has("c"));
@@ -91,7 +91,7 @@ TEST_CASE("bad solo metrics are refused in one line") {
         }).find("has no column solo_us, expected model,batch") != std::string::npos);
 }
 
-TEST_CASE("a pair has SMs of its own, or shares all of them") {
+TEST_CASE("the graphs of a pair have disjoint SMs or share all") {
   const std::vector<corun_pair> rows =
       corun("a,1,64,b,8,68,10,20,12,30\na,1,132,b,8,132,10,20,12,15\n");
   REQUIRE(rows.size() == 2);

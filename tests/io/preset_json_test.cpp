@@ -80,8 +80,8 @@ const std::vector<field> fields{
     FIELD("/host/graph_operation_us", host.graph_operation),
     FIELD("/host/start_us", host.start),
     FIELD("/host/start_operation_us", host.start_operation),
-    FIELD("/host/segment_notice_us", host.segment_notice),
-    FIELD("/host/block_notice_us", host.block_notice),
+    FIELD("/host/segment_notice_us", host.segment_notification),
+    FIELD("/host/block_notice_us", host.block_notification),
     FIELD("/host/poll_us", host.poll),
     FIELD("/host/take_us", host.take),
     FIELD("/host/evict_us", host.evict),
@@ -108,8 +108,8 @@ const std::vector<field> fields{
     FIELD("/laws/contention/gap_memory_us", laws.contention.gap_memory_us),
     FIELD("/laws/graph/scale", laws.graph.scale),
     FIELD("/laws/graph/gap_us", laws.graph.gap),
-    FIELD("/laws/leaving/preamble_us", laws.leaving.preamble),
-    FIELD("/laws/leaving/listing_us", laws.leaving.listing),
+    FIELD("/laws/leaving/preamble_us", laws.preemption.preamble),
+    FIELD("/laws/leaving/listing_us", laws.preemption.listing),
     FIELD("/laws/slack", laws.slack),
     {"/laws/contended", [](preset& p) { p.laws.contended = !p.laws.contended; }},
     FIELD("/yields/gate_every", yields.gate_every),
@@ -133,12 +133,12 @@ TEST_CASE("the shipped preset is h200()") {
   CHECK(std::string{std::istreambuf_iterator<char>(in), {}} == written(h200()));
 }
 
-TEST_CASE("each field has its own place, and comes back as it was") {
+TEST_CASE("each field has its own key and is read back unchanged") {
   const json before = valid().flatten();
-  std::size_t told = 0;
+  std::size_t visited = 0;
   for (const auto& [key, value] : before.items())
-    if (key.rfind("/measured", 0) != 0 && key != "/gsched_preset") ++told;
-  CHECK(told == fields.size());
+    if (key.rfind("/measured", 0) != 0 && key != "/gsched_preset") ++visited;
+  CHECK(visited == fields.size());
   for (const field& f : fields) {
     CAPTURE(f.pointer);
     preset p = h200();
@@ -165,7 +165,7 @@ TEST_CASE("a file from before lanes yielded keeps the defaults") {
   CHECK(refusal_with("/yields/colour", 1).find("/yields has the unknown key") != std::string::npos);
 }
 
-TEST_CASE("members come back, not only their text") {
+TEST_CASE("members are read back, not only their text") {
   preset p = h200();
   p.host.take = duration{1'234'567};
   p.copies.to_host_bytes_per_ns = 0.1 + 0.2; // 17 digits
@@ -186,7 +186,7 @@ TEST_CASE("members come back, not only their text") {
   CHECK(from_again == from);
 }
 
-TEST_CASE("what is missing, unknown, of another type or out of range is one line") {
+TEST_CASE("missing, unknown, mistyped and out-of-range fields are refused in one line") {
   const json flat = valid().flatten();
   for (const auto& item : flat.items()) {
     const std::string pointer = item.key();
@@ -234,7 +234,7 @@ TEST_CASE("what is missing, unknown, of another type or out of range is one line
   CHECK(refusal(std::string(max_preset_bytes + 1, ' ')).find("too large") != std::string::npos);
 }
 
-TEST_CASE("files: the path is named") {
+TEST_CASE("errors of files name the path") {
   const auto refused = [](const fs::path& path) {
     try {
       static_cast<void>(read_preset(path));
@@ -255,7 +255,7 @@ TEST_CASE("files: the path is named") {
                        "none/p.json: cannot be opened, expected a writable path", error);
 }
 
-TEST_CASE("a preset that no file can hold is refused, not written otherwise") {
+TEST_CASE("a preset that a file cannot hold is refused") {
   const auto refused = [](const std::function<void(preset&)>& change) {
     preset p = h200();
     change(p);
@@ -273,7 +273,7 @@ TEST_CASE("a preset that no file can hold is refused, not written otherwise") {
   refused([](preset& p) { p.name = ""; });
 }
 
-TEST_CASE("another GPU's preset is told in one line") {
+TEST_CASE("another GPU's preset is described in one line") {
   const preset p = h200();
   const gpu_identity h{"NVIDIA H200", 9, 0, sm_count{132}};
   CHECK(mismatch(p, h200_provenance(), h).empty());
@@ -283,7 +283,7 @@ TEST_CASE("another GPU's preset is told in one line") {
   gpu_identity other = h;
   other.name = "NVIDIA H100";
   CHECK_FALSE(mismatch(p, h200_provenance(), other).empty());
-  CHECK(mismatch(p, {}, other).empty()); // a preset that does not say whose it is
+  CHECK(mismatch(p, {}, other).empty()); // a preset without a GPU name
   other.sms = sm_count{114};
   CHECK_FALSE(mismatch(p, {}, other).empty());
   other = h;

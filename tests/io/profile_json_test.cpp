@@ -100,7 +100,7 @@ TEST_CASE("every profile that ships is read, written back byte for byte, and bec
   CHECK(files >= 20);
 }
 
-TEST_CASE("what a profile says reaches its fields") {
+TEST_CASE("a profile's values reach its fields") {
   const profile p = parse_profile(valid().dump(), "f.json");
   CHECK(p.full_name() == "m_b2");
   CHECK(p.sms == sm_count{132});
@@ -125,7 +125,7 @@ TEST_CASE("what a profile says reaches its fields") {
   CHECK(p.operations[2].after == std::vector<std::uint32_t>{0, 1});
 }
 
-TEST_CASE("kernels are told apart by symbol and launch") {
+TEST_CASE("kernels are distinguished by symbol and launch") {
   json d = valid();
   json same = d["operations"][0];
   json other_grid = same;
@@ -143,7 +143,7 @@ TEST_CASE("kernels are told apart by symbol and launch") {
   CHECK(g.kernel_count() == 3);
 }
 
-TEST_CASE("extra fields are skipped, whatever they hold") {
+TEST_CASE("extra fields of any type are skipped") {
   json d = valid();
   const profile p = parse_profile(d.dump(), "f.json");
   d["extra"] = {{"deep", {{"a", {1, 2, {{"b", nullptr}}}}}}, {"operations", 3}};
@@ -245,7 +245,7 @@ TEST_CASE("a negative, too large or mistyped value is named with its place") {
   }
 }
 
-TEST_CASE("numbers that JSON has no word for are refused") {
+TEST_CASE("numbers that are not JSON are refused") {
   std::string text = valid().dump();
   const auto replaced = [&](const std::string& by) {
     std::string t = text;
@@ -281,7 +281,7 @@ TEST_CASE("operations wait only for earlier ones") {
   CHECK_THROWS_AS(static_cast<void>(to_program(p)), error);
 }
 
-TEST_CASE("text that is no JSON is refused with its place") {
+TEST_CASE("text that is not JSON is refused with its position") {
   CHECK(refusal("") == "f.json: empty, expected a JSON object");
   CHECK(refusal(" \n\t ") == "f.json: empty, expected a JSON object");
   CHECK(refusal("[1, 2]") == "f.json: the document is an array, expected an object");
@@ -295,7 +295,7 @@ TEST_CASE("text that is no JSON is refused with its place") {
   CHECK(refusal(control).find("is not JSON") != std::string::npos);
 }
 
-TEST_CASE("a file cut anywhere is refused, in one line") {
+TEST_CASE("a truncated file is refused in one line") {
   const std::string text = file_text(profiles / "lenet_b1.json");
   const std::size_t whole = text.find_last_of('}') + 1;
   for (std::size_t cut = 1; cut < whole; cut += 7) {
@@ -357,7 +357,7 @@ TEST_CASE("text is escaped when it is written") {
   CHECK_NOTHROW(static_cast<void>(parse_profile(written(p), "again")));
 }
 
-TEST_CASE("what no profile can hold is not written") {
+TEST_CASE("an operation that a profile cannot hold is not written") {
   profile p = parse_profile(valid().dump(), "f.json");
   p.operations[2].work.direction = copy_direction::host_to_host;
   CHECK_THROWS_AS(static_cast<void>(written(p)), error);

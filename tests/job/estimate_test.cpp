@@ -42,7 +42,7 @@ operation copy(copy_direction d, int expected_ns) {
 program random_program(generator& r, std::uint32_t id, std::size_t size) {
   std::vector<operation> ops;
   for (std::size_t i = 0; i < size; ++i) {
-    const int time = static_cast<int>(below(r, 5000)); // some are not known
+    const int time = static_cast<int>(below(r, 5000)); // some times are unknown
     switch (below(r, 8)) {
     case 0: ops.push_back(copy(copy_direction::device_to_device, time)); break;
     case 1:
@@ -61,14 +61,14 @@ program random_program(generator& r, std::uint32_t id, std::size_t size) {
   return p;
 }
 
-/// The formula as the paper writes it, over counts that were kept one by one.
+/// The formula as in the paper, from counts of single operations.
 struct brute {
   const estimator& e;
   std::vector<std::uint32_t> counts;
 
   explicit brute(const estimator& of) : e(of), counts(of.means().slots()) {}
 
-  /// Slots by the rule in estimate_means' comment, found without its tables.
+  /// Slots by the rule in the comment of estimate_means, without its tables.
   static std::size_t slot(const operation& op, std::size_t base, std::size_t kernels) {
     if (op.kind == operation_kind::memcpy)
       return base + kernels + static_cast<std::size_t>(op.direction);
@@ -148,7 +148,7 @@ TEST_CASE("remaining agrees with the formula after every step of random jobs") {
         switch (below(r, 5)) {
         case 0:
         case 1:
-        case 2: { // a segment: mostly on from where the program stands, at times a second run
+        case 2: { // a segment, usually the next of the program, sometimes a second run
           const std::size_t which = below(r, 2);
           const program& p = *programs[which];
           if (position[which] == p.size()) position[which] = 0;
@@ -282,7 +282,7 @@ TEST_CASE("unknown, zero and huge times do no harm") {
   e.add(p);
   CHECK(e.total() > duration::zero());
   for (int i = 0; i < 100000; ++i) e.observe_segment(p.id(), 0, p.range(0, 2), duration::zero());
-  CHECK(e.total() > duration::zero()); // a share of nothing would stay nothing
+  CHECK(e.total() > duration::zero()); // a share of zero would remain zero
   for (int i = 0; i < 20000; ++i)
     e.observe_segment(p.id(), 0, p.range(0, 2), std::chrono::hours(1));
   CHECK(e.total() > std::chrono::minutes(30));
@@ -290,7 +290,7 @@ TEST_CASE("unknown, zero and huge times do no harm") {
   operation strange = kernel(12345, 5);
   const operation* const loose = &strange;
   e.observe_segment(no_program, 0, {&loose, 1}, duration{50});
-  e.observe_segment(program_id{77}, 0, {&loose, 1}, duration{50}); // not one of ours
+  e.observe_segment(program_id{77}, 0, {&loose, 1}, duration{50}); // not a program of these jobs
   e.observe_segment(no_program, 0, {}, duration{50});
   job_progress& j = e.begin();
   const duration before = e.remaining(j);
@@ -344,7 +344,7 @@ TEST_CASE("what is left and learned of a replica is as of the program that was a
   e.dispatched(on_replica, replica.id(), 40, replica.range(40, 60));
   e.end(on_p, true);
   e.end(on_replica, true);
-  for (int i = 0; i < 500; ++i) { // jobs on either, which take twice as long as expected
+  for (int i = 0; i < 500; ++i) { // jobs on either program, which take twice their expected time
     const program& ran = i % 2 == 0 ? p : replica;
     job_progress& j = e.begin();
     e.dispatched(j, ran.id(), 0, ran.range(0, 60));
@@ -352,6 +352,6 @@ TEST_CASE("what is left and learned of a replica is as of the program that was a
     e.end(j, true);
   }
   e.publish();
-  CHECK(e.total() > whole + whole * 9 / 10); // neither halved by who ran the other ...
-  CHECK(e.total() < whole * 2 + whole / 10); // ... nor counted twice
+  CHECK(e.total() > whole + whole * 9 / 10); // neither mean is halved by jobs of the other program
+  CHECK(e.total() < whole * 2 + whole / 10); // nor counted twice
 }

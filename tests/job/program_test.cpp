@@ -23,7 +23,7 @@ program with_times(const std::vector<int>& times) {
   return {"p", std::move(ops)};
 }
 
-/// program::cut's promise, by trying every end.
+/// The contract of program::cut, by trying every end.
 std::size_t nearest_end(const program& p, std::size_t first, duration quantum) {
   std::size_t best = first + 1;
   const auto distance = [&](std::size_t last) {
@@ -51,7 +51,7 @@ TEST_CASE("a cut is the end nearest to a quantum, and always goes on") {
     const std::size_t best = nearest_end(p, first, q);
     const duration here = p.expected(first, last), there = p.expected(first, best);
     const auto off = [q](duration d) { return d < q ? q - d : d - q; };
-    REQUIRE(off(here) == off(there)); // among equals, which one is free
+    REQUIRE(off(here) == off(there)); // among equal distances, either end
   }
 }
 
@@ -92,22 +92,22 @@ TEST_CASE("an aligned program is cut into the ranges that were promised, and no 
     program p = with_times(times);
     const unsigned levels = 1 + static_cast<unsigned>(random() % 5);
     p.align(duration{50}, levels);
-    const std::span<const std::size_t> pieces = p.pieces();
-    REQUIRE(pieces.front() == 0);
-    REQUIRE(pieces.back() == p.size());
+    const std::span<const std::size_t> ends = p.grain_ends();
+    REQUIRE(ends.front() == 0);
+    REQUIRE(ends.back() == p.size());
     std::set<std::pair<std::size_t, std::size_t>> promised;
-    const std::size_t n = pieces.size() - 1;
+    const std::size_t n = ends.size() - 1;
     for (unsigned k = 0; k < levels; ++k)
       for (std::size_t i = 0; i < n; i += std::size_t{1} << k)
-        promised.emplace(pieces[i], pieces[std::min(i + (std::size_t{1} << k), n)]);
+        promised.emplace(ends[i], ends[std::min(i + (std::size_t{1} << k), n)]);
     CHECK(promised.size() <= 2 * n);
     for (std::size_t first = 0; first < p.size();) {
       const duration quantum{static_cast<duration::rep>(random() % 900)};
       const std::size_t last = p.cut(first, quantum);
       REQUIRE(last > first);
       REQUIRE(promised.count({first, last}) == 1);
-      const bool one_piece = std::upper_bound(pieces.begin(), pieces.end(), first)[0] == last;
-      if (!one_piece) CHECK(p.expected(first, last) <= quantum + quantum / 4);
+      const bool one_grain = std::upper_bound(ends.begin(), ends.end(), first)[0] == last;
+      if (!one_grain) CHECK(p.expected(first, last) <= quantum + quantum / 4);
       first = last;
     }
     CHECK(p.cut(0, run_to_completion) == p.size());
@@ -117,7 +117,7 @@ TEST_CASE("an aligned program is cut into the ranges that were promised, and no 
 TEST_CASE("an aligned program's segments grow as far as its levels and its alignment let them") {
   program p = with_times(std::vector<int>(16, 100));
   p.align(duration{100}, 4);
-  CHECK(p.pieces().size() == 17);
+  CHECK(p.grain_ends().size() == 17);
   CHECK(p.cut(0, duration{100}) == 1);
   CHECK(p.cut(0, duration{200}) == 2);
   CHECK(p.cut(0, duration{399}) == 4);
@@ -128,7 +128,7 @@ TEST_CASE("an aligned program's segments grow as far as its levels and its align
   CHECK(p.cut(5, duration::zero()) == 6);
 }
 
-TEST_CASE("operations that are to be alone are pieces of their own, in no longer run") {
+TEST_CASE("operations that are to be alone are grains of their own, in no longer run") {
   std::mt19937_64 random(17);
   for (int round = 0; round < 200; ++round) {
     program p = with_times(std::vector<int>(1 + random() % 60, 20));
@@ -136,10 +136,10 @@ TEST_CASE("operations that are to be alone are pieces of their own, in no longer
     for (std::size_t i = 0; i < p.size(); ++i)
       if (random() % 9 == 0) alone.push_back(i);
     p.align(duration{50}, 4, alone);
-    const auto pieces = p.pieces();
+    const auto ends = p.grain_ends();
     for (const std::size_t i : alone) {
-      CHECK(std::count(pieces.begin(), pieces.end(), i) == 1);
-      CHECK(std::count(pieces.begin(), pieces.end(), i + 1) == 1);
+      CHECK(std::count(ends.begin(), ends.end(), i) == 1);
+      CHECK(std::count(ends.begin(), ends.end(), i + 1) == 1);
     }
     for (std::size_t first = 0; first < p.size();) {
       const std::size_t last = p.cut(first, duration{400});
@@ -152,7 +152,7 @@ TEST_CASE("operations that are to be alone are pieces of their own, in no longer
   }
 }
 
-TEST_CASE("pieces end where a cut is cheap, within half the grain") {
+TEST_CASE("grains end where a cut is cheap, within half the grain") {
   program p = with_times(std::vector<int>(12, 25));
   std::vector<duration> losses(13, duration{40});
   losses[0] = losses[12] = duration{0};
@@ -160,17 +160,17 @@ TEST_CASE("pieces end where a cut is cheap, within half the grain") {
   losses[6] = duration{0};             // 150
   p.set_cut_losses(losses);
   p.align(duration{100}, 1);
-  const auto pieces = p.pieces();
-  CHECK(std::vector<std::size_t>(pieces.begin(), pieces.end()) ==
+  const auto ends = p.grain_ends();
+  CHECK(std::vector<std::size_t>(ends.begin(), ends.end()) ==
         std::vector<std::size_t>{0, 3, 6, 9, 12});
-  losses.assign(13, duration{1}); // the same everywhere: as near as can be
+  losses.assign(13, duration{1}); // equal losses: the nearest end
   p.set_cut_losses(losses);
   p.align(duration{100}, 1);
-  CHECK(p.pieces()[1] == 4);
-  losses[1] = duration{0}; // cheap, and too far away
+  CHECK(p.grain_ends()[1] == 4);
+  losses[1] = duration{0}; // cheap, but too far away
   p.set_cut_losses(losses);
   p.align(duration{100}, 1);
-  CHECK(p.pieces()[1] == 4);
+  CHECK(p.grain_ends()[1] == 4);
 }
 
 TEST_CASE("ranges are the operations in their order") {

@@ -37,7 +37,7 @@ struct rig {
   frame_pool frames;
   job_context context{entries, frames};
 
-  /// One operation from submission to end; false if there is none.
+  /// Submits and ends one operation; returns false if there is none.
   bool run_one() {
     std::array<const operation*, 1> buffer{};
     const auto c = context.list().try_cut(duration{10}, buffer);
@@ -45,7 +45,7 @@ struct rig {
     context.list().done(c->stream, c->operations.size());
     return true;
   }
-  /// Until the body has ended and its work too.
+  /// Runs until the body and its work have ended.
   void run_all() {
     while (!context.finished() || !context.list().idle()) {
       const bool ran = run_one();
@@ -67,7 +67,7 @@ struct rig {
   }
 };
 
-/// Counts how many of it live.
+/// Counts its live instances.
 struct guard {
   explicit guard(int& n) noexcept : live(&n) { ++n; }
   guard(const guard&) = delete;
@@ -83,13 +83,12 @@ task two_synchronisations(job_context& c) {
 }
 
 template <class A>
-concept awaitable_in_task = requires(task::promise_type& p, A a) {
-  p.await_transform(std::move(a));
-};
+concept awaitable_in_task =
+    requires(task::promise_type& p, A a) { p.await_transform(std::move(a)); };
 
 } // namespace
 
-// Only what resumes through the dispatcher can be awaited.
+// Only awaitables of the dispatcher can be awaited.
 static_assert(awaitable_in_task<task>);
 static_assert(awaitable_in_task<job_context::synchronisation>);
 static_assert(!awaitable_in_task<std::suspend_always>);
@@ -329,7 +328,7 @@ TEST_CASE("a hundred thousand nested tasks in turn use no stack") {
   auto nothing = [](job_context&) -> task { co_return; };
   auto body = [&](job_context& c) -> task {
     for (; done < 100000; ++done) co_await nothing(c);
-    co_await inner(c, 3000, live, false); // and deep ones a frame each
+    co_await inner(c, 3000, live, false); // and deep ones with one frame each
   };
   r.context.start(body);
   CHECK(done == 100000);
@@ -342,7 +341,7 @@ TEST_CASE("cancelling destroys the body where it is suspended") {
   rig r;
   int live = 0;
   bool seen = false;
-  struct launcher { // a destructor that launches must not bring the job back
+  struct launcher { // a destructor that launches must not revive the job
     job_context& c;
     bool& seen;
     ~launcher() {
@@ -367,7 +366,7 @@ TEST_CASE("cancelling destroys the body where it is suspended") {
   r.context.list().drop_pending();
   CHECK(r.context.list().idle());
   CHECK(r.frames.in_use() == 0);
-  r.context.cancel(); // again: nothing
+  r.context.cancel(); // a second cancel has no effect
   r.context.reset();
   CHECK(!r.context.cancelled());
   r.context.start(two_synchronisations);
@@ -433,7 +432,7 @@ struct const_functor {
   co_return;
 }
 
-/// So that the compiler cannot elide the frame.
+/// Prevents the compiler from eliding the frame.
 [[gnu::noinline]] void keep(const task&) { asm volatile("" ::: "memory"); }
 
 } // namespace
@@ -523,7 +522,7 @@ TEST_CASE("the frame pool's blocks are aligned, apart and used again") {
   void* const last = frame_pool::allocate(&pool, 600);
   frame_pool::deallocate(last, 600);
   const std::size_t before = allocations();
-  void* const again = frame_pool::allocate(&pool, 510); // the same class
+  void* const again = frame_pool::allocate(&pool, 510); // the same size class
   CHECK(again == last);
   frame_pool::deallocate(again, 510);
   CHECK(allocations() == before);

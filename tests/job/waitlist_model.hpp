@@ -12,8 +12,8 @@
 
 namespace gsched::testing {
 
-/// CUDA's ordering rules as CUDA's documentation words them, over the whole launch sequence: each
-/// launch has an edge from every earlier one that must come before it. Nothing is clever here.
+/// CUDA's ordering rules as in its documentation, over the whole launch sequence: each launch has
+/// an edge from every earlier launch that must precede it. Deliberately simple.
 class waitlist_model {
 public:
   enum class kind : std::uint8_t { work, record, wait, call };
@@ -26,7 +26,7 @@ public:
     duration expected{};
     std::vector<std::size_t> before{}; ///< nodes
     bool dispatched = false;
-    bool ended = false; ///< work and calls; of records and waits it follows
+    bool ended = false; ///< work and calls; records and waits are derived
     bool taken = false; ///< calls
     bool dropped = false;
   };
@@ -35,11 +35,11 @@ public:
     streams_ = {stream_kind::blocking, stream_kind::blocking};
   }
 
-  /// The number of a stream by its handle.
+  /// The index of a stream, by its handle.
   [[nodiscard]] std::uint32_t number(stream_id id) const {
     return index(id) == 0 ? default_ : index(id) - 1;
   }
-  /// The handle that a cut names a stream by.
+  /// The stream handle in a cut.
   [[nodiscard]] stream_id handle(std::uint32_t stream) const {
     return stream == default_ ? stream_default : stream_id{stream + 1};
   }
@@ -66,7 +66,7 @@ public:
   }
   void call(std::uint32_t s, const void* name) { add(kind::call, s).name = name; }
 
-  /// Call after any change, before the questions below. O(edges).
+  /// Call after any change, before the queries below. O(edges).
   void update() {
     ended_.assign(nodes_.size(), false);
     reached_.assign(nodes_.size(), false);
@@ -81,7 +81,7 @@ public:
     }
   }
 
-  /// The oldest operation of the stream that is not dispatched, if it may be submitted now.
+  /// The stream's oldest operation that is not dispatched, if it may be submitted now.
   [[nodiscard]] std::optional<std::size_t> head(std::uint32_t s) const {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const node& n = nodes_[i];
@@ -109,7 +109,7 @@ public:
   [[nodiscard]] bool idle() const {
     return std::find(ended_.begin(), ended_.end(), false) == ended_.end();
   }
-  /// For the legacy stream: an action in it now would start at once.
+  /// For the legacy stream: whether an action in it would start at once.
   [[nodiscard]] bool idle(std::uint32_t s) const {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const std::uint32_t other = nodes_[i].stream;
@@ -131,7 +131,7 @@ public:
     }));
   }
 
-  /// The oldest n operations in flight in the stream end.
+  /// The oldest n in-flight operations of the stream end.
   void done(std::uint32_t s, std::size_t n) {
     for (node& x : nodes_)
       if (n > 0 && x.stream == s && x.what == kind::work && x.dispatched && !x.ended) {
@@ -139,7 +139,7 @@ public:
         --n;
       }
   }
-  /// The newest n come back.
+  /// The newest n are returned.
   void undo(std::uint32_t s, std::size_t n) {
     for (std::size_t i = nodes_.size(); n > 0 && i-- > 0;) {
       node& x = nodes_[i];
@@ -164,7 +164,7 @@ public:
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
 
 private:
-  /// What is launched into `earlier` comes before what is launched into `later` afterwards.
+  /// Whether a launch into `earlier` precedes later launches into `later`.
   [[nodiscard]] bool must_precede(std::uint32_t earlier, std::uint32_t later) const {
     if (earlier == later) return true;
     if (streams_[earlier] != stream_kind::blocking || streams_[later] != stream_kind::blocking)
@@ -185,7 +185,8 @@ private:
   [[nodiscard]] bool all_ended(const node& n) const {
     return std::all_of(n.before.begin(), n.before.end(), [&](std::size_t i) { return ended_[i]; });
   }
-  /// Its own stream's lane keeps the order behind what is in flight; the rest has ended.
+  /// The lane keeps the stream's own order behind in-flight work; all other predecessors have
+  /// ended.
   [[nodiscard]] bool may_follow(const node& n) const {
     return std::all_of(n.before.begin(), n.before.end(), [&](std::size_t i) {
       return ended_[i] || (nodes_[i].stream == n.stream && reached_[i]);
@@ -194,7 +195,7 @@ private:
 
   std::uint32_t default_;
   std::vector<stream_kind> streams_;
-  std::vector<std::optional<std::size_t>> records_; ///< by event: the latest
+  std::vector<std::optional<std::size_t>> records_; ///< by event: the latest record
   std::vector<node> nodes_;
   std::vector<bool> ended_;
   std::vector<bool> reached_;

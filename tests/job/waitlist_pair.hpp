@@ -15,7 +15,7 @@
 
 namespace gsched::testing {
 
-/// A waitlist and the model, given the same calls; check() compares every answer.
+/// A waitlist and the model, given the same calls; check() compares every result.
 class waitlist_pair {
 public:
   waitlist_pair(entry_pool& pool, const std::vector<program>& programs,
@@ -63,7 +63,7 @@ public:
     ++launches_;
   }
 
-  /// Takes a cut and holds it against the model: the right operations in the right order.
+  /// Takes a cut and compares it with the model: the right operations in the right order.
   bool cut_one(duration quantum, std::size_t room, std::optional<stream_id> only = {}) {
     model.update();
     const auto head = only ? model.head(model.number(*only)) : model.oldest_head();
@@ -72,7 +72,7 @@ public:
     std::array<const operation*, 16> buffer{};
     const auto first = list.head(room);
     REQUIRE(first.has_value() == model.oldest_head().has_value());
-    std::uint32_t exactly = 0; // a number of operations that try_cut cannot be told
+    std::uint32_t exactly = 0; // a number of operations that try_cut cannot be given
     if (!only && first && first->graph != nullptr && quantum.count() % 3 == 0)
       exactly = 1 + static_cast<std::uint32_t>(quantum.count()) % (first->end - first->at);
     const auto c = exactly > 0 ? std::optional(list.take_head(exactly, {}))
@@ -185,7 +185,7 @@ private:
   std::size_t launches_ = 0;
 };
 
-/// A few programs whose operations have names of their own.
+/// Programs whose operations have distinct names.
 inline const std::vector<program>& some_programs() {
   static const std::vector<program> programs = [] {
     static std::array<char, 64> names{};

@@ -29,7 +29,7 @@ operation work(duration expected = tick) {
   return op;
 }
 
-/// Takes all that may be submitted in a stream, as one operation a cut; says how many.
+/// Takes everything that may be submitted in a stream, one operation a cut; returns the number.
 std::size_t take(waitlist& w, stream_id s) {
   std::array<const operation*, 1> buffer{};
   std::size_t n = 0;
@@ -37,14 +37,14 @@ std::size_t take(waitlist& w, stream_id s) {
   return n;
 }
 
-/// One random call, the same to both.
+/// One random call, on both.
 void random_step(waitlist_pair& p, generator& r, bool launching) {
   const auto stream = [&] {
     const auto s = static_cast<std::uint32_t>(below(r, p.model.streams()));
     return below(r, 4) == 0 ? stream_default : stream_id{s + 1};
   };
   const std::size_t action = launching ? below(r, 20) : 8 + below(r, 12);
-  const stream_id at = stream(); // drawn here, so that compilers agree on the order
+  const stream_id at = stream(); // drawn here, so that the order does not depend on the compiler
   const duration some{static_cast<int>(below(r, 40))};
   const auto event = [&] { return static_cast<std::uint32_t>(below(r, p.events())); };
   switch (action) {
@@ -105,7 +105,7 @@ TEST_CASE("random launches and completions agree with the happens-before graph")
       random_step(p, r, true);
       p.check();
     }
-    // Whatever was launched can be run to its end: no order that the API allows is a cycle.
+    // Any launched work can run to its end: no order that the API permits is a cycle.
     for (int i = 0; i < 5000 && !p.list.idle(); ++i) {
       random_step(p, r, false);
       p.check();
@@ -189,7 +189,7 @@ TEST_CASE(
   CHECK(w.has_active(s));
   CHECK(!w.has_active(stream_default));
   CHECK(take(w, s) == 1);
-  CHECK(!w.has_active(stream_default)); // in flight is not enough
+  CHECK(!w.has_active(stream_default)); // in-flight work does not suffice
   w.done(s, 1);
   CHECK(take(w, stream_default) == 1);
 }
@@ -206,7 +206,7 @@ TEST_CASE("Paella figure 7, lines 4-9: a launch is active unless its stream or s
   REQUIRE(!w.launch(free_stream, work()));
   CHECK(w.has_active(stream_default));
   CHECK(!w.has_active(blocking));   // behind stream 0
-  CHECK(w.has_active(free_stream)); // which it ignores
+  CHECK(w.has_active(free_stream)); // which is independent of it
   CHECK(take(w, stream_default) == 1);
   CHECK(!w.has_active(blocking));
   w.done(stream_default, 1);
@@ -316,7 +316,7 @@ TEST_CASE("what is launched after a drop stands behind what stayed, and nothing 
   w.drop_pending();
   CHECK(w.pending() == 0);
   REQUIRE(!w.launch(s, work()));
-  CHECK(w.has_active(s)); // the legacy launch between them is gone
+  CHECK(w.has_active(s)); // the legacy launch between them was dropped
   CHECK(take(w, s) == 1);
   w.done(s, 2);
   CHECK(w.idle());
@@ -330,7 +330,7 @@ TEST_CASE("a host function holds back its stream until it has returned") {
   REQUIRE(!w.call(stream_default, {[](void* p) noexcept { ++*static_cast<int*>(p); }, &calls}));
   REQUIRE(!w.launch(stream_default, work()));
   CHECK(take(w, stream_default) == 1);
-  CHECK(!w.has_active()); // the lane cannot keep a host function's order
+  CHECK(!w.has_active()); // the lane cannot order host functions
   w.done(stream_default, 1);
   CHECK(w.has_active());
   const auto due = w.try_take_call();
@@ -531,7 +531,7 @@ TEST_CASE("thousands of streams, a chain of events across all of them") {
   }
   CHECK(take(w, streams[0]) == 1);
   CHECK(!w.complete(event_id{4999}));
-  w.done(streams[0], 1); // wakes one after another, and not by recursion
+  w.done(streams[0], 1); // wakes one after another, without recursion
   CHECK(w.complete(event_id{4999}));
   CHECK(w.idle());
 }

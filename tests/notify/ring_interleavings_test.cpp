@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every interleaving of two writers and one reader on small rings. The ring's own code runs: a push
-// is two atomic steps, claim and publish; a look at the next ticket is one load, so one step.
+// Every interleaving of two writers and one reader on small rings, with the ring's own code: a push
+// is two atomic steps, claim and publish; reading the next ticket is one load, so one step.
 #include <gsched/notify/flow_control.hpp>
 #include <gsched/notify/ring.hpp>
 
@@ -22,19 +22,19 @@ constexpr std::size_t writers = 2;
 constexpr std::uint64_t no_ticket = ~std::uint64_t{0};
 
 struct writer_state {
-  std::uint32_t allowed = 0; ///< pushes that it may make
+  std::uint32_t allowed = 0; ///< pushes that the writer may make
   std::uint32_t made = 0;
-  std::uint64_t ticket = no_ticket; ///< claimed and not yet published
+  std::uint64_t ticket = no_ticket; ///< claimed and not published
 };
 
-/// All that a run has come to. The reader points to the slots of the explorer, not to these.
+/// The state of a run. The reader points to the slots of the explorer, not to these.
 struct state {
   std::array<std::uint64_t, 4> slots{};
   std::uint64_t ticket = 0;
   std::array<writer_state, writers> writer{};
   ring_reader reader;
   flow_control flow;
-  std::uint32_t looks = 0; ///< of the reader, in vain
+  std::uint32_t looks = 0; ///< unsuccessful reads
   std::vector<std::uint64_t> read{};
 
   [[nodiscard]] std::vector<std::uint64_t> key() const {
@@ -95,7 +95,7 @@ struct explorer {
     writer_state& me = s.writer[w];
     ring_writer writer(ring(), ticket);
     if (me.ticket != no_ticket) {
-      // The instance is the ticket, so that what is read tells whether it is right.
+      // The instance is the ticket, so that each read word can be checked.
       writer.publish(me.ticket, pack({notification_type::blocks_ended, 1, 0,
                                       static_cast<std::uint32_t>(me.ticket)}));
       me.ticket = no_ticket;
@@ -107,7 +107,7 @@ struct explorer {
     return true;
   }
 
-  /// The host launches a kernel of one push, if flow control lets it.
+  /// The host launches a kernel of one push, if flow control permits.
   bool launch(state& s, std::size_t w) {
     if (s.writer[w].allowed == pushes || !s.flow.try_reserve(1)) return false;
     ++s.writer[w].allowed;
@@ -127,13 +127,13 @@ struct explorer {
 
   void finish(state s) {
     slots = s.slots;
-    s.reader.settle(s.ticket, [&](const notification& n) { s.read.push_back(n.instance); });
+    s.reader.finalise(s.ticket, [&](const notification& n) { s.read.push_back(n.instance); });
     ++ends;
     const ring_counts& c = s.reader.counts();
     REQUIRE(c.tickets() == s.ticket);
     REQUIRE(c.read == s.read.size());
     REQUIRE(c.invalid == 0);
-    // In the order of tickets, so nothing twice; each read word is the one of its ticket.
+    // In ticket order, so no word is read twice; each read word is that of its ticket.
     for (std::size_t i = 1; i < s.read.size(); ++i) REQUIRE(s.read[i - 1] < s.read[i]);
     REQUIRE((s.read.empty() || s.read.back() < s.ticket));
     if (c.intact()) ++intact;
@@ -155,7 +155,7 @@ TEST_CASE("all interleavings, a ring that can overflow: each ticket is read or c
     e.run();
     CHECK(e.seen.size() > 1000);
     CHECK(e.intact > 0);
-    CHECK(e.intact < e.ends); // some do overflow
+    CHECK(e.intact < e.ends); // some runs overflow
   }
 }
 

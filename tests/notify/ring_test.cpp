@@ -22,7 +22,7 @@ notification word(std::uint32_t instance) {
           instance};
 }
 
-/// A writer's words are numbered, so that a loss, a repeat or a wrong order shows.
+/// The words of a writer are numbered, to detect loss, repetition and wrong order.
 constexpr std::uint32_t seq_bits = 24;
 std::uint32_t numbered(std::size_t writer, std::uint32_t seq) {
   return static_cast<std::uint32_t>(writer) << seq_bits | seq;
@@ -35,7 +35,7 @@ TEST_CASE("words come out once each, in the order of their tickets, over many la
   ring_writer writer = ring.writer();
   std::uint32_t written = 0;
   std::uint32_t read = 0;
-  const std::uint32_t laps = 3 * (word_layout::lap_mask + 1); // the lap's field comes round
+  const std::uint32_t laps = 3 * (word_layout::lap_mask + 1); // the lap number wraps
   while (written < 8 * laps) {
     for (std::uint32_t n = written % 7 + 1; n > 0; --n) writer.push(word(written++));
     bool in_order = true;
@@ -91,7 +91,7 @@ TEST_CASE("a gap holds the reader up, and is lost once the writers have finished
     CHECK(ring.reader().counts().intact());
   }
   SUBCASE("it is not") {
-    ring.reader().settle(ring.was_claimed(), second);
+    ring.reader().finalise(ring.was_claimed(), second);
     CHECK(ring.reader().counts() == ring_counts{.read = 1, .lost = 1});
     writer.push(word(1)); // and the ring goes on
     CHECK(ring.reader().drain(second) == 1);
@@ -121,9 +121,9 @@ TEST_CASE("a reader left behind by many laps catches up at once, and counts what
   CHECK(ring.reader().counts().tickets() == ring.was_claimed());
 }
 
-TEST_CASE("whatever lies in the slots, a drain ends, and settling does") {
-  // Each slot is a third of all laps ahead of the one before: without a bound the reader would
-  // overtake them in turn for ever.
+TEST_CASE("whatever lies in the slots, a drain ends, and finalise does") {
+  // Each slot is a third of all laps ahead of the one before: without a limit the reader would skip
+  // them for ever.
   std::array<std::uint64_t, 4> slots{};
   ring_reader reader(slots);
   const auto none = [](const notification&) { FAIL_CHECK("none of them is a notification"); };
@@ -131,7 +131,7 @@ TEST_CASE("whatever lies in the slots, a drain ends, and settling does") {
     slots[i] = with_lap(~std::uint64_t{0}, 2 + i % 3 * (word_layout::lap_mask / 3));
   CHECK(reader.drain(none) == 0);
   CHECK(reader.counts().overwritten > 0);
-  reader.settle(1'000'000, none);
+  reader.finalise(1'000'000, none);
   CHECK(reader.counts().tickets() >= 1'000'000);
 }
 
@@ -143,10 +143,10 @@ TEST_CASE("a writer that is late by a lap costs the word it writes over; both ar
   writer.push(word(2)); // takes the late writer's slot
   std::vector<std::uint32_t> read;
   const auto keep = [&](const notification& n) { read.push_back(n.instance); };
-  CHECK(ring.reader().try_next(keep)); // the late one is given up
+  CHECK(ring.reader().try_next(keep)); // the late word is given up
   writer.publish(late, pack(word(0))); // over the word 2
   ring.reader().drain(keep);
-  ring.reader().settle(ring.was_claimed(), keep);
+  ring.reader().finalise(ring.was_claimed(), keep);
   CHECK(read == std::vector<std::uint32_t>{1});
   CHECK(ring.reader().counts() == ring_counts{.read = 1, .overwritten = 1, .lost = 1});
 }
@@ -224,7 +224,7 @@ TEST_CASE("many writers without flow control: every ticket is read once or count
   while (running.load(sync::acquire) > 0) // [T2] acquire <- [T2] release
     if (ring.reader().drain(mark) == 0) std::this_thread::yield();
   for (std::thread& t : threads) t.join();
-  ring.reader().settle(ring.was_claimed(), mark);
+  ring.reader().finalise(ring.was_claimed(), mark);
   CHECK_FALSE(twice);
   CHECK(ring.was_claimed() == writers * each);
   const ring_counts& c = ring.reader().counts();

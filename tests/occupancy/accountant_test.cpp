@@ -28,7 +28,7 @@ using gsched::test::workload;
 
 namespace {
 
-/// chosen_accountant, made to count blocks.
+/// chosen_accountant, set to count blocks.
 struct chosen_by_blocks : chosen_accountant {
   chosen_by_blocks(const architecture_limits& l, sm_count sms, const accountant_options& o = {})
       : chosen_accountant(l, sms, o, account_of::blocks) {}
@@ -57,7 +57,7 @@ footprint wide(std::uint32_t blocks, sm_count sms = few) {
   return footprint_of(hopper, sms, op);
 }
 
-/// Runs a random workload, telling `see` of each call before and after it is made.
+/// Runs a random workload, with `see` called before and after each call.
 template <class A, class See>
 void run(A& a, workload& w, int steps, See&& see) {
   for (int i = 0; i < steps; ++i) {
@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE_DEFINE("C1: when all is released, the account is exactly that
     } else if constexpr (std::is_same_v<A, aggregate_accountant>) {
       REQUIRE(a.queued() == duration::zero());
     }
-    // It goes on to answer as a new one does.
+    // It continues to answer like a new one.
     A fresh(hopper, few, tight(8));
     workload v(seed + 1000);
     run(fresh, v, 200, [&](A&, const call& c, auto&& make) {
@@ -215,7 +215,7 @@ TEST_CASE_TEMPLATE_DEFINE("C6: there is room until the GPU is full, and none whe
   a.release(segment_id{5});
   CHECK(a.has_room());
   CHECK(a.admits(wide(1)));
-  CHECK_FALSE(a.admits(wide(2))); // it would not stay within the GPU
+  CHECK_FALSE(a.admits(wide(2))); // it would exceed the GPU
 }
 TEST_CASE_TEMPLATE_APPLY(saturation, all_accountants);
 
@@ -244,7 +244,7 @@ TEST_CASE_TEMPLATE_DEFINE("C7: nothing allocates once it is built", A, hot) {
     static_cast<void>(x.load());
     allocated += gsched::testing::allocations() - before;
   });
-  CHECK(gsched::testing::allocations() > 0); // they are being counted
+  CHECK(gsched::testing::allocations() > 0); // allocations are counted
   CHECK(allocated == 0);
 }
 TEST_CASE_TEMPLATE_APPLY(hot, all_accountants);
@@ -297,7 +297,7 @@ TEST_CASE("a chosen accountant answers as the one it was chosen to be") {
   CHECK(blocks.violations() == accountant_violations{});
 }
 
-// Near misses: each breaks one thing that the concept asks for.
+// Near misses: each violates one requirement of the concept.
 namespace {
 
 struct base {

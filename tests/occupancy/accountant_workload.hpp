@@ -17,7 +17,7 @@
 
 namespace gsched::test {
 
-/// What one call on an accountant was, so that a model can be told the same.
+/// A call on an accountant, to repeat it on a model.
 struct call {
   enum class kind { charge, release, started, ended };
   kind what{};
@@ -41,9 +41,9 @@ void apply(A& a, const call& c) {
   }
 }
 
-/// A random GPU that behaves: segments of a random program are charged, their kernels' blocks start
-/// and end in groups as instrumented kernels report them, and each segment is released at its end.
-/// Some are queued behind others, and start when those have ended.
+/// A random GPU that behaves correctly: segments of a random program are charged, their kernels'
+/// blocks start and end in groups as instrumented kernels report them, and each segment is released
+/// at its end. Some are queued behind others, and start when those have ended.
 class workload {
 public:
   static constexpr std::size_t operations = 24;
@@ -73,13 +73,13 @@ public:
   [[nodiscard]] footprint footprint_of_last() const {
     return footprints_.range(live_.back().first, live_.back().last);
   }
-  /// Takes the last drawn charge back: it was not made.
+  /// Reverts the last drawn charge, which was not made.
   void forget_last() { live_.pop_back(); }
 
-  /// Something that happens next to one of the running segments.
+  /// The next event of one of the running segments.
   [[nodiscard]] call draw_progress() {
     std::size_t i = below(live_.size());
-    while (waits(live_[i])) i = (i + 1) % live_.size(); // some segment is behind none
+    while (waits(live_[i])) i = (i + 1) % live_.size(); // at least one segment is behind none
     live& l = live_[i];
     if (l.first + l.operation == l.last) return release_at(i);
     const kernel_demand& k = footprints_.kernel(l.first + l.operation);
@@ -105,10 +105,10 @@ public:
     return c;
   }
 
-  /// A segment that ends before it is done, or never began: evicted or failed.
+  /// A segment that ends before it is done, or never started: evicted or failed.
   [[nodiscard]] call draw_release() { return release_at(below(live_.size())); }
 
-  /// A call that no GPU would make, on segments that run and on others.
+  /// A call that no GPU makes, on running segments and on others.
   [[nodiscard]] call draw_nonsense() {
     call c;
     c.what = static_cast<call::kind>(below(4));
@@ -171,7 +171,7 @@ private:
     return std::any_of(live_.begin(), live_.end(), [&](const live& l) { return l.behind == s; });
   }
 
-  /// Whether the segment that it is queued behind has still something to run.
+  /// Whether the segment ahead of it still has something to run.
   [[nodiscard]] bool waits(const live& l) const {
     const auto before =
         std::find_if(live_.begin(), live_.end(), [&](const live& b) { return b.id == l.behind; });

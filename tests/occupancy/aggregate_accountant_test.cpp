@@ -69,7 +69,7 @@ TEST_CASE("by default several segments that fill the GPU are in flight, so that 
   aggregate_accountant a(hopper, sm_count{132}, {});
   std::uint64_t n = 0;
   while (a.has_room()) a.charge(segment_id{n++}, segment(1, 100));
-  CHECK(n >= 4); // with one alone a loaded mix loses a fifth of the throughput
+  CHECK(n >= 4); // with one, a loaded mix loses a fifth of the throughput
 }
 
 TEST_CASE("copies take no room") {
@@ -152,7 +152,8 @@ TEST_CASE("a segment that is queued behind another one fills the GPU when that o
   a.release(segment_id{3});
   a.release(segment_id{4});
   CHECK(a.load() == 0.0);
-  a.charge(segment_id{5}, segment(1, 100), segment_id{1}); // which is not there: it is next at once
+  // which does not exist: it is next at once
+  a.charge(segment_id{5}, segment(1, 100), segment_id{1});
   CHECK(a.load() == 1.0);
   CHECK(a.violations().total() == 0);
 }

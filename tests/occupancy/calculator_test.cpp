@@ -28,7 +28,7 @@ struct known {
   std::uint32_t blocks;
 };
 
-/// What the occupancy calculator of CUDA 13.0 says of launches drawn at random.
+/// Results of the occupancy calculator of CUDA 13.0 for random launches.
 constexpr std::array<known, 75> from_the_toolkit{{
     {7, 0, 192, 61, 11232, 100, 5},   {7, 0, 406, 33, 0, 100, 3},
     {7, 0, 83, 25, 0, 100, 21},       {7, 0, 106, 113, 0, 50, 4},
@@ -130,9 +130,9 @@ TEST_CASE("each resource binds in its turn") {
 }
 
 TEST_CASE("registers go to warps in units, and to the part of the SM where the warp runs") {
-  // 33 registers are given as 40: 1280 a warp, 12 warps in each of four parts.
+  // 33 registers are allocated as 40: 1280 a warp, 12 warps in each of four partitions.
   CHECK(occupancy_of(hopper, shape(32, 33, 0)).registers == 48);
-  // 168 registers are 5376 a warp, 3 a part: 12 warps, though 65536 / 5376 is 12.19.
+  // 168 registers are 5376 a warp, 3 a partition: 12 warps, although 65536 / 5376 is 12.19.
   CHECK(occupancy_of(hopper, shape(384, 168, 0)).registers == 1);
   // 5 warps of 64 registers: 32 warps in all, 6 blocks; the hardware's check rounds to 8 warps.
   CHECK(occupancy_of(hopper, shape(160, 64, 0)).registers == 6);

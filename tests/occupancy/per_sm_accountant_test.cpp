@@ -25,7 +25,7 @@ namespace {
 const architecture_limits hopper = limits_for(9, 0);
 constexpr sm_count few{4};
 
-/// Counts everything anew on each question, from the calls of a GPU that behaves.
+/// Counts everything on each call, from the calls of a correct GPU.
 class recount {
 public:
   explicit recount(std::uint64_t overshoot) : overshoot_(overshoot) {}
@@ -87,7 +87,7 @@ public:
     return n;
   }
 
-  /// Of each resource: what is asked for and what of it waits, in SMs.
+  /// For each resource: the demand, and its waiting part, in SMs.
   struct sums {
     std::array<double, 4> load{};
     std::array<double, 4> waiting{};
@@ -115,7 +115,7 @@ public:
     const sums s = sum();
     return *std::max_element(s.load.begin(), s.load.end()) / few.count();
   }
-  /// How far the closest resource is from its limit, in blocks; below zero there is no room.
+  /// The distance of the closest resource from its limit, in blocks; negative: no room.
   [[nodiscard]] double margin() const {
     const sums s = sum();
     double least = std::numeric_limits<double>::infinity();
@@ -260,7 +260,7 @@ TEST_CASE("what is queued behind a segment asks for nothing until that one is ov
   a.started(one, 0, f.widest, 0, 8);
   a.ended(one, 0, 0, 7);
   CHECK(a.waiting_blocks() == 0);
-  CHECK(a.has_room()); // one block is left of the first, and the next cannot start before its end
+  CHECK(a.has_room()); // one block of the first is left, and the next cannot start before its end
   SUBCASE("all its blocks have ended") {
     a.ended(one, 0, 0, 1);
     CHECK(a.waiting_blocks() == 8);

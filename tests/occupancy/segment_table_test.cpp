@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/occupancy/segment_table.hpp>
+#include <gsched/occupancy/detail/segment_table.hpp>
 
 #include <gsched/core/error.hpp>
 

@@ -15,6 +15,7 @@ function(consume way)
       -DCMAKE_CXX_COMPILER=${CXX} ${ARGN})
   run(${CMAKE_COMMAND} --build ${WORK}/${way})
   run(${WORK}/${way}/consumer)
+  run(${WORK}/${way}/policy_consumer)
   run(${WORK}/${way}/json_consumer ${profile})
 endfunction()
 function(refuse way text) # a package that cannot be had says why

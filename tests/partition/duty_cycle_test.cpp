@@ -15,19 +15,22 @@
 #include <vector>
 
 namespace gsched::testing {
+
+using namespace detail;
+
 namespace {
 
-/// The least of the largest latencies over SLO, over all cycles of whole microseconds.
+/// The smallest worst ratio of latency to SLO, over all cycles of whole microseconds.
 std::optional<double> by_trying(const latency_table& t, sm_count sms,
-                                const std::vector<demand>& demands, double factor) {
+                                const std::vector<model_demand>& demands, double factor) {
   std::optional<double> best;
   duration most{};
-  for (const demand& d : demands) most = std::max(most, d.slo);
+  for (const model_demand& d : demands) most = std::max(most, d.slo);
   for (duration cycle = std::chrono::microseconds{1}; cycle <= most;
        cycle += std::chrono::microseconds{1}) {
     duration all{};
     double worst = 0;
-    for (const demand& d : demands) {
+    for (const model_demand& d : demands) {
       const auto batch = static_cast<std::uint32_t>(std::ceil(d.rate * to_s(cycle) * (1 - 1e-12)));
       if (batch > t.batches(d.model).back()) return best;
       const duration time = planned_latency(t, d.model, std::max(1u, batch), sms, factor);
@@ -42,7 +45,7 @@ std::optional<double> by_trying(const latency_table& t, sm_count sms,
 
 } // namespace
 
-TEST_CASE("a duty cycle is the best that can be found, and keeps what it promises") {
+TEST_CASE("a duty cycle is optimal and meets all SLOs") {
   std::mt19937_64 random(11);
   int found = 0, none = 0;
   for (int i = 0; i < 3000; ++i) {
@@ -51,7 +54,7 @@ TEST_CASE("a duty cycle is the best that can be found, and keeps what it promise
     const latency_table t = random_table(random, models, {8, 16, 32}, 8);
     const sm_count sms{static_cast<std::uint32_t>(8 * (1 + random() % 4))};
     const double factor = random() % 2 == 0 ? 1 : 1.25;
-    std::vector<demand> demands;
+    std::vector<model_demand> demands;
     for (std::size_t m = 0; m < models; ++m) // periods of whole us, so that trying them finds all
       demands.push_back({m, 1e6 / static_cast<double>(10 + random() % 300),
                          std::chrono::microseconds{100 + random() % 600}});
@@ -77,7 +80,7 @@ TEST_CASE("a duty cycle is the best that can be found, and keeps what it promise
   CHECK(none > 500);
 }
 
-TEST_CASE("alone, a model's capacity is the highest rate that has a duty cycle") {
+TEST_CASE("a model's capacity is the highest rate that has a duty cycle") {
   std::mt19937_64 random(12);
   for (int i = 0; i < 500; ++i) {
     const latency_table t = random_table(random, 1, {8, 16, 32}, random() % 2 ? 16 : 0);
@@ -88,7 +91,7 @@ TEST_CASE("alone, a model's capacity is the highest rate that has a duty cycle")
       REQUIRE(c.rate >= before); // more SMs do no harm
       before = c.rate;
       if (c.rate == 0) {
-        const demand least{0, 1e-3, slo};
+        const model_demand least{0, 1e-3, slo};
         if (2 * t.latency(0, 1, sm_count{s}) > slo)
           REQUIRE(!find_duty_cycle(t, sm_count{s}, std::span(&least, 1)));
         continue;
@@ -97,9 +100,9 @@ TEST_CASE("alone, a model's capacity is the highest rate that has a duty cycle")
       for (std::uint32_t b = 1; b <= 16; ++b)
         if (2 * t.latency(0, b, sm_count{s}) <= slo)
           REQUIRE(b / to_s(t.latency(0, b, sm_count{s})) <= c.rate * (1 + 1e-4));
-      const demand less{0, c.rate * 0.9999, slo};
+      const model_demand less{0, c.rate * 0.9999, slo};
       REQUIRE(find_duty_cycle(t, sm_count{s}, std::span(&less, 1)));
-      const demand more{0, c.rate * 1.001, slo};
+      const model_demand more{0, c.rate * 1.001, slo};
       REQUIRE(!find_duty_cycle(t, sm_count{s}, std::span(&more, 1)));
     }
   }

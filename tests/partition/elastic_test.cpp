@@ -2,7 +2,7 @@
 #include <gsched/io/latency_csv.hpp>
 #include <gsched/io/solo_csv.hpp>
 #include <gsched/partition/elastic.hpp>
-#include <gsched/partition/ideal.hpp>
+#include <gsched/partition/exact.hpp>
 #include <gsched/partition/linear_interference.hpp>
 #include <gsched/partition/verify.hpp>
 
@@ -23,8 +23,8 @@ struct shipped {
   solo_table metrics = read_solo_table(GSCHED_SOURCE_DIR "/tools/data/solo_metrics.csv");
   linear_interference beside{table, metrics, {{0.0726, 0.4732, -0.2734, -0.0556, 1.0696}}};
 
-  [[nodiscard]] std::vector<demand> demands(std::vector<double> rates) const {
-    std::vector<demand> all;
+  [[nodiscard]] std::vector<model_demand> demands(std::vector<double> rates) const {
+    std::vector<model_demand> all;
     for (std::size_t m = 0; m < rates.size(); ++m)
       all.push_back({m, rates[m], 2 * table.latency(m, 32, sm_count{132})});
     return all;
@@ -33,19 +33,19 @@ struct shipped {
 
 } // namespace
 
-TEST_CASE("elastic has nearly as many plans as there are") {
+TEST_CASE("the elastic planner has almost every plan of the exact planner") {
   const shipped s;
   const std::vector<gpu_shape> four(4);
   int elastic = 0, ideal = 0, beside = 0;
   for (std::uint32_t i = 1; i < 1024; i += 3) {
     std::vector<double> rates;
     for (std::uint32_t m = 0; m < 5; ++m) rates.push_back(3000.0 * (i >> 2 * m & 3));
-    const std::vector<demand> d = s.demands(rates);
-    const auto plan = elastic_partitioning{}.plan(s.table, d, four);
+    const std::vector<model_demand> d = s.demands(rates);
+    const auto plan = elastic_planner{}.plan(s.table, d, four);
     REQUIRE((!plan || faults_of(*plan, d, s.table, four).empty()));
     elastic += plan.has_value();
-    ideal += ideal_partitioning{}.plan(s.table, d, four).has_value();
-    const auto with = elastic_partitioning{}.plan(s.table, d, four, s.beside);
+    ideal += exact_planner{}.plan(s.table, d, four).has_value();
+    const auto with = elastic_planner{}.plan(s.table, d, four, s.beside);
     REQUIRE((!with || faults_of(*with, d, s.table, four, s.beside).empty()));
     beside += with.has_value();
   }
@@ -54,7 +54,7 @@ TEST_CASE("elastic has nearly as many plans as there are") {
   CHECK(beside >= 0.82 * ideal);
 }
 
-TEST_CASE("where elastic has a plan for some rates it has one for less, also beside others") {
+TEST_CASE("if the elastic planner has a plan, it has one for lower rates, also with interference") {
   const shipped s;
   std::mt19937_64 random(71);
   int plans = 0, more = 0;
@@ -62,22 +62,22 @@ TEST_CASE("where elastic has a plan for some rates it has one for less, also bes
     std::vector<double> rates(5);
     for (double& r : rates) r = random() % 3 == 0 ? 0 : static_cast<double>(1 + random() % 600);
     const std::vector<gpu_shape> gpus(1 + random() % 4);
-    const std::vector<demand> d = s.demands(rates);
+    const std::vector<model_demand> d = s.demands(rates);
     double from = 1;
-    for (const demand& each : d) from = std::max(from, 100'000 / (each.rate + 1));
+    for (const model_demand& each : d) from = std::max(from, 100'000 / (each.rate + 1));
     bool had = false;
     for (double scale = from; scale > 0.01; scale *= 0.93) {
       CAPTURE(i);
       CAPTURE(scale);
-      std::vector<demand> scaled = d;
-      for (demand& each : scaled) each.rate *= scale;
-      const auto plan = elastic_partitioning{}.plan(s.table, scaled, gpus, s.beside);
+      std::vector<model_demand> scaled = d;
+      for (model_demand& each : scaled) each.rate *= scale;
+      const auto plan = elastic_planner{}.plan(s.table, scaled, gpus, s.beside);
       REQUIRE((plan || !had));
       had = plan.has_value();
       if (!plan) continue;
       ++plans;
       REQUIRE(faults_of(*plan, scaled, s.table, gpus, s.beside).empty());
-      for (const demand& each : scaled) {
+      for (const model_demand& each : scaled) {
         double served = 0;
         for (const gpulet& g : plan->gpulets)
           for (const portion& p : g.portions)
@@ -91,11 +91,11 @@ TEST_CASE("where elastic has a plan for some rates it has one for less, also bes
   CHECK(more > 0); // it was asked for
 }
 
-TEST_CASE("who takes turns leaves time for what neighbours may cost") {
+TEST_CASE("time sharing leaves time for the slow-down that neighbours may cause") {
   const shipped s;
   const std::vector<gpu_shape> one(1);
-  const std::vector<demand> d = s.demands({0, 25, 25, 25, 0});
-  const auto plan = elastic_partitioning{}.plan(s.table, d, one, s.beside);
+  const std::vector<model_demand> d = s.demands({0, 25, 25, 25, 0});
+  const auto plan = elastic_planner{}.plan(s.table, d, one, s.beside);
   REQUIRE(plan);
   double served = 0; // and not more, because 25 would have no plan
   for (const gpulet& g : plan->gpulets)
@@ -103,8 +103,8 @@ TEST_CASE("who takes turns leaves time for what neighbours may cost") {
   CHECK(served == doctest::Approx(75));
 }
 
-TEST_CASE("a partition whose neighbours turn out mild takes more before there is another") {
-  // a is slow beside b alone, which it is not put beside; neither gains from a second group.
+TEST_CASE("a partition with mild neighbours takes more rate before a new partition is made") {
+  // a is slow beside b only, and is not placed beside it; neither gains from a second group.
   std::vector<latency_row> rows;
   for (const char* m : {"a", "b"})
     for (const std::uint32_t n : {8u, 16u}) rows.push_back({m, 1, sm_count{n}, from_us(1000)});
@@ -116,15 +116,15 @@ TEST_CASE("a partition whose neighbours turn out mild takes more before there is
     return slower;
   };
   const std::vector<gpu_shape> two(2, {sm_count{16}, sm_count{8}});
-  const std::vector<demand> demands{{0, 1980, from_us(3000)}, {1, 1900, from_us(3000)}};
-  const auto plan = elastic_partitioning{}.plan(t, demands, two, beside);
+  const std::vector<model_demand> demands{{0, 1980, from_us(3000)}, {1, 1900, from_us(3000)}};
+  const auto plan = elastic_planner{}.plan(t, demands, two, beside);
   REQUIRE(plan);
   CHECK(plan->gpulets.size() == 4);
   CHECK(faults_of(*plan, demands, t, two, beside).empty());
 }
 
-TEST_CASE("a piece goes where the least of a GPU is wasted rather than where the least is left") {
-  // a does all with 2 groups, b with 3 and nothing with less: 3 + 2 + 2 of 7 leave nothing.
+TEST_CASE("a partition goes where it wastes the fewest groups, not where the fewest are left") {
+  // a needs 2 groups and b 3, and more groups do not help: 3 + 2 + 2 use all 7.
   std::vector<latency_row> rows;
   for (std::uint32_t n = 1; n <= 7; ++n) {
     rows.push_back({"a", 1, sm_count{8 * n}, from_us(n < 2 ? 1000 : 100)});
@@ -132,8 +132,9 @@ TEST_CASE("a piece goes where the least of a GPU is wasted rather than where the
   }
   const latency_table t(rows);
   const std::vector<gpu_shape> two(2, {sm_count{56}, sm_count{8}});
-  const std::vector<demand> demands{{0, 4 * 9'900, from_us(250)}, {1, 2 * 9'900, from_us(250)}};
-  const auto plan = guided_self_tuning{}.plan(t, demands, two);
+  const std::vector<model_demand> demands{{0, 4 * 9'900, from_us(250)},
+                                          {1, 2 * 9'900, from_us(250)}};
+  const auto plan = self_tuning_planner{}.plan(t, demands, two);
   REQUIRE(plan);
   CHECK(plan->gpulets.size() == 6);
   CHECK(faults_of(*plan, demands, t, two).empty());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/demand.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/model_demand.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,11 +17,11 @@ namespace gsched::testing {
 /// Requests a second, by demand.
 using served_rates = std::vector<double>;
 
-/// Everything that GPUs can serve, by trying all sizes that a GPU can be cut into and all batches
-/// on each of them; without those that serve no more of anything than another.
+/// Everything that GPUs can serve: enumerates all splits of a GPU and all batches
+/// on each partition, and drops dominated results.
 class every_plan {
 public:
-  every_plan(const latency_table& t, std::span<const demand> demands,
+  every_plan(const latency_table& t, std::span<const model_demand> demands,
              std::span<const gpu_shape> shapes)
       : table_(t), demands_(demands.begin(), demands.end()) {
     all_.push_back(served_rates(demands.size(), 0.0));
@@ -34,7 +34,7 @@ public:
     }
   }
 
-  /// The most that all rates can be multiplied with.
+  /// The largest factor on all rates that some plan serves.
   [[nodiscard]] double max_scale() const {
     double most = 0;
     for (const served_rates& r : all_) {
@@ -56,7 +56,7 @@ private:
     }
   }
 
-  /// Of a partition, whoever takes turns on it.
+  /// What a partition serves, with any models that share it.
   const std::vector<served_rates>& on(sm_count sms) {
     const auto [at, is_new] = on_.try_emplace(sms);
     if (!is_new) return at->second;
@@ -113,7 +113,7 @@ private:
   }
 
   const latency_table& table_;
-  std::vector<demand> demands_;
+  std::vector<model_demand> demands_;
   std::map<sm_count, std::vector<served_rates>> on_;
   std::vector<served_rates> all_;
 };

@@ -10,29 +10,29 @@
 namespace gsched::testing {
 namespace {
 
-/// Whether groups can be dealt out so that each wish from the i-th on gets exactly its SMs, the
+/// Whether groups can be assigned so that each wish from the i-th on gets exactly its SMs, the
 /// i-th one `lacks` more from the groups after `from`: by trying everything.
-bool can_deal(std::vector<std::uint32_t>& left, const std::vector<sm_count>& wishes, std::size_t i,
-              std::uint32_t lacks, std::size_t from) {
+bool can_assign(std::vector<std::uint32_t>& left, const std::vector<sm_count>& wishes,
+                std::size_t i, std::uint32_t lacks, std::size_t from) {
   if (lacks == 0)
-    return i + 1 == wishes.size() || can_deal(left, wishes, i + 1, wishes[i + 1].count(), 0);
+    return i + 1 == wishes.size() || can_assign(left, wishes, i + 1, wishes[i + 1].count(), 0);
   for (std::size_t g = from; g < left.size(); ++g) {
     if (left[g] == 0 || left[g] > lacks) continue;
-    const std::uint32_t taken = std::exchange(left[g], 0);
-    const bool can = can_deal(left, wishes, i, lacks - taken, g + 1);
-    left[g] = taken;
+    const std::uint32_t group_usage = std::exchange(left[g], 0);
+    const bool can = can_assign(left, wishes, i, lacks - group_usage, g + 1);
+    left[g] = group_usage;
     if (can) return true;
   }
   return false;
 }
 
-bool can_deal(const gpu_shape& g, const std::vector<sm_count>& wishes) {
+bool can_assign(const gpu_shape& g, const std::vector<sm_count>& wishes) {
   std::vector<std::uint32_t> groups(g.groups(), g.group.count());
-  groups.back() += g.rest().count();
+  groups.back() += g.remainder().count();
   if (g.sms < g.group) groups = {g.sms.count()};
   for (const sm_count w : wishes)
     if (w.count() == 0) return false;
-  return wishes.empty() || can_deal(groups, wishes, 0, wishes[0].count(), 0);
+  return wishes.empty() || can_assign(groups, wishes, 0, wishes[0].count(), 0);
 }
 
 } // namespace
@@ -40,7 +40,7 @@ bool can_deal(const gpu_shape& g, const std::vector<sm_count>& wishes) {
 TEST_CASE("an H200 is 15 groups of 8 SMs and one of 12") {
   const gpu_shape h200;
   CHECK(h200.groups() == 16);
-  CHECK(h200.rest() == sm_count{4});
+  CHECK(h200.remainder() == sm_count{4});
   CHECK(h200.of_groups(1) == sm_count{8});
   CHECK(h200.of_groups(15) == sm_count{120});
   CHECK(h200.of_groups(16) == sm_count{132});
@@ -55,8 +55,8 @@ TEST_CASE("an H200 is 15 groups of 8 SMs and one of 12") {
   CHECK(sizes_of(h200).size() == 16);
 }
 
-TEST_CASE("sizes can be made side by side exactly where groups can be dealt out so") {
-  // Small GPUs, with and without a rest, and one smaller than a group.
+TEST_CASE("can_make agrees with exhaustive assignment of groups") {
+  // Small GPUs, with and without a remainder, and one smaller than a group.
   for (const gpu_shape g : {gpu_shape{sm_count{7}, sm_count{2}},
                             {sm_count{8}, sm_count{2}},
                             {sm_count{11}, sm_count{3}},
@@ -66,21 +66,21 @@ TEST_CASE("sizes can be made side by side exactly where groups can be dealt out 
     for (std::uint32_t a = 0; a <= sms + 1; ++a) {
       CAPTURE(sms);
       CAPTURE(a);
-      REQUIRE(g.can_make(sm_count{a}) == can_deal(g, {sm_count{a}}));
+      REQUIRE(g.can_make(sm_count{a}) == can_assign(g, {sm_count{a}}));
       for (std::uint32_t b = 0; b <= sms + 1; ++b) {
         CAPTURE(b);
         const std::vector<sm_count> two{sm_count{a}, sm_count{b}};
-        REQUIRE(g.can_make(two) == can_deal(g, two));
+        REQUIRE(g.can_make(two) == can_assign(g, two));
         for (std::uint32_t c = 0; c <= sms + 1; ++c) {
           const std::vector<sm_count> three{sm_count{a}, sm_count{b}, sm_count{c}};
-          REQUIRE(g.can_make(three) == can_deal(g, three));
+          REQUIRE(g.can_make(three) == can_assign(g, three));
         }
       }
     }
   }
 }
 
-TEST_CASE("a number of groups is what its SMs need") {
+TEST_CASE("groups_for is the inverse of of_groups") {
   for (std::uint32_t sms = 1; sms < 40; ++sms)
     for (std::uint32_t group = 1; group < 12; ++group) {
       const gpu_shape g{sm_count{sms}, sm_count{group}};

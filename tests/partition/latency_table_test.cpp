@@ -41,7 +41,7 @@ std::string csv_refusal(const std::string& text) {
 
 } // namespace
 
-TEST_CASE("what was measured is what is said, and between it nothing surprises") {
+TEST_CASE("latencies are the measured ones, and interpolated between them") {
   const latency_table t(std::vector{row("a", 1, 8, 400), row("a", 1, 16, 250), row("a", 4, 8, 1000),
                                     row("a", 4, 16, 550), row("b", 2, 24, 7)});
   CHECK(t.size() == 2);
@@ -55,7 +55,7 @@ TEST_CASE("what was measured is what is said, and between it nothing surprises")
   CHECK(t.latency(1, 1, sm_count{24}) == from_us(7));   // no better than the smallest batch
 }
 
-TEST_CASE("more SMs never take longer, larger batches never less, and nothing is below its row") {
+TEST_CASE("latencies fall with SMs, rise with batches and are never below their rows") {
   std::mt19937_64 random(5);
   for (int i = 0; i < 200; ++i) {
     std::vector<latency_row> rows;
@@ -85,7 +85,7 @@ TEST_CASE("more SMs never take longer, larger batches never less, and nothing is
   }
 }
 
-TEST_CASE("what cannot be planned with is told in one line") {
+TEST_CASE("bad rows are refused in one line") {
   CHECK(refusal({}) == "t: no rows, expected one");
   CHECK(refusal({row("a", 0, 8, 1)}) == "t: a, batch 0 on 8 SMs: expected at least 1 of both");
   CHECK(refusal({row("a", 1, 8, 0)}) == "t: a, batch 1 on 8 SMs: 0 ns, expected more than 0");
@@ -96,13 +96,13 @@ TEST_CASE("what cannot be planned with is told in one line") {
         "t: a, batch 1 on 16 SMs: no row, expected one for each batch and size of the model");
   CHECK(refusal({row("a", 1, 8, 4), row("a", 2, 8, 4), row("a", 1, 16, 4)}) ==
         "t: a, batch 2 on 16 SMs: no row, expected one for each batch and size of the model");
-  // A hole is found at once, however large the table would be.
+  // A missing row is found at once, however large the table would be.
   std::vector<latency_row> diagonal;
   for (std::uint32_t i = 1; i <= 100000; ++i) diagonal.push_back(row("a", i, i, 4));
   CHECK(refusal(diagonal).find("batch 1 on 2 SMs: no row") != std::string::npos);
 }
 
-TEST_CASE("files are refused with their line") {
+TEST_CASE("bad files are refused with the line number") {
   const std::string head = "model,batch,sms,latency_us\n";
   CHECK(csv_refusal(head + "a,1,8,4\r\n\n") == "none");
   CHECK(csv_refusal("sms,latency_us,model,x,batch\n8,4,a,,1\n") == "none");
@@ -120,7 +120,7 @@ TEST_CASE("files are refused with their line") {
   CHECK(csv_refusal(head + "a\x1b,1,8,4\n") == "t.csv:2: 'a?', expected a name one can print");
 }
 
-TEST_CASE("the table that ships can be planned with") {
+TEST_CASE("the shipped latency table is read") {
   const latency_table t =
       read_latency_table(GSCHED_SOURCE_DIR "/tools/data/latency_batch_partition.csv");
   CHECK(t.size() == 6);

@@ -48,7 +48,7 @@ gpulet part(std::uint32_t sms, std::vector<portion> portions) {
 
 } // namespace
 
-TEST_CASE("I1, I2, I3: never faster, alone not slowed, the same answer to the same question") {
+TEST_CASE("I1, I2, I3: the slow-down is at least 1, 1 alone, and deterministic") {
   const scene s;
   const linear_interference model = s.model();
   const std::vector<gpulet> alone{part(16, {{0, 10, 4}, {1, 10, 4}})};
@@ -64,7 +64,7 @@ TEST_CASE("I1, I2, I3: never faster, alone not slowed, the same answer to the sa
   CHECK(negative.model()(two, 0, 0) == 1);
 }
 
-TEST_CASE("I4: least beside one partition of one group that runs nothing") {
+TEST_CASE("I4: the slow-down is least beside one idle partition of one group") {
   scene s;
   std::mt19937_64 random(51);
   int more = 0;
@@ -91,49 +91,49 @@ TEST_CASE("I4: least beside one partition of one group that runs nothing") {
   CHECK(more > 30);
 }
 
-TEST_CASE("rates are those of the batch on those SMs, and the neighbour's worst turn counts") {
+TEST_CASE("bandwidths are those of the batch on its SMs, and of the neighbour's worst portion") {
   const scene s;
   const linear_interference model = s.model();
   // a, batch 4: 36 us of L2 in 160; b, batch 1: 12 us of L2 and of DRAM in 50.
   const std::vector<gpulet> two{part(8, {{0, 10, 4}}), part(8, {{1, 10, 1}})};
   CHECK(model(two, 0, 0) ==
         doctest::Approx(1.05 + 0.1 * 36 / 160 + 0.5 * 12 / 50 + 0.25 * 12 / 50));
-  // b in batches of 4 asks for 30 and 24 us in 80: more than a does.
-  const std::vector<gpulet> turns{part(8, {{0, 10, 4}}), part(8, {{0, 1, 1}, {1, 10, 4}})};
-  CHECK(model(turns, 0, 0) ==
+  // b in batches of 4 uses 30 and 24 us in 80: more than a.
+  const std::vector<gpulet> shared{part(8, {{0, 10, 4}}), part(8, {{0, 1, 1}, {1, 10, 4}})};
+  CHECK(model(shared, 0, 0) ==
         doctest::Approx(1.05 + 0.1 * 36 / 160 + 0.5 * 30 / 80 + 0.25 * 24 / 80));
   std::vector<gpulet> three = two;
   three.push_back(two[1]);
   CHECK(model(three, 0, 0) - model(two, 0, 0) == doctest::Approx(0.75 * 12 / 50));
 }
 
-TEST_CASE("plans made with it have no fault with it, and are for no more than without") {
+TEST_CASE("plans with interference have no fault, and serve no more than without it") {
   const scene s;
   const linear_interference model = s.model();
-  static_assert(partition_planner<elastic_partitioning, linear_interference>);
+  static_assert(partition_planner<elastic_planner, linear_interference>);
   const std::vector<gpu_shape> gpus(1, gpu_shape{sm_count{32}, sm_count{8}});
   std::size_t made = 0, refused = 0;
   for (double rate = 1000; rate < 60000; rate *= 1.3) {
-    const std::vector<demand> demands{{0, rate, from_us(900)}, {1, rate, from_us(700)}};
-    const auto plan = elastic_partitioning{}.plan(s.table, demands, gpus, model);
+    const std::vector<model_demand> demands{{0, rate, from_us(900)}, {1, rate, from_us(700)}};
+    const auto plan = elastic_planner{}.plan(s.table, demands, gpus, model);
     if (!plan) {
       ++refused;
       continue;
     }
     ++made;
     CHECK(faults_of(*plan, demands, s.table, gpus, model).empty());
-    CHECK(elastic_partitioning{}.plan(s.table, demands, gpus).has_value());
+    CHECK(elastic_planner{}.plan(s.table, demands, gpus).has_value());
   }
   CHECK(made > 3);
   CHECK(refused > 1);
 }
 
-TEST_CASE("a model that nobody has measured alone is refused in one line") {
+TEST_CASE("a model without solo metrics is refused in one line") {
   const scene s;
   const auto said = [&](double rate) -> std::string {
     try {
-      check_metrics(std::vector<demand>{{0, 1, from_us(900)}, {2, rate, from_us(900)}}, s.table,
-                    s.metrics);
+      check_metrics(std::vector<model_demand>{{0, 1, from_us(900)}, {2, rate, from_us(900)}},
+                    s.table, s.metrics);
     } catch (const error& e) {
       return e.what();
     }

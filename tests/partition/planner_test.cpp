@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
 
-#include <gsched/partition/best.hpp>
+#include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/elastic.hpp>
-#include <gsched/partition/ideal.hpp>
+#include <gsched/partition/exact.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 #include <gsched/partition/verify.hpp>
 
@@ -15,12 +15,15 @@
 #include <vector>
 
 namespace gsched::testing {
+
+using namespace detail;
+
 namespace {
 
-using all_planners = std::tuple<squishy_bin_packing, elastic_partitioning, guided_self_tuning,
-                                best_partitioning, ideal_partitioning>;
+using all_planners = std::tuple<squishy_bin_packing_planner, elastic_planner, self_tuning_planner,
+                                bounded_search_planner, exact_planner>;
 
-/// The more of a GPU others have, and the larger their batches, the slower.
+/// The slow-down grows with the SMs and the batches of the neighbours.
 struct crowded {
   double operator()(std::span<const gpulet> all, std::size_t which, std::size_t model) const {
     double others = 0;
@@ -34,11 +37,11 @@ struct crowded {
 
 struct question {
   latency_table table;
-  std::vector<demand> demands;
+  std::vector<model_demand> demands;
   std::vector<gpu_shape> shapes;
 };
 
-/// Some have an answer, some have not; GPUs with and without a rest, also of two kinds.
+/// Questions with and without a plan; GPUs with and without a remainder, of one or two shapes.
 question ask(std::mt19937_64& random) {
   const std::size_t models = 1 + random() % 5;
   question q{random_table(random, models, {8, 16, 32, 68}, 8), {}, {}};
@@ -73,77 +76,78 @@ int run_questions(const Interference& beside) {
 
 } // namespace
 
-TEST_CASE_TEMPLATE_DEFINE("N1, N2: plans have no fault, and are the same again", P, sound) {
+TEST_CASE_TEMPLATE_DEFINE("N1, N2: plans have no fault and are deterministic", P, sound) {
   CHECK(run_questions<P>(no_interference{}) > 40);
   CHECK(run_questions<P>(crowded{}) > 40);
 }
 TEST_CASE_TEMPLATE_APPLY(sound, all_planners);
 
-TEST_CASE_TEMPLATE_DEFINE("N3, N4: nothing needs nothing, and too much has no plan", P, hopeless) {
+TEST_CASE_TEMPLATE_DEFINE("N3, N4: zero rates need no partition, and too high rates have no plan",
+                          P, hopeless) {
   std::mt19937_64 random(22);
   const latency_table t = random_table(random, 2, {8, 32}, 4);
   const std::vector<gpu_shape> two(2, {sm_count{32}, sm_count{8}});
   const duration slo = 10 * t.latency(1, 4, sm_count{8});
-  CHECK(P{}.plan(t, std::vector<demand>{}, two) == partition_plan{});
-  CHECK(P{}.plan(t, std::vector<demand>{}, std::vector<gpu_shape>{}) == partition_plan{});
-  const std::vector<demand> none{{0, 0, slo}, {1, 0, slo}};
+  CHECK(P{}.plan(t, std::vector<model_demand>{}, two) == partition_plan{});
+  CHECK(P{}.plan(t, std::vector<model_demand>{}, std::vector<gpu_shape>{}) == partition_plan{});
+  const std::vector<model_demand> none{{0, 0, slo}, {1, 0, slo}};
   CHECK(P{}.plan(t, none, two) == partition_plan{});
-  const std::vector<demand> some{{0, 0, slo}, {1, 10, slo}};
+  const std::vector<model_demand> some{{0, 0, slo}, {1, 10, slo}};
   const auto plan = P{}.plan(t, some, two);
   REQUIRE(plan);
   CHECK(plan->gpulets.size() == 1);
   CHECK(!P{}.plan(t, some, std::vector<gpu_shape>{}));
-  const std::vector<demand> too_much{{0, 1e9, slo}, {1, 1e9, slo}};
+  const std::vector<model_demand> too_much{{0, 1e9, slo}, {1, 1e9, slo}};
   CHECK(!P{}.plan(t, too_much, two));
-  // Exactly what two GPUs can do, and a little more.
+  // The capacity of two GPUs, and a little more.
   const double most = capacity_of(t, 0, sm_count{32}, slo).rate;
-  const std::vector<demand> full{{0, 2 * most, slo}};
+  const std::vector<model_demand> full{{0, 2 * most, slo}};
   CHECK((P::name != "sbp" || P{}.plan(t, full, two)));
-  const std::vector<demand> over{{0, 2.01 * most, slo}};
+  const std::vector<model_demand> over{{0, 2.01 * most, slo}};
   CHECK((P::name != "sbp" || !P{}.plan(t, over, two)));
 }
 TEST_CASE_TEMPLATE_APPLY(hopeless, all_planners);
 
-TEST_CASE("models that do not scale share a GPU in space, and in time alone they do not fit") {
-  // Each takes 1 ms on however many SMs, and has to answer within 2.
+TEST_CASE("models that do not scale fit a GPU by partitions, not by time sharing alone") {
+  // Each batch takes 1 ms on any number of SMs, and the SLO is 2 ms.
   std::vector<latency_row> rows;
   for (const char* m : {"a", "b", "c", "d"})
     for (const std::uint32_t s : {8u, 32u}) rows.push_back({m, 1, sm_count{s}, from_us(1000)});
   const latency_table t(rows);
   const std::vector<gpu_shape> one{{sm_count{32}, sm_count{8}}};
-  std::vector<demand> demands;
+  std::vector<model_demand> demands;
   for (std::size_t m = 0; m < 4; ++m) demands.push_back({m, 900, from_us(2000)});
-  CHECK(!squishy_bin_packing{}.plan(t, demands, one));
-  const auto plan = elastic_partitioning{}.plan(t, demands, one);
+  CHECK(!squishy_bin_packing_planner{}.plan(t, demands, one));
+  const auto plan = elastic_planner{}.plan(t, demands, one);
   REQUIRE(plan);
   CHECK(plan->gpulets.size() == 4);
-  CHECK(guided_self_tuning{}.plan(t, demands, one) == plan);
-  CHECK(!elastic_partitioning(2).plan(t, demands, one)); // two partitions a GPU
+  CHECK(self_tuning_planner{}.plan(t, demands, one) == plan);
+  CHECK(!elastic_planner(2).plan(t, demands, one)); // two partitions a GPU
 }
 
-TEST_CASE("models that take turns need one partition, where self-tuning takes one for each") {
+TEST_CASE("time sharing needs one partition where self-tuning needs one for each model") {
   std::vector<latency_row> rows;
   for (const char* m : {"a", "b", "c"})
     for (const std::uint32_t s : {8u, 16u}) rows.push_back({m, 1, sm_count{s}, from_us(100)});
   const latency_table t(rows);
   const std::vector<gpu_shape> one{{sm_count{16}, sm_count{8}}};
-  const std::vector<demand> demands{
+  const std::vector<model_demand> demands{
       {0, 300, from_us(5000)}, {1, 200, from_us(5000)}, {2, 100, from_us(5000)}};
-  const auto plan = elastic_partitioning{}.plan(t, demands, one);
+  const auto plan = elastic_planner{}.plan(t, demands, one);
   REQUIRE(plan);
   CHECK(plan->gpulets.size() == 1);
   CHECK(plan->gpulets[0].portions.size() == 3);
-  CHECK(!guided_self_tuning{}.plan(t, demands, one));
-  CHECK(squishy_bin_packing{}.plan(t, demands, one));
+  CHECK(!self_tuning_planner{}.plan(t, demands, one));
+  CHECK(squishy_bin_packing_planner{}.plan(t, demands, one));
 }
 
-TEST_CASE("the last group brings what the division leaves over") {
+TEST_CASE("the last group has the remainder of the SMs") {
   std::vector<latency_row> rows;
   for (const char* m : {"a", "b"}) rows.push_back({m, 1, sm_count{8}, from_us(1000)});
   const latency_table t(rows);
   const std::vector<gpu_shape> one{{sm_count{20}, sm_count{8}}};
-  const auto plan = guided_self_tuning{}.plan(
-      t, std::vector<demand>{{0, 900, from_us(2000)}, {1, 900, from_us(2000)}}, one);
+  const auto plan = self_tuning_planner{}.plan(
+      t, std::vector<model_demand>{{0, 900, from_us(2000)}, {1, 900, from_us(2000)}}, one);
   REQUIRE(plan);
   REQUIRE(plan->gpulets.size() == 2);
   CHECK(plan->gpulets[0].sms == sm_count{8});

@@ -12,9 +12,9 @@
 
 namespace gsched::testing {
 
-/// Models with a fixed part, a part that scales with SMs and one with the batch; all of whole us.
-/// Batches up to `most_batch` are measured; for 0 only some of those up to 16, and none is like the
-/// other.
+/// Latencies of a constant, a part for each request and a part that scales with SMs, in us. All
+/// batches up to `most_batch` are measured; if it is 0, only some of those up to 16 are, and
+/// with noise.
 [[nodiscard]] inline latency_table random_table(std::mt19937_64& random, std::size_t models,
                                                 std::vector<std::uint32_t> sizes,
                                                 std::uint32_t most_batch) {

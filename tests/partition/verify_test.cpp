@@ -14,7 +14,7 @@ struct served_well {
                                                {"a", 4, sm_count{8}, from_us(160)},
                                                {"b", 1, sm_count{8}, from_us(50)},
                                                {"b", 4, sm_count{8}, from_us(80)}}};
-  std::vector<demand> demands{{0, 10000, from_us(500)}, {1, 5000, from_us(500)}};
+  std::vector<model_demand> demands{{0, 10000, from_us(500)}, {1, 5000, from_us(500)}};
   std::vector<gpu_shape> shapes{{sm_count{20}, sm_count{8}}};
   partition_plan plan{{{0, sm_count{8}, from_us(300), {{0, 10000, 4}, {1, 5000, 4}}}}};
 
@@ -25,7 +25,7 @@ struct served_well {
 
 } // namespace
 
-TEST_CASE("each fault of a plan is found, and told in a line") {
+TEST_CASE("each fault of a plan is found and described in one line") {
   served_well good;
   CHECK(good.faults().empty());
   const auto only = [](const served_well& s) {
@@ -65,7 +65,7 @@ TEST_CASE("each fault of a plan is found, and told in a line") {
   s = {};
   s.plan.gpulets[0].portions[1].rate = -1;
   CHECK(s.faults().size() == 2);
-  // Beside others all takes longer.
+  // With interference every batch takes longer.
   s = {};
   const auto slower = [](std::span<const gpulet> all, std::size_t which, std::size_t) {
     return all[which].portions.size() == 2 ? 1.4 : 1.0;
@@ -76,9 +76,9 @@ TEST_CASE("each fault of a plan is found, and told in a line") {
   CHECK(beside[1] == "GPU 0, 8 SMs: batches take 336.00 us, expected at most a cycle of 300.00");
 }
 
-TEST_CASE("demands that no plan can be for are refused in one line") {
+TEST_CASE("demands that no plan can serve are refused in one line") {
   const served_well s;
-  const auto refusal = [&](const demand& d) {
+  const auto refusal = [&](const model_demand& d) {
     try {
       check(std::span(&d, 1), s.table);
     } catch (const error& e) {

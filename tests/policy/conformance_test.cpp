@@ -2,24 +2,28 @@
 // One case for each numbered clause of policy and admitting_policy, for all models.
 
 #include "allocations.hpp"
-#include "policy/on_jobs.hpp"
-#include "policy/workload.hpp"
 
 #include "examples/feedback_queue.hpp"
 #include "examples/least_slack.hpp"
 #include "examples/lottery.hpp"
 
+#include <gsched/policy/conformance.hpp>
 #include <gsched/policy/names.hpp>
+#include <gsched/policy/order.hpp>
 #include <gsched/policy/priority.hpp>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 using namespace gsched;
-using namespace gsched::test;
 
 namespace {
 
@@ -43,232 +47,188 @@ using preempting_policies =
 using admitting_policies = std::tuple<edf, tight<edf>, gsched::priority<edf, deficit_over<srpt>>,
                                       gsched::priority<tight<srpt>, edf>>;
 
-/// Random calls, the same for every P and every layout in memory. Tells `saw` of each pick.
-template <class P, class Saw>
-void exercise(P& p, workload& w, std::uint64_t seed, Saw saw) {
-  std::mt19937_64 random(seed);
-  std::vector<bool> is_in(w.size(), false);
-  time_point now{};
-  for (int step = 0; step < 4000; ++step) {
-    now += duration{static_cast<std::int64_t>(random() % 200)};
-    job& j = w[random() % w.size()];
-    const auto what = random() % 8;
-    if (!is_in[index(j.id)] && what < 4) {
-      draw_facts(j, random, now);
-      p.enqueue(j, now);
-      is_in[index(j.id)] = true;
-    } else if (is_in[index(j.id)] && what == 4) {
-      p.erase(j);
-      is_in[index(j.id)] = false;
-    } else if (what > 4) {
-      job* picked = p.try_pick(now);
-      if (picked != nullptr) is_in[index(picked->id)] = false;
-      saw(picked, is_in);
-    }
-  }
+/// Fails with the broken clause, if there is one.
+void expect(const std::optional<conformance::failure>& f) {
+  if (f) FAIL_CHECK(f->line());
 }
 
 } // namespace
 
 TEST_CASE_TEMPLATE_DEFINE("P1: each enqueued job leaves once, by try_pick or by erase", P,
-                          leaving) {
-  workload w(40, true, 5);
-  on_jobs<P> p(w);
-  const auto count = [](const std::vector<bool>& is_in) {
-    return static_cast<std::size_t>(std::count(is_in.begin(), is_in.end(), true));
-  };
-  exercise(p, w, 11, [&](job* picked, const std::vector<bool>& is_in) {
-    if (picked != nullptr) {
-      CHECK_FALSE(p.is_linked(*picked));
-    }
-    REQUIRE(p.size() == count(is_in));
-  });
-  std::vector<std::uint64_t> rest = drain(p);
-  std::sort(rest.begin(), rest.end());
-  CHECK(std::adjacent_find(rest.begin(), rest.end()) == rest.end());
-  CHECK(p.size() == 0);
-
-  for (std::size_t i = 0; i < w.size(); ++i) p.enqueue(w[i], time_point{});  // and by erase, from
-  for (std::size_t i = 0; i < w.size(); ++i) p.erase(w[(i * 7) % w.size()]); // within
-  CHECK(p.size() == 0);
-  CHECK(drain(p).empty());
+                          conserving) {
+  expect(conformance::check_conservation<P>());
 }
-TEST_CASE_TEMPLATE_APPLY(leaving, all_policies);
+TEST_CASE_TEMPLATE_APPLY(conserving, all_policies);
 
 TEST_CASE_TEMPLATE_DEFINE("P2: try_pick is null if and only if nothing waits", P, idling) {
-  workload w(12, true, 3);
-  on_jobs<P> p(w);
-  CHECK(p.try_pick(time_point{}) == nullptr);
-  bool was_empty = false, was_full = false;
-  exercise(p, w, 12, [&](job* picked, const std::vector<bool>& is_in) {
-    const auto left = std::count(is_in.begin(), is_in.end(), true); // by our own books
-    if (picked == nullptr) REQUIRE(left == 0);
-    was_empty |= picked == nullptr;
-    was_full |= left > 4;
-  });
-  CHECK(was_empty);
-  CHECK(was_full);
-  drain(p, time_point::max());
-  CHECK(p.size() == 0);
+  expect(conformance::check_no_idling<P>());
 }
 TEST_CASE_TEMPLATE_APPLY(idling, all_policies);
 
 TEST_CASE_TEMPLATE_DEFINE("P3: equal calls have equal answers, wherever jobs lie", P, repeating) {
-  std::vector<std::uint64_t> picks[3];
-  for (std::size_t run = 0; run < 3; ++run) {
-    workload w(40, run == 1, 5);
-    on_jobs<P> p(w);
-    exercise(p, w, 13, [&](job* picked, const std::vector<bool>&) {
-      picks[run].push_back(picked == nullptr ? ~std::uint64_t{0} : index(picked->id));
-    });
-  }
-  CHECK(picks[0].size() > 100);
-  CHECK(picks[0] == picks[1]);
-  CHECK(picks[0] == picks[2]);
+  expect(conformance::check_determinism<P>());
 }
 TEST_CASE_TEMPLATE_APPLY(repeating, all_policies);
 
 TEST_CASE_TEMPLATE_DEFINE("P4: equal keys leave in rising id", P, ties) {
-  workload w(30, true); // address order opposes id order, so ties by address fail
-  on_jobs<P> p(w);
-  for (job* j : w.by_address()) p.enqueue(*j, time_point{});
-  const std::vector<std::uint64_t> ids = drain(p);
-  CHECK(ids.size() == 30);
-  CHECK(std::is_sorted(ids.begin(), ids.end()));
+  expect(conformance::check_ties<P>());
 }
 TEST_CASE_TEMPLATE_APPLY(ties, all_policies);
 
 TEST_CASE_TEMPLATE_DEFINE("P5: no call allocates", P, hot_path) {
-  workload w(200, true, 7);
-  std::mt19937_64 random(15);
-  for (std::size_t i = 0; i < w.size(); ++i) draw_facts(w[i], random, time_point{});
-  on_jobs<P> p(w); // makes the states
-  const std::size_t before = gsched::testing::allocations();
-  bool wants = P().size() > 0; // nor does the policy itself
-  for (int round = 0; round < 20; ++round) {
-    const time_point now{duration{round}};
-    for (std::size_t i = 0; i < w.size(); ++i) {
-      if constexpr (admitting_policy<P>) wants ^= p.admits(w[i], now);
-      wants ^= p.wants_preempt(w[i], now);
-      p.enqueue(w[i], now);
-    }
-    for (std::size_t i = 0; i < w.size() / 2; ++i) p.enqueue(*p.try_pick(now), now);
-    for (std::size_t i = 0; i < w.size(); i += 2) p.erase(w[i]);
-    while (p.try_pick(now) != nullptr) wants = !wants;
-  }
-  CHECK(gsched::testing::allocations() == before);
-  CHECK((wants || p.size() == 0));
+  expect(conformance::check_hot_path<P>(gsched::testing::allocations));
 }
 TEST_CASE_TEMPLATE_APPLY(hot_path, all_policies);
 
-namespace {
-/// Of random situations, in how many P wants to preempt; in none of those may the job come next.
-template <class P>
-int preemptions() {
-  int wanted = 0;
-  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
-    std::mt19937_64 random(seed);
-    workload w(8, true, 3);
-    on_jobs<P> p(w);
-    const time_point now{duration{100}};
-    for (std::size_t i = 0; i < w.size(); ++i) draw_facts(w[i], random, now);
-    for (std::size_t i = 1; i < w.size(); ++i) p.enqueue(w[i], now);
-    for (std::uint64_t picks = random() % 12; picks > 0; --picks) {
-      job* j = p.try_pick(now);
-      if (j != nullptr && random() % 4 != 0) p.enqueue(*j, now);
-    }
-    job& running = w[0];
-    if (!p.wants_preempt(running, now)) continue;
-    ++wanted;
-    p.enqueue(running, now);
-    REQUIRE(p.try_pick(now) != &running);
-  }
-  return wanted;
-}
-} // namespace
-
 TEST_CASE_TEMPLATE_DEFINE("P6: who is to be preempted would not be picked next", P, preempting) {
-  preemptions<P>();
+  expect(conformance::check_preemption<P>());
 }
 TEST_CASE_TEMPLATE_APPLY(preempting, all_policies);
 
 TEST_CASE_TEMPLATE_DEFINE("P6: some models do want to preempt", P, wanting) {
-  CHECK(preemptions<P>() > 100);
+  int wanted = 0;
+  expect(conformance::check_preemption<P>({}, &wanted));
+  CHECK(wanted > 100);
 }
 TEST_CASE_TEMPLATE_APPLY(wanting, preempting_policies);
 
 TEST_CASE_TEMPLATE_DEFINE("P7: a policy that ends lets go of all that waits", P, ending) {
-  workload w(24, true, 4);
-  std::vector<per_client_t<P>> clients(w.clients());
-  std::vector<typename P::per_job> jobs(w.size());
-  for (std::size_t c = 0; c < w.clients(); ++c) clients[c].bind(w.owner(c));
-  for (std::size_t k = 0; k < w.size(); ++k) jobs[k].bind(w[k], clients[index(w[k].owner->id)]);
-  for (int round = 0; round < 2; ++round) { // linked hooks would fail when they are linked again
-    P p;
-    for (auto& j : jobs) p.enqueue(j, time_point{});
-    for (int k = 0; k < 7; ++k) CHECK(p.try_pick(time_point{}) != nullptr);
-  }
-  P next;
-  for (auto& j : jobs) next.enqueue(j, time_point{});
-  std::size_t picked = 0;
-  while (next.try_pick(time_point{}) != nullptr) ++picked;
-  CHECK(picked == jobs.size());
+  expect(conformance::check_end<P>());
 }
 TEST_CASE_TEMPLATE_APPLY(ending, all_policies);
 
 TEST_CASE_TEMPLATE_DEFINE("A1: admits changes nothing", P, asking) {
-  std::vector<std::uint64_t> picks[2];
-  for (std::size_t asks = 0; asks < 2; ++asks) {
-    workload w(40, true, 5);
-    on_jobs<P> p(w);
-    exercise(p, w, 16, [&](job* picked, const std::vector<bool>& is_in) {
-      picks[asks].push_back(picked == nullptr ? ~std::uint64_t{0} : index(picked->id));
-      if (asks == 0) return;
-      for (std::size_t i = 0; i < w.size(); ++i) {
-        if (is_in[i]) continue;
-        const bool answer = p.admits(w[i], time_point{duration{500}});
-        REQUIRE(p.admits(w[i], time_point{duration{500}}) == answer);
-      }
-    });
-  }
-  CHECK(picks[0] == picks[1]);
+  expect(conformance::check_pure_admission<P>());
 }
 TEST_CASE_TEMPLATE_APPLY(asking, admitting_policies);
 
 TEST_CASE_TEMPLATE_DEFINE("A2: on a device that does one thing at a time, who was refused is late",
                           P, refusing) {
-  int refused = 0, admitted = 0;
-  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
-    std::mt19937_64 random(seed);
-    workload w(10, true, 3);
-    on_jobs<P> p(w);
-    time_point now{duration{static_cast<std::int64_t>(random() % 1000)}};
-    for (std::size_t i = 0; i < w.size(); ++i) {
-      draw_facts(w[i], random, now);
-      w[i].remaining += duration{50};
-      w[i].head = std::min(w[i].remaining, duration{50});
-    }
-    for (std::size_t i = 0; i + 1 < w.size(); ++i) p.enqueue(w[i], now);
-    job& asking = w[w.size() - 1];
-    if (p.admits(asking, now)) {
-      ++admitted;
-      continue;
-    }
-    ++refused;
-    p.enqueue(asking, now); // all the same
-    while (asking.remaining > duration::zero()) {
-      job* j = p.try_pick(now);
-      now += j->head;
-      j->remaining -= j->head;
-      j->head = std::min(j->remaining, j->head);
-      if (j->remaining > duration::zero()) p.enqueue(*j, now);
-    }
-    REQUIRE(now > asking.deadline);
-  }
-  CHECK(refused > 50);
-  CHECK(admitted > 50);
+  conformance::admissions seen;
+  expect(conformance::check_deadline_admission<P>({}, &seen));
+  CHECK(seen.refused > 50);
+  CHECK(seen.admitted > 50);
 }
 TEST_CASE_TEMPLATE_APPLY(refusing, admitting_policies);
+
+TEST_CASE_TEMPLATE("R1, R2: real-time jobs first, and each class alone", P,
+                   gsched::priority<edf, deficit_over<srpt>>, gsched::priority<tight<srpt>, fifo>,
+                   gsched::priority<lottery, feedback_queue>) {
+  expect(conformance::check_classes<P>());
+}
+
+namespace {
+
+/// A correct policy, of which each of those below breaks a clause.
+class oldest_first {
+public:
+  static constexpr std::string_view name = "oldest";
+  using order = job_order<&job::arrival>;
+  using per_job = order::per_job;
+
+  void enqueue(per_job& j, time_point) noexcept { waiting_.insert(j); }
+  [[nodiscard]] per_job* try_pick(time_point) noexcept {
+    return waiting_.empty() ? nullptr : waiting_.pop_front();
+  }
+  void erase(per_job& j) noexcept { waiting_.erase(j); }
+  [[nodiscard]] bool wants_preempt(const per_job&, time_point) const noexcept { return false; }
+  [[nodiscard]] duration slice(const per_job&) const noexcept { return run_to_completion; }
+  [[nodiscard]] std::size_t size() const noexcept { return waiting_.size(); }
+
+private:
+  order waiting_;
+};
+
+struct miscounts : oldest_first {
+  [[nodiscard]] std::size_t size() const noexcept { return oldest_first::size() / 2; }
+};
+struct idles : oldest_first { // every fifth time
+  [[nodiscard]] per_job* try_pick(time_point now) noexcept {
+    return ++calls_ % 5 == 0 ? nullptr : oldest_first::try_pick(now);
+  }
+  unsigned calls_ = 0;
+};
+struct reads_addresses : oldest_first { // lets the first of two go by their addresses
+  [[nodiscard]] per_job* try_pick(time_point now) noexcept {
+    per_job* const one = oldest_first::try_pick(now);
+    per_job* const other = oldest_first::try_pick(now);
+    if (other == nullptr) return one;
+    per_job* const back = std::less<>{}(one, other) ? other : one;
+    oldest_first::enqueue(*back, now);
+    return back == one ? other : one;
+  }
+};
+struct newest_of_ties : oldest_first { // lets the second of two go
+  [[nodiscard]] per_job* try_pick(time_point now) noexcept {
+    per_job* const one = oldest_first::try_pick(now);
+    per_job* const other = oldest_first::try_pick(now);
+    if (other == nullptr) return one;
+    oldest_first::enqueue(*one, now);
+    return other;
+  }
+};
+struct allocates : oldest_first {
+  void enqueue(per_job& j, time_point now) noexcept {
+    kept_ = std::make_unique<int>(1);
+    oldest_first::enqueue(j, now);
+  }
+  std::unique_ptr<int> kept_;
+};
+struct always_preempts : oldest_first {
+  [[nodiscard]] bool wants_preempt(const per_job&, time_point) const noexcept {
+    return oldest_first::size() > 0;
+  }
+};
+struct curious : oldest_first { // a question counts
+  [[nodiscard]] bool admits(const per_job&, time_point) const noexcept { return ++asked_ % 3 != 0; }
+  mutable unsigned asked_ = 0;
+};
+struct refuses_all : oldest_first {
+  [[nodiscard]] bool admits(const per_job&, time_point) const noexcept { return false; }
+};
+
+template <class P>
+std::vector<std::string_view> broken_by() {
+  const conformance::report r = conformance::check_policy<P>({}, {gsched::testing::allocations});
+  std::vector<std::string_view> all;
+  for (const conformance::failure& f : r.broken) all.push_back(f.clause.substr(0, 2));
+  CHECK(r.holds() == all.empty());
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("the suite names the clause that a policy breaks") {
+  using clauses = std::vector<std::string_view>;
+  const auto has = [](const clauses& all, std::string_view one) {
+    return std::find(all.begin(), all.end(), one) != all.end();
+  };
+  CHECK(broken_by<oldest_first>() == clauses{});
+  CHECK(has(broken_by<miscounts>(), "P1"));
+  CHECK(has(broken_by<idles>(), "P2"));
+  CHECK(has(broken_by<reads_addresses>(), "P3"));
+  CHECK(broken_by<newest_of_ties>() == clauses{"P4"});
+  CHECK(broken_by<allocates>() == clauses{"P5"});
+  CHECK(broken_by<always_preempts>() == clauses{"P6"});
+  CHECK(broken_by<curious>() == clauses{"A1"});
+  CHECK(broken_by<refuses_all>() == clauses{});
+  const auto a2 = conformance::check_deadline_admission<refuses_all>();
+  REQUIRE(a2);
+  CHECK(a2->line().find("A2 honest: a refused job could not have been served as the policy "
+                        "promises: a refused job would have met its deadline") == 0);
+}
+
+TEST_CASE("a report says what was not checked, and takes policies with arguments") {
+  conformance::report r = conformance::check_policy<round_robin>(
+      [] { return round_robin(std::chrono::microseconds{20}); });
+  CHECK(r.holds());
+  CHECK(r.text().empty());
+  CHECK(r.skipped == std::vector<std::string_view>{"P5 hot path"});
+  CHECK(conformance::check_policy<edf>().skipped ==
+        std::vector<std::string_view>{"P5 hot path", "A2 honest"});
+  r = conformance::check_policy<newest_of_ties>();
+  CHECK(r.text().find("P4 ties: equal keys leave in rising job::id: job ") == 0);
+}
 
 // base: a minimal model; each near miss breaks one clause of the concept, on one line.
 namespace {

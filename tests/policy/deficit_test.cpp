@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What deficit fairness promises beyond the clauses of a policy.
+// Properties of deficit fairness beyond the clauses of a policy.
 
 #include "on_jobs.hpp"
 #include "workload.hpp"
 
 #include <gsched/policy/deficit.hpp>
-#include <gsched/policy/deficit_ledger.hpp>
 #include <gsched/policy/deficit_over.hpp>
+#include <gsched/policy/detail/deficit_ledger.hpp>
 #include <gsched/policy/srpt.hpp>
 
 #include <doctest/doctest.h>
@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// The clients of a workload as a ledger knows them.
+/// The clients of a workload with their ledger states.
 struct accounts {
   explicit accounts(workload& w) : all(w.clients()) {
     for (std::size_t c = 0; c < w.clients(); ++c) all[c].bind(w.owner(c));
@@ -31,7 +31,7 @@ struct accounts {
   std::vector<fair_client> all;
 };
 
-/// Two clients that always have jobs waiting; returns what each was served, pick by pick.
+/// Two clients that always have waiting jobs; returns the time that each was served, pick by pick.
 template <class P, class Check>
 std::array<double, 2> serve_two(P& p, workload& w, std::array<duration, 2> head, int picks,
                                 Check check) {
@@ -119,7 +119,7 @@ TEST_CASE("a long job ends in bounded time under a stream of short ones") {
 }
 
 TEST_CASE("a client with one job at a time is not charged for its time in flight") {
-  // Client 0 waits only until it is picked, and comes back after client 1 was served once.
+  // Client 0 waits only until it is picked, and returns after client 1 was served once.
   workload w(3, true, 2);
   on_jobs<deficit> p(w);
   for (std::size_t i = 0; i < w.size(); ++i) w[i].head = 100us;
@@ -321,7 +321,7 @@ TEST_CASE("what fairness gave, srpt does not take back") {
   }
   REQUIRE(picked == &lengthy);
   CHECK(picks == 4);                                   // 4 x 300 us exceed 1 ms
-  CHECK_FALSE(p.wants_preempt(lengthy, time_point{})); // its pick made it overdue no more
+  CHECK_FALSE(p.wants_preempt(lengthy, time_point{})); // after its pick it is not overdue
   p.enqueue(lengthy, time_point{});
   CHECK(p.try_pick(time_point{}) == &brief);
   CHECK_FALSE(p.wants_preempt(brief, time_point{}));
@@ -351,7 +351,7 @@ TEST_CASE("deficit_over: a client that P passes over waits about clients times t
     }
     const auto clients = static_cast<duration::rep>(n);
     CHECK(longest <= 2 * clients * (threshold + head));
-    CHECK(longest >= clients * threshold / 2); // and not the threshold alone
+    CHECK(longest >= clients * threshold / 2); // not limited by the threshold alone
     for (std::size_t i = 0; i < n; ++i) p.erase(w[i]);
   }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/on_jobs.hpp"
 
+#include <gsched/policy/detail/tail_decay.hpp>
 #include <gsched/policy/fifo.hpp>
 #include <gsched/policy/gamma_boost.hpp>
 #include <gsched/policy/srpt.hpp>
-#include <gsched/policy/tail_decay.hpp>
 
 #include <doctest/doctest.h>
 
@@ -26,7 +26,7 @@ double unit(std::mt19937_64& random) {
   return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
 }
 
-/// Between two arrivals, with a mean of 1: exponential, or lognormal with that sigma.
+/// Gaps between arrivals, with a mean of 1: exponential, or lognormal with that sigma.
 double gap(std::mt19937_64& random, double sigma) {
   if (sigma == 0) return -std::log(unit(random));
   const double normal =
@@ -38,8 +38,8 @@ struct seen {
   double mean = 0, p99 = 0;
 };
 
-/// Servers that each run a job for a quantum of 100 us at a time, and jobs of four sizes, of which
-/// the head is the part of a quantum that it would take alone on the device.
+/// Servers that each run a job for a quantum of 100 us at a time, and jobs of four sizes. The head
+/// of a job is the part of a quantum that it would take alone on the device.
 template <class Make>
 seen serve(Make make, double load, double sigma, std::uint64_t seed, std::size_t jobs_wanted,
            unsigned servers = 1, double alone = 1) {
@@ -123,7 +123,7 @@ TEST_CASE("gamma_boost: the boost falls with the size and with the factor, as th
   gamma_boost& low = low_jobs.policy();
   gamma_boost& high = high_jobs.policy();
   for (on_jobs<gamma_boost>* const p : {&low_jobs, &high_jobs}) {
-    for (std::size_t i = 0; i < 1000; ++i) { // each but the first finds 1 ms of work waiting
+    for (std::size_t i = 0; i < 1000; ++i) { // each except the first finds 1 ms of waiting work
       jobs[i].id = job_id{i};
       jobs[i].owner = &owner;
       jobs[i].total = jobs[i].remaining = std::chrono::milliseconds{1};
@@ -132,8 +132,8 @@ TEST_CASE("gamma_boost: the boost falls with the size and with the factor, as th
     }
     CHECK(p->try_pick(time_point{}) == &jobs[999]);
   }
-  // E[X^4] / 4 E[X^3] of a constant is a quarter of it; 64 jobs count as if they had found four
-  // sizes.
+  // E[X^4] / 4 E[X^3] of a constant is a quarter of it; the prior weighs 64 jobs that found four
+  // mean sizes.
   const double excess_ns = (1000.0 / 1064) * 0.25e6 + (64.0 / 1064) * 4e6;
   const auto formula = [&](double factor, double size_ns) {
     const double g = factor / excess_ns;
@@ -162,7 +162,7 @@ TEST_CASE("gamma_boost: jobs that wait are ordered by the present rate") {
     jobs[i].total = jobs[i].remaining = from_us(us);
     p.enqueue(jobs[i], jobs[i].arrival);
   };
-  arrive(0, 500, 0); // then a burst of others that makes all boosts larger
+  arrive(0, 500, 0); // then a burst of others, which increases all boosts
   for (std::size_t i = 1; i < 400; ++i) arrive(i, 500, 10.0 * static_cast<double>(i));
   for (std::size_t i = 0; i < 400; ++i) CHECK(p.try_pick(time_point{}) == &jobs[i]);
 }
@@ -194,7 +194,7 @@ TEST_CASE("gamma_boost: extreme sizes, arrivals and factors") {
 
 namespace {
 
-/// Means over seeds, each over fifo's of the same seed: srpt, and boost of factors 0.2 and 1.
+/// Means over seeds, relative to fifo with the same seed: srpt, and boost with factors 0.2 and 1.
 struct compared {
   seen shortest, both, tail;
 
@@ -234,8 +234,8 @@ TEST_CASE("gamma_boost: between fifo's tail and srpt's mean, on one server") {
   }
 }
 
-// A device that runs jobs side by side: each takes longer than it would alone, which its size as
-// estimated includes and the estimate of its head does not.
+// A device that runs jobs concurrently: each takes longer than alone, which the estimate of its
+// size includes and the estimate of its head does not.
 TEST_CASE("gamma_boost: between fifo's tail and srpt's mean, on six servers") {
   for (const double sigma : {1.5, 2.0}) {
     const compared to_fifo(0.9, sigma, 6, 0.4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random sequences of calls against models that look at everything each time.
+// Random sequences of calls, compared with models that examine everything each time.
 
 #include "naive.hpp"
 #include "on_jobs.hpp"
@@ -55,7 +55,7 @@ void compare(std::uint64_t seed, Model model, bool equal_weights, Arguments... a
       REQUIRE(picked == expected);
       if (picked == nullptr) continue;
       leave(picked);
-      if (random() % 3 == 0) continue; // else it comes back at once
+      if (random() % 3 == 0) continue; // otherwise it returns at once
       picked->remaining -= std::min(picked->remaining, picked->head);
       p.enqueue(*picked, now);
       model.enqueue(*picked, now);
@@ -94,7 +94,7 @@ struct edf_before_fair : gsched::priority<edf, deficit_over<srpt>> {
   explicit edf_before_fair(duration threshold = {}) noexcept { second().set_threshold(threshold); }
 };
 
-struct naive_own_edf : naive_edf { // fairness can go ahead of deadlines, so only own work counts
+struct naive_own_edf : naive_edf { // fairness can precede deadlines, so only its own work counts
   bool admits(const job& j, time_point now) const { return naive_edf{}.admits(j, now); }
 };
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-/// Policies as their comments define them, by looking at every job and every client each time.
-/// They share nothing with the library but the facts of jobs and the weights of clients.
+/// The policies according to their comments, by examining every job and every client each time.
+/// They share nothing with the library except the facts of jobs and the weights of clients.
 namespace gsched::test {
 
 using waiting_jobs = std::vector<job*>;
@@ -26,7 +26,7 @@ job* least(const waiting_jobs& jobs, Key key) {
   return at == jobs.end() ? nullptr : *at;
 }
 
-/// What the naive models have in common; next() says who leaves, left() is told.
+/// Common parts of the naive models; next() chooses the job that leaves, left() is called for it.
 template <class Self>
 struct naive {
   waiting_jobs jobs;
@@ -99,7 +99,7 @@ struct naive_rr : naive<naive_rr> {
   void picked(const job& j) { round = turn.at(j.id); }
 };
 
-/// Deficits with an explicit number for each client. Base orders jobs while nobody is overdue.
+/// Deficits with an explicit number for each client. Base orders jobs while no client is overdue.
 template <class Base>
 struct naive_deficit : naive<naive_deficit<Base>> {
   struct account {
@@ -111,7 +111,7 @@ struct naive_deficit : naive<naive_deficit<Base>> {
     std::int64_t shared = 0; ///< what it gave each active client
   };
 
-  duration threshold{0}; ///< zero: always the client that is owed most
+  duration threshold{0}; ///< zero: always the client with the largest deficit
   Base base;
   std::map<client_id, account> clients;
   std::uint64_t carry = 0;
@@ -146,7 +146,8 @@ struct naive_deficit : naive<naive_deficit<Base>> {
 
   void picked(const job& j) {
     const auto [all, count] = active();
-    if (!exceeds(leader()->second.deficit, all, count)) base.picked(j); // else base was not asked
+    // otherwise base was not asked
+    if (!exceeds(leader()->second.deficit, all, count)) base.picked(j);
     account& served = clients[j.owner->id];
     const auto ns = static_cast<std::uint64_t>(
         std::clamp<std::int64_t>(j.head.count(), 1, std::int64_t{1} << 40));
@@ -176,7 +177,7 @@ struct naive_deficit : naive<naive_deficit<Base>> {
 
   bool wants_preempt(const job& r, time_point now) const {
     if (!base.wants_preempt(r, now)) return false;
-    // Let r wait, and let its client's last pick be undone: is the client overdue?
+    // With r waiting, and the last pick of its client undone: is the client overdue?
     auto copy = *this;
     account& owner = copy.clients[r.owner->id];
     if (!owner.active) owner.share = share(*r.owner);
@@ -187,7 +188,7 @@ struct naive_deficit : naive<naive_deficit<Base>> {
       return false;
     for (auto& [id, a] : copy.clients)
       if (id != r.owner->id) a.deficit -= owner.shared;
-    // The carry of others may have made the pick give more than it cost: then it stays done.
+    // With the carry of others the pick may have given more than it cost: it then stays.
     const std::int64_t before = owner.deficit + owner.own - owner.shared;
     const std::int64_t judged = std::max(before, owner.deficit);
     owner.deficit = before;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is particular to the policies that are one order of jobs.
+// Properties of the policies that are one order of jobs.
 
 #include "on_jobs.hpp"
 #include "workload.hpp"

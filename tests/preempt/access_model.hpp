@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-// Programs over few bytes, where each byte can be looked at by itself.
+// Programs over few bytes, so that each byte can be checked separately.
 
 namespace gsched::testing {
 
@@ -32,7 +32,7 @@ using byte_mask = std::uint32_t;
   return mask;
 }
 
-/// Bytes whose value before the operation it may depend on.
+/// Bytes whose previous value the operation may depend on.
 [[nodiscard]] inline byte_mask read_mask(const operation_access& o) {
   return mask_of(o.reads) & ~mask_of(o.writes_first);
 }
@@ -40,7 +40,7 @@ using byte_mask = std::uint32_t;
   return mask_of(o.writes) | mask_of(o.writes_first);
 }
 
-/// What random programs are made of, out of 16.
+/// The composition of random programs, in sixteenths.
 struct random_mix {
   unsigned barriers = 2;
   unsigned writes_first = 3;
@@ -53,7 +53,7 @@ struct random_mix {
 [[nodiscard]] inline access_trace random_trace(std::mt19937_64& random, const random_mix& mix,
                                                std::size_t most) {
   const auto chance = [&](unsigned of_16) { return random() % 16 < of_16; };
-  // Few bytes an operation, or none but the first few operations could ever be run again.
+  // Few bytes an operation; otherwise only the first few operations could ever be run again.
   const auto some = [&] {
     byte_mask m = 0;
     for (auto n = random() % 4; n > 0; --n) m |= 1u << random() % memory_bytes;

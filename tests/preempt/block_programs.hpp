@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-// Programs of kernels whose blocks read and write words step by step, with a checkpoint after each
-// step, and the memory that they work on.
+// Programs of kernels whose blocks read and write words in steps, with a checkpoint after each
+// step, and the memory that they use.
 
 namespace gsched::testing {
 
@@ -26,16 +26,16 @@ using block_steps = std::vector<block_step>;
 
 struct block_kernel {
   std::vector<block_steps> blocks;
-  bool saves = false; ///< a block that comes back goes on behind its last step
+  bool saves = false; ///< a block that starts again continues behind its last step
 };
 using block_program = std::vector<block_kernel>;
 
 inline constexpr std::size_t block_words = 48;
 
-/// What a tracer would see of it.
+/// The accesses that a tracer would record.
 [[nodiscard]] inline operation_access accesses_of(const block_kernel& kernel) {
-  enum : unsigned { untouched = 0, read = 1, written = 2 };
-  std::vector<unsigned> any(block_words, untouched);
+  enum : unsigned { unused = 0, read = 1, written = 2 };
+  std::vector<unsigned> any(block_words, unused);
   std::vector<bool> input(block_words, false);
   for (const block_steps& steps : kernel.blocks) {
     std::vector<bool> mine(block_words, false);
@@ -65,8 +65,8 @@ inline constexpr std::size_t block_words = 48;
   return t;
 }
 
-/// Kernels whose blocks need one another no more than a GPU's may: each reads words that nobody
-/// writes, and words of its own. Half of the kernels read these only when they have written them.
+/// Kernels whose blocks are independent, as on a GPU: each block reads words that no block writes,
+/// and words of its own. Half of the kernels read their own words only after writing them.
 [[nodiscard]] inline block_program random_blocks(std::mt19937_64& random, std::size_t kernels,
                                                  bool some_save) {
   constexpr std::size_t half = block_words / 2;
@@ -92,7 +92,7 @@ inline constexpr std::size_t block_words = 48;
   return p;
 }
 
-/// What a device runs of one program. Blocks that leave have run some of their steps.
+/// A device's execution of one program. Preempted blocks have run some of their steps.
 class block_memory {
 public:
   block_memory(const block_program& p, std::uint64_t seed) : program_(p), random_(seed) {
@@ -106,12 +106,12 @@ public:
       for (std::size_t b = 0; b < program_[k].blocks.size(); ++b) run_to_end(k, b);
   }
   [[nodiscard]] const std::vector<std::uint64_t>& words() const noexcept { return words_; }
-  /// Blocks that left with a step done.
+  /// Blocks that were preempted after a step.
   [[nodiscard]] std::uint64_t half_done() const noexcept { return half_done_; }
-  /// At which blocks or kernels began or ended.
+  /// Times at which blocks or kernels began or ended.
   [[nodiscard]] const std::vector<time_point>& times() const noexcept { return times_; }
 
-  /// The device has to be there before it runs anything.
+  /// The device must exist before it runs anything.
   sim::observer hook() { return {this, started, ended, nullptr, blocks}; }
   const sim::device* on = nullptr;
 
@@ -137,7 +137,7 @@ private:
     me.ended_[k] = first + n;
     me.times_.push_back(at);
   }
-  /// Blocks that had begun and left are those behind the ones that have ended.
+  /// Blocks that started and were preempted follow the ended blocks.
   static void ended(void* self, time_point at, const sim::operation_mark& m) noexcept {
     auto& me = *static_cast<block_memory*>(self);
     const std::size_t k = index(m.work->kernel);

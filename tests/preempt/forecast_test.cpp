@@ -21,15 +21,15 @@ double unit(std::mt19937_64& random) {
   return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
 }
 
-/// Arrivals until `end`, with gaps drawn by the law.
+/// Arrivals until `end`, with gaps drawn from the distribution.
 std::vector<double> arrivals(double end, const std::function<double()>& gap) {
   std::vector<double> all;
   for (double t = gap(); t < end; t += gap()) all.push_back(t);
   return all;
 }
 
-/// What best-effort work costs: cuts, and what arrivals wait for. `bound` says how long a segment
-/// may be that begins at t; arrivals are told to `hear` first.
+/// The cost of best-effort work: cuts, and the waiting of arrivals. `bound` returns the limit of a
+/// segment that begins at t; `hear` is called for arrivals first.
 double cost(const std::vector<double>& arrivals, double end, double cut,
             const std::function<double(double)>& bound, const std::function<void(double)>& hear) {
   double spent = 0;
@@ -59,7 +59,7 @@ double adaptive_cost(const std::vector<double>& all, double end) {
       [&](double t) { f.arrived(at_us(t)); });
 }
 
-/// The best of all constant bounds.
+/// The best constant bound.
 double constant_cost(const std::vector<double>& all, double end) {
   double best = 1e9;
   for (double b = 20; b <= 1600; b *= 1.05)
@@ -90,7 +90,7 @@ TEST_CASE("forecast: a periodic client comes when it is due, and not before") {
   CHECK(f.within(at_us(last + 100), from_us(500)) < 0.01);
   CHECK(f.within(at_us(last + 850), from_us(100)) < 0.3);
   CHECK(f.within(at_us(last + 800), from_us(400)) > 0.95);
-  // It has not come for three periods: it has stopped.
+  // It has not arrived for three periods: it has stopped.
   CHECK(f.within(at_us(last + 3000), from_us(1000)) < 0.01);
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("queue_bound with a forecast: close to the best constant bound, better
     CAPTURE(constant);
     CHECK(adaptive <= law.most * constant);
   }
-  // One that stops: soon nothing is paid for it any more.
+  // A client that stops: soon it causes no more cost.
   std::vector<double> stops = arrivals(1e5, [] { return 2000.0; });
   CHECK(adaptive_cost(stops, end) < 0.5 * constant_cost(stops, 1e5));
 }
@@ -177,7 +177,7 @@ TEST_CASE("forecast: a request is near from when it may come until the client co
   client_forecast none;
   CHECK_FALSE(none.is_near(at_us(1000), from_us(1e6))); // it has never sent a request
   none.arrived(at_us(1000));
-  CHECK(none.is_near(at_us(2000), from_us(10))); // nothing is known of its gaps
+  CHECK(none.is_near(at_us(2000), from_us(10))); // its gaps are unknown
   CHECK_FALSE(none.is_near(at_us(2e6), from_us(10)));
 
   client_forecast periodic;
@@ -190,9 +190,9 @@ TEST_CASE("forecast: a request is near from when it may come until the client co
   CHECK(periodic.is_near(at_us(last + 100000), from_us(1000)));
   CHECK_FALSE(periodic.is_near(at_us(last + 161000), from_us(1000)));
 
-  // Of a client without a rhythm a request is always near: none may come when it is not.
+  // For a client without a rhythm a request is always near: none may arrive when it is not.
   std::mt19937_64 random(5);
-  for (const double least : {0.0, 800.0}) { // a reply comes before the next request
+  for (const double least : {0.0, 800.0}) { // a reply precedes the next request
     client_forecast f;
     double t = 0;
     int missed = 0;

@@ -18,7 +18,7 @@ TEST_CASE("guard: whatever happens when, each lane yields and resumes in turn, a
     guard g(lanes, yields);
     preemption_statistics s;
     std::mt19937_64 random(5);
-    std::array<int, lanes> told{}; // 0 on, 1 told, 2 has yielded
+    std::array<int, lanes> told{}; // 0 on, 1 asked, 2 has yielded
     std::array<bool, lanes> busy{};
     bool held = false;
     time_point now{};
@@ -42,7 +42,7 @@ TEST_CASE("guard: whatever happens when, each lane yields and resumes in turn, a
         held = true;
         break;
       case 1:
-        if (held) g.let_on(now, is_busy, resume, s);
+        if (held) g.release(now, is_busy, resume, s);
         held = false;
         break;
       case 2:
@@ -56,7 +56,7 @@ TEST_CASE("guard: whatever happens when, each lane yields and resumes in turn, a
           REQUIRE(g.yielded(lane, now, is_busy, resume, s));
           REQUIRE(g.may_run(lane) == !held);
           ++times;
-        } else if (yields || !g.is_leaving(lane)) {
+        } else if (yields || !g.is_yielding(lane)) {
           REQUIRE_FALSE(g.yielded(lane, now, is_busy, resume, s));
         } else {
           busy[lane] = false;
@@ -66,8 +66,8 @@ TEST_CASE("guard: whatever happens when, each lane yields and resumes in turn, a
       bool all_on = true;
       for (std::uint32_t i = 0; i < lanes; ++i) {
         if (yields) all_on &= told[i] == 0;
-        if (yields) REQUIRE(g.is_leaving(i) == (told[i] == 1));
-        if (!held) REQUIRE(told[i] != 2); // let on as soon as it has yielded
+        if (yields) REQUIRE(g.is_yielding(i) == (told[i] == 1));
+        if (!held) REQUIRE(told[i] != 2); // released as soon as it has yielded
       }
       REQUIRE(g.holds() == held);
       if (yields) REQUIRE(g.open() == (!held && all_on));
@@ -100,7 +100,7 @@ TEST_CASE("floor: the part of the time is kept, however irregular the calls") {
       longest = std::max(longest, off);
     }
     CHECK(std::abs(to_us(on) / to_us(now.time_since_epoch()) - floor) < 0.01);
-    CHECK(longest < from_us(1200 + 40 / floor)); // a late turn is made good
+    CHECK(longest < from_us(1200 + 40 / floor)); // a late release is compensated
   }
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("floor: nothing is owed for time in which nobody wanted it, and withou
   CHECK_FALSE(f.lets_on());
   f.pass(time_point{from_us(5910)}, true, false);
   CHECK(f.lets_on());
-  f.pass(time_point{from_us(7000)}, false, true); // they had the device for a while
+  f.pass(time_point{from_us(7000)}, false, true); // best-effort jobs had the device for a while
   CHECK_FALSE(f.lets_on());
   floor_clock never(0, from_us(1000));
   never.pass(time_point{from_us(1e9)}, true, false);

@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-// Against the rule as it is told, byte by byte and group by group.
+// Compared with the documented rule, byte by byte and group by group.
 
 namespace gsched::testing {
 namespace {
@@ -26,7 +26,7 @@ bool is_clean(const trace_list& ops, std::size_t first, std::size_t last) {
   for (std::uint64_t b = 0; b < memory_bytes; ++b) {
     const byte_mask bit = 1u << b;
     bool input = false;  // may have been read before it was written
-    bool surely = false; // has been written first, for certain
+    bool surely = false; // certainly written first
     for (std::size_t i = first; i <= last; ++i) {
       const bool reads = (read_mask(ops[i]) & bit) != 0;
       const bool writes = (write_mask(ops[i]) & bit) != 0;
@@ -128,8 +128,8 @@ TEST_CASE("as well with accesses that nobody saw and with declarations") {
 }
 
 TEST_CASE("long programs: groups that are long, and none, do not cost more") {
-  // Each overwrites its own input, which only the first has written; a search backwards for each
-  // would look at 10^10 pairs.
+  // Each overwrites its own input, which only the first has written; a backward search for each
+  // would examine 10^10 pairs.
   constexpr std::size_t n = 200000;
   access_trace t;
   t.operations.resize(n);

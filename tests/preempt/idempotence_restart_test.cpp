@@ -26,7 +26,8 @@ std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
   return x * 0x94d049bb133111ebu + 1;
 }
 
-/// Each byte that an operation writes depends on all that it reads, on the operation and on itself.
+/// Each byte that an operation writes depends on all bytes that it reads, on the operation and on
+/// itself.
 void run(const operation_access& o, std::size_t index, memory& m) {
   std::uint64_t seen = index;
   for (std::size_t b = 0; b < memory_bytes; ++b)
@@ -35,7 +36,7 @@ void run(const operation_access& o, std::size_t index, memory& m) {
     if ((write_mask(o) >> b & 1u) != 0) m[b] = mixed(seen, b);
 }
 
-/// Killed half-way: of what it writes, any part holds the right value, the old one, or neither.
+/// Killed half-way: any part of the written bytes has the right value, the old one, or neither.
 void run_in_part(const operation_access& o, std::size_t index, memory& m, std::mt19937_64& random) {
   memory whole = m;
   run(o, index, whole);

@@ -54,8 +54,8 @@ TEST_CASE("the paper's example: K3 runs again from K1") {
 }
 
 TEST_CASE("why a shorter group will not do: who reads and who overwrites") {
-  // B is written by 0, read by 1 and overwritten by 2, which by itself is idempotent; 3 overwrites
-  // its own input A, which 0 wrote: from 1 on B is clobbered as well.
+  // B is written by 0, read by 1 and overwritten by 2, which is idempotent alone; 3 overwrites its
+  // own input A, which 0 wrote: from 1 on B is clobbered as well.
   const auto v = verdicts_of({does("", "AB"), does("B", "C"), does("", "B"), does("A", "A")});
   CHECK(v[2].how == restart::alone);
   CHECK(v[3].how == restart::with_group);
@@ -67,7 +67,7 @@ TEST_CASE("why a shorter group will not do: who reads and who overwrites") {
 }
 
 TEST_CASE("a longer group can do where a shorter one cannot, past one that spoils it") {
-  // 1 reads B, which 2 overwrites; but 0 writes B first, so from 0 all is well.
+  // 1 reads B, which 2 overwrites; but 0 writes B first, so the group from 0 is idempotent.
   const auto v = verdicts_of({does("", "AB"), does("B", "D"), does("A", "AB")});
   CHECK(v[2].how == restart::with_group);
   CHECK(v[2].group_first == 0);
@@ -117,7 +117,8 @@ TEST_CASE("what the user says counts more than the accesses") {
   CHECK(v[1].declared);
   CHECK(v[2].how == restart::never);
   CHECK(v[2].declared);
-  CHECK(v[3].how == restart::never); // 0 would help, but is behind what must not run again
+  // 0 would help, but is behind an operation that must not run again
+  CHECK(v[3].how == restart::never);
 }
 
 TEST_CASE("a declared kernel inside a group may only read what it seems to overwrite") {
@@ -139,7 +140,7 @@ TEST_CASE("writes before reads in one operation, where the trace knows") {
 TEST_CASE("accesses that nobody saw: verdicts that rest on them say so") {
   operation_access unseen = does("AB", "B");
   unseen.assumed = true;
-  // 1 is clean by itself; 2 needs a group, and an assumed write to C cannot be its beginning.
+  // 1 is idempotent alone; 2 needs a group, which cannot begin with an assumed write to C.
   operation_access may_write = does("", "C");
   may_write.assumed = true;
   const auto v = verdicts_of({does("", "C"), does("D", "E"), may_write, does("C", "C"), unseen});

@@ -25,17 +25,18 @@ double unit(std::mt19937_64& random) {
   return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
 }
 
-/// How a pair of models responds: slow-down of a job that finds work, and speed of that, by size.
+/// The response of a pair of models, by size: the slow-down of a job that arrives beside work, and
+/// the speed of that work.
 struct response {
   std::array<double, 5> slow_down{};
   std::array<double, 5> speed{1, 1, 1, 1, 1};
-  double found = 1;    ///< part of the jobs that find work
-  double spread = 0.3; ///< of slow-downs: they lie evenly within so much of what is ahead
+  double found = 1;    ///< fraction of the jobs that arrive beside work
+  double spread = 0.3; ///< slow-downs are uniform within this fraction of the remaining work
 
   [[nodiscard]] double overall(std::size_t i) const { return found * slow_down[i]; }
 };
 
-/// Falls in the slow-down, falls in the speed, by random steps.
+/// Decreasing slow-down, decreasing speed, by random steps.
 response random_response(std::mt19937_64& random) {
   response r;
   double slow = 0.02 + 1.5 * unit(random) * unit(random);
@@ -65,24 +66,25 @@ struct serving {
       const double noise = 1 + 0.04 * (unit(random) - 0.5);
       choice.did(now, from_us(1000), from_us(1000 / r.speed[now] * noise), true);
     }
-    // So far apart that what is done beside the jobs does not count.
+    // So far apart that work beside the jobs does not count.
     choice.cycle(from_us(1e6), duration::zero());
     if (unit(random) > r.found) return choice.found_none();
-    const double ahead = unit(random); // of a kernel; the slow-down is in proportion, but for noise
+    // of a kernel; the slow-down is proportional, except for noise
+    const double ahead = unit(random);
     const double noise = 1 + 2 * r.spread * (unit(random) - 0.5);
     const double slow_down = r.slow_down[now] * 2 * ahead * noise + 0.01 * (unit(random) - 0.5);
     choice.found(now, from_us(1000 * ahead), slow_down);
   }
-  int until_settled(const response& r, int most) {
+  int until_concluded(const response& r, int most) {
     for (int n = 0; n < most; ++n) {
-      if (choice.settled()) return n;
+      if (choice.concluded()) return n;
       one(r);
     }
     return most;
   }
 };
 
-/// What whoever knows the response would choose, where the share has to be `margin` above.
+/// The choice with a known response, with the share `margin` above its target.
 std::size_t best_of(const response& r, const reserve_target& to, double margin = 0) {
   for (std::size_t i = 0; i < 5; ++i)
     if (r.overall(i) <= to.slow_down && r.speed[i] >= to.share + margin) return i;
@@ -105,19 +107,19 @@ TEST_CASE(
     const response r = random_response(draw);
     serving s;
     s.random.seed(static_cast<std::uint64_t>(round));
-    const int took = s.until_settled(r, 5000);
-    REQUIRE(s.choice.settled());
+    const int took = s.until_concluded(r, 5000);
+    REQUIRE(s.choice.concluded());
     longest = std::max(longest, static_cast<int>(took * r.found));
     const std::size_t chosen = s.choice.current();
     exact += chosen == best_of(r, to);
-    const std::size_t best = best_of(r, to, 0.02); // a share at the limit may seem to be beyond
+    const std::size_t best = best_of(r, to, 0.02); // a share at the limit may appear beyond it
     CAPTURE(round);
     CAPTURE(chosen);
     CAPTURE(best);
     // Never clearly beyond the share.
     CHECK(r.speed[chosen] >= to.share - 0.03);
     const bool reachable = r.overall(best) <= to.slow_down;
-    if (reachable) { // within the target but for noise, and not for much less throughput
+    if (reachable) { // within the target except for noise, and not for much less throughput
       CHECK(r.overall(chosen) <= 1.4 * to.slow_down);
       if (chosen > best) CHECK(r.overall(best) >= 0.6 * to.slow_down);
     } else {
@@ -148,7 +150,8 @@ TEST_CASE("reserve_choice: equal calls give equal answers, and none allocates") 
 }
 
 TEST_CASE("reserve_choice: the share is of what real-time jobs leave when they run alone") {
-  // A real-time job of 1 ms alone each 4 ms finds 0.4 ms of long work, and takes 1.6 or 1.05 ms.
+  // A real-time job of 1 ms alone, every 4 ms, arrives beside 0.4 ms of long work, and takes 1.6 or
+  // 1.05 ms.
   reserve_choice c(std::array{sm_count{48}}, sm_count{132}, {0.10, 0.50, 0.80});
   const auto work = [&] {
     const std::size_t on = c.current();
@@ -156,7 +159,7 @@ TEST_CASE("reserve_choice: the share is of what real-time jobs leave when they r
     return on;
   };
   for (int i = 0; i < 40; ++i) static_cast<void>(work());
-  CHECK(c.current() == 1); // how often real-time jobs come is not known yet, nor what it costs
+  CHECK(c.current() == 1); // the rate and the cost of real-time jobs are not known yet
   for (int i = 0; i < 400; ++i) {
     const std::size_t on = work();
     c.cycle(from_us(3000), from_us(1000));
@@ -181,17 +184,17 @@ TEST_CASE("reserve_choice: the share counts what short segments cost, and not wh
     }
     return c.share(1);
   };
-  // While a real-time job is expected nothing is queued behind a segment, on all SMs as well.
+  // While a real-time job is expected, no segment is queued behind another, on all SMs as well.
   CHECK(share_of(1.0, 0.9, 0.6) == doctest::Approx(0.6).epsilon(0.01));
   CHECK(share_of(0.95, 0.9, 0.6) == doctest::Approx(0.6 / 0.95).epsilon(0.01));
-  // If one is always expected, the profile says what the work does otherwise ...
+  // If one is always expected, the profile gives the speed otherwise ...
   CHECK(share_of(0, 0.9, 0.6) == doctest::Approx(0.6).epsilon(0.01));
   CHECK(share_of(0, 1.1, 0.6) == doctest::Approx(0.6 / 1.1).epsilon(0.01));
-  // ... but not what it does beside other work.
+  // ... but not the speed beside other work.
   CHECK(share_of(0, 0.5, 0.4) == doctest::Approx(0.8).epsilon(0.01));
   CHECK(share_of(1.0, 0.5, 0.4) == doctest::Approx(0.8).epsilon(0.01));
   CHECK(share_of(0.6, 0.55, 0.4) == doctest::Approx(0.4 / 0.6).epsilon(0.01));
-  // ... nor what it did beside other work, once it runs alone.
+  // ... nor the earlier speed beside other work, once it runs alone.
   CHECK(share_of(0.5, 1.0, 0.6) == doctest::Approx(0.6).epsilon(0.01));
 }
 
@@ -201,7 +204,7 @@ TEST_CASE("reserve_choice: the share counts long segments that real-time jobs cu
   std::mt19937_64 random(1);
   for (int i = 0; i < 2000; ++i) {
     for (int k = 0; k < 10; ++k) c.did(1, from_us(200), from_us(200), true);
-    for (int k = 0; k < 10; ++k) { // seldom without a real-time job beside it
+    for (int k = 0; k < 10; ++k) { // rarely without a real-time job beside it
       const bool undisturbed = unit(random) < 0.2;
       c.did(1, from_us(1200), undisturbed ? std::optional(from_us(2200)) : std::nullopt, true);
     }
@@ -233,11 +236,11 @@ TEST_CASE("reserve_choice: what was measured while all work was slower is forgot
       for (int i = 0; i < 8; ++i) s.choice.did(0, from_us(1000), from_us(1000), false);
       for (int i = 0; i < 3000; ++i) s.one(r);
       const std::size_t right = s.choice.chosen();
-      response slower = r; // as beside a model of short kernels
+      response slower = r; // as beside a model with short kernels
       for (double& speed : slower.speed) speed *= 0.8;
       for (int i = 0; i < 500; ++i) s.one(slower);
       int n = 0;
-      for (; n < 20000 && !(s.choice.settled() && s.choice.chosen() == right); ++n) s.one(r);
+      for (; n < 20000 && !(s.choice.concluded() && s.choice.chosen() == right); ++n) s.one(r);
       CAPTURE(seed);
       CHECK(n < 5000);
     }
@@ -253,7 +256,7 @@ TEST_CASE("reserve_choice: a tail that grows beyond the target is seen") {
   harsh.slow_down = {1.0, 0.6, 0.2, 0.1, 0.05};
   serving s;
   s.choice = reserve_choice(sizes, sm_count{132}, {0.10, 0.5, 0.80});
-  REQUIRE(s.until_settled(mild, 20000) < 20000);
+  REQUIRE(s.until_concluded(mild, 20000) < 20000);
   REQUIRE(s.choice.chosen() == 0);
   for (int i = 0; i < 20000; ++i) s.one(harsh);
   CHECK(s.choice.chosen() >= 2);
@@ -264,9 +267,9 @@ TEST_CASE("reserve_choice: jobs that another model's work slows down more end a 
   response r;
   r.slow_down = {1.2, 0.7, 0.3, 0.08, 0.05};
   for (int i = 0; i < 20; ++i) s.one(r);
-  REQUIRE_FALSE(s.choice.settled());
+  REQUIRE_FALSE(s.choice.concluded());
   int jobs = 0;
-  for (; jobs < 10000 && !s.choice.settled(); ++jobs) s.choice.found_other();
+  for (; jobs < 10000 && !s.choice.concluded(); ++jobs) s.choice.found_other();
   CHECK(jobs <= 5 * static_cast<int>(reserve_choice::longest_trial));
 }
 
@@ -275,7 +278,7 @@ TEST_CASE("reserve_choice: after forget nothing is compared with the choice befo
   before.slow_down = {0.69, 0.57, 0.52, 0.37, 0.30};
   before.speed = {1, 0.95, 0.93, 0.88, 0.84};
   before.spread = 0.6;
-  response after = before; // its choice is below the share now
+  response after = before; // its choice is now below the share
   after.slow_down[2] = 0.52;
   after.slow_down[3] = 0.40;
   after.speed = {1, 0.95, 0.93, 0.86, 0.60};
@@ -286,7 +289,7 @@ TEST_CASE("reserve_choice: after forget nothing is compared with the choice befo
     s.random.seed(static_cast<std::uint64_t>(round) + 1);
     for (int i = 0; i < 2000; ++i) s.one(before);
     s.choice.forget();
-    REQUIRE(s.until_settled(after, 5000) < 5000);
+    REQUIRE(s.until_concluded(after, 5000) < 5000);
     right += s.choice.chosen() == 3;
   }
   CHECK(right >= rounds * 9 / 10);
@@ -297,7 +300,7 @@ TEST_CASE("reserve_choice: what stays is tried against others ever more rarely")
   r.slow_down = {1.2, 0.7, 0.3, 0.08, 0.05};
   r.speed = {1, 0.95, 0.9, 0.85, 0.7};
   serving s;
-  REQUIRE(s.until_settled(r, 1000) < 1000);
+  REQUIRE(s.until_concluded(r, 1000) < 1000);
   std::fill(std::begin(s.jobs_under), std::end(s.jobs_under), 0);
   constexpr std::uint64_t jobs = 100000;
   for (std::uint64_t i = 0; i < jobs; ++i) s.one(r);
@@ -312,7 +315,7 @@ TEST_CASE("reserve_choice: where none reaches the target, others are tried as ra
   r.slow_down = {1.6, 1.5, 1.2, 0.6, 0.5};
   r.speed = {1, 0.95, 0.9, 0.85, 0.7};
   serving s;
-  REQUIRE(s.until_settled(r, 1000) < 1000);
+  REQUIRE(s.until_concluded(r, 1000) < 1000);
   CHECK(s.choice.current() == 3); // the last one within the share
   std::fill(std::begin(s.jobs_under), std::end(s.jobs_under), 0);
   constexpr std::uint64_t jobs = 100000;
@@ -324,7 +327,7 @@ TEST_CASE("reserve_choice: where none reaches the target, others are tried as ra
 }
 
 TEST_CASE("reserve_choice: sizes beyond the target that are close are told apart") {
-  // As measured of a convolutional network beside attention: the last two differ by 0.07, and the
+  // As measured for a convolutional network beside attention: the last two differ by 0.07, and the
   // jobs of one size by more.
   response r;
   r.slow_down = {0.69, 0.57, 0.52, 0.37, 0.30};
@@ -336,7 +339,7 @@ TEST_CASE("reserve_choice: sizes beyond the target that are close are told apart
   for (int round = 0; round < rounds; ++round) {
     serving s;
     s.random.seed(static_cast<std::uint64_t>(round) + 1);
-    REQUIRE(s.until_settled(r, 2000) < 2000);
+    REQUIRE(s.until_concluded(r, 2000) < 2000);
     right += s.choice.current() == 4;
     for (std::size_t i = 0; i < 5; ++i) took += s.jobs_under[i];
     under_worse += s.jobs_under[0] + s.jobs_under[1] + s.jobs_under[2];
@@ -345,17 +348,17 @@ TEST_CASE("reserve_choice: sizes beyond the target that are close are told apart
           " of them under sizes that are much worse");
   CHECK(right >= rounds * 19 / 20);
   CHECK(took <= 700 * rounds);
-  CHECK(under_worse <= 100 * rounds); // 6 of each to rate it, and few more
+  CHECK(under_worse <= 100 * rounds); // 6 of each for the rating, and few more
 }
 
 TEST_CASE("reserve_choice: a trial that few jobs meet changes nothing") {
-  // Few jobs find work, and those are slowed down beyond the tail's target by every size.
+  // Few jobs arrive beside work, and every size slows those down beyond the target of the tail.
   response r;
   r.slow_down = {3, 2.6, 2.2, 1.2, 1.1};
   r.speed = {1, 0.95, 0.9, 0.85, 0.7};
   serving s;
   s.choice = reserve_choice(sizes, sm_count{132}, {0.01, 0.3, 0.80});
-  REQUIRE(s.until_settled(r, 2000) < 2000);
+  REQUIRE(s.until_concluded(r, 2000) < 2000);
   REQUIRE(s.choice.current() == 3);
   std::fill(std::begin(s.jobs_under), std::end(s.jobs_under), 0);
   r.found = 0.012;
@@ -369,14 +372,14 @@ TEST_CASE("reserve_choice: sizes that gain nothing are not chosen") {
   r.slow_down = {0.9, 0.5, 0.4, 0.3, 0.2};
   r.speed = {1, 0.55, 0.55, 0.55, 0.55};
   serving s;
-  REQUIRE(s.until_settled(r, 1000) < 1000);
+  REQUIRE(s.until_concluded(r, 1000) < 1000);
   CHECK(s.choice.current() == 0);
   CHECK(s.jobs_under[1] + s.jobs_under[2] + s.jobs_under[3] + s.jobs_under[4] <= 8);
 
-  r.slow_down = {0.5, 0.5, 0.5, 0.5, 0.5}; // the memory is what they share
+  r.slow_down = {0.5, 0.5, 0.5, 0.5, 0.5}; // they share the memory
   r.speed = {1, 0.95, 0.9, 0.85, 0.81};
   serving other;
-  REQUIRE(other.until_settled(r, 1000) < 1000);
+  REQUIRE(other.until_concluded(r, 1000) < 1000);
   CHECK(other.choice.current() == 0);
 }
 
@@ -389,7 +392,7 @@ TEST_CASE("reserve_choice: a tail beyond the target counts as well") {
   const auto chosen = [&](double tail) {
     serving s;
     s.choice = reserve_choice(sizes, sm_count{132}, {0.10, tail, 0.80});
-    REQUIRE(s.until_settled(r, 20000) < 20000);
+    REQUIRE(s.until_concluded(r, 20000) < 20000);
     return s.choice.current();
   };
   CHECK(chosen(1e9) == 0);
@@ -405,18 +408,18 @@ TEST_CASE("reserve_choice: what changes is learned again") {
   mild.speed = harsh.speed;
   const auto jobs_until = [](serving& s, const response& r, std::size_t size) {
     int n = 0;
-    for (; n < 100000 && !(s.choice.settled() && s.choice.current() == size); ++n) s.one(r);
+    for (; n < 100000 && !(s.choice.concluded() && s.choice.current() == size); ++n) s.one(r);
     return n;
   };
   serving s;
   REQUIRE(jobs_until(s, mild, 1) < 200);
-  CHECK(jobs_until(s, harsh, 3) < 500); // it is seen to be too slow
-  CHECK(jobs_until(s, mild, 1) < 3000); // a recheck finds that less is enough
+  CHECK(jobs_until(s, harsh, 3) < 500); // it is detected as too slow
+  CHECK(jobs_until(s, mild, 1) < 3000); // a recheck finds that less suffices
   s.choice.forget();
   CHECK(s.choice.current() == 0);
-  CHECK_FALSE(s.choice.settled());
+  CHECK_FALSE(s.choice.concluded());
   CHECK(jobs_until(s, harsh, 3) < 500);
-  response costly = harsh; // a size that was within the share is no more
+  response costly = harsh; // a size within the share is no longer within it
   costly.speed = {1, 0.95, 0.9, 0.7, 0.6};
   CHECK(jobs_until(s, costly, 2) < 3000);
 }
@@ -425,7 +428,7 @@ TEST_CASE("reserve_choice: jobs that find nothing end a trial, and nothing is ch
   serving s;
   for (int i = 0; i < 8; ++i) s.choice.did(0, from_us(100), from_us(100), true);
   int jobs = 0;
-  for (; jobs < 10000 && !s.choice.settled(); ++jobs) s.choice.found_none();
+  for (; jobs < 10000 && !s.choice.concluded(); ++jobs) s.choice.found_none();
   CHECK(jobs <= 5 * static_cast<int>(reserve_choice::longest_trial));
   CHECK(s.choice.current() == 0);
   CHECK(s.choice.found_part() == 0);
@@ -452,7 +455,7 @@ TEST_CASE("time_alone: the mean of jobs that were alone, or else the shortest of
   CHECK(t.ratio() == doctest::Approx(1.2).epsilon(0.05));
   for (int i = 0; i < 1600; ++i) t.learn(1.5 + unit(random), false); // it has become slower
   CHECK(t.ratio() == doctest::Approx(1.5).epsilon(0.03));
-  const double once = t.ratio(); // hardly varies, so what is divided by it can be compared
+  const double once = t.ratio(); // hardly varies, so ratios to it are comparable
   for (int i = 0; i < 600; ++i) {
     t.learn(1.5 + unit(random), false);
     REQUIRE(t.ratio() == doctest::Approx(once).epsilon(0.01));
@@ -460,6 +463,6 @@ TEST_CASE("time_alone: the mean of jobs that were alone, or else the shortest of
   for (int i = 0; i < 8; ++i) t.learn(1.6 + 0.02 * (unit(random) - 0.5), true);
   CHECK(t.ratio() == doctest::Approx(1.6).epsilon(0.01));
   CHECK(t.jobs() == 2308);
-  for (int i = 0; i < 2048; ++i) t.learn(1.9 + unit(random), false); // none is alone any more
+  for (int i = 0; i < 2048; ++i) t.learn(1.9 + unit(random), false); // no job is alone any more
   CHECK(t.ratio() == doctest::Approx(1.9).epsilon(0.03));
 }

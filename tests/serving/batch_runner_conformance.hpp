@@ -15,14 +15,14 @@
 
 namespace gsched::testing {
 
-/// What every batch_runner keeps, on a GPU of 32 SMs in groups of 8 or more, with model 0 and
-/// batches up to 8 that take from some 10 us to 100 ms.
+/// The clauses of batch_runner, on a GPU of 32 SMs in groups of 8 or more, with model 0 and batches
+/// of up to 8 that take some 10 us to 100 ms.
 template <class Runner>
 struct batch_runner_conformance {
   Runner& runner;
   std::vector<served_partition> partitions{};
   partition_plan plan{};
-  std::vector<std::uint32_t> told{}; ///< partitions whose batches have ended, not asked for yet
+  std::vector<std::uint32_t> reported{}; ///< partitions whose batches have ended, not asked for yet
   std::uint64_t begun = 0, ended = 0;
 
   static partition_plan plan_of(const std::vector<std::uint32_t>& sizes) {
@@ -35,17 +35,17 @@ struct batch_runner_conformance {
     return p;
   }
 
-  /// Batches that end meanwhile are told by wait_end.
+  /// wait_end reports batches that end meanwhile.
   void wait_prepared() {
     const time_point until = runner.now() + std::chrono::seconds{20};
     while (!runner.try_prepared()) {
-      if (const auto partition = runner.try_end()) told.push_back(end(*partition));
+      if (const auto partition = runner.try_end()) reported.push_back(end(*partition));
       runner.wait(until);
       REQUIRE(runner.now() < until);
     }
   }
 
-  /// Partitions that do not run become those of another plan.
+  /// Makes the idle partitions those of another plan.
   void switch_to(const std::vector<std::uint32_t>& sizes) {
     plan = plan_of(sizes);
     runner.prepare([this] { return &plan; });
@@ -68,7 +68,7 @@ struct batch_runner_conformance {
       p.portions.clear();
       p.portions.emplace_back().model = 0;
     }
-    runner.take_up(partitions);
+    runner.activate(partitions);
   }
 
   void begin(std::uint32_t partition, std::uint32_t batch = 1) {
@@ -84,9 +84,9 @@ struct batch_runner_conformance {
     return partition;
   }
   [[nodiscard]] std::uint32_t wait_end() {
-    if (!told.empty()) {
-      const std::uint32_t first = told.front();
-      told.erase(told.begin());
+    if (!reported.empty()) {
+      const std::uint32_t first = reported.front();
+      reported.erase(reported.begin());
       return first;
     }
     const time_point until = runner.now() + std::chrono::seconds{20};
@@ -103,7 +103,7 @@ struct batch_runner_conformance {
     INFO("B1: each batch ends once");
     switch_to({16, 8, 8});
     for (std::uint32_t i = 0; i < 3; ++i) {
-      CHECK(runner.has_room(i));
+      CHECK(runner.is_available(i));
       begin(i, i + 1);
     }
     std::set<std::uint32_t> seen;
@@ -133,10 +133,10 @@ struct batch_runner_conformance {
     for (served_partition& p : partitions) p.planned = false;
     partitions[1].sms = sm_count{32};
     partitions[1].planned = true;
-    runner.take_up(partitions);
+    runner.activate(partitions);
     while (ended < begun) static_cast<void>(wait_end());
-    told.clear();
-    CHECK(runner.has_room(1)); // B5
+    reported.clear();
+    CHECK(runner.is_available(1)); // B5
     begin(1, 4);
     CHECK(wait_end() == 1);
 
@@ -146,16 +146,16 @@ struct batch_runner_conformance {
                                                         {8, 8, 8, 8}, {24, 8},  {16, 8, 8}};
     for (int round = 0; round < 60; ++round) {
       for (std::uint32_t i = 0; i < partitions.size(); ++i)
-        if (partitions[i].planned && partitions[i].is_idle() && runner.has_room(i))
+        if (partitions[i].planned && partitions[i].is_idle() && runner.is_available(i))
           begin(i, 1 + static_cast<std::uint32_t>(random() % 8));
       if (random() % 2 == 0 && ended < begun) static_cast<void>(wait_end());
-      told.clear();
+      reported.clear();
       switch_to(plans[random() % plans.size()]);
     }
-    for (told.clear(); ended < begun; told.clear()) static_cast<void>(wait_end());
+    for (reported.clear(); ended < begun; reported.clear()) static_cast<void>(wait_end());
     CHECK(!runner.try_end());
     for (std::uint32_t i = 0; i < partitions.size(); ++i)
-      if (partitions[i].planned) CHECK(runner.has_room(i));
+      if (partitions[i].planned) CHECK(runner.is_available(i));
   }
 };
 

@@ -19,6 +19,7 @@
 namespace gsched::testing {
 namespace {
 
+using namespace detail;
 using namespace std::chrono_literals;
 
 constexpr time_point at(duration d) { return time_point{d}; }
@@ -32,7 +33,7 @@ latency_table even_table(const std::vector<duration>& fixed) {
   return latency_table(rows);
 }
 
-/// What choose_batch promises, by trying everything.
+/// The result of choose_batch, by exhaustive search.
 batch_choice naive_choice(const std::vector<time_point>& deadlines, std::uint32_t desired,
                           const std::vector<duration>& times, time_point now, time_point free_by) {
   const auto in_time = [&](std::size_t first, std::size_t n, time_point from) {
@@ -57,7 +58,7 @@ batch_choice naive_choice(const std::vector<time_point>& deadlines, std::uint32_
   return {deadlines.size(), 0};
 }
 
-/// A frontend under random load, and what must hold of each step.
+/// A frontend under random load; each step checks the clauses.
 class storm {
 public:
   explicit storm(std::uint64_t seed)
@@ -91,10 +92,10 @@ public:
 
 private:
   void change_plan() {
-    std::vector<demand> demands;
+    std::vector<model_demand> demands;
     for (std::size_t m = 0; m < 3; ++m)
       demands.push_back({m, static_cast<double>(random_() % 20000), slos_[m]});
-    const auto plan = elastic_partitioning{}.plan(table_, demands, shapes_);
+    const auto plan = elastic_planner{}.plan(table_, demands, shapes_);
     if (!plan) return;
     ++switches;
     const auto before = running_;
@@ -123,7 +124,7 @@ private:
     const served_partition before = serve_->partitions()[number];
     const time_point due = serve_->due(number, now_);
     const auto begun = serve_->try_start(number, now_);
-    // Nothing happens before it is due, and something does when it is.
+    // try_start does nothing before `due`, and something at `due`.
     REQUIRE((!begun && serve_->dropped().empty()) == (due > now_));
     note_dropped([&](const waiting_request& r, std::size_t model) { // F3
       for (const served_portion& p : before.portions) {
@@ -146,7 +147,7 @@ private:
       std::vector<time_point> deadlines;
       for (std::size_t w = 0; w < p.waiting.size(); ++w) deadlines.push_back(p.waiting[w].deadline);
       const auto expected = naive_choice(deadlines, p.desired, p.times, now_,
-                                         serve_->partitions()[number].free_by(i, now_));
+                                         serve_->partitions()[number].latest_end(i, now_));
       REQUIRE(requests.size() == expected.take);
       for (std::uint32_t n = 0; n < expected.take; ++n)
         REQUIRE(requests[n] == p.waiting[expected.drop + n]);
@@ -240,7 +241,7 @@ partition_plan one_partition(std::vector<portion> portions, duration cycle) {
 
 } // namespace
 
-TEST_CASE("choose_batch takes and drops what trying everything does") {
+TEST_CASE("choose_batch agrees with exhaustive search") {
   std::mt19937_64 random(3);
   int drops = 0, few = 0, grows = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -266,8 +267,7 @@ TEST_CASE("choose_batch takes and drops what trying everything does") {
   CHECK(few > 500);
 }
 
-TEST_CASE(
-    "F1, F2, F3, F5: under random load, plans and times nothing is lost or dropped too soon") {
+TEST_CASE("F1, F2, F3, F5: random load and plans lose no request and drop none too early") {
   int dropped = 0, late = 0, in_time = 0, grown = 0, switches = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
@@ -287,7 +287,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "F2: a batch begins when it is full, when its cycle has passed, or when it would be late") {
+    "F2: a batch starts when it is full, when its cycle has passed, or when it would be late") {
   const latency_table t = even_table({1ms});
   frontend f(t, {20ms}, {gpu_shape{sm_count{8}, sm_count{8}}});
   f.switch_to(one_partition({{0, 300, 3}}, 10ms), at(0ms));
@@ -324,7 +324,7 @@ TEST_CASE(
   CHECK(g.counts(0) == request_counts{3, 3, 0, 0, 0, 0});
 }
 
-TEST_CASE("F2: who would be late after another's batch goes first, though it is not due") {
+TEST_CASE("F2: a portion that would be late after another batch goes first, though it is not due") {
   const latency_table t = even_table({1ms, 1ms});
   frontend f(t, {100ms, 20ms}, {gpu_shape{sm_count{8}, sm_count{8}}});
   f.switch_to(one_partition({{0, 100, 8}, {1, 100, 2}}, 15ms), at(0ms));
@@ -338,7 +338,7 @@ TEST_CASE("F2: who would be late after another's batch goes first, though it is 
   CHECK(first->model == 1);
 }
 
-TEST_CASE("F4: requests go to partitions in the proportion of their rates") {
+TEST_CASE("F4: requests go to partitions in proportion to the planned rates") {
   const latency_table t = even_table({1ms});
   frontend f(t, {20ms}, {gpu_shape{sm_count{32}, sm_count{8}}});
   const std::vector<double> rates{100, 250, 17};
@@ -352,14 +352,14 @@ TEST_CASE("F4: requests go to partitions in the proportion of their rates") {
   }
 }
 
-TEST_CASE("F5: a new partition waits for the SMs that a batch of the old plan has") {
+TEST_CASE("F5: a new partition waits for SMs that a batch of the old plan occupies") {
   const latency_table t = even_table({1ms, 1ms});
   frontend f(t, {40ms, 40ms}, {gpu_shape{sm_count{32}, sm_count{8}}});
   f.switch_to({{{0, sm_count{24}, 10ms, {{0, 100, 2}}}}}, at(0ms));
   f.arrive(0, 1, at(0ms));
   REQUIRE(f.try_start(0, at(0ms)));
   f.arrive(0, 2, at(1ms));
-  f.arrive(1, 3, at(1ms)); // nobody has a place for it
+  f.arrive(1, 3, at(1ms)); // no partition has the model
   CHECK(f.dropped().size() == 1);
   f.switch_to({{{0, sm_count{8}, 10ms, {{0, 100, 2}}}, {0, sm_count{16}, 10ms, {{1, 100, 2}}}}},
               at(1ms), 100us);
@@ -380,7 +380,7 @@ TEST_CASE("F5: a new partition waits for the SMs that a batch of the old plan ha
   CHECK(f.due(1, at(3ms)) < at(20ms));
 }
 
-TEST_CASE("F3: one request that has waited too long does not make all after it late") {
+TEST_CASE("F3: one request that has waited too long does not make all later ones late") {
   const latency_table t = even_table({6ms}); // a batch of n takes 6 + n ms
   frontend f(t, {20ms}, {gpu_shape{sm_count{8}, sm_count{8}}});
   f.switch_to(one_partition({{0, 400, 4}}, 10ms), at(0ms));
@@ -394,20 +394,20 @@ TEST_CASE("F3: one request that has waited too long does not make all after it l
   CHECK(batch->requests.front().id == 1);
 }
 
-TEST_CASE("a plan keeps its promise: who comes evenly at the planned rates is in time") {
+TEST_CASE("requests that arrive evenly at the planned rates meet their SLO") {
   std::mt19937_64 random(5);
   int served = 0;
   for (int round = 0; round < 40; ++round) {
     CAPTURE(round);
     const latency_table t = random_table(random, 3, {8, 16, 32}, 6);
     const std::vector<gpu_shape> shapes(2, gpu_shape{sm_count{36}, sm_count{8}});
-    std::vector<demand> demands;
+    std::vector<model_demand> demands;
     std::vector<duration> slos;
     for (std::size_t m = 0; m < 3; ++m) {
       slos.push_back(8 * t.latency(m, 2, sm_count{8}));
       demands.push_back({m, static_cast<double>(500 + random() % 4000), slos[m]});
     }
-    const auto plan = elastic_partitioning{}.plan(t, demands, shapes);
+    const auto plan = elastic_planner{}.plan(t, demands, shapes);
     if (!plan) continue;
     std::vector<int> portions(3);
     for (const gpulet& g : plan->gpulets)
@@ -446,7 +446,7 @@ TEST_CASE("a plan keeps its promise: who comes evenly at the planned rates is in
   CHECK(served > 10000);
 }
 
-TEST_CASE("serving allocates nothing once queues have been as long as they get") {
+TEST_CASE("serving does not allocate once queues have reached their longest") {
   const latency_table t = even_table({1ms, 2ms});
   frontend f(t, {20ms, 30ms}, {gpu_shape{sm_count{8}, sm_count{8}}});
   f.switch_to(one_partition({{0, 100, 4}, {1, 100, 4}}, 12ms), at(0ms));
@@ -472,7 +472,7 @@ TEST_CASE("serving allocates nothing once queues have been as long as they get")
   CHECK(f.counts(0).in_time > 1000);
 }
 
-TEST_CASE("SLOs that are not one a model are refused") {
+TEST_CASE("a number of SLOs other than that of the models is refused") {
   const latency_table t = even_table({1ms});
   CHECK_THROWS_AS(frontend(t, {}, {}), error);
 }

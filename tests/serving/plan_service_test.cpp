@@ -17,14 +17,13 @@
 #include <vector>
 
 using namespace gsched;
-using namespace gsched::sim;
 using namespace std::chrono_literals;
 
 namespace {
 
 constexpr time_point at(duration d) { return time_point{d}; }
 
-/// Batches of 1 to 8 take a millisecond and half of one a request on 8 SMs, on more SMs less.
+/// Batches of 1 to 8 take 1 ms plus 0.5 ms a request on 8 SMs, and less on more SMs.
 latency_table table_of(std::size_t models) {
   std::vector<latency_row> rows;
   for (std::size_t m = 0; m < models; ++m)
@@ -43,8 +42,8 @@ struct service {
   plan_service_options options;
   duration prepare{};
   interference_function truth, expected;
-  planner_function planner = [this](std::span<const demand> d) {
-    return elastic_partitioning{}.plan(table, d, shapes);
+  planner_function planner = [this](std::span<const model_demand> d) {
+    return elastic_planner{}.plan(table, d, shapes);
   };
 
   void offer(app what, rate_curve expected_rate, std::optional<rate_curve> comes = {}) {
@@ -56,13 +55,13 @@ struct service {
   }
   service() { options.replanning.clusters = 0; }
 
-  plan_outcome run() {
+  service_outcome run() {
     simulated_batches runner(table, truth, shapes.size(), prepare);
     return plan_service(table, slos, shapes, apps, options, planner, expected, runner).run();
   }
 };
 
-void check_conservation(const plan_outcome& o) {
+void check_conservation(const service_outcome& o) {
   for (const app_outcome& a : o.apps) {
     CHECK(a.arrived == a.in_time + a.late + a.dropped);
     CHECK(a.latency.count() == a.in_time + a.late);
@@ -77,7 +76,7 @@ void check_conservation(const plan_outcome& o) {
   }
   std::vector<app_period> sums(o.apps.size());
   for (const period_outcome& p : o.periods) {
-    for (const std::uint64_t n : p.came) came += n;
+    for (const std::uint64_t n : p.arrived) came += n;
     for (std::size_t a = 0; a < sums.size(); ++a) {
       sums[a].arrived += p.apps[a].arrived;
       sums[a].ended += p.apps[a].ended;
@@ -99,7 +98,7 @@ void check_conservation(const plan_outcome& o) {
   CHECK(violated == all.late + all.dropped);
 }
 
-std::string told(const plan_outcome& o) {
+std::string text_of(const service_outcome& o) {
   std::ostringstream s;
   for (const app_outcome& a : o.apps)
     s << a.arrived << ' ' << a.in_time << ' ' << a.late << ' ' << a.latency.percentile(0.99).count()
@@ -112,7 +111,7 @@ std::string told(const plan_outcome& o) {
 
 } // namespace
 
-TEST_CASE("a Poisson process follows its curve, and comes again with its seed") {
+TEST_CASE("a Poisson process follows its rate curve, and repeats with its seed") {
   const rate_curve c{{at(1s), 1000}, {at(3s), 0}, {at(4s), 5000}};
   varying_poisson p(c, at(6s), 3), again(c, at(6s), 3);
   std::vector<int> in(8);
@@ -130,7 +129,7 @@ TEST_CASE("a Poisson process follows its curve, and comes again with its seed") 
   CHECK(in[6] == 0);
 }
 
-TEST_CASE("a rate error is fixed, or drawn again and again around the rate") {
+TEST_CASE("a rate error is fixed, or drawn repeatedly around the rate") {
   const rate_curve c{{at(0s), 100}, {at(50s), 200}};
   const rate_curve more = with_error(c, {0.2, true, 20s}, at(100s), 1);
   CHECK(more == rate_curve{{at(0s), 120}, {at(50s), 240}});
@@ -148,7 +147,7 @@ TEST_CASE("a rate error is fixed, or drawn again and again around the rate") {
   CHECK_THROWS_AS(static_cast<void>(with_error(c, {-1, true, 20s}, at(1s), 1)), error);
 }
 
-TEST_CASE("rates are read from a file, and what is wrong with one is told in a line") {
+TEST_CASE("rate curves are read from a file, and errors are one line") {
   const auto read = [](const char* text) {
     return read_rate_curves(csv_table(std::make_unique<std::istringstream>(text), "r.csv",
                                       {"time_s", "model", "rate"}));
@@ -162,46 +161,46 @@ TEST_CASE("rates are read from a file, and what is wrong with one is told in a l
     CHECK_THROWS_AS(read(bad), error);
 }
 
-TEST_CASE("batches side by side slow each other for as long as they meet") {
+TEST_CASE("batches slow each other while they overlap") {
   const latency_table t = table_of(1); // a batch of 2 on 8 SMs takes 2 ms
   const interference_function truth = [](std::span<const gpulet> all, std::size_t, std::size_t) {
     return static_cast<double>(all.size());
   };
-  batch_runs runs(t, truth, 2);
+  detail::batch_runs runs(t, truth, 2);
   std::vector<time_point> ends(3);
-  const auto tell = [&](std::uint32_t p, time_point e) { ends[p] = e; };
-  runs.begin({0, 0, sm_count{8}, 0, 2}, at(0ms), tell);
+  const auto report_end = [&](std::uint32_t p, time_point e) { ends[p] = e; };
+  runs.begin({0, 0, sm_count{8}, 0, 2}, at(0ms), report_end);
   CHECK(ends[0] == at(2ms));
-  runs.begin({1, 2, sm_count{8}, 0, 2}, at(0ms), tell); // another GPU
+  runs.begin({1, 2, sm_count{8}, 0, 2}, at(0ms), report_end); // another GPU
   CHECK(ends[2] == at(2ms));
-  runs.begin({0, 1, sm_count{8}, 0, 2}, at(1ms), tell);
+  runs.begin({0, 1, sm_count{8}, 0, 2}, at(1ms), report_end);
   CHECK(ends[0] == at(3ms)); // the half that is left takes twice as long
   CHECK(ends[1] == at(5ms));
-  runs.end(0, 0, at(3ms), tell);
+  runs.end(0, 0, at(3ms), report_end);
   CHECK(ends[1] == at(4ms)); // half of it was done in 2 ms
-  runs.end(0, 1, at(4ms), tell);
-  runs.end(1, 2, at(2ms), tell);
+  runs.end(0, 1, at(4ms), report_end);
+  runs.end(1, 2, at(2ms), report_end);
 }
 
-TEST_CASE("at half of what a plan is for nobody is late, nothing is lost, and it comes again") {
+TEST_CASE("at half of the planned rates no request is late or lost, and runs repeat") {
   service s;
   s.options.length = 60s;
   s.options.replanning.headroom = 2;
   s.offer_model(0, 1000);
   s.offer_model(1, 300);
-  const plan_outcome o = s.run();
+  const service_outcome o = s.run();
   check_conservation(o);
   CHECK(std::abs(static_cast<double>(o.apps[0].arrived) - 60000) < 1500);
   CHECK(o.all().violations() < 0.001);
   CHECK(o.periods.size() == 3);
   CHECK(o.periods[0].factor == 2);
   CHECK(std::abs(o.periods[2].measured[0] - 1000) < 100);
-  CHECK(told(s.run()) == told(o));
+  CHECK(text_of(s.run()) == text_of(o));
   s.apps[0].seed = 99;
-  CHECK(told(s.run()) != told(o));
+  CHECK(text_of(s.run()) != text_of(o));
 }
 
-TEST_CASE("neighbours that slow more than planned make requests late; planned for, they do not") {
+TEST_CASE("unplanned interference makes requests late; planned interference does not") {
   service s;
   s.shapes.resize(1);
   s.options.length = 20s;
@@ -212,27 +211,27 @@ TEST_CASE("neighbours that slow more than planned make requests late; planned fo
   };
   s.offer_model(0, 2000);
   s.offer_model(1, 2000);
-  const plan_outcome blind = s.run();
+  const service_outcome blind = s.run();
   check_conservation(blind);
   CHECK(blind.all().violations() > 0.02);
   s.shapes.resize(2);
   s.expected = s.truth;
-  s.planner = [&](std::span<const demand> d) {
-    return elastic_partitioning{}.plan(s.table, d, s.shapes, s.expected);
+  s.planner = [&](std::span<const model_demand> d) {
+    return elastic_planner{}.plan(s.table, d, s.shapes, s.expected);
   };
-  const plan_outcome seeing = s.run();
+  const service_outcome seeing = s.run();
   check_conservation(seeing);
   CHECK(seeing.all().violations() < blind.all().violations() / 4);
 }
 
-TEST_CASE("rates that jump tenfold and back are planned for, and too many are told") {
+TEST_CASE("replanning follows rates that jump tenfold, and reports rates that are too high") {
   service s;
   s.options.length = 100s;
   s.options.period = 10s;
   s.offer(app_of_model("m0", 0, 20ms), {{at(0s), 400}},
           rate_curve{{at(0s), 400}, {at(25s), 4000}, {at(55s), 400}});
   s.offer_model(1, 100);
-  const plan_outcome o = s.run();
+  const service_outcome o = s.run();
   check_conservation(o);
   CHECK(o.switches >= 2);
   CHECK(o.periods[1].violated < o.periods[1].ended / 100);
@@ -241,8 +240,8 @@ TEST_CASE("rates that jump tenfold and back are planned for, and too many are to
   CHECK(o.periods[8].violated < o.periods[8].ended / 100);
   CHECK(o.periods[4].violated < o.periods[4].ended / 20);
 
-  s.apps[0].comes[1].rate = 400000; // which nothing can serve
-  const plan_outcome over = s.run();
+  s.apps[0].actual[1].rate = 400000; // which nothing can serve
+  const service_outcome over = s.run();
   check_conservation(over);
   bool told_so = false;
   for (const period_outcome& p : over.periods) told_so |= p.factor < 1;
@@ -250,56 +249,56 @@ TEST_CASE("rates that jump tenfold and back are planned for, and too many are to
   CHECK(over.apps[0].in_time > 25 * 400 + 3 * 10 * 3000);
 }
 
-TEST_CASE("a switch makes no gap: under plans that change all the time nobody waits for them") {
+TEST_CASE("switching plans all the time delays no request") {
   service s;
   s.options.length = 30s;
   s.options.period = 100ms;
   s.options.replanning = {1.6, 0, 0, 1, 0};
   s.offer_model(0, 1000);
   s.offer_model(1, 1000);
-  const plan_outcome changing = s.run();
+  const service_outcome changing = s.run();
   check_conservation(changing);
   CHECK(changing.switches > 30);
   s.options.replans = false;
-  const plan_outcome still = s.run();
+  const service_outcome still = s.run();
   CHECK(still.switches == 0);
   CHECK(changing.all().violations() < still.all().violations() + 0.002);
 }
 
-TEST_CASE("an app is on time when all of its answers are") {
+TEST_CASE("an app is in time if all of its answers are") {
   service s;
   s.options.length = 20s;
   s.options.replanning.headroom = 4;
   s.offer({"fan", 40ms, {{0, 1, {}}, {1, 3, {0}}, {0, 2, {0}}, {1, 1, {1, 2}}}}, {{at(0s), 100}});
-  const plan_outcome o = s.run();
+  const service_outcome o = s.run();
   check_conservation(o);
   const std::uint64_t n = o.apps[0].arrived;
   CHECK(o.models[0].counts.arrived == 3 * n); // nothing was dropped, so all stages came
   CHECK(o.models[1].counts.arrived == 4 * n);
   CHECK(o.apps[0].violations() < 0.01);
   CHECK(o.apps[0].latency.min() >= 3 * 1ms); // three stages, one after the other
-  s.apps[0].what.slo = 1ms;
-  const plan_outcome late = s.run();
+  s.apps[0].definition.slo = 1ms;
+  const service_outcome late = s.run();
   CHECK(late.apps[0].in_time == 0);
   CHECK(late.apps[0].late == n);
   // Without GPUs every request fails at its first stage.
   s.shapes.clear();
-  const plan_outcome none = s.run();
+  const service_outcome none = s.run();
   check_conservation(none);
   CHECK(none.apps[0].dropped == n);
   CHECK(none.models[1].counts.arrived == 0);
   CHECK(none.periods[0].no_plan);
-  s.apps[0].what.stages[0].after = {1};
+  s.apps[0].definition.stages[0].after = {1};
   CHECK_THROWS_AS(static_cast<void>(s.run()), error);
 }
 
-TEST_CASE("any number of GPUs, and hours in seconds") {
+TEST_CASE("large numbers of GPUs and long runs are fast") {
   service s;
   s.shapes.assign(40, gpu_shape{sm_count{32}, sm_count{8}});
   s.options.length = 600s;
   s.offer_model(0, 1000);
   s.offer_model(1, 500);
-  const plan_outcome o = s.run();
+  const service_outcome o = s.run();
   check_conservation(o);
   CHECK(o.all().arrived > 800000);
 }

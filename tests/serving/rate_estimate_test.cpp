@@ -16,7 +16,7 @@ constexpr time_point at(duration d) { return time_point{d}; }
 
 } // namespace
 
-TEST_CASE("a rate that steps from one value to another is followed as the closed form says") {
+TEST_CASE("after a step of the rate the estimate follows the closed form") {
   const double weight = 0.3;
   rate_estimate r({}, {1s, weight});
   // 40 a second for 5 s, then 400 a second: requests at the middles of equal parts of a window.
@@ -31,7 +31,7 @@ TEST_CASE("a rate that steps from one value to another is followed as the closed
   }
 }
 
-TEST_CASE("silence lets a rate fall by the same law, however long it is asked for at once") {
+TEST_CASE("empty windows decay the estimate, in one call or many") {
   rate_estimate r({}, {100ms, 0.5});
   for (int i = 0; i < 30; ++i) r.arrive(at(i * 10ms), 3);
   const double before = r.rate(at(300ms));
@@ -45,7 +45,7 @@ TEST_CASE("silence lets a rate fall by the same law, however long it is asked fo
   CHECK(r.rate(at(1h)) < 1e-300);
 }
 
-TEST_CASE("before a window has ended, the rate is what came over that time") {
+TEST_CASE("within the first window the estimate is requests over elapsed time") {
   rate_estimate r(at(10s), {1s, 0.3});
   CHECK(r.rate(at(10s)) == 0);
   r.arrive(at(10s + 100ms), 5);
@@ -53,7 +53,7 @@ TEST_CASE("before a window has ended, the rate is what came over that time") {
   CHECK(r.rate(at(11s)) == doctest::Approx(5));
 }
 
-TEST_CASE("windows and weights that make no average are refused") {
+TEST_CASE("bad windows and weights are refused") {
   CHECK_THROWS_AS(rate_estimate({}, {0s, 0.3}), error);
   CHECK_THROWS_AS(rate_estimate({}, {1s, 0}), error);
   CHECK_THROWS_AS(rate_estimate({}, {1s, 1.1}), error);

@@ -11,15 +11,15 @@
 namespace gsched::testing {
 namespace {
 
-/// A planner that serves up to so many requests a second in all.
+/// A planner that serves up to a total rate.
 struct limited {
   double most;
   int asked = 0;
   double last = 0;
-  std::optional<partition_plan> operator()(std::span<const demand> demands) {
+  std::optional<partition_plan> operator()(std::span<const model_demand> demands) {
     ++asked;
     double all = 0;
-    for (const demand& d : demands) all += d.rate;
+    for (const model_demand& d : demands) all += d.rate;
     if (all > most) return std::nullopt;
     last = all;
     return partition_plan{};
@@ -28,8 +28,8 @@ struct limited {
 
 } // namespace
 
-TEST_CASE("a plan has the headroom, or as much of it as there is room for") {
-  const std::vector<demand> demands{{0, 60, {}}, {1, 40, {}}};
+TEST_CASE("a plan has the headroom, or as much of it as the GPUs can serve") {
+  const std::vector<model_demand> demands{{0, 60, {}}, {1, 40, {}}};
   for (const double most : {1000.0, 130.0, 120.0, 100.5, 99.0, 10.0, 0.01}) {
     CAPTURE(most);
     limited ask{most};
@@ -41,7 +41,7 @@ TEST_CASE("a plan has the headroom, or as much of it as there is room for") {
     CHECK(ask.last == doctest::Approx(100 * found->factor)); // the plan is for that
     CHECK(ask.asked <= 30);
   }
-  const auto greedy = [](std::span<const demand> d) {
+  const auto greedy = [](std::span<const model_demand> d) {
     return d[0].rate >= 300 ? std::optional<partition_plan>(partition_plan{}) : std::nullopt;
   };
   CHECK(plan_with_headroom(std::span(demands), 1.5, 0, greedy)->factor == 6); // 60, 40
@@ -50,7 +50,7 @@ TEST_CASE("a plan has the headroom, or as much of it as there is room for") {
   CHECK_FALSE(plan_with_headroom(std::span(demands), 1.3, 0, none));
 }
 
-TEST_CASE("clusters of a Poisson process are planned for by the root of what there is room for") {
+TEST_CASE("the margin for bursts is a multiple of the root of the capacity") {
   using namespace std::chrono_literals;
   CHECK(staffed_rate(400, 10ms, 0) == 400);
   CHECK(staffed_rate(600, 10ms, 1) == doctest::Approx(900)); // 9, give or take 3
@@ -62,12 +62,12 @@ TEST_CASE("clusters of a Poisson process are planned for by the root of what the
       CHECK(m - z * std::sqrt(m) == doctest::Approx(rate * 0.01));
     }
   limited ask{1e9};
-  const std::vector<demand> demands{{0, 200, 10ms}};
+  const std::vector<model_demand> demands{{0, 200, 10ms}};
   CHECK(plan_with_headroom(std::span(demands), 2, 1, ask)->factor == 2);
   CHECK(ask.last == doctest::Approx(staffed_rate(400, 10ms, 1)));
 }
 
-TEST_CASE("a plan is kept while rates stay near those that it was made for") {
+TEST_CASE("a plan is kept while rates stay near its own") {
   limited ask{1e9};
   replanning r({1.5, 3, 0.1, 2}); // no SLO, no clusters
   REQUIRE(r.replan({{0, 100, {}}, {1, 0, {}}}, ask));
@@ -81,7 +81,7 @@ TEST_CASE("a plan is kept while rates stay near those that it was made for") {
   CHECK_FALSE(r.replan({{0, 100, {}}, {1, 0, {}}}, ask));
   ask.most = 1e9;
   CHECK(r.replan({{0, 100, {}}, {1, 0, {}}}, ask)); // asked again, for there was none
-  // With too little room, a plan that serves no more than the one there is is not taken.
+  // With too few GPUs, a plan that serves no more than the current one is not taken.
   ask.most = 120;
   CHECK_FALSE(r.replan({{0, 120, {}}, {1, 0, {}}}, ask)); // has 150 of it, would have 120
   CHECK(r.replan({{0, 100, {}}, {1, 20, {}}}, ask));      // has 0.15 of the second
@@ -90,7 +90,7 @@ TEST_CASE("a plan is kept while rates stay near those that it was made for") {
   CHECK_THROWS_AS(replanning({1.3, 0, 0.1, 1, 1.1}), error);
 }
 
-TEST_CASE("a rate that falls by little is planned for as before, whatever the others do") {
+TEST_CASE("a rate that falls a little keeps its planned value") {
   limited ask{1e9};
   replanning r({1, 0, 0.1, 1, 0.3});
   REQUIRE(r.replan({{0, 100, {}}, {1, 100, {}}}, ask));

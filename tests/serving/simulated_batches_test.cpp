@@ -9,7 +9,6 @@
 #include <vector>
 
 using namespace gsched;
-using namespace gsched::sim;
 using namespace std::chrono_literals;
 
 namespace {
@@ -24,21 +23,21 @@ latency_table table() {
 
 } // namespace
 
-TEST_CASE("simulated batches keep what a batch_runner keeps") {
+TEST_CASE("simulated_batches conforms to batch_runner") {
   const latency_table t = table();
   const interference_function alone;
   simulated_batches runner(t, alone, 1, 2ms);
   testing::batch_runner_conformance<simulated_batches>{runner}.run();
 }
 
-TEST_CASE("virtual time passes in wait alone, to the first end or plan, and neighbours slow") {
+TEST_CASE("virtual time advances in wait only, to the first end or plan; neighbours slow batches") {
   const latency_table t = table();
   const interference_function twice = [](std::span<const gpulet> all, std::size_t, std::size_t) {
     return all.size() > 1 ? 2.0 : 1.0;
   };
   simulated_batches runner(t, twice, 1, 3ms);
   std::vector<served_partition> two(2);
-  runner.take_up(two);
+  runner.activate(two);
   runner.begin({0, 0, sm_count{8}, 0, 8}); // 1.1 ms alone
   CHECK(runner.now() == time_point{});
   CHECK(!runner.try_end());

@@ -9,8 +9,8 @@
 #include <limits>
 #include <vector>
 
-/// A GPU block by block, as plainly as it can be written: what the simulated device must agree with
-/// where kernels do not slow one another down. Times are whole nanoseconds.
+/// A GPU block by block, as simply as possible: the simulated device must agree with it if kernels
+/// do not slow one another down. Times are whole nanoseconds.
 namespace block_model {
 
 struct kernel {
@@ -127,7 +127,7 @@ private:
     return std::max(segments[s].arrival, last_end_[l] + gap);
   }
 
-  /// The first segment of the queue that has kernels left to issue.
+  /// The first segment of the queue with kernels to issue.
   std::size_t head(std::size_t q) const {
     for (std::size_t s = 0; s < segments.size(); ++s)
       if (lanes[segments[s].lane].queue == q && next_[s] < segments[s].kernels.size()) return s;
@@ -153,7 +153,7 @@ private:
       const int y = lane_of(b).priority;
       return x != y ? x > y : a < b;
     });
-    std::vector<bool> held(sms, false); // by a kernel that has not placed all
+    std::vector<bool> held(sms, false); // by a kernel that has not placed all blocks
     for (const std::size_t g : order) {
       const lane l = lane_of(g);
       bool waits = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/sim/detail/block_scheduler.hpp>
+#include <gsched/sim/detail/blocks/block_scheduler.hpp>
 #include <gsched/sim/preset.hpp>
 
 #include <doctest/doctest.h>
@@ -36,7 +36,7 @@ public:
     scheduler_.refresh(now);
     for (const auto& [slot, blocks] : on_) {
       const sim::grid& g = scheduler_[slot];
-      if (g.oldest == sim::sm_map::none) continue; // it waits for room
+      if (g.oldest == sim::sm_map::none) continue; // it waits for capacity
       const float stretch = preset_.laws.contention.stretch(g.cost.load, around(slot, beside));
       REQUIRE(1 / g.speed == doctest::Approx(stretch).epsilon(1e-4));
     }
@@ -52,9 +52,9 @@ private:
 
   struct sink {
     watched_scheduler& w;
-    void placed(const sim::grid& g, std::uint32_t pieces) { w.add(g, pieces, 1); }
+    void placed(const sim::grid& g, std::uint32_t slices) { w.add(g, slices, 1); }
     void left(const sim::grid& g, const sim::cohort& c) {
-      w.add(g, c.pieces, static_cast<std::uint32_t>(-1));
+      w.add(g, c.slices, static_cast<std::uint32_t>(-1));
     }
     void done(std::uint32_t slot) {
       w.on_.erase(slot);
@@ -113,7 +113,7 @@ private:
 
   const sim::preset& preset_;
   sim::block_scheduler scheduler_;
-  std::map<std::uint32_t, by_sm> on_; ///< blocks of what runs, by slot
+  std::map<std::uint32_t, by_sm> on_; ///< blocks of running grids, by slot
   std::size_t live_ = 0;
 };
 
@@ -146,7 +146,7 @@ TEST_CASE("block_scheduler: speeds are those of what is around each kernel, SM b
           launch_shape shape;
           shape.block = {32 * draw(r, 1, 16), 1, 1};
           shape.registers_per_thread = 32;
-          g.cost.need = s.rooms().need_of(shape, 0);
+          g.cost.need = s.packer().need_of(shape, 0);
           g.cost.blocks = draw(r, 1, p.sms.count() * g.cost.need.per_sm * draw(r, 1, 6));
           g.cost.resident = std::min<double>(static_cast<double>(g.cost.blocks),
                                              g.where.size() * g.cost.need.per_sm);

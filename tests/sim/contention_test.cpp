@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/sim/detail/contention.hpp>
+#include <gsched/sim/detail/laws/contention.hpp>
 
 #include <doctest/doctest.h>
 
@@ -90,7 +90,7 @@ TEST_CASE("contention: equal kernels slow each other equally, a greedier one slo
   const kernel_load a = load(0.6f, 8, 32, 0.05f);
   const kernel_load b = a;
   CHECK(stretch_of(a, b) == stretch_of(b, a));
-  // The pair's throughput is neither that of two devices nor below half of one.
+  // The pair's throughput is between half of one device and two devices.
   const double together = 0.5 / stretch_of(a, b) + 0.5 / stretch_of(b, a);
   CHECK(together < 2.0);
   CHECK(together > 0.5);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Equal inputs give equal bytes on machines with and without fused multiply-add: no compiler may
-// contract a product and a sum, whatever machine it compiles for.
+// contract a product and a sum, for any target machine.
 #include <doctest/doctest.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)

@@ -83,7 +83,7 @@ struct history {
   }
 };
 
-/// Lets the device run, and takes what it says.
+/// Runs the device and takes its events.
 void run_for(sim::device& d, double us) {
   d.spend(from_us(us));
   std::array<device_event, 64> out;
@@ -91,7 +91,7 @@ void run_for(sim::device& d, double us) {
   }
 }
 
-/// No host cost, no gap, no law: times are the kernels' own.
+/// No host cost, no gaps, no laws: times are those of the kernels.
 sim::preset bare() {
   sim::preset p = sim::h200();
   p.hardware_queues = 32;
@@ -210,7 +210,7 @@ TEST_CASE("submit refuses in one code and changes nothing") {
   }
   CHECK(n == 2 + 2 * 40);
   s.instrumented = true;
-  CHECK(!d.submit(s)); // all room is back
+  CHECK(!d.submit(s)); // all capacity is free again
 }
 
 TEST_CASE("set-up refuses what cannot be, in one line") {
@@ -227,8 +227,8 @@ TEST_CASE("set-up refuses what cannot be, in one line") {
   CHECK_THROWS_WITH_AS(d.open_lane({}), doctest::Contains("expected at most 20"), error);
   CHECK_THROWS_WITH_AS(static_cast<void>(sim::preset_by_name("sim:h100")),
                        doctest::Contains("expected sim:h200"), error);
-  p.host.block_notice = p.host.segment_notice + from_us(1);
-  CHECK_THROWS_WITH_AS(sim::device{p}, doctest::Contains("block_notice"), error);
+  p.host.block_notification = p.host.segment_notification + from_us(1);
+  CHECK_THROWS_WITH_AS(sim::device{p}, doctest::Contains("block_notification"), error);
 }
 
 TEST_CASE("partitions are disjoint, in groups, and the last group is odd") {
@@ -242,23 +242,23 @@ TEST_CASE("partitions are disjoint, in groups, and the last group is odd") {
 }
 
 TEST_CASE("lanes that leave SMs leave the same ones, and share the rest") {
-  const auto leaving = [](std::uint32_t n) { return lane_options{0, {}, false, sm_count{n}}; };
+  const auto reserving = [](std::uint32_t n) { return lane_options{0, {}, false, sm_count{n}}; };
   sim::device d(sim::h200());
-  CHECK(d.sms_of(d.open_lane(leaving(8))).count() == 124);
-  CHECK(d.sms_of(d.open_lane(leaving(12))).count() == 116); // whole groups of 8 are left
-  CHECK(d.sms_of(d.open_lane(leaving(48))).count() == 84);
-  CHECK(d.sms_of(d.open_lane(leaving(8))).count() == 124);
-  CHECK(d.sms_of(d.open_lane({0, sm_count{8}})).count() == 8); // the one group that all leave
+  CHECK(d.sms_of(d.open_lane(reserving(8))).count() == 124);
+  CHECK(d.sms_of(d.open_lane(reserving(12))).count() == 116); // whole groups of 8 are reserved
+  CHECK(d.sms_of(d.open_lane(reserving(48))).count() == 84);
+  CHECK(d.sms_of(d.open_lane(reserving(8))).count() == 124);
+  CHECK(d.sms_of(d.open_lane({0, sm_count{8}})).count() == 8); // the one group that all reserve
   CHECK_THROWS_WITH_AS(d.open_lane({0, sm_count{8}}), doctest::Contains("left of 132"), error);
-  CHECK_THROWS_WITH_AS(d.open_lane(leaving(125)),
+  CHECK_THROWS_WITH_AS(d.open_lane(reserving(125)),
                        "partition that leaves 125 SMs, expected some of 132 in groups of 8 to "
                        "remain for it",
                        error);
   sim::device e(sim::h200());
   CHECK(e.sms_of(e.open_lane({0, sm_count{16}})).count() == 16);
   CHECK(e.sms_of(e.open_lane({0, sm_count{12}})).count() == 12); // the last group
-  CHECK(e.sms_of(e.open_lane(leaving(8))).count() == 104);       // all but those
-  CHECK(e.sms_of(e.open_lane(leaving(24))).count() == 96);
+  CHECK(e.sms_of(e.open_lane(reserving(8))).count() == 104);     // all but those
+  CHECK(e.sms_of(e.open_lane(reserving(24))).count() == 96);
 }
 
 TEST_CASE("a lane that leaves SMs yields as others do, and nothing of it runs on what it leaves") {
@@ -292,7 +292,7 @@ TEST_CASE("a lane that leaves SMs yields as others do, and nothing of it runs on
     d.wait(time_point{from_us(5000)});
     hear();
   }
-  // The real-time kernel is done before the one that runs; after that the lane has yielded.
+  // The real-time kernel ends before the running one; after that the lane has yielded.
   CHECK(told == std::vector{device_event::kind::segment_done, device_event::kind::lane_yielded});
   d.resume(low);
   while (told.size() < 4 && d.now() < time_point{from_us(20000)}) {
@@ -413,7 +413,7 @@ TEST_CASE("the host pays for what it does, and busy time and occupancy add up") 
   d.spend(from_us(3));
   CHECK(d.now() == time_point{p.host.launch + from_us(3)});
   d.wait(no_deadline);
-  CHECK(d.now() == time_point{p.host.start + from_us(100) + p.host.segment_notice});
+  CHECK(d.now() == time_point{p.host.start + from_us(100) + p.host.segment_notification});
   std::array<device_event, 4> out;
   const time_point before = d.now();
   CHECK(d.poll(out) == 1);

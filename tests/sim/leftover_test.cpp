@@ -44,14 +44,14 @@ public:
     preset_.hardware_queues = pick(1, 4);
     preset_.resident_grids = pick(1, 5);
     preset_.host = {};
-    preset_.host.start = duration{1}; // what is submitted at one time comes after what happens then
+    preset_.host.start = duration{1}; // submissions at one time follow the events of that time
     preset_.gaps.segments = duration{pick(0, 3)};
     preset_.laws.graph = {1.0, duration{pick(0, 3)}};
     preset_.laws.contended = false;
     preset_.laws.slack = 0;
   }
 
-  /// What the device says, and what the model says.
+  /// The device's events, and the model's.
   std::pair<spans, spans> run() {
     spans seen;
     recorder r{&seen};
@@ -96,7 +96,7 @@ private:
     return least + static_cast<std::uint32_t>(random_() % (most - least + 1));
   }
 
-  /// Lanes on all SMs, and some on parts of their own.
+  /// Lanes on all SMs, and some on partitions.
   void open_lanes(sim::device& d, block_model::gpu& model) {
     std::size_t split = 0;
     for (std::uint32_t n = pick(1, 5); n > 0; --n) {
@@ -164,5 +164,5 @@ TEST_CASE("waves start and end when the blocks of a GPU simulated block by block
     }
   }
   CHECK(kernels > 2500);
-  CHECK(waited > 150); // for room or for a slot: the cases are not all easy
+  CHECK(waited > 150); // for capacity or for a slot: the cases are not trivial
 }

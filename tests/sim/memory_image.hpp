@@ -14,9 +14,9 @@
 
 namespace gsched::testing {
 
-/// Device memory that a program works on: two rows of words. Each block of an operation adds to
-/// its own word of one row what it finds in two words of the other, and the next operation turns
-/// that round; so a block that is lost, run twice, or run before or after its turn shows.
+/// The device memory of a program: two rows of words. Each block of an operation adds two words of
+/// one row to its own word of the other, and the next operation does the reverse; so a block that
+/// is lost, run twice, or run out of order is detected.
 class memory_image {
 public:
   explicit memory_image(std::size_t words) {
@@ -46,11 +46,11 @@ private:
   std::vector<std::uint64_t> rows_[2];
 };
 
-/// The memory of several programs, by segment::owner, as what a simulated device runs changes it.
-/// Operations are known by their kernel's number, which is their place in the program.
+/// The memory of several programs, by segment::owner, as modified by a simulated device. Operations
+/// are identified by their kernel number, which is their index in the program.
 struct image_writer {
   std::vector<memory_image> images;
-  std::vector<time_point> times; ///< at which something started, ended or ran
+  std::vector<time_point> times; ///< times at which something started, ended or ran
 
   static void blocks(void* self, time_point at, const sim::operation_mark& m, std::uint64_t first,
                      std::uint64_t n) noexcept {
@@ -70,7 +70,7 @@ struct image_writer {
   sim::observer hook() { return {this, started, ended, nullptr, blocks}; }
 };
 
-/// What a program makes of a memory where nothing disturbs it.
+/// The result of an undisturbed run of a program.
 [[nodiscard]] inline memory_image run_alone(std::span<const operation> program,
                                             memory_image memory) {
   for (const operation& op : program)
@@ -79,8 +79,8 @@ struct image_writer {
   return memory;
 }
 
-/// Kernels of all three sorts, of few and many waves, with a copy or a set here and there; or
-/// kernels that leave alone.
+/// Kernels of all three preemptibilities, of few and many waves, with a copy or a memset in
+/// between; or preemptible kernels only.
 [[nodiscard]] inline std::vector<operation> random_program(std::mt19937_64& random,
                                                            std::size_t size, bool all_leave) {
   const auto pick = [&](std::uint32_t least, std::uint32_t most) {
@@ -96,10 +96,10 @@ struct image_writer {
     op.launch.cluster_blocks = pick(0, 7) == 0 ? 2 : 1;
     op.launch.grid.x += op.launch.grid.x % op.launch.cluster_blocks;
     op.expected = duration{pick(500, 30000)};
-    op.leaves = static_cast<leaving>(pick(all_leave ? 1 : 0, 2));
+    op.preemptible = static_cast<preemptibility>(pick(all_leave ? 1 : 0, 2));
     op.checkpoint = duration{pick(0, 3000)};
     if (all_leave || pick(0, 5) != 0) continue;
-    op.leaves = leaving::never;
+    op.preemptible = preemptibility::never;
     op.kind = pick(0, 1) == 0 ? operation_kind::memcpy : operation_kind::memset;
     op.direction = static_cast<copy_direction>(pick(0, 2));
     op.bytes = byte_count{pick(1, 100000)};

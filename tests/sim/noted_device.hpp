@@ -13,13 +13,13 @@
 namespace gsched::testing {
 
 [[nodiscard]] inline operation kernel_of(std::uint32_t blocks, double us,
-                                         leaving how = leaving::never) {
+                                         preemptibility how = preemptibility::never) {
   operation op;
   op.launch.grid = {blocks, 1, 1};
   op.launch.block = {256, 1, 1};
   op.launch.registers_per_thread = 64; // four on an SM: 528 at once
   op.expected = from_us(us);
-  op.leaves = how;
+  op.preemptible = how;
   op.checkpoint = from_us(0.5);
   return op;
 }
@@ -34,14 +34,14 @@ namespace gsched::testing {
   return program("chain", std::vector<operation>(n, op));
 }
 
-/// Where kernels do not slow one another, so that times can be worked out.
+/// Without contention, so that times can be computed.
 [[nodiscard]] inline sim::preset quiet_preset() {
   sim::preset p = sim::h200();
   p.laws.contended = false;
   return p;
 }
 
-/// A device that notes when operations start and end, by lane.
+/// A device that records when operations start and end, by lane.
 struct noted {
   explicit noted(const sim::preset& p = quiet_preset())
       : d(p, {64, 64}, {this, started, ended, nullptr, nullptr}) {}
@@ -63,7 +63,7 @@ struct noted {
     REQUIRE(!d.submit(s));
     return s.id;
   }
-  /// Takes events up to and with the next of a kind.
+  /// Takes events up to and including the next of a kind.
   device_event until(device_event::kind what) {
     std::array<device_event, 1> one;
     do {
@@ -73,7 +73,7 @@ struct noted {
     } while (one[0].what != what);
     return one[0];
   }
-  /// The GPU goes on for that long, and the host does not look.
+  /// The GPU continues for that long without polls of the host.
   void away(double us) {
     d.spend(from_us(us));
     static_cast<void>(d.busy_time());

@@ -17,7 +17,7 @@ using sim::padded_work;
 
 namespace {
 
-/// Twice the SMs, half the time; or none less.
+/// Half the time on twice the SMs; or the same time.
 padded_work kernel(std::uint32_t blocks, double us, bool bandwidth, std::uint32_t part = 0) {
   padded_work w;
   operation& op = w.kernel;
@@ -91,7 +91,7 @@ TEST_CASE("padded: a part of a kernel takes its part of the time") {
     CHECK(t.together >= last);
     last = t.together;
   }
-  // Blocks that find a place beside it end before it does; more than those do not.
+  // Blocks that fit beside it end before it does; additional ones do not.
   const padded_work few = kernel(3200, 200, false, 132 - 64);
   CHECK(model.predict(host, {&few, 1}, 1).slowdown() < 1.05);
   const padded_work many = kernel(3200, 200, false, 1000);
@@ -115,16 +115,16 @@ TEST_CASE("padded: the same kernels give the same times, whatever was asked befo
 TEST_CASE("padded: a plan is the sum of its kernels") {
   padded_kernels model(sim::h200());
   const std::array<padded_work, 2> hosts{kernel(100, 50, false), kernel(132, 20, true)};
-  const padded_work guest = kernel(64, 10, true);
+  const padded_work corunner = kernel(64, 10, true);
   const std::array<pad_part, 2> plan{{{0, 0, 0, 0, 0, 32, 2}, {1, 0, 0, 0, 32, 32, 2}}};
   const auto host = [&](std::size_t i) { return hosts[i % 2]; };
   const auto part = [&](const pad_part& p) {
-    padded_work w = guest;
+    padded_work w = corunner;
     w.blocks = p.blocks;
     return w;
   };
   const padded_times t = model.predict(plan, 0, 3, host, part);
-  padded_work half = guest;
+  padded_work half = corunner;
   half.blocks = 32;
   padded_times sum = model.predict(hosts[0], {&half, 1}, 2);
   sum += model.predict(hosts[1], {&half, 1}, 2);

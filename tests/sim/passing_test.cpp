@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels that leave when their lane yields, and those behind them: what passes through the GPU.
+// Kernels that are preempted when their lane yields, and the kernels behind them, which run through
+// the GPU.
 #include <sim/noted_device.hpp>
 
 #include <gsched/sim/device.hpp>
@@ -16,17 +17,19 @@ namespace {
 
 using kind = device_event::kind;
 
-/// From a yield until the host knows that a kernel has left and others have passed behind it.
+/// The time from a yield until the host knows that a kernel was preempted and others have run
+/// through behind it.
 double gone_us(const std::vector<std::uint32_t>& passing, double takes_us) {
   noted n;
-  std::vector<operation> ops{kernel_of(132, 1e4, leaving::at_checkpoints)};
+  std::vector<operation> ops{kernel_of(132, 1e4, preemptibility::at_checkpoints)};
   for (const std::uint32_t blocks : passing)
-    ops.push_back(kernel_of(blocks, takes_us, leaving::at_checkpoints));
+    ops.push_back(kernel_of(blocks, takes_us, preemptibility::at_checkpoints));
   program p("p", ops);
   n.d.load(p);
   const segment_id id = n.submit(n.low, p);
   n.away(10);
-  n.d.spend(n.starts[0][0] + from_us(100) - n.d.now()); // as far from a checkpoint each time
+  // at the same distance from a checkpoint each time
+  n.d.spend(n.starts[0][0] + from_us(100) - n.d.now());
   const time_point decided = n.d.now();
   n.d.yield(n.low);
   const device_event e = n.until(kind::segment_preempted);
@@ -43,7 +46,7 @@ TEST_CASE("kernels that find the flag set pass wave by wave, whatever they would
   const sim::preset p = quiet_preset();
   const double gap = to_us(p.laws.graph.gap);
   const double passing = to_us(p.yields.passing);
-  const double full_wave = passing + to_us(p.laws.leaving.listing * (528 - 132));
+  const double full_wave = passing + to_us(p.laws.preemption.listing * (528 - 132));
   CHECK(full_wave > passing + 1);
   const double none = gone_us({}, 1);
   for (const double takes : {2.0, 500.0}) {
@@ -58,8 +61,8 @@ TEST_CASE("kernels that find the flag set pass wave by wave, whatever they would
 
 TEST_CASE("kernels that pass find room like any: behind those that are more urgent") {
   noted n;
-  program p("p", {kernel_of(528 * 8, 80, leaving::at_checkpoints),
-                  kernel_of(528, 10, leaving::at_checkpoints)});
+  program p("p", {kernel_of(528 * 8, 80, preemptibility::at_checkpoints),
+                  kernel_of(528, 10, preemptibility::at_checkpoints)});
   program urgent = chain(1, kernel_of(528, 300));
   n.d.load(p);
   n.d.load(urgent);
@@ -72,9 +75,9 @@ TEST_CASE("kernels that pass find room like any: behind those that are more urge
   const time_point gone = n.d.now();
   CHECK(gone - decided > from_us(290));
   REQUIRE(n.ends[1].size() == 1);
-  CHECK(n.starts[1][0] - decided < from_us(15)); // not behind what passes
+  CHECK(n.starts[1][0] - decided < from_us(15)); // not behind the kernels that run through
   const sim::preset preset = quiet_preset();
-  const duration wave = preset.yields.passing + preset.laws.leaving.listing * (528 - 132);
+  const duration wave = preset.yields.passing + preset.laws.preemption.listing * (528 - 132);
   CHECK(gone > n.ends[1][0] + 4 * wave); // three waves of the first, one of the second
   CHECK(gone < n.ends[1][0] + 5 * wave + from_us(3));
   static_cast<void>(n.until(kind::lane_yielded));
@@ -90,9 +93,9 @@ TEST_CASE("kernels that pass find room like any: behind those that are more urge
 
 TEST_CASE("a kernel of which some is left passes and keeps that") {
   sim::preset preset = quiet_preset();
-  preset.host.start = from_us(20); // so that a flag can be quicker
+  preset.host.start = from_us(20); // so that a flag can be faster
   noted n(preset);
-  program p("p", {kernel_of(528 * 8, 80, leaving::at_checkpoints)});
+  program p("p", {kernel_of(528 * 8, 80, preemptibility::at_checkpoints)});
   n.d.load(p);
   n.submit(n.low, p);
   n.away(60);
@@ -114,12 +117,12 @@ TEST_CASE("a kernel of which some is left passes and keeps that") {
 
 TEST_CASE("segments that leave are handed over one behind the other, and all pass") {
   noted n;
-  program p = chain(4, kernel_of(132, 20, leaving::between_blocks));
+  program p = chain(4, kernel_of(132, 20, preemptibility::between_blocks));
   n.d.load(p);
   std::vector<segment_id> ids;
   for (int i = 0; i < 3; ++i) ids.push_back(n.submit(n.low, p));
   n.away(120);                   // in the second
-  CHECK(n.starts[0].size() > 4); // though nobody has looked
+  CHECK(n.starts[0].size() > 4); // although no poll has taken them
   n.d.yield(n.low);
   static_cast<void>(n.until(kind::lane_yielded));
   REQUIRE(n.taken.size() == 4);
@@ -133,7 +136,7 @@ TEST_CASE("segments that leave are handed over one behind the other, and all pas
 }
 
 TEST_CASE("kernels that can leave take their preamble longer, on lanes that yield") {
-  const auto time_of = [](leaving how, bool yields) {
+  const auto time_of = [](preemptibility how, bool yields) {
     noted n;
     program p = chain(101, kernel_of(132, 5, how));
     n.d.load(p);
@@ -142,11 +145,12 @@ TEST_CASE("kernels that can leave take their preamble longer, on lanes that yiel
     static_cast<void>(n.until(kind::segment_done));
     return to_us(n.ends[index(lane)].back() - n.starts[index(lane)].front()) / 100;
   };
-  const double plain = time_of(leaving::never, false);
-  const double preamble = to_us(quiet_preset().laws.leaving.preamble);
+  const double plain = time_of(preemptibility::never, false);
+  const double preamble = to_us(quiet_preset().laws.preemption.preamble);
   CHECK(preamble > 0.2);
-  CHECK(time_of(leaving::at_checkpoints, true) == doctest::Approx(plain + preamble).epsilon(1e-3));
-  CHECK(time_of(leaving::at_checkpoints, false) == doctest::Approx(plain).epsilon(1e-3));
+  CHECK(time_of(preemptibility::at_checkpoints, true) ==
+        doctest::Approx(plain + preamble).epsilon(1e-3));
+  CHECK(time_of(preemptibility::at_checkpoints, false) == doctest::Approx(plain).epsilon(1e-3));
 }
 
 } // namespace gsched::testing

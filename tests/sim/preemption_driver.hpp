@@ -17,21 +17,21 @@
 namespace gsched::testing {
 
 /// Runs programs on a simulated device, one a lane, a few operations a segment and up to three
-/// segments in flight, and makes lanes yield and resume. The least that a dispatcher has to know.
+/// segments in flight, and makes lanes yield and resume: a minimal dispatcher.
 class preemption_driver {
 public:
   struct job {
     program* of = nullptr;
     lane_id lane{};
     bool yields = true;
-    std::size_t next = 0; ///< operation to submit
+    std::size_t next = 0; ///< next operation to submit
     struct piece {
       segment_id id{};
       std::size_t first = 0;
     };
     std::deque<piece> flying{};
-    bool told = false;    ///< to yield
-    bool yielded = false; ///< and it has
+    bool told = false;    ///< asked to yield
+    bool yielded = false; ///< and has yielded
     std::uint64_t preempted = 0;
     std::uint64_t stayed = 0; ///< yields with a segment that stayed
   };
@@ -43,7 +43,7 @@ public:
     return jobs.size() - 1;
   }
 
-  /// Submits what can be, and takes one event if there is one by `until`; false if there was none.
+  /// Submits what it can, and takes one event if there is one by `until`; false if there was none.
   bool step(time_point until) {
     submit();
     device.wait(until);
@@ -57,7 +57,7 @@ public:
       while (submit_one(jobs[i], i)) {
       }
   }
-  /// Also lets it run to its end; false if nothing comes any more.
+  /// Also lets the device run to the event; false if no event comes any more.
   bool finish(std::size_t i) {
     while (!done(jobs[i]))
       if (!step(device.now() + from_us(1e5))) return false;
@@ -67,13 +67,13 @@ public:
     jobs[i].told = true;
     device.yield(jobs[i].lane);
   }
-  /// Until it has yielded; false if that does not come.
+  /// Runs until the lane has yielded; false if that does not happen.
   bool wait_yielded(std::size_t i) {
     while (!jobs[i].yielded)
       if (!step(device.now() + from_us(1e5))) return false;
     return true;
   }
-  /// Goes on until then, has the lane yield, and lets it on `pause` after it has.
+  /// Runs until then, makes the lane yield, and resumes it `pause` after it has yielded.
   void yield_at(std::size_t i, time_point t, duration pause = {}) {
     while (device.now() < t && step(t)) {
     }
@@ -99,7 +99,7 @@ public:
   std::vector<job> jobs;
   std::uint64_t yielded = 0;
   std::uint64_t resumed = 0;
-  std::uint64_t wrong = 0; ///< events that do not fit what was known
+  std::uint64_t wrong = 0; ///< events that contradict the record
 
 private:
   bool submit_one(job& j, std::size_t owner) {
@@ -134,7 +134,7 @@ private:
                                    [&](const job::piece& p) { return p.id == e.segment; });
       if (at == j.flying.end()) continue;
       const bool preempted = e.what == device_event::kind::segment_preempted;
-      const auto place = at - j.flying.begin(); // in lane order, but for one that stays
+      const auto place = at - j.flying.begin(); // in lane order, except a segment that stays
       const bool fits = preempted ? j.told && !j.yielded && place <= 1 : place == 0;
       wrong += fits ? 0u : 1u;
       if (preempted) j.next = std::min(j.next, at->first + e.operation);

@@ -24,7 +24,7 @@ duration up_to(std::mt19937_64& random, double us) {
   return duration{static_cast<duration::rep>(random() % static_cast<std::uint64_t>(us * 1000))};
 }
 
-/// What runs on one lane, and when.
+/// The program on one lane, and when it runs.
 struct marks {
   image_writer images;
   std::uint32_t lane = 0;
@@ -119,7 +119,7 @@ TEST_CASE("a lane on SMs of its own does not tell whether others yield") {
     s.lane = drive.jobs[3].lane;
     s.program = programs[3].id();
     s.operations = programs[3].range(0, 2000);
-    REQUIRE(!d.submit(s)); // at once: the host has one thread
+    REQUIRE(!d.submit(s)); // immediately: the host has one thread
     drive.jobs[3].next = 2000;
     if (storm == 0) {
       d.wait(no_deadline);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whenever a lane yields, and whatever runs on it, memory is in the end as if it never had.
+// Whenever a lane yields, and whatever runs on it, the final memory is that of an undisturbed run.
 #include <sim/memory_image.hpp>
 #include <sim/preemption_driver.hpp>
 
@@ -37,13 +37,13 @@ public:
     preset_.laws.contended = random_() % 2 == 0;
     preset_.yields.gate_every = 1 + static_cast<std::uint32_t>(random_() % 2);
     if (random_() % 2 == 0) preset_.yields.flagged = preset_.yields.held = duration::zero();
-    const bool all_leave = random_() % 2 == 0; // one by one: arguments have no order
+    const bool all_leave = random_() % 2 == 0; // one by one: the order of arguments is unspecified
     const std::size_t size = 3 + random_() % 6;
     work_ = random_program(random_, size, all_leave);
     seed_ = random_();
   }
 
-  /// All times at which something happens, undisturbed.
+  /// All times at which something happens in an undisturbed run.
   std::vector<time_point> times() {
     const auto [w, c] = run({});
     std::vector<time_point> t = w.times;
@@ -51,7 +51,7 @@ public:
     t.erase(std::unique(t.begin(), t.end()), t.end());
     return t;
   }
-  /// How much sooner a call has to be for its effect to be at a time.
+  /// How much earlier a call must be to have its effect at a given time.
   [[nodiscard]] duration ahead(bool flag) const {
     return flag ? preset_.yields.flagged : preset_.yields.held;
   }

@@ -37,7 +37,7 @@ private:
 
 struct sim_rig {
   using device = counting_device;
-  static constexpr bool leaves = true;
+  static constexpr bool preemptible = true;
   static device make() { return device(sim::h200()); }
   static std::uint64_t wrong_blocks(device& d, const program& p, std::uint64_t runs) {
     std::uint64_t wrong = d.rerun_blocks();
@@ -60,7 +60,7 @@ struct narrow_rig : sim_rig { // one queue, one kernel at a time, no laws, fewer
     return device(p);
   }
 };
-struct free_rig : sim_rig { // nothing of it takes time
+struct free_rig : sim_rig { // nothing takes time
   static device make() {
     sim::preset p = sim::h200();
     p.host = {};

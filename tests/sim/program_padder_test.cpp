@@ -28,21 +28,21 @@ TEST_CASE("program padder: what is carried takes the idle SMs' time, and the pro
   sim::program_padder pads(h200);
   const program narrow("narrow", std::vector<operation>(6, kernel(32, from_us(20))));
   const program small("small", std::vector<operation>(4, kernel(64, from_us(8))));
-  const std::size_t host = pads.add(narrow), guest = pads.add(small);
-  const std::vector<pad_part> parts = pads.plan(host, guest, 1);
+  const std::size_t host = pads.add(narrow), corunner = pads.add(small);
+  const std::vector<pad_part> parts = pads.plan(host, corunner, 1);
   REQUIRE(parts.size() == 3);
-  CHECK(parts.front().guest_operation == 1);
-  CHECK(parts.back().guest_operation == 3);
-  const program made = pads.make(host, guest, parts);
+  CHECK(parts.front().corunner_operation == 1);
+  CHECK(parts.back().corunner_operation == 3);
+  const program made = pads.make(host, corunner, parts);
   CHECK(made.name() == "narrow with small from 1");
   CHECK(made.size() == narrow.size());
   CHECK(made.is_whole());
   CHECK(made.operations()[0].launch.blocks() == 96);
   CHECK(made.operations()[5].launch.blocks() == 32);
-  // Beside one another they take little longer than the real-time program alone.
+  // Together they take little longer than the real-time program alone.
   CHECK(pads.longer(host, made) >= duration::zero());
   CHECK(pads.longer(host, made) < from_us(6));
-  CHECK(pads.longer(host, pads.make(host, guest, {})) == duration::zero());
+  CHECK(pads.longer(host, pads.make(host, corunner, {})) == duration::zero());
 }
 
 TEST_CASE(
@@ -55,7 +55,7 @@ TEST_CASE(
   const std::size_t a = pads.add(full), b = pads.add(narrow), c = pads.add(slow);
   CHECK(pads.plan(a, b, 0).empty());
   CHECK(pads.plan(b, c, 0).empty());
-  CHECK(pads.plan(b, b, 1).empty()); // the guest has ended
+  CHECK(pads.plan(b, b, 1).empty()); // the co-runner has ended
 }
 
 TEST_CASE("program padder: parts that fit on no SM together are not planned") {
@@ -65,6 +65,6 @@ TEST_CASE("program padder: parts that fit on no SM together are not planned") {
   many_registers.launch.registers_per_thread = 255;
   const program wide("wide", {many_registers});
   const program threads("threads", {kernel(16, from_us(4), 1024)});
-  const std::size_t host = pads.add(wide), guest = pads.add(threads);
-  CHECK(pads.plan(host, guest, 0).empty());
+  const std::size_t host = pads.add(wide), corunner = pads.add(threads);
+  CHECK(pads.plan(host, corunner, 0).empty());
 }

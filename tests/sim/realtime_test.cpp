@@ -34,7 +34,7 @@ struct mode {
   bool real_time = true;
   bool best_effort = true;
   bool paused = false;          ///< no best-effort segment is submitted while a request runs
-  std::uint32_t gate_every = 0; ///< above 0: their lane yields then; whole programs alone
+  std::uint32_t gate_every = 0; ///< above 0: their lane then yields; whole programs only
   duration quantum = run_to_completion;
   std::size_t window = 2;
 };
@@ -57,7 +57,7 @@ struct outcome {
   double best_effort_per_s = 0;
 };
 
-/// The prototype's loop: a request after an exponential time to think, on the higher priority.
+/// The loop of the prototype: a request after an exponential think time, on the higher priority.
 outcome serve(program& request, program& batch, const mode& m) {
   sim::preset preset = sim::h200();
   const bool yields = m.gate_every > 0;
@@ -67,13 +67,13 @@ outcome serve(program& request, program& batch, const mode& m) {
   const lane_id low = d.open_lane({0, sm_count{}, yields});
   d.load(request);
   d.load(batch);
-  sim::random_engine random(1);
-  const auto think = [&] { return from_us(4000 * sim::exponential(random)); };
+  random_engine random(1);
+  const auto think = [&] { return from_us(4000 * draw_exponential(random)); };
   const time_point end{from_us(1.2e6)};
   time_point arrival = m.real_time ? time_point{think()} : end;
   bool running = false;
-  bool told = false;    ///< the lane, to yield
-  bool yielded = false; ///< and it has
+  bool told = false;    ///< the lane was asked to yield
+  bool yielded = false; ///< and has yielded
   std::size_t at = 0;
   std::size_t in_flight = 0;
   duration done{};
@@ -146,8 +146,8 @@ outcome serve(program& request, program& batch, const mode& m) {
 
 } // namespace
 
-// Nothing in the device is fitted to these rows: launches, priorities, blocks that stay, segment
-// boundaries and contention must come out right together.
+// Nothing in the device is fitted to these rows: launches, priorities, resident blocks, segment
+// boundaries and contention must combine to the right result.
 TEST_CASE("real-time beside best-effort work is as on the hardware, whatever the preemption") {
   std::ifstream in(data + "realtime.csv");
   std::string line;
@@ -172,8 +172,8 @@ TEST_CASE("real-time beside best-effort work is as on the hardware, whatever the
   CHECK(rows == 20);
 }
 
-// What the simulator says of a lane that yields at gates; the file has no such row. Short segments
-// that are no longer submitted disturb a request as little, but cost the batch much more.
+// The simulator's result for a lane that yields at gates; the file has no such row. Short segments
+// whose submission is paused disturb a request as little, but cost the batch much more.
 TEST_CASE("best-effort work that is held at gates costs a request next to nothing") {
   using pair = std::pair<std::string, std::string>;
   for (const pair& models : {pair("resnet18x1", "resnet50x8"), pair("bert_basex1", "vgg16x8")}) {
@@ -201,7 +201,7 @@ TEST_CASE("best-effort work that is held at gates costs a request next to nothin
       CHECK(held.mean_us < paused.mean_us + 25);
       CHECK(held.best_effort_per_s > 1.1 * paused.best_effort_per_s);
       CHECK(kept > 0.95);
-      CHECK(kept < 1.03); // its last operation runs on beside the request
+      CHECK(kept < 1.03); // its last operation continues beside the request
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/sim/detail/graph_law.hpp>
-#include <gsched/sim/detail/scaling.hpp>
+#include <gsched/sim/detail/laws/graph_law.hpp>
+#include <gsched/sim/detail/laws/scaling.hpp>
 
 #include <doctest/doctest.h>
 
@@ -58,7 +58,7 @@ TEST_CASE("scaling: all SMs take what the profile says, one takes at most the su
     CHECK(t.at(all) == s.op.expected);
     CHECK(t.whole() == s.op.expected);
     CHECK(t.floor() <= s.op.expected);
-    // A fast block on an SM of its own is at most a few times as fast as one among many.
+    // A block alone on an SM is at most a few times as fast as one among many.
     CHECK(to_us(t.at(sm_count{1})) <= 132 * 5 * to_us(s.op.expected));
   }
 }
@@ -71,7 +71,7 @@ TEST_CASE("scaling: a single block does not care how many SMs there are") {
 TEST_CASE("scaling: many waves of a kernel scale nearly as SMs, a bare launch not at all") {
   const sim::scaling_table big(kernel(25088, 128, 500), all, 16);
   const double factor = to_us(big.at(sm_count{33})) / to_us(big.at(all));
-  CHECK(factor > 2.5); // less than 4: L2 and DRAM stay with the few SMs
+  CHECK(factor > 2.5); // less than 4: few SMs have all of L2 and DRAM
   CHECK(factor < 4.0);
 
   const sim::scaling_table small(kernel(64, 128, 1.5), all, 16);
@@ -142,11 +142,11 @@ TEST_CASE("scaling: odd input stays within bounds") {
   const sim::scaling_table nothing(kernel(10, 128, 0), all, 4);
   CHECK(nothing.at(sm_count{8}) == duration::zero());
 
-  const sim::scaling_table t(kernel(264, 128, 10), all, 0); // no count known: one an SM
+  const sim::scaling_table t(kernel(264, 128, 10), all, 0); // count unknown: one an SM
   CHECK(t.at(sm_count{0}) == t.at(sm_count{1}));
   CHECK(t.at(sm_count{500}) == t.whole());
 
-  // A point beyond the device, one twice, one of no time: left out.
+  // A point beyond the device, a duplicate, and one of no time are ignored.
   const sim::scaling_table odd(measured(kernel(264, 128, 10), {{sm_count{8}, from_us(90)},
                                                                {sm_count{8}, from_us(1)},
                                                                {sm_count{32}, duration::zero()},
@@ -155,7 +155,7 @@ TEST_CASE("scaling: odd input stays within bounds") {
   CHECK(odd.at(sm_count{8}) == from_us(90));
   CHECK(odd.whole() == from_us(10));
 
-  // Known on partitions only: the last point holds beyond it.
+  // Measured on partitions only: the last point is used beyond it.
   const sim::scaling_table part(measured(kernel(264, 128, 0), {{sm_count{8}, from_us(90)}}), all,
                                 4);
   CHECK(part.whole() == from_us(90));

@@ -33,7 +33,7 @@ std::size_t cuts(const program& p, duration quantum) {
   return n;
 }
 
-/// The longest quantum that gives so many segments.
+/// The longest quantum that gives that many segments.
 duration quantum_for(const program& p, std::size_t segments) {
   std::int64_t low = 1;
   std::int64_t high = p.expected().count() + 1;
@@ -45,11 +45,11 @@ duration quantum_for(const program& p, std::size_t segments) {
 }
 
 struct replay {
-  duration all{};        ///< from the first submission to the last end seen
-  duration submitting{}; ///< by the host, all segments together
+  duration all{};        ///< from the first submission to the last observed end
+  duration submitting{}; ///< host time of all segments together
 };
 
-/// A program alone on the device, in segments, so many of them in flight.
+/// A program alone on the device, in segments, with that many of them in flight.
 replay run(program& p, duration quantum, std::size_t window) {
   sim::device d(sim::h200());
   const lane_id lane = d.open_lane({});
@@ -134,7 +134,7 @@ TEST_CASE("kernels launched one by one are bound by the host, and synchronising 
   REQUIRE(!d.submit(s));
   d.wait(no_deadline);
   const double launched = to_us(d.now().time_since_epoch());
-  CHECK(launched > 4.3 * n); // where one graph takes about 900 us
+  CHECK(launched > 4.3 * n); // one graph takes about 900 us
   CHECK(launched < 4.3 * n * 1.1 + 30);
 
   std::array<device_event, 1> out;
@@ -148,5 +148,6 @@ TEST_CASE("kernels launched one by one are bound by the host, and synchronising 
     CHECK(d.poll(out) == 1);
   }
   const double a_kernel = to_us(d.now() - begin) / n;
-  CHECK(a_kernel == doctest::Approx(7841.0 / 695).epsilon(0.25)); // ResNet-152, a sync a kernel
+  // ResNet-152, one synchronisation a kernel
+  CHECK(a_kernel == doctest::Approx(7841.0 / 695).epsilon(0.25));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/occupancy/limits.hpp>
-#include <gsched/sim/detail/sm_map.hpp>
+#include <gsched/sim/detail/blocks/sm_map.hpp>
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ std::uint32_t draw(rng& r, std::uint32_t low, std::uint32_t high) {
 
 /// SMs one by one, and blocks one by one.
 struct plain_map {
-  std::vector<sim::room> left;
+  std::vector<sim::sm_resources> left;
 
   /// The blocks on each SM.
   std::vector<std::uint32_t> place(const sim::block_need& need, sim::sm_range where,
@@ -45,13 +45,14 @@ struct plain_map {
     for (std::size_t sm = 0; sm < left.size(); ++sm) left[sm] += need.bits * blocks[sm];
   }
   std::uint32_t fits(std::uint32_t sm, const sim::block_need& need) const {
-    return sim::room_model::holds(left[sm], need) ? sim::room_model::fit(left[sm], need) : 0;
+    return sim::resource_packer::holds(left[sm], need) ? sim::resource_packer::fit(left[sm], need)
+                                                       : 0;
   }
 };
 
 struct placed {
   sim::block_need need{};
-  std::uint32_t pieces = 0;
+  std::uint32_t slices = 0;
   std::vector<std::uint32_t> blocks;
 };
 
@@ -67,13 +68,13 @@ std::vector<std::uint32_t> blocks_of(const sim::sm_map& map, std::uint32_t list,
 
 TEST_CASE("sm_map: places and gives back as SM by SM and block by block") {
   const architecture_limits limits = limits_for(9, 0);
-  const sim::room_model rooms(limits);
+  const sim::resource_packer packer(limits);
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     rng r(seed);
     const std::uint32_t sms = std::array{1u, 7u, 132u, 300u}[seed % 4];
-    sim::sm_map map(sms, rooms.empty(), limits.max_blocks);
-    plain_map plain{std::vector<sim::room>(sms, rooms.empty())};
+    sim::sm_map map(sms, packer.empty(), limits.max_blocks);
+    plain_map plain{std::vector<sim::sm_resources>(sms, packer.empty())};
     std::vector<sim::sm_range> ranges{{0, sms}};
     if (sms > 1 && seed % 3 == 0) { // partitions, and all of them
       const std::uint32_t middle = draw(r, 1, sms - 1);
@@ -90,7 +91,7 @@ TEST_CASE("sm_map: places and gives back as SM by SM and block by block") {
         shape.registers_per_thread = draw(r, 16, 96);
         shape.static_shared_bytes = draw(r, 0, 3) == 0 ? draw(r, 0, 40) * 1024 : 0;
         placed p;
-        p.need = rooms.need_of(shape, 0);
+        p.need = packer.need_of(shape, 0);
         if (p.need.per_sm == 0) continue;
         const sim::sm_range where =
             ranges[draw(r, 0, static_cast<std::uint32_t>(ranges.size()) - 1)];
@@ -98,24 +99,24 @@ TEST_CASE("sm_map: places and gives back as SM by SM and block by block") {
         const std::uint32_t cluster = draw(r, 0, 4) == 0 ? draw(r, 2, 4) : 1;
         p.blocks = plain.place(p.need, where, want, cluster);
         const sim::sm_map::placement made = map.place(p.need, where, want, cluster);
-        p.pieces = made.pieces;
+        p.slices = made.slices;
         std::uint64_t sum = 0;
         for (const std::uint32_t n : p.blocks) sum += n;
         REQUIRE(made.blocks == sum);
-        REQUIRE(blocks_of(map, made.pieces, sms) == p.blocks);
+        REQUIRE(blocks_of(map, made.slices, sms) == p.blocks);
         if (sum > 0) live.push_back(p);
       } else {
         const std::size_t which = draw(r, 0, static_cast<std::uint32_t>(live.size()) - 1);
-        REQUIRE(blocks_of(map, live[which].pieces, sms) == live[which].blocks);
-        map.release(live[which].need, live[which].pieces);
+        REQUIRE(blocks_of(map, live[which].slices, sms) == live[which].blocks);
+        map.release(live[which].need, live[which].slices);
         plain.release(live[which].need, live[which].blocks);
         live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
       }
       REQUIRE(map.occupied() ==
               std::count_if(plain.left.begin(), plain.left.end(),
-                            [&](sim::room left) { return left != rooms.empty(); }));
+                            [&](sim::sm_resources left) { return left != packer.empty(); }));
     }
-    for (const placed& p : live) map.release(p.need, p.pieces);
+    for (const placed& p : live) map.release(p.need, p.slices);
     CHECK(map.occupied() == 0);
     CHECK(map.runs() <= ranges.size());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the simulator says of lanes that yield, against what prototypes measured on one H200.
+// The simulator's results for lanes that yield, compared with measurements of prototypes on one
+// H200.
 #include <gsched/sim/device.hpp>
 #include <gsched/workload/random.hpp>
 
@@ -29,12 +30,12 @@ operation kernel_of(std::uint32_t blocks, double us) {
 }
 operation leaving_kernel(std::uint32_t blocks, double us, double checkpoint_us) {
   operation op = kernel_of(blocks, us);
-  op.leaves = leaving::at_checkpoints;
+  op.preemptible = preemptibility::at_checkpoints;
   op.checkpoint = from_us(checkpoint_us);
   return op;
 }
 
-/// A device, and when things happen on it.
+/// A device, and the times of its events.
 struct watched {
   explicit watched(const sim::preset& p = sim::h200())
       : d(p, {64, 64}, {this, started, nullptr, nullptr, nullptr}) {}
@@ -51,7 +52,7 @@ struct watched {
     s.operations = p.range(0, p.size());
     REQUIRE(!d.submit(s));
   }
-  /// As the host has it at hand, without taking it.
+  /// The events that the host has available, without taking them.
   time_point seen(device_event::kind what) {
     std::array<device_event, 1> one;
     time_point at;
@@ -62,9 +63,9 @@ struct watched {
     } while (one[0].what != what);
     return at;
   }
-  /// When the host could see the first word of what has started last on a lane.
+  /// When the host can see the first event of what started last on a lane.
   time_point seen_running(lane_id lane) {
-    return last_start[index(lane)] + sim::h200().host.block_notice + sim::h200().host.poll;
+    return last_start[index(lane)] + sim::h200().host.block_notification + sim::h200().host.poll;
   }
 
   std::array<time_point, 2> last_start{};
@@ -79,7 +80,7 @@ double median(std::vector<double> x) {
   return *middle;
 }
 
-/// Prints how far off it is, which must be no more than `part`.
+/// Prints the relative error, which must not exceed `part`.
 void compare(const std::string& what, double predicted, double measured, double part) {
   MESSAGE(what << ": " << predicted << " us, measured " << measured << " ("
                << 100 * (predicted / measured - 1) << "%)");
@@ -89,7 +90,7 @@ void compare(const std::string& what, double predicted, double measured, double 
 } // namespace
 
 TEST_CASE("528 blocks that look at a flag are gone, and the next kernel runs, when they should") {
-  sim::random_engine random(1);
+  random_engine random(1);
   std::vector<double> gone, on_full, on_idle;
   for (int i = 0; i < 200; ++i) {
     for (const bool full : {true, false}) {
@@ -99,7 +100,7 @@ TEST_CASE("528 blocks that look at a flag are gone, and the next kernel runs, wh
       w.d.load(blocks);
       w.d.load(request);
       if (full) w.submit(w.low, blocks);
-      w.d.spend(from_us(200 + 100 * sim::uniform(random)));
+      w.d.spend(from_us(200 + 100 * draw_uniform(random)));
       const time_point decided = w.d.now();
       w.d.yield(w.low);
       if (!full) w.d.spend(sim::h200().yields.flag - sim::h200().yields.hold); // it writes as well
@@ -112,8 +113,8 @@ TEST_CASE("528 blocks that look at a flag are gone, and the next kernel runs, wh
     }
   }
   compare("decision to 528 blocks gone", median(gone), 5.1, 0.1);
-  // The preset's way of a launch is fitted to graphs from end to end: what is short here of the 6.9
-  // measured is in what it says of the way back. So the full GPU is compared with the idle one.
+  // The preset's launch latency is fitted to graphs from end to end: the difference to the measured
+  // 6.9 is in its notification latency. So the full GPU is compared with the idle one.
   MESSAGE("decision to a kernel running: " << median(on_full) << " us on a full GPU, "
                                            << median(on_idle) << " on an idle one");
   compare("decision to a kernel running on a full GPU, if 6.9 on an idle one",
@@ -144,7 +145,7 @@ TEST_CASE("what is left of 528 blocks runs again soon, and only that") {
 TEST_CASE("unmodified kernels are held, and go on, as gates of every first, second and fourth do") {
   const std::array<std::pair<std::uint32_t, double>, 3> rows{{{1, 15.7}, {2, 19.8}, {4, 26.7}}};
   for (const auto& [every, measured_us] : rows) {
-    sim::random_engine random(every);
+    random_engine random(every);
     std::vector<double> quiet, going_on;
     for (int i = 0; i < 300; ++i) {
       sim::preset p = sim::h200();
@@ -153,7 +154,7 @@ TEST_CASE("unmodified kernels are held, and go on, as gates of every first, seco
       program work("work", std::vector<operation>(60, kernel_of(132, 8)));
       w.d.load(work);
       w.submit(w.low, work);
-      w.d.spend(from_us(100 + 333.6 * sim::uniform(random))); // 40 of them and their gaps
+      w.d.spend(from_us(100 + 333.6 * draw_uniform(random))); // 40 of them and their gaps
       time_point decided = w.d.now();
       w.d.yield(w.low);
       quiet.push_back(to_us(w.seen(device_event::kind::lane_yielded) - decided));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a lane that yields hands over, and when it says that it has made way: as on a GPU.
+// What a lane that yields submits to the hardware, and when it reports that it has yielded: as on a
+// GPU.
 #include <sim/noted_device.hpp>
 
 #include <gsched/sim/device.hpp>
@@ -31,22 +32,22 @@ TEST_CASE(
     for (int i = 0; i < 3; ++i) n.submit(lane, work);
     while (n.ends[at].size() < 10) n.away(0.5);
     std::array<device_event, 1> one;
-    const time_point ended = n.d.now(); // which nobody can see yet
+    const time_point ended = n.d.now(); // which is not observable yet
     CHECK(n.d.poll(one) == 0);
     CHECK(n.d.now() - ended == p.host.poll);
-    n.away(1000); // longer than all take
+    n.away(1000); // longer than all of the work
     CHECK(n.starts[at].size() == (yields ? 10 : 30));
     if (!yields) continue;
     const time_point seen = n.d.now();
     CHECK(n.d.poll(one) == 1);
-    CHECK(n.d.now() - seen >= p.host.graph); // which is when the host pays for it
+    CHECK(n.d.now() - seen >= p.host.graph); // when the host pays for it
     static_cast<void>(n.until(kind::segment_done));
     CHECK(n.starts[0].size() == 20);
     CHECK(n.starts[0][10] >= seen + p.host.start);
     CHECK(n.starts[0][10] <= seen + p.host.start + p.host.start_operation * 10);
     static_cast<void>(n.until(kind::segment_done));
     const duration between = n.starts[0][20] - n.ends[0][19];
-    CHECK(between >= p.host.segment_notice + p.host.start);
+    CHECK(between >= p.host.segment_notification + p.host.start);
     CHECK(n.d.evict(n.low) == 0);
   }
 }
@@ -69,7 +70,7 @@ TEST_CASE("what waits for its lane is taken back, and a lane on which all waits 
   const segment_id first = n.submit(n.low, work);
   n.submit(n.low, work);
   n.away(400);
-  n.d.yield(n.low); // the first has ended, and the host has not seen it
+  n.d.yield(n.low); // the first has ended, which the host has not observed
   CHECK(n.until(kind::segment_done).segment == first);
   CHECK(n.until(kind::segment_preempted).operation == 0);
   static_cast<void>(n.until(kind::lane_yielded));
@@ -80,7 +81,7 @@ TEST_CASE("what has been handed over is held at its first gate, though it has no
   noted n;
   program work = chain(10, kernel_of(132, 20));
   n.d.load(work);
-  for (std::size_t i = 0; i < 4; ++i) { // so work that is told at once gets somewhere
+  for (std::size_t i = 0; i < 4; ++i) { // so that work submitted at once progresses
     if (i == 0) n.submit(n.low, work);
     n.d.yield(n.low);
     static_cast<void>(n.until(kind::lane_yielded));
@@ -110,7 +111,7 @@ TEST_CASE("copies of no program, and graphs too short for a gate, run to their e
   n.d.yield(n.low);
   CHECK(n.until(kind::segment_done).segment == segment_id{100});
   CHECK(n.until(kind::lane_yielded).lane == n.low);
-  CHECK(n.starts[0].size() == 5); // handed over as well: it goes on to its gate
+  CHECK(n.starts[0].size() == 5); // submitted as well: it continues to its gate
   CHECK(n.taken.size() == 2);
   n.d.resume(n.low);
   CHECK(n.until(kind::segment_done).segment == behind);
@@ -138,21 +139,22 @@ TEST_CASE("a lane has yielded when the kernel beside the gate has had its time")
     n.d.load(work);
     n.d.load(urgent);
     n.submit(n.low, work);
-    n.away(60); // in the second kernel: the gate beside it has looked
+    n.away(60); // in the second kernel: the gate beside it has read the request
     n.d.yield(n.low);
     const std::size_t looks = every == 1 ? 2 : 3; // the next kernel with a gate
     while (n.starts[0].size() <= looks) n.away(1);
     const time_point stands = n.starts[0][looks];
-    n.submit(n.high, urgent); // takes the GPU after that kernel's first wave
+    n.submit(n.high, urgent); // uses the GPU after the first wave of that kernel
     static_cast<void>(n.until(kind::lane_yielded));
     const time_point told = n.d.now();
     if (every == 1) {
-      CHECK(told > stands + from_us(200)); // the next gate tells that it has ended
+      CHECK(told > stands + from_us(200)); // the next gate reports that it has ended
       CHECK(n.ends[0].size() == looks + 1);
     } else {
-      CHECK(to_us(told - stands) == doctest::Approx(40 + to_us(p.host.block_notice)).epsilon(0.05));
+      CHECK(to_us(told - stands) ==
+            doctest::Approx(40 + to_us(p.host.block_notification)).epsilon(0.05));
       CHECK(n.ends[0].size() == looks); // it still runs
-      n.d.resume(n.low);                // and what is behind it waits all the same
+      n.d.resume(n.low);                // and the work behind it waits nevertheless
     }
     n.away(1000);
     if (every == 1) n.d.resume(n.low);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a user of the headers gets by default is what the programs run with by default.
-#include "realtime/manner.hpp"
+#include "realtime/configuration.hpp"
 #include "realtime/options.hpp"
-#include "serve_mix/manner.hpp"
+#include "serve_mix/configuration.hpp"
 #include "serve_mix/options.hpp"
 #include "settings.hpp" // of the C library
 
@@ -25,7 +25,7 @@ TEST_CASE("defaults: serve_mix schedules as the library does") {
   const std::optional<serve_mix::options> o =
       serve_mix::parse_options(static_cast<int>(words.size()), words.data());
   REQUIRE(o.has_value());
-  const common::manner m = serve_mix::manner_of("srpt+deficit", *o);
+  const common::configuration m = serve_mix::configuration_of("srpt+deficit", *o);
   const dispatch_options d;
   CHECK(m.dispatch.quantum == d.quantum);
   CHECK(m.dispatch.most_quantum == d.most_quantum);
@@ -45,8 +45,8 @@ TEST_CASE("defaults: serve_mix schedules as the library does") {
   CHECK(m.account.overshoot_blocks == a.overshoot_blocks);
   CHECK(m.account.overshoot_fill == a.overshoot_fill);
   CHECK(m.account.overshoot_time == a.overshoot_time);
-  CHECK(o->threshold == deficit_over<srpt>::default_threshold);
-  CHECK(o->slice == round_robin::default_slice);
+  CHECK(o->parameters.threshold == deficit_over<srpt>::default_threshold);
+  CHECK(o->parameters.slice == round_robin::default_slice);
   CHECK(a.max_outstanding == d.max_segments); // neither limits the other
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("defaults: a quantum changes no mark") {
   const std::array<const char*, 3> words{"serve_mix", "--quantum", "10000"};
   const auto o = serve_mix::parse_options(static_cast<int>(words.size()), words.data());
   REQUIRE(o.has_value());
-  const common::manner m = serve_mix::manner_of("srpt", *o);
+  const common::configuration m = serve_mix::configuration_of("srpt", *o);
   CHECK(m.dispatch.quantum == from_us(10000));
   CHECK(m.dispatch.low_mark == dispatch_options{}.low_mark);
   CHECK(m.dispatch.high_mark == dispatch_options{}.high_mark);
@@ -64,7 +64,7 @@ TEST_CASE("defaults: realtime and the C library keep classes apart as the librar
   const std::array<const char*, 1> words{"realtime"};
   const auto o = realtime::parse_options(static_cast<int>(words.size()), words.data());
   REQUIRE(o.has_value());
-  const common::manner m = realtime::manner_of(realtime::mode::preempt, *o);
+  const common::configuration m = realtime::configuration_of(realtime::mode::preempt, *o);
   const abi::settings c = abi::settings_of(abi::default_options());
   const dispatch_options d;
   CHECK(m.account.overshoot_fill == accountant_options{}.overshoot_fill);

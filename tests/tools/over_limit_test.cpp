@@ -6,15 +6,15 @@
 #include "realtime/report.hpp"
 #include "realtime/run.hpp"
 #include "realtime/serve.hpp"
-#include "serve_mix/manner.hpp"
+#include "serve_mix/configuration.hpp"
 #include "serve_mix/options.hpp"
 #include "serve_mix/platform.hpp"
 #include "serve_mix/report.hpp"
 #include "serve_mix/run.hpp"
 #include "serve_mix/serve_under.hpp"
 
-#include "common/catalogue.hpp"
-#include "common/simulated.hpp"
+#include "common/input/profile_catalogue.hpp"
+#include "common/run/simulated_backend.hpp"
 
 #include <gsched/job/profile.hpp>
 #include <gsched/sim/preset.hpp>
@@ -42,23 +42,23 @@ public:
   [[nodiscard]] architecture_limits sm() const override { return gpu_.sm; }
   [[nodiscard]] std::string name() const override { return {}; }
   [[nodiscard]] std::uint64_t solo_requests() const noexcept override { return 1; }
-  [[nodiscard]] bool serves_side_by_side() const noexcept override { return false; }
-  void serve(const Order& run) override { serve_on_stage(run); }
+  [[nodiscard]] bool runs_in_parallel() const noexcept override { return false; }
+  void serve(const Order& run) override { serve_on_backend(run); }
 
 private:
-  void serve_on_stage(const serve_mix::run_order& run) {
-    common::simulated_stage on{gpu_, run.record};
-    common::manner how = serve_mix::manner_of(run.policy, run.from);
+  void serve_on_backend(const serve_mix::run_request& run) {
+    common::simulated_backend on{gpu_, run.record};
+    common::configuration how = serve_mix::configuration_of(run.policy, run.from);
     how.dispatch.max_jobs = most_;
     serve_mix::serve_on(how, run, on);
   }
-  void serve_on_stage(const realtime::run_order& run) {
-    common::simulated_stage on{gpu_, run.record};
-    common::manner how = run.how;
+  void serve_on_backend(const realtime::run_request& run) {
+    common::simulated_backend on{gpu_, run.record};
+    common::configuration how = run.how;
     how.dispatch.max_jobs = most_;
-    const realtime::run_order few{how,         run.whole,  run.leaves,  run.pad,    run.pad_places,
-                                  run.clients, run.models, run.from,    run.length, run.requests,
-                                  run.record,  run.result, run.progress};
+    const realtime::run_request few{
+        how,      run.whole,  run.leaves,   run.pad,    run.pad_places, run.clients, run.models,
+        run.from, run.length, run.requests, run.record, run.result,     run.progress};
     realtime::serve_on(on, few);
   }
 
@@ -81,7 +81,7 @@ output serve_a_mix(std::size_t most) {
   const serve_mix::options o =
       parsed(serve_mix::parse_options,
              {"serve_mix", "--policy", "edf", "--load", "3", "--slo", "3", "--requests", "200"});
-  limited<serve_mix::platform, serve_mix::run_order> on(most);
+  limited<serve_mix::platform, serve_mix::run_request> on(most);
   std::vector<profile> models;
   for (const serve_mix::mix_entry& m : o.mix)
     models.push_back(common::load_model(m.profile, on.sm()));
@@ -102,7 +102,7 @@ output serve_in_real_time(std::size_t most) {
     c.arrivals.law = realtime::arrival_law::uniform;
     c.arrivals.load = 2;
   }
-  limited<realtime::platform, realtime::run_order> on(most);
+  limited<realtime::platform, realtime::run_request> on(most);
   std::vector<profile> models;
   for (const auto& file : o.profiles) models.push_back(common::load_model(file, on.sm()));
   const realtime::workload_facts facts = realtime::facts_of(on, o, models);

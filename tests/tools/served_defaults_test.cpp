@@ -3,7 +3,7 @@
 // What a user of the headers or of the C library is served by default is what the programs serve by
 // default: the same throughput and the same mean latency, on the same arrivals.
 #include "realtime/arrivals.hpp"
-#include "realtime/manner.hpp"
+#include "realtime/configuration.hpp"
 #include "realtime/options.hpp"
 #include "realtime/platform.hpp"
 #include "realtime/run.hpp"
@@ -12,7 +12,7 @@
 #include "serve_mix/run.hpp"
 #include "settings.hpp" // of the C library
 
-#include "common/catalogue.hpp"
+#include "common/input/profile_catalogue.hpp"
 
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/job/profile.hpp>
@@ -25,7 +25,7 @@
 #include <gsched/sim/device.hpp>
 #include <gsched/sim/preset.hpp>
 #include <gsched/workload/arrivals.hpp>
-#include <gsched/workload/serve.hpp>
+#include <gsched/workload/serve_workload.hpp>
 
 #include <doctest/doctest.h>
 
@@ -117,12 +117,12 @@ struct mix_of {
     for (std::uint32_t i = 0; i < from.clients; ++i) clients.push_back(&scheduler.add_client());
     std::vector<double> weights;
     for (const serve_mix::mix_entry& m : from.mix) weights.push_back(m.weight);
-    sim::open_arrivals source =
-        sim::open_arrivals::poisson(rate_per_s, sim::mix(weights, from.clients), from.seed);
+    open_arrivals source =
+        open_arrivals::poisson(rate_per_s, request_mix(weights, from.clients), from.seed);
     std::optional<time_point> first;
-    sim::serve(
+    serve_workload(
         scheduler, gpu, source, from.requests,
-        [&](const sim::request& q) {
+        [&](const arrival& q) {
           if (!first) first = q.at;
           job_request r;
           r.model = ids[q.model];
@@ -184,7 +184,7 @@ TEST_CASE("defaults: realtime has the library's marks at every quantum") {
     const std::vector<const char*> words{"realtime", "--leaves", "never", "--quantum", quantum};
     const auto o = realtime::parse_options(static_cast<int>(words.size()), words.data());
     REQUIRE(o.has_value());
-    const dispatch_options how = realtime::manner_of(realtime::mode::preempt, *o).dispatch;
+    const dispatch_options how = realtime::configuration_of(realtime::mode::preempt, *o).dispatch;
     CHECK(how.quantum == o->quantum);
     CHECK(how.low_mark == dispatch_options{}.low_mark);
     CHECK(how.high_mark == dispatch_options{}.high_mark);

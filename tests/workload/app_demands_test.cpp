@@ -10,12 +10,11 @@
 #include <vector>
 
 using namespace gsched;
-using namespace gsched::sim;
 using namespace std::chrono_literals;
 
 namespace {
 
-/// First model 0, then 1 and 2 at once, then 3 after 1 alone.
+/// Model 0, then 1 and 2 in parallel, then 3 after 1.
 app fork_and_on() { return {"fork", {}, {{0, 1, {}}, {1, 6, {0}}, {2, 1, {0}}, {3, 1, {1}}}}; }
 
 const std::vector<duration> own{2ms, 3ms, 9ms, 5ms, 7ms};
@@ -27,7 +26,7 @@ latency_table table_of(std::size_t models) {
   return latency_table(rows);
 }
 
-/// All ways from a first stage to a last, each as long as its stages may take.
+/// The length of the longest path from a stage to a last stage.
 duration longest(const app& a, const std::vector<duration>& each, std::size_t from) {
   duration most{};
   for (std::size_t s = from + 1; s < a.stages.size(); ++s)
@@ -38,11 +37,10 @@ duration longest(const app& a, const std::vector<duration>& each, std::size_t fr
 
 } // namespace
 
-TEST_CASE(
-    "an app's SLO is shared out so that its slowest way takes all of it and none takes more") {
+TEST_CASE("stage SLOs add up to the app's SLO on the critical path, and to no more on any path") {
   app a = fork_and_on();
-  CHECK(slowest_way(a, own) == 11ms); // by model 2
-  a.slo = slowest_way(a, own);
+  CHECK(critical_path(a, own) == 11ms); // by model 2
+  a.slo = critical_path(a, own);
   const std::vector<duration> each = stage_slos(a, own);
   CHECK(each[0] == 2ms);
   CHECK(each[2] == 9ms);
@@ -54,7 +52,7 @@ TEST_CASE(
   CHECK(longest(a, stage_slos(a, own), 0) <= 1ms);
 }
 
-TEST_CASE("no way through a random app takes longer than its SLO, and the slowest nearly that") {
+TEST_CASE("random apps: no path exceeds the SLO, and the longest nearly reaches it") {
   std::mt19937_64 random(7);
   for (int i = 0; i < 300; ++i) {
     app a{"a", duration{static_cast<duration::rep>(1'000'000 + random() % 90'000'000)}, {}};
@@ -74,11 +72,11 @@ TEST_CASE("no way through a random app takes longer than its SLO, and the slowes
   }
 }
 
-TEST_CASE("what apps ask of models adds up, and each model is in time for the hastiest of them") {
+TEST_CASE("demands of apps add up, with the shortest SLO of each model") {
   app fork = fork_and_on();
   fork.slo = 22ms;
   const std::vector<app> apps{fork, app_of_model("m2", 2, own[2]), app_of_model("m4", 4, 1ms)};
-  const std::vector<demand> all = demands_of(apps, std::vector{10.0, 5.0, 2.0}, own);
+  const std::vector<model_demand> all = demands_of(apps, std::vector{10.0, 5.0, 2.0}, own);
   REQUIRE(all.size() == 5);
   const std::vector<double> rates{10, 60, 15, 10, 2};
   const std::vector<duration> slos{4ms, duration{6'600'000}, 9ms, 11ms, 1ms};
@@ -90,7 +88,7 @@ TEST_CASE("what apps ask of models adds up, and each model is in time for the ha
   CHECK(model_slos({}, own) == own);
 }
 
-TEST_CASE("an app whose SLO is too short is refused with the one that would do") {
+TEST_CASE("an app whose SLO is too short is refused with the shortest that passes") {
   const latency_table t = table_of(5);
   app a = fork_and_on();
   for (const duration slo : {1ms, 3ms, 5ms}) {

@@ -11,27 +11,24 @@
 #include <vector>
 
 using namespace gsched;
-using sim::mix;
-using sim::open_arrivals;
-using sim::request;
 
 namespace {
 
-mix one_model() { return {std::vector<double>{1.0}, 1}; }
+request_mix one_model() { return {std::vector<double>{1.0}, 1}; }
 
 struct moments {
   double mean = 0;
   double deviation = 0;
 };
 
-/// Of the gaps of n requests, in microseconds.
+/// Mean and standard deviation of a function of n gaps, in microseconds.
 template <class Value>
 moments gaps_of(open_arrivals a, int n, Value value) {
   double sum = 0;
   double squares = 0;
   time_point last{};
   for (int i = 0; i < n; ++i) {
-    const request r = *a.next();
+    const arrival r = *a.next();
     CHECK(r.at >= last);
     const double x = value(to_us(r.at - last));
     last = r.at;
@@ -44,21 +41,21 @@ double same(double x) { return x; }
 
 // A near miss breaks one clause of the concept.
 struct base {
-  std::optional<request> next() { return {}; }
+  std::optional<arrival> next() { return {}; }
   void on_reply(client_id, time_point) {}
 };
 struct endless : base {
-  request next() { return {}; }
+  arrival next() { return {}; }
 };
 struct timeless : base {
   void on_reply(client_id) {}
 };
-static_assert(sim::arrival_source<base>);
-static_assert(!sim::arrival_source<endless> && !sim::arrival_source<timeless>);
+static_assert(arrival_source<base>);
+static_assert(!arrival_source<endless> && !arrival_source<timeless>);
 
 } // namespace
 
-TEST_CASE("a Poisson process has the rate asked for, and gaps as wide as their mean") {
+TEST_CASE("a Poisson process has its rate, and exponential gaps") {
   const moments m = gaps_of(open_arrivals::poisson(2000, one_model(), 1), 200000, same);
   CHECK(m.mean == doctest::Approx(500).epsilon(0.01));
   CHECK(m.deviation == doctest::Approx(500).epsilon(0.02));
@@ -77,23 +74,23 @@ TEST_CASE("lognormal gaps keep the rate for any sigma, and have that sigma") {
   }
 }
 
-TEST_CASE("a rate of a request a nanosecond is no higher for rounding") {
+TEST_CASE("rounding does not raise a rate of one request a nanosecond") {
   const moments m = gaps_of(open_arrivals::poisson(1e9, one_model(), 3), 100000, same);
   CHECK(m.mean == doctest::Approx(1e-3).epsilon(0.02));
 }
 
-TEST_CASE("equal seeds give equal requests, and these") {
+TEST_CASE("equal seeds give equal requests, those of the reference") {
   const std::vector<double> weights{2, 1};
   const auto draw = [&](std::uint64_t seed) {
-    open_arrivals a = open_arrivals::lognormal(1000, 1.5, mix(weights, 3), seed);
-    std::vector<request> all;
+    open_arrivals a = open_arrivals::lognormal(1000, 1.5, request_mix(weights, 3), seed);
+    std::vector<arrival> all;
     for (int i = 0; i < 6; ++i) all.push_back(*a.next());
     return all;
   };
-  const std::vector<request> first = draw(42);
+  const std::vector<arrival> first = draw(42);
   CHECK(first == draw(42));
   CHECK(!(first == draw(43)));
-  // Worked out by another program from the definitions of the engine and of the transforms.
+  // Computed by another program from the definitions of the engine and of the transforms.
   constexpr std::array<std::int64_t, 6> at_ns{64521, 696773, 779420, 2216446, 2290124, 2639438};
   constexpr std::array<std::uint32_t, 6> models{1, 0, 0, 0, 1, 0};
   for (std::size_t i = 0; i < first.size(); ++i) {
@@ -104,9 +101,9 @@ TEST_CASE("equal seeds give equal requests, and these") {
   }
 }
 
-TEST_CASE("models and clients come by their weights, and those of weight 0 never") {
-  mix m({3, 0, 1}, std::vector<double>{0, 1, 4});
-  sim::random_engine r(5);
+TEST_CASE("models and clients are drawn by weight, and never with weight 0") {
+  request_mix m({3, 0, 1}, std::vector<double>{0, 1, 4});
+  random_engine r(5);
   std::array<int, 3> models{}, clients{};
   for (int i = 0; i < 100000; ++i) {
     ++models[m.model(r)];
@@ -128,26 +125,26 @@ TEST_CASE("an open loop does not wait for replies") {
   }
 }
 
-TEST_CASE("a closed loop keeps so many under way, for the clients in turn") {
-  sim::arrivals a = sim::closed_arrivals(3, from_us(5), mix({1.0}, 2), 1);
-  std::deque<request> under_way;
-  for (int i = 0; i < 3; ++i) under_way.push_back(*a.next());
+TEST_CASE("a closed loop keeps its number of requests outstanding, clients round robin") {
+  any_arrival_source a = closed_arrivals(3, from_us(5), request_mix({1.0}, 2), 1);
+  std::deque<arrival> outstanding;
+  for (int i = 0; i < 3; ++i) outstanding.push_back(*a.next());
   CHECK(!a.next());
-  CHECK(index(under_way[0].client) == 0);
-  CHECK(index(under_way[1].client) == 1);
-  CHECK(index(under_way[2].client) == 0);
+  CHECK(index(outstanding[0].client) == 0);
+  CHECK(index(outstanding[1].client) == 1);
+  CHECK(index(outstanding[2].client) == 0);
   for (int i = 1; i <= 50; ++i) {
-    const client_id done = under_way.front().client;
-    under_way.pop_front();
+    const client_id done = outstanding.front().client;
+    outstanding.pop_front();
     a.on_reply(done, time_point{from_us(10.0 * i)});
-    under_way.push_back(*a.next());
-    CHECK(under_way.back().at == time_point{from_us(10.0 * i + 5)});
-    CHECK(under_way.back().client == done);
+    outstanding.push_back(*a.next());
+    CHECK(outstanding.back().at == time_point{from_us(10.0 * i + 5)});
+    CHECK(outstanding.back().client == done);
     CHECK(!a.next());
   }
 }
 
-TEST_CASE("arguments that make no workload are refused") {
+TEST_CASE("bad arguments are refused") {
   const double none = std::numeric_limits<double>::quiet_NaN();
   for (const double rate : {0.0, -1.0, none, std::numeric_limits<double>::infinity(), 1e-320})
     CHECK_THROWS_WITH_AS(open_arrivals::poisson(rate, one_model(), 1),
@@ -155,12 +152,12 @@ TEST_CASE("arguments that make no workload are refused") {
   for (const double sigma : {-0.1, 11.0, none})
     CHECK_THROWS_WITH_AS(open_arrivals::lognormal(1, sigma, one_model(), 1),
                          doctest::Contains("expected 0 to 10"), error);
-  CHECK_THROWS_AS(sim::closed_arrivals(0, duration{}, one_model(), 1), error);
-  CHECK_THROWS_AS(sim::closed_arrivals(1, duration{-1}, one_model(), 1), error);
-  CHECK_THROWS_AS(mix({1.0}, 0u), error);
+  CHECK_THROWS_AS(closed_arrivals(0, duration{}, one_model(), 1), error);
+  CHECK_THROWS_AS(closed_arrivals(1, duration{-1}, one_model(), 1), error);
+  CHECK_THROWS_AS(request_mix({1.0}, 0u), error);
   for (const std::vector<double>& weights :
        {std::vector<double>{}, {0.0, 0.0}, {1.0, -1.0}, {none}, {1e308, 1e308}}) {
-    CHECK_THROWS_AS(mix(weights, 1u), error);
-    CHECK_THROWS_AS(mix({1.0}, weights), error);
+    CHECK_THROWS_AS(request_mix(weights, 1u), error);
+    CHECK_THROWS_AS(request_mix({1.0}, weights), error);
   }
 }

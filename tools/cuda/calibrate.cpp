@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures on the GPU that it finds what the simulator has to know of one, and writes a preset.
+// Measures the parameters of the GPU simulator on a GPU, and writes them as a preset.
 
 #include "calibrate/experiments.hpp"
 #include "calibrate/options.hpp"
@@ -7,8 +7,8 @@
 #include "calibrate/self_check.hpp"
 #include "calibrate/watchdog.hpp"
 
-#include "common/main.hpp"
-#include "common/run_error.hpp"
+#include "common/cli/main.hpp"
+#include "common/cli/run_error.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/gpu.hpp>
@@ -31,7 +31,7 @@ using list = std::vector<std::unique_ptr<experiment>>;
 
 void note(const std::string& line) { std::fprintf(stderr, "calibrate: %s\n", line.c_str()); }
 
-/// One more experiment, unless this GPU or host cannot do it; then the preset keeps other values.
+/// Adds an experiment. If this GPU or host cannot run it, the preset keeps default values.
 template <class Make>
 void add(list& to, watchdog& dog, const char* what, errc passed_over, Make make) {
   dog.step(what, std::chrono::seconds{60});
@@ -69,16 +69,16 @@ queue_counts count_queues(const options& o, watchdog& dog) try {
     counts[connections] = count_in_child(o.gpu, connections);
   }
   return counts;
-} catch (const error& e) { // all else has been measured
+} catch (const error& e) { // everything else has been measured
   note(e.what());
   return {};
 }
 
 int check(const options& o, const gsched::cuda::gpu& gpu) {
-  gsched::sim::preset_provenance from;
-  const gsched::sim::preset p = gsched::sim::read_preset(o.check, &from);
+  gsched::preset_provenance from;
+  const gsched::sim::preset p = gsched::read_preset(o.check, &from);
   const std::string differs =
-      gsched::sim::mismatch(p, from, {gpu.name, gpu.sm.major, gpu.sm.minor, gpu.sms});
+      gsched::mismatch(p, from, {gpu.name, gpu.sm.major, gpu.sm.minor, gpu.sms});
   if (!differs.empty()) throw common::run_error(errc::bad_option, o.check + ": " + differs);
   std::printf("%s: preset %s is of this GPU, %s\n", o.check.c_str(), p.name.c_str(),
               gpu.name.c_str());
@@ -86,14 +86,14 @@ int check(const options& o, const gsched::cuda::gpu& gpu) {
 }
 
 int simulate(const options& o) {
-  const gsched::sim::preset p = gsched::sim::read_preset(o.simulate);
+  const gsched::sim::preset p = gsched::read_preset(o.simulate);
   gsched::cuda::gpu as;
   as.name = p.name;
   as.sm = p.sm;
   as.sms = p.sms;
   findings found = conclude(measure_simulated(p), {}, as);
   found.from.driver = found.from.runtime = found.from.host = "simulated";
-  tell(o, std::move(found));
+  report(o, std::move(found));
   return 0;
 }
 
@@ -106,19 +106,19 @@ int measure(const options& o, const gsched::cuda::gpu& gpu, watchdog& dog) {
   list graphs;
   add(graphs, dog, "submitting and polling", errc::too_small, [&] { return device_costs(gpu); });
   add(graphs, dog, "latencies", errc::too_small, [&] { return latencies(on); });
-  add(graphs, dog, "block notifications", errc::too_small, [&] { return block_notices(on); });
+  add(graphs, dog, "block notifications", errc::too_small, [&] { return block_notifications(on); });
   add(graphs, dog, "gaps", errc::too_small, [&] { return gaps(on); });
   add(graphs, dog, "copies and sets", errc::too_small, [&] { return transfers(on); });
   add(graphs, dog, "gates", errc::too_small, [&] { return gates(on); });
-  add(graphs, dog, "kernels that leave", errc::too_small, [&] { return leaving_kernels(on); });
+  add(graphs, dog, "preemptible kernels", errc::too_small, [&] { return preemptible_kernels(on); });
   add(graphs, dog, "green contexts", errc::device_failed, [&] { return green_contexts(on); });
   run_rounds(graphs, measured, dog, o);
 
-  list direct; // only now: kernels on streams of their own make the graphs above slower
+  list direct; // last: kernels launched on their own streams slow the graphs of the process
   add(direct, dog, "direct launches", errc::too_small, [&] { return direct_launches(on); });
   run_rounds(direct, measured, dog, o);
 
-  tell(o, conclude(measured, o.queues ? count_queues(o, dog) : queue_counts{}, gpu));
+  report(o, conclude(measured, o.queues ? count_queues(o, dog) : queue_counts{}, gpu));
   return 0;
 }
 

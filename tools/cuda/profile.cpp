@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes a profile of a captured graph: what its operations are, and how long each takes alone.
+// Writes the profile of a captured graph: its operations, and the time of each of them alone.
 #include "profile/graphs.hpp"
 #include "profile/options.hpp"
 
-#include "common/main.hpp"
-#include "common/save.hpp"
-#include "common/watchdog.hpp"
+#include "common/cli/main.hpp"
+#include "common/report/save.hpp"
+#include "common/run/watchdog.hpp"
 
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>

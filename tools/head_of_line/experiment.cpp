@@ -14,7 +14,7 @@ namespace {
 
 using namespace gsched;
 
-/// Adds up the time in which an operation ran; a job never has two.
+/// Adds up the running time of operations; a job never runs two at once.
 struct running_time {
   std::int64_t sum_ns = 0;
   static void started(void* self, time_point at, const sim::operation_mark&) noexcept {
@@ -51,16 +51,16 @@ void submit(sim::device& d, const segment& s) {
 
 using progress = std::function<void(std::uint64_t)>;
 
-void job_by_job(sim::device& d, const program& p, const experiment& e, const progress& told) {
+void job_by_job(sim::device& d, const program& p, const experiment& e, const progress& ended) {
   for (std::uint32_t j = 0; j < e.jobs; ++j) submit(d, part_of(p, j, 0, e.kernels));
   std::array<device_event, 16> events;
   for (std::size_t left = e.jobs; left > 0; left -= d.poll(events)) {
-    told(e.jobs - left);
+    ended(e.jobs - left);
     d.wait(no_deadline);
   }
 }
 
-void interleaved(sim::device& d, const program& p, const experiment& e, const progress& told) {
+void interleaved(sim::device& d, const program& p, const experiment& e, const progress& ended) {
   std::vector<std::uint32_t> done(e.jobs);
   std::uint32_t fresh = 0;
   for (std::uint32_t left = e.jobs; left > 0;) {
@@ -68,7 +68,7 @@ void interleaved(sim::device& d, const program& p, const experiment& e, const pr
     if (d.poll(event) == 1) { // an end: what it held back goes first
       const auto j = static_cast<std::uint32_t>(index(event[0].segment));
       if (++done[j] == e.kernels)
-        told(e.jobs - --left);
+        ended(e.jobs - --left);
       else
         submit(d, part_of(p, j, done[j], done[j] + 1));
     } else if (fresh < e.jobs) {
@@ -82,9 +82,8 @@ void interleaved(sim::device& d, const program& p, const experiment& e, const pr
 
 } // namespace
 
-double jobs_at_once(const experiment& e, std::uint32_t queues, order how,
+double jobs_at_once(sim::preset device, const experiment& e, std::uint32_t queues, order how,
                     const std::function<void(std::uint64_t)>& done) {
-  sim::preset device = sim::h200();
   device.hardware_queues = queues;
   running_time ran;
   sim::device d(device, {}, {&ran, running_time::started, running_time::ended, nullptr});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/sim/preset.hpp>
+
 #include <cstdint>
 #include <functional>
 
@@ -15,13 +17,14 @@ struct experiment {
 
 enum class order {
   job_by_job, ///< all kernels of a job, then the next job
-  interleaved ///< a job's next kernel when its last one has been seen to end
+  interleaved ///< a job's next kernel when the end of its last one was reported
 };
 
 /// Jobs that have a kernel running, averaged over the time in which any has. Each job has a stream
-/// of its own on a simulated H200 with that many hardware queues. `done` is called with the number
+/// of its own on a simulated GPU with that many hardware queues. `done` is called with the number
 /// of jobs that have ended, as it rises.
-[[nodiscard]] double jobs_at_once(const experiment& e, std::uint32_t queues, order how,
+[[nodiscard]] double jobs_at_once(gsched::sim::preset device, const experiment& e,
+                                  std::uint32_t queues, order how,
                                   const std::function<void(std::uint64_t)>& done);
 
 } // namespace head_of_line

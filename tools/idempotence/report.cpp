@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "idempotence/report.hpp"
 
-#include <gsched/preempt/restrict_leaving.hpp>
+#include <gsched/preempt/restrict_preemptibility.hpp>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -4,6 +4,8 @@
 #include "interference/pairs.hpp"
 #include "interference/study.hpp"
 
+#include "common/cli/output_options.hpp"
+
 #include <gsched/interference/coefficients.hpp>
 
 #include <filesystem>
@@ -14,19 +16,17 @@
 
 namespace interference {
 
-/// Everything that the command line says, read and checked.
-struct options {
-  bool fit = false;  ///< asked for by name: its coefficients are told
-  bool once = false; ///< nothing is left out
-  bool progress = false;
-  std::string corun, solo, test_corun, test_solo; ///< as they were written; the latter may be empty
+/// The options, read and checked.
+struct options : common::outputs {
+  bool fit = false;                               ///< the subcommand: its coefficients are printed
+  bool once = false;                              ///< no rows are left out
+  std::string corun, solo, test_corun, test_solo; ///< as typed; the last two may be empty
   std::unique_ptr<pair_set> pairs;
   std::unique_ptr<pair_set> test; ///< null for none
-  std::vector<subject> laws;      ///< those that there are pairs for
+  std::vector<subject> laws;      ///< those with pairs
   gsched::interference_coefficients begin;
-  bool given = false; ///< `begin` is to be judged, and not to be fitted
+  bool given = false; ///< `begin` is evaluated, not fitted
   std::filesystem::path out;
-  std::filesystem::path json;
 };
 
 /// Nothing when help was asked for, which is then printed on stdout.

@@ -20,20 +20,20 @@ namespace interference {
 using model_batch = std::pair<std::string, std::uint32_t>;
 using profile_set = std::map<model_batch, gsched::profile>;
 
-/// A measured pair, and all that is known of its graphs without having run them together.
+/// A measured pair, with what is known of each of its graphs alone.
 struct known_pair {
   gsched::corun_pair row;
   bool shared = false;
   std::array<gsched::bandwidth, 2> takes{};
   std::array<const gsched::kernel_chain*, 2> chains{};    ///< shared
-  std::array<const gsched::kernel_chain*, 2> stand_ins{}; ///< shared: as if it had no profile
+  std::array<const gsched::kernel_chain*, 2> stand_ins{}; ///< shared: without its profile
 
   [[nodiscard]] bool has(const std::string& model) const {
     return row.side[0].model == model || row.side[1].model == model;
   }
 };
 
-/// Measured pairs, ready to be predicted. Not to be moved: pairs point into it.
+/// Measured pairs with what predictions need. Immovable, as pairs point into it.
 class pair_set {
 public:
   /// Errors   gsched::error (unknown_name) for a pair without solo metrics: one line that begins

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interference/report.hpp"
 
-#include "common/json.hpp"
+#include "common/report/json.hpp"
 
 #include <gsched/io/coefficients_json.hpp>
 

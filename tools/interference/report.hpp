@@ -11,7 +11,7 @@
 
 namespace interference {
 
-/// For people.
+/// Tables of errors, and the coefficients of a fit.
 void print(std::ostream& out, const options& o, const std::vector<findings>& all,
            const gsched::interference_coefficients& c);
 

@@ -3,7 +3,7 @@
 
 #include "interference/fitting.hpp"
 
-#include <gsched/interference/chain_pair.hpp>
+#include <gsched/interference/corun_slowdowns.hpp>
 
 #include <algorithm>
 #include <array>
@@ -58,11 +58,11 @@ struct method<sharing_law> {
     for (std::size_t i = 0; i < start.size(); ++i)
       unknowns.push_back({start[i], steps[i], 0, most[i]});
     const auto residuals = [&](std::span<const double> v) {
-      const predictions said = predict(law_of(v), pairs);
+      const predictions predicted = predict(law_of(v), pairs);
       std::vector<double> r;
-      for (std::size_t p = 0; p < said.size(); ++p)
+      for (std::size_t p = 0; p < predicted.size(); ++p)
         for (std::size_t i = 0; i < 2; ++i)
-          r.push_back(std::log(said[p][i] / pairs[p]->row.side[i].slowdown()));
+          r.push_back(std::log(predicted[p][i] / pairs[p]->row.side[i].slowdown()));
       return r;
     };
     std::vector<double> found = fit_values(residuals, unknowns, what);
@@ -81,7 +81,7 @@ struct method<sharing_law> {
     for (std::size_t w = 0; w < workers; ++w)
       running.emplace_back([&, w] {
         for (std::size_t p = w; p < pairs.size(); p += workers)
-          all[p] = slowdowns(chain(*pairs[p], 0), chain(*pairs[p], 1), law);
+          all[p] = corun_slowdowns(chain(*pairs[p], 0), chain(*pairs[p], 1), law);
       });
     running.clear(); // waits for them
     return all;
@@ -117,11 +117,11 @@ some_pairs only(const some_pairs& all, Keep keep) {
   return those;
 }
 
-std::vector<double> errors_of(const predictions& said, const some_pairs& pairs) {
+std::vector<double> errors_of(const predictions& predicted, const some_pairs& pairs) {
   std::vector<double> errors;
   for (std::size_t p = 0; p < pairs.size(); ++p)
     for (std::size_t i = 0; i < 2; ++i)
-      errors.push_back(relative_error(said[p][i], pairs[p]->row.side[i].slowdown()));
+      errors.push_back(relative_error(predicted[p][i], pairs[p]->row.side[i].slowdown()));
   return errors;
 }
 
@@ -154,7 +154,7 @@ std::size_t fits_of(const pair_set& pairs, subject what, bool once) {
 }
 
 findings study(const pair_set& pairs, subject what, bool once, interference_coefficients& into,
-               const on_progress& told) {
+               const on_progress& progress) {
   const some_pairs all = pairs_of(pairs, what);
   const std::string name(name_of(what));
   return visit(what, into, [&]<class Law>(Law& law) {
@@ -164,7 +164,7 @@ findings study(const pair_set& pairs, subject what, bool once, interference_coef
     const Law start = law;
     law = m::fit(start, all, name.c_str());
     f.seen = summary_of(errors_of(m::predict(law, all), all));
-    told();
+    progress();
     if (once) return f;
 
     const std::string rows_name = name + ", rows left out";
@@ -173,7 +173,7 @@ findings study(const pair_set& pairs, subject what, bool once, interference_coef
       const some_pairs out = only(all, [&](std::size_t i) { return i % row_parts == part; });
       const some_pairs in = only(all, [&](std::size_t i) { return i % row_parts != part; });
       append(errors, errors_of(m::predict(m::fit(start, in, rows_name.c_str()), out), out));
-      told();
+      progress();
     }
     f.rows_left_out = summary_of(std::move(errors));
 
@@ -188,7 +188,7 @@ findings study(const pair_set& pairs, subject what, bool once, interference_coef
       append(errors, of);
       if (what == subject::shared_kernels)
         append(unprofiled, errors_of(m::predict(without, out, &model), out));
-      told();
+      progress();
     }
     f.models_left_out = summary_of(std::move(errors));
     if (!unprofiled.empty()) f.without_profiles = summary_of(std::move(unprofiled));
@@ -211,13 +211,13 @@ void test(findings& into, const pair_set& others, const pair_set* fitted,
   const some_pairs all = pairs_of(others, into.what);
   if (all.empty()) return;
   visit(into.what, from, [&]<class Law>(const Law& law) {
-    const predictions said = method<Law>::predict(law, all);
-    const std::vector<double> errors = errors_of(said, all);
+    const predictions predicted = method<Law>::predict(law, all);
+    const std::vector<double> errors = errors_of(predicted, all);
     into.test = summary_of(errors);
     std::size_t at = 0;
     for (std::size_t p = 0; p < others.pairs().size(); ++p) {
       if (at == all.size() || &others.pairs()[p] != all[at]) continue;
-      for (std::size_t i = 0; i < 2; ++i) into.test_predictions.push_back({p, i, said[at][i]});
+      for (std::size_t i = 0; i < 2; ++i) into.test_predictions.push_back({p, i, predicted[at][i]});
       ++at;
     }
     if (fitted == nullptr) return;

@@ -2,7 +2,7 @@
 #include "padding/facts.hpp"
 
 #include <gsched/io/csv_table.hpp>
-#include <gsched/preempt/colocate/room.hpp>
+#include <gsched/preempt/colocate/capacity.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -62,7 +62,7 @@ std::vector<pair_facts> read_table(Open open, const std::string& name,
     const std::string where = name + ": pair " + std::to_string(pairs.size() + 1) + ": ";
     pair_facts p;
     p.real_time = read_kernel(t, 0, second, where, on);
-    p.guest = read_kernel(t, role, second + std::size(optional), where, on);
+    p.corunner = read_kernel(t, role, second + std::size(optional), where, on);
     if (t.has(pair)) p.blocks = t.count(pair);
     if (t.has(pair + 1)) p.level = t.count(pair + 1);
     if (t.has(pair + 2) && t.has(pair + 3) && t.has(pair + 4) && t.has(pair + 5))
@@ -98,14 +98,14 @@ std::vector<pair_result> predict_pairs(const std::vector<pair_facts>& pairs,
   std::vector<pair_result> results;
   for (const pair_facts& p : pairs) {
     const gsched::kernel_variant& host = p.real_time.variant;
-    const gsched::kernel_variant& guest = p.guest.variant;
-    check_proxy(on.sm, host, guest, p.real_time.name + " with " + p.guest.name);
-    gsched::pad_room room(host, o);
-    const std::uint32_t fit = room.take(guest, guest.blocks);
-    pair_result r{p.real_time.name, p.guest.name, p.blocks.value_or(fit), 0, {}, p.measured};
-    r.level = std::min({host.level, guest.level, p.level.value_or(host.level)});
+    const gsched::kernel_variant& corunner = p.corunner.variant;
+    check_proxy(on.sm, host, corunner, p.real_time.name + " with " + p.corunner.name);
+    gsched::pad_capacity room(host, o);
+    const std::uint32_t fit = room.take(corunner, corunner.blocks);
+    pair_result r{p.real_time.name, p.corunner.name, p.blocks.value_or(fit), 0, {}, p.measured};
+    r.level = std::min({host.level, corunner.level, p.level.value_or(host.level)});
     if (r.blocks > 0) {
-      gsched::sim::padded_work part = p.guest.work;
+      gsched::sim::padded_work part = p.corunner.work;
       part.blocks = r.blocks;
       r.predicted = predictor.predict(p.real_time.work, {&part, 1}, r.level);
     }

@@ -34,8 +34,8 @@ struct pair_times {
 /// Two kernels that run together.
 struct pair_facts {
   kernel_facts real_time;
-  kernel_facts guest;
-  std::optional<std::uint32_t> blocks; ///< of the guest; unset: as many as the rules let in
+  kernel_facts corunner;
+  std::optional<std::uint32_t> blocks; ///< of the co-runner; unset: as many as the rules admit
   std::optional<std::uint32_t> level;  ///< of the padded kernel; unset: the lower of the two
   std::optional<pair_times> measured;
 };
@@ -47,16 +47,16 @@ struct pair_facts {
 ///     the real-time kernel: its name, the time of all of its blocks and of one, alone on the
 ///     device; registers of a thread, bytes of shared memory and threads of a block; blocks
 ///   rt_variant, rt_shape
-///     more of its name, for people; may be missing, as may what follows
+///     more of its name; may be missing, as may what follows
 ///   rt_level
-///     blocks of it that an SM holds; missing: worked out
+///     blocks of it that an SM holds; missing: computed
 ///   rt_bytes
 ///     that it moves to and from memory: with the time, its share of the memory's throughput;
-///     missing: guessed from how it scales
+///     missing: estimated from how it scales
 ///   be_...
-///     the same of the guest
+///     the same of the co-runner
 ///   be_padded_blocks, level
-///     blocks of the guest beside the real-time kernel, and blocks of both that an SM holds
+///     blocks of the co-runner beside the real-time kernel, and blocks of both that an SM holds
 ///   rt_plain_us, rt_padded_us, whole_plain_us, whole_padded_us
 ///     measured: the real-time part, and from the kernel's start to the next one's
 ///
@@ -72,8 +72,8 @@ struct pair_facts {
 /// A pair, predicted; and measured where the file says.
 struct pair_result {
   std::string real_time;
-  std::string guest;
-  std::uint32_t blocks = 0; ///< 0: the rules let none in, and nothing is predicted
+  std::string corunner;
+  std::uint32_t blocks = 0; ///< 0: the rules admit none, and nothing is predicted
   std::uint32_t level = 0;
   gsched::sim::padded_times predicted;
   std::optional<pair_times> measured;

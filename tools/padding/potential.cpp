@@ -17,7 +17,7 @@ double part(duration a, duration b) {
   return static_cast<double>(a.count()) / static_cast<double>(b.count());
 }
 
-/// The guest's program so often that a real-time request never sees its end: another request
+/// The co-runner's program so often that a real-time request never sees its end: another request
 /// follows the last one.
 gsched::pad_program repeated(const gsched::pad_program& p, std::size_t times) {
   std::vector<std::vector<gsched::kernel_variant>> operations;
@@ -46,33 +46,33 @@ model to_model(const gsched::profile& p, const gsched::sim::preset& on) {
   return {p.full_name(), std::move(program), std::move(padded)};
 }
 
-potential potential_of(const model& real_time, const model& guest, const question& q,
+potential potential_of(const model& real_time, const model& corunner, const question& q,
                        gsched::sim::padded_kernels& predictor) {
   const std::size_t hosts = real_time.program.size();
-  const std::size_t kernels = guest.program.size();
-  const gsched::pad_program endless = repeated(guest.padded, hosts / kernels + 2);
-  gsched::pad_planner planner(q.options, q.guests, 1);
+  const std::size_t kernels = corunner.program.size();
+  const gsched::pad_program endless = repeated(corunner.padded, hosts / kernels + 2);
+  gsched::pad_planner planner(q.options, q.corunners, 1);
   std::vector<gsched::pad_part> parts(hosts * q.options.parts);
 
-  potential p{real_time.name, guest.name, q.options.level};
-  const duration all = guest.program.expected();
+  potential p{real_time.name, corunner.name, q.options.level};
+  const duration all = corunner.program.expected();
   gsched::sim::padded_times times;
   duration done_predicted{};
   for (std::uint32_t start = 0; start < q.starts; ++start) {
-    std::vector<gsched::pad_guest> guests;
-    for (std::uint32_t g = 0; g < q.guests; ++g) {
-      const std::uint64_t slots = std::uint64_t{q.starts} * q.guests;
+    std::vector<gsched::pad_corunner> corunners;
+    for (std::uint32_t g = 0; g < q.corunners; ++g) {
+      const std::uint64_t slots = std::uint64_t{q.starts} * q.corunners;
       const duration at = all * (2 * (std::uint64_t{g} * q.starts + start) + 1) / (2 * slots);
       std::uint32_t operation = 0;
-      while (operation < kernels && guest.program.expected(0, operation) < at) ++operation;
-      guests.push_back({&endless, static_cast<std::uint32_t>(operation % kernels), 0, 0});
+      while (operation < kernels && corunner.program.expected(0, operation) < at) ++operation;
+      corunners.push_back({&endless, static_cast<std::uint32_t>(operation % kernels), 0, 0});
     }
-    const std::size_t n = planner.plan(real_time.padded, 0, hosts, guests, parts);
+    const std::size_t n = planner.plan(real_time.padded, 0, hosts, corunners, parts);
     const std::span<const gsched::pad_part> plan(parts.data(), n);
     double done_ns = 0;
     std::size_t padded = 0;
     for (std::size_t i = 0; i < n; ++i) {
-      const gsched::kernel_variant& k = endless.variants(plan[i].guest_operation)[0];
+      const gsched::kernel_variant& k = endless.variants(plan[i].corunner_operation)[0];
       done_ns += static_cast<double>(k.kernel_time.count()) * plan[i].blocks / k.blocks;
       if (i == 0 || plan[i].host_operation != plan[i - 1].host_operation) ++padded;
     }
@@ -90,7 +90,7 @@ potential potential_of(const model& real_time, const model& guest, const questio
           return work_of(op, op.launch.blocks());
         },
         [&](const gsched::pad_part& of) {
-          return work_of(guest.program.operations()[of.guest_operation % kernels], of.blocks);
+          return work_of(corunner.program.operations()[of.corunner_operation % kernels], of.blocks);
         });
   }
   if (q.predicted > 0) {

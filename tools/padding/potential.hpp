@@ -14,20 +14,20 @@
 
 namespace padding {
 
-/// A model as a real-time program and as a guest.
+/// A model as a real-time program and as a co-runner.
 struct model {
   std::string name;
   gsched::program program;
   gsched::pad_program padded;
 };
-/// A guest's copies and sets are left out: any of its neighbours can do them on the way.
+/// The copies and sets of a co-runner are left out: a neighbouring kernel can do them.
 /// Errors   those of to_program and pad_program.
 [[nodiscard]] model to_model(const gsched::profile& p, const gsched::sim::preset& on);
 
-/// What one real-time model could carry of another one, by one form of rule 2.
+/// The best-effort work that one real-time model could carry, by one form of rule 2.
 struct potential {
   std::string real_time;
-  std::string guest;
+  std::string corunner;
   gsched::level_rule rule{};
   double share = 0;      ///< mean best-effort time done, of the real-time program's time
   double least = 0;      ///< from the worst place to begin at
@@ -39,14 +39,14 @@ struct potential {
 
 struct question {
   gsched::pad_options options;
-  std::uint32_t guests = 1;  ///< requests of the guest model at once, evenly apart
-  std::uint32_t starts = 16; ///< places in the guest's time at which the real-time request finds it
+  std::uint32_t corunners = 1; ///< requests of the co-runner model at once, evenly apart
+  std::uint32_t starts = 16;   ///< places in the co-runner at which the real-time request starts
   std::uint32_t predicted = 0; ///< of those, how many are simulated: the first ones
 };
 
-/// Guests stand before the first operation that has not begun at that time, and are in order: one
-/// that does not fit holds up what is behind it until the real-time request is done.
-[[nodiscard]] potential potential_of(const model& real_time, const model& guest, const question& q,
-                                     gsched::sim::padded_kernels& predictor);
+/// Co-runners start at the first operation that has not begun at that time, and run in order: an
+/// operation that does not fit blocks those behind it until the real-time request has ended.
+[[nodiscard]] potential potential_of(const model& real_time, const model& corunner,
+                                     const question& q, gsched::sim::padded_kernels& predictor);
 
 } // namespace padding

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "padding/report.hpp"
 
-#include "common/json.hpp"
+#include "common/report/json.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
@@ -71,7 +71,7 @@ void print(std::ostream& out, std::span<const potential> all, bool predicted) {
       const summary s = of(all, name, rule);
       if (s.best == nullptr) continue;
       fmt::print(out, "{:<22}{:<8}{:>7.1f}{:>8.1f}  {:<22}{:>10.1f}", name, name_of(rule),
-                 100 * s.share, 100 * s.best->share, s.best->guest, 100 * s.padded);
+                 100 * s.share, 100 * s.best->share, s.best->corunner, 100 * s.padded);
       if (predicted) fmt::print(out, "{:>10.3f}{:>12.3f}", s.slowdown, s.throughput);
       fmt::print(out, "\n");
     }
@@ -80,7 +80,7 @@ void print(std::ostream& out, std::span<const potential> all, bool predicted) {
 void write_json(std::ostream& out, std::span<const potential> all, const question& q) {
   json rows = json::array();
   for (const potential& p : all) {
-    json row = {{"real_time", p.real_time},           {"guest", p.guest},
+    json row = {{"real_time", p.real_time},           {"guest", p.corunner},
                 {"rule_2", name_of(p.rule)},          {"share", rounded(p.share)},
                 {"least_share", rounded(p.least)},    {"most_share", rounded(p.most)},
                 {"padded_kernels", rounded(p.padded)}};
@@ -90,7 +90,7 @@ void write_json(std::ostream& out, std::span<const potential> all, const questio
     }
     rows.push_back(std::move(row));
   }
-  out << json{{"guests", q.guests}, {"parts", q.options.parts}, {"pairs", rows}}.dump(1) << '\n';
+  out << json{{"guests", q.corunners}, {"parts", q.options.parts}, {"pairs", rows}}.dump(1) << '\n';
 }
 
 void print(std::ostream& out, std::span<const pair_result> all, gsched::duration gap) {
@@ -98,7 +98,7 @@ void print(std::ostream& out, std::span<const pair_result> all, gsched::duration
              "blocks", "level", "slowdown", "measured", "of part", "measured");
   errors part, whole, slower;
   for (const pair_result& r : all) {
-    fmt::print(out, "{:<24}{:<24}{:>8}", r.real_time, r.guest, r.blocks);
+    fmt::print(out, "{:<24}{:<24}{:>8}", r.real_time, r.corunner, r.blocks);
     if (r.blocks == 0) {
       fmt::print(out, "  not by the rules\n");
       continue;
@@ -126,7 +126,7 @@ void print(std::ostream& out, std::span<const pair_result> all, gsched::duration
 void write_json(std::ostream& out, std::span<const pair_result> all) {
   json rows = json::array();
   for (const pair_result& r : all) {
-    json row = {{"real_time", r.real_time}, {"guest", r.guest}, {"blocks", r.blocks}};
+    json row = {{"real_time", r.real_time}, {"guest", r.corunner}, {"blocks", r.blocks}};
     if (r.blocks > 0) {
       const gsched::sim::padded_times& p = r.predicted;
       row["level"] = r.level;

@@ -10,7 +10,7 @@
 
 namespace padding {
 
-/// By real-time model: the mean over all guests and the best one, by each form of rule 2.
+/// By real-time model: the mean over all co-runners and the best one, by each form of rule 2.
 void print(std::ostream& out, std::span<const potential> all, bool predicted);
 void write_json(std::ostream& out, std::span<const potential> all, const question& q);
 

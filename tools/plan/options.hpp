@@ -4,40 +4,38 @@
 #include "plan/planners.hpp"
 #include "plan/scenarios.hpp"
 
+#include "common/cli/output_options.hpp"
+
 #include <gsched/interference/linear_law.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
 
 #include <cstddef>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace plan {
 
-/// Everything that the command line says, read and checked.
-struct options {
+/// The options, read and checked.
+struct options : common::outputs {
   std::string table_name;
   std::optional<gsched::latency_table> table; ///< set
-  std::string interference = "none";          ///< as asked for
-  std::optional<gsched::linear_law> law;      ///< none: nothing is said of what runs beside
+  std::string interference = "none";          ///< as typed
+  std::optional<gsched::linear_law> law;      ///< none: interference is not considered
   gsched::solo_table solo;
-  std::vector<gsched::sim::app> apps; ///< that scenarios ask for: first the table's models
+  std::vector<gsched::app> apps; ///< of the scenarios: first the table's models
   std::vector<scenario> scenarios;
   std::vector<gsched::gpu_shape> gpus;
   std::vector<planner_choice> planners;
-  bool max_scale = false;      ///< how much more, in place of plans
+  bool max_scale = false;      ///< find the largest scale of the rates, and no plans
   bool uses_slo_factor = true; ///< as scenarios has it
   bool suggests = true; ///< of one scenario: the largest scale that has a plan, where there is none
   std::size_t threads = 1; ///< on which plans are made side by side, with the same results
-  bool progress = false;
-  std::filesystem::path json;
-  std::filesystem::path plot;
 };
 
-/// What is asked of a scenario. It points into the options, which outlive it.
+/// The question of a scenario. It points into the options, which outlive it.
 [[nodiscard]] question question_of(const options& o, std::size_t scenario);
 
 /// Nothing when help was asked for, which is then printed on stdout.

@@ -67,7 +67,7 @@ double worst_of(const partition_plan& p, const question& q,
   double worst = 0;
   for (std::size_t i = 0; i < p.gpulets.size(); ++i)
     for (std::size_t s = 0; s < times[i].size(); ++s)
-      for (const gsched::demand& d : q.demands)
+      for (const gsched::model_demand& d : q.demands)
         if (d.model == p.gpulets[i].portions[s].model)
           worst = std::max(worst, gsched::to_us(longer.gpulets[i].cycle + times[i][s]) /
                                       gsched::to_us(d.slo));

@@ -11,7 +11,7 @@
 
 namespace plan {
 
-/// Of all partitions together.
+/// The SMs of all partitions together.
 [[nodiscard]] std::uint64_t sms_of(const gsched::partition_plan& p);
 
 /// The same plan, with cycles as long as their batches take beside others, where that is longer.

@@ -3,8 +3,8 @@
 
 #include "plan/plan_facts.hpp"
 
-#include "common/planner_list.hpp"
-#include "common/values.hpp"
+#include "common/cli/option_values.hpp"
+#include "common/input/planner_list.hpp"
 
 #include <gsched/partition/verify.hpp>
 
@@ -17,21 +17,21 @@ namespace plan {
 
 namespace {
 
-using gsched::demand;
+using gsched::model_demand;
 using gsched::no_interference;
 
 constexpr std::string_view suffix = "+int"; ///< of interference
-constexpr std::string_view whole = gsched::squishy_bin_packing::name;
+constexpr std::string_view whole = gsched::squishy_bin_packing_planner::name;
 
 template <class Planner, class Interference>
 answer ask_one(const Planner& p, const question& q, const Interference& beside) {
   answer a;
   const auto begin = std::chrono::steady_clock::now();
-  if constexpr (requires { p.decide(q.table, q.demands, q.gpus, beside); }) {
-    gsched::partition_decision said = p.decide(q.table, q.demands, q.gpus, beside);
-    a.plan = std::move(said.plan);
-    a.is_proven_impossible = said.known == gsched::verdict::impossible;
-    if (std::isfinite(said.bound)) a.bound = said.bound;
+  if constexpr (requires { p.solve(q.table, q.demands, q.gpus, beside); }) {
+    gsched::planning_result decision = p.solve(q.table, q.demands, q.gpus, beside);
+    a.plan = std::move(decision.plan);
+    a.is_proven_impossible = decision.status == gsched::feasibility::infeasible;
+    if (std::isfinite(decision.bound)) a.bound = decision.bound;
   } else {
     a.plan = p.plan(q.table, q.demands, q.gpus, beside);
   }
@@ -45,21 +45,21 @@ answer ask_one(const Planner& p, const question& q, const Interference& beside) 
 
 /// No plan serves more than that many times the rates.
 double bound_of(const question& q) {
-  constexpr gsched::search_effort little{1, 1, 1};
-  const double bound = gsched::ideal_partitioning(little).decide(q.table, q.demands, q.gpus).bound;
+  constexpr gsched::search_budget little{1, 1, 1};
+  const double bound = gsched::exact_planner(little).solve(q.table, q.demands, q.gpus).bound;
   return std::isfinite(bound) ? bound : 1e12;
 }
 
 } // namespace
 
-std::vector<planner_choice> read_planners(const std::string& words) {
+std::vector<planner_choice> read_planners(const std::string& text) {
   std::vector<planner_choice> chosen;
   const auto add = [&](planner_choice c) {
     if (std::find(chosen.begin(), chosen.end(), c) != chosen.end())
       common::refuse("--planner", c.name() + " twice", "each once");
     chosen.push_back(std::move(c));
   };
-  for (const std::string& word : common::to_list("--planner", words)) {
+  for (const std::string& word : common::to_list("--planner", text)) {
     const bool with = word.ends_with(suffix);
     const std::string base = word.substr(0, word.size() - (with ? suffix.size() : 0));
     if (base == "all") {
@@ -72,7 +72,7 @@ std::vector<planner_choice> read_planners(const std::string& words) {
                      "all, or some of " + common::all_planners() + ", with or without +int",
                      gsched::errc::unknown_name);
     if (with && base == whole)
-      common::refuse("--planner", word + " has whole GPUs, where nobody is beside",
+      common::refuse("--planner", word + " uses whole GPUs, without interference",
                      std::string(whole));
     add({base, with});
   }
@@ -99,7 +99,7 @@ std::vector<std::string> faults_beside(const gsched::partition_plan& p, const qu
 }
 
 double max_scale(const planner_choice& planner, const question& q, const scale_progress& step) {
-  std::vector<demand> scaled(q.demands.begin(), q.demands.end());
+  std::vector<model_demand> scaled(q.demands.begin(), q.demands.end());
   constexpr double few = 0.25, least = 1e-9; // of the bound
   const auto known = planner.with_interference ? q.beside : std::nullopt;
   std::uint64_t tried = 0;
@@ -110,7 +110,8 @@ double max_scale(const planner_choice& planner, const question& q, const scale_p
     for (std::size_t d = 0; d < scaled.size(); ++d) scaled[d].rate = q.demands[d].rate * scale;
     return ask(planner, {q.table, scaled, q.gpus, known}).plan.has_value();
   };
-  if (std::none_of(q.demands.begin(), q.demands.end(), [](const demand& d) { return d.rate > 0; }))
+  if (std::none_of(q.demands.begin(), q.demands.end(),
+                   [](const model_demand& d) { return d.rate > 0; }))
     return 0;
   const double bound = bound_of(q);
   double high = bound, low = bound;

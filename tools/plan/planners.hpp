@@ -14,7 +14,7 @@
 
 namespace plan {
 
-/// A planner, and whether it is told what partitions of a GPU do to each other.
+/// A planner, with or without a prediction of interference.
 struct planner_choice {
   std::string base;
   bool with_interference = false;
@@ -26,25 +26,24 @@ struct planner_choice {
 /// Errors   gsched::error with one line.
 [[nodiscard]] std::vector<planner_choice> read_planners(const std::string& words);
 
-/// What a planner said of a scenario.
+/// The result of a planner for a scenario.
 struct answer {
   std::optional<gsched::partition_plan> plan;
   std::chrono::nanoseconds took{};
-  bool is_proven_impossible = false;  ///< rather than that it found no way
-  std::optional<double> bound{};      ///< no planner serves more than that many times these rates
-  std::optional<bool> holds{};        ///< the plan, with interference, if that is known
-  std::optional<bool> holds_longer{}; ///< the same in cycles as long as batches take then
+  bool is_proven_impossible = false; ///< not merely not found
+  std::optional<double> bound{};     ///< no planner serves more than that many times these rates
+  std::optional<bool> holds{}; ///< the plan meets all SLOs with interference, if that is known
+  std::optional<bool> holds_longer{}; ///< the same, in cycles as long as the batches then take
   /// Without a plan: the largest scale of the rates that has one, and the time that the search for
   /// it took; unset where none was made.
   std::optional<double> suggested{};
   std::chrono::nanoseconds suggesting{};
 };
 
-/// Errors   std::runtime_error where the verifier finds a fault in what the planner knew of: one
-///          line.
+/// Errors   std::runtime_error with one line where the verifier finds a fault in the plan.
 [[nodiscard]] answer ask(const planner_choice& planner, const question& q);
 
-/// What interference does to a plan, a line for each fault; none if it is not known.
+/// The faults of a plan under interference, a line each; none if interference is not known.
 [[nodiscard]] std::vector<std::string> faults_beside(const gsched::partition_plan& p,
                                                      const question& q);
 

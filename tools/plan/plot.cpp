@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -23,13 +22,11 @@ namespace plan {
 namespace {
 
 using common::gnuplot_literal;
-using gsched::demand;
+using common::rgb;
 using gsched::gpulet;
+using gsched::model_demand;
 using gsched::portion;
 
-constexpr std::array<const char*, 10> colours{"#8DB9E3", "#F2B56B", "#95CF8F", "#E59A9A",
-                                              "#C3A8DD", "#C9B091", "#EFB3D6", "#BDBDBD",
-                                              "#D6D67A", "#86D0D6"};
 constexpr std::size_t most_gpus_drawn = 64; ///< of each planner
 constexpr std::size_t most_in_key = 20;     ///< models
 constexpr double least_row_px = 32, lane_px = 13, head_px = 30, width_px = 1060, field_px = 960;
@@ -40,8 +37,9 @@ public:
   plan_drawing(std::ostream& out, const options& o)
       : out_(out), o_(o), gpus_(std::min(o.gpus.size(), most_gpus_drawn)),
         all_sms_(o.gpus.empty() ? 1 : o.gpus[0].sms.count()) {
-    for (const demand& d : o.scenarios[0].demands)
-      if (d.rate > 0) colour_.emplace(d.model, colours[colour_.size() % colours.size()]);
+    for (const model_demand& d : o.scenarios[0].demands)
+      if (d.rate > 0)
+        colour_.emplace(d.model, common::light(common::series_colour(colour_.size())));
   }
 
   void draw(std::size_t planner, const answer& a) {
@@ -60,7 +58,7 @@ public:
         if (l.gpu == g) lanes = std::max(lanes, l.portions.size());
       row_px_ = std::max(least_row_px, lane_px * static_cast<double>(lanes) + 4);
       rows_.emplace_back(y_ + row_px_ / 2, g);
-      box(0, all_sms_, y_ + 2, y_ + row_px_ - 2, "#F3F3F3");
+      box(0, all_sms_, y_ + 2, y_ + row_px_ - 2, common::tone("empty"));
       double at = 0;
       for (const gpulet& l : a.plan->gpulets)
         if (l.gpu == g) draw(l, std::exchange(at, at + l.sms.count()));
@@ -77,13 +75,14 @@ public:
     out_ << fmt::format("set yrange [{}:0]\nset xrange [0:{}]\nset ytics (", y_ + 1, all_sms_);
     for (std::size_t i = 0; i < rows_.size(); ++i)
       out_ << fmt::format("{}'GPU {}' {}", i ? "," : "", rows_[i].second, rows_[i].first);
-    out_ << ") scale 0\nset xlabel 'SMs; in each partition the models that take turns, with their "
+    out_ << ") scale 0\nset xlabel 'SMs; in each partition the models that run one at a time, with "
+            "their "
             "batch'\n"
          << "set key outside top center horizontal samplen 1\nset style fill solid\nplot ";
     std::size_t i = 0;
     for (const auto& [model, colour] : colour_)
       if (i++ < most_in_key)
-        out_ << fmt::format("NaN with boxes lc rgb '{}' title {}, ", colour,
+        out_ << fmt::format("NaN with boxes lc rgb {} title {}, ", rgb(colour),
                             gnuplot_literal(o_.table->name(model)));
     out_ << "NaN notitle\n";
   }
@@ -111,15 +110,15 @@ private:
         }
       top += lane;
     }
-    out_ << fmt::format("set object rectangle from {},{} to {},{} front fs empty border lc rgb "
-                        "'#444444' lw 1.5\n",
-                        from, y_ + 2, to, y_ + row_px_ - 2);
+    out_ << fmt::format("set object rectangle from {},{} to {},{} front fs empty border lc rgb {} "
+                        "lw 1.5\n",
+                        from, y_ + 2, to, y_ + row_px_ - 2, rgb(common::tone("axis")));
   }
 
-  void box(double from, double to, double top, double bottom, const char* colour) {
-    out_ << fmt::format("set object rectangle from {},{} to {},{} fc rgb '{}' fs solid border lc "
+  void box(double from, double to, double top, double bottom, std::uint32_t colour) {
+    out_ << fmt::format("set object rectangle from {},{} to {},{} fc rgb {} fs solid border lc "
                         "rgb '#FFFFFF'\n",
-                        from, top, to, bottom, colour);
+                        from, top, to, bottom, rgb(colour));
   }
   void label(double x, double y, const std::string& text, const char* where, double font) {
     out_ << fmt::format("set label {} at {},{} {} front noenhanced font ',{:.0f}'\n",
@@ -132,7 +131,7 @@ private:
   double all_sms_;
   double y_ = 0;
   double row_px_ = least_row_px;
-  std::map<std::size_t, const char*> colour_;          ///< by model
+  std::map<std::size_t, std::uint32_t> colour_;        ///< by model
   std::vector<std::pair<double, std::size_t>> rows_{}; ///< y, GPU
 };
 
@@ -142,8 +141,7 @@ void write_plans(std::ostream& out, const options& o, const answers& all) {
   for (std::size_t p = 0; p < o.planners.size(); ++p) drawing.draw(p, all[p]);
   const auto height = static_cast<std::size_t>(std::min(drawing.height() + 110, 20000.0));
   drawing.finish();
-  out << "set terminal " << common::gnuplot_terminal(o.plot, std::size_t{1060}, height)
-      << " noenhanced\nset border 1 lc rgb '#444444'\nset xtics nomirror\n"
+  out << common::gnuplot_preamble(o.plot, 1060, height) << "set border 1\nunset grid\n"
       << "set lmargin at screen " << fmt::format("{:.3f}", 70 / width_px)
       << "\nset rmargin at screen " << fmt::format("{:.3f}\n", (70 + field_px) / width_px)
       << drawn.str();
@@ -152,38 +150,37 @@ void write_plans(std::ostream& out, const options& o, const answers& all) {
 void write_totals(std::ostream& out, const options& o, const answers& all) {
   const std::size_t n = o.planners.size();
   std::size_t impossible = 0;
-  out << "$data << END\n"; // x, schedulable, of these hold, SMs
+  out << "$data << END\n"; // x, schedulable, of these hold, SMs, colour, a lighter one
   for (std::size_t p = 0; p < n; ++p) {
     const total t = total_of(o, all, p);
     impossible = std::max(impossible, t.impossible);
-    out << fmt::format("{} {} {} {:.3f}\n", p, t.schedulable, t.holds.value_or(t.schedulable),
-                       t.sms_of_common.value_or(0));
+    const std::uint32_t colour = common::style_of(o.planners[p].name()).colour;
+    out << fmt::format("{} {} {} {:.3f} {} {}\n", p, t.schedulable, t.holds.value_or(t.schedulable),
+                       t.sms_of_common.value_or(0), colour, common::light(colour));
   }
   const std::size_t common = common_of(o, all), scenarios = o.scenarios.size();
-  out << "END\nset terminal "
-      << common::gnuplot_terminal(o.plot, 2 * std::max<std::size_t>(400, 90 + 56 * n), 460)
-      << " noenhanced\nset multiplot layout 1,2\n"
-      << "set grid ytics lc rgb '#D0D0D0' lw 1\nset border 3 lc rgb '#444444'\n"
-      << "set ytics nomirror\nset tmargin 3.5\nset rmargin 2\nunset key\n"
+  out << "END\n"
+      << common::gnuplot_preamble(o.plot, 2 * std::max<std::size_t>(400, 90 + 56 * n), 460)
+      << "set multiplot layout 1,2\nset tmargin 3.5\nset rmargin 2\nunset key\n"
       << "set style fill solid\nset boxwidth 0.6\n"
       << fmt::format("set xrange [-0.6:{}]\nset xtics (", static_cast<double>(n) - 0.4);
   for (std::size_t p = 0; p < n; ++p)
-    out << (p ? "," : "") << gnuplot_literal(o.planners[p].name()) << ' ' << p;
-  out << ") rotate by -45 nomirror scale 0\nset title 'plans for " << scenarios << " scenarios"
+    out << (p ? "," : "") << gnuplot_literal(common::style_of(o.planners[p].name()).name) << ' '
+        << p;
+  out << ") rotate by 40 right nomirror scale 0\nset title 'plans for " << scenarios << " scenarios"
       << (o.law ? " (dark: hold beside others)" : "") << "' font ',13'\n"
       << fmt::format("set yrange [0:{:g}]\n", 1.12 * static_cast<double>(scenarios));
   if (impossible > 0)
-    out << fmt::format(
-        "set arrow 1 from graph 0,first {0} to graph 1,first {0} nohead dt 2 lc rgb "
-        "'#AA3333'\nset label 1 'dashed: all but the {1} proven impossible' at graph "
-        "0.02,0.97 tc rgb '#AA3333' font ',10'\n",
-        scenarios - impossible, impossible);
-  out << "plot $data using 1:2 with boxes lc rgb '#9DBFE3',"
-      << " $data using 1:3 with boxes lc rgb '#2F6DB5',"
+    out << fmt::format("set arrow 1 from graph 0,first {0} to graph 1,first {0} nohead dt 2 lc rgb "
+                       "{2}\nset label 1 'dashed: all but the {1} proven impossible' at graph "
+                       "0.02,0.97 tc rgb {2} font ',10'\n",
+                       scenarios - impossible, impossible, rgb(common::tone("limit")));
+  out << "plot $data using 1:2:6 with boxes lc rgb variable,"
+      << " $data using 1:3:5 with boxes lc rgb variable,"
       << " $data using 1:2:(sprintf('%d', $2)) with labels offset 0,0.6\n"
       << "unset arrow 1\nunset label 1\nset title 'SMs, mean of the " << common
       << " that all have a plan for' font ',13'\nset yrange [0:*]\nset offsets 0,0,graph 0.12,0\n"
-      << "plot $data using 1:4 with boxes lc rgb '#9DBFE3',"
+      << "plot $data using 1:4:5 with boxes lc rgb variable,"
       << " $data using 1:4:(sprintf('%.0f', $4)) with labels offset 0,0.6\nunset multiplot\n";
 }
 

@@ -15,13 +15,13 @@ namespace plan {
 
 inline constexpr std::size_t most_scenarios = 1'000'000;
 
-/// The rates of a scenario: places of what is asked for, with requests a second.
+/// The rates of a scenario: models or apps by index, with requests a second.
 struct named_rates {
   std::string name; ///< empty where the file has no column of them
   std::vector<std::pair<std::size_t, double>> rates;
 };
 
-/// What read_rates asks of a csv_table, and what may be missing.
+/// The columns of read_rates: required ones, and optional ones.
 [[nodiscard]] inline std::vector<std::string> rate_columns() { return {"model", "rate"}; }
 [[nodiscard]] inline std::vector<std::string> more_rate_columns() { return {"scenario"}; }
 

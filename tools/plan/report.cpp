@@ -15,7 +15,7 @@ using gsched::gpulet;
 using gsched::portion;
 using gsched::to_us;
 
-constexpr std::size_t most_faults = 3; ///< told
+constexpr std::size_t most_faults = 3; ///< printed
 
 void print_none(std::ostream& out, const answer& a) {
   if (a.suggested)
@@ -70,7 +70,7 @@ void print(std::ostream& out, const options& o, const answers& all) {
 
 void print_scales(std::ostream& out, const options& o, const std::vector<double>& scales) {
   const auto rates = [&](const scenario& of) {
-    for (const auto& [app, rate] : of.asked)
+    for (const auto& [app, rate] : of.rates)
       if (rate > 0) fmt::print(out, "  {} {:.1f}/s", o.apps[app].name, rate);
     fmt::print(out, "\n");
   };

@@ -9,7 +9,7 @@
 
 namespace plan {
 
-/// One scenario: who gets what. Several: how many of them each planner can serve.
+/// One scenario: the plans. Several: how many of them each planner can serve.
 void print(std::ostream& out, const options& o, const answers& all);
 void write_json(std::ostream& out, const options& o, const answers& all);
 

@@ -3,7 +3,7 @@
 
 #include "plan/plan_facts.hpp"
 
-#include "common/json.hpp"
+#include "common/report/json.hpp"
 
 #include <optional>
 #include <ostream>
@@ -16,8 +16,8 @@ namespace {
 using common::json;
 using common::rounded;
 using common::us;
-using gsched::demand;
 using gsched::gpulet;
+using gsched::model_demand;
 using gsched::portion;
 
 json or_null(const std::optional<double>& x) { return x ? json(rounded(*x)) : json(nullptr); }
@@ -31,10 +31,10 @@ json whole_or_null(const std::optional<T>& x) {
 json run_json(const options& o, std::size_t scenario, std::size_t planner) {
   const plan::scenario& of = o.scenarios[scenario];
   json demands = json::object();
-  for (const demand& d : of.demands)
+  for (const model_demand& d : of.demands)
     demands[o.table->name(d.model)] = {{"rate", d.rate}, {"slo_us", us(d.slo)}};
   json apps = json::object();
-  for (const auto& [app, rate] : of.asked)
+  for (const auto& [app, rate] : of.rates)
     if (app >= o.table->size())
       apps[o.apps[app].name] = {{"rate", rate}, {"slo_us", us(o.apps[app].slo)}};
   return {{"name", of.name.empty() ? json(nullptr) : json(of.name)},

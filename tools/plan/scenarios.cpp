@@ -3,8 +3,9 @@
 
 #include "plan/rates_csv.hpp"
 
-#include "common/known_apps.hpp"
-#include "common/values.hpp"
+#include "common/cli/files.hpp"
+#include "common/cli/option_values.hpp"
+#include "common/input/app_catalogue.hpp"
 
 #include <gsched/workload/app_demands.hpp>
 
@@ -48,32 +49,33 @@ std::vector<std::size_t> to_models(const std::string& list, const latency_table&
   return std::any_of(n.rates.begin(), n.rates.end(), [](const auto& r) { return r.second > 0; });
 }
 
-/// Which of the four say the rates: --rates and --app may do so together.
-void check_source(const scenario_words& w) {
+/// The rates come from one of three options; --app may be given beside --rates or --rates-file.
+void check_source(const scenario_texts& raw) {
   const char* taken = nullptr;
-  for (const auto& [option, word] :
-       {std::pair("--rates", &w.rates), {"--rates-file", &w.file}, {"--scenarios", &w.scenarios}}) {
-    if (word->empty()) continue;
+  for (const auto& [option, text] : {std::pair("--rates", &raw.rates),
+                                     {"--rates-file", &raw.file},
+                                     {"--scenarios", &raw.scenarios}}) {
+    if (text->empty()) continue;
     if (taken) refuse(option, std::string("given beside ") + taken, "one of both");
     taken = option;
   }
-  if (!w.apps.empty() && !w.scenarios.empty())
+  if (!raw.apps.empty() && !raw.scenarios.empty())
     refuse("--app", "given beside --scenarios", "one of both");
-  if (!taken && w.apps.empty())
+  if (!taken && raw.apps.empty())
     refuse("--rates", "not given, nor --app, --rates-file or --scenarios", "one of them");
 }
 
 /// Every combination of --levels over --models.
-std::vector<named_rates> combinations(const scenario_words& w, const latency_table& t) {
-  if (w.scenarios != "all")
-    refuse("--scenarios", in_quotes(w.scenarios), "all", errc::unknown_name);
+std::vector<named_rates> combinations(const scenario_texts& raw, const latency_table& t) {
+  if (raw.scenarios != "all")
+    refuse("--scenarios", in_quotes(raw.scenarios), "all", errc::unknown_name);
   std::vector<double> levels;
-  for (const std::string& l : to_list("--levels", w.levels)) {
+  for (const std::string& l : to_list("--levels", raw.levels)) {
     levels.push_back(to_number("--levels", l, rate_range));
     if (std::find(levels.begin(), levels.end() - 1, levels.back()) != levels.end() - 1)
       refuse("--levels", in_quotes(l) + " is named twice", "each once");
   }
-  const std::vector<std::size_t> models = to_models(w.models, t);
+  const std::vector<std::size_t> models = to_models(raw.models, t);
   double n = 1;
   for (std::size_t i = 0; i < models.size(); ++i) n *= static_cast<double>(levels.size());
   if (n > static_cast<double>(most_scenarios))
@@ -92,22 +94,22 @@ std::vector<named_rates> combinations(const scenario_words& w, const latency_tab
   return all;
 }
 
-/// What --rates and --app say, or the file of which they only name apps.
-std::vector<named_rates> read_named(const scenario_words& w, common::known_apps& known) {
+/// The rates of --rates and --app, or of the file.
+std::vector<named_rates> read_named(const scenario_texts& raw, common::app_catalogue& known) {
   named_rates given;
   std::vector<std::size_t> without;
-  for (const auto& [which, rate] : known.read(w.rates, w.apps))
+  for (const auto& [which, rate] : known.read(raw.rates, raw.apps))
     if (rate)
       given.rates.emplace_back(which, *rate);
     else
       without.push_back(which);
   std::vector<named_rates> all;
-  if (w.file.empty())
+  if (raw.file.empty())
     all.push_back(std::move(given));
   else if (!given.rates.empty())
     refuse("--app", "a rate given beside --rates-file", "one of both");
   else
-    all = read_rates(gsched::csv_table(common::to_file("--rates-file", w.file, "a CSV file"),
+    all = read_rates(gsched::csv_table(common::to_file("--rates-file", raw.file, "a CSV file"),
                                        rate_columns(), more_rate_columns()),
                      [&](const std::string& name) { return known.find(name); });
   for (const std::size_t which : without)
@@ -117,28 +119,29 @@ std::vector<named_rates> read_named(const scenario_words& w, common::known_apps&
         }))
       refuse("--app", in_quotes(known[which].name) + " without a rate",
              "NAME=RATE, or rates of " + known[which].name + " in --rates-file");
-  if (w.file.empty() && !is_any(all[0]))
-    refuse(w.rates.empty() ? "--app" : "--rates", "no rate above 0", "one at least");
+  if (raw.file.empty() && !is_any(all[0]))
+    refuse(raw.rates.empty() ? "--app" : "--rates", "no rate above 0", "one at least");
   return all;
 }
 
 } // namespace
 
-scenarios read_scenarios(const scenario_words& w, const latency_table& t,
+scenarios read_scenarios(const scenario_texts& raw, const latency_table& t,
                          gsched::sm_count all_sms) {
-  const double scale = to_number("--rate-scale", w.scale, {0, 1e9, true, "times"});
-  check_source(w);
-  common::known_apps known(t);
-  std::vector<named_rates> named = w.scenarios.empty() ? read_named(w, known) : combinations(w, t);
+  const double scale = to_number("--rate-scale", raw.rate_scale, {0, 1e9, true, "times"});
+  check_source(raw);
+  common::app_catalogue known(t);
+  std::vector<named_rates> named =
+      raw.scenarios.empty() ? read_named(raw, known) : combinations(raw, t);
   std::set<std::size_t> asked_for;
   for (const named_rates& n : named)
     for (const auto& [which, rate] : n.rates) asked_for.insert(which);
-  known.set_slos(w.slo, w.slo_factor, all_sms, asked_for);
+  known.set_slos(raw.slo, raw.slo_factor, all_sms, asked_for);
   scenarios read;
   read.uses_slo_factor = known.uses_slo_factor();
   read.all.reserve(named.size());
   for (named_rates& n : named) {
-    std::vector<gsched::sim::app> apps;
+    std::vector<gsched::app> apps;
     std::vector<double> rates;
     apps.reserve(n.rates.size());
     rates.reserve(n.rates.size());
@@ -147,8 +150,8 @@ scenarios read_scenarios(const scenario_words& w, const latency_table& t,
       apps.push_back(known[which]);
       if (rate > 0) check(apps.back(), t, known.slos());
     }
-    read.all.push_back({std::move(n.name), std::move(n.rates),
-                        gsched::sim::demands_of(apps, rates, known.slos())});
+    read.all.push_back(
+        {std::move(n.name), std::move(n.rates), gsched::demands_of(apps, rates, known.slos())});
   }
   read.apps = std::move(known).take();
   return read;

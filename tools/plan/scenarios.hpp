@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/input/table_options.hpp"
+
 #include <gsched/core/quantity.hpp>
-#include <gsched/partition/demand.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/model_demand.hpp>
 #include <gsched/workload/app.hpp>
 
 #include <cstddef>
@@ -16,25 +18,24 @@ namespace plan {
 /// Rates to plan for.
 struct scenario {
   std::string name;                                  ///< from a file of rates; else empty
-  std::vector<std::pair<std::size_t, double>> asked; ///< which app, requests a second
-  std::vector<gsched::demand> demands;               ///< what that asks of models
+  std::vector<std::pair<std::size_t, double>> rates; ///< of an app, in requests a second
+  std::vector<gsched::model_demand> demands;         ///< of models, that follow from the rates
 };
 
 struct scenarios {
-  std::vector<gsched::sim::app> apps; ///< what can be asked for: first the table's models
+  std::vector<gsched::app> apps; ///< first the models of the table
   std::vector<scenario> all;
-  bool uses_slo_factor = true; ///< false: --slo names all that is asked for
+  bool uses_slo_factor = true; ///< false: --slo names all apps that have rates
 };
 
-/// What the command line says of them, as words.
-struct scenario_words {
-  std::string rates, apps, file, scenarios, levels = "0,200,400,600", models, scale = "1", slo,
-                                            slo_factor = "2";
+/// The options that say which rates to plan for, as typed.
+struct scenario_texts : common::partition_texts {
+  std::string file, scenarios, levels = "0,200,400,600", models;
 };
 
-/// SLOs by factor are of GPUs with that many SMs.
+/// SLOs by factor are for GPUs with that many SMs.
 /// Errors   gsched::error with one line.
-[[nodiscard]] scenarios read_scenarios(const scenario_words& w, const gsched::latency_table& t,
+[[nodiscard]] scenarios read_scenarios(const scenario_texts& raw, const gsched::latency_table& t,
                                        gsched::sm_count all_sms);
 
 } // namespace plan

@@ -50,8 +50,8 @@ total total_of(const options& o, const answers& all, std::size_t planner) {
       ++common;
     }
     const question q = question_of(o, s);
-    const bool told = o.planners[planner].with_interference;
-    t.worst = std::max(t.worst, worst_of(*a.plan, q, told ? q.beside : std::nullopt));
+    const bool informed = o.planners[planner].with_interference;
+    t.worst = std::max(t.worst, worst_of(*a.plan, q, informed ? q.beside : std::nullopt));
     if (!o.law) continue;
     if (a.holds.value_or(false)) ++*t.holds;
     if (a.holds_longer.value_or(false)) ++*t.holds_longer;

@@ -18,15 +18,15 @@ using answers = std::vector<answer>;
 [[nodiscard]] const answer& answer_of(const options& o, const answers& all, std::size_t scenario,
                                       std::size_t planner);
 
-/// What a planner made of all scenarios.
+/// The results of a planner over all scenarios.
 struct total {
   std::size_t schedulable = 0;
-  std::size_t impossible = 0;       ///< proven to be
+  std::size_t impossible = 0;       ///< proven impossible
   std::optional<std::size_t> holds; ///< of those schedulable, with interference, if it is known
   std::optional<std::size_t> holds_longer; ///< the same in cycles as long as batches take then
   std::optional<double> sms;               ///< mean of those that have a plan
   std::optional<double> sms_of_common;     ///< mean of those that all planners have a plan for
-  double worst = 0;                        ///< latency over SLO, as the planner knew it
+  double worst = 0;                        ///< latency over SLO, by the planner's prediction
   std::optional<double> worst_beside;      ///< the same with interference, if it is known
   std::vector<gsched::duration> took{};    ///< rising
 };

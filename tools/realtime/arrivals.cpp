@@ -22,7 +22,7 @@ client_source::client_source(const arrival_spec& how, double solo_per_s,
   case arrival_law::uniform:
   case arrival_law::poisson:
     gap_ns_ = 1e9 / (how.load > 0 ? how.load * solo_per_s : how.rate);
-    if (how.law == arrival_law::uniform) at_ns_ = (sim::uniform(random_) - 1) * gap_ns_; // a phase
+    if (how.law == arrival_law::uniform) at_ns_ = (draw_uniform(random_) - 1) * gap_ns_; // a phase
     break;
   case arrival_law::closed:
     for (std::uint32_t i = 0; i < how.under_way; ++i) ready_.emplace_back(think());
@@ -35,7 +35,7 @@ client_source::client_source(const arrival_spec& how, double solo_per_s,
 
 duration client_source::think() {
   return how_.exponential
-             ? whole_ns(sim::exponential(random_) * static_cast<double>(how_.think.count()))
+             ? whole_ns(draw_exponential(random_) * static_cast<double>(how_.think.count()))
              : how_.think;
 }
 
@@ -52,7 +52,7 @@ void client_source::advance() {
   switch (how_.law) {
   case arrival_law::uniform:
   case arrival_law::poisson:
-    at_ns_ += how_.law == arrival_law::uniform ? gap_ns_ : sim::exponential(random_) * gap_ns_;
+    at_ns_ += how_.law == arrival_law::uniform ? gap_ns_ : draw_exponential(random_) * gap_ns_;
     due_ = time_point{whole_ns(at_ns_)};
     return;
   case arrival_law::closed:
@@ -83,11 +83,11 @@ std::vector<std::string> names_of(const workload& of) {
   return names;
 }
 
-std::vector<std::vector<duration>> times_of(sim::trace_arrivals lines, const std::string& name,
+std::vector<std::vector<duration>> times_of(trace_arrivals lines, const std::string& name,
                                             const workload& of,
                                             const std::vector<std::uint32_t>& asking) {
   std::vector<std::vector<duration>> times(of.clients.size());
-  while (const std::optional<sim::request> r = lines.next())
+  while (const std::optional<arrival> r = lines.next())
     times[r->model].push_back(r->at.time_since_epoch());
   for (const std::uint32_t i : asking)
     if (times[i].empty())

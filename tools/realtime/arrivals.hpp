@@ -18,17 +18,17 @@
 
 namespace realtime {
 
-/// When one client asks. Equal arguments and equal calls give equal times; each client draws from a
-/// source of its own, so another client's replies change nothing.
+/// The arrivals of one client. Equal arguments and equal calls give equal times; each client has a
+/// random engine of its own, so that the replies of others change nothing.
 class client_source {
 public:
-  /// `solo_per_s`: what the model does alone. `times`: of a trace.
+  /// `solo_per_s`: requests a second of the model alone. `times`: of a trace.
   client_source(const arrival_spec& how, double solo_per_s, std::vector<gsched::duration> times,
                 std::uint64_t seed);
 
   /// The next request, if there is one before another reply.
   [[nodiscard]] std::optional<gsched::time_point> due() const noexcept { return due_; }
-  /// It was made.
+  /// Removes the request that is due.
   void take();
   /// Replies come in order of time.
   void on_reply(gsched::time_point now);
@@ -40,7 +40,7 @@ private:
 
   arrival_spec how_;
   std::vector<gsched::duration> times_;
-  gsched::sim::random_engine random_;
+  gsched::random_engine random_;
   double gap_ns_ = 0; ///< uniform, poisson: mean
   double at_ns_ = 0;  ///< of the last request: exact enough for days
   std::size_t taken_ = 0;

@@ -3,7 +3,9 @@
 
 #include "realtime/workload.hpp"
 
-#include "common/values.hpp"
+#include "common/cli/device_option.hpp"
+#include "common/cli/output_options.hpp"
+#include "common/run/segment_options.hpp"
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
@@ -22,14 +24,14 @@ namespace realtime {
 
 using namespace common; // what it shares with other programs
 
-/// Who runs when, in the order in which "all" runs them.
+/// How requests share the GPU, in the order in which "all" runs the modes.
 enum class mode {
-  rt_only,          ///< best-effort clients are left out
+  rt_only,          ///< real-time clients alone
   seq,              ///< one request at a time, real-time first
   streams,          ///< a stream for each client
   streams_priority, ///< those of real-time clients with a higher priority
-  preempt,          ///< best-effort work makes way while there is real-time work
-  preempt_pad       ///< ... but for what runs beside it, where that does not slow it down
+  preempt,          ///< real-time work preempts best-effort work
+  preempt_pad       ///< and best-effort work is co-located where real-time work stays fast
 };
 inline constexpr std::string_view mode_names[] = {"rt_only",          "seq",     "streams",
                                                   "streams_priority", "preempt", "preempt_pad"};
@@ -37,8 +39,8 @@ inline constexpr std::string_view mode_names[] = {"rt_only",          "seq",    
   return std::string(mode_names[static_cast<std::size_t>(m)]);
 }
 
-/// What the command line says, checked: names exist, numbers are in range, paths can be used.
-struct options : device_choice, outputs {
+/// The options, checked: names exist, numbers are in range, paths can be used.
+struct options : device_choice, outputs, segment_settings {
   std::filesystem::path file; ///< of the workload
   workload work;
   std::vector<std::filesystem::path> profiles; ///< of each client's model
@@ -50,9 +52,6 @@ struct options : device_choice, outputs {
 
   std::uint32_t lanes = 0; ///< streams that best-effort requests share
   std::uint32_t real_time_lanes = 0;
-  gsched::duration quantum{};
-  gsched::duration most_quantum{};
-  double overshoot = 0;
   double floor = 0;
   std::vector<gsched::sm_count> side;    ///< sizes of partitions to try in preempt_pad
   std::optional<gsched::level_rule> pad; ///< how kernels are padded there; none: they are not
@@ -65,7 +64,7 @@ struct options : device_choice, outputs {
   double reserve_tail = 0;
   double reserve_share = 0;
   std::string before; ///< a command of the shell, for before each mode's run
-  gsched::leaving leaves = gsched::leaving::never; ///< of preempt and preempt_pad
+  gsched::preemptibility leaves = gsched::preemptibility::never; ///< of preempt and preempt_pad
 };
 
 /// Reads the command line. Nothing when it asked for help, which is then printed on stdout.

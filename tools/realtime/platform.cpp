@@ -3,7 +3,7 @@
 
 #include "realtime/serve.hpp"
 
-#include "common/simulated.hpp"
+#include "common/run/simulated_backend.hpp"
 
 #include <memory>
 
@@ -14,8 +14,8 @@ std::unique_ptr<platform> open_cuda(const options& from) { common::no_cuda(from)
 #endif
 
 std::unique_ptr<platform> open_simulated(const options& from) {
-  return common::make_simulated<run_order>(
-      from, 10, [](const run_order& run, common::simulated_stage& on) { serve_on(on, run); });
+  return common::make_simulated<run_request>(
+      from, 10, [](const run_request& run, common::simulated_backend& on) { serve_on(on, run); });
 }
 
 std::unique_ptr<platform> open_platform(const options& from) {

@@ -5,8 +5,8 @@
 #include "realtime/options.hpp"
 #include "realtime/result.hpp"
 
-#include "common/manner.hpp"
-#include "common/platform.hpp"
+#include "common/run/configuration.hpp"
+#include "common/run/platform.hpp"
 #include "common/timeline.hpp"
 
 #include <gsched/job/operation.hpp>
@@ -23,11 +23,11 @@
 
 namespace realtime {
 
-/// One run: what is asked for and how it is scheduled, and where its results go.
-struct run_order {
-  const manner& how;
-  bool whole;                            ///< requests, one at a time
-  gsched::leaving leaves;                ///< of best-effort kernels
+/// One run: the workload, the settings, and where its results go.
+struct run_request {
+  const configuration& how;
+  bool whole;                            ///< serve requests one at a time
+  gsched::preemptibility leaves;         ///< of best-effort kernels
   std::optional<gsched::level_rule> pad; ///< how real-time programs are padded, if they are
   std::size_t pad_places; ///< of a best-effort program, from which others carry it, at most
   std::span<const client_spec> clients;
@@ -37,13 +37,13 @@ struct run_order {
   std::optional<std::uint64_t> requests; ///< real-time ones
   common::timeline* record;              ///< null for none
   run_result& result;
-  std::function<void(std::uint64_t)> progress; ///< is given what has been done of the run
+  std::function<void(std::uint64_t)> progress; ///< called with the progress of the run
 };
 
-using platform = common::platform<run_order>;
+using platform = common::platform<run_request>;
 
-/// As --device says. Errors   no_device for a GPU that is not there or cannot be used; those of
-/// read_preset.
+/// As --device says.
+/// Errors   no_device for a GPU that is not there or cannot be used; those of read_preset.
 [[nodiscard]] std::unique_ptr<platform> open_platform(const options& from);
 
 [[nodiscard]] std::unique_ptr<platform> open_simulated(const options& from);

@@ -14,7 +14,8 @@ namespace realtime {
 void write_gnuplot(std::ostream& out, const options& from, const workload_facts& facts,
                    std::span<const run_result> runs);
 
-/// Draws options::plot through gnuplot. Errors   gsched::error (io) if gnuplot fails.
+/// Draws options::plot through gnuplot.
+/// Errors   gsched::error (io) if gnuplot fails.
 void draw_plot(const options& from, const workload_facts& facts, std::span<const run_result> runs);
 
 } // namespace realtime

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "realtime/report.hpp"
 
-#include "realtime/manner.hpp"
+#include "realtime/configuration.hpp"
 #include "realtime/workload_json.hpp"
 
-#include "common/json.hpp"
+#include "common/report/json.hpp"
 
 #include <optional>
 #include <ostream>
@@ -28,12 +28,12 @@ json timed_json(const timed& t) {
   return {{"count", t.count}, {"latency_us", {{"p50", us(t.p50)}, {"p99", us(t.p99)}}}};
 }
 
-json client_json(const client_spec& who, const client_result& c, const client_facts& f,
+json client_json(const client_spec& client, const client_result& c, const client_facts& f,
                  duration window) {
   const double mean = us(summarize(c.latencies).mean);
-  return {{"name", who.name},
-          {"class", who.real_time() ? "real_time" : "best_effort"},
-          {"model", who.model},
+  return {{"name", client.name},
+          {"class", client.real_time() ? "real_time" : "best_effort"},
+          {"model", client.model},
           {"submitted", c.submitted},
           {"finished", c.finished},
           {"rejected", c.rejected},
@@ -100,11 +100,11 @@ json run_json(const options& from, const workload_facts& facts, std::span<const 
           {"wall_s", r.wall_s}};
 }
 
-const char* name_of(gsched::leaving l) {
+const char* name_of(gsched::preemptibility l) {
   switch (l) {
-  case gsched::leaving::never: return "never";
-  case gsched::leaving::between_blocks: return "between_blocks";
-  case gsched::leaving::at_checkpoints: break;
+  case gsched::preemptibility::never: return "never";
+  case gsched::preemptibility::between_blocks: return "between_blocks";
+  case gsched::preemptibility::at_checkpoints: break;
   }
   return "at_checkpoints";
 }

@@ -13,8 +13,8 @@ namespace realtime {
 void write_json(std::ostream& out, const options& from, const workload_facts& facts,
                 std::span<const run_result> runs);
 
-/// For people: one line a mode, the best value of each column marked; then the clients. Bold on a
-/// terminal.
+/// A table with a line for each mode, and one of the clients; the best value of each column is
+/// marked, and bold on a terminal.
 void write_table(std::ostream& out, const options& from, const workload_facts& facts,
                  std::span<const run_result> runs, bool terminal);
 

@@ -20,7 +20,7 @@ struct client_facts {
   double per_s = 0;
 };
 
-/// What follows from options, profiles and device together.
+/// What is measured before the runs.
 struct workload_facts {
   std::string device_name; ///< empty for the device that ships with the library
   std::vector<client_facts> clients;
@@ -31,7 +31,7 @@ struct client_result {
   std::uint64_t submitted = 0;
   std::uint64_t finished = 0;
   std::uint64_t rejected = 0;
-  std::uint64_t over_limit = 0; ///< of these, as dispatch_options::max_jobs were active
+  std::uint64_t over_limit = 0; ///< of the rejected: dispatch_options::max_jobs were active
   std::uint64_t cancelled = 0;
   std::uint64_t failed = 0;
   std::uint64_t in_window = 0;             ///< finished before the run's end
@@ -62,7 +62,7 @@ struct run_result {
   std::uint64_t undone_operations = 0;
   std::uint64_t side_segments = 0;
   std::uint64_t reserved_segments = 0;
-  std::vector<std::uint32_t> reserved; ///< SMs that each client's model leaves in the end
+  std::vector<std::uint32_t> reserved; ///< SMs that the model of each client leaves free at the end
   std::uint64_t padded_programs = 0;   ///< made before the run
   std::uint64_t padded_segments = 0;   ///< as preemption_statistics has these two
   std::uint64_t carried_operations = 0;
@@ -73,13 +73,13 @@ struct run_result {
   double wall_s = 0;                         ///< the one field that is not reproducible
 };
 
-/// What a run comes to, over all clients.
+/// Totals of a run, over all clients.
 struct run_summary {
   std::vector<gsched::duration> latencies; ///< of real-time requests
   double normalised_latency = 0;           ///< mean over real-time requests, each by its model's
   std::uint64_t best_effort_finished = 0;
   double best_effort_per_s = 0;
-  std::optional<double> work_done; ///< none where real-time work leaves no time
+  std::optional<double> work_done; ///< none where real-time work takes all of the time
   double throughput = 0;           ///< each client's over its model's alone, summed
   double real_time_throughput = 0;
   std::uint64_t over_limit = 0;

@@ -2,11 +2,11 @@
 #include "realtime/run.hpp"
 
 #include "realtime/arrivals.hpp"
-#include "realtime/manner.hpp"
+#include "realtime/configuration.hpp"
 
-#include "common/progress.hpp"
-#include "common/run_command.hpp"
-#include "common/side_by_side.hpp"
+#include "common/cli/run_command.hpp"
+#include "common/report/progress.hpp"
+#include "common/run/parallel_runs.hpp"
 
 #include <gsched/core/error.hpp>
 
@@ -66,7 +66,7 @@ sources sources_of(const options& from, const workload_facts& facts,
 
 client_facts alone(platform& on, const options& from, const client_spec& c,
                    std::span<const profile> model) {
-  const manner how = manner_of(mode::seq, from);
+  const configuration how = configuration_of(mode::seq, from);
   client_spec one = c;
   one.service = service_class::real_time;
   one.arrivals = {};
@@ -74,7 +74,7 @@ client_facts alone(platform& on, const options& from, const client_spec& c,
   run_result r;
   on.serve({how,
             true,
-            leaving::never,
+            preemptibility::never,
             std::nullopt,
             0,
             {&one, 1},
@@ -85,16 +85,17 @@ client_facts alone(platform& on, const options& from, const client_spec& c,
             nullptr,
             r,
             [](std::uint64_t) {}});
-  const client_result& said = r.clients.front();
-  if (said.latencies.size() < 2)
+  const client_result& alone_result = r.clients.front();
+  if (alone_result.latencies.size() < 2)
     throw error(errc::device_failed, c.model + ": alone it did not finish, expected it to");
-  const auto n = static_cast<duration::rep>(said.latencies.size() - 1); // the first warms up
-  const duration sum =
-      std::accumulate(said.latencies.begin() + 1, said.latencies.end(), duration::zero());
-  return {sum / n, static_cast<double>(n) / to_s(r.window - said.latencies.front())};
+  const auto n =
+      static_cast<duration::rep>(alone_result.latencies.size() - 1); // the first warms up
+  const duration sum = std::accumulate(alone_result.latencies.begin() + 1,
+                                       alone_result.latencies.end(), duration::zero());
+  return {sum / n, static_cast<double>(n) / to_s(r.window - alone_result.latencies.front())};
 }
 
-/// What a run's progress goes up to: milliseconds, or real-time requests.
+/// The end of a run's progress: milliseconds, or real-time requests.
 std::uint64_t to_do(const options& from) {
   return from.length ? static_cast<std::uint64_t>(*from.length / std::chrono::milliseconds{1})
                      : from.requests.value();
@@ -105,23 +106,23 @@ run_result run_mode(platform& on, mode m, const options& from, const workload_fa
                     std::function<void(std::uint64_t)> progress) {
   if (!from.before.empty()) common::run_command("--before", from.before);
   const auto start = std::chrono::steady_clock::now();
-  std::vector<std::uint32_t> numbers; // of those who take part
+  std::vector<std::uint32_t> numbers; // of the clients that take part
   std::vector<client_spec> clients;
-  std::vector<profile> theirs;
+  std::vector<profile> their_models;
   for (std::uint32_t i = 0; i < models.size(); ++i) {
     if (m == mode::rt_only && !from.work.clients[i].real_time()) continue;
     numbers.push_back(i);
     clients.push_back(from.work.clients[i]);
-    theirs.push_back(models[i]);
+    their_models.push_back(models[i]);
   }
   sources asks = sources_of(from, facts, numbers);
-  const manner how = manner_of(m, from);
+  const configuration how = configuration_of(m, from);
   run_result result;
   result.how = m;
   on.serve({how, m == mode::seq, leaving_of(m, from),
             how.dispatch.preemption.pads ? from.pad : std::nullopt, from.pad_places, clients,
-            theirs, asks, from.length, from.requests, record, result, std::move(progress)});
-  std::vector<client_result> all(models.size()); // those left out have nothing
+            their_models, asks, from.length, from.requests, record, result, std::move(progress)});
+  std::vector<client_result> all(models.size()); // clients left out have no results
   for (std::size_t i = 0; i < numbers.size(); ++i) all[numbers[i]] = std::move(result.clients[i]);
   result.clients = std::move(all);
   result.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -144,13 +145,13 @@ workload_facts facts_of(platform& on, const options& from, std::span<const profi
 
 std::vector<run_result> run_modes(platform& on, const options& from, const workload_facts& facts,
                                   std::span<const profile> models, common::timeline* record) {
-  const std::size_t threads = record == nullptr && from.before.empty() && on.serves_side_by_side()
+  const std::size_t threads = record == nullptr && from.before.empty() && on.runs_in_parallel()
                                   ? std::min(from.threads, from.modes.size())
                                   : 1;
   if (threads > 1) {
     common::shared_bar bar(std::to_string(from.modes.size()) + " modes", from.modes.size(),
                            to_do(from), from.progress);
-    return common::side_by_side<run_result>(from.modes.size(), threads, [&](std::size_t i) {
+    return common::run_in_parallel<run_result>(from.modes.size(), threads, [&](std::size_t i) {
       return run_mode(on, from.modes[i], from, facts, models, nullptr,
                       [&, i](std::uint64_t done) { bar.update(i, done); });
     });

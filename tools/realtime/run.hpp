@@ -18,10 +18,10 @@ namespace realtime {
 [[nodiscard]] workload_facts facts_of(platform& on, const options& from,
                                       std::span<const gsched::profile> models);
 
-/// Serves the workload in each mode, on a device of its own, as many at a time as from.threads says
-/// where the platform can; results do not depend on that, but for their wall_s. What happens goes
-/// to the timeline if there is one. Errors   gsched::error: a malformed line of a trace file among
-/// them.
+/// Serves the workload in each mode, each on a device of its own, and records the runs in the
+/// timeline if there is one. Without one, and where the platform allows it, modes run on
+/// `from.threads` threads; results do not depend on that, except for wall_s.
+/// Errors   gsched::error: a malformed line of a trace file among them.
 [[nodiscard]] std::vector<run_result> run_modes(platform& on, const options& from,
                                                 const workload_facts& facts,
                                                 std::span<const gsched::profile> models,

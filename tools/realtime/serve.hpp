@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "realtime/bookkeeper.hpp"
 #include "realtime/pad_programs.hpp"
 #include "realtime/platform.hpp"
+#include "realtime/result_collector.hpp"
 
-#include "common/stage.hpp"
-#include "common/watched_device.hpp"
+#include "common/run/backend.hpp"
+#include "common/run/traced_device.hpp"
 
 #include <gsched/core/time.hpp>
 #include <gsched/dispatch/dispatcher.hpp>
@@ -26,7 +26,7 @@ namespace realtime {
   return {c.count, c.latency.percentile(0.5), c.latency.percentile(0.99)};
 }
 
-/// Requests of a client that can be under way at once; the others wait. Each has a program of its
+/// Requests of a client that can be in flight at once; the others wait. Each has a program of its
 /// own, as a captured graph has one set of addresses.
 [[nodiscard]] inline std::uint32_t instances_of(const arrival_spec& a) noexcept {
   return a.law == arrival_law::closed ? std::min(a.under_way, 4u) : 2;
@@ -46,32 +46,33 @@ void drive(Dispatcher& to, Device& on, Books& books, Submit submit) {
     next = books.next();
     if (to.idle() && !next) return;
     if (to.nothing_in_flight() && !next)
-      to.cancel_all(); // they wait for what can never come
+      to.cancel_all(); // they wait for events that cannot come
     else
       on.wait(std::min(books.until(next), to.step_by()));
   }
 }
 
-template <common::stage S>
-void serve_on(S& on, const run_order& run) {
+template <common::backend S>
+void serve_on(S& on, const run_request& run) {
   using namespace gsched;
-  using device_type = common::watched_device<typename S::device>;
+  using device_type = common::traced_device<typename S::device>;
   std::deque<typename S::body> bodies;   // outlive the dispatcher, and the device that loaded them
   std::deque<typename S::padded> padded; // the same
   std::vector<std::uint32_t> instances;
   for (std::size_t i = 0; i < run.clients.size(); ++i) {
     const client_spec& c = run.clients[i];
     instances.push_back(instances_of(c.arrivals));
-    bodies.push_back(
-        on.make_body(run.models[i], c.real_time() ? leaving::never : run.leaves, instances.back()));
+    bodies.push_back(on.make_body(run.models[i], c.real_time() ? preemptibility::never : run.leaves,
+                                  instances.back()));
   }
+  if (run.record != nullptr) run.record->use_lanes(run.how.dispatch.lanes);
   device_type device(on.make_device(run.how), run.record);
   aggregate_accountant account(device.limits().sm, device.limits().sms, run.how.account);
   ordering order;
   order.set_whole(run.whole);
-  bookkeeper<S, device_type> books(on, device, order, run);
-  dispatcher<ordering, device_type, aggregate_accountant, bookkeeper<S, device_type>> dispatch(
-      device, order, account, books, run.how.dispatch);
+  result_collector<S, device_type> books(on, device, order, run);
+  dispatcher<ordering, device_type, aggregate_accountant, result_collector<S, device_type>>
+      dispatch(device, order, account, books, run.how.dispatch);
   std::vector<model_id> ids;
   std::vector<client*> owners;
   for (std::size_t i = 0; i < run.clients.size(); ++i) {
@@ -93,7 +94,7 @@ void serve_on(S& on, const run_order& run) {
     r.owner = owners[q.client];
     r.service = run.clients[q.client].service;
     r.arrival = q.at;
-    r.user = &books.ask(q.client);
+    r.user = &books.add_request(q.client);
     run.from.take(q.client);
     static_cast<void>(dispatch.submit(r));
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "realtime/report.hpp"
 
-#include "common/table.hpp"
+#include "common/report/table.hpp"
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ using gsched::duration;
 
 double us(duration d) { return static_cast<double>(d.count()) / 1e3; }
 
-/// A value that there is not for every mode.
+/// No value in this mode.
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
 void print_workload(std::ostream& out, const options& from, const workload_facts& facts) {
@@ -55,7 +55,7 @@ void print_workload(std::ostream& out, const options& from, const workload_facts
 void write_table(std::ostream& out, const options& from, const workload_facts& facts,
                  std::span<const run_result> runs, bool terminal) {
   std::vector<std::string> names;
-  std::vector<bool> eligible; // rt_only does less: it is no rival of the others
+  std::vector<bool> eligible; // rt_only serves fewer clients: it is not compared
   std::vector<run_summary> all;
   for (const run_result& r : runs) {
     names.push_back(name_of(r.how));

@@ -12,13 +12,13 @@
 
 namespace realtime {
 
-/// One request after the other: whoever was picked has the device to itself until it was told to
-/// have ended; then P says who is next. As P where that is not asked for.
+/// One request after the other: the picked job has the device to itself until it has ended; then P
+/// picks the next one. Equal to P unless set_whole(true) was called.
 ///
 /// Source   Gujarati et al., OSDI 2020 (Clockwork), as Han et al., doi:10.1145/3768622, section
 ///          6.2, compare with it: "SEQ".
-/// Differs  of policies: while one that was picked has all of its work dispatched, the others do
-///          not count in size(). Whoever hears of a job's end calls ended.
+/// Differs  from policies: while all work of the picked job is dispatched, the other jobs do not
+///          count in size(). The listener calls ended at the end of a job.
 /// Order    P's.
 /// Cost     P's.
 /// Threads  one owner; no locking.
@@ -75,7 +75,7 @@ private:
   P rest_;
   bool whole_ = false;
   std::optional<gsched::job_id> current_;
-  per_job* more_ = nullptr; ///< the one picked, if it has more to dispatch
+  per_job* more_ = nullptr; ///< the picked job, while it has more to dispatch
 };
 
 } // namespace realtime

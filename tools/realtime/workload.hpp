@@ -13,19 +13,19 @@ namespace realtime {
 enum class arrival_law {
   uniform, ///< one a period
   poisson,
-  closed, ///< a reply brings the next request, after a time to think
+  closed, ///< the next request follows a reply, after a think time
   trace   ///< as a file says
 };
 
-/// When one client asks.
+/// When the requests of a client arrive.
 struct arrival_spec {
   arrival_law law = arrival_law::closed;
   double load = 0; ///< uniform, poisson: requests as a part of what the model does alone ...
   double rate = 0; ///< ... or a second; one of the two is above 0
-  std::uint32_t under_way = 1; ///< closed: requests at any time
+  std::uint32_t under_way = 1; ///< closed: requests in flight at any time
   gsched::duration think{};    ///< closed: mean
-  bool exponential = false;    ///< closed: the time to think
-  std::string file;            ///< trace: beside the workload's
+  bool exponential = false;    ///< closed: think time
+  std::string file;            ///< trace: in the folder of the workload's file
   double speedup = 1;          ///< trace: its times are divided by that
   gsched::duration repeat{};   ///< trace: begins again after that, in its own time; 0: never
 
@@ -44,7 +44,7 @@ struct client_spec {
   bool operator==(const client_spec&) const = default;
 };
 
-/// Who asks for what, and when: tools/data/README.md has the format of its files.
+/// The clients of a GPU; tools/data/README.md describes the format of its files.
 struct workload {
   std::string name;
   std::string about; ///< one line; may be empty

@@ -4,7 +4,7 @@
 #include "realtime/workload.hpp"
 
 #include <gsched/core/error.hpp>
-#include <gsched/io/checked_json.hpp>
+#include <gsched/io/json_fields.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -23,8 +23,8 @@ namespace realtime {
 namespace detail {
 
 /// Reads a workload out of a document; refuses fields that it does not know, for a misspelt one
-/// would leave a default in place that nobody wanted.
-class workload_reader : gsched::detail::json_fields {
+/// would silently leave a default in place.
+class workload_reader : gsched::json_fields {
 public:
   static constexpr std::uint64_t version = 1;
   static constexpr std::size_t most_clients = 64;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/values.hpp"
+#include "common/cli/device_option.hpp"
+#include "common/cli/output_options.hpp"
+#include "common/run/segment_options.hpp"
 
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
-#include <gsched/occupancy/accountant.hpp>
-#include <gsched/policy/deficit_over.hpp>
-#include <gsched/policy/round_robin.hpp>
-#include <gsched/policy/srpt.hpp>
+#include <gsched/policy/names.hpp>
 
 #include <cstdint>
 #include <filesystem>
@@ -20,10 +19,10 @@ namespace serve_mix {
 
 using namespace common; // what it shares with other programs
 
-/// What is served when nothing else is said.
-inline constexpr const char* default_mix = "resnet18_b1=2,inception_v3_b1=1";
+/// The default workload: many short requests beside a few long ones that fill the GPU.
+inline constexpr const char* default_mix = "resnet18_b1=9,vgg16_b32=1";
 
-/// Requests when nothing else is said; those on a GPU take real time.
+/// The default number of requests; those on a GPU take real time.
 inline constexpr std::uint64_t default_requests = 2000;
 inline constexpr std::uint64_t default_gpu_requests = 500;
 
@@ -38,7 +37,7 @@ enum class arrival_law { poisson, lognormal, closed, trace };
 
 struct arrival_options {
   arrival_law law = arrival_law::poisson;
-  std::string text = "poisson"; ///< as it was written
+  std::string text = "poisson"; ///< as typed
   double sigma = 0.0;           ///< lognormal
   std::uint32_t in_flight = 0;  ///< closed: requests under way at any time, over all clients
   std::filesystem::path file;   ///< trace
@@ -50,7 +49,7 @@ struct arrival_options {
 /// Deadlines of requests, from their arrival: a time, or multiples of what their model takes alone,
 /// drawn uniformly for each request.
 struct slo_rule {
-  std::string text;           ///< as it was written
+  std::string text;           ///< as typed
   gsched::duration time{};    ///< where `of_solo` is false
   bool of_solo = false;       ///< the multiples count
   double least = 0, most = 0; ///< equal: nothing is drawn
@@ -58,29 +57,25 @@ struct slo_rule {
   [[nodiscard]] bool draws() const noexcept { return least < most; }
 };
 
-/// What the command line says, checked: names exist, numbers are in range, paths can be used.
-struct options : device_choice, outputs {
+/// The options, checked: names exist, numbers are in range, paths can be used.
+struct options : device_choice, outputs, segment_settings {
   std::vector<mix_entry> mix;
   std::uint32_t clients = 8;
   std::vector<double> weights{1.0}; ///< of the first clients; the last of all others
   bool evict = false;               ///< dispatch_options::evict_on_preempt
-  std::optional<double> load = 0.9; ///< one of load and rate is set if the arrivals are open-loop
+  std::optional<double> load;       ///< one of load and rate is set if the arrivals are open-loop
   std::optional<double> rate;       ///< requests per second
   arrival_options arrivals;
   std::uint64_t requests = default_requests;
-  std::vector<std::string> policies; ///< of policy_names(), none twice
+  std::vector<std::string> policies; ///< of common::policy_names(), none twice
+  gsched::policy_parameters parameters;
+  bool all_policies = false; ///< "all" was asked for
   std::optional<slo_rule> slo;
   std::uint64_t seed = 1;
 
   std::uint32_t lanes = 8;                  ///< streams that scheduled jobs borrow
   std::optional<std::uint32_t> spare_lanes; ///< as dispatch_options has it
-  gsched::duration quantum = gsched::from_us(100);
-  gsched::duration most_quantum = gsched::from_us(800); ///< of a segment while no request waits
-  double overshoot = gsched::accountant_options{}
-                         .overshoot_fill; ///< GPUs' worth of blocks in flight beyond the first
-  gsched::duration threshold = gsched::deficit_over<gsched::srpt>::default_threshold;
-  gsched::duration slice = gsched::round_robin::default_slice;
-  gsched::duration decision_delay{}; ///< time that a decision takes the host
+  gsched::duration decision_delay{};        ///< time that a decision takes the host
   gsched::submission submission = gsched::submission::graph;
   std::size_t threads = 1; ///< on which policies run, where that changes no result
 
@@ -89,9 +84,6 @@ struct options : device_choice, outputs {
     return arrivals.law != arrival_law::trace || (slo && slo->draws());
   }
 };
-
-/// Every policy that --policy takes, in the order in which "all" runs them.
-[[nodiscard]] const std::vector<std::string>& policy_names();
 
 /// Reads the command line. Nothing when it asked for help, which is then printed on stdout.
 /// Errors   gsched::error with one line: what, where, what was expected.

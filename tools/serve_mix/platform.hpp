@@ -4,7 +4,7 @@
 #include "serve_mix/options.hpp"
 #include "serve_mix/report.hpp"
 
-#include "common/platform.hpp"
+#include "common/run/platform.hpp"
 #include "common/timeline.hpp"
 
 #include <gsched/job/profile.hpp>
@@ -20,12 +20,12 @@ namespace serve_mix {
 
 using common::timeline; // and not gsched's
 
-/// One policy's run: what is asked for, and where its results go.
-struct run_order {
+/// One policy's run: the workload, and where its results go.
+struct run_request {
   const std::string& policy;
   const options& from;
   std::uint64_t requests;
-  gsched::sim::arrivals& source;
+  gsched::any_arrival_source& source;
   std::span<const gsched::profile> models;
   timeline* record; ///< null for none
   run_result& result;
@@ -33,10 +33,10 @@ struct run_order {
   std::function<void(std::uint64_t)> progress; ///< is given the requests that have ended
 };
 
-using platform = common::platform<run_order>;
+using platform = common::platform<run_request>;
 
-/// As --device says. Errors   no_device for a GPU that is not there or cannot be used; those of
-/// read_preset.
+/// As --device says.
+/// Errors   no_device for a GPU that is not there or cannot be used; those of read_preset.
 [[nodiscard]] std::unique_ptr<platform> open_platform(const options& from);
 
 [[nodiscard]] std::unique_ptr<platform> open_simulated(const options& from);

@@ -37,18 +37,14 @@ std::vector<panel> panels_of(const options& from, std::span<const run_result> ru
   return panels;
 }
 
-/// Requests that nobody schedules are what the others are compared with.
-bool is_baseline(const std::string& policy) { return policy == "direct" || policy == "single"; }
-
 void put_data(std::ostream& out, std::size_t number, const panel& p,
               std::span<const run_result> runs) {
-  out << "$panel" << number << " << END\n"; // x, policy, p50, mean, p90, p99, colour
+  out << "$panel" << number << " << END\n"; // x, p50, mean, p90, p99, colour
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const latency_summary& s = p.rows[i];
     if (s.p50 <= duration::zero()) continue; // nothing finished: no place on a logarithmic axis
-    out << fmt::format("{} {} {:.6f} {:.6f} {:.6f} {:.6f} {}\n", i, runs[i].policy, ms(s.p50),
-                       ms(s.mean), ms(s.p90), ms(s.p99),
-                       is_baseline(runs[i].policy) ? "0x8A8F98" : "0x2F6DB5");
+    out << fmt::format("{} {:.6f} {:.6f} {:.6f} {:.6f} {}\n", i, ms(s.p50), ms(s.mean), ms(s.p90),
+                       ms(s.p99), common::style_of(runs[i].policy).colour);
   }
   out << "END\n";
 }
@@ -68,11 +64,12 @@ void put_axes(std::ostream& out, const options& from, const std::vector<panel>& 
   }
   if (most <= 0) least = 0.1, most = 1;
   if (has_one_deadline(from)) most = std::max(most, ms(from.slo->time));
-  out << fmt::format("set yrange [{:g}:{:g}]\nset xrange [-0.6:{}]\nset xtics (", least / 2.2,
+  out << gnuplot_log_ytics(least / 2.2, most * 2.2)
+      << fmt::format("set yrange [{:g}:{:g}]\nset xrange [-0.6:{}]\nset xtics (", least / 2.2,
                      most * 2.2, static_cast<double>(runs.size()) - 0.4);
   for (std::size_t i = 0; i < runs.size(); ++i)
-    out << (i ? "," : "") << gnuplot_literal(runs[i].policy) << ' ' << i;
-  out << ") rotate by -45 nomirror scale 0\n";
+    out << (i ? "," : "") << gnuplot_literal(common::style_of(runs[i].policy).name) << ' ' << i;
+  out << ") rotate by 40 right nomirror scale 0\n";
 }
 
 void put_panel(std::ostream& out, const options& from, std::size_t number, const panel& p,
@@ -85,16 +82,20 @@ void put_panel(std::ostream& out, const options& from, std::size_t number, const
   });
   out << "plot ";
   if (has_one_deadline(from))
-    out << fmt::format("{:g} with lines lw 1.5 dt 2 lc rgb '#C0392B' notitle", ms(from.slo->time));
+    out << fmt::format("{:g} with lines lw 1.5 dt 2 lc rgb {} notitle", ms(from.slo->time),
+                       rgb(tone("limit")));
   else
     out << "NaN notitle";
   if (!empty)
     out << ", " << data
-        << " using 1:3:(0):($6-$3):7 with vectors nohead lw 9 lc rgb variable notitle"
-        << ", " << data << " using 1:4 with points pt 7 ps 0.75 lc rgb '#111111' notitle"
-        << ", " << data << " using 1:5 with points pt 2 ps 0.7 lw 1.5 lc rgb '#FFFFFF' notitle"
-        << ", " << data << " using 1:6:(sprintf('%.3g', $6)) with labels offset 0,0.8 notitle"
-        << ", " << data << " using 1:3:(sprintf('%.3g', $3)) with labels offset 0,-0.8 notitle";
+        << " using 1:2:(0):($5-$2):6 with vectors nohead lw 9 lc rgb variable notitle"
+        << ", " << data << " using 1:3 with points pt 7 ps 0.75 lc rgb " << rgb(tone("mark"))
+        << " notitle"
+        << ", " << data << " using 1:4 with points pt 2 ps 0.7 lw 1.5 lc rgb '#FFFFFF' notitle"
+        << ", " << data << " using 1:5:" << gnuplot_text("$5")
+        << " with labels offset 0,0.8 notitle"
+        << ", " << data << " using 1:2:" << gnuplot_text("$2")
+        << " with labels offset 0,-0.8 notitle";
   out << '\n';
 }
 
@@ -113,12 +114,10 @@ void write_gnuplot(std::ostream& out, const options& from, const workload_facts&
   const std::string legend = "bar: median to 99th percentile, dot: mean, cross: 90th percentile" +
                              std::string(from.slo ? ", dashed: deadline" : "");
 
-  out << "set terminal " << gnuplot_terminal(from.plot, width, 80 + 380 * rows) << " noenhanced\n"
-      << "set multiplot layout " << rows << ',' << columns << " title " << gnuplot_literal(title)
-      << ".\"\\n\"." << gnuplot_literal(legend) << " font ',14'\n"
-      << "set logscale y\nset format y '%g'\nset grid ytics lc rgb '#D0D0D0' lw 1\n"
-      << "set border 3 lc rgb '#444444'\nset ytics nomirror\nset tmargin 3.5\nset rmargin 2\n"
-      << "unset key\n";
+  out << gnuplot_preamble(from.plot, width, 80 + 380 * rows) << "set multiplot layout " << rows
+      << ',' << columns << " title " << gnuplot_literal(title) << ".\"\\n\"."
+      << gnuplot_literal(legend) << " font ',14'\n"
+      << "set logscale y\nset format y '%g'\nset tmargin 3.5\nset rmargin 2\nunset key\n";
   put_axes(out, from, panels, runs);
   for (std::size_t i = 0; i < panels.size(); ++i) put_data(out, i, panels[i], runs);
   for (std::size_t i = 0; i < panels.size(); ++i)

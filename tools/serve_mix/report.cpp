@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_mix/report.hpp"
 
-#include "common/json.hpp"
+#include "common/report/json.hpp"
 
 #include <gsched/dispatch/options.hpp>
 
@@ -72,8 +72,8 @@ json scheduling_json(const options& from) {
          {"overshoot", rounded(from.overshoot)},
          {"lanes", from.lanes},
          {"spare_lanes", how.spares(how.most_grids)},
-         {"threshold_us", us(from.threshold)},
-         {"slice_us", us(from.slice)},
+         {"threshold_us", us(from.parameters.threshold)},
+         {"slice_us", us(from.parameters.slice)},
          {"decision_delay_us", us(from.decision_delay)},
          {"submission", from.submission == gsched::submission::graph ? "graph" : "launches"}};
   s["queues"] = from.queues ? json(*from.queues) : json();

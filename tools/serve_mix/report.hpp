@@ -3,7 +3,7 @@
 
 #include "serve_mix/options.hpp"
 
-#include "common/latency.hpp"
+#include "common/report/latency.hpp"
 
 #include <gsched/core/time.hpp>
 
@@ -28,13 +28,13 @@ struct client_result {
   std::vector<gsched::duration> latencies;
 };
 
-/// One policy's run. The four end states add up to submitted.
+/// The results of one policy. The four end states add up to submitted.
 struct run_result {
   std::string policy;
   std::uint64_t submitted = 0;
   std::uint64_t finished = 0;
   std::uint64_t rejected = 0;
-  std::uint64_t over_limit = 0; ///< of these, as dispatch_options::max_jobs were active
+  std::uint64_t over_limit = 0; ///< of the rejected: dispatch_options::max_jobs were active
   std::uint64_t cancelled = 0;
   std::uint64_t failed = 0;
   gsched::duration span{}; ///< device time from the first arrival to the last end
@@ -55,10 +55,10 @@ struct run_result {
   [[nodiscard]] double throughput_per_s() const noexcept;
 };
 
-/// The most that a run was asked for: of a trace fewer than --requests allows.
+/// The largest number of requests of a run; a trace can hold fewer than --requests allows.
 [[nodiscard]] std::uint64_t requests_of(std::span<const run_result> runs);
 
-/// What follows from options and profiles together.
+/// What is measured before the runs, and follows from it.
 struct workload_facts {
   std::string device_name;            ///< empty for the device that ships with the library
   std::vector<gsched::duration> solo; ///< of each model of the mix, alone on the device
@@ -71,7 +71,8 @@ struct workload_facts {
 void write_json(std::ostream& out, const options& from, const workload_facts& facts,
                 std::span<const run_result> runs);
 
-/// For people: one line a policy, the best value of each column marked. Bold on a terminal.
+/// A table with a line for each policy; the best value of each column is marked, and bold on a
+/// terminal.
 void write_table(std::ostream& out, const options& from, const workload_facts& facts,
                  std::span<const run_result> runs, bool terminal);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_mix/run.hpp"
 
-#include "common/progress.hpp"
-#include "common/side_by_side.hpp"
+#include "common/report/progress.hpp"
+#include "common/run/parallel_runs.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/workload/arrivals.hpp>
@@ -21,31 +21,30 @@ using namespace gsched;
 
 namespace {
 
-sim::arrivals arrivals_of(const options& from, const workload_facts& facts) {
+any_arrival_source arrivals_of(const options& from, const workload_facts& facts) {
   std::vector<double> weights;
   std::vector<std::string> names;
   for (const mix_entry& e : from.mix) {
     weights.push_back(e.weight);
     names.push_back(e.name);
   }
-  const sim::mix what(weights, from.clients);
+  const request_mix what(weights, from.clients);
   switch (from.arrivals.law) {
   case arrival_law::poisson:
-    return sim::open_arrivals::poisson(facts.rate_per_s.value(), what, from.seed);
+    return open_arrivals::poisson(facts.rate_per_s.value(), what, from.seed);
   case arrival_law::lognormal:
-    return sim::open_arrivals::lognormal(facts.rate_per_s.value(), from.arrivals.sigma, what,
-                                         from.seed);
+    return open_arrivals::lognormal(facts.rate_per_s.value(), from.arrivals.sigma, what, from.seed);
   case arrival_law::closed:
-    return sim::closed_arrivals(from.arrivals.in_flight, duration::zero(), what, from.seed);
+    return closed_arrivals(from.arrivals.in_flight, duration::zero(), what, from.seed);
   case arrival_law::trace: break;
   }
-  return sim::trace_arrivals(from.arrivals.file.string(), names, from.clients);
+  return trace_arrivals(from.arrivals.file.string(), names, from.clients);
 }
 
 /// One model's latency with nothing else to do.
 duration solo(platform& on, const options& from, std::span<const profile> model) {
   run_result r("single", from);
-  sim::arrivals one = sim::closed_arrivals(1, duration::zero(), sim::mix({1.0}, 1u), from.seed);
+  any_arrival_source one = closed_arrivals(1, duration::zero(), request_mix({1.0}, 1u), from.seed);
   on.serve({r.policy, from, on.solo_requests(), one, model, nullptr, r, {}, [](std::uint64_t) {}});
   return summarize(r.latencies).p50;
 }
@@ -55,7 +54,7 @@ run_result run_policy(platform& on, const std::string& policy, const options& fr
                       timeline* record, std::function<void(std::uint64_t)> progress) {
   const auto start = std::chrono::steady_clock::now();
   run_result result(policy, from);
-  sim::arrivals source = arrivals_of(from, facts);
+  any_arrival_source source = arrivals_of(from, facts);
   on.serve({policy, from, from.requests, source, models, record, result, facts.solo,
             std::move(progress)});
   if (from.arrivals.law == arrival_law::trace && result.submitted == 0)
@@ -101,13 +100,13 @@ workload_facts facts_of(platform& on, const options& from, std::span<const profi
 std::vector<run_result> run_policies(platform& on, const options& from, const workload_facts& facts,
                                      std::span<const profile> models, timeline* record) {
   const std::vector<std::string>& names = from.policies;
-  const std::size_t threads = record == nullptr && on.serves_side_by_side()
+  const std::size_t threads = record == nullptr && on.runs_in_parallel()
                                   ? std::min<std::size_t>(from.threads, names.size())
                                   : 1;
   if (threads > 1) {
     common::shared_bar bar(std::to_string(names.size()) + " policies", names.size(), from.requests,
                            from.progress);
-    return common::side_by_side<run_result>(names.size(), threads, [&](std::size_t i) {
+    return common::run_in_parallel<run_result>(names.size(), threads, [&](std::size_t i) {
       return run_policy(on, names[i], from, facts, models, nullptr,
                         [&, i](std::uint64_t done) { bar.update(i, done); });
     });

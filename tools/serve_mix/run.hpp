@@ -12,13 +12,13 @@
 
 namespace serve_mix {
 
-/// Measures each model alone on the platform, as one graph with its copies, and works out the rate.
+/// Measures each model alone on the platform, as one graph with its copies, and derives the rate.
 [[nodiscard]] workload_facts facts_of(platform& on, const options& from,
                                       std::span<const gsched::profile> models);
 
-/// Serves the workload under each policy, each time on a device of its own. What happens goes to
-/// the timeline if there is one. Without one, and where the platform serves side by side, as many
-/// policies as `from.threads` run at a time; results do not depend on that, but for their wall_s.
+/// Serves the workload under each policy, each on a device of its own, and records the runs in the
+/// timeline if there is one. Without one, and where the platform allows it, policies run on
+/// `from.threads` threads; results do not depend on that, except for wall_s.
 /// Errors   gsched::error: a malformed line of a trace file among them. Of several, the first by
 ///          the order of the policies.
 [[nodiscard]] std::vector<run_result> run_policies(platform& on, const options& from,

@@ -3,16 +3,15 @@
 
 #include "serve_mix/platform.hpp"
 
-#include "common/stage.hpp"
+#include "common/run/backend.hpp"
 
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/policy/names.hpp>
 #include <gsched/workload/random.hpp>
-#include <gsched/workload/serve.hpp>
+#include <gsched/workload/serve_workload.hpp>
 
 #include <algorithm>
-#include <concepts>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -22,22 +21,22 @@
 
 namespace serve_mix {
 
-/// One request, kept for as long as its run.
-struct asked {
+/// One request, kept until the run ends.
+struct pending_request {
   std::uint32_t model = 0;
   std::uint32_t client = 0;
 };
 
-/// A source of requests on a clock that stood at `origin` when the source's stood at zero.
-template <stage S>
-class source_here {
+/// Arrivals on the clock of a device, whose time was `origin` at the time zero of the arrivals.
+template <backend S>
+class rebased_arrivals {
 public:
-  source_here(gsched::sim::arrivals& from, S& on, typename S::device& device)
-      : from_(from), stage_(on), device_(device), origin_(device.now().time_since_epoch()) {}
+  rebased_arrivals(gsched::any_arrival_source& from, S& on, typename S::device& device)
+      : from_(from), backend_(on), device_(device), origin_(device.now().time_since_epoch()) {}
 
-  [[nodiscard]] std::optional<gsched::sim::request> next() {
-    if (stage_.ended(device_)) return std::nullopt;
-    std::optional<gsched::sim::request> r = from_.next();
+  [[nodiscard]] std::optional<gsched::arrival> next() {
+    if (backend_.ended(device_)) return std::nullopt;
+    std::optional<gsched::arrival> r = from_.next();
     if (r) r->at = gsched::saturating_add(r->at, origin_);
     return r;
   }
@@ -46,39 +45,38 @@ public:
   }
 
 private:
-  gsched::sim::arrivals& from_;
-  S& stage_;
+  gsched::any_arrival_source& from_;
+  S& backend_;
   typename S::device& device_;
   gsched::duration origin_;
 };
 
-/// Turns what the dispatcher tells into results.
-template <stage S>
-struct bookkeeper : gsched::silent_listener {
+/// Counts the requests of a run from the events of the dispatcher.
+template <backend S>
+struct result_collector : gsched::silent_listener {
   S& on;
   typename S::device& device;
-  const run_order& run;
-  source_here<S>* source = nullptr;
+  const run_request& run;
+  rebased_arrivals<S>* source = nullptr;
 
-  bookkeeper(S& s, typename S::device& d, const run_order& r) : on(s), device(d), run(r) {}
+  result_collector(S& s, typename S::device& d, const run_request& r) : on(s), device(d), run(r) {}
 
   void on_arrival(const gsched::job& j, void* user, gsched::time_point) noexcept {
-    const asked& a = *static_cast<const asked*>(user);
+    const pending_request& a = *static_cast<const pending_request*>(user);
     if (run.record != nullptr) run.record->arrived(j, a.model);
   }
-  void on_submit(const gsched::job& j, const gsched::segment& s, gsched::duration expected,
+  void on_submit(const gsched::job& j, const gsched::segment& s, gsched::duration,
                  gsched::time_point now) noexcept {
     on.spend(device, run.from.decision_delay);
-    if (run.record != nullptr) run.record->decided(j, s, expected, now);
     on.submitted(j, s, now);
   }
   void on_segment_end(const gsched::job&, gsched::segment_id id, gsched::time_point now) noexcept {
     on.landed(id, now);
   }
-  /// Results count it, and stage::finish reports what the device says.
+  /// on_end counts the request; backend::finish reports an error of the device.
   void on_failure(const gsched::job&, std::exception_ptr, gsched::time_point) noexcept {}
   void on_end(const gsched::job& j, void* user, gsched::time_point now) noexcept {
-    const asked& a = *static_cast<const asked*>(user);
+    const pending_request& a = *static_cast<const pending_request*>(user);
     if (j.state == gsched::job_state::finished)
       run.result.finish(a.model, a.client, now - j.arrival, now <= j.deadline);
     if (run.record != nullptr) run.record->ended(j, a.model, now);
@@ -90,34 +88,35 @@ struct bookkeeper : gsched::silent_listener {
 /// where the requests are.
 class deadlines {
 public:
-  explicit deadlines(const run_order& run) : run_(run), random_(run.from.seed ^ 0x6465616421) {}
+  explicit deadlines(const run_request& run) : run_(run), random_(run.from.seed ^ 0x6465616421) {}
 
-  [[nodiscard]] gsched::time_point next(const gsched::sim::request& q) {
+  [[nodiscard]] gsched::time_point next(const gsched::arrival& q) {
     if (!run_.from.slo) return gsched::no_deadline;
     const slo_rule& slo = *run_.from.slo;
     if (!slo.of_solo) return saturating_add(q.at, slo.time);
     double times = slo.least;
-    if (slo.draws()) times += (slo.most - slo.least) * gsched::sim::uniform(random_);
+    if (slo.draws()) times += (slo.most - slo.least) * gsched::draw_uniform(random_);
     const double ns = times * static_cast<double>(run_.solo[q.model].count());
     return saturating_add(
         q.at, gsched::duration{static_cast<gsched::duration::rep>(std::clamp(ns, 1.0, 1e18))});
   }
 
 private:
-  const run_order& run_;
-  gsched::sim::random_engine random_;
+  const run_request& run_;
+  gsched::random_engine random_;
 };
 
-template <gsched::policy P, stage S>
-void serve_under(P& order, const manner& how, const run_order& run, S& on) {
+template <gsched::policy P, backend S>
+void serve_under(P& order, const configuration& how, const run_request& run, S& on) {
   using namespace gsched;
-  std::deque<typename S::body> bodies; // outlive the dispatcher, and the device that loaded them
-  for (const profile& p : run.models) bodies.push_back(on.make_body(p, leaving::never, 1));
+  std::deque<typename S::body> bodies; // outlive the dispatcher and the device that loaded them
+  for (const profile& p : run.models) bodies.push_back(on.make_body(p, preemptibility::never, 1));
+  if (run.record != nullptr) run.record->use_lanes(how.dispatch.lanes);
   typename S::device device = on.make_device(how);
   aggregate_accountant account(device.limits().sm, device.limits().sms, how.account);
-  bookkeeper<S> hears(on, device, run);
-  dispatcher<P, typename S::device, aggregate_accountant, bookkeeper<S>> dispatch(
-      device, order, account, hears, how.dispatch);
+  result_collector<S> collector(on, device, run);
+  dispatcher<P, typename S::device, aggregate_accountant, result_collector<S>> dispatch(
+      device, order, account, collector, how.dispatch);
   std::vector<model_id> ids;
   for (typename S::body& body : bodies) {
     program& p = body.program(0);
@@ -129,12 +128,12 @@ void serve_under(P& order, const manner& how, const run_order& run, S& on) {
     const std::vector<double>& w = run.from.weights;
     clients.push_back(&dispatch.add_client(i < w.size() ? w[i] : w.back()));
   }
-  source_here<S> source(run.source, on, device);
-  hears.source = &source;
-  deadlines until(run);
-  std::deque<asked> all;
+  rebased_arrivals<S> source(run.source, on, device);
+  collector.source = &source;
+  deadlines deadline(run);
+  std::deque<pending_request> all;
   time_point first{};
-  const auto submit = [&](const sim::request& q) {
+  const auto submit = [&](const arrival& q) {
     if (all.empty()) first = q.at;
     all.push_back({q.model, index(q.client)});
     run.result.submit(q.model, index(q.client));
@@ -142,12 +141,12 @@ void serve_under(P& order, const manner& how, const run_order& run, S& on) {
     r.model = ids[q.model];
     r.owner = clients[index(q.client)];
     r.arrival = q.at;
-    r.deadline = until.next(q);
+    r.deadline = deadline.next(q);
     r.user = &all.back();
     static_cast<void>(dispatch.submit(r));
   };
-  sim::serve(dispatch, device, source, run.requests, submit,
-             [&] { run.progress(dispatch.statistics().ended()); });
+  serve_workload(dispatch, device, source, run.requests, submit,
+                 [&] { run.progress(dispatch.statistics().ended()); });
   const dispatch_statistics& s = dispatch.statistics();
   run_result& result = run.result;
   result.finished = s.finished;
@@ -163,22 +162,10 @@ void serve_under(P& order, const manner& how, const run_order& run, S& on) {
   on.finish(device, s);
 }
 
-template <gsched::policy P>
-P make_policy(const options& from, double factor) {
-  if constexpr (requires { &P::set_threshold; })
-    return P(from.threshold);
-  else if constexpr (std::same_as<P, gsched::round_robin>)
-    return P(from.slice);
-  else if constexpr (std::same_as<P, gsched::gamma_boost>)
-    return P(factor);
-  else
-    return P();
-}
-
-template <stage S>
-void serve_on(const manner& how, const run_order& run, S& on) {
+template <backend S>
+void serve_on(const configuration& how, const run_request& run, S& on) {
   gsched::visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
-    P order = make_policy<P>(run.from, gsched::factor_of(how.policy));
+    P order = gsched::make_policy<P>(gsched::parameters_of(how.policy, run.from.parameters));
     serve_under(order, how, run, on);
   });
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_mix/report.hpp"
 
-#include "common/table.hpp"
+#include "common/report/table.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <ostream>
 #include <ratio>
 #include <utility>
@@ -74,11 +75,43 @@ void print_overall(std::ostream& out, const options& from, std::span<const run_r
   print(out, runs, columns, eligible, terminal);
 }
 
+/// Mean and 99th percentile of each policy over those of `direct`, of all requests and by model, for
+/// the eligible policies; nothing where direct was not run, or not all of its requests finished.
+void print_over_direct(std::ostream& out, const options& from, std::span<const run_result> runs,
+                       const std::vector<bool>& eligible, bool terminal) {
+  const auto direct = std::find_if(runs.begin(), runs.end(),
+                                   [](const run_result& r) { return r.policy == "direct"; });
+  if (direct == runs.end() || runs.size() < 2 || direct->finished < direct->submitted) return;
+  std::vector<column> columns;
+  const auto add = [&](const std::string& of, const auto& latencies_of) {
+    const latency_summary base = summarize(latencies_of(*direct));
+    column mean{of + " mean", {}, best::least, "{:.2f}"}, p99{"p99", {}, best::least, "{:.2f}"};
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const latency_summary s = summarize(latencies_of(runs[i]));
+      const auto over = [&](duration a, duration b) {
+        return eligible[i] && b > duration::zero()
+                   ? static_cast<double>(a.count()) / static_cast<double>(b.count())
+                   : std::numeric_limits<double>::quiet_NaN();
+      };
+      mean.values.push_back(over(s.mean, base.mean));
+      p99.values.push_back(over(s.p99, base.p99));
+    }
+    columns.push_back(std::move(mean));
+    columns.push_back(std::move(p99));
+  };
+  add("all:", [](const run_result& r) { return r.latencies; });
+  for (std::size_t m = 0; from.mix.size() > 1 && m < from.mix.size(); ++m)
+    add(from.mix[m].name + ":", [m](const run_result& r) { return r.per_model[m].latencies; });
+  out << "\nLatency over that of direct, the GPU without a scheduler (less is better; -: some "
+         "requests rejected)\n";
+  print(out, runs, columns, eligible, terminal);
+}
+
 } // namespace
 
 void write_table(std::ostream& out, const options& from, const workload_facts& facts,
                  std::span<const run_result> runs, bool terminal) {
-  // Who turns requests away is not compared with who serves them all, while there is any.
+  // A policy that rejects requests is not compared with those that serve all, if there are any.
   std::vector<bool> eligible;
   for (const run_result& r : runs) eligible.push_back(r.finished == r.submitted);
   const bool any = std::find(eligible.begin(), eligible.end(), true) != eligible.end();
@@ -92,6 +125,7 @@ void write_table(std::ostream& out, const options& from, const workload_facts& f
     out << fmt::format("\n{}, weight {:g}\n", from.mix[m].name, from.mix[m].weight);
     print(out, runs, latency_columns(summaries), eligible, terminal);
   }
+  if (from.all_policies) print_over_direct(out, from, runs, eligible, terminal);
   if (runs.size() > 1)
     out << (any ? "\n* best of those that served every request\n" : "\n* best\n");
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/values.hpp"
+#include "common/cli/device_option.hpp"
+#include "common/cli/output_options.hpp"
 
 #include <gsched/interference/linear_law.hpp>
 #include <gsched/interference/solo_metrics.hpp>
@@ -10,7 +11,6 @@
 #include <gsched/serving/plan_service_options.hpp>
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,26 +20,23 @@ namespace serve_partitions {
 /// In place of a planner: every GPU whole.
 inline constexpr const char* no_planner = "whole";
 
-/// Everything that the command line says, read and checked.
-struct options {
+/// The options, read and checked.
+struct options : common::outputs {
   std::string table_name, planner;
   common::device_choice device; ///< a real GPU, the first of them; else simulated ones
   std::optional<gsched::latency_table> table; ///< set
   std::vector<gsched::duration> slos;         ///< by model
   std::vector<gsched::gpu_shape> gpus;
-  std::vector<std::uint32_t> batches; ///< that models have graphs for; empty: all
-  std::vector<gsched::sim::offered_app> apps;
+  std::vector<std::uint32_t> batches; ///< sizes with graphs; empty: all
+  std::vector<gsched::offered_app> apps;
   gsched::solo_table solo;
   std::optional<gsched::linear_law> truth, planned; ///< none: no interference
-  gsched::sim::plan_service_options service;
-  gsched::duration prepare{}; ///< simulated, from a plan to its partitions
-  gsched::sim::rate_error error;
+  gsched::plan_service_options service;
+  gsched::duration prepare{}; ///< simulated: time to make the partitions of a plan
+  gsched::rate_error error;
   bool uses_slo_factor = true; ///< false: --slo names all that has a rate
-  bool max_rates = false;      ///< scale_to_most first
+  bool max_rates = false;      ///< call scale_to_most first
   std::uint64_t seed = 1;
-  bool progress = false;
-  std::filesystem::path json;
-  std::filesystem::path plot;
 };
 
 /// Nothing when help was asked for, which is then printed on stdout.

@@ -7,7 +7,6 @@
 #include <fmt/ostream.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -20,19 +19,19 @@ namespace serve_partitions {
 
 namespace {
 
-using gsched::to_s;
-using namespace gsched::sim;
+using namespace gsched;
 using common::gnuplot_literal;
+using common::rgb;
+using common::series_colour;
+using common::tone;
 
-constexpr std::array<const char*, 8> colours{"#2F6DB5", "#D9822B", "#3E9A44", "#C23B3B",
-                                             "#7B55B0", "#8C6D46", "#C75FA0", "#4AA7B0"};
-constexpr std::size_t most_drawn = colours.size(); ///< apps; those with the most requests
+constexpr std::size_t most_drawn = 8; ///< apps, those with the most requests: each has a colour
 constexpr std::size_t most_switches_drawn = 200;
 constexpr double wide = 20; ///< times the smallest rate: above that they are drawn by powers of ten
 
 class service_drawing {
 public:
-  service_drawing(std::ostream& out, const options& o, const plan_outcome& r)
+  service_drawing(std::ostream& out, const options& o, const service_outcome& r)
       : out_(out), o_(o), r_(r), drawn_(r.apps.size()),
         end_(std::max(to_s(o.service.length),
                       r.periods.empty() ? 0 : to_s(r.periods.back().begin.time_since_epoch()))) {
@@ -46,9 +45,8 @@ public:
   void write() {
     write_data();
     fmt::print(out_,
-               "set multiplot layout 3,1\nset border 3 lc rgb '#444444'\nset grid ytics lc rgb "
-               "'#D0D0D0' lw 1\nset xtics nomirror\nset ytics nomirror\nset lmargin at screen "
-               "0.08\nset rmargin at screen 0.78\nset xrange [0:{}]\n",
+               "set multiplot layout 3,1\nset lmargin at screen 0.08\nset rmargin at screen "
+               "0.78\nset xrange [0:{}]\n",
                end_ > 0 ? end_ : 1);
     write_switches();
     write_rates();
@@ -79,7 +77,7 @@ private:
     std::ostringstream asked;
     for (const std::size_t a : drawn_) {
       double rate = 0;
-      for (const rate_step& s : o_.apps[a].comes) {
+      for (const rate_step& s : o_.apps[a].actual) {
         const double at = to_s(s.at.time_since_epoch());
         if (at >= end_) break;
         fmt::print(asked, "{} {}\n", at, rate = s.rate);
@@ -116,10 +114,10 @@ private:
   void write_switches() {
     if (r_.switched_at.size() > most_switches_drawn) return;
     for (const gsched::time_point t : r_.switched_at)
-      fmt::print(out_,
-                 "set arrow from first {0},graph 0 to first {0},graph 1 nohead back dt 3 lc rgb "
-                 "'#888888'\n",
-                 to_s(t.time_since_epoch()));
+      fmt::print(
+          out_,
+          "set arrow from first {0},graph 0 to first {0},graph 1 nohead back dt 3 lc rgb {1}\n",
+          to_s(t.time_since_epoch()), rgb(tone("axis")));
   }
 
   void title(const std::string& text) {
@@ -129,19 +127,19 @@ private:
   void write_rates() {
     std::string more;
     if (r_.apps.size() > drawn_.size())
-      more =
-          fmt::format("; {} that are asked for less are not drawn", r_.apps.size() - drawn_.size());
-    title("requests a second: asked for (thin), answered in time (thick)" + more);
+      more = fmt::format("; {} apps with fewer requests are not drawn",
+                         r_.apps.size() - drawn_.size());
+    title("requests a second: offered (thin), answered in time (thick)" + more);
     const bool is_wide = most_ > wide * least_;
-    out_ << (is_wide ? "set logscale y\n" : "set yrange [0:*]\n")
+    out_ << (is_wide ? "set logscale y\n" : "set yrange [0:*]\nset offsets 0,0,graph 0.06,0\n")
          << "set key outside right top Left reverse samplen 2\nplot ";
     for (std::size_t i = 0; i < drawn_.size(); ++i)
       fmt::print(out_,
-                 "$asked index {0} using 1:2 with steps lw 1 dt 2 lc rgb '{1}' notitle, "
-                 "$served index {0} using 1:{2} with steps lw 2.5 lc rgb '{1}' title {3}, ",
-                 i, colours[i], is_wide ? "($2>0?$2:1/0)" : "2",
-                 gnuplot_literal(o_.apps[drawn_[i]].what.name));
-    out_ << "NaN notitle\nunset logscale y\n";
+                 "$asked index {0} using 1:2 with steps lw 1 dt 2 lc rgb {1} notitle, "
+                 "$served index {0} using 1:{2} with steps lw 2.5 lc rgb {1} title {3}, ",
+                 i, rgb(series_colour(i)), is_wide ? "($2>0?$2:1/0)" : "2",
+                 gnuplot_literal(o_.apps[drawn_[i]].definition.name));
+    out_ << "NaN notitle\nunset logscale y\nunset offsets\n";
   }
 
   void write_violations() {
@@ -150,10 +148,12 @@ private:
                       100 * all.violations(), all.arrived));
     out_ << "set yrange [0:*<100]\nplot ";
     for (std::size_t i = 0; i < drawn_.size(); ++i)
-      fmt::print(out_, "$served index {} using 1:3 with steps lw 1.5 lc rgb '{}' notitle, ", i,
-                 colours[i]);
-    out_ << "$all using 1:2 with steps lw 2 lc rgb '#222222' title 'all', 1 with lines dt 2 lc rgb "
-            "'#AA3333' title '1%'\n";
+      fmt::print(out_, "$served index {} using 1:3 with steps lw 1.5 lc rgb {} notitle, ", i,
+                 rgb(series_colour(i)));
+    fmt::print(out_,
+               "$all using 1:2 with steps lw 2 lc rgb {} title 'all', 1 with lines dt 2 lc rgb {} "
+               "title '1%'\n",
+               rgb(tone("mark")), rgb(tone("limit")));
   }
 
   void write_sms() {
@@ -165,14 +165,14 @@ private:
                       n > most_switches_drawn ? "" : " (dotted)"));
     fmt::print(out_,
                "set yrange [0:{}]\nset xlabel 'seconds'\nunset key\nset style fill solid 0.35 "
-               "noborder\nplot $all using 1:3 with fillsteps lc rgb '#9DBFE3', $all using 1:3 "
-               "with steps lw 2 lc rgb '#2F6DB5'\n",
-               std::max<std::uint64_t>(there, 1));
+               "noborder\nplot $all using 1:3 with fillsteps lc rgb {}, $all using 1:3 "
+               "with steps lw 2 lc rgb {}\n",
+               std::max<std::uint64_t>(there, 1), rgb(tone("light")), rgb(tone("main")));
   }
 
   std::ostream& out_;
   const options& o_;
-  const plan_outcome& r_;
+  const service_outcome& r_;
   std::vector<std::size_t> drawn_; ///< apps, the most asked for first
   double end_;                     ///< seconds
   double least_ = 0, most_ = 0;    ///< rates
@@ -180,11 +180,9 @@ private:
 
 } // namespace
 
-void draw_plot(const options& o, const plan_outcome& r, const std::filesystem::path& picture) {
+void draw_plot(const options& o, const service_outcome& r, const std::filesystem::path& picture) {
   std::ostringstream script;
-  script << "set terminal "
-         << common::gnuplot_terminal(picture, std::size_t{1060}, std::size_t{760})
-         << " noenhanced\n";
+  script << common::gnuplot_preamble(picture, 1060, 760);
   service_drawing(script, o, r).write();
   common::draw(script.str(), picture);
 }

@@ -3,10 +3,10 @@
 
 #include "serve_partitions/plot.hpp"
 
-#include "common/json.hpp"
-#include "common/progress.hpp"
-#include "common/save.hpp"
-#include "common/values.hpp"
+#include "common/cli/option_values.hpp"
+#include "common/report/json.hpp"
+#include "common/report/progress.hpp"
+#include "common/report/save.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
@@ -21,15 +21,12 @@ namespace serve_partitions {
 
 namespace {
 
-using gsched::duration;
-using gsched::to_s;
-using gsched::to_us;
-using namespace gsched::sim;
+using namespace gsched;
 using common::json;
 using common::rounded;
 using common::us;
 
-constexpr std::size_t most_told = 20; ///< periods
+constexpr std::size_t most_printed = 20; ///< periods
 
 double seconds_of(const options& o) { return to_s(o.service.length); }
 
@@ -48,17 +45,17 @@ void print_row(std::ostream& out, const std::string& name, const app_outcome& a,
     fmt::print(out, "\n");
 }
 
-/// What the rates did that there was too little room for.
-std::string change_of(const options& o, const plan_outcome& r, std::size_t period) {
+/// The rates that rose, where a period had too little room.
+std::string change_of(const options& o, const service_outcome& r, std::size_t period) {
   const period_outcome& p = r.periods[period];
-  std::string told;
+  std::string rises;
   for (std::size_t m = 0; m < p.measured.size(); ++m) {
     const double before = period > 0 ? r.periods[period - 1].measured[m] : 0;
     if (before > 0 && p.measured[m] > 2 * before)
-      told +=
+      rises +=
           fmt::format("; {} rose from {:.1f} to {:.1f}/s", o.table->name(m), before, p.measured[m]);
   }
-  return told;
+  return rises;
 }
 
 json latency_json(const gsched::trace::histogram& h) {
@@ -80,11 +77,11 @@ json app_json(const app_outcome& a, double seconds) {
 } // namespace
 
 void print(std::ostream& out, const options& o, const served& all) {
-  const plan_outcome& r = all.outcome;
+  const service_outcome& r = all.outcome;
   fmt::print(out, "{:<20}{:>10}{:>11}{:>9}{:>9}{:>11}{:>10}{:>10}{:>10}\n", "", "arrived",
              "in time/s", "late", "dropped", "violations", "p50, ms", "p99, ms", "SLO, ms");
   for (std::size_t a = 0; a < o.apps.size(); ++a)
-    print_row(out, o.apps[a].what.name, r.apps[a], seconds_of(o), o.apps[a].what.slo);
+    print_row(out, o.apps[a].definition.name, r.apps[a], seconds_of(o), o.apps[a].definition.slo);
   print_row(out, "all", r.all(), seconds_of(o), std::nullopt);
   if (all.making) {
     fmt::print(out, "\n{:<20}{:>10}{:>13}{:>21}{:>18}\n", "", "batches", "of expected",
@@ -93,7 +90,7 @@ void print(std::ostream& out, const options& o, const served& all) {
       if (const model_outcome& of = r.models[m]; of.batches > 0)
         fmt::print(out, "{:<20}{:>10}{:>13.3f}{:>21.3f}{:>18.3f}\n", o.table->name(m), of.batches,
                    static_cast<double>(of.took.count()) / static_cast<double>(of.expected.count()),
-                   to_us(of.over.percentile(0.5)) / 1e3, to_us(of.over.percentile(0.99)) / 1e3);
+                   to_us(of.excess.percentile(0.5)) / 1e3, to_us(of.excess.percentile(0.99)) / 1e3);
   }
   double sms = 0, worst = 0;
   for (const period_outcome& p : r.periods) {
@@ -118,7 +115,7 @@ void print(std::ostream& out, const options& o, const served& all) {
         to_us(p.beginning) / std::max(1.0, static_cast<double>(r.batches)), ms(p.longest_begin),
         ms(p.longest_pause));
   }
-  std::size_t told = 0, more = 0;
+  std::size_t printed = 0, more = 0;
   for (std::size_t i = 0; i < r.periods.size(); ++i) {
     const period_outcome& p = r.periods[i];
     const double at = to_s(p.begin.time_since_epoch());
@@ -126,7 +123,7 @@ void print(std::ostream& out, const options& o, const served& all) {
     const double wanted = o.service.replanning.headroom;
     const bool has_room = p.factor >= wanted * (1 - 1e-9);
     if (!p.no_plan && has_room && change.empty()) continue;
-    if (++told > most_told) {
+    if (++printed > most_printed) {
       ++more;
       continue;
     }
@@ -143,7 +140,7 @@ void print(std::ostream& out, const options& o, const served& all) {
 }
 
 void write_json(std::ostream& out, const options& o, const served& all) {
-  const plan_outcome& r = all.outcome;
+  const service_outcome& r = all.outcome;
   const double seconds = seconds_of(o);
   json j{{"what", "serve_partitions"},
          {"table", o.table_name},
@@ -177,7 +174,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
   j["batches"] = r.batches;
   json& apps = j["apps"] = json::array();
   for (std::size_t a = 0; a < o.apps.size(); ++a) {
-    json row{{"name", o.apps[a].what.name}, {"slo_us", us(o.apps[a].what.slo)}};
+    json row{{"name", o.apps[a].definition.name}, {"slo_us", us(o.apps[a].definition.slo)}};
     if (!o.apps[a].expected.empty()) row["rate"] = rounded(o.apps[a].expected.front().rate);
     row.update(app_json(r.apps[a], seconds));
     row["latency_us"] = latency_json(r.apps[a].latency);
@@ -196,7 +193,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                         {"batches", r.models[m].batches},
                         {"batch_expected_us", us(r.models[m].expected)},
                         {"batch_took_us", us(r.models[m].took)},
-                        {"batch_over_us", latency_json(r.models[m].over)},
+                        {"batch_over_us", latency_json(r.models[m].excess)},
                         {"latency_us", latency_json(r.models[m].latency)}});
   }
   json& periods = j["periods"] = json::array();
@@ -205,7 +202,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
     for (std::size_t m = 0; m < p.measured.size(); ++m)
       if (r.models[m].counts.arrived > 0) {
         measured[o.table->name(m)] = rounded(p.measured[m]);
-        came[o.table->name(m)] = p.came[m];
+        came[o.table->name(m)] = p.arrived[m];
       }
     periods.push_back({{"begin_s", rounded(to_s(p.begin.time_since_epoch()))},
                        {"measured", std::move(measured)},
@@ -229,11 +226,11 @@ constexpr double most_requests = 1e9;
 void check_length(const options& o) {
   double all = 0;
   for (const offered_app& a : o.apps)
-    for (std::size_t i = 0; i < a.comes.size(); ++i) {
+    for (std::size_t i = 0; i < a.actual.size(); ++i) {
       const gsched::time_point end{o.service.length};
       const gsched::time_point until =
-          i + 1 < a.comes.size() ? std::min(a.comes[i + 1].at, end) : end;
-      all += a.comes[i].rate * std::max(0.0, to_s(until - a.comes[i].at));
+          i + 1 < a.actual.size() ? std::min(a.actual[i + 1].at, end) : end;
+      all += a.actual[i].rate * std::max(0.0, to_s(until - a.actual[i].at));
     }
   if (all > most_requests)
     common::refuse("--seconds", fmt::format("{:.3g} requests in all", all),
@@ -245,19 +242,21 @@ void check_length(const options& o) {
 int serve_and_tell(options& o, const std::function<served(const options&)>& serve) {
   for (const std::string& line : o.table->doubts())
     std::cerr << "serve_partitions: " << line << '\n';
-  if (o.max_rates)
-    fmt::print("rates times {:.4g}: the most that {} has a plan for\n\n", scale_to_most(o),
-               o.planner);
+  if (o.max_rates) {
+    const double factor = scale_to_most(o);
+    if (!o.quiet)
+      fmt::print("rates times {:.4g}: the most that {} has a plan for\n\n", factor, o.planner);
+  }
   check_length(o);
   const served r = [&] {
     common::progress_bar bar("serving", static_cast<std::uint64_t>(o.service.length.count()),
                              o.progress);
-    o.service.told = [&](duration passed) {
+    o.service.on_progress = [&](duration passed) {
       bar.update(static_cast<std::uint64_t>(passed.count()));
     };
     return serve(o);
   }();
-  print(std::cout, o, r);
+  if (!o.quiet) print(std::cout, o, r);
   if (!o.json.empty()) common::save(o.json, [&](std::ostream& to) { write_json(to, o, r); });
   if (!o.plot.empty()) draw_plot(o, r.outcome, o.plot);
   return 0;

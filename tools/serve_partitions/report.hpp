@@ -9,11 +9,11 @@
 
 namespace serve_partitions {
 
-/// Each app and model, all together, and the periods in which there was too little room.
+/// A line for each app and model and one for all, and the periods with too little room.
 void print(std::ostream& out, const options& o, const served& all);
 void write_json(std::ostream& out, const options& o, const served& all);
 
-/// Serves, and tells all of it where the options say. An exit code.
+/// Serves, and writes the results to where the options say. Returns an exit code.
 int serve_and_tell(options& o, const std::function<served(const options&)>& serve);
 
 } // namespace serve_partitions

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_partitions/run.hpp"
 
-#include "common/planner_list.hpp"
+#include "common/cli/option_values.hpp"
+#include "common/input/planner_list.hpp"
 
 #include <gsched/partition/linear_interference.hpp>
 #include <gsched/partition/verify.hpp>
@@ -15,7 +16,6 @@
 namespace serve_partitions {
 
 using namespace gsched;
-using namespace gsched::sim;
 
 namespace {
 
@@ -24,16 +24,16 @@ interference_function to_function(const options& o, const std::optional<linear_l
   return linear_interference(*o.table, o.solo, *law);
 }
 
-/// No partitions, and no promise: every GPU whole, for all models, with the largest batches that
-/// leave half of the SLO to wait in.
-partition_plan whole_gpus(const options& o, std::span<const demand> demands) {
+/// Every GPU whole, for all models, with the largest batches that leave half of the SLO for
+/// waiting; this plan guarantees nothing.
+partition_plan whole_gpus(const options& o, std::span<const model_demand> demands) {
   partition_plan plan;
   for (std::size_t g = 0; g < o.gpus.size(); ++g) {
     gpulet& all = plan.gpulets.emplace_back();
     all.gpu = static_cast<std::uint32_t>(g);
     all.sms = o.gpus[g].sms;
     all.cycle = duration::max();
-    for (const demand& d : demands) {
+    for (const model_demand& d : demands) {
       std::uint32_t batch = 1;
       while (batch < o.table->batches(d.model).back() &&
              2 * o.table->latency(d.model, batch + 1, all.sms) <= d.slo)
@@ -46,7 +46,7 @@ partition_plan whole_gpus(const options& o, std::span<const demand> demands) {
 }
 
 template <class Interference>
-std::optional<partition_plan> ask(const options& o, std::span<const demand> demands,
+std::optional<partition_plan> ask(const options& o, std::span<const model_demand> demands,
                                   const Interference& beside) {
   if (o.planner == no_planner) return whole_gpus(o, demands);
   std::optional<partition_plan> plan;
@@ -64,7 +64,7 @@ std::optional<partition_plan> ask(const options& o, std::span<const demand> dema
 } // namespace
 
 planner_function planner_of(const options& o) {
-  return [&o](std::span<const demand> demands) {
+  return [&o](std::span<const model_demand> demands) {
     if (!o.planned) return ask(o, demands, no_interference{});
     return ask(o, demands, linear_interference(*o.table, o.solo, *o.planned));
   };
@@ -75,23 +75,23 @@ interference_function expected_of(const options& o) { return to_function(o, o.pl
 double scale_to_most(options& o) {
   if (o.planner == no_planner)
     common::refuse("--max-rates", common::in_quotes(no_planner) + " plans nothing", "a planner");
-  std::vector<demand> demands = offered_demands(o.apps, o.slos);
+  std::vector<model_demand> demands = offered_demands(o.apps, o.slos);
   const planner_function planner = planner_of(o);
   const replanning_options& how = o.service.replanning;
   double times = 1;
   std::optional<scaled_plan> most;
-  while (times < 1e9) { // as long as all of it can be had
+  while (times < 1e9) { // while there is a plan for all of it
     most = plan_with_headroom(demands, how.headroom, how.clusters, planner);
     if (!most || most->factor < how.headroom) break;
     times *= 4;
-    for (demand& d : demands) d.rate *= 4;
+    for (model_demand& d : demands) d.rate *= 4;
   }
   if (!most)
     common::refuse("--max-rates", "no plan of " + o.planner + " for these rates or less",
                    "more GPUs or longer SLOs");
   times *= most->factor / how.headroom;
   for (offered_app& a : o.apps)
-    for (rate_curve* c : {&a.expected, &a.comes})
+    for (rate_curve* c : {&a.expected, &a.actual})
       for (rate_step& s : *c) s.rate *= times;
   return times;
 }

@@ -3,8 +3,8 @@
 
 #include "serve_partitions/options.hpp"
 
-#include <gsched/serving/plan_in_force.hpp>
-#include <gsched/serving/plan_outcome.hpp>
+#include <gsched/serving/active_plan.hpp>
+#include <gsched/serving/service_outcome.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -12,16 +12,16 @@
 
 namespace serve_partitions {
 
-/// How partitions of real GPUs came to be.
+/// Statistics of the partitions made on real GPUs.
 struct partition_making {
   std::string gpu;
   std::uint64_t made = 0, kept = 0, let_go = 0;
-  gsched::duration deciding{}, making{}, longest{}; ///< the last two: partitions, of one plan
+  gsched::duration deciding{}, making{}, longest{}; ///< making: all, and the longest for one plan
   gsched::duration beginning{}, longest_begin{}, longest_pause{}; ///< of the thread that serves
 };
 
 struct served {
-  gsched::sim::plan_outcome outcome;
+  gsched::service_outcome outcome;
   std::optional<partition_making> making; ///< on real GPUs
 };
 
@@ -29,11 +29,12 @@ struct served {
 ///          for GPUs that are not there, not as the options say, or that fail.
 [[nodiscard]] served run(const options& o);
 
-/// Makes all rates so many times as large that the planner has just a plan for them, with headroom
-/// and clusters, to a hundredth; that factor. Errors   bad_option where it has none at all.
+/// Scales all rates up to the largest that the planner has a plan for, with headroom and clusters,
+/// to a hundredth; returns the factor.
+/// Errors   bad_option where it has none at all.
 double scale_to_most(options& o);
 
-/// For run.
+/// The planner and the interference function of the options.
 [[nodiscard]] gsched::planner_function planner_of(const options& o);
 [[nodiscard]] gsched::interference_function expected_of(const options& o);
 /// In builds with CUDA alone.

@@ -28,7 +28,7 @@ struct partition_row {
   double latency_us = 0;
 };
 
-/// Two graphs at the same time. [0] is a, [1] is b.
+/// Two graphs that ran at the same time: [0] is a, [1] is b.
 struct corun_row {
   model_batch what[2];
   std::uint32_t sms[2] = {};

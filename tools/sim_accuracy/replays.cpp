@@ -23,7 +23,7 @@ constexpr duration at_least = from_us(15000); ///< as long as the pairs were mea
 constexpr std::size_t replays = 5;            ///< and so many of each graph, after the first
 constexpr std::size_t in_flight = 8;          ///< graphs a lane: the host never lets one run dry
 
-/// When the replays of each lane began and ended, told by the device.
+/// When the replays of each lane began and ended, as the device reports.
 struct journal {
   struct lane {
     std::size_t operations = 0;

@@ -11,7 +11,7 @@
 
 namespace sim_accuracy {
 
-/// One replay of a profile as one graph, nothing else on the device. No SMs said: all of them.
+/// One replay of a profile as one graph, alone on the device, on so many SMs; zero: on all.
 /// Units    microseconds, and the SMs that the device gave.
 struct solo_time {
   double us = 0;

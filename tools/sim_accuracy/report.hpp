@@ -8,10 +8,10 @@
 
 namespace sim_accuracy {
 
-/// One thing that was both measured and simulated.
+/// One time, measured and simulated.
 struct comparison {
   std::string where; ///< model, batch, SMs, neighbour
-  std::string kind;  ///< rows of a kind are judged together
+  std::string kind;  ///< rows of a kind share a summary
   double measured_us = 0;
   double simulated_us = 0;
 
@@ -22,7 +22,7 @@ struct outcome {
   std::string what; ///< graph, partition or corun
   std::vector<comparison> rows;
   std::size_t without_profile = 0; ///< rows of the table that were left out
-  bool list = false;               ///< print every row to people, not only the kinds
+  bool list = false;               ///< print every row, not only the kinds
 };
 
 /// A table of median, 90th percentile and worst error by kind, on stdout.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs straight to the driver: each a graph on the next of its tenant's streams. A job's last
-// kernel counts in pinned memory, as the marker of gsched's segments does.
+// Jobs submitted directly to the driver: each job is a graph on the next stream of its tenant. The
+// last kernel of a job counts in pinned memory, like the markers of gsched's segments.
 
 #include "block_dispatch/graph.hpp"
 #include "block_dispatch/way.hpp"
@@ -90,7 +90,7 @@ private:
     how.kernelParams = arguments;
     cudaGraphNode_t tells = nullptr;
     check(cudaGraphAddKernelNode(&tells, graph, &last, 1, &how), "graph kernel");
-    // Kernels of a graph keep the priority that their nodes have.
+    // Kernels of a graph keep the priority of their nodes.
     std::vector<cudaGraphNode_t> nodes(of.kernels + 1);
     std::size_t n = nodes.size();
     check(cudaGraphGetNodes(graph, nodes.data(), &n), "graph");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs through a dispatcher, kernel by kernel, under one of three accounts of what is on the GPU.
+// Jobs through a dispatcher, kernel by kernel, with one of three accountants.
 
 #include "block_dispatch/graph.hpp"
 #include "block_dispatch/way.hpp"
@@ -28,7 +28,7 @@ using namespace gsched;
 
 namespace {
 
-/// An accountant that leaves to another one all that it does not say itself.
+/// An accountant that forwards every call that it does not override.
 template <accountant Counts>
 class on_top_of {
 public:
@@ -59,7 +59,7 @@ protected:
   Counts counts_;
 };
 
-/// An accountant that always has room: the number of lanes alone bounds what is on the GPU.
+/// An accountant that always has room: only the number of lanes limits the work on the GPU.
 class no_accountant : public on_top_of<aggregate_accountant> {
 public:
   using on_top_of::on_top_of;
@@ -69,9 +69,9 @@ public:
 };
 static_assert(accountant<no_accountant>);
 
-/// per_sm_accountant, and no room either while the blocks that found none on any SM are as many as
-/// the overshoot: those of kernels that have begun and those of the others beyond what each SM has
-/// free. Words have to name the SM of each block.
+/// per_sm_accountant, which also has no room while the blocks that fit on no SM are as many as the
+/// overshoot: blocks of started kernels, and blocks of the others beyond the free resources of each
+/// SM. Notifications must name the SM of each block.
 class each_sm_accountant : public on_top_of<per_sm_accountant> {
 public:
   each_sm_accountant(const architecture_limits& l, sm_count sms, const accountant_options& o)
@@ -121,7 +121,7 @@ private:
     return begun + others;
   }
 
-  /// How many of a kernel's blocks the SMs have room for.
+  /// The number of a kernel's blocks that the SMs can hold.
   [[nodiscard]] std::uint64_t fitting(const kernel_demand& k) const noexcept {
     const auto part = [](std::uint32_t all, std::uint32_t used, std::uint32_t each) {
       return each == 0 ? ~0u : (all - std::min(all, used)) / each;
@@ -218,7 +218,7 @@ private:
     d.copies = 2 * o.lanes;
     d.group_blocks = o.how.group_blocks;
     if (!o.how.whole) {
-      d.grain = from_us(1); // pieces of one kernel each
+      d.grain = from_us(1); // grains of one kernel each
       d.levels = 1;
     }
     return d;

@@ -2,7 +2,7 @@
 #include "block_dispatch/kernels.hpp"
 
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/instrument.cuh>
+#include <gsched/cuda/notify/instrument.cuh>
 
 namespace block_dispatch {
 
@@ -10,8 +10,8 @@ using gsched::cuda::check;
 
 namespace {
 
-/// Sleeps on the way: blocks that do nothing but look at the clock ask an SM's schedulers for more
-/// than they can issue, and slow down what else runs there.
+/// Sleeps while it waits: blocks that only poll the clock would saturate the issue slots of an SM
+/// and slow down its other blocks.
 __device__ __forceinline__ void stay(long long cycles, unsigned stride, unsigned factor) {
   const long long start = clock64();
   const bool longer = stride != 0 && blockIdx.x % stride == 0;

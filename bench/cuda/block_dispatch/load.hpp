@@ -9,17 +9,18 @@
 
 namespace block_dispatch {
 
-/// Latencies in microseconds, from arrival until the host has seen the end, by tenant.
+/// Latencies in microseconds, from arrival until the host observes the end, by tenant.
 struct latencies {
   std::array<std::vector<double>, 3> of;
-  bool gave_up = false; ///< too many jobs waited: what had not ended counts as it stood
+  bool gave_up = false; ///< too many jobs waited: unfinished jobs count with their time so far
 };
 
-/// Poisson arrivals of `rates` jobs a second for that long; the same for each server by seed.
+/// Poisson arrivals of `rates` jobs a second for that long; equal for all servers with the same
+/// seed.
 [[nodiscard]] latencies measure_latency(server& s, const std::array<double, 3>& rates,
                                         double seconds, std::uint64_t seed);
 
-/// Jobs a second, by tenant, where so many of each tenant of `backlog` are always in the system.
+/// Jobs a second, by tenant, with `backlog` jobs of each tenant always in the system.
 [[nodiscard]] std::array<double, 3>
 measure_throughput(server& s, const std::array<unsigned, 3>& backlog, double seconds);
 

@@ -26,19 +26,19 @@ struct mix {
   std::array<tenant, 3> tenants;
 };
 
-/// Shapes are of an SM of 2,048 threads and 227 KiB of shared memory, and of 132 SMs; on other GPUs
-/// they are what they are there.
+/// Shapes   for an SM with 2,048 threads and 227 KiB of shared memory, and 132 SMs; they are the
+///          same on other GPUs.
 [[nodiscard]] inline std::vector<mix> all_mixes() {
   return {
       {"shared_memory", // blocks that exclude one another from an SM, and blocks that fit anywhere
        {{{"short", 3, 66, 128, 0, 20, 0, 1, 0.01},
          {"medium", 6, 132, 256, 100u << 10, 120, 0, 1, 0.4},
          {"long", 6, 396, 128, 200u << 10, 200, 0, 1, 0.59}}}},
-      {"uneven", // a kernel's last blocks leave most of the GPU empty
+      {"uneven", // the last blocks of a kernel leave most of the GPU empty
        {{{"short", 3, 132, 256, 0, 20, 0, 1, 0.02},
          {"medium", 6, 264, 512, 0, 100, 32, 5, 0.4},
          {"long", 4, 1056, 512, 0, 150, 64, 8, 0.58}}}},
-      {"two_sizes", // an SM with a medium block has no room for a long one, though half is free
+      {"two_sizes", // an SM with a medium block cannot hold a long one, although half of it is free
        {{{"short", 3, 66, 128, 0, 20, 0, 1, 0.01},
          {"medium", 6, 132, 128, 70u << 10, 120, 0, 1, 0.45},
          {"long", 6, 66, 128, 170u << 10, 200, 0, 1, 0.54}}}},

@@ -26,9 +26,9 @@ using nlohmann::ordered_json;
 namespace {
 
 constexpr double throughput_seconds = 0.3;
-constexpr std::array<unsigned, 3> backlog{0, 8, 8}; ///< short jobs ask for latency alone
+constexpr std::array<unsigned, 3> backlog{0, 8, 8}; ///< short jobs matter for latency only
 
-/// What a way did in one turn of one load.
+/// The result of a way in one round of one load.
 struct figures {
   std::array<double, 3> mean_us{};
   std::array<double, 3> p99_us{};
@@ -52,7 +52,7 @@ figures figures_of(const latencies& l) {
   return f;
 }
 
-/// Median, least and most of the turns.
+/// Median, minimum and maximum over the rounds.
 ordered_json spread(const std::vector<double>& values) {
   return {{"median", experiment::median(values)},
           {"least", *std::ranges::min_element(values)},
@@ -119,7 +119,7 @@ private:
     return o.how.by == account::driver ? make_driver_server(o) : make_gsched_server(o);
   }
 
-  /// Each tenant by itself: what the way costs, where no other tenant is in the way.
+  /// Each tenant alone: the cost of the way without other tenants.
   void alone(std::vector<std::unique_ptr<server>>& servers, ordered_json& out) {
     fmt::print("a tenant alone, with a backlog, fifo: work done, 1 is what streams do\n");
     for (std::size_t i = 0; i < ways_.size(); ++i) {
@@ -136,7 +136,7 @@ private:
     std::fflush(stdout);
   }
 
-  /// Jobs a second over those alone, of all tenants together: GPUs' worth of work.
+  /// Jobs a second relative to those alone, summed over the tenants: in GPUs' worth of work.
   void throughput(std::vector<std::unique_ptr<server>>& servers, ordered_json& out) {
     std::vector<std::vector<double>> work(ways_.size());
     for (unsigned turn = 0; turn < o_.turns; ++turn)
@@ -246,7 +246,7 @@ void run(const run_options& o) {
       continue;
     }
     all["mixes"].push_back(experiment_of_mix(m, ways, o, dog).run(until));
-    if (!o.json.empty()) save(o.json, all); // also if a later one fails
+    if (!o.json.empty()) save(o.json, all); // also if a later mix fails
   }
   dog.rest();
 }

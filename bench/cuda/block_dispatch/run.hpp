@@ -13,13 +13,13 @@ struct run_options {
   double seconds = 0.5; ///< of each load
   unsigned turns = 5;   ///< of each load and way, interleaved
   unsigned lanes = 16;
-  double time_limit = 240; ///< seconds; what does not fit is left out, and said
+  double time_limit = 240; ///< seconds; further work is omitted, with a message
   std::string json;
   int gpu = 0;
 };
 
-/// For each mix, load and way: latency of each tenant's jobs under srpt, and throughput under fifo
-/// with a backlog of all. The ways take turns.
+/// For each mix, load and way: the latency of each tenant's jobs under srpt, and the throughput
+/// under fifo with a backlog of all. The ways are interleaved.
 void run(const run_options& o);
 
 } // namespace block_dispatch

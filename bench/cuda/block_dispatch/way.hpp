@@ -11,18 +11,18 @@
 namespace block_dispatch {
 
 enum class account : std::uint8_t {
-  driver,      ///< no dispatcher: graphs straight to the driver
+  driver,      ///< no dispatcher: graphs submitted directly to the driver
   none,        ///< a dispatcher whose number of lanes is the only limit
   aggregate,   ///< by the fill of segments: gsched::aggregate_accountant
   block_level, ///< by reports of blocks: gsched::per_sm_accountant
-  each_sm      ///< the same, and by what each SM has free for the blocks that wait
+  each_sm      ///< the same, with the free resources of each SM for the waiting blocks
 };
 
-/// How jobs reach the GPU.
+/// How jobs are submitted to the GPU.
 struct way {
   std::string name;
   account by = account::driver;
-  bool priorities = false;       ///< driver: streams of the shorter jobs are more urgent
+  bool priorities = false;       ///< driver: streams of shorter jobs have higher priority
   bool whole = false;            ///< segments of the library's default length, not single kernels
   double overshoot_fill = 0;     ///< aggregate
   double overshoot_us = 0;       ///< aggregate
@@ -35,7 +35,7 @@ struct way {
 
 enum class order : std::uint8_t {
   srpt, ///< for latency
-  fifo  ///< for throughput: each tenant gets what its backlog asks for
+  fifo  ///< for throughput: each tenant receives what its backlog demands
 };
 
 struct server_options {
@@ -47,14 +47,14 @@ struct server_options {
   int gpu = 0;
 };
 
-/// Takes jobs and says when they have ended.
+/// Accepts jobs and reports when they have ended.
 class server {
 public:
   virtual ~server() = default;
   virtual void submit(unsigned tenant, std::uint32_t job) = 0;
   /// Appends the jobs that have ended since the last call.
   virtual void poll(std::vector<std::uint32_t>& ended) = 0;
-  /// Throws where something was lost; nothing is in flight.
+  /// Throws if a job was lost; nothing is in flight.
   virtual void check_end() const {}
 };
 

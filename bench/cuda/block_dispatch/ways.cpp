@@ -43,7 +43,7 @@ std::vector<way> all_ways() {
   const auto most = static_cast<unsigned>(defaults.overshoot_blocks);
   way block_segments = blocks("block_segments", most);
   block_segments.whole = true;
-  way every_block = block_segments; // each block's SM is known
+  way every_block = block_segments; // the SM of each block is known
   every_block.name = "every_block";
   every_block.group_blocks = 1;
   way each_sm = every_block;

@@ -48,7 +48,7 @@ std::optional<experiment_case> find_case(const std::string& name) {
 }
 
 int run_child(const std::string& name) {
-  // What kernels print must not come between the figures.
+  // Output of kernels must not mix with the results.
   const int figures_to = ::fcntl(1, F_DUPFD_CLOEXEC, 3);
   const int nowhere = ::open("/dev/null", O_WRONLY);
   ::dup2(nowhere, 1);
@@ -81,7 +81,7 @@ int run_child(const std::string& name) {
   }
   const std::string line = out.dump() + "\n";
   const ssize_t written = ::write(figures_to, line.data(), line.size());
-  // The context is left to the driver: what an experiment left on the GPU may hang in destructors.
+  // The driver destroys the context: destructors may hang on what an experiment left on the GPU.
   std::_Exit(written == static_cast<ssize_t>(line.size()) ? status : 1);
 }
 

@@ -10,10 +10,10 @@
 
 namespace cliff {
 
-/// A stream in each of so many green contexts of `sms` SMs; of 0, one of all.
+/// One stream in each of `n` green contexts of `sms` SMs; 0: one context with all SMs.
 [[nodiscard]] std::vector<cudaStream_t> green_streams(unsigned groups, unsigned sms);
 
-/// A new context of this process's own, not current.
+/// A new context of this process, not current.
 [[nodiscard]] CUcontext second_context();
 
 void push_context(CUcontext context);

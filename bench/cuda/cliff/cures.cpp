@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What might bring a process back, and what might keep it on the good side.
+// Operations that might restore a process, and operations that might prevent the crossing.
 
 #include "cliff/contexts.hpp"
 #include "cliff/experiments.hpp"
@@ -19,7 +19,7 @@ void pause(scene& s, double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// One after the other in one process; each is marked.
+/// One after another in one process; each is marked.
 void gentle_cures(scene& s) {
   s.mark("before");
   const std::vector<cudaStream_t> used = s.cross();
@@ -86,14 +86,14 @@ void green_cure(scene& s) {
 }
 
 void graph_first(scene& s) {
-  const std::vector<cudaStream_t> on = s.streams(12); // before the first stream is used at all
+  const std::vector<cudaStream_t> on = s.streams(12); // before the first stream is used
   s.launch(kernel::same, on, 50);
   s.mark("after");
   s.reset_device();
   s.mark("cudaDeviceReset");
 }
 
-/// Streams whose queues graphs have used already.
+/// Streams whose queues graphs have already used.
 void graphs_on_streams_first(scene& s) {
   s.mark("before");
   const std::vector<cudaStream_t> on = s.streams(8);
@@ -105,7 +105,7 @@ void graphs_on_streams_first(scene& s) {
   s.mark("after");
 }
 
-/// Single launches as graphs of one kernel: a framework's way out.
+/// Single launches as graphs of one kernel: an option for a framework.
 void one_kernel_graphs_instead(scene& s) {
   s.mark("before");
   const std::vector<cudaStream_t> on = s.streams(8);

@@ -11,19 +11,19 @@
 
 namespace cliff {
 
-/// What is tried in one fresh process. The first mark is what replays took before, the second what
-/// they took after the trigger; further ones are cures.
+/// An experiment in one fresh process. The first mark is the replay time before the trigger, the
+/// second the time after it; further marks are cures.
 struct experiment_case {
   std::string name;
   std::function<void(scene&)> run;
   std::vector<std::pair<std::string, std::string>> environment = {};
-  unsigned device_flags = 0; ///< of cudaSetDeviceFlags, before the context is made
+  unsigned device_flags = 0; ///< of cudaSetDeviceFlags, before the context is created
   int repeats = 1;
 };
 
 /// In the order of importance.
 [[nodiscard]] std::vector<experiment_case> all_cases();
-/// By name; also count.sN.lM for any N streams and M launches on each, and sequence.X for any
+/// By name; also count.sN.lM for any N streams with M launches each, and sequence.X for any
 /// sequence (sequence.hpp).
 [[nodiscard]] std::optional<experiment_case> find_case(const std::string& name);
 
@@ -41,10 +41,10 @@ void add_harmless(cases& to);
 void add_cures(cases& to);
 void add_surroundings(cases& to);
 
-/// The program's other face: does something on the GPU, says so by a line, and stays until its
-/// standard input ends. `kind` is one of context, crossed, streams.
+/// The second role of the program: performs an operation on the GPU, reports it in a line, and
+/// stays until its standard input ends. `kind` is one of context, crossed, streams.
 int run_helper(const std::string& kind, int gpu);
-/// How to start this program again.
+/// The command that starts this program again.
 struct self {
   std::string path;
   int gpu = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is not a direct launch, on 12 streams 50 times each, and graphs on more.
+// Operations other than direct launches, on 12 streams 50 times each, and graphs on more streams.
 
 #include "cliff/experiments.hpp"
 
@@ -15,7 +15,7 @@ using gsched::cuda::driver;
 
 namespace {
 
-/// `one` is done on each stream in turn.
+/// Performs `one` on each stream alternately.
 template <class One>
 experiment_case on_streams(const std::string& name, std::size_t streams, int each, One one) {
   return {name, [=](scene& s) {
@@ -36,7 +36,7 @@ struct buffers {
   void* pinned = nullptr;
   std::vector<char> pageable = std::vector<char>(bytes);
 
-  /// One for the process, made when it is first asked for.
+  /// One for the process, created at the first call.
   static buffers& get() {
     static buffers made = [] {
       buffers b;
@@ -77,7 +77,7 @@ experiment_case graphs(const std::string& name, std::size_t streams, int each, s
 void add_harmless(cases& to) {
   constexpr std::size_t n = 12;
   constexpr int each = 50;
-  // Graphs: many streams; parallel branches, which the driver may put on queues of its own.
+  // Graphs: many streams; parallel branches, which the driver may assign to queues of its own.
   to.push_back(graphs("graph.one_kernel.s64.l20", 64, 20, 1, 1));
   to.push_back(graphs("graph.ten_kernels.s12.l50", n, each, 1, 10));
   to.push_back(graphs("graph.ten_kernels.s64.l20", 64, 20, 1, 10));

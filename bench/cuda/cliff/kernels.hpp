@@ -5,7 +5,7 @@
 
 namespace cliff {
 
-/// Kernels to launch directly. Those of one line live in one module.
+/// Kernels for direct launches. Those on one line are in one module.
 enum class kernel {
   same,
   empty,
@@ -20,10 +20,10 @@ enum class kernel {
   allocate // need the device's heaps
 };
 
-/// The kernel of the reference graphs: at most 128 threads, which each change one float.
+/// The kernel of the reference graphs: at most 128 threads, each of which changes one float.
 [[nodiscard]] const void* graph_kernel() noexcept;
 
-/// Launches one; memory holds 128 floats.
+/// Launches one; `memory` holds 128 floats.
 [[nodiscard]] cudaError_t launch(kernel which, float* memory, cudaStream_t on);
 
 [[nodiscard]] cudaError_t launch_special(kernel which, float* memory, cudaStream_t on);

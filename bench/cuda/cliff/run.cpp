@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parent: it never touches CUDA, so that a child's process is alone on the GPU.
+// The parent process: it never uses CUDA, so that a child is alone on the GPU.
 
 #include "cliff/run.hpp"
 #include "cliff/experiments.hpp"
@@ -21,8 +21,8 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr double crossed_ratio = 1.05; // the cliff measures 1.10 and more, noise 1.01
-constexpr double child_seconds = 25;   // its own watchdog is faster
+constexpr double crossed_ratio = 1.05; // crossing gives 1.10 and more, noise 1.01
+constexpr double child_seconds = 25;   // the child's own watchdog is faster
 
 class runner {
 public:
@@ -44,7 +44,7 @@ public:
   }
   [[nodiscard]] double elapsed() const { return experiment::seconds_now() - start_; }
 
-  /// Whether it crossed; nothing where it failed.
+  /// Whether it crossed; none if it failed.
   std::optional<bool> run(const experiment_case& c) {
     const double started = experiment::seconds_now();
     experiment::process child(
@@ -84,7 +84,7 @@ private:
     double before = 0;
     double before_small = 0;
     std::size_t next = 0;
-    const ordered_json marks = out["marks"]; // a copy: adding to `out` moves what is in it
+    const ordered_json marks = out["marks"]; // a copy: adding to `out` moves its elements
     if (marks[0]["label"] == "before") {
       before = marks[0]["graph700_us"];
       before_small = marks[0]["graph100_us"];
@@ -131,7 +131,8 @@ private:
   std::vector<double> fresh_small_;
 };
 
-/// Between the most launches on each of n streams that did not cross and the fewest that did.
+/// The threshold: between the most launches on each of n streams that did not cross and the fewest
+/// that did.
 class thresholds {
 public:
   void note(std::size_t streams, int launches, bool crossed) {

@@ -12,11 +12,11 @@ struct run_options {
   double seconds = 450;
 };
 
-/// All experiments, a process each, a line each; then the thresholds between what crossed and what
-/// did not. The program's exit status.
+/// Runs all experiments, one process and one line each, then prints the thresholds of crossing.
+/// Returns the program's exit status.
 int run_all(const run_options& o);
 
-/// One experiment, in this process; its figures go to standard output as one line of JSON.
+/// Runs one experiment in this process; its results go to standard output as one line of JSON.
 int run_child(const std::string& name);
 
 } // namespace cliff

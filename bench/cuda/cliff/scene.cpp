@@ -97,7 +97,7 @@ scene::scene(experiment::watchdog& dog) : dog_(dog) { make(); }
 void scene::make() {
   check(cudaStreamCreateWithFlags(&main_, cudaStreamNonBlocking), "stream");
   check(cudaMalloc(reinterpret_cast<void**>(&memory_), floats * sizeof(float)), "memory");
-  reference_ = new reference(main_); // never freed, as all of a scene
+  reference_ = new reference(main_); // never freed, like everything in a scene
 }
 
 void scene::mark(const std::string& label) { mark(label, *reference_); }
@@ -138,7 +138,7 @@ double scene::direct_us(cudaStream_t on) {
   check(cudaEventCreate(&after), "event");
   std::vector<double> each;
   for (int run = 0; run < 15; ++run) {
-    // The GPU is busy until all is submitted, so that the host's own time is not in it.
+    // The GPU is busy until everything is submitted, so the host's time is not included.
     for (int i = 0; i < 20; ++i)
       check(cliff::launch(kernel::lasting, memory_, on), "kernel launch");
     check(cudaEventRecord(before, on), "event");

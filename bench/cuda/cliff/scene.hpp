@@ -17,19 +17,20 @@ namespace cliff {
 struct figures {
   double large_us = 0; ///< a replay of the graph of 700 kernels, by events around it
   double small_us = 0; ///< of 100 kernels
-  double wall_us = 0;  ///< of 700, as the host sees it: launch to synchronised
+  double wall_us = 0;  ///< of 700 kernels, on the host: from launch to synchronised
 };
 
-/// Graphs that are replayed on a stream to see how fast this process is now. Belongs to the context
-/// that was current when it was made. Nothing is freed: a process is one experiment.
+/// Graphs that are replayed on a stream to measure the speed of this process. Belongs to the
+/// context that was current at its creation. Nothing is freed: a process is one experiment.
 class reference {
 public:
-  /// The large graph is 700 kernels in `width` parallel chains; `flags` are of instantiation.
+  /// The large graph has 700 kernels in `width` parallel chains; `flags` are those of its
+  /// instantiation.
   explicit reference(cudaStream_t stream, std::size_t width = 1, unsigned flags = 0);
 
   /// Medians.
   [[nodiscard]] figures measure(int runs = 30, int warm = 20);
-  /// Anew, from nothing.
+  /// Creates new graphs and measures them.
   void instantiate();
   void upload();
   void move_to(cudaStream_t stream) { stream_ = stream; }
@@ -48,13 +49,12 @@ private:
   cudaGraphExec_t small_ = nullptr;
 };
 
-/// A graph of `width` parallel chains of `depth` kernels each; with more than one, between a first
+/// A graph of `width` parallel chains of `depth` kernels each; with several chains, between a first
 /// and a last kernel.
 [[nodiscard]] cudaGraphExec_t make_graph(std::size_t width, std::size_t depth, float* memory,
                                          unsigned flags = 0);
 
-/// One process under experiment: marks what the reference takes at each point, and has the
-/// triggers.
+/// One process under experiment: measures the reference at each mark, and provides the triggers.
 class scene {
 public:
   explicit scene(experiment::watchdog& dog);
@@ -62,17 +62,17 @@ public:
   /// Replays the reference.
   void mark(const std::string& label);
   void mark(const std::string& label, reference& what);
-  /// Direct launches, on each stream in turn.
+  /// Direct launches, on each stream alternately.
   void launch(kernel which, const std::vector<cudaStream_t>& on, int each, bool wait_each = false);
-  /// What is known to cross: 50 kernels on each of 8 new streams.
+  /// A known trigger: 50 kernels on each of 8 new streams.
   std::vector<cudaStream_t> cross();
-  /// New streams, non-blocking as a rule.
+  /// New streams, non-blocking by default.
   [[nodiscard]] std::vector<cudaStream_t>
   streams(std::size_t n, unsigned flags = cudaStreamNonBlocking, int priority = 0);
-  /// Microseconds a kernel takes on a stream, many in a row, submitted ahead.
+  /// Microseconds a kernel, for many consecutive kernels of a stream, submitted in advance.
   [[nodiscard]] double direct_us(cudaStream_t on);
   void synchronise();
-  /// All of this process's state on the GPU goes, and is made again.
+  /// Destroys and recreates all state of this process on the GPU.
   void reset_device();
 
   [[nodiscard]] reference& graphs() { return *reference_; }

@@ -57,7 +57,7 @@ std::vector<step> parse(const std::string& text) {
   return all;
 }
 
-/// What the operations work with; made before the first of them.
+/// The objects that the operations use; created before the first operation.
 class stage {
 public:
   stage(scene& s, const std::vector<step>& steps) : s_(s) {

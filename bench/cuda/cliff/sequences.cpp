@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences that tell the possible rules of the trigger apart.
+// Sequences that distinguish the possible rules of the trigger.
 
 #include "cliff/contexts.hpp"
 #include "cliff/sequence.hpp"
@@ -13,7 +13,7 @@ using gsched::cuda::check;
 
 namespace {
 
-/// Two host threads, each with a stream of its own; `P` is the per-thread default stream.
+/// Two host threads, each with its own stream; `P` is the per-thread default stream.
 experiment_case threads(const std::string& name, int each, bool per_thread_default) {
   return {"sequence." + name, [=](scene& s) {
             s.mark("before");
@@ -36,7 +36,7 @@ experiment_case threads(const std::string& name, int each, bool per_thread_defau
           }};
 }
 
-/// Launches that are captured, on two streams; the graph is then replayed.
+/// Captured launches on two streams; the graph is then replayed.
 void captured(scene& s) {
   s.mark("before");
   s.dog().step("capture", 20);
@@ -67,7 +67,7 @@ void captured(scene& s) {
   s.mark("after");
 }
 
-/// Streams made, and used once, before the first graph is.
+/// Streams that are created and used once before the first graph.
 void streams_first(scene& s) {
   const std::vector<cudaStream_t> on = s.streams(2);
   s.launch(kernel::same, on, 7);
@@ -76,7 +76,7 @@ void streams_first(scene& s) {
   s.mark("after");
 }
 
-/// The 16th launch comes after a second context had launches of its own.
+/// The 16th launch follows launches in a second context.
 void other_context_between(scene& s) {
   s.mark("before");
   const std::vector<cudaStream_t> on = s.streams(2);
@@ -98,28 +98,28 @@ void other_context_between(scene& s) {
 
 void add_sequences(cases& to) {
   for (const char* text :
-       {// how many: in all, on each, or changes of stream
+       {// counts: in total, on each stream, or changes of stream
         "7AB", "7AB_1A", "8AB", "14A_1B", "15A_1B", "16A_1B", "100A_1B", "1A_14B", "1A_15B",
         "7A_8B", "8A_8B", "9A_7B", "9A_8B", "20A_7B", "20A_8B", "8A_7B_1A", "2A_6B_2A_6B",
         "8A_1B_7C", "8A_4B_4C", "9A_4B_3C", "5A_5B_6C", "4A_4B_4C_4D", "8A_100s_8B", "30A_1B_30A",
         "5AAB_1A", "100A_7BA", "100A_8BA", "ABCDEFQRSTUVWXY", "ABCDEFQRSTUVWXYZ",
-        // the stream of the graphs among them
+        // with the stream of the graphs
         "15M_1A", "15A_1M", "100M_1A", "1M_15A", "7MA_1M", "8MA", "100M_100A", "4000A", "4000M",
-        // what is between
+        // operations in between
         "7AsBs_1As", "8AsBs", "7AgMBgM_1A", "8AgMBgM", "8AgABgB", "15A_1gB", "15A_1gB_1B",
         "100gA_100gB_7AB_1A", "100gA_100gB_8AB", "8AeAwBBeBwA", "7AeAwBBeBwA_1A", "7AB_1L_1A",
-        // beside work that is under way
+        // beside work in progress
         "1rM_8AB", "1rM_20AB", "1rM_400AB", "1rM_1s_8AB", "1rC_8AB", "1rA_8AB", "20kM_8AB",
         "20kC_8AB", "1rM_8AB_1s_1A", "1rM_8AB_1s_7AB_1A", "1rM_8AB_1s_8AB", "1rM_1nAnB_20AB",
         "1rM_5ABCDEFQ",
-        // copies and sets
+        // copies and memsets
         "16cA", "100cA", "7cAcB", "7cAcB_1cA", "8cAcB", "16tA", "7tAtB", "7tAtB_1tA", "8tAtB",
         "15A_1cB", "4ABcAcB", "4ABtAtB", "8AcB", "8AtB", "100hAhB", "100AcA", "100AtA",
-        // ways to launch
+        // kinds of launches
         "7xAxB_1xA", "8xAxB", "7lAlB_1lA", "8lAlB", "7kAkB_1kA", "8kAkB",
         // kinds of streams
         "7LA_1L", "8LA", "8PA", "7NO_1N", "8NO", "7GH_1G", "8GH", "8GA", "8MG",
-        // streams that go
+        // destroyed streams
         "7AB_1nAnB_1A", "7AB_1nAnB_1AB", "7AB_1nB_100A", "15nAA", "16nAA", "7AB_1nB_1B"}) {
     std::string whole = text;
     if (std::isdigit(static_cast<unsigned char>(whole.front())) == 0) whole = "1" + whole;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much slower what becomes; and what a replay takes before anything, which is not the same in
-// every process.
+// How much slower replays become; and the initial replay time, which differs between processes.
 
 #include "cliff/contexts.hpp"
 #include "cliff/experiments.hpp"
@@ -17,7 +16,7 @@ void cross_here(scene& s) {
   s.synchronise();
 }
 
-/// The second mark is what `how` took when it was crossed, the first when not.
+/// The second mark is the time of `how` after the crossing, the first before.
 experiment_case graphs_of(const std::string& name, std::size_t width, unsigned flags) {
   return {"speed." + name, [=](scene& s) {
             reference other(s.main(), width, flags);
@@ -32,14 +31,14 @@ void direct(scene& s) {
   s.mark("before");
   s.extras["direct_us"] = s.direct_us(s.main());
   s.mark("after_direct");
-  play(s, "15M_1A"); // with those of above, on two streams
+  play(s, "15M_1A"); // with those above, on two streams
   cross_here(s);
   s.extras["direct_crossed_us"] = s.direct_us(s.main());
   s.mark("after");
   std::swap(s.marks[1], s.marks[2]);
 }
 
-/// The primary context crossed, then a second one, whose graphs are timed all along.
+/// Crosses in the primary context, then creates a second one, whose graphs are measured throughout.
 void second(scene& s) {
   s.mark("before");
   const CUcontext context = second_context();
@@ -64,7 +63,7 @@ void second(scene& s) {
   std::swap(s.marks[1], s.marks[2]);
 }
 
-/// Graphs in a second context made only when the primary one is crossed.
+/// Graphs in a second context that is created only after the primary one has crossed.
 void second_made_late(scene& s) {
   s.mark("before");
   cross_here(s);
@@ -75,7 +74,7 @@ void second_made_late(scene& s) {
   });
 }
 
-/// What differs from here on is not the cliff.
+/// Differences from here on are not the cliff.
 void mark_twice(scene& s) {
   s.mark("before");
   s.mark("after");
@@ -98,14 +97,13 @@ void contexts(scene& s) {
     });
 }
 
-/// Device memory is taken before a context of its own loads any code, so that the code lies
-/// elsewhere.
+/// Allocates device memory before a context loads any code, so that the code is at other addresses.
 void memory_first(scene& s, std::size_t mib) {
   mark_twice(s);
   check(cudaDeviceReset(), "cudaDeviceReset");
   void* taken = nullptr;
   check(cudaMalloc(&taken, mib << 20), "memory");
-  // The reset took the scene's handles: a reference of its own, on a stream of its own.
+  // The reset invalidated the scene's handles: uses its own reference and stream.
   reference other(s.streams(1).front());
   s.mark("moved", other);
 }

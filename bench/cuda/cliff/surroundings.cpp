@@ -40,7 +40,7 @@ std::unique_ptr<experiment::process> helper(const std::string& kind) {
   return child;
 }
 
-/// This process stays on its side while another is in that state, and when it has gone.
+/// This process does not cross while another one is in that state, and after it has ended.
 experiment_case beside(const std::string& kind) {
   return {"process.beside_" + kind, [kind](scene& s) {
             s.mark("before");
@@ -54,7 +54,7 @@ experiment_case beside(const std::string& kind) {
           }};
 }
 
-/// This process has crossed; then another one makes a context, and maybe works, and goes.
+/// This process has crossed; another one creates a context, optionally works, and ends.
 experiment_case other_process(const std::string& kind) {
   return {"cure.other_process_" + kind, [kind](scene& s) {
             s.mark("before");

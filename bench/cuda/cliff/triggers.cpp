@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What might push a process over the cliff: how many launches, of what, on which streams.
+// Possible triggers of the cliff: the number of launches, their kind, and their streams.
 
 #include "cliff/contexts.hpp"
 #include "cliff/experiments.hpp"
@@ -43,7 +43,7 @@ void step_until_crossed(scene& s, std::size_t n) {
   s.mark("after");
 }
 
-/// Direct launches in a second context: the primary one, and the second itself.
+/// Direct launches in a second context: effect on the primary one and on the second.
 void cross_second_context(scene& s) {
   s.mark("before");
   in_context(second_context(), [&] {
@@ -59,7 +59,7 @@ void cross_second_context(scene& s) {
   std::swap(s.marks[1], s.marks.back());
 }
 
-/// The stream of the direct launches was there first, and graphs are replayed on the second.
+/// The stream of the direct launches was created first, and graphs are replayed on the second.
 void graphs_on_second_stream(scene& s) {
   s.graphs().move_to(s.streams(1).front());
   s.mark("before");

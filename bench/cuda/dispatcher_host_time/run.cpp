@@ -29,7 +29,7 @@ void print(const std::string& line) {
   std::fflush(stdout);
 }
 
-/// What reading the clock costs: two readings a step and four a segment are in the figures.
+/// The cost of reading the clock: the results include two readings a step and four a segment.
 double clock_ns() {
   constexpr int n = 100000;
   const auto from = std::chrono::steady_clock::now();

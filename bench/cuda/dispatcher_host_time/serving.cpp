@@ -26,7 +26,7 @@ cuda::device_options device_for(const run_options& how) {
 dispatch_options dispatch_for(const run_options& how, unsigned jobs) {
   dispatch_options o;
   o.instrumented = how.instrumented;
-  o.most_quantum = o.quantum; // segments of one length, however many jobs wait
+  o.most_quantum = o.quantum; // segments of constant length, whether or not jobs wait
   o.reserved_jobs = jobs + 1;
   o.reserved_entries = 4 * (std::size_t{jobs} + 1);
   return o;

@@ -16,11 +16,11 @@
 
 namespace host_time {
 
-/// What the host spent on one run, in nanoseconds a segment.
+/// Host time of one run, in nanoseconds a segment.
 struct figures {
-  double busy_ns = 0;      ///< in the dispatcher's steps and in taking up jobs, all told
+  double busy_ns = 0;      ///< in the dispatcher's steps and in submitting jobs, in total
   double driver_ns = 0;    ///< of that, in the driver's calls
-  double fruitless_ns = 0; ///< of that, in steps that found nothing to do: part of waiting
+  double fruitless_ns = 0; ///< of that, in steps without work: part of waiting
   double segments_per_job = 0;
   double segments_per_second = 0;
 
@@ -28,13 +28,13 @@ struct figures {
   [[nodiscard]] double useful_ns() const { return beyond_driver_ns() - fruitless_ns; }
 };
 
-/// A full dispatcher of deficit_over<srpt> on a GPU that serves one model, with so many jobs active
-/// at all times: each that ends is followed by another.
+/// A full dispatcher of deficit_over<srpt> on a GPU that serves one model, with that many jobs
+/// always active: each that ends is followed by another.
 class serving {
 public:
   serving(const gsched::profile& model, const run_options& how, unsigned jobs);
   [[nodiscard]] figures run(std::uint64_t segments);
-  /// Ends what is active. Throws where something was lost.
+  /// Ends the active jobs. Throws if anything was lost.
   void stop();
   [[nodiscard]] std::uint64_t built_late() const { return device_.statistics().built_late; }
   [[nodiscard]] const gsched::cuda::gpu& gpu() const { return device_.facts(); }

@@ -27,10 +27,10 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// How a graph is run from its start to its end.
+/// How a graph is run.
 struct variant {
   const char* name;
-  bool by_library;   ///< else by one launch of the graph as it was made
+  bool by_library;   ///< otherwise by one launch of the original graph
   bool yields;       ///< on a lane with gates
   double quantum_us; ///< of its first segment; 0: one segment
   bool grows;        ///< each segment is twice as long as the one before it
@@ -48,7 +48,7 @@ std::vector<variant> variants_of(const run_options& o) {
           {"gated growing", true, true, grown, true}};
 }
 
-/// A graph that is run in all ways, in memory of its own.
+/// A graph that is run in all ways, in its own memory.
 class subject {
 public:
   subject(const work_graph::graph& g, const run_options& o, const work_graph::gpu_facts& gpu,
@@ -72,7 +72,7 @@ public:
   subject(const subject&) = delete;
   subject& operator=(const subject&) = delete;
 
-  /// One run, from before its first launch until its end is seen; microseconds.
+  /// One run, from before its first launch until its end is observed; microseconds.
   double run(const variant& v) {
     ++runs_;
     const double from = seconds_now();
@@ -82,11 +82,12 @@ public:
       run_graph();
     return (seconds_now() - from) * 1e6;
   }
-  /// How many segments the last run had.
+  /// The number of segments of the last run.
   [[nodiscard]] std::size_t segments() const noexcept { return segments_; }
   [[nodiscard]] std::size_t operations() const { return program_.host().size(); }
 
-  /// Where the memory that all runs have left is not as expected; empty if it is.
+  /// The first difference of the memory after all runs from the expected one; empty if there is
+  /// none.
   [[nodiscard]] std::string difference() const {
     work_graph::oracle expected(graph_);
     for (std::uint64_t r = 0; r < runs_; ++r) expected.run();
@@ -169,7 +170,7 @@ ordered_json summary(const std::vector<double>& x) {
           {"p90", experiment::quantile(x, 0.9)}};
 }
 
-/// Each repeat's time over that of another variant in the same repeat.
+/// The time of each repeat relative to that of another variant in the same repeat.
 std::vector<double> over(const std::vector<double>& x, const std::vector<double>& base) {
   std::vector<double> all;
   for (std::size_t i = 0; i < x.size(); ++i) all.push_back(x[i] / base[i]);
@@ -186,7 +187,7 @@ ordered_json measure(const work_graph::graph& g, const run_options& o,
   constexpr unsigned warm = 10;
   for (unsigned r = 0; r < o.repeats + warm; ++r)
     for (std::size_t k = 0; k < variants.size(); ++k) {
-      const std::size_t i = (k + r) % variants.size(); // each begins in turn
+      const std::size_t i = (k + r) % variants.size(); // each variant is the first alternately
       const double took = s.run(variants[i]);
       segments[i] = s.segments();
       if (r >= warm) us[i].push_back(took);
@@ -255,7 +256,7 @@ bool run(const run_options& o) {
     }
     dog.step("graph " + g.name, 60 + 1e-4 * o.repeats * work_graph::expected_us(g));
     all["graphs"].push_back(measure(g, o, facts, memory));
-    if (!o.json.empty()) save(o.json, all); // also if a later one fails
+    if (!o.json.empty()) save(o.json, all); // also if a later graph fails
     if (o.strict > 0)
       for (const auto& v : all["graphs"].back()["variants"])
         good = good && v["over_graph"]["p50"].get<double>() <= o.strict;

@@ -8,19 +8,20 @@ namespace forks {
 
 struct run_options {
   std::vector<std::string> graphs; ///< names; all if empty
-  unsigned repeats = 200;          ///< of each variant, in turn
+  unsigned repeats = 200;          ///< of each variant, interleaved
   double grain_us = 100;
-  double most_us = 800; ///< up to which segments grow
+  double most_us = 800; ///< limit of the growth of segments
   unsigned ahead = 2;   ///< segments in flight
   unsigned gate_every = 2;
-  double seconds = 240; ///< graphs that do not fit in are left out
+  double seconds = 240; ///< further graphs are omitted
   double strict = 0;    ///< a median ratio above it is an error; 0: none is
   std::string json;
   int gpu = 0;
 };
 
-/// Prints a table as it goes. Returns whether all ratios are as they are to be.
-/// Errors   gsched::error, also where the memory that the graphs leave is not as expected.
+/// Prints a table progressively. Returns whether all ratios are within the limit.
+///
+/// Errors   gsched::error, also if the memory after a graph is not as expected.
 [[nodiscard]] bool run(const run_options& o);
 
 } // namespace forks

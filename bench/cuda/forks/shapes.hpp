@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-/// Graphs that fork, of kernels alone.
+/// Graphs with forks, of kernels only.
 namespace forks {
 
-/// Adds kernels, each of which reads what it comes behind.
+/// Adds kernels, each of which reads the results of its predecessors.
 class shape_maker {
 public:
   explicit shape_maker(std::string name) { graph_.name = std::move(name); }
@@ -38,7 +38,7 @@ private:
   work_graph::graph graph_;
 };
 
-/// Branches of kernels like matrix products: one block on each SM that they have, and fewer blocks
+/// Branches of kernels like matrix products: one block on each SM that they use, and fewer blocks
 /// than SMs, so that kernels of two branches share the GPU.
 [[nodiscard]] inline work_graph::graph products(unsigned branches, unsigned length) {
   shape_maker make("products");
@@ -50,7 +50,7 @@ private:
   return make.take();
 }
 
-/// A recurrent network: each layer's step waits for the step before it and for the layer below.
+/// A recurrent network: each step of a layer depends on the previous step and on the layer below.
 [[nodiscard]] inline work_graph::graph wavefront(unsigned layers, unsigned steps) {
   shape_maker make("lstm");
   std::vector<std::uint32_t> below;
@@ -67,7 +67,7 @@ private:
   return make.take();
 }
 
-/// Blocks of four branches of different length that join.
+/// Blocks of four branches of different lengths that join.
 [[nodiscard]] inline work_graph::graph inception(unsigned blocks) {
   shape_maker make("inception");
   std::uint32_t at = make.kernel({}, 8, 128);
@@ -86,7 +86,7 @@ private:
 
 namespace detail {
 
-/// A part of a series-parallel graph behind a kernel: the kernel at its end.
+/// A series-parallel subgraph behind a kernel; returns its last kernel.
 inline std::uint32_t series_parallel(shape_maker& make, work_graph::random_source& random,
                                      std::uint32_t from, unsigned kernels) {
   const auto one = [&](const std::vector<std::uint32_t>& after) {
@@ -118,7 +118,7 @@ inline std::uint32_t series_parallel(shape_maker& make, work_graph::random_sourc
   return make.take();
 }
 
-/// Small kernels one after the other: what a graph without forks costs.
+/// Small kernels one after another: the cost of a graph without forks.
 [[nodiscard]] inline work_graph::graph chain(unsigned kernels) {
   shape_maker make("chain");
   std::uint32_t at = make.kernel({}, 1, 8);

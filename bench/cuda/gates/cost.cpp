@@ -25,7 +25,7 @@ public:
     std::vector<gsched::cuda::gate> made;
     gsched::cuda::range_options how;
     how.gate_every = every;
-    how.gates_look_at = line;
+    how.gate_words = line;
     how.gates = &made;
     const CUgraph graph = p.make_range(0, p.host().size(), how);
     gates_ = made.size();

@@ -11,7 +11,7 @@
 
 namespace gates {
 
-/// A device with a lane that yields and one that is more urgent, and what it says.
+/// A device with a lane that yields and one of higher priority, and its events.
 class stage {
 public:
   static constexpr std::size_t ahead = 2; ///< segments of the best-effort program
@@ -27,7 +27,7 @@ public:
   [[nodiscard]] double us() const { return gsched::to_us(device_.now().time_since_epoch()); }
   void yield() { device_.yield(low_); }
   void resume() { device_.resume(low_); }
-  /// Keeps the lane busy; not while it yields.
+  /// Keeps the lane busy, except while it yields.
   void feed() {
     for (; in_flight_ < ahead; ++in_flight_) {
       const std::size_t last = work_.cut(next_, gsched::from_us(100));
@@ -35,7 +35,7 @@ public:
       next_ = last == work_.size() ? 0 : last;
     }
   }
-  /// All of it, on the urgent lane.
+  /// The whole program, on the urgent lane.
   void request(gsched::program& p) {
     submit(high_, p, 0, p.size(), 1);
     answered = false;

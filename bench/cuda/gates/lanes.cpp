@@ -12,7 +12,7 @@ namespace gates {
 
 namespace {
 
-/// Polls until something is so; the watchdog sees to the rest.
+/// Polls until a condition holds; the watchdog limits the time.
 template <class Stop>
 void until(stage& s, bool feeds, Stop stop) {
   while (!stop()) {
@@ -26,7 +26,7 @@ void pass(stage& s, bool feeds, double us) {
   until(s, feeds, [&] { return s.us() >= end; });
 }
 
-/// How long a lane takes to stand; and to go on again, if it is to.
+/// The time until a lane has stopped; and until it resumes, if requested.
 double stop(stage& s) {
   s.yielded = false;
   const double from = s.us();

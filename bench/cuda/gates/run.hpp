@@ -27,17 +27,17 @@ struct run_options {
   int gpu = 0;
 };
 
-/// Prints tables as they are done.
+/// Prints tables progressively.
 void run(const run_options& o);
 
-/// Time of a whole graph without gates and with them, replayed in turn; microseconds.
+/// The time of a whole graph with and without gates, replayed alternately; microseconds.
 [[nodiscard]] ordered_json measure_cost(const std::string& name, const gsched::cuda::program& p,
                                         const run_options& o);
-/// From yield until the lane has yielded, and from resume until it has resumed, at random instants
-/// of a program that runs all the time.
+/// The time from yield until the lane has yielded, and from resume until it has resumed, at random
+/// instants of a program that always runs.
 [[nodiscard]] ordered_json measure_latency(const std::string& name, gsched::cuda::program& p,
                                            const run_options& o);
-/// Real-time requests, one after the other with pauses between them, beside a best-effort program.
+/// Real-time requests, one after another with pauses, beside a best-effort program.
 [[nodiscard]] ordered_json measure_beside(const std::string& name, gsched::cuda::program& work,
                                           gsched::cuda::program& real_time, const run_options& o);
 

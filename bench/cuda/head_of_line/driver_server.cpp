@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs straight to the driver: each on the next stream in turn, or interleaved by hand. The last
-// kernel of a job tells the host itself, so that nothing but kernels is in the streams.
+// Jobs submitted directly to the driver: each on the next stream, or interleaved by hand. The last
+// kernel of a job notifies the host itself, so that the streams contain only kernels.
 
 #include "head_of_line/kernels.hpp"
 #include "head_of_line/way.hpp"
 
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/partitions.hpp>
+#include <gsched/cuda/partition/partitions.hpp>
 
 #include <algorithm>
 #include <deque>
@@ -181,7 +181,7 @@ private:
   long long cycles_;
   std::vector<std::unique_ptr<gsched::cuda::partition>> partitions_;
   std::vector<stream> streams_;
-  line* words_ = nullptr; // freed by the process's end, as streams and graphs
+  line* words_ = nullptr; // freed at the end of the process, like streams and graphs
   std::vector<unsigned> busy_;
   std::deque<unsigned> idle_;
   std::deque<std::uint32_t> waiting_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs through a dispatcher. A job has an instance of its model, which is a captured graph, from
-// start to end, and there are as many as lanes.
+// Jobs through a dispatcher. A job owns an instance of its model, a captured graph, from start to
+// end; there are as many instances as lanes.
 
 #include "head_of_line/kernels.hpp"
 #include "head_of_line/way.hpp"
@@ -20,8 +20,8 @@ using gsched::cuda::check;
 
 namespace {
 
-/// A CUDA device that opens its lanes with priorities in turn: streams of different priorities have
-/// hardware queues of their own.
+/// A CUDA device that opens its lanes with alternating priorities: streams of different priorities
+/// have separate hardware queues.
 class in_turn {
 public:
   in_turn(const cuda::device_options& o, unsigned priorities)
@@ -148,7 +148,7 @@ private:
   static dispatch_options dispatch_how(const way& w, const job_shape& job) {
     dispatch_options o;
     o.quantum = o.most_quantum = segment_of(w, job);
-    o.low_mark = o.high_mark = from_us(1); // a segment a lane: jobs never wait for one another
+    o.low_mark = o.high_mark = from_us(1); // one segment a lane: jobs never wait for one another
     o.lanes = w.streams;
     o.spare_lanes = w.spares;
     o.segments_per_job = 1;

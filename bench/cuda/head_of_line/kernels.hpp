@@ -5,8 +5,8 @@
 
 namespace head_of_line {
 
-/// Parameters of the one kernel: a block stays for that many cycles; then, if there is a word, it
-/// counts up and stores the count where the host looks.
+/// Parameters of the kernel: a block takes that many cycles; then, if there is a word, it
+/// increments the count and stores it where the host polls.
 struct hold_arguments {
   long long cycles = 0;
   unsigned long long* ended = nullptr; ///< the count, in device memory

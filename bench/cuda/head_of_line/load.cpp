@@ -32,7 +32,7 @@ void drain(server& s, std::size_t left) {
   }
 }
 
-/// With an empty GPU before each job: at any load above, two may have met.
+/// With an empty GPU before each job: at any load above, two may overlap.
 double p99_alone(server& s) {
   constexpr std::size_t jobs = 200;
   std::vector<double> latency;

@@ -9,8 +9,8 @@
 
 namespace head_of_line {
 
-/// What a server did under one load. Loads are counted in jobs: the arrival rate times what a job
-/// takes alone.
+/// The results of a server under one load. Loads are in jobs: the arrival rate times the time of a
+/// job alone.
 struct outcome {
   double offered = 0;
   double achieved = 0;
@@ -18,19 +18,19 @@ struct outcome {
   double p50_us = 0;
   double p99_us = 0;
   std::size_t jobs = 0;
-  bool gave_up = false; ///< too many jobs waited: the figures are lower bounds
+  bool gave_up = false; ///< too many jobs waited: the results are lower bounds
   double submissions_per_job = 0;
 };
 
-/// Jobs that run at once, on average, where there are always `backlog` in the system.
+/// The mean number of concurrent jobs, with `backlog` jobs always in the system.
 [[nodiscard]] double measure_capacity(server& s, const job_shape& job, std::size_t backlog,
                                       double seconds);
 
-/// Poisson arrivals, the same for each server by load; latency is from arrival until the host has
-/// seen the end.
+/// Poisson arrivals, equal for all servers at one load; latency is from arrival until the host
+/// observes the end.
 [[nodiscard]] outcome measure_load(server& s, const job_shape& job, double offered, double seconds);
 
-/// From low loads up until p99 is many times that of jobs alone, then between.
+/// From low loads until p99 is many times that of jobs alone, then in between.
 struct sweep_result {
   std::vector<outcome> points;
   double p99_low_us = 0; ///< of jobs one at a time

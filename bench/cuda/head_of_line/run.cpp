@@ -127,7 +127,7 @@ void print_sweep(const ordered_json& r) {
   std::fflush(stdout);
 }
 
-/// What gsched sustains, over job-by-job submission.
+/// What gsched sustains, relative to submission at arrival.
 void print_ratios(const ordered_json& sweeps) {
   double best = 0;
   std::string name;
@@ -162,7 +162,7 @@ int run_child(const std::string& way_name, bool with_sweep, const run_options& o
   }
   fmt::print("{}\n", out.dump());
   std::fflush(stdout);
-  std::_Exit(status); // the driver takes everything back
+  std::_Exit(status); // the driver frees everything
 }
 
 int run_all(const run_options& o) {

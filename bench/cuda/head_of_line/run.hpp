@@ -17,11 +17,11 @@ struct run_options {
   int gpu = 0;
 };
 
-/// Each way in a process of its own, as the number of connections is fixed when CUDA starts: first
-/// how many jobs run at once, then, for what the figure compares, latency against load.
+/// Each way in a process of its own, because the number of connections is fixed when CUDA starts:
+/// first the number of concurrent jobs, then, for the ways of the figure, latency against load.
 int run_all(const run_options& o);
 
-/// One way, in this process; figures go to standard output as one line of JSON.
+/// One way, in this process; results go to standard output as one line of JSON.
 int run_child(const std::string& way_name, bool with_sweep, const run_options& o);
 
 } // namespace head_of_line

@@ -18,21 +18,21 @@ struct job_shape {
 };
 
 enum class submitter : std::uint8_t {
-  launches,           ///< all kernels of a job as it comes, on the next stream in turn
+  launches,           ///< all kernels of a job at its arrival, on the next stream
   graph,              ///< the same as one graph
-  interleaved,        ///< by hand: a job's next kernel when the last one was seen to end
+  interleaved,        ///< by hand: the next kernel of a job when the last one was seen to end
   interleaved_graphs, ///< the same; each kernel is a graph
   gsched
 };
 
-/// How jobs reach the GPU.
+/// How jobs are submitted to the GPU.
 struct way {
   std::string name;
   submitter how = submitter::launches;
   unsigned connections = 0; ///< CUDA_DEVICE_MAX_CONNECTIONS; 0: not set
   unsigned streams = 256;   ///< or lanes
-  unsigned priorities = 1;  ///< the streams take that many in turn
-  unsigned partitions = 0;  ///< the streams are of that many green contexts, in turn
+  unsigned priorities = 1;  ///< number of priorities that the streams alternate between
+  unsigned partitions = 0;  ///< number of green contexts that the streams alternate between
   unsigned segment = 0;     ///< gsched: kernels of a segment; 0: the whole job
   unsigned spares = 0;      ///< gsched: spare lanes beside those of `streams`
 };
@@ -40,14 +40,14 @@ struct way {
 [[nodiscard]] std::vector<way> all_ways();
 [[nodiscard]] std::optional<way> find_way(const std::string& name);
 
-/// Takes jobs and says when they have ended.
+/// Accepts jobs and reports when they have ended.
 class server {
 public:
   virtual ~server() = default;
   virtual void submit(std::uint32_t job) = 0;
   /// Appends the jobs that have ended since the last call.
   virtual void poll(std::vector<std::uint32_t>& ended) = 0;
-  /// Segments, launches or graphs per second could be told from this.
+  /// The number of submissions, for rates.
   [[nodiscard]] virtual std::uint64_t submissions() const = 0;
 };
 
@@ -56,7 +56,7 @@ public:
 [[nodiscard]] std::unique_ptr<server> make_gsched_server(const way& w, const job_shape& job,
                                                          long long cycles, int gpu);
 
-/// Cycles for which a block stays so that a chain of such kernels in a graph takes kernel_us each.
+/// The cycles of a block for which a chain of such kernels in a graph takes kernel_us each.
 [[nodiscard]] long long calibrate(const job_shape& job);
 
 } // namespace head_of_line

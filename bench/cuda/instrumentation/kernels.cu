@@ -7,9 +7,9 @@ namespace instrumentation {
 
 namespace {
 
-/// Sleeps on the way. To look at the clock again and again takes 6 instructions in 34 cycles: from
-/// six warps on, as where an SM has 12 blocks of 128 threads, a scheduler is asked for more than it
-/// can issue, and that, not what is measured here, says when a block that arrives then begins.
+/// Sleeps while it waits. Polling the clock takes 6 instructions in 34 cycles: from six warps on,
+/// as with 12 blocks of 128 threads on an SM, the issue slots of a scheduler are saturated, which
+/// would delay arriving blocks instead of the measured operation.
 __device__ __forceinline__ void stay(const duration& d) {
   if (d.cycles == 0) return;
   const std::int64_t start = clock64();
@@ -57,7 +57,7 @@ GSCHED_SHARED(fenced, with_fences)
 } // namespace
 
 cudaError_t prepare() {
-  // A block takes 1 KiB for itself and what is declared: 64 KiB hold 32 of them.
+  // A block takes 1 KiB for itself and what it declares: 64 KiB hold 32 of them.
   return cudaFuncSetAttribute(kernel<way::carved>, cudaFuncAttributePreferredSharedMemoryCarveout,
                               30);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/notification_ring.hpp>
-#include <gsched/cuda/report.hpp>
+#include <gsched/cuda/notify/notification_ring.hpp>
+#include <gsched/cuda/notify/report.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -12,20 +12,20 @@
 
 namespace instrumentation {
 
-/// How the kernel that is measured tells of its blocks. The library's way is GSCHED_INSTRUMENT; the
-/// others are here to compare it with.
+/// How the measured kernel reports its blocks. The library uses GSCHED_INSTRUMENT; the others are
+/// for comparison.
 enum class way {
   plain,       ///< not at all: the kernel without the macro
   library,     ///< GSCHED_INSTRUMENT
-  carved,      ///< that, with a part of L1 asked for as shared memory that holds a full SM's blocks
+  carved,      ///< the same, with a share of L1 requested as shared memory for a full SM's blocks
   by_warp,     ///< the library's, but those of a warp that exit together are counted at once
   merged,      ///< the library's, but one word counts both the ends and the starts with a ticket
   unordered,   ///< the library's, but ends do not wait for starts: the host would have to sort
   relaxed,     ///< the library's, but exits are counted without order: starts may come after ends
   shared,      ///< not at all, but four bytes of shared memory are declared
   global,      ///< no barrier: threads that exit count in device memory, one counter a block
-  end_barrier, ///< a barrier at the end, as in the paper: hangs where threads return early
-  fenced,      ///< the library's, with fences where it argues by dependencies, and for all data
+  end_barrier, ///< a barrier at the end, as in the paper: hangs if threads return early
+  fenced,      ///< the library's, with fences instead of dependencies, and for all data
 };
 
 struct variant {
@@ -33,7 +33,7 @@ struct variant {
   way how;
   std::uint32_t group; ///< zero: the report reports nothing
   bool rival;
-  /// That long the reader leaves the ring alone when it has found nothing.
+  /// The pause of the reader after it found nothing in the ring.
   unsigned rest_ns = gsched::cuda::reader_rest.count();
 };
 
@@ -66,10 +66,10 @@ inline constexpr std::array variants{
     variant{"groups of 16, fences", way::fenced, 16, true},
 };
 
-/// How long each block of a kernel stays.
+/// The time of each block of a kernel.
 struct duration {
   std::uint32_t cycles = 0; ///< zero: not at all
-  std::uint32_t nap_ns = 0; ///< sleeps between looks at the clock; zero: looks all the time
+  std::uint32_t nap_ns = 0; ///< sleep between reads of the clock; zero: none
 };
 
 /// Once, before the first launch.
@@ -79,7 +79,7 @@ cudaError_t prepare();
 cudaError_t launch(way how, unsigned blocks, unsigned threads, cudaStream_t stream,
                    const gsched::cuda::report& to, std::uint32_t* exits, const duration& d);
 
-/// For way::merged: a slot that was just taken, its counters as that way finds them.
+/// For way::merged: initialises the counters of a slot that was just taken.
 cudaError_t prepare_merged(const gsched::cuda::report& to);
 
 } // namespace instrumentation

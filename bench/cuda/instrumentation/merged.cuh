@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/instrument.cuh>
+#include <gsched/cuda/notify/instrument.cuh>
 
 #include <cstddef>
 #include <cstdint>
 
-/// Starts and ends as in gsched/cuda/detail/block_reports.hpp, but the blocks whose start has a
-/// ticket are counted in the upper half of the word that counts the ends: one trip to L2 tells
-/// both.
+/// Starts and ends as in gsched/cuda/detail/block_reports.hpp, but the upper half of the word that
+/// counts the ends counts the blocks whose start has a ticket: one request to L2 returns both.
 namespace instrumentation::merged {
 
 using gsched::notification_type;
@@ -22,12 +21,12 @@ __device__ __forceinline__ std::uint32_t upper_of(const std::uint64_t* where) {
   return value;
 }
 
-/// The counter of ends as a launch finds it: the lowest bit of the instance is its highest.
+/// The initial counter of ends of a launch: the lowest bit of the instance is its highest.
 __host__ __device__ __forceinline__ std::uint64_t none_ended(std::uint32_t instance) {
   return std::uint64_t{instance} << 63;
 }
 
-/// Of two trips: the other counter may have been put back for the next launch in between.
+/// After two requests: the other counter may have been reset for the next launch in between.
 __device__ __forceinline__ std::uint32_t instance_of(std::uint32_t seen, std::uint64_t ended) {
   constexpr std::uint32_t replays = (1u << gsched::cuda::replay_bits) - 1;
   const std::uint32_t ahead = (seen ^ static_cast<std::uint32_t>(ended >> 63)) & 1;
@@ -41,7 +40,7 @@ __device__ __forceinline__ std::uint32_t covered_in(std::uint64_t ended) {
 static_assert(offsetof(gsched::cuda::launch_counters, claimed) ==
               offsetof(gsched::cuda::launch_counters, ended) + sizeof(std::uint64_t));
 
-/// A block's start adds what the library adds to `claimed`.
+/// The start of a block adds what the library adds to `claimed`.
 struct start_machine : machine {
   static __device__ __forceinline__ void add_only(std::uint64_t* claimed, std::uint64_t by) {
     machine::add_only(claimed - 1, by << 32);

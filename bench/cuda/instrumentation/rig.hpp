@@ -6,7 +6,7 @@
 #include "experiment.hpp"
 
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/notification_ring.hpp>
+#include <gsched/cuda/notify/notification_ring.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -21,26 +21,26 @@ namespace instrumentation {
 
 namespace cuda = gsched::cuda;
 
-/// Reads a ring on a thread of its own, as a dispatcher would.
+/// Reads a ring on its own thread, like a dispatcher.
 class consumer {
 public:
   explicit consumer(gsched::ring_reader& from) : reader_(from), thread_([this] { read(); }) {}
   ~consumer() {
-    // relaxed: tells the thread to leave; join is what orders the rest.
+    // relaxed: asks the thread to end; join orders the rest.
     leave_.store(true, std::memory_order_relaxed);
     thread_.join();
   }
   consumer(const consumer&) = delete;
   consumer& operator=(const consumer&) = delete;
 
-  /// For that long it leaves the ring alone when it has found nothing: a look takes the line from
-  /// where the GPU's words arrive.
+  /// The pause after it found nothing in the ring: a read takes the cache line from where the GPU's
+  /// words arrive.
   void rest(unsigned ns) noexcept {
     // relaxed: a hint.
     rest_ns_.store(ns, std::memory_order_relaxed);
   }
 
-  /// Until that many words have been read in all.
+  /// Waits until that many words have been read in total.
   void wait_for(std::uint64_t words) const {
     // [C1] acquire <- [C1] release in read.
     while (words_.load(std::memory_order_acquire) < words) {
@@ -69,7 +69,7 @@ private:
   std::thread thread_;
 };
 
-/// A ring with its consumer, a launch slot for each variant, one stream.
+/// A ring with its reader, a launch slot for each variant, one stream.
 class rig {
 public:
   rig(int gpu, std::size_t slots, unsigned most_blocks, bool rivals)
@@ -111,7 +111,7 @@ public:
                 "launch");
   }
 
-  /// That many launches have been made, and are over: their words are awaited.
+  /// That many launches have ended: waits for their words.
   void expect(const choice& c, unsigned blocks, std::uint64_t launches) {
     if (c.what.group == 0) return;
     words_ += launches * ring_.words_of(c.slot, blocks);

@@ -4,24 +4,24 @@
 #include "kernels.hpp"
 #include "merged.cuh"
 
-#include <gsched/cuda/instrument.cuh>
+#include <gsched/cuda/notify/instrument.cuh>
 
 #include <cstdint>
 
-/// Other ways to do what GSCHED_INSTRUMENT does, for grids of one dimension.
+/// Alternatives to GSCHED_INSTRUMENT, for one-dimensional grids.
 namespace instrumentation {
 
 namespace library = gsched::cuda::detail;
 using gsched::cuda::report;
 
-/// Nothing, for the plain kernel.
+/// No reports, for the plain kernel.
 template <way>
 struct block {
   __device__ block(const report&, std::uint32_t*) {}
 };
 
-/// The counter of exits is in device memory, where it is zero from the start: no barrier, but each
-/// warp that exits goes to L2 and back, and each launch needs room for a counter a block.
+/// The counter of exits is in device memory, where it starts at zero: no barrier, but each exiting
+/// warp makes a request to L2, and each launch needs a counter for each block.
 template <>
 struct block<way::global> {
   __device__ __forceinline__ block(const report& to, std::uint32_t* counters)
@@ -62,7 +62,7 @@ struct block<way::end_barrier> {
   const report& to_;
 };
 
-/// A counter of exits in shared memory, as the library's; How differs in what is counted and told.
+/// A counter of exits in shared memory, as in the library; How selects the variant.
 template <class How>
 struct shared_block {
   __device__ __forceinline__ shared_block(const report& to, std::uint32_t& exits)
@@ -84,7 +84,7 @@ struct shared_block {
   std::uint32_t& exits_;
 };
 
-/// What the library does.
+/// The library's implementation.
 struct as_library {
   static __device__ __forceinline__ void start(const report& to) {
     library::report_start<library::this_gpu>(to, threadIdx.x);
@@ -99,7 +99,7 @@ struct as_library {
   }
 };
 
-/// Those of a warp that exit together are counted by the lowest of them, by one addition.
+/// The lowest of the threads of a warp that exit together counts them, with one addition.
 struct exits_by_warp : as_library {
   static __device__ __forceinline__ bool is_last_exit(std::uint32_t& exits, std::uint32_t& zero) {
     std::uint32_t together;
@@ -118,7 +118,7 @@ struct exits_by_warp : as_library {
   }
 };
 
-/// One word has the ends and the starts that are claimed: merged.cuh.
+/// One word holds the ends and the claimed starts: merged.cuh.
 struct one_counter : as_library {
   static __device__ __forceinline__ void start(const report& to) {
     library::report_start<merged::start_machine>(to, threadIdx.x);
@@ -128,7 +128,7 @@ struct one_counter : as_library {
   }
 };
 
-/// Exits are counted without order: a word of a start may come after that of the end.
+/// Exits are counted without order: the word of a start may follow that of the end.
 struct relaxed_exits : as_library {
   static __device__ __forceinline__ bool is_last_exit(std::uint32_t& exits, std::uint32_t& zero) {
     std::uint32_t before;
@@ -140,8 +140,8 @@ struct relaxed_exits : as_library {
   }
 };
 
-/// What ends would cost if a reader put them after their starts: nobody says what is covered, and
-/// nobody waits for it.
+/// The cost of ends if a reader ordered them behind their starts: the start is not published, and
+/// not waited for.
 struct not_ordered : as_library {
   struct start_machine : library::this_gpu {
     static __device__ __forceinline__ void add_only(std::uint64_t*, std::uint64_t) {}
@@ -157,8 +157,8 @@ struct not_ordered : as_library {
   }
 };
 
-/// The same counts in the same order, with a fence before each word: for the whole system, so that
-/// a word publishes what its block wrote, and before each claim.
+/// The same counts in the same order, with a fence before each word: system-wide, so that a word
+/// publishes the block's writes; and before each claim.
 struct with_fences : as_library {
   static __device__ __forceinline__ void start(const report& to) {
     __threadfence();

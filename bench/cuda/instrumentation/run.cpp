@@ -39,7 +39,7 @@ std::vector<setting> settings(const options& o) {
   return all;
 }
 
-/// Samples of each variant, which take turns in an order that differs from round to round.
+/// Samples of each variant, interleaved in an order that differs between rounds.
 template <class F>
 std::vector<std::vector<double>> take_turns(rig& r, unsigned rounds, F&& sample_us) {
   const std::size_t n = r.chosen().size();
@@ -57,8 +57,8 @@ std::vector<std::vector<double>> take_turns(rig& r, unsigned rounds, F&& sample_
   return samples;
 }
 
-/// A quantile's difference to that of the plain kernel, in each part of the run: what a machine
-/// does now and then shows as spread, and moves the median of the parts little.
+/// The difference of a quantile to that of the plain kernel, in each part of the run: occasional
+/// disturbances show as spread, and hardly move the median of the parts.
 struct difference {
   std::vector<double> of_parts; ///< in ascending order
 
@@ -79,8 +79,7 @@ struct difference {
   [[nodiscard]] double median() const { return quantile(of_parts, 0.5); }
 };
 
-/// A row of the table and of the JSON for each variant; the first is what the rest is compared
-/// with.
+/// A row of the table and of the JSON for each variant; the first is the reference.
 void tell(json& rows, const rig& r, const setting& s, const std::vector<std::vector<double>>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const variant& v = r.chosen()[i].what;
@@ -116,7 +115,7 @@ void head(const char* what) {
              what, "blocks", "threads", "variant", "p10", "p50", "p90", "p99", "+p50", "+p90");
 }
 
-/// From the call that launches an empty kernel to the return of the one that waits for it.
+/// From the call that launches an empty kernel to the return of the synchronisation.
 std::vector<std::vector<double>> latency(rig& r, const setting& s, unsigned repetitions) {
   const auto once = [&](const rig::choice& c) {
     const double start = experiment::seconds_now();
@@ -130,7 +129,7 @@ std::vector<std::vector<double>> latency(rig& r, const setting& s, unsigned repe
   return take_turns(r, repetitions, once);
 }
 
-/// Kernels on one stream without a wait, each launched by itself: time for one.
+/// Kernels on one stream without synchronisation, launched individually: time of one.
 std::vector<std::vector<double>> back_to_back(rig& r, const setting& s, const options& o,
                                               const duration& d) {
   return take_turns(r, o.rounds, [&](const rig::choice& c) {
@@ -143,7 +142,7 @@ std::vector<std::vector<double>> back_to_back(rig& r, const setting& s, const op
   });
 }
 
-/// The same kernels as one graph, where no launch is between them: time for one.
+/// The same kernels as one graph, without launches in between: time of one.
 std::vector<std::vector<double>> in_a_graph(rig& r, const setting& s, const options& o,
                                             const duration& d) {
   const cuda::driver_functions& cu = cuda::driver();
@@ -227,7 +226,7 @@ void run(const options& o) {
     part(r, "launch to synchronised, empty kernel", "latency",
          [&](const setting& s) { return latency(r, s, o.repetitions); });
   }
-  // Room for all words of a round: nothing has to wait.
+  // The ring holds all words of a round: nothing has to wait.
   const std::size_t all = std::bit_ceil(std::size_t{2} * most * o.launches);
   rig r(o.gpu, std::max(o.slots, all), most, o.rivals);
   part(r, "back to back, each launched by itself, an empty kernel", "back_to_back_empty",

@@ -18,7 +18,7 @@ struct options {
   unsigned nap_ns = 20;        ///< between its looks at the clock
   bool rivals = false;
   std::size_t slots = std::size_t{1} << 16; ///< of the ring, where single launches are measured
-  double seconds = 240;                     ///< no further part is begun after that time
+  double seconds = 240;                     ///< no further part starts after that time
   int gpu = 0;
   std::string json;
 };

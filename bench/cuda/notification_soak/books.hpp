@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/notification_ring.hpp>
+#include <gsched/cuda/notify/notification_ring.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace soak {
 
-/// Every word is booked on its launch: a slot's launches follow one another, each with all its
-/// blocks once, at no time more ended than started. A word that is lost leaves its launch
-/// incomplete for ever; one that comes twice, or too early, shows at once.
+/// Records every word for its launch: the launches of a slot follow one another, each with all its
+/// blocks once, and never more ended than started blocks. A lost word leaves its launch incomplete;
+/// a duplicate, or an early word, is detected at once.
 class books {
 public:
   explicit books(std::uint32_t sms) : sms_(sms) {}
@@ -47,7 +47,7 @@ public:
     ++launches_;
   }
 
-  /// Launches of a slot that are complete, since it was opened.
+  /// The number of complete launches of a slot since it was opened.
   [[nodiscard]] std::uint64_t launches_of(gsched::cuda::launch_slot s) const noexcept {
     return pages_[static_cast<std::size_t>(s)].launches;
   }
@@ -59,7 +59,7 @@ public:
 
 private:
   struct page {
-    std::uint32_t instance = ~0u; ///< that is running or comes next
+    std::uint32_t instance = ~0u; ///< of the launch that runs or is next
     std::uint32_t blocks = 0;
     std::uint32_t started = 0;
     std::uint32_t ended = 0;

@@ -52,7 +52,7 @@ work feed::draw(std::uint64_t words) {
   return w;
 }
 
-/// A chain of kernels, so that its words come kernel by kernel.
+/// A chain of kernels, so that its words arrive kernel by kernel.
 void feed::build(graph& g) {
   const cuda::driver_functions& cu = cuda::driver();
   g.stream = make_stream();
@@ -91,7 +91,7 @@ void feed::launch() {
       if (++tally_.graph_launches % how_.direct_every == 0) launch_single();
     }
   }
-  // Whoever is tried first takes the room: the next round begins elsewhere.
+  // The first one tried takes the free words: the next round starts with another.
   std::rotate(graphs_.begin(), graphs_.begin() + 1, graphs_.end());
 }
 
@@ -143,6 +143,6 @@ bool feed::idle() const noexcept {
                                          [](const graph& g) { return g.over == g.launched; });
 }
 
-void feed::settle() { ring_.reader().settle(ring_.flow().total(), books_); }
+void feed::finalise() { ring_.reader().finalise(ring_.flow().total(), books_); }
 
 } // namespace soak

@@ -5,7 +5,7 @@
 #include "kernels.hpp"
 
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/cuda/notification_ring.hpp>
+#include <gsched/cuda/notify/notification_ring.hpp>
 
 #include <cuda.h>
 
@@ -21,14 +21,14 @@ namespace soak {
 struct tally {
   std::uint64_t graph_launches = 0;
   std::uint64_t direct_launches = 0;
-  std::uint64_t held = 0; ///< launches that had to wait for room in the ring
+  std::uint64_t held = 0; ///< launches that had to wait for free words in the ring
   std::uint64_t most_reserved = 0;
   std::uint64_t empty_looks = 0;
 };
 
-/// One thread that launches and reads, as a dispatcher does: graphs of mixed kernels on a stream
-/// each, launched again as soon as there is room, and now and then a kernel by itself with a new
-/// slot. Nothing is launched before the ring has room for all its words.
+/// One thread that launches and reads, like a dispatcher: graphs of mixed kernels, one stream each,
+/// launched again as soon as the ring has free words, and occasionally a single kernel with a new
+/// slot. A launch requires free words for all its notifications.
 class feed {
 public:
   struct shape {
@@ -39,7 +39,7 @@ public:
     unsigned in_flight = 2;             ///< launches of one graph
     unsigned direct_every = 64;         ///< graph launches to one direct launch
     unsigned direct_blocks = 3000;      ///< at most
-    std::chrono::nanoseconds rest = gsched::cuda::reader_rest; ///< after an empty look
+    std::chrono::nanoseconds rest = gsched::cuda::reader_rest; ///< pause after an empty read
   };
 
   feed(const gsched::cuda::gpu& gpu, const shape& how, std::uint64_t seed);
@@ -47,14 +47,14 @@ public:
   feed(const feed&) = delete;
   feed& operator=(const feed&) = delete;
 
-  /// Launches what has room.
+  /// Launches what the ring has free words for.
   void launch();
-  /// Reads what is there, but for a while after it found nothing. Returns how many words.
+  /// Reads the available words, except for a while after it found none. Returns their number.
   std::size_t read();
-  /// Whether everything that was launched is over and booked.
+  /// Whether all launches have ended and are recorded.
   [[nodiscard]] bool idle() const noexcept;
-  /// Counts what never came as lost. Once the GPU is done.
-  void settle();
+  /// Counts missing words as lost, after the GPU is done.
+  void finalise();
 
   [[nodiscard]] const books& booked() const noexcept { return books_; }
   [[nodiscard]] const tally& counted() const noexcept { return tally_; }

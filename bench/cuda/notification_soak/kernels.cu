@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.hpp"
 
-#include <gsched/cuda/instrument.cuh>
+#include <gsched/cuda/notify/instrument.cuh>
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/report.hpp>
+#include <gsched/cuda/notify/report.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -11,8 +11,8 @@ namespace soak {
 
 enum class body : std::uint32_t {
   nothing, ///< returns at once
-  returns, ///< threads return here and there, the rest meet at barriers
-  stays,   ///< blocks keep their place for a few hundred cycles, each for another time
+  returns, ///< some threads return early, the others meet at barriers
+  stays,   ///< blocks take a few hundred cycles, each a different number
 };
 inline constexpr std::uint32_t bodies = 3;
 

@@ -25,14 +25,14 @@ namespace cuda = gsched::cuda;
 using experiment::seconds_now;
 using nlohmann::json;
 
-constexpr double step_seconds = 30; ///< without a tenth of a second's words, something hangs
+constexpr double step_seconds = 30; ///< a tenth of a second without words means a hang
 
 void print(const std::string& line) {
   fmt::print("{}\n", line);
   std::fflush(stdout);
 }
 
-/// All that must hold at the end, once nothing is in flight.
+/// The conditions at the end, when nothing is in flight.
 json judge(feed& f, unsigned kernels) {
   const gsched::ring_counts counts = f.ring().reader().counts();
   const books& b = f.booked();
@@ -89,7 +89,7 @@ json feed_until(const char* part, const cuda::gpu& gpu, const feed::shape& how, 
     if (now - start > seconds) break;
     if (now - told > 1) progress(now);
   }
-  while (!f.idle()) { // the watchdog says so if it never is: a word was lost
+  while (!f.idle()) { // otherwise the watchdog reports a lost word
     const double now = seconds_now();
     if (f.read() == 0 && now - told > 5) progress(now);
   }
@@ -97,7 +97,7 @@ json feed_until(const char* part, const cuda::gpu& gpu, const feed::shape& how, 
   cuda::check(cudaDeviceSynchronize(), part);
   dog.rest();
   progress(end);
-  f.settle();
+  f.finalise();
   json row = judge(f, how.kernels);
   row["part"] = part;
   row["seconds"] = end - start;
@@ -114,7 +114,7 @@ json feed_until(const char* part, const cuda::gpu& gpu, const feed::shape& how, 
   return row;
 }
 
-/// Without flow control, and without a reader until the end: what is lost must be counted.
+/// Without flow control, and without a reader until the end: lost words must be counted.
 json unguarded(const cuda::gpu& gpu, experiment::watchdog& dog) {
   dog.step("no flow control", step_seconds);
   constexpr std::uint32_t slots = 1024;
@@ -125,7 +125,7 @@ json unguarded(const cuda::gpu& gpu, experiment::watchdog& dog) {
   cuda::check(cudaDeviceSynchronize(), "launch");
   dog.rest();
   std::uint64_t read = 0;
-  ring.reader().settle(2 * blocks, [&](const gsched::notification&) { ++read; });
+  ring.reader().finalise(2 * blocks, [&](const gsched::notification&) { ++read; });
   const gsched::ring_counts& c = ring.reader().counts();
   const bool good = c.tickets() == 2 * blocks && c.read == read && read <= slots && !c.intact();
   print(fmt::format("no flow control: {} words into {} slots, read {}, overwritten {}, lost {}: {}",
@@ -167,17 +167,18 @@ bool run(const options& o) {
   feed::shape wide;
   wide.slots = o.slots;
   wide.rest = o.rest;
-  wide.graph_words = o.slots / 32; // some of the launches in flight always have room
+  wide.graph_words = o.slots / 32; // some of the launches in flight always have free words
   wide.direct_blocks = static_cast<unsigned>(o.slots / 512);
   keep(feed_until("soak", gpu, wide, o.words, o.seconds, o.seed, dog));
   feed::shape narrow;
   narrow.slots = o.overload_slots;
   narrow.rest = o.rest;
-  narrow.graph_words = o.overload_slots / 3; // many times what there is room for
+  narrow.graph_words = o.overload_slots / 3; // many times the free words
   narrow.direct_blocks = static_cast<unsigned>(o.overload_slots / 8);
   narrow.in_flight = 4;
   json overload = feed_until("overload", gpu, narrow, o.overload_words, 30, o.seed + 1, dog);
-  if (overload["launches_held_back"] == 0) overload["good"] = false; // or nothing was shown
+  // otherwise the test shows nothing
+  if (overload["launches_held_back"] == 0) overload["good"] = false;
   keep(std::move(overload));
   keep(unguarded(gpu, dog));
   return good;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/notification_ring.hpp>
+#include <gsched/cuda/notify/notification_ring.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -16,13 +16,15 @@ struct options {
   double seconds = 150; ///< of the first part, at most
   std::size_t slots = std::size_t{1} << 21;
   std::size_t overload_slots = std::size_t{1} << 12;
-  std::chrono::nanoseconds rest = gsched::cuda::reader_rest; ///< after an empty look at the ring
+  /// pause after an empty read of the ring
+  std::chrono::nanoseconds rest = gsched::cuda::reader_rest;
   std::uint64_t seed = 1;
   int gpu = 0;
   std::string json;
 };
 
-/// Prints as it goes; writes the JSON. False where a word was lost, came twice or out of order.
+/// Prints progressively; writes the JSON. Returns false if a word was lost, duplicated or out of
+/// order.
 [[nodiscard]] bool run(const options& o);
 
 } // namespace soak

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <gsched/core/launch.hpp>
-#include <gsched/cuda/pad_block.cuh>
+#include <gsched/cuda/colocate/pad_block.cuh>
 
 #include <cstdint>
 
-// What networks are made of, as paddable functions. Each writes its output from its inputs alone,
-// and says how its launch looks and how many bytes it reads and writes at least.
+// Building blocks of networks, as paddable functions. Each computes its output from its inputs
+// alone, and states its launch and the least number of bytes that it reads and writes.
 
 namespace padding {
 
@@ -81,7 +81,7 @@ struct copy {
   [[nodiscard]] static std::uint32_t shared_bytes() { return 0; }
   [[nodiscard]] std::uint64_t bytes() const { return 32ull * n; }
 
-  /// At most four loads under way: a longer block is not a larger one.
+  /// At most four loads in flight: more would make the block larger, not faster.
   __device__ __forceinline__ void operator()(const pad_block& k) const {
     constexpr std::uint32_t batch = Items < 4 ? Items : 4;
     const std::uint32_t from_here = k.index * threads * Items + k.thread;
@@ -122,7 +122,7 @@ struct axpy {
   }
 };
 
-/// The same for all threads of a block; shared memory is free again when it returns.
+/// The result is the same for all threads of a block; shared memory is free again afterwards.
 template <class Op>
 __device__ __forceinline__ float over_block(const pad_block& k, float value, Op op) {
 #pragma unroll
@@ -136,7 +136,7 @@ __device__ __forceinline__ float over_block(const pad_block& k, float value, Op 
   return value;
 }
 
-/// Of each row; a block has a row.
+/// The softmax of each row; one block a row.
 template <std::uint32_t Threads>
 struct softmax {
   static constexpr std::uint32_t threads = Threads;
@@ -164,7 +164,7 @@ struct softmax {
   }
 };
 
-/// The mean of each row; a block has a row.
+/// The mean of each row; one block a row.
 template <std::uint32_t Threads>
 struct row_mean {
   static constexpr std::uint32_t threads = Threads;
@@ -187,7 +187,7 @@ struct row_mean {
   }
 };
 
-/// Each of `planes` planes of side by side values with its own 3 by 3 weights, zeros around it.
+/// Each of `planes` planes of side by side values with its own 3 by 3 weights, zero-padded.
 template <std::uint32_t Items>
 struct convolve {
   static constexpr std::uint32_t threads = 256;

@@ -27,7 +27,7 @@ using nodes = std::vector<cudaGraphNode_t>;
 
 constexpr unsigned repeats = 8; ///< in a graph
 
-/// `once` adds the work behind nodes and says behind which nodes the next comes.
+/// `once` adds the work behind nodes and returns the nodes behind which the next repeat starts.
 owned_graph graph_of(const std::function<nodes(cudaGraph_t, const nodes&)>& once) {
   cudaGraph_t made = nullptr;
   gsched::cuda::check(cudaGraphCreate(&made, 0), "padding: graph");
@@ -37,22 +37,24 @@ owned_graph graph_of(const std::function<nodes(cudaGraph_t, const nodes&)>& once
   return graph;
 }
 
-/// The ways in which a real-time kernel and all of a guest are run.
+/// The ways to run a real-time kernel and a whole co-runner.
 class ways {
 public:
   static constexpr std::array names{"real-time alone", "guest alone", "in turn", "two branches",
                                     "padded",          "by rules",    "quiet"};
 
-  ways(const bench& b, std::size_t real, std::size_t guest) : b_(b), real_(real), guest_(guest) {
-    blocks_ = {b.all.guests()[guest].facts.blocks, blocks_for(selection::needed, b, real, guest),
-               blocks_for(selection::quiet, b, real, guest)};
+  ways(const bench& b, std::size_t real, std::size_t corunner)
+      : b_(b), real_(real), corunner_(corunner) {
+    blocks_ = {b.all.corunners()[corunner].facts.blocks,
+               blocks_for(selection::needed, b, real, corunner),
+               blocks_for(selection::quiet, b, real, corunner)};
     add([this](cudaGraph_t to, const nodes& after) { return nodes{plain(to, after)}; });
-    add([this](cudaGraph_t to, const nodes& after) { return nodes{guest_alone(to, after)}; });
+    add([this](cudaGraph_t to, const nodes& after) { return nodes{corunner_alone(to, after)}; });
     add([this](cudaGraph_t to, const nodes& after) {
-      return nodes{guest_alone(to, {plain(to, after)})};
+      return nodes{corunner_alone(to, {plain(to, after)})};
     });
     add([this](cudaGraph_t to, const nodes& after) {
-      return nodes{plain(to, after), guest_alone(to, after)};
+      return nodes{plain(to, after), corunner_alone(to, after)};
     });
     for (const std::uint32_t n : blocks_)
       add([this, n](cudaGraph_t to, const nodes& after) { return nodes{padded(to, after, n)}; });
@@ -76,22 +78,22 @@ private:
   [[nodiscard]] cudaGraphNode_t plain(cudaGraph_t to, const nodes& after) const {
     return b_.all.add(to, after, real_, form::plain, b_.all.scratch());
   }
-  [[nodiscard]] cudaGraphNode_t guest_alone(cudaGraph_t to, const nodes& after) const {
-    return b_.all.add_plain_guest(to, after, guest_);
+  [[nodiscard]] cudaGraphNode_t corunner_alone(cudaGraph_t to, const nodes& after) const {
+    return b_.all.add_plain_corunner(to, after, corunner_);
   }
-  /// Its first blocks beside, and what is left behind it.
+  /// Its first blocks in the padded kernel, and the rest behind it.
   [[nodiscard]] cudaGraphNode_t padded(cudaGraph_t to, const nodes& after, std::uint32_t n) const {
-    const std::uint32_t all = b_.all.guests()[guest_].facts.blocks;
-    const share beside{guest_, 0, n};
+    const std::uint32_t all = b_.all.corunners()[corunner_].facts.blocks;
+    const share beside{corunner_, 0, n};
     cudaGraphNode_t node =
         n == 0 ? plain(to, after)
                : b_.all.add_padded(to, after, real_, {&beside, 1}, b_.all.scratch());
-    if (n < all) node = b_.all.add_rest(to, {&node, 1}, {guest_, n, all - n});
+    if (n < all) node = b_.all.add_rest(to, {&node, 1}, {corunner_, n, all - n});
     return node;
   }
 
   const bench& b_;
-  std::size_t real_, guest_;
+  std::size_t real_, corunner_;
   std::array<std::uint32_t, 3> blocks_{};
   std::vector<owned_graph> graphs_;
 };
@@ -100,7 +102,7 @@ private:
 
 namespace {
 
-/// What padding is meant for: a product that leaves SMs idle, and a copy that is over before it.
+/// The purpose of padding: a product that leaves SMs idle, and a copy that ends before it.
 bool meant(const gsched::kernel_variant& gemm, const gsched::kernel_variant& copy,
            gsched::sm_count sms) {
   return idle_sms(gemm, sms) > 0 && copy.kernel_time < gemm.kernel_time;
@@ -108,8 +110,8 @@ bool meant(const gsched::kernel_variant& gemm, const gsched::kernel_variant& cop
 
 struct column {
   const char* name;
-  std::vector<double> all;      ///< in turn / this way
-  std::vector<double> possible; ///< of those where no way could be less than the target
+  std::vector<double> all;      ///< one after another / this way
+  std::vector<double> possible; ///< of those for which some way could be below the target
 };
 
 constexpr double target = 1.15;
@@ -148,24 +150,27 @@ void measure_fused(const bench& b, results& out) {
   std::map<std::string, std::array<double, 2>> best; // of the variants of a copy: quiet, possible
   std::size_t others = 0;
   for (std::size_t r = 0; r < b.all.real_time().size(); ++r)
-    for (std::size_t g = 0; g < b.all.guests().size(); ++g) {
+    for (std::size_t g = 0; g < b.all.corunners().size(); ++g) {
       const subject& real = b.all.real_time()[r];
-      const subject& guest = b.all.guests()[g];
-      if (real.function != "gemm" || guest.function != "copy") continue;
-      if (!meant(real.facts, guest.facts, b.quiet.sms)) {
+      const subject& corunner = b.all.corunners()[g];
+      if (real.function != "gemm" || corunner.function != "copy") continue;
+      if (!meant(real.facts, corunner.facts, b.quiet.sms)) {
         ++others;
         continue;
       }
-      const std::string name = real.name() + " + " + guest.name();
+      const std::string name = real.name() + " + " + corunner.name();
       b.dog.step(name, 60);
       const ways w(b, r, g);
       const std::vector<double> us = w.measure();
       const double most = us[2] / std::max(us[0], us[1]);
       fmt::print("{:<38} {:>6.1f} {:>6.1f} {:>8.1f} {:>8.1f} {:>7.1f} {:>7.1f} {:>7.1f}", name,
                  us[0], us[1], us[2], us[3], us[4], us[5], us[6]);
-      results row{{"real_time", real.name()},           {"guest", guest.name()},
-                  {"guest_blocks", guest.facts.blocks}, {"by_rules_blocks", w.by_rules()},
-                  {"quiet_blocks", w.quietly()},        {"most", most}};
+      results row{{"real_time", real.name()},
+                  {"guest", corunner.name()},
+                  {"guest_blocks", corunner.facts.blocks},
+                  {"by_rules_blocks", w.by_rules()},
+                  {"quiet_blocks", w.quietly()},
+                  {"most", most}};
       for (std::size_t i = 0; i < us.size(); ++i) row["us"][ways::names[i]] = us[i];
       for (std::size_t i = 3; i < us.size(); ++i) {
         const double faster = us[2] / us[i];
@@ -175,7 +180,7 @@ void measure_fused(const bench& b, results& out) {
       }
       fmt::print(" {:>6.2f}\n", most);
       std::fflush(stdout);
-      auto& [fastest, possible] = best[real.name() + guest.shape];
+      auto& [fastest, possible] = best[real.name() + corunner.shape];
       fastest = std::max(fastest, us[2] / us[6]);
       possible = std::max(possible, most);
       out["fused"].push_back(std::move(row));

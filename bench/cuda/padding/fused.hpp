@@ -5,7 +5,7 @@
 
 namespace padding {
 
-/// Matrix products with copies: as one padded kernel, one after the other, and on two branches.
+/// Matrix products with copies: as one padded kernel, one after another, and on two branches.
 void measure_fused(const bench& b, results& out);
 /// Host time of a selection and of a launch.
 void measure_selection(const bench& b, results& out);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "padding/pairs.hpp"
 
+#include <gsched/preempt/colocate/capacity.hpp>
 #include <gsched/preempt/colocate/options.hpp>
 #include <gsched/preempt/colocate/quiet.hpp>
-#include <gsched/preempt/colocate/room.hpp>
 #include <gsched/preempt/colocate/trials.hpp>
 
 #include <algorithm>
@@ -26,9 +26,9 @@ gsched::moving_kernel moving(const subject& s) { return {s.facts, s.bytes, s.pla
 std::vector<pair> pairs_of(const bench& b) {
   std::vector<pair> all;
   for (std::size_t r = 0; r < b.all.real_time().size(); ++r)
-    for (std::size_t g = 0; g < b.all.guests().size(); ++g) {
+    for (std::size_t g = 0; g < b.all.corunners().size(); ++g) {
       const std::uint32_t within =
-          blocks_within_rate(moving(b.all.real_time()[r]), moving(b.all.guests()[g]), b.quiet);
+          blocks_within_rate(moving(b.all.real_time()[r]), moving(b.all.corunners()[g]), b.quiet);
       std::map<std::uint32_t, pair> counts;
       for (const selection by : every_selection) {
         const std::uint32_t n = blocks_for(by, b, r, g);
@@ -42,22 +42,22 @@ std::vector<pair> pairs_of(const bench& b) {
   return all;
 }
 
-/// The library's last step: some short looks at a pair when it is first chosen. What is reported of
-/// it is measured anew.
+/// The library's last step: a few short measurements of a pair when it is first chosen. The
+/// reported values are measured separately.
 void try_out(const bench& b, pair& p, std::span<const timeline::adder> kernels,
              gsched::pad_trials& trials) {
   constexpr unsigned rounds = 5;
-  for (unsigned i = 0; trials.open(p.real, p.guest); ++i) {
+  for (unsigned i = 0; trials.open(p.real, p.corunner); ++i) {
     const auto t = b.time.run(kernels, rounds, 1000 + i);
-    trials.learn(p.real, p.guest,
+    trials.learn(p.real, p.corunner,
                  std::max(t[1].part_us / t[0].part_us, t[1].whole_us / t[0].whole_us) - 1);
   }
-  p.kept = trials.may(p.real, p.guest);
-  p.trial = trials.slow_down(p.real, p.guest);
+  p.kept = trials.may(p.real, p.corunner);
+  p.trial = trials.slow_down(p.real, p.corunner);
 }
 
 void measure(const bench& b, pair& p, gsched::pad_trials& trials) {
-  const share beside{p.guest, 0, p.blocks};
+  const share beside{p.corunner, 0, p.blocks};
   const std::array<timeline::adder, 3> kernels{
       [&](cudaGraph_t g, subjects::after a, stamps* to) {
         return b.all.add(g, a, p.real, form::plain, to);
@@ -82,38 +82,39 @@ void measure(const bench& b, pair& p, gsched::pad_trials& trials) {
 
 double peak_of(const subjects& all) {
   double most = 0;
-  for (const auto* list : {&all.real_time(), &all.guests()})
+  for (const auto* list : {&all.real_time(), &all.corunners()})
     for (const subject& s : *list)
       if (s.function == "copy") most = std::max(most, rate(s.bytes, s.facts.kernel_time));
   return most;
 }
 
-std::uint32_t blocks_for(selection by, const bench& b, std::size_t real_time, std::size_t guest) {
+std::uint32_t blocks_for(selection by, const bench& b, std::size_t real_time,
+                         std::size_t corunner) {
   const subject& real = b.all.real_time()[real_time];
-  subject other = b.all.guests()[guest];
-  const share any{guest, 0, 1};
+  subject other = b.all.corunners()[corunner];
+  const share any{corunner, 0, 1};
   other.facts.level = b.all.launch_of(real_time, {&any, 1}).blocks_per_sm;
   if (by == selection::quiet) return quiet_blocks(moving(real), moving(other), b.quiet);
   gsched::pad_options o;
   o.sms = b.quiet.sms;
   o.level = by == selection::paper ? gsched::level_rule::own : gsched::level_rule::needed;
-  gsched::pad_room room(real.facts, o);
+  gsched::pad_capacity room(real.facts, o);
   const std::uint32_t n = room.take(other.facts, other.facts.blocks);
   return by == selection::apart ? std::min(n, idle_sms(real.facts, o.sms)) : n;
 }
 
 void measure_pairs(const bench& b, results& out) {
   std::vector<pair> all = pairs_of(b);
-  gsched::pad_trials trials(b.all.real_time().size(), b.all.guests().size());
+  gsched::pad_trials trials(b.all.real_time().size(), b.all.corunners().size());
   const double until = experiment::seconds_now() + b.how.seconds;
-  // Spread over the pairs, so that what a short run leaves out is no whole kernel.
+  // Spread over the pairs, so that a short run does not omit a whole kernel.
   std::vector<pair> done;
   constexpr std::size_t stride = 7;
   for (std::size_t first = 0; first < stride; ++first)
     for (std::size_t i = first; i < all.size(); i += stride) {
       if (experiment::seconds_now() > until) break;
       b.dog.step(b.all.real_time()[all[i].real].name() + " with " +
-                     b.all.guests()[all[i].guest].name(),
+                     b.all.corunners()[all[i].corunner].name(),
                  30);
       measure(b, all[i], trials);
       done.push_back(all[i]);

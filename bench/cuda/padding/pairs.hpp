@@ -17,7 +17,7 @@
 
 namespace padding {
 
-/// What all parts of the experiment share.
+/// Shared by all parts of the experiment.
 struct bench {
   const run_options& how;
   subjects& all;
@@ -27,32 +27,33 @@ struct bench {
   gsched::quiet_options quiet{};
 };
 
-/// Rate at which the fastest copy of the subjects moves bytes.
+/// The rate at which the fastest copy of the subjects moves bytes.
 [[nodiscard]] double peak_of(const subjects& all);
 
-/// How blocks of a guest are chosen for a real-time kernel. All by rule 1.
+/// The selections of a co-runner's blocks for a real-time kernel. All keep rule 1.
 enum class selection {
-  paper,  ///< rule 2 as the paper has it: the real-time kernel's own level; all places
-  needed, ///< rule 2 with the level that it needs; all places
-  apart,  ///< as many as SMs that it leaves idle, so that none shares one
-  quiet   ///< the library's: these, and no more bytes than the GPU moves beside
+  paper,  ///< rule 2 as in the paper: the real-time kernel's own level; all slots
+  needed, ///< rule 2 with the needed level; all slots
+  apart,  ///< as many blocks as SMs that it leaves idle, so that none is shared
+  quiet   ///< the library's: these, limited by the GPU's memory rate
 };
 inline constexpr std::array every_selection{selection::paper, selection::needed, selection::apart,
                                             selection::quiet};
 
-/// Of a guest beside a real-time kernel; 0: not selected.
+/// The number of blocks of a co-runner beside a real-time kernel; 0: not selected.
 ///
-/// The level of both together is that of the very kernel that runs them: block sizes differ, so it
-/// can be less than the lower one of theirs.
+/// The level of both together is that of the actual kernel: block sizes differ, so it can be less
+/// than the lower of their levels.
 [[nodiscard]] std::uint32_t blocks_for(selection by, const bench& b, std::size_t real_time,
-                                       std::size_t guest);
+                                       std::size_t corunner);
 
-/// A guest with so many blocks beside a real-time kernel, who selects that, and what it took.
+/// A co-runner with that many blocks beside a real-time kernel, the selections that choose it, and
+/// the measured times.
 struct pair {
-  std::size_t real = 0, guest = 0;
+  std::size_t real = 0, corunner = 0;
   std::uint32_t blocks = 0;
   std::array<bool, every_selection.size()> by{};
-  bool bandwidth = false; ///< both move no more than may be
+  bool bandwidth = false; ///< both stay within the memory rate
   bool kept = true;       ///< after a trial, if the library selects it
   double trial = 0;       ///< slow-down in that
   timeline::figures alone{}, proxy{}, padded{};
@@ -62,18 +63,18 @@ struct pair {
   [[nodiscard]] double whole_percent() const {
     return 100 * (padded.whole_us / alone.whole_us - 1);
   }
-  /// Beside the faster one of the plain kernel and the proxy without guests.
+  /// Relative to the faster of the plain kernel and the proxy without co-runners.
   [[nodiscard]] double of_best_percent() const {
     return 100 * (padded.part_us / std::min(alone.part_us, proxy.part_us) - 1);
   }
 };
 
-/// Prints and saves what each selection does to real-time kernels, and its worst pairs.
+/// Prints and saves the effect of each selection on real-time kernels, and its worst pairs.
 void report_pairs(const bench& b, const std::vector<pair>& done, std::size_t all, results& out);
 
-/// Proxies without guests, and function pointers, beside plain kernels.
+/// Proxies without co-runners, and function pointers, relative to plain kernels.
 void measure_overhead(const bench& b, results& out);
-/// Every pair that is selected, beside the real-time kernel alone.
+/// Every selected pair, relative to the real-time kernel alone.
 void measure_pairs(const bench& b, results& out);
 
 } // namespace padding

@@ -44,9 +44,10 @@ void print_selection(const char* name, const bench& b, const std::vector<pair>& 
     whole.push_back(p.whole_percent());
     of_best.push_back(p.of_best_percent());
     sum += p.part_percent();
-    const gsched::kernel_variant& g = b.all.guests()[p.guest].facts;
-    const double guest_us = 1e-3 * static_cast<double>(g.kernel_time.count()) * p.blocks / g.blocks;
-    gained += guest_us / p.alone.whole_us;
+    const gsched::kernel_variant& g = b.all.corunners()[p.corunner].facts;
+    const double corunner_us =
+        1e-3 * static_cast<double>(g.kernel_time.count()) * p.blocks / g.blocks;
+    gained += corunner_us / p.alone.whole_us;
   }
   const double n = static_cast<double>(std::max<std::size_t>(part.size(), 1));
   const double best_mean = std::accumulate(of_best.begin(), of_best.end(), 0.0) / n;
@@ -86,22 +87,22 @@ void print_worst(const char* name, const bench& b, std::vector<pair> all, select
   fmt::print("\nthe worst by {}: part in percent, whole; us alone, by proxy, padded; blocks\n",
              name);
   for (const pair& p : all) {
-    const share beside{p.guest, 0, p.blocks};
+    const share beside{p.corunner, 0, p.blocks};
     const gsched::cuda::pad_launch c = b.all.launch_of(p.real, {&beside, 1});
     fmt::print("{:>+8.2f} {:>+8.2f} {:>7.2f} {:>7.2f} {:>7.2f} {:>5}{}  {} | {} | both level {}, "
                "{} registers\n",
                p.part_percent(), p.whole_percent(), p.alone.part_us, p.proxy.part_us,
                p.padded.part_us, p.blocks, p.kept ? "" : " (dropped)",
-               line_of(b.all.real_time()[p.real]), line_of(b.all.guests()[p.guest]),
+               line_of(b.all.real_time()[p.real]), line_of(b.all.corunners()[p.corunner]),
                c.blocks_per_sm, c.proxy->registers);
   }
 }
 
-/// One line a pair: both kernels' facts, and what was measured.
+/// One line for each pair: the properties of both kernels, and the measurements.
 void save_facts(const bench& b, const std::vector<pair>& all) {
   std::ofstream out(b.how.facts);
   const auto head = [&](const char* role) {
-    const results facts = facts_json(b.all.guests().front());
+    const results facts = facts_json(b.all.corunners().front());
     for (const auto& [key, _] : facts.items()) out << role << '_' << key << ',';
   };
   head("rt");
@@ -109,12 +110,12 @@ void save_facts(const bench& b, const std::vector<pair>& all) {
   out << "be_padded_blocks,level,rt_plain_us,rt_proxy_us,rt_padded_us,whole_plain_us,"
          "whole_proxy_us,whole_padded_us\n";
   for (const pair& p : all) {
-    for (const subject* s : {&b.all.real_time()[p.real], &b.all.guests()[p.guest]}) {
+    for (const subject* s : {&b.all.real_time()[p.real], &b.all.corunners()[p.corunner]}) {
       const results facts = facts_json(*s);
       for (const auto& [_, value] : facts.items())
         out << (value.is_string() ? value.get<std::string>() : value.dump()) << ',';
     }
-    const share beside{p.guest, 0, p.blocks};
+    const share beside{p.corunner, 0, p.blocks};
     out << p.blocks << ',' << b.all.launch_of(p.real, {&beside, 1}).blocks_per_sm << ','
         << p.alone.part_us << ',' << p.proxy.part_us << ',' << p.padded.part_us << ','
         << p.alone.whole_us << ',' << p.proxy.whole_us << ',' << p.padded.whole_us << '\n';
@@ -149,7 +150,7 @@ void report_pairs(const bench& b, const std::vector<pair>& done, std::size_t all
   std::fflush(stdout);
   for (const pair& p : done)
     out["pairs"].push_back({{"real_time", p.real},
-                            {"guest", p.guest},
+                            {"guest", p.corunner},
                             {"blocks", p.blocks},
                             {"paper", p.of(selection::paper)},
                             {"needed", p.of(selection::needed)},
@@ -164,7 +165,7 @@ void report_pairs(const bench& b, const std::vector<pair>& done, std::size_t all
                             {"whole_plain_us", p.alone.whole_us},
                             {"whole_padded_us", p.padded.whole_us}});
   for (const subject& s : b.all.real_time()) out["real_time"].push_back(facts_json(s));
-  for (const subject& s : b.all.guests()) out["guests"].push_back(facts_json(s));
+  for (const subject& s : b.all.corunners()) out["guests"].push_back(facts_json(s));
   out["peak_gbps"] = b.peak_gbps;
   if (!b.how.facts.empty()) save_facts(b, done);
 }

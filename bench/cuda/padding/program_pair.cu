@@ -26,10 +26,10 @@ namespace {
 
 using family = cuda::pad_stand_in_family;
 using work = cuda::pad_work<family>;
-static_assert(family::most_guests == program_pair::most_guests);
+static_assert(family::most_corunners == program_pair::most_corunners);
 using node = cudaGraphNode_t;
 
-/// A profile's kernels alone.
+/// The kernels of a profile only.
 struct stand_ins {
   std::vector<work> kernels;
   std::vector<std::vector<gsched::kernel_variant>> facts; ///< one each
@@ -48,7 +48,7 @@ stand_ins kernels_of(cuda::pad_stand_in_maker& makes, const gsched::profile& p) 
   return all;
 }
 
-/// A program again and again, for a guest that never ends.
+/// Repeats a program, for a co-runner that never ends.
 stand_ins repeated(const stand_ins& once, std::size_t times) {
   stand_ins all;
   for (std::size_t i = 0; i < times; ++i) {
@@ -58,20 +58,20 @@ stand_ins repeated(const stand_ins& once, std::size_t times) {
   return all;
 }
 
-/// What a guest's kernels are beside real-time kernels of one shape: the level is that of both
-/// together, and those that do not fit beside it are none.
-class guest_programs {
+/// The kernels of a co-runner beside real-time kernels of one shape: the level is that of both
+/// together; kernels that do not fit beside it have no variant.
+class corunner_programs {
 public:
-  guest_programs(const cuda::padder<family>& pads, const stand_ins& guest)
-      : pads_(pads), guest_(guest) {}
+  corunner_programs(const cuda::padder<family>& pads, const stand_ins& corunner)
+      : pads_(pads), corunner_(corunner) {}
 
   [[nodiscard]] const gsched::pad_program& beside(const work& real) {
     const auto key = std::tuple(real.threads(), real.registers(), real.shared_bytes());
     const auto at = known_.find(key);
     if (at != known_.end()) return at->second;
-    std::vector<std::vector<gsched::kernel_variant>> facts = guest_.facts;
+    std::vector<std::vector<gsched::kernel_variant>> facts = corunner_.facts;
     for (std::size_t k = 0; k < facts.size(); ++k) {
-      const auto both = pads_.choose(real, {&guest_.kernels[k], 1});
+      const auto both = pads_.choose(real, {&corunner_.kernels[k], 1});
       if (both)
         facts[k].front().level = both->blocks_per_sm;
       else
@@ -82,7 +82,7 @@ public:
 
 private:
   const cuda::padder<family>& pads_;
-  const stand_ins& guest_;
+  const stand_ins& corunner_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, gsched::pad_program> known_;
 };
 
@@ -98,8 +98,8 @@ public:
     cuda::check(cudaGraphCreate(&made, 0), "padding: graph");
     graph_.reset(made);
   }
-  void add(const work& real, std::span<const work> guests) {
-    last_ = {pads_.add_node(graph_.get(), last_, real, guests)};
+  void add(const work& real, std::span<const work> corunners) {
+    last_ = {pads_.add_node(graph_.get(), last_, real, corunners)};
   }
   [[nodiscard]] cudaGraph_t get() const { return graph_.get(); }
 
@@ -117,14 +117,14 @@ struct program_pair::state {
     real = kernels_of(makes, host);
     const stand_ins once = kernels_of(makes, other);
     fewer_registers = real.fewer_registers + once.fewer_registers;
-    // More than there is room for, as long as its kernels take no less than the profile says.
+    // More than fits, so that its kernels take at least the time in the profile.
     const auto times = static_cast<std::size_t>(8 * host.total() / other.total()) + 2;
-    guest = repeated(once, std::min<std::size_t>(times, 1000));
+    corunner = repeated(once, std::min<std::size_t>(times, 1000));
   }
 
   cuda::padder<family> pads;
   timeline time;
-  stand_ins real, guest;
+  stand_ins real, corunner;
   std::size_t fewer_registers = 0;
 };
 
@@ -137,24 +137,24 @@ std::size_t program_pair::fewer_registers() const { return state_->fewer_registe
 
 namespace {
 
-/// Plans one real-time kernel after the other, with fewer guests where those that the planner takes
-/// have blocks of sizes that together leave a lower level than each of them.
+/// Plans one real-time kernel after another, with fewer co-runners if the block sizes of the chosen
+/// ones together give a lower level than each alone.
 class kernel_planner {
 public:
-  kernel_planner(const cuda::padder<family>& pads, const stand_ins& guest, gsched::level_rule rule,
-                 unsigned guests)
-      : pads_(pads), guest_(guest), programs_(pads, guest), at_(guests) {
+  kernel_planner(const cuda::padder<family>& pads, const stand_ins& corunner,
+                 gsched::level_rule rule, unsigned corunners)
+      : pads_(pads), corunner_(corunner), programs_(pads, corunner), at_(corunners) {
     gsched::pad_options o;
     o.sms = pads.table().on().sms;
     o.level = rule;
-    for (o.parts = guests; o.parts > 0; --o.parts) planners_.emplace_back(o, guests, 1);
+    for (o.parts = corunners; o.parts > 0; --o.parts) planners_.emplace_back(o, corunners, 1);
   }
 
-  /// What runs beside operation i.
+  /// The work beside operation i.
   [[nodiscard]] std::vector<work> plan(const gsched::pad_program& host, std::size_t i,
                                        const work& real) {
-    for (gsched::pad_guest& g : at_) g.program = &programs_.beside(real);
-    const std::vector<gsched::pad_guest> before = at_;
+    for (gsched::pad_corunner& g : at_) g.program = &programs_.beside(real);
+    const std::vector<gsched::pad_corunner> before = at_;
     std::array<gsched::pad_part, gsched::pad_options::most_parts> parts;
     std::vector<work> beside;
     for (gsched::pad_planner& p : planners_) {
@@ -162,7 +162,8 @@ public:
       beside.clear();
       const std::size_t n = p.plan(host, i, i + 1, at_, parts);
       for (const gsched::pad_part& part : std::span(parts).first(n))
-        beside.push_back(guest_.kernels[part.guest_operation].range(part.first_block, part.blocks));
+        beside.push_back(
+            corunner_.kernels[part.corunner_operation].range(part.first_block, part.blocks));
       if (n == 0) return beside;
       const auto launch = pads_.choose(real, beside);
       if (launch && launch->blocks_per_sm >= parts[0].level) return beside;
@@ -170,24 +171,24 @@ public:
     at_ = before;
     return {};
   }
-  /// How far each guest has got.
-  [[nodiscard]] const std::vector<gsched::pad_guest>& guests() const { return at_; }
+  /// The progress of each co-runner.
+  [[nodiscard]] const std::vector<gsched::pad_corunner>& corunners() const { return at_; }
 
 private:
   const cuda::padder<family>& pads_;
-  const stand_ins& guest_;
-  guest_programs programs_;
-  std::vector<gsched::pad_planner> planners_; ///< parts falling
-  std::vector<gsched::pad_guest> at_;
+  const stand_ins& corunner_;
+  corunner_programs programs_;
+  std::vector<gsched::pad_planner> planners_; ///< by falling number of parts
+  std::vector<gsched::pad_corunner> at_;
 };
 
 } // namespace
 
-program_pair::figures program_pair::run(gsched::level_rule rule, unsigned guests,
+program_pair::figures program_pair::run(gsched::level_rule rule, unsigned corunners,
                                         unsigned rounds) const {
-  const auto& [pads, time, real, guest, _] = *state_;
+  const auto& [pads, time, real, corunner, _] = *state_;
   const gsched::pad_program host("real-time", real.facts);
-  kernel_planner planner(pads, guest, rule, guests);
+  kernel_planner planner(pads, corunner, rule, corunners);
   figures made;
   chain alone(pads), padded(pads), in_turn(pads);
   for (std::size_t i = 0; i < real.kernels.size(); ++i) {
@@ -197,10 +198,10 @@ program_pair::figures program_pair::run(gsched::level_rule rule, unsigned guests
     padded.add(real.kernels[i], beside);
     in_turn.add(real.kernels[i], {});
   }
-  // The same blocks of the guests, each kernel at once.
-  for (const gsched::pad_guest& g : planner.guests()) {
-    for (std::uint32_t k = 0; k < g.operation; ++k) in_turn.add(guest.kernels[k], {});
-    if (g.block > 0) in_turn.add(guest.kernels[g.operation].range(0, g.block), {});
+  // The same blocks of the co-runners, as separate kernels.
+  for (const gsched::pad_corunner& g : planner.corunners()) {
+    for (std::uint32_t k = 0; k < g.operation; ++k) in_turn.add(corunner.kernels[k], {});
+    if (g.block > 0) in_turn.add(corunner.kernels[g.operation].range(0, g.block), {});
   }
 
   const std::array<cudaGraph_t, 3> graphs{alone.get(), padded.get(), in_turn.get()};

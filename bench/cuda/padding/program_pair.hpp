@@ -12,9 +12,9 @@
 
 namespace padding {
 
-/// Two profiles' kernels as stand-ins of one family: of the same blocks, threads, registers, shared
-/// memory and time, which do nothing else, so that they do not slow one another by bandwidth.
-/// The second program begins again when it ends.
+/// The kernels of two profiles as stand-ins of one family, with the same blocks, threads,
+/// registers, shared memory and time, and without memory traffic, so that they do not slow one
+/// another down by bandwidth. The second program starts again when it ends.
 class program_pair {
 public:
   program_pair(const gsched::cuda::gpu& on, const gsched::profile& real_time,
@@ -24,14 +24,14 @@ public:
   struct figures {
     std::size_t parts = 0;
     double alone_us = 0;   ///< the real-time program
-    double padded_us = 0;  ///< with what of the other one is planned to run beside it
+    double padded_us = 0;  ///< with the planned work of the other one beside it
     double in_turn_us = 0; ///< and that work behind it
   };
-  /// Each as one graph, launched in turn. So many of the best-effort program at once, each from its
+  /// Each as one graph, launched alternately. That many best-effort programs at once, each from its
   /// start.
-  [[nodiscard]] figures run(gsched::level_rule rule, unsigned guests, unsigned rounds) const;
-  static constexpr unsigned most_guests = 4;
-  /// Kernels whose registers no proxy has for blocks of their size; they have fewer.
+  [[nodiscard]] figures run(gsched::level_rule rule, unsigned corunners, unsigned rounds) const;
+  static constexpr unsigned most_corunners = 4;
+  /// Kernels for which no proxy has enough registers at their block size; they have fewer.
   [[nodiscard]] std::size_t fewer_registers() const;
 
 private:

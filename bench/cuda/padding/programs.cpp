@@ -16,21 +16,21 @@ namespace padding {
 namespace {
 
 void measure_pair(const program_pair& both, const gsched::profile& host,
-                  const gsched::profile& other, unsigned guests, const run_options& how,
+                  const gsched::profile& other, unsigned corunners, const run_options& how,
                   experiment::watchdog& dog, results& out) {
   for (const auto& [name, rule] : {std::pair{"own level", gsched::level_rule::own},
                                    std::pair{"needed level", gsched::level_rule::needed}}) {
     dog.step("programs: " + host.full_name() + " with " + other.full_name() + ", " + name, 60);
-    const program_pair::figures f = both.run(rule, guests, how.rounds);
+    const program_pair::figures f = both.run(rule, corunners, how.rounds);
     const double gained = f.in_turn_us - f.alone_us;
     const double slowdown = 100 * (f.padded_us / f.alone_us - 1);
     fmt::print("{:<12} {} guest{} {:>4} parts: alone {:.1f} us, padded {:.1f} ({:+.2f}%), in turn "
                "{:.1f}; best-effort work of {:.1f} us done; in turn / padded {:.3f}\n",
-               name, guests, guests == 1 ? " :" : "s:", f.parts, f.alone_us, f.padded_us, slowdown,
-               f.in_turn_us, gained, f.in_turn_us / f.padded_us);
+               name, corunners, corunners == 1 ? " :" : "s:", f.parts, f.alone_us, f.padded_us,
+               slowdown, f.in_turn_us, gained, f.in_turn_us / f.padded_us);
     std::fflush(stdout);
     out["programs"].push_back({{"rule", name},
-                               {"guests", guests},
+                               {"guests", corunners},
                                {"real_time", host.full_name()},
                                {"best_effort", other.full_name()},
                                {"parts", f.parts},
@@ -59,7 +59,7 @@ void measure_programs(const gsched::cuda::gpu& on, const run_options& how,
                other.full_name(), other.operations.size(), gsched::to_us(other.total()),
                both.fewer_registers());
     std::fflush(stdout);
-    for (const unsigned n : how.guests) measure_pair(both, host, other, n, how, dog, out);
+    for (const unsigned n : how.corunners) measure_pair(both, host, other, n, how, dog, out);
   }
   dog.rest();
 }

@@ -9,7 +9,7 @@
 
 namespace padding {
 
-/// A profile's kernels padded with another one's, both by stand-ins, as one graph.
+/// The kernels of a profile padded with another's, both by stand-ins, as one graph.
 void measure_programs(const gsched::cuda::gpu& on, const run_options& how,
                       experiment::watchdog& dog, results& out);
 

@@ -31,7 +31,7 @@ void save(const std::string& path, const results& all) {
 
 void print_table(const subjects& all, results& out) {
   fmt::print("a family of {} real-time functions and {} guests; registers of its proxies:",
-             all.real_time().size(), all.guests().size());
+             all.real_time().size(), all.corunners().size());
   for (const gsched::cuda::pad_proxy& p : all.table().proxies()) {
     fmt::print(" {}/{}", p.registers, p.limit);
     if (p.local_bytes > 0) fmt::print(" ({} B local)", p.local_bytes);
@@ -40,15 +40,15 @@ void print_table(const subjects& all, results& out) {
   }
   fmt::print("\nfrom one kernel to the next: {} ns", all.gap().count());
   out["gap_ns"] = all.gap().count();
-  // Variants of a kernel are those that compute the same.
+  // The variants of a kernel compute the same result.
   std::map<std::string, std::vector<gsched::kernel_variant>> kernels;
-  for (const subject& s : all.guests()) kernels[s.function + s.shape].push_back(s.facts);
+  for (const subject& s : all.corunners()) kernels[s.function + s.shape].push_back(s.facts);
   std::size_t kept = 0;
   for (const auto& [_, variants] : kernels) kept += gsched::prune(variants).size();
   fmt::print("\n{} guest kernels in {} variants, of which {} are dominated by none\n",
-             kernels.size(), all.guests().size(), kept);
+             kernels.size(), all.corunners().size(), kept);
   std::fflush(stdout);
-  out["variants"] = {{"kernels", kernels.size()}, {"all", all.guests().size()}, {"kept", kept}};
+  out["variants"] = {{"kernels", kernels.size()}, {"all", all.corunners().size()}, {"kept", kept}};
 }
 
 } // namespace

@@ -20,7 +20,7 @@ struct run_options {
   std::filesystem::path profiles;
   std::vector<std::string> real_time{"resnet18_b1", "vgg16_b1"};
   std::vector<std::string> best_effort{"resnet50_b1", "resnet50_b8"}; ///< one each
-  std::vector<unsigned> guests{1, 4};
+  std::vector<unsigned> corunners{1, 4};
   double seconds = 20; ///< for the pairs
   std::string json;
   std::string facts; ///< of the pairs, as CSV

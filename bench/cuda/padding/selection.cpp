@@ -15,12 +15,12 @@ namespace padding {
 void measure_selection(const bench& b, results& out) {
   constexpr std::size_t tasks = 100, variants = 10;
   gsched::pad_selector selector(tasks, variants);
-  const std::vector<subject>& guests = b.all.guests();
+  const std::vector<subject>& corunners = b.all.corunners();
   for (std::size_t t = 0; t < tasks; ++t) {
     std::vector<gsched::kernel_variant> of;
     for (std::size_t v = 0; v < variants; ++v) {
-      gsched::kernel_variant k = guests[(t * variants + v) % guests.size()].facts;
-      // Kernels that are alike, but none that ties with another.
+      gsched::kernel_variant k = corunners[(t * variants + v) % corunners.size()].facts;
+      // Similar kernels without ties.
       k.kernel_time += gsched::duration{static_cast<std::int64_t>(t * 37 + v)};
       of.push_back(k);
     }

@@ -6,8 +6,8 @@
 #include "padding/timed.cuh"
 
 #include <gsched/core/error.hpp>
+#include <gsched/cuda/colocate/pad.cuh>
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/pad.cuh>
 
 #include <algorithm>
 #include <array>
@@ -37,7 +37,7 @@ struct pointers<cuda::pad_functions<F...>> {
   static const void* kernel() { return reinterpret_cast<const void*>(&pointers_of<F...>); }
 };
 
-/// What a launch takes by itself.
+/// The time of a launch alone.
 struct nothing {
   static constexpr std::uint32_t threads = 32;
   __device__ __forceinline__ void operator()(const cuda::pad_block&) const {}
@@ -49,7 +49,7 @@ struct real_entry {
   std::function<work(stamps*)> make;
   add_node plain, pointer;
 };
-struct guest_entry {
+struct corunner_entry {
   work all;
   std::function<cudaGraphNode_t(cudaGraph_t, subjects::after)> plain;
 };
@@ -97,7 +97,7 @@ struct subjects::state {
     const work fit = e.make(memory.scratch());
     const cuda::plain_kernel<timed<F>> alone(with(memory.scratch()), f.grid(), F::shared_bytes());
     s.plain = gsched::duration::max();
-    for (int i = 0; i < 3; ++i) { // in turn, and each at its best: clocks rise
+    for (int i = 0; i < 3; ++i) { // alternately, and the best of each: clocks rise
       const gsched::kernel_variant now = pads.measure(fit);
       if (i == 0 || now.kernel_time < s.facts.kernel_time) s.facts = now;
       s.plain = std::min(s.plain, cuda::measure_pad_call(alone.call()));
@@ -107,15 +107,15 @@ struct subjects::state {
   }
 
   template <class F>
-  void add_guest(const F& f, subject s) {
-    guest_entry e{work(f, f.grid(), F::shared_bytes()), [f](cudaGraph_t g, after a) {
-                    const cuda::plain_kernel<F> k(f, f.grid(), F::shared_bytes());
-                    return cuda::add_pad_node(g, a, k.call());
-                  }};
+  void add_corunner(const F& f, subject s) {
+    corunner_entry e{work(f, f.grid(), F::shared_bytes()), [f](cudaGraph_t g, after a) {
+                       const cuda::plain_kernel<F> k(f, f.grid(), F::shared_bytes());
+                       return cuda::add_pad_node(g, a, k.call());
+                     }};
     s.bytes = f.bytes();
     s.facts = pads.measure(e.all);
-    guests.push_back(std::move(e));
-    guest_facts.push_back(std::move(s));
+    corunners.push_back(std::move(e));
+    corunner_facts.push_back(std::move(s));
   }
 
   template <std::uint32_t Tile>
@@ -148,11 +148,11 @@ struct subjects::state {
   }
 
   void add_all_real(bool few);
-  void add_all_guests(bool few);
+  void add_all_corunners(bool few);
 
   [[nodiscard]] std::vector<work> works(std::span<const share> of) const {
     std::vector<work> all;
-    for (const share& s : of) all.push_back(guests[s.guest].all.range(s.first, s.blocks));
+    for (const share& s : of) all.push_back(corunners[s.corunner].all.range(s.first, s.blocks));
     return all;
   }
 
@@ -162,8 +162,8 @@ struct subjects::state {
   std::array<called_function, reals::size> functions{};
   std::vector<real_entry> real;
   std::vector<subject> real_facts;
-  std::vector<guest_entry> guests;
-  std::vector<subject> guest_facts;
+  std::vector<corunner_entry> corunners;
+  std::vector<subject> corunner_facts;
 };
 
 namespace {
@@ -195,36 +195,36 @@ void subjects::state::add_all_real(bool few) {
     add_real(make_convolve<1>(planes, side, true), {"convolve", "1", text(planes, side)});
 }
 
-void subjects::state::add_all_guests(bool few) {
-  add_guest(make_gemm<64>(512, false), {"gemm", "64", "512"});
-  add_guest(make_gemm<32>(512, false), {"gemm", "32", "512"});
+void subjects::state::add_all_corunners(bool few) {
+  add_corunner(make_gemm<64>(512, false), {"gemm", "64", "512"});
+  add_corunner(make_gemm<32>(512, false), {"gemm", "32", "512"});
   for (const std::uint32_t kib :
        few ? std::vector{8192u} : std::vector{2048u, 4096u, 8192u, 32768u}) {
     const std::string shape = text(kib) + " KiB";
-    add_guest(make_copy<1>(kib, false), {"copy", "1", shape});
-    add_guest(make_copy<4>(kib, false), {"copy", "4", shape});
-    add_guest(make_copy<16>(kib, false), {"copy", "16", shape});
-    add_guest(make_copy<32>(kib, false), {"copy", "32", shape});
-    add_guest(make_copy<64>(kib, false), {"copy", "64", shape});
+    add_corunner(make_copy<1>(kib, false), {"copy", "1", shape});
+    add_corunner(make_copy<4>(kib, false), {"copy", "4", shape});
+    add_corunner(make_copy<16>(kib, false), {"copy", "16", shape});
+    add_corunner(make_copy<32>(kib, false), {"copy", "32", shape});
+    add_corunner(make_copy<64>(kib, false), {"copy", "64", shape});
   }
-  add_guest(make_axpy<1>(2048, false), {"axpy", "1", "2048 Ki"});
-  add_guest(make_axpy<4>(2048, false), {"axpy", "4", "2048 Ki"});
-  add_guest(make_softmax<128>(512, 1024, false), {"softmax", "128", "512x1024"});
-  add_guest(make_softmax<256>(512, 1024, false), {"softmax", "256", "512x1024"});
-  add_guest(make_mean<128>(1024, 1024, false), {"row_mean", "128", "1024x1024"});
-  add_guest(make_mean<256>(1024, 1024, false), {"row_mean", "256", "1024x1024"});
-  add_guest(make_convolve<1>(64, 56, false), {"convolve", "1", "64x56"});
-  add_guest(make_convolve<4>(64, 56, false), {"convolve", "4", "64x56"});
+  add_corunner(make_axpy<1>(2048, false), {"axpy", "1", "2048 Ki"});
+  add_corunner(make_axpy<4>(2048, false), {"axpy", "4", "2048 Ki"});
+  add_corunner(make_softmax<128>(512, 1024, false), {"softmax", "128", "512x1024"});
+  add_corunner(make_softmax<256>(512, 1024, false), {"softmax", "256", "512x1024"});
+  add_corunner(make_mean<128>(1024, 1024, false), {"row_mean", "128", "1024x1024"});
+  add_corunner(make_mean<256>(1024, 1024, false), {"row_mean", "256", "1024x1024"});
+  add_corunner(make_convolve<1>(64, 56, false), {"convolve", "1", "64x56"});
+  add_corunner(make_convolve<4>(64, 56, false), {"convolve", "4", "64x56"});
 }
 
 subjects::subjects(const cuda::gpu& on, bool few) : state_(std::make_unique<state>(on)) {
   state_->add_all_real(few);
-  state_->add_all_guests(few);
+  state_->add_all_corunners(few);
 }
 subjects::~subjects() = default;
 
 const std::vector<subject>& subjects::real_time() const { return state_->real_facts; }
-const std::vector<subject>& subjects::guests() const { return state_->guest_facts; }
+const std::vector<subject>& subjects::corunners() const { return state_->corunner_facts; }
 const cuda::pad_table& subjects::table() const { return state_->pads.table(); }
 gsched::duration subjects::gap() const { return state_->gap; }
 stamps* subjects::scratch() const { return state_->memory.scratch(); }
@@ -241,8 +241,8 @@ cudaGraphNode_t subjects::add_padded(cudaGraph_t g, after a, std::size_t i,
   return state_->pads.add_node(g, a, state_->real[i].make(to), state_->works(beside));
 }
 
-cudaGraphNode_t subjects::add_plain_guest(cudaGraph_t g, after a, std::size_t i) const {
-  return state_->guests[i].plain(g, a);
+cudaGraphNode_t subjects::add_plain_corunner(cudaGraph_t g, after a, std::size_t i) const {
+  return state_->corunners[i].plain(g, a);
 }
 
 cudaGraphNode_t subjects::add_rest(cudaGraph_t g, after a, const share& of) const {
@@ -263,19 +263,19 @@ subjects::host_cost subjects::time_host(std::size_t i, const share& beside) {
     return std::chrono::duration<double, std::nano>(d).count() / n;
   };
   const work real = state_->real[i].make(state_->memory.scratch());
-  const std::vector<work> guest = state_->works({&beside, 1});
+  const std::vector<work> corunner = state_->works({&beside, 1});
   host_cost cost;
   constexpr int choices = 100000, launches = 200;
   std::uint64_t blocks = 0;
   auto start = clock::now();
-  for (int n = 0; n < choices; ++n) blocks += state_->pads.choose(real, guest)->blocks;
+  for (int n = 0; n < choices; ++n) blocks += state_->pads.choose(real, corunner)->blocks;
   cost.choose_ns = ns(clock::now() - start, choices);
   if (blocks == 0) throw gsched::error(gsched::errc::does_not_fit, "padding: no blocks");
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   for (int n = -5; n < launches; ++n) {
     start = clock::now();
-    const std::error_code e = state_->pads.launch(stream, real, guest);
+    const std::error_code e = state_->pads.launch(stream, real, corunner);
     if (n >= 0) cost.launch_ns += ns(clock::now() - start, launches);
     if (e) cuda::fail(e, "padded launch");
     check(cudaStreamSynchronize(stream));

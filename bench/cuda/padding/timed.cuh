@@ -4,7 +4,7 @@
 #include "padding/subjects.hpp"
 
 #include <gsched/core/launch.hpp>
-#include <gsched/cuda/pad_block.cuh>
+#include <gsched/cuda/colocate/pad_block.cuh>
 
 #include <cstdint>
 
@@ -16,7 +16,7 @@ namespace padding {
   return t;
 }
 
-/// A function that says when it began and ended.
+/// A function that records its begin and end.
 template <class F>
 struct timed : F {
   stamps* to;
@@ -29,7 +29,7 @@ struct timed : F {
   }
 };
 
-// The rival that the paper measures first: the kernel calls its part by a function pointer.
+// The alternative that the paper measures first: the kernel calls its part by a function pointer.
 
 using called_function = void (*)(const unsigned char* arguments, pad_block b);
 

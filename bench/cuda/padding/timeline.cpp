@@ -70,7 +70,7 @@ std::vector<timeline::figures> timeline::run(std::span<const adder> kernels, uns
                                              unsigned seed) const {
   constexpr unsigned warm = 2;
   const std::size_t n = kernels.size();
-  const std::size_t all = n * (rounds + warm) + 1; // the last one ends what is before it
+  const std::size_t all = n * (rounds + warm) + 1; // the last kernel ends the one before it
   if (all > most)
     throw gsched::error(gsched::errc::bad_option, "padding: " + std::to_string(all) +
                                                       " kernels in a timeline, expected at most " +
@@ -122,7 +122,7 @@ std::vector<double> time_in_turn(std::span<const cudaGraph_t> graphs, unsigned r
   constexpr unsigned warm = 2;
   for (unsigned r = 0; r < rounds + warm; ++r)
     for (std::size_t i = 0; i < execs.size(); ++i) {
-      check(cudaGraphLaunch(execs[i].get(), stream)); // the host is ahead of what is measured
+      check(cudaGraphLaunch(execs[i].get(), stream)); // the host is ahead of the measured work
       check(cudaEventRecord(from.get(), stream));
       check(cudaGraphLaunch(execs[i].get(), stream));
       check(cudaEventRecord(to.get(), stream));

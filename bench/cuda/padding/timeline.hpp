@@ -12,8 +12,8 @@
 
 namespace padding {
 
-/// Runs kernels with stamps one after the other in one graph, in another order each round, so that
-/// all see the same GPU and each comes behind each.
+/// Runs kernels with stamps one after another in one graph, in another order each round, so that
+/// all see the same state of the GPU and each follows each.
 class timeline {
 public:
   static constexpr std::size_t most = 512; ///< kernels of a graph
@@ -27,7 +27,7 @@ public:
   using adder =
       std::function<cudaGraphNode_t(cudaGraph_t, std::span<const cudaGraphNode_t>, stamps*)>;
 
-  /// Means in microseconds over the rounds, without the fifth of them that is fastest and slowest.
+  /// Means in microseconds over the rounds, without the fastest and the slowest fifth.
   struct figures {
     double part_us = 0;  ///< from the real-time part's start to its end
     double whole_us = 0; ///< from its start to the next kernel's: all parts, and the usual gap
@@ -44,7 +44,7 @@ private:
   cudaStream_t stream_ = nullptr;
 };
 
-/// Median times in microseconds of graphs that are launched in turn.
+/// Median times in microseconds of graphs that are launched alternately.
 [[nodiscard]] std::vector<double> time_in_turn(std::span<const cudaGraph_t> graphs, unsigned rounds,
                                                cudaStream_t stream);
 

@@ -7,7 +7,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/cuda/partitions.hpp>
+#include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/io/profile_json.hpp>
 
@@ -42,7 +42,7 @@ public:
   explicit switches(const run_options& o)
       : o_(o), dog_("gsched.gpu.plan_switch"), model_(make_model(o)), first_(make_first()) {}
 
-  /// A plan's seats: that many SMs first, and what is left.
+  /// The partitions of a plan: that many SMs first, and the rest.
   [[nodiscard]] plan make(std::uint32_t sms) const {
     const std::vector<std::uint32_t> sizes = cuda::group_sizes(o_.gpu);
     std::vector<std::uint32_t> few, rest;
@@ -53,7 +53,7 @@ public:
     p.push_back(std::make_unique<seat>(o_.gpu, rest, first_, model_));
     return p;
   }
-  /// A request's time alone on each seat: medians, in microseconds.
+  /// Time of a request alone on each partition: medians, in microseconds.
   [[nodiscard]] static std::vector<double> alone(plan& p) {
     std::vector<double> us;
     for (auto& s : p) {
@@ -70,7 +70,7 @@ public:
     return us;
   }
 
-  /// One switch, while each seat of the old plan has a request that runs.
+  /// One switch, while each partition of the old plan runs a request.
   template <class Next>
   void once(plan& old, const std::vector<double>& old_us, Next next,
             const std::vector<double>& new_us, samples& out) {
@@ -134,7 +134,7 @@ json told(const char* name, const std::vector<double>& us) {
           {"p50_us", q(0.5)}, {"p90_us", q(0.9)}, {"p99_us", q(0.99)}};
 }
 
-/// While contexts are made nobody looks when old requests end.
+/// While contexts are created, the ends of old requests are not polled.
 json told(const char* what, const samples& s, bool made) {
   fmt::print("{}, us{:>{}}p10      p50      p90      p99\n", what, "",
              static_cast<int>(64 - std::string(what).size()));

@@ -15,7 +15,8 @@ struct run_options {
   std::filesystem::path json{};
 };
 
-/// Prints the figures. Errors   gsched::error, or what the profile's reader throws.
+/// Prints the figures.
+/// Errors   gsched::error, or what the profile's reader throws.
 void run(const run_options& o);
 
 } // namespace plan_switch

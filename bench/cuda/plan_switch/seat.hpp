@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/partitions.hpp>
+#include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda/program.hpp>
 
 #include <cuda.h>
@@ -11,8 +11,8 @@
 
 namespace plan_switch {
 
-/// A partition with all that a model needs to run there: a stream, the model's graph and one of a
-/// single short block before it, and words that tell when those have run.
+/// A partition with everything that a model needs to run on it: a stream, the model's graph, a
+/// graph of a single short block before it, and words that report when those have run.
 class seat {
 public:
   /// Errors   gsched::error.
@@ -22,7 +22,8 @@ public:
   seat(const seat&) = delete;
   seat& operator=(const seat&) = delete;
 
-  /// One request: the first block tells that it runs here, the model's end tells again.
+  /// One request: the first block reports that it runs here, and the end of the model reports
+  /// again.
   void submit();
   [[nodiscard]] bool started() const noexcept { return word(0) >= requests_; }
   [[nodiscard]] bool ended() const noexcept { return word(1) >= requests_; }

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what gsched.gpu.cliff found, or writes it as Markdown tables: replays after direct launches,
-by streams and launches, and every other experiment as one row. Input: its JSON lines."""
+"""Draws results of gsched.gpu.cliff, or writes them as Markdown tables.
+
+The picture has five experiments, and the replays after direct launches by streams and launches; the
+tables have every experiment. Input: JSON lines.
+"""
 
 import argparse
 import collections
@@ -11,12 +14,16 @@ import re
 import statistics
 import sys
 
-CROSSED, FRESH = "#c0392b", "#2c7fb8"
-LIMIT = 1.05
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "figures"))
+import plotting  # noqa: E402
+
+SLOW = plotting.Style("slower", plotting.TONES["limit"], 7)
+FAST = plotting.Style("as before", plotting.TONES["main"], 6)
+LIMIT = 1.05  # of a ratio of times: above, the process is on the slow side
 
 
 def read(path):
-    """Median ratio by experiment, in the order of the runs; and what followed, by label."""
+    """Median ratio by experiment, in the order of the runs; and those of later replays, by label."""
     ratios, cures = collections.OrderedDict(), {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         try:
@@ -32,68 +39,37 @@ def read(path):
                 cures.setdefault((name, mark["label"]), []).append(
                     mark["graph700_us"] / row["before_us"])
     if not ratios:
-        sys.exit(f"{path}: no figures in it")
+        sys.exit(f"{path}: no ratios in it, expected the lines of gsched.gpu.cliff --json")
     return ({n: statistics.median(r) for n, r in ratios.items()},
             {k: statistics.median(r) for k, r in cures.items()})
 
 
-def draw_counts(axes, ratios):
-    found = {}
-    for name, ratio in ratios.items():
-        if m := re.fullmatch(r"count\.s(\d+)\.l(\d+)", name):
-            found[int(m[1]), int(m[2])] = ratio
-    if not found:
-        axes.set_visible(False)
-        return
-    every = collections.Counter(n for _, n in found)  # bisections tried others on few streams
-    found = {k: r for k, r in found.items() if every[k[1]] > max(every.values()) / 2}
-    streams, launches = (sorted({k[i] for k in found}) for i in (0, 1))
-    table = [[found.get((s, n), float("nan")) for n in launches] for s in streams]
-    image = axes.imshow(table, cmap="RdBu_r", vmin=0.85, vmax=1.15, aspect="auto", origin="lower")
-    for y, s in enumerate(streams):
-        for x, n in enumerate(launches):
-            if (s, n) in found:
-                axes.text(x, y, f"{found[s, n]:.2f}", ha="center", va="center", fontsize=6)
-    axes.set_xticks(range(len(launches)), launches, fontsize=7)
-    axes.set_yticks(range(len(streams)), streams, fontsize=7)
-    axes.set_xlabel("direct launches on each stream")
-    axes.set_ylabel("streams beyond the first")
-    axes.set_title("replay of 700 kernels, after / before", fontsize=9)
-    axes.figure.colorbar(image, ax=axes, shrink=0.8)
+BARS = [  # what the five bars show: text, experiment, label of a later replay in it
+    ("nothing in between", "control.nothing", None),
+    ("4000 direct launches on one stream", "sequence.4000A", None),
+    ("graphs on 64 streams", "graph.ten_kernels.s64.l20", None),
+    ("8 direct launches on each of 2 streams", "sequence.8AB", None),
+    ("the same, then another process\nmakes a context", "cure.other_process_context", -1),
+]
 
 
-def draw_rows(axes, rows, title):
-    axes.barh(range(len(rows)), [r - 1 for _, r in rows], left=1,
-              color=[CROSSED if r > LIMIT else FRESH for _, r in rows])
-    axes.set_yticks(range(len(rows)), [n for n, _ in rows], fontsize=6)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.axvline(1, color="black", linewidth=0.6)
-    axes.axvline(LIMIT, color="black", linewidth=0.6, linestyle=":")
-    axes.set_xlim(min(0.95, *(r for _, r in rows)) - 0.01, max(1.2, *(r for _, r in rows)) + 0.01)
-    axes.set_xlabel("after / before")
-    axes.set_title(title, fontsize=9)
+def draw(picture, ratios, cures):
+    bars = plotting.Panel("replay of 700 small kernels", "time after / before")
+    found = []
+    for text, name, later in BARS:
+        ratio = ratios.get(name) if later is None else next(
+            (r for (n, _), r in reversed(cures.items()) if n == name), None)
+        if ratio is not None:
+            found.append((text, ratio, SLOW if ratio > LIMIT else FAST))
+    bars.rows(found, form=".3f")
 
-
-def draw(svg, ratios, cures):
-    import matplotlib
-    matplotlib.use("svg")
-    import matplotlib.pyplot as plt
-
-    others = [(n, r) for n, r in ratios.items() if not re.match(r"(count|step|base)\.", n)]
-    later = [(f"{n}: {label}", r) for (n, label), r in cures.items()]
-    rows = max(len(others), len(later) + 30, 20)
-    figure, axes = plt.subplot_mosaic([["others", "counts"], ["others", "later"]],
-                                      figsize=(13, 0.12 * rows + 2), layout="constrained",
-                                      width_ratios=[1, 1.4],
-                                      height_ratios=[1, max(1.0, len(later) / 30)])
-    draw_counts(axes["counts"], ratios)
-    for name, what, title in (("others", others, "what was tried, each in a fresh process"),
-                              ("later", later, "what followed in the same process")):
-        if what:
-            draw_rows(axes[name], what, title)
-        else:
-            axes[name].set_visible(False)
-    figure.savefig(svg)
+    tried = {(int(m[1]), int(m[2])): ratio for name, ratio in ratios.items()
+             if (m := re.fullmatch(r"count\.s(\d+)\.l(\d+)", name))}
+    counts = plotting.Panel("direct launches on several streams in turn", "launches on each stream",
+                            "streams beyond the first", log="xy")
+    for how, slow in ((FAST, False), (SLOW, True)):
+        counts.points([(n, s) for (s, n), r in tried.items() if (r > LIMIT) == slow], how)
+    plotting.draw(picture, "Direct launches make later graph replays slower, NVIDIA H200", [bars, counts])
 
 
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
@@ -131,7 +107,7 @@ class Row:
 
     def markdown(self, name):
         ratio = statistics.median(self.ratio)
-        # Should the repeats of one experiment differ, it says how many crossed.
+        # Where the repeats of an experiment differ: how many of them are slower.
         crossed = sum(r > LIMIT for r in self.ratio)
         word = "yes" if crossed == len(self.ratio) else "no" if crossed == 0 else (
             f"{crossed} of {len(self.ratio)}")

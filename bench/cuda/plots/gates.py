@@ -1,57 +1,45 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what gates cost and how soon they hold, as gsched.gpu.gates measured it."""
+"""Draws what gates cost and how soon they hold a lane, from results of gsched.gpu.gates."""
 
-import argparse
-import json
 import pathlib
+import sys
 
-import matplotlib
-
-matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "figures"))
+import plotting  # noqa: E402
 
 
-def bars(axes, names, series, label):
-    width = 0.8 / len(series)
-    for k, (called, values) in enumerate(series):
-        at = [i + (k - (len(series) - 1) / 2) * width for i in range(len(names))]
-        axes.bar(at, values, width, label=called)
-    axes.set_ylabel(label)
-    axes.set_xticks(range(len(names)), names, rotation=20, ha="right", fontsize=7)
-    axes.grid(axis="y", linewidth=0.3)
-    axes.legend(fontsize=7)
+def ranges(panel, names, rows):
+    """rows: [(style, [{p50, p99}] by name)]; bars from the median to the 99th percentile."""
+    places, _ = panel.group(names, len(rows), turned=True)
+    for at, (how, values) in zip(places, rows):
+        panel.ranges_of([(x, v["p50"], v["p99"]) for x, v in zip(at, values)], how)
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("results", type=pathlib.Path, help="JSON of gsched.gpu.gates")
-    p.add_argument("svg", type=pathlib.Path)
-    a = p.parse_args()
-    if not a.results.is_file():
-        p.error(f"{a.results}: no such file")
-    said = json.loads(a.results.read_text())
-    names = [c["program"] for c in said["cost"]]
-    every = [v["every"] for v in said["cost"][0]["variants"] if v["every"] > 0]
-    figure, rows = plt.subplots(3, 1, figsize=(10, 10), layout="constrained")
+    a = plotting.script_arguments(__doc__)
+    report = a.report[0]
+    names = [c["program"].replace(" blocks", "").replace(" us", " µs") for c in report["cost"]]
+    every = sorted(v["every"] for v in report["cost"][0]["variants"] if v["every"] > 0)
+    gate = {n: plotting.series(i, f"a gate every {n} kernels" if n > 1 else "a gate at each kernel")
+            for i, n in enumerate(every)}
 
-    def of(part, what, n):
-        return [next(what(v) for v in c["variants"] if v["every"] == n) for c in said[part]]
+    def of(part, n):
+        return [next(v for v in c["variants"] if v["every"] == n) for c in report[part]]
 
-    bars(rows[0], names,
-         [(f"every {n}", of("cost", lambda v: v["us_per_kernel"], n)) for n in every],
-         "open gates: µs a kernel")
-    bars(rows[1], names,
-         [(f"every {n}: {q}", of("latency", lambda v, q=q: v["yielded_us"][q], n))
-          for n in every for q in ("p50", "p99")],
-         "yield to standing: µs")
-    modes = [m["mode"] for m in said["beside"][0]["modes"]]
-    bars(rows[2], names,
-         [(f"{m}: {q}", [next(x["us"][q] for x in c["modes"] if x["mode"] == m)
-                         for c in said["beside"]]) for m in modes for q in ("p50", "p99")],
-         "real-time graph: µs")
-    rows[0].set_title(f"gates on {said['gpu']}")
-    figure.savefig(a.svg)
+    cost = plotting.Panel("open gates: added time of each kernel", y="µs", own_legend=True)
+    places, width = cost.group(names, len(every), turned=True)
+    for at, n in zip(places, every):
+        cost.bars(at, [v["us_per_kernel"] for v in of("cost", n)], width, gate[n])
+    latency = plotting.Panel("closing a gate until the lane stands, p50 to p99", y="µs", y_range=(0, None), own_legend=True)
+    ranges(latency, names, [(gate[n], [v["yielded_us"] for v in of("latency", n)]) for n in every])
+    beside = plotting.Panel("real-time graph beside best-effort work, p50 to p99", y="µs", log="y", own_legend=True)
+    ways = {"alone": plotting.style("rt_only"), "priorities alone": plotting.style("streams_priority"),
+            "yields": plotting.style("preempt", name="gates")}
+    ranges(beside, names, [(how, [next(m["us"] for m in c["modes"] if m["mode"] == mode) for c in report["beside"]])
+                           for mode, how in ways.items()])
+    plotting.draw(a.picture, f"Gates on {report['gpu']}", [cost, latency, beside], columns=3, size=(340, 240),
+                  note="programs: kernels x blocks x time of a kernel, or a model's stand-in")
 
 
 if __name__ == "__main__":

@@ -1,53 +1,51 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws p99 latency against load, and jobs at once, as gsched.gpu.head_of_line measured them."""
+"""Draws jobs at once and the 99th percentile against load, from results of gsched.gpu.head_of_line.
 
-import argparse
-import json
+Of several results, each way is taken from the last that has it.
+"""
+
 import pathlib
+import sys
 
-import matplotlib
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "figures"))
+import plotting  # noqa: E402
 
-matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-STYLES = {"launches": "--", "graphs": ":", "interleaved": "-.", "gsched": "-"}
-
-
-def style(name):
-    return next((s for start, s in STYLES.items() if name.startswith(start)), "-")
+WAYS = [  # key of the style, ways in the results, the first one found is drawn; name
+    ("launches", ("launches.default",), "kernel by kernel"),
+    ("launches.32", ("launches.32",), "kernel by kernel, 32 connections"),
+    ("interleaved", ("interleaved.default",), "kernels interleaved by software"),
+    ("graphs", ("graphs.default",), "a CUDA graph for each job"),
+    ("gsched", ("gsched.default.l8.s120.job", "gsched.default.l128.job"), "gsched"),
+]
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("results", type=pathlib.Path, help="JSON of gsched.gpu.head_of_line")
-    p.add_argument("svg", type=pathlib.Path)
-    a = p.parse_args()
-    if not a.results.is_file():
-        p.error(f"{a.results}: no such file")
-    said = json.loads(a.results.read_text())
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
-    alone = said["kernels"] * said["kernel_us"] / 1e3
-    for i, sweep in enumerate(said["sweeps"]):
-        points = [q for q in sweep["points"] if not q["gave_up"]]
-        left.plot([q["offered"] for q in points], [q["p99_us"] / 1e3 for q in points],
-                  style(sweep["way"]), marker=".", color=f"C{i}",
-                  label=f"{sweep['way']} (doubled at {sweep['sustained']:.0f})")
-        left.axvline(sweep["sustained"], color=f"C{i}", linewidth=0.4)
-    left.axhline(2 * alone, color="black", linewidth=0.5)
-    left.set_ylim(0, 8 * alone)
-    left.set_xlim(left=0)
-    left.set_xlabel("offered load: arrival rate × time of a job alone")
-    left.set_ylabel("p99 latency, ms")
-    left.set_title(f"jobs of {said['kernels']} kernels of one block, {said['kernel_us']:g} µs each")
-    left.legend(fontsize=7)
-    ways = [(c["way"], c["jobs_at_once"]) for c in said["capacities"]]
-    right.barh(range(len(ways)), [n for _, n in ways],
-               color=["C2" if w.startswith("gsched") else "C0" for w, _ in ways])
-    right.set_yticks(range(len(ways)), [w for w, _ in ways], fontsize=6)
-    right.invert_yaxis()
-    right.set_xlabel("jobs at once, of a backlog")
-    figure.savefig(a.svg)
+    a = plotting.script_arguments(__doc__)
+    at_once = {c["way"]: c["jobs_at_once"] for report in a.report for c in report["capacities"]}
+    sweeps = {s["way"]: s["points"] for report in a.report for s in report["sweeps"]}
+    report = next(s for s in a.report if s["sweeps"])
+    alone = report["kernels"] * report["kernel_us"] / 1e3
+    bars = plotting.Panel("jobs that run at once, of a backlog", "jobs")
+    found = [(name, at_once[way], plotting.style(key)) for key, ways, name in WAYS
+             if (way := next((w for w in ways if w in at_once), None))]
+    bars.rows(found, form=".1f")
+    lines = plotting.Panel("99th percentile of the latency by load", "arrival rate x time of a job alone",
+                           "ms", y_range=(0, 8 * alone))
+    for key, ways, name in WAYS:
+        way = next((w for w in ways if w in sweeps), None)
+        if way is None:
+            continue
+        points = [(q["offered"], q["p99_us"] / 1e3) for q in sweeps[way] if not q["gave_up"]]
+        if over := next((i for i, (_, y) in enumerate(points) if y > 8 * alone), None):  # leaves the panel there
+            (x0, y0), (x1, y1) = points[over - 1:over + 1]
+            points = points[:over] + [(x0 + (x1 - x0) * (8 * alone - y0) / (y1 - y0), 8 * alone)]
+        lines.line(points, plotting.style(key, name=name))
+    lines.across(2 * alone, "axis", dash=3)
+    lines.text(45, 2 * alone, "twice the time alone")
+    gpu = report["capacities"][0]["gpu"]
+    plotting.draw(a.picture, f"Head-of-line blocking on {gpu}", [bars, lines], size=(400, 240),
+                  note=f"jobs of {report['kernels']} kernels of one block, {report['kernel_us']:g} µs each")
 
 
 if __name__ == "__main__":

@@ -1,82 +1,70 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what padding costs real-time kernels and gains, as gsched.gpu.padding measured it."""
+"""Draws what padding costs real-time kernels and gains, from results of gsched.gpu.padding.
 
-import argparse
-import json
+All panels show distributions: over kernels, or over pairs of a real-time and a best-effort kernel.
+"bandwidth" are the pairs that the rule on memory bandwidth lets run together.
+"""
+
+import dataclasses
 import pathlib
+import sys
 
-import matplotlib
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "figures"))
+import plotting  # noqa: E402
 
-matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-SELECTIONS = [("rules 1, 2", "paper", False), ("rules 1, 2 + bandwidth", "paper", True),
-              ("needed level", "needed", False), ("needed level + bandwidth", "needed", True),
-              ("idle SMs", "apart", False), ("idle SMs + bandwidth", "apart", True)]
+SELECTIONS = [("rules 1 and 2", "paper"), ("least occupancy", "needed"), ("idle SMs only", "apart")]
 
 
-def slowdowns(pairs, by, third):
-    return sorted(100 * (p["part_padded_us"] / p["part_plain_us"] - 1) for p in pairs
-                  if p[by] and (p["bandwidth"] or not third))
+def slowdowns(pairs, by, bandwidth):
+    return [100 * (p["part_padded_us"] / p["part_plain_us"] - 1) for p in pairs
+            if p[by] and "part_padded_us" in p and (p["bandwidth"] or not bandwidth)]
 
 
-def draw_pairs(axes, pairs):
-    for name, by, third in SELECTIONS:
-        values = slowdowns(pairs, by, third)
-        if values:
-            axes.plot(values, [(i + 1) / len(values) for i in range(len(values))],
-                      label=f"{name} ({len(values)})", linestyle="--" if third else "-")
-    axes.set_xlim(-5, 50)
-    axes.set_xlabel("slowdown of the real-time kernel, %")
-    axes.set_ylabel("share of pairs")
-    axes.legend(fontsize=7)
-    axes.grid(linewidth=0.3)
-
-
-def draw_overhead(axes, rows):
-    at = range(len(rows))
-    for k, form in enumerate(("proxy", "pointer")):
-        over = [100 * (r[form]["part_us"] / r["plain"]["part_us"] - 1) for r in rows]
-        axes.bar([i + 0.4 * (k - 0.5) for i in at], over, 0.4, label=form)
-    axes.set_xticks(list(at), [r["function"] for r in rows], rotation=30, ha="right", fontsize=6)
-    axes.set_ylabel("over a plain kernel, %")
-    axes.axhline(0, color="black", linewidth=0.6)
-    axes.legend(fontsize=7)
-    axes.grid(axis="y", linewidth=0.3)
-
-
-def draw_fused(axes, rows):
-    ways = ("two branches", "padded", "by rules", "quiet")
-    for k, way in enumerate(ways):
-        axes.bar([i + 0.2 * (k - 1.5) for i in range(len(rows))],
-                 [r["us"]["in turn"] / r["us"][way] for r in rows], 0.2, label=way)
-    axes.set_xticks(range(len(rows)), [f'{r["real_time"]} + {r["guest"]}' for r in rows],
-                    rotation=60, ha="right", fontsize=5)
-    axes.axhline(1, color="black", linewidth=0.6)
-    axes.set_ylabel("one after the other / this")
-    axes.legend(fontsize=7, ncols=4)
-    axes.grid(axis="y", linewidth=0.3)
+def distinct(panel, rows):
+    """Distributions of (name, values, style); those that are nearly equal become one line."""
+    drawn = []
+    for name, values, how in rows:
+        values = sorted(values)
+        same = next((d for d in drawn if len(d[1]) == len(values)
+                     and all(abs(x - y) <= 0.01 * max(1, abs(x)) for x, y in zip(values, d[1]))), None)
+        if same:
+            same[0] += " = " + name
+        elif values:
+            drawn.append([name, values, how])
+    for name, values, how in drawn:
+        panel.steps(values, dataclasses.replace(how, name=f"{name} ({len(values)})"))
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("results", type=pathlib.Path, help="JSON of gsched.gpu.padding")
-    p.add_argument("svg", type=pathlib.Path)
-    a = p.parse_args()
-    if not a.results.is_file():
-        p.error(f"{a.results}: no such file")
-    said = json.loads(a.results.read_text())
-    drawn = [(draw, said[key]) for draw, key in ((draw_overhead, "overhead"),
-                                                 (draw_pairs, "pairs"), (draw_fused, "fused"))
-             if said.get(key)]
-    if not drawn:
-        p.error(f"{a.results}: neither overhead, pairs nor fused in it, expected one")
-    figure, rows = plt.subplots(len(drawn), 1, figsize=(10, 4 * len(drawn)), squeeze=False,
-                                layout="constrained")
-    for row, (draw, values) in zip(rows, drawn):
-        draw(row[0], values)
-    figure.savefig(a.svg)
+    a = plotting.script_arguments(__doc__)
+    report, panels = a.report[0], []
+    if report.get("overhead"):
+        p = plotting.Panel(f"real-time kernel with nothing padded, {len(report['overhead'])} kernels",
+                           "over the plain kernel, %", "share of kernels", own_legend=True)
+        for form, how in (("proxy", plotting.style("gsched", name="proxy kernel")),
+                          ("pointer", plotting.series(1, "function pointer"))):
+            p.steps([100 * (r[form]["part_us"] / r["plain"]["part_us"] - 1) for r in report["overhead"]], how)
+        p.upright(0, "axis")
+        panels.append(p)
+    if any("part_padded_us" in r for r in report.get("pairs", [])):
+        p = plotting.Panel("real-time kernel, padded", "slowdown, % (up to 50)", "share of pairs", x_range=(-5, 50),
+                           y_range=(0, 1.03), own_legend=True)
+        distinct(p, [(name + more, slowdowns(report["pairs"], by, bandwidth), plotting.series(i, "", dash=1 + bandwidth))
+                     for i, (name, by) in enumerate(SELECTIONS)
+                     for bandwidth, more in ((False, ""), (True, ", bandwidth"))])
+        panels.append(p)
+    if report.get("fused"):
+        p = plotting.Panel(f"both kernels, {len(report['fused'])} pairs", "time one after the other / time together",
+                           "share of pairs", own_legend=True)
+        ways = (("two branches", "two branches of a graph", plotting.series(1, "")), ("padded", "all that fit", plotting.series(2, "")),
+                ("by rules", "rules 1 and 2", plotting.series(4, "")), ("quiet", "as gsched does", plotting.style("gsched")))
+        distinct(p, [(name, [r["us"]["in turn"] / r["us"][way] for r in report["fused"]], how) for way, name, how in ways])
+        p.upright(1, "axis")
+        panels.append(p)
+    if not panels:
+        sys.exit(f"{a.results[0]}: neither overhead, pairs nor fused in it, expected one")
+    plotting.draw(a.picture, f"Padding real-time kernels on {report['gpu']}", panels, columns=3, size=(340, 250))
 
 
 if __name__ == "__main__":

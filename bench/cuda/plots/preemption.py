@@ -1,78 +1,67 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws how fast kernels leave a GPU and come back, as gsched.gpu.preemption measured it.
+"""Draws how fast kernels leave a GPU and come back, from results of gsched.gpu.preemption.
 
 Above: distributions of the time from the decision to preempt until all blocks are gone, until an
-urgent kernel runs, and from the decision to go on until a block runs again. Below: what preamble
-and checkpoints cost kernels that nobody preempts.
+urgent kernel runs, and from the decision to resume until a block runs again. Below: what preamble
+and checkpoints add to kernels that are not preempted.
 """
 
-import argparse
-import json
 import pathlib
+import statistics
+import sys
 
-import matplotlib
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "figures"))
+import plotting  # noqa: E402
 
-matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-LINES = ["#0B3D91", "#D55E00", "#009E73", "#8A8F98", "#CC79A7"]
-VARIANTS = {"not filled in": "#C2A36B", "preamble": "#56B4E9",
-            "preamble of a resumed launch": "#CC79A7", "preamble, checkpoints": "#D55E00",
-            "checkpoints decide": "#0B3D91"}
-
-
-def distributions(axes, rows, title, reach=None):
-    for colour, r in zip(LINES, rows):
-        q = r["quantiles_us"]
-        axes.plot(q, [i / (len(q) - 1) for i in range(len(q))], color=colour, linewidth=1.6,
-                  label=f"{r['name']} (p50 {r['p50_us']:.1f}, p99 {r['p99_us']:.1f})")
-    if reach:
-        axes.axvline(reach, color="#4A4F58", linewidth=0.8, linestyle=":")
-    axes.set_xscale("log")
-    axes.set_xlabel("µs")
-    axes.set_title(title, fontsize=9)
-    axes.grid(linewidth=0.3, which="both")
-    axes.legend(fontsize=6.5, loc="lower right")
+VARIANTS = {"not filled in": "declared, not filled in", "preamble": "preamble",
+            "preamble of a resumed launch": "preamble, resumed", "preamble, checkpoints": "preamble + checkpoints",
+            "checkpoints decide": "checkpoints decide"}
+SHORT = ("empty", "chain, 2 us")  # their cost is given in time
 
 
-def costs(axes, rows, key, label):
-    names = list(dict.fromkeys((r["kernel"], r["blocks"]) for r in rows))
-    width = 0.8 / len(VARIANTS)
-    for k, (variant, colour) in enumerate(VARIANTS.items()):
-        of = {(r["kernel"], r["blocks"]): r for r in rows if r["variant"] == variant}
-        at = [i + (k - (len(VARIANTS) - 1) / 2) * width for i in range(len(names))]
-        scale = 100 if key == "over_plain" else 1
-        axes.bar(at, [scale * of[n][key] for n in names], width, color=colour, label=variant)
-    axes.set_xticks(range(len(names)), [f"{n}\n{b}" for n, b in names], fontsize=5.5, rotation=60)
-    axes.axhline(0, color="#4A4F58", linewidth=0.5)
-    axes.set_ylabel(label)
-    axes.grid(axis="y", linewidth=0.3)
-    axes.legend(fontsize=6.5)
+def name_of(row):
+    for long, short in (("decision -> all 528 blocks gone", "gsched"), ("urgent launch -> running, ", ""),
+                        ("restore -> first unfinished block running, ", ""), ("priority alone, blocks of 200 us",
+                        "priority alone")):
+        row = row.replace(long, short)
+    return row.replace(" of the host", "")
+
+
+def distributions(title, rows, limit=None):
+    panel = plotting.Panel(title, "µs", "share", log="x", y_range=(0, 1.03), own_legend=True)
+    for i, r in enumerate(rows):
+        plotting.quantile_steps(panel, r, plotting.series(
+            i, f"{name_of(r['name'])}: p50 {r['p50_us']:.1f}, p99 {r['p99_us']:.1f}"))
+    if limit:
+        panel.upright(limit, dash=3)
+    return panel
+
+
+def costs(title, x, rows, key, scale):
+    panel = plotting.Panel(title, x)
+    values, notes = [], []
+    for variant, name in VARIANTS.items():
+        of = [scale * r[key] for r in rows if r["variant"] == variant]
+        if of:
+            values.append((name, statistics.median(of), plotting.style("gsched")))
+            notes.append(f"  ({min(of):.1f} to {max(of):.1f})")
+    panel.rows(values, ".1f", notes)
+    return panel
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("results", type=pathlib.Path, help="JSON of gsched.gpu.preemption")
-    p.add_argument("svg", type=pathlib.Path)
-    a = p.parse_args()
-    if not a.results.is_file():
-        p.error(f"{a.results}: no such file")
-    said = json.loads(a.results.read_text())
-    figure, axes = plt.subplot_mosaic("abc;ddd;eee", figsize=(15, 13), layout="constrained")
-    distributions(axes["a"], said["gone"], "decision to preempt → all blocks gone", 6)
-    distributions(axes["b"], said["urgent"], "decision → urgent kernel running")
-    distributions(axes["c"], [said["restore"], said["restore_by_flag"]],
-                  f"decision to go on → a block runs; {said['restore']['rerun_blocks']} blocks run "
-                  "again", 15)
-    short = [r for r in said["costs"] if r["kernel"] in ("empty", "chain, 2 us")]
-    rest = [r for r in said["costs"] if r not in short]
-    costs(axes["d"], rest, "over_plain", "% of the plain kernel")
-    costs(axes["e"], short, "over_plain_us", "µs more than the plain kernel")
-    figure.suptitle(f"Kernels that leave, on {said['gpu']}: {said['gone'][0]['n']} preemptions",
-                    fontsize=10)
-    figure.savefig(a.svg)
+    a = plotting.script_arguments(__doc__)
+    report = a.report[0]
+    short = [r for r in report["costs"] if r["kernel"] in SHORT]
+    rest = [r for r in report["costs"] if r["kernel"] not in SHORT]
+    plotting.draw(a.picture, f"Kernels that leave at checkpoints, on {report['gpu']}: {report['gone'][0]['n']} preemptions", [
+        distributions("decision to preempt until all blocks are gone", report["gone"], 6),
+        distributions("launch of an urgent kernel until it runs", report["urgent"]),
+        distributions("decision to resume until a block runs", [report["restore"], report["restore_by_flag"]], 15),
+        costs("kernels of 10 µs and more: median (least to most)", "% of the plain kernel", rest, "over_plain", 100),
+        costs("kernels of at most 2 µs: median (least to most)", "µs more than the plain kernel", short,
+              "over_plain_us", 1)], columns=3, size=(380, 240), note="dotted: the goal")
 
 
 if __name__ == "__main__":

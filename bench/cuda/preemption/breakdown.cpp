@@ -24,8 +24,8 @@ void await(const std::uint32_t* word) {
   }
 }
 
-/// What a store of the GPU's takes to be seen by the host is in it, as it is in all that the host
-/// sees; and so it is left out where the one is taken from the other.
+/// It includes the latency of a store of the GPU to the host, like every time observed by the host;
+/// differences exclude it.
 class gpu_clock {
 public:
   explicit gpu_clock(stage& s)
@@ -35,8 +35,8 @@ public:
   gpu_clock(const gpu_clock&) = delete;
   gpu_clock& operator=(const gpu_clock&) = delete;
 
-  /// The host's time, in us, as the GPU's tells it, in a kernel of some 50 us; both tick at
-  /// different speeds, so this is done again and again.
+  /// The host's time, in us, as the GPU's clock shows it, in a kernel of about 50 us; the clocks
+  /// tick at different speeds, so this is repeated.
   void compare() {
     std::atomic_ref(*time_).store(0, std::memory_order_release);
     cuda::check(cudaGraphLaunch(exec_, stage_.best_effort), "clock");
@@ -69,8 +69,8 @@ private:
 
 } // namespace
 
-/// Where the time goes from the decision until the host sees that all blocks are gone, by what the
-/// blocks and a node behind them note.
+/// The parts of the time from the decision until the host observes that all blocks have exited,
+/// from what the blocks and a node behind them record.
 void breakdown(stage& s, const options& o, nlohmann::json& out) {
   const unsigned blocks = 4 * s.sms;
   std::uint32_t* const running = s.pinned();

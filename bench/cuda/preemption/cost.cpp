@@ -25,14 +25,14 @@ struct subject {
   cost_kernel kernel;
   double about_us = 0;
 
-  /// In a graph, of some 400 us.
+  /// In a graph, of about 400 us.
   [[nodiscard]] unsigned launches() const noexcept {
     return static_cast<unsigned>(std::clamp(400 / std::max(about_us, 1.0), 4.0, 20.0));
   }
 };
 
-/// Kernels one after another in a graph: what one takes, by the GPU's clock, a graph before and
-/// after so that nothing of the host's is in it.
+/// Kernels one after another in a graph: the time of one, by the GPU's clock, with a graph before
+/// and after to exclude host time.
 class costing {
 public:
   costing(stage& s, const subject& k, const cuda::preemption& filled)
@@ -116,7 +116,8 @@ json measure(stage& s, const options& o, const subject& k, const cuda::preemptio
 void costs(stage& s, const options& o, json& out) {
   fmt::print("\n{:<26} {:>6}  {:<30} {:>9} {:>8} p10, p90 {:>12}\n",
              "cost where nobody preempts, us", "blocks", "variant", "p50", "more", "share");
-  constexpr std::size_t elements = std::size_t{64} << 20; // of float: 256 MiB, beyond any cache
+  // number of floats: 256 MiB, larger than any cache
+  constexpr std::size_t elements = std::size_t{64} << 20;
   auto* const data = s.device<float>(elements);
   std::vector<subject> subjects;
   for (const unsigned us : {0u, 2u, 10u, 50u, 200u})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.hpp"
 
-#include <gsched/cuda/preempt.cuh>
+#include <gsched/cuda/preempt/preempt.cuh>
 
 namespace preemption_bench {
 
@@ -13,7 +13,7 @@ constexpr unsigned copy_threads = 256;
 
 /// 400 dependent operations take about 1 us.
 __device__ __forceinline__ float work(float x) {
-#pragma unroll 100 // passes so long that where the loop lies in memory does not show
+#pragma unroll 100 // passes long enough that the address of the loop has no effect
   for (int i = 0; i < 400; ++i) x = fmaf(x, 0.999f, 0.5f);
   return x;
 }
@@ -63,7 +63,7 @@ __device__ __forceinline__ float work(float x) {
 #define MEET() GSCHED_SYNC_CHECKPOINT()
 #include "costing_loops.inc"
 
-/// One of the five, and the parameter that it gets.
+/// One of the five kernels, and its parameter.
 template <class Kernel>
 Kernel pick(variant v, Kernel plain, Kernel preamble, Kernel checkpoints, Kernel together,
             Kernel later) {

@@ -27,10 +27,9 @@ using end_kind = cuda::preemption_end::kind;
 class known {
 public:
   known(stage& s, kind k)
-      : stage_(s), elements_(elements_of(k)), blocks_(blocks_of(k)),
-        start_(elements_), memory_{s.device<float>(elements_), s.device<float>(elements_),
-                                   s.device<float>(elements_), s.device<std::uint32_t>(blocks_),
-                                   s.device<std::uint32_t>(blocks_)},
+      : stage_(s), elements_(elements_of(k)), blocks_(blocks_of(k)), start_(elements_),
+        memory_{s.device<float>(elements_), s.device<float>(elements_), s.device<float>(elements_),
+                s.device<std::uint32_t>(blocks_), s.device<std::uint32_t>(blocks_)},
         launch_(make_result(k, who_, memory_)) {
     std::mt19937_64 random(11);
     std::uniform_real_distribution<float> value(-1, 1);
@@ -44,7 +43,7 @@ public:
     expected_ = read(memory_.out);
   }
 
-  /// Preempts it a few times at random instants. How often it left before it had ended.
+  /// Preempts it a few times at random instants. Returns how often it was preempted before its end.
   unsigned disturb(std::mt19937_64& random) {
     std::uniform_real_distribution<double> instant(0, 1.1 * takes_);
     prepare();
@@ -66,7 +65,7 @@ public:
     finish();
     return left;
   }
-  /// To the bit, and each block has ended once.
+  /// Bit by bit, and each block has ended once.
   [[nodiscard]] bool equal() const {
     const std::vector<float> got = read(memory_.out);
     const std::vector<std::uint32_t> ended = read(memory_.ended);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.hpp"
 
-#include <gsched/cuda/preempt.cuh>
+#include <gsched/cuda/preempt/preempt.cuh>
 
 namespace preemption_bench {
 

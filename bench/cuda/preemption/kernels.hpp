@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/preemptible_launch.hpp>
+#include <gsched/cuda/preempt/preemptible_launch.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -13,7 +13,7 @@ namespace preemption_bench {
 
 namespace cuda = gsched::cuda;
 
-/// What a kernel that fills the GPU counts, in device memory but for `running`.
+/// Counters of a kernel that fills the GPU, in device memory except `running`.
 struct books {
   std::uint32_t* running = nullptr; ///< in pinned memory: set to 1 when a block of the launch runs
   std::uint32_t* ended = nullptr;   ///< of each block, how often

@@ -47,9 +47,9 @@ struct exec {
 class filling_work {
 public:
   filling_work(stage& s, const options& o)
-      : stage_(s), blocks_(4 * s.sms),
-        running_(s.pinned()), books_{running_, s.device<std::uint32_t>(blocks_),
-                                     s.device<std::uint32_t>(1), s.device<std::uint64_t>(blocks_)},
+      : stage_(s), blocks_(4 * s.sms), running_(s.pinned()),
+        books_{running_, s.device<std::uint32_t>(blocks_), s.device<std::uint32_t>(1),
+               s.device<std::uint64_t>(blocks_)},
         launch_(make_filling(who_, blocks_, cycles, o.step, books_)) {}
 
   [[nodiscard]] unsigned blocks() const noexcept { return blocks_; }
@@ -78,7 +78,7 @@ public:
   /// Until all are gone. False: it had just ended.
   bool gone() {
     const cuda::preemption_end e = launch_.wait();
-    left_ = e.what == end_kind::left;
+    left_ = e.what == end_kind::preempted;
     // In turn at once, when nobody waits for it, and when the work goes on.
     if (left_ && ++turn_ % 2 == 0) {
       must(who_.let_run(stage_.best_effort), "flag");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels.hpp"
 
-#include <gsched/cuda/preempt.cuh>
+#include <gsched/cuda/preempt/preempt.cuh>
 
 namespace preemption_bench {
 
@@ -23,7 +23,7 @@ __device__ void save(const result_memory& m, unsigned block, unsigned passes, fl
   if (threadIdx.x == 0) m.passes[block] = passes;
 }
 
-/// Sums of which no part may be counted twice: what it has is saved.
+/// Sums of which no part may be counted twice: the partial sum is saved.
 __global__ void accumulate(cuda::preemption p, result_memory m) {
   GSCHED_PREEMPTIBLE_LATER(p);
   const unsigned at = gsched_block.x * blockDim.x + threadIdx.x;
@@ -37,7 +37,7 @@ __global__ void accumulate(cuda::preemption p, result_memory m) {
   count(m.ended + gsched_block.x);
 }
 
-/// Idempotent: a block that left begins anew.
+/// Idempotent: a preempted block starts again.
 __global__ void multiply(cuda::preemption p, result_memory m) {
   GSCHED_PREEMPTIBLE(p);
   __shared__ float left[tile][tile + 1];
@@ -52,14 +52,14 @@ __global__ void multiply(cuda::preemption p, result_memory m) {
     for (unsigned i = 0; i < tile; ++i)
       sum = fmaf(left[threadIdx.y][i], right[i][threadIdx.x], sum);
     __syncthreads();
-    GSCHED_CHECKPOINT(); // of each warp, and what it leaves out of the tiles is but numbers
+    GSCHED_CHECKPOINT(); // of each warp; tiles contain only numbers
   }
-  GSCHED_SYNC_CHECKPOINT(); // what follows is done by all, once
+  GSCHED_SYNC_CHECKPOINT(); // all threads do the rest, once
   m.out[row * side + column] = sum;
   count(m.ended + gsched_block.y * gridDim.x + gsched_block.x);
 }
 
-/// Writes over what it reads: no block may run twice, nor leave once it has begun.
+/// Overwrites its input: no block may run twice, nor be preempted once it has started.
 __global__ void change_in_place(cuda::preemption p, result_memory m) {
   GSCHED_PREEMPTIBLE(p);
   const unsigned at = gsched_block.x * blockDim.x + threadIdx.x;

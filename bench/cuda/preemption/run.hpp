@@ -16,7 +16,7 @@ namespace preemption_bench {
 
 struct options {
   unsigned repeats = 2000;      ///< of each latency
-  unsigned rounds = 60;         ///< of each cost, all variants in turn
+  unsigned rounds = 60;         ///< of each cost, all variants interleaved
   unsigned preemptions = 10000; ///< with results compared
   unsigned step = 300;          ///< cycles between checkpoints of the kernel that fills the GPU
   int gpu = 0;
@@ -25,7 +25,7 @@ struct options {
 
 void run(const options& o);
 
-/// What they share: streams, the watchdog, and memory that is freed with it.
+/// Shared by the parts: streams, the watchdog, and memory that is freed with it.
 class stage {
 public:
   explicit stage(int gpu);
@@ -38,12 +38,12 @@ public:
   unsigned sms = 0;
   experiment::watchdog dog{"gsched.gpu.preemption"};
 
-  /// In device memory, zero at first.
+  /// In device memory, initially zero.
   template <class T>
   [[nodiscard]] T* device(std::size_t n) {
     return static_cast<T*>(device_bytes(n * sizeof(T)));
   }
-  /// Seen by both, zero at first, in a line of its own.
+  /// Visible to both, initially zero, on a cache line of its own.
   [[nodiscard]] std::uint32_t* pinned();
 
 private:
@@ -52,7 +52,7 @@ private:
   std::vector<void*> pinned_;
 };
 
-/// p10, p50, p90, p99, the most, and how many; prints a line.
+/// p10, p50, p90, p99, maximum and count; prints a line.
 [[nodiscard]] nlohmann::json summary(const std::string& name, const std::vector<double>& us);
 
 void latencies(stage& s, const options& o, nlohmann::json& out);

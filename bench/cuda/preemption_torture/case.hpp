@@ -17,10 +17,10 @@
 
 namespace preemption_torture {
 
-/// One pair of graphs and how they are run: `lanes` copies of the best-effort graph, each with
-/// memory of its own on a lane that yields, beside `urgent_lanes` copies of the urgent one.
+/// One pair of graphs and how they are run: `lanes` copies of the best-effort graph, each with its
+/// own memory on a lane that yields, beside `urgent_lanes` copies of the urgent graph.
 struct torture_case {
-  std::uint64_t seed = 0; ///< of all instants, and what it was drawn from
+  std::uint64_t seed = 0; ///< of all instants, and the seed of the case
   unsigned lanes = 1;
   unsigned urgent_lanes = 1;
   unsigned gate_every = 2;
@@ -29,7 +29,8 @@ struct torture_case {
   double quantum_us = 0; ///< of best-effort segments; 0: the whole graph is one segment
   unsigned ahead = 2;    ///< best-effort segments in flight on a lane
   unsigned rounds = 30;  ///< of yields and resumes
-  bool measured = false; ///< the library measures the operations' times, else they are given
+  /// the library measures the times of the operations; otherwise they are given
+  bool measured = false;
   work_graph::graph best_effort{};
   work_graph::graph urgent{};
 
@@ -83,8 +84,9 @@ struct case_shape {
          work_graph::to_text(c.best_effort) + work_graph::to_text(c.urgent);
 }
 
-/// Cases one after the other; unset at the end of the text.
-/// Errors   gsched::error bad_profile, a line with the place.
+/// Parses the next case; none at the end of the text.
+///
+/// Errors   gsched::error bad_profile, a line with the position.
 [[nodiscard]] inline std::optional<torture_case> read_case(work_graph::line_reader& from) {
   auto line = from.next();
   if (!line) return std::nullopt;
@@ -123,8 +125,8 @@ struct case_shape {
   return c;
 }
 
-/// Simpler cases, the simplest first, each of which differs from the case in one respect; those
-/// with fewer nodes come before those with fewer features.
+/// Simpler cases, the simplest first, each of which differs from the case in one respect; cases
+/// with fewer nodes precede those with fewer features.
 [[nodiscard]] inline std::vector<torture_case> smaller(const torture_case& c) {
   constexpr std::size_t most_parts = 48;
   std::vector<torture_case> all;
@@ -137,7 +139,7 @@ struct case_shape {
   with([](torture_case& m) { m.lanes = std::max(m.lanes / 2, 1u); });
   with([](torture_case& m) { m.lanes = std::max(m.lanes - 1, 1u); });
   with([](torture_case& m) {
-    work_graph::node tiny; // nothing below makes it another one
+    work_graph::node tiny; // nothing below changes it
     tiny.bytes = 64;
     tiny.threads = 32;
     m.urgent.captured = false;

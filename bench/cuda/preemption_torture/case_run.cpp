@@ -24,7 +24,7 @@ using work_graph::built_graph;
 
 namespace {
 
-/// A lane that yields, with its calls and events counted.
+/// A lane that yields, with counters of its calls and events.
 struct yielding_lane {
   explicit yielding_lane(lane_work w) : work(std::move(w)) {}
 
@@ -34,13 +34,14 @@ struct yielding_lane {
   std::uint64_t resumes = 0;
   std::uint64_t resumed = 0;
   std::uint64_t ended_when_it_stood = 0;
-  std::uint64_t let_go_when_it_stood = 0; ///< lanes that the device had let go by then
+  std::uint64_t released_before_stop =
+      0; ///< lanes that the device released before this lane stopped
 
   [[nodiscard]] bool is_held() const noexcept { return yields > resumes; }
   [[nodiscard]] bool stands() const noexcept { return is_held() && yielded == yields; }
 };
 
-/// Thrown while a case runs whose device broke its contract: see live_case::wrong().
+/// Thrown while a case runs if the device broke its contract: see live_case::wrong().
 struct contract_broken {};
 
 class live_case {
@@ -50,7 +51,9 @@ public:
       : case_(c), hang_s_(hang_seconds), random_(c.seed ^ 0x5bd1e995u), best_effort_(best_effort),
         urgent_(urgent) {}
 
-  /// Programs, the device, its lanes. Errors   gsched::error: what the library refuses.
+  /// Programs, the device, its lanes.
+  ///
+  /// Errors   gsched::error: refusals of the library.
   void set_up() {
     for (built_graph& g : best_effort_) programs_.push_back(program_of("best_effort", g));
     for (built_graph& g : urgent_) programs_.push_back(program_of("urgent", g));
@@ -62,7 +65,7 @@ public:
     how.levels = case_.levels;
     how.whole = true;
     how.gate_every = case_.gate_every;
-    how.watchdog = std::chrono::seconds{30}; // what hangs is seen here before
+    how.watchdog = std::chrono::seconds{30}; // hangs are detected here before
     device_.emplace(how);
     std::vector<gsched::lane_id> lanes;
     for (unsigned i = 0; i < case_.lanes; ++i) lanes.push_back(device_->open_lane({0, {}, true}));
@@ -138,7 +141,7 @@ public:
     ++o.seen.rounds;
   }
 
-  /// All runs that were begun come to their ends.
+  /// Runs all started runs to their ends.
   void finish(outcome& o) {
     for (yielding_lane& l : lanes_)
       if (l.is_held()) resume(l);
@@ -168,7 +171,7 @@ public:
       o.left.urgent_lanes.push_back({requests_[i].runs_begun(), urgent_[i].read()});
   }
 
-  /// What broke the device's contract; empty if nothing.
+  /// The violation of the device's contract; empty if there is none.
   [[nodiscard]] std::string wrong() const {
     if (!wrong_.empty()) return wrong_;
     for (const yielding_lane& l : lanes_)
@@ -179,7 +182,7 @@ public:
   }
 
 private:
-  /// Lanes yield and go on at once, with nothing urgent beside them.
+  /// Lanes yield and resume at once, without urgent work.
   void preempt_briefly(outcome& o) {
     run_for(random_.log_uniform(1, 300));
     std::vector<yielding_lane*> chosen;
@@ -208,7 +211,7 @@ private:
   void poll() {
     using kind = gsched::device_event::kind;
     std::array<gsched::device_event, 32> out;
-    // As they were before: a poll may say that a lane stands, and then let it go.
+    // In this order: a poll may report that a lane has stopped, and then release it.
     const std::uint64_t gone_before = let_go();
     const std::size_t n = device_->poll(out);
     for (std::size_t i = 0; i < n; ++i) {
@@ -225,15 +228,15 @@ private:
     }
     for (yielding_lane& l : lanes_)
       if (l.stands() && l.work.ended() != l.ended_when_it_stood &&
-          let_go() == l.let_go_when_it_stood)
+          let_go() == l.released_before_stop)
         wrong_ = "a best-effort segment ended while its lane stood";
-    // Else a gate and urgent work that wait for each other would pass after two leases.
+    // Otherwise a gate and urgent work that wait for each other would pass after two leases.
     if (device_->statistics().expired_leases > 0) wrong_ = "a lease ran out";
     if (!wrong().empty()) throw contract_broken{};
   }
 
-  /// Lanes that the device has let go so far, for urgent work that needs their SMs, or as a lease
-  /// ran out: their segments end although they yield.
+  /// The number of lanes that the device has released so far, for urgent work that needs their SMs,
+  /// or because a lease expired: their segments end although they yield.
   [[nodiscard]] std::uint64_t let_go() const {
     return device_->statistics().opened + device_->statistics().expired_leases;
   }
@@ -246,7 +249,7 @@ private:
     } else if (e.what == gsched::device_event::kind::lane_yielded) {
       if (++l->yielded > l->yields) wrong_ = "lane_yielded without a yield";
       l->ended_when_it_stood = l->work.ended();
-      l->let_go_when_it_stood = gone_before;
+      l->released_before_stop = gone_before;
     } else if (++l->resumed > l->resumes) {
       wrong_ = "lane_resumed without a resume";
     }
@@ -282,7 +285,7 @@ private:
 
   [[nodiscard]] lane_work& any_request() { return requests_[random_.below(requests_.size())]; }
 
-  /// From its submission until it was seen to end; microseconds.
+  /// From its submission until its end was observed; microseconds.
   double request(lane_work& r, const std::string& when) {
     const double from = seconds_now();
     r.feed(1, r.runs_begun() + 1);
@@ -339,10 +342,10 @@ private:
   std::string wrong_;
   std::uint64_t most_runs_ = 0;
   bool feeds_ = false;  ///< best-effort lanes are kept busy
-  bool ending_ = false; ///< ... up to the ends of the runs that were begun
+  bool ending_ = false; ///< up to the ends of the started runs
 };
 
-/// Runs of a graph by CUDA alone, one after another. What they leave must be what is expected.
+/// Runs of a graph by CUDA alone, one after another. They must leave the expected memory.
 void run_alone(built_graph& g, const work_graph::graph& of, unsigned runs, double hang_seconds) {
   g.reset();
   const std::string what = "graph " + of.name;

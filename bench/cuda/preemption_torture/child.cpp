@@ -37,10 +37,10 @@ void write_line(const ordered_json& line) {
 
 [[noreturn]] void leave(int status) {
   std::fflush(nullptr);
-  std::_Exit(status); // the driver takes everything back
+  std::_Exit(status); // the driver frees everything
 }
 
-/// Cases in turn: random ones, or those of a file.
+/// Cases one after another: random ones, or those of a file.
 class supply {
 public:
   explicit supply(const run_options& o) : options_(o), next_(o.seed) {
@@ -53,7 +53,7 @@ public:
     while (auto c = read_case(lines))
       for (unsigned k = 0; k < o.repeat; ++k) listed_.push_back(*c);
   }
-  /// The number that stands for the next case, and the case; unset after the last one.
+  /// The number of the next case, and the case; none after the last one.
   [[nodiscard]] std::optional<std::pair<std::uint64_t, torture_case>> next() {
     const std::uint64_t number = next_++;
     if (options_.replay.empty()) {
@@ -72,7 +72,7 @@ private:
   std::vector<torture_case> listed_;
 };
 
-/// Cases whose memory other threads compare while the GPU goes on with the next ones.
+/// Cases whose memory other threads compare while the GPU runs the next ones.
 class verdicts {
 public:
   verdicts(std::size_t most, bool stops) : most_(most), stops_(stops) {}

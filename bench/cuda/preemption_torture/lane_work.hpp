@@ -16,8 +16,8 @@
 
 namespace preemption_torture {
 
-/// Runs a program again and again on a lane of its own, a few segments ahead, and goes on where
-/// segments were taken back.
+/// Runs a program repeatedly on its own lane, a few segments ahead, and continues where segments
+/// were taken back.
 class lane_work {
 public:
   lane_work(gsched::cuda::device& on, gsched::lane_id lane, gsched::program& of, double quantum_us,
@@ -26,7 +26,7 @@ public:
         quantum_(quantum_us > 0 ? gsched::from_us(quantum_us) : gsched::run_to_completion),
         next_id_(std::uint64_t{number} << 40) {}
 
-  /// Submits segments until so many are in flight or so many runs have been submitted.
+  /// Submits segments until that many are in flight or that many runs have been submitted.
   void feed(std::size_t ahead, std::uint64_t runs) {
     while (in_flight_.size() < ahead && next_ < runs * program_.size() && wrong_.empty()) {
       const std::size_t first = next_ % program_.size();
@@ -48,7 +48,7 @@ public:
     }
   }
 
-  /// An event of one of its segments.
+  /// Handles an event of one of its segments.
   void handle(const gsched::device_event& e) {
     using kind = gsched::device_event::kind;
     if (in_flight_.empty() || e.segment != in_flight_.front().id) {
@@ -76,11 +76,11 @@ public:
   [[nodiscard]] std::size_t in_flight() const noexcept { return in_flight_.size(); }
   [[nodiscard]] std::uint64_t ended() const noexcept { return ended_; } ///< operations
   [[nodiscard]] std::uint64_t runs_ended() const noexcept { return ended_ / program_.size(); }
-  /// Also those of which nothing has ended.
+  /// Includes segments of which nothing has ended.
   [[nodiscard]] std::uint64_t runs_begun() const noexcept {
     return (furthest_ + program_.size() - 1) / program_.size();
   }
-  /// What broke the device's contract, in a line; empty if nothing.
+  /// The violation of the device's contract, in a line; empty if there is none.
   [[nodiscard]] const std::string& wrong() const noexcept { return wrong_; }
 
 private:
@@ -95,7 +95,7 @@ private:
   gsched::duration quantum_;
   std::uint64_t next_id_;
   std::uint64_t next_ = 0;
-  std::uint64_t furthest_ = 0; ///< that was ever submitted
+  std::uint64_t furthest_ = 0; ///< furthest operation that was ever submitted
   std::uint64_t ended_ = 0;
   std::deque<part> in_flight_;
   std::string wrong_;

@@ -24,7 +24,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// What was seen under one number of hardware queues.
+/// Results for one number of hardware queues.
 struct tally {
   unsigned connections = 0;
   std::uint64_t next_seed = 0;
@@ -32,9 +32,9 @@ struct tally {
   std::uint64_t expired_leases = 0, opened = 0, hangs = 0, differences = 0, refused = 0,
                 skipped = 0;
   std::map<std::string, std::uint64_t> why_skipped;
-  std::vector<double> over_alone; ///< urgent graphs while all lanes stood, over alone
-  std::vector<double> more_us;    ///< the same, the time on top
-  std::vector<double> beside;     ///< while some did not stand, over alone
+  std::vector<double> over_alone; ///< urgent graphs while all lanes were stopped, relative to alone
+  std::vector<double> more_us;    ///< the same, additional time
+  std::vector<double> beside;     ///< while some were not stopped, relative to alone
   double seconds = 0;
   bool exhausted = false; ///< all cases of --cases or --replay have run
 
@@ -126,7 +126,7 @@ public:
     process_.close_input();
   }
 
-  /// Its next line; unset at its end, or where none comes for long.
+  /// Its next line; none at its end, or if no line arrives for long.
   [[nodiscard]] std::optional<ordered_json> next() {
     std::string line;
     if (!process_.read(line, patience_, true)) return std::nullopt;
@@ -138,11 +138,11 @@ public:
       throw gsched::error(gsched::errc::device_failed, j["error"].get<std::string>());
     return j;
   }
-  /// Its status; it is killed where it does not end soon.
+  /// Its status; killed if it does not end soon.
   [[nodiscard]] int status() { return process_.wait(5); }
 
 private:
-  double patience_; ///< a child's own watchdog comes first
+  double patience_; ///< the child's own watchdog is earlier
   experiment::process process_;
 };
 
@@ -158,7 +158,7 @@ public:
   }
 
   bool run() {
-    constexpr double slice_s = 25; // so that all settings get their part of a short time
+    constexpr double slice_s = 25; // so that all settings receive a share of a short time
     while (failures_.size() < o_.failures && left_s() > 0) {
       bool any = false;
       for (tally& t : tallies_) {
@@ -178,20 +178,21 @@ private:
   [[nodiscard]] double left_s() const {
     return o_.seconds - (seconds_now() - began_ - shrinking_s_);
   }
-  /// Preemptions that a setting still lacks.
+  /// The preemptions that a setting still needs.
   [[nodiscard]] std::uint64_t wanted(const tally& t) const {
     const std::uint64_t each = (o_.preemptions + tallies_.size() - 1) / tallies_.size();
     return t.preemptions < each ? each - t.preemptions : 0;
   }
 
-  /// What a child has shown to be wrong.
+  /// The failure that a child has reported.
   struct finding {
     std::string kind;
     std::string what;
     std::uint64_t number = 0; ///< of the case
   };
 
-  /// One child, until its time is over or something fails; then smaller cases, once it has gone.
+  /// Runs one child until its time is over or something fails; then smaller cases, after it has
+  /// ended.
   void run_slice(tally& t, double seconds) {
     const double from = seconds_now();
     const std::optional<finding> found = run_cases(t, seconds);
@@ -228,13 +229,13 @@ private:
     return ended_with(status, under_way);
   }
 
-  /// Of a child that ended without a reason: by its own watchdog or by a signal.
+  /// For a child that ended without a reason: by its own watchdog or by a signal.
   [[nodiscard]] static finding ended_with(int status, std::uint64_t number) {
     return {status == 3 || status == 128 + 9 ? "hang" : "crash",
             fmt::format("the process ended with status {}", status), number};
   }
 
-  /// A case's end.
+  /// The end of a case.
   [[nodiscard]] std::optional<finding> take_result(tally& t, const ordered_json& line) {
     const std::uint64_t number = line["case"];
     if (line.contains("hang")) {
@@ -295,7 +296,7 @@ private:
     std::ofstream out(f.file);
     out << "# " << f.kind << " with " << f.connections << " connections: " << f.what << '\n'
         << to_text(f.smallest);
-    if (f.shrunk > 0) { // the case that it comes from, which is not run again
+    if (f.shrunk > 0) { // the original case, which is not run again
       std::istringstream original(to_text(f.original));
       out << "# smaller than:\n";
       for (std::string line; std::getline(original, line);) out << "# " << line << '\n';
@@ -307,7 +308,7 @@ private:
                  f.file);
   }
 
-  /// Tries simpler cases in new processes, and goes on with the first of them that fails.
+  /// Tries simpler cases in new processes, and continues with the first that fails.
   void shrink(failure& f) {
     const double until = seconds_now() + o_.shrink_seconds;
     const std::string file = f.file + ".candidates";
@@ -330,8 +331,8 @@ private:
     std::filesystem::remove(file, ignored);
   }
 
-  /// The first case of a file that fails. What is refused counts only where the failure is of that
-  /// kind: a smaller graph may be refused for another reason.
+  /// The first case of a file that fails. A refusal counts only if the original failure is a
+  /// refusal: a smaller graph may be refused for another reason.
   [[nodiscard]] std::optional<finding> first_failing(const std::string& file, const failure& f,
                                                      double seconds) {
     child c(

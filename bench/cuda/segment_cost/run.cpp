@@ -23,7 +23,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// One way to run a model; all are measured in turn, so that they see the same GPU.
+/// One way to run a model; all ways are interleaved, so that they see the same state of the GPU.
 struct variant {
   double target_us = 0;   ///< 0: whole
   unsigned in_flight = 0; ///< 0: by the dispatcher
@@ -55,7 +55,7 @@ public:
       }
   }
 
-  /// In percent of the whole graph's time, by target and segments in flight.
+  /// Additional time in percent of the whole graph's, by target and segments in flight.
   [[nodiscard]] std::map<std::pair<double, unsigned>, double> print() const {
     std::map<std::pair<double, unsigned>, double> over;
     const double whole = median(variants_.front().us);

@@ -12,13 +12,13 @@ struct run_options {
   std::vector<std::string> models;
   std::vector<double> targets_us{20, 50, 100, 200};
   unsigned most_in_flight = 3;
-  unsigned runs = 60; ///< of each variant, in turn with the others
+  unsigned runs = 60; ///< of each variant, interleaved
   double seconds = 400;
   std::string json;
   int gpu = 0;
 };
 
-/// A table of each model, as it is done, then over all models.
+/// A table for each model when it is done, then over all models.
 void run(const run_options& o);
 
 } // namespace segment_cost

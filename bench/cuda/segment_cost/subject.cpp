@@ -61,13 +61,13 @@ std::size_t subject::poll() {
 }
 
 double subject::replay(std::size_t in_flight) {
-  const auto pieces = program_.host().pieces();
+  const auto ends = program_.host().grain_ends();
   const double start = seconds_now();
   std::size_t submitted = 0;
   std::size_t ended = 0;
   while (ended < segments()) {
     for (; submitted < segments() && submitted - ended < in_flight; ++submitted)
-      submit(pieces[submitted], pieces[submitted + 1]);
+      submit(ends[submitted], ends[submitted + 1]);
     ended += poll();
   }
   return 1e6 * (seconds_now() - start);

@@ -20,16 +20,16 @@ namespace segment_cost {
 struct subject_options {
   int gpu = 0;
   double target_us = 0; ///< of a segment
-  bool whole = false;   ///< has the graph of all operations, too
+  bool whole = false;   ///< also has the graph of all operations
 };
 
-/// One model, loaded on a device of its own to be cut into segments of one length.
+/// One model, loaded on its own device to be cut into segments of one length.
 class subject {
 public:
   subject(const gsched::profile& model, const subject_options& how);
 
-  /// Host time, in microseconds, from the first segment's submission until the last one's end was
-  /// seen, with at most so many in flight.
+  /// Host time, in microseconds, from the submission of the first segment until the end of the last
+  /// one is observed, with at most that many in flight.
   [[nodiscard]] double replay(std::size_t in_flight);
   /// All operations as one segment.
   [[nodiscard]] double replay_whole();
@@ -37,14 +37,14 @@ public:
   [[nodiscard]] double dispatch();
 
   [[nodiscard]] double target_us() const { return how_.target_us; }
-  [[nodiscard]] std::size_t segments() const { return program_.host().pieces().size() - 1; }
+  [[nodiscard]] std::size_t segments() const { return program_.host().grain_ends().size() - 1; }
   [[nodiscard]] std::size_t operations() const { return program_.host().size(); }
   [[nodiscard]] gsched::cuda::program_memory memory() const {
     return device_.memory_of(program_.host());
   }
-  /// Host time that the dispatcher takes for a segment beyond the driver's calls, so far.
+  /// Host time of the dispatcher for a segment beyond the driver's calls, so far.
   [[nodiscard]] double dispatcher_us() const;
-  /// Host time in the driver's calls for a segment of a dispatcher's, so far.
+  /// Host time in the driver's calls for a segment of a dispatcher, so far.
   [[nodiscard]] double driver_us() const;
 
 private:
@@ -67,7 +67,7 @@ private:
   [[nodiscard]] static gsched::cuda::device_options device_how(const subject_options& how);
   [[nodiscard]] static gsched::dispatch_options dispatch_how(const subject_options& how);
   void submit(std::size_t first, std::size_t last);
-  /// Returns how many segments have ended since; throws where one has failed.
+  /// Returns the number of segments that have ended since; throws if one has failed.
   std::size_t poll();
 
   subject_options how_;
@@ -83,7 +83,7 @@ private:
   gsched::client* client_ = nullptr;
   gsched::lane_id lane_{};
   std::uint64_t next_id_ = 0;
-  double busy_s_ = 0;           ///< in the dispatcher's calls that moved something
+  double busy_s_ = 0;           ///< in the dispatcher's calls that did something
   std::uint64_t driver_ns_ = 0; ///< of these
 };
 

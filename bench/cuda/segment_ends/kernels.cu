@@ -9,7 +9,7 @@ namespace segment_ends {
 
 namespace {
 
-/// Relaxed: no data but the word itself passes to the host.
+/// Relaxed: only the word itself passes to the host.
 __device__ void store(std::uint64_t& word) {
   ::cuda::atomic_ref<std::uint64_t, ::cuda::thread_scope_system>(word).store(
       1, ::cuda::memory_order_relaxed);

@@ -51,7 +51,7 @@ std::vector<std::string> cases(const run_options& o) {
   return names;
 }
 
-/// Sums of what each step of the builder took.
+/// Sums of the times of the builder's steps.
 struct builder_sums {
   unsigned graphs = 0;
   double build_us = 0; ///< cloning, or adding nodes
@@ -134,7 +134,7 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
   ordered_json out{
       {"nodes", c.nodes}, {"latency_us", summary(latency)}, {"call_us", summary(call)}};
   if (c.what == work::none) return out;
-  static_cast<void>(builder.us()); // throws what it threw
+  static_cast<void>(builder.us()); // rethrows its exception
   const auto each = [&](double us) { return us / std::max(sums.graphs, 1U); };
   out["graphs"] = sums.graphs;
   out["each_us"] = {{"build", each(sums.build_us)},

@@ -19,12 +19,13 @@ namespace {
 
 constexpr std::size_t device_bytes = std::size_t{32} << 20;
 constexpr std::size_t host_bytes = std::size_t{1} << 20;
-constexpr double waiting_seconds = 10e-3; ///< what has not returned by then waits for the graph
+/// a call that takes longer is counted as waiting for the graph
+constexpr double waiting_seconds = 10e-3;
 
-/// What the calls work on; made before the graph stands, freed when it has gone on.
+/// The objects that the calls use; created before the graph is held, freed after it continued.
 struct things {
   scene& s;
-  cudaStream_t stream = nullptr; ///< nothing of it stands
+  cudaStream_t stream = nullptr; ///< no held work
   void* device = nullptr;
   void* host = nullptr;
   graph source{};
@@ -33,7 +34,7 @@ struct things {
   cudaEvent_t new_event = nullptr;
   CUdevResourceDesc description = nullptr;
   CUgreenCtx context = nullptr;
-  int turn = 0; ///< 0: nothing stands; 1: a graph does
+  int turn = 0; ///< 0: no graph is held; 1: a graph is
 };
 
 struct call_kind {
@@ -60,7 +61,7 @@ cudaMemPool_t pool_of(const things& t) {
   check(cudaDeviceGetDefaultMemPool(&pool, t.s.gpu().ordinal), "memory pool");
   return pool;
 }
-/// The pool keeps memory that nothing uses.
+/// The pool keeps unused memory.
 void fill_pool(things& t) {
   std::uint64_t all = ~std::uint64_t{0};
   check(cudaMemPoolSetAttribute(pool_of(t), cudaMemPoolAttrReleaseThreshold, &all), "memory pool");
@@ -189,10 +190,10 @@ std::vector<std::string> cases(const run_options&) {
   return names;
 }
 
-/// What a worker's function came to while a graph stood.
+/// The result of a worker's call while a graph was held.
 struct observed {
   bool waits;
-  double us; ///< until it returned, also if that was after the graph had gone on
+  double us; ///< until it returned, possibly after the graph continued
 };
 
 ordered_json as_json(const observed& o) { return {{"waits", o.waits}, {"us", o.us}}; }
@@ -207,7 +208,7 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
   worker launcher(o.gpu);
   worker asker(o.gpu);
   worker event_asker(o.gpu);
-  cudaEvent_t held_end = nullptr; // behind the graph that stands
+  cudaEvent_t held_end = nullptr; // behind the held graph
   check(cudaEventCreateWithFlags(&held_end, cudaEventDisableTiming), "event");
   const auto query_event = [&] {
     const cudaError_t e = cudaEventQuery(held_end);

@@ -56,9 +56,9 @@ int run_child(const std::string& part_name, const std::vector<std::string>& case
     s->watch().rest();
     if (const auto step = s->watch().released_in()) line["released_in"] = *step;
     put(line);
-    if (line.contains("error")) std::_Exit(1); // the context may be lost; the parent goes on
+    if (line.contains("error")) std::_Exit(1); // the context may be lost; the parent continues
   }
-  std::_Exit(0); // the driver takes everything back
+  std::_Exit(0); // the driver frees everything
 }
 
 } // namespace standing

@@ -39,7 +39,7 @@ std::vector<graph_kind> all_variants() {
     for (const unsigned every : intervals)
       all.push_back({name, node_kind::none, how, every, 1, kernels_of_chain});
   };
-  add("no gates", gate_way::none, {1}); // the first one: the others are compared with it
+  add("no gates", gate_way::none, {1}); // the first one is the reference
   add("beside", gate_way::beside, {1, 2, 4, 8});
   add("in line", gate_way::in_line, {2, 4, 8, 16});
   add("wait nodes, pinned memory", gate_way::wait_on_host, {2, 4, 8, 16});

@@ -16,7 +16,7 @@ namespace {
 constexpr unsigned spin_threads = 128;
 constexpr unsigned kernels_between = 9;
 
-/// gsched::cuda::driver() has no entry for it, as no program holds such nodes.
+/// gsched::cuda::driver() does not load it, because no program contains such nodes.
 auto add_wait_function() {
   using function = decltype(&::cuGraphAddBatchMemOpNode);
   static const function found = [] {

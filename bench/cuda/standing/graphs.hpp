@@ -24,7 +24,7 @@ struct graph_deleter {
 using graph = std::unique_ptr<std::remove_pointer_t<CUgraph>, graph_deleter>;
 using executable = std::unique_ptr<std::remove_pointer_t<CUgraphExec>, graph_deleter>;
 
-/// What stands behind every nine kernels of a chain.
+/// The node behind every nine kernels of a chain.
 enum class node_kind {
   none,
   set_4_bytes,
@@ -70,10 +70,10 @@ struct graph_words {
   CUdeviceptr host_waits = 0;   ///< a word for each gate: a wait node waits until it is 0
   CUdeviceptr device_waits = 0; ///< the same
 };
-/// As many words as a graph may have wait nodes.
+/// The largest number of wait nodes of a graph.
 inline constexpr std::size_t most_waits = 256;
 
-/// Memory and the event that nodes of other kinds use.
+/// The memory and the event that other nodes use.
 struct node_memory {
   static constexpr std::size_t bytes = std::size_t{4} << 20; ///< of the device
   static constexpr std::size_t pinned_bytes = std::size_t{1} << 20;

@@ -16,11 +16,12 @@ using gsched::cuda::check;
 
 namespace {
 
-constexpr unsigned most = 512; ///< that are made while one graph stands
+constexpr unsigned most = 512; ///< created while one graph is held
 constexpr unsigned phases = 3;
-constexpr double waiting_seconds = 10e-3; ///< what has not returned by then waits for the graph
+/// a call that takes longer is counted as waiting for the graph
+constexpr double waiting_seconds = 10e-3;
 
-/// What is made again and again, and kept unless it says otherwise.
+/// An object that is created repeatedly, and kept unless stated.
 struct kept_things {
   graph one;
   graph many;
@@ -51,7 +52,7 @@ std::vector<thing_kind> all_kinds() {
          cudaEvent_t made = nullptr; // never destroyed
          check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "event");
        }},
-      {"blocks of 4 KB", // never freed, as that waits for the graph
+      {"blocks of 4 KB", // never freed, because that waits for the graph
        [](kept_things&) {
          void* made = nullptr;
          check(cudaMalloc(&made, 4096), "cudaMalloc");
@@ -86,7 +87,7 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
     std::atomic<unsigned> count{0};
     std::atomic<bool> stops{false};
     maker.post([&] {
-      // Relaxed: nothing but the counts passes between the threads.
+      // Relaxed: only the counts pass between the threads.
       while (!stops.load(std::memory_order_relaxed) &&
              count.load(std::memory_order_relaxed) < most) {
         kind.make(t);
@@ -115,7 +116,7 @@ ordered_json measure(scene& s, const std::string& which, const run_options& o) {
       while (!w->returned()) {
       }
     s.drain();
-    for (worker* w : {&maker, &launcher, &asker}) static_cast<void>(w->us()); // what they threw
+    for (worker* w : {&maker, &launcher, &asker}) static_cast<void>(w->us()); // their exceptions
     out["phases"].push_back({{"made", waits ? seen : most},
                              {"waits", waits},
                              {"launch_waits", launch_waits},

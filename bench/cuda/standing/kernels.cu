@@ -15,7 +15,7 @@ __device__ std::uint64_t global_ns() {
   return t;
 }
 
-/// All relaxed: no data but the words themselves passes between the host and the GPU.
+/// All relaxed: only the words themselves pass between the host and the GPU.
 __device__ std::uint32_t load(std::uint32_t& word) {
   return ::cuda::atomic_ref<std::uint32_t, ::cuda::thread_scope_system>(word).load(
       ::cuda::memory_order_relaxed);

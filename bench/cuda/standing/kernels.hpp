@@ -8,8 +8,8 @@ namespace standing {
 
 /// Pinned words through which the host holds a graph at a gate of its choice.
 struct hold_line {
-  std::uint32_t hold = 0;         ///< 0: gates pass; else those from number hold - 1 on stand
-  std::uint32_t standing[2] = {}; ///< 0, or the number + 1 of a gate that stands
+  std::uint32_t hold = 0;         ///< 0: gates pass; otherwise gates from number hold - 1 on hold
+  std::uint32_t standing[2] = {}; ///< 0, or the number + 1 of a gate that holds
 };
 
 /// Pinned words of the kernel that releases wait nodes on device memory.
@@ -18,7 +18,7 @@ struct release_line {
   std::uint32_t ready = 0; ///< written by the kernel: it runs
 };
 
-/// By the GPU's clock: no kernel of this experiment waits for the host for longer.
+/// By the GPU's clock: the limit of a kernel's wait for the host.
 inline constexpr std::uint64_t longest_wait_ns = 6'000'000'000;
 
 /// Kernels by address, for graphs. Parameters in their order:

@@ -15,8 +15,8 @@ using gsched::cuda::driver;
 namespace {
 
 constexpr std::size_t others = 32;        ///< streams; the second half has the highest priority
-constexpr double settle_seconds = 2e-3;   ///< until the pieces of a graph that stands are fetched
-constexpr double blocked_seconds = 10e-3; ///< what has not run by then is blocked
+constexpr double start_seconds = 2e-3;    ///< until the parts of a held graph are fetched
+constexpr double blocked_seconds = 10e-3; ///< work that takes longer to run counts as blocked
 
 std::vector<graph_kind> all_kinds() {
   using enum node_kind;
@@ -68,7 +68,7 @@ std::vector<std::string> cases(const run_options& o) {
   return names;
 }
 
-/// Graphs of one kind on streams of their own, and the streams beside them.
+/// Graphs of one kind on their own streams, and the streams beside them.
 class bed {
 public:
   bed(scene& s, const graph_kind& kind) : s_(s), kind_(kind) {
@@ -90,7 +90,7 @@ public:
 
   [[nodiscard]] unsigned gates() const noexcept { return gates_; }
 
-  /// Of one graph, with open gates.
+  /// The time of one graph, with open gates.
   [[nodiscard]] double alone_us() {
     std::vector<double> us;
     for (int i = 0; i < 5; ++i) {
@@ -123,7 +123,7 @@ private:
     check(driver().cuGraphLaunch(g.graph.get(), g.stream), "launch");
   }
 
-  /// How many of them stand.
+  /// The number of held graphs.
   [[nodiscard]] std::size_t stand(std::size_t graphs, unsigned gate) {
     s_.watch().step("launch of the graphs that stand");
     for (std::size_t i = 0; i < graphs; ++i) s_.hold(i, kind_.gates, gate);
@@ -137,9 +137,9 @@ private:
         return standing == graphs;
       };
       static_cast<void>(holds_within(20e-3, count));
-      pass(settle_seconds);
-    } else { // a graph that has not ended by then stands
-      pass(3 * settle_seconds);
+      pass(start_seconds);
+    } else { // the graph has not ended in time: it is held
+      pass(3 * start_seconds);
       for (std::size_t i = 0; i < graphs; ++i)
         standing += cudaStreamQuery(graphs_[i].stream) == cudaErrorNotReady ? 1U : 0U;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parent: it never touches CUDA, so that a child's process is alone on the GPU.
+// The parent process: it never uses CUDA, so that a child is alone on the GPU.
 
 #include "standing/run.hpp"
 #include "process.hpp"
@@ -18,7 +18,7 @@ namespace standing {
 namespace {
 
 constexpr double start_seconds = 60; ///< of CUDA in a child
-constexpr double case_seconds = 60;  ///< the child's watchdog is faster
+constexpr double case_seconds = 60;  ///< the child's watchdog is earlier
 constexpr double exit_seconds = 10;
 
 class runner {
@@ -85,7 +85,7 @@ private:
   }
   [[nodiscard]] bool is_late() const { return experiment::seconds_now() - began_ > o_.seconds; }
 
-  /// In one process, and in further ones for what is left where one ends early.
+  /// In one process, and in further ones for the remaining cases if one ends early.
   void run_cases(const part& p, std::vector<std::string> names, unsigned connections,
                  const std::function<void(ordered_json)>& take) {
     while (!names.empty()) {
@@ -121,7 +121,7 @@ private:
     return into.is_object();
   }
 
-  /// What is printed below the tables.
+  /// The text below the tables.
   void note(const part& p, const ordered_json& f) {
     std::string where = fmt::format("{}, {}", p.name, f["case"].get<std::string>());
     if (f.contains("connections"))

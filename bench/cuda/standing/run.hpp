@@ -26,10 +26,10 @@ struct run_options {
 /// A part of the experiment. Its cases are measured in child processes; the parent prints them.
 struct part {
   std::string_view name;
-  /// Each case has a process of its own for each number of connections; else all cases share one.
+  /// Each case has its own process for each number of connections; otherwise all cases share one.
   bool alone;
   std::vector<std::string> (*cases)(const run_options& o);
-  /// In a child. Figures of one case, an object. Throws where a call of CUDA fails.
+  /// In a child. The results of one case, an object. Throws if a CUDA call fails.
   ordered_json (*measure)(scene& s, const std::string& which, const run_options& o);
   /// In the parent: the title and the head of the table.
   void (*print_head)(const run_options& o);
@@ -45,9 +45,9 @@ struct part {
 [[nodiscard]] part building_part();
 [[nodiscard]] std::vector<part> all_parts();
 
-/// All parts that are asked for, case by case. The program's exit status.
+/// Runs all requested parts, case by case. Returns the program's exit status.
 int run_all(const run_options& o);
-/// Cases of a part, in this process; a line of JSON for each goes to standard output.
+/// The cases of a part, in this process; a line of JSON for each goes to standard output.
 int run_child(const std::string& part_name, const std::vector<std::string>& cases,
               const run_options& o);
 

@@ -15,7 +15,7 @@ using gsched::cuda::driver;
 
 namespace {
 
-/// Relaxed: no data but the word itself passes between the host and the GPU.
+/// Relaxed: only the word itself passes between the host and the GPU.
 std::uint32_t load(const std::uint32_t& word) noexcept {
   return std::atomic_ref(const_cast<std::uint32_t&>(word)).load(std::memory_order_relaxed);
 }

@@ -20,10 +20,11 @@
 
 namespace standing {
 
-/// Bounds the steps of a case. Where a step takes too long it releases all graphs by stores to
-/// pinned memory; where the step still does not end it prints the case as hung, as a line of JSON,
-/// and ends the process with status 3.
-/// Threads  all of it from the case's thread.
+/// Limits the time of the steps of a case. If a step takes too long, it releases all graphs by
+/// stores to pinned memory; if the step still does not end, it prints the case as hung, as a line
+/// of JSON, and ends the process with status 3.
+///
+/// Threads  everything from the case's thread.
 class guard {
 public:
   explicit guard(std::function<void()> release);
@@ -32,11 +33,11 @@ public:
   guard& operator=(const guard&) = delete;
 
   void begin(std::string which);
-  /// The step begins, and may take that long.
+  /// Starts a step with a time limit.
   void step(std::string what, double seconds = 3);
-  /// Between steps.
+  /// Ends the step.
   void rest();
-  /// The step of this case in which the graphs were released, if one was too long.
+  /// The step in which the graphs were released because it took too long, if any.
   [[nodiscard]] std::optional<std::string> released_in() const;
 
 private:
@@ -52,7 +53,7 @@ private:
   std::thread thread_;
 };
 
-/// True as soon as the condition holds; false if it does not within that time.
+/// Returns true as soon as the condition holds; false if it does not within that time.
 template <class Condition>
 [[nodiscard]] bool holds_within(double seconds, Condition holds) {
   const double end = experiment::seconds_now() + seconds;
@@ -64,11 +65,11 @@ inline void pass(double seconds) {
   static_cast<void>(holds_within(seconds, [] { return false; }));
 }
 
-/// What all cases of a child process use: the GPU, words in pinned memory, the guard. Nothing of it
-/// is freed; the process ends by _Exit.
+/// Shared by all cases of a child process: the GPU, words in pinned memory, the guard. Nothing is
+/// freed; the process ends by _Exit.
 class scene {
 public:
-  static constexpr std::size_t most_graphs = 4; ///< that stand at the same time
+  static constexpr std::size_t most_graphs = 4; ///< held at the same time
   static constexpr std::size_t most_marks = 64;
 
   explicit scene(int ordinal);
@@ -78,19 +79,19 @@ public:
   [[nodiscard]] guard& watch() noexcept { return *guard_; }
   [[nodiscard]] const node_memory& memory() const noexcept { return memory_; }
 
-  /// Words that hold the i-th graph.
+  /// The words that hold the i-th graph.
   [[nodiscard]] graph_words words(std::size_t i) const;
-  /// The i-th graph stands at that gate from its next launch on. All calls before the first launch.
+  /// Holds the i-th graph at that gate from its next launch on. All calls before the first launch.
   void hold(std::size_t i, gate_way how, unsigned gate);
   /// Starts the kernel that releases wait nodes on device memory: a store of the host cannot reach
-  /// them, and a write through a stream may itself be what does not run. Before the launches.
+  /// them, and a write through a stream may itself be blocked. Before the launches.
   void arm_release();
   /// Releases all graphs, by stores alone. From any thread.
   void release() noexcept;
-  /// Whether a gate of the i-th graph stands. Not known for wait nodes.
+  /// Whether a gate of the i-th graph holds. Unknown for wait nodes.
   [[nodiscard]] bool stands(std::size_t i) const noexcept;
 
-  /// Waits for all of the GPU, bounded by the guard.
+  /// Waits for the whole GPU, limited by the guard.
   void drain();
 
   /// The graph of one kernel that stores 1 to the i-th mark; uploaded.
@@ -125,15 +126,15 @@ private:
   std::optional<guard> guard_;
 };
 
-/// The kernels of graphs whose own time is of no interest.
+/// The kernels of graphs whose own time does not matter.
 inline constexpr kernel_shape small_kernels{3, 16};
 
-/// A graph of one kernel that sets mark 0, on an urgent stream of its own.
+/// A graph of one kernel that sets mark 0, on its own urgent stream.
 class marked_launch {
 public:
   explicit marked_launch(scene& s);
   void launch() const;
-  /// Asks whether the stream has more to do.
+  /// Whether the stream has unfinished work.
   void query() const;
 
 private:
@@ -141,11 +142,11 @@ private:
   cudaStream_t on_;
 };
 
-/// A graph that can be made to stand, on a stream of its own, and a marked_launch beside it. Both
-/// have run once, so that their first launches are over.
+/// A graph that can be held, on its own stream, and a marked_launch beside it. Both have run once,
+/// so that their first launches are over.
 struct standing_pair {
   explicit standing_pair(scene& s);
-  /// From now on the graph stands, until the scene releases it.
+  /// Holds the graph from now on, until the scene releases it.
   void hold_and_launch(scene& s) const;
 
   executable held;
@@ -161,10 +162,10 @@ public:
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
 
-  /// Not before the former function has returned.
+  /// Not before the previous function has returned.
   void post(std::function<void()> f);
   [[nodiscard]] bool returned() const noexcept;
-  /// Of the function that has returned: how long it took. Throws what it threw.
+  /// The time of the function that has returned. Rethrows its exception.
   [[nodiscard]] double us();
 
 private:

@@ -14,7 +14,8 @@ using gsched::cuda::driver;
 
 namespace {
 
-constexpr double excluded_seconds = 50e-3; ///< what has not ended by then waits for the gate
+/// a launch that takes longer is counted as waiting for the gate
+constexpr double excluded_seconds = 50e-3;
 
 struct launch_kind {
   std::string_view name;
@@ -48,7 +49,7 @@ std::vector<std::string> cases(const run_options&) {
   return names;
 }
 
-/// The launch that may be excluded: its end stores the first mark.
+/// The launch that may be blocked: its end stores the first mark.
 executable make_launch(scene& s, const launch_kind& kind, CUdeviceptr count) {
   const kernels all = all_kernels();
   const void* function = kind.cooperative ? all.cooperative_mark : all.timed_mark;

@@ -18,7 +18,7 @@
 
 namespace work_graph {
 
-/// What the builder has to know of the current GPU.
+/// Properties of the current GPU for the builder.
 struct gpu_facts {
   unsigned sms = 0;
   std::size_t full_shared_bytes = 0; ///< dynamic shared memory that a block can have
@@ -30,8 +30,8 @@ struct gpu_facts {
 /// Errors   those of CUDA, as gsched::error.
 [[nodiscard]] gpu_facts prepare_gpu();
 
-/// Device memory and pinned memory, handed out piece by piece and taken back as a whole, so that
-/// nothing is allocated or freed while work is on the GPU.
+/// Device memory and pinned memory, allocated in parts and freed as a whole, so that nothing is
+/// allocated or freed while work is on the GPU.
 class memory_pool {
 public:
   memory_pool(std::size_t device_bytes, std::size_t host_bytes);
@@ -54,8 +54,8 @@ private:
   std::size_t host_used_ = 0;
 };
 
-/// A graph as a CUDA graph with memory of its own, which the pool must keep as long as anything
-/// made of the CUDA graph runs.
+/// A graph as a CUDA graph with its own memory, which the pool must keep as long as anything made
+/// from the CUDA graph runs.
 class built_graph {
 public:
   /// Errors   those of CUDA, as gsched::error, with the node.
@@ -65,15 +65,15 @@ public:
   built_graph& operator=(built_graph&&) = delete;
 
   [[nodiscard]] cudaGraph_t get() const noexcept { return graph_; }
-  /// The memory before the first run. Nothing of it runs.
+  /// Restores the memory before the first run. Nothing of it runs.
   void reset();
-  /// The memory now, device and pinned; nothing of it runs.
+  /// The present memory, device and pinned; nothing of it runs.
   struct contents {
     std::vector<std::byte> device;
     std::vector<std::byte> host;
   };
   [[nodiscard]] contents read() const;
-  /// What each operation takes, in the order in which programs have them.
+  /// The time of each operation, in the order of programs.
   [[nodiscard]] std::vector<gsched::duration> durations() const;
 
 private:
@@ -100,8 +100,8 @@ private:
   cudaGraph_t graph_ = nullptr;
 };
 
-/// A device's contents against what an oracle expects: the first node whose buffer differs, in a
-/// line; empty where all is equal.
+/// Compares a device's memory with an oracle's: the first node whose buffer differs, in a line;
+/// empty if all are equal.
 [[nodiscard]] std::string difference(const graph& g, const built_graph::contents& found,
                                      const oracle& expected);
 

@@ -7,7 +7,7 @@ namespace work_graph {
 
 namespace {
 
-/// Past the caches of an SM, which may hold what was there before a kernel in front has ended.
+/// Bypasses the caches of an SM, which may hold values from before an earlier kernel ended.
 __device__ std::uint32_t load(const std::uint32_t* from) {
   return *const_cast<const volatile std::uint32_t*>(from);
 }
@@ -15,7 +15,7 @@ __device__ void store(std::uint32_t* to, std::uint32_t x) {
   *const_cast<volatile std::uint32_t*>(to) = x;
 }
 
-/// All threads of a block stay for that long.
+/// All threads of a block wait for that long.
 __device__ void stay(std::uint64_t cycles) {
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -35,7 +35,7 @@ __device__ void meet(const node_work& w) {
 #endif
 }
 
-/// The salt, by way of the last words of the shared memory that the block has.
+/// The salt, through the last words of the block's shared memory.
 __device__ std::uint32_t salt_of(const node_work& w) {
   extern __shared__ std::uint32_t mine[];
   if (w.shared_words < blockDim.x) return w.salt;
@@ -52,7 +52,7 @@ __device__ std::uint32_t cluster_size() {
 #endif
 }
 
-/// Words that a thread works on, one after the other.
+/// The words that a thread processes, one after another.
 struct share {
   std::uint32_t first = blockIdx.x * blockDim.x + threadIdx.x;
   std::uint32_t step = gridDim.x * blockDim.x;

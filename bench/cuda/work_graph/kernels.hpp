@@ -8,11 +8,11 @@
 
 namespace work_graph {
 
-/// The one parameter of kernels, and what host nodes are given.
+/// The parameter of kernels, and of host nodes.
 struct node_work {
   std::uint32_t* own = nullptr;
   std::uint32_t* between = nullptr; ///< of a cooperative kernel: a word for each one that counts
-  std::uint64_t cycles = 0;         ///< that each block stays
+  std::uint64_t cycles = 0;         ///< time of each block
   std::uint32_t words = 0;
   std::uint32_t salt = 0;
   std::uint32_t shared_words = 0; ///< of dynamic shared memory

@@ -9,10 +9,10 @@
 #define WORK_GRAPH_BOTH
 #endif
 
-/// The arithmetic of kernels and host nodes, the same on the GPU and on the host.
+/// The arithmetic of kernels and host nodes, identical on the GPU and on the host.
 namespace work_graph {
 
-/// A kernel works on so many words of a buffer at most: its first and its last ones.
+/// A kernel processes at most that many words of a buffer: its first and its last ones.
 inline constexpr std::uint32_t most_words = 1024;
 
 WORK_GRAPH_BOTH inline std::uint32_t mixed(std::uint32_t a, std::uint32_t b, std::uint32_t salt) {
@@ -23,7 +23,7 @@ WORK_GRAPH_BOTH inline std::uint32_t mixed(std::uint32_t a, std::uint32_t b, std
   return x + 1;
 }
 
-/// How many words of a buffer count, and where word j of those is.
+/// The number of words of a buffer that count, and the position of word j of those.
 WORK_GRAPH_BOTH inline std::uint32_t counted(std::uint32_t words) {
   return words < most_words ? words : most_words;
 }
@@ -31,7 +31,7 @@ WORK_GRAPH_BOTH inline std::uint32_t place(std::uint32_t words, std::uint32_t j)
   const std::uint32_t n = counted(words);
   return j < (n + 1) / 2 ? j : words - n + j;
 }
-/// Which word of n others word j is mixed with.
+/// The word of n others with which word j is mixed.
 WORK_GRAPH_BOTH inline std::uint32_t partner(std::uint32_t j, std::uint32_t n) {
   return (j * 7 + 3) % n;
 }
@@ -41,7 +41,8 @@ struct source {
   std::uint32_t words = 0;
 };
 
-/// Word j of a buffer with all that its node reads: what a kernel stores when it starts.
+/// Word j of a buffer with everything that its node reads: the value that a kernel stores when it
+/// starts.
 template <class Load>
 WORK_GRAPH_BOTH inline std::uint32_t gathered(std::uint32_t own, std::uint32_t j,
                                               const source* reads, std::uint32_t count,
@@ -54,8 +55,8 @@ WORK_GRAPH_BOTH inline std::uint32_t gathered(std::uint32_t own, std::uint32_t j
   return x;
 }
 
-/// ... and what it leaves when it ends. Of a cooperative kernel `partner` is another word of the
-/// same step, else the number of the word.
+/// The value when it ends. For a cooperative kernel `partner` is another word of the same step,
+/// otherwise the number of the word.
 WORK_GRAPH_BOTH inline std::uint32_t finished(std::uint32_t gathered, std::uint32_t partner,
                                               std::uint32_t salt, std::uint32_t cluster) {
   return mixed(gathered, partner, salt + 1000 * cluster);

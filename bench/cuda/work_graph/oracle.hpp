@@ -12,7 +12,7 @@
 
 namespace work_graph {
 
-/// Where the buffers of a graph are, as offsets into two ranges of memory: the GPU's and pinned.
+/// The positions of a graph's buffers, as offsets into two ranges of memory: the GPU's and pinned.
 struct layout {
   static constexpr std::size_t alignment = 256;
 
@@ -41,10 +41,10 @@ private:
   }
 };
 
-/// Words of a buffer, the last of which may be in part beyond what its node works on.
+/// Words of a buffer; the last may extend beyond what its node processes.
 [[nodiscard]] constexpr std::uint32_t words_of(const node& n) noexcept { return (n.bytes + 3) / 4; }
 
-/// What both ranges hold before the first run.
+/// The contents of both ranges before the first run.
 inline void fill_initially(const graph& g, std::span<std::byte> memory, std::uint32_t side) {
   const auto seed = static_cast<std::uint32_t>(g.seed ^ (g.seed >> 32));
   for (std::size_t i = 0; i + 4 <= memory.size(); i += 4) {
@@ -53,9 +53,9 @@ inline void fill_initially(const graph& g, std::span<std::byte> memory, std::uin
   }
 }
 
-/// The memory of a graph on the host, and what runs of the graph do to it.
+/// The memory of a graph on the host, and the effect of runs of the graph on it.
 ///
-/// Cost  of a run: O(words that its nodes work on, times what they read).
+/// Cost     of a run: O(words that its nodes process, times what they read).
 class oracle {
 public:
   explicit oracle(const graph& g)
@@ -91,7 +91,8 @@ public:
   [[nodiscard]] std::span<const std::byte> device() const noexcept { return device_; }
   [[nodiscard]] std::span<const std::byte> host() const noexcept { return host_; }
   [[nodiscard]] const layout& where() const noexcept { return at_; }
-  /// Of a run, about: words mixed and bytes copied or set, divided by what the host does in a ns.
+  /// The approximate cost of a run: words mixed and bytes copied or set, divided by what the host
+  /// does in a ns.
   [[nodiscard]] static double cost_ns(const graph& g) noexcept {
     double ns = 0;
     for (const node& n : g.nodes) {

@@ -15,7 +15,7 @@
 
 namespace work_graph {
 
-/// What random graphs may hold; bits, in the order of their names.
+/// The features of random graphs; bits, in the order of their names.
 enum feature : std::uint32_t {
   forks = 1u << 0,
   children = 1u << 1,
@@ -39,7 +39,7 @@ inline constexpr std::array<std::string_view, 15> feature_names{
     "programmatic", "copies",     "transfers",   "sets",        "host",
     "empty",        "priorities", "long_blocks", "full_grids",  "captures"};
 
-/// The same numbers for the same seed, whatever the standard library.
+/// The same numbers for the same seed, independent of the standard library.
 class random_source {
 public:
   explicit random_source(std::uint64_t seed) : engine_(seed) {}
@@ -51,7 +51,7 @@ public:
   }
   [[nodiscard]] bool one_in(std::uint32_t n) { return below(n) == 0; }
   [[nodiscard]] double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
-  /// From least to most, the logarithm of which is evenly spread.
+  /// From least to most, uniform in the logarithm.
   [[nodiscard]] double log_uniform(double least, double most) {
     return least * std::pow(most / least, uniform());
   }
@@ -71,7 +71,7 @@ private:
 
 struct random_shape {
   std::uint32_t most_nodes = 2000;
-  double most_us = 30e3;               ///< about, that its kernels take one after the other
+  double most_us = 30e3;               ///< approximate sum of its kernels' times
   std::uint64_t most_bytes = 6u << 20; ///< of its memory on both sides
   std::uint32_t features = all_features;
 };
@@ -129,7 +129,7 @@ private:
     }
   }
 
-  /// A node with those before it, and the members of a child node. Its number.
+  /// A node with its predecessors, and the members of a child node. Returns its number.
   std::uint32_t add(std::uint32_t parent, std::vector<std::uint32_t> after, unsigned depth) {
     const auto i = static_cast<std::uint32_t>(g_.nodes.size());
     node n;
@@ -198,7 +198,7 @@ private:
     if (random_.one_in(2)) from.triggers = true;
   }
 
-  /// Nodes whose buffers the next node may read if it comes behind `after`, on one side of memory.
+  /// Nodes whose buffers the next node may read if it follows `after`, on one side of memory.
   template <class Side>
   [[nodiscard]] std::vector<std::uint32_t> sources(const std::vector<std::uint32_t>& after,
                                                    const Side& side) const {
@@ -260,7 +260,7 @@ private:
     for (const std::uint32_t r : readers_[from])
       if (!ordered_by_.precedes(r, i)) return;
     n.takes = from;
-    // What is overwritten as a whole would not show whether it had been computed.
+    // A buffer that is overwritten as a whole would not show whether it had been computed.
     n.bytes = mixes ? p.bytes / 4 * 4 : p.bytes / 8 * 4;
   }
 
@@ -276,7 +276,7 @@ private:
     std::erase(n.reads, n.takes);
   }
 
-  /// Bytes that a new buffer may have.
+  /// The bytes that a new buffer may have.
   [[nodiscard]] std::uint32_t room() const noexcept {
     const std::uint64_t left =
         how_.most_bytes > spent_bytes_ ? (how_.most_bytes - spent_bytes_) / 2 : 0;
@@ -334,7 +334,7 @@ private:
 
 } // namespace detail
 
-/// A graph without a flaw; the same one for the same name, seed and shape.
+/// A valid graph; the same one for the same name, seed and shape.
 [[nodiscard]] inline graph random_graph(std::string name, std::uint64_t seed,
                                         const random_shape& how) {
   random_source random(seed);

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-/// Smaller and simpler versions of a graph without a flaw, which have none either.
+/// Smaller and simpler versions of a valid graph, which are valid too.
 namespace work_graph {
 
 namespace detail {

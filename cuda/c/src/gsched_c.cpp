@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/gsched_c.h>
 
-#include "engines.hpp"
+#include "cuda_events.hpp"
 #include "ingest.hpp"
 #include "model_check.hpp"
 #include "profile.hpp"
 #include "refusal.hpp"
+#include "serve_on_gpu.hpp"
 #include "server.hpp"
 #include "settings.hpp"
 #include "structs.hpp"
@@ -13,6 +14,7 @@
 
 #include <gsched/cuda/gpu.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -44,7 +46,7 @@ constexpr std::size_t first_report = offsetof(gsched_report, code);
 static_assert(first_report == 56);
 
 int failed(gsched_code code, const char* line) noexcept {
-  gsched::abi::set_line(last_error, line);
+  gsched::detail::set_line(last_error, line);
   return code;
 }
 
@@ -77,7 +79,9 @@ extern "C" {
 const char* gsched_version(void) { return GSCHED_VERSION; }
 uint32_t gsched_abi(void) { return GSCHED_ABI; }
 const char* gsched_last_error(void) { return last_error.c_str(); }
-uint64_t gsched_now_ns(void) { return static_cast<uint64_t>(gsched::abi::now_ns()); }
+uint64_t gsched_now_ns(void) {
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
 const char* gsched_policy_names(void) {
   try {
     return gsched::abi::policy_names().c_str();
@@ -100,8 +104,7 @@ int gsched_server_open(const gsched_server_options* options, gsched_server** out
     const gsched::abi::settings how = gsched::abi::settings_of(o);
     static_cast<void>(gsched::cuda::find_gpu(how.gpu)); // says in one line what is absent
     auto made = std::make_unique<gsched_server>(
-        how, [how](gsched::abi::desk& at) { return gsched::abi::make_cuda_engine(at, how); },
-        gsched::abi::kind_of_memory,
+        gsched::abi::serve_on_gpu(how), gsched::abi::kind_of_memory,
         [gpu = how.gpu](void* stream) { return gsched::abi::mark_stream(gpu, stream); });
     made->gpu = how.gpu;
     *out = made.release();
@@ -113,19 +116,24 @@ int gsched_server_close(gsched_server* s, gsched_close_how how, int64_t timeout_
   return guarded([&] {
     if (how != GSCHED_DRAIN && how != GSCHED_CANCEL)
       throw refusal(GSCHED_BAD_ARGUMENT, "how: expected GSCHED_DRAIN or GSCHED_CANCEL");
-    std::string why;
-    const gsched_code code = expected(s, "server").close(how, timeout_us, why);
-    return code == GSCHED_OK ? code : static_cast<gsched_code>(failed(code, why.c_str()));
+    expected(s, "server").close(how, timeout_us);
+    return GSCHED_OK;
   });
 }
 
 int gsched_server_release(gsched_server* s) {
-  return guarded([&] {
+  return guarded([&]() -> int {
     if (s == nullptr) return GSCHED_OK;
-    std::string why;
-    const gsched_code code = s->close(GSCHED_CANCEL, 0, why); // throws on the wrong thread
+    int code = GSCHED_OK;
+    try {
+      s->close(GSCHED_CANCEL, 0);
+    } catch (...) {
+      const refusal r = gsched::abi::refusal_of_current_exception();
+      if (r.code() == GSCHED_BAD_ARGUMENT) throw; // the wrong thread
+      code = failed(r.code(), r.what());
+    }
     delete s;
-    return code == GSCHED_OK ? code : static_cast<gsched_code>(failed(code, why.c_str()));
+    return code;
   });
 }
 

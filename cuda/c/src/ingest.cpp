@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ingest.hpp"
-
 #include "refusal.hpp"
+#include "relaxed_capture.hpp"
 #include "structs.hpp"
 
-#include "beside_captures.hpp"
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/cuda/driver.hpp>
@@ -12,6 +11,7 @@
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/program.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,11 +24,11 @@ namespace gsched::abi {
 namespace {
 
 [[nodiscard]] std::shared_ptr<void> pinned(std::uint64_t bytes) {
-  const cuda::beside_captures here;
+  const cuda::relaxed_capture here;
   void* p = nullptr;
   cuda::check(cudaHostAlloc(&p, bytes, cudaHostAllocPortable), "pinned memory for a model");
   return {p, [](void* memory) {
-            const cuda::beside_captures there;
+            const cuda::relaxed_capture there;
             static_cast<void>(cudaFreeHost(memory));
           }};
 }
@@ -79,34 +79,34 @@ program_of(void* graph, const cuda::program_options& how, const std::string& lik
 
 } // namespace
 
-model_record ingest(const gsched_model& what, int gpu) {
-  const std::int64_t start = now_ns();
+std::unique_ptr<model> ingest(const gsched_model& what, int gpu) {
+  const auto start = std::chrono::steady_clock::now();
   const cuda::current_gpu on(gpu);
-  model_record m;
-  m.name = what.name;
+  auto m = std::make_unique<model>(what.name, std::vector<model_instance>());
   cuda::program_options how;
+  how.name = m->name;
   how.durations = given_durations(what);
   how.measure = what.unmeasured == 0;
   for (std::uint32_t i = 0; i < what.instances_count; ++i) {
-    const std::string whose = m.name + ": instance " + std::to_string(i);
+    const std::string whose = m->name + ": instance " + std::to_string(i);
     const gsched_instance one = instance_of(what, i);
-    instance& made = m.instances.emplace_back();
-    how.name = m.name;
+    model_instance& made = m->instances.emplace_back();
     auto p = program_of(one.graph, how, i == 0 ? std::string() : whose);
-    made.graph = &p->host();
+    made.program = &p->host();
     if (i == 0) {
-      if (p->graph_replay()) m.facts.graph_replay_us = to_us(*p->graph_replay());
-      how.durations = durations_of(*made.graph);
+      if (p->graph_replay()) m->graph_replay_us = to_us(*p->graph_replay());
+      how.durations = durations_of(*made.program);
     } else {
-      refuse_other_shape(*m.instances.front().graph, *made.graph, whose);
+      refuse_other_shape(*m->instances.front().program, *made.program, whose);
     }
     made.keep = std::move(p);
     // After the graph was measured: to free pinned memory waits for a kernel of it that hangs.
-    made.inputs = buffers_of(one.inputs, what.inputs);
-    made.outputs = buffers_of(one.outputs, what.outputs);
+    m->buffers.push_back(
+        {buffers_of(one.inputs, what.inputs), buffers_of(one.outputs, what.outputs)});
   }
-  m.exclusive = what.exclusive != 0;
-  m.facts.measure_ms = static_cast<double>(now_ns() - start) * 1e-6;
+  m->exclusive = what.exclusive != 0;
+  m->measure_ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return m;
 }
 

@@ -5,12 +5,14 @@
 
 #include <gsched/gsched_c.h>
 
+#include <memory>
+
 namespace gsched::abi {
 
 /// Reads the graphs of a model and measures the first, unless its times are given; the facts say
 /// what was found. On the calling thread. check_model has passed it.
 /// Errors   refusal for graphs that differ, else as cuda::program.
-[[nodiscard]] model_record ingest(const gsched_model& what, int gpu);
+[[nodiscard]] std::unique_ptr<model> ingest(const gsched_model& what, int gpu);
 
 /// As the driver knows it.
 [[nodiscard]] memory_kind kind_of_memory(const void* p) noexcept;

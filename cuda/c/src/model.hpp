@@ -4,14 +4,13 @@
 #include "ticket.hpp"
 
 #include <gsched/cuda/action.hpp>
-#include <gsched/dispatch/request.hpp>
 #include <gsched/job/context.hpp>
 #include <gsched/job/program.hpp>
+#include <gsched/server/model.hpp>
 
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,53 +30,37 @@ struct buffer {
   }
 };
 
-/// Keeps it until the process ends: to free the memory of a device that has failed can mean to wait
-/// for a kernel that never ends.
-inline void leave(std::vector<std::shared_ptr<void>> memory) {
-  static std::mutex one_at_a_time;
-  static auto& all = *new std::vector<std::shared_ptr<void>>;
-  const std::lock_guard lock(one_at_a_time);
-  for (std::shared_ptr<void>& each : memory) all.push_back(std::move(each));
-}
-
-/// A captured graph with memory of its own.
-struct instance {
-  gsched::program* graph = nullptr;
-  std::shared_ptr<void> keep; ///< what the graph is a part of
+/// The inputs and outputs of an instance.
+struct instance_buffers {
   std::vector<buffer> inputs; ///< the same sizes in all instances of a model
   std::vector<buffer> outputs;
 };
 
-/// A model of a server, and what runs as a job for it: copy the inputs in, infer, copy the outputs
-/// out, on the instance that the job was given.
-struct model_record {
-  std::string name;
-  std::vector<instance> instances;
-  std::vector<std::uint32_t> excludes; ///< models of the server
-  bool exclusive = false;
-  model_id id{};
-  bool closed = false;  ///< to be removed: what is taken up now was posted too late
-  bool removed = false; ///< the dispatcher does not know it any more
-  gsched_model_facts facts{};
+/// A model of the C library: copies the inputs in, infers, and copies the outputs out, on the
+/// instance that the request was given.
+class model : public served_model {
+public:
+  using served_model::served_model;
 
-  /// What its graphs and requests used. Nothing of it will be used again.
-  [[nodiscard]] std::vector<std::shared_ptr<void>> take_memory() {
-    std::vector<std::shared_ptr<void>> all;
+  std::vector<instance_buffers> buffers; ///< by instance
+  double measure_ms = 0;
+  double graph_replay_us = 0;
+
+  [[nodiscard]] std::vector<std::shared_ptr<void>> take_memory() override {
+    std::vector<std::shared_ptr<void>> all = served_model::take_memory();
     const auto take = [&](std::shared_ptr<void>& p) {
       if (p != nullptr) all.push_back(std::exchange(p, nullptr));
     };
-    for (instance& i : instances) {
-      take(i.keep);
+    for (instance_buffers& i : buffers) {
       for (buffer& b : i.inputs) take(b.staging);
       for (buffer& b : i.outputs) take(b.staging);
     }
     return all;
   }
 
-  task operator()(job_context& ctx) {
-    ticket& t = *static_cast<ticket*>(ctx.user);
-    t.instance = ctx.instance;
-    instance& with = instances[ctx.instance];
+  task run(job_context& ctx, request_record& of) override {
+    auto& t = static_cast<ticket&>(of);
+    const instance_buffers& with = buffers[ctx.instance];
     const stream_id s = ctx.default_stream();
     for (transfer& each : t.inputs) {
       const buffer& in = with.inputs[each.buffer];
@@ -86,7 +69,7 @@ struct model_record {
       each.action.from = in.stages(each) ? in.staging.get() : each.outside;
       copy(ctx, s, each, copy_direction::host_to_device, in.bytes);
     }
-    ctx.launch(s, *with.graph);
+    ctx.launch(s, *instances[ctx.instance].program);
     for (transfer& each : t.outputs) {
       const buffer& out = with.outputs[each.buffer];
       each.action.to = out.stages(each) ? out.staging.get() : each.outside;
@@ -96,10 +79,11 @@ struct model_record {
     co_return;
   }
 
-  /// After the job, before anybody hears of its end: what its outputs left in pinned memory.
-  void deliver(const ticket& t) const noexcept {
+  /// Copies what the outputs left in pinned memory to the caller's.
+  void deliver(request_record& of) noexcept override {
+    const auto& t = static_cast<const ticket&>(of);
     for (const transfer& each : t.outputs) {
-      const buffer& out = instances[t.instance].outputs[each.buffer];
+      const buffer& out = buffers[t.instance].outputs[each.buffer];
       if (out.stages(each)) std::memcpy(each.outside, out.staging.get(), out.bytes);
     }
   }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile.hpp"
-
 #include "refusal.hpp"
+#include "relaxed_capture.hpp"
 
-#include "beside_captures.hpp"
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda_tools/profiling.hpp>
 #include <gsched/io/profile_json.hpp>
@@ -27,7 +26,7 @@ void write_profile_of(void* graph, const gsched_profile_options& how, const char
   if (how.runs > 0) o.replays = static_cast<int>(how.runs);
   static_cast<void>(cuda::find_gpu(how.gpu));
   const cuda::current_gpu on(how.gpu);
-  const cuda::beside_captures apart;
+  const cuda::relaxed_capture apart;
   write_profile(std::filesystem::path(path), cuda::profile_graph(static_cast<CUgraph>(graph), o));
 }
 

@@ -2,47 +2,38 @@
 #include "refusal.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/server/described_error.hpp>
 
-#include <algorithm>
-#include <new>
 #include <system_error>
+#include <utility>
 
 namespace gsched::abi {
 
-namespace {
-
-[[nodiscard]] gsched_code code_of(const std::error_code& e) {
-  if (e == errc::no_device) return GSCHED_NO_DEVICE;
-  if (e == errc::bad_graph || e == errc::does_not_fit) return GSCHED_BAD_GRAPH;
-  if (e == errc::device_failed) return GSCHED_DEVICE_FAILED;
-  if (e == errc::io) return GSCHED_IO;
-  if (e == errc::out_of_memory) return GSCHED_OUT_OF_MEMORY;
-  return GSCHED_BAD_ARGUMENT;
+gsched_code code_of(const std::error_code& e) noexcept {
+  if (!e) return GSCHED_OK;
+  if (e.category() != category()) return GSCHED_DEVICE_FAILED; // a device's, or of std::thread
+  switch (static_cast<errc>(e.value())) {
+  case errc::no_device: return GSCHED_NO_DEVICE;
+  case errc::bad_graph:
+  case errc::does_not_fit: return GSCHED_BAD_GRAPH;
+  case errc::device_failed: return GSCHED_DEVICE_FAILED;
+  case errc::io: return GSCHED_IO;
+  case errc::out_of_memory: return GSCHED_OUT_OF_MEMORY;
+  case errc::closed: return GSCHED_CLOSED;
+  case errc::timed_out: return GSCHED_TIMED_OUT;
+  case errc::job_threw: return GSCHED_INTERNAL;
+  default: return GSCHED_BAD_ARGUMENT;
+  }
 }
-
-/// Errors are promised to be one line.
-[[nodiscard]] std::string one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
-} // namespace
 
 refusal refusal_of_current_exception() {
   try {
     throw;
   } catch (const refusal& r) {
     return r;
-  } catch (const error& e) {
-    return {code_of(e.code()), one_line(e.what())};
-  } catch (const std::bad_alloc&) {
-    return {GSCHED_OUT_OF_MEMORY, "out of host memory"};
-  } catch (const std::system_error& e) { // a device's code, or of the standard library's threads
-    return {GSCHED_DEVICE_FAILED, one_line(e.what())};
-  } catch (const std::exception& e) {
-    return {GSCHED_INTERNAL, one_line(e.what())};
   } catch (...) {
-    return {GSCHED_INTERNAL, "an unknown exception"};
+    described_error e = describe_current_exception();
+    return {code_of(e.code), std::move(e.line)};
   }
 }
 

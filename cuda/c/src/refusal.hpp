@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace gsched::abi {
@@ -20,6 +21,9 @@ private:
   gsched_code code_;
   std::string line_;
 };
+
+/// GSCHED_OK for none.
+[[nodiscard]] gsched_code code_of(const std::error_code& e) noexcept;
 
 /// Within a catch block: what it was, as code and line.
 [[nodiscard]] refusal refusal_of_current_exception();

@@ -43,11 +43,7 @@ void refuse_unless(bool good, const char* field, const char* expected) {
 
 /// Nothing is held back: whatever arrives is submitted, whole.
 void submit_everything(settings& s, std::uint32_t lanes, lane_use use) {
-  s.dispatch.quantum = s.dispatch.most_quantum = run_to_completion;
-  s.dispatch.low_mark = s.dispatch.high_mark = run_to_completion;
-  s.dispatch.segments_per_job = 1u << 20;
-  s.dispatch.lanes = lanes;
-  s.dispatch.use = use;
+  hold_nothing_back(s.dispatch, use, lanes);
   s.account.overshoot_fill = 1e6;
   s.grain = run_to_completion;
   s.levels = 1;
@@ -166,10 +162,12 @@ settings settings_of(const gsched_server_options& o) {
   s.slice = time_of("slice_us", o.slice_us, 0, most_us);
   refuse_unless(s.slice > duration::zero(), "slice_us", "more than 0");
   s.decision_delay = time_of("decision_delay_us", o.decision_delay_us, 0, 1e6);
-  s.slo = time_of("slo_us", o.slo_us, 0, 1e12);
+  s.deadline = time_of("slo_us", o.slo_us, 0, 1e12);
   s.spin = time_of("spin_us", o.spin_us, 0, most_us);
   s.watchdog = std::chrono::milliseconds{o.watchdog_ms};
-  s.dispatch.segment_limit = std::max(s.dispatch.segment_limit, s.longest_hang());
+  // Within this time the watchdog has found what hangs.
+  s.longest_hang = 2 * s.watchdog + std::chrono::seconds{3};
+  s.dispatch.segment_limit = std::max(s.dispatch.segment_limit, s.longest_hang);
   s.lease = time_of("lease_us", o.lease_us, 100, 16e6); // as the device takes it
   s.grain = s.dispatch.quantum;
   while (s.levels < 8 && s.grain * (1 << (s.levels - 1)) < s.dispatch.most_quantum) ++s.levels;

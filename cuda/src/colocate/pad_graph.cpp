@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/cuda/pad_graph.hpp>
+#include <gsched/cuda/colocate/pad_graph.hpp>
 
-#include "graph/replay.hpp"
+#include "graph/measure/replay.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* what = "padded kernel";
 
-/// A call as CUDA takes it; in place while that is used.
+/// The parameters of a call in CUDA's form. Must outlive their use.
 class node_parameters {
 public:
   explicit node_parameters(const pad_call& c) noexcept
@@ -38,10 +38,10 @@ private:
   cudaKernelNodeParams all_{};
 };
 
-owned_graph chain_of(const pad_call& call, std::size_t nodes) {
+graph_owner chain_of(const pad_call& call, std::size_t nodes) {
   cudaGraph_t made = nullptr;
   check(cudaGraphCreate(&made, 0), what);
-  owned_graph graph(made);
+  graph_owner graph(made);
   std::vector<cudaGraphNode_t> before;
   for (std::size_t i = 0; i < nodes; ++i) before = {add_pad_node(made, before, call)};
   return graph;
@@ -74,8 +74,8 @@ std::error_code set_pad_node(cudaGraphExec_t graph, cudaGraphNode_t node,
 }
 
 duration measure_pad_call(const pad_call& call) {
-  const owned_stream stream = make_stream();
-  // Long chains of short kernels, so that a graph takes longer than the host does to launch it.
+  const stream_owner stream = make_stream("stream for measurements");
+  // Chains of short kernels are long, so that a graph takes longer than its launch takes the host.
   constexpr std::size_t few = 4;
   const double about = std::max(replay_ns(call, few, stream.get()) / few, 500.0);
   const auto some = static_cast<std::size_t>(std::clamp(300e3 / about, 4.0, 100.0));
@@ -86,8 +86,8 @@ duration measure_pad_call(const pad_call& call) {
 }
 
 struct pad_graph::state {
-  owned_graph graph;
-  owned_exec exec;
+  graph_owner graph;
+  exec_owner exec;
   cudaGraphNode_t node = nullptr;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/cuda/pad_table.hpp>
+#include <gsched/cuda/colocate/pad_table.hpp>
 
+#include <gsched/cuda/colocate/pad_graph.hpp>
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/pad_graph.hpp>
 #include <gsched/occupancy/calculator.hpp>
 
 #include <cuda_runtime_api.h>
@@ -25,18 +25,18 @@ cudaFuncAttributes attributes_of(const void* function) {
 
 std::string text(std::uint64_t n) { return std::to_string(n); }
 
-bool sound_threads(const pad_piece& p) {
+bool has_valid_threads(const pad_request& p) {
   return p.threads > 0 && p.threads <= 1024 && p.threads % 32 == 0;
 }
 
-std::string place(std::size_t piece) {
-  return piece == 0 ? "real-time part" : "guest " + text(piece - 1);
+std::string place(std::size_t request) {
+  return request == 0 ? "real-time part" : "co-runner " + text(request - 1);
 }
 
 } // namespace
 
 pad_table pad_table::of_kernels(const gpu& on, std::span<const kernel> proxies,
-                                std::span<const kernel> demands, std::size_t most_guests) {
+                                std::span<const kernel> demands, std::size_t most_corunners) {
   std::vector<pad_proxy> found;
   for (const kernel& k : proxies) {
     const cudaFuncAttributes a = attributes_of(k.function);
@@ -53,23 +53,24 @@ pad_table pad_table::of_kernels(const gpu& on, std::span<const kernel> proxies,
   std::vector<std::uint32_t> asked;
   for (const kernel& k : demands)
     asked.push_back(static_cast<std::uint32_t>(attributes_of(k.function).numRegs));
-  return {on, std::move(found), std::move(asked), most_guests};
+  return {on, std::move(found), std::move(asked), most_corunners};
 }
 
-bool pad_table::sound(std::span<const pad_piece> pieces) const noexcept {
-  if (pieces.empty() || pieces.size() > most_guests_ + 1) return false;
+bool pad_table::are_valid(std::span<const pad_request> requests) const noexcept {
+  if (requests.empty() || requests.size() > most_corunners_ + 1) return false;
   std::uint64_t blocks = 0;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    if (i == 0 && pieces[i].blocks == 0) continue;
-    if (!known(pieces[i]) || pieces[i].blocks == 0 || !sound_threads(pieces[i])) return false;
-    blocks += pieces[i].blocks;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (i == 0 && requests[i].blocks == 0) continue;
+    if (!known(requests[i]) || requests[i].blocks == 0 || !has_valid_threads(requests[i]))
+      return false;
+    blocks += requests[i].blocks;
   }
   return blocks > 0 && blocks <= most_blocks;
 }
 
-pad_table::sum pad_table::add_up(std::span<const pad_piece> pieces) const noexcept {
+pad_table::sum pad_table::add_up(std::span<const pad_request> requests) const noexcept {
   sum all;
-  for (const pad_piece& p : pieces) {
+  for (const pad_request& p : requests) {
     if (p.blocks == 0) continue;
     all.blocks += p.blocks;
     all.threads = std::max(all.threads, p.threads);
@@ -95,9 +96,9 @@ launch_shape pad_table::shape_of(const pad_proxy& p, const sum& all) const noexc
   return s;
 }
 
-std::optional<pad_launch> pad_table::choose(std::span<const pad_piece> pieces) const noexcept {
-  if (!sound(pieces)) return {};
-  const sum all = add_up(pieces);
+std::optional<pad_launch> pad_table::choose(std::span<const pad_request> requests) const noexcept {
+  if (!are_valid(requests)) return {};
+  const sum all = add_up(requests);
   const pad_proxy* const p = proxy_for(all.registers);
   if (p == nullptr) return {};
   pad_launch c;
@@ -110,25 +111,26 @@ std::optional<pad_launch> pad_table::choose(std::span<const pad_piece> pieces) c
   return c;
 }
 
-std::string pad_table::why_not(std::span<const pad_piece> pieces) const {
+std::string pad_table::why_not(std::span<const pad_request> requests) const {
   const std::string head = "padded kernel: ";
-  if (pieces.empty()) return head + "no parts, expected at least one";
-  if (pieces.size() > most_guests_ + 1)
-    return head + text(pieces.size() - 1) + " guests, expected at most " + text(most_guests_);
+  if (requests.empty()) return head + "no parts, expected at least one";
+  if (requests.size() > most_corunners_ + 1)
+    return head + text(requests.size() - 1) + " co-runners, expected at most " +
+           text(most_corunners_);
   std::uint64_t blocks = 0;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    blocks += pieces[i].blocks;
-    if (i == 0 && pieces[i].blocks == 0) continue;
-    if (!known(pieces[i]))
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    blocks += requests[i].blocks;
+    if (i == 0 && requests[i].blocks == 0) continue;
+    if (!known(requests[i]))
       return head + place(i) + ": a function that the family does not have in this role";
-    if (pieces[i].blocks == 0) return head + place(i) + ": no blocks, expected some";
-    if (!sound_threads(pieces[i]))
-      return head + place(i) + ": " + text(pieces[i].threads) +
+    if (requests[i].blocks == 0) return head + place(i) + ": no blocks, expected some";
+    if (!has_valid_threads(requests[i]))
+      return head + place(i) + ": " + text(requests[i].threads) +
              " threads a block, expected a multiple of 32 up to 1024";
   }
   if (blocks == 0 || blocks > most_blocks)
     return head + text(blocks) + " blocks, expected 1 to " + text(most_blocks);
-  const sum all = add_up(pieces);
+  const sum all = add_up(requests);
   const pad_proxy* const p = proxy_for(all.registers);
   if (p == nullptr)
     return head + text(all.registers) + " registers a thread, expected at most " +

@@ -19,8 +19,8 @@ namespace gsched::cuda {
 
 namespace {
 
-/// Between two graphs that are built beside work. The driver launches nothing while it builds one;
-/// where that is long enough to be felt, few of the launches are to meet it.
+/// The pause after building a graph while work runs. The driver launches nothing while it builds a
+/// graph; after a long build, the pause keeps the share of delayed launches small.
 duration pause_after(duration building) noexcept {
   constexpr duration felt = std::chrono::microseconds{150};
   constexpr duration most = std::chrono::milliseconds{200};
@@ -68,7 +68,7 @@ device::state::state(const device_options& o)
   check(cudaDeviceGetStreamPriorityRange(&least, &most_urgent), "stream priorities");
   stream_owner for_uploads = cuda::make_stream("stream for set-up");
   stream_owner for_flags = cuda::make_stream("stream for flags", most_urgent);
-  // Made here, as making a stream may wait for all that runs on the GPU.
+  // Created now, because making a stream may wait for all work on the GPU.
   stream_owner for_events = cuda::make_stream("stream for events", most_urgent);
   device_memory<std::uint64_t> memory = make_device_memory<std::uint64_t>(
       lane_graphs::room_bytes / sizeof(std::uint64_t), "memory of the device");
@@ -76,7 +76,7 @@ device::state::state(const device_options& o)
   pulse = std::make_unique<lane_graphs>(facts.ordinal, *ends, primary, primary, room,
                                         for_uploads.get());
   constexpr std::size_t stream = 1;
-  spares = std::make_unique<spare_executables>(cu, *ends, primary, most_given_up,
+  spares = std::make_unique<spare_executables>(cu, *ends, primary, max_abandoned,
                                                stream + lane_graphs::executables);
   check(cudaStreamSynchronize(for_uploads.get()), "graphs of the device");
   static_cast<void>(memory.release());
@@ -90,19 +90,19 @@ device::state::~state() {
   const duration most =
       options.watchdog > duration::zero() ? options.watchdog : std::chrono::seconds{10};
   if (broken() || !drain(most) || lost) {
-    // The GPU may still write to all of it, and freeing it would wait for a GPU that is stuck.
+    // Leak everything: the GPU may still write to it, and freeing would wait for a stuck GPU.
     for (device_lane& l : lanes) {
-      if (l.own) l.own->leave_behind();
-      l.graphs->leave_behind();
+      if (l.own) l.own->abandon();
+      l.graphs->abandon();
       while (!l.flights.empty()) drop(l.flights.front(), l);
     }
-    pulse->leave_behind();
+    pulse->abandon();
     for (shared_place& s : shared)
-      if (s.sms) s.sms->leave_behind();
-    graphs->leave_behind();
+      if (s.sms) s.sms->abandon();
+    graphs->abandon();
     graphs.reset();
     spares.reset();
-    ends->leave_behind();
+    ends->abandon();
     for (event_owner& e : all_end_events) static_cast<void>(e.release());
     static_cast<void>(ring.release());
     return;
@@ -156,7 +156,7 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
     throw error(errc::too_small, "GPU " + std::to_string(facts.ordinal) + ": lane " +
                                      std::to_string(lanes.size()) + ", expected at most " +
                                      std::to_string(max_lanes));
-  // CUDA's most urgent is the lowest, and 0 the least urgent.
+  // CUDA's most urgent priority is the lowest number; 0 is the least urgent.
   const int priority = std::clamp(-std::max(how.priority, 0), most_urgent, 0);
   const auto id = static_cast<std::uint32_t>(lanes.size());
   device_lane& l = lanes.emplace_back();
@@ -177,8 +177,8 @@ lane_id device::state::open_lane(const lane_options& how, std::span<const std::u
       place = l.own->context();
     } else if (l.own) {
       uploads.reserve(uploads.size() + 1);
-      // Uploads do not go through the lane's stream: behind a graph that stands they would keep its
-      // hardware queue.
+      // Uploads do not use the lane's stream: behind a held graph they would occupy its hardware
+      // queue.
       uploads.push_back(upload = l.own->make_stream(0));
       place = l.own->context();
     }
@@ -213,13 +213,13 @@ device::state::shared_place* device::state::find_shared(const lane_options& how,
                                                         std::span<const std::uint32_t> groups) {
   if (how.sms.count() > 0 || !groups.empty()) return nullptr;
   for (shared_place& s : shared)
-    if (s.leaves == how.leaves && s.node_priorities == node_priorities && s.yields == how.yields &&
-        s.least_operation == how.least_operation)
+    if (s.reserved == how.reserved && s.node_priorities == node_priorities &&
+        s.yields == how.yields && s.least_operation == how.least_operation)
       return &s;
-  shared_place fresh{how.leaves, node_priorities, how.yields, how.least_operation,
-                     nullptr,    nullptr,         {}};
-  if (how.leaves.count() > 0)
-    fresh.sms = std::make_shared<partition>(partition::all_but(facts.ordinal, how.leaves));
+  shared_place fresh{how.reserved, node_priorities, how.yields, how.least_operation,
+                     nullptr,      nullptr,         {}};
+  if (how.reserved.count() > 0)
+    fresh.sms = std::make_shared<partition>(partition::all_but(facts.ordinal, how.reserved));
   return &shared.emplace_back(std::move(fresh));
 }
 
@@ -231,7 +231,7 @@ void device::state::make_stream(device_lane& l) {
 std::unique_ptr<loaded_program> device::state::build(gsched::program& p) {
   const current_gpu here(facts.ordinal);
   expect_no_hang(facts.ordinal, p.name());
-  std::uint64_t seen = activity.load(sync::relaxed); // unordered: whether it changes counts
+  std::uint64_t seen = activity.load(sync::relaxed); // unordered: only a change matters
   return graphs->build(p, [&](std::chrono::nanoseconds took) {
     const std::uint64_t now = activity.load(sync::relaxed);
     if (std::exchange(seen, now) != now) std::this_thread::sleep_for(pause_after(took));
@@ -286,7 +286,7 @@ void device::state::prepare(const gsched::program& p, std::size_t first, std::si
   check(cudaStreamSynchronize(set_up), "segment graphs");
 }
 
-/// Graphs of a device; destroyed with this.
+/// The graphs of a program, destroyed with this object.
 struct program_graphs::state {
   state(segment_graphs& of, std::unique_ptr<loaded_program> l) noexcept
       : graphs(of), what(std::move(l)) {}
@@ -360,16 +360,16 @@ cudaMemcpyKind kind_of(copy_direction d) noexcept {
   case copy_direction::host_to_device: return cudaMemcpyHostToDevice;
   case copy_direction::device_to_host: return cudaMemcpyDeviceToHost;
   case copy_direction::host_to_host: return cudaMemcpyHostToHost;
-  case copy_direction::device_to_device: break; // and yet an end of it is in host memory
+  case copy_direction::device_to_device: break; // one end is in host memory nevertheless
   }
   return cudaMemcpyDefault;
 }
 
-/// What a loose copy is, by its pointers: directions are only what a caller says.
+/// The kind of a standalone copy, by its pointers; the caller's direction is only a hint.
 struct copy_facts {
-  bool within_gpu = false; ///< both ends are in memory of GPUs, so that a kernel copies
-  /// The driver may make its caller wait until the stream has come so far: copies to memory that is
-  /// not pinned, and from it where they are too big for the driver's own buffer.
+  bool within_gpu = false; ///< both ends are in GPU memory, so a kernel can copy
+  /// The driver may block the caller until the stream has reached the copy: for copies to memory
+  /// that is not pinned, and from such memory if they exceed the driver's buffer.
   bool may_block = false;
 };
 
@@ -393,13 +393,13 @@ copy_facts facts_of(const operation& op) noexcept {
                      (from == cudaMemoryTypeUnregistered && op.bytes.count() > driver_buffer)};
 }
 
-/// Of the first so many operations of a loose segment it is kept what they are.
+/// copy_facts are kept for this many first operations of a standalone segment.
 constexpr std::size_t kept_facts = 64;
 
 } // namespace
 
-CUresult device::state::launch_loose(const device_segment& f, std::size_t i,
-                                     device_lane& l) noexcept {
+CUresult device::state::launch_standalone(const device_segment& f, std::size_t i,
+                                          device_lane& l) noexcept {
   const operation& op = *f.what.operations[i];
   const action& a = *static_cast<const action*>(op.handle);
   const auto by_graph = [&](auto launch) {
@@ -418,7 +418,7 @@ CUresult device::state::launch_loose(const device_segment& f, std::size_t i,
     return by_graph([&] { return l.graphs->copy(c.to, c.from, op.bytes.count(), l.stream); });
   const cudaError_t e =
       cudaMemcpyAsync(c.to, c.from, op.bytes.count(), kind_of(op.direction), l.stream);
-  if (e != cudaSuccess) static_cast<void>(cudaGetLastError()); // told by its code
+  if (e != cudaSuccess) static_cast<void>(cudaGetLastError()); // reported by its code
   return static_cast<CUresult>(e);
 }
 
@@ -432,7 +432,7 @@ std::error_code device::state::submit(const segment& s) noexcept {
   f->at = device_segment::stage::held;
   f->alone = f->words_lost = f->needs_sms = f->stuck = false;
   f->how = device_segment::outcome::whole;
-  f->leaves = nullptr;
+  f->preemptible = nullptr;
   f->words = f->words_read = f->words_checked = 0;
   f->graphs = nullptr;
   f->graph = nullptr;
@@ -443,10 +443,11 @@ std::error_code device::state::submit(const segment& s) noexcept {
   f->last_word = f->seen_ended = f->freed = time_point{};
 
   const on_gpu here(facts.ordinal);
-  std::error_code e = s.program == no_program ? call_driver([&] { return check_loose(s, *f); })
+  std::error_code e = s.program == no_program ? call_driver([&] { return check_standalone(s, *f); })
                                               : find_graphs(s, l, *f);
   if (!e) {
-    // Those that wait for room let nobody pass who needs some, or a big one would wait for ever.
+    // Segments that wait for ring space block later ones that need some, or large ones would
+    // starve.
     const bool waits = l.held > 0 || (f->words > 0 && !held.empty());
     const bool lane_lets = !waits && may_start(*f, l);
     if (!lane_lets || !try_reserve_words(*f)) {
@@ -467,7 +468,8 @@ std::error_code device::state::submit(const segment& s) noexcept {
   return {};
 }
 
-std::error_code device::state::check_loose(const segment& s, device_segment& f) const noexcept {
+std::error_code device::state::check_standalone(const segment& s,
+                                                device_segment& f) const noexcept {
   for (std::size_t i = 0; i < s.operations.size(); ++i) {
     const operation* const op = s.operations[i];
     if (!op->is_device_work()) return errc::bad_option;
@@ -489,12 +491,13 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
   const std::size_t count = s.operations.size();
   if (!graphs->has(s.program, s.first, count)) return errc::bad_option;
   if (graphs->loaded(s.program).lost) return code_of(cudaErrorLaunchTimeout);
-  f.leaves = graphs->leaving_of(s.program);
-  if (f.leaves != nullptr) f.what.how = submission::graph; // what is left is known of graphs alone
+  f.preemptible = graphs->preemptible_of(s.program);
+  if (f.preemptible != nullptr)
+    f.what.how = submission::graph; // only graphs track remaining blocks
   const auto last = static_cast<std::uint32_t>(s.first + count);
   const bool reports = s.instrumented && graphs->reports(s.program, s.first, last);
   const bool by_graph = f.what.how == submission::graph;
-  if (!by_graph && !reports) { // nothing to prepare
+  if (!by_graph && !reports) { // launched directly without reports
     f.needs_sms = needs_more_than_left(f, l, yielding_lanes);
     return {};
   }
@@ -526,20 +529,20 @@ std::error_code device::state::find_graphs(const segment& s, const device_lane& 
 
 bool device::state::may_start(const device_segment& f, const device_lane& l) noexcept {
   if (l.yields) return false;
-  // What is launched behind a graph that stands keeps its hardware queue. With all queues taken so,
-  // work of other lanes would not be fetched, nor would that end for which the graph stands.
+  // Work launched behind a held graph occupies a hardware queue. With all queues occupied, the work
+  // of other lanes would not start, nor the work for which the graph is held.
   if (l.gated > 0) return false;
-  // Behind one that leaves, only what leaves as well does not start too early; and while a flag is
-  // up, nothing stands at a gate.
-  if (f.leaves == nullptr && l.leaving > 0) return false;
-  if (f.leaves != nullptr && (l.gated > 0 || !f.leaves->is_down())) return false;
-  // A host that waits for one lane serves none, and hears of no kernel that hangs.
+  // Behind a preemptible segment, only preemptible work does not start too early. No graph with
+  // gates is in flight while a flag is raised.
+  if (f.preemptible == nullptr && l.preemptible > 0) return false;
+  if (f.preemptible != nullptr && (l.gated > 0 || !f.preemptible->is_down())) return false;
+  // A host that waits for one lane serves no other and detects no hang.
   if (f.alone && l.oldest != nullptr) return false;
   if (f.graphs == nullptr) return true;
   const segment_graph* const g = f.graphs->best();
   if (g == nullptr) return false;
-  // The slots of direct launches belong to one launch at a time; graphs keep to that by themselves.
-  const bool one_launch = f.leaves != nullptr || f.what.how == submission::launches;
+  // A launch slot of direct launches serves one launch at a time; CUDA ensures this for graphs.
+  const bool one_launch = f.preemptible != nullptr || f.what.how == submission::launches;
   return !one_launch || g->in_flight == 0;
 }
 
@@ -552,18 +555,18 @@ std::error_code device::state::hand_over(device_segment& f, device_lane& l, bool
   CUresult r = CUDA_SUCCESS;
   if (s.program == no_program) {
     for (std::size_t i = 0; i < s.operations.size(); ++i) {
-      r = call_driver([&] { return launch_loose(f, i, l); });
+      r = call_driver([&] { return launch_standalone(f, i, l); });
       if (r == CUDA_SUCCESS) {
         partly = true;
         continue;
       }
       if (i == 0 || lasting_error(l.stream)) return code_of(r);
-      // The rest is left out. The marker says when what was launched has ended, as usual.
+      // Skip the rest. The marker reports the end of the launched operations as usual.
       f.how = device_segment::outcome::wrong;
       try {
         why_failed = describe(code_of(r), &f, true);
       } catch (...) {
-        why_failed.clear(); // no memory for the words
+        why_failed.clear(); // out of memory
       }
       break;
     }
@@ -574,20 +577,20 @@ std::error_code device::state::hand_over(device_segment& f, device_lane& l, bool
         f.graph == nullptr ? std::span<const report>{} : f.graph->reports;
     r = call_driver(
         [&] { return p->launch_each(s.first, s.first + s.operations.size(), l.stream, to); });
-    partly = r == CUDA_SUCCESS || s.operations.size() > 1; // how far it came is not known
+    partly = r == CUDA_SUCCESS || s.operations.size() > 1; // unknown how many were launched
     if (r != CUDA_SUCCESS) return code_of(r);
     for (const operation* op : s.operations)
       statistics.direct_launches += op->kind == operation_kind::kernel ? 1u : 0u;
   } else {
-    // Its last node tells its end. Where another launch of it is under way, that could be the
-    // other's that was seen: then the lane's marker tells. Where no node does, an event does, which
-    // is this launch's alone; or the marker, if all events are in use.
+    // The last node of the graph sets its end word. If another launch of the graph is in flight,
+    // the word could be that launch's; then the lane's marker reports the end. A graph without an
+    // end word uses an event, or the marker if all events are in use.
     const bool alone = f.graph->ends != nullptr && f.graph->in_flight == 0;
     if (alone) {
-      f.graph->let_pass(); // an earlier launch may have passed its gates when its lane yielded
+      f.graph->let_pass(); // an earlier launch may have passed its gates while its lane yielded
       f.end_word = f.graph->ends->seen;
       f.end_value = 1;
-      // relaxed: the launch orders it before what the GPU stores, and no earlier store is to come.
+      // relaxed: the launch orders it before the GPU's stores, and no earlier store is pending.
       sync::atomic_ref<std::uint64_t>(*f.end_word).store(0, sync::relaxed);
     }
     r = call_driver([&] { return cu.cuGraphLaunch(f.graph->exec, l.stream); });
@@ -612,16 +615,17 @@ std::error_code device::state::hand_over(device_segment& f, device_lane& l, bool
 
 std::error_code device::state::start(device_segment& f, device_lane& l) noexcept {
   f.graph = f.graphs == nullptr ? nullptr : f.graphs->best();
-  if (f.needs_sms && needs_more_than_left(f, l, standing)) let_go();
+  if (f.needs_sms && needs_more_than_left(f, l, holding_lanes)) release_held();
   bool partly = false;
-  std::error_code e = f.leaves == nullptr ? std::error_code{} : begin_anew(*f.leaves, f.what.first);
+  std::error_code e =
+      f.preemptible == nullptr ? std::error_code{} : begin_anew(*f.preemptible, f.what.first);
   if (!e) e = hand_over(f, l, partly);
   if (e) {
     if (f.words > 0) ring->flow().cancel(f.words);
     f.graph = nullptr;
     if (broken()) return e;
-    // A kernel that failed earlier makes every later call fail, and what was launched in part can
-    // neither be taken back nor be told from the rest.
+    // After a kernel has failed, every call fails. A partly launched segment can neither be
+    // withdrawn nor be told apart from the rest.
     const std::error_code lasting = lasting_error(l.stream);
     if (lasting || partly) end_with(lasting ? lasting : e, partly ? &f : nullptr);
     return e;
@@ -635,9 +639,9 @@ std::error_code device::state::start(device_segment& f, device_lane& l) noexcept
   activity.store(activity.load(sync::relaxed) + 1, sync::relaxed); // unordered: the only writer
   if (f.has_gates()) ++l.gated;
   if (f.needs_sms) ++needing;
-  if (f.leaves != nullptr) {
-    ++l.leaving;
-    ++f.leaves->in_flight;
+  if (f.preemptible != nullptr) {
+    ++l.preemptible;
+    ++f.preemptible->in_flight;
   }
   if (f.graph == nullptr) return {};
   ++f.graph->in_flight;
@@ -649,7 +653,7 @@ std::error_code device::state::start(device_segment& f, device_lane& l) noexcept
 }
 
 duration device::state::expected_of(const segment& s) const noexcept {
-  constexpr std::uint64_t bytes_per_ns = 10; // within or to the GPU: seldom less
+  constexpr std::uint64_t bytes_per_ns = 10; // conservative, within or to the GPU
   if (s.program != no_program && graphs->has(s.program, s.first, s.operations.size()))
     return graphs->host(s.program).expected(s.first, s.first + s.operations.size());
   duration sum{};
@@ -663,7 +667,7 @@ void device::state::lacks_words() noexcept {
   words_wanted = true;
   const bool some = std::any_of(lanes.begin(), lanes.end(),
                                 [&](const device_lane& l) { return l.holds && keeps_words(l); });
-  if (some) let_go();
+  if (some) release_held();
 }
 
 bool device::state::keeps_words(const device_lane& l) noexcept {
@@ -680,7 +684,7 @@ void device::state::start_held() noexcept {
   for (auto at = held.begin(); at != held.end() && !broken();) {
     device_segment& f = *at++;
     device_lane& l = lanes[index(f.what.lane)];
-    // Its program hangs elsewhere, and is refused from then on.
+    // The program hangs on another lane and is refused from now on.
     if (f.what.program != no_program && graphs->loaded(f.what.program).lost) {
       held.erase(held.iterator_to(f));
       --l.held;
@@ -728,9 +732,9 @@ void pause() noexcept {
 } // namespace
 
 std::size_t device::state::poll(std::span<device_event> out) noexcept {
-  if (flights.in_use() == 0 && turns_owed == 0) return 0;
-  if (standing > 0) renew_leases(now());
-  // Ends first: the words in the ring of what has ended can be read then.
+  if (flights.in_use() == 0 && yield_changes_owed == 0) return 0;
+  if (holding_lanes > 0) renew_leases(now());
+  // Ends first: then all words of ended segments are in the ring.
   if (!broken()) read_ends();
   std::size_t n = take_words(out);
   n += take_ends(out.subspan(n));
@@ -745,11 +749,11 @@ std::size_t device::state::poll(std::span<device_event> out) noexcept {
 
 void device::state::read_ends() noexcept {
   for (device_lane& l : lanes) {
-    // Those of a lane end in order, so one look tells that nothing has changed.
+    // Segments of a lane end in order, so one load detects that nothing has changed.
     while (l.oldest != nullptr && l.oldest->over(cu)) {
       l.oldest->at = device_segment::stage::ended;
       device_segment& ended = *l.oldest;
-      if (l.oldest->words > 0) ring_rests_until = {}; // its words are all there: look at once
+      if (l.oldest->words > 0) ring_rests_until = {}; // all of its words have arrived: read now
       auto next = std::next(l.flights.iterator_to(*l.oldest));
       while (next != l.flights.end() && next->at == device_segment::stage::refused) ++next;
       const bool runs = next != l.flights.end() && next->at == device_segment::stage::started;
@@ -763,7 +767,7 @@ std::optional<device_event> device::state::event_of(const notification& n) noexc
   const segment_graphs::node at = graphs->node_of(notification_ring::slot_of(n.instance));
   const std::uint32_t replay = segment_graphs::replay_of(at, n.instance);
   if (at.graph != nullptr) {
-    // Launches of one graph run in turn, so it is nearly always the first.
+    // Launches of one graph run in order, so it is nearly always the first one.
     for (device_segment& f : at.graph->flights) {
       if (f.replay != replay) continue;
       ++f.words_read;
@@ -778,7 +782,7 @@ std::optional<device_event> device::state::event_of(const notification& n) noexc
 }
 
 std::optional<device_event> device::state::try_word() noexcept {
-  // Where the last look found nothing, the slots are left to the GPU for a while (reader_rest).
+  // After an empty read, leave the slots to the GPU for a while (reader_rest).
   if (ring_rests_until != time_point{} && now() < ring_rests_until) return std::nullopt;
   std::optional<device_event> e;
   const auto take = [&](const notification& n) { e = event_of(n); };
@@ -805,7 +809,7 @@ std::size_t device::state::take_words(std::span<device_event> out) noexcept {
 
 std::size_t device::state::take_ends(std::span<device_event> out) noexcept {
   std::size_t n = 0;
-  if (pending) return n; // D3: a word comes first, and there was no room for it
+  if (pending) return n; // D3: a word comes first, and `out` had no room for it
   for (device_lane& l : lanes) {
     bool moved = false;
     while (n < out.size() && !l.flights.empty()) {
@@ -820,12 +824,12 @@ std::size_t device::state::take_ends(std::span<device_event> out) noexcept {
         break;
       }
       out[n] = device_event{};
-      const bool left = ended && f.how == device_segment::outcome::left;
+      const bool preempted = ended && f.how == device_segment::outcome::preempted;
       const bool good = ended && f.how == device_segment::outcome::whole;
-      out[n].what = left || withdrawn ? device_event::kind::segment_preempted
-                    : good            ? device_event::kind::segment_done
-                                      : device_event::kind::segment_failed;
-      if (left) out[n].operation = f.operations_ended;
+      out[n].what = preempted || withdrawn ? device_event::kind::segment_preempted
+                    : good                 ? device_event::kind::segment_done
+                                           : device_event::kind::segment_failed;
+      if (preempted) out[n].operation = f.operations_ended;
       out[n].lost = f.at == device_segment::stage::started || f.at == device_segment::stage::lost;
       out[n].segment = f.what.id;
       ++n;
@@ -836,7 +840,7 @@ std::size_t device::state::take_ends(std::span<device_event> out) noexcept {
       l.last_progress = now();
       l.stalled = {};
     }
-    if (l.owes_yielded || l.owes_resumed) n += take_turns(l, out.subspan(n));
+    if (l.owes_yielded || l.owes_resumed) n += take_yield_changes(l, out.subspan(n));
   }
   return n;
 }
@@ -863,7 +867,7 @@ bool device::state::pollable() noexcept {
   if (pending || broken()) return true;
   read_ends();
   for (device_lane& l : lanes) {
-    if (turns_owed > 0 && turn_pollable(l)) return true;
+    if (yield_changes_owed > 0 && yield_change_pollable(l)) return true;
     if (l.flights.empty()) continue;
     const device_segment& f = l.flights.front();
     if (f.at == device_segment::stage::refused || f.at == device_segment::stage::withdrawn ||
@@ -877,7 +881,7 @@ bool device::state::pollable() noexcept {
 }
 
 bool device::state::idle() const noexcept {
-  if (turns_owed > 0) return false;
+  if (yield_changes_owed > 0) return false;
   if (broken()) return flights.in_use() == 0;
   if (lowering > 0) return false;
   return std::all_of(lanes.begin(), lanes.end(), [](const device_lane& l) {
@@ -893,7 +897,7 @@ void device::state::wait(time_point t) noexcept {
     }
     if (pollable()) return;
     const time_point at = now();
-    if (standing > 0) renew_leases(at);
+    if (holding_lanes > 0) renew_leases(at);
     if (at >= t) return;
     check_health(at);
     if (lowering > 0) see_lowered();
@@ -902,16 +906,16 @@ void device::state::wait(time_point t) noexcept {
 }
 
 void device::state::rest(time_point t) noexcept {
-  if (t == no_deadline) return; // nothing is under way that could end it
-  constexpr duration wake_up = std::chrono::microseconds{80}; // what the kernel may oversleep
-  // In one go: clocks overflow, and leases run out.
+  if (t == no_deadline) return; // no work in flight could end the wait
+  constexpr duration wake_up = std::chrono::microseconds{80}; // oversleep of the kernel's timer
+  // Limits one sleep: clocks overflow, and leases expire.
   const duration at_most =
-      standing > 0 && lease > duration::zero() ? lease / 4 : duration{std::chrono::hours{1}};
+      holding_lanes > 0 && lease > duration::zero() ? lease / 4 : duration{std::chrono::hours{1}};
   for (;;) {
     const time_point at = now();
-    if (standing > 0) {
+    if (holding_lanes > 0) {
       renew_leases(at);
-      if (!idle()) return; // a lease has run out, and its lane moves
+      if (!idle()) return; // a lease has expired, and its lane continues
     }
     const duration left = std::min(t - at, at_most);
     if (t <= at) return;

@@ -11,7 +11,7 @@ namespace gsched::cuda {
 
 namespace {
 
-/// Symbols of libraries' kernels can be longer than a screen.
+/// Limits the length of a symbol; symbols of library kernels can be very long.
 std::string shortened(const std::string& symbol) {
   constexpr std::size_t most = 120;
   return symbol.size() <= most ? symbol : symbol.substr(0, most) + "...";
@@ -25,9 +25,9 @@ std::error_code device::state::lasting_error(CUstream s) noexcept {
     e = cudaStreamQuery(s);
     return e;
   }));
-  static_cast<void>(cudaGetLastError()); // a stream that is busy counts as an error there
-  const bool of_capture =
-      e >= cudaErrorStreamCaptureUnsupported && e <= cudaErrorCapturedEvent; // another thread's
+  static_cast<void>(cudaGetLastError()); // a busy stream sets the last error
+  const bool of_capture =                // an error of another thread's capture
+      e >= cudaErrorStreamCaptureUnsupported && e <= cudaErrorCapturedEvent;
   return e == cudaErrorNotReady || of_capture ? std::error_code{} : code_of(e);
 }
 
@@ -42,7 +42,7 @@ void device::state::check_health(time_point at) noexcept {
     if (l.flights.empty()) continue;
     device_segment& f = l.flights.front();
     if (f.at == device_segment::stage::ended) {
-      // It has ended, and so have its kernels: a word that is not there by now never comes.
+      // The segment and its kernels have ended: a word that is missing by now never comes.
       if (f.seen_ended == time_point{} || f.words_lost || at - f.seen_ended < words_grace) continue;
       f.words_lost = true;
       statistics.lost_words += f.words - f.words_read;
@@ -67,7 +67,7 @@ void device::state::check_health(time_point at) noexcept {
 }
 
 bool device::state::is_obstructed(const device_lane& l) const noexcept {
-  if (l.holds && !l.owes_yielded) return true; // it stands
+  if (l.holds && !l.owes_yielded) return true; // held at a gate
   return std::any_of(lanes.begin(), lanes.end(), [&](const device_lane& other) {
     return other.priority < l.priority && other.oldest != nullptr;
   });
@@ -77,10 +77,10 @@ void device::state::suspect(device_lane& l, time_point at) noexcept {
   if (!pulse_sent) return send_pulse(at);
   if (l.stalled < options.watchdog) return;
   if (pulse_has_come()) return fail_lane(l);
-  // The GPU runs nothing, or nothing of this process: then all of it is stuck.
+  // The GPU runs nothing, or nothing of this process: all lanes are stuck.
   if (at - *pulse_sent < options.watchdog / 2) return;
   for (const device_lane& each : lanes)
-    if (each.oldest != nullptr) give_up_stream(facts.ordinal, each.stream);
+    if (each.oldest != nullptr) abandon_stream(facts.ordinal, each.stream);
   end_with(code_of(cudaErrorLaunchTimeout), &l.flights.front(), true);
 }
 
@@ -103,8 +103,8 @@ void device::state::fail_lane(device_lane& l) noexcept {
   try {
     why_failed = describe(why, &l.flights.front(), true);
     if (std::exchange(l.holds, false)) {
-      --standing;
-      ask(l); // no gate behind what hangs is to stand
+      --holding_lanes;
+      order_gates(l); // gates behind the hung kernel must not close
     }
     for (device_segment& f : l.flights) {
       if (f.at != device_segment::stage::started) continue;
@@ -112,18 +112,18 @@ void device::state::fail_lane(device_lane& l) noexcept {
       ++statistics.hung;
       if (f.has_gates()) --l.gated;
       if (f.needs_sms) --needing;
-      if (f.leaves != nullptr) {
-        --l.leaving;
-        --f.leaves->in_flight;
+      if (f.preemptible != nullptr) {
+        --l.preemptible;
+        --f.preemptible->in_flight;
       }
       if (f.graph != nullptr) f.graph->lost = true;
       if (f.what.program != no_program) graphs->loaded(f.what.program).lost = true;
     }
     l.oldest = nullptr;
     l.stalled = {};
-    // What waits for the hung kernel stays with the old stream, and so do the lane's own graphs.
-    l.graphs->leave_behind();
-    give_up_stream(facts.ordinal, l.stream);
+    // Work that waits for the hung kernel stays on the old stream, with the lane's own graphs.
+    l.graphs->abandon();
+    abandon_stream(facts.ordinal, l.stream);
     if (!spares->make_room_for_lane()) return end_with(why);
     make_stream(l);
     l.graphs = std::make_unique<lane_graphs>(facts.ordinal, *ends, primary,
@@ -136,14 +136,14 @@ void device::state::fail_lane(device_lane& l) noexcept {
 
 void device::state::end_with(std::error_code why, const device_segment* with, bool alone) noexcept {
   if (broken()) return;
-  read_ends(); // what has ended in time has ended well
+  read_ends(); // segments that have already ended count as done
   failed = why;
-  open_gates(); // so that what stands at one ends
+  open_gates(); // held graphs can then end
   try {
     failure = describe(why, with, alone);
     why_failed = *failure;
   } catch (...) {
-    failure.emplace(); // no memory for the words; the code is there
+    failure.emplace(); // out of memory: the code is still reported
   }
 }
 
@@ -164,8 +164,8 @@ std::string device::state::describe(std::error_code why, const device_segment* w
       ++same->lanes;
   };
   if (with != nullptr) name(*with);
-  // CUDA does not say which kernel it was: one of those that were at the head of a lane. Many lanes
-  // can have the same program there, so each program is named once.
+  // CUDA does not report which kernel failed: it was one at the head of a lane. Several lanes may
+  // run the same program, which is named once.
   if (!alone)
     for (const device_lane& l : lanes)
       if (l.oldest != nullptr) name(*l.oldest);

@@ -15,60 +15,59 @@
 namespace gsched::cuda {
 
 namespace bi = boost::intrusive;
-struct leaving_program;
+struct preemptible_program;
 struct range_graphs;
 struct segment_graph;
 
-/// A segment from when it is accepted until its end is polled.
+/// A segment of a device from its acceptance until its end is polled.
 struct device_segment {
   enum class stage : std::uint8_t {
-    held,      ///< waits for room in the notification ring, for its lane, or behind one that does
-    started,   ///< handed to the driver
-    ended,     ///< as its word says; its kernels' words may still be missing
-    refused,   ///< was held, and then the driver refused it
-    withdrawn, ///< was held, and then its lane yielded
-    lost       ///< it hangs, or is queued behind one that does
+    held,      ///< waits for space in the ring, for its lane, or behind a segment that waits
+    started,   ///< submitted to the driver
+    ended,     ///< its end word says so; words of its kernels may still be missing
+    refused,   ///< was held, and then refused by the driver
+    withdrawn, ///< was held when its lane yielded
+    lost       ///< hangs, or is queued behind a segment that does
   };
   segment what{};
   stage at = stage::held;
-  bool alone = false;      ///< it is handed over when nothing else is under way on its lane
-  bool words_lost = false; ///< it has ended, and some of its words never came
-  bool needs_sms = false;  ///< on which gates of other lanes may stand
-  duration expected{};     ///< what it takes alone; of loose copies a guess from their size
+  bool alone = false;      ///< submit only when nothing else of its lane is in flight
+  bool words_lost = false; ///< has ended, and some of its words never came
+  bool needs_sms = false;  ///< needs SMs that gates of other lanes may occupy
+  duration expected{};     ///< when run alone; estimated by size for standalone copies
   enum class outcome : std::uint8_t {
     whole,
-    left, ///< not all of its operations have ended
-    wrong ///< not known which have, or the driver refused one of several loose ones
+    preempted, ///< not all operations have ended
+    wrong ///< unknown which operations have ended, or the driver refused a standalone operation
   };
-  outcome how = outcome::whole;       ///< of one that has ended
-  std::uint32_t operations_ended = 0; ///< of one that has left
-  std::uint64_t within_gpu =
-      0; ///< which of its first 64 loose operations are copies within the GPU
+  outcome how = outcome::whole;       ///< valid after the end
+  std::uint32_t operations_ended = 0; ///< of a preempted segment
+  std::uint64_t within_gpu = 0;       ///< bit i: standalone operation i < 64 copies within the GPU
   std::uint32_t replay = 0;
-  CUevent end_event = nullptr; ///< recorded behind the graph that was launched for it; or null
-  std::uint64_t* end_word = nullptr; ///< of the graph that was launched last for it ...
-  std::uint64_t end_value = 0;       ///< ... and what it has reached once that launch has ended
+  CUevent end_event = nullptr;       ///< recorded behind the launched graph; or null
+  std::uint64_t* end_word = nullptr; ///< of the last graph launched for the segment
+  std::uint64_t end_value = 0;       ///< the word's value when that launch has ended
 
-  /// Whether it has, of one that has started: one load, or a call of the driver.
+  /// Whether a started segment has ended. Costs one load, or one call of the driver.
   [[nodiscard]] bool over(const driver_functions& cu) const noexcept {
-    // An error is left to check_health.
+    // check_health handles errors.
     if (end_event != nullptr) return cu.cuEventQuery(end_event) == CUDA_SUCCESS;
     // [L1] acquire <- the marker's store.
     return sync::atomic_ref<std::uint64_t>(*end_word).load(sync::acquire) >= end_value;
   }
-  /// Whether it was launched as a graph with gates.
+  /// Whether the launched graph has gates.
   [[nodiscard]] bool has_gates() const noexcept;
-  std::uint64_t words = 0; ///< that its kernels write
+  std::uint64_t words = 0; ///< that its kernels write to the ring
   std::uint64_t words_read = 0;
-  leaving_program* leaves = nullptr; ///< its program, of one whose operations leave
-  range_graphs* graphs = nullptr;    ///< null for loose operations and plain direct launches
-  segment_graph* graph = nullptr;    ///< the one that was launched
+  preemptible_program* preemptible = nullptr; ///< of a preemptible program
+  range_graphs* graphs = nullptr; ///< null for standalone operations and plain direct launches
+  segment_graph* graph = nullptr; ///< the launched graph
   time_point started{};
-  std::uint64_t words_checked = 0; ///< words_read when it was last looked at ...
-  time_point last_word{};          ///< ... and when that was, if they had grown
-  time_point seen_ended{};         ///< while words are missing
-  bool stuck = false;              ///< it did not move for long, while gates stood
-  time_point freed{};              ///< it was stuck until then, when a gate ended by itself
+  std::uint64_t words_checked = 0; ///< words_read at the last health check
+  time_point last_word{};          ///< time of the last check at which it had grown
+  time_point seen_ended{};         ///< while words are missing: when the end was seen
+  bool stuck = false;              ///< made no progress for long while gates were closed
+  time_point freed{};              ///< when a gate ended by itself while the segment was stuck
 
   using hook = bi::list_member_hook<bi::link_mode<bi::safe_link>>;
   hook lane_hook{};
@@ -84,7 +83,7 @@ using lane_queue = device_segment_queue<&device_segment::lane_hook>;
 using held_queue = device_segment_queue<&device_segment::held_hook>;
 using graph_queue = device_segment_queue<&device_segment::graph_hook>;
 
-/// All flights of a device. Never allocates after construction.
+/// The segments of a device. Never allocates after construction.
 class device_segment_pool {
 public:
   explicit device_segment_pool(std::size_t n)
@@ -92,7 +91,7 @@ public:
     free_.reserve(n);
     for (std::size_t i = n; i-- > 0;) free_.push_back(&all_[i]);
   }
-  /// Null when all are in use.
+  /// Null if all are in use.
   [[nodiscard]] device_segment* try_take() noexcept {
     if (free_.empty()) return nullptr;
     device_segment* const f = free_.back();

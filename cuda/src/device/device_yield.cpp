@@ -9,11 +9,11 @@ namespace gsched::cuda {
 
 namespace {
 
-/// How long at least a gate is waited for that may have passed already.
+/// Minimum wait for a gate that may already have been passed.
 constexpr duration missed_gate = std::chrono::microseconds{50};
 
-/// Whether it has started, and gates may hold it.
-bool stands_or_will(const device_segment& f) noexcept {
+/// Whether the segment has started and its gates may hold it.
+bool started_with_gates(const device_segment& f) noexcept {
   return f.at == device_segment::stage::started && f.has_gates();
 }
 
@@ -23,54 +23,54 @@ void device::state::yield(lane_id lane) noexcept {
   if (index(lane) >= lanes.size()) return;
   device_lane& l = lanes[index(lane)];
   if (l.yields) return;
-  if (++l.turn > gate_order::most_turns) l.turn = 1;
-  bool stays = false; // what is behind it cannot leave the lane before it
+  if (++l.yield_generation > gate_order::max_generation) l.yield_generation = 1;
+  bool stays = false; // a held segment behind it cannot be withdrawn before it
   for (device_segment& f : l.flights) {
-    if (stands_or_will(f)) {
+    if (started_with_gates(f)) {
       stays = true;
-    } else if (f.at == device_segment::stage::started && f.leaves != nullptr) {
-      raise(*f.leaves);
+    } else if (f.at == device_segment::stage::started && f.preemptible != nullptr) {
+      raise(*f.preemptible);
     } else if (f.at == device_segment::stage::held && !stays) {
       withdraw(f, l);
     }
   }
   l.yields = l.owes_yielded = true;
-  l.stands_since = {};
+  l.closed_since = {};
   const bool others_wait = words_wanted && !held.empty() && keeps_words(l);
-  if (stays && !others_wait && !would_crowd_out(l)) { // else it stops at the end of its segment
+  if (stays && !others_wait && !would_crowd_out(l)) { // else stops at the end of its segment
     l.holds = true;
-    ++standing;
-    ask(l);
+    ++holding_lanes;
+    order_gates(l);
   }
-  ++turns_owed;
+  ++yield_changes_owed;
   ++statistics.yields;
 }
 
-void device::state::ask(device_lane& l) noexcept {
+void device::state::order_gates(device_lane& l) noexcept {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(current_lease).count();
   gate_order order;
-  order.hold = l.holds ? l.turn : 0;
+  order.hold = l.holds ? l.yield_generation : 0;
   order.beat = beat;
   order.lease_us = static_cast<std::uint32_t>(us);
   for (device_segment& f : l.flights)
-    if (stands_or_will(f)) f.graph->ask(order);
+    if (started_with_gates(f)) f.graph->set_order(order);
 }
 
-void device::state::let_go() noexcept {
+void device::state::release_held() noexcept {
   for (device_lane& l : lanes) {
     if (!l.holds) continue;
     l.holds = false;
-    --standing;
-    ask(l);
+    --holding_lanes;
+    order_gates(l);
     ++statistics.opened;
   }
 }
 
 void device::state::set_leases(duration d) noexcept {
   current_lease = d;
-  if (others_move(now())) ++beat; // the new lease counts from now
+  if (others_move(now())) ++beat; // restarts the lease
   for (device_lane& l : lanes)
-    if (l.holds) ask(l);
+    if (l.holds) order_gates(l);
 }
 
 bool device::state::see_expired(time_point at) noexcept {
@@ -78,11 +78,11 @@ bool device::state::see_expired(time_point at) noexcept {
   for (device_lane& l : lanes) {
     if (!l.holds) continue;
     const bool out = std::any_of(l.flights.begin(), l.flights.end(), [&](const device_segment& f) {
-      return stands_or_will(f) && f.graph->has_expired(l.turn);
+      return started_with_gates(f) && f.graph->has_expired(l.yield_generation);
     });
     if (!out) continue;
-    l.holds = false; // until its segment ends
-    --standing;
+    l.holds = false; // the lane runs until its segment ends
+    --holding_lanes;
     lease_ran_out(at);
     some = true;
   }
@@ -94,14 +94,14 @@ void device::state::renew_leases(time_point at) noexcept {
   if (at - renewed < (without_limit ? renew_every : std::min(renew_every, lease / 4))) return;
   renewed = at;
   see_expired(at);
-  if (standing == 0 || !see_stuck(at)) return;
+  if (holding_lanes == 0 || !see_stuck(at)) return;
   ++beat;
   for (device_lane& l : lanes)
-    if (l.holds) ask(l);
+    if (l.holds) order_gates(l);
 }
 
-/// What runs on a lane may take several times as long as it is expected to, and then as long again
-/// as a lease, before the lanes that stand are taken for the reason.
+/// Work may take several times its expected duration plus one lease before held lanes are suspected
+/// to block it.
 bool device::state::moves(const device_lane& l, time_point at) const noexcept {
   constexpr duration most = std::chrono::hours{1};
   const device_segment& f = *l.oldest;
@@ -109,8 +109,8 @@ bool device::state::moves(const device_lane& l, time_point at) const noexcept {
          8 * std::min(f.expected, most) + lease;
 }
 
-/// Of lanes that yield, those that have not stopped yet count as well: what one runs may wait for
-/// another's gate. It may also wait for more urgent work, as long as that moves.
+/// A yielding lane that has not stopped yet counts too, because its work may wait for another
+/// lane's gate. Work may also wait for more urgent work, as long as that makes progress.
 bool device::state::is_stuck(const device_lane& l, time_point at) const noexcept {
   const auto runs = [](const device_lane& k) {
     return k.oldest != nullptr && (!k.yields || k.owes_yielded);
@@ -132,7 +132,7 @@ bool device::state::see_stuck(time_point at) noexcept {
     if (!is_stuck(l, at)) continue;
     none = false;
     device_segment& f = *l.oldest;
-    // What has ended and is not read yet did move, while the host was stopped.
+    // A segment that has ended unseen did make progress, while the host was stopped.
     f.stuck = f.stuck || !f.over(cu);
   }
   return none;
@@ -146,7 +146,7 @@ void device::state::lease_ran_out(time_point at) noexcept {
 
 void device::state::learn_from(const device_segment& f, time_point at) noexcept {
   if (f.freed == time_point{} || f.what.program == no_program) return;
-  // What takes much longer than alone to end has waited for something else.
+  // A segment that ends much later has waited for something else.
   if (at - f.freed > 8 * f.expected + std::chrono::milliseconds{1}) return;
   bool& known = graphs->loaded(f.what.program).needs_every_sm;
   if (!known) ++statistics.found_to_need_sms;
@@ -169,14 +169,14 @@ bool device::state::needs_more_than_left(const device_segment& f, const device_l
   const sm_count all = l.own ? l.own->sms() : limits.sms;
   const std::uint32_t has = all.count();
   const std::uint32_t needs = needs_at_once(f, all).count();
-  // Two gates of a graph may stand at once, each on an SM of its own. Those of the segment's own
-  // graph count, as one may be beside the very kernel that needs the SMs.
+  // Two gates of a graph may be closed at once, each on an SM of its own. The gates of the
+  // segment's own graph count, because one may be beside the kernel that needs the SMs.
   return needs > 0 && needs + 2 * holding > has;
 }
 
 bool device::state::would_crowd_out(const device_lane& l) const noexcept {
   if (needing == 0) return false;
-  const std::uint32_t holding = standing + (l.holds ? 0 : 1);
+  const std::uint32_t holding = holding_lanes + (l.holds ? 0 : 1);
   return std::any_of(lanes.begin(), lanes.end(), [&](const device_lane& k) {
     return std::any_of(k.flights.begin(), k.flights.end(), [&](const device_segment& f) {
       return f.at == device_segment::stage::started && f.needs_sms &&
@@ -200,12 +200,12 @@ void device::state::resume(lane_id lane) noexcept {
   if (l.holds) see_expired(at);
   if (l.holds) {
     l.holds = false;
-    --standing;
-    ask(l);
+    --holding_lanes;
+    order_gates(l);
   }
   l.owes_resumed = true;
-  ++turns_owed;
-  l.last_progress = at; // the watchdog counts from here
+  ++yield_changes_owed;
+  l.last_progress = at; // restarts the watchdog
   l.stalled = {};
   if (!held.empty() && !broken()) start_held();
 }
@@ -214,37 +214,38 @@ bool device::state::stopped(device_lane& l) noexcept {
   if (l.flights.empty()) return true;
   const device_segment& f = l.flights.front();
   if (f.at == device_segment::stage::held) return true;
-  if (!stands_or_will(f) || !l.holds) return false; // its end comes first
-  const gate_told first = f.graph->stands(0);
-  const gate_told second = f.graph->stands(1);
-  const bool one = first.hold == l.turn;
-  const bool two = second.hold == l.turn;
+  if (!started_with_gates(f) || !l.holds) return false; // runs to its end
+  const gate_state first = f.graph->closed_gate(0);
+  const gate_state second = f.graph->closed_gate(1);
+  const bool one = first.hold == l.yield_generation;
+  const bool two = second.hold == l.yield_generation;
   if (!one && !two) return false;
   const std::uint32_t which = one && two ? std::min(first.gate, second.gate)
                               : one      ? first.gate
                                          : second.gate;
   const gate& g = f.graph->gates[which];
-  // The later one stands since what ran beside the earlier has ended.
+  // The later gate has closed because the operations beside the earlier one have ended.
   if (one && two && g.followed) return true;
-  // What runs beside the gate started when it did, and has the time that it takes alone. If a gate
-  // comes right behind, that one stands then, unless it had passed before the first one looked.
+  // The operations beside the gate started with it, and need the time that they take alone. If a
+  // gate follows directly, it closes then, unless it had been passed before the first one closed.
   const time_point at = now();
-  if (l.stands_since == time_point{}) l.stands_since = at;
-  return at - l.stands_since >= (g.followed ? 2 * g.takes + missed_gate : g.takes);
+  if (l.closed_since == time_point{}) l.closed_since = at;
+  return at - l.closed_since >= (g.followed ? 2 * g.takes + missed_gate : g.takes);
 }
 
 bool device::state::goes_on(const device_lane& l) noexcept {
-  if (l.flights.empty() || !stands_or_will(l.flights.front())) return true;
+  if (l.flights.empty() || !started_with_gates(l.flights.front())) return true;
   const segment_graph& g = *l.flights.front().graph;
-  return g.stands(0).hold == 0 && g.stands(1).hold == 0;
+  return g.closed_gate(0).hold == 0 && g.closed_gate(1).hold == 0;
 }
 
-bool device::state::turn_pollable(device_lane& l) noexcept {
+bool device::state::yield_change_pollable(device_lane& l) noexcept {
   return (l.owes_resumed && (l.yields || goes_on(l))) ||
          (l.owes_yielded && (!l.yields || stopped(l)));
 }
 
-std::size_t device::state::take_turns(device_lane& l, std::span<device_event> out) noexcept {
+std::size_t device::state::take_yield_changes(device_lane& l,
+                                              std::span<device_event> out) noexcept {
   std::size_t n = 0;
   const auto say = [&](device_event::kind what, bool& owed) {
     out[n] = device_event{};
@@ -252,18 +253,19 @@ std::size_t device::state::take_turns(device_lane& l, std::span<device_event> ou
     out[n].lane = lane_id{static_cast<std::uint32_t>(&l - lanes.data())};
     ++n;
     owed = false;
-    --turns_owed;
+    --yield_changes_owed;
   };
   const auto yielded = [&] {
     if (!l.owes_yielded || n == out.size() || (l.yields && !stopped(l))) return;
-    if (l.yields && !l.flights.empty() && stands_or_will(l.flights.front())) ++statistics.stopped;
+    if (l.yields && !l.flights.empty() && started_with_gates(l.flights.front()))
+      ++statistics.stopped;
     say(device_event::kind::lane_yielded, l.owes_yielded);
   };
   const auto resumed = [&] {
     if (!l.owes_resumed || n == out.size() || (!l.yields && !goes_on(l))) return;
     say(device_event::kind::lane_resumed, l.owes_resumed);
   };
-  // Each call has its event, in the order of the calls, also if the caller does not wait for one.
+  // Each call of yield and resume has its event, in call order, even if the owner does not wait.
   if (!l.yields) yielded();
   resumed();
   if (l.yields) yielded();
@@ -273,12 +275,12 @@ std::size_t device::state::take_turns(device_lane& l, std::span<device_event> ou
 void device::state::open_gates() noexcept {
   for (device_lane& l : lanes) {
     l.holds = false;
-    ask(l);
+    order_gates(l);
   }
-  standing = 0;
+  holding_lanes = 0;
 }
 
-void device::state::raise(leaving_program& p) noexcept {
+void device::state::raise(preemptible_program& p) noexcept {
   if (p.raised) return;
   p.raised = true;
   const on_gpu here(facts.ordinal);
@@ -286,9 +288,9 @@ void device::state::raise(leaving_program& p) noexcept {
   if (r != CUDA_SUCCESS) end_with(code_of(r));
 }
 
-void device::state::lower(leaving_program& p) noexcept {
+void device::state::lower(preemptible_program& p) noexcept {
   const on_gpu here(facts.ordinal);
-  // Each write waits for those before it, so who sees the second one knows of the first.
+  // Writes of one stream are ordered: the second one, when seen, implies the first.
   CUresult r = call_driver([&] { return cu.cuStreamWriteValue32(urgent, p.flag(), 0, 0); });
   if (r == CUDA_SUCCESS)
     r = call_driver([&] { return cu.cuStreamWriteValue32(urgent, p.words.word, ++p.lowered, 0); });
@@ -301,7 +303,7 @@ void device::state::see_lowered() noexcept {
   if (lowering == 0 || broken()) return;
   std::uint32_t left = 0;
   for (std::uint32_t i = 0; i < graphs->programs(); ++i) {
-    leaving_program* const p = graphs->leaving_of(program_id{i});
+    preemptible_program* const p = graphs->preemptible_of(program_id{i});
     if (p != nullptr && p->lowering && !p->is_down()) ++left;
   }
   const bool some = left < lowering;
@@ -313,27 +315,27 @@ void device::state::see_end(device_segment& f, device_lane& l) noexcept {
   l.stalled = {};
   if (f.stuck) {
     const time_point at = now();
-    // It may have ended right behind a gate, before that was seen.
+    // It may have ended right after a gate's lease expired, before that was seen.
     if (f.freed == time_point{} && see_expired(at)) f.freed = at;
     learn_from(f, at);
   }
   if (f.needs_sms) --needing;
   if (f.has_gates()) --l.gated;
-  if (l.gated == 0 && l.holds) { // it has passed its last gate, or did not stand for its lease
-    if (f.graph->has_expired(l.turn)) lease_ran_out(now());
+  if (l.gated == 0 && l.holds) { // passed its last gate, or its lease expired
+    if (f.graph->has_expired(l.yield_generation)) lease_ran_out(now());
     l.holds = false;
-    --standing;
+    --holding_lanes;
   }
-  if (f.leaves == nullptr) return;
-  --l.leaving;
-  leaving_program& p = *f.leaves;
+  if (f.preemptible == nullptr) return;
+  --l.preemptible;
+  preemptible_program& p = *f.preemptible;
   const preemption_end end =
       preemption_end::of(sync::atomic_ref<std::uint64_t>(*f.end_word).load(sync::acquire)); // [L1]
-  if (end.what == preemption_end::kind::left) {
-    f.how = device_segment::outcome::left;
+  if (end.what == preemption_end::kind::preempted) {
+    f.how = device_segment::outcome::preempted;
     f.operations_ended = end.operations;
     if (!p.rest_from) p.rest_from = f.what.first + end.operations;
-    ++statistics.left;
+    ++statistics.preempted;
   }
   if (--p.in_flight == 0 && p.raised && !p.lowering) lower(p);
   if (end.what != preemption_end::kind::divergent) return;
@@ -350,16 +352,16 @@ void device::state::end_divergent(const device_segment& f, const preemption_end&
               ": checkpoint at line " + std::to_string(end.line) +
               " in divergent code, expected one that all threads of a block reach";
   } catch (...) {
-    failure.emplace(); // no memory for the words; the code is there
+    failure.emplace(); // out of memory: the code is still reported
   }
 }
 
-std::error_code device::state::begin_anew(leaving_program& p, std::uint32_t first) noexcept {
+std::error_code device::state::begin_anew(preemptible_program& p, std::uint32_t first) noexcept {
   if (!p.rest_from || p.in_flight > 0) return {};
   const bool rest = first == *p.rest_from;
   p.rest_from.reset();
   if (rest) return {};
-  // Of a program that is run from elsewhere, what was left is given up.
+  // The program restarts elsewhere: discard the remaining blocks.
   try {
     const short_leases leases(*this);
     statistics.rerun_blocks += p.slots.reset();

@@ -54,7 +54,7 @@ lane_graphs::lane_graphs(int gpu, end_words& words, CUcontext primary, CUcontext
 }
 
 lane_graphs::~lane_graphs() {
-  if (!left_) destroy_all();
+  if (!abandoned_) destroy_all();
 }
 
 void lane_graphs::destroy_all() noexcept {
@@ -65,7 +65,7 @@ void lane_graphs::destroy_all() noexcept {
 }
 
 void lane_graphs::destroy(one_node& g) noexcept {
-  // One that is under way runs to its end first.
+  // A launch in flight runs to its end first.
   if (g.exec != nullptr) cu_.cuGraphExecDestroy(g.exec);
   if (g.graph != nullptr) cu_.cuGraphDestroy(g.graph);
   g = {};
@@ -110,7 +110,7 @@ CUresult lane_graphs::run_alone(const CUDA_MEMSET_NODE_PARAMS& s, CUstream on) c
 
 template <class What>
 CUresult lane_graphs::run(one_node& g, const What& what, CUstream on) noexcept {
-  // Refused for other kinds of memory, and for sets of other sizes as the driver sees fit.
+  // The driver refuses other kinds of memory, and some other sizes of sets.
   if (change(g, what) != CUDA_SUCCESS) {
     if (hangs(gpu_)) return run_alone(what, on);
     if (const CUresult r = make(g, what); r != CUDA_SUCCESS) return r;

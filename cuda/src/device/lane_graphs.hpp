@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "graph/end_words.hpp"
+#include "graph/end/end_words.hpp"
 
 #include <gsched/cuda/driver.hpp>
 
@@ -10,15 +10,15 @@
 
 namespace gsched::cuda {
 
-/// What a lane runs beside the graphs of programs: a marker alone, a copy within the GPU, a set.
+/// The graphs of a lane beside those of programs: a marker, a copy within the GPU, a set.
 ///
-/// Copies within the GPU and sets are kernels. Kernels that are launched on several streams make
-/// every later graph of the process slower; graphs of one node don't. Their nodes'
-/// parameters are set before each launch, which leaves alone what was launched before.
+/// Copies within the GPU and sets are kernels. Kernels launched on several streams slow every later
+/// graph of the process; graphs of one node do not. The parameters of the node are set before each
+/// launch, which does not affect earlier launches.
 class lane_graphs {
 public:
-  /// `place`: where the marker runs. `room`: some bytes of device memory, which are never touched.
-  /// Uploads on a stream of that place.
+  /// `place`: the context of the marker. `room`: some bytes of device memory that are never
+  /// accessed. `upload`: a stream of that place.
   lane_graphs(int gpu, end_words& words, CUcontext primary, CUcontext place, CUdeviceptr room,
               CUstream upload);
   ~lane_graphs();
@@ -26,21 +26,21 @@ public:
   lane_graphs& operator=(const lane_graphs&) = delete;
 
   [[nodiscard]] end_word& ends() noexcept { return *ends_; }
-  /// Counts in ends(), when all before it on the stream has ended.
+  /// Counts in ends() when all earlier work of the stream has ended.
   [[nodiscard]] CUresult mark(CUstream on) const noexcept { return cu_.cuGraphLaunch(marker_, on); }
-  /// Where the driver cannot change the node so, its graph is made anew, which allocates; or, while
-  /// a kernel of the process hangs, the stream copies or sets without a graph.
+  /// If the driver cannot change the node, its graph is rebuilt, which allocates. While a kernel of
+  /// the process hangs, the stream copies or sets without a graph instead.
   [[nodiscard]] CUresult copy(void* to, const void* from, std::size_t bytes, CUstream on) noexcept;
   [[nodiscard]] CUresult set(void* to, int byte, std::size_t bytes, CUstream on) noexcept;
   [[nodiscard]] std::uint64_t made_anew() const noexcept { return made_anew_; }
-  /// Destroys nothing from now on: for a GPU that does not answer any more.
-  void leave_behind() noexcept { left_ = true; }
+  /// Disables all destruction from now on: for a GPU that does not respond.
+  void abandon() noexcept { abandoned_ = true; }
 
   static constexpr std::size_t room_bytes = 256;
-  static constexpr std::size_t executables = 3; ///< that it is made of
+  static constexpr std::size_t executables = 3; ///< number of its executable graphs
 
 private:
-  /// The graph is kept, as its node names the one to change.
+  /// The graph is kept, because its node identifies the node to change.
   struct one_node {
     CUgraph graph = nullptr;
     CUgraphNode node = nullptr;
@@ -68,7 +68,7 @@ private:
   one_node copy_{};
   one_node set_{};
   std::uint64_t made_anew_ = 0;
-  bool left_ = false;
+  bool abandoned_ = false;
 };
 
 } // namespace gsched::cuda

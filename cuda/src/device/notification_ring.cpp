@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "relaxed_capture.hpp"
 
-#include "beside_captures.hpp"
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/cuda/notification_ring.hpp>
+#include <gsched/cuda/notify/notification_ring.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t chunk_slots = 1024;
 constexpr std::size_t all_slots = std::size_t{1} << (32 - replay_bits);
-constexpr std::size_t ticket_bytes = 256; // a line of its own in L2: every block comes here
+constexpr std::size_t ticket_bytes = 256; // an L2 line of its own: every block accesses it
 
 struct freed_on_host {
   void operator()(void* p) const noexcept { cudaFreeHost(p); }
@@ -70,8 +70,8 @@ struct notification_ring::state {
     void* seen = nullptr;
     check(cudaHostGetDevicePointer(&seen, words.data(), 0), "notification ring: its slots");
     device_words = static_cast<std::uint64_t*>(seen);
-    // By a copy: a memset outside of a graph is a kernel, and kernels that are launched on several
-    // streams make every later graph of the process slower.
+    // By a copy: a memset outside of a graph is a kernel, and kernels launched on several streams
+    // slow every later graph of the process.
     const std::array<std::byte, ticket_bytes> zeros{};
     check(cudaMemcpyAsync(ticket.get(), zeros.data(), zeros.size(), cudaMemcpyHostToDevice, s),
           "notification ring: its ticket");
@@ -104,7 +104,7 @@ struct notification_ring::state {
       free.push_back(static_cast<std::uint32_t>(first + i));
   }
 
-  /// Waits for its own stream alone, whatever kernels are running.
+  /// Waits only for its own stream; running kernels of other streams do not delay it.
   void write(launch_counters* where, std::span<const launch_counters> what) const {
     check(cudaMemcpyAsync(where, what.data(), what.size_bytes(), cudaMemcpyHostToDevice,
                           stream.get()),
@@ -125,20 +125,20 @@ struct notification_ring::state {
   device_memory<std::uint64_t> ticket;
   std::unique_ptr<std::remove_pointer_t<cudaStream_t>, destroyed_stream> stream;
   std::vector<device_memory<launch_counters>> chunks;
-  std::vector<std::uint32_t> launches; ///< of each slot since it was taken
-  std::vector<std::uint8_t> groups;    ///< of each slot; zero: never taken
-  std::vector<std::uint32_t> free;     ///< the next is the last
+  std::vector<std::uint32_t> launches; ///< by slot: launches since it was taken
+  std::vector<std::uint8_t> groups;    ///< by slot: group size; zero: never taken
+  std::vector<std::uint32_t> free;     ///< a stack
 };
 
 notification_ring::notification_ring(int gpu, std::size_t slots) {
   const current_gpu here(gpu);
-  const beside_captures apart;
+  const relaxed_capture apart;
   state_ = std::make_unique<state>(gpu, slots);
 }
 
 notification_ring::~notification_ring() {
   const current_gpu here(state_->gpu);
-  const beside_captures apart;
+  const relaxed_capture apart;
   state_.reset();
 }
 
@@ -152,7 +152,7 @@ launch_slot notification_ring::take_slot(std::uint32_t group_blocks) {
     throw error(errc::bad_option, "notifications of groups of " + std::to_string(group_blocks) +
                                       " blocks, expected 1 to " + std::to_string(max_group_blocks));
   const current_gpu here(s.gpu);
-  const beside_captures apart;
+  const relaxed_capture apart;
   if (s.free.empty()) {
     if (s.groups.size() == all_slots)
       throw error(errc::too_small, "notification ring: all " + std::to_string(all_slots) +
@@ -160,7 +160,7 @@ launch_slot notification_ring::take_slot(std::uint32_t group_blocks) {
     s.add_chunk();
   }
   const std::uint32_t slot = s.free.back();
-  if (s.groups[slot] != 0) { // taken before: its counters say where that ended
+  if (s.groups[slot] != 0) { // used before: reset its counters
     const launch_counters again = fresh(slot);
     s.write(s.counters(slot), {&again, 1});
     s.launches[slot] = 0;
@@ -171,7 +171,7 @@ launch_slot notification_ring::take_slot(std::uint32_t group_blocks) {
 }
 
 void notification_ring::give_back(launch_slot slot) {
-  state_->free.push_back(static_cast<std::uint32_t>(slot)); // room was reserved for all
+  state_->free.push_back(static_cast<std::uint32_t>(slot)); // within reserved capacity
 }
 
 report notification_ring::report_of(launch_slot slot) const noexcept {

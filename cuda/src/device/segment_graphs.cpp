@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/segment_graphs.hpp"
-
-#include "beside_captures.hpp"
 #include "preempt/preemption_marker.hpp"
+#include "relaxed_capture.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
@@ -28,17 +27,17 @@ segment_graphs::~segment_graphs() {
 
 void segment_graphs::destroy(std::unique_ptr<loaded_program> l) noexcept {
   if (l == nullptr) return;
-  if (left_ || l->lost) {
-    static_cast<void>(l.release()); // the GPU may still use it
+  if (abandoned_ || l->lost) {
+    static_cast<void>(l.release()); // leaked: the GPU may still use it
     return;
   }
-  const beside_captures apart;
+  const relaxed_capture apart;
   for (table& t : l->foreseen)
     for (built& r : t)
       if (r != nullptr) take_apart(*r);
   for (auto& [k, r] : l->others) take_apart(*r);
-  if (l->leaving) ends_.give_back(&l->leaving->words);
-  l.reset(); // frees memory of the GPU
+  if (l->preemptible) ends_.give_back(&l->preemptible->words);
+  l.reset(); // frees GPU memory
 }
 
 std::vector<graph_place> segment_graphs::places() const {
@@ -82,8 +81,8 @@ program_id segment_graphs::add(std::unique_ptr<loaded_program> l) {
 
 std::unique_ptr<loaded_program> segment_graphs::remove(program_id id) noexcept {
   std::unique_ptr<loaded_program> l = std::exchange(programs_[index(id)], nullptr);
-  if (left_ || l->lost) return l; // the GPU may still use them
-  // What destroys the graphs, maybe on another thread, finds no slots.
+  if (abandoned_ || l->lost) return l; // the GPU may still use the slots
+  // The graphs may be destroyed on another thread, which must find no slots.
   for (table& t : l->foreseen)
     for (built& r : t)
       if (r != nullptr) give_back_slots(*r);
@@ -132,9 +131,9 @@ void segment_graphs::forget_place(loaded_program& l, std::uint32_t place) const 
 
 range_graphs* segment_graphs::find_in(const table& t, const loaded_program& l, std::uint32_t first,
                                       std::uint32_t last) const noexcept {
-  const std::uint32_t i = l.piece_at[first];
-  const std::uint32_t end = l.piece_at[last];
-  if (i == no_piece || end == no_piece || end <= i) return nullptr;
+  const std::uint32_t i = l.grain_at[first];
+  const std::uint32_t end = l.grain_at[last];
+  if (i == no_grain || end == no_grain || end <= i) return nullptr;
   const auto level = static_cast<unsigned>(std::bit_width(end - i - 1));
   const std::uint32_t run = std::uint32_t{1} << level;
   if (level >= how_.levels || i % run != 0) return nullptr;
@@ -157,7 +156,7 @@ range_graphs* segment_graphs::build_late(program_id id, std::uint32_t first, std
                                          std::uint32_t place, graph_kind kind) {
   loaded_program& l = *programs_[index(id)];
   const key k{first, last, place, kind};
-  built& kept = l.others[k]; // room for it comes first
+  built& kept = l.others[k]; // allocates the entry first
   try {
     kept = build_range({l, places_}, k);
   } catch (...) {
@@ -198,13 +197,13 @@ void segment_graphs::give_back_slots(range_graphs& r) const noexcept {
 
 namespace {
 
-/// A graph that is only there to be instantiated.
-class passing_graph {
+/// A temporary graph, destroyed after instantiation.
+class temporary_graph {
 public:
-  passing_graph(const driver_functions& cu, CUgraph g) noexcept : cu_(cu), graph_(g) {}
-  ~passing_graph() { cu_.cuGraphDestroy(graph_); }
-  passing_graph(const passing_graph&) = delete;
-  passing_graph& operator=(const passing_graph&) = delete;
+  temporary_graph(const driver_functions& cu, CUgraph g) noexcept : cu_(cu), graph_(g) {}
+  ~temporary_graph() { cu_.cuGraphDestroy(graph_); }
+  temporary_graph(const temporary_graph&) = delete;
+  temporary_graph& operator=(const temporary_graph&) = delete;
   [[nodiscard]] CUgraph get() const noexcept { return graph_; }
 
 private:
@@ -218,8 +217,8 @@ std::uint64_t free_memory() noexcept {
   return cudaMemGetInfo(&unused, &all) == cudaSuccess ? unused : 0;
 }
 
-/// Operations that a lane that yields runs alone, as no graph with gates may hold them.
-std::vector<std::size_t> not_to_be_held(const program& p) {
+/// The operations that no graph with gates can contain: a lane that yields runs them alone.
+std::vector<std::size_t> never_held(const program& p) {
   std::vector<std::size_t> alone;
   for (std::size_t i = 0; i < p.host().size(); ++i)
     if (!p.can_be_held(i, i + 1)) alone.push_back(i);
@@ -233,7 +232,7 @@ std::unique_ptr<loaded_program> segment_graphs::build(gsched::program& p, const 
   if (made == nullptr)
     throw error(errc::bad_handle, p.name() + ": operations without a graph, expected the host() "
                                              "of a cuda::program");
-  const beside_captures apart;
+  const relaxed_capture apart;
   const std::vector<graph_place> all = places();
   auto l = std::make_unique<loaded_program>();
   l->host = &p;
@@ -241,17 +240,18 @@ std::unique_ptr<loaded_program> segment_graphs::build(gsched::program& p, const 
   if (p.is_whole())
     p.align(run_to_completion, 1);
   else
-    p.align(how_.grain, how_.levels, held ? not_to_be_held(*made) : std::vector<std::size_t>{});
-  l->piece_at.assign(p.size() + 1, no_piece);
-  for (std::size_t i = 0; i < p.pieces().size(); ++i) l->piece_at[p.pieces()[i]] = narrow(i);
+    p.align(how_.grain, how_.levels, held ? never_held(*made) : std::vector<std::size_t>{});
+  l->grain_at.assign(p.size() + 1, no_grain);
+  for (std::size_t i = 0; i < p.grain_ends().size(); ++i)
+    l->grain_at[p.grain_ends()[i]] = narrow(i);
   l->reporting_until.push_back(0);
   for (std::size_t i = 0; i < p.size(); ++i)
     l->reporting_until.push_back(l->reporting_until.back() +
                                  (made->instrumented(i, i + 1) > 0 ? 1u : 0u));
   try {
-    if (made->leaves()) l->leaving = make_leaving(*made);
+    if (made->is_preemptible()) l->preemptible = make_preemptible(*made);
     const building b{*l, all, &pace};
-    if (!how_.instrumented) // else by the owner: launch slots are its own
+    if (!how_.instrumented) // else add() does: launch slots belong to the owner
       for (std::uint32_t place = 0; place < all.size(); ++place) foresee(b, place);
     wait_for_uploads(all);
   } catch (...) {
@@ -263,15 +263,15 @@ std::unique_ptr<loaded_program> segment_graphs::build(gsched::program& p, const 
 
 void segment_graphs::foresee(const building& b, std::uint32_t place) const {
   loaded_program& l = b.of;
-  const auto pieces = l.host->pieces();
-  const std::size_t n = pieces.size() - 1;
+  const auto ends = l.host->grain_ends();
+  const std::size_t n = ends.size() - 1;
   l.foreseen.reserve(l.foreseen.size() + 2);
   l.foreseen.emplace_back(n * how_.levels);
   l.foreseen.emplace_back(n * how_.levels);
   table& plain = l.foreseen[2 * std::size_t{place}];
   table& reporting = l.foreseen[2 * std::size_t{place} + 1];
   const graph_place& at = b.places[place];
-  // Programs that are never cut go to lanes that have the whole GPU, and keep it.
+  // Programs kept whole run only on lanes that have the whole GPU and do not yield.
   if (l.host->is_whole() && (at.gated || at.own)) return;
   if (l.host->longest_kernel() < at.least_operation) return;
   const std::uint64_t before = free_memory();
@@ -279,16 +279,16 @@ void segment_graphs::foresee(const building& b, std::uint32_t place) const {
     for (unsigned level = 0; level < how_.levels; ++level) {
       const std::size_t run = std::size_t{1} << level;
       for (std::size_t i = 0; i < n; i += run) {
-        if (level > 0 && i + run / 2 >= n) continue; // the level below reaches the end as well
-        if (level > 0 && l.host->holds_alone(pieces[i], pieces[std::min(i + run, n)])) continue;
-        key k{narrow(pieces[i]), narrow(pieces[std::min(i + run, n)]), place, graph_kind::plain};
+        if (level > 0 && i + run / 2 >= n) continue; // the level below covers this range
+        if (level > 0 && l.host->holds_alone(ends[i], ends[std::min(i + run, n)])) continue;
+        key k{narrow(ends[i]), narrow(ends[std::min(i + run, n)]), place, graph_kind::plain};
         plain[i * how_.levels + level] = build_range(b, k);
         if (!how_.instrumented || l.reporting_until[k.first] == l.reporting_until[k.last]) continue;
         k.kind = graph_kind::reporting;
         reporting[i * how_.levels + level] = build_range(b, k);
       }
     }
-    if (l.leaving && (at.gated || at.own)) foresee_tails(b, place);
+    if (l.preemptible && (at.gated || at.own)) foresee_tails(b, place);
     const key whole{0, narrow(l.host->size()), place, graph_kind::plain};
     if (how_.whole && find_in(plain, l, whole.first, whole.last) == nullptr)
       l.others[whole] = build_range(b, whole);
@@ -302,43 +302,43 @@ void segment_graphs::foresee(const building& b, std::uint32_t place) const {
 
 void segment_graphs::foresee_tails(const building& b, std::uint32_t place) const {
   loaded_program& l = b.of;
-  const auto pieces = l.host->pieces();
-  for (std::size_t i = 0; i + 1 < pieces.size(); ++i)
-    for (std::size_t first = pieces[i] + 1; first < pieces[i + 1]; ++first)
+  const auto ends = l.host->grain_ends();
+  for (std::size_t i = 0; i + 1 < ends.size(); ++i)
+    for (std::size_t first = ends[i] + 1; first < ends[i + 1]; ++first)
       for (const graph_kind kind : {graph_kind::plain, graph_kind::reporting}) {
-        const key k{narrow(first), narrow(pieces[i + 1]), place, kind};
+        const key k{narrow(first), narrow(ends[i + 1]), place, kind};
         const bool reports = l.reporting_until[k.first] < l.reporting_until[k.last];
         if (kind == graph_kind::reporting && (!how_.instrumented || !reports)) continue;
         l.others[k] = build_range(b, k);
       }
 }
 
-std::unique_ptr<leaving_program> segment_graphs::make_leaving(const program& p) const {
+std::unique_ptr<preemptible_program> segment_graphs::make_preemptible(const program& p) const {
   const gsched::program& host = p.host();
   if (how_.copies != 1)
-    throw error(errc::bad_option, host.name() + ": kernels that leave, and " +
+    throw error(errc::bad_option, host.name() + ": preemptible kernels with " +
                                       std::to_string(how_.copies) +
-                                      " copies of each graph, expected device_options::copies to "
-                                      "be 1: what is left of them is one launch's");
+                                      " copies of each graph, expected device_options::copies 1");
   std::vector<std::uint64_t> blocks;
   for (const operation& op : host.operations()) blocks.push_back(op.launch.blocks());
   preemption_slots slots(blocks);
-  return std::make_unique<leaving_program>(std::move(slots), *ends_.take());
+  return std::make_unique<preemptible_program>(std::move(slots), *ends_.take());
 }
 
 std::vector<preemption> segment_graphs::preemptions(const program& p, const loaded_program& l,
                                                     const key& k) const {
   std::vector<preemption> all;
-  if (!l.leaving) return all;
-  // In a chain only the first kernel can be one of which blocks are left.
+  if (!l.preemptible) return all;
+  // In a chain, only the first kernel can have remaining blocks.
   bool chain = true;
   for (std::uint32_t i = k.first + 1; i < k.last; ++i) {
     const std::vector<std::uint32_t>& after = p.facts()[i].after;
     chain = chain && after.size() == 1 && after.front() == i - 1;
   }
-  const auto* const flag = reinterpret_cast<const std::uint32_t*>(l.leaving->flag());
+  const auto* const flag = reinterpret_cast<const std::uint32_t*>(l.preemptible->flag());
   for (std::uint32_t i = k.first; i < k.last; ++i)
-    all.push_back(l.leaving->slots.fill(p.captured_preemption(i), i, flag, i == k.first || !chain));
+    all.push_back(
+        l.preemptible->slots.fill(p.captured_preemption(i), i, flag, i == k.first || !chain));
   return all;
 }
 
@@ -350,7 +350,7 @@ segment_graphs::built segment_graphs::build_range(const building& b, const key& 
   auto r = std::make_unique<range_graphs>();
   r->first = k.first;
   r->last = k.last;
-  // Work of lanes that yield may be slowed down by a gate, but must not wait for one.
+  // A gate may slow down work of lanes that yield, but must not block it.
   const graph_place& where = b.places[k.place];
   r->needs_at_once =
       p->needs_at_once(k.first, k.last, sm_, where.sms,
@@ -387,29 +387,29 @@ void segment_graphs::fill(segment_graph& g, const program& p, const building& b,
                                           std::to_string(k.last - 1));
   };
   const graph_place& where = b.places[k.place];
-  const std::vector<preemption> leaving = preemptions(p, l, k);
+  const std::vector<preemption> parameters = preemptions(p, l, k);
   const bool last = k.last == l.host->size();
-  if (last || where.gated || where.own || !leaving.empty()) g.ends = ends_.take();
+  if (last || where.gated || where.own || !parameters.empty()) g.ends = ends_.take();
   range_options how;
   how.reports = g.reports;
   how.place = where.own ? where.context : nullptr;
-  how.leaving = leaving;
-  how.gate_every = where.gated && leaving.empty() ? how_.gate_every : 0;
-  how.gates_look_at = g.ends != nullptr ? g.ends->gates_there : 0;
+  how.preemptions = parameters;
+  how.gate_every = where.gated && parameters.empty() ? how_.gate_every : 0;
+  how.gate_words = g.ends != nullptr ? g.ends->gates_device : 0;
   how.gates = &g.gates;
-  const passing_graph graph(cu_, p.make_range(k.first, k.last, how));
-  // What a host reads is promised to it at a program's end.
-  const marker end = last ? marker::publishes : marker::tells;
-  if (g.ends != nullptr && leaving.empty())
+  const temporary_graph graph(cu_, p.make_range(k.first, k.last, how));
+  // The host may read results at the end of a program, so that end is published with release.
+  const marker end = last ? marker::publishes : marker::stores;
+  if (g.ends != nullptr && parameters.empty())
     add_marker(cu_, graph.get(), end, *g.ends, where.context);
   else if (g.ends != nullptr)
-    add_preemption_marker(cu_, graph.get(), end, *g.ends, l.leaving->slots, k.first, k.last,
+    add_preemption_marker(cu_, graph.get(), end, *g.ends, l.preemptible->slots, k.first, k.last,
                           where.context);
   std::size_t n = 0;
   need(cu_.cuGraphGetNodes(graph.get(), nullptr, &n));
   nodes += n;
-  // A graph with gates takes its lane's priority, whatever its nodes had: nodes of another priority
-  // go through another of the GPU's queues, and would keep it while the graph stands.
+  // A graph with gates uses its lane's priority instead of its nodes' priorities: nodes of another
+  // priority use another hardware queue, and would occupy it while the graph is held.
   const auto from = std::chrono::steady_clock::now();
   need(cu_.cuGraphInstantiateWithFlags(
       &g.exec, graph.get(),

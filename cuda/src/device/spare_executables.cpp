@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/spare_executables.hpp"
 
-#include "graph/graph_read.hpp"
-#include "graph/marker.hpp"
+#include "graph/end/marker.hpp"
+#include "graph/flatten/graph_read.hpp"
 #include <gsched/cuda/error.hpp>
 
 namespace gsched::cuda {

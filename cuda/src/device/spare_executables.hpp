@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "graph/end_words.hpp"
+#include "graph/end/end_words.hpp"
 
 #include <gsched/cuda/driver.hpp>
 
@@ -10,26 +10,26 @@
 
 namespace gsched::cuda {
 
-/// Graph executables and words of ended graphs that are kept so that a lane's stream and graphs can
-/// be made anew while a kernel hangs.
+/// Keeps executable graphs and end words in reserve, so that a lane's stream and graphs can be
+/// rebuilt while a kernel hangs.
 ///
-/// Every few dozen streams or graph executables the driver needs more room, and waits for all work
-/// on the GPU to get it (`gsched.gpu.standing --parts growth`): behind a kernel that hangs, for
-/// ever. An executable that is destroyed leaves its room to what is made next.
+/// After every few dozen streams or executable graphs the driver needs more memory, and waits for
+/// all work on the GPU to get it (`gsched.gpu.standing --parts growth`); with a kernel that hangs,
+/// it waits for ever. Destroying an executable frees its memory for the next stream or graph.
 ///
-/// Errors   of the constructor: with CUDA's words.
-/// Cost     the constructor: an instantiation for each executable.
-/// Threads  one owner. The room may be taken by another thread that makes a stream or a graph.
+/// Errors   constructor: with CUDA's message.
+/// Cost     constructor: one instantiation for each executable.
+/// Threads  one owner. Another thread that makes a stream or a graph may take the freed memory.
 class spare_executables {
 public:
-  /// For so many lanes; each is made of so many streams and executables.
+  /// A reserve for `lanes` lanes of `each` streams and executables.
   spare_executables(const driver_functions& cu, end_words& words, CUcontext place,
                     std::size_t lanes, std::size_t each);
   ~spare_executables();
   spare_executables(const spare_executables&) = delete;
   spare_executables& operator=(const spare_executables&) = delete;
 
-  /// Makes room for one lane, and gives back a word. False if nothing is left.
+  /// Frees the memory for one lane, and returns one end word. False if the reserve is empty.
   [[nodiscard]] bool make_room_for_lane() noexcept;
 
 private:

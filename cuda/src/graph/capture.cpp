@@ -8,7 +8,7 @@
 namespace gsched::cuda {
 
 stream_capture::stream_capture(std::string name) : name_(std::move(name)) {
-  static_cast<void>(driver()); // says in one line what is absent
+  static_cast<void>(driver()); // throws one line where the driver or a function is missing
   const std::string where = "capture of " + name_;
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), where.c_str());
   if (const cudaError_t e = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
@@ -22,7 +22,7 @@ stream_capture::stream_capture(std::string name) : name_(std::move(name)) {
 stream_capture::~stream_capture() {
   if (open_ && cudaStreamEndCapture(stream_, &graph_) != cudaSuccess) {
     graph_ = nullptr;
-    static_cast<void>(cudaGetLastError()); // so that nobody takes it for an error of theirs
+    static_cast<void>(cudaGetLastError()); // the error must not surface in later calls
   }
   if (graph_ != nullptr) cudaGraphDestroy(graph_);
   cudaStreamDestroy(stream_);

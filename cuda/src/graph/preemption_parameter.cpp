@@ -33,20 +33,20 @@ std::optional<preemption_parameter> find_preemption(const std::string& where, CU
                                                     std::uint64_t blocks,
                                                     std::uint32_t cluster_blocks) {
   const auto found = find_among(where, function, arguments);
-  if (!found || found->captured.leaves == leaving::never) return std::nullopt;
+  if (!found || found->captured.preemptible == preemptibility::never) return std::nullopt;
   const auto refuse = [&](const std::string& what) {
-    throw error(errc::bad_graph, where + ": a kernel that leaves " + what +
-                                     ", expected one whose blocks can run without one another");
+    throw error(errc::bad_graph, where + ": a preemptible kernel " + what +
+                                     ", expected one whose blocks are independent");
   };
   if (std::any_of(attributes.begin(), attributes.end(), [](const CUlaunchAttribute& a) {
         return a.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && a.value.cooperative != 0;
       }))
-    refuse("and has a barrier of the whole grid (a cooperative launch)");
+    refuse("with a grid barrier (a cooperative launch)");
   if (cluster_blocks > 1) refuse("in clusters of " + std::to_string(cluster_blocks) + " blocks");
-  if (blocks > max_leaving_blocks)
-    throw error(errc::bad_graph, where + ": a kernel that leaves of " + std::to_string(blocks) +
+  if (blocks > max_preemptible_blocks)
+    throw error(errc::bad_graph, where + ": a preemptible kernel of " + std::to_string(blocks) +
                                      " blocks, expected at most " +
-                                     std::to_string(max_leaving_blocks));
+                                     std::to_string(max_preemptible_blocks));
   return found;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/preemption.hpp>
+#include <gsched/cuda/preempt/preemption.hpp>
 
 #include <cuda.h>
 
@@ -13,18 +13,18 @@
 
 namespace gsched::cuda {
 
-/// Where among a kernel's arguments its preemption is, and how it was captured.
+/// The preemption parameter of a kernel: its index among the arguments, and its captured value.
 struct preemption_parameter {
   std::size_t argument = 0;
   preemption captured{};
 };
 
-/// Of the arguments one by one, as a program_node has them; `attributes` as well. Unset where there
-/// is none, or one that never leaves. `where`: "graph resnet18: operation 3".
+/// Finds the preemption parameter among `arguments`, one pointer for each parameter. Empty if there
+/// is none, or if it never enables preemption. `where`: "graph resnet18: operation 3".
 ///
-/// Errors   bad_graph, one line, for a kernel that leaves and cannot be taken up again block by
-///          block: one with a grid-wide barrier (a cooperative launch), one in clusters, or of more
-///          than max_leaving_blocks.
+/// Errors   bad_graph, one line, for a preemptible kernel that cannot be resumed block by block:
+///          with a grid barrier (a cooperative launch), in clusters, or of more than
+///          max_preemptible_blocks.
 [[nodiscard]] std::optional<preemption_parameter>
 find_preemption(const std::string& where, CUfunction function, std::span<void* const> arguments,
                 std::span<const CUlaunchAttribute> attributes, std::uint64_t blocks,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/gate.hpp"
-#include "graph/gate_plan.hpp"
-#include "graph/graph_memory.hpp"
-#include "graph/measure.hpp"
+#include "graph/gates/gate.hpp"
+#include "graph/gates/gate_plan.hpp"
+#include "graph/measure/measure.hpp"
 #include "graph/program_state.hpp"
 #include "hung_streams.hpp"
+#include "relaxed_capture.hpp"
 
-#include "beside_captures.hpp"
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/occupancy/calculator.hpp>
@@ -22,7 +21,7 @@ namespace {
 
 constexpr duration unmeasured = std::chrono::microseconds{5};
 
-/// One id for each function at each launch shape, in order of appearance.
+/// Assigns one id to each pair of function and launch shape, in order of appearance.
 class kernel_ids {
 public:
   kernel_id of(CUfunction f, const launch_shape& l) {
@@ -38,11 +37,11 @@ private:
   std::map<key, std::uint32_t> known_;
 };
 
-/// For each branch more that ends or begins at a cut: of the 2.1 and 3.8 us that a cut of two and
-/// of four branches takes beyond one of a chain on an H200 (gsched.gpu.segment_ends).
+/// The cost of each additional branch at a cut. On an H200, a cut of two and of four branches takes
+/// 2.1 and 3.8 us longer than a cut of a chain (gsched.gpu.segment_ends).
 constexpr duration cut_of_branch = std::chrono::nanoseconds{700};
 
-/// What a cut before each operation costs, for gsched::program.
+/// The cost of a cut before each operation, for gsched::program.
 std::vector<duration> losses_of(const flat_graph& flat, std::span<const duration> times) {
   std::vector<std::int64_t> ns;
   ns.reserve(times.size());
@@ -56,8 +55,8 @@ std::vector<duration> losses_of(const flat_graph& flat, std::span<const duration
 } // namespace
 
 program::program(CUgraph graph, const program_options& how) : state_(std::make_unique<state>()) {
-  static_cast<void>(driver()); // says in one line what is absent
-  const beside_captures apart;
+  static_cast<void>(driver()); // throws one line where the driver or a function is missing
+  const relaxed_capture apart;
   state& s = *state_;
   s.self = this;
   check(cudaGetDevice(&s.gpu), "CUDA device");
@@ -81,9 +80,9 @@ program::program(CUgraph graph, const program_options& how) : state_(std::make_u
   std::vector<operation> operations = s.read_operations(where);
   expect_memory_of(s.gpu, s.nodes, where);
   if (how.accesses != nullptr)
-    s.restricted = restrict_leaving(operations, *how.accesses, "graph " + how.name);
-  for (const leaving_restriction& r : s.restricted)
-    s.nodes[r.operation].leaves_by->captured.leaves = leaving::between_blocks;
+    s.restricted = restrict_preemptibility(operations, *how.accesses, "graph " + how.name);
+  for (const preemptibility_restriction& r : s.restricted)
+    s.nodes[r.operation].preempted_by->captured.preemptible = preemptibility::between_blocks;
 
   std::vector<duration> times = how.durations;
   if (times.empty() && how.measure) {
@@ -132,11 +131,12 @@ std::vector<operation> program::state::read_operations(const std::string& where)
                      : 0;
     outside_until.push_back(outside_until.back() + outside);
   }
-  // What is left of a kernel has to be run before what comes after it, wherever it is cut.
-  leaves = std::all_of(operations.begin(), operations.end(),
-                       [](const operation& op) { return op.leaves != leaving::never; });
-  if (!leaves)
-    for (operation& op : operations) op.leaves = leaving::never;
+  // The remaining blocks of a kernel must run before the next kernel, wherever the program is cut.
+  preemptible = std::all_of(operations.begin(), operations.end(), [](const operation& op) {
+    return op.preemptible != preemptibility::never;
+  });
+  if (!preemptible)
+    for (operation& op : operations) op.preemptible = preemptibility::never;
   return operations;
 }
 
@@ -165,13 +165,13 @@ program* program::of(const gsched::program& p) noexcept {
 std::span<const node_facts> program::facts() const noexcept { return state_->facts; }
 std::optional<duration> program::graph_replay() const noexcept { return state_->replay; }
 
-bool program::leaves() const noexcept { return state_->leaves; }
+bool program::is_preemptible() const noexcept { return state_->preemptible; }
 
 const preemption& program::captured_preemption(std::size_t i) const noexcept {
-  return state_->nodes[i].leaves_by->captured;
+  return state_->nodes[i].preempted_by->captured;
 }
 
-std::span<const leaving_restriction> program::restricted() const noexcept {
+std::span<const preemptibility_restriction> program::restricted() const noexcept {
   return state_->restricted;
 }
 
@@ -194,10 +194,10 @@ CUgraph program::make_range(std::size_t first, std::size_t last, const range_opt
                                       " reports, expected " +
                                       std::to_string(instrumented(first, last)) +
                                       ", one for each instrumented kernel");
-  if (!how.leaving.empty() && (!s.leaves || how.leaving.size() != last - first))
-    throw error(errc::bad_option, where + std::to_string(how.leaving.size()) +
-                                      " preemptions, expected one for each operation of a program "
-                                      "all of which leave");
+  if (!how.preemptions.empty() && (!s.preemptible || how.preemptions.size() != last - first))
+    throw error(errc::bad_option, where + std::to_string(how.preemptions.size()) +
+                                      " preemption parameters, expected one for each operation of "
+                                      "a preemptible program");
   const std::string what =
       where + "operations " + std::to_string(first) + " to " + std::to_string(last - 1);
   graph_owner graph = empty_graph();
@@ -213,7 +213,7 @@ CUgraph program::make_range(std::size_t first, std::size_t last, const range_opt
     const std::size_t op = with[i].operation;
     if (s.flat.node_of[op] != base + i) {
       if (left_out[i]) continue;
-      made[i] = gated ? add_one_thread(graph.get(), meeting_kernel(), nullptr, how.place, what)
+      made[i] = gated ? add_one_thread(graph.get(), join_kernel(), nullptr, how.place, what)
                       : add_other_node(graph.get(), with[i], what);
       continue;
     }
@@ -221,12 +221,12 @@ CUgraph program::make_range(std::size_t first, std::size_t last, const range_opt
     as.place = how.place;
     as.as_kernel = gated;
     if (s.nodes[op].reports_by && !how.reports.empty()) as.to = &how.reports[reports++];
-    if (!how.leaving.empty()) as.leaves = &how.leaving[op - first];
+    if (!how.preemptions.empty()) as.parameter = &how.preemptions[op - first];
     made[i] = operations[op - first] = s.nodes[op].add_to(graph.get(), as, what);
   }
   edge_list edges;
   std::vector<std::vector<std::uint32_t>> through(
-      with.size()); // of one left out: what it waits for
+      with.size()); // of a removed node: its dependencies
   for (std::uint32_t i = 0; i < with.size(); ++i) {
     std::vector<std::uint32_t> indirect;
     for (const graph_edge& e : with[i].before) {
@@ -263,7 +263,7 @@ CUgraph program::make_range(std::size_t first, std::size_t last, const range_opt
 
 std::vector<bool> program::state::left_out(std::span<const flat_node> range,
                                            std::uint32_t base) const {
-  constexpr std::size_t most_edges = 64; // that an empty node saves
+  constexpr std::size_t most_edges = 64; // limit of edges in place of one empty node
   std::vector<std::size_t> in(range.size()), out(range.size());
   for (std::size_t i = 0; i < range.size(); ++i)
     for (const graph_edge& e : range[i].before) {
@@ -290,7 +290,7 @@ std::vector<gate> program::state::add_gates(CUgraph graph, std::span<const CUgra
   std::vector<gate> gates;
   for (const planned_gate& g : plan_gates(after, times, how.gate_every)) {
     auto number = static_cast<std::uint32_t>(gates.size());
-    CUdeviceptr line = how.gates_look_at;
+    CUdeviceptr line = how.gate_words;
     void* arguments[] = {&line, &number};
     const CUgraphNode node =
         add_one_thread(graph, gate_kernel(), arguments, how.place, what + ": gate");
@@ -312,7 +312,7 @@ sm_count program::needs_at_once(std::size_t first, std::size_t last, const archi
     const operation& op = state_->host->operations()[i];
     if (op.kind != operation_kind::kernel) continue;
     const std::uint64_t on_one = std::max(op.max_blocks_per_sm, 1u);
-    // Every block takes the system's share of an SM's shared memory, a gate's as well.
+    // Each block takes the system's share of an SM's shared memory; a gate's block does too.
     const std::uint64_t shared = on_one * allocation_of(l, op.launch).shared_bytes;
     const bool fills =
         what == need::to_be_quick && shared + l.reserved_shared_bytes > l.shared_bytes;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/program_node.hpp"
 
+#include <gsched/core/error.hpp>
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 
@@ -9,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +25,7 @@ std::uint32_t attribute_of(CUfunction f, CUfunction_attribute which, const std::
   return static_cast<std::uint32_t>(std::max(value, 0));
 }
 
-/// Blocks of the cluster that a kernel was compiled for; 1 where it was for none, or for any.
+/// Blocks of the cluster that a kernel was compiled for; 1 if it was not compiled for a fixed size.
 std::uint32_t compiled_cluster(CUfunction f) noexcept {
   std::uint32_t blocks = 1;
   for (const auto side :
@@ -35,7 +38,7 @@ std::uint32_t compiled_cluster(CUfunction f) noexcept {
   return blocks;
 }
 
-/// Pointers to a kernel's arguments. A launch may have given them as one buffer instead.
+/// Pointers to a kernel's arguments, which the launch may have passed as one buffer.
 std::vector<void*> arguments_of(CUfunction f, const CUDA_KERNEL_NODE_PARAMS& k) {
   std::byte* buffer = nullptr;
   for (void** e = k.extra; k.kernelParams == nullptr && e != nullptr && *e != CU_LAUNCH_PARAM_END;
@@ -55,7 +58,7 @@ std::vector<void*> arguments_of(CUfunction f, const CUDA_KERNEL_NODE_PARAMS& k) 
   return arguments;
 }
 
-/// Whether a copy's end is memory of the host: pointers that CUDA does not know are.
+/// Whether one end of a copy is in host memory. Pointers unknown to CUDA are.
 bool is_host(CUmemorytype type, CUdeviceptr unified) noexcept {
   if (type != CU_MEMORYTYPE_UNIFIED) return type == CU_MEMORYTYPE_HOST;
   unsigned found = 0;
@@ -112,7 +115,7 @@ void program_node::read_kernel(const std::string& where, int gpu, attribute_read
   if (attribute_count == 0 || attributes[0].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
     l.cluster_blocks = compiled_cluster(function);
 
-  // What has run is never refused by a count: where the driver says that no block fits, one does.
+  // A kernel that has run is never refused: if the driver reports that no block fits, assume one.
   int blocks = 0;
   if (d.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function,
                                                     static_cast<int>(l.threads_per_block()),
@@ -122,31 +125,31 @@ void program_node::read_kernel(const std::string& where, int gpu, attribute_read
   arguments = arguments_of(function, kernel);
   find_report(where);
   facts.instrumented = reports_by.has_value();
-  leaves_by = find_preemption(where, function, arguments, {attributes.data(), attribute_count},
-                              l.blocks(), l.cluster_blocks);
-  if (!leaves_by) return;
-  op.leaves = leaves_by->captured.leaves;
-  op.checkpoint = std::chrono::nanoseconds{leaves_by->captured.checkpoint_ns};
+  preempted_by = find_preemption(where, function, arguments, {attributes.data(), attribute_count},
+                                 l.blocks(), l.cluster_blocks);
+  if (!preempted_by) return;
+  op.preemptible = preempted_by->captured.preemptible;
+  op.checkpoint = std::chrono::nanoseconds{preempted_by->captured.checkpoint_ns};
 }
 
-/// A graph captured on another GPU is known by the context of its kernels, which is there only for
-/// a kernel that belongs to none by itself.
+/// The context of a kernel node identifies the GPU. It is set only for kernels that do not belong
+/// to a context themselves.
 void program_node::expect_gpu(const std::string& where, int gpu) const {
   if (kernel.func != nullptr || kernel.ctx == nullptr) return;
   const driver_functions& d = driver();
-  CUdevice whose = 0;
+  CUdevice owner_gpu = 0;
   check(d.cuCtxPushCurrent(kernel.ctx), where.c_str());
-  const CUresult found = d.cuCtxGetDevice(&whose);
+  const CUresult found = d.cuCtxGetDevice(&owner_gpu);
   CUcontext was = nullptr;
   d.cuCtxPopCurrent(&was);
   check(found, where.c_str());
-  if (whose != gpu)
-    throw error(errc::bad_graph, where + ": a kernel of GPU " + std::to_string(whose) +
+  if (owner_gpu != gpu)
+    throw error(errc::bad_graph, where + ": a kernel of GPU " + std::to_string(owner_gpu) +
                                      ", expected one of GPU " + std::to_string(gpu));
 }
 
-/// Those that a kernel launched on its own needs, the cluster first. Of edges there are none then,
-/// and what is at its default is not passed, as the default is not a value that all take.
+/// Reads the attributes for a direct launch, the cluster first. A direct launch has no edges.
+/// Default values are not passed, because the driver does not accept all of them.
 void program_node::read_attributes(operation& op) {
   const auto get = [this](CUlaunchAttributeID id, auto is_set) {
     CUlaunchAttribute a{};
@@ -160,7 +163,7 @@ void program_node::read_attributes(operation& op) {
     op.launch.cluster_blocks = v.clusterDim.x * v.clusterDim.y * v.clusterDim.z;
     return true;
   });
-  if (attribute_count > 0) // of a cluster
+  if (attribute_count > 0) // the kernel has a cluster
     get(CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, [](const auto& v) {
       return v.clusterSchedulingPolicyPreference != CU_CLUSTER_SCHEDULING_POLICY_DEFAULT;
     });
@@ -215,7 +218,7 @@ namespace {
 
 bool is_array(CUmemorytype t) noexcept { return t == CU_MEMORYTYPE_ARRAY; }
 
-/// Where a copy without rows starts, for an end that is no array.
+/// The start of one end of a copy of a single row that is not an array.
 CUdeviceptr start_of(CUmemorytype type, const void* host, CUdeviceptr device, std::size_t x,
                      std::size_t y, std::size_t z, std::size_t pitch, std::size_t height) noexcept {
   const CUdeviceptr base =
@@ -223,7 +226,7 @@ CUdeviceptr start_of(CUmemorytype type, const void* host, CUdeviceptr device, st
   return base + (z * height + y) * pitch + x;
 }
 
-/// Most copies are of one row, for which the driver's plain call takes any two pointers.
+/// Most copies have one row; for these the driver's plain call accepts any two pointers.
 CUresult launch_copy(const CUDA_MEMCPY3D& c, CUstream stream) noexcept {
   const bool rows = c.Height > 1 || c.Depth > 1;
   if (rows || is_array(c.srcMemoryType) || is_array(c.dstMemoryType))
@@ -282,11 +285,11 @@ CUgraphNode program_node::add_to(CUgraph graph, const adding& how, const std::st
   if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
     CUDA_KERNEL_NODE_PARAMS k = kernel;
     std::vector<void*> with;
-    if (how.to != nullptr || how.leaves != nullptr) {
+    if (how.to != nullptr || how.parameter != nullptr) {
       with = arguments;
       if (how.to != nullptr) with[reports_by.value()] = const_cast<report*>(how.to);
-      if (how.leaves != nullptr)
-        with[leaves_by.value().argument] = const_cast<preemption*>(how.leaves);
+      if (how.parameter != nullptr)
+        with[preempted_by.value().argument] = const_cast<preemption*>(how.parameter);
       k.kernelParams = with.data();
       k.extra = nullptr;
     }
@@ -299,6 +302,55 @@ CUgraphNode program_node::add_to(CUgraph graph, const adding& how, const std::st
   else
     check(d.cuGraphAddMemsetNode(&made, graph, nullptr, 0, &set, here), where.c_str());
   return made;
+}
+
+namespace {
+
+/// The GPU that owns the memory at an address; empty for host memory, managed memory, and other
+/// values.
+std::optional<int> gpu_of(CUdeviceptr at) noexcept {
+  const auto told = [&](auto& into, CUpointer_attribute which) {
+    return driver().cuPointerGetAttribute(&into, which, at) == CUDA_SUCCESS;
+  };
+  unsigned type = 0;
+  unsigned managed = 0;
+  int gpu = 0;
+  if (at == 0 || !told(type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE) || type != CU_MEMORYTYPE_DEVICE ||
+      !told(managed, CU_POINTER_ATTRIBUTE_IS_MANAGED) || managed != 0 ||
+      !told(gpu, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL))
+    return std::nullopt;
+  return gpu;
+}
+
+/// Calls f with each address that an operation uses until f returns true. For a kernel, each word
+/// of its arguments may be an address, structs included.
+template <class F>
+bool any_address(const program_node& node, const std::string& where, F f) {
+  if (node.type == CU_GRAPH_NODE_TYPE_MEMSET) return f(node.set.dst);
+  if (node.type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+    const auto end = [&](CUmemorytype type, CUdeviceptr at) {
+      return type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_ARRAY && f(at);
+    };
+    return end(node.copy.dstMemoryType, node.copy.dstDevice) ||
+           end(node.copy.srcMemoryType, node.copy.srcDevice);
+  }
+  return node.any_word(where, [&](std::size_t, std::uint64_t word) { return f(word); });
+}
+
+} // namespace
+
+void expect_memory_of(int gpu, const std::deque<program_node>& nodes, const std::string& where) {
+  std::optional<int> other;
+  const auto is_here = [&](CUdeviceptr at) {
+    const std::optional<int> owner_gpu = gpu_of(at);
+    if (owner_gpu && *owner_gpu != gpu) other = owner_gpu;
+    return owner_gpu == gpu;
+  };
+  for (const program_node& node : nodes)
+    if (any_address(node, where, is_here)) return;
+  if (other)
+    throw error(errc::bad_graph, where + "its memory is of GPU " + std::to_string(*other) +
+                                     ", expected a graph of GPU " + std::to_string(gpu));
 }
 
 } // namespace gsched::cuda

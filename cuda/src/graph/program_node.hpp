@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "graph/graph_build.hpp"
-#include "graph/memory_kernels.hpp"
+#include "graph/build/graph_build.hpp"
+#include "graph/build/memory_kernels.hpp"
 #include "graph/preemption_parameter.hpp"
 
 #include <gsched/cuda/action.hpp>
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
+#include <gsched/cuda/notify/report.hpp>
 #include <gsched/cuda/program.hpp>
-#include <gsched/cuda/report.hpp>
 #include <gsched/job/operation.hpp>
 
 #include <cuda.h>
@@ -18,13 +18,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace gsched::cuda {
 
-/// What operation::handle of a program's operations points to.
+/// An operation of a program: the target of operation::handle.
 struct program_node : action {
   program_node() noexcept : action{kind::node} {}
 
@@ -35,37 +36,38 @@ struct program_node : action {
   CUgraphNode node = nullptr;
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
 
-  CUDA_KERNEL_NODE_PARAMS kernel{}; ///< its pointers lead into the node
-  node_attributes captured{};       ///< of the kernel's node
+  CUDA_KERNEL_NODE_PARAMS kernel{}; ///< its pointers refer to the node
+  node_attributes captured{};       ///< of the captured kernel node
   CUfunction function = nullptr;
-  std::vector<void*> arguments{};        ///< of the kernel, one by one
-  std::optional<std::size_t> reports_by; ///< the argument that is a report
-  std::optional<preemption_parameter> leaves_by;
+  std::vector<void*> arguments{};        ///< of the kernel, one pointer for each
+  std::optional<std::size_t> reports_by; ///< index of the argument that is a report
+  std::optional<preemption_parameter> preempted_by;
   std::array<CUlaunchAttribute, max_attributes> attributes{}; ///< for a direct launch
   unsigned attribute_count = 0;
 
   CUDA_MEMCPY3D copy{};
   CUDA_MEMSET_NODE_PARAMS set{};
-  std::optional<memory_work> work; ///< of a set or a copy that a kernel can do
+  std::optional<memory_work> work; ///< the kernel that can replace a set or a copy
 
-  /// The node itself is in the graph; where: "graph resnet18: operation 3".
+  /// Reads the captured node. `where`: "graph resnet18: operation 3".
   void read(const std::string& where, int gpu, attribute_reader& attributes, operation& op,
             node_facts& facts);
-  /// Whether a kernel does it, or can.
+  /// Whether the operation is a kernel or can be replaced by one.
   [[nodiscard]] bool can_be_kernel() const noexcept {
     return type == CU_GRAPH_NODE_TYPE_KERNEL || work.has_value();
   }
-  /// Whether its blocks wait for one another, so that all must run at once.
+  /// Whether it is a cooperative launch, whose blocks must all run at once.
   [[nodiscard]] bool is_cooperative() const noexcept;
-  /// How it is added to a graph.
+  /// Options of add_to.
   struct adding {
-    const report* to = nullptr;         ///< null: as captured
-    const preemption* leaves = nullptr; ///< null: as captured
-    CUcontext place = nullptr;          ///< as for add_kernel_node
-    bool as_kernel = false;             ///< a set or a copy becomes a kernel, if it can
+    const report* to = nullptr;            ///< null: as captured
+    const preemption* parameter = nullptr; ///< null: as captured
+    CUcontext place = nullptr;             ///< as for add_kernel_node
+    bool as_kernel = false;                ///< replace a set or a copy by a kernel, if possible
   };
-  /// Calls f(argument, word) for each 8-byte word of a kernel's arguments, structs included, until
-  /// it returns true. Whether it did. Errors   device_failed: `where`, CUDA's words.
+  /// Calls f(argument, word) for each aligned 8-byte word of a kernel's arguments, structs
+  /// included, until f returns true. Returns whether it did.
+  /// Errors   device_failed: `where`, CUDA's message.
   template <class F>
   bool any_word(const std::string& where, F f) const {
     for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -81,10 +83,11 @@ struct program_node : action {
     }
     return false;
   }
-  /// Adds the operation to a graph, without edges. Errors   as add_kernel_node.
+  /// Adds the operation to a graph, without edges.
+  /// Errors   as add_kernel_node.
   [[nodiscard]] CUgraphNode add_to(CUgraph graph, const adding& how,
                                    const std::string& where) const;
-  /// One call of the driver, on a stream; `to` may be null.
+  /// Launches the operation on a stream with one call of the driver; `to` may be null.
   [[nodiscard]] CUresult launch(CUstream stream, const report* to) const noexcept;
 
 private:
@@ -96,5 +99,11 @@ private:
   void read_attributes(operation& op);
   void find_report(const std::string& where);
 };
+
+/// Checks that a graph belongs to a GPU. Managed memory belongs to no GPU. A graph that also uses
+/// memory of other GPUs is accepted, because it may copy between GPUs.
+/// Errors   bad_graph if the operations use memory of GPUs, and none of it is of this one.
+/// Cost     calls of the driver until the first memory of this GPU is found, usually a few.
+void expect_memory_of(int gpu, const std::deque<program_node>& nodes, const std::string& where);
 
 } // namespace gsched::cuda

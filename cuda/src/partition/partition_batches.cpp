@@ -3,7 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/cuda/partition_batches.hpp>
+#include <gsched/cuda/partition/partition_batches.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -34,8 +34,8 @@ partition_batches_options checked(partition_batches_options o) {
 
 struct partition_batches::state {
   struct slot {
-    seat_pointer next;    ///< of the plan in force, for batches that begin
-    seat_pointer running; ///< where a batch is under way
+    instance_pointer next;    ///< of the current plan; new batches run there
+    instance_pointer running; ///< where a batch is running
   };
 
   state(partition_batches_options o, program_source s)
@@ -43,7 +43,7 @@ struct partition_batches::state {
     for (const auto& sizes : maker.group_sizes()) busy.emplace_back(sizes.size(), 0u);
   }
 
-  [[nodiscard]] bool is_free(const partition_seat& s) const noexcept {
+  [[nodiscard]] bool is_free(const partition_instance& s) const noexcept {
     const auto& groups = s.where().groups;
     return std::all_of(groups.begin(), groups.end(),
                        [&](std::uint32_t g) { return busy[s.gpu()][g] == 0; });
@@ -53,34 +53,34 @@ struct partition_batches::state {
   program_source source;
   partition_maker maker;
   clock::time_point epoch = clock::now();
-  time_point looked{}; ///< for ends
+  time_point looked{}; ///< last poll for ends
   duration beginning{}, longest_begin{}, longest_pause{};
   std::vector<slot> slots;                      ///< by partition of the frontend
-  std::vector<std::uint32_t> running;           ///< partitions
-  std::vector<std::vector<std::uint32_t>> busy; ///< batches on a group, by GPU
+  std::vector<std::uint32_t> running;           ///< partitions with a running batch
+  std::vector<std::vector<std::uint32_t>> busy; ///< by GPU and group: running batches
 };
 
 partition_batches::partition_batches(partition_batches_options o, program_source source)
     : state_(std::make_unique<state>(std::move(o), std::move(source))) {}
 partition_batches::~partition_batches() = default;
 
-void partition_batches::prepare(plan_decision decide) { state_->maker.prepare(std::move(decide)); }
+void partition_batches::prepare(plan_chooser decide) { state_->maker.prepare(std::move(decide)); }
 bool partition_batches::try_prepared() { return state_->maker.try_prepared(); }
 
-void partition_batches::take_up(std::span<const served_partition> partitions) {
+void partition_batches::activate(std::span<const served_partition> partitions) {
   state& s = *state_;
-  std::vector<seat_pointer> left = s.maker.ready();
+  std::vector<instance_pointer> left = s.maker.ready();
   s.slots.resize(std::max(s.slots.size(), partitions.size()));
   const auto try_give = [&](std::size_t i, bool same) {
     const served_partition& p = partitions[i];
     std::vector<std::size_t> models;
     for (const served_portion& of : p.portions) models.push_back(of.model);
     std::sort(models.begin(), models.end());
-    const auto at = std::find_if(left.begin(), left.end(), [&](const seat_pointer& seat) {
-      const auto& has = seat->where().models;
-      return seat->gpu() == p.gpu && seat->where().sms == p.sms &&
+    const auto at = std::find_if(left.begin(), left.end(), [&](const instance_pointer& instance) {
+      const auto& has = instance->where().models;
+      return instance->gpu() == p.gpu && instance->where().sms == p.sms &&
              std::includes(has.begin(), has.end(), models.begin(), models.end()) &&
-             (!same || seat == s.slots[i].next);
+             (!same || instance == s.slots[i].next);
     });
     if (at == left.end()) return false;
     s.slots[i].next = std::move(*at);
@@ -88,7 +88,7 @@ void partition_batches::take_up(std::span<const served_partition> partitions) {
     return true;
   };
   std::vector<bool> given(partitions.size(), false);
-  for (const bool same : {true, false}) // those that stay where they are come first
+  for (const bool same : {true, false}) // first the partitions that keep their instance
     for (std::size_t i = 0; i < partitions.size(); ++i)
       if (partitions[i].planned && !given[i]) given[i] = try_give(i, same);
   for (std::size_t i = 0; i < partitions.size(); ++i) {
@@ -99,8 +99,8 @@ void partition_batches::take_up(std::span<const served_partition> partitions) {
   }
 }
 
-bool partition_batches::has_room(std::uint32_t partition) const noexcept {
-  const seat_pointer& next = state_->slots[partition].next;
+bool partition_batches::is_available(std::uint32_t partition) const noexcept {
+  const instance_pointer& next = state_->slots[partition].next;
   return next == nullptr || state_->slots[partition].running != nullptr || state_->is_free(*next);
 }
 
@@ -138,7 +138,7 @@ std::optional<std::uint32_t> partition_batches::try_end() {
 void partition_batches::wait(time_point t) {
   constexpr duration near = std::chrono::microseconds{150};
   state& s = *state_;
-  if (!s.running.empty()) return; // the caller looks for ends
+  if (!s.running.empty()) return; // the caller polls for ends
   while (!s.maker.is_done()) {
     const time_point at = now();
     if (at >= t) return;

@@ -2,7 +2,7 @@
 #include "partition/partition_maker.hpp"
 
 #include <gsched/core/error.hpp>
-#include <gsched/cuda/partitions.hpp>
+#include <gsched/cuda/partition/partitions.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -36,7 +36,7 @@ partition_maker::~partition_maker() {
   thread_.join();
 }
 
-void partition_maker::prepare(plan_decision decide) {
+void partition_maker::prepare(plan_chooser decide) {
   {
     const std::lock_guard lock(guard_);
     asked_ = std::move(decide);
@@ -54,7 +54,7 @@ bool partition_maker::try_prepared() {
 
 void partition_maker::work() {
   for (;;) {
-    plan_decision decide;
+    plan_chooser decide;
     {
       std::unique_lock lock(guard_);
       wakes_.wait(lock, [&] { return ends_ || asked_; });
@@ -69,7 +69,7 @@ void partition_maker::work() {
     } catch (...) {
       wrong_ = std::current_exception();
     }
-    sync::atomic_ref<std::uint32_t>(is_done_).store(1, sync::release);
+    sync::atomic_ref<std::uint32_t>(is_done_).store(1, sync::release); // [D1] -> is_done: the plan
   }
 }
 
@@ -98,12 +98,12 @@ std::vector<partition_maker::place> partition_maker::places_of(const partition_p
 void partition_maker::make(const partition_plan& plan) {
   const auto begun = clock::now();
   const std::vector<place> wanted = places_of(plan);
-  std::vector<seat_pointer> made;
+  std::vector<instance_pointer> made;
   for (std::uint32_t gpu = 0; gpu < options_.gpus.size(); ++gpu) make_on(gpu, wanted, made);
-  // What the last plan had and this one has not is spare, the newest first.
-  std::vector<seat_pointer> left;
-  for (const std::vector<seat_pointer>* from : {&ready_, &spare_})
-    for (const seat_pointer& s : *from)
+  // Partitions that the plan does not use become spare, the newest first.
+  std::vector<instance_pointer> left;
+  for (const std::vector<instance_pointer>* from : {&ready_, &spare_})
+    for (const instance_pointer& s : *from)
       if (std::find(made.begin(), made.end(), s) == made.end()) left.push_back(s);
   ready_ = std::move(made);
   spare_ = std::move(left);
@@ -115,44 +115,46 @@ void partition_maker::make(const partition_plan& plan) {
 }
 
 void partition_maker::make_on(std::uint32_t gpu, const std::vector<place>& wanted,
-                              std::vector<seat_pointer>& made) {
-  std::vector<seat> here;
+                              std::vector<instance_pointer>& made) {
+  std::vector<partition_placement> here;
   for (const place& p : wanted)
     if (p.gpu == gpu) here.push_back(p.what);
-  std::vector<const seat_pointer*> seats; // of what is there, before any is let go
-  std::vector<seat> there;
-  for (const std::vector<seat_pointer>* from : {&ready_, &spare_})
-    for (const seat_pointer& s : *from)
+  std::vector<const instance_pointer*> instances; // on this GPU, before any is destroyed
+  std::vector<partition_placement> there;
+  for (const std::vector<instance_pointer>* from : {&ready_, &spare_})
+    for (const instance_pointer& s : *from)
       if (s->gpu() == gpu) {
-        seats.push_back(&s);
+        instances.push_back(&s);
         there.push_back(s->where());
       }
-  const std::vector<dealt_seat> dealt = deal_groups(sizes_[gpu], here, there);
-  for (const dealt_seat& d : dealt) // all of these first: they must not be let go
+  const std::vector<group_assignment> assigned = assign_groups(sizes_[gpu], here, there);
+  for (const group_assignment& d :
+       assigned) // keep the reused ones first, so that none of them is destroyed
     if (d.kept) {
-      made.push_back(*seats[*d.kept]);
+      made.push_back(*instances[*d.kept]);
       ++counted_.kept;
     }
   for (std::size_t i = 0; i < here.size(); ++i)
-    if (!dealt[i].kept) {
-      here[i].groups = dealt[i].groups;
-      made.push_back(make_seat(gpu, here[i]));
+    if (!assigned[i].kept) {
+      here[i].groups = assigned[i].groups;
+      made.push_back(make_instance(gpu, here[i]));
       ++counted_.made;
     }
 }
 
-seat_pointer partition_maker::make_seat(std::uint32_t gpu, const seat& where) {
+instance_pointer partition_maker::make_instance(std::uint32_t gpu,
+                                                const partition_placement& where) {
   for (;;) try {
-      return std::make_shared<partition_seat>(gpu, options_.gpus[gpu], where, options_.batches,
-                                              source_, options_.watchdog);
+      return std::make_shared<partition_instance>(gpu, options_.gpus[gpu], where, options_.batches,
+                                                  source_, options_.watchdog);
     } catch (const error&) {
-      if (!let_go()) throw; // memory or programs may be short
+      if (!let_go()) throw; // memory or programs may be short: retry with one spare fewer
     }
 }
 
 bool partition_maker::let_go() {
   for (std::size_t i = spare_.size(); i-- > 0;) {
-    if (spare_[i].use_count() > 1) continue; // a plan has it, or a batch runs there
+    if (spare_[i].use_count() > 1) continue; // a plan uses it, or a batch runs there
     spare_.erase(spare_.begin() + static_cast<std::ptrdiff_t>(i));
     ++counted_.let_go;
     return true;

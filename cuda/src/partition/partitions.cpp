@@ -5,7 +5,7 @@
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
-#include <gsched/cuda/partitions.hpp>
+#include <gsched/cuda/partition/partitions.hpp>
 
 #include <map>
 #include <mutex>
@@ -17,7 +17,7 @@ namespace gsched::cuda {
 
 namespace {
 
-/// The one split of a GPU, and which partitions have which group.
+/// The split of a GPU, and the use of its groups.
 struct split {
   explicit split(int gpu) {
     const driver_functions& cu = driver_of_partitions();
@@ -37,7 +37,7 @@ struct split {
     taken.assign(sizes.size(), false);
     shared.assign(sizes.size(), 0);
   }
-  /// A green context of some groups.
+  /// Makes a green context of some groups.
   [[nodiscard]] CUgreenCtx make(int gpu, std::span<const std::uint32_t> which) const {
     const driver_functions& cu = driver_of_partitions();
     expect_no_hang(gpu, "partition");
@@ -62,15 +62,15 @@ struct split {
 
   std::vector<CUdevResource> groups;
   std::vector<std::uint32_t> sizes;
-  std::vector<bool> taken;           ///< by partitions that have their groups alone
-  std::vector<std::uint32_t> shared; ///< partitions of all_but that have the group
+  std::vector<bool> taken;           ///< groups of exclusive partitions
+  std::vector<std::uint32_t> shared; ///< number of all_but partitions of each group
 };
 
 struct all_splits {
   std::mutex guard;
   std::map<int, split> by_gpu;
 
-  /// Under the guard.
+  /// The caller holds the guard.
   [[nodiscard]] split& of(int gpu) {
     auto at = by_gpu.find(gpu);
     if (at == by_gpu.end()) at = by_gpu.emplace(gpu, split(gpu)).first;
@@ -78,7 +78,7 @@ struct all_splits {
   }
 };
 all_splits& splits() {
-  static all_splits* const kept = new all_splits; // devices may outlive static objects
+  static all_splits* const kept = new all_splits; // never destroyed: devices may be static objects
   return *kept;
 }
 
@@ -178,7 +178,7 @@ partition partition::all_but(int gpu, sm_count left) {
   partition made(gpu, kind::all_but);
   made.groups_ = groups_but(s.sizes, s.taken, left.count());
   if (made.groups_.empty())
-    throw error(errc::too_small, "GPU " + std::to_string(gpu) + ": partition that leaves " +
+    throw error(errc::too_small, "GPU " + std::to_string(gpu) + ": partition that reserves " +
                                      std::to_string(left.count()) + " SMs, expected some of " +
                                      std::to_string(s.sizes.size()) + " groups to remain for it");
   made.context_ = s.make(gpu, made.groups_);

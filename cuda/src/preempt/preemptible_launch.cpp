@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "beside_captures.hpp"
-#include <gsched/cuda/preemptible_launch.hpp>
+#include "relaxed_capture.hpp"
 
+#include <gsched/cuda/preempt/preemptible_launch.hpp>
+
+#include "graph/measure/replay.hpp"
 #include "graph/preemption_parameter.hpp"
 #include "graph/program_node.hpp"
-#include "graph/replay.hpp"
 #include "owners.hpp"
 #include "preempt/preemption_marker.hpp"
 
@@ -28,7 +29,7 @@ struct freed {
   void operator()(std::uint64_t* p) const noexcept { cudaFreeHost(p); }
 };
 
-/// The kernel of a graph of one.
+/// The only kernel of a graph.
 struct kernel_of_graph {
   program_node node{};
   operation op{};
@@ -53,8 +54,8 @@ struct kernel_of_graph {
                                        std::span(node.attributes.data(), node.attribute_count),
                                        op.launch.blocks(), op.launch.cluster_blocks);
     if (!found)
-      throw error(errc::bad_graph, where + ": never leaves, expected a kernel with a "
-                                           "preemption, between_blocks() or at_checkpoints()");
+      throw error(errc::bad_graph, where + ": not preemptible, expected a kernel with a preemption "
+                                           "parameter, between_blocks() or at_checkpoints()");
     how = *found;
   }
 
@@ -72,8 +73,8 @@ struct kernel_of_graph {
 
 tenant::tenant() {
   constexpr const char* what = "flag of a tenant";
-  static_cast<void>(driver()); // says in one line what is absent
-  const beside_captures here;
+  static_cast<void>(driver()); // throws one line where the driver or a function is missing
+  const relaxed_capture here;
   int least = 0;
   int greatest = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &greatest), what);
@@ -114,16 +115,16 @@ struct preemptible_launch::state {
   std::string where;
   std::optional<preemption_slots> slots;
   std::unique_ptr<std::uint64_t, freed> word; ///< [M1], in preemption_marker.cu
-  owned_exec whole{};
-  owned_exec rest{};
+  exec_owner whole{};
+  exec_owner rest{};
   CUstream last = nullptr;
 
-  [[nodiscard]] owned_exec build(CUgraph graph, const kernel_of_graph& kernel, const tenant& of,
+  [[nodiscard]] exec_owner build(CUgraph graph, const kernel_of_graph& kernel, const tenant& of,
                                  bool resumes) const {
     const driver_functions& cu = driver();
     cudaGraph_t made = nullptr;
     check(cu.cuGraphClone(&made, graph), where.c_str());
-    const owned_graph clone(made);
+    const graph_owner clone(made);
     CUgraphNode node = nullptr;
     check(cu.cuGraphNodeFindInClone(&node, kernel.node.node, made), where.c_str());
     kernel.set(node, slots->fill(kernel.how.captured, 0, of.flag(), resumes), where);
@@ -136,7 +137,7 @@ struct preemptible_launch::state {
   }
 
   std::error_code launch(CUgraphExec exec, CUstream stream) noexcept {
-    // release: what it stores must not come after the launch.
+    // release: the store must not be delayed past the launch.
     std::atomic_ref(*word).store(0, std::memory_order_release);
     last = stream;
     return code_of(driver().cuGraphLaunch(exec, stream));
@@ -149,7 +150,7 @@ preemptible_launch::preemptible_launch(const tenant& of, const std::string& name
   state& s = *state_;
   s.where = "kernel " + name;
   const kernel_of_graph kernel(one_kernel, s.where);
-  const beside_captures here;
+  const relaxed_capture here;
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, sync::cache_line, cudaHostAllocMapped), s.where.c_str());
   s.word.reset(static_cast<std::uint64_t*>(memory));
@@ -161,7 +162,7 @@ preemptible_launch::preemptible_launch(const tenant& of, const std::string& name
 }
 
 preemptible_launch::~preemptible_launch() {
-  // Not by the stream, which may be gone.
+  // Waits for the device, because the stream may no longer exist.
   if (state_ != nullptr && poll().what == preemption_end::kind::running) cudaDeviceSynchronize();
 }
 preemptible_launch::preemptible_launch(preemptible_launch&&) noexcept = default;
@@ -183,8 +184,7 @@ preemption_end preemptible_launch::poll() const noexcept {
 }
 
 preemption_end preemptible_launch::wait() const {
-  // To ask CUDA takes about as long as a kernel takes to leave: only for a failure, so now and
-  // then.
+  // A query of CUDA takes about as long as a preemption. It only detects failures, so it is rare.
   constexpr std::chrono::milliseconds between{1};
   using clock = std::chrono::steady_clock;
   auto then = clock::now() + between;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preempt/preemption_marker.hpp"
 
-#include "graph/graph_end.hpp"
+#include "graph/end/graph_end.hpp"
 
 #include <gsched/cuda/error.hpp>
 
@@ -20,34 +20,34 @@ constexpr std::uint32_t none = 0xffff'ffff;
 
 using system_word = ::cuda::atomic_ref<std::uint64_t, ::cuda::thread_scope_system>;
 
-/// The first four words of a slot, by one load. Everyone who writes them has ended.
+/// The first four words of a slot, for one load. All of their writers have ended.
 struct alignas(16) slot_words {
-  std::uint32_t left, begun, trouble, state;
+  std::uint32_t preempted, begun, trouble, state;
 };
 static_assert(offsetof(preemption_slot, trouble) == 8 && offsetof(preemption_slot, state) == 12);
 
-/// [M1] release, system scope -> acquire of the word by the host, who then launches what reads the
-/// slots. The barrier orders the other threads' writes before it.
+/// [M1] release, system scope -> acquire of the word by the host, which then launches graphs that
+/// read the slots. The barrier orders the writes of the other threads before it.
 __global__ void __launch_bounds__(threads)
-    tell_what_left(preemption_slot* slots, std::uint32_t n, std::uint64_t* word, bool publishes) {
+    report_preempted(preemption_slot* slots, std::uint32_t n, std::uint64_t* word, bool publishes) {
   const auto words_of = [&](std::uint32_t i) { return reinterpret_cast<slot_words*>(slots + i); };
-  __shared__ std::uint32_t first_left;
-  __shared__ unsigned long long first_divergent; // and its line
-  std::uint32_t left = none;
+  __shared__ std::uint32_t first_preempted;
+  __shared__ unsigned long long first_divergent; // operation << 32 | line
+  std::uint32_t preempted = none;
   unsigned long long divergent = ~0ull;
   bool changed = false;
   if (threadIdx.x == 0) {
-    first_left = none;
+    first_preempted = none;
     first_divergent = ~0ull;
   }
   for (std::uint32_t i = threadIdx.x; i < n; i += threads) {
     const slot_words w = *words_of(i);
-    if (w.left != 0 && left == none) left = i;
+    if (w.preempted != 0 && preempted == none) preempted = i;
     if (w.trouble != 0 && divergent == ~0ull)
       divergent = static_cast<unsigned long long>(i) << 32 | w.trouble;
-    changed |= (w.left | w.trouble | w.state) != 0;
+    changed |= (w.preempted | w.trouble | w.state) != 0;
   }
-  if (!__syncthreads_or(changed)) { // as good as always
+  if (!__syncthreads_or(changed)) { // the common case
     if (threadIdx.x != 0) return;
     if (publishes)
       system_word(*word).store(1, ::cuda::memory_order_release);
@@ -55,21 +55,22 @@ __global__ void __launch_bounds__(threads)
       system_word(*word).store(1, ::cuda::memory_order_relaxed);
     return;
   }
-  if (left != none) atomicMin(&first_left, left);
+  if (preempted != none) atomicMin(&first_preempted, preempted);
   if (divergent != ~0ull) atomicMin(&first_divergent, divergent);
   __syncthreads();
-  std::uint64_t told = 1;
-  if (first_left != none) told = preemption_end::word_of_left(first_left);
+  std::uint64_t end = 1;
+  if (first_preempted != none) end = preemption_end::word_of_preempted(first_preempted);
   if (first_divergent != ~0ull)
-    told = preemption_end::word_of_divergent(static_cast<std::uint32_t>(first_divergent >> 32),
-                                             static_cast<std::uint32_t>(first_divergent));
+    end = preemption_end::word_of_divergent(static_cast<std::uint32_t>(first_divergent >> 32),
+                                            static_cast<std::uint32_t>(first_divergent));
   for (std::uint32_t i = threadIdx.x; i < n; i += threads) {
     const slot_words w = *words_of(i);
-    *words_of(i) = {0, 0, 0,
-                    state_after(w.state, w.left, w.begun != 0, slots[i].blocks, i > first_left)};
+    *words_of(i) = {
+        0, 0, 0,
+        state_after(w.state, w.preempted, w.begun != 0, slots[i].blocks, i > first_preempted)};
   }
   __syncthreads();
-  if (threadIdx.x == 0) system_word(*word).store(told, ::cuda::memory_order_release); // [M1]
+  if (threadIdx.x == 0) system_word(*word).store(end, ::cuda::memory_order_release); // [M1]
 }
 
 } // namespace
@@ -83,7 +84,7 @@ void add_preemption_marker(const driver_functions& cu, CUgraph graph, marker kin
   bool publishes = kind == marker::publishes;
   void* arguments[] = {&from, &n, &word, &publishes};
   cudaKernel_t kernel = nullptr;
-  check(cudaGetKernel(&kernel, reinterpret_cast<const void*>(&tell_what_left)),
+  check(cudaGetKernel(&kernel, reinterpret_cast<const void*>(&report_preempted)),
         "kernel that ends a segment");
   CUDA_KERNEL_NODE_PARAMS k{};
   k.kern = reinterpret_cast<CUkernel>(kernel);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "beside_captures.hpp"
-#include <gsched/cuda/preemption_slots.hpp>
+#include "relaxed_capture.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
+#include <gsched/cuda/preempt/preemption_slots.hpp>
 
 #include <cassert>
 #include <string>
@@ -14,7 +14,7 @@ namespace gsched::cuda {
 
 namespace {
 
-constexpr const char* what = "slots of kernels that leave";
+constexpr const char* what = "slots of preemptible kernels";
 
 struct freed {
   void operator()(void* p) const noexcept { cudaFree(p); }
@@ -23,16 +23,16 @@ struct freed {
 } // namespace
 
 struct preemption_slots::state {
-  std::vector<preemption_slot> fresh; ///< of which nothing has run
-  std::vector<preemption_slot> seen;  ///< as they were at the last reset; room made beforehand
+  std::vector<preemption_slot> fresh; ///< initial values
+  std::vector<preemption_slot> seen;  ///< values at the last reset; allocated beforehand
   std::unique_ptr<preemption_slot, freed> slots;
   std::unique_ptr<std::uint32_t, freed> lists;
   std::size_t bytes = 0;
 
-  /// By copies, on a stream of their own, so as to wait for nothing else: what is there goes to
-  /// `to`, if it is not null, before it is written over.
+  /// Writes the initial values; first reads the current ones to `to`, if it is not null. Uses
+  /// copies on a stream of its own, so that it waits for no other work.
   void write(preemption_slot* to) const {
-    const beside_captures here;
+    const relaxed_capture here;
     const std::size_t size = fresh.size() * sizeof(preemption_slot);
     cudaStream_t s = nullptr;
     check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), what);
@@ -50,14 +50,14 @@ preemption_slots::preemption_slots(std::span<const std::uint64_t> blocks)
     : state_(std::make_unique<state>()) {
   std::uint64_t words = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    if (blocks[i] > max_leaving_blocks)
+    if (blocks[i] > max_preemptible_blocks)
       throw error(errc::bad_option, std::string(what) + ": kernel " + std::to_string(i) + " of " +
                                         std::to_string(blocks[i]) + " blocks, expected at most " +
-                                        std::to_string(max_leaving_blocks));
+                                        std::to_string(max_preemptible_blocks));
     words += 2 * blocks[i];
   }
   if (blocks.empty()) return;
-  const beside_captures here;
+  const relaxed_capture here;
   state& s = *state_;
   void* memory = nullptr;
   if (words > 0) check(cudaMalloc(&memory, words * sizeof(std::uint32_t)), what);
@@ -106,7 +106,7 @@ std::uint64_t preemption_slots::reset() {
 
 std::size_t preemption_slots::memory() const noexcept { return state_->bytes; }
 
-void preemption_slots::leave_behind() noexcept {
+void preemption_slots::abandon() noexcept {
   static_cast<void>(state_->slots.release());
   static_cast<void>(state_->lists.release());
 }

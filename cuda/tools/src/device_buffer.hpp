@@ -10,7 +10,7 @@
 
 namespace gsched::cuda {
 
-/// Device memory of its own.
+/// Owns device memory.
 class device_buffer {
 public:
   device_buffer() = default;

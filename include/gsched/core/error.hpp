@@ -10,7 +10,8 @@ namespace gsched {
 #ifdef __cpp_lib_source_location
 using source_location = std::source_location;
 #else
-/// clang 14 has the built-ins but not what libstdc++'s own type asks of a compiler.
+/// Stands in for std::source_location: clang 14 provides the built-ins below, but not the one that
+/// libstdc++'s type needs.
 class source_location {
 public:
   [[nodiscard]] static constexpr source_location
@@ -33,23 +34,25 @@ private:
 };
 #endif
 
-/// What can go wrong where gsched throws. Hot paths return these codes instead.
+/// The reasons for which gsched reports an error. Hot paths return these codes and do not throw.
 enum class errc {
   bad_profile = 1,  ///< a profile or another input file breaks its format
   bad_trace,        ///< an arrival trace breaks its format
-  does_not_fit,     ///< a kernel whose block fits on no SM of the device
+  does_not_fit,     ///< a block of the kernel fits on no SM of the device
   dependency_cycle, ///< an operation waits for itself or for a later one
   unknown_name,     ///< a policy, device, model or arrival law that does not exist
   bad_option,       ///< a value outside its range
   too_small,        ///< a ring, pool or queue too small for what it was asked to hold
-  io,               ///< a file that cannot be read or written
+  io,               ///< a file could not be read or written
   device_failed,    ///< the device reported an error
   job_threw,        ///< a job's body ended with an exception
   bad_handle,       ///< a stream or an event that the job does not have
   no_device,        ///< no GPU, no driver, or a driver that is too old
   bad_graph,        ///< a captured graph with a node that cannot be scheduled
-  not_reached,      ///< the job that one follows did not finish, so it did not start
-  out_of_memory,    ///< memory of the GPU, or pinned memory; nothing was left half made
+  not_reached,      ///< a job that this job had to follow did not finish, so this job did not start
+  out_of_memory,    ///< GPU memory or pinned memory is exhausted; the call changed nothing
+  closed,           ///< the server takes no more requests
+  timed_out,        ///< what was waited for has not come in time
 };
 
 [[nodiscard]] inline const std::error_category& category() noexcept {
@@ -72,6 +75,8 @@ enum class errc {
       case errc::bad_graph: return "bad graph";
       case errc::not_reached: return "not reached";
       case errc::out_of_memory: return "out of memory";
+      case errc::closed: return "closed";
+      case errc::timed_out: return "timed out";
       }
       return "unknown error";
     }
@@ -84,8 +89,8 @@ enum class errc {
   return {static_cast<int>(e), category()};
 }
 
-/// The one exception type of set-up code. what() is one line: what is wrong, where in the input,
-/// and what was expected; where() is the throwing line of source.
+/// The exception type that set-up code and device calls throw. what() is one line that says what is
+/// wrong, where in the input, and what was expected; where() is the source line that threw.
 class error : public std::system_error {
 public:
   error(errc code, const std::string& what_where_expected,

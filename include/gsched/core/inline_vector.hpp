@@ -9,9 +9,9 @@
 
 namespace gsched {
 
-/// Up to Capacity values in place, for small lists inside hot records. Trivially copyable.
+/// A vector of at most Capacity values, stored in place. Trivially copyable.
 ///
-/// Errors   a push beyond the capacity is a bug (asserted); ask full() first.
+/// Errors   push_back beyond the capacity is a bug (asserted); test full() first.
 /// Cost     O(1) each; never allocates.
 /// Threads  one owner; no locking.
 template <class T, std::size_t Capacity>

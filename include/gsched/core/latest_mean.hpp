@@ -6,19 +6,20 @@
 
 namespace gsched {
 
-/// Mean and spread of the latest values.
+/// Mean and standard deviation of recent values.
 ///
-/// Cost     O(1) each; a value of three numbers.
+/// Cost     O(1) each; three numbers of state.
+/// Threads  a value.
 class latest_mean {
 public:
-  /// `remembered`: older values than about so many count less and less.
+  /// Adds a value. Once `remembered` values were added, older values lose weight with each new one.
   void learn(double value, double remembered) noexcept {
     seen_ = std::min(seen_ + 1, remembered);
     const double off = value - mean_;
     mean_ += off / seen_;
     variance_ += (off * (value - mean_) - variance_) / seen_;
   }
-  /// Values that count, at most `remembered`.
+  /// The number of values that carry weight, at most `remembered`.
   [[nodiscard]] double seen() const noexcept { return seen_; }
   [[nodiscard]] double mean() const noexcept { return mean_; }
   [[nodiscard]] double deviation() const noexcept { return std::sqrt(std::max(0.0, variance_)); }

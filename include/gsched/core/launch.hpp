@@ -15,15 +15,17 @@ struct extent {
   bool operator==(const extent&) const noexcept = default;
 };
 
-/// What is known of a kernel launch before it runs (Paella, section 4.1): all that decides how many
-/// of its blocks an SM holds.
+/// The launch configuration of a kernel: everything that determines how many of its blocks fit on
+/// an SM.
+///
+/// Source   Paella, SOSP 2023, doi:10.1145/3600006.3613163, section 4.1.
 struct launch_shape {
   extent grid{};
   extent block{};
   std::uint32_t registers_per_thread = 0;
-  std::uint32_t static_shared_bytes = 0;  ///< a block
-  std::uint32_t dynamic_shared_bytes = 0; ///< a block
-  std::uint32_t cluster_blocks = 1;       ///< blocks of one cluster; 1 is no cluster
+  std::uint32_t static_shared_bytes = 0;  ///< bytes a block
+  std::uint32_t dynamic_shared_bytes = 0; ///< bytes a block
+  std::uint32_t cluster_blocks = 1;       ///< blocks a cluster; 1: no clusters
 
   [[nodiscard]] constexpr std::uint64_t blocks() const noexcept { return grid.volume(); }
   [[nodiscard]] constexpr std::uint64_t threads_per_block() const noexcept {

@@ -6,11 +6,11 @@
 
 namespace gsched {
 
-/// A number as lines for people have it: ten significant digits at most, and no zeros behind them.
-/// 1e+300 is those six characters, where std::to_string makes 301 digits of it.
+/// A number for messages: at most ten significant digits and no trailing zeros. 1e+300 takes six
+/// characters, where std::to_string writes 301 digits.
 [[nodiscard]] inline std::string number_text(double n) {
   constexpr int digits = 10;
-  char text[32]; // a sign, the digits, a point, up to four zeros before them or an exponent
+  char text[32]; // sign, digits, point, and up to four leading zeros or an exponent
   return {text, std::to_chars(text, text + sizeof text, n, std::chars_format::general, digits).ptr};
 }
 

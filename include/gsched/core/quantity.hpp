@@ -6,7 +6,7 @@
 
 namespace gsched {
 
-/// A count with a unit in its type: SMs do not add to bytes. The raw number is count().
+/// A count whose type carries the unit, so that SMs do not add to bytes. count() is the raw number.
 template <class Tag, class Rep>
 class quantity {
 public:

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstddef>
 
-/// Atomics under one name, so that a model checker or an instrumented type can stand in for them.
+/// Aliases of the atomics, so that a model checker or an instrumented type can replace them.
 namespace gsched::sync {
 
 template <class T>
@@ -18,7 +18,7 @@ inline constexpr std::memory_order release = std::memory_order_release;
 inline constexpr std::memory_order acq_rel = std::memory_order_acq_rel;
 inline constexpr std::memory_order seq_cst = std::memory_order_seq_cst;
 
-/// What two threads write must lie this far apart, or they slow one another down.
+/// The distance in bytes between data that different threads write, to avoid false sharing.
 inline constexpr std::size_t cache_line = 64;
 
 } // namespace gsched::sync

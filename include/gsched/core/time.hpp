@@ -6,8 +6,8 @@
 
 namespace gsched {
 
-/// The clock that has no now(): points on it come from a device or a test, never from the host.
-/// In virtual time it starts at zero; on hardware its origin is the device's own.
+/// A clock without now(): its time points come from a device or a test, never from the host.
+/// Virtual time starts at zero; on hardware the device chooses the origin.
 struct timeline {
   using rep = std::int64_t;
   using period = std::nano;
@@ -19,13 +19,13 @@ struct timeline {
 using duration = timeline::duration;
 using time_point = timeline::time_point;
 
-/// A deadline that never comes; it sorts after every other.
+/// The deadline of a job without one. It sorts after every other deadline.
 inline constexpr time_point no_deadline = time_point::max();
 
-/// A slice without an end: the job keeps what it was given until it is done.
+/// The slice of a job that runs until it ends.
 inline constexpr duration run_to_completion = duration::max();
 
-/// Microseconds as profiles and people write them, to the nearest nanosecond.
+/// Microseconds, the unit of profiles and options, rounded to the nearest nanosecond.
 [[nodiscard]] constexpr duration from_us(double us) noexcept {
   return duration{static_cast<duration::rep>(us * 1e3 + (us < 0 ? -0.5 : 0.5))};
 }
@@ -38,7 +38,7 @@ inline constexpr duration run_to_completion = duration::max();
   return static_cast<double>(d.count()) * 1e-9;
 }
 
-/// a + b without overflow: stays at the largest value. For slices and deadlines.
+/// a + b, or the largest value where the sum overflows.
 [[nodiscard]] constexpr time_point saturating_add(time_point a, duration b) noexcept {
   if (b > duration::zero() && a > time_point::max() - b) return time_point::max();
   return a + b;

@@ -12,12 +12,12 @@
 
 namespace gsched {
 
-/// A device on which everything takes no work at all: it measures what its caller costs, and it is
-/// the smallest model of the device concept.
+/// A device on which operations take no work: benchmarks use it to measure the caller. It is the
+/// smallest model of the device concept.
 ///
-/// Order    each lane is a FIFO; a segment ends `latency` after it came to the head of its lane.
-/// Errors   submit gives too_small when `outstanding` segments of a lane have not been polled.
-/// Cost     each call O(1), or O(lanes) in poll; no allocation after open_lane.
+/// Order    each lane is a FIFO; a segment ends `latency` after it reached the head of its lane.
+/// Errors   submit returns too_small while `outstanding` segments of the lane have not been polled.
+/// Cost     O(1) a call, O(lanes) for poll; no allocation after open_lane.
 /// Threads  one owner; no locking.
 class null_device {
 public:
@@ -62,7 +62,7 @@ public:
     return n;
   }
 
-  /// The head of a lane has started; what is behind it has not.
+  /// The head of a lane has started; the segments behind it have not.
   [[nodiscard]] std::size_t evict(lane_id id) noexcept {
     lane& l = lanes_[index(id)];
     if (l.tail - l.head < 2) return 0;

@@ -23,14 +23,15 @@
 namespace gsched {
 
 struct active_job;
-/// Jobs that start when another one has finished. One that ends leaves by itself.
+/// Links the jobs that start when another job has finished. A job that ends is unlinked
+/// automatically.
 using follower_hook =
     bi::list_base_hook<bi::tag<struct follower_tag>, bi::link_mode<bi::auto_unlink>>;
 using follower_jobs =
     bi::list<active_job, bi::base_hook<follower_hook>, bi::constant_time_size<false>>;
 
-/// A job with all that its dispatcher keeps of it. Recycled, and in place while the dispatcher
-/// lives.
+/// A job with all state that its dispatcher keeps of it. Recycled; keeps its address while the
+/// dispatcher lives.
 struct active_job : waiting_job, follower_hook {
   active_job(entry_pool& entries, frame_pool& frames) : context(entries, frames) {
     remainders.reserve(4);
@@ -39,31 +40,33 @@ struct active_job : waiting_job, follower_hook {
   job_context context;
   model* kind = nullptr;
   void* user = nullptr;
-  job_progress* progress = nullptr; ///< what was dispatched of it, for the estimate of the rest
-  duration quantum{};               ///< of its next segment
-  cut_extent next{};                ///< that segment, as measured when it came to the policy
-  std::uint32_t flights = 0;        ///< segments in flight
-  std::uint32_t copy_flights = 0;   ///< of these, copies and sets alone
-  std::uint32_t side_flights = 0;   ///< of these, on the side lanes of one group
+  job_progress* progress = nullptr; ///< work dispatched so far, for the estimate of the rest
+  duration quantum{};               ///< size of its next segment
+  cut_extent next{};         ///< that segment, as measured when the job was enqueued in the policy
+  std::uint32_t flights = 0; ///< segments in flight
+  std::uint32_t copy_flights = 0; ///< of these, segments of copies and memsets only
+  std::uint32_t side_flights = 0; ///< of these, segments on the side lanes of one group
   std::uint32_t side_group = 0;
-  std::size_t reserve = 0; ///< the alternate of best-effort lanes that it was submitted to last
-  bool alone = false;      ///< that segment ends before the next is dispatched
-  std::uint64_t side_epoch = 0; ///< what was chosen to run beside it when it was dispatched first
-  duration to_end{};            ///< of a real-time job: what has not ended of it
-  duration ended_expected{};    ///< of its segments that have ended ...
-  duration ended_took{};        ///< ... and what they took on their lanes
-  bool dispatched = false;      ///< any of it
-  bool counted = false;         ///< among the active jobs of its class
-  bool in_policy = false;       ///< kept by policy_queue
+  std::size_t reserve = 0;      ///< the alternate of the best-effort lanes that was used last
+  bool alone = false;           ///< its in-flight segment ends before the next is dispatched
+  std::uint64_t side_epoch = 0; ///< epoch of the co-location choice at its first dispatch
+  duration to_end{};            ///< of a real-time job: expected time that has not ended
+  duration ended_expected{};    ///< expected time of its ended segments
+  duration ended_took{};        ///< measured time of these on their lanes
+  bool dispatched = false;      ///< whether any work of it was dispatched
+  bool counted = false;         ///< counted among the active jobs of its class
+  bool in_policy = false;       ///< maintained by policy_queue
   bool colocated = false;       ///< a padded program of another job runs its segment
-  bool held = false;            ///< has not been released
-  bool follows = false;         ///< another, or that one's end was not acted on yet
-  bool waits = false;           ///< for an instance of its model, and has not started
-  bool holds = false;           ///< context.instance is its own
-  bool lost = false;            ///< some of it may run yet, for ever: see device_event
-  bool announced = false;       ///< the listener heard that it is almost finished
-  job_state ending = job_state::running;   ///< how it ends once nothing is in flight, if known
-  job_state followed = job_state::running; ///< how the job that it follows ended, if it has
+  bool held = false;            ///< submitted as held and not released
+  bool follows = false;   ///< waits for the end of another job, or for the handling of that end
+  bool waits = false;     ///< waits for an instance of its model
+  bool holds = false;     ///< owns context.instance
+  bool lost = false;      ///< some of its work may run at any later time: see device_event
+  bool announced = false; ///< on_almost_finished was called
+  /// its end state once nothing is in flight, if already known
+  job_state ending = job_state::running;
+  /// the end state of the job that it follows, if that has ended
+  job_state followed = job_state::running;
   follower_jobs followers{};
 
   bi::list_member_hook<bi::link_mode<bi::auto_unlink>> passed_over_hook{};
@@ -71,24 +74,26 @@ struct active_job : waiting_job, follower_hook {
   hook id_hook{};
   active_job* spare = nullptr;
 
-  /// An operation that may have run in part, of a program, and the rest of which was not dispatched
-  /// again. A job that gives up runs it before it ends, as preemptive_device asks.
+  /// An operation of a program that may have run in part and whose rest was not dispatched. A job
+  /// that is given up runs it before it ends, as preemptive_device requires.
   struct remainder {
     program_id program = no_program;
     std::uint32_t at = 0;
-    std::span<const operation* const> what{}; ///< it alone
+    std::span<const operation* const> what{}; ///< this operation alone
   };
   std::vector<remainder> remainders;
 
   void keep_remainder(program_id p, std::uint32_t first, std::span<const operation* const> left) {
-    if (p == no_program || left.empty() || left.front()->leaves == leaving::never) return;
+    if (p == no_program || left.empty() || left.front()->preemptible == preemptibility::never)
+      return;
     remainders.push_back({p, first, left.first(1)});
   }
   void forget_remainder(program_id p, std::uint32_t first) noexcept {
     std::erase_if(remainders, [&](const remainder& r) { return r.program == p && r.at == first; });
   }
 
-  /// Takes a request's facts; the id is set already. dispatcher::submit has checked the owner.
+  /// Initialises the job from a request; the id is already set. dispatcher::submit has checked the
+  /// owner.
   void begin(const job_request& r, model& m, duration first_quantum, time_point now) {
     assert(r.owner != nullptr);
     kind = &m;
@@ -98,7 +103,7 @@ struct active_job : waiting_job, follower_hook {
     arrival = r.arrival.value_or(now);
     deadline = r.deadline;
     user = context.user = r.user;
-    if (r.streams != default_stream::legacy) context.reset(r.streams); // as new, it is legacy
+    if (r.streams != default_stream::legacy) context.reset(r.streams); // a new context is legacy
     progress = &m.estimate.begin();
     total = remaining = m.estimate.remaining(*progress);
     quantum = first_quantum;
@@ -111,7 +116,7 @@ struct active_job : waiting_job, follower_hook {
     ending = followed = job_state::running;
   }
 
-  /// Takes an instance of its model, or begins to wait until it may and says so.
+  /// Takes an instance of its model, or starts to wait for one. Returns whether it has one.
   [[nodiscard]] bool claim_instance(time_point now) noexcept {
     waits = !kind->may_start(*this);
     if (waits)
@@ -120,20 +125,20 @@ struct active_job : waiting_job, follower_hook {
       hold_instance();
     return !waits;
   }
-  /// model::may_start must hold, and it waits no longer in the model's instances.
+  /// Requires model::may_start and a job that is no longer in the model's list of waiting jobs.
   void hold_instance() noexcept {
     waits = false;
     holds = true;
     ++kind->started;
     context.instance = kind->instances.take();
   }
-  /// It does not wait for an instance any more. True if it did, and others may start.
+  /// Ends the wait for an instance. Returns true if it waited and other jobs may start.
   bool stop_waiting() noexcept {
     if (!std::exchange(waits, false)) return false;
     kind->instances.leave(*this);
     return true;
   }
-  /// When it ends or gives up. True if others may start.
+  /// Returns the instance, when the job ends or is given up. Returns true if other jobs may start.
   bool drop_instance() noexcept {
     const bool waited = stop_waiting();
     if (!std::exchange(holds, false)) return waited;
@@ -142,8 +147,9 @@ struct active_job : waiting_job, follower_hook {
     return true;
   }
 
-  /// Runs its body and its host functions as far as they go, and counts these. While they run the
-  /// job counts as in flight: what they cancel of it ends after they have returned.
+  /// Runs the body and the host functions until they wait, and returns the number of host functions
+  /// run. Meanwhile the job counts as in flight: if they cancel it, it ends after they have
+  /// returned.
   std::uint64_t advance() noexcept {
     std::uint64_t calls = 0;
     ++flights;
@@ -159,12 +165,12 @@ struct active_job : waiting_job, follower_hook {
     return calls;
   }
 
-  /// Doubles the next segment while no other job waits: nobody would be served sooner.
+  /// Doubles the next segment while no other job waits, because that delays no other job.
   void size_next(bool contended, duration least, duration most) noexcept {
     quantum = contended ? least : quantum < most / 2 ? 2 * quantum : most;
   }
 
-  /// Nothing of it is in flight on lanes of another kind than that group's.
+  /// Whether nothing of it is in flight on lanes of another kind than those of the group.
   [[nodiscard]] bool may_go_to(std::size_t group, std::size_t first_side) const noexcept {
     if (group < first_side) return side_flights == 0;
     return flights == side_flights && (flights == 0 || side_group == group);
@@ -175,7 +181,7 @@ struct active_job : waiting_job, follower_hook {
     if (!std::exchange(dispatched, true)) side_epoch = epoch;
   }
 
-  /// Copies and sets are next.
+  /// Whether its next operations are copies or memsets.
   [[nodiscard]] bool has_copies() const noexcept {
     if (is_ending()) return false;
     const auto first = context.list().head(1);
@@ -185,20 +191,21 @@ struct active_job : waiting_job, follower_hook {
   [[nodiscard]] bool is_ending() const noexcept { return ending != job_state::running; }
 };
 
-/// Jobs that wait although they have work that may start. A job that ends leaves by itself.
+/// Jobs with active work that have to wait. A job that ends is unlinked automatically.
 using passed_over_jobs =
     bi::list<active_job,
              bi::member_hook<active_job, bi::list_member_hook<bi::link_mode<bi::auto_unlink>>,
                              &active_job::passed_over_hook>,
              bi::constant_time_size<false>>;
 
-/// Finds active jobs by id.
+/// Hash and equality by id, to find active jobs.
 struct active_job_id {
   using type = job_id;
   const type& operator()(const active_job& a) const noexcept { return a.id; }
 };
+/// Hash of an active job, by its id.
 struct active_job_hash {
-  // Ids rise by one, so their low bits spread them evenly over a power of two of buckets.
+  // Ids are consecutive, so their low bits spread them evenly over a power of two of buckets.
   std::size_t operator()(job_id id) const noexcept { return static_cast<std::size_t>(id); }
 };
 using active_jobs_by_id =

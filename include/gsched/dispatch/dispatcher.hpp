@@ -41,28 +41,28 @@
 
 namespace gsched {
 
-/// Holds jobs back in software and feeds one device: the loop that joins waitlists, policy,
+/// Schedules jobs in software and feeds one device: the loop that connects waitlists, policy,
 /// accountant and device.
 ///
 /// Source   Ng, Demoulin, Liu, SOSP'23, sections 4 to 6, doi:10.1145/3600006.3613163.
-/// Differs  what is dispatched is a segment of about one quantum, not a kernel, for a launch costs
-///          the host as much as a small kernel runs; what is ahead of the device is counted in
-///          time, for each lane, beside the accountant's blocks.
-/// Order    a job's operations run in CUDA's order; between jobs the policy decides.
-/// Errors   a body that throws and a device that fails end the job as failed, and the listener is
-///          told why; nothing is lost: see dispatch_statistics. Set-up and submit throw
+/// Differs  the unit of dispatch is a segment of about one quantum, not a kernel, because a launch
+///          costs the host as much time as a small kernel runs. Queued work is limited in time, for
+///          each lane, in addition to the accountant's blocks.
+/// Order    the operations of a job run in CUDA's order; the policy orders jobs.
+/// Errors   a body that throws and a device that fails end the job as failed, and the listener
+///          receives the reason; no job is lost: see dispatch_statistics. Set-up and submit throw
 ///          gsched::error, one line, and change nothing.
-/// Cost     a segment costs one pick, one enqueue and O(lanes); no allocation once as many jobs,
-///          launches and frames have been in use as ever will be.
-/// Threads  one owner; other threads hand it their requests by a queue of the owner's, such as
-/// inbox.
+/// Cost     one pick, one enqueue and O(lanes) a segment; no allocation once the largest number of
+///          jobs, launches and frames has been in use.
+/// Threads  one owner; other threads pass requests to the owner through a queue such as inbox.
 template <class Policy, device Device, accountant Accountant, listener Listener = silent_listener>
 class dispatcher {
   static_assert(
-      policy_requirements<Policy>::hold); // in place of a constraint, which names no member
+      // an assertion instead of a constraint, because it names the missing member
+      policy_requirements<Policy>::hold);
 
 public:
-  /// All that is passed by reference outlives the dispatcher.
+  /// All arguments passed by reference outlive the dispatcher.
   dispatcher(Device& on, Policy& order, Accountant& account, Listener& listens,
              const dispatch_options& how = {})
       : device_(on), policy_(order), listener_(listens), options_(checked(how)),
@@ -74,15 +74,16 @@ public:
                      statistics_) {}
   dispatcher(const dispatcher&) = delete;
   dispatcher& operator=(const dispatcher&) = delete;
-  /// Jobs that are still active are dropped without a call to the listener: cancel_all and run
-  /// until idle first. Nothing of them may be in flight on the device.
+  /// Drops active jobs without calling the listener: call cancel_all and run until idle first.
+  /// Nothing of them may be in flight on the device.
   ~dispatcher() = default;
 
   // Programs, models, clients -----------------------------------------------------------------
 
-  /// Loads a captured graph on the device; it stays in place until it is unloaded or the
-  /// dispatcher's end. `built`: what the device's build(p) made, or nothing.
-  /// Errors   does_not_fit if one of its kernels fits on no SM; the device's.
+  /// Loads a captured graph on the device. The program keeps its address until it is unloaded or
+  /// the dispatcher is destroyed. `built`: the result of the device's build(p), if it was called.
+  ///
+  /// Errors   does_not_fit: one of its kernels fits on no SM; and those of the device.
   template <class... Built>
     requires(sizeof...(Built) <= 1)
   void load(program& p, Built... built) {
@@ -91,9 +92,9 @@ public:
     registry_.add_program(p, std::move(asks));
     load_.add_program(p);
   }
-  /// Undoes load. No active job launches the program, no model that is left expects it, and no
-  /// padded program was added for it. Returns what the device's `unload` returns; a device without
-  /// it keeps what it has built of the program.
+  /// Reverts load. No active job may launch the program, no model may expect it, and no padded
+  /// program may be added for it. Returns what the device's `unload` returns. A device without
+  /// `unload` keeps what it has built.
   auto unload(program& p) {
     const program_id id = p.id();
     if constexpr (!requires { device_.unload(p); }) {
@@ -108,11 +109,13 @@ public:
     }
   }
 
-  /// A kind of job: its body, which stays in place until it is removed or the dispatcher's end, and
-  /// the programs to expect of it, which were loaded before. With a limited number of instances, as
-  /// many of its jobs are between start and end at once, each with a number of its own
-  /// (job_context::instance); the others wait before their body starts, in the policy's order.
-  /// Errors   bad_option for a program that is not loaded, or more than 2^20 instances.
+  /// Adds a model: a kind of job with its body, which keeps its address until the model is removed
+  /// or the dispatcher is destroyed, and the loaded programs that its jobs are expected to run.
+  /// With a limited number of instances, at most that many of its jobs are between start and end,
+  /// each with an instance number of its own (job_context::instance). The other jobs wait before
+  /// their body starts, in the order of the policy.
+  ///
+  /// Errors   bad_option: a program that is not loaded, or more than 2^20 instances.
   [[nodiscard]] model_id add_model(std::string name, job_body body,
                                    std::span<const program* const> expected,
                                    std::uint32_t instances = instance_pool::unlimited) {
@@ -123,38 +126,43 @@ public:
                                    std::uint32_t instances = instance_pool::unlimited) {
     return add_model(std::move(name), body, {&expected, expected != nullptr ? 1u : 0u}, instances);
   }
-  /// A program, loaded before, that the model's jobs run in place of one that it expects, with the
-  /// same operations: another of its instances.
+  /// Adds a loaded program with the same operations as `of`, which jobs of the model run in place
+  /// of `of`: another instance of a captured graph.
   void add_replica(model_id m, const program& replica, const program& of) {
     registry_.add_replica(m, replica, of);
   }
-  /// From now on no job of `a` starts while one of `b` is between its start and its end, and no job
-  /// of `b` while one of `a` is; with a == b the model's jobs run one after another, however many
-  /// instances it has. A job that cannot start waits as for an instance; of the jobs that wait for
-  /// models that exclude one another none overtakes another in the order by class, deadline and
-  /// arrival, whatever the policy.
-  /// Errors   unknown_name for a model that was not added, or was removed.
+  /// From now on, no job of `a` starts while a job of `b` is between its start and its end, and the
+  /// reverse. With a == b the jobs of the model run one after another, however many instances it
+  /// has. A job that cannot start waits as for an instance. Among the waiting jobs of models that
+  /// exclude one another, none overtakes another in the order by class, deadline and arrival,
+  /// whatever the policy.
+  ///
+  /// Errors   unknown_name: a model that does not exist.
   void exclude(model_id a, model_id b) { registry_.exclude(a, b, device_.now()); }
-  /// `padded` runs in place of `real_time` when it carries operations [from, to) of `guest`: all of
-  /// both, in each one's order. All three were loaded before. Another one for the same real-time
-  /// program, guest and `from` takes its place. Programs of several instances may share a padded
-  /// one, unless two of them can be in flight at once and it cannot.
-  /// Errors   bad_option: without preemption_options::pads, for no or too many operations of the
-  ///          guest, or a padded program of another size than the real-time one.
-  void add_padded(const program& real_time, const program& guest, std::uint32_t from,
+  /// Adds `padded`, which runs in place of `real_time` when it carries operations [from, to) of
+  /// `corunner`: all operations of both, each in its own order. All three are loaded. It replaces
+  /// an earlier padded program for the same real-time program, co-runner and `from`. Programs of
+  /// several instances may share a padded one, unless two of them can be in flight at once and the
+  /// padded program cannot.
+  ///
+  /// Errors   bad_option: without preemption_options::pads, no or too many operations of the
+  ///          co-runner, or a padded program of another size than the real-time program.
+  void add_padded(const program& real_time, const program& corunner, std::uint32_t from,
                   std::uint32_t to, const program& padded) {
-    colocation_.add(real_time, guest, from, to, padded);
+    colocation_.add(real_time, corunner, from, to, padded);
   }
-  /// Frees what is kept of a kind of job. No active job is of it; its id is not used again.
-  /// Errors   bad_option for an unknown one, or one that has active jobs.
+  /// Removes a model and frees its state. It has no active job; its id is not used again.
+  ///
+  /// Errors   bad_option: an unknown model, or one with active jobs.
   void remove(model_id id) { registry_.remove_model(id); }
-  /// What was learned of the work of a model's jobs.
+  /// The learned estimates of the work of a model's jobs.
   [[nodiscard]] const estimator& estimate_of(model_id id) const noexcept {
     return registry_[id].estimate;
   }
 
-  /// In place while the dispatcher lives.
-  /// Errors   bad_option for a weight that is not a finite number above 0.
+  /// Adds a client, which keeps its address while the dispatcher lives.
+  ///
+  /// Errors   bad_option: a weight that is not a finite number above 0.
   [[nodiscard]] client& add_client(double weight = 1.0) {
     client& c = registry_.add_client(weight);
     policy_.add_client(c);
@@ -163,28 +171,30 @@ public:
 
   // Jobs --------------------------------------------------------------------------------------
 
-  /// Starts a job, keeps it until it may start, or refuses it: the listener is told of its end,
-  /// maybe before this returns; on_failure before that says so if max_jobs are active. A job that
-  /// is held or follows another is asked for by its policy twice: now, and when it may start.
-  /// Errors   gsched::error, one line, and no job is made: bad_option for an owner that is missing
-  ///          or of another dispatcher; unknown_name for a model that was not added, or was
-  ///          removed.
+  /// Submits a job: starts it, stores it until it may start, or rejects it. The listener is
+  /// notified of its end, possibly before this returns; if max_jobs are active, on_failure is
+  /// called before. The policy's admission is asked twice for a job that is held or follows another
+  /// one: now, and when it may start.
+  ///
+  /// Errors   gsched::error, one line, and no job is created: bad_option for an owner that is
+  ///          missing or belongs to another dispatcher; unknown_name for a model that does not
+  ///          exist.
   job_id submit(const job_request& r) { return jobs_.submit(r); }
-  /// Lets a job start that was submitted as held, once the job that it follows has finished. False
-  /// if it is not held, or has ended.
+  /// Releases a job that was submitted as held; it starts once the job that it follows has
+  /// finished. Returns false if it is not held or has ended.
   bool release(job_id id) noexcept { return jobs_.release(id); }
-  /// Ends a job as failed as soon as what is in flight of it has ended, and tells the listener why
-  /// at once; false if it has ended already or is about to.
+  /// Ends a job as failed once its in-flight work has ended, and notifies the listener of the
+  /// reason at once. Returns false if the job has ended or is about to.
   bool fail(job_id id, std::exception_ptr why) noexcept { return jobs_.fail(id, std::move(why)); }
-  /// Ends a job as cancelled as soon as what is in flight of it has ended; false if it has ended
-  /// already or is about to.
+  /// Ends a job as cancelled once its in-flight work has ended. Returns false if the job has ended
+  /// or is about to.
   bool cancel(job_id id) noexcept { return jobs_.cancel(id); }
   void cancel_all() noexcept { jobs_.cancel_all(); }
 
   // The loop ----------------------------------------------------------------------------------
 
-  /// Takes what the device reports, and fills its lanes; never waits. False if there was nothing to
-  /// do: then it is time for device.wait, until step_by() at most.
+  /// Processes the device's events and fills its lanes; never waits. Returns false if there was
+  /// nothing to do: the caller then calls device.wait, until step_by() at the latest.
   bool step() {
     bool moved = completions_.poll();
     moved |= look_for_lost();
@@ -194,31 +204,32 @@ public:
     while (dispatch_one()) moved = true;
     return moved || jobs_.any_freed();
   }
-  /// When step is to be called again although the device reports nothing: it may have lost what is
-  /// in flight.
+  /// The time at which step() is to be called again even without device events, because in-flight
+  /// work may be lost by then.
   [[nodiscard]] time_point step_by() const noexcept {
     return feed_.empty() ? no_deadline : look_again_;
   }
 
   // State -------------------------------------------------------------------------------------
 
-  /// No job is active.
+  /// Whether no job is active.
   [[nodiscard]] bool idle() const noexcept { return jobs_.idle(); }
-  /// Nothing is in flight: with active jobs, none of them held, and no step to take, they wait for
-  /// what never comes.
+  /// Whether nothing is in flight. If jobs are active, none of them is held and step() has nothing
+  /// to do, they wait for something that never happens.
   [[nodiscard]] bool nothing_in_flight() const noexcept { return feed_.empty(); }
-  /// Active jobs that are held.
+  /// The number of active jobs that are held.
   [[nodiscard]] std::size_t held() const noexcept { return jobs_.held(); }
   [[nodiscard]] const dispatch_statistics& statistics() const noexcept { return statistics_; }
-  /// What was done to keep the classes apart.
+  /// Counters of the isolation between the classes.
   [[nodiscard]] const preemption_statistics& preemption() const noexcept {
     return isolation_.statistics();
   }
-  /// How many SMs a model's long best-effort work leaves while real-time jobs are expected.
+  /// The number of SMs that long best-effort work of the model leaves unused while real-time jobs
+  /// are expected.
   [[nodiscard]] sm_count reserved(model_id m) const noexcept {
     return load_.reserve().chosen(static_cast<std::size_t>(m));
   }
-  /// What was learned of that. Only of a model that has had a job, with
+  /// The state of that choice. Requires a model that has had a job, and
   /// preemption_options::reserve.
   [[nodiscard]] const reserve_choice& choice_of(model_id m) const noexcept {
     return load_.reserve().choice_of(static_cast<std::size_t>(m));
@@ -237,8 +248,8 @@ private:
     return how.checked();
   }
 
-  /// Gives up segments that should have ended long ago, and jobs for which no lane is left.
-  /// O(lanes) each time a limit has passed.
+  /// Gives up segments whose limit has passed, and jobs that have no lane left. O(lanes) each time
+  /// a limit has passed.
   bool look_for_lost() noexcept {
     const time_point now = device_.now();
     bool any = false;
@@ -252,7 +263,7 @@ private:
         if (now >= limit) {
           completions_.lose(*f, now);
           any = has_lost_ = true;
-          look_again_ = now; // at what is behind it, which has a limit of its own
+          look_again_ = now; // the segment behind it has a limit of its own
         } else {
           look_again_ = std::min(look_again_, limit);
         }
@@ -269,15 +280,15 @@ private:
     jobs_.fail_all_by_device(feed_.apart() ? std::optional(of) : std::nullopt, now);
   }
 
-  /// Before a round of decisions, where real-time jobs have lanes of their own.
+  /// Called before a round of decisions if real-time jobs have lanes of their own.
   void isolate() noexcept {
     const time_point now = device_.now();
     if (isolation_.update(completions_.back_at(now))) jobs_.offer_passed_over(now);
     isolation_.adapt();
   }
 
-  /// Takes back what has not started where the policy would rather serve another job. Where
-  /// real-time jobs have lanes of their own, a job is evicted for its own class.
+  /// Evicts segments that have not started if the policy prefers another job. If real-time jobs
+  /// have lanes of their own, a job is evicted only for a job of its own class.
   void evict_for_better() noexcept {
     if (policy_.size() == 0) return;
     const time_point now = device_.now();
@@ -288,7 +299,7 @@ private:
         [&](flight& f) { completions_.take_back(f, false, now); });
   }
 
-  /// The group of lanes that is to get more next, and for which a job waits.
+  /// The group of lanes to fill next, for which a job waits.
   [[nodiscard]] std::optional<std::size_t> next_group() const noexcept {
     if constexpr (serves_real_time_first<Policy>) {
       if (feed_.apart()) {
@@ -314,7 +325,8 @@ private:
     return policy_.pick(now);
   }
 
-  /// Picks a job and submits its next segment; false if nothing waits or nothing more is wanted.
+  /// Picks a job and submits its next segment. Returns false if no job waits or no more work is
+  /// wanted.
   bool dispatch_one() noexcept {
     const std::optional<std::size_t> group = next_group();
     if (!group) return false;
@@ -337,7 +349,7 @@ private:
     const auto with = pads ? colocation_.find(c, now) : std::nullopt;
     if (with) feed_.pad(f, s, *with->by->runs);
     if (const std::error_code e = feed_.submit(f, s, registry_)) {
-      if (with) jobs_.advance(*with->guest, now);
+      if (with) jobs_.advance(*with->corunner, now);
       refused(f, e, now);
       return true;
     }
@@ -347,23 +359,23 @@ private:
     ++statistics_.segments;
     listener_.on_submit(a, s, f.expected, now);
     if (with) {
-      colocation_.attach(*with, f, feed_.take(*with->guest), s.lane, now);
+      colocation_.attach(*with, f, feed_.take(*with->corunner), s.lane, now);
       isolation_.submitted_padded(f.carries->operations.size(), now);
     }
     if (!a.is_ending()) jobs_.offer(a, now);
     return true;
   }
 
-  /// The device did not take a segment.
+  /// The device did not accept a segment.
   void refused(flight& f, std::error_code why, time_point now) noexcept {
     active_job& a = *f.owner;
     if (!f.remainder) jobs_.undo(f, 0);
-    a.forget_remainder(f.program, f.first); // nobody can run it
+    a.forget_remainder(f.program, f.first); // it can never run
     feed_.drop(f);
     a.is_ending() ? jobs_.close(a, now) : jobs_.fail_by_device(a, why, now);
   }
 
-  // Each part knows those before it, and none of those behind it.
+  // Each part knows the parts before it, and none of those behind it.
   Device& device_;
   policy_queue<Policy> policy_;
   Listener& listener_;
@@ -376,8 +388,8 @@ private:
   job_lifecycle<Policy, Device, Listener> jobs_;
   padding colocation_;
   completions<Policy, Device, Accountant, Listener> completions_;
-  time_point look_again_{}; ///< for lost segments
-  bool has_lost_ = false;   ///< any, ever
+  time_point look_again_{}; ///< next check for lost segments
+  bool has_lost_ = false;   ///< whether a segment was ever lost
 };
 
 } // namespace gsched

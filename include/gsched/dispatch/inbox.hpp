@@ -5,17 +5,17 @@
 
 namespace gsched {
 
-/// Many threads post, one thread takes all there is, in the order of posting. It can be closed:
-/// from then on nothing can be posted, so nothing is left in it. Intrusive: a message has a public
-/// member `Message* next_posted` and belongs to the inbox until it is given to a function.
+/// A queue from many posting threads to one taking thread, in the order of posting. After close()
+/// nothing can be posted, so no message remains in it. Intrusive: a message has a public member
+/// `Message* next_posted` and belongs to the inbox until it is passed to a function.
 ///
-/// The inbox keeps the rest of a batch while the function handles one message. If that never
-/// returns, a thread that takes over calls close, which handles the rest.
+/// The inbox keeps the rest of a batch while the function handles one message. If the function
+/// never returns, the thread that takes over calls close(), which handles the rest.
 ///
 /// Source   the stack is Treiber, "Systems programming: coping with parallelism", IBM RJ 5118,
-///          1986; taking the whole list at once leaves it no ABA problem.
+///          1986. The whole list is taken at once, so there is no ABA problem.
 /// Cost     try_post O(1), lock-free; take_each and close O(messages).
-/// Threads  try_post from any; take_each and close from one, or from its successor.
+/// Threads  try_post from any thread; take_each and close from one thread, or from its successor.
 template <class Message>
 class inbox {
 public:
@@ -23,9 +23,9 @@ public:
   inbox(const inbox&) = delete;
   inbox& operator=(const inbox&) = delete;
 
-  /// False if it is closed: the message stays the sender's.
+  /// Posts a message. Returns false if the inbox is closed; the message then remains the sender's.
   [[nodiscard]] bool try_post(Message& m) noexcept {
-    Message* old = newest_.load(sync::relaxed); // unordered: the exchange below re-reads it
+    Message* old = newest_.load(sync::relaxed); // relaxed: the exchange below reads it again
     do {
       if (old == closed()) return false;
       m.next_posted = old;
@@ -34,8 +34,8 @@ public:
     return true;
   }
 
-  /// Calls f(message) for all there is, oldest first; f may free its message or give it back to the
-  /// sender. False when there was none.
+  /// Calls f(message) for all posted messages, oldest first; f may free its message or return it to
+  /// the sender. Returns false if there was none.
   template <class F>
   bool take_each(F f) {
     if (was_empty()) return false;
@@ -44,7 +44,8 @@ public:
     return true;
   }
 
-  /// As take_each, and closes it. Again: only the rest of a batch that was not given.
+  /// As take_each, and closes the inbox. A second call handles only the rest of an interrupted
+  /// batch.
   template <class F>
   void close(F f) {
     take_all(closed());
@@ -53,11 +54,11 @@ public:
 
   /// Stale on return.
   [[nodiscard]] bool was_empty() const noexcept {
-    Message* const m = newest_.load(sync::relaxed); // unordered: only a hint
+    Message* const m = newest_.load(sync::relaxed); // relaxed: only a hint
     return m == nullptr || m == closed();
   }
   [[nodiscard]] bool was_closed() const noexcept {
-    return newest_.load(sync::acquire) == closed(); // [M1] acquire: all that was posted is taken
+    return newest_.load(sync::acquire) == closed(); // [M1] acquire: everything posted was taken
   }
 
 private:
@@ -66,7 +67,7 @@ private:
     return static_cast<Message*>(const_cast<void*>(static_cast<const void*>(this)));
   }
 
-  /// Moves what was posted to the end of what was taken; `then` replaces it.
+  /// Appends the posted messages to the taken ones and stores `then` as the newest posted message.
   void take_all(Message* then) noexcept {
     Message* newest = newest_.exchange(then, sync::acquire); // [M1] acquire <- [M1] release
     if (newest == closed()) return;
@@ -92,7 +93,7 @@ private:
   }
 
   alignas(sync::cache_line) sync::atomic<Message*> newest_{nullptr};
-  /// Taken and not given yet, oldest first; on a line that no sender writes.
+  /// Taken and not yet passed on, oldest first; on a cache line that no sender writes.
   alignas(sync::cache_line) Message* taken_ = nullptr;
 };
 

@@ -15,19 +15,19 @@
 
 namespace gsched {
 
-/// Told by a dispatcher what happens, on its thread. A model also keeps:
-///  L1 it neither blocks, throws nor calls the dispatcher back.
-/// The dispatcher owes, for each submitted job: on_arrival first, on_end once and last;
-/// on_almost_finished at most once, before the last work known of the job is submitted (of a body
-/// that waits in a synchronous call, the last that jobs of its model are expected to have, which
-/// may turn out not to be the last); on_submit before on_segment_end of the same segment, which is
-/// told of one that was preempted too, but not of one that was evicted. A listener that has them is
-/// also told, where the classes are kept apart:
-///   on_preempt(now)             best-effort work is to make way
-///   on_restore(now)             it is let on
-///   on_starvation(waited, now)  nothing of it was let on for preemption_options::starved_after
-// Version 14 of the formatter takes compound requirements apart.
-// clang-format off
+/// Receives the events of a dispatcher, on the dispatcher's thread. A model also keeps:
+///  L1  it neither blocks, throws nor calls the dispatcher.
+/// The dispatcher guarantees, for each submitted job: on_arrival comes first; on_end comes once,
+/// and last; on_almost_finished comes at most once, before the last known work of the job is
+/// submitted. (For a body that waits in a synchronous call, this is the last work that jobs of its
+/// model are expected to have; it may not be the last.) on_submit comes before on_segment_end of
+/// the same segment. on_segment_end also comes for a preempted segment, but not for an evicted one.
+///
+/// A listener may have these members too, which are called if the classes are isolated:
+///   on_preempt(now)             best-effort work is being preempted
+///   on_restore(now)             best-effort work resumes
+///   on_starvation(waited, now)  no best-effort work has run for
+///                               preemption_options::starved_after
 template <class L>
 concept listener = requires(L l, const job& j, void* user, const segment& s, segment_id id,
                             duration expected, std::exception_ptr why, time_point now) {
@@ -35,15 +35,14 @@ concept listener = requires(L l, const job& j, void* user, const segment& s, seg
   { l.on_submit(j, s, expected, now) } noexcept;
   { l.on_segment_end(j, id, now) } noexcept;
   { l.on_almost_finished(j, user, now) } noexcept;
-  { l.on_failure(j, why, now) } noexcept; // before on_end of a job that failed, that was rejected
-                                          // as max_jobs are active, or that is cancelled
-                                          // as the one that it was to follow did not finish
-  { l.on_end(j, user, now) } noexcept; // j.state says how
+  // Called before on_end of a job that failed, that was rejected because max_jobs are active, or
+  // that is cancelled because the job that it was to follow did not finish.
+  { l.on_failure(j, why, now) } noexcept;
+  { l.on_end(j, user, now) } noexcept; // j.state is the end state
 };
-// clang-format on
 
-/// Ignores everything but failures, of which it prints one line each on stderr; and the base for
-/// listeners that handle a part. A listener that handles failures itself overrides on_failure.
+/// Ignores all events except failures, each of which it prints on stderr in one line. Base of
+/// listeners that handle some events; one that handles failures overrides on_failure.
 struct silent_listener {
   void on_arrival(const job&, void*, time_point) noexcept {}
   void on_submit(const job&, const segment&, duration, time_point) noexcept {}
@@ -70,8 +69,8 @@ private:
 
 static_assert(listener<silent_listener>);
 
-/// What a listener is told where a device failed a job: the device's own words, if it has any and
-/// they are known; else the code's.
+/// The exception that a listener receives if a device failed a job: the device's own message if it
+/// has one, otherwise that of the code.
 template <class Device>
 [[nodiscard]] std::exception_ptr failure_of(const Device& on, std::error_code why) {
   if constexpr (requires {

@@ -14,60 +14,64 @@
 
 namespace gsched {
 
-/// Who uses which lane.
+/// How jobs use the lanes.
 enum class lane_use : std::uint8_t {
-  shared, ///< jobs borrow a lane for as long as they have work on it
-  own,    ///< each job takes the next lane in turn, as programs do that make a stream a request
-  client  ///< each client has one, as programs do that make a stream a user; the lanes in turn
+  shared, ///< jobs borrow a lane while they have work on it
+  own,    ///< each job takes the next lane, round robin, like programs with a stream a request
+  client  ///< each client has a lane, assigned round robin, like programs with a stream a user
 };
 
 /// How the dispatcher feeds the device. The defaults trade about 2% of throughput for a decision
-/// every 100 us (docs/architecture.md, "Queued device time").
+/// every 100 us (docs/decisions.md).
 ///
-/// Units    times are device time; marks count what was submitted to a lane and has not ended.
+/// Units    times are device time. The marks count work that was submitted to a lane and has not
+///          ended.
 struct dispatch_options {
   static constexpr std::uint32_t default_lanes = 8;
-  static constexpr std::uint32_t most_grids = 128; ///< that a GPU runs at once
+  static constexpr std::uint32_t most_grids = 128; ///< grids that a GPU runs concurrently
 
-  duration quantum = std::chrono::microseconds{100}; ///< of a segment; a policy's slice may be less
-  /// A job's segments double up to this while no other job waits: fewer cuts, and the next job that
-  /// comes waits no longer than this for a lane.
+  /// length of a segment; a policy's slice may be shorter
+  duration quantum = std::chrono::microseconds{100};
+  /// The segments of a job double up to this length while no other job waits: fewer cuts, and the
+  /// next job waits for a lane no longer than this.
   duration most_quantum = std::chrono::microseconds{800};
-  duration low_mark = std::chrono::microseconds{120};  ///< a lane below it is filled ...
-  duration high_mark = std::chrono::microseconds{200}; ///< ... until it holds this much
-  std::uint32_t lanes = default_lanes; ///< as many as hardware queues: none blocks another
-  /// More lanes, on which work starts only while what is on the GPU leaves a part of it empty (the
-  /// accountant's load is below 1): small jobs run on them side by side, and with large ones the
-  /// order stays with the policy. Unset: with default_lanes that all jobs share, as many as bring
-  /// them to most_grids or to what the device has; with another number of lanes, none.
+  duration low_mark = std::chrono::microseconds{120};  ///< a lane below this mark is filled
+  duration high_mark = std::chrono::microseconds{200}; ///< until it reaches this mark
+  std::uint32_t lanes = default_lanes; ///< as many as hardware queues, so that none blocks another
+  /// Additional lanes, on which work starts only while the work on the GPU leaves a part of it
+  /// empty (the accountant's load is below 1): small jobs run on them side by side, and large jobs
+  /// stay in the policy's order. Unset: with default_lanes that all jobs share, enough to reach
+  /// most_grids or the device's limit; with another number of lanes, none.
   std::optional<std::uint32_t> spare_lanes{};
-  lane_options lane{};                ///< of each
-  std::uint32_t segments_per_job = 2; ///< in flight at once; two hide the notification's way
+  lane_options lane{}; ///< options of each lane
+  /// in flight at once; two hide the latency of the notification
+  std::uint32_t segments_per_job = 2;
   submission how = submission::graph;
   lane_use use = lane_use::shared;
-  bool instrumented = false; ///< ask for block notifications
-  /// Take back what has not started when the policy wants to preempt. Worth most with few lanes.
+  bool instrumented = false; ///< request block notifications
+  /// Evict segments that have not started when the policy wants to preempt. Most useful with few
+  /// lanes.
   bool evict_on_preempt = false;
   preemption_options preemption{};
-  /// A segment that is next on a lane which may run, and of which the device reports nothing for
-  /// this long and for `limit_factor` times its expected time, is lost: its job fails, its lane
-  /// gets no more work until the device reports it after all, and its instance is not used again.
+  /// A segment that is next on a lane that may run is lost if the device reports nothing of it for
+  /// this long and for `limit_factor` times its expected time. Its job then fails, its lane gets no
+  /// more work until the device reports the segment after all, and its instance is not used again.
   /// run_to_completion: never.
   duration segment_limit = std::chrono::seconds{60};
   std::uint32_t limit_factor = 1000;
-  std::size_t max_jobs = std::size_t{1} << 20;     ///< active at once; more are rejected
-  std::size_t reserved_jobs = 64;                  ///< made at once; the rest on demand
+  std::size_t max_jobs = std::size_t{1} << 20;     ///< active at once; further jobs are rejected
+  std::size_t reserved_jobs = 64;                  ///< created at construction; more on demand
   std::size_t max_segments = std::size_t{1} << 12; ///< in flight at once
-  std::size_t reserved_entries = 1024;             ///< waitlist entries made at once
+  std::size_t reserved_entries = 1024;             ///< waitlist entries created at construction
 
-  /// How many spare lanes a device that has so many lanes in all is to open.
+  /// The number of spare lanes to open on a device with this many lanes in all.
   [[nodiscard]] std::uint32_t spares(std::uint32_t device_lanes) const noexcept {
     if (spare_lanes) return *spare_lanes;
     if (!is_shared() || lanes != default_lanes) return 0;
     return std::max(std::min(device_lanes, most_grids), lanes) - lanes;
   }
 
-  /// Itself, or throws bad_option in one line.
+  /// Returns itself, or throws bad_option in one line.
   [[nodiscard]] const dispatch_options& checked() const {
     const auto fail = [](const std::string& what) { throw error(errc::bad_option, what); };
     if (quantum <= duration::zero()) fail("quantum: expected more than 0");
@@ -86,7 +90,7 @@ struct dispatch_options {
     static_cast<void>(preemption.checked());
     if (!preemption.reserve.empty()) {
       if (use != lane_use::shared) fail("preemption.reserve: expected lane_use::shared with it");
-      if (lane.sms.count() > 0 || lane.leaves.count() > 0)
+      if (lane.sms.count() > 0 || lane.reserved.count() > 0)
         fail("preemption.reserve: expected a lane of all SMs with it");
     }
     if (preemption.real_time_lanes > 0 && max_segments < 4)
@@ -95,10 +99,20 @@ struct dispatch_options {
   }
 
 private:
-  /// All jobs borrow lanes from one group.
+  /// Whether all jobs borrow lanes from one group.
   [[nodiscard]] bool is_shared() const noexcept {
     return use == lane_use::shared && preemption.real_time_lanes == 0;
   }
 };
+
+/// Sets options with which the dispatcher submits whole requests as soon as they arrive, as a
+/// program without a scheduler does. The accountant's overshoot has to be without limit, too.
+inline void hold_nothing_back(dispatch_options& o, lane_use use, std::uint32_t lanes) noexcept {
+  o.quantum = o.most_quantum = run_to_completion;
+  o.low_mark = o.high_mark = run_to_completion;
+  o.segments_per_job = 1u << 20;
+  o.use = use;
+  o.lanes = lanes;
+}
 
 } // namespace gsched

@@ -11,22 +11,24 @@
 
 namespace gsched {
 
-/// A kind of job that was registered with a dispatcher: its body and what it has learned of it.
+/// A model, registered with a dispatcher: the body of a kind of job, and the learned estimates of
+/// its work.
 enum class model_id : std::uint32_t {};
 
-/// What is asked of a dispatcher for one job.
+/// A request for one job.
 struct job_request {
   model_id model{};
-  client* owner = nullptr; ///< of the same dispatcher; required
+  client* owner = nullptr; ///< a client of the same dispatcher; required
   service_class service = service_class::best_effort;
-  /// When it was asked for, which may be before it is submitted; unset: when it is submitted.
+  /// The time of the request, which may be before its submission. Unset: the time of the
+  /// submission.
   std::optional<time_point> arrival{};
   time_point deadline = no_deadline;
-  default_stream streams = default_stream::legacy; ///< what stream_id{0} is in the body
-  void* user = nullptr; ///< handed to the body's context and to the listener
-  bool held = false;    ///< active, but it takes no instance and does not start before its release
-  /// The job starts once that one has finished. If that one ends otherwise, this one ends as
-  /// cancelled, and the listener hears why. A job that is not active counts as finished.
+  default_stream streams = default_stream::legacy; ///< the meaning of stream_id{0} in the body
+  void* user = nullptr; ///< passed to the body's context and to the listener
+  bool held = false;    ///< active, but takes no instance and does not start before its release
+  /// The job starts once that job has finished. If that job ends otherwise, this one ends as
+  /// cancelled, and the listener receives the reason. A job that is not active counts as finished.
   std::optional<job_id> after{};
 };
 

@@ -7,25 +7,26 @@
 
 namespace gsched {
 
-/// What a dispatcher has counted since it was made.
-/// Invariant: submitted = active + finished + rejected + cancelled + failed, at every return of a
-/// dispatcher's member function.
+/// The counters of a dispatcher since its construction.
+///
+/// Invariant: submitted = active + finished + rejected + cancelled + failed, whenever a member
+/// function of the dispatcher returns.
 struct dispatch_statistics {
   std::uint64_t submitted = 0;
   std::uint64_t active = 0;
   std::uint64_t finished = 0;
   std::uint64_t rejected = 0;   ///< refused before their body started
-  std::uint64_t over_limit = 0; ///< of these, since max_jobs were active
+  std::uint64_t over_limit = 0; ///< of these, because max_jobs were active
   std::uint64_t cancelled = 0;
   std::uint64_t failed = 0; ///< the body threw, or the device reported a failure
 
   std::uint64_t decisions = 0;  ///< successful picks
   std::uint64_t segments = 0;   ///< submitted to the device
-  std::uint64_t operations = 0; ///< that ended on the device
+  std::uint64_t operations = 0; ///< ended on the device
   std::uint64_t host_calls = 0;
   std::uint64_t evicted_segments = 0;
   std::uint64_t lost_segments = 0;  ///< not reported within their limit
-  std::uint64_t unknown_events = 0; ///< device events for no segment in flight: a device's bug
+  std::uint64_t unknown_events = 0; ///< device events for no in-flight segment: a bug of the device
 
   void count_submit() noexcept {
     ++submitted;

@@ -6,10 +6,10 @@
 
 namespace gsched {
 
-/// All that is fitted of one kind of GPU.
+/// All fitted coefficients of one kind of GPU.
 struct interference_coefficients {
-  linear_law disjoint{};        ///< graphs on SMs of their own
-  linear_law shared{};          ///< graphs that both may use all SMs
+  linear_law disjoint{};        ///< graphs on disjoint SMs
+  linear_law shared{};          ///< graphs that share all SMs
   sharing_law shared_kernels{}; ///< the same, kernel by kernel
   bool operator==(const interference_coefficients&) const noexcept = default;
 };

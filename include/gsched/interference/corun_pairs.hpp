@@ -14,20 +14,21 @@ namespace gsched {
 struct corun_side {
   std::string model{};
   std::uint32_t batch = 1;
-  sm_count sms{};   ///< that it may use
-  duration solo{};  ///< a replay alone on these
-  duration corun{}; ///< the median of its replays while the other runs
+  sm_count sms{};   ///< SMs that it may use
+  duration solo{};  ///< latency of a replay alone on these SMs
+  duration corun{}; ///< median latency of its replays beside the other graph
 
-  /// What is measured, and predicted: how many times as long it takes beside the other.
+  /// The measured slow-down: latency beside the other graph over latency alone.
   [[nodiscard]] double slowdown() const noexcept {
     return static_cast<double>(corun.count()) / static_cast<double>(solo.count());
   }
 };
 
+/// A measurement of two graphs side by side.
 struct corun_pair {
   std::array<corun_side, 2> side{};
 
-  /// Both may use all SMs, if the device has so many.
+  /// Whether both graphs may use all SMs of a device with that many.
   [[nodiscard]] bool shares(sm_count device) const noexcept {
     return side[0].sms == device && side[1].sms == device;
   }

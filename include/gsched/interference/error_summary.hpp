@@ -8,7 +8,7 @@
 
 namespace gsched {
 
-/// How far off predictions are: |predicted - measured| / measured.
+/// Quantiles of the relative errors of predictions.
 struct error_summary {
   std::size_t count = 0;
   double p50 = 0;
@@ -17,11 +17,15 @@ struct error_summary {
   double max = 0;
 };
 
+/// |predicted - measured| / measured.
 [[nodiscard]] inline double relative_error(double predicted, double measured) noexcept {
   return std::abs(predicted - measured) / measured;
 }
 
-/// Quantiles lie on the line between the two nearest ranks. All zero where there is nothing.
+/// Summarises errors. Quantiles are interpolated between the two nearest ranks. All fields are 0 if
+/// there are no errors.
+///
+/// Cost     O(n log n).
 [[nodiscard]] inline error_summary summary_of(std::vector<double> errors) {
   error_summary s;
   s.count = errors.size();

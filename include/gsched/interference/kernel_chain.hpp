@@ -17,35 +17,35 @@
 
 namespace gsched {
 
-/// A kernel as a neighbour on the same SMs meets it. A copy or a set has no blocks.
+/// A kernel of a chain. A copy or a memset has no blocks.
 struct chain_kernel {
-  double us = 0;                  ///< alone, among the others of its graph
-  double blocks = 0;              ///< of its grid
+  double us = 0;                  ///< latency alone, within its graph
+  double blocks = 0;              ///< of the grid
   double per_sm = 1;              ///< blocks that an SM holds
   double warps = 0;               ///< of one block
-  double l2 = 0;                  ///< of the device's throughput that it takes: 0 to 1
-  double dram = 0;                ///< the same of DRAM
-  std::array<double, 4> shares{}; ///< of an SM's warps, registers, shared memory and block slots
-                                  ///< that one block takes
+  double l2 = 0;                  ///< part of the device's L2 throughput: 0 to 1
+  double dram = 0;                ///< part of the device's DRAM throughput: 0 to 1
+  std::array<double, 4> shares{}; ///< parts of an SM's warps, registers, shared memory and block
+                                  ///< slots that one block takes
 
-  /// How often its blocks fill the device; 1 where they do not.
+  /// The number of waves of its blocks, at least 1.
   [[nodiscard]] double waves(double sms) const noexcept {
     return std::max(1.0, blocks / (sms * per_sm));
   }
-  /// The part of the SMs that has blocks of it.
+  /// The part of the SMs that has at least one of its blocks.
   [[nodiscard]] double coverage(double sms) const noexcept { return std::min(1.0, blocks / sms); }
-  /// Resident on such an SM.
+  /// Its resident warps on such an SM.
   [[nodiscard]] double warps_per_sm(double sms) const noexcept {
     return std::clamp(blocks / sms, std::min(1.0, blocks), per_sm) * warps;
   }
 };
 
-/// A graph whose operations run one after the other, over and over.
+/// A graph as a sequence of operations that is replayed without a pause.
 struct kernel_chain {
   double sms = 1;                      ///< of the device
   double gap_us = 0;                   ///< between operations
-  bool known = true;                   ///< false: a guess from counters of the whole graph
-  std::vector<chain_kernel> kernels{}; ///< one at least; each takes some time
+  bool known = true;                   ///< false: derived from counters of the whole graph
+  std::vector<chain_kernel> kernels{}; ///< at least one; each has a latency above 0
 
   [[nodiscard]] double replay_us() const noexcept {
     double sum = 0;
@@ -54,11 +54,12 @@ struct kernel_chain {
   }
 };
 
-/// Gives each kernel its part of what the counters say of the whole graph: by its time and by the
-/// warps that it keeps resident, as many as an SM needs to keep memory busy.
+/// Distributes the throughput of a whole graph over its kernels, in proportion to their latency and
+/// their resident warps, up to the warps that keep memory busy.
 ///
-/// Source   what an SM needs is taken from sim/detail/contention.hpp, which found it on other data.
-inline void share_out(kernel_chain& chain, const bandwidth& mean) noexcept {
+/// Source   the number of warps is that of contention_law of sim/, fitted on other data.
+/// Cost     O(kernels).
+inline void distribute_bandwidth(kernel_chain& chain, const bandwidth& mean) noexcept {
   constexpr double warps_to_ask = 16;
   const auto asking = [&](const chain_kernel& k) {
     return std::min(1.0, k.warps_per_sm(chain.sms) * k.coverage(chain.sms) / warps_to_ask);
@@ -73,17 +74,17 @@ inline void share_out(kernel_chain& chain, const bandwidth& mean) noexcept {
   }
 }
 
-/// The chain of a profile: its operations in the order of the capture, with the bandwidth that the
-/// metrics of the same model and batch say.
+/// The chain of a profile: its operations in capture order, with the throughput that the metrics of
+/// the same model and batch give.
 ///
-/// Differs  branches of a graph are run one after the other. Measured one by one an operation takes
-///          a little longer than in its graph, and a gap is before each; a profile that says what
-///          the whole graph takes says how long that gap is.
+/// Differs  from the graph: branches run one after the other. An operation measured alone takes a
+///          little longer than in its graph, and a gap precedes each; the replay latency of the
+///          whole graph, if the profile has it, gives the length of that gap.
 /// Errors   bad_profile for a profile without operations.
 /// Cost     O(operations).
 [[nodiscard]] inline kernel_chain chain_of(const profile& p, const architecture_limits& sm,
                                            const solo_metrics& metrics) {
-  constexpr double in_graph = 0.986; // of the time alone
+  constexpr double in_graph = 0.986; // latency in a graph over latency alone
   constexpr double usual_gap = 0.34;
   constexpr double least_us = 0.001;
   if (p.operations.empty())
@@ -113,7 +114,7 @@ inline void share_out(kernel_chain& chain, const bandwidth& mean) noexcept {
   }
   const auto n = static_cast<double>(chain.kernels.size());
   chain.gap_us = p.graph_replay ? std::max(0.0, (to_us(*p.graph_replay) - sum) / n) : usual_gap;
-  share_out(chain, {metrics.l2, metrics.dram});
+  distribute_bandwidth(chain, {metrics.l2, metrics.dram});
   return chain;
 }
 

@@ -9,20 +9,20 @@
 
 namespace gsched {
 
-/// How many times as long a graph takes beside another, from what both take of L2 and DRAM when
-/// alone: c1 l2_own + c2 l2_other + c3 dram_own + c4 dram_other + c5, and never below 1.
+/// Linear model of a graph's slow-down beside another graph, from the L2 and DRAM throughput that
+/// both take when alone: c1 l2_own + c2 l2_other + c3 dram_own + c4 dram_other + c5, at least 1.
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 4.4.
-/// Differs  beside several others, what they take is added up; the paper has one. It says neither
-///          units nor what is predicted; here all are parts of 1, and it is the time beside over
-///          the time alone. Graphs on SMs of their own and graphs that share them have coefficients
-///          of their own.
+/// Differs  the throughput of several neighbours adds up; the paper has one neighbour. The paper
+///          names neither the units nor the predicted quantity; here throughputs are parts of the
+///          device's capacity, and the prediction is latency beside over latency alone. Graphs on
+///          disjoint SMs and graphs that share SMs have different coefficients.
 struct linear_law {
   std::array<double, 5> c{0, 0, 0, 0, 1};
 
   bool operator==(const linear_law&) const noexcept = default;
 
-  /// What the coefficients stand before.
+  /// The terms that the coefficients multiply.
   [[nodiscard]] static constexpr std::array<double, 5> terms(const bandwidth& own,
                                                              const bandwidth& other) noexcept {
     return {own.l2, other.l2, own.dram, other.dram, 1};

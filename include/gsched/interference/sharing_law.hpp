@@ -11,24 +11,24 @@
 
 namespace gsched {
 
-/// How two kernels that run at the same time on the same SMs slow each other.
+/// Coefficients of the slow-down of two kernels that run at the same time on the same SMs.
 ///
-/// Units    times in microseconds; the others are pure numbers.
+/// Units    gap_us: microseconds; all others are dimensionless.
 struct sharing_law {
   static constexpr std::size_t size = 6;
-  static constexpr double warps_to_fill = 7; ///< of an SM; as in sim/detail/scaling.hpp, which was
-                                             ///< fitted on kernels that were alone
+  /// Warps that fill an SM, as in scaling_law of sim/, where it was fitted on kernels alone.
+  static constexpr double warps_to_fill = 7;
 
-  double beside = 0.05; ///< more time, merely since another graph runs
-  double warps = 0.25;  ///< weight of a neighbour's warp on an SM against an own one
-  double l2 = 0.2;      ///< more time for all of the L2's throughput taken
-  double dram = 0.2;    ///< more time for all of the DRAM's throughput taken
-  double tail = 0.4;    ///< of a block's time, in which the last blocks of a kernel end
-  double gap_us = 0.2;  ///< longer from kernel to kernel
+  double beside = 0.05; ///< relative slow-down while any other graph runs
+  double warps = 0.25;  ///< weight of a neighbour's warp on an SM, over an own warp
+  double l2 = 0.2;      ///< relative slow-down if the neighbour takes all L2 throughput
+  double dram = 0.2;    ///< relative slow-down if the neighbour takes all DRAM throughput
+  double tail = 0.4;    ///< part of a block's time in which the last blocks of a kernel end
+  double gap_us = 0.2;  ///< added to the gap between two kernels
 
   bool operator==(const sharing_law&) const noexcept = default;
 
-  /// All that can be fitted, in the order of the fields, and back.
+  /// All fitted coefficients, in the order of the fields; `of` is the inverse.
   [[nodiscard]] constexpr std::array<double, size> values() const noexcept {
     return {beside, warps, l2, dram, tail, gap_us};
   }
@@ -44,18 +44,19 @@ struct sharing_law {
   }
 };
 
-/// An older and a younger kernel on the same SMs: what the younger gets, and how fast both are.
+/// An older and a younger kernel on the same SMs: the blocks that the younger one gets, and the
+/// speeds of both.
 ///
-/// The GPU places the blocks of the older kernel first. So long as it has more than the SMs hold,
-/// the younger gets nothing; then it gets what room the resident blocks of the older one leave on
-/// each SM, and what becomes free as these end. Where both run, each has its warps' part of an
-/// SM's throughput, and L2 and DRAM are shared.
+/// The GPU places the blocks of the older kernel first. While these exceed the SMs' capacity, the
+/// younger kernel gets no blocks. Then it gets the space that the older kernel's resident blocks
+/// leave on each SM, and the space that these free as they end. Two running kernels share an SM's
+/// throughput by their warps, and they share L2 and DRAM.
 ///
 /// Source   the kernel-level estimate that Elvinger et al. ask for: SoCC 2025, section 5.1,
 ///          doi:10.1145/3772052.3772270. Resources as in its sections 4.2 to 4.4.
-/// Differs  pipelines, shared-memory banks and instruction rates are not told apart: their counters
-///          are not in a profile, and warps stand for them.
-/// Cost     the constructor some 40 divisions, stage and speeds a few.
+/// Differs  pipelines, shared-memory banks and instruction rates are not modelled: profiles have no
+///          counters for them, and warps stand for them.
+/// Cost     the constructor some 40 divisions; at and with a few.
 class kernel_pair {
 public:
   kernel_pair(const chain_kernel& older, const chain_kernel& younger, double sms,
@@ -70,14 +71,14 @@ public:
     room_ = wanted > 0 ? sms * room_per_sm(older, younger, sms) / wanted : 1;
   }
 
-  /// What the younger has, and until when.
+  /// The younger kernel's share of the SMs, and when it changes next.
   struct stage {
-    double placed = 1; ///< its blocks, as a part of those that the free device would hold
-    double until = 0;  ///< of the older kernel's work is left when that changes
+    double placed = 1; ///< its blocks, as a part of those that the empty device would hold
+    double until = 0;  ///< the older kernel's remaining work at the next change
   };
-  /// With so much of the older kernel's work left: 1 to 0.
+  /// The stage at which the older kernel has `left` of its work left: 1 to 0.
   [[nodiscard]] stage at(double left) const noexcept {
-    const double blocks_left = left * waves_; // in times of a block
+    const double blocks_left = left * waves_; // in waves
     if (copies_) return {1, 0};
     if (waves_ > 1 && blocks_left > 1 + tiny) return {0, 1 / waves_};
     if (room_ >= 1) return {1, 0};
@@ -89,7 +90,7 @@ public:
     return {std::min(1.0, room_ * held + free_ * (1 - held)), (step - 1) / steps * tail / waves_};
   }
 
-  /// Of their speeds when alone, while the younger has that much.
+  /// Speeds, as parts of the speeds alone, while the younger kernel has `placed` of its blocks.
   struct speeds {
     double older = 1;
     double younger = 1;
@@ -107,7 +108,7 @@ public:
   }
 
 private:
-  static constexpr double steps = 4; ///< in which the last blocks end
+  static constexpr double steps = 4; ///< discrete stages of the tail
   static constexpr double tiny = 1e-9;
 
   [[nodiscard]] static double beside(const chain_kernel& older, double resident,
@@ -121,24 +122,24 @@ private:
     return fit;
   }
 
-  /// Blocks of the younger on an SM, in the mean over all of them.
+  /// The younger kernel's blocks on an SM, averaged over all SMs.
   [[nodiscard]] static double room_per_sm(const chain_kernel& older, const chain_kernel& younger,
                                           double sms) noexcept {
     const double resident = std::min(older.blocks / sms, older.per_sm);
     const double less = std::floor(resident);
-    const double more = resident - less; // of the SMs have one block more than the others
+    const double more = resident - less; // part of the SMs with one more block of the older kernel
     const double with_less = beside(older, less, younger);
     return more > 0 ? more * beside(older, less + 1, younger) + (1 - more) * with_less : with_less;
   }
 
   sharing_law law_;
   bandwidth older_, younger_;
-  bool copies_; ///< the older one is no kernel
+  bool copies_; ///< the older operation is a copy or a memset, not a kernel
   double waves_;
   double older_warps_, younger_warps_;
   double older_cover_, younger_cover_;
-  double free_ = 1; ///< blocks that the free device holds, over those that the younger has
-  double room_ = 1; ///< that fit beside the older, over the same
+  double free_ = 1; ///< blocks that the empty device holds, over the blocks of the younger kernel
+  double room_ = 1; ///< blocks that fit beside the older kernel, over the same
 };
 
 } // namespace gsched

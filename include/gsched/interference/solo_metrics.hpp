@@ -14,33 +14,33 @@
 
 namespace gsched {
 
-/// What a model at a batch size asks of the device while nothing else runs.
+/// The resource use of a model at one batch size, alone on the device.
 ///
-/// Units    parts of what the device can give, means over the time of a replay: 0 to 1.
+/// Units    l2, dram, active: parts of the device's capacity, averaged over a replay, 0 to 1.
 struct solo_metrics {
   std::string model{};
   std::uint32_t batch = 1;
-  duration solo{};   ///< a replay on all SMs
-  double l2 = 0;     ///< of the L2's throughput
-  double dram = 0;   ///< of the DRAM's throughput
-  double active = 0; ///< of all SMs, those on which a warp is resident
+  duration solo{};   ///< latency of a replay on all SMs
+  double l2 = 0;     ///< L2 throughput
+  double dram = 0;   ///< DRAM throughput
+  double active = 0; ///< SMs on which a warp is resident
 };
 
-/// Throughput that a graph takes, as parts of what the device has.
+/// Memory throughput, as parts of the device's capacity.
 struct bandwidth {
   double l2 = 0;
   double dram = 0;
   bool operator==(const bandwidth&) const noexcept = default;
 };
 
-/// The metrics of models by batch size.
+/// Solo metrics of models by batch size.
 ///
-/// Errors   add: bad_profile, one line that names the model, for the same model and batch twice.
+/// Errors   add: bad_profile, one line that names the model, for a second row of a model and batch.
 /// Cost     O(log rows) a call.
-/// Threads  immutable but for add.
+/// Threads  immutable, except for add and override_with.
 class solo_table {
 public:
-  /// `where` begins the error.
+  /// Adds a row. `where` is the start of the error line.
   void add(solo_metrics m, const std::string& where = "solo metrics") {
     std::map<std::uint32_t, solo_metrics>& batches = models_[m.model];
     const std::uint32_t batch = m.batch;
@@ -49,14 +49,14 @@ public:
                                          " is there twice, expected once");
     batches.emplace(batch, std::move(m));
   }
-  /// All of another table; where both have a row, the other's counts.
-  void prefer(const solo_table& other) {
+  /// Adds all rows of another table. They replace rows of the same model and batch.
+  void override_with(const solo_table& other) {
     for (const auto& [model, batches] : other.models_)
       for (const auto& [batch, m] : batches) models_[model].insert_or_assign(batch, m);
   }
 
   [[nodiscard]] bool has(const std::string& model) const { return models_.contains(model); }
-  /// Null if there is no such row.
+  /// The row of a model and batch; null if there is none.
   [[nodiscard]] const solo_metrics* find(const std::string& model, std::uint32_t batch) const {
     const auto of = models_.find(model);
     if (of == models_.end()) return nullptr;
@@ -64,10 +64,10 @@ public:
     return at == of->second.end() ? nullptr : &at->second;
   }
 
-  /// Of a batch that takes `alone` on the SMs that it runs on. The bytes that a replay moves depend
-  /// on the batch and hardly on the SMs, so the rates are those bytes over that time. Between two
-  /// batches the bytes lie on a line, which goes on beyond the largest; below the smallest they are
-  /// as many as there. None of a model that has no row.
+  /// The throughput of a batch with latency `alone` on the SMs that it runs on; empty for a model
+  /// without a row. The bytes that a replay moves depend on the batch and hardly on the SMs, so the
+  /// throughput is bytes over latency. Between two batches the bytes are interpolated linearly;
+  /// above the largest they are extrapolated; below the smallest they are constant.
   [[nodiscard]] std::optional<bandwidth> rates(const std::string& model, std::uint32_t batch,
                                                duration alone) const {
     const auto of = models_.find(model);

@@ -13,28 +13,28 @@
 
 namespace gsched {
 
-/// What kernels are like where nobody has looked at them.
+/// Assumptions about the kernels of a graph without a profile.
 ///
-/// Source   idle_us: on 15 chains of five networks on one H200, the time in which SMs have no warp
-///          is 2.0 to 2.7 us a kernel, and 3.6 in two of them. The others were chosen by hand on a
-///          coarse grid against the slow-downs of the same networks, so what they reach there says
+/// Source   idle_us: for 15 chains of five networks on one H200, the time without a warp on the SMs
+///          is 2.0 to 2.7 us a kernel, and 3.6 in two chains. The other values were chosen on a
+///          coarse grid against the slow-downs of the same networks, so their accuracy there says
 ///          little; the optimum is flat.
 struct stand_in_law {
-  double idle_us = 2.25; ///< of each kernel, with no warp on an SM
+  double idle_us = 2.25; ///< time of each kernel without a warp on an SM
   double gap_us = 0.3;
-  double floor_us = 1.8; ///< of each kernel, however little it does
-  double wave_us = 12;   ///< of work in one filling of the device
-  double uneven = 1.4;   ///< 0: all kernels alike; 1: times over the floor fall off exponentially
-  double per_sm = 8;     ///< blocks that an SM holds
-  double warps = 4;      ///< of a block
+  double floor_us = 1.8; ///< least time of a kernel
+  double wave_us = 12;   ///< time of one wave of blocks
+  double uneven = 1.4;   ///< 0: equal kernels; 1: times above the floor are exponential
+  double per_sm = 8;     ///< blocks of an SM
+  double warps = 4;      ///< warps of a block
   double most_kernels = 20000;
 };
 
-/// A chain of made-up kernels for a graph of which only the counters are known: as many as the time
-/// in which SMs had nothing to do makes likely, of times that vary as those of networks do, each as
-/// wide as its time.
+/// A chain of assumed kernels for a graph of which only counters of the whole graph are known. The
+/// number of kernels follows from the idle time of the SMs. Their times vary as those of networks
+/// do, and a longer kernel has more blocks.
 ///
-/// Order    long and short ones are mixed evenly, the same way always.
+/// Order    long and short kernels are mixed evenly. Equal arguments give equal chains.
 /// Cost     O(n log n) of n kernels.
 [[nodiscard]] inline kernel_chain stand_in_chain(const solo_metrics& m, sm_count device,
                                                  const stand_in_law& law = {}) {
@@ -48,7 +48,7 @@ struct stand_in_law {
   const double floor = std::min(law.floor_us, 0.8 * mean);
 
   const auto count = static_cast<std::size_t>(n);
-  std::vector<double> over(count); // the floor, rising
+  std::vector<double> over(count); // relative times above the floor, rising
   double sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const double below = (static_cast<double>(i) + 0.5) / n;
@@ -57,7 +57,7 @@ struct stand_in_law {
   }
   std::vector<std::size_t> order(count);
   for (std::size_t i = 0; i < count; ++i) order[i] = i;
-  const auto place = [](std::size_t i) { // multiples of the golden section lie evenly
+  const auto place = [](std::size_t i) { // multiples of the golden ratio are spread evenly
     const double turns = 0.6180339887498949 * static_cast<double>(i + 1);
     return turns - std::floor(turns);
   };
@@ -73,7 +73,7 @@ struct stand_in_law {
     k.shares.fill(1 / law.per_sm);
     chain.kernels.push_back(k);
   }
-  share_out(chain, {m.l2, m.dram});
+  distribute_bandwidth(chain, {m.l2, m.dram});
   return chain;
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <gsched/core/error.hpp>
-#include <gsched/io/checked_json.hpp>
-#include <gsched/io/text_file.hpp>
+#include <gsched/io/json_fields.hpp>
+#include <gsched/io/read_text.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/preempt/access.hpp>
 #include <gsched/trace/json_text.hpp>
@@ -24,11 +24,12 @@
 
 namespace gsched {
 
-/// An access trace's JSON is refused beyond this size, before it is parsed.
+/// A larger access trace is an error; its text is not parsed.
 inline constexpr std::size_t max_access_trace_bytes = std::size_t{64} << 20;
 
 namespace detail {
 
+/// The names of operation kinds in a trace.
 inline constexpr std::array<std::pair<std::string_view, operation_kind>, 6> access_kinds{
     {{"kernel", operation_kind::kernel},
      {"memcpy", operation_kind::memcpy},
@@ -37,8 +38,8 @@ inline constexpr std::array<std::pair<std::string_view, operation_kind>, 6> acce
      {"event_wait", operation_kind::event_wait},
      {"host_function", operation_kind::host_function}}};
 
-/// Whether an operation's reads, or its writes, must be in its trace: an operation without them
-/// would count as one that touches nothing, and so as one that may run again.
+/// Whether a trace must list an operation's reads, or its writes. An operation without them would
+/// count as one that accesses no memory and so as safe to run again.
 [[nodiscard]] constexpr bool states_reads(operation_kind k) noexcept {
   return k == operation_kind::kernel || k == operation_kind::memcpy;
 }
@@ -46,13 +47,13 @@ inline constexpr std::array<std::pair<std::string_view, operation_kind>, 6> acce
   return states_reads(k) || k == operation_kind::memset;
 }
 
+/// The names of declarations in a trace.
 inline constexpr std::array<std::pair<std::string_view, declared>, 3> declarations{
     {{"idempotent", declared::idempotent},
      {"clobbers", declared::clobbers},
      {"saves", declared::saves}}};
 
-/// One access trace out of JSON text; parse_access_trace is its public face. What it does not know
-/// it skips, without keeping it.
+/// Reads an access trace from JSON text for parse_access_trace. Skips unknown keys.
 class access_reader : json_fields {
 public:
   explicit access_reader(std::string file) : json_fields(std::move(file)) {}
@@ -149,11 +150,12 @@ inline void put_access_set(std::ostream& out, std::string_view field, const acce
 
 /// Reads an access trace: {"model": "...", "operations": [{"kind": "kernel", "name": "...",
 /// "reads": [[address, bytes], ...], "writes": [...], "writes_first": [...], "assumed": true,
-/// "declared": "idempotent"}, ...]}, of which `model`, `operations` and `kind` must be there; and
-/// `reads` of kernels and copies; and `writes` or `writes_first` of these and of sets. [] is for
-/// none.
-/// `name` stands for the text in errors.
+/// "declared": "idempotent"}, ...]}. Required are `model`, `operations` and `kind`; `reads` for
+/// kernels and copies; `writes` or `writes_first` for kernels, copies and memsets. [] means none.
+/// `name` names the text in errors.
+///
 /// Errors   bad_profile, one line: file, JSON pointer, what is wrong, what was expected.
+/// Cost     O(text).
 [[nodiscard]] inline access_trace parse_access_trace(std::string_view text, std::string name) {
   if (text.size() > max_access_trace_bytes)
     throw error(errc::bad_profile, name + ": too large, expected at most " +
@@ -161,14 +163,17 @@ inline void put_access_set(std::ostream& out, std::string_view field, const acce
   return detail::access_reader(std::move(name)).read(text);
 }
 
-/// Errors   also io if there is no such file or it cannot be read.
+/// Reads an access trace from a file.
+///
+/// Errors   those of parse_access_trace; io if the file cannot be read.
 [[nodiscard]] inline access_trace read_access_trace(const std::filesystem::path& path) {
-  return parse_access_trace(
-      detail::whole_text(path, "an access trace's file", max_access_trace_bytes), path.string());
+  return parse_access_trace(read_text(path, "an access trace's file", max_access_trace_bytes),
+                            path.string());
 }
 
-/// Writes what read_access_trace reads: equal traces give equal bytes, one operation a line.
-/// Errors   none; look at the stream.
+/// Writes what read_access_trace reads, one operation a line. Equal traces give equal bytes.
+///
+/// Errors   none; the caller checks the stream.
 inline void write_access_trace(std::ostream& out, const access_trace& t) {
   out << "{\"model\": ";
   trace::put_text(out, t.model);
@@ -194,7 +199,9 @@ inline void write_access_trace(std::ostream& out, const access_trace& t) {
   out << "\n]}\n";
 }
 
-/// Errors   also io if the file cannot be written.
+/// Writes an access trace to a file.
+///
+/// Errors   those of write_access_trace; io if the file cannot be written.
 inline void write_access_trace(const std::filesystem::path& path, const access_trace& t) {
   std::ofstream out(path, std::ios::binary);
   write_access_trace(out, t);

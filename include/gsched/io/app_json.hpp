@@ -2,8 +2,8 @@
 #pragma once
 
 #include <gsched/core/error.hpp>
-#include <gsched/io/checked_json.hpp>
-#include <gsched/io/text_file.hpp>
+#include <gsched/io/json_fields.hpp>
+#include <gsched/io/read_text.hpp>
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/workload/app.hpp>
 
@@ -19,24 +19,24 @@
 #include <utility>
 #include <vector>
 
-namespace gsched::sim {
+namespace gsched {
 
+/// A larger app is an error; its text is not parsed.
 inline constexpr std::size_t max_app_bytes = std::size_t{1} << 20;
 
-} // namespace gsched::sim
+} // namespace gsched
 
 namespace gsched::detail {
 
+/// Reads an app from JSON text for parse_app. Unknown keys are errors.
 class app_reader : json_fields {
-  using app = sim::app;
-  using app_stage = sim::app_stage;
 
 public:
   app_reader(std::string file, const latency_table& t)
       : json_fields(file), file_(std::move(file)), table_(t) {}
 
   [[nodiscard]] app read(std::string_view text) {
-    if (text.size() > sim::max_app_bytes)
+    if (text.size() > max_app_bytes)
       throw error(errc::bad_profile, file_ + ": is larger than a mebibyte, expected an app");
     const json document = parse_once(text);
     if (!document.is_object()) fail({}, "is " + kind_of(document), "an object");
@@ -66,7 +66,7 @@ private:
         fail({.field = path}, "has the unknown key " + show(json(key)), "one that the format has");
   }
 
-  /// Of one line, and not empty.
+  /// A member that is a name: not empty, without control characters.
   [[nodiscard]] std::string name_of(const json& node, const char* key,
                                     const std::string& path) const {
     const std::string where = at(path, key);
@@ -124,23 +124,25 @@ private:
 
 } // namespace gsched::detail
 
-namespace gsched::sim {
+namespace gsched {
 
 /// Reads an app: {"gsched_app": 1, "name", "about", "stages": [{"name", "model", "requests",
-/// "after": [name of an earlier stage, ...]}, ...]}; "about", "requests" (1) and "after" (none) may
-/// be missing. It says nothing of an SLO, which is 0.
+/// "after": [name of an earlier stage, ...]}, ...]}. Optional are "about", "requests" (1) and
+/// "after" (none). The app's SLO is 0, as the file has none. `name` names the text in errors.
 ///
-/// Errors   one line each, with file and JSON pointer: bad_profile; unknown_name for a model that
-///          the table has not.
+/// Errors   one line with file and JSON pointer: bad_profile; unknown_name for a model that is not
+///          in the table.
+/// Cost     O(text + stages x models).
 [[nodiscard]] inline app parse_app(std::string_view text, std::string name,
                                    const latency_table& t) {
-  return gsched::detail::app_reader(std::move(name), t).read(text);
+  return detail::app_reader(std::move(name), t).read(text);
 }
 
-/// Errors   also io.
+/// Reads an app from a file.
+///
+/// Errors   those of parse_app; io if the file cannot be read.
 [[nodiscard]] inline app read_app(const std::filesystem::path& file, const latency_table& t) {
-  return parse_app(gsched::detail::whole_text(file, "an app's file", max_app_bytes), file.string(),
-                   t);
+  return parse_app(read_text(file, "an app's file", max_app_bytes), file.string(), t);
 }
 
-} // namespace gsched::sim
+} // namespace gsched

@@ -3,8 +3,8 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/interference/coefficients.hpp>
-#include <gsched/io/checked_json.hpp>
-#include <gsched/io/text_file.hpp>
+#include <gsched/io/json_fields.hpp>
+#include <gsched/io/read_text.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -19,7 +19,7 @@
 
 namespace gsched {
 
-/// A file of coefficients is refused beyond this size, before it is parsed.
+/// A larger file of coefficients is an error; its text is not parsed.
 inline constexpr std::size_t max_coefficients_bytes = std::size_t{1} << 20;
 
 namespace detail {
@@ -29,7 +29,7 @@ inline constexpr std::array<std::string_view, 5> linear_names{"l2_own", "l2_othe
 inline constexpr std::array<std::string_view, sharing_law::size> sharing_names{
     "beside", "warps", "l2", "dram", "tail", "gap_us"};
 
-/// The numbers that an object of the document holds under these names, and nothing else.
+/// Reads the numbers of an object that has exactly these names. Each is from `least` to 1e6.
 template <std::size_t N>
 [[nodiscard]] std::array<double, N>
 read_numbers(const json_fields& fields, const nlohmann::json& document, std::string_view object,
@@ -60,23 +60,24 @@ read_numbers(const json_fields& fields, const nlohmann::json& document, std::str
 
 } // namespace detail
 
-/// Reads what `interference fit --out` writes. `name` stands for the text in errors.
+/// Reads what `interference fit --out` writes. `name` names the text in errors.
+///
 /// Errors   bad_profile, one line: file, JSON pointer, what is wrong, what was expected.
+/// Cost     O(text).
 [[nodiscard]] inline interference_coefficients parse_coefficients(std::string_view text,
                                                                   std::string name) {
   if (text.size() > max_coefficients_bytes)
     throw error(errc::bad_profile, name + ": too large, expected at most " +
                                        std::to_string(max_coefficients_bytes >> 20) + " MiB");
-  const detail::json_fields fields(std::move(name));
+  const json_fields fields(std::move(name));
   const nlohmann::json document = fields.parse_once(text);
-  if (!document.is_object())
-    fields.fail({}, "is " + detail::json_fields::show(document), "a JSON object");
-  static_cast<void>(fields.whole<std::uint32_t>(
-      document, {detail::json_fields::none, "gsched_interference"}, 1, 1));
+  if (!document.is_object()) fields.fail({}, "is " + json_fields::show(document), "a JSON object");
+  static_cast<void>(
+      fields.whole<std::uint32_t>(document, {json_fields::none, "gsched_interference"}, 1, 1));
   for (const auto& [key, value] : document.items())
     if (key != "gsched_interference" && key != "disjoint" && key != "shared" &&
         key != "shared_kernels")
-      fields.fail({}, "has the unknown key " + detail::json_fields::show(nlohmann::json(key)),
+      fields.fail({}, "has the unknown key " + json_fields::show(nlohmann::json(key)),
                   "only gsched_interference, disjoint, shared, shared_kernels");
   interference_coefficients c;
   c.disjoint.c = detail::read_numbers(fields, document, "disjoint", detail::linear_names, -1e6);
@@ -86,15 +87,19 @@ read_numbers(const json_fields& fields, const nlohmann::json& document, std::str
   return c;
 }
 
-/// As parse_coefficients. Errors   also io if there is no such file or it cannot be read.
+/// Reads coefficients from a file.
+///
+/// Errors   those of parse_coefficients; io if the file cannot be read.
 [[nodiscard]] inline interference_coefficients
 read_coefficients(const std::filesystem::path& path) {
-  return parse_coefficients(
-      detail::whole_text(path, "a file of coefficients", max_coefficients_bytes), path.string());
+  return parse_coefficients(read_text(path, "a file of coefficients", max_coefficients_bytes),
+                            path.string());
 }
 
-/// What parse_coefficients reads: equal coefficients give equal bytes, and what is read back is
-/// equal. Errors   look at the stream.
+/// Writes what parse_coefficients reads. Equal coefficients give equal bytes, and reading them back
+/// gives equal coefficients.
+///
+/// Errors   none; the caller checks the stream.
 inline void write_coefficients(std::ostream& out, const interference_coefficients& c) {
   nlohmann::ordered_json document{{"gsched_interference", 1}};
   const auto put = [&](const char* object, const auto& names, const auto& values) {

@@ -15,16 +15,17 @@
 
 namespace gsched {
 
-/// What read_corun_pairs asks of a csv_table.
+/// The columns that read_corun_pairs needs, in its order.
 [[nodiscard]] inline std::vector<std::string> corun_columns() {
   return {"model_a", "batch_a", "sms_a", "solo_a_us", "corun_a_us",
           "model_b", "batch_b", "sms_b", "solo_b_us", "corun_b_us"};
 }
 
-/// The rows of a CSV file with corun_columns(). `device` is how many SMs there are: a pair has all
-/// of them both, or parts that fit beside each other.
+/// Reads pairs of graphs from a CSV file with corun_columns(). `device` is the number of SMs of the
+/// device. Either both graphs of a pair have all SMs, or their SMs are disjoint.
 ///
-/// Errors   those of csv_table, times out of 0.001 us to an hour, and SMs that are neither.
+/// Errors   those of csv_table; a time outside 0.001 us to an hour; SM counts that fit neither
+///          case.
 [[nodiscard]] inline std::vector<corun_pair> read_corun_pairs(csv_table table, sm_count device) {
   std::vector<corun_pair> pairs;
   while (table.next()) {
@@ -47,6 +48,9 @@ namespace gsched {
   return pairs;
 }
 
+/// Reads pairs of graphs from a file.
+///
+/// Errors   as above; io if the file cannot be read.
 [[nodiscard]] inline std::vector<corun_pair> read_corun_pairs(const std::filesystem::path& file,
                                                               sm_count device) {
   return read_corun_pairs(csv_table(file, corun_columns()), device);

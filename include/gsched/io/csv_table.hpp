@@ -21,16 +21,16 @@
 
 namespace gsched {
 
-/// A CSV file with a header and neither quotes nor commas within a field, read line by line.
-/// Columns are found by their names, so their order is free, and there may be others. Empty lines
-/// are passed over.
+/// Reads a CSV file with a header, line by line. Fields have neither quotes nor commas. Columns are
+/// found by name, so their order is free and further columns are allowed. Empty lines are skipped.
 ///
-/// Errors   each in one line, "file:line: what, expected": io; bad_profile for what cannot be read.
+/// Errors   one line, "file:line: what, expected": io; bad_profile for content that cannot be read.
+/// Cost     O(line) a call of next.
 /// Threads  one owner.
 class csv_table {
 public:
-  /// In what follows, a column is a place in `columns`, then in `may_be_missing`. `name` stands for
-  /// the text in errors.
+  /// `columns` are required, `may_be_missing` optional. The member functions number the columns in
+  /// this order. `name` names the stream in errors.
   csv_table(std::unique_ptr<std::istream> in, std::string name,
             const std::vector<std::string>& columns,
             const std::vector<std::string>& may_be_missing = {})
@@ -55,7 +55,7 @@ public:
             const std::vector<std::string>& may_be_missing = {})
       : csv_table(opened(file), file.string(), columns, may_be_missing) {}
 
-  /// False at the end.
+  /// Reads the next line. Returns false at the end.
   [[nodiscard]] bool next() {
     do {
       if (!cut_line(fields_)) return false;
@@ -65,7 +65,9 @@ public:
     return true;
   }
 
-  /// Of this line; columns that are there.
+  // Fields of the current line ----------------------------------------------------------------
+
+  /// Whether the file has an optional column.
   [[nodiscard]] bool has(std::size_t column) const { return columns_[column] != absent; }
   [[nodiscard]] const std::string& text(std::size_t column) const {
     const std::string& s = fields_[columns_[column]];
@@ -79,7 +81,7 @@ public:
     if (!whole(s, n) || n < least) refuse(shown(s), "a whole number from " + std::to_string(least));
     return n;
   }
-  /// At most 1e12, eleven days: a sum of them is a duration yet, and prints in a line.
+  /// Microseconds above 0, at most 1e12 (eleven days): sums of such times fit duration.
   [[nodiscard]] double us(std::size_t column) const {
     constexpr double most = 1e12;
     double n = 0;
@@ -96,7 +98,7 @@ public:
     return n;
   }
 
-  /// Of this line: what is wrong with it.
+  /// Throws an error about the current line.
   [[noreturn]] void refuse(const std::string& wrong, const std::string& expected) const {
     throw error(errc::bad_profile, file_ + ":" + std::to_string(std::max(line_, 1)) + ": " + wrong +
                                        ", expected " + expected);

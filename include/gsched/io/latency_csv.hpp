@@ -14,9 +14,9 @@
 
 namespace gsched {
 
-/// The rows of a CSV file with columns model, batch, sms and latency_us.
+/// Reads the rows of a CSV file with columns model, batch, sms and latency_us.
 ///
-/// Errors   those of csv_table; a latency of over an hour, or below a nanosecond.
+/// Errors   those of csv_table; a latency above an hour or below a nanosecond.
 [[nodiscard]] inline std::vector<latency_row> read_latency_rows(csv_table table) {
   std::vector<latency_row> rows;
   while (table.next()) {
@@ -27,7 +27,9 @@ namespace gsched {
   return rows;
 }
 
-/// Errors   also those of latency_table; each begins with the file's name.
+/// Reads a latency table from a CSV file.
+///
+/// Errors   those of read_latency_rows and of latency_table; each line begins with the file's name.
 [[nodiscard]] inline latency_table read_latency_table(const std::filesystem::path& file) {
   return latency_table(read_latency_rows(csv_table(file, {"model", "batch", "sms", "latency_us"})),
                        file.string());

@@ -4,8 +4,8 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/io/checked_json.hpp>
-#include <gsched/io/text_file.hpp>
+#include <gsched/io/json_fields.hpp>
+#include <gsched/io/read_text.hpp>
 #include <gsched/occupancy/limits.hpp>
 #include <gsched/sim/preset.hpp>
 
@@ -22,32 +22,32 @@
 #include <utility>
 #include <vector>
 
-namespace gsched::sim {
+namespace gsched {
 
-/// Where a preset's values come from, for people and for comparisons. All are free text.
+/// The origin of a preset's values. All fields are free text.
 struct preset_provenance {
   std::string gpu;    ///< as the driver names it: "NVIDIA H200"
   std::string driver; ///< "580.95" or "CUDA 13.0"
   std::string runtime;
   std::string date;
   std::string host;
-  /// Values that were not measured there but are the library's, by pointer: "/laws/scaling".
+  /// JSON pointers of values that are the library's defaults, not measured: "/laws/scaling".
   std::vector<std::string> kept;
 
   bool operator==(const preset_provenance&) const = default;
 };
 
-} // namespace gsched::sim
+} // namespace gsched
 
 namespace gsched::detail {
 
-/// Shows each field of a preset, but for its architecture, to `v`: its name in the file and what it
-/// may be. Reader and writer both go through here, so neither can forget one; and a structure that
-/// gets another field no longer compiles here.
+/// Passes each field of a preset to visitor `v`, with its name in the file and its range. Reader
+/// and writer both use it, so neither can miss a field. A new field of the structure breaks the
+/// structured bindings below at compile time.
 template <class Preset, class Visitor>
 void visit_fields(Preset& p, Visitor& v) {
   constexpr double big = 1e9;
-  constexpr double some = 1e-3; // of what is divided by: times stay within what a clock counts
+  constexpr double some = 1e-3; // least divisor: times stay within the range of duration
   auto& [name, sm, sms, unit, queues, queue_limit, grids, lanes, host, gaps, copies, laws, yields] =
       p;
   v.text("name", name);
@@ -132,7 +132,7 @@ void visit_fields(Preset& p, Visitor& v) {
   });
 }
 
-/// Whether the limits are those that a compute capability has: what a file can say of them.
+/// Whether two sets of limits are equal. A file holds only the compute capability.
 [[nodiscard]] inline bool same_limits(const architecture_limits& x, const architecture_limits& y) {
   const auto& [a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17,
                a18] = x;
@@ -143,7 +143,7 @@ void visit_fields(Preset& p, Visitor& v) {
          a14 == b14 && a15 == b15 && a16 == b16 && a17 == b17 && std::ranges::equal(a18, b18);
 }
 
-/// Puts a preset's fields into a document, in the order of visit_fields.
+/// Writes a preset's fields into a JSON document, in the order of visit_fields.
 class preset_writer {
 public:
   using json = nlohmann::ordered_json;
@@ -158,7 +158,7 @@ public:
   void count(const char* key, sm_count n, std::uint32_t, std::uint32_t) {
     (*node_)[key] = n.count();
   }
-  /// By a division, so that it prints as short as it is: 2.29.
+  /// Divides, so that the shortest decimal form is printed: 2.29.
   void time(const char* key, duration d) { (*node_)[key] = static_cast<double>(d.count()) / 1e3; }
   void number(const char* key, double x, double, double) { (*node_)[key] = x; }
   void flag(const char* key, bool b) { (*node_)[key] = b; }
@@ -182,15 +182,15 @@ private:
 
 namespace gsched::detail {
 
-/// Reads a preset's fields out of a document and refuses what is not as expected, fields that it
-/// does not know included: a misspelt one would leave a default in place that nobody wanted.
+/// Reads a preset's fields from a JSON document. Unknown fields are errors: a misspelt field would
+/// silently keep a default.
 class preset_reader : json_fields {
 public:
   static constexpr std::uint64_t version = 1;
 
   explicit preset_reader(std::string file) : json_fields(std::move(file)) {}
 
-  [[nodiscard]] sim::preset read(std::string_view text, sim::preset_provenance& f) {
+  [[nodiscard]] sim::preset read(std::string_view text, preset_provenance& f) {
     const json document = parse_once(text);
     if (!document.is_object()) fail({}, "is " + kind_of(document), "an object");
     node_ = &document;
@@ -207,7 +207,7 @@ public:
     sim::preset p;
     visit_fields(p, *this);
     refuse_unknown();
-    if (p.host.block_notice > p.host.segment_notice)
+    if (p.host.block_notification > p.host.segment_notification)
       fail({.field = "host/block_notice_us"}, "is above segment_notice_us",
            "at most that, as ends come last");
     p.check();
@@ -268,7 +268,7 @@ public:
     seen_ = std::move(outer_seen);
   }
 
-  /// A file from before there were such fields keeps their defaults.
+  /// Reads a group if it exists. Files from before the group was added keep its defaults.
   template <class Group, class Fields>
   void optional_group(const char* key, Group& into, Fields fields) {
     if (node_->contains(key)) return group(key, into, fields);
@@ -313,56 +313,59 @@ private:
   }
 
   const json* node_ = nullptr;
-  std::string path_; ///< of node_, with a slash behind it
-  std::string at_;   ///< of the field that was last looked for
+  std::string path_; ///< of node_, with a trailing slash
+  std::string at_;   ///< path of the last field looked up
   std::vector<std::string_view> seen_;
 };
 
 } // namespace gsched::detail
 
-namespace gsched::sim {
+namespace gsched {
 
-/// Where h200() comes from; tools/data/presets/h200.json is written with it.
+/// The origin of h200(); tools/data/presets/h200.json is written with it.
 [[nodiscard]] inline preset_provenance h200_provenance() {
   return {"NVIDIA H200", "580", "CUDA 13.0", "2026-11-20", "", {}};
 }
 
-/// A preset's JSON is refused beyond this size, before it is parsed.
+/// A larger preset is an error; its text is not parsed.
 inline constexpr std::size_t max_preset_bytes = std::size_t{1} << 20;
 
-/// Reads one preset, and where it comes from into `from` if that is not null. `name` stands for the
-/// text in errors.
+/// Reads a preset, and its origin into `from` if that is not null. `name` names the text in errors.
+///
 /// Errors   bad_profile, one line: file, JSON pointer, what is wrong, what was expected. A field
-///          that is missing, unknown, of the wrong type, out of range or there twice is refused.
-[[nodiscard]] inline preset parse_preset(std::string_view text, std::string name,
-                                         preset_provenance* from = nullptr) {
+///          that is missing, unknown, duplicated, of the wrong type or out of range is an error.
+[[nodiscard]] inline sim::preset parse_preset(std::string_view text, std::string name,
+                                              preset_provenance* from = nullptr) {
   if (text.size() > max_preset_bytes)
     throw error(errc::bad_profile, name + ": too large, expected at most " +
                                        std::to_string(max_preset_bytes >> 20) + " MiB");
   preset_provenance found;
-  preset p = gsched::detail::preset_reader(std::move(name)).read(text, found);
+  sim::preset p = detail::preset_reader(std::move(name)).read(text, found);
   if (from != nullptr) *from = std::move(found);
   return p;
 }
 
-/// As parse_preset.
-/// Errors   also io if there is no such file or it cannot be read.
-[[nodiscard]] inline preset read_preset(const std::filesystem::path& path,
-                                        preset_provenance* from = nullptr) {
-  return parse_preset(gsched::detail::whole_text(path, "a preset's file", max_preset_bytes),
-                      path.string(), from);
+/// Reads a preset from a file.
+///
+/// Errors   those of parse_preset; io if the file cannot be read.
+[[nodiscard]] inline sim::preset read_preset(const std::filesystem::path& path,
+                                             preset_provenance* from = nullptr) {
+  return parse_preset(read_text(path, "a preset's file", max_preset_bytes), path.string(), from);
 }
 
-/// Writes what read_preset reads: equal presets give equal bytes, and what is read back is equal.
-/// Errors   bad_option for a preset that no file can hold: values out of range, or SMs other than
-///          those of its compute capability; look at the stream for the rest.
-inline void write_preset(std::ostream& out, const preset& p, const preset_provenance& from = {}) {
+/// Writes what read_preset reads. Equal presets give equal bytes, and reading them back gives an
+/// equal preset.
+///
+/// Errors   bad_option for a preset that a file cannot hold: values out of range, or limits other
+///          than those of its compute capability. The caller checks the stream.
+inline void write_preset(std::ostream& out, const sim::preset& p,
+                         const preset_provenance& from = {}) {
   const architecture_limits known = limits_for(p.sm.major, p.sm.minor);
-  if (!gsched::detail::same_limits(p.sm, known))
+  if (!detail::same_limits(p.sm, known))
     throw error(errc::bad_option, "preset " + p.name + ": sm differs from compute capability " +
                                       std::to_string(p.sm.major) + "." +
                                       std::to_string(p.sm.minor) + ", expected its limits");
-  nlohmann::ordered_json document{{"gsched_preset", gsched::detail::preset_reader::version},
+  nlohmann::ordered_json document{{"gsched_preset", detail::preset_reader::version},
                                   {"measured",
                                    {{"gpu", from.gpu},
                                     {"driver", from.driver},
@@ -370,8 +373,8 @@ inline void write_preset(std::ostream& out, const preset& p, const preset_proven
                                     {"date", from.date},
                                     {"host", from.host},
                                     {"kept", from.kept}}}};
-  gsched::detail::preset_writer fields(document);
-  gsched::detail::visit_fields(p, fields);
+  detail::preset_writer fields(document);
+  detail::visit_fields(p, fields);
   std::string text;
   try {
     text = document.dump(2, ' ', true) + '\n';
@@ -384,8 +387,10 @@ inline void write_preset(std::ostream& out, const preset& p, const preset_proven
   out << text;
 }
 
-/// Errors   also io if the file cannot be written.
-inline void write_preset(const std::filesystem::path& path, const preset& p,
+/// Writes a preset to a file.
+///
+/// Errors   those of write_preset; io if the file cannot be written.
+inline void write_preset(const std::filesystem::path& path, const sim::preset& p,
                          const preset_provenance& from = {}) {
   std::ofstream out(path, std::ios::binary);
   if (!out) throw error(errc::io, path.string() + ": cannot be opened, expected a writable path");
@@ -394,17 +399,18 @@ inline void write_preset(const std::filesystem::path& path, const preset& p,
   if (!out) throw error(errc::io, path.string() + ": cannot be written, expected a writable path");
 }
 
-/// What tells one GPU from another.
+/// The properties that distinguish GPUs.
 struct gpu_identity {
-  std::string name; ///< as the driver says
+  std::string name; ///< as the driver names it
   std::uint32_t major = 0;
   std::uint32_t minor = 0;
   sm_count sms{};
 };
 
-/// Why a preset is not one of this GPU, in one line; empty if it may be.
-/// Differs  a preset that does not say which GPU it is of is judged by the SMs alone.
-[[nodiscard]] inline std::string mismatch(const preset& p, const preset_provenance& from,
+/// One line that says why a preset is not of this GPU; empty if it may be.
+///
+/// Differs  a preset without a GPU name is compared by its SMs only.
+[[nodiscard]] inline std::string mismatch(const sim::preset& p, const preset_provenance& from,
                                           const gpu_identity& gpu) {
   const auto said = [](const std::string& name, std::uint32_t major, std::uint32_t minor,
                        sm_count sms) {
@@ -418,4 +424,4 @@ struct gpu_identity {
          ", expected one of this GPU: " + said(gpu.name, gpu.major, gpu.minor, gpu.sms);
 }
 
-} // namespace gsched::sim
+} // namespace gsched

@@ -5,8 +5,8 @@
 #include <gsched/core/launch.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/io/checked_json.hpp>
-#include <gsched/io/text_file.hpp>
+#include <gsched/io/json_fields.hpp>
+#include <gsched/io/read_text.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
 
@@ -30,8 +30,7 @@
 #include <vector>
 
 namespace gsched::detail {
-
-/// One profile out of JSON text; read_profile is its public face. What it does not know it skips,
+/// Reads a profile from JSON text for parse_profile. Skips unknown keys.
 /// without keeping it.
 class profile_reader : json_fields {
 public:
@@ -203,12 +202,14 @@ private:
 
 namespace gsched {
 
-/// A profile's JSON is refused beyond this size, before it is parsed.
+/// A larger profile is an error; its text is not parsed.
 inline constexpr std::size_t max_profile_bytes = std::size_t{64} << 20;
 
-/// Reads one profile. `name` stands for the text in errors.
-/// Errors   bad_profile, or dependency_cycle where `after` names the operation itself or a later
-///          one; one line: file, JSON pointer, what is wrong, what was expected.
+/// Reads a profile. `name` names the text in errors.
+///
+/// Errors   one line: file, JSON pointer, what is wrong, what was expected. dependency_cycle if
+///          `after` names the operation itself or a later one; else bad_profile.
+/// Cost     O(text).
 [[nodiscard]] inline profile parse_profile(std::string_view text, std::string name) {
   if (text.size() > max_profile_bytes)
     throw error(errc::bad_profile, name + ": too large, expected at most " +
@@ -216,21 +217,24 @@ inline constexpr std::size_t max_profile_bytes = std::size_t{64} << 20;
   return detail::profile_reader(std::move(name)).read(text);
 }
 
-/// As parse_profile; reads no more than max_profile_bytes and one of the stream.
-/// Errors   also io if the stream fails.
+/// Reads a profile from a stream, at most a chunk beyond max_profile_bytes.
+///
+/// Errors   those of parse_profile; io if the stream fails.
 [[nodiscard]] inline profile read_profile(std::istream& in, std::string name) {
-  const std::string text = detail::whole_text(in, name, max_profile_bytes);
+  const std::string text = read_text(in, name, max_profile_bytes);
   return parse_profile(text, std::move(name));
 }
 
+/// Reads a profile from a file.
+///
+/// Errors   those of parse_profile; io if the file cannot be read.
 [[nodiscard]] inline profile read_profile(const std::filesystem::path& path) {
-  return parse_profile(detail::whole_text(path, "a profile's file", max_profile_bytes),
-                       path.string());
+  return parse_profile(read_text(path, "a profile's file", max_profile_bytes), path.string());
 }
 
 namespace detail {
 
-/// Microseconds to the nanosecond, as short as they are: 2.367, 41.0.
+/// Writes microseconds with the fewest digits that give the nanosecond: 2.367, 41.0.
 inline void put_us(std::ostream& out, duration t) {
   const auto ns = t.count();
   std::string fraction = std::to_string(1000 + ns % 1000).substr(1);
@@ -305,8 +309,9 @@ inline void put_operation(std::ostream& out, const profile_operation& op) {
 
 } // namespace detail
 
-/// Writes what read_profile reads: equal profiles give equal bytes, one operation a line.
-/// Errors   bad_profile for an operation that no profile can hold; look at the stream for the rest.
+/// Writes what read_profile reads, one operation a line. Equal profiles give equal bytes.
+///
+/// Errors   bad_profile for an operation that a profile cannot hold. The caller checks the stream.
 inline void write_profile(std::ostream& out, const profile& p) {
   using namespace detail;
   out << "{\"model\": ";
@@ -330,7 +335,9 @@ inline void write_profile(std::ostream& out, const profile& p) {
   out << "\n]}\n";
 }
 
-/// Errors   also io if the file cannot be written.
+/// Writes a profile to a file.
+///
+/// Errors   those of write_profile; io if the file cannot be written.
 inline void write_profile(const std::filesystem::path& path, const profile& p) {
   std::ofstream out(path, std::ios::binary);
   write_profile(out, p);

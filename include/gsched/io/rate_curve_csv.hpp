@@ -10,12 +10,12 @@
 #include <map>
 #include <string>
 
-namespace gsched::sim {
+namespace gsched {
 
-/// Rates by name, as a CSV file with columns time_s, model and rate has them: each holds until the
-/// same name's next. Times rise for each name.
+/// Reads rate curves by name from a CSV file with columns time_s, model and rate. A rate holds
+/// until the name's next row. The times of a name rise.
 ///
-/// Errors   those of csv_table, each in one line; also a time that does not rise, and no row.
+/// Errors   those of csv_table; a time that does not rise; no rows.
 [[nodiscard]] inline std::map<std::string, rate_curve> read_rate_curves(csv_table table) {
   std::map<std::string, rate_curve> curves;
   while (table.next()) {
@@ -30,9 +30,12 @@ namespace gsched::sim {
   if (curves.empty()) table.refuse("no rows", "one");
   return curves;
 }
+/// Reads rate curves from a file.
+///
+/// Errors   as above; io if the file cannot be read.
 [[nodiscard]] inline std::map<std::string, rate_curve>
 read_rate_curves(const std::filesystem::path& file) {
   return read_rate_curves(csv_table(file, {"time_s", "model", "rate"}));
 }
 
-} // namespace gsched::sim
+} // namespace gsched

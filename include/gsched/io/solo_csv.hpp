@@ -14,15 +14,15 @@
 
 namespace gsched {
 
-/// What read_solo_metrics asks of a csv_table.
+/// The columns that read_solo_metrics needs, in its order.
 [[nodiscard]] inline std::vector<std::string> solo_columns() {
   return {"model", "batch", "solo_us", "l2_pct", "dram_pct", "sm_active_pct"};
 }
 
-/// The rows of a CSV file with solo_columns(); others are passed over.
+/// Reads the rows of a CSV file with solo_columns(). Further columns are allowed.
 ///
-/// Errors   those of csv_table, a time of over an hour, and a percentage that is negative or over
-///          200: more than 100 is what scaling them to another time may give.
+/// Errors   those of csv_table; a time above an hour; a percentage below 0 or above 200. Values
+///          above 100 occur where measurements were scaled to another time; they count as 100.
 [[nodiscard]] inline std::vector<solo_metrics> read_solo_metrics(csv_table table) {
   std::vector<solo_metrics> rows;
   while (table.next()) {
@@ -35,7 +35,9 @@ namespace gsched {
   return rows;
 }
 
-/// Errors   also those of solo_table; each begins with the file's name.
+/// Reads solo metrics from a CSV file.
+///
+/// Errors   those of read_solo_metrics and of solo_table; each line begins with the file's name.
 [[nodiscard]] inline solo_table read_solo_table(const std::filesystem::path& file) {
   solo_table t;
   for (solo_metrics& m : read_solo_metrics(csv_table(file, solo_columns())))

@@ -28,7 +28,8 @@ concept job_callable = requires(F& f, job_context& context) {
   { f(context) } -> std::same_as<task>;
 };
 
-/// A reference to a body: a callable that outlives the jobs which run it. Two words, no allocation.
+/// A reference to a job's body: a callable that outlives the jobs that run it. Two words, no
+/// allocation.
 class job_body {
 public:
   template <job_callable F>
@@ -48,24 +49,25 @@ private:
   task (*function_)(job_context&) = nullptr;
 };
 
-/// What a job's body sees of the GPU: streams, events, launches, copies. A synchronous call
-/// suspends the job and no thread.
+/// A job's access to the GPU: streams, events, launches, copies. A synchronous call suspends the
+/// job, never a thread.
 ///
 /// Source   Ng, Demoulin, Liu, SOSP'23, section 4.2, doi:10.1145/3600006.3613163.
 /// Differs  a body is a stackless coroutine, so a synchronous call is written with co_await.
-/// Errors   a bad handle, or a program that was not loaded, throws gsched::error within the body,
-///          which ends the job as failed if the body lets it through.
-/// Threads  that of the job's dispatcher.
+/// Errors   a bad handle, or a program that was not loaded, throws gsched::error within the body.
+///          If the body does not catch it, the job ends as failed.
+/// Threads  the thread of the job's dispatcher.
 class job_context : public task_host {
 public:
   enum class until : std::uint8_t { nothing, device_idle, stream_idle, event_complete };
 
-  /// What co_await suspends on; made by synchronize and copy.
+  /// The awaitable that synchronize and copy return.
   class [[nodiscard]] synchronisation : public task_awaitable {
   public:
     bool await_ready() const noexcept { return context_->holds(*this); }
     void await_suspend(task::handle h) const noexcept {
-      assert(h.promise().host == context_); // another job's context would never resume this one
+      // another job's context would never resume this coroutine
+      assert(h.promise().host == context_);
       context_->awaited_ = *this;
       context_->next = h;
     }
@@ -88,10 +90,11 @@ public:
   job_context& operator=(const job_context&) = delete;
   ~job_context() { cancel(); }
 
-  void* user = nullptr;       ///< what came with the request
-  std::uint32_t instance = 0; ///< of its model: this job's alone while it runs, if they are limited
+  void* user = nullptr; ///< the request's user pointer
+  /// instance of its model; unique among running jobs if instances are limited
+  std::uint32_t instance = 0;
 
-  // The body's side ---------------------------------------------------------------------------
+  // Interface of the body ----------------------------------------------------------------------
 
   [[nodiscard]] static stream_id default_stream() noexcept { return stream_default; }
   [[nodiscard]] stream_id create_stream(stream_kind kind = stream_kind::blocking) {
@@ -130,7 +133,7 @@ public:
     op.expected = expected;
     launch(s, op);
   }
-  /// As cudaMemcpy: in the default stream, and the job goes on when it is done.
+  /// Like cudaMemcpy: copies in the default stream and suspends the job until the copy has ended.
   synchronisation copy(copy_direction direction, byte_count bytes, duration expected = {}) {
     copy_async(default_stream(), direction, bytes, expected);
     return synchronize(default_stream());
@@ -156,17 +159,17 @@ public:
     return {*this, until::event_complete, {}, e};
   }
 
-  /// The body promises that it launches nothing more, so its client can be told to get ready.
+  /// The body promises to launch nothing more, so that the client can be notified early.
   void almost_finished() noexcept { announced_ = true; }
-  /// True for destructors that run because the job was cancelled; launches then do nothing.
+  /// True in destructors that run because the job was cancelled; launches then do nothing.
   [[nodiscard]] bool cancelled() const noexcept { return cancelled_; }
 
-  // The dispatcher's side ---------------------------------------------------------------------
+  // Interface of the dispatcher ----------------------------------------------------------------
 
   [[nodiscard]] waitlist& list() noexcept { return list_; }
   [[nodiscard]] const waitlist& list() const noexcept { return list_; }
 
-  /// As new, for the next job; nothing may be in flight on a device.
+  /// Restores the initial state for the next job. Nothing may be in flight on a device.
   void reset(gsched::default_stream mode = gsched::default_stream::legacy) noexcept {
     cancel();
     list_.reset(mode);
@@ -174,16 +177,16 @@ public:
     returned_ = announced_ = cancelled_ = false;
   }
 
-  /// Runs the body until it first suspends or ends. What it throws is kept, not passed on.
+  /// Runs the body until it first suspends or ends. An exception of the body is stored.
   void start(job_body body) noexcept {
     assert(!root_ && !running_);
     returned_ = false;
     try {
-      static_cast<void>(root_ = body(*this)); // nvcc takes it for a value thrown away
+      static_cast<void>(root_ = body(*this)); // nvcc warns of a discarded value otherwise
     } catch (...) {
       failure_ = std::current_exception();
     }
-    if (!root_) { // threw, or had nothing to run
+    if (!root_) { // the body threw, or is an empty task
       returned_ = true;
       return;
     }
@@ -191,23 +194,23 @@ public:
     run();
   }
 
-  /// Runs the body on if what it waits for has come; says whether it did.
+  /// Resumes the body if the event that it awaits has occurred. Returns whether it did.
   bool resume_if_ready() noexcept {
     if (!root_ || running_ || !holds(awaited_)) return false;
     run();
     return true;
   }
 
-  /// The body has a synchronise to wait for, or none was started.
+  /// Whether a started body has neither returned nor thrown.
   [[nodiscard]] bool suspended() const noexcept { return static_cast<bool>(root_); }
-  /// The body has returned or thrown. The job is finished when its waitlist is idle too.
+  /// Whether the body has returned or thrown. The job is finished when its waitlist is idle too.
   [[nodiscard]] bool finished() const noexcept { return returned_; }
   [[nodiscard]] std::exception_ptr failure() const noexcept { return failure_; }
-  /// The body has called almost_finished, or has returned.
+  /// Whether the body has called almost_finished(), or has returned.
   [[nodiscard]] bool launches_no_more() const noexcept { return announced_ || returned_; }
 
-  /// Destroys the body where it is suspended; if it is the caller, as soon as it suspends. What it
-  /// launched is the caller's to drop.
+  /// Destroys the body where it is suspended. If the body itself is the caller, it is destroyed at
+  /// its next suspension. The caller drops the work that it launched.
   void cancel() noexcept {
     if (!root_) return;
     cancelled_ = true;

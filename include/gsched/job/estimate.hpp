@@ -3,10 +3,10 @@
 
 #include <gsched/core/id.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/job/detail/recycler.hpp>
 #include <gsched/job/estimate_means.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/program.hpp>
-#include <gsched/job/recycler.hpp>
 
 #include <algorithm>
 #include <cassert>
@@ -17,65 +17,66 @@
 
 namespace gsched {
 
-/// How far one job has come, for its type's estimator. Made by begin, given back by end.
+/// The progress of one job, for the estimator of its type. begin() creates it and end() returns it.
 class job_progress {
 private:
   friend class estimator;
   friend class recycler<job_progress>;
 
-  /// Counts are kept for each kernel only once a program's operations were not dispatched from its
-  /// first on, each once.
+  /// Marks a program whose operations were not dispatched once each from the first on; counts are
+  /// then kept for each kernel.
   static constexpr std::uint32_t scattered = 0xffffffffu;
 
   std::int64_t remaining_ns_ = 0;
   std::uint64_t epoch_ = 0;
-  std::uint32_t* positions_ = nullptr; ///< by program: operations dispatched, or scattered
+  std::uint32_t* positions_ = nullptr; ///< by program: operations dispatched, or `scattered`
   std::uint32_t* counts_ = nullptr;    ///< by slot, in the same allocation
   std::unique_ptr<std::uint32_t[]> storage_{};
   job_progress* spare = nullptr;
 };
 
-/// What the jobs of one type have left to dispatch, by means over the jobs before them:
-/// remaining = sum over kernels of max(0, mean count - times dispatched) * mean time.
+/// Estimates the remaining device time of jobs of one type, from means over earlier jobs: remaining
+/// = sum over kernels of max(0, mean count - times dispatched) * mean time.
 ///
 /// Source   Ng, Demoulin, Liu, SOSP'23, section 6 (1), doi:10.1145/3600006.3613163.
-/// Differs  the means in force change at intervals and not with every observation, so that a
-///          job's remaining time is a table's entry for each program that runs from its start.
-///          A term is rounded to a nanosecond, so sums never drift and undone work adds up again.
-///          Copies, memsets and kernels without an id count as one pseudo-kernel a kind. Means
-///          follow a changing load, since the weight of what was seen is bounded.
+/// Differs  the means take effect at intervals, not with every observation, so that the remaining
+///          time of a job that runs a program from its start is a table entry. Each term is rounded
+///          to a nanosecond, so sums do not drift and undone work adds up exactly. Copies, memsets
+///          and kernels without an id count as one pseudo-kernel of each kind. The weight of past
+///          observations is bounded, so that means follow a changing load.
 /// Errors   add and expect after the first begin are bugs (asserted). Programs that were not added
 ///          count as no work.
-/// Cost     a segment of a program O(1) amortised, if the job runs it once from start to end; else
-///          O(operations). No allocation but when more jobs are under way than ever before.
+/// Cost     O(1) amortised for a segment of a program that the job runs once from start to end,
+///          else O(operations). Allocates only when more jobs are under way than ever before.
 /// Threads  one owner; no locking.
 class estimator {
 public:
-  /// `loose_kernels`: ids of kernels launched outside programs are below it; others share a slot.
+  /// `loose_kernels`: kernels launched outside programs have ids below it; other ids share one
+  /// slot.
   explicit estimator(std::size_t loose_kernels = 0, estimate_weights weights = {})
       : means_(loose_kernels, weights), jobs_(64) {}
 
-  /// A program that these jobs run, how often on average, and its expected times as the prior. It
-  /// outlives the estimator, and its id is set before the first job.
+  /// Adds a program that these jobs run `runs` times on average; its expected times are the prior.
+  /// The program outlives the estimator and has its id before the first job.
   void add(const program& graph, double runs = 1.0) {
     assert(jobs_.made() == 0);
     means_.add(graph, runs);
   }
 
-  /// Another program that some of these jobs run in place of one that was added, with the same
-  /// operations: another instance of a captured model. What is learned of either holds for both.
+  /// Adds a program with the same operations as `of`, which some jobs run in its place (another
+  /// instance of a captured model). Observations of either count for both.
   void add_replica(const program& replica, const program& of) {
     assert(replica.size() == of.size() && means_.find(of.id()) != means_.programs());
     means_.add_replica(replica, means_.find(of.id()));
   }
 
-  /// An operation outside programs that these jobs launch `count` times on average.
+  /// Adds an operation that these jobs launch outside programs, `count` times on average.
   void expect(const operation& op, double count = 1.0) {
     assert(jobs_.made() == 0);
     means_.expect(op, count);
   }
 
-  /// That many jobs can be under way without an allocation.
+  /// Reserves for this many jobs under way.
   void reserve(std::size_t jobs) {
     jobs_.reserve(jobs);
     job_progress* made = nullptr;
@@ -92,7 +93,7 @@ public:
     }
   }
 
-  /// What a job of this type takes in all.
+  /// The estimated device time of a whole job of this type.
   [[nodiscard]] duration total() const noexcept { return duration{means_.total_ns()}; }
 
   [[nodiscard]] job_progress& begin() {
@@ -104,19 +105,19 @@ public:
     return p;
   }
 
-  /// The job's end. Its counts are an observation if it ran to completion.
+  /// Ends a job. Its counts are an observation if it ran to completion.
   void end(job_progress& p, bool completed) noexcept {
     if (completed) observe_counts(p);
     jobs_.give(p);
   }
 
-  /// Never negative.
+  /// The estimated remaining device time. Never negative.
   [[nodiscard]] duration remaining(job_progress& p) const noexcept {
     refresh(p);
     return duration{p.remaining_ns_};
   }
 
-  /// The operations were dispatched: as they stand in the program from `first` on, or loose.
+  /// Operations were dispatched: those of the program from `first` on, or loose ones.
   void dispatched(job_progress& p, program_id id, std::uint32_t first,
                   std::span<const operation* const> operations) noexcept {
     refresh(p);
@@ -133,7 +134,7 @@ public:
       count_scattered(p, j, first, last, 1);
   }
 
-  /// They were evicted: to be dispatched again.
+  /// Dispatched operations were evicted and will be dispatched again.
   void undone(job_progress& p, program_id id, std::uint32_t first,
               std::span<const operation* const> operations) noexcept {
     refresh(p);
@@ -150,13 +151,13 @@ public:
       count_scattered(p, j, first, last, -1);
   }
 
-  /// One operation outside programs took so long.
+  /// Observes the time of one operation outside programs.
   void observe(const operation& op, duration took) noexcept {
     const operation* const one = &op;
     means_.observe_loose({&one, 1}, took);
   }
 
-  /// So long took a segment; its operations share the time in proportion to their means.
+  /// Observes the time of a segment. Its operations share the time in proportion to their means.
   void observe_segment(program_id id, std::uint32_t first,
                        std::span<const operation* const> operations, duration took) noexcept {
     if (operations.empty()) return;
@@ -166,9 +167,9 @@ public:
       means_.observe_range(j, first, first + static_cast<std::uint32_t>(operations.size()), took);
   }
 
-  /// The means, and when they change.
+  /// The means in effect and their version.
   [[nodiscard]] const estimate_means& means() const noexcept { return means_; }
-  /// Puts what was observed so far in force at once.
+  /// Makes all observations so far take effect.
   void publish() noexcept { means_.publish(); }
 
 private:

@@ -16,22 +16,22 @@
 
 namespace gsched {
 
-/// How much a mean trusts what came before.
+/// The weights of past values in a mean.
 ///
 /// Units    observations: jobs for a count, executions for a time.
 struct estimate_weights {
-  double prior = 16.0;  ///< of a profile's figures
-  double most = 4096.0; ///< of all that came before; what is older fades
+  double prior = 16.0;  ///< weight of a profile's values
+  double most = 4096.0; ///< largest weight of the past; older observations fade
 };
 
-/// Mean counts and times of a job type's kernels: those in force, and what was observed since.
-/// A kernel's slot is its id: first those launched outside programs and pseudo-kernels of copies,
-/// memsets and kernels without an id, then likewise for each program.
+/// Mean counts and mean times of the kernels of one job type: those in effect, and the observations
+/// since they took effect. Kernels have slots: first those launched outside programs, by id, then
+/// the pseudo-kernels of copies, memsets and kernels without an id; then the same for each program.
 ///
-/// Differs  a segment's measured time is entered at its two ends in an array of differences and is
-///          shared among its operations when the means are next published.
-/// Cost     observe_range O(1); publish O(slots + operations), after as many observations at
-///          least. No allocation after the programs were added.
+/// Differs  the measured time of a segment is entered at both ends in an array of differences, and
+///          is distributed to its operations at the next publish().
+/// Cost     observe_range O(1); publish O(slots + operations), after at least that many
+///          observations. No allocation after the programs were added.
 /// Threads  one owner; no locking.
 class estimate_means {
 public:
@@ -69,7 +69,7 @@ public:
     rebuild();
   }
 
-  /// What is seen of the replica counts for program j, which has the same operations.
+  /// Observations of the replica count for program j, which has the same operations.
   void add_replica(const program& replica, std::size_t j) { replicas_.emplace_back(&replica, j); }
 
   void expect(const operation& op, double count) {
@@ -81,7 +81,7 @@ public:
     rebuild();
   }
 
-  // What is in force -------------------------------------------------------------------------
+  // Values in effect ---------------------------------------------------------------------------
 
   [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
   [[nodiscard]] std::size_t loose_slots() const noexcept { return loose_kernels_ + classes; }
@@ -108,7 +108,7 @@ public:
     return slot_in(op, loose_kernels_);
   }
   [[nodiscard]] double mean_count(std::size_t i) const noexcept { return slots_[i].count; }
-  /// In nanoseconds.
+  /// Unit: nanoseconds.
   [[nodiscard]] double mean_time_ns(std::size_t i) const noexcept { return slots_[i].time; }
 
   /// max(0, mean count - done) * mean time, to the nearest nanosecond.
@@ -117,15 +117,15 @@ public:
     const double left = (s.count - done) * s.time;
     return left > 0.0 ? static_cast<std::int64_t>(left + 0.5) : 0;
   }
-  /// The sum over program j's slots after its first `done` operations.
+  /// The sum of left_ns over the slots of program j after its first `done` operations.
   [[nodiscard]] std::int64_t left_after_ns(std::size_t j, std::uint32_t done) const noexcept {
     return tables_[j].left[done];
   }
   [[nodiscard]] std::int64_t total_ns() const noexcept { return total_ns_; }
-  /// Rises whenever what is in force changes.
+  /// Increases whenever the values in effect change.
   [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
 
-  // What is observed -------------------------------------------------------------------------
+  // Observations ------------------------------------------------------------------------------
 
   void observe_range(std::size_t j, std::uint32_t first, std::uint32_t last,
                      duration took) noexcept {
@@ -155,14 +155,14 @@ public:
     slots_[i].seen_count += count;
     slots_[i].seen_jobs += 1.0;
   }
-  /// A job ran program j once, whole, or not at all.
+  /// A job ran the whole of program j once, or did not run it.
   void observe_runs(std::size_t j, bool ran) noexcept {
     tables_[j].ran += ran ? 1.0 : 0.0;
     tables_[j].jobs += 1.0;
   }
   void job_ended() noexcept { observed(operations_); }
 
-  /// The counts in force are of jobs that were seen, and not of the prior alone.
+  /// Whether the counts in effect include observed jobs, not the prior alone.
   [[nodiscard]] bool knows_jobs() const noexcept { return knows_jobs_; }
 
   void publish() noexcept {
@@ -170,7 +170,7 @@ public:
     for (slot& s : slots_) {
       if (s.seen_times > 0.0) {
         merge(s.time, s.time_weight, s.seen_time, s.seen_times);
-        s.time = std::max(s.time, 1.0); // a share of a later segment must not be of nothing
+        s.time = std::max(s.time, 1.0); // zero would give the operation no share of later segments
       }
       knows_jobs_ = knows_jobs_ || s.seen_jobs > 0.0;
       if (s.seen_jobs > 0.0) merge(s.count, s.count_weight, s.seen_count, s.seen_jobs);
@@ -181,30 +181,30 @@ public:
   }
 
 private:
-  /// Four directions of copies, memsets, kernels without an id.
+  /// Pseudo-kernels: four directions of copies, memsets, kernels without an id.
   static constexpr std::size_t classes = 6;
 
   struct slot {
-    double count = 0.0; ///< in force
-    double time = 0.0;  ///< in force, ns
+    double count = 0.0; ///< in effect
+    double time = 0.0;  ///< in effect, ns
     double count_weight = 0.0;
     double time_weight = 0.0;
-    double seen_count = 0.0; ///< sums since the last publish
+    double seen_count = 0.0; ///< sums since the last publish()
     double seen_jobs = 0.0;
     double seen_time = 0.0;
     double seen_times = 0.0;
-    std::uint32_t in_graph = 0; ///< in one run of its program
-    std::uint32_t walked = 0;   ///< while tables are rebuilt
+    std::uint32_t in_graph = 0; ///< occurrences in one run of its program
+    std::uint32_t walked = 0;   ///< occurrences visited while tables are rebuilt
   };
 
   struct table {
     const program* graph = nullptr;
     std::size_t first_slot = 0;
     std::vector<std::uint32_t> slots; ///< by operation
-    std::vector<std::int64_t> left;   ///< by operations dispatched: what they leave
-    std::vector<double> until;        ///< sum of the mean times before an operation
-    std::vector<double> ratio;        ///< differences: measured time over the means' sum
-    std::vector<std::int64_t> seen;   ///< differences: how often measured
+    std::vector<std::int64_t> left;   ///< by number of dispatched operations: remaining time, ns
+    std::vector<double> until;        ///< sum of the mean times of the operations before
+    std::vector<double> ratio;        ///< differences: measured time over the sum of the means
+    std::vector<std::int64_t> seen;   ///< differences: number of measurements
     double ran = 0.0;
     double jobs = 0.0;
   };
@@ -250,7 +250,7 @@ private:
     for (std::size_t k = 0; k < t.slots.size(); ++k) {
       ratio += t.ratio[k];
       seen += t.seen[k];
-      if (seen == 0) ratio = 0.0; // what is left then is rounding
+      if (seen == 0) ratio = 0.0; // the remainder is a rounding error
       slot& s = slots_[t.slots[k]];
       s.seen_time += std::max(0.0, ratio) * s.time;
       s.seen_times += static_cast<double>(seen);
@@ -294,8 +294,8 @@ private:
   std::int64_t total_ns_ = 0;
   std::size_t operations_ = 0; ///< of all programs
   bool knows_jobs_ = false;
-  std::size_t since_ = 0;     ///< operations observed since the last publish
-  std::size_t interval_ = 64; ///< after how many to publish next
+  std::size_t since_ = 0;     ///< operations observed since the last publish()
+  std::size_t interval_ = 64; ///< operations observed until the next publish()
   std::uint64_t epoch_ = 0;
 };
 

@@ -11,12 +11,13 @@
 
 namespace gsched {
 
-/// Memory for coroutine frames: blocks in classes of 128 bytes, taken from chunks and used again.
-/// What is larger than the last class comes from the global heap.
+/// Memory for coroutine frames, in size classes of 128 bytes. Freed blocks are used again. Frames
+/// larger than the last class come from the global heap.
 ///
-/// Differs  a frame knows its pool by a word in front of it, since operator delete is told nothing.
+/// Differs  a header word before each frame names its pool, because operator delete receives no
+///          context.
 /// Errors   allocate throws std::bad_alloc.
-/// Cost     O(1); allocates only when more blocks of a class are out than ever before.
+/// Cost     O(1); allocates only when more blocks of a class are in use than ever before.
 /// Threads  one owner; no locking. Outlives its blocks.
 class frame_pool {
 public:
@@ -28,7 +29,7 @@ public:
   frame_pool& operator=(const frame_pool&) = delete;
   ~frame_pool() { assert(out_ == 0); }
 
-  /// From `pool`, or from the global heap if there is none; aligned as operator new aligns.
+  /// Allocates from `pool`, or from the global heap if it is null. Aligned like operator new.
   [[nodiscard]] static void* allocate(frame_pool* pool, std::size_t bytes) {
     const std::size_t whole = bytes + sizeof(header);
     if (whole > largest) pool = nullptr;
@@ -44,7 +45,7 @@ public:
       ::operator delete(h);
   }
 
-  /// That many frames of so many bytes can be out before the pool allocates.
+  /// Reserves memory for this many frames of `bytes` bytes.
   void reserve(std::size_t frames, std::size_t bytes) {
     const std::size_t whole = bytes + sizeof(header);
     if (whole <= largest) grow(class_of(whole), frames);

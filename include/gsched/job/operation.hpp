@@ -16,8 +16,8 @@ enum class operation_kind : std::uint8_t {
   kernel,
   memcpy,
   memset,
-  event_record,  ///< done when all earlier work of its stream is done
-  event_wait,    ///< done when the event's last record before it is done
+  event_record,  ///< completes when all earlier work of its stream has ended
+  event_wait,    ///< completes when the event's latest earlier record has completed
   host_function, ///< runs on the host, in stream order
 };
 
@@ -28,14 +28,14 @@ enum class copy_direction : std::uint8_t {
   host_to_host,
 };
 
-/// Where a kernel can leave the GPU before it has ended, so that only the rest of it is run later.
-enum class leaving : std::uint8_t {
-  never,          ///< it knows nothing of preemption: what has started ends
-  between_blocks, ///< blocks that have not started leave, those that have end
-  at_checkpoints  ///< running blocks leave as well, at their next checkpoint
+/// The points at which a kernel can be preempted. Only its unfinished blocks run later.
+enum class preemptibility : std::uint8_t {
+  never,          ///< none: a kernel that has started runs to its end
+  between_blocks, ///< blocks that have not started exit at once; running blocks end
+  at_checkpoints  ///< running blocks exit too, at their next checkpoint
 };
 
-/// How long an operation takes alone on a partition of that many SMs.
+/// The time of an operation that runs alone on a partition of this many SMs.
 struct scaling_point {
   sm_count sms{};
   duration time{};
@@ -49,22 +49,23 @@ struct host_call {
   bool operator==(const host_call&) const noexcept = default;
 };
 
-/// One unit of device work as a job asks for it: immutable once launched, copied as plain bytes.
+/// One unit of device work as a job launches it: immutable after the launch, copied as plain bytes.
 ///
-/// Units    expected is the time alone on all SMs of the device; zero says it is not known.
-/// Threads  a value; whoever holds it may read it.
+/// Units    `expected` is the time alone on all SMs of the device; zero: not known.
+/// Threads  a value.
 struct operation {
   operation_kind kind = operation_kind::kernel;
   copy_direction direction = copy_direction::host_to_device; ///< memcpy
-  leaving leaves = leaving::never;                           ///< kernel
-  std::uint32_t max_blocks_per_sm = 0; ///< as the driver counts it; 0 is not known
-  kernel_id kernel = no_kernel;        ///< which function: estimates are kept for each
+  preemptibility preemptible = preemptibility::never;        ///< kernel
+  std::uint32_t max_blocks_per_sm = 0; ///< as the driver reports it; 0: not known
+  kernel_id kernel = no_kernel;        ///< identifies the function; estimates are kept for each
   event_id event = no_event;           ///< event_record, event_wait
   byte_count bytes{};                  ///< memcpy, memset
   launch_shape launch{};               ///< kernel
   duration expected{};
-  duration checkpoint{}; ///< leaving::at_checkpoints: between two of them in a block
-  inline_vector<scaling_point, 8> by_sms{}; ///< measured on partitions, SMs rising; may be empty
+  /// preemptibility::at_checkpoints: time between two checkpoints of a block
+  duration checkpoint{};
+  inline_vector<scaling_point, 8> by_sms{}; ///< measured on partitions, by rising SMs; may be empty
   host_call call{};                         ///< host_function
   const void* handle = nullptr;             ///< what a real device launches; null in simulation
 

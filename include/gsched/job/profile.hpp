@@ -22,13 +22,13 @@
 
 namespace gsched {
 
-/// A node of a captured graph: the operation, and what only a profile knows of it.
+/// A node of a captured graph: its operation and what only the profile records.
 struct profile_operation {
-  std::vector<std::uint32_t> after; ///< earlier operations that it waits for
+  std::vector<std::uint32_t> after; ///< earlier operations that it depends on
   std::string symbol;               ///< mangled; kernels only
   std::string name;
-  std::uint64_t local_bytes = 0; ///< local memory a thread spills to; kernels only
-  operation work{};              ///< its kernel id is given by to_program
+  std::uint64_t local_bytes = 0; ///< local memory a thread; kernels only
+  operation work{};              ///< to_program() assigns its kernel id
 
   bool operator==(const profile_operation& o) const {
     const operation& a = work;
@@ -42,26 +42,27 @@ struct profile_operation {
   }
 };
 
-/// One forward pass of a model at a batch size, captured as a graph and measured.
+/// One forward pass of a model at one batch size, captured as a graph and measured.
 ///
-/// Units    work.expected is the time alone on all sm_count SMs.
+/// Units    work.expected is the time alone on all `sms` SMs.
 struct profile {
   std::string model;
   std::uint32_t batch = 1;
   std::string dtype;
   std::string device;
   sm_count sms{};
-  byte_count input{};                   ///< a request carries to the device
-  byte_count output{};                  ///< a request carries back
-  std::optional<duration> graph_replay; ///< of the whole graph, with gaps and overlaps
-  bool durations_measured = true;       ///< false: each operation's times are estimates
+  byte_count input{};  ///< bytes that a request copies to the device
+  byte_count output{}; ///< bytes that a request copies back
+  /// time of one replay of the whole graph, with gaps and overlaps
+  std::optional<duration> graph_replay;
+  bool durations_measured = true; ///< false: the times of the operations are estimates
   std::vector<profile_operation> operations;
 
   bool operator==(const profile&) const = default;
 
   [[nodiscard]] std::string full_name() const { return model + "_b" + std::to_string(batch); }
 
-  /// Sum of the operations' times, which graph_replay differs from.
+  /// The sum of the operations' times. It differs from graph_replay.
   [[nodiscard]] duration total() const noexcept {
     duration sum{};
     for (const profile_operation& op : operations) sum += op.work.expected;
@@ -77,10 +78,11 @@ namespace detail {
 
 } // namespace detail
 
-/// Refuses a profile whose operations are not in an order in which they can run.
-/// Errors   dependency_cycle: an operation that waits for itself or for a later one. Any cycle has
-///          such an operation, so none is left.
-///          bad_profile: one that waits for an operation that is not there.
+/// Refuses a profile whose operations are not in an executable order.
+///
+/// Errors   dependency_cycle: an operation depends on itself or on a later one; every cycle
+///          contains such an operation. bad_profile: an operation depends on one that does not
+///          exist.
 inline void check_order(const profile& p) {
   for (std::size_t i = 0; i < p.operations.size(); ++i) {
     for (const std::uint32_t a : p.operations[i].after) {
@@ -97,9 +99,10 @@ inline void check_order(const profile& p) {
   }
 }
 
-/// Refuses a profile with a kernel that a device cannot run. `blocks_per_sm(launch_shape)` says how
-/// many of a kernel's blocks an SM holds; the occupancy calculator bound to a device's limits.
-/// Errors   does_not_fit, naming the first operation for which that is zero.
+/// Refuses a profile with a kernel that the device cannot run. blocks_per_sm(launch_shape) returns
+/// how many blocks of a kernel fit on an SM: the occupancy calculator, bound to a device's limits.
+///
+/// Errors   does_not_fit, with the first operation for which that is zero.
 template <class BlocksPerSm>
 void check_fits(const profile& p, BlocksPerSm&& blocks_per_sm) {
   for (std::size_t i = 0; i < p.operations.size(); ++i) {
@@ -115,11 +118,11 @@ void check_fits(const profile& p, BlocksPerSm&& blocks_per_sm) {
   }
 }
 
-/// The profile as a program: its operations in the order of the capture.
+/// Converts a profile to a program: its operations in the order of the capture.
 ///
-/// Differs  a kernel is told apart by symbol and launch shape: the same function at another size is
-///          another kernel to whoever estimates times, as its time has little to do with the first.
-/// Errors   those of check_order; bad_profile if there are no operations.
+/// Differs  a kernel id stands for a symbol and a launch shape: the same function at another size
+///          is another kernel for the estimators, because its time differs.
+/// Errors   as check_order; bad_profile if there are no operations.
 /// Cost     O(n log n) of n operations.
 [[nodiscard]] inline program to_program(const profile& p) {
   check_order(p);

@@ -16,12 +16,14 @@
 
 namespace gsched {
 
-/// A captured graph in the order in which it is run: immutable, shared by all jobs that run it.
+/// A captured graph whose operations are in execution order: immutable, shared by all jobs that run
+/// it.
 ///
-/// Differs  a CUDA graph is a partial order; here its operations stand in one order that keeps it,
-///          so a range of them is a segment and a lane's own order is all the synchronisation.
-/// Errors   an empty program, or one with event operations, is bad_profile.
-/// Threads  immutable after construction, but for the id, which the loader sets once.
+/// Differs  a CUDA graph is a partial order. Here the operations are in one order that respects it,
+///          so that any range of them is a segment, and the order of a lane is the only
+///          synchronisation.
+/// Errors   bad_profile: no operations, or an operation that is no device work.
+/// Threads  immutable after construction, except for the id, which the loading device sets once.
 class program {
 public:
   program(std::string name, std::vector<operation> operations)
@@ -49,47 +51,49 @@ public:
   [[nodiscard]] program_id id() const noexcept { return id_; }
   [[nodiscard]] std::size_t size() const noexcept { return operations_.size(); }
   [[nodiscard]] std::span<const operation> operations() const noexcept { return operations_; }
-  /// Distinct kernel ids are below this.
+  /// Kernel ids are below this number.
   [[nodiscard]] std::size_t kernel_count() const noexcept { return kernels_; }
 
-  /// Operations [first, last) as a device takes them.
+  /// Operations [first, last), in the form that devices take.
   [[nodiscard]] std::span<const operation* const> range(std::size_t first,
                                                         std::size_t last) const noexcept {
     assert(first <= last && last <= size());
     return {pointers_.data() + first, last - first};
   }
 
-  /// Sum of the expected times of [first, last). O(1).
+  /// The sum of the expected times of [first, last). O(1).
   [[nodiscard]] duration expected(std::size_t first, std::size_t last) const noexcept {
     assert(first <= last && last <= size());
     return until_[last] - until_[first];
   }
   [[nodiscard]] duration expected() const noexcept { return until_.back(); }
-  /// Expected time of the kernel that takes longest; zero where there is none.
+  /// The expected time of the longest kernel; zero without kernels.
   [[nodiscard]] duration longest_kernel() const noexcept { return longest_; }
 
-  /// Where a segment that starts at `first` ends so that it takes about one quantum: the end that
-  /// is nearest in time, and at least one operation on. run_to_completion gives size(). Of an
-  /// aligned program: the longest run of pieces that align() allows there and that is no longer
-  /// than that, or one piece.
+  /// The end of a segment that starts at `first` and takes about one quantum: the operation
+  /// boundary nearest to that time, at least one operation later. run_to_completion gives size().
+  /// For an aligned program: the end of the longest run of grains that align() permits there and
+  /// that takes no longer than the quantum, or of one grain.
+  ///
   /// Cost     O(log n).
   [[nodiscard]] std::size_t cut(std::size_t first, duration quantum) const noexcept {
     assert(first < size());
     if (whole_) return size();
-    if (!pieces_.empty() && quantum < run_to_completion) return cut_aligned(first, quantum);
+    if (!grain_ends_.empty() && quantum < run_to_completion) return cut_aligned(first, quantum);
     if (quantum >= until_.back() - until_[first]) return size();
     return cut_freely(first, quantum);
   }
 
-  /// From now on the program is cut only into ranges [pieces[i], pieces[min(i + 2^k, n)]) with i a
-  /// multiple of 2^k and k < levels, where a piece is what cut gave for `grain` before. So whoever
-  /// has to prepare ranges, as graphs, prepares fewer than 2n of them however segments grow; each
-  /// operation is in `levels` of them. Set-up: by whoever loads the program on a device.
+  /// From now on, cut() returns only ranges of whole grains [i, min(i + 2^k, n)), where i is a
+  /// multiple of 2^k and k < levels. A grain is the range that cut() returned for `grain` before. A
+  /// device that prepares graphs for ranges then prepares fewer than 2n graphs, whatever the
+  /// segment lengths, and each operation is in `levels` of them. Called by the device that loads
+  /// the program. Set-up.
   ///
-  /// `alone`: operations that are pieces of their own and in no longer run, such as those that
-  /// cannot be held; rising.
+  /// `alone`: operations, rising, that form a grain of their own and are in no longer range; such
+  /// as operations that cannot be held.
   void align(duration grain, unsigned levels, std::span<const std::size_t> alone = {}) {
-    pieces_.clear();
+    grain_ends_.clear();
     alone_.assign(alone.begin(), alone.end());
     std::vector<std::size_t> ends{0};
     auto next = alone_.begin();
@@ -100,32 +104,32 @@ public:
       if (next != alone_.end()) last = std::min(last, *next == first ? first + 1 : *next);
       ends.push_back(last);
     }
-    pieces_ = std::move(ends);
+    grain_ends_ = std::move(ends);
     levels_ = levels;
   }
-  /// What a cut before each operation, and one at the end, costs in device time beyond the gap
-  /// between two segments: branches of a graph wait for one another there. Pieces then end where a
-  /// cut is cheap, within half the grain. Set-up, before align(). Empty, as at first: cuts cost the
-  /// same everywhere.
+  /// Sets the loss of a cut before each operation, and of one at the end: the device time beyond
+  /// the gap between two segments, which arises where branches of the graph join. align() then
+  /// places grain ends where a cut is cheap, within half a grain. Set-up, before align(). Empty
+  /// (the default): all cuts cost the same.
   void set_cut_losses(std::vector<duration> losses) {
     assert(losses.empty() || losses.size() == size() + 1);
     losses_ = std::move(losses);
   }
-  /// From now on it is run from its start to its end alone: no device prepares parts of it. Set-up,
-  /// before it is loaded.
+  /// From now on the program runs only as a whole; devices prepare no parts of it. Set-up, before
+  /// it is loaded.
   void keep_whole() noexcept { whole_ = true; }
   [[nodiscard]] bool is_whole() const noexcept { return whole_; }
-  /// The ends of the pieces, from 0 to size(); empty for a program that is not aligned.
-  [[nodiscard]] std::span<const std::size_t> pieces() const noexcept { return pieces_; }
+  /// The ends of the grains, from 0 to size(); empty for a program that is not aligned.
+  [[nodiscard]] std::span<const std::size_t> grain_ends() const noexcept { return grain_ends_; }
   [[nodiscard]] unsigned levels() const noexcept { return levels_; }
-  /// Whether one of [first, last) is to be alone, so that cut() gives that range only if it is that
-  /// one.
+  /// Whether [first, last) contains an operation that forms a grain of its own. cut() then returns
+  /// the range only if it is that operation.
   [[nodiscard]] bool holds_alone(std::size_t first, std::size_t last) const noexcept {
     const auto at = std::lower_bound(alone_.begin(), alone_.end(), first);
     return at != alone_.end() && *at < last;
   }
 
-  /// Called once by whoever loads the program on a device.
+  /// Called once, by the device that loads the program.
   void set_id(program_id id) noexcept { id_ = id; }
 
 private:
@@ -139,8 +143,9 @@ private:
     return losses_.empty() ? last : cheapest_near(first, last, quantum);
   }
 
-  /// The end within half a quantum of the target that costs least, where a cut that is off by so
-  /// much costs a twentieth of that: the segments around it are too short or too long.
+  /// The end within half a quantum of the target with the least loss. A cut that is off the target
+  /// also loses a twentieth of its distance, because the neighbouring segments are then too short
+  /// or too long.
   [[nodiscard]] std::size_t cheapest_near(std::size_t first, std::size_t nearest,
                                           duration quantum) const noexcept {
     const duration target = until_[first] + quantum;
@@ -157,16 +162,19 @@ private:
   }
 
   [[nodiscard]] std::size_t cut_aligned(std::size_t first, duration quantum) const noexcept {
-    const auto at = std::upper_bound(pieces_.begin(), pieces_.end(), first); // end of its piece
-    const auto i = static_cast<std::size_t>(at - pieces_.begin()) - 1;
+    const auto at =
+        // end of the grain of `first`
+        std::upper_bound(grain_ends_.begin(), grain_ends_.end(), first);
+    const auto i = static_cast<std::size_t>(at - grain_ends_.begin()) - 1;
     std::size_t last = *at;
-    if (pieces_[i] != first) return last; // within a piece: up to its end
+    if (grain_ends_[i] != first) return last; // within a grain: up to its end
     for (unsigned k = 1; k < levels_; ++k) {
       const std::size_t run = std::size_t{1} << k;
       if (i % run != 0 || last == size()) break;
-      const std::size_t end = pieces_[std::min(i + run, pieces_.size() - 1)];
+      const std::size_t end = grain_ends_[std::min(i + run, grain_ends_.size() - 1)];
       if (holds_alone(first, end)) break;
-      // Pieces differ from the grain by rounding: half of one over is still about a quantum.
+      // The length of a grain differs from `grain` by rounding: half of one grain more is still
+      // about a quantum.
       if (expected(first, end) > quantum + quantum / (2 * static_cast<duration::rep>(run))) break;
       last = end;
     }
@@ -176,11 +184,11 @@ private:
   std::string name_;
   std::vector<operation> operations_;
   std::vector<const operation*> pointers_;
-  std::vector<duration> until_; ///< until_[i] is the expected time of all before operation i
+  std::vector<duration> until_; ///< until_[i]: expected time of all operations before i
   duration longest_{};
-  std::vector<std::size_t> pieces_;
+  std::vector<std::size_t> grain_ends_;
   std::vector<std::size_t> alone_;
-  std::vector<duration> losses_; ///< of a cut before each operation, and at the end
+  std::vector<duration> losses_; ///< losses of a cut before each operation, and at the end
   unsigned levels_ = 0;
   bool whole_ = false;
   std::size_t kernels_ = 0;

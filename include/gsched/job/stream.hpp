@@ -19,37 +19,39 @@ namespace gsched {
 namespace bi = boost::intrusive;
 struct waitlist_entry;
 
-/// How a created stream stands to the legacy default stream (cudaStreamNonBlocking or not).
+/// Whether a created stream synchronises with the legacy default stream (cudaStreamNonBlocking:
+/// no).
 enum class stream_kind : std::uint8_t { blocking, non_blocking };
 
-/// What stream_id{0} is in a job, as nvcc's --default-stream says for a file.
+/// The meaning of stream_id{0} in a job, like nvcc's option --default-stream for a file.
 enum class default_stream : std::uint8_t { legacy, per_thread };
 
 inline constexpr stream_id stream_default{0};
-inline constexpr stream_id stream_legacy{1};     ///< cudaStreamLegacy, whatever the default is
-inline constexpr stream_id stream_per_thread{2}; ///< cudaStreamPerThread, likewise
+inline constexpr stream_id stream_legacy{1}; ///< cudaStreamLegacy, whatever the default stream is
+/// cudaStreamPerThread, whatever the default stream is
+inline constexpr stream_id stream_per_thread{2};
 
-/// A virtual stream as its waitlist keeps it: launched work in order, in flight up to `next`.
+/// A virtual stream of a waitlist: its launches in order; those before `next` are dispatched.
 struct waitlist_stream {
   enum class standing : std::uint8_t {
-    unlisted, ///< nothing pending, or its own work in flight or host call comes first
+    unlisted, ///< nothing pending, or it continues after its own in-flight work or host call
     ready,    ///< its next operation may be submitted
     due,      ///< its next host call may run
-    blocked,  ///< waits for a record or for the legacy stream's order
+    blocked,  ///< its next entry waits for a record or for a legacy phase
   };
   using list_hook = bi::list_member_hook<bi::link_mode<bi::auto_unlink>>;
   using tree_hook = bi::set_member_hook<bi::link_mode<bi::safe_link>>;
 
-  waitlist_entry* head = nullptr; ///< oldest that has not ended
-  waitlist_entry* next = nullptr; ///< oldest that is not wholly dispatched
+  waitlist_entry* head = nullptr; ///< oldest entry that has not ended
+  waitlist_entry* next = nullptr; ///< oldest entry that is not fully dispatched
   waitlist_entry* tail = nullptr;
   std::size_t in_flight = 0; ///< device operations dispatched and not ended
-  std::uint64_t order = 0;   ///< serial of next, while ready
+  std::uint64_t order = 0;   ///< serial of `next`, while ready
   stream_id id{};
   stream_kind kind = stream_kind::blocking;
   standing where = standing::unlisted;
   bool alive = false;
-  bool calling = false; ///< its host call runs now
+  bool calling = false; ///< its host call is running
   std::optional<lane_id> lane{};
   list_hook wait_hook{};
   tree_hook ready_hook{};
@@ -61,13 +63,13 @@ struct waitlist_stream {
   };
 };
 
-/// Streams that wait for the same thing, in the order in which they began to.
+/// Streams that wait for the same condition, in the order in which they began to wait.
 using waitlist_queue = bi::list<
     waitlist_stream,
     bi::member_hook<waitlist_stream, waitlist_stream::list_hook, &waitlist_stream::wait_hook>,
     bi::constant_time_size<false>>;
 
-/// Streams by the age of their next entry.
+/// Streams by the serial of their next entry.
 using waitlist_ready = bi::set<
     waitlist_stream,
     bi::member_hook<waitlist_stream, waitlist_stream::tree_hook, &waitlist_stream::ready_hook>,

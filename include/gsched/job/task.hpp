@@ -13,15 +13,15 @@
 
 namespace gsched {
 
-/// Base of what a job's coroutines are given: where their frames come from, and which of them
-/// runs next. A nested task is resumed by the loop that resumes the job, not from within its
-/// parent, so the host's stack does not grow with the number of tasks awaited.
+/// Base of the context that a job's coroutines receive: the pool of their frames, and the coroutine
+/// that is resumed next. The loop that resumes the job also resumes nested tasks, so the host's
+/// stack does not grow with the number of awaited tasks.
 struct task_host {
   frame_pool* frames = nullptr;
   std::coroutine_handle<> next{};
 };
 
-/// An argument of a coroutine, as far as its frame's allocation is concerned.
+/// A coroutine argument, as seen by the allocation of the frame.
 struct task_argument {
   task_host* host = nullptr;
   task_argument() noexcept = default;
@@ -32,18 +32,20 @@ struct task_argument {
   }
 };
 
-/// Base of what a task may await besides another task; await_suspend sets task_host::next.
+/// Base of the types that a task may await besides another task. Their await_suspend sets
+/// task_host::next.
 struct task_awaitable {};
 
-/// The coroutine of a job's body, `task body(job_context&)`, or of a part of it that is awaited.
-/// It starts when it is first resumed or awaited, and an exception ends it and goes to whoever
-/// awaits it. Destroying it at a suspension point destroys its locals and the tasks it awaits.
+/// The coroutine of a job's body, `task body(job_context&)`, or of a nested task. It starts when it
+/// is first resumed or awaited. An exception ends it and is rethrown in the coroutine that awaits
+/// it. Destroying a task at a suspension point destroys its locals and the tasks that it awaits.
 ///
-/// Differs  a task awaits tasks and its context's synchronisation only: what else it awaited would
-///          resume it behind the dispatcher's back, so that does not compile.
-/// Cost     the frame comes from the pool of the first task_host among the arguments (a functor's
-///          object counts as one), from the global heap if there is none or they are over six.
-/// Threads  that of the job's dispatcher.
+/// Differs  a task awaits only tasks and its context's synchronisation. Another awaitable would
+///          resume the task outside the dispatcher's control, so it does not compile.
+/// Cost     the frame comes from the pool of the first task_host among the arguments (the object of
+///          a functor counts as one); from the global heap if there is none, or with more than six
+///          arguments.
+/// Threads  the thread of the job's dispatcher.
 class [[nodiscard]] task {
 public:
   struct promise_type;
@@ -61,7 +63,7 @@ public:
 
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(handle_); }
   [[nodiscard]] bool done() const noexcept { return handle_ && handle_.done(); }
-  /// Why it ended, if by an exception.
+  /// The exception that ended the task, if any.
   [[nodiscard]] std::exception_ptr failure() const noexcept;
   /// Makes it the coroutine that `host` resumes next.
   void start_on(task_host& host) noexcept;
@@ -72,6 +74,7 @@ private:
   handle handle_{};
 };
 
+/// The promise of the coroutine.
 struct task::promise_type {
   task_host* host = nullptr;
   std::coroutine_handle<> parent{};
@@ -91,13 +94,15 @@ struct task::promise_type {
 
   awaiter await_transform(task&& nested) const noexcept;
   template <class A>
-    requires std::derived_from<std::remove_cvref_t<A>, task_awaitable> A && await_transform(A&& a)
-  const noexcept { return std::forward<A>(a); }
+    requires std::derived_from<std::remove_cvref_t<A>, task_awaitable>
+  A&& await_transform(A&& a) const noexcept {
+    return std::forward<A>(a);
+  }
 
-  /// No template with a pack, because g++ warns that such a one does not match operator delete.
-  static void* operator new (std::size_t bytes, task_argument a = {}, task_argument b = {},
-                             task_argument c = {}, task_argument d = {}, task_argument e = {},
-                             task_argument f = {}) {
+  /// No parameter pack: g++ warns that such a template does not match operator delete.
+  static void* operator new(std::size_t bytes, task_argument a = {}, task_argument b = {},
+                            task_argument c = {}, task_argument d = {}, task_argument e = {},
+                            task_argument f = {}) {
     for (task_host* host : {a.host, b.host, c.host, d.host, e.host, f.host})
       if (host != nullptr) return frame_pool::allocate(host->frames, bytes);
     return frame_pool::allocate(nullptr, bytes);
@@ -107,8 +112,9 @@ struct task::promise_type {
   }
 };
 
+/// Awaits a nested task.
 struct task::awaiter {
-  task nested; ///< lives as long as the await, and is destroyed with the parent's frame
+  task nested; ///< lives as long as the await; destroyed with the parent's frame
 
   bool await_ready() const noexcept { return nested.handle_.done(); }
   void await_suspend(handle parent) noexcept {

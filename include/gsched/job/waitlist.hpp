@@ -4,11 +4,11 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/id.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/job/entry.hpp>
+#include <gsched/job/detail/entry.hpp>
+#include <gsched/job/detail/waitlist_order.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/program.hpp>
 #include <gsched/job/stream.hpp>
-#include <gsched/job/waitlist_order.hpp>
 
 #include <algorithm>
 #include <array>
@@ -22,23 +22,23 @@
 
 namespace gsched {
 
-/// What try_cut takes off a waitlist: consecutive device operations of one stream, which are now
-/// dispatched. They stay in place until done or, after undo, until taken again.
+/// Consecutive device operations of one stream that try_cut() has dispatched. They stay in place
+/// until done() or, after undo(), until they are taken again.
 struct cut {
   stream_id stream{};
-  program_id program = no_program; ///< with `first`: the range, if it is one of a program
+  program_id program = no_program; ///< with `first`: the range, if it is part of a program
   std::uint32_t first = 0;
   std::span<const operation* const> operations{};
   duration expected{};
-  bool last_work = false; ///< no device operation is left pending in the job
+  bool last_work = false; ///< the job has no other pending device operation
 };
 
-/// How far the next cut reaches: what measure says, for try_cut to take.
+/// The extent of the next cut: measure() returns it and try_cut() takes it.
 struct cut_extent {
-  std::uint32_t operations = 0; ///< 0: nothing may start
+  std::uint32_t operations = 0; ///< 0: no operation may start
   duration expected{};
 
-  // Of what it was measured: whether it still holds.
+  // The state that was measured, to detect whether the extent is still valid.
   const void* launch = nullptr;
   std::uint64_t serial = 0;
   std::uint32_t first = 0;
@@ -46,31 +46,31 @@ struct cut_extent {
   duration quantum{};
 };
 
-/// What of a waitlist may start next: operations of a program, or launches outside of programs.
+/// The next operations that may start: operations of a program, or launches outside programs.
 struct waiting_head {
   const program* graph = nullptr; ///< null for loose operations
   std::uint32_t at = 0;           ///< the program's next operation
-  std::uint32_t end = 0;    ///< where it ends: earlier than the program, if the rest was dropped
-  std::uint32_t copies = 0; ///< loose: so many copies and sets before anything else
+  std::uint32_t end = 0;    ///< end of the range: before the program's end if the rest was dropped
+  std::uint32_t copies = 0; ///< loose: number of copies and memsets before any other entry
 };
 
-/// A host function whose turn it is, and the stream that call_done goes to.
+/// A host function that is due, and the stream to pass to call_done().
 struct due_call : host_call {
   stream_id stream{};
 };
 
-/// The operations of one job in CUDA's order: streams, the legacy default stream against blocking
-/// and non-blocking ones, per-thread default streams, events, host functions.
+/// The operations of one job in CUDA's order: streams, the legacy default stream with blocking and
+/// non-blocking streams, per-thread default streams, events, host functions.
 ///
 /// Source   Ng, Demoulin, Liu, SOSP'23, section 4.2 and figure 7, doi:10.1145/3600006.3613163;
 ///          CUDA's API documentation, "Stream synchronization behavior".
-/// Differs  work that follows its own stream's work in flight is active: whoever dispatches puts
-///          it on the same lane (`lane`, `bind`), and nothing waits for the host in between.
-///          A stream's id is not used again before reset.
+/// Differs  work behind in-flight work of its own stream is active: the dispatcher submits it to
+///          the same lane (`lane`, `bind`), without a wait of the host in between. A stream id is
+///          not reused before reset().
 /// Order    the oldest launch that may start is cut first.
-/// Errors   a stream or event that the job does not have: errc::bad_handle, and nothing changes.
-/// Cost     amortised O(1) an operation, and O(log s) each time one of s > 1 streams that could
-///          start changes its next launch; drop_pending and reset also O(streams).
+/// Errors   bad_handle: the job does not have that stream or event; nothing changes.
+/// Cost     amortised O(1) an operation; O(log s) each time one of s > 1 ready streams changes its
+///          next launch. drop_pending and reset also take O(streams).
 /// Threads  one owner; no locking.
 class waitlist : private waitlist_order {
 public:
@@ -80,27 +80,28 @@ public:
   }
   ~waitlist() { forget_all(); }
 
-  /// As new: whatever was launched or created is gone. Nothing may be in flight on a device.
+  /// Restores the initial state: all launches, streams and events are gone. Nothing may be in
+  /// flight on a device.
   void reset(default_stream mode) noexcept {
     forget_all();
     open(mode);
   }
 
-  // The job's side ----------------------------------------------------------------------------
+  // Interface of the job ----------------------------------------------------------------------
 
   [[nodiscard]] std::error_code create_stream(stream_kind kind, stream_id& id) noexcept;
-  /// Work launched before still runs. The default streams cannot be destroyed.
+  /// Earlier launches still run. The default streams cannot be destroyed.
   [[nodiscard]] std::error_code destroy_stream(stream_id) noexcept;
   /// May throw std::bad_alloc.
   [[nodiscard]] event_id create_event();
   [[nodiscard]] std::error_code destroy_event(event_id) noexcept;
 
-  /// Copies the operation. One that is no device work acts as record, wait or call.
+  /// Copies the operation. An operation that is no device work acts as record, wait or call.
   [[nodiscard]] std::error_code launch(stream_id, const operation&) noexcept;
-  /// The whole captured graph; it must outlive its execution.
+  /// Launches the whole captured graph, which must outlive its execution.
   [[nodiscard]] std::error_code launch(stream_id, const program&) noexcept;
   [[nodiscard]] std::error_code record(event_id, stream_id) noexcept;
-  /// Later work of the stream waits for the event's latest record before this call, if any.
+  /// Later work of the stream waits for the latest record of the event before this call, if any.
   [[nodiscard]] std::error_code wait(stream_id, event_id) noexcept;
   [[nodiscard]] std::error_code call(stream_id, host_call) noexcept;
 
@@ -112,39 +113,41 @@ public:
     return index(id) < events_.size() && events_[index(id)].alive;
   }
 
-  // The dispatcher's side ---------------------------------------------------------------------
+  // Interface of the dispatcher ---------------------------------------------------------------
 
-  /// Some operation may be submitted now, or a host function is due.
+  /// Whether an operation may be submitted now, or a host function is due.
   [[nodiscard]] bool has_active() const noexcept { return !ready_.empty() || !due_.empty(); }
 
-  /// That stream's next operation may be submitted now.
+  /// Whether the stream's next operation may be submitted now.
   [[nodiscard]] bool has_active(stream_id id) const noexcept {
     const stream* s = find(id);
     return s != nullptr && s->where == standing::ready;
   }
 
-  /// The host function that has been due for longest. The caller runs it, then calls call_done.
+  /// Takes the host function that has been due for longest. The caller runs it, then calls
+  /// call_done().
   [[nodiscard]] std::optional<due_call> try_take_call() noexcept;
   void call_done(stream_id) noexcept;
 
-  /// What try_cut would take now with a buffer of that size.
+  /// The extent that try_cut() would take now with a buffer of `room` pointers.
   [[nodiscard]] cut_extent measure(duration quantum, std::size_t room) const noexcept;
 
-  /// Takes about one quantum (program::cut's rule) from the oldest launch that may start, or from
-  /// stream `only`. A cut ends where the launch ends if that is a program, and before a program, a
-  /// record, a wait or a call. Loose operations go into the buffer, and no more than it holds.
+  /// Takes about one quantum (as program::cut) from the oldest launch that may start, or from
+  /// stream `only`. The cut ends with its program; a cut of loose operations ends before a program,
+  /// a record, a wait or a call. Pointers to loose operations go to the buffer, which limits their
+  /// number.
   [[nodiscard]] std::optional<cut> try_cut(duration quantum, std::span<const operation*> buffer,
                                            std::optional<stream_id> only = {}) noexcept;
-  /// The same from the oldest launch that may start, without measuring again where `known`, of a
-  /// buffer of that size, still holds: the quantum is the same, and since then nothing was
-  /// launched, taken or undone.
+  /// As above, from the oldest launch that may start, without measuring again if `known` is still
+  /// valid: same quantum and buffer size, and nothing launched, taken or undone since.
   [[nodiscard]] std::optional<cut> try_cut(const cut_extent& known, duration quantum,
                                            std::span<const operation*> buffer) noexcept;
 
-  /// What try_cut would take from; of loose operations no more than `room` are looked at.
+  /// The operations that try_cut() would take from. Of loose operations at most `room` are
+  /// examined.
   [[nodiscard]] std::optional<waiting_head> head(std::size_t room) const noexcept;
-  /// Takes exactly so many operations of what head says, as try_cut does: of its program, or loose
-  /// ones into the buffer.
+  /// Takes exactly this many of the operations that head() returns: from its program, or loose ones
+  /// into the buffer.
   [[nodiscard]] cut take_head(std::uint32_t operations,
                               std::span<const operation*> buffer) noexcept;
 
@@ -153,31 +156,31 @@ public:
   /// The newest n dispatched operations of the stream were evicted before they started.
   void undo(stream_id, std::size_t operations) noexcept;
 
-  /// Forgets what is not dispatched, host functions that do not run yet among it; an event whose
-  /// latest record is forgotten is complete. For cancelled and failed jobs; after a later undo,
-  /// call it again.
+  /// Drops the entries that are not dispatched, including host functions that do not run yet. An
+  /// event whose latest record is dropped is complete. For cancelled and failed jobs; call it again
+  /// after a later undo().
   void drop_pending() noexcept;
 
   [[nodiscard]] std::size_t in_flight(stream_id id) const noexcept { return at(id).in_flight; }
   [[nodiscard]] std::size_t in_flight() const noexcept { return in_flight_; }
-  /// Device operations not yet dispatched.
+  /// The number of device operations not yet dispatched.
   [[nodiscard]] std::size_t pending() const noexcept { return pending_; }
 
-  /// Everything launched has ended. A stream that does not exist is idle; the legacy stream is
-  /// when the blocking streams are too, since waiting for it is an action in it.
+  /// Whether every launch has ended. A stream that does not exist is idle. The legacy stream is
+  /// idle when the blocking streams are idle too, because waiting for it is an action in it.
   [[nodiscard]] bool idle() const noexcept { return entries_ == 0; }
   [[nodiscard]] bool idle(stream_id id) const noexcept {
     const stream* s = find(id);
     if (s == &fixed_[0]) return ordered_work_ended();
     return s == nullptr || s->head == nullptr;
   }
-  /// The event's latest record is done, or there is none.
+  /// Whether the event's latest record has completed, or there is none.
   [[nodiscard]] bool complete(event_id id) const noexcept {
     return index(id) >= events_.size() || events_[index(id)].last == nullptr;
   }
 
-  /// The lane that the stream's work in flight is on; the dispatcher's note, cleared when nothing
-  /// is in flight.
+  /// The lane of the stream's in-flight work, as the dispatcher noted it; cleared when nothing is
+  /// in flight.
   [[nodiscard]] std::optional<lane_id> lane(stream_id id) const noexcept { return at(id).lane; }
   void bind(stream_id id, lane_id lane) noexcept { at(id).lane = lane; }
 
@@ -212,7 +215,7 @@ private:
   }
 
   entry_pool* pool_;
-  stream* default_ = nullptr;     ///< what stream_id{0} is
+  stream* default_ = nullptr;     ///< stream_id{0}
   std::array<stream, 2> fixed_{}; ///< legacy, per-thread
   entry_pool::stream_table created_{};
   entry_pool::event_table events_{};
@@ -237,7 +240,7 @@ inline void waitlist::forget_all() noexcept {
     for (entry* e = s.head; e != nullptr;) {
       entry& gone = *e;
       e = e->next;
-      gone.waiters.clear(); // auto-unlink hooks, all of streams that are forgotten too
+      gone.waiters.clear(); // auto-unlink hooks; the streams are discarded too
       if (gone.what == entry::kind::loose) operation_parts_->give(*gone.own);
       gone.serial = 0;
       entry_parts_->give(gone);
@@ -313,7 +316,7 @@ std::error_code waitlist::add(stream_id id, entry::kind what, Fill fill) noexcep
     e->event->last = e;
     e->event->in = s;
   }
-  append(*s, *e); // may end and recycle what is no device work
+  append(*s, *e); // may end and recycle an entry that is no device work
   return {};
 }
 
@@ -350,7 +353,7 @@ inline std::error_code waitlist::wait(stream_id id, event_id event) noexcept {
   if (!has(event)) return errc::bad_handle;
   return add(id, entry::kind::wait, [&](entry& e, const stream& s) {
     const waitlist_event& awaited = events_[index(event)];
-    e.record = awaited.in != &s ? awaited.last : nullptr; // its own order is enough
+    e.record = awaited.in != &s ? awaited.last : nullptr; // the stream's own order suffices
     e.record_serial = e.record != nullptr ? e.record->serial : 0;
   });
 }
@@ -374,7 +377,7 @@ inline void waitlist::call_done(stream_id id) noexcept {
   assert(s.calling);
   s.calling = false;
   s.next = s.head->next;
-  settle_after_end(s);
+  advance_after_end(s);
 }
 
 inline cut_extent waitlist::measure(const entry& head, duration quantum,
@@ -415,7 +418,7 @@ inline std::optional<cut> waitlist::try_cut(duration quantum, std::span<const op
     s = wanted;
   if (s == nullptr) return std::nullopt;
   const cut_extent x = measure(*s->next, quantum, buffer.size());
-  if (x.operations == 0) return std::nullopt; // loose operations and no buffer
+  if (x.operations == 0) return std::nullopt; // loose operations, and a buffer of size zero
   return take(*s, x, buffer);
 }
 
@@ -486,7 +489,7 @@ inline cut waitlist::take(stream& from, const cut_extent& x,
   in_flight_ += x.operations;
   pending_ -= x.operations;
   c.last_work = pending_ == 0;
-  if (s->next != &head) settle_ready(*s);
+  if (s->next != &head) advance_ready(*s);
   return c;
 }
 
@@ -500,7 +503,7 @@ inline void waitlist::done(stream_id id, std::size_t operations) noexcept {
     e->ended += static_cast<std::uint32_t>(n);
     operations -= n;
   }
-  settle_after_end(s);
+  advance_after_end(s);
 }
 
 inline void waitlist::undo(stream_id id, std::size_t operations) noexcept {
@@ -519,8 +522,8 @@ inline void waitlist::undo(stream_id id, std::size_t operations) noexcept {
   }
   s.next = e;
   if (s.in_flight == 0) s.lane.reset();
-  settle(s);
-  settle_woken();
+  advance(s);
+  advance_woken();
 }
 
 inline void waitlist::drop_pending() noexcept {
@@ -528,7 +531,7 @@ inline void waitlist::drop_pending() noexcept {
   for (stream& s : fixed_) drop(s);
   for (std::size_t i = 0; i < created_.size(); ++i) drop(created_[i]);
   pending_ = 0;
-  settle_woken();
+  advance_woken();
   clear_later_phases();
 }
 

@@ -9,19 +9,19 @@
 
 namespace gsched {
 
-/// Keeps a ring from overflowing by delaying dispatch: it counts the words that dispatched kernels
-/// may still write. A group of blocks writes two, its start and its end, so that as many block
-/// groups are let out as half of the slots.
+/// Prevents overflow of a notification ring by delaying dispatch: it counts the words that
+/// dispatched kernels may still write. Each group of blocks writes two words, one for its start and
+/// one for its end, so at most half as many groups are outstanding as the ring has slots.
 ///
 /// Source   Paella, SOSP 2023, doi:10.1145/3600006.3613163, section 5.2.
-/// Errors   releasing more than was reserved is counted and changes nothing.
-/// Threads  one owner, the one who reads the ring; no locking. Who writes the ring learns of a
-///          reservation by being launched after it, which is all the ordering there is.
+/// Errors   releasing more words than are reserved is counted as a violation and changes nothing.
+/// Threads  one owner, the reader of the ring; no locking. A kernel is launched after its
+///          reservation; no other ordering is needed.
 class flow_control {
 public:
   explicit flow_control(std::size_t slots) noexcept : slots_(slots) {}
 
-  /// Whether these words fit now; if so they are reserved. Before a launch.
+  /// Reserves these words if the ring has room for them, before the launch. Returns whether it did.
   [[nodiscard]] bool try_reserve(std::uint64_t words) noexcept {
     if (words > slots_ - reserved_) return false;
     reserved_ += words;
@@ -29,7 +29,7 @@ public:
     return true;
   }
 
-  /// These words were written and read. At the end of what was launched.
+  /// Returns words that were written and read, when their segment has ended.
   void release(std::uint64_t words) noexcept {
     if (words > reserved_) {
       ++violations_;
@@ -38,7 +38,8 @@ public:
     reserved_ -= words;
   }
 
-  /// These words will never be written: what was launched was withdrawn before it began.
+  /// Returns words that will never be written, because their segment was withdrawn before it
+  /// started.
   void cancel(std::uint64_t words) noexcept {
     if (words > reserved_) {
       ++violations_;
@@ -48,7 +49,8 @@ public:
     total_ -= words;
   }
 
-  /// For set-up: a kernel of more words than the ring has slots could never be launched.
+  /// Refuses a segment that writes more words than the ring has slots, because it could never be
+  /// dispatched. Set-up.
   ///
   /// Errors   too_small.
   void expect_fits(std::uint64_t words) const {
@@ -60,8 +62,8 @@ public:
 
   [[nodiscard]] std::uint64_t reserved() const noexcept { return reserved_; }
   [[nodiscard]] std::uint64_t violations() const noexcept { return violations_; }
-  /// Words that have been, or may still be, written since the start. Once reserved() is zero, a
-  /// ring has given out exactly that many tickets.
+  /// The number of words that were or may still be written since the start. Once reserved() is
+  /// zero, the ring has given out exactly that many tickets.
   [[nodiscard]] std::uint64_t total() const noexcept { return total_; }
 
 private:

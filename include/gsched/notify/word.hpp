@@ -10,25 +10,27 @@
 namespace gsched {
 
 enum class notification_type : std::uint8_t {
-  none = 0, ///< nothing here
+  none = 0, ///< no notification
   blocks_started = 1,
   blocks_ended = 2,
 };
 
-/// What a group of blocks of one kernel tells the host. The SM is that of the group's last block.
+/// The report of a group of blocks of one kernel. `sm` is the SM of the group's last block.
 struct notification {
   notification_type type = notification_type::none;
-  std::uint8_t blocks = 0;    ///< in the group, 1 to max_group_blocks
-  std::uint16_t sm = 0;       ///< below word_layout::sm_limit
-  std::uint32_t instance = 0; ///< which launch: given by the host, not reused while it is in flight
+  std::uint8_t blocks = 0; ///< size of the group, 1 to max_group_blocks
+  std::uint16_t sm = 0;    ///< below word_layout::sm_limit
+  /// identifies the launch; the host does not reuse it while the kernel is in flight
+  std::uint32_t instance = 0;
   bool operator==(const notification&) const noexcept = default;
 };
 
-/// How a notification lies in the 64 bits that the GPU writes by one store, lowest bits first.
+/// The layout of a notification in the 64-bit word that the GPU writes with one store, lowest bits
+/// first.
 ///
 /// Source   Paella, SOSP 2023, doi:10.1145/3600006.3613163, section 5.2.
-/// Differs  12 bits for the SM (today's GPUs have more than the paper's 256 allows for when SMs are
-///          virtual), the number of blocks, and the lap of the ring (ring.hpp).
+/// Differs  12 bits for the SM, because virtual SM numbers of today's GPUs exceed the paper's 256.
+///          The number of blocks and the lap of the ring (ring.hpp) are added.
 struct word_layout {
   static constexpr unsigned instance_bits = 32;
   static constexpr unsigned sm_bits = 12;
@@ -52,10 +54,10 @@ struct word_layout {
 static_assert(word_layout::lap_at + word_layout::lap_bits == 64);
 static_assert(max_group_blocks == 1u << word_layout::blocks_bits);
 
-/// A slot that was never written.
+/// The value of a slot that was never written.
 inline constexpr std::uint64_t nothing_here = 0;
 
-/// The word of a valid notification, without its lap.
+/// The word of a valid notification, with lap 0.
 [[nodiscard]] constexpr std::uint64_t pack(const notification& n) noexcept {
   assert(n.type == notification_type::blocks_started || n.type == notification_type::blocks_ended);
   assert(n.blocks >= 1 && n.blocks <= max_group_blocks && n.sm < word_layout::sm_limit);
@@ -64,7 +66,7 @@ inline constexpr std::uint64_t nothing_here = 0;
          static_cast<std::uint64_t>(n.type) << word_layout::type_at;
 }
 
-/// The notification in a word, whatever its lap; none if the word is not one that pack makes.
+/// The notification in a word, whatever its lap; none if pack() does not produce that word.
 [[nodiscard]] constexpr std::optional<notification> unpack(std::uint64_t word) noexcept {
   using l = word_layout;
   const std::uint64_t type = l::field(word, l::type_at, l::type_bits);
@@ -88,7 +90,7 @@ inline constexpr std::uint64_t nothing_here = 0;
   return (word & below) | lap << word_layout::lap_at;
 }
 
-// The device side builds the same bits: a change here is a change of the protocol.
+// Device code builds the same bits: a change here changes the protocol.
 static_assert(pack({notification_type::blocks_started, 16, 131, 0xdeadbeef}) ==
               0x0001'f083'dead'beef);
 static_assert(with_lap(pack({notification_type::blocks_ended, 1, 4095, 1}), 0x3fff) ==

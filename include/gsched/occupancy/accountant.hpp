@@ -17,21 +17,25 @@
 
 namespace gsched {
 
-/// How far beyond a full GPU an accountant lets work be dispatched, so that the GPU never waits for
-/// the host (Paella, section 6 (3)).
+/// How much work an accountant admits beyond a full GPU, so that the GPU never waits for the host.
 ///
-/// Differs  Paella has B blocks alone. A queue is as long as it takes to run, so where only segment
-///          ends are known the overshoot is a share of the GPU and device time, whichever is more.
+/// Source   Paella, SOSP 2023, doi:10.1145/3600006.3613163, section 6 (3).
+/// Differs  the paper has a number of blocks, B. If only segment ends are known, the overshoot is
+///          the larger of a share of the GPU and a device time, because the length of a queue is
+///          its run time.
 struct accountant_options {
   static constexpr std::size_t most_outstanding = 4096;
 
-  std::size_t max_outstanding = most_outstanding; ///< segments charged and not yet released
-  std::uint64_t overshoot_blocks = 64;            ///< per_sm_accountant: Paella's B
-  double overshoot_fill = 4.0;                    ///< aggregate_accountant: beyond 1, the full GPU
-  duration overshoot_time = from_us(100.0);       ///< aggregate_accountant: device time that waits
+  std::size_t max_outstanding = most_outstanding; ///< segments charged and not released
+  std::uint64_t overshoot_blocks = 64;            ///< per_sm_accountant: B of the paper
+  double overshoot_fill = 4.0; ///< aggregate_accountant: share beyond 1, the full GPU
+  /// aggregate_accountant: device time of the waiting work
+  duration overshoot_time = from_us(100.0);
 };
 
-/// Errors   bad_option for options, or a number of SMs, that no accountant can work with.
+/// Refuses options or a number of SMs that no accountant supports.
+///
+/// Errors   bad_option.
 inline void check(const accountant_options& o, sm_count sms) {
   constexpr std::uint32_t most_sms = 65534;
   if (o.max_outstanding == 0 || o.max_outstanding > accountant_options::most_outstanding)
@@ -45,18 +49,19 @@ inline void check(const accountant_options& o, sm_count sms) {
                 std::to_string(sms.count()) + " SMs, expected 1 to " + std::to_string(most_sms));
 }
 
-/// Calls that contradict the account, by kind. None of them changes it, but for what is returned in
-/// place of reports that never came.
+/// Counts of calls that contradict the account, by kind. Such a call changes nothing, except that a
+/// release returns what missing reports would have returned.
 struct accountant_violations {
-  std::uint64_t unknown_segment = 0;   ///< a release or a report of a segment not charged
-  std::uint64_t duplicate_segment = 0; ///< a charge of a segment that is charged
-  std::uint64_t no_slot = 0;           ///< a charge beyond max_outstanding
-  std::uint64_t bad_report = 0;        ///< an SM or a number of blocks that cannot be
+  std::uint64_t unknown_segment = 0;   ///< release or report of a segment that is not charged
+  std::uint64_t duplicate_segment = 0; ///< charge of a segment that is already charged
+  std::uint64_t no_slot = 0;           ///< charge beyond max_outstanding
+  std::uint64_t bad_report = 0;        ///< an impossible SM or number of blocks
   std::uint64_t late_reports = 0;      ///< blocks of an operation whose successor has started
-  std::uint64_t excess_starts = 0;     ///< blocks started beyond those the kernel has
-  std::uint64_t excess_ends = 0;       ///< blocks ended beyond those that started
-  std::uint64_t lost_starts = 0;       ///< blocks whose start never came, though others' did
-  std::uint64_t lost_ends = 0;         ///< blocks whose end never came; returned in its stead
+  std::uint64_t excess_starts = 0;     ///< started blocks beyond the blocks of the kernel
+  std::uint64_t excess_ends = 0;       ///< ended blocks beyond the started blocks
+  /// blocks without a start report, although others of the kernel had one
+  std::uint64_t lost_starts = 0;
+  std::uint64_t lost_ends = 0; ///< blocks without an end report; the release returned them
 
   [[nodiscard]] constexpr std::uint64_t total() const noexcept {
     return unknown_segment + duplicate_segment + no_slot + bad_report + late_reports +
@@ -65,28 +70,28 @@ struct accountant_violations {
   bool operator==(const accountant_violations&) const noexcept = default;
 };
 
-// It breaks compound requirements:
-// clang-format off
-
-/// Knows how full the GPU is with what was dispatched and says when more is wanted. A model also
-/// keeps:
+/// Tracks how full the dispatched work keeps the GPU, and answers whether more work is wanted. A
+/// model also keeps:
 ///  C1 conservation  once all charged segments are released, load() and every account are exactly
 ///                   zero, whatever was reported in between.
-///  C2 progress      with nothing outstanding, has_room() and admits(f) for every f.
+///  C2 progress      with nothing outstanding, has_room() holds, and admits(f) for every f.
 ///  C3 agreement     admits(f) implies has_room().
-///  C4 monotone      charge never makes room; release never takes it, but for the work that was
-///                   queued behind what is released and is next.
-///  C5 honesty       what contradicts the account is counted in violations(), when its segment is
-///                   released at the latest; nothing else is. load() is never negative.
-///  C6 saturation    has_room() while what is outstanding cannot fill the GPU and a slot is free.
-///  C7 hot path      no call but the constructor allocates, locks or throws; each is O(1), release
+///  C4 monotone      charge never makes room. release never takes room, except for the work that
+///                   was queued behind the released segment and is next.
+///  C5 honesty       calls that contradict the account, and no others, are counted in violations(),
+///                   at the latest when their segment is released. load() is never negative.
+///  C6 saturation    has_room() holds while the outstanding work cannot fill the GPU and a slot is
+///                   free.
+///  C7 hot path      only the constructor allocates, locks or throws; each call is O(1), release
 ///                   amortised over the reports of its segment.
-///  C8 determinism   answers depend on the calls alone.
-/// has_room() asks before a pick whether anything more is wanted (the last one may reach beyond the
-/// overshoot, as in Paella); admits(f) asks whether f stays within it. wants_blocks says whether
-/// started and ended matter; where they do not, they may be left out.
-/// The caller owes: a segment's operations run in order, one at a time; a segment that is charged as
-/// queued behind another one starts when that one has been released, and is the only one behind it.
+///  C8 determinism   results depend on the calls alone.
+/// has_room() answers before a pick whether more work is wanted; the last segment may exceed the
+/// overshoot, as in Paella. admits(f) answers whether f stays within the overshoot. wants_blocks
+/// says whether started and ended have an effect; otherwise they may be omitted.
+///
+/// The caller guarantees: the operations of a segment run in order, one at a time. A segment that
+/// is charged as queued behind another one starts when that one was released, and is the only one
+/// behind it.
 template <class A>
 concept accountant =
     std::constructible_from<A, const architecture_limits&, sm_count, const accountant_options&> &&
@@ -96,15 +101,14 @@ concept accountant =
       { c.has_room() } noexcept -> std::same_as<bool>;
       { c.admits(f) } noexcept -> std::same_as<bool>;
       { a.charge(s, f) } noexcept -> std::same_as<void>;
-      { a.charge(s, f, behind) } noexcept -> std::same_as<void>; // which is next on s's lane
+      { a.charge(s, f, behind) } noexcept -> std::same_as<void>; // the segment before s on its lane
       { a.release(s) } noexcept -> std::same_as<void>;
       { a.started(s, n, k, n, n) } noexcept -> std::same_as<void>; // operation, demand, SM, blocks
       { a.ended(s, n, n, n) } noexcept -> std::same_as<void>;      // operation, SM, blocks
       { c.load() } noexcept -> std::same_as<double>;
       { c.outstanding() } noexcept -> std::same_as<std::size_t>;
-      { c.slots() } noexcept -> std::same_as<std::size_t>; // of these, at most
+      { c.slots() } noexcept -> std::same_as<std::size_t>; // limit of outstanding()
       { c.violations() } noexcept -> std::same_as<const accountant_violations&>;
     };
-// clang-format on
 
 } // namespace gsched

@@ -6,9 +6,9 @@
 #include <gsched/core/time.hpp>
 #include <gsched/occupancy/accountant.hpp>
 #include <gsched/occupancy/demand.hpp>
+#include <gsched/occupancy/detail/segment_queue.hpp>
+#include <gsched/occupancy/detail/segment_table.hpp>
 #include <gsched/occupancy/limits.hpp>
-#include <gsched/occupancy/segment_queue.hpp>
-#include <gsched/occupancy/segment_table.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -17,19 +17,19 @@
 
 namespace gsched {
 
-/// An accountant for unmodified kernels: it knows when segments were dispatched and when they
-/// ended, and takes each to occupy its mean fill in between.
+/// An accountant for unmodified kernels. It knows when segments were dispatched and when they
+/// ended, and assumes that each occupies its mean fill in between.
 ///
 /// Source   the loop of Paella, SOSP 2023, doi:10.1145/3600006.3613163, section 6 (3).
-/// Differs  no blocks are reported, so that the overshoot B is a share of the GPU and a time. There
-///          is room while the fills sum to less than the full GPU and overshoot_fill, or while what
-///          waits behind a full GPU takes less than overshoot_time. A segment that is queued behind
-///          another one adds its fill when that one is released. Of outstanding work W (the sum of
-///          fill x time) with fills that sum to F > 1, a part W / F is taken to run and the rest to
-///          wait.
+/// Differs  blocks are not reported, so the overshoot B is a share of the GPU and a time. There is
+///          room while the fills sum to less than the full GPU plus overshoot_fill, or while the
+///          work that waits behind a full GPU takes less than overshoot_time. A segment that is
+///          queued behind another one adds its fill when that one is released. Of outstanding work
+///          W (the sum of fill x time) with fills that sum to F > 1, the part W / F is assumed to
+///          run and the rest to wait.
 /// Units    sums are integers (2^-32 of the GPU, and ns of the whole GPU), so that they return to
 ///          exactly zero.
-/// Errors   the constructor: bad_option, as check() has it.
+/// Errors   the constructor: bad_option, as check().
 /// Threads  one owner; no locking.
 class aggregate_accountant {
 public:
@@ -95,18 +95,18 @@ public:
   [[nodiscard]] std::size_t outstanding() const noexcept { return segments_.size(); }
   [[nodiscard]] const accountant_violations& violations() const noexcept { return violations_; }
 
-  /// How long the GPU would need for what waits behind the segments that fill it.
+  /// The time that the GPU would need for the work that waits behind the running segments.
   [[nodiscard]] duration queued() const noexcept { return queued(fill_, work_); }
 
 private:
   static constexpr std::uint64_t full = std::uint64_t{1} << 32;
-  static constexpr double longest_ns = 1e15; // so that 4096 segments do not overflow a sum
+  static constexpr double longest_ns = 1e15; // the sum of 4096 segments does not overflow
 
   static constexpr std::uint32_t no_slot = segment_queue::none;
   struct charged {
     std::uint64_t fill = 0;
     std::uint64_t work = 0;
-    segment_queue queue{}; ///< on its lane
+    segment_queue queue{}; ///< position on its lane
   };
 
   [[nodiscard]] static std::uint64_t fixed(double share) noexcept {
@@ -130,7 +130,7 @@ private:
   }
 
   segment_table<charged> segments_;
-  std::uint64_t full_; ///< with the overshoot
+  std::uint64_t full_; ///< including the overshoot
   duration most_queued_;
   std::uint64_t fill_ = 0;
   std::uint64_t work_ = 0;

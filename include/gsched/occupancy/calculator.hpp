@@ -13,25 +13,27 @@ namespace gsched {
 
 inline constexpr std::uint32_t warp_threads = 32;
 
-/// How an SM's memory is split between shared memory and L1, as a program asks for it: the share of
-/// the largest split in percent, rounded up to a split that exists. The driver gives more where one
-/// block alone needs more. By default shared memory gets all it can, as in CUDA's occupancy calls.
+/// The split of an SM's memory between shared memory and L1 that a program prefers: the share of
+/// the largest split in percent, rounded up to an existing split. The driver gives more if a single
+/// block needs more. The default gives shared memory as much as possible, as CUDA's occupancy calls
+/// do.
 struct carveout {
   std::uint32_t percent = 100;
 };
 
-/// What one block takes from its SM, as the hardware gives it out.
+/// The resources that the hardware allocates for one block.
 struct block_allocation {
   std::uint32_t warps = 0;
   std::uint32_t registers = 0;
   std::uint32_t shared_bytes = 0; ///< with the system's share
 };
 
-/// How many blocks each resource of one SM holds; `unlimited` where a launch does not use it.
+/// For each resource, the number of blocks that one SM holds; `unlimited` if a launch does not use
+/// the resource.
 struct occupancy_by_resource {
   static constexpr std::uint32_t unlimited = std::numeric_limits<std::uint32_t>::max();
 
-  std::uint32_t slots = 0; ///< for blocks
+  std::uint32_t slots = 0; ///< block slots
   std::uint32_t warps = 0;
   std::uint32_t registers = 0;
   std::uint32_t shared = 0;
@@ -60,7 +62,7 @@ namespace detail {
   return std::uint64_t{s.static_shared_bytes} + s.dynamic_shared_bytes;
 }
 
-/// The smallest split that holds `bytes`; the largest if none does.
+/// The smallest split of at least `bytes`; the largest split if none is.
 [[nodiscard]] constexpr std::uint32_t split_for(const architecture_limits& l,
                                                 std::uint64_t bytes) noexcept {
   for (const std::uint32_t split : l.shared_splits)
@@ -79,7 +81,7 @@ enum class launch_fault {
   cluster,
 };
 
-/// The first thing in a launch that no SM of this kind accepts.
+/// The first property of a launch that no SM of this kind accepts.
 [[nodiscard]] constexpr launch_fault fault_of(const architecture_limits& l,
                                               const launch_shape& s) noexcept {
   constexpr std::uint32_t max_x = 0x7fffffff;
@@ -91,7 +93,8 @@ enum class launch_fault {
   if (s.blocks() == 0) return launch_fault::grid;
   if (s.registers_per_thread > l.max_registers_per_thread)
     return launch_fault::registers_per_thread;
-  const std::uint64_t warps = round_up(warps_of(s), l.warp_unit); // as the hardware checks it
+  // rounded as the hardware checks it
+  const std::uint64_t warps = round_up(warps_of(s), l.warp_unit);
   if (registers_per_warp(l, s) * warps > l.max_registers_per_block)
     return launch_fault::registers_per_block;
   if (s.static_shared_bytes > l.max_static_shared_per_block) return launch_fault::static_shared;
@@ -104,7 +107,7 @@ enum class launch_fault {
 
 } // namespace detail
 
-/// What a block of this launch takes. The launch must fit.
+/// The resources of one block of this launch, which must fit.
 [[nodiscard]] constexpr block_allocation allocation_of(const architecture_limits& l,
                                                        const launch_shape& s) noexcept {
   const std::uint64_t shared =
@@ -116,15 +119,16 @@ enum class launch_fault {
   return a;
 }
 
-/// How many blocks of this launch one SM holds, resource by resource; all zero where the launch is
-/// refused whatever room there is.
+/// The number of blocks of this launch that one SM holds, for each resource; all zero if the launch
+/// is refused on an empty SM.
 ///
 /// Source   CUDA C++ Programming Guide, "Hardware multithreading"; the arithmetic of the toolkit's
-///          occupancy calculator. Registers are given to warps, from the part of the SM on which
-///          the warp runs; what an SM holds is a whole number of warps a part.
-/// Differs  dynamic shared memory beyond 48 KiB is taken as opted into: a launch that ran had done
-///          so. Local memory and barriers do not bound occupancy. Blocks of a cluster are counted
-///          alone, as the driver does; on a small partition whole clusters can need more room.
+///          occupancy calculator. Registers are allocated to warps, from the partition of the SM on
+///          which the warp runs; each partition holds a whole number of warps.
+/// Differs  dynamic shared memory above 48 KiB counts as opted in, as for any launch that has run.
+///          Local memory and barriers do not limit occupancy. Blocks of a cluster are counted
+///          individually, as the driver does; on a small partition whole clusters can need more
+///          SMs.
 /// Cost     O(1), about ten divisions.
 [[nodiscard]] constexpr occupancy_by_resource
 occupancy_of(const architecture_limits& l, const launch_shape& s, carveout split = {}) noexcept {
@@ -150,7 +154,8 @@ occupancy_of(const architecture_limits& l, const launch_shape& s, carveout split
   return o;
 }
 
-/// How many blocks of this launch one SM holds at once, as the driver counts them; zero if none.
+/// The number of blocks of this launch that one SM holds at once, as the driver counts; zero if
+/// none.
 [[nodiscard]] constexpr std::uint32_t max_blocks_per_sm(const architecture_limits& l,
                                                         const launch_shape& s,
                                                         carveout split = {}) noexcept {
@@ -162,7 +167,7 @@ occupancy_of(const architecture_limits& l, const launch_shape& s, carveout split
   return max_blocks_per_sm(l, s) > 0;
 }
 
-/// Why a launch fits on no SM, in one line: what it asks and what is allowed. Empty if it fits.
+/// Why a launch fits on no SM, in one line: the request and the limit. Empty if it fits.
 [[nodiscard]] inline std::string why_not_fit(const architecture_limits& l, const launch_shape& s) {
   if (fits(l, s)) return {};
   using detail::launch_fault;
@@ -188,7 +193,7 @@ occupancy_of(const architecture_limits& l, const launch_shape& s, carveout split
            ", expected a divisor of the grid, at most " +
            text(std::max(l.max_opt_in_cluster_blocks, 1u));
   case launch_fault::registers_per_block:
-  case launch_fault::none: break; // no other resource is short of one block once these hold
+  case launch_fault::none: break; // the other resources suffice for one block if these do
   }
   return text(s.registers_per_thread) + " registers for each of " + text(s.threads_per_block()) +
          " threads, expected at most " + text(l.max_registers_per_block) + " in all";

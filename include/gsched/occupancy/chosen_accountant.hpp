@@ -17,21 +17,21 @@
 
 namespace gsched {
 
-/// What an accountant counts.
+/// The unit in which an accountant counts.
 enum class account_of : std::uint8_t {
   segments, ///< aggregate_accountant: for any kernels
-  blocks    ///< per_sm_accountant: for instrumented kernels; the others count by their widest
+  blocks    ///< per_sm_accountant: for instrumented kernels; others count by their widest kernel
 };
 
-/// One of the two accountants, chosen at run time: for programs whose users say whether their
+/// One of the two accountants, selected at run time: for programs whose users decide whether
 /// kernels are instrumented.
 ///
-/// Cost     a branch a call more than that accountant's own.
-/// Errors   the constructor: bad_option, as check() has it.
+/// Cost     one branch a call more than the selected accountant.
+/// Errors   the constructor: bad_option, as check().
 /// Threads  one owner; no locking.
 class chosen_accountant {
 public:
-  static constexpr bool wants_blocks = true; ///< aggregate_accountant ignores them
+  static constexpr bool wants_blocks = true; ///< aggregate_accountant ignores the reports
 
   chosen_accountant(const architecture_limits& l, sm_count sms, const accountant_options& o = {},
                     account_of what = account_of::segments)

@@ -15,11 +15,11 @@
 
 namespace gsched {
 
-/// What a launch asks of each SM; a demand of no blocks where it fits on none.
+/// The demand of a launch; a demand of no blocks if it fits on no SM.
 ///
-/// Differs  the driver's own count of blocks, where it is known, wins over the calculator's: it has
-///          seen the function's attributes. A kernel that has run fits, whatever the calculator
-///          says; then it counts as asking for no more than an SM has.
+/// Differs  the driver's own count of blocks, if known, overrides the calculator's, because the
+///          driver knows the attributes of the function. A kernel that has run fits, whatever the
+///          calculator says; it then counts with at most the resources of an SM.
 [[nodiscard]] constexpr kernel_demand demand_of(const architecture_limits& l, const launch_shape& s,
                                                 std::uint32_t driver_blocks_per_sm = 0) noexcept {
   const std::uint32_t ours = max_blocks_per_sm(l, s);
@@ -35,7 +35,7 @@ namespace gsched {
   return d;
 }
 
-/// The share of that many SMs which the blocks occupy: all blocks, or as many as fit at once.
+/// The share of that many SMs that the blocks occupy: all blocks, or as many as fit at once.
 [[nodiscard]] constexpr double fill_of(const kernel_demand& d, sm_count sms) noexcept {
   assert(sms.count() > 0);
   const std::uint64_t at_once = std::uint64_t{d.max_blocks_per_sm} * sms.count();
@@ -43,14 +43,13 @@ namespace gsched {
   return d.blocks >= at_once ? 1.0 : static_cast<double>(d.blocks) / static_cast<double>(at_once);
 }
 
-/// How many times the SMs must be filled before all blocks have run.
+/// The number of waves in which all blocks run.
 [[nodiscard]] constexpr std::uint64_t waves_of(const kernel_demand& d, sm_count sms) noexcept {
   const std::uint64_t at_once = std::uint64_t{d.max_blocks_per_sm} * sms.count();
   return at_once == 0 ? 0 : d.blocks / at_once + (d.blocks % at_once != 0 ? 1 : 0);
 }
 
-/// What one operation asks of the GPU: a footprint of its own. Copies and fills occupy no SM that
-/// a kernel could have.
+/// The footprint of one operation. Copies and memsets occupy no SM.
 [[nodiscard]] constexpr footprint footprint_of(const architecture_limits& l, sm_count sms,
                                                const operation& op) noexcept {
   footprint f;

@@ -6,12 +6,12 @@
 #include <gsched/notify/grouping.hpp>
 #include <gsched/occupancy/accountant.hpp>
 #include <gsched/occupancy/demand.hpp>
-#include <gsched/occupancy/gpu_claims.hpp>
+#include <gsched/occupancy/detail/gpu_claims.hpp>
+#include <gsched/occupancy/detail/segment_queue.hpp>
+#include <gsched/occupancy/detail/segment_table.hpp>
+#include <gsched/occupancy/detail/sm_ledger.hpp>
+#include <gsched/occupancy/detail/sm_shares.hpp>
 #include <gsched/occupancy/limits.hpp>
-#include <gsched/occupancy/segment_queue.hpp>
-#include <gsched/occupancy/segment_table.hpp>
-#include <gsched/occupancy/sm_ledger.hpp>
-#include <gsched/occupancy/sm_shares.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -21,7 +21,7 @@
 
 namespace gsched {
 
-/// What is resident on one SM, as far as notifications tell (Paella, table 1).
+/// The resident blocks of one SM according to the notifications (Paella, table 1).
 struct sm_usage {
   std::uint32_t blocks = 0;
   std::uint32_t threads = 0;
@@ -30,20 +30,20 @@ struct sm_usage {
   bool operator==(const sm_usage&) const noexcept = default;
 };
 
-/// An accountant for instrumented kernels: it counts, block group by block group, what is resident
-/// on each SM and what was dispatched and waits for room.
+/// An accountant for instrumented kernels. It counts, by groups of blocks, the blocks that are
+/// resident on each SM and the dispatched blocks that wait for room.
 ///
 /// Source   Paella, SOSP 2023, doi:10.1145/3600006.3613163, sections 4.1 and 6 (3), table 1.
-/// Differs  the unit of dispatch is a segment: it asks for one kernel's blocks at a time, by its
-///          widest kernel until one has started and between one kernel and the next. A segment that
-///          is queued behind another one asks for nothing until all blocks of that one have ended,
-///          as reported, or it is released, or one of its own has started. There is room
-///          until every SM's share of some resource is asked for, and beyond that while fewer than
-///          overshoot_blocks wait for room. Which of the waiting blocks those are is not known:
-///          the mean waiting block stands for them. Sums over all SMs decide: what each SM has free
-///          was measured to decide no better (docs/cuda.md, section 2), so usage() is for
+/// Differs  the unit of dispatch is a segment. It demands the blocks of one kernel at a time: of
+///          its widest kernel until one has started, and between two kernels. A segment that is
+///          queued behind another one demands nothing until all blocks of that one were reported as
+///          ended, that one was released, or a block of its own has started. There is room until
+///          some resource of all SMs is demanded in full, and beyond that while fewer than
+///          overshoot_blocks wait for room. Which blocks wait is not known; the mean waiting block
+///          represents them. Sums over all SMs decide: decisions by the free resources of each SM
+///          were measured to be no better (docs/research/measurements.md), so usage() is for
 ///          tools.
-/// Errors   the constructor: bad_option, as check() has it.
+/// Errors   the constructor: bad_option, as check().
 /// Threads  one owner; no locking.
 class per_sm_accountant {
 public:
@@ -101,7 +101,8 @@ public:
     if (was_next && after != segments_.none) expect_next(segments_[after]);
   }
 
-  /// A group of blocks of a segment's operation, whose demand is k, has started on an SM.
+  /// A group of blocks of an operation of the segment has started on an SM. `k` is the demand of
+  /// the operation.
   void started(segment_id s, std::uint32_t operation, const kernel_demand& k, std::uint32_t sm,
                std::uint32_t blocks) noexcept {
     const std::uint32_t slot = accept(s, sm, blocks);
@@ -118,17 +119,18 @@ public:
     violations_.excess_starts += blocks - most;
     r.to_start -= most;
     r.unreported -= most;
-    // Of two blocks that take their tickets at the same time, the one that ends can come first.
+    // If two groups take their tickets at the same time, the end of one can be reported before its
+    // start.
     std::uint32_t already_over = 0;
     if (r.early_operation == operation) {
       already_over = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, r.early));
       r.early -= already_over;
     }
     place(slot, r, sm, most - already_over);
-    settle(r);
+    expect_rest(r);
   }
 
-  /// A group of blocks of a segment's operation has ended.
+  /// A group of blocks of an operation of the segment has ended.
   void ended(segment_id s, std::uint32_t operation, std::uint32_t sm,
              std::uint32_t blocks) noexcept {
     const std::uint32_t slot = accept(s, sm, blocks);
@@ -142,7 +144,7 @@ public:
     if (r.reported && operation == r.operation)
       left -= static_cast<std::uint32_t>(take(slot, r, sm, blocks));
     if (left > 0) keep_early(r, operation, left);
-    settle(r);
+    expect_rest(r);
   }
 
   [[nodiscard]] double load() const noexcept { return claims_.load(); }
@@ -152,22 +154,22 @@ public:
 
   [[nodiscard]] const sm_usage& usage(std::uint32_t sm) const noexcept { return usage_[sm]; }
   [[nodiscard]] std::uint64_t resident_blocks() const noexcept { return claims_.resident_blocks(); }
-  /// Dispatched and, as far as is known, not yet on an SM.
+  /// The number of dispatched blocks without a reported start.
   [[nodiscard]] std::uint64_t waiting_blocks() const noexcept { return claims_.waiting_blocks(); }
 
 private:
   struct record {
-    segment_queue queue{}; ///< on its lane
-    sm_shares widest{};    ///< of a block of the segment's widest kernel
+    segment_queue queue{}; ///< position on its lane
+    sm_shares widest{};    ///< share of a block of the segment's widest kernel
     std::uint64_t widest_blocks = 0;
-    std::uint64_t unreported = 0; ///< blocks of all kernels whose start was not reported
-    sm_shares share{};            ///< of a block that is counted as waiting or resident
+    std::uint64_t unreported = 0; ///< blocks of all kernels without a reported start
+    sm_shares share{};            ///< share of a block that is counted as waiting or resident
     std::uint64_t waits = 0;      ///< blocks counted as waiting
-    std::uint64_t to_start = 0;   ///< blocks of the running kernel whose start was not reported
-    std::uint64_t resident = 0;   ///< blocks of the running kernel
-    std::uint64_t early = 0;      ///< ends that came before their starts
-    kernel_demand kernel{};       ///< the running one
-    std::uint32_t operation = 0;  ///< the running one, if `reported`
+    std::uint64_t to_start = 0;   ///< blocks of the running kernel without a reported start
+    std::uint64_t resident = 0;   ///< resident blocks of the running kernel
+    std::uint64_t early = 0;      ///< ends that were reported before their starts
+    kernel_demand kernel{};       ///< the running kernel
+    std::uint32_t operation = 0;  ///< the running operation, if `reported`
     std::uint32_t early_operation = 0;
     bool reported = false;
   };
@@ -189,7 +191,7 @@ private:
     claims_.wait(r.share, r.waits);
   }
 
-  /// No kernel runs: the next is taken to be the widest.
+  /// No kernel runs; the next is assumed to be the widest.
   void expect_next(record& r) noexcept {
     wait_for(r, 0);
     r.share = r.widest;
@@ -207,7 +209,7 @@ private:
     r.to_start = k.blocks;
   }
 
-  /// The running kernel is over, so what it did not report will not come.
+  /// The running kernel is over, so its missing reports will not come.
   void close_kernel(std::uint32_t slot, record& r, std::uint32_t next = 0xffffffffu) noexcept {
     if (r.resident > 0) violations_.lost_ends += take(slot, r, 0, r.resident);
     if (r.early > 0 && r.early_operation < next) {
@@ -256,9 +258,9 @@ private:
     return taken;
   }
 
-  /// What waits after a report: the rest of the running kernel, or the next one once it is over;
-  /// the next segment's once all are.
-  void settle(record& r) noexcept {
+  /// Updates the waiting blocks after a report: the rest of the running kernel, the next kernel if
+  /// that is over, or the next segment if all kernels are over.
+  void expect_rest(record& r) noexcept {
     if (!r.reported) return;
     if (r.to_start > 0 || r.resident > 0) return wait_for(r, std::min(r.to_start, r.unreported));
     expect_next(r);
@@ -268,13 +270,13 @@ private:
     expect_next(segments_[after]);
   }
 
-  /// All blocks were reported to have started and ended. Of a segment without blocks, its release
-  /// alone says so.
+  /// Whether all blocks were reported as started and ended. A segment without blocks is over at its
+  /// release.
   [[nodiscard]] static bool is_over(const record& r) noexcept {
     return r.reported && r.unreported == 0 && r.resident == 0;
   }
 
-  /// A segment is no longer behind another: what that one reports has nothing to do with it.
+  /// The segment is no longer queued behind another one, and no longer depends on its reports.
   void leave_front(std::uint32_t slot) noexcept {
     record& r = segments_[slot];
     segments_[r.queue.before].queue.after = segments_.none;

@@ -17,11 +17,10 @@
 
 namespace gsched {
 
-/// The footprints of all segments of one program on one GPU, worked out once.
+/// The footprints of all segments of one program on one GPU, computed once.
 ///
-/// Errors   does_not_fit for a kernel whose block fits on no SM, with the operation's place; not
-/// for
-///          one whose blocks an SM the driver has counted (operation::max_blocks_per_sm).
+/// Errors   does_not_fit, with the position of a kernel whose block fits on no SM, unless the
+///          driver has counted its blocks (operation::max_blocks_per_sm).
 /// Cost     set-up O(n log n) time and memory; range and kernel O(1), without allocation.
 /// Threads  immutable after construction.
 class program_footprint {
@@ -34,7 +33,7 @@ public:
     until_.reserve(n + 1);
     until_.push_back({});
     for (const operation& op : p.operations()) {
-      // A driver that has counted its blocks has run it, or could.
+      // If the driver has counted its blocks, the kernel can run.
       if (op.kind == operation_kind::kernel && op.max_blocks_per_sm == 0 && !fits(l, op.launch))
         throw error(errc::does_not_fit, p.name() + ": operation " +
                                             std::to_string(kernels_.size()) + ": " +
@@ -50,7 +49,7 @@ public:
     index_widest();
   }
 
-  /// What operations [first, last) ask for as one segment. Where no time is known, fill is the
+  /// The footprint of operations [first, last) as one segment. If no time is known, fill is the
   /// plain mean.
   [[nodiscard]] footprint range(std::size_t first, std::size_t last) const noexcept {
     assert(first <= last && last <= kernels_.size());
@@ -64,14 +63,14 @@ public:
     const double mean = f.time > duration::zero()
                             ? (b.busy - a.busy) / static_cast<double>(f.time.count())
                             : (b.fill - a.fill) / static_cast<double>(last - first);
-    f.fill = std::clamp(mean, 0.0, f.peak); // differences of sums are off by rounding
+    f.fill = std::clamp(mean, 0.0, f.peak); // differences of sums have rounding errors
     f.blocks = b.blocks - a.blocks;
     f.words = b.words - a.words;
     f.widest = kernels_[widest];
     return f;
   }
 
-  /// What one operation of the program asks for; no blocks if it is no kernel.
+  /// The demand of one operation of the program; no blocks if it is no kernel.
   [[nodiscard]] const kernel_demand& kernel(std::size_t operation) const noexcept {
     assert(operation < kernels_.size());
     return kernels_[operation];
@@ -112,7 +111,7 @@ private:
 
   std::vector<kernel_demand> kernels_;
   std::vector<double> fills_;
-  std::vector<sums> until_; ///< until_[i] sums all before operation i
+  std::vector<sums> until_; ///< until_[i] sums all operations before i
   std::vector<std::vector<std::uint32_t>> levels_;
 };
 

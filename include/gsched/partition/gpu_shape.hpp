@@ -10,10 +10,11 @@
 
 namespace gsched {
 
-/// Which partitions a kind of GPU can be cut into. The driver deals in groups of SMs; what the
-/// division leaves over belongs to the last group. An H200's 132 SMs are 15 groups of 8 and one of
-/// 12, so a partition has 8k SMs, or one of them 8k + 4.
+/// The partition sizes that a GPU supports. The driver allocates SMs in groups; the remainder of
+/// the division belongs to the last group. An H200's 132 SMs are 15 groups of 8 and one of 12. So a
+/// partition has 8k SMs, and one partition of each GPU can have 8k + 4.
 ///
+/// Cost     O(1), but can_make and sizes_of O(sizes).
 /// Threads  a value.
 struct gpu_shape {
   sm_count sms{132};
@@ -21,20 +22,20 @@ struct gpu_shape {
 
   bool operator==(const gpu_shape&) const noexcept = default;
 
-  /// At least 1: a GPU smaller than a group is one.
+  /// The number of groups, at least 1: a GPU smaller than a group is one group.
   [[nodiscard]] constexpr std::uint32_t groups() const noexcept {
     return std::max(1u, group.count() == 0 ? 1u : sms.count() / group.count());
   }
-  /// SMs that the last group has beyond the others'.
-  [[nodiscard]] constexpr sm_count rest() const noexcept {
+  /// SMs that the last group has more than the others.
+  [[nodiscard]] constexpr sm_count remainder() const noexcept {
     if (group.count() == 0 || sms < group) return sm_count{0};
     return sm_count{sms.count() % group.count()};
   }
-  /// What n groups have, 1 to groups(); all of them are the whole GPU, fewer are without the last.
+  /// The SMs of n groups, 1 to groups(). Fewer than all groups exclude the last one.
   [[nodiscard]] constexpr sm_count of_groups(std::uint32_t n) const noexcept {
     return n >= groups() ? sms : sm_count{n * group.count()};
   }
-  /// The fewest groups that have so many SMs; more than groups() where the GPU has not.
+  /// The fewest groups with that many SMs; groups() + 1 if the GPU has fewer SMs.
   [[nodiscard]] constexpr std::uint32_t groups_for(sm_count wanted) const noexcept {
     if (wanted > sms) return groups() + 1;
     if (group.count() == 0 || sms < group) return 1;
@@ -42,27 +43,29 @@ struct gpu_shape {
     return std::clamp(n, 1u, groups());
   }
 
+  /// Whether one partition can have that many SMs.
   [[nodiscard]] constexpr bool can_make(sm_count size) const noexcept {
     return can_make(std::span(&size, 1));
   }
-  /// Side by side, at one time. The last group, with what is left over, is there once.
+  /// Whether the GPU can be split into partitions of these sizes at the same time. Only one of them
+  /// can have the last group with its remainder.
   [[nodiscard]] constexpr bool can_make(std::span<const sm_count> sizes) const noexcept {
-    std::uint64_t plain = 0; // groups
+    std::uint64_t regular = 0; // groups
     std::uint32_t with_rest = 0;
     for (const sm_count s : sizes) {
       if (s.count() == 0 || s > sms) return false;
       if (sms < group || group.count() == 0) return sizes.size() == 1 && s == sms;
       const std::uint32_t over = s.count() % group.count();
-      const bool last = rest().count() > 0 && over == rest().count() && s > group;
+      const bool last = remainder().count() > 0 && over == remainder().count() && s > group;
       if (over != 0 && !last) return false;
-      plain += s.count() / group.count() - (last ? 1u : 0u);
+      regular += s.count() / group.count() - (last ? 1u : 0u);
       with_rest += last ? 1u : 0u;
     }
-    return with_rest <= 1 && plain + (rest().count() > 0 ? 1u : with_rest) <= groups();
+    return with_rest <= 1 && regular + (remainder().count() > 0 ? 1u : with_rest) <= groups();
   }
 };
 
-/// Those of 1, 2, ... groups, rising; the last is the whole GPU.
+/// The SMs of 1, 2, ..., groups() groups, rising. The last entry is the whole GPU.
 [[nodiscard]] inline std::vector<sm_count> sizes_of(const gpu_shape& g) {
   std::vector<sm_count> sizes;
   for (std::uint32_t n = 1; n <= g.groups(); ++n) sizes.push_back(g.of_groups(n));

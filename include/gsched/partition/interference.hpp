@@ -10,20 +10,21 @@
 
 namespace gsched {
 
-/// Says how many times as long a batch of a model takes on one partition of a GPU beside the
-/// others: interference(all, which, model), where `all` are that GPU's. A model also keeps:
-///  I1 slower       it is never below 1.
-///  I2 alone        a partition that has the GPU for itself is not slowed: 1.
-///  I3 determinism  the same answer to the same question.
-///  I4 least        it is never below what it is beside one partition of one group that runs
-///                  nothing, whatever takes turns with the model, and whatever the others run.
+/// Predicts the slow-down of a batch: interference(all, which, model) is the latency of a batch of
+/// `model` on partition `which`, over its latency alone. `all` are the partitions of that GPU. A
+/// model also keeps:
+///  I1 bound        the slow-down is never below 1.
+///  I2 alone        it is 1 if the partition is the only one on the GPU.
+///  I3 determinism  equal arguments give equal answers.
+///  I4 least        it is never below the slow-down beside one idle partition of one group, for any
+///                  other portions of `which` and any work of the other partitions.
 template <class I>
-concept interference_model = requires(const I& i, std::span<const gpulet> all, std::size_t which,
-                                      std::size_t model) {
-  { i(all, which, model) } -> std::convertible_to<double>;
-};
+concept interference_model =
+    requires(const I& i, std::span<const gpulet> all, std::size_t which, std::size_t model) {
+      { i(all, which, model) } -> std::convertible_to<double>;
+    };
 
-/// Partitions that do nothing to each other.
+/// No interference: every slow-down is 1.
 struct no_interference {
   [[nodiscard]] double operator()(std::span<const gpulet>, std::size_t,
                                   std::size_t) const noexcept {
@@ -33,7 +34,7 @@ struct no_interference {
 
 static_assert(interference_model<no_interference>);
 
-/// Any interference_model, chosen while running; empty: batches do nothing to each other.
+/// An interference_model chosen at run time; empty: no interference.
 using interference_function =
     std::function<double(std::span<const gpulet>, std::size_t, std::size_t)>;
 

@@ -19,7 +19,7 @@
 
 namespace gsched {
 
-/// A measurement: a batch of a model, alone on so many SMs.
+/// One measurement: the latency of a batch of a model, alone on that many SMs.
 struct latency_row {
   std::string model{};
   std::uint32_t batch = 1;
@@ -27,25 +27,27 @@ struct latency_row {
   duration latency{};
 };
 
-/// How long a batch of a model takes on a partition: L(b, p), from measurements.
+/// Measured latencies L(b, p): how long a batch of b requests of a model takes on p SMs.
 ///
-/// Never too low: where a measurement says that more SMs or a smaller batch take longer, which
-/// noise does, the longer time counts for the fewer SMs and the larger batch as well. So latencies
-/// fall with the SMs and rise with the batch, and a planner can search. `raised` says how much that
-/// changed. Between two sizes a time is a + c/p, what does not scale and what does; between two
-/// batches it is a line. Nothing is guessed beyond what was measured.
+/// Latencies fall with SMs and rise with the batch, so a planner can search them. Noise breaks that
+/// in measurements: where more SMs or a smaller batch measured slower, the table raises the faster
+/// entry, and it never lowers one. `raised` returns the largest correction. Between two sizes the
+/// table interpolates a + c/p; between two batches it interpolates linearly. It does not
+/// extrapolate.
 ///
 /// Source   Choi et al., USENIX ATC 2022, table 2 and section 4.3.
-/// Order    models as they first come in the rows.
-/// Units    SMs; the paper has percents of a GPU.
-/// Errors   the constructor: bad_profile, one line that names the model, for no rows, a batch or
-///          size of 0, a time of 0 or less, the same twice, or a batch that a size has no row for.
-/// Cost     latency O(log rows). Threads  immutable.
+/// Order    models in the order of their first row.
+/// Units    SMs; the paper has percentages of a GPU.
+/// Errors   the constructor: bad_profile, one line that names the model: no rows; a batch or size
+///          of 0; a latency that is not above 0; two rows for one batch and size; a missing row for
+///          a batch and size of the model.
+/// Cost     latency O(log rows).
+/// Threads  immutable.
 class latency_table {
 public:
-  static constexpr double doubtful = 0.05; ///< more than that is not noise
+  static constexpr double doubtful = 0.05; ///< a larger correction is more than noise
 
-  /// `name` begins the errors.
+  /// `name` is the start of each error line.
   explicit latency_table(std::span<const latency_row> rows,
                          std::string_view name = "latency table") {
     if (rows.empty()) throw error(errc::bad_profile, std::string(name) + ": no rows, expected one");
@@ -74,16 +76,18 @@ public:
       if (models_[m].name == name) return m;
     return std::nullopt;
   }
-  /// What was measured of a model, rising.
+  /// The measured batches of a model, rising.
   [[nodiscard]] std::span<const std::uint32_t> batches(std::size_t m) const noexcept {
     return models_[m].batches;
   }
+  /// The measured SM counts of a model, rising.
   [[nodiscard]] std::span<const sm_count> sizes(std::size_t m) const noexcept {
     return models_[m].sizes;
   }
 
-  /// Of a batch up to the largest measured, on as many SMs as the smallest size or more. A smaller
-  /// batch takes as long as the smallest measured, and more SMs are as good as the largest size.
+  /// The latency of a batch, which is at most the largest measured, on at least the fewest SMs
+  /// measured. A batch below the smallest measured takes as long as that one. SMs beyond the most
+  /// measured do not help.
   [[nodiscard]] duration latency(std::size_t m, std::uint32_t batch, sm_count sms) const noexcept {
     const model& of = models_[m];
     assert(batch <= of.batches.back() && sms >= of.sizes.front());
@@ -96,9 +100,9 @@ public:
     return rounded(low + (on(of, i + 1, sms) - low) * part);
   }
 
-  /// By how much of itself the model's most doubtful row was raised.
+  /// The largest relative correction of a row of the model.
   [[nodiscard]] double raised(std::size_t m) const noexcept { return models_[m].raised; }
-  /// A line for each model with a row that is more than `doubtful` lower than it can be.
+  /// One line for each model with a correction above `doubtful`.
   [[nodiscard]] std::vector<std::string> doubts() const {
     std::vector<std::string> lines;
     for (const model& m : models_)
@@ -117,7 +121,7 @@ private:
     std::vector<sm_count> sizes;
     std::vector<double> ns; ///< by batch, then size
     double raised = 0;
-    latency_row doubt;
+    latency_row doubt; ///< the row with the largest correction
   };
 
   [[nodiscard]] static duration rounded(double ns) noexcept {
@@ -130,15 +134,16 @@ private:
                                        std::to_string(r.sms.count()) + " SMs: " + what);
   }
 
-  [[nodiscard]] static auto place_of(const latency_row& r) noexcept {
+  [[nodiscard]] static auto key_of(const latency_row& r) noexcept {
     return std::pair(r.batch, r.sms);
   }
 
+  /// Fills a model's grid of batches and sizes.
   static void fill(model& m, std::vector<latency_row>& rows, std::string_view name) {
     std::sort(rows.begin(), rows.end(),
-              [](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
+              [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (i > 0 && place_of(rows[i - 1]) == place_of(rows[i]))
+      if (i > 0 && key_of(rows[i - 1]) == key_of(rows[i]))
         refuse(name, rows[i], "there twice, expected once");
       if (i == 0 || rows[i].batch != rows[i - 1].batch) m.batches.push_back(rows[i].batch);
       m.sizes.push_back(rows[i].sms);
@@ -146,15 +151,16 @@ private:
     std::sort(m.sizes.begin(), m.sizes.end());
     m.sizes.erase(std::unique(m.sizes.begin(), m.sizes.end()), m.sizes.end());
     const std::size_t width = m.sizes.size();
-    for (std::size_t i = 0; i < m.batches.size() * width; ++i) { // ends at the first hole
+    for (std::size_t i = 0; i < m.batches.size() * width; ++i) { // stops at the first missing row
       const std::pair here(m.batches[i / width], m.sizes[i % width]);
-      if (i >= rows.size() || place_of(rows[i]) != here)
+      if (i >= rows.size() || key_of(rows[i]) != here)
         refuse(name, {m.name, here.first, here.second, {}},
                "no row, expected one for each batch and size of the model");
       m.ns.push_back(static_cast<double>(rows[i].latency.count()));
     }
   }
 
+  /// Makes latencies fall with the size and rise with the batch.
   static void raise(model& m) {
     const std::size_t width = m.sizes.size();
     for (std::size_t b = 0; b < m.batches.size(); ++b)
@@ -171,7 +177,7 @@ private:
       }
   }
 
-  /// Of a measured batch.
+  /// The latency of a measured batch, by index, on any number of SMs; in nanoseconds.
   [[nodiscard]] static double on(const model& m, std::size_t batch, sm_count sms) noexcept {
     const double* const row = m.ns.data() + batch * m.sizes.size();
     const auto above = std::upper_bound(m.sizes.begin(), m.sizes.end(), sms);

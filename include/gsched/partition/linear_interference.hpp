@@ -5,9 +5,9 @@
 #include <gsched/core/time.hpp>
 #include <gsched/interference/linear_law.hpp>
 #include <gsched/interference/solo_metrics.hpp>
-#include <gsched/partition/demand.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
 
 #include <algorithm>
@@ -18,15 +18,15 @@
 
 namespace gsched {
 
-/// Partitions slow one another by what they take of L2 and DRAM: the linear law of partitions with
-/// SMs of their own.
+/// Interference by the linear law: the partitions of a GPU slow each other by the L2 and DRAM
+/// bandwidth that they use.
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 4.4.
-/// Differs  a partition that models take turns on counts as the one of them whose batch slows the
-///          asker most, for it may be that one's turn; several partitions add up.
-/// Units    what a batch takes is what the metrics say of it on all SMs, over the time that the
-///          table has for it on these.
-/// Errors   unknown_name for a model without metrics: ask check_metrics before.
+/// Differs  a time-shared partition counts as the portion with the largest effect on the others, as
+///          that portion's batch may run. Several partitions add up.
+/// Units    the bandwidth of a batch: the bytes that the metrics give for all SMs, over the table's
+///          latency on the partition's SMs.
+/// Errors   unknown_name for a model without metrics; check_metrics finds it at set-up.
 /// Cost     O(portions of the GPU x log rows).
 /// Threads  immutable; table and metrics outlive it.
 class linear_interference {
@@ -41,13 +41,13 @@ public:
     std::uint32_t batch = 1;
     for (const portion& p : all[which].portions)
       if (p.model == model) batch = p.batch;
-    const bandwidth own = taken(model, batch, all[which].sms);
+    const bandwidth own = used(model, batch, all[which].sms);
     bandwidth others;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (i == which) continue;
       bandwidth worst;
       for (const portion& p : all[i].portions) {
-        const bandwidth b = taken(p.model, p.batch, all[i].sms);
+        const bandwidth b = used(p.model, p.batch, all[i].sms);
         if (weight(b) > weight(worst)) worst = b;
       }
       others.l2 += worst.l2;
@@ -57,12 +57,12 @@ public:
   }
 
 private:
-  /// What it adds to a neighbour's time.
+  /// The part of a neighbour's slow-down that this bandwidth causes.
   [[nodiscard]] double weight(const bandwidth& b) const noexcept {
     return law_.c[1] * b.l2 + law_.c[3] * b.dram;
   }
 
-  [[nodiscard]] bandwidth taken(std::size_t model, std::uint32_t batch, sm_count sms) const {
+  [[nodiscard]] bandwidth used(std::size_t model, std::uint32_t batch, sm_count sms) const {
     const std::uint32_t measured =
         std::clamp(batch, std::uint32_t{1}, table_->batches(model).back());
     const duration alone =
@@ -81,11 +81,12 @@ private:
 
 static_assert(interference_model<linear_interference>);
 
-/// Refuses demands for models whose metrics nobody has measured.
-/// Errors   unknown_name, one line that names the first.
-inline void check_metrics(std::span<const demand> demands, const latency_table& t,
+/// Checks that every demand's model has solo metrics.
+///
+/// Errors   unknown_name, one line that names the first model without metrics.
+inline void check_metrics(std::span<const model_demand> demands, const latency_table& t,
                           const solo_table& metrics) {
-  for (const demand& d : demands)
+  for (const model_demand& d : demands)
     if (d.rate > 0 && !metrics.has(t.name(d.model)))
       throw error(errc::unknown_name,
                   t.name(d.model) + ": no solo metrics, expected a row of the model");

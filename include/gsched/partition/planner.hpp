@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/demand.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
 
 #include <concepts>
@@ -14,18 +14,20 @@
 
 namespace gsched {
 
-/// Decides which partitions serve which demands; none if it finds no way. A model also keeps:
-///  N1 sound        a plan has no fault that faults_of would find, with the same interference.
-///  N2 determinism  the same plan for the same question.
-///  N3 nothing      demands of rate 0 need nothing: they are in no partition.
-///  N4 hopeless     no plan, and no error, for rates beyond all GPUs, and for no GPU.
+/// Chooses partitions that serve demands: p.plan(table, demands, shapes, interference), with one
+/// shape for each GPU. Returns an empty optional if it finds no plan. A model also keeps:
+///  N1 sound        faults_of finds no fault in a plan, with the same interference.
+///  N2 determinism  equal arguments give equal plans.
+///  N3 zero rates   a demand of rate 0 gets no partition.
+///  N4 infeasible   no plan, and no error, for rates that exceed the GPUs, and for no GPUs.
 /// The caller owes: check(demands, table) passed, and no model is in two demands.
 template <class P, class Interference = no_interference>
-concept partition_planner = interference_model<Interference> &&
-    requires(const P p, const latency_table& t, std::span<const demand> demands,
+concept partition_planner =
+    interference_model<Interference> &&
+    requires(const P p, const latency_table& t, std::span<const model_demand> demands,
              std::span<const gpu_shape> shapes, const Interference& i) {
-  { P::name } -> std::convertible_to<std::string_view>;
-  { p.plan(t, demands, shapes, i) } -> std::same_as<std::optional<partition_plan>>;
-};
+      { P::name } -> std::convertible_to<std::string_view>;
+      { p.plan(t, demands, shapes, i) } -> std::same_as<std::optional<partition_plan>>;
+    };
 
 } // namespace gsched

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/demand.hpp>
 #include <gsched/partition/detail/capacity.hpp>
 #include <gsched/partition/detail/duty_cycle.hpp>
-#include <gsched/partition/detail/packing.hpp>
+#include <gsched/partition/detail/gpu_packing.hpp>
+#include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/planner.hpp>
 
 #include <algorithm>
@@ -19,40 +19,42 @@
 
 namespace gsched {
 
-/// Whole GPUs, shared in time alone: what a model needs beyond GPUs that it fills is packed
-/// together with the others', the most occupied best where it fits tightest.
+/// Plans on whole GPUs that models share in time only. A model first fills whole GPUs; the rest of
+/// each rate is packed with other models, in order of falling occupancy, into the fullest GPU where
+/// all SLOs hold.
 ///
 /// Source   Nexus: Shen et al., SOSP 2019, doi:10.1145/3341301.3359658, section 6.1, the baseline
 ///          of Choi et al., USENIX ATC 2022.
-/// Differs  two models share a GPU wherever some duty cycle serves both, not only in the shorter of
-///          their own. So one pair fits wherever Nexus puts it together; that all of a scenario
-///          fits wherever Nexus' does is not shown, as both are greedy.
-/// Order    by occupancy falling, then as the demands come; GPUs in their order.
+/// Differs  two models share a GPU if any duty cycle serves both. Nexus tries only the shorter of
+///          their own cycles. So a pair that fits in Nexus also fits here; whole sets of models are
+///          not compared, as both algorithms are greedy.
+/// Order    occupancy falling, then the order of `demands`; GPUs by index.
 /// Cost     O(demands x GPUs) duty cycles.
-class squishy_bin_packing {
+/// Threads  immutable.
+class squishy_bin_packing_planner {
 public:
   static constexpr std::string_view name = "sbp";
 
   template <interference_model Interference = no_interference>
   [[nodiscard]] std::optional<partition_plan>
-  plan(const latency_table& t, std::span<const demand> demands, std::span<const gpu_shape> shapes,
-       const Interference& beside = {}) const {
-    packing<Interference> gpus(t, shapes, beside);
-    std::vector<std::pair<double, demand>> rest;
-    std::uint32_t next = 0; // GPU without anybody
-    for (demand d : demands) {
+  plan(const latency_table& t, std::span<const model_demand> demands,
+       std::span<const gpu_shape> shapes, const Interference& beside = {}) const {
+    detail::gpu_packing<Interference> gpus(t, shapes, beside);
+    std::vector<std::pair<double, model_demand>> rest;
+    std::uint32_t next = 0; // the first empty GPU
+    for (model_demand d : demands) {
       const double wanted = d.rate;
       while (d.rate > 0 && next < gpus.gpus()) {
-        const double most = capacity_of(t, d.model, shapes[next].sms, d.slo).rate;
+        const double most = detail::capacity_of(t, d.model, shapes[next].sms, d.slo).rate;
         if (!(most > 0) || d.rate < most) break;
-        const demand full{d.model, most * fill, d.slo};
+        const model_demand full{d.model, most * fill, d.slo};
         if (!gpus.try_add(next, shapes[next].groups(), full)) return std::nullopt;
         d.rate -= full.rate;
         ++next;
       }
       if (is_served(wanted, wanted - d.rate)) continue;
       if (next == gpus.gpus()) return std::nullopt;
-      const auto alone = find_duty_cycle(t, shapes[next].sms, std::span(&d, 1));
+      const auto alone = detail::find_duty_cycle(t, shapes[next].sms, std::span(&d, 1));
       if (!alone) return std::nullopt;
       const duration busy = t.latency(d.model, alone->batches[0], shapes[next].sms);
       rest.emplace_back(
@@ -76,9 +78,9 @@ public:
   }
 
 private:
-  static constexpr double fill = 1 - 1e-9; ///< of a capacity, so that rounding makes nobody late
+  static constexpr double fill = 1 - 1e-9; ///< part of a capacity that is used, against rounding
 };
 
-static_assert(partition_planner<squishy_bin_packing>);
+static_assert(partition_planner<squishy_bin_packing_planner>);
 
 } // namespace gsched

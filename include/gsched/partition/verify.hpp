@@ -3,10 +3,10 @@
 
 #include <gsched/core/number_text.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/partition/demand.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
 
 #include <cmath>
@@ -20,6 +20,7 @@ namespace gsched {
 
 namespace detail {
 
+/// A number with two decimals, for error lines.
 [[nodiscard]] inline std::string rounded(double x) {
   constexpr double most = 1e15; // beyond it two decimals say nothing
   if (!(std::abs(x) < most)) return number_text(x);
@@ -29,18 +30,17 @@ namespace detail {
 
 } // namespace detail
 
-/// Says what is wrong with a plan, a line for each fault; none if it keeps what it promises. It
-/// knows the table and the GPUs' shapes, and works out nothing in the way in which plans are made:
-/// each demand's rate is served, no batch is late, each cycle has the time for its batches and
-/// takes all requests that come in it, and each GPU can be cut so.
+/// Verifies a plan, independently of the planners' code. It checks that each demand's rate is
+/// served, that every batch meets its SLO, that each cycle has time for its batches and takes the
+/// requests that arrive in it, and that each GPU can be split into the planned sizes.
 ///
-/// `shapes` has each GPU's.
+/// `shapes` has one entry for each GPU. Returns one line for each fault, or nothing.
 ///
 /// Source   the checks of Choi et al., USENIX ATC 2022, section 4.3, and of Nexus.
-/// Cost     O(gpulets^2 + portions x demands); set-up and tests.
+/// Cost     O(gpulets^2 + portions x demands); for set-up and tests.
 template <interference_model Interference = no_interference>
 [[nodiscard]] std::vector<std::string>
-faults_of(const partition_plan& plan, std::span<const demand> demands, const latency_table& t,
+faults_of(const partition_plan& plan, std::span<const model_demand> demands, const latency_table& t,
           std::span<const gpu_shape> shapes, const Interference& interference = {}) {
   std::vector<std::string> faults;
   std::vector<double> served(t.size(), 0.0);
@@ -81,11 +81,11 @@ faults_of(const partition_plan& plan, std::span<const demand> demands, const lat
             static_cast<double>(t.latency(p.model, p.batch, here[i].sms).count()) * factor))};
         all += time;
         served[p.model] += p.rate;
-        const double coming = p.rate * to_s(here[i].cycle);
-        if (coming > p.batch * (1 + 1e-9))
-          fault("gets " + detail::rounded(coming) +
+        const double requests = p.rate * to_s(here[i].cycle);
+        if (requests > p.batch * (1 + 1e-9))
+          fault("gets " + detail::rounded(requests) +
                 " requests a cycle, expected at most its batch of " + std::to_string(p.batch));
-        for (const demand& d : demands)
+        for (const model_demand& d : demands)
           if (d.model == p.model && here[i].cycle + time > d.slo)
             fault("takes up to " + detail::rounded(to_us(here[i].cycle + time)) +
                   " us, expected its SLO of " + detail::rounded(to_us(d.slo)));
@@ -100,7 +100,7 @@ faults_of(const partition_plan& plan, std::span<const demand> demands, const lat
     if (g.gpu >= shapes.size())
       faults.push_back("GPU " + std::to_string(g.gpu) + ": not there, expected one of " +
                        std::to_string(shapes.size()));
-  for (const demand& d : demands)
+  for (const model_demand& d : demands)
     if (d.rate > 0 && d.model < t.size() && !is_served(d.rate, served[d.model]))
       faults.push_back(t.name(d.model) + ": served " + detail::rounded(served[d.model]) +
                        " a second, expected " + detail::rounded(d.rate));

@@ -3,8 +3,8 @@
 
 #include <gsched/core/time.hpp>
 #include <gsched/job/job.hpp>
-#include <gsched/policy/age_order.hpp>
-#include <gsched/policy/deficit_ledger.hpp>
+#include <gsched/policy/detail/age_order.hpp>
+#include <gsched/policy/detail/deficit_ledger.hpp>
 #include <gsched/policy/policy.hpp>
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace gsched {
 
-/// Pure fairness: the client that is owed most device time is served, by its oldest job.
+/// Pure fairness: serves the oldest job of the client with the largest deficit.
 ///
 /// Source   Paella, SOSP 2023, doi:10.1145/3600006.3613163, section 6 (2), without a threshold.
-/// Differs  as deficit_ledger, which also says what a client that was idle is owed.
+/// Differs  as deficit_ledger, also for the credit of idle clients.
 /// Order    (deficit per weight falling, client id), then job id.
-/// Units    a pick costs the job's head, in device time, and at least 1 ns.
+/// Units    a pick is charged the job's head, in device time, and at least 1 ns.
 /// Errors   none; enqueueing a linked job is a bug (asserted).
 /// Cost     enqueue, try_pick, erase O(log n), as deficit_ledger and age_order; the rest O(1).
 /// Threads  one owner; no locking.
@@ -25,6 +25,7 @@ class deficit {
 public:
   static constexpr std::string_view name = "deficit";
   using per_client = fair_client;
+  /// The state of a job in this policy.
   struct per_job : queued_job, aged_job {
     void bind(job& j, fair_client& c) noexcept {
       queued_job::bind(j, c);
@@ -58,7 +59,7 @@ public:
   /// Never: a pick is charged in full, so it is also served in full.
   [[nodiscard]] bool wants_preempt(const per_job&, time_point) const noexcept { return false; }
 
-  /// Before a client without jobs is destroyed while this policy lives on.
+  /// Call before a client without jobs is destroyed while this policy lives on.
   void forget(per_client& c) noexcept { ledger_.forget(c); }
 
   [[nodiscard]] duration slice(const per_job&) const noexcept { return run_to_completion; }

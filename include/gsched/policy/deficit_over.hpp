@@ -3,8 +3,8 @@
 
 #include <gsched/core/time.hpp>
 #include <gsched/job/job.hpp>
-#include <gsched/policy/age_order.hpp>
-#include <gsched/policy/deficit_ledger.hpp>
+#include <gsched/policy/detail/age_order.hpp>
+#include <gsched/policy/detail/deficit_ledger.hpp>
 #include <gsched/policy/name.hpp>
 #include <gsched/policy/policy.hpp>
 
@@ -15,23 +15,22 @@
 
 namespace gsched {
 
-/// P, but no client falls behind by more than a threshold: once the highest deficit exceeds it, the
-/// oldest job of that client is picked. deficit_over<srpt> is the policy of the Paella paper.
+/// P with bounded unfairness: while the largest deficit of a client exceeds a threshold, its oldest
+/// job is picked. deficit_over<srpt> is the policy of the Paella paper.
 ///
 /// Source   Paella, SOSP 2023, doi:10.1145/3600006.3613163, section 6.
-/// Differs  as deficit_ledger: device time is charged where the paper counts kernels.
-/// Order    (deficit per weight falling, client id), then job id, while a client is overdue; else
-///          P's.
+/// Differs  as deficit_ledger: charges device time where the paper counts kernels.
+/// Order    while a client is overdue: (deficit per weight falling, client id), then job id;
+///          otherwise the order of P.
 /// Units    the threshold is device time owed to a client of the mean weight. Zero is pure
-/// fairness,
-///          run_to_completion is P alone. A pick costs the job's head, and at least 1 ns.
-/// Bounds   of n clients of equal weight that always wait, one that P passes over is owed a
-/// threshold
-///          after n thresholds of picks, and is served after at most n - 1 others that are owed as
-///          much: in less than 2 n (threshold + longest head) of picked device time. At 256 clients
-///          and 10 ms that is seconds; fewer where jobs overlap on the device.
+///          fairness, run_to_completion is P alone. A pick is charged the job's head, and at least
+///          1 ns.
+/// Bounds   among n clients of equal weight with waiting jobs, a client that P never picks is owed
+///          a threshold after n thresholds of picks, and is served after at most n - 1 clients with
+///          equal deficits: within 2 n (threshold + longest head) of picked device time. At 256
+///          clients and 10 ms these are seconds; fewer if jobs overlap on the device.
 /// Errors   none; enqueueing a linked job is a bug (asserted).
-/// Cost     P's, and O(log n). Never allocates if P does not.
+/// Cost     that of P, and O(log n). Never allocates if P does not.
 /// Threads  one owner; no locking.
 template <policy P>
 class deficit_over {
@@ -40,12 +39,14 @@ class deficit_over {
 
 public:
   static constexpr std::string_view name = joined_name<&P::name, &suffix>::value;
+  /// The state of a client: its account, and the state in P.
   struct per_client : per_client_t<P>, fair_client {
     void bind(const client& c) noexcept {
       per_client_t<P>::bind(c);
       fair_client::bind(c);
     }
   };
+  /// The state of a job: that in P, and its place among the jobs of its client.
   struct per_job : P::per_job, aged_job {
     void bind(job& j, per_client& c) noexcept {
       P::per_job::bind(j, static_cast<per_client_t<P>&>(c));
@@ -54,8 +55,8 @@ public:
     fair_client* account = nullptr;
   };
 
-  /// A few inferences: short jobs go ahead as P likes. This is what one client may be owed, not how
-  /// long it waits: see Bounds.
+  /// The time of a few inferences, so that P can prefer short jobs. The threshold limits the
+  /// deficit of a client, not its waiting time: see Bounds.
   static constexpr duration default_threshold = std::chrono::milliseconds{10};
 
   explicit deficit_over(duration threshold = default_threshold) noexcept : threshold_(threshold) {}
@@ -90,19 +91,20 @@ public:
     if (j.account->jobs.empty()) ledger_.leave(*j.account);
   }
 
-  /// As P, unless the running job's client was overdue when it was picked: what fairness gave, P
-  /// does not take back. Deficits themselves never preempt, for they are settled by the segment.
+  /// As P, unless the client of the running job was overdue when it was picked: P does not take
+  /// back what fairness gave. Deficits never preempt, because they are charged by the segment.
   [[nodiscard]] bool wants_preempt(const per_job& running, time_point now) const noexcept {
     return base_.wants_preempt(running, now) && !ledger_.was_overdue(*running.account, threshold_);
   }
 
-  /// As P would with nothing before the job, for fairness may serve it ahead of P's order.
-  [[nodiscard]] bool admits(const per_job& j,
-                            time_point now) const noexcept requires admitting_policy<P> {
+  /// As P decides with no job ahead, because fairness may serve the job ahead of P's order.
+  [[nodiscard]] bool admits(const per_job& j, time_point now) const noexcept
+    requires admitting_policy<P>
+  {
     return P{}.admits(j, now);
   }
 
-  /// Before a client without jobs is destroyed while this policy lives on.
+  /// Call before a client without jobs is destroyed while this policy lives on.
   void forget(per_client& c) noexcept {
     ledger_.forget(c);
     if constexpr (forgets_clients<P>) base_.forget(c);

@@ -3,9 +3,9 @@
 
 #include <gsched/core/time.hpp>
 #include <gsched/job/job.hpp>
-#include <gsched/policy/backlog_order.hpp>
-#include <gsched/policy/deadline_forecast.hpp>
-#include <gsched/policy/deadline_order.hpp>
+#include <gsched/policy/detail/backlog_order.hpp>
+#include <gsched/policy/detail/deadline_forecast.hpp>
+#include <gsched/policy/detail/deadline_order.hpp>
 #include <gsched/policy/policy.hpp>
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 
 namespace gsched {
 
-/// Earliest deadline first: the waiting job whose deadline is nearest runs next.
+/// Earliest deadline first: the waiting job with the nearest deadline runs next.
 ///
 /// Source   Liu & Layland, J. ACM 20(1), 1973, doi:10.1145/321738.321743.
-/// Differs  jobs are aperiodic; admits() refuses those that would be late, or would make a job late
-///          that was admitted. How many jobs the device serves side by side and how wrong its
-///          forecasts are is learned from the jobs that it is shown (follows_work).
+/// Differs  jobs are aperiodic. admits() refuses a job that would be late or would make an admitted
+///          job late. The number of jobs that the device serves concurrently and the error of the
+///          forecasts are learned from the jobs that the policy follows (follows_work).
 /// Order    (deadline, id) rising; jobs with no_deadline come last.
 /// Units    deadlines are absolute, on gsched::timeline.
 /// Errors   none; enqueueing a job twice is a bug (asserted).
@@ -30,13 +30,14 @@ namespace gsched {
 class edf {
 public:
   static constexpr std::string_view name = "edf";
+  /// The state of a job in this policy.
   struct per_job : deadline_order::per_job {
     backlog_entry backlog{};
   };
 
-  /// overlap is how many nanoseconds of estimated work the device gets through in one, as long as
-  /// nothing is learned of it: 1 if jobs run one after another, more if they share it, infinity to
-  /// leave other jobs out of account.
+  /// `overlap`: nanoseconds of estimated work that the device completes in one nanosecond, until it
+  /// is learned. 1: jobs run one after another; more: they share the device; infinity: other jobs
+  /// are disregarded.
   explicit edf(double overlap = 1.0) noexcept : forecast_(overlap) { assert(overlap >= 1); }
 
   void enqueue(per_job& j, time_point now) noexcept {
@@ -57,11 +58,12 @@ public:
     return waiting_.wants_preempt(running, now);
   }
 
-  /// Whether j can end by its deadline, and with it all jobs that have entered: if what is on the
-  /// device, the jobs whose deadline is not later, and then j itself take as long as is forecast.
+  /// Whether j and all jobs that have entered can meet their deadlines, if the work on the device,
+  /// the jobs with an earlier or equal deadline, and then j take as long as forecast.
   ///
-  /// Differs  refuses in vain where estimates are too long or a job ahead is cancelled; admits in
-  ///          vain where estimates are too short, or jobs that are not shown to it take the device.
+  /// Differs  refuses too much if estimates are too long or a job ahead is cancelled; admits too
+  ///          much if estimates are too short or if jobs that the policy does not follow use the
+  ///          device.
   [[nodiscard]] bool admits(const per_job& j, time_point now) const noexcept {
     if (j->deadline == no_deadline) return true;
     const backlog_order::outlook o = known_.at(j->deadline);
@@ -100,9 +102,10 @@ public:
     known_.erase(b);
   }
 
-  /// How many nanoseconds of estimated work the device is taken to get through in one, ...
+  /// The learned overlap: nanoseconds of estimated work that the device completes in one
+  /// nanosecond.
   [[nodiscard]] double overlap() const noexcept { return forecast_.overlap(); }
-  /// ... and how many one of a job's own work is taken to last.
+  /// The learned margin: the time that one nanosecond of a job's own work takes.
   [[nodiscard]] double margin(time_point now) const noexcept { return forecast_.margin(now); }
 
   [[nodiscard]] duration slice(const per_job&) const noexcept { return run_to_completion; }
@@ -118,7 +121,7 @@ private:
   }
 
   deadline_order waiting_;
-  backlog_order known_; ///< those that wait here, and those that have entered
+  backlog_order known_; ///< jobs that wait here, and jobs that have entered
   deadline_forecast forecast_;
   std::size_t active_ = 0;
 };

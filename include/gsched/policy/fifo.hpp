@@ -11,10 +11,10 @@
 
 namespace gsched {
 
-/// First come, first served: the job that arrived first runs next, until it is done.
+/// First come, first served: the job that arrived first runs until it is done.
 ///
-/// Differs  a job that is enqueued again comes back to its place, not to the tail; round_robin is
-///          the policy that sends it to the tail.
+/// Differs  a job that is enqueued again returns to its position, not to the tail; round_robin
+///          sends it to the tail.
 /// Order    (arrival, id) rising.
 /// Errors   none; enqueueing a linked job is a bug (asserted).
 /// Cost     as job_order.
@@ -29,7 +29,7 @@ public:
   [[nodiscard]] per_job* try_pick(time_point) noexcept { return waiting_.pop_front(); }
   void erase(per_job& j) noexcept { waiting_.erase(j); }
 
-  /// Never: whoever came first keeps the device.
+  /// Never: the first job keeps the device.
   [[nodiscard]] bool wants_preempt(const per_job&, time_point) const noexcept { return false; }
 
   [[nodiscard]] duration slice(const per_job&) const noexcept { return run_to_completion; }

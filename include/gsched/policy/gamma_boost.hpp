@@ -4,9 +4,9 @@
 #include <gsched/core/latest_mean.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/job/job.hpp>
+#include <gsched/policy/detail/tail_decay.hpp>
 #include <gsched/policy/order.hpp>
 #include <gsched/policy/policy.hpp>
-#include <gsched/policy/tail_decay.hpp>
 
 #include <algorithm>
 #include <array>
@@ -22,43 +22,42 @@
 
 namespace gsched {
 
-/// Serves in order of arrival, but each job counts as arrived earlier by a boost: the smaller the
-/// job, the larger. One knob between the tail and the mean of latency.
+/// Serves jobs in order of arrival, where each arrival counts as earlier by a boost that is larger
+/// for smaller jobs. One parameter trades tail latency against mean latency.
 ///
-/// The boost of a job of size s is log(1 / (1 - exp(-g s))) / g. g is `factor` times the rate at
-/// which the tail of the work that jobs find waiting falls; that rate is learned. Factor 1 is for
-/// those who are judged by the tail: of a light-tailed M/G/1 queue no policy has a lighter one. As
-/// the factor goes to 0, small jobs pass ever more of the larger ones, and the mean comes near
-/// srpt's.
+/// The boost of a job of size s is log(1 / (1 - exp(-g s))) / g. g is `factor` times the decay rate
+/// of the tail of the work that arriving jobs find waiting; that rate is learned. Factor 1
+/// optimises the tail: in a light-tailed M/G/1 queue no policy has a lighter tail. As the factor
+/// approaches 0, small jobs pass more of the larger ones, and the mean approaches that of srpt.
 ///
 /// Source   Yu and Scully, "Strongly Tail-Optimal Scheduling in the Light-Tailed M/G/1", 2024
 ///          (gamma-Boost).
-/// Differs  g is learned from the backlog, and scaled. A device runs several jobs at once, so a
-///          boost is divided by the speed at which it serves while jobs wait. All waiting jobs are
-///          ordered by the present g: with keys from their arrivals, jobs that came before a burst
-///          would wait for all of it. Jobs whose sizes differ by less than a quarter may share a
-///          class, of one boost. Work that is being served does not count as found.
+/// Differs  g is learned from the backlog, and scaled. A device runs several jobs concurrently, so
+///          a boost is divided by the rate at which it serves while jobs wait. All waiting jobs are
+///          ordered by the present g: if keys were fixed at arrival, jobs from before a burst would
+///          wait for the whole burst. Jobs whose sizes differ by less than a quarter may share a
+///          class with one boost. Work in service does not count as found.
 /// Order    (arrival - boost of the class, id) rising.
-/// Units    sizes are device time, as estimated when a job arrives. Bounds  a boost is at most
-///          longest_boost.
+/// Units    sizes are device time, as estimated when a job arrives.
+/// Bounds   a boost is at most longest_boost.
 /// Errors   none; enqueueing a linked job is a bug (asserted).
-/// Cost     as job_order, and a comparison for each class of which a job waits, at most 164; a
+/// Cost     as job_order, and a comparison for each class with a waiting job, at most 164; a
 ///          logarithm for each of those when g has changed by 2%. Never allocates.
 /// Threads  one owner; no locking.
 class gamma_boost {
 public:
-  using order = job_order<&job::arrival>; ///< of a class of sizes
+  using order = job_order<&job::arrival>; ///< the jobs of one size class
   using per_job = order::per_job;
   static constexpr std::string_view name = "boost";
   static constexpr double default_factor = 0.3;
   static constexpr duration longest_boost = std::chrono::hours{1};
 
   [[nodiscard]] static constexpr bool is_factor(double f) noexcept { return f >= 1e-6 && f <= 1e6; }
-  /// Another number than is_factor() counts as the default.
+  /// A number that is_factor() refuses counts as the default.
   explicit gamma_boost(double factor = default_factor) noexcept
       : factor_(is_factor(factor) ? factor : default_factor) {}
 
-  /// One of the same factor that has learned nothing.
+  /// A policy with the same factor that has learned nothing.
   [[nodiscard]] gamma_boost fresh() const noexcept { return gamma_boost(factor_); }
 
   void enqueue(per_job& j, time_point) noexcept {
@@ -75,13 +74,13 @@ public:
   [[nodiscard]] per_job* try_pick(time_point now) noexcept {
     per_job* const first = front().best;
     if (first == nullptr) return nullptr;
-    // Where a job has waited since the last pick, the device was as fast as it is. What left the
-    // queue and did not come back counts as served: estimates of sizes include the slow-down by
-    // other jobs, which the head's does not.
+    // If a job has waited since the last pick, the device served at its full rate. Work that left
+    // the queue and did not return counts as served, because the estimated sizes include the
+    // slow-down by other jobs, which the head's time does not.
     if (waited_since_) {
       served_ns_ += left_ns_;
       took_ns_ += static_cast<double>((now - *waited_since_).count());
-      if (took_ns_ > remembered_ns) { // the past counts less and less
+      if (took_ns_ > remembered_ns) { // older observations lose weight
         served_ns_ /= 2;
         took_ns_ /= 2;
       }
@@ -105,19 +104,19 @@ public:
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
   [[nodiscard]] double factor() const noexcept { return factor_; }
-  /// By how much a job of that size counts as arrived earlier, by what is known now.
+  /// The boost of a job of that size at the present estimates.
   [[nodiscard]] duration boost_of(duration size) const noexcept { return boost_at(class_of(size)); }
 
 private:
-  /// Waiting work that a job finds, in units of the mean size, before much is known of it: that of
-  /// an M/M/1 queue at a load of 3/4. It counts as so many jobs.
+  /// The assumed waiting work that a job finds, in units of the mean size: that of an M/M/1 queue
+  /// at load 3/4. It has the weight of this many observed jobs.
   static constexpr double assumed_excess = 4;
   static constexpr double assumed_jobs = 64;
   static constexpr double remembered_sizes = 1024;
   static constexpr double least_excess = 0.05; ///< in units of the mean size
   static constexpr double same_rate = 0.02;
-  static constexpr double remembered_ns = 1e9;    ///< in which jobs waited
-  static constexpr std::size_t class_count = 164; ///< four to each power of two, up to 2^41 ns
+  static constexpr double remembered_ns = 1e9;    ///< time with waiting jobs
+  static constexpr std::size_t class_count = 164; ///< four a power of two, up to 2^41 ns
 
   struct cached_boost {
     std::uint64_t epoch = 0;
@@ -129,7 +128,7 @@ private:
     const auto octave = static_cast<std::size_t>(std::bit_width(ns)) - 1;
     return std::min(4 * octave + (ns >> (octave - 2) & 3), class_count - 1);
   }
-  /// In the middle of its class.
+  /// The size in the middle of a class.
   [[nodiscard]] static double size_of(std::size_t c) noexcept {
     return std::ldexp(1.125 + 0.25 * static_cast<double>(c % 4), static_cast<int>(c / 4));
   }
@@ -194,12 +193,12 @@ private:
   }
 
   std::array<order, class_count> classes_;
-  std::array<std::uint64_t, (class_count + 63) / 64> waiting_{}; ///< a bit for each class
+  std::array<std::uint64_t, (class_count + 63) / 64> waiting_{}; ///< one bit a class
   mutable std::array<cached_boost, class_count> boosts_{};
-  std::uint64_t epoch_ = 1;                  ///< of rate_ and speed_
-  double rate_ = 0;                          ///< in work
-  double speed_ = 1;                         ///< work in a unit of time while jobs wait
-  std::optional<time_point> waited_since_{}; ///< the last pick, if it left a job waiting
+  std::uint64_t epoch_ = 1;                  ///< version of rate_ and speed_
+  double rate_ = 0;                          ///< decay rate, in work
+  double speed_ = 1;                         ///< work served a unit of time while jobs wait
+  std::optional<time_point> waited_since_{}; ///< time of the last pick, if it left a job waiting
   double left_ns_ = 0;                       ///< net work that has left the queue since then
   double served_ns_ = 0;
   double took_ns_ = 0;

@@ -7,8 +7,8 @@
 
 namespace gsched {
 
-/// Several names as one, at compile time: how a combinator names itself.
-template <const std::string_view*... Parts> // not references: nvcc hands those on as pointers
+/// Several names joined into one at compile time, for the names of combinators.
+template <const std::string_view*... Parts> // no references: nvcc passes those on as pointers
 class joined_name {
   static constexpr auto chars = [] {
     std::array<char, (Parts->size() + ... + 0)> out{};

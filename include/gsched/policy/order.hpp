@@ -12,13 +12,13 @@
 
 namespace gsched {
 
-/// Waiting jobs in rising (key, id), each with the key that it was inserted with.
+/// Waiting jobs in rising (key, id). Each keeps the key with which it was inserted.
 ///
-/// A red-black tree of nodes that hold their keys. A served job comes back near the front, which is
-/// in the cache, and there the tree is as fast as a 4-ary heap with its keys side by side and
-/// faster than std::set; where keys jump at random among 10^6 jobs that heap is three times faster,
-/// but it allocates as it grows. A pairing heap puts its work off: the first pick after 10^6
-/// arrivals takes 80 ms. bench/policy_decision compares them.
+/// A red-black tree whose nodes hold their keys. A served job returns near the front, which is in
+/// the cache. There the tree is as fast as a 4-ary heap with adjacent keys, and faster than
+/// std::set. If keys change at random among 10^6 jobs, that heap is three times faster, but it
+/// allocates as it grows. A pairing heap defers its work: the first pick after 10^6 arrivals takes
+/// 80 ms. bench/policy_decision compares them.
 ///
 /// Errors   none; inserting a linked job is a bug (asserted).
 /// Cost     insert, pop_front, erase O(log n); the rest O(1). Never allocates.
@@ -26,7 +26,7 @@ namespace gsched {
 template <class K>
 class keyed_jobs {
 public:
-  /// What the order keeps of a job.
+  /// The state of a job in this order.
   struct per_job : queued_job {
     set_hook order_hook{};
     K key{};
@@ -56,7 +56,7 @@ public:
     jobs_.erase(jobs_.iterator_to(j));
   }
 
-  /// All jobs leave.
+  /// Unlinks all jobs.
   void clear() noexcept { jobs_.clear(); }
 
   [[nodiscard]] bool empty() const noexcept { return jobs_.empty(); }
@@ -72,8 +72,8 @@ private:
   bi::set<per_job, hook, bi::compare<before>> jobs_;
 };
 
-/// Waiting jobs in rising (Key(job), id): what most policies are made of. Key is a function of the
-/// job's facts, or a member of job. A policy's per_job is, or derives from, the order's.
+/// Waiting jobs in rising (Key(job), id): the order of most policies. Key is a function of the
+/// job's facts, or a member of job. A policy's per_job is that of the order, or derives from it.
 template <auto Key>
 class job_order
     : public keyed_jobs<std::remove_cvref_t<std::invoke_result_t<decltype(Key), const job&>>> {

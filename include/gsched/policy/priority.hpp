@@ -12,11 +12,11 @@
 
 namespace gsched {
 
-/// Two classes: real-time jobs are ordered by A and go before best-effort jobs, which B orders.
+/// Two classes: real-time jobs, ordered by A, go before best-effort jobs, ordered by B.
 ///
-/// Order    service class, then A's or B's.
+/// Order    service class, then that of A or B.
 /// Errors   none; enqueueing a linked job is a bug (asserted).
-/// Cost     A's or B's.
+/// Cost     that of A or B.
 /// Threads  one owner; no locking.
 template <policy A, policy B>
 class priority {
@@ -26,6 +26,7 @@ public:
   static constexpr std::string_view name =
       joined_name<&opening, &A::name, &comma, &B::name, &closing>::value;
 
+  /// The states of a client in both policies.
   struct per_client {
     void bind(const client& c) noexcept {
       first.bind(c);
@@ -34,9 +35,10 @@ public:
     per_client_t<A> first{};
     per_client_t<B> second{};
   };
-  /// A job is in A or in B, by its class, and has room for both.
+  /// A job is in A or in B, by its class, and holds the state of both.
   struct of_first : A::per_job {};
   struct of_second : B::per_job {};
+  /// The states of a job in both policies.
   struct per_job : of_first, of_second {
     void bind(job& j, per_client& c) noexcept {
       of_first::bind(j, c.first);
@@ -48,7 +50,7 @@ public:
   };
 
   priority() = default;
-  /// Of policies that are made with arguments: each function returns one.
+  /// For policies with constructor arguments: each function returns a policy.
   template <std::invocable MakeA, std::invocable MakeB>
   priority(MakeA make_first, MakeB make_second) : first_(make_first()), second_(make_second()) {}
 
@@ -72,39 +74,47 @@ public:
     is_first(j) ? first_.erase(in_first(j)) : second_.erase(in_second(j));
   }
 
-  /// Any waiting real-time job preempts a best-effort one; within a class A or B says.
+  /// Any waiting real-time job preempts a best-effort job; within a class A or B decides.
   [[nodiscard]] bool wants_preempt(const per_job& running, time_point now) const noexcept {
     if (is_first(running)) return first_.wants_preempt(in_first(running), now);
     return first_.size() > 0 || second_.wants_preempt(in_second(running), now);
   }
 
   [[nodiscard]] bool admits(const per_job& j, time_point now) const noexcept
-      requires(admitting_policy<A> || admitting_policy<B>) {
+    requires(admitting_policy<A> || admitting_policy<B>)
+  {
     return is_first(j) ? gsched::admits(first_, in_first(j), now)
                        : gsched::admits(second_, in_second(j), now);
   }
 
-  /// As deficit_over: before a client without jobs is destroyed while this policy lives on.
-  void forget(per_client& c) noexcept requires(forgets_clients<A> || forgets_clients<B>) {
+  /// As deficit_over: call before a client without jobs is destroyed while this policy lives on.
+  void forget(per_client& c) noexcept
+    requires(forgets_clients<A> || forgets_clients<B>)
+  {
     if constexpr (forgets_clients<A>) first_.forget(c.first);
     if constexpr (forgets_clients<B>) second_.forget(c.second);
   }
 
-  /// Each class follows its own jobs alone, so a refusal is honest; what best-effort jobs take of
-  /// the device shows in how late the others end.
-  void entered(per_job& j, time_point now) noexcept requires(follows_work<A> || follows_work<B>) {
+  /// Each class follows only its own jobs, so that a refusal is honest. The device time that
+  /// best-effort jobs take shows as lateness of the others.
+  void entered(per_job& j, time_point now) noexcept
+    requires(follows_work<A> || follows_work<B>)
+  {
     follow(j, [&](auto& p, auto& of) { p.entered(of, now); });
   }
   void submitted(per_job& j, duration expected, time_point now) noexcept
-      requires(follows_work<A> || follows_work<B>) {
+    requires(follows_work<A> || follows_work<B>)
+  {
     follow(j, [&](auto& p, auto& of) { p.submitted(of, expected, now); });
   }
   void landed(per_job& j, duration expected, bool done, time_point now) noexcept
-      requires(follows_work<A> || follows_work<B>) {
+    requires(follows_work<A> || follows_work<B>)
+  {
     follow(j, [&](auto& p, auto& of) { p.landed(of, expected, done, now); });
   }
   void left(per_job& j, bool finished, time_point now) noexcept
-      requires(follows_work<A> || follows_work<B>) {
+    requires(follows_work<A> || follows_work<B>)
+  {
     follow(j, [&](auto& p, auto& of) { p.left(of, finished, now); });
   }
 

@@ -12,12 +12,12 @@
 
 namespace gsched {
 
-/// Each waiting job gets one slice a round; then all get the next.
+/// Each waiting job gets one slice a round.
 ///
-/// Differs  the turn goes round jobs, not clients. Within a round the order is by id rather than by
-///          enqueueing, which decides equal turns without regard to the order of calls.
-/// Order    (round, id) rising. A job joins the round after the one that is being served, so nobody
-///          who arrives later is served twice before it.
+/// Differs  rounds are over jobs, not clients. Within a round the order is by id rather than by
+///          enqueueing, so that it does not depend on the order of calls.
+/// Order    (round, id) rising. A job joins the round after the one that is being served, so a
+///          later arrival is never served twice before it.
 /// Errors   none; enqueueing a linked job is a bug (asserted).
 /// Cost     as job_order.
 /// Threads  one owner; no locking.
@@ -27,12 +27,12 @@ public:
   using per_job = order::per_job;
   static constexpr std::string_view name = "rr";
 
-  /// About ten kernels of a network: long enough to keep the device's queue full.
+  /// The time of about ten kernels of a network, long enough to keep the device's queue full.
   static constexpr duration default_slice = std::chrono::microseconds{100};
 
   explicit round_robin(duration slice = default_slice) noexcept : slice_(slice) {}
 
-  /// One of the same slice.
+  /// A policy with the same slice.
   [[nodiscard]] round_robin fresh() const noexcept { return round_robin(slice_); }
 
   void enqueue(per_job& j, time_point) noexcept { waiting_.insert(j, round_ + 1); }
@@ -45,7 +45,7 @@ public:
 
   void erase(per_job& j) noexcept { waiting_.erase(j); }
 
-  /// Never: a turn is short, and ends by itself.
+  /// Never: a slice is short and ends by itself.
   [[nodiscard]] bool wants_preempt(const per_job&, time_point) const noexcept { return false; }
 
   [[nodiscard]] duration slice(const per_job&) const noexcept { return slice_; }
@@ -53,7 +53,7 @@ public:
 
 private:
   order waiting_;
-  std::uint64_t round_ = 0; ///< the round of the job that was picked last
+  std::uint64_t round_ = 0; ///< the round of the job picked last
   duration slice_;
 };
 

@@ -11,11 +11,11 @@
 
 namespace gsched {
 
-/// Shortest job first: the job with the least work in all runs next.
+/// Shortest job first: the job with the least total work runs next.
 ///
 /// Source   Conway, Maxwell & Miller, Theory of Scheduling, 1967, chapter 8.
-/// Differs  the choice is made anew at each segment, so a shorter job that arrives goes ahead at
-///          the next one; what has been done of a job does not count (in srpt it does).
+/// Differs  the choice is made at each segment, so a shorter job that arrives goes first at the
+///          next one. Work already done does not count (in srpt it does).
 /// Order    (total, id) rising.
 /// Units    total is device time, as estimated when the job arrived.
 /// Errors   none; enqueueing a linked job is a bug (asserted).
@@ -31,7 +31,7 @@ public:
   [[nodiscard]] per_job* try_pick(time_point) noexcept { return waiting_.pop_front(); }
   void erase(per_job& j) noexcept { waiting_.erase(j); }
 
-  /// Never: it orders what waits and takes nothing back.
+  /// Never: the policy orders waiting jobs and takes nothing back.
   [[nodiscard]] bool wants_preempt(const per_job&, time_point) const noexcept { return false; }
 
   [[nodiscard]] duration slice(const per_job&) const noexcept { return run_to_completion; }

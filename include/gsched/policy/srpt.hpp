@@ -11,12 +11,12 @@
 
 namespace gsched {
 
-/// Shortest remaining processing time: the job with the least work left runs next. It is optimal
-/// for mean latency where estimates are right, and starves long jobs under load: deficit_over<srpt>
-/// bounds that.
+/// Shortest remaining processing time: the job with the least remaining work runs next. It is
+/// optimal for mean latency if the estimates are right, and starves long jobs under load;
+/// deficit_over<srpt> bounds that.
 ///
-/// Source   Schrage, Operations Research 16(3), 1968, doi:10.1287/opre.16.3.687; as in Paella,
-///          SOSP 2023, doi:10.1145/3600006.3613163, section 6 (1).
+/// Source   Schrage, Operations Research 16(3), 1968, doi:10.1287/opre.16.3.687; as in Paella, SOSP
+///          2023, doi:10.1145/3600006.3613163, section 6 (1).
 /// Order    (remaining, id) rising.
 /// Units    remaining is device time not yet dispatched.
 /// Errors   none; enqueueing a linked job is a bug (asserted).
@@ -32,7 +32,7 @@ public:
   [[nodiscard]] per_job* try_pick(time_point) noexcept { return waiting_.pop_front(); }
   void erase(per_job& j) noexcept { waiting_.erase(j); }
 
-  /// Strict: an equal remainder never preempts, so two jobs cannot swap for ever.
+  /// Strict: an equal remainder never preempts, so two jobs cannot alternate for ever.
   [[nodiscard]] bool wants_preempt(const per_job& running, time_point) const noexcept {
     const per_job* first = waiting_.front();
     return first != nullptr && first->key < running->remaining;

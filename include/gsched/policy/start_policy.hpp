@@ -2,8 +2,8 @@
 #pragma once
 
 #include <gsched/core/time.hpp>
-#include <gsched/policy/deadline_order.hpp>
 #include <gsched/policy/deficit_over.hpp>
+#include <gsched/policy/detail/deadline_order.hpp>
 #include <gsched/policy/edf.hpp>
 #include <gsched/policy/policy.hpp>
 #include <gsched/policy/priority.hpp>
@@ -12,8 +12,8 @@
 
 namespace gsched {
 
-/// The policy that orders jobs before they start, where P orders those that have started: P with
-/// the same options, and without its admission, as these jobs are admitted already.
+/// The policy that orders jobs before they start, if P orders the jobs that have started: P with
+/// the same options, without its admission, because these jobs are admitted already.
 template <policy P>
 struct start_policy {
   using type = P;

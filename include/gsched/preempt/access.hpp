@@ -10,32 +10,33 @@
 
 namespace gsched {
 
-/// What the user says of an operation. It counts more than what its accesses say.
+/// The user's declaration about an operation. It overrides the recorded accesses.
 enum class declared : std::uint8_t {
   nothing,
-  idempotent, ///< may be killed and run again by itself
-  clobbers,   ///< may not run again, for whatever reason
-  saves       ///< where a kernel's blocks leave they have saved what they have done, or written
-              ///< nothing yet; whether it may be killed is for its accesses to say
+  idempotent, ///< may be killed, and run again by itself
+  clobbers,   ///< must not run again
+  /// a kernel whose blocks, when they exit early, have saved their results or written nothing; its
+  /// accesses decide whether it may be killed
+  saves
 };
 
-/// What one operation of a program does to memory.
+/// The memory accesses of one operation of a program.
 struct operation_access {
   operation_kind kind = operation_kind::kernel;
-  std::string name{}; ///< for people
+  std::string name{}; ///< for messages
   access_set reads{};
   access_set writes{};
-  /// Written before anything reads it in this operation; of the rest, reads count as the first
-  /// access where an operation both reads and writes. Bytes here count as written as well.
+  /// Bytes that the operation writes before it reads them. If an operation both reads and writes
+  /// any other byte, the read counts as first. These bytes count as written too.
   access_set writes_first{};
-  /// Nobody saw these accesses: the operation makes no other, but may not make all of them.
+  /// The accesses were not recorded: the operation makes no others, but may not make all of them.
   bool assumed = false;
   declared says = declared::nothing;
 
   bool operator==(const operation_access&) const noexcept = default;
 };
 
-/// The operations of one run of a program, in the order in which they run.
+/// The operations of one run of a program, in execution order.
 struct access_trace {
   std::string model{};
   std::vector<operation_access> operations{};

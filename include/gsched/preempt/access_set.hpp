@@ -21,14 +21,14 @@ struct byte_range {
   bool operator==(const byte_range&) const noexcept = default;
 };
 
-/// Bytes that were accessed, as ranges that neither touch nor overlap, by rising address.
+/// Accessed bytes, as disjoint ranges that do not touch, by rising address.
 ///
-/// Cost     |, & and - are linear in the ranges of both sides; making one sorts.
-/// Threads  a value; whoever holds it may read it.
+/// Cost     |, & and - are linear in the ranges of both sides; construction sorts.
+/// Threads  a value.
 class access_set {
 public:
   access_set() = default;
-  /// Of any ranges: empty ones fall out, those that touch or overlap become one.
+  /// From any ranges: empty ranges are removed; ranges that touch or overlap are merged.
   access_set(std::vector<byte_range> ranges) : ranges_(std::move(ranges)) {
     std::sort(ranges_.begin(), ranges_.end(),
               [](const byte_range& a, const byte_range& b) { return a.first < b.first; });
@@ -98,7 +98,7 @@ public:
   }
 
 private:
-  void append(const byte_range& r) { // r.first does not fall
+  void append(const byte_range& r) { // r.first is not below that of earlier calls
     if (!ranges_.empty() && r.first <= ranges_.back().last)
       ranges_.back().last = std::max(ranges_.back().last, r.last);
     else

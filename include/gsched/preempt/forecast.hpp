@@ -11,22 +11,22 @@
 
 namespace gsched {
 
-/// The arrivals of one client: the law of the gaps between them, from periodic through Poisson to
-/// bursty, and how likely the next comes soon.
+/// A model of the arrivals of one client: the distribution of the gaps between them, from periodic
+/// through Poisson to bursty, and the probability of an arrival soon.
 ///
-/// Source   a Weibull law; its shape from the coefficient of variation c as c^-1.086: Justus et
-///          al., J. Applied Meteorology 17(3), 1978, pages 350 to 353.
-/// Differs  a client may have stopped: after each arrival with a chance of 1 in 64. The longer the
-///          silence, the likelier that it has. A client that mixes laws is taken for one of a law
-///          in between.
+/// Source   a Weibull distribution, with the shape c^-1.086 of the coefficient of variation c:
+///          Justus et al., J. Applied Meteorology 17(3), 1978, pages 350 to 353.
+/// Differs  after each arrival the client has stopped with probability 1/64; the longer the
+///          silence, the more likely it has. A client that mixes distributions is modelled by one
+///          between them.
 /// Cost     arrived, within and is_near O(1). Never allocates.
-/// Threads  one owner; no locking. Depends on the calls alone.
+/// Threads  one owner; no locking. The state depends on the calls alone.
 class client_forecast {
 public:
   void arrived(time_point now) noexcept {
     if (known_) {
       const auto gap = std::max(1.0, static_cast<double>((now - last_).count()));
-      // A pause is no gap, unless another follows at once: then the client has become slower.
+      // A pause is no gap, unless another one follows: then the client has become slower.
       if (gaps_ < 3 || alive(gap) > 0.5 || paused_) {
         if (paused_ && alive(gap) <= 0.5) gaps_ = 0;
         learn(gap);
@@ -39,7 +39,7 @@ public:
     last_ = now;
   }
 
-  /// Chance that a request arrives in the time `next` from now on.
+  /// The probability of an arrival within `next` from now.
   [[nodiscard]] double within(time_point now, duration next) const noexcept {
     if (gaps_ < 3) return 0;
     const double silent = std::max(0.0, static_cast<double>((now - last_).count()));
@@ -48,10 +48,10 @@ public:
     return (before - after) / (before + stops);
   }
 
-  /// Whether a request is expected within `next`: whether it is at least 1/32 as likely as it is on
-  /// average, which it is not well before a periodic client's next one. After the mean gap a
-  /// request is expected until the client has been silent for 16 of them and counts as stopped. Of
-  /// a client with too few gaps, one is expected for a second after the last request.
+  /// Whether a request is expected within `next`: its probability is at least 1/32 of the average.
+  /// For a periodic client it is lower well before the next arrival. After the mean gap, a request
+  /// is expected until the client has been silent for 16 mean gaps and counts as stopped. For a
+  /// client with too few gaps, a request is expected for one second after the last one.
   [[nodiscard]] bool is_near(time_point now, duration next) const noexcept {
     constexpr double part = 1.0 / 32;
     constexpr double stopped = 16;
@@ -61,7 +61,7 @@ public:
     return within(now, next) >= part * (1 - std::exp(-static_cast<double>(next.count()) / mean_));
   }
 
-  /// Mean of the gaps in nanoseconds; 0 if not known.
+  /// The mean gap in nanoseconds; 0 if unknown.
   [[nodiscard]] double mean_ns() const noexcept { return mean_; }
   /// Standard deviation over mean.
   [[nodiscard]] double variation() const noexcept {
@@ -70,13 +70,13 @@ public:
 
 private:
   static constexpr double stops = 1.0 / 64;
-  static constexpr double remembered = 64; ///< gaps
+  static constexpr double remembered = 64; ///< number of gaps
 
-  /// Chance that a gap is longer than that.
+  /// The probability of a gap longer than this.
   [[nodiscard]] double silence(double gap) const noexcept {
     return std::exp(-std::pow(gap / scale_, shape_));
   }
-  /// Chance that a client that has been silent for so long has not stopped.
+  /// The probability that a client that has been silent for `gap` has not stopped.
   [[nodiscard]] double alive(double gap) const noexcept {
     const double still = silence(gap);
     return still / (still + stops);
@@ -86,7 +86,7 @@ private:
     gaps_ = std::min(gaps_ + 1, remembered);
     mean_ += (gap - mean_) / gaps_;
     square_ += (gap * gap - square_) / gaps_;
-    // Hosts jitter, and a few gaps prove no clockwork.
+    // Hosts have jitter, and a few equal gaps do not prove a periodic client.
     const double c = std::clamp(variation(), 0.05, 2.0);
     const double shape = std::pow(c, -1.086);
     shape_ = gaps_ < 8 ? std::min(shape, 1.0) : shape;
@@ -95,19 +95,19 @@ private:
 
   double gaps_ = 0;
   double mean_ = 0;
-  double square_ = 0; ///< mean of the gaps' squares
+  double square_ = 0; ///< mean of the squared gaps
   double shape_ = 1;
   double scale_ = 1; ///< ns
   time_point last_{};
   bool known_ = false;
-  bool paused_ = false; ///< the gap before the last arrival was left out
+  bool paused_ = false; ///< the gap before the last arrival was not counted
 };
 
-/// The arrivals of all clients, as of independent sources.
+/// The arrivals of all clients, as independent sources.
 ///
-/// Cost     arrived O(1), but allocates for a client of a higher number than any before; within and
+/// Cost     arrived O(1), but allocates for a client with a higher number than before; within and
 ///          is_near O(clients).
-/// Threads  one owner; no locking. Depends on the calls alone.
+/// Threads  one owner; no locking. The state depends on the calls alone.
 class arrival_forecast {
 public:
   void arrived(std::size_t client, time_point now) {
@@ -115,14 +115,14 @@ public:
     clients_[client].arrived(now);
   }
 
-  /// Clients of which a request is expected in the time `next` from now on.
+  /// The expected number of clients with an arrival within `next` from now.
   [[nodiscard]] double within(time_point now, duration next) const noexcept {
     double sum = 0;
     for (const client_forecast& c : clients_) sum += c.within(now, next);
     return sum;
   }
 
-  /// Whether one is near for any client.
+  /// Whether is_near holds for any client.
   [[nodiscard]] bool is_near(time_point now, duration next) const noexcept {
     return std::any_of(clients_.begin(), clients_.end(),
                        [&](const client_forecast& c) { return c.is_near(now, next); });

@@ -3,7 +3,7 @@
 
 #include <gsched/job/operation.hpp>
 #include <gsched/preempt/access.hpp>
-#include <gsched/preempt/access_history.hpp>
+#include <gsched/preempt/detail/access_history.hpp>
 
 #include <cassert>
 #include <cstddef>
@@ -15,15 +15,15 @@
 
 namespace gsched {
 
-/// How an operation that was killed half-way is run again.
+/// How an operation that was killed while it ran is run again.
 enum class restart : std::uint8_t {
   alone,      ///< by itself: it is idempotent
   with_group, ///< together with operations before it
-  never       ///< not at all: it is not killed, only waited for
+  never       ///< not at all: it must not be killed, only waited for
 };
 
-/// An input that is overwritten: `read_by` reads it, `overwritten_by` writes it then (both may be
-/// the same operation), and nothing in the group that it spoils writes it before.
+/// An input that is overwritten: `read_by` reads it, `overwritten_by` writes it later (both may be
+/// the same operation), and no earlier operation of the affected group writes it.
 struct clobber {
   byte_range range{};
   std::size_t read_by = 0;
@@ -31,30 +31,30 @@ struct clobber {
   bool operator==(const clobber&) const noexcept = default;
 };
 
-/// Whether an operation may be killed, and where its program goes on then.
+/// Whether an operation may be killed, and where its program then continues.
 struct idempotence_verdict {
   restart how = restart::alone;
-  /// What is run again is [group_first, operation], the shortest such group; the operation itself
-  /// for restart::alone and never.
+  /// The operations [group_first, operation] are run again: the shortest possible group; the
+  /// operation itself for restart::alone and never.
   std::size_t group_first = 0;
-  /// What it does to its own input. None, as the next, for restart::alone, barriers and what is
-  /// declared.
+  /// The input of its own that it overwrites. None, like the next member, for restart::alone,
+  /// barriers and declared operations.
   std::optional<clobber> own{};
-  /// Why no shorter group will do or, for restart::never, not even the longest.
+  /// Why no shorter group is possible or, for restart::never, not even the longest.
   std::optional<clobber> why{};
-  bool barrier = false;  ///< no group reaches across it
-  bool declared = false; ///< the user's word, not the accesses'
-  bool assumed = false;  ///< rests on accesses that nobody saw
+  bool barrier = false;  ///< no group extends across it
+  bool declared = false; ///< decided by the user's declaration
+  bool assumed = false;  ///< depends on accesses that were not recorded
   bool operator==(const idempotence_verdict&) const noexcept = default;
 };
 
-/// Operations that run once and that no group holds: all but kernels, and kernels declared to
-/// clobber.
+/// Whether an operation runs exactly once and no group contains it: all operations except kernels,
+/// and kernels declared to clobber.
 ///
-/// A copy's other end is the host's, an event's the other stream's, and both have moved on by the
-/// time that a group would run again; a set is no different for them who look at its bytes. Where
-/// one is known to do no harm it can be declared idempotent: it may be killed then, and stand
-/// inside a group. A set that clears what a kernel adds to is the usual case.
+/// The other end of a copy belongs to the host, and that of an event to another stream; both have
+/// advanced by the time a group would run again. A memset is visible to them in the same way. An
+/// operation that is known to be harmless can be declared idempotent: it may then be killed, and be
+/// part of a group. A memset that clears a kernel's accumulator is the usual case.
 [[nodiscard]] inline bool is_barrier(const operation_access& o) noexcept {
   return o.says == declared::clobbers ||
          (o.kind != operation_kind::kernel && o.says != declared::idempotent);
@@ -62,12 +62,12 @@ struct idempotence_verdict {
 
 namespace detail {
 
-/// Where groups can begin, as operations are added one by one.
+/// Finds where groups can begin, while operations are added one by one.
 ///
-/// A group [f, k] is idempotent iff no byte that it accesses is first read and later, or by the
-/// same operation, written. If it is not, neither is [f, k + 1], so a beginning that is lost is
-/// lost for good: a write of k takes all beginnings behind the byte's last write up to its last
-/// read.
+/// A group [f, k] is idempotent if and only if no byte that it accesses is first read and then
+/// written, later or by the same operation. If it is not idempotent, [f, k + 1] is not either, so a
+/// lost beginning remains lost: a write by k excludes all beginnings after the byte's last write
+/// and up to its last read.
 class group_finder {
 public:
   explicit group_finder(std::size_t operations) : alive_(operations + 1), why_(operations + 1) {
@@ -85,8 +85,8 @@ public:
     const access_set reads = o.reads - o.writes_first;
     const access_set writes = o.writes | o.writes_first;
     if (!forgiven) read(reads);
-    // What may not be written does not replace what was there. What a declared kernel both reads
-    // and writes it reads only, or writes first, and nobody knows which.
+    // A write that may not happen does not replace the previous value. A declared kernel that reads
+    // and writes a byte may read it only, or write it first; which one is unknown.
     if (o.assumed)
       write(writes, false);
     else if (!forgiven)
@@ -98,7 +98,8 @@ public:
     if (forgiven) read(reads);
   }
 
-  /// The last beginning of a group that ends with the operation added last; none: there is none.
+  /// The last possible beginning of a group that ends with the operation added last; none if there
+  /// is none.
   [[nodiscard]] std::optional<std::size_t> group_first() noexcept {
     const std::uint32_t first = last_alive(now_);
     if (first <= floor_) return std::nullopt;
@@ -119,17 +120,18 @@ private:
 
   void write(const access_set& bytes, bool surely) {
     for (const byte_range& r : bytes.ranges())
-      history_.update(r, [&](const byte_range& piece, auto& s) {
-        lose(s.wrote_first, s.read, piece);
+      history_.update(r, [&](const byte_range& overlap, auto& s) {
+        lose(s.wrote_first, s.read, overlap);
         if (surely) s.wrote_first = now_;
       });
   }
 
-  /// Beginnings (after, last]; each once, so all together cost as much as there are operations.
-  void lose(std::uint32_t after, std::uint32_t last, const byte_range& piece) {
+  /// Excludes the beginnings (after, last]. Each is excluded once, so the total cost is the number
+  /// of operations.
+  void lose(std::uint32_t after, std::uint32_t last, const byte_range& overlap) {
     const std::uint32_t stop = after < floor_ ? floor_ : after;
     for (std::uint32_t f = last_alive(last); f > stop; f = last_alive(f)) {
-      why_[f] = {piece, last - std::size_t{1}, now_ - std::size_t{1}};
+      why_[f] = {overlap, last - std::size_t{1}, now_ - std::size_t{1}};
       alive_[f] = f - 1;
     }
   }
@@ -140,7 +142,7 @@ private:
   }
 
   access_history history_;
-  std::vector<std::uint32_t> alive_; ///< itself, or something before it; 0 stands for none
+  std::vector<std::uint32_t> alive_; ///< itself, or an earlier beginning; 0: none
   std::vector<clobber> why_;
   std::uint32_t now_ = 0;
   std::uint32_t floor_ = 0;
@@ -148,22 +150,21 @@ private:
 
 } // namespace detail
 
-/// For each operation, whether it may be killed half-way, and the shortest group of consecutive
-/// operations up to it that can be run again: one in which every byte is only read, or written
-/// before it is read. No group reaches across a barrier.
+/// For each operation: whether it may be killed while it runs, and the shortest group of
+/// consecutive operations up to it that can be run again, in which every byte is only read, or is
+/// written before it is read. No group extends across a barrier.
 ///
 /// Source   Han et al., ACM TOCS 44(1), 2025, section 4.4, doi:10.1145/3768622; the condition is
-/// that
-///          of de Kruijf et al., PLDI 2012, doi:10.1145/2254064.2254120.
-/// Differs  operations other than kernels end a group, where the paper runs them again with it; see
-///          is_barrier for how to have that. What is declared clobbers ends it too. One pass over
-///          all operations instead of one search backwards for each.
-/// Cost     O((a + p) log a) for a ranges in all operations together and p pieces of unlike history
-///          that they go over, and almost O(1) an operation to find its group, however long.
+///          that of de Kruijf et al., PLDI 2012, doi:10.1145/2254064.2254120.
+/// Differs  operations other than kernels end a group, where the paper runs them again with it;
+///          is_barrier() says how to change that. An operation declared to clobber ends a group
+///          too. One pass over all operations instead of one backward search for each.
+/// Cost     O((a + p) log a) for a ranges in all operations together and p touched intervals of
+///          different history; almost O(1) an operation to find its group, however long.
 [[nodiscard]] inline std::vector<idempotence_verdict> find_verdicts(const access_trace& trace) {
   const auto& operations = trace.operations;
   std::vector<idempotence_verdict> verdicts(operations.size());
-  std::vector<std::size_t> assumed(operations.size() + 1, 0); // before each
+  std::vector<std::size_t> assumed(operations.size() + 1, 0); // before each operation
   detail::group_finder finder(operations.size());
   for (std::size_t k = 0; k < operations.size(); ++k) {
     const operation_access& o = operations[k];
@@ -187,13 +188,14 @@ private:
   return verdicts;
 }
 
-/// The operation from which a program goes on, when `operation` is the first that has not ended. If
-/// it was not killed, but has not started, that is the operation itself.
+/// The operation from which a program continues, if `operation` is the first that has not ended. If
+/// that was not killed because it has not started, it is the operation itself.
 ///
-/// As often as need be, also while a group runs again: the group of an operation within it begins
-/// in it, and reads nothing that the rest of it has overwritten and that has not been written anew.
+/// The result is valid any number of times, also while a group runs again: the group of an
+/// operation within it begins within it, and reads nothing that the rest has overwritten and that
+/// was not written anew.
 ///
-/// Errors   none if it was killed and must not have been.
+/// Errors   none: the operation was killed and must not have been.
 [[nodiscard]] inline std::optional<std::size_t>
 restore_point(std::span<const idempotence_verdict> verdicts, std::size_t operation,
               bool killed_mid_way) noexcept {

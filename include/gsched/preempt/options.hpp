@@ -11,62 +11,64 @@
 
 namespace gsched {
 
-/// How a dispatcher keeps best-effort work out of the way of real-time work. Needs a policy that
-/// serves real-time jobs first, such as priority<A, B>.
+/// How a dispatcher isolates real-time work from best-effort work. Needs a policy that serves
+/// real-time jobs first, such as priority<A, B>.
 ///
 /// Source   Han et al., ACM TOCS 44(1), 2025, sections 3 to 5, doi:10.1145/3768622.
 struct preemption_options {
-  /// For real-time jobs alone; 0: both classes share all lanes, and the rest of this is not used.
+  /// Lanes for real-time jobs alone; 0: both classes share all lanes, and the other options have no
+  /// effect.
   std::uint32_t real_time_lanes = 0;
   lane_options real_time_lane{.priority = 1};
-  /// Device time of their segments. All of a program at once: no other work is to have the GPU
-  /// meanwhile, but for real-time jobs that are more urgent.
+  /// Length of real-time segments. The default submits a whole program at once: only more urgent
+  /// real-time work may run in between.
   duration real_time_quantum = run_to_completion;
-  /// While real-time jobs are active, best-effort lanes yield (on a preemptive_device) and nothing
-  /// is submitted to them. False: only the lanes' priorities tell the classes apart.
+  /// While real-time jobs are active, best-effort lanes yield (on a preemptive_device) and receive
+  /// no work. False: only the priorities of the lanes separate the classes.
   bool yields = true;
-  /// Part of the time, 0 to below 1, that best-effort jobs get even if real-time jobs never end: in
-  /// each window they are let on for that part of it, with real-time jobs beside them.
+  /// The fraction of the time, from 0 to below 1, that best-effort jobs receive even if real-time
+  /// jobs never end: in each window they run for that fraction, beside real-time jobs.
   double floor = 0;
   duration floor_window = std::chrono::milliseconds{10};
-  /// A listener hears of best-effort jobs of which nothing was let on for so long.
+  /// The listener is notified when no best-effort work was released for this long.
   duration starved_after = std::chrono::milliseconds{100};
-  /// Sizes of partitions on which best-effort jobs may run beside real-time ones, tried in turn and
-  /// kept where that gains; empty: none.
+  /// Sizes of partitions on which best-effort jobs may run beside real-time jobs. Each is tried,
+  /// and used if it gains throughput; empty: none.
   inline_vector<sm_count, 4> side{};
-  /// Real-time programs may be padded with best-effort ones, as dispatcher::add_padded says,
-  /// where that gains: a choice among those of `side`, for jobs that nothing is in flight of.
+  /// Whether real-time programs may be padded with best-effort programs (dispatcher::add_padded),
+  /// if that gains throughput: one more choice beside those of `side`, for jobs with nothing in
+  /// flight.
   bool pads = false;
-  /// How much longer, as a part of their time alone, real-time jobs may take because of that.
+  /// How much longer real-time jobs may take because of that, as a fraction of their time alone.
   double tolerance = 0.05;
-  /// Numbers of SMs, rising, that best-effort programs with long kernels may leave free, as a
-  /// kernel that runs cannot be stopped; empty: none. Which number is in force is learned for each
-  /// best-effort model (reserve_choice), and none is while no real-time job is expected.
-  /// Best-effort lanes are opened once more for each number, and only such programs are prepared
-  /// for them.
+  /// Numbers of SMs, rising, that best-effort programs with long kernels may leave unused, because
+  /// a running kernel cannot be stopped; empty: none. The number is learned for each best-effort
+  /// model (reserve_choice); none is left while no real-time job is expected. Each best-effort lane
+  /// gets an alternate for each number, and only programs with long kernels are prepared for the
+  /// alternates.
   inline_vector<sm_count, 4> reserve{};
-  /// False: the first number is always in force.
+  /// False: always use the first number.
   bool reserve_learns = true;
   /// While a real-time job is expected, best-effort programs with a long kernel are cut at
-  /// long_operation or at their next kernel, and nothing is queued behind such a segment on its
-  /// lane: one long kernel at most is ahead of a real-time job. With `reserve` it is always so.
+  /// long_operation or at their next kernel, and no segment is queued behind such a segment on its
+  /// lane: at most one long kernel is ahead of a real-time job. Always so with `reserve`.
   bool one_long = false;
-  /// Expected time from which a kernel counts as long.
+  /// Expected time from which a kernel is long.
   duration long_operation = std::chrono::microseconds{100};
-  /// What the choice has to reach: how much longer real-time jobs may take because of best-effort
-  /// work that was running when they arrived, in the mean and the slowest in a hundred, as parts of
-  /// their time alone; and the part that best-effort work keeps of its throughput in the time that
-  /// real-time jobs leave when they run alone.
+  /// The targets of that choice: how much longer real-time jobs may take because of best-effort
+  /// work that was running at their arrival, in the mean and for the slowest in a hundred, as
+  /// fractions of their time alone; and the fraction of its throughput that best-effort work keeps
+  /// in the time that real-time jobs leave when they run alone.
   double reserve_slow_down = 0.10;
   double reserve_tail = 0.50;
   double reserve_share = 0.80;
-  /// What is queued ahead of the device is short while a real-time job is likely to come, long
-  /// while none is, between these marks; for lanes that cannot yield.
+  /// Adapt the marks of lanes that cannot yield: little queued work while a real-time job is likely
+  /// to arrive, much while none is.
   bool adaptive = true;
   duration least_queue = std::chrono::microseconds{20};
-  duration cut_cost = std::chrono::nanoseconds{2500}; ///< of one more segment, in device time
+  duration cut_cost = std::chrono::nanoseconds{2500}; ///< device time of one more segment
 
-  /// Itself, or throws bad_option in one line.
+  /// Returns itself, or throws bad_option in one line.
   [[nodiscard]] const preemption_options& checked() const {
     const auto fail = [](const char* what) { throw error(errc::bad_option, what); };
     if (!(floor >= 0 && floor < 1)) fail("preemption.floor: expected 0 to below 1");

@@ -7,21 +7,23 @@
 
 namespace gsched {
 
-/// How much device time to have queued ahead of a device that cannot give it back. With b queued, a
-/// unit of work costs c/b in cuts, and work that comes at a rate h waits for about b/2, which costs
-/// h*b/2: least at b = sqrt(2c/h). As the rate changes while b runs, it is taken over that time: b
-/// is the longest with b * P(b) <= 2c, where P(b) is how much is expected to come within b.
+/// How much device time to queue on a device that cannot give it back. With b queued, a unit of
+/// work costs c/b in cuts, and urgent work that arrives at rate h waits for about b/2, which costs
+/// h*b/2: the sum is least at b = sqrt(2c/h). The rate can change while b runs, so it is taken over
+/// that time: b is the longest time with b * P(b) <= 2c, where P(b) is the expected number of
+/// arrivals within b.
 ///
-/// Source   the square-root law of economic lots: Harris, Factory 10(2), 1913, reprinted as
+/// Source   the square-root law of economic lot sizes: Harris, Factory 10(2), 1913, reprinted as
 ///          doi:10.1287/opre.38.6.947.
 /// Cost     O(log(most / least)) calls of expected; to within 1 in 16.
 /// Threads  a value.
 struct queue_bound {
-  duration cut_cost{}; ///< of one more segment
+  duration cut_cost{}; ///< device time of one more segment
   duration least{};
   duration most{};
 
-  /// expected(duration) gives how many requests are expected within that time; it never falls.
+  /// expected(duration) returns the expected number of requests within that time; it never
+  /// decreases.
   template <class F>
   [[nodiscard]] duration at(F expected) const noexcept {
     const double budget = 2 * static_cast<double>(cut_cost.count());

@@ -9,20 +9,20 @@
 
 namespace gsched {
 
-/// How long real-time jobs of one model take when nothing runs beside them, as a multiple of what
-/// was expected of them: the mean of jobs that are known to have run so. Where there are too few of
-/// these, or none was for long, the mean of the shortest of each `window` jobs: some come when what
-/// runs is about to end. The last of them alone would vary by several in a hundred, and with it all
-/// that is compared.
+/// The time of a model's real-time jobs without other work on the device, as a multiple of their
+/// expected time: the mean over the jobs that ran alone. If there are too few of these, or none
+/// recently, the mean of the shortest in each `window` jobs, because some jobs arrive when the
+/// running work is about to end. A single shortest job would vary by several percent, and with it
+/// every comparison.
 ///
 /// Cost     O(1); never allocates.
-/// Threads  one owner; no locking. Depends on the calls alone.
+/// Threads  one owner; no locking. The state depends on the calls alone.
 class time_alone {
 public:
-  static constexpr std::uint32_t enough = 8; ///< jobs that were alone, for their mean
+  static constexpr std::uint32_t enough = 8; ///< jobs alone that are needed for their mean
   static constexpr std::uint32_t window = 64;
 
-  /// A job took `ratio` times as long as expected; `alone`: nothing ran beside it.
+  /// A job took `ratio` times its expected time; `alone`: nothing ran beside it.
   void learn(double ratio, bool alone) noexcept {
     if (alone) {
       alone_.learn(ratio, remembered);
@@ -35,9 +35,9 @@ public:
     least_ = std::numeric_limits<double>::infinity();
   }
 
-  /// There were enough jobs for ratio() to mean something.
+  /// Whether enough jobs were seen for ratio() to be meaningful.
   [[nodiscard]] bool known() const noexcept { return knows_alone() || jobs_ >= window / 4; }
-  /// Only if known().
+  /// Requires known().
   [[nodiscard]] double ratio() const noexcept {
     if (knows_alone()) return alone_.mean();
     return shortest_.seen() > 0 ? shortest_.mean() : least_;
@@ -46,7 +46,7 @@ public:
 
 private:
   static constexpr double remembered = 128;
-  static constexpr std::uint64_t recent = 1024; ///< jobs
+  static constexpr std::uint64_t recent = 1024; ///< number of jobs
   static constexpr double remembered_windows = 8;
 
   [[nodiscard]] bool knows_alone() const noexcept {
@@ -55,9 +55,9 @@ private:
 
   latest_mean alone_;
   latest_mean shortest_;                                   ///< of each window
-  double least_ = std::numeric_limits<double>::infinity(); ///< in this one
+  double least_ = std::numeric_limits<double>::infinity(); ///< in this window
   std::uint64_t jobs_ = 0;
-  std::uint64_t last_alone_ = 0; ///< of jobs_
+  std::uint64_t last_alone_ = 0; ///< value of jobs_
 };
 
 } // namespace gsched

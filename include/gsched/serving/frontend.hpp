@@ -3,13 +3,13 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/partition/demand.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
 #include <gsched/serving/detail/batch_choice.hpp>
-#include <gsched/serving/detail/planned_shares.hpp>
+#include <gsched/serving/detail/weighted_round_robin.hpp>
 #include <gsched/serving/rate_estimate.hpp>
 #include <gsched/serving/served_partition.hpp>
 
@@ -26,59 +26,61 @@
 
 namespace gsched {
 
+/// Options of a frontend.
 struct frontend_options {
   batch_start start = batch_start::when_due;
   rate_memory memory{};
 };
 
-/// What became of a model's requests. arrived = in_time + late + dropped + waiting + running.
+/// The requests of a model by state. arrived = in_time + late + dropped + waiting + running.
 struct request_counts {
   std::uint64_t arrived = 0;
   std::uint64_t in_time = 0; ///< answered within the SLO
-  std::uint64_t late = 0;    ///< answered after it
-  std::uint64_t dropped = 0; ///< not answered
+  std::uint64_t late = 0;    ///< answered after the SLO
+  std::uint64_t dropped = 0; ///< never answered
   std::uint64_t waiting = 0;
   std::uint64_t running = 0;
   bool operator==(const request_counts&) const noexcept = default;
 };
 
-/// A batch that has begun.
-struct begun_batch {
+/// A batch that has started.
+struct started_batch {
   std::size_t model = 0;
-  std::span<const waiting_request> requests{}; ///< until it ends
+  std::span<const waiting_request> requests{}; ///< valid until the batch ends
 };
 
-/// Serves requests as a plan says: keeps them for the partitions whose share they are, makes
-/// batches, drops who cannot be in time, measures rates, and goes over to another plan.
+/// Serves requests according to a plan: queues them at partitions in proportion to the plan's
+/// rates, forms batches, drops requests that cannot meet their deadline, measures rates, and
+/// switches to another plan.
 ///
 ///  F1 conservation  each request that arrived is in_time, late, dropped, waiting or running.
-///  F2 batches       a batch begins on an idle partition when the desired size is there, when a
-///  cycle
-///                   has passed since the portion's last one, when its oldest must begin now, or
-///                   when it would be late after another's batch; it is of one model, of those that
-///                   came first, and of a size that the table has.
-///  F3 drops         a request is dropped only when no partition of the plan has its model, or when
-///                   its batch, as choose_batch makes it, would end after its deadline.
-///  F4 shares        of n requests a portion gets its part of the planned rate, give or take one
-///                   for each portion of the model.
-///  F5 switch        a batch that runs ends where it runs; who waits moves to the new plan, in
-///                   order. A partition that both plans have goes on. On a GPU on which a batch of
-///                   the old plan still runs, a new partition begins when there are SMs for it.
+///  F2 batches       a batch starts on an idle partition in any of these cases: the desired size is
+///                   reached; a cycle has passed since the portion's last batch; the oldest request
+///                   must start now; the portion would be late after another portion's batch. A
+///                   batch has one model, the oldest requests, and a size that the table has.
+///  F3 drops         a request is dropped only if no partition of the plan has its model, or if its
+///                   batch, as choose_batch forms it, would end after its deadline.
+///  F4 shares        of n requests each portion gets its part of the planned rate, within one for
+///                   each portion of the model.
+///  F5 switch        a running batch ends on its partition. Waiting requests move to the new plan
+///                   in order. A partition that both plans have stays. On a GPU that still runs a
+///                   batch of the old plan, a new partition starts when enough SMs are free.
 ///  F6 determinism   answers depend on the calls alone.
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 5.
-/// Differs  a batch also begins when its oldest request could not wait longer, and grows beyond the
-///          desired size where more wait and nobody is late for it.
+/// Differs  a batch also starts when its oldest request cannot wait longer, and it grows beyond the
+///          desired size if more requests wait and no request gets late by that.
 /// Units    requests a second; times on gsched::timeline.
-/// Errors   the constructor: bad_option for SLOs that are not one a model. Nothing else throws.
-/// Cost     arrive, try_start, due and end O(portions of the model or of the partition) and the
-///          requests of the batch, without allocation once queues are as long as they get; a switch
-///          O(all that waits).
-/// Threads  one owner. The caller owes: `now` never falls, table and this outlive their use, a plan
-///          has no fault that faults_of would find but rates, and `end` is told of each batch.
+/// Errors   the constructor: bad_option if there is not one SLO for each model. Nothing else
+///          throws.
+/// Cost     arrive, try_start, due and end O(portions of the model or partition + requests of the
+///          batch); no allocation once the queues have reached their longest. switch_to O(waiting
+///          requests).
+/// Threads  one owner. The caller owes: `now` never falls; table and frontend outlive their use;
+///          faults_of finds no fault in a plan, except for rates; `end` is called for each batch.
 class frontend {
 public:
-  /// `slos` by model of the table, `shapes` by GPU.
+  /// `slos` are by model of the table, `shapes` by GPU.
   frontend(const latency_table& table, std::vector<duration> slos, std::vector<gpu_shape> shapes,
            frontend_options o = {}, time_point begin = {})
       : table_(&table), slos_(std::move(slos)), shapes_(std::move(shapes)), options_(o),
@@ -90,8 +92,8 @@ public:
                                         std::to_string(table.size()) + " models");
   }
 
-  /// Goes over to a plan. Partitions that the plan before had not serve from `ready_in` on; batches
-  /// are expected to take as long as `beside` says.
+  /// Switches to a plan. New partitions start at `now + ready_in`. `beside` predicts the slow-down
+  /// of batches.
   template <interference_model Interference = no_interference>
   void switch_to(const partition_plan& plan, time_point now, duration ready_in = {},
                  const Interference& beside = {}) {
@@ -101,7 +103,7 @@ public:
     for (const std::vector<gpulet>& here : on)
       for (std::size_t i = 0; i < here.size(); ++i) {
         const std::uint32_t to = place_of(here[i], now + ready_in);
-        take_up(partitions_[to], here, i, *table_, slos_, now, beside);
+        set_portions(partitions_[to], here, i, *table_, slos_, now, beside);
         add_routes(to, here[i]);
       }
     for (served_partition& p : partitions_)
@@ -115,8 +117,8 @@ public:
     }
   }
 
-  /// The partition that the request waits for; none: it is dropped. Its SLO counts from `since`,
-  /// where it has come before it was seen.
+  /// Queues a request and returns its partition; empty: the request was dropped. The SLO counts
+  /// from `since`, which is earlier than `now` if the request was seen late.
   std::optional<std::uint32_t> arrive(std::size_t model, std::uint64_t id, time_point now,
                                       time_point since) {
     models_[model].rate.arrive(now);
@@ -127,17 +129,18 @@ public:
     return arrive(model, id, now, now);
   }
 
-  /// Begins a batch on a partition, if it is idle and one is due; drops who cannot be in time.
-  [[nodiscard]] std::optional<begun_batch> try_start(std::uint32_t partition, time_point now) {
+  /// Starts a batch on a partition if it is idle and a batch is due. Drops requests that cannot
+  /// meet their deadline.
+  [[nodiscard]] std::optional<started_batch> try_start(std::uint32_t partition, time_point now) {
     served_partition& p = partitions_[partition];
     if (!can_begin(p) || now < p.ready) return std::nullopt;
     for (;;) {
-      const std::size_t whose = p.whose_turn(options_.start, now);
-      if (whose == served_partition::nobody) return std::nullopt;
-      served_portion& of = p.portions[whose];
-      const batch_choice c =
-          choose_batch(of.waiting.size(), of.desired, of.times, now, p.free_by(whose, now),
-                       [&](std::size_t i) { return of.waiting[i].deadline; });
+      const std::size_t which = p.next_portion(options_.start, now);
+      if (which == served_partition::none) return std::nullopt;
+      served_portion& of = p.portions[which];
+      const detail::batch_choice c = detail::choose_batch(
+          of.waiting.size(), of.desired, of.times, now, p.latest_end(which, now),
+          [&](std::size_t i) { return of.waiting[i].deadline; });
       request_counts& counts = models_[of.model].counts;
       for (std::size_t i = 0; i < c.drop; ++i) drop(of.model, of.waiting.pop());
       counts.waiting -= c.drop + c.take;
@@ -145,19 +148,20 @@ public:
       counts.running += c.take;
       for (std::uint32_t i = 0; i < c.take; ++i) p.running.push_back(of.waiting.pop());
       p.running_model = of.model;
-      of.turn = now + p.cycle;
-      return begun_batch{of.model, p.running};
+      of.next_cycle = now + p.cycle;
+      return started_batch{of.model, p.running};
     }
   }
 
-  /// When try_start has something to do, if nobody comes and no batch of its GPU ends; no_deadline:
-  /// never.
+  /// The next time at which try_start may do something, if no request arrives and no batch of the
+  /// GPU ends; no_deadline: never.
   [[nodiscard]] time_point due(std::uint32_t partition, time_point now) const noexcept {
     const served_partition& p = partitions_[partition];
     return can_begin(p) ? p.due(options_.start, now) : no_deadline;
   }
 
-  /// The partition's batch has ended. True: all of its GPU may be asked again, for SMs are free.
+  /// Records the end of the partition's batch. Returns true if SMs became free for other partitions
+  /// of the GPU: try_start may then succeed on any of them.
   bool end(std::uint32_t partition, time_point now) noexcept {
     served_partition& p = partitions_[partition];
     assert(!p.is_idle());
@@ -170,20 +174,20 @@ public:
     return true;
   }
 
-  /// Who was dropped since forget_dropped, in order.
+  /// Ids of the requests dropped since forget_dropped, in order.
   [[nodiscard]] std::span<const std::uint64_t> dropped() const noexcept { return dropped_; }
   void forget_dropped() noexcept { dropped_.clear(); }
 
   [[nodiscard]] const request_counts& counts(std::size_t model) const noexcept {
     return models_[model].counts;
   }
-  /// As measured.
+  /// The measured rate of a model, requests a second.
   [[nodiscard]] double rate(std::size_t model, time_point now) const noexcept {
     return models_[model].rate.rate(now);
   }
   [[nodiscard]] duration slo(std::size_t model) const noexcept { return slos_[model]; }
   [[nodiscard]] std::size_t models() const noexcept { return models_.size(); }
-  /// Their numbers stay as long as they are; some may be none.
+  /// All partitions. Indices are stable; entries that are not in the plan may be reused.
   [[nodiscard]] std::span<const served_partition> partitions() const noexcept {
     return partitions_;
   }
@@ -196,11 +200,11 @@ private:
   struct model_state {
     request_counts counts;
     rate_estimate rate;
-    planned_shares shares;
-    std::vector<route> routes; ///< by taker
+    detail::weighted_round_robin shares;
+    std::vector<route> routes; ///< by target of `shares`
   };
 
-  /// Idle, and no batch of an old plan has the SMs.
+  /// Whether the partition is idle and no batch of an old plan occupies its SMs.
   [[nodiscard]] bool can_begin(const served_partition& p) const noexcept {
     if (!p.planned || !p.is_idle()) return false;
     if (draining_[p.gpu] == 0) return true;
@@ -227,7 +231,7 @@ private:
     return to.partition;
   }
 
-  /// Takes out all that wait, in order, and forgets who serves what.
+  /// Takes all waiting requests out of the queues, in order, and removes all routes.
   [[nodiscard]] std::vector<std::pair<std::size_t, waiting_request>> leave_plan() {
     std::vector<std::pair<std::size_t, waiting_request>> moving;
     for (served_partition& p : partitions_) {
@@ -247,7 +251,7 @@ private:
     return moving;
   }
 
-  /// The partition of the old plan that is the same, or a new one.
+  /// The index for a partition: the equal one of the old plan, or a new or unused one.
   [[nodiscard]] std::uint32_t place_of(const gpulet& g, time_point ready) {
     const auto same = std::find_if(partitions_.begin(), partitions_.end(), [&](const auto& p) {
       return !p.planned && p.gpu == g.gpu && p.sms == g.sms && !p.portions.empty();
@@ -277,7 +281,7 @@ private:
   frontend_options options_;
   std::vector<model_state> models_;
   std::vector<served_partition> partitions_;
-  std::vector<std::uint32_t> draining_; ///< by GPU: batches of plans that are no more
+  std::vector<std::uint32_t> draining_; ///< by GPU: running batches of former plans
   std::vector<std::uint64_t> dropped_;
 };
 

@@ -14,23 +14,23 @@
 
 namespace gsched {
 
-/// The smallest of rising sizes that holds a batch; the largest where none does.
+/// The smallest of rising sizes that holds a batch, or the largest size.
 [[nodiscard]] inline std::uint32_t graph_batch(std::span<const std::uint32_t> sizes,
                                                std::uint32_t batch) noexcept {
   const auto at = std::lower_bound(sizes.begin(), sizes.end(), batch);
   return at == sizes.end() ? sizes.back() : *at;
 }
 
-/// A table as it is where models are graphs, which are there for some batches alone: a batch takes
-/// as long as the next larger of these, and `added` for its launch and for hearing of its end.
-/// Batches beyond the largest are none.
+/// A latency table for models that exist as CUDA graphs of certain batch sizes only. A batch takes
+/// as long as the next larger graph, plus `added` for the launch and the completion. There are no
+/// batches above the largest graph.
 ///
-/// Errors   bad_option, one line, for sizes that do not rise from 1 or more, one that the table
-/// does
-///          not reach for a model, and an `added` below 0.
-/// Cost     set-up: O(models x SMs x largest).
-[[nodiscard]] inline latency_table
-with_graphs_of(const latency_table& t, std::span<const std::uint32_t> sizes, duration added = {}) {
+/// Errors   bad_option, one line: sizes that do not rise from 1 or more; a size that the table does
+///          not reach for a model; a negative `added`.
+/// Cost     set-up: O(models x SMs x largest size).
+[[nodiscard]] inline latency_table with_graph_batches(const latency_table& t,
+                                                      std::span<const std::uint32_t> sizes,
+                                                      duration added = {}) {
   if (sizes.empty()) throw error(errc::bad_option, "batches of graphs: none, expected one");
   if (added < duration::zero())
     throw error(errc::bad_option, "time added to a batch: " + std::to_string(added.count()) +

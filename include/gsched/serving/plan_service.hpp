@@ -2,13 +2,13 @@
 #pragma once
 
 #include <gsched/core/time.hpp>
+#include <gsched/serving/active_plan.hpp>
 #include <gsched/serving/batch_runner.hpp>
 #include <gsched/serving/detail/app_requests.hpp>
 #include <gsched/serving/frontend.hpp>
-#include <gsched/serving/plan_in_force.hpp>
-#include <gsched/serving/plan_outcome.hpp>
 #include <gsched/serving/plan_service_options.hpp>
-#include <gsched/workload/rate_curve.hpp>
+#include <gsched/serving/service_outcome.hpp>
+#include <gsched/workload/varying_poisson.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -20,23 +20,22 @@
 #include <utility>
 #include <vector>
 
-namespace gsched::sim {
+namespace gsched {
 
-/// Serves apps by plans, batch by batch: a frontend under Poisson arrivals, and a new plan each
-/// period for the rates that were measured. What runs the batches is any batch_runner: in virtual
-/// time simulated_batches, on GPUs those of gsched::cuda. `expected` is what the frontend thinks
-/// that neighbours do. Requests come by their own clock: one that is seen late has waited since it
-/// came.
+/// Serves apps with plans, batch by batch: a frontend under Poisson arrivals, and a new plan each
+/// period for the measured rates. Any batch_runner runs the batches: simulated_batches in virtual
+/// time, gsched::cuda::partition_batches on GPUs. `expected` is the interference that the frontend
+/// assumes. Requests arrive at their own times: the latency of a request that is seen late counts
+/// from its arrival.
 ///
 /// Source   Choi et al., USENIX ATC 2022, sections 5 and 6.
-/// Order    of what is at one time: ends of batches, switches, looks at rates, arrivals, and what
-///          is due; then as it came about. In virtual time equal arguments give equal outcomes.
-/// Units    times from when the first plan's partitions are there.
-/// Errors   the constructor: those of check(app), bad_option for a period of 0 or less, and those
-///          of the frontend and of replanning. run: those of planner, models and runner.
-/// Cost     O(log n) an event, of n partitions and apps; some two events a batch and one a request.
-/// Threads  one owner, but for what the runner has of prepare; what is passed by reference outlives
-///          it.
+/// Order    events at one time: ends of batches, switches, period ends, arrivals, due batches; then
+///          in order of creation. In virtual time equal arguments give equal outcomes.
+/// Units    times count from the moment when the first plan's partitions exist.
+/// Errors   the constructor: those of check(app), of frontend and of replanning; bad_option for a
+///          period that is not above 0. run: those of planner, models and runner.
+/// Cost     O(log n) an event for n partitions and apps; some two events a batch and one a request.
+/// Threads  one owner, except for what the runner does in prepare. Reference arguments outlive it.
 template <batch_runner Runner>
 class plan_service {
 public:
@@ -46,18 +45,18 @@ public:
                const interference_function& expected, Runner& runner)
       : slos_(slos), options_(o), expected_(expected), apps_(std::move(apps)),
         offered_(offered_demands(apps_, slos_)), requests_(graphs_of(apps_)),
-        serve_(table, std::move(slos), shapes, o.frontend), plans_(planner, o.replanning),
+        serve_(table, std::move(slos), shapes, o.frontend), plan_(planner, o.replanning),
         runner_(runner), is_blocked_(shapes.size(), false) {
     if (o.period <= duration::zero())
       throw error(errc::bad_option,
                   "period of " + std::to_string(o.period.count()) + " ns, expected more than 0");
     const time_point end{o.length};
-    for (const offered_app& a : apps_) arrivals_.emplace_back(a.comes, end, a.seed);
+    for (const offered_app& a : apps_) arrivals_.emplace_back(a.actual, end, a.seed);
     out_.models.resize(table.size());
     came_before_.resize(table.size());
   }
 
-  [[nodiscard]] plan_outcome run() {
+  [[nodiscard]] service_outcome run() {
     begin();
     for (;;) {
       now_ = runner_.now() - begin_;
@@ -69,8 +68,9 @@ public:
       } else if (!events_.empty() && events_.top().at <= now_) {
         const event e = events_.top();
         events_.pop();
-        constexpr std::uint64_t now_and_then = 4096; // events
-        if (options_.told && ++handled_ % now_and_then == 0) options_.told(e.at.time_since_epoch());
+        constexpr std::uint64_t progress_interval = 4096; // events
+        if (options_.on_progress && ++handled_ % progress_interval == 0)
+          options_.on_progress(e.at.time_since_epoch());
         handle(e);
       } else if (events_.empty() && running_ == 0 && !is_preparing_) {
         break;
@@ -88,7 +88,7 @@ private:
   [[nodiscard]] static std::vector<app> graphs_of(const std::vector<offered_app>& apps) {
     std::vector<app> graphs;
     graphs.reserve(apps.size());
-    for (const offered_app& a : apps) graphs.push_back(a.what);
+    for (const offered_app& a : apps) graphs.push_back(a.definition);
     return graphs;
   }
 
@@ -98,7 +98,7 @@ private:
     kind what;
     std::uint64_t serial;
     std::uint32_t which;                            ///< partition or app
-    bool operator<(const event& o) const noexcept { // the first is the top of the queue
+    bool operator<(const event& o) const noexcept { // a max-heap: the earliest event is the top
       return std::tie(o.at, o.what, o.serial) < std::tie(at, what, serial);
     }
   };
@@ -111,7 +111,7 @@ private:
     case kind::look: look_at_rates(); break;
     case kind::arrival: arrive(e.which, e.at); break;
     case kind::due:
-      if (due_[e.which] != e.at) break; // it is earlier by now, and has been
+      if (due_[e.which] != e.at) break; // outdated: an earlier event replaced it
       due_[e.which] = no_deadline;
       begin_batch(e.which);
       break;
@@ -132,7 +132,7 @@ private:
     if (const auto at = arrivals_[app].next()) put(*at, kind::arrival, app);
   }
 
-  /// How an app's request asks a model.
+  /// Returns the function that submits an app's model requests to the frontend.
   [[nodiscard]] auto ask_model(time_point since) {
     return [this, since](std::size_t model, std::uint64_t id) {
       if (const auto to = serve_.arrive(model, id, now_, since)) begin_batch(*to);
@@ -146,15 +146,15 @@ private:
   }
 
   void hear_of_dropped() {
-    for (const std::uint64_t id : serve_.dropped()) requests_.hear_drop(id, now_);
+    for (const std::uint64_t id : serve_.dropped()) requests_.on_drop(id, now_);
     serve_.forget_dropped();
   }
 
-  // Batches.
+  // Batches -----------------------------------------------------------------------------------
 
   void begin_batch(std::uint32_t partition) {
     const std::uint32_t gpu = serve_.partitions()[partition].gpu;
-    if (!runner_.has_room(partition)) {
+    if (!runner_.is_available(partition)) {
       is_blocked_[gpu] = true;
       return;
     }
@@ -186,7 +186,7 @@ private:
     ++of.batches;
     of.expected += expected;
     of.took += now_ - since;
-    of.over.record(std::max(duration::zero(), now_ - since - expected));
+    of.excess.record(std::max(duration::zero(), now_ - since - expected));
     for (const waiting_request& r : ended_batch_)
       of.latency.record(now_ - (r.deadline - slos_[model]));
     begin_batch(partition);
@@ -195,27 +195,26 @@ private:
       for (std::uint32_t i = 0; i < serve_.partitions().size(); ++i)
         if (serve_.partitions()[i].gpu == gpu) begin_batch(i);
     }
-    for (const waiting_request& r : ended_batch_)
-      requests_.hear_answer(r.id, now_, ask_model(now_));
+    for (const waiting_request& r : ended_batch_) requests_.on_answer(r.id, now_, ask_model(now_));
   }
 
-  // Plans.
+  // Plans -------------------------------------------------------------------------------------
 
-  [[nodiscard]] std::vector<demand> measured() const {
-    std::vector<demand> all = offered_;
-    for (demand& d : all) d.rate = serve_.rate(d.model, now_);
+  [[nodiscard]] std::vector<model_demand> measured() const {
+    std::vector<model_demand> all = offered_;
+    for (model_demand& d : all) d.rate = serve_.rate(d.model, now_);
     return all;
   }
 
-  void plan_for(std::vector<demand> rates) {
+  void plan_for(std::vector<model_demand> rates) {
     is_preparing_ = true;
-    runner_.prepare([this, d = std::move(rates)] { return plans_.decide(d); });
+    runner_.prepare([this, d = std::move(rates)] { return plan_.decide(d); });
   }
 
   void look_at_rates() {
     close_period();
     open_period();
-    // Where a plan takes longer than a period, the next look is passed over.
+    // If planning takes longer than a period, this period has no new plan.
     if (options_.replans && !is_preparing_) plan_for(measured());
   }
 
@@ -223,8 +222,8 @@ private:
     period_outcome& p = out_.periods.emplace_back();
     p.begin = now_;
     for (std::size_t m = 0; m < slos_.size(); ++m) p.measured.push_back(serve_.rate(m, now_));
-    p.factor = plans_.factor();
-    p.sms = plans_.sms();
+    p.factor = plan_.factor();
+    p.sms = plan_.sms();
     if (now_ + options_.period < time_point{options_.length})
       put(now_ + options_.period, kind::look);
   }
@@ -233,7 +232,7 @@ private:
     period_outcome& p = out_.periods.back();
     for (std::size_t m = 0; m < slos_.size(); ++m) {
       const std::uint64_t so_far = serve_.counts(m).arrived;
-      p.came.push_back(so_far - std::exchange(came_before_[m], so_far));
+      p.arrived.push_back(so_far - std::exchange(came_before_[m], so_far));
     }
     p.apps = requests_.take_period();
     for (const app_period& a : p.apps) {
@@ -242,24 +241,24 @@ private:
     }
   }
 
-  /// What was decided is ready.
+  /// Activates the chosen plan, whose partitions exist now.
   void follow_plan() {
     period_outcome& p = out_.periods.back();
-    p.no_plan = plans_.is_none_better();
-    p.switched = plans_.advance();
+    p.no_plan = plan_.is_none_better();
+    p.switched = plan_.advance();
     if (p.switched) change_plan();
-    p.factor = plans_.factor();
-    p.sms = plans_.sms();
+    p.factor = plan_.factor();
+    p.sms = plan_.sms();
   }
 
   void change_plan() {
     const bool is_first = now_ == time_point{};
     const duration cost = is_first ? duration{} : options_.switch_cost;
     if (expected_)
-      serve_.switch_to(plans_.plan(), now_, cost, expected_);
+      serve_.switch_to(plan_.plan(), now_, cost, expected_);
     else
-      serve_.switch_to(plans_.plan(), now_, cost);
-    runner_.take_up(serve_.partitions());
+      serve_.switch_to(plan_.plan(), now_, cost);
+    runner_.activate(serve_.partitions());
     out_.switches += is_first ? 0 : 1;
     if (!is_first) out_.switched_at.push_back(now_);
     due_.resize(serve_.partitions().size(), no_deadline);
@@ -273,12 +272,12 @@ private:
   plan_service_options options_;
   const interference_function& expected_;
   std::vector<offered_app> apps_;
-  std::vector<demand> offered_; ///< at the beginning
-  app_requests requests_;
+  std::vector<model_demand> offered_; ///< expected at the start
+  detail::app_requests requests_;
   frontend serve_;
-  plan_in_force plans_;
+  active_plan plan_;
   Runner& runner_;
-  duration begin_{};                      ///< of the runner's time
+  duration begin_{};                      ///< runner's time at the start
   std::vector<varying_poisson> arrivals_; ///< by app
   std::priority_queue<event> events_;
   std::uint64_t serial_ = 0;
@@ -286,12 +285,12 @@ private:
   std::uint32_t running_ = 0; ///< batches
   bool is_preparing_ = false;
   std::vector<bool> is_blocked_; ///< by GPU: a partition waits for another plan's batch
-  std::vector<time_point> due_;  ///< by partition: the earliest event
+  std::vector<time_point> due_;  ///< by partition: time of the next due event
   std::vector<std::pair<time_point, duration>>
-      begun_; ///< by partition: its batch, and for how long
+      begun_; ///< by partition: start and planned latency of its batch
   std::vector<waiting_request> ended_batch_;
   std::vector<std::uint64_t> came_before_;
-  plan_outcome out_;
+  service_outcome out_;
 };
 
-} // namespace gsched::sim
+} // namespace gsched

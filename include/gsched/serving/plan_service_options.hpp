@@ -2,7 +2,7 @@
 #pragma once
 
 #include <gsched/core/time.hpp>
-#include <gsched/partition/demand.hpp>
+#include <gsched/partition/model_demand.hpp>
 #include <gsched/serving/frontend.hpp>
 #include <gsched/serving/replanning.hpp>
 #include <gsched/workload/app.hpp>
@@ -15,25 +15,25 @@
 #include <span>
 #include <vector>
 
-namespace gsched::sim {
+namespace gsched {
 
-/// An app, what is expected of it, and what comes.
+/// An app with its expected and its actual request rate.
 struct offered_app {
-  app what{};
-  rate_curve expected{}; ///< the first plan is for its rate at the beginning
-  rate_curve comes{};
+  app definition{};
+  rate_curve expected{}; ///< its rate at the start is what the first plan serves
+  rate_curve actual{};
   std::uint64_t seed = 0;
 };
 
-/// What is expected at the beginning of each model that an app asks for.
-[[nodiscard]] inline std::vector<demand> offered_demands(std::span<const offered_app> apps,
-                                                         std::span<const duration> slos) {
-  std::vector<demand> all;
+/// The demands expected at the start, for each model that an app requests.
+[[nodiscard]] inline std::vector<model_demand> offered_demands(std::span<const offered_app> apps,
+                                                               std::span<const duration> slos) {
+  std::vector<model_demand> all;
   for (std::size_t m = 0; m < slos.size(); ++m) {
-    demand d{m, 0, slos[m]};
+    model_demand d{m, 0, slos[m]};
     bool is_offered = false;
     for (const offered_app& a : apps)
-      for (const app_stage& s : a.what.stages)
+      for (const app_stage& s : a.definition.stages)
         if (s.model == m) {
           is_offered = true;
           if (!a.expected.empty()) d.rate += a.expected.front().rate * s.requests;
@@ -43,15 +43,16 @@ struct offered_app {
   return all;
 }
 
+/// Options of plan_service.
 struct plan_service_options {
-  duration length = std::chrono::seconds{60}; ///< requests come for so long; then all are served
-  duration period = std::chrono::seconds{20}; ///< from one look at the rates to the next
-  bool replans = true;                        ///< else the first plan stays
-  duration switch_cost = std::chrono::microseconds{100}; ///< until a new partition begins
+  duration length = std::chrono::seconds{60}; ///< of arrivals; the run ends when all are answered
+  duration period = std::chrono::seconds{20}; ///< between two decisions on a plan
+  bool replans = true;                        ///< false: the first plan stays
+  duration switch_cost = std::chrono::microseconds{100}; ///< until a new partition starts
   replanning_options replanning{};
   frontend_options frontend{};
-  /// Called now and then with the time that has passed since the beginning; may be empty.
-  std::function<void(duration)> told{};
+  /// Called every few thousand events with the time since the start; may be empty.
+  std::function<void(duration)> on_progress{};
 };
 
-} // namespace gsched::sim
+} // namespace gsched

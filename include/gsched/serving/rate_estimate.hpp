@@ -12,21 +12,22 @@
 
 namespace gsched {
 
-/// How much of what is measured a rate remembers.
+/// Parameters of a rate estimate.
 struct rate_memory {
-  duration window = std::chrono::seconds{1}; ///< requests are counted for so long
-  double weight =
-      0.3; ///< of the newest window: after k windows, (1 - weight)^k of what was is left
+  duration window = std::chrono::seconds{1}; ///< over which requests are counted
+  double weight = 0.3; ///< of the newest window; a window's weight falls by 1 - weight with each
+                       ///< later one
 };
 
-/// The rate at which requests come: an exponentially weighted moving average over windows of equal
-/// length. The first window is believed whole; until it has ended, the rate is what has come since
-/// the beginning, over that time. Windows in which nothing comes count as others.
+/// Estimates a request rate: an exponentially weighted moving average over windows of equal length.
+/// The first window sets the average. Until it ends, the estimate is the number of requests over
+/// the elapsed time. Empty windows count.
 ///
-/// Source   Choi et al., USENIX ATC 2022, section 4.3, tracks rates so; it says no weight.
+/// Source   Choi et al., USENIX ATC 2022, section 4.3; the paper gives no weight.
 /// Units    requests a second.
-/// Errors   the constructor: bad_option for a window of 0 or less, or a weight outside (0, 1].
-/// Cost     O(1), also after a long silence; no allocation.
+/// Errors   the constructor: bad_option for a window that is not above 0, or a weight outside
+///          (0, 1].
+/// Cost     O(1), also after many empty windows; no allocation.
 /// Threads  one owner. The caller owes: `now` never falls.
 class rate_estimate {
 public:
@@ -64,10 +65,10 @@ private:
   }
 
   rate_memory memory_;
-  time_point begin_; ///< of the window that is open
+  time_point begin_; ///< of the current window
   std::uint64_t count_ = 0;
   double mean_ = 0;
-  bool known_ = false; ///< a window has ended
+  bool known_ = false; ///< at least one window has ended
 };
 
 } // namespace gsched

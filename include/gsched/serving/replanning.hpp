@@ -4,7 +4,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/number_text.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/partition/demand.hpp>
+#include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
 
 #include <algorithm>
@@ -18,49 +18,51 @@
 
 namespace gsched {
 
+/// Parameters of replanning.
 struct replanning_options {
-  double headroom = 1.2;  ///< times the rates that are expected is planned for, where there is room
-  double clusters = 1.25; ///< and for that many deviations of what comes within an SLO
-  double tolerance = 0.1; ///< a plan is kept while no rate is more than that part above its own
-  double least_rate = 1;  ///< requests a second, of a model of which fewer come
-  double fall = 0.3;      ///< nor that part below: a rate that falls less may well rise again
+  double headroom = 1.2;  ///< factor on the expected rates, if the GPUs can serve that
+  double clusters = 1.25; ///< safety margin, in standard deviations of the requests within an SLO
+  double tolerance = 0.1; ///< a plan is kept while no rate rises by more than this part
+  double least_rate = 1;  ///< requests a second: lower bound of a planned rate
+  double fall = 0.3;      ///< a rate that falls by at most this part counts as unchanged
 };
 
-/// What to plan for, where so many requests a second are expected: of a Poisson process n come
-/// within an SLO in the mean. There is room for m: what is expected is `clusters` deviations of m,
-/// which are its root, below m.
+/// The rate to plan for, so that bursts of a Poisson process rarely exceed the capacity. On average
+/// n requests arrive within an SLO. The planned capacity m within an SLO lies `clusters` standard
+/// deviations, sqrt(m) each, above n.
 ///
 /// Source   square-root staffing: Halfin & Whitt, Oper. Res. 29(3), 1981,
 ///          doi:10.1287/opre.29.3.567.
-/// Differs  the deviations are of m, not of n: a Poisson process of few requests has a longer tail
-///          than its deviation says.
+/// Differs  the standard deviation is that of m, not of n: the tail of a Poisson process of few
+///          requests is longer than its standard deviation suggests.
 [[nodiscard]] inline double staffed_rate(double expected, duration slo, double clusters) noexcept {
   if (!(expected > 0) || slo <= duration::zero()) return expected;
   const double n = expected * to_s(slo), half = clusters / 2;
-  const double root = half + std::sqrt(n + half * half); // of m
+  const double root = half + std::sqrt(n + half * half); // sqrt(m)
   return (n + clusters * root) / to_s(slo);
 }
 
-/// A plan, and how many times the rates that were asked for it serves.
+/// A plan, and the factor on the requested rates that it serves.
 struct scaled_plan {
   partition_plan plan{};
-  double factor = 0; ///< below 1: there are too few GPUs, and some requests are dropped
+  double factor = 0; ///< below 1: too few GPUs; some requests will be dropped
 };
 
-/// Plans for rates times the headroom, and clusters (staffed_rate); where there is no such plan,
-/// for as many times as there is one, to a hundredth of that; none if there is none for a
-/// millionth.
+/// Plans for the rates times `headroom`, with the margin of staffed_rate. If there is no such plan,
+/// it searches the largest smaller factor that has one, to 1%. Empty if there is none for a factor
+/// of 1e-6.
 ///
-/// `ask` is a planner: ask(demands) is a plan or none.
+/// `ask` is a planner: ask(demands) returns a plan or nothing.
 ///
-/// Cost     one call of the planner, some 15 where the headroom has no plan, 25 where nothing has.
+/// Cost     one call of the planner; some 15 if the headroom has no plan; 25 if there is no plan.
 template <class Ask>
-[[nodiscard]] std::optional<scaled_plan>
-plan_with_headroom(std::span<const demand> demands, double headroom, double clusters, Ask&& ask) {
+[[nodiscard]] std::optional<scaled_plan> plan_with_headroom(std::span<const model_demand> demands,
+                                                            double headroom, double clusters,
+                                                            Ask&& ask) {
   const auto times = [&](double factor) {
-    std::vector<demand> scaled(demands.begin(), demands.end());
-    for (demand& d : scaled) d.rate = staffed_rate(d.rate * factor, d.slo, clusters);
-    return std::optional<partition_plan>(ask(std::span<const demand>(scaled)));
+    std::vector<model_demand> scaled(demands.begin(), demands.end());
+    for (model_demand& d : scaled) d.rate = staffed_rate(d.rate * factor, d.slo, clusters);
+    return std::optional<partition_plan>(ask(std::span<const model_demand>(scaled)));
   };
   double low = headroom, high = headroom;
   std::optional<partition_plan> found = times(low);
@@ -68,7 +70,7 @@ plan_with_headroom(std::span<const demand> demands, double headroom, double clus
     high = low;
     low = low > 1 ? 1 : low / 2;
   }
-  if (!found) { // a greedy planner may have none for less, and one for more
+  if (!found) { // a greedy planner can fail at a rate and succeed at a higher one
     for (low = headroom; !found && low < 16 * headroom; found = times(low)) low *= 2;
     if (!found) return std::nullopt;
     high = low;
@@ -85,11 +87,12 @@ plan_with_headroom(std::span<const demand> demands, double headroom, double clus
   return scaled_plan{std::move(*found), low};
 }
 
-/// Says when rates have changed so much that a plan is to be made for them.
+/// Decides when measured rates have changed so much that a new plan is made.
 ///
-/// Source   Choi et al., USENIX ATC 2022, section 4.3: where a rate has risen its requests would be
-///          late, and where it has fallen partitions stand idle.
+/// Source   Choi et al., USENIX ATC 2022, section 4.3: after a rise requests would be late, after a
+///          fall partitions would idle.
 /// Errors   the constructor: bad_option, one line.
+/// Threads  one owner.
 class replanning {
 public:
   explicit replanning(replanning_options o = {}) : options_(o) {
@@ -106,19 +109,19 @@ public:
     check(o.fall >= 0 && o.fall <= 1, "fall", o.fall, "0 to 1");
   }
 
-  /// For the rates as measured, or as they were planned for, of models whose rates have fallen by
-  /// little. None: the plan that there is goes on, for it is for such rates, or no other serves
-  /// more of them. `ask` as above.
+  /// Makes a plan for the measured rates; a rate that fell only a little keeps its former value.
+  /// Empty: the current plan stays, because the rates are near its own or because no other plan
+  /// serves more of them. `ask` is a planner, as for plan_with_headroom.
   template <class Ask>
-  [[nodiscard]] std::optional<scaled_plan> replan(std::vector<demand> measured, Ask&& ask) {
-    for (demand& d : measured) d.rate = std::max(d.rate, options_.least_rate);
+  [[nodiscard]] std::optional<scaled_plan> replan(std::vector<model_demand> measured, Ask&& ask) {
+    for (model_demand& d : measured) d.rate = std::max(d.rate, options_.least_rate);
     if (measured.size() == planned_.size())
       for (std::size_t i = 0; i < measured.size(); ++i)
         if (measured[i].rate >= planned_[i].rate * (1 - options_.fall))
           measured[i].rate = std::max(measured[i].rate, planned_[i].rate);
     if (is_near(measured)) return std::nullopt;
     std::optional<scaled_plan> found = plan_with_headroom(
-        std::span<const demand>(measured), options_.headroom, options_.clusters, ask);
+        std::span<const model_demand>(measured), options_.headroom, options_.clusters, ask);
     if (!found || (found->factor < options_.headroom && found->factor <= served(measured)))
       return std::nullopt;
     planned_ = std::move(measured);
@@ -127,8 +130,8 @@ public:
   }
 
 private:
-  /// How many times those rates the plan that there is serves.
-  [[nodiscard]] double served(const std::vector<demand>& measured) const {
+  /// The factor on these rates that the current plan serves.
+  [[nodiscard]] double served(const std::vector<model_demand>& measured) const {
     if (measured.size() != planned_.size()) return 0;
     double least = options_.headroom;
     for (std::size_t i = 0; i < measured.size(); ++i)
@@ -136,7 +139,7 @@ private:
         least = std::min(least, planned_[i].rate * factor_ / measured[i].rate);
     return least;
   }
-  [[nodiscard]] bool is_near(const std::vector<demand>& measured) const {
+  [[nodiscard]] bool is_near(const std::vector<model_demand>& measured) const {
     if (measured.size() != planned_.size()) return false;
     for (std::size_t i = 0; i < measured.size(); ++i)
       if (std::abs(measured[i].rate - planned_[i].rate) > options_.tolerance * planned_[i].rate)
@@ -145,8 +148,8 @@ private:
   }
 
   replanning_options options_;
-  std::vector<demand> planned_; ///< what the plan that there is was asked for
-  double factor_ = 0;           ///< of that it serves
+  std::vector<model_demand> planned_; ///< rates that the current plan was made for
+  double factor_ = 0;                 ///< factor on planned_ that it serves
 };
 
 } // namespace gsched

@@ -3,9 +3,9 @@
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/partition/demand.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
 #include <gsched/serving/detail/batch_choice.hpp>
 #include <gsched/serving/detail/request_queue.hpp>
@@ -20,88 +20,89 @@
 
 namespace gsched {
 
-/// When a batch begins on an idle partition.
+/// When a batch starts on an idle partition.
 enum class batch_start : std::uint8_t {
-  when_due, ///< it is full, a cycle has passed, or it would be late
-  at_once,  ///< somebody waits
+  when_due, ///< it is full, a cycle has passed, or it would otherwise be late
+  at_once,  ///< a request waits
 };
 
-/// A model's place on a partition: those that wait for it there.
+/// A model on a partition, with its queue.
 struct served_portion {
   std::size_t model = 0;
-  std::uint32_t desired = 0;     ///< the plan's batch
-  std::vector<duration> times{}; ///< of batches of 1, 2, ..., beside what the plan puts beside it
-  time_point turn{};             ///< when a cycle has passed since its last batch began
-  request_queue waiting{};
+  std::uint32_t desired = 0;     ///< the plan's batch size
+  std::vector<duration> times{}; ///< planned latencies of batches of 1, 2, ...
+  time_point next_cycle{};       ///< one cycle after the start of its last batch
+  detail::request_queue waiting{};
 
-  /// Of the batch that is there now.
+  /// The planned latency of the batch that waits.
   [[nodiscard]] duration time() const noexcept {
     return times[std::min<std::size_t>(waiting.size(), desired) - 1];
   }
-  /// By when that batch has to begin; somebody waits.
+  /// The latest start at which the oldest request meets its deadline. The queue is not empty.
   [[nodiscard]] time_point latest_start() const noexcept { return waiting[0].deadline - time(); }
   [[nodiscard]] bool is_full() const noexcept { return waiting.size() >= desired; }
 };
 
-/// A partition that serves: its models take turns, and one batch runs at a time.
+/// A partition in service: its models share it in time, and it runs one batch at a time.
 struct served_partition {
-  static constexpr std::size_t nobody = std::numeric_limits<std::size_t>::max();
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
   std::uint32_t gpu = 0;
   sm_count sms{};
-  bool planned = false; ///< else it is none, or ends with the batch that runs
-  time_point ready{};   ///< when its context is there
+  bool planned = false; ///< in the active plan; else unused, or it ends with the running batch
+  time_point ready{};   ///< when its context exists
   duration cycle{};
-  duration longest{}; ///< batch after which those that come meanwhile can still be in time
+  duration longest{}; ///< latency of a batch after which requests that arrive in it are in time
   std::vector<served_portion> portions{};
-  std::vector<waiting_request> running{}; ///< empty: it is idle
+  std::vector<waiting_request> running{}; ///< empty: idle
   std::size_t running_model = 0;
 
   [[nodiscard]] bool is_idle() const noexcept { return running.empty(); }
-  /// How long a batch of a model that it serves takes, as planned.
+  /// The planned latency of a batch of one of its models.
   [[nodiscard]] duration expected(std::size_t model, std::size_t batch) const noexcept {
     for (const served_portion& p : portions)
       if (p.model == model) return p.times[std::min(batch, p.times.size()) - 1];
     return {};
   }
 
-  /// From now on, when a batch begins, if nobody else comes.
+  /// The time from `now` on at which a batch starts, if no more requests arrive.
   [[nodiscard]] time_point due(batch_start start, time_point now) const noexcept {
     time_point first = no_deadline;
     for (const served_portion& p : portions)
       if (!p.waiting.empty()) {
         const bool ready_now = start == batch_start::at_once || p.is_full();
-        first = std::min(first, ready_now ? now : std::min(p.turn, p.latest_start()));
+        first = std::min(first, ready_now ? now : std::min(p.next_cycle, p.latest_start()));
       }
     return first == no_deadline ? first : std::max({first, ready, now});
   }
 
-  /// Whose batch begins now, or nobody: of those that are due, who is nearest to being late; or who
-  /// is not due yet, but would be late after that batch.
-  [[nodiscard]] std::size_t whose_turn(batch_start start, time_point now) const noexcept {
-    std::size_t due = nobody, nearest = nobody;
+  /// The portion whose batch starts now, or none. Of the portions that are due it is the one with
+  /// the earliest latest start. But a portion that is not due goes first if it would be late after
+  /// that batch.
+  [[nodiscard]] std::size_t next_portion(batch_start start, time_point now) const noexcept {
+    std::size_t due = none, nearest = none;
     time_point due_by = no_deadline, nearest_by = no_deadline;
     for (std::size_t i = 0; i < portions.size(); ++i) {
       const served_portion& p = portions[i];
       if (p.waiting.empty()) continue;
       const time_point by = p.latest_start();
-      if (nearest == nobody || by < nearest_by) {
+      if (nearest == none || by < nearest_by) {
         nearest = i;
         nearest_by = by;
       }
       const bool is_due =
-          start == batch_start::at_once || p.is_full() || p.turn <= now || by <= now;
-      if (is_due && (due == nobody || by < due_by)) {
+          start == batch_start::at_once || p.is_full() || p.next_cycle <= now || by <= now;
+      if (is_due && (due == none || by < due_by)) {
         due = i;
         due_by = by;
       }
     }
-    if (due == nobody || due == nearest) return due;
+    if (due == none || due == nearest) return due;
     return now + portions[due].time() > nearest_by ? nearest : due;
   }
 
-  /// By when a batch of a portion that grows has to have ended, for nobody else to be late.
-  [[nodiscard]] time_point free_by(std::size_t portion, time_point now) const noexcept {
+  /// The time by which a batch of a portion that grows must end, so that no other portion is late.
+  [[nodiscard]] time_point latest_end(std::size_t portion, time_point now) const noexcept {
     time_point by = now + longest;
     for (std::size_t i = 0; i < portions.size(); ++i)
       if (i != portion && !portions[i].waiting.empty())
@@ -110,12 +111,12 @@ struct served_partition {
   }
 };
 
-/// Makes a partition serve what a plan says of `which` of those on its GPU; nobody waits there. A
-/// batch that runs goes on, and a model that was there before keeps its turn.
+/// Sets a partition's portions to those of gpulet `which` of its GPU. The queues must be empty. A
+/// running batch continues, and a model that was on the partition before keeps its turn.
 template <interference_model Interference>
-void take_up(served_partition& p, std::span<const gpulet> here, std::size_t which,
-             const latency_table& t, std::span<const duration> slos, time_point now,
-             const Interference& beside) {
+void set_portions(served_partition& p, std::span<const gpulet> here, std::size_t which,
+                  const latency_table& t, std::span<const duration> slos, time_point now,
+                  const Interference& beside) {
   const gpulet& g = here[which];
   const std::vector<served_portion> before = std::exchange(p.portions, {});
   p.gpu = g.gpu;
@@ -127,9 +128,9 @@ void take_up(served_partition& p, std::span<const gpulet> here, std::size_t whic
     served_portion& s = p.portions.emplace_back();
     s.model = from.model;
     s.desired = from.batch;
-    s.turn = now;
+    s.next_cycle = now;
     for (const served_portion& old : before)
-      if (old.model == from.model) s.turn = std::min(old.turn, now + g.cycle);
+      if (old.model == from.model) s.next_cycle = std::min(old.next_cycle, now + g.cycle);
     const double factor = beside(here, which, from.model);
     for (std::uint32_t b = 1; b <= t.batches(from.model).back(); ++b)
       s.times.push_back(planned_latency(t, from.model, b, g.sms, factor));

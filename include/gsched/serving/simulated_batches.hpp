@@ -16,49 +16,49 @@
 #include <utility>
 #include <vector>
 
-namespace gsched::sim {
+namespace gsched {
 
-/// Batches in virtual time, which passes in wait alone: a model of gsched::batch_runner. They take
-/// the table's time, and slow each other as `truth` says.
+/// A batch_runner in virtual time, which advances in wait only. Batches take the table's latencies
+/// and slow each other down as `truth` predicts.
 ///
-/// Order    ends at one time as they came about. Equal calls give equal answers.
-/// Cost     that of batch_runs, and O(log n) an end. Threads  one owner; table and truth outlive
-///          it.
+/// Order    ends at one time in the order of their events. Equal calls give equal answers.
+/// Cost     that of batch_runs, and O(log n) an end.
+/// Threads  one owner; table and truth outlive it.
 class simulated_batches {
   struct end {
     time_point at;
     std::uint64_t serial;
     std::uint32_t partition;
     std::uint32_t version;
-    bool operator<(const end& o) const noexcept { // the first is the top of the queue
+    bool operator<(const end& o) const noexcept { // a max-heap: the earliest end is the top
       return std::tie(o.at, o.serial) < std::tie(at, serial);
     }
   };
   struct slot {
     std::uint32_t gpu = 0;
-    std::uint32_t version = 0; ///< of its batch's end, as things stand now
+    std::uint32_t version = 0; ///< of its batch's current end; older ends in the heap are outdated
   };
 
-  [[nodiscard]] auto tell() {
+  [[nodiscard]] auto report_end() {
     return [this](std::uint32_t partition, time_point at) {
       ends_.push({at, serial_++, partition, ++slots_[partition].version});
     };
   }
 
 public:
-  /// Partitions are there `prepare` after they were asked for.
+  /// Partitions exist `prepare` after the call of prepare.
   simulated_batches(const latency_table& table, const interference_function& truth,
                     std::size_t gpus, duration prepare = {})
       : runs_(table, truth, gpus), prepare_(prepare) {}
 
-  void prepare(const plan_decision& decide) {
+  void prepare(const plan_chooser& decide) {
     prepared_ = now_;
     try {
       if (decide() != nullptr && has_plan_) prepared_ = now_ + prepare_;
     } catch (...) {
       wrong_ = std::current_exception();
     }
-    has_plan_ = true; // the first is there from the beginning
+    has_plan_ = true; // the first plan needs no time
   }
   [[nodiscard]] bool try_prepared() {
     if (now_ < prepared_) return false;
@@ -66,22 +66,22 @@ public:
     if (wrong_) std::rethrow_exception(std::exchange(wrong_, nullptr));
     return true;
   }
-  void take_up(std::span<const served_partition> partitions) {
+  void activate(std::span<const served_partition> partitions) {
     slots_.resize(std::max(slots_.size(), partitions.size()));
   }
-  /// The frontend counts SMs, and here they are all alike.
-  [[nodiscard]] bool has_room(std::uint32_t) const noexcept { return true; }
+  /// Always true: the frontend counts SMs, and simulated SMs are interchangeable.
+  [[nodiscard]] bool is_available(std::uint32_t) const noexcept { return true; }
 
   void begin(const batch_run& r) {
     slots_[r.partition].gpu = r.gpu;
-    runs_.begin(r, now_, tell());
+    runs_.begin(r, now_, report_end());
   }
   [[nodiscard]] std::optional<std::uint32_t> try_end() {
     forget_changed();
     if (ends_.empty() || ends_.top().at > now_) return std::nullopt;
     const std::uint32_t partition = ends_.top().partition;
     ++slots_[partition].version;
-    runs_.end(slots_[partition].gpu, partition, now_, tell());
+    runs_.end(slots_[partition].gpu, partition, now_, report_end());
     return partition;
   }
 
@@ -94,18 +94,18 @@ public:
   [[nodiscard]] time_point now() const noexcept { return now_; }
 
 private:
-  /// Ends that have become another time since.
+  /// Removes outdated ends from the top of the heap.
   void forget_changed() {
     while (!ends_.empty() && slots_[ends_.top().partition].version != ends_.top().version)
       ends_.pop();
   }
 
-  batch_runs runs_;
+  detail::batch_runs runs_;
   duration prepare_;
   bool has_plan_ = false;
   time_point now_{};
   time_point prepared_ = no_deadline;
-  std::exception_ptr wrong_; ///< of decide
+  std::exception_ptr wrong_; ///< thrown by the plan chooser
   std::priority_queue<end> ends_;
   std::uint64_t serial_ = 0;
   std::vector<slot> slots_; ///< by partition
@@ -113,4 +113,4 @@ private:
 
 static_assert(batch_runner<simulated_batches>);
 
-} // namespace gsched::sim
+} // namespace gsched

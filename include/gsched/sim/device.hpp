@@ -3,8 +3,8 @@
 
 #include <gsched/device/preemptive_device.hpp>
 #include <gsched/sim/detail/hardware.hpp>
-#include <gsched/sim/detail/partitions.hpp>
-#include <gsched/sim/detail/program_costs.hpp>
+#include <gsched/sim/detail/laws/program_costs.hpp>
+#include <gsched/sim/detail/sm_partitions.hpp>
 #include <gsched/sim/observer.hpp>
 #include <gsched/sim/preset.hpp>
 
@@ -20,37 +20,38 @@
 
 namespace gsched::sim {
 
-/// How much a simulated device can hold. Memory is touched as far as it is used.
+/// The capacities of a simulated device. Memory is touched only when it is used.
 struct device_options {
   std::size_t max_segments = std::size_t{1} << 16; ///< accepted and not yet polled
-  /// Block events of instrumented segments, accepted and not yet polled; at the most two a block.
+  /// Block events of instrumented segments that are accepted and not yet polled; at most two a
+  /// block.
   std::size_t max_block_events = std::size_t{1} << 20;
 };
 
-/// A GPU and the host thread that drives it, in virtual time: a model of gsched::device, and of
-/// preemptive_device, that needs no GPU. The host pays for each call as it would on the hardware,
-/// and the GPU runs beside it.
+/// A simulated GPU and the host thread that drives it, in virtual time: a model of gsched::device
+/// and of preemptive_device. Calls take the host time that they would take on the hardware, and the
+/// GPU runs concurrently.
 ///
-/// A lane that yields is driven as gsched::cuda::device drives one. A graph of more than two
-/// operations that cannot leave has gates, and behind it nothing is handed over before poll has
-/// seen its end; what leaves has only such work behind it. Segments of no program, of direct
-/// launches and of two operations run to their ends. Kernels that find the flag set as they start
-/// pass through the GPU, each with all its blocks. lane_yielded is said when the time is over that
-/// the operation beside the gate takes alone, though others may have slowed it.
+/// A lane that yields behaves like one of gsched::cuda::device. A graph of more than two operations
+/// that are not preemptible has gates, and nothing behind it is submitted to the hardware before
+/// poll has seen its end; only preemptible segments follow a preemptible segment there. Segments
+/// outside programs, segments of direct launches, and segments of two operations run to their end.
+/// Kernels whose blocks find the flag set as they start run through with all their blocks.
+/// lane_yielded is reported after the time that the operation beside the gate takes alone, although
+/// other work may have slowed it.
 ///
-/// Differs  nothing fails here: segment_failed is never polled. When a lane yields, segments that
-///          wait are taken back also behind one that stays, and that one holds up no other lane of
-///          its hardware queue. evict takes back all that has not started. Blocks that leave at a
-///          checkpoint save nothing: they start again.
-/// Order    what happens at one time happens in one order, so equal calls give equal answers.
+/// Differs  nothing fails: segment_failed is never polled. When a lane yields, waiting segments are
+///          also withdrawn behind one that stays, and that one blocks no other lane of its hardware
+///          queue. evict withdraws all segments that have not started. Blocks that exit at a
+///          checkpoint save nothing and start again.
+/// Order    simultaneous events have a fixed order, so equal calls give equal results.
 /// Errors   submit: bad_option for an unknown lane or one that yields now, an empty segment, a
-/// range
-///          outside its program or an operation that is no device work; does_not_fit for a kernel
-///          that no SM holds; too_small where device_options are exceeded. None changes anything.
-///          open_lane: too_small for too many lanes or SMs that are taken; bad_option for `sms` and
-///          `leaves` together.
-///          load: does_not_fit.
-/// Cost     submit, poll and evict O(1) a segment or event, beside what the GPU did meanwhile.
+///          range outside its program or an operation that is no device work; does_not_fit for a
+///          kernel that fits on no SM; too_small if device_options are exceeded. None of them
+///          changes anything. open_lane: too_small for too many lanes or for SMs that are taken;
+///          bad_option for `sms` and `reserved` together. load: does_not_fit.
+/// Cost     submit, poll and evict O(1) a segment or event, plus the simulation of the GPU's work
+///          in between.
 /// Threads  one owner; no locking.
 class device {
 public:
@@ -64,8 +65,8 @@ public:
       throw error(errc::too_small, s.p.name + ": lane " + std::to_string(s.hw.lanes().lanes()) +
                                        ", expected at most " + std::to_string(s.limits.lanes));
     sm_range where{0, s.p.sms.count()};
-    if (how.sms.count() != 0 || how.leaves.count() != 0) {
-      where = how.sms.count() != 0 ? s.split.take(how.sms) : s.split.all_but(how.leaves);
+    if (how.sms.count() != 0 || how.reserved.count() != 0) {
+      where = how.sms.count() != 0 ? s.split.take(how.sms) : s.split.all_but(how.reserved);
       s.hw.blocks().map().cut(where);
     }
     const std::uint32_t width = s.costs.width(sm_count{where.size()});
@@ -90,8 +91,8 @@ public:
     } else {
       if (!d.costs.has(s.program, s.first, s.operations.size())) return errc::bad_option;
       a.costs = d.costs.at(s.program, width) + s.first;
-      a.leaves = on.yields && d.costs.leave(s.program, s.first, s.operations.size());
-      a.gated = on.yields && !a.leaves && s.how == submission::graph &&
+      a.preemptible = on.yields && d.costs.preemptible(s.program, s.first, s.operations.size());
+      a.gated = on.yields && !a.preemptible && s.how == submission::graph &&
                 s.operations.size() > yielding::first_gate;
     }
     if (s.instrumented) {
@@ -99,9 +100,9 @@ public:
         if (op->kind == operation_kind::kernel)
           a.reports += 2 * std::max<std::size_t>(op->launch.blocks(), 1);
     }
-    if (!d.hw.has_room(a.reports)) return errc::too_small;
+    if (!d.hw.has_free_slots(a.reports)) return errc::too_small;
 
-    settle(d.now);
+    simulate_until(d.now);
     a.id = s.id;
     a.owner = s.owner;
     a.operations = s.operations;
@@ -118,8 +119,8 @@ public:
 
   [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept {
     state& d = *state_;
-    settle(d.now);
-    news& told = d.hw.out();
+    simulate_until(d.now);
+    event_queue& told = d.hw.out();
     std::size_t n = 0;
     while (n < out.size() && told.next() <= d.now) out[n++] = told.take();
     d.hw.hand_over(d.now, [&](accepted& a) { d.launch(a); });
@@ -130,7 +131,7 @@ public:
   [[nodiscard]] std::size_t evict(lane_id lane) noexcept {
     state& d = *state_;
     assert(index(lane) < d.hw.lanes().lanes());
-    settle(d.now);
+    simulate_until(d.now);
     const std::size_t n = d.hw.evict(index(lane), d.now);
     if (n > 0) d.now += d.p.host.evict;
     return n;
@@ -139,17 +140,18 @@ public:
   void yield(lane_id lane) noexcept {
     state& d = *state_;
     assert(index(lane) < d.hw.lanes().lanes());
-    settle(d.now);
+    simulate_until(d.now);
     d.now += d.hw.ways().yield(index(lane), d.now);
   }
   void resume(lane_id lane) noexcept {
     state& d = *state_;
     assert(index(lane) < d.hw.lanes().lanes());
-    settle(d.now);
+    simulate_until(d.now);
     d.now += d.hw.ways().resume(index(lane), d.now);
   }
 
-  /// Where nothing is under way, waiting for no_deadline returns at once: nothing could end it.
+  /// With nothing under way, waiting for no_deadline returns at once, because no event would end
+  /// it.
   void wait(time_point t) noexcept {
     state& d = *state_;
     for (;;) {
@@ -166,35 +168,46 @@ public:
   [[nodiscard]] time_point now() const noexcept { return state_->now; }
   [[nodiscard]] const device_limits& limits() const noexcept { return state_->limits; }
 
-  /// The host thread does something else for that long: decides, say, or reads a request.
+  /// Whether poll has an event to give now.
+  [[nodiscard]] bool has_event() noexcept {
+    simulate_until(state_->now);
+    return state_->hw.out().next() <= state_->now;
+  }
+  /// When its state changes next if nothing more is submitted; time_point::max() if never.
+  [[nodiscard]] time_point next_change() noexcept {
+    simulate_until(state_->now);
+    return std::min(state_->hw.out().next(), state_->hw.next());
+  }
+
+  /// The host thread is busy with other work for that long, such as decisions or reading a request.
   void spend(duration t) noexcept { state_->now += std::max(t, duration::zero()); }
 
-  /// The SMs that a lane has, which can be more than were asked for.
+  /// The number of SMs of a lane, which can exceed the requested number.
   [[nodiscard]] sm_count sms_of(lane_id lane) const noexcept {
     return sm_count{state_->hw.lanes().lane(index(lane)).where.size()};
   }
 
-  /// Time until now in which some kernel ran.
+  /// Total time until now in which some kernel ran.
   [[nodiscard]] duration busy_time() noexcept {
-    settle(state_->now);
+    simulate_until(state_->now);
     state_->hw.account(state_->now);
     return state_->hw.busy();
   }
-  /// Part of the SMs, averaged over all time until now, that held at least one block.
+  /// The fraction of the SMs that held at least one block, averaged over the time until now.
   [[nodiscard]] double mean_occupied() noexcept {
-    settle(state_->now);
+    simulate_until(state_->now);
     state_->hw.account(state_->now);
     const auto passed = static_cast<double>(state_->now.time_since_epoch().count());
     return passed > 0 ? state_->hw.sm_ns() / passed / state_->p.sms.count() : 0;
   }
 
-  /// Blocks that had started when their lane yielded and left at a checkpoint: what they had done
-  /// is lost.
+  /// The number of blocks that had started when their lane yielded and exited at a checkpoint:
+  /// their work is lost.
   [[nodiscard]] std::uint64_t restarted_blocks() const noexcept {
     return state_->hw.ways().restarted_blocks();
   }
-  /// Blocks run again though they had ended. None, unless a program is run again before what was
-  /// left of it.
+  /// The number of blocks that ran again although they had ended. Zero unless a program is run
+  /// again before the rest of a preempted run.
   [[nodiscard]] std::uint64_t rerun_blocks() const noexcept { return state_->costs.rerun_blocks(); }
 
 private:
@@ -211,7 +224,7 @@ private:
       return p;
     }
 
-    /// The host hands it over now.
+    /// The host submits it to the hardware now.
     void launch(accepted& a) noexcept {
       const auto n = static_cast<duration::rep>(a.operations.size());
       const host_costs& h = p.host;
@@ -225,19 +238,19 @@ private:
 
     preset p;
     program_costs costs;
-    partitions split;
+    sm_partitions split;
     hardware hw;
     device_limits limits{};
     time_point now{};
     time_point last_arrival{};
   };
 
-  /// Lets the GPU do all that it does until t.
-  void settle(time_point t) noexcept {
+  /// Runs the GPU until t.
+  void simulate_until(time_point t) noexcept {
     while (state_->hw.next() <= t) state_->hw.step();
   }
 
-  std::unique_ptr<state> state_; ///< its parts refer to one another; the device itself can move
+  std::unique_ptr<state> state_; ///< its members refer to one another; the device itself is movable
 };
 
 static_assert(preemptive_device<device>);

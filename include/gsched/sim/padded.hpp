@@ -7,9 +7,9 @@
 #include <gsched/occupancy/calculator.hpp>
 #include <gsched/preempt/colocate/candidate.hpp>
 #include <gsched/preempt/colocate/plan.hpp>
-#include <gsched/sim/detail/block_scheduler.hpp>
-#include <gsched/sim/detail/scaling.hpp>
-#include <gsched/sim/detail/work_cost.hpp>
+#include <gsched/sim/detail/blocks/block_scheduler.hpp>
+#include <gsched/sim/detail/laws/scaling.hpp>
+#include <gsched/sim/detail/laws/work_cost.hpp>
 #include <gsched/sim/preset.hpp>
 
 #include <algorithm>
@@ -22,23 +22,25 @@
 
 namespace gsched::sim {
 
-/// A kernel that is run padded: as it is by itself, and how much of it is run.
+/// A kernel in a padded launch: its properties alone, and the number of its blocks that are
+/// launched.
 struct padded_work {
-  operation kernel{}; ///< expected, and by_sms where known, are of all its blocks alone
-  /// Of the device's memory throughput that it takes when alone, 0 to 1; where nobody has measured
-  /// it, load_of reads it off the times on fewer SMs.
+  operation kernel{}; ///< `expected`, and by_sms if known, are those of all its blocks alone
+  /// The fraction of the device's memory throughput that the kernel uses alone, 0 to 1; if not
+  /// measured, load_of estimates it from the times on fewer SMs.
   std::optional<float> memory{};
-  std::uint32_t blocks = 0; ///< of this launch
+  std::uint32_t blocks = 0; ///< blocks of this launch
 };
 
-/// What padding is predicted to do to one real-time kernel.
+/// The predicted times of one padded real-time kernel.
 struct padded_times {
-  duration alone{};      ///< the real-time kernel by itself
-  duration real_time{};  ///< until its last block has ended, padded
-  duration together{};   ///< of the padded kernel
-  duration one_by_one{}; ///< the real-time kernel, then each guest's blocks as a kernel of its own
+  duration alone{};     ///< the real-time kernel alone
+  duration real_time{}; ///< end of its last block in the padded kernel
+  duration together{};  ///< the whole padded kernel
+  duration
+      one_by_one{}; ///< the real-time kernel, then each co-runner's blocks as a separate kernel
 
-  /// Of the real-time program: what follows waits for the whole padded kernel.
+  /// The slow-down of the real-time program, which waits for the whole padded kernel.
   [[nodiscard]] double slowdown() const noexcept { return ratio(together, alone); }
   [[nodiscard]] double speed_up() const noexcept { return ratio(one_by_one, together); }
 
@@ -57,7 +59,7 @@ private:
   }
 };
 
-/// A kernel as its facts for padding have it: scaling follows the device's law.
+/// A kernel with the properties of a kernel_variant; its scaling follows the device's law.
 [[nodiscard]] inline operation operation_of(const kernel_variant& k) noexcept {
   operation op;
   op.launch = detail::shape_of(k.threads_per_block, k.registers_per_thread, k.shared_bytes);
@@ -67,36 +69,36 @@ private:
   return op;
 }
 
-/// Predicts padded kernels: the real-time kernel's blocks and then its guests', all with the room
-/// that a block of the proxy takes, placed and slowed by the simulated device's laws.
+/// Predicts padded kernels: the blocks of the real-time kernel, then those of its co-runners, each
+/// with the resources of a block of the proxy kernel, placed and slowed down by the laws of the
+/// simulated device.
 ///
-/// Differs  from lanes that run side by side: it is one kernel, so that contention_law::beside,
-///          which is what another lane costs by being there, is left out.
-/// Errors   bad_option for a part of no blocks, a guest or its host that is no kernel, or a level
-/// of
-///          zero; does_not_fit for a kernel that no SM holds.
-/// Cost     some 10 us a kernel: the scaling tables of its parts.
+/// Differs  from lanes that run concurrently: it is one kernel, so contention_law::beside, the cost
+///          of a second lane, does not apply.
+/// Errors   bad_option: a part of no blocks, a co-runner or a host that is no kernel, or a level of
+///          zero; does_not_fit: a kernel that fits on no SM.
+/// Cost     about 10 us a kernel, for the scaling tables of its parts.
 /// Threads  one owner.
 class padded_kernels {
 public:
   explicit padded_kernels(const preset& p) : preset_(checked(p)), blocks_(p) {}
 
-  /// `level`: blocks of the padded kernel that an SM holds, as the plan has it; no more than each
-  /// part's own.
+  /// `level`: blocks of the padded kernel that an SM holds, according to the plan; at most the
+  /// level of each part.
   [[nodiscard]] padded_times predict(const padded_work& real_time,
-                                     std::span<const padded_work> guests, std::uint32_t level) {
+                                     std::span<const padded_work> corunners, std::uint32_t level) {
     if (level == 0) throw error(errc::bad_option, "padded kernel: level 0, expected 1 or more");
     const work_cost host = cost(real_time, per_sm(real_time));
     padded_times t;
     t.alone = t.one_by_one = run({&host, 1}).back();
-    if (guests.empty()) {
+    if (corunners.empty()) {
       t.real_time = t.together = t.alone;
       return t;
     }
     launch_shape proxy = shape_of(real_time.kernel);
     level = std::min(level, per_sm(real_time));
     std::vector<work_cost> parts(1);
-    for (const padded_work& g : guests) {
+    for (const padded_work& g : corunners) {
       if (g.kernel.kind != operation_kind::kernel || real_time.kernel.kind != g.kernel.kind)
         throw error(errc::bad_option, "padded kernel: a part that is no kernel, expected kernels");
       parts.push_back(cost(g, per_sm(g)));
@@ -108,30 +110,30 @@ public:
       level = std::min(level, per_sm(g));
     }
     parts[0] = cost(real_time, level);
-    for (work_cost& c : parts) c.need = blocks_.rooms().need_of(proxy, level);
+    for (work_cost& c : parts) c.need = blocks_.packer().need_of(proxy, level);
     const std::vector<duration> ends = run(parts);
     t.real_time = ends.front();
     t.together = *std::max_element(ends.begin(), ends.end());
     return t;
   }
 
-  /// A whole plan: its real-time kernels one after the other, those without guests as well.
-  /// `host(i)` gives operation i of the real-time program and `guest(part)` a part's, as
-  /// padded_work with its blocks; `first` and `last` are what was planned.
-  template <class Host, class Guest>
+  /// Predicts a whole plan: its real-time kernels one after another, with and without co-runners.
+  /// `host(i)` returns operation i of the real-time program and `corunner(part)` that of a part, as
+  /// padded_work with its blocks. [first, last) is the planned range.
+  template <class Host, class Corunner>
   [[nodiscard]] padded_times predict(std::span<const pad_part> plan, std::size_t first,
-                                     std::size_t last, Host&& host, Guest&& guest) {
+                                     std::size_t last, Host&& host, Corunner&& corunner) {
     padded_times sum;
     std::size_t next = 0;
-    std::vector<padded_work> guests;
+    std::vector<padded_work> corunners;
     for (std::size_t i = first; i < last; ++i) {
-      guests.clear();
+      corunners.clear();
       std::uint32_t level = 1;
       for (; next < plan.size() && plan[next].host_operation == i; ++next) {
-        guests.push_back(guest(plan[next]));
+        corunners.push_back(corunner(plan[next]));
         level = plan[next].level;
       }
-      sum += predict(host(i), guests, level);
+      sum += predict(host(i), corunners, level);
     }
     return sum;
   }
@@ -151,7 +153,7 @@ private:
     return p;
   }
 
-  /// One-dimensional and without clusters, as a proxy launches it.
+  /// One-dimensional and without clusters, as a proxy kernel is launched.
   [[nodiscard]] static launch_shape shape_of(const operation& op) noexcept {
     const launch_shape& l = op.launch;
     return detail::shape_of(static_cast<std::uint32_t>(l.threads_per_block()),
@@ -160,10 +162,11 @@ private:
 
   [[nodiscard]] std::uint32_t per_sm(const padded_work& w) const noexcept {
     if (w.kernel.kind != operation_kind::kernel) return 0;
-    return blocks_.rooms().need_of(w.kernel.launch, w.kernel.max_blocks_per_sm).per_sm;
+    return blocks_.packer().need_of(w.kernel.launch, w.kernel.max_blocks_per_sm).per_sm;
   }
 
-  /// Of the part that is run; at a level, which does not change what the whole takes alone.
+  /// The cost of the launched blocks, at a level; the level does not change the time of the whole
+  /// kernel alone.
   [[nodiscard]] work_cost cost(const padded_work& w, std::uint32_t level) const {
     operation op = w.kernel;
     const bool kernel = op.kind == operation_kind::kernel;
@@ -173,14 +176,14 @@ private:
       throw error(errc::bad_option, "padded kernel: a part of 0 blocks, expected 1 or more");
     op.max_blocks_per_sm = level;
     const scaling_table scaling(op, preset_.sms, level, preset_.laws.scaling);
-    work_cost c = cost_of(op, scaling, preset_.sms, blocks_.rooms(), preset_);
+    work_cost c = cost_of(op, scaling, preset_.sms, blocks_.packer(), preset_);
     if (w.memory) c.load.memory = std::clamp(*w.memory, 0.0f, 1.0f);
     if (kernel) c.blocks = std::min<std::uint64_t>(c.blocks, w.blocks);
     c.cluster = 1;
     return c;
   }
 
-  /// When each ends, all having been launched at once, in this order.
+  /// The end times of all parts, launched at the same time in this order.
   [[nodiscard]] std::vector<duration> run(std::span<const work_cost> parts) {
     std::vector<duration> ends(parts.size());
     sink hears{ends, blocks_, now_, now_};

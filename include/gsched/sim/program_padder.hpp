@@ -5,7 +5,7 @@
 #include <gsched/job/operation.hpp>
 #include <gsched/job/program.hpp>
 #include <gsched/occupancy/calculator.hpp>
-#include <gsched/preempt/colocate/one_guest.hpp>
+#include <gsched/preempt/colocate/one_corunner.hpp>
 #include <gsched/preempt/colocate/options.hpp>
 #include <gsched/preempt/colocate/plan.hpp>
 #include <gsched/preempt/colocate/program.hpp>
@@ -23,11 +23,11 @@
 
 namespace gsched::sim {
 
-/// Real-time programs padded with best-effort ones, for a simulated device: ordinary programs whose
-/// padded kernels take what padded_kernels predicts.
+/// Pads real-time programs with best-effort programs for a simulated device: ordinary programs
+/// whose padded kernels take the times that padded_kernels predicts.
 ///
-/// Differs  a guest at a time, and whole operations of it.
-/// Cost     set-up: some 10 us a kernel.
+/// Differs  one co-runner at a time, and only whole operations of it.
+/// Cost     set-up: about 10 us a kernel.
 /// Errors   those of estimated_pad_program and of padded_kernels.
 /// Threads  one owner.
 class program_padder {
@@ -39,36 +39,36 @@ public:
     how_.parts = 1;
   }
 
-  /// A program, by the number that is returned from then on. It outlives this.
+  /// Adds a program, which outlives the padder, and returns its index.
   [[nodiscard]] std::size_t add(const program& p) {
     models_.push_back({&p, estimated_pad_program(p, preset_.sm, preset_.sms)});
     return models_.size() - 1;
   }
 
-  /// What of the guest's operations, from one on, the whole real-time program can carry.
-  [[nodiscard]] std::vector<pad_part> plan(std::size_t real_time, std::size_t guest,
+  /// The co-runner's operations, from `from` on, that the whole real-time program can carry.
+  [[nodiscard]] std::vector<pad_part> plan(std::size_t real_time, std::size_t corunner,
                                            std::uint32_t from) {
     const pad_program& host = models_[real_time].kernels;
-    const pad_program& other = models_[guest].kernels;
-    return plan_one_guest(host, other, from, how_, [&](std::size_t i, std::uint32_t k) {
+    const pad_program& other = models_[corunner].kernels;
+    return plan_one_corunner(host, other, from, how_, [&](std::size_t i, std::uint32_t k) {
       const kernel_variant& a = host.variants(i).front();
       const kernel_variant& b = other.variants(k).front();
       return std::min({a.level, b.level, max_blocks_per_sm(preset_.sm, proxy_shape(a, b))});
     });
   }
 
-  /// The real-time program with some of a plan's parts, from its first on.
-  [[nodiscard]] program make(std::size_t real_time, std::size_t guest,
+  /// The real-time program with the first parts of a plan.
+  [[nodiscard]] program make(std::size_t real_time, std::size_t corunner,
                              std::span<const pad_part> parts) {
     const program& host = *models_[real_time].of;
-    const program& other = *models_[guest].of;
+    const program& other = *models_[corunner].of;
     std::vector<operation> operations(host.operations().begin(), host.operations().end());
     for (const pad_part& p : parts) {
       const operation& alone = host.operations()[p.host_operation];
-      const operation& carried = other.operations()[p.guest_operation];
-      const padded_work guests[] = {{carried, {}, p.blocks}};
+      const operation& carried = other.operations()[p.corunner_operation];
+      const padded_work corunners[] = {{carried, {}, p.blocks}};
       const auto blocks = static_cast<std::uint32_t>(alone.launch.blocks());
-      const padded_times t = kernels_.predict({alone, {}, blocks}, guests, p.level);
+      const padded_times t = kernels_.predict({alone, {}, blocks}, corunners, p.level);
       operation& both = operations[p.host_operation];
       both.launch = shape_of(alone.launch, carried.launch);
       both.launch.grid = {blocks + p.blocks, 1, 1};
@@ -77,14 +77,14 @@ public:
       both.by_sms.clear();
       both.kernel = no_kernel;
     }
-    const std::uint32_t from = parts.empty() ? 0 : parts.front().guest_operation;
+    const std::uint32_t from = parts.empty() ? 0 : parts.front().corunner_operation;
     program made(host.name() + " with " + other.name() + " from " + std::to_string(from),
                  std::move(operations));
     made.keep_whole();
     return made;
   }
 
-  /// How much longer than alone the real-time program takes so.
+  /// The additional time of the padded program over the real-time program alone.
   [[nodiscard]] duration longer(std::size_t real_time, const program& padded) const noexcept {
     return padded.expected() - models_[real_time].of->expected();
   }

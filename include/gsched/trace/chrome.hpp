@@ -12,25 +12,27 @@
 
 namespace gsched::trace {
 
-/// A row of a timeline: a thread of a process, in the viewer's words.
+/// A row of a timeline. The format calls it a thread of a process.
 struct track {
   std::uint32_t process = 1;
   std::uint32_t thread = 1;
   bool operator==(const track&) const noexcept = default;
 };
 
-/// A number that an event carries; it is left out if it has no key.
+/// An argument of an event: a number, or a text if that is not empty. Without a key it is not
+/// written.
 struct argument {
   std::string_view key{};
   std::uint64_t value = 0;
+  std::string_view text{};
 };
 
-/// Writes events as they come, in the JSON that ui.perfetto.dev and chrome://tracing open.
+/// Writes each event at once, in the JSON that ui.perfetto.dev and chrome://tracing open.
 ///
 /// Source   "Trace Event Format", Google, 2016: phases X, b, e, C, i and M.
-/// Order    events may come in any order of time; the viewer sorts them.
-/// Units    microseconds with three decimals, so nothing is lost; equal calls give equal bytes.
-/// Errors   look at the stream. Names may hold anything: what is no UTF-8 becomes question marks.
+/// Order    events may be written in any order of time; the viewer sorts them.
+/// Units    microseconds with three decimals, which is exact; equal calls give equal bytes.
+/// Errors   the caller checks the stream. Bytes of names that are not UTF-8 become question marks.
 /// Threads  one owner; no locking.
 class chrome_writer {
 public:
@@ -50,7 +52,7 @@ public:
     out_ << "}}";
   }
 
-  /// Tracks of a process are shown in the order of their threads' numbers.
+  /// The viewer sorts the tracks of a process by thread number.
   void name_thread(track t, std::string_view name) {
     open("thread_name", 'M');
     put(t);
@@ -62,7 +64,7 @@ public:
     out_ << ",\"args\":{\"sort_index\":" << t.thread << "}}";
   }
 
-  /// Something that occupied its track from `start` for `length`.
+  /// A slice that occupies its track from `start` for `length`. Slices of a track do not overlap.
   void complete(track t, std::string_view name, time_point start, duration length,
                 arguments args = {}) {
     assert(length >= duration::zero());
@@ -75,15 +77,18 @@ public:
     out_ << '}';
   }
 
-  /// A span that may overlap others of its name; id tells them apart. Each begin needs its end.
-  void begin(track t, std::string_view name, time_point at, std::uint64_t id) {
-    put_async(t, name, at, id, 'b');
+  /// A span, which may overlap others of its track; id is unique in the process and category. Each
+  /// begin needs one end of the same name.
+  void begin(track t, std::string_view category, std::string_view name, time_point at,
+             std::uint64_t id, arguments args = {}) {
+    put_span(t, category, name, at, id, 'b', args);
   }
-  void end(track t, std::string_view name, time_point at, std::uint64_t id) {
-    put_async(t, name, at, id, 'e');
+  void end(track t, std::string_view category, std::string_view name, time_point at,
+           std::uint64_t id, arguments args = {}) {
+    put_span(t, category, name, at, id, 'e', args);
   }
 
-  /// A value that holds from now until the next one of its name in its process.
+  /// A value that is valid until the next one of its name in its process.
   void counter(track t, std::string_view name, time_point at, double value) {
     open(name, 'C');
     put(t);
@@ -128,18 +133,25 @@ private:
       if (a.key.empty()) continue;
       out_ << (any ? "," : ",\"args\":{");
       put_text(out_, a.key);
-      out_ << ':' << a.value;
+      out_ << ':';
+      if (a.text.empty())
+        out_ << a.value;
+      else
+        put_text(out_, a.text);
       any = true;
     }
     if (any) out_ << '}';
   }
-  void put_async(track t, std::string_view name, time_point at, std::uint64_t id, char phase) {
+  /// Some viewers match spans over all processes, so the written id holds the process.
+  void put_span(track t, std::string_view category, std::string_view name, time_point at,
+                std::uint64_t id, char phase, arguments args) {
     open(name, phase);
     out_ << ",\"cat\":";
-    put_text(out_, name);
-    out_ << ",\"id\":\"" << id << '"';
+    put_text(out_, category);
+    out_ << ",\"id\":\"" << t.process << '.' << id << '"';
     put(t);
     put_time(at);
+    put(args);
     out_ << '}';
   }
 

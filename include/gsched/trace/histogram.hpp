@@ -13,17 +13,16 @@
 
 namespace gsched::trace {
 
-/// Durations counted in buckets whose width rises with the value: log2 of it in octaves, each cut
-/// into 64 equal parts. Below 128 ns every value has a bucket of its own.
+/// Counts durations in buckets whose width grows with the value: each octave has 64 equal buckets.
+/// Below 128 ns every value has a bucket of its own.
 ///
 /// Source   HdrHistogram, G. Tene, 2012 (hdrhistogram.org); nearest-rank percentiles.
-/// Differs  no range to configure: any duration from zero up is recorded. Buckets are half as wide
-///          as the promise below, and a percentile is the middle of its bucket.
-/// Units    nanoseconds inside. A percentile is within 1 in 128 (0.8%) of the exact one; least,
-///          greatest, mean and count are exact.
+/// Differs  there is no range to configure: every duration from zero up is recorded. A percentile is
+///          the middle of its bucket.
+/// Units    nanoseconds. A percentile is within 1/128 (0.8%) of the exact one; minimum, maximum, mean
+///          and count are exact.
 /// Errors   a negative duration is a bug (asserted), counted as zero.
-/// Cost     record O(1); percentile, merge and clear O(buckets). 29 KiB, whatever is recorded;
-///          nothing allocates.
+/// Cost     record O(1); percentile, merge and clear O(buckets). 29 KiB; nothing allocates.
 /// Threads  one owner; no locking.
 class histogram {
 public:
@@ -40,7 +39,7 @@ public:
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
 
-  /// Zero if nothing was recorded; so is all that follows.
+  /// Minimum, maximum, mean and percentiles are zero if nothing was recorded.
   [[nodiscard]] duration min() const noexcept { return of(empty() ? 0 : least_); }
   [[nodiscard]] duration max() const noexcept { return of(greatest_); }
 
@@ -54,7 +53,7 @@ public:
     return of(((sum_high_ / count_) << 32) + static_cast<std::uint64_t>(std::llround(part)));
   }
 
-  /// The least value that `fraction` of all values do not exceed. fraction in [0, 1].
+  /// The smallest recorded value that at least `fraction` of all values do not exceed, in [0, 1].
   [[nodiscard]] duration percentile(double fraction) const noexcept {
     assert(fraction >= 0.0 && fraction <= 1.0);
     if (empty()) return duration::zero();
@@ -84,7 +83,7 @@ private:
   static constexpr std::uint64_t parts = std::uint64_t{1} << part_bits;
   static constexpr std::size_t buckets = (63 - part_bits + 1) * parts;
 
-  /// Values below 2 * parts are their own bucket; above, the top part_bits + 1 bits name it.
+  /// Values below 2 * parts have a bucket each; above, the top part_bits + 1 bits select it.
   [[nodiscard]] static constexpr std::size_t bucket(std::uint64_t v) noexcept {
     if (v < 2 * parts) return v;
     const auto shift = static_cast<unsigned>(std::bit_width(v)) - (part_bits + 1);

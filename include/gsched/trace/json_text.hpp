@@ -14,7 +14,7 @@
 
 namespace gsched::trace {
 
-/// Bytes of the UTF-8 character that `text` starts with; 0 if it is none (RFC 3629, section 4).
+/// Bytes of the UTF-8 character at the start of `text`; 0 if there is none (RFC 3629, section 4).
 [[nodiscard]] constexpr std::size_t utf8_length(std::string_view text) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = text.empty() ? 0xffu : byte(0);
@@ -32,7 +32,7 @@ namespace gsched::trace {
   return n;
 }
 
-/// A JSON string that holds `text`; bytes that are no UTF-8 become question marks.
+/// Writes `text` as a JSON string; bytes that are not UTF-8 become question marks.
 inline void put_text(std::ostream& out, std::string_view text) {
   static constexpr std::string_view digits = "0123456789abcdef";
   std::string s = "\"";
@@ -52,14 +52,14 @@ inline void put_text(std::ostream& out, std::string_view text) {
   out << s << '"';
 }
 
-/// Microseconds with exactly three decimals.
+/// Writes microseconds with exactly three decimals.
 inline void put_us(std::ostream& out, duration d) {
   const auto ns = d.count();
   const auto size = ns < 0 ? ~static_cast<std::uint64_t>(ns) + 1 : static_cast<std::uint64_t>(ns);
   out << (ns < 0 ? "-" : "") << size / 1000 << '.' << std::to_string(1000 + size % 1000).substr(1);
 }
 
-/// The shortest text that reads back as the number; JSON has no word for the infinite, so 0.
+/// The shortest text that reads back as the number; 0 for infinity and NaN, which JSON lacks.
 inline void put_number(std::ostream& out, double value) {
   std::array<char, 32> text;
   const auto end =

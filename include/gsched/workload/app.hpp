@@ -10,31 +10,35 @@
 #include <utility>
 #include <vector>
 
-namespace gsched::sim {
+namespace gsched {
 
-/// So many requests of a model at once, when all stages that it is after have their answers.
+/// One stage of an app: requests of one model, sent at once when every stage in `after` has all of
+/// its answers.
 struct app_stage {
-  std::size_t model = 0; ///< in the latency table
+  std::size_t model = 0; ///< index into the latency table
   std::uint32_t requests = 1;
-  std::vector<std::size_t> after{}; ///< earlier stages
+  std::vector<std::size_t> after{}; ///< indices of earlier stages
 };
 
-/// What somebody asks for: a graph of models. A model by itself is an app of one stage.
+/// An application: an acyclic graph of model requests with one SLO. A single model is an app of one
+/// stage.
 struct app {
   static constexpr std::size_t most_stages = 16;
 
   std::string name{};
-  duration slo{}; ///< for all of it
+  duration slo{}; ///< from the app request to its last answer
   std::vector<app_stage> stages{};
 };
 
-/// An app that asks a model for one answer.
+/// An app of one stage with one request.
 [[nodiscard]] inline app app_of_model(std::string name, std::size_t model, duration slo) {
   return {std::move(name), slo, {{model, 1, {}}}};
 }
 
-/// Errors   bad_option, one line that names the app, for no stage or over 16, a stage of no request
-///          or over 1000, and one that is after itself or a later one.
+/// Checks an app's graph.
+///
+/// Errors   bad_option, one line that names the app: no stage or more than 16; a stage of 0 or more
+///          than 1000 requests; a stage that follows itself or a later stage.
 inline void check(const app& a) {
   const auto refuse = [&](const std::string& what) {
     throw error(errc::bad_option, "app " + a.name + ": " + what);
@@ -50,4 +54,4 @@ inline void check(const app& a) {
   }
 }
 
-} // namespace gsched::sim
+} // namespace gsched

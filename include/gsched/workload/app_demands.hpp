@@ -4,8 +4,8 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/number_text.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/partition/demand.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/model_demand.hpp>
 #include <gsched/workload/app.hpp>
 
 #include <algorithm>
@@ -16,10 +16,11 @@
 #include <utility>
 #include <vector>
 
-namespace gsched::sim {
+namespace gsched {
 
-/// How long an app takes if each request of a model takes `each`, by model.
-[[nodiscard]] inline duration slowest_way(const app& a, std::span<const duration> each) {
+/// The latency of an app if each request of model m takes `each[m]`: the length of the critical
+/// path.
+[[nodiscard]] inline duration critical_path(const app& a, std::span<const duration> each) {
   std::vector<duration> until(a.stages.size());
   duration all{};
   for (std::size_t s = 0; s < a.stages.size(); ++s) {
@@ -29,9 +30,12 @@ namespace gsched::sim {
   return all;
 }
 
-/// By stage: `each` along the slowest way through the app that passes there.
-[[nodiscard]] inline std::vector<duration> ways_through(const app& a,
-                                                        std::span<const duration> each) {
+namespace detail {
+
+/// By stage: the length of the longest path through that stage if each request of model m takes
+/// `each[m]`.
+[[nodiscard]] inline std::vector<duration> longest_paths(const app& a,
+                                                         std::span<const duration> each) {
   std::vector<duration> until(a.stages.size()), after(a.stages.size());
   for (std::size_t s = 0; s < a.stages.size(); ++s) {
     for (const std::size_t before : a.stages[s].after) until[s] = std::max(until[s], until[before]);
@@ -44,12 +48,16 @@ namespace gsched::sim {
   return until;
 }
 
-/// What each stage may take, so that the app is in time whichever way through it is slowest: the
-/// app's SLO is shared out along the slowest way through the stage, in proportion to the models'
-/// own SLOs. These are above 0.
+} // namespace detail
+
+/// By stage: the SLO of the stage's requests. If every stage meets its SLO, every path through the
+/// app meets the app's SLO. A stage gets the share of the app's SLO that its model's own SLO has of
+/// the longest path through the stage.
+///
+/// `slos` are by model, each above 0.
 [[nodiscard]] inline std::vector<duration> stage_slos(const app& a,
                                                       std::span<const duration> slos) {
-  std::vector<duration> each = ways_through(a, slos);
+  std::vector<duration> each = detail::longest_paths(a, slos);
   for (std::size_t s = 0; s < each.size(); ++s) {
     const auto own = static_cast<double>(slos[a.stages[s].model].count());
     const double part = own * static_cast<double>(a.slo.count());
@@ -58,8 +66,8 @@ namespace gsched::sim {
   return each;
 }
 
-/// The SLOs of the models that apps ask for, by model: the least that any of their stages leaves
-/// it. Those of other models stay as they are.
+/// By model: the shortest stage SLO of all stages that request the model. A model that no app
+/// requests keeps its SLO in `slos`.
 [[nodiscard]] inline std::vector<duration> model_slos(std::span<const app> apps,
                                                       std::vector<duration> slos) {
   std::vector<duration> least(slos.size(), duration::max());
@@ -75,33 +83,36 @@ namespace gsched::sim {
   return slos;
 }
 
-/// What apps ask of models at so many requests a second each; models as they first come, their SLOs
-/// as in model_slos.
-[[nodiscard]] inline std::vector<demand>
+/// The load that apps put on models: `rates` are requests a second by app, `slos` the models' own
+/// SLOs. The demands' SLOs are those of model_slos.
+///
+/// Order    models in the order of their first stage.
+[[nodiscard]] inline std::vector<model_demand>
 demands_of(std::span<const app> apps, std::span<const double> rates, std::vector<duration> slos) {
   const std::vector<duration> least = model_slos(apps, std::move(slos));
-  std::vector<demand> all;
+  std::vector<model_demand> all;
   for (std::size_t a = 0; a < apps.size(); ++a)
     for (const app_stage& s : apps[a].stages) {
-      auto at =
-          std::find_if(all.begin(), all.end(), [&](const demand& d) { return d.model == s.model; });
+      auto at = std::find_if(all.begin(), all.end(),
+                             [&](const model_demand& d) { return d.model == s.model; });
       if (at == all.end()) at = all.insert(at, {s.model, 0, least[s.model]});
       at->rate += rates[a] * s.requests;
     }
   return all;
 }
 
-/// Refuses an app whose SLO leaves a stage less than its model takes at best.
-/// Errors   bad_option, one line that names the app and the SLO that would do.
+/// Checks that no stage SLO is below the fastest latency of the stage's model.
+///
+/// Errors   bad_option, one line that names the app and the shortest SLO that passes.
 inline void check(const app& a, const latency_table& t, std::span<const duration> slos) {
-  const std::vector<duration> ways = ways_through(a, slos), each = stage_slos(a, slos);
+  const std::vector<duration> paths = detail::longest_paths(a, slos), each = stage_slos(a, slos);
   duration wanted{};
   std::size_t tightest = 0; // stage
   for (std::size_t s = 0; s < a.stages.size(); ++s) {
     const std::size_t m = a.stages[s].model;
     const duration least = t.latency(m, 1, t.sizes(m).back());
     if (each[s] >= least) continue;
-    const double all = static_cast<double>(least.count()) * static_cast<double>(ways[s].count());
+    const double all = static_cast<double>(least.count()) * static_cast<double>(paths[s].count());
     const double exact = std::ceil(all / static_cast<double>(slos[m].count()));
     const duration slo{static_cast<duration::rep>(std::min(exact, 9e18))};
     if (slo > wanted) tightest = s;
@@ -115,4 +126,4 @@ inline void check(const app& a, const latency_table& t, std::span<const duration
                                     number_text(to_us(t.latency(m, 1, t.sizes(m).back()))) + " us");
 }
 
-} // namespace gsched::sim
+} // namespace gsched

@@ -6,31 +6,34 @@
 #include <numbers>
 #include <random>
 
-namespace gsched::sim {
+namespace gsched {
 
-/// Where all that is random in a workload comes from. The engine's output is fixed by the standard;
-/// the distributions of the standard library are not, so they are written out here.
+/// The random engine of every workload. The C++ standard fixes the engine's output but not that of
+/// its distributions, so the functions below implement the distributions.
 using random_engine = std::mt19937_64;
 
-/// In [0, 1), a multiple of 2^-53.
-[[nodiscard]] inline double uniform(random_engine& r) {
+/// Draws from the uniform distribution on [0, 1): a multiple of 2^-53.
+[[nodiscard]] inline double draw_uniform(random_engine& r) {
   return static_cast<double>(r() >> 11) * 0x1p-53;
 }
 
-/// Mean 1.
-[[nodiscard]] inline double exponential(random_engine& r) { return -std::log1p(-uniform(r)); }
+/// Draws from the exponential distribution of mean 1.
+[[nodiscard]] inline double draw_exponential(random_engine& r) {
+  return -std::log1p(-draw_uniform(r));
+}
 
-/// Mean 0, variance 1. Uses the engine twice.
+/// Draws from the normal distribution of mean 0 and variance 1. Calls the engine twice.
 ///
 /// Source   Box & Muller, Ann. Math. Statist. 29(2), 1958, doi:10.1214/aoms/1177706645.
-[[nodiscard]] inline double normal(random_engine& r) {
-  const double radius = std::sqrt(2 * exponential(r));
-  return radius * std::cos(2 * std::numbers::pi * uniform(r));
+[[nodiscard]] inline double draw_normal(random_engine& r) {
+  const double radius = std::sqrt(2 * draw_exponential(r));
+  return radius * std::cos(2 * std::numbers::pi * draw_uniform(r));
 }
 
-/// Mean 1 for any sigma, which is the deviation of the logarithm.
-[[nodiscard]] inline double lognormal(random_engine& r, double sigma) {
-  return std::exp(sigma * normal(r) - sigma * sigma / 2);
+/// Draws from the lognormal distribution of mean 1. `sigma` is the standard deviation of the
+/// logarithm.
+[[nodiscard]] inline double draw_lognormal(random_engine& r, double sigma) {
+  return std::exp(sigma * draw_normal(r) - sigma * sigma / 2);
 }
 
-} // namespace gsched::sim
+} // namespace gsched

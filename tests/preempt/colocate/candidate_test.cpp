@@ -55,7 +55,7 @@ TEST_CASE("with one block size for all, a proxy has the least of its parts' leve
             std::min(level_of(l, a, threads), level_of(l, b, threads)));
     }
   }
-  // And without, it need not have any.
+  // And without one block size, it may not be any.
   const architecture_limits h = limits_for(9, 0);
   kernel_variant wide = sound(), deep = sound();
   wide.threads_per_block = 1024;
@@ -77,7 +77,7 @@ TEST_CASE("a block's time is estimated as the kernel's over its waves") {
   k.blocks = 4 * 132 + 1;
   CHECK(completed(k, h, sm_count{132}).block_time == from_us(5));
   CHECK(completed(k, h, sm_count{132}).level == 4);
-  k.block_time = from_us(1); // measured: stays
+  k.block_time = from_us(1); // measured: unchanged
   CHECK(completed(k, h, sm_count{132}).block_time == from_us(1));
 }
 

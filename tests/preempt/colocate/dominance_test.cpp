@@ -27,7 +27,7 @@ bool greater_in_none(const kernel_variant& a, const kernel_variant& b) {
          a.threads_per_block <= b.threads_per_block && a.blocks <= b.blocks;
 }
 
-/// By looking at every pair.
+/// By comparing every pair.
 std::vector<kernel_variant> pruned_by_pairs(const std::vector<kernel_variant>& all, dominance how) {
   std::vector<kernel_variant> out;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -37,7 +37,8 @@ std::vector<kernel_variant> pruned_by_pairs(const std::vector<kernel_variant>& a
       if (how == dominance::better_in_every)
         goes = goes || smaller_in_each(all[j], all[i]);
       else if (greater_in_none(all[j], all[i]))
-        goes = goes || !greater_in_none(all[i], all[j]) || j < i; // equal ones: the first stays
+        // equal variants: the first remains
+        goes = goes || !greater_in_none(all[i], all[j]) || j < i;
     }
     if (!goes) out.push_back(all[i]);
   }
@@ -144,7 +145,7 @@ TEST_CASE("pruning takes no selection away: what stays meets the rules as early 
 }
 
 TEST_CASE("a thousand tuned variants become few") {
-  // As a compiler tunes: less time for more registers and shared memory, with scatter around it.
+  // Tuned variants: less time for more registers and shared memory, with noise.
   std::mt19937_64 random(14);
   std::vector<kernel_variant> all;
   for (int i = 0; i < 1000; ++i) {

@@ -22,9 +22,9 @@ struct choice_law {
 /// Real-time jobs of 1 ms, one after another.
 struct world {
   std::array<choice_law, 4> laws;
-  double noise = 0;  ///< jobs' times differ by this part, up or down
-  double load = 0.5; ///< part of the time with real-time jobs
-  double waits = 0;  ///< of a job for others, in its time
+  double noise = 0;  ///< the times of jobs vary by this fraction
+  double load = 0.5; ///< fraction of the time with real-time jobs
+  double waits = 0;  ///< waiting of a job for others, in its own time
   bool others = true;
   std::mt19937_64 random{1};
   std::array<std::uint64_t, 4> used{};
@@ -75,8 +75,8 @@ TEST_CASE("exploration: what hurts, or gains nothing, is paid for with few jobs"
     CHECK(hurts.used[0] > 20000 - 20000 / exploration::jobs_a_trial);
     CHECK(hurts.used[1] > 0); // it was tried
     if (noise < 0.1) CHECK(hurts.used[0] > 20000 - 50);
-    // Nearly as much is lost as is done: where jobs differ much, chance may keep it for a while,
-    // at no harm.
+    // The loss is almost the gain: if jobs vary much, the choice may remain for a while by chance,
+    // without harm.
     world idle{{{{0, 0}, {0.04, 0.04}, {0.02, 0.03}}}, noise};
     exploration f = idle.with(3);
     idle.run(f, 20000);
@@ -86,7 +86,7 @@ TEST_CASE("exploration: what hurts, or gains nothing, is paid for with few jobs"
 
 TEST_CASE("exploration: nothing is tried that cannot gain") {
   world full{{{{0, 0}, {0, 0.5}}}};
-  full.others = false; // nobody waits
+  full.others = false; // no best-effort job waits
   exploration e = full.with(2);
   full.run(e, 5000);
   CHECK(e.trials() == 0);
@@ -168,7 +168,7 @@ TEST_CASE("side speed: measured sizes, lines between them, and shares of SMs bey
 TEST_CASE("exploration: what is presumed to gain comes first, and stays until it is seen to lose") {
   for (const double noise : {0.0, 0.02}) {
     CAPTURE(noise);
-    // Less than what others have to gain, and more than it costs.
+    // Less than the possible gain of others, and more than its cost.
     world little{{{{0, 0}, {0.01, 0.02}, {0.3, 0.9}}}, noise};
     exploration e = little.with(3);
     e.presume(1);
@@ -177,13 +177,14 @@ TEST_CASE("exploration: what is presumed to gain comes first, and stays until it
     little.used = {};
     little.run(e, 500);
     CHECK(little.used[1] > 450);
-    // Unless another one is clearly better.
+    // Unless another choice is clearly better.
     world better{{{{0, 0}, {0.01, 0.02}, {0.02, 0.4}}}, noise};
     exploration f = better.with(3);
     f.presume(1);
     better.run(f, 20000);
     CHECK(f.current() == 2);
-    // What loses, or takes too long, is left after few jobs, and tried anew ever more rarely.
+    // A choice that loses, or takes too long, is given up after few jobs, and tried again at
+    // growing intervals.
     for (const choice_law bad : {choice_law{0.03, 0.01}, choice_law{0.2, 0.9}}) {
       world loses{{{{0, 0}, bad, {0.3, 0.9}}}, noise};
       exploration g = loses.with(3);

@@ -13,10 +13,10 @@
 
 namespace gsched::test {
 
-/// One padded kernel, block by block: its places at its level, the real-time kernel's blocks in
-/// theirs, the guests' after them in the order of the grid. Empty where something breaks a rule.
+/// One padded kernel, block by block: its slots at its level, with the real-time kernel's blocks
+/// first and the co-runners' blocks after them in grid order. Empty if a rule is violated.
 struct placed_kernel {
-  std::vector<duration> free; ///< places that the last wave leaves, and from when
+  std::vector<duration> free; ///< slots that the last wave leaves, and from when
   duration until{};
   std::uint32_t level = 0;
 };
@@ -37,12 +37,12 @@ inline placed_kernel place(const kernel_variant& host, std::uint32_t level, cons
   return k;
 }
 
-/// Checks all that a plan promises. `before` and `after` are the guests as they were and are.
-/// `cut`: it ended for want of room for parts, so that the last kernel may have room left.
-inline void check_plan(const pad_program& rt, std::size_t first, std::span<const pad_guest> before,
-                       std::span<const pad_guest> after, std::span<const pad_part> plan,
-                       const pad_options& o, bool cut = false) {
-  std::vector<pad_guest> at(before.begin(), before.end());
+/// Checks the contract of a plan. `before` and `after` are the states of the co-runners. `cut`: it
+/// ended because `out` was full, so the last kernel may have unused capacity.
+inline void check_plan(const pad_program& rt, std::size_t first,
+                       std::span<const pad_corunner> before, std::span<const pad_corunner> after,
+                       std::span<const pad_part> plan, const pad_options& o, bool cut = false) {
+  std::vector<pad_corunner> at(before.begin(), before.end());
   std::size_t next = 0;
   for (std::size_t host = first; host < rt.size(); ++host) {
     const std::size_t begin = next;
@@ -57,18 +57,18 @@ inline void check_plan(const pad_program& rt, std::size_t first, std::span<const
     placed_kernel places;
     if (!parts.empty()) places = place(h, parts[0].level, o);
     std::vector<bool> used(at.size());
-    const std::vector<pad_guest> start = at;
+    const std::vector<pad_corunner> start = at;
     for (const pad_part& p : parts) {
-      REQUIRE(p.guest < at.size());
-      CHECK_FALSE(used[p.guest]);
-      used[p.guest] = true;
-      pad_guest& g = at[p.guest];
-      CHECK(p.guest_operation == g.operation); // in order, nothing left out
-      CHECK(p.first_block == g.block);         // each block once
+      REQUIRE(p.corunner < at.size());
+      CHECK_FALSE(used[p.corunner]);
+      used[p.corunner] = true;
+      pad_corunner& g = at[p.corunner];
+      CHECK(p.corunner_operation == g.operation); // in order, nothing omitted
+      CHECK(p.first_block == g.block);            // each block once
       if (g.block > 0) CHECK(p.variant == g.variant);
-      REQUIRE(p.guest_operation < g.program->size());
-      REQUIRE(p.variant < g.program->variants(p.guest_operation).size());
-      const kernel_variant& k = g.program->variants(p.guest_operation)[p.variant];
+      REQUIRE(p.corunner_operation < g.program->size());
+      REQUIRE(p.variant < g.program->variants(p.corunner_operation).size());
+      const kernel_variant& k = g.program->variants(p.corunner_operation)[p.variant];
       CHECK(p.blocks > 0);
       CHECK(p.first_block + p.blocks <= k.blocks);
       CHECK(rule_1(h, k));
@@ -85,19 +85,19 @@ inline void check_plan(const pad_program& rt, std::size_t first, std::span<const
       g.variant = p.variant;
       if (g.block == k.blocks) g = {g.program, g.operation + 1, 0, 0};
     }
-    // No room is wasted: no guest that had no part could have had one.
+    // No capacity is wasted: no co-runner without a part could have had one.
     if (parts.size() == o.parts || (cut && next == plan.size())) {
       if (cut && next == plan.size()) break;
       continue;
     }
     for (std::size_t i = 0; i < at.size(); ++i) {
-      const pad_guest& g = start[i];
+      const pad_corunner& g = start[i];
       if (used[i] || g.operation >= g.program->size()) continue;
       const auto all = g.program->variants(g.operation);
       for (std::size_t v = 0; v < all.size(); ++v) {
         if (g.block > 0 && v != g.variant) continue;
         if (parts.empty()) {
-          CHECK(pad_room(h, o).take(all[v], 1) == 0);
+          CHECK(pad_capacity(h, o).take(all[v], 1) == 0);
         } else if (all[v].level >= places.level && !places.free.empty()) {
           const duration free = *std::min_element(places.free.begin(), places.free.end());
           CHECK(free + all[v].block_time >= places.until);
@@ -106,7 +106,7 @@ inline void check_plan(const pad_program& rt, std::size_t first, std::span<const
     }
   }
   CHECK(next == plan.size());
-  CHECK(std::vector<pad_guest>(after.begin(), after.end()) == at);
+  CHECK(std::vector<pad_corunner>(after.begin(), after.end()) == at);
 }
 
 } // namespace gsched::test

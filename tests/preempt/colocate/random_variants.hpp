@@ -13,7 +13,7 @@ inline std::uint32_t draw(std::mt19937_64& random, std::uint32_t least, std::uin
   return least + static_cast<std::uint32_t>(random() % (most - least + 1));
 }
 
-/// A kernel of an SM count that makes small numbers matter: few values, so that ties are common.
+/// A kernel for a small number of SMs: few values, so that ties are common.
 inline kernel_variant small_variant(std::mt19937_64& random, std::uint32_t most_blocks = 12,
                                     std::uint32_t most_level = 3) {
   kernel_variant k;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preempt/colocate/random_variants.hpp"
 
-#include <gsched/preempt/colocate/room.hpp>
+#include <gsched/preempt/colocate/capacity.hpp>
 
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ kernel_variant variant(std::uint32_t blocks, std::uint32_t level, int kernel_ns,
   return k;
 }
 
-/// Places one by one, each with the time from which it is free.
+/// Slots one by one, each with the time from which it is free.
 struct places {
   std::vector<duration> free;
   duration until;
@@ -90,44 +90,44 @@ TEST_CASE("room: SMs x level less the blocks of the last wave, each for that wav
   o.sms = sm_count{132};
   SUBCASE("one wave, its own level") {
     o.level = level_rule::own;
-    pad_room room(variant(100, 4, 1000, 1000), o);
+    pad_capacity room(variant(100, 4, 1000, 1000), o);
     CHECK(room.terms() == pad_terms{duration{1000}, 4});
     CHECK(room.take(variant(10000, 8, 0, 600), 10000) == 4 * 132 - 100);
     CHECK(room.level() == 4);
     CHECK(room.terms() == pad_terms{duration{400}, 4});
   }
-  SUBCASE("one wave, the needed level: a lower guest lowers it") {
-    pad_room room(variant(100, 4, 1000, 1000), o);
+  SUBCASE("one wave, the needed level: a lower co-runner lowers it") {
+    pad_capacity room(variant(100, 4, 1000, 1000), o);
     CHECK(room.terms().level == 1);
     CHECK(room.take(variant(10000, 2, 0, 600), 10000) == 2 * 132 - 100);
     CHECK(room.level() == 2);
     CHECK(room.terms() == pad_terms{duration{400}, 2});
   }
   SUBCASE("a last wave that is full leaves a place from the next level on") {
-    CHECK(pad_room(variant(132, 4, 1000, 1000), o).terms().level == 2);
+    CHECK(pad_capacity(variant(132, 4, 1000, 1000), o).terms().level == 2);
     o.level = level_rule::own;
-    CHECK(pad_room(variant(4 * 132, 4, 1000, 1000), o).terms().time == duration::zero());
-    CHECK(pad_room(variant(2 * 4 * 132, 4, 1000, 500), o).terms().time == duration::zero());
+    CHECK(pad_capacity(variant(4 * 132, 4, 1000, 1000), o).terms().time == duration::zero());
+    CHECK(pad_capacity(variant(2 * 4 * 132, 4, 1000, 500), o).terms().time == duration::zero());
   }
   SUBCASE("several waves: the last one's part of the time") {
     o.level = level_rule::own;
-    pad_room room(variant(4 * 132 + 28, 4, 1000, 500), o);
+    pad_capacity room(variant(4 * 132 + 28, 4, 1000, 500), o);
     CHECK(room.terms().time == duration{500});
     CHECK(room.take(variant(10000, 4, 0, 499), 10000) == 500);
   }
   SUBCASE("short blocks follow one another, and end before the kernel") {
-    pad_room room(variant(100, 1, 1000, 1000), o);
+    pad_capacity room(variant(100, 1, 1000, 1000), o);
     CHECK(room.take(variant(10000, 1, 0, 333), 10000) == 3 * 32);
-    pad_room tight(variant(100, 1, 999, 999), o);
+    pad_capacity tight(variant(100, 1, 999, 999), o);
     CHECK(tight.take(variant(10000, 1, 0, 333), 10000) == 2 * 32);
   }
   SUBCASE("a share of the time") {
     o.share = 0.5;
-    CHECK(pad_room(variant(100, 1, 1000, 1000), o).terms().time == duration{500});
+    CHECK(pad_capacity(variant(100, 1, 1000, 1000), o).terms().time == duration{500});
   }
   SUBCASE("no more parts than a proxy carries") {
     o.parts = 1;
-    pad_room room(variant(1, 1, 1000, 1000), o);
+    pad_capacity room(variant(1, 1, 1000, 1000), o);
     CHECK(room.take(variant(1, 1, 10, 10), 1) == 1);
     CHECK(room.take(variant(1, 1, 10, 10), 1) == 0);
   }
@@ -143,31 +143,32 @@ TEST_CASE("what a room takes is what places taken one by one take") {
     o.level = draw(random, 0, 1) == 0 ? level_rule::own : level_rule::needed;
     kernel_variant rt = small_variant(random, 30, 4);
     rt.kernel_time = duration{draw(random, 1, 60)};
-    pad_room room(rt, o);
+    pad_capacity room(rt, o);
     places naive;
     const std::uint64_t n = waves(rt, rt.level, o.sms.count());
     naive.until = rt.kernel_time / static_cast<duration::rep>(n);
     std::uint32_t parts = 0;
     for (std::uint32_t tries = 0; tries <= o.parts; ++tries) {
-      const kernel_variant guest = small_variant(random, 12, 4);
+      const kernel_variant corunner = small_variant(random, 12, 4);
       const std::uint32_t want = draw(random, 0, 40);
       const pad_terms terms = room.terms();
-      const std::uint32_t got = room.take(guest, want);
+      const std::uint32_t got = room.take(corunner, want);
       blocks += got;
-      if (!terms.admit(guest) || want == 0) {
+      if (!terms.admit(corunner) || want == 0) {
         CHECK(got == 0);
         continue;
       }
       CHECK(got > 0);
       CHECK(++parts <= o.parts);
-      CHECK(rule_1(rt, guest));
-      CHECK((o.level == level_rule::own ? rule_2(rt, guest) : rule_2_needed(rt, guest, o.sms)));
+      CHECK(rule_1(rt, corunner));
+      CHECK(
+          (o.level == level_rule::own ? rule_2(rt, corunner) : rule_2_needed(rt, corunner, o.sms)));
       const std::uint64_t all = std::uint64_t{room.level()} * o.sms.count();
       if (naive.free.empty()) naive.free.resize(static_cast<std::size_t>(n * all - rt.blocks));
-      CHECK(guest.level >= room.level());
+      CHECK(corunner.level >= room.level());
       CHECK(room.level() <= rt.level);
       CHECK(waves(rt, room.level(), o.sms.count()) == n);
-      CHECK(got == naive.take(guest.block_time, want));
+      CHECK(got == naive.take(corunner.block_time, want));
     }
   }
   CHECK(blocks > 100000);

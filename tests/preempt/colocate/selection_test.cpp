@@ -18,7 +18,7 @@ namespace {
 
 using tasks = std::vector<std::vector<kernel_variant>>;
 
-/// By looking at all.
+/// By examining all candidates.
 std::optional<pad_pick> search(const tasks& all, const pad_terms& terms) {
   std::optional<pad_pick> best;
   duration least = duration::max();

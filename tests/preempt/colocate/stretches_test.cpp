@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preempt/colocate/random_variants.hpp"
 
-#include <gsched/preempt/colocate/one_guest.hpp>
+#include <gsched/preempt/colocate/one_corunner.hpp>
 #include <gsched/preempt/colocate/padded_programs.hpp>
 #include <gsched/preempt/colocate/stretches.hpp>
 
@@ -51,39 +51,41 @@ pad_options how() {
   return o;
 }
 
-/// A plan's operations, each with its blocks.
-pad_part part(std::uint32_t host, std::uint32_t guest) { return {host, 0, guest, 0, 0, 1, 1}; }
+/// The operations of a plan, each with its blocks.
+pad_part part(std::uint32_t host, std::uint32_t corunner) {
+  return {host, 0, corunner, 0, 0, 1, 1};
+}
 
 } // namespace
 
-TEST_CASE(
-    "one guest: whole operations, in order, by the rules, and no room is left that it could use") {
+TEST_CASE("one co-runner: whole operations, in order, by the rules, and no room is left that it "
+          "could use") {
   std::mt19937 random(7);
   std::size_t carried = 0, passed = 0;
   for (int round = 0; round < 2000; ++round) {
-    const pad_program host = drawn(random, 30), guest = drawn(random, 30);
-    const auto from = static_cast<std::uint32_t>(random() % guest.size());
+    const pad_program host = drawn(random, 30), corunner = drawn(random, 30);
+    const auto from = static_cast<std::uint32_t>(random() % corunner.size());
     const std::uint32_t salt = static_cast<std::uint32_t>(random());
     const auto level = [&](std::size_t i, std::uint32_t k) {
       const std::uint32_t least =
-          std::min(host.variants(i).front().level, guest.variants(k).front().level);
+          std::min(host.variants(i).front().level, corunner.variants(k).front().level);
       return (i * 31 + k + salt) % 5 == 0 ? 0 : least;
     };
-    const std::vector<pad_part> plan = plan_one_guest(host, guest, from, how(), level);
+    const std::vector<pad_part> plan = plan_one_corunner(host, corunner, from, how(), level);
     std::uint32_t k = from, block = 0;
     std::int64_t last = -1;
     for (const pad_part& p : plan) {
       REQUIRE(static_cast<std::int64_t>(p.host_operation) > last);
       last = p.host_operation;
-      REQUIRE(p.guest_operation == k);
+      REQUIRE(p.corunner_operation == k);
       REQUIRE(p.first_block == block);
       REQUIRE(p.blocks > 0);
       const kernel_variant& real = host.variants(p.host_operation).front();
-      kernel_variant next = guest.variants(k).front();
+      kernel_variant next = corunner.variants(k).front();
       next.level = level(p.host_operation, k);
       REQUIRE(next.level > 0);
       REQUIRE(terms_of(real, level_rule::needed, sm_count{132}).admit(next));
-      pad_room room(real, how());
+      pad_capacity room(real, how());
       REQUIRE(p.blocks == room.take(next, next.blocks - block));
       REQUIRE(p.level == room.level());
       block += p.blocks;
@@ -94,15 +96,15 @@ TEST_CASE(
     }
     REQUIRE(block == 0); // all of it
     carried += k - from;
-    passed += guest.size() - k;
-    // What is left of the last operation does not fit into what is left of the host.
-    if (k == guest.size() || guest.variants(k).empty()) continue;
-    std::uint32_t left = guest.variants(k).front().blocks;
+    passed += corunner.size() - k;
+    // The rest of the last operation does not fit into the rest of the host.
+    if (k == corunner.size() || corunner.variants(k).empty()) continue;
+    std::uint32_t left = corunner.variants(k).front().blocks;
     for (std::size_t i = static_cast<std::size_t>(last + 1); i < host.size(); ++i) {
       if (host.variants(i).empty() || level(i, k) == 0) continue;
-      kernel_variant next = guest.variants(k).front();
+      kernel_variant next = corunner.variants(k).front();
       next.level = level(i, k);
-      pad_room room(host.variants(i).front(), how());
+      pad_capacity room(host.variants(i).front(), how());
       left -= room.take(next, left);
     }
     REQUIRE(left > 0);
@@ -111,12 +113,12 @@ TEST_CASE(
   CHECK(passed > 1000);
 }
 
-TEST_CASE("stretches: each begins where the guest can stand, and a chain of them leads on") {
+TEST_CASE("stretches: each begins where the co-runner can stand, and a chain of them leads on") {
   std::mt19937 random(3);
   for (int round = 0; round < 300; ++round) {
     const std::size_t hosts = 1 + random() % 4;
-    std::vector<padded_guest> guests(1 + random() % 3);
-    for (padded_guest& g : guests) {
+    std::vector<padded_corunner> corunners(1 + random() % 3);
+    for (padded_corunner& g : corunners) {
       g.operations = 1 + below(random, 60);
       for (int i = 0; i < 3; ++i) g.stations.push_back(below(random, g.operations));
     }
@@ -124,32 +126,34 @@ TEST_CASE("stretches: each begins where the guest can stand, and a chain of them
     std::map<std::tuple<std::size_t, std::size_t, std::uint32_t>, std::uint32_t> reach;
     const auto plan = [&](std::size_t r, std::size_t g, std::uint32_t from) {
       const std::uint32_t n = random() % 9 == 0 ? 0 : below(random, 7);
-      const std::uint32_t end = std::min(from + n, guests[g].operations);
+      const std::uint32_t end = std::min(from + n, corunners[g].operations);
       reach[{r, g, from}] = end;
       std::vector<pad_part> parts;
       for (std::uint32_t k = from; k < end; ++k) parts.push_back(part(k - from, k));
       return parts;
     };
-    const auto all = plan_stretches(hosts, guests, most, plan);
-    std::vector<std::set<std::uint32_t>> places(guests.size());
-    for (std::size_t g = 0; g < guests.size(); ++g)
-      places[g].insert(guests[g].stations.begin(), guests[g].stations.end());
+    const auto all = plan_stretches(hosts, corunners, most, plan);
+    std::vector<std::set<std::uint32_t>> places(corunners.size());
+    for (std::size_t g = 0; g < corunners.size(); ++g)
+      places[g].insert(corunners[g].stations.begin(), corunners[g].stations.end());
     std::set<std::tuple<std::size_t, std::size_t, std::uint32_t>> seen;
     for (const padded_stretch& s : all) {
       REQUIRE(s.from < s.to);
-      REQUIRE(s.to <= guests[s.guest].operations);
-      REQUIRE(s.to <= (reach[{s.real_time, s.guest, s.from}]));
-      REQUIRE(places[s.guest].contains(s.from)); // some earlier one ends there, or it is a start
-      REQUIRE(seen.emplace(s.real_time, s.guest, s.from).second);
+      REQUIRE(s.to <= corunners[s.corunner].operations);
+      REQUIRE(s.to <= (reach[{s.real_time, s.corunner, s.from}]));
+      // an earlier stretch ends there, or it is an initial position
+      REQUIRE(places[s.corunner].contains(s.from));
+      REQUIRE(seen.emplace(s.real_time, s.corunner, s.from).second);
       REQUIRE(s.parts.size() == s.to - s.from);
-      REQUIRE(s.parts.back().guest_operation + 1 == s.to);
-      places[s.guest].insert(s.to);
+      REQUIRE(s.parts.back().corunner_operation + 1 == s.to);
+      places[s.corunner].insert(s.to);
     }
-    for (std::size_t g = 0; g < guests.size(); ++g) {
-      const std::set<std::uint32_t> first(guests[g].stations.begin(), guests[g].stations.end());
+    for (std::size_t g = 0; g < corunners.size(); ++g) {
+      const std::set<std::uint32_t> first(corunners[g].stations.begin(),
+                                          corunners[g].stations.end());
       REQUIRE(places[g].size() <= std::max(most, first.size()) + 1);
     }
-    // Nothing is left out that leads to a place.
+    // No stretch that leads to a position is omitted.
     for (const auto& [of, end] : reach) {
       const auto& [r, g, from] = of;
       if (end == from) continue;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/cuda/stage.hpp"
-#include "common/platform.hpp"
+#include "common/cuda/cuda_backend.hpp"
+#include "common/run/platform.hpp"
 
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/occupancy/limits.hpp>
@@ -13,19 +13,19 @@
 
 namespace common {
 
-/// Serve: void(const Run&, cuda_stage&).
+/// Serve: void(const Run&, cuda_backend&).
 template <class Run, class Serve>
 class cuda_platform final : public platform<Run> {
 public:
   cuda_platform(const device_choice& which, std::uint64_t solo_requests, Serve serve)
-      : gpu_(find_real(which)), solo_requests_(solo_requests), serve_(serve) {}
+      : gpu_(open_gpu(which)), solo_requests_(solo_requests), serve_(serve) {}
 
   [[nodiscard]] gsched::architecture_limits sm() const override { return gpu_.sm; }
   [[nodiscard]] std::string name() const override { return gpu_.name; }
   [[nodiscard]] std::uint64_t solo_requests() const noexcept override { return solo_requests_; }
-  [[nodiscard]] bool serves_side_by_side() const noexcept override { return false; }
+  [[nodiscard]] bool runs_in_parallel() const noexcept override { return false; }
   void serve(const Run& run) override {
-    cuda_stage on{gpu_.ordinal, run.record};
+    cuda_backend on{gpu_.ordinal, run.record};
     serve_(run, on);
   }
 

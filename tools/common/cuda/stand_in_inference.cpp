@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/cuda/stand_in_inference.hpp"
 
-#include "common/leaving_profile.hpp"
+#include "common/run/preemptible_profile.hpp"
 
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda_tools/stand_in.hpp>
@@ -30,9 +30,10 @@ stand_in_inference::way::~way() {
   static_cast<void>(cudaFreeHost(pinned));
 }
 
-stand_in_inference::stand_in_inference(const profile& of, leaving leaves, std::uint32_t instances) {
+stand_in_inference::stand_in_inference(const profile& of, preemptibility leaves,
+                                       std::uint32_t instances) {
   for (std::uint32_t i = 0; i < instances; ++i)
-    graphs_.push_back(cuda::make_stand_in(leaving_profile(of, leaves)));
+    graphs_.push_back(cuda::make_stand_in(preemptible_profile(of, leaves)));
   if (of.input.count() > 0) in_ = std::make_unique<way>(copy_direction::host_to_device, of.input);
   if (of.output.count() > 0)
     out_ = std::make_unique<way>(copy_direction::device_to_host, of.output);

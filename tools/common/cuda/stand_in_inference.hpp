@@ -18,11 +18,12 @@ namespace common {
 /// What runs as a job for one model on a GPU: the input copied in, stand-ins of the model's
 /// kernels, the output copied out.
 ///
-/// Differs  all jobs copy from and to the same memory: what is in it means nothing.
+/// Differs  all jobs copy from and to the same memory, whose contents are not used.
 class stand_in_inference {
 public:
-  /// With so many programs, one for each instance (gsched::job_context), of leaving_profile.
-  stand_in_inference(const gsched::profile& of, gsched::leaving leaves, std::uint32_t instances);
+  /// With a program of preemptible_profile for each instance (gsched::job_context).
+  stand_in_inference(const gsched::profile& of, gsched::preemptibility leaves,
+                     std::uint32_t instances);
 
   [[nodiscard]] gsched::program& program(std::uint32_t instance) noexcept {
     return graphs_[instance].host();

@@ -25,7 +25,7 @@ std::string preset_name(std::string_view gpu) {
   return name;
 }
 
-/// What follows the colon of the first line of a file that holds `word`; or nothing.
+/// The text after the colon of the first line of a file that contains `word`; empty if none does.
 std::string field_of(const char* path, std::string_view word) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
@@ -40,7 +40,7 @@ std::string field_of(const char* path, std::string_view word) {
 
 std::string cuda_version(int v) { return fmt::format("CUDA {}.{}", v / 1000, v % 1000 / 10); }
 
-/// The driver's own number beside the CUDA that it offers, where the system tells.
+/// The driver's version and the CUDA version that it supports, if the system reports them.
 std::string driver_text(int version) {
   const std::string line = field_of("/proc/driver/nvidia/version", "NVRM version");
   const auto begin = line.find_first_of("0123456789");
@@ -69,7 +69,7 @@ public:
 
   [[nodiscard]] double median(const char* sample) const { return s_.of(sample).median; }
 
-  /// A time of the preset: a sample, and what is to be added to it.
+  /// Sets a time of the preset: a sample plus `add`.
   void time(const char* pointer, duration& into, const char* what, const char* sample, double more,
             const char* how) {
     if (!s_.has(sample)) return keep(pointer);
@@ -83,7 +83,7 @@ public:
     into = median(sample);
     add(what, into, "bytes/ns", sample, how, pointer);
   }
-  /// What the preset has no field for.
+  /// Adds a row without a field of the preset.
   void info(const char* what, const char* sample, const char* unit, const char* how) {
     if (s_.has(sample)) add(what, median(sample), unit, sample, how, "");
   }
@@ -116,9 +116,10 @@ void host_rows(conclusion& c, sim::host_costs& h, duration graph_gap) {
          -c.median("in graph"), "... the slope, less what each takes in a row");
   c.info("submission to a store seen", "store", "us", "a graph of one kernel");
   c.info("submission to end seen", "end 1", "us", "a graph of one empty kernel");
-  c.time("/host/segment_notice_us", h.segment_notice, "end of a segment seen", "end behind store",
-         block, "a kernel's last store to the end of its segment, and the store's own way");
-  c.time("/host/block_notice_us", h.block_notice, "a kernel's store seen", "store seen", 0,
+  c.time("/host/segment_notice_us", h.segment_notification, "end of a segment seen",
+         "end behind store", block,
+         "a kernel's last store to the end of its segment, and the store's own way");
+  c.time("/host/block_notice_us", h.block_notification, "a kernel's store seen", "store seen", 0,
          "half of a round trip through pinned memory, 500 in a row");
   c.info("launch to block start seen", "block start seen", "us",
          "an instrumented kernel, in the notification ring");
@@ -162,23 +163,23 @@ void device_rows(conclusion& c, sim::preset& p) {
 
 void yield_rows(conclusion& c, sim::yield_costs& y, duration graph_gap) {
   const double gap = to_us(graph_gap);
-  const double store = c.median("store seen"); // the way home of what gates and blocks tell
-  c.keep("/yields/gate_every");                // as one likes
+  const double store = c.median("store seen"); // latency from gates and blocks to the host
+  c.keep("/yields/gate_every");                // a choice, not a cost
   c.time("/yields/gate_us", y.gate, "gate", "gate", 0,
          "beside every second kernel of 3 us, what each adds: the mean of");
   c.info("  beside few blocks", "gate, few blocks", "us", "one an SM");
   c.info("  beside many blocks", "gate, many blocks", "us", "four an SM");
-  c.time("/yields/hold_us", y.hold, "hold or let go", "hold", 0,
+  c.time("/yields/hold_us", y.hold, "hold or release", "hold", 0,
          "cuda::device::yield and resume, a graph with gates running");
   c.time("/yields/held_us", y.held, "hold seen by a gate", "gate seen", -store,
          "yield to lane_yielded, at random instants, less the way to the gate and home");
-  c.time("/yields/going_on_us", y.going_on, "let go to going on", "gate left", gap - store,
+  c.time("/yields/going_on_us", y.going_on, "release to running", "gate left", gap - store,
          "resume to lane_resumed, less the way home, and the gap in a graph");
   c.time("/yields/flag_us", y.flag, "set the flag", "flag", 0,
-         "cuda::device::yield, kernels that leave running");
+         "cuda::device::yield, preemptible kernels running");
   c.time("/yields/flagged_us", y.flagged, "flag seen by blocks", "flag obeyed", -store,
          "yield to segment_preempted, 1 to 200 kernels: at one, less a way home");
-  c.time("/yields/passing_us", y.passing, "kernel that only leaves", "pass", -gap,
+  c.time("/yields/passing_us", y.passing, "preempted kernel that only starts", "pass", -gap,
          "... the slope, less the gap in a graph");
 }
 
@@ -213,7 +214,7 @@ void queue_rows(conclusion& c, const queue_counts& queues, sim::preset& p) {
     c.add(fmt::format("kernels at once, {} connections", connections).c_str(), q.grids, "", nullptr,
           "192 streams of one kernel of one block", "");
   }
-  // What the driver runs beside its queues shows where their number is set and few.
+  // With few connections, the difference shows what the driver runs beside its queues.
   const auto& [fewest, few] = *queues.begin();
   const auto& [most, many] = *queues.rbegin();
   const std::uint32_t beside = few.chains > fewest ? few.chains - fewest : 0;
@@ -229,7 +230,7 @@ void queue_rows(conclusion& c, const queue_counts& queues, sim::preset& p) {
 
 findings conclude(const samples& measured, const queue_counts& queues, const cuda::gpu& gpu) {
   findings f;
-  f.preset = sim::h200(); // its laws, and what is not measured here
+  f.preset = sim::h200(); // laws and values that are not measured here
   f.preset.name = preset_name(gpu.name);
   f.preset.sm = gpu.sm;
   f.preset.sms = gpu.sms;
@@ -245,7 +246,7 @@ findings conclude(const samples& measured, const queue_counts& queues, const cud
   queue_rows(c, queues, f.preset);
   for (const char* const law : {"/max_lanes", "/laws/scaling", "/laws/contention", "/laws/graph",
                                 "/laws/leaving", "/laws/slack", "/laws/contended"})
-    c.keep(law); // they want many models, or are no property of a GPU
+    c.keep(law); // these need many models, or are not properties of a GPU
   return f;
 }
 

@@ -15,7 +15,7 @@ namespace {
 using namespace gsched;
 
 constexpr std::array<std::size_t, 6> sizes{1, 4, 10, 20, 40, 80};
-constexpr std::size_t burst = 8; ///< segments in flight, so that the GPU is never waited for
+constexpr std::size_t burst = 8; ///< segments in flight, so that submission never waits for the GPU
 
 cuda::device_options with_copies(const cuda::gpu& which) {
   cuda::device_options o = options_for(which);
@@ -60,7 +60,7 @@ public:
     into.add("submit graph", f.at_zero);
     into.add("submit operation", f.slope);
 
-    constexpr int looks = 256; // 30 us or so, while the kernel runs for half a millisecond
+    constexpr int looks = 256; // about 30 us, while the kernel runs for half a millisecond
     submit(programs_.back());
     const double begin = now_us();
     bool seen = false;
@@ -81,7 +81,7 @@ private:
     }
   }
 
-  std::vector<cuda::program> programs_; ///< outlive the device
+  std::vector<cuda::program> programs_; ///< must outlive the device
   driven device_;
   lane_id lane_{};
 };

@@ -14,17 +14,17 @@
 
 namespace calibrate {
 
-/// A chain of nodes as a program, each of which is said to take that long.
+/// A program of a chain of nodes, each with a declared duration of `us` microseconds.
 [[nodiscard]] gsched::cuda::program make_program(const std::string& name,
                                                  std::span<const node> nodes, double us);
 
-/// Programs are one piece each, unless `piece_us` is given.
+/// Device options with which a program is one grain, unless `piece_us` is given.
 [[nodiscard]] gsched::cuda::device_options options_for(const gsched::cuda::gpu& which,
                                                        double piece_us = 1e6);
 
 /// A cuda::device whose calls are timed.
 ///
-/// Errors   gsched::error with the device's words where a segment fails or is refused.
+/// Errors   gsched::error with the device's message if a segment fails or is refused.
 class driven {
 public:
   explicit driven(const gsched::cuda::device_options& how);
@@ -35,7 +35,7 @@ public:
   void load(gsched::cuda::program& p) { device_.load(p); }
   [[nodiscard]] gsched::cuda::device& device() noexcept { return device_; }
 
-  /// What the call took, in microseconds, as all times here.
+  /// The host time of the call, in microseconds like all times here.
   double submit(gsched::lane_id on, gsched::cuda::program& p) {
     return submit(on, p, 0, p.host().size());
   }
@@ -45,17 +45,17 @@ public:
 
   struct seen {
     gsched::device_event event{};
-    double at = 0;   ///< host time at which the poll began that gave it
-    double took = 0; ///< that poll
+    double at = 0;   ///< host time at the start of the poll that returned it
+    double took = 0; ///< host time of that poll
   };
   [[nodiscard]] std::optional<seen> poll();
-  /// Polls until there is one: bounded by the watchdog alone.
+  /// Polls until there is an event; only the watchdog bounds the wait.
   seen next();
-  /// As next, until it is of that kind; others before it are forgotten.
+  /// The same, until there is an event of that kind; earlier ones are dropped.
   seen next(gsched::device_event::kind what);
-  /// Until no segment is in flight.
+  /// Polls until no segment is in flight.
   void drain();
-  /// Polls for that long, or until no segment is in flight.
+  /// Polls for `us` microseconds, or until no segment is in flight.
   void pass(double us);
 
 private:
@@ -65,7 +65,7 @@ private:
   gsched::cuda::device device_;
   std::uint64_t submitted_ = 0;
   std::size_t in_flight_ = 0;
-  double clock_us_ = 0; ///< of asking for the time
+  double clock_us_ = 0; ///< cost of reading the clock
 };
 
 } // namespace calibrate

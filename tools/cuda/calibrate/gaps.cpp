@@ -14,16 +14,16 @@ namespace calibrate {
 namespace {
 
 constexpr std::size_t few = 24;
-constexpr std::size_t many = 120; ///< launches: a stream's queue holds them all
+constexpr std::size_t many = 120; ///< launches; fit into a stream's queue
 constexpr std::size_t piece = 8;  ///< kernels of a segment
 constexpr std::size_t line = 4;   ///< of pinned memory, for the notifications
 
-/// Cut between `many` and what comes after, so that no segment is its program's last.
-gsched::cuda::program cut_into_pieces() {
-  return make_program("chain in pieces", std::vector<node>(many + piece, spin(0)), 5);
+/// One grain more than `many` kernels, so that no measured segment is its program's last.
+gsched::cuda::program make_segmented_chain() {
+  return make_program("chain in segments", std::vector<node>(many + piece, spin(0)), 5);
 }
 
-/// Of one more, from the difference of many and few: what begins and ends them is not in it.
+/// The time of one more, from the difference of many and few, which removes the ends.
 double each(rig& r, CUstream on, const std::function<void(std::size_t)>& enqueue) {
   const double all = r.device_us(on, [&] { enqueue(many); });
   const double some = r.device_us(on, [&] { enqueue(few); });
@@ -38,7 +38,7 @@ public:
   explicit gap_experiment(rig& on)
       : rig_(on), cycles_(on.cycles(10)), many_(chain_of(many)), few_(chain_of(few)),
         many_long_(chain_of(many, cycles_)), few_long_(chain_of(few, cycles_)), one_(chain_of(1)),
-        pieces_(cut_into_pieces()), device_(options_for(on.gpu(), 5 * piece)),
+        pieces_(make_segmented_chain()), device_(options_for(on.gpu(), 5 * piece)),
         lane_(device_.open_lane()) {
     device_.load(pieces_);
     samples ignored;
@@ -56,14 +56,14 @@ public:
       for (std::size_t i = 0; i < n; ++i) one_.launch(rig_.stream());
     });
     const double segment = each(rig_, device_.device().stream_of(lane_), [&](std::size_t n) {
-      device_.drain(); // of those before, which have ended
+      device_.drain(); // polls the ends of the previous ones
       for (std::size_t i = 0; i < n; i += piece) device_.submit(lane_, pieces_, i, i + piece);
     });
     device_.drain();
     into.add("in graph", in_graph);
     into.add("clock ghz", static_cast<double>(cycles_) / std::max(longer - in_graph, 1e-3) / 1e3);
     into.add("graph of one", graph);
-    // Beyond the kernels of a segment, had they been in one graph with those of the next.
+    // The time beyond the segment's kernels, had they been in one graph with the next ones.
     into.add("cut", (segment - in_graph) * piece);
   }
 
@@ -71,7 +71,7 @@ private:
   rig& rig_;
   std::uint64_t cycles_;
   executable many_, few_, many_long_, few_long_, one_;
-  gsched::cuda::program pieces_; ///< outlives the device
+  gsched::cuda::program pieces_; ///< must outlive the device
   driven device_;
   gsched::lane_id lane_;
 };
@@ -100,7 +100,7 @@ public:
   }
 
 private:
-  /// With a GPU that has work, so that nobody is woken.
+  /// Measured while the GPU is busy, so that no launch wakes it.
   template <class Call>
   void host_time(const char* what, samples& into, Call call) {
     static_cast<void>(rig_.device_us([&] {

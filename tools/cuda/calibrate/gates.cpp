@@ -18,7 +18,7 @@ using kind = device_event::kind;
 
 constexpr std::size_t kernels = 120;
 constexpr double kernel_us = 3;
-constexpr int yields = 40; ///< a round
+constexpr int yields = 40; ///< in each round
 
 cuda::device_options with_gates(const cuda::gpu& which, unsigned every) {
   cuda::device_options o = options_for(which);
@@ -33,7 +33,7 @@ cuda::program chain_that_fills(const rig& on, std::uint32_t blocks_per_sm) {
                       std::vector<node>(kernels, n), kernel_us);
 }
 
-/// What open gates cost: a graph with them and one without, in turn.
+/// The cost of open gates: a graph with gates and one without, alternating.
 class gate_cost {
 public:
   gate_cost(rig& on, unsigned every, std::uint32_t blocks_per_sm)
@@ -45,7 +45,7 @@ public:
     if (gates_ == 0) throw error(errc::bad_graph, "chain of kernels: no gates, expected some");
   }
 
-  /// Of one gate.
+  /// The cost of one gate.
   [[nodiscard]] double us() {
     const double without = once(plain_);
     return (once(gated_) - without) / static_cast<double>(gates_);
@@ -54,7 +54,7 @@ public:
 private:
   [[nodiscard]] double once(lane_id lane) {
     const double took = rig_.device_us(device_.device().stream_of(lane), [&] {
-      device_.drain(); // of those before, which have ended
+      device_.drain(); // polls the ends of the previous ones
       device_.submit(lane, program_);
     });
     device_.drain();
@@ -62,14 +62,14 @@ private:
   }
 
   rig& rig_;
-  cuda::program program_; ///< outlives the device
+  cuda::program program_; ///< must outlive the device
   driven device_;
   lane_id plain_, gated_;
   std::uint64_t gates_ = 0;
 };
 
-/// A lane that yields and resumes, with a gate beside every kernel: so the lane has yielded when
-/// two gates stand, the later one since the kernel between them has ended.
+/// A lane that yields and resumes, with a gate beside every kernel. The lane has yielded when two
+/// gates are closed: the later one closes when the kernel between them has ended.
 class gate_experiment final : public experiment {
 public:
   explicit gate_experiment(rig& on)
@@ -103,7 +103,8 @@ public:
       device_.pass(instant(random_));
       double from = now_us();
       stores.push_back(device_.yield(lane_));
-      // At a random instant the next gate is half a step away, and the one behind it a whole one.
+      // At a random instant, the next gate is half a step away on average, and the one after it one
+      // and a half.
       stands.push_back(device_.next(kind::lane_yielded).at - from - 1.5 * step);
       device_.pass(10);
       from = now_us();
@@ -121,7 +122,7 @@ private:
 
   rig& rig_;
   gate_cost few_, many_;
-  cuda::program program_; ///< outlives the device
+  cuda::program program_; ///< must outlive the device
   driven device_;
   lane_id lane_;
   std::mt19937_64 random_{1};

@@ -18,7 +18,7 @@ using gsched::cuda::driver_of_partitions;
 
 constexpr int launches = 50;
 
-/// A green context of some SMs with a stream of its own.
+/// A green context on some SMs, with a stream.
 class green {
 public:
   green(CUdevResource sms, int gpu) {
@@ -57,11 +57,12 @@ public:
           "splitting the SMs");
     groups_.resize(n);
     check(driver().cuDevSmResourceSplitByCount(groups_.data(), &n, &all, &rest_, 0, 1),
-          "splitting the SMs"); // one split: those of two would overlap
+          "splitting the SMs"); // one split: two would overlap
     groups_.resize(n);
     if (groups_.empty())
       gsched::cuda::fail(gsched::cuda::code_of(CUDA_ERROR_NOT_SUPPORTED), "splitting the SMs");
-    greens_.emplace_back(groups_.back(), rig_.gpu().ordinal); // kept; the first is made and unmade
+    greens_.emplace_back(groups_.back(),
+                         rig_.gpu().ordinal); // kept; the first group's is recreated
     for (int i = 0; i < 3; ++i) {
       plain_.launch(rig_.stream());
       partial_.launch(greens_.front().stream());
@@ -101,7 +102,7 @@ private:
   }
 
   const rig& rig_;
-  executable plain_, partial_; ///< SMs are settled at a graph's first launch: one for each
+  executable plain_, partial_; ///< a graph's first launch fixes its SMs: one graph for each
   std::vector<CUdevResource> groups_;
   CUdevResource rest_{};
   std::vector<green> greens_;

@@ -3,8 +3,8 @@
 
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
-#include <gsched/cuda/instrument.cuh>
-#include <gsched/cuda/preempt.cuh>
+#include <gsched/cuda/notify/instrument.cuh>
+#include <gsched/cuda/preempt/preempt.cuh>
 
 #include <cuda/atomic>
 
@@ -36,8 +36,8 @@ __global__ void spin_kernel(std::uint64_t cycles) {
 __global__ void mark_kernel(std::uint64_t cycles, std::uint64_t* count, std::uint64_t* seen) {
   if (threadIdx.x != 0) return;
   if (cycles > 0) wait_cycles(cycles);
-  const std::uint64_t n = ++*count;                      // launches of it follow one another
-  word(*seen).store(n, cuda::std::memory_order_relaxed); // the word is all the payload
+  const std::uint64_t n = ++*count;                      // launches of it run in order
+  word(*seen).store(n, cuda::std::memory_order_relaxed); // the word publishes nothing else
 }
 
 __global__ void answer_kernel(std::uint64_t* ask, std::uint64_t* answer, std::uint64_t rounds,
@@ -56,9 +56,9 @@ __global__ void reporting_kernel(gsched::cuda::report to, std::uint64_t cycles) 
   wait_cycles(cycles);
 }
 
-__global__ void leaving_kernel(gsched::cuda::preemption may, std::uint64_t cycles,
-                               std::uint64_t step) {
-  GSCHED_PREEMPTIBLE(may);
+__global__ void preemptible_kernel(gsched::cuda::preemption preempt, std::uint64_t cycles,
+                                   std::uint64_t step) {
+  GSCHED_PREEMPTIBLE(preempt);
   for (std::uint64_t stayed = 0; stayed < cycles; stayed += step) {
     wait_cycles(step);
     GSCHED_CHECKPOINT();
@@ -98,12 +98,13 @@ node answer(const std::uint64_t* ask, std::uint64_t* answer, std::uint64_t round
           {pointer(ask), pointer(answer), rounds, most_cycles}};
 }
 
-node leaving(std::uint64_t cycles, std::uint64_t step) {
-  const auto may = gsched::cuda::preemption::at_checkpoints();
-  constexpr std::uint8_t words = sizeof may / sizeof(std::uint64_t);
-  node n{function_of(reinterpret_cast<const void*>(&leaving_kernel)), {}, {0, words, words + 1}};
+node preemptible(std::uint64_t cycles, std::uint64_t step) {
+  const auto parameter = gsched::cuda::preemption::at_checkpoints();
+  constexpr std::uint8_t words = sizeof parameter / sizeof(std::uint64_t);
+  node n{
+      function_of(reinterpret_cast<const void*>(&preemptible_kernel)), {}, {0, words, words + 1}};
   static_assert(words + 1 < std::tuple_size_v<decltype(n.arguments)>);
-  std::memcpy(n.arguments.data(), &may, sizeof may);
+  std::memcpy(n.arguments.data(), &parameter, sizeof parameter);
   n.arguments[words] = cycles;
   n.arguments[words + 1] = step;
   return n;

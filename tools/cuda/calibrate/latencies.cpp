@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<std::size_t, 4> sizes{1, 10, 40, 160};
 constexpr int repeats = 20;
-constexpr std::uint64_t rounds = 500; ///< of question and answer
+constexpr std::uint64_t rounds = 500; ///< of ping-pong
 enum line : std::size_t { stored = 1, asked = 2, answered = 3 };
 
 class latency_experiment final : public experiment {
@@ -60,7 +60,7 @@ public:
   }
 
 private:
-  /// Submission to store, or store to end.
+  /// From submission to the store, or from the store to the end.
   void marked(gsched::cuda::program& p, const char* what, samples& into, bool behind) {
     std::vector<double> took;
     for (int k = 0; k < repeats; ++k) {
@@ -73,7 +73,7 @@ private:
     into.add(what, figure_of(took).median);
   }
 
-  /// Half of a round trip to a kernel that is there already.
+  /// Half of a round trip to a kernel that is already running.
   void ask(samples& into) {
     rig_.write(asked, 0);
     rig_.write(answered, 0);
@@ -83,14 +83,14 @@ private:
       const double begin = now_us();
       rig_.write(asked, i);
       const double end = rig_.wait_for(answered, i);
-      if (i > rounds / 10) took.push_back((end - begin) / 2); // it has to start first
+      if (i > rounds / 10) took.push_back((end - begin) / 2); // skips the kernel's start
     }
     rig_.synchronize();
     into.add("store seen", figure_of(took).median);
   }
 
   const rig& rig_;
-  std::vector<gsched::cuda::program> programs_; ///< outlive the device
+  std::vector<gsched::cuda::program> programs_; ///< must outlive the device
   driven device_;
   gsched::lane_id lane_{};
   std::vector<executable> answers_;

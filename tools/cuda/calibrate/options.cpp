@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/options.hpp"
 
-#include "common/command_line.hpp"
-#include "common/values.hpp"
+#include "common/cli/command_line.hpp"
+#include "common/cli/files.hpp"
+#include "common/cli/option_values.hpp"
 
 #include <gsched/io/preset_json.hpp>
 
@@ -50,7 +51,7 @@ std::optional<options> parse_options(int argc, const char* const* argv) {
   app.add_flag("--count-queues", o.count_queues)->group("");
   app.footer(R"(
 Times are medians over rounds in which all experiments take turns; the spread is that between the
-quartiles. Ends and gaps of segments, gates and kernels that leave are those of cuda::device. What
+quartiles. Ends and gaps of segments, gates and preemptible kernels are those of cuda::device. What
 needs many models to be fitted (scaling, contention) stays as in sim:h200; the preset says which
 values those are. Kernels are launched one by one only at the end, and on many streams only in
 other processes, as that slows down every graph that comes after.
@@ -78,11 +79,10 @@ GPU hangs.)");
                         "a file for the preset beside it");
   common::refuse_unused(app, !o.out.empty() || !o.json.empty(), {"--date"},
                         "without --out or --json", "a file to write it to beside it");
-  // Before the driver is asked for anything.
+  // Check files before the first call of the driver.
   for (const auto& [option, file] : {std::pair("--check", &o.check), {"--simulate", &o.simulate}})
     if (!file->empty())
-      static_cast<void>(
-          gsched::sim::read_preset(common::to_file(option, *file, "a preset's file")));
+      static_cast<void>(gsched::read_preset(common::to_file(option, *file, "a preset's file")));
   common::check_outputs({{"--out", o.out}, {"--json", o.json}});
   return o;
 }

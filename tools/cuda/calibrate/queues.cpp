@@ -20,12 +20,13 @@ using gsched::errc;
 using gsched::error;
 using gsched::cuda::check;
 
-constexpr std::size_t streams = 192; ///< more than any GPU runs kernels at once
+constexpr std::size_t streams = 192; ///< more kernels than any GPU runs at once
 constexpr std::size_t chains = 96;
-constexpr std::uint64_t kernel_ns = 20'000'000; ///< far longer than submitting all of them
+constexpr std::uint64_t kernel_ns = 20'000'000; ///< much longer than submitting all of them
 
-/// How many kernels ran before the first of them ended, of `length` on each of `n` streams,
-/// submitted stream by stream. The second of a stream holds up its queue until the first has ended.
+/// The number of kernels that ran before the first one ended, with `length` kernels on each of `n`
+/// streams, submitted stream by stream. The second kernel of a stream blocks its queue until the
+/// first one has ended.
 std::uint32_t at_once(const std::vector<cudaStream_t>& all, std::size_t n, int length, starts* at) {
   check(cudaMemset(at, 0, sizeof *at), "device memory");
   check(cudaDeviceSynchronize(), "waiting for the GPU");
@@ -57,12 +58,12 @@ queue_figures count_here(const gsched::cuda::gpu& which) {
   std::vector<cudaStream_t> all(streams);
   for (cudaStream_t& s : all)
     check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "a stream");
-  for (const cudaStream_t s : all) // the first launch of code, and of a stream, takes longer
+  for (const cudaStream_t s : all) // warm-up: the first launch of a kernel and a stream is slow
     check(launch_counted(s, at, 1000), "a kernel");
   queue_figures found;
   found.grids = at_once(all, streams, 1, at);
   found.chains = at_once(all, chains, 2, at);
-  return found; // the streams end with the process
+  return found; // the process ends, and the streams with it
 }
 
 queue_figures count_in_child(int gpu, std::uint32_t connections) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/report.hpp"
 
-#include "common/save.hpp"
+#include "common/report/save.hpp"
 
 #include <gsched/core/error.hpp>
 
@@ -21,11 +21,11 @@ using nlohmann::json;
 
 json as_json(const gsched::sim::preset& p) {
   std::ostringstream out;
-  gsched::sim::write_preset(out, p);
+  gsched::write_preset(out, p);
   return json::parse(out.str());
 }
 
-/// `compare` adds what h200() has.
+/// `compare` adds the values of h200().
 void print_table(const findings& f, bool compare) {
   const json other = compare ? as_json(gsched::sim::h200()) : json();
   fmt::print("{:<34} {:>10} {:<9} {:>8}{} {}\n", "what", "value", "unit", "spread",
@@ -63,13 +63,13 @@ void write_rows(std::ostream& out, const findings& f) {
 
 } // namespace
 
-void tell(const options& o, findings found) {
+void report(const options& o, findings found) {
   if (!o.name.empty()) found.preset.name = o.name;
   found.from.date = o.date;
   print_table(found, o.compare);
   if (!o.out.empty())
-    common::save(
-        o.out, [&](std::ostream& to) { gsched::sim::write_preset(to, found.preset, found.from); });
+    common::save(o.out,
+                 [&](std::ostream& to) { gsched::write_preset(to, found.preset, found.from); });
   if (!o.json.empty()) common::save(o.json, [&](std::ostream& to) { write_rows(to, found); });
 }
 

@@ -15,33 +15,33 @@
 
 namespace calibrate {
 
-/// One line of the table.
+/// A row of the table.
 struct row {
   std::string what;
   double value = 0;
   std::string unit;
-  double spread = 0; ///< between the quartiles of the rounds
+  double spread = 0; ///< interquartile range over the rounds
   std::string how;
-  std::string pointer; ///< of the preset's field that it sets; empty if it sets none
+  std::string pointer; ///< JSON pointer of the preset's field that it sets; empty: none
 };
 
-/// By CUDA_DEVICE_MAX_CONNECTIONS.
+/// By the value of CUDA_DEVICE_MAX_CONNECTIONS.
 using queue_counts = std::map<std::uint32_t, queue_figures>;
 
-/// A preset and what is to be said of it.
+/// A preset and its report.
 struct findings {
   std::vector<row> rows;
   gsched::sim::preset preset;
-  gsched::sim::preset_provenance from; ///< but for the date
+  gsched::preset_provenance from; ///< without the date
 };
 
-/// What the simulator is to be told of this GPU. What was not measured stays as the library has it,
-/// and findings::from.kept says so.
+/// Derives the preset of this GPU from the measurements. Fields that were not measured keep the
+/// library's values and are listed in findings::from.kept.
 [[nodiscard]] findings conclude(const samples& measured, const queue_counts& queues,
                                 const gsched::cuda::gpu& gpu);
 
-/// Prints the table, and writes the files that the options name.
+/// Prints the table, and writes the files named by the options.
 /// Errors   gsched::error: io.
-void tell(const options& o, findings found);
+void report(const options& o, findings found);
 
 } // namespace calibrate

@@ -75,12 +75,12 @@ double rig::device_us(CUstream on, const std::function<void()>& enqueue) {
     check(begun == cudaErrorNotReady ? cudaSuccess : begun, "asking an event");
     check(cudaStreamSynchronize(on), "waiting for a stream");
     if (begun == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError()); // no error, but the next launch would be told of it
+      static_cast<void>(cudaGetLastError()); // not an error: clear it before the next launch
       float ms = 0;
       check(cudaEventElapsedTime(&ms, begin_.get(), end_.get()), "reading an event");
       return 1e3 * static_cast<double>(ms);
     }
-  } // the GPU was first: once more, with more time
+  } // the GPU overtook the host: try again with a longer blocker
   blocker_ = 0;
   throw gsched::error(gsched::errc::too_small,
                       "the host did not stay ahead of the GPU for 60 ms, expected an idle host");

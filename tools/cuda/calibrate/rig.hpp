@@ -26,7 +26,7 @@ namespace calibrate {
       .count();
 }
 
-/// A graph that can be launched.
+/// An executable graph.
 class executable {
 public:
   explicit executable(std::span<const node> nodes);
@@ -56,9 +56,9 @@ struct freed_on_host {
   void operator()(std::uint64_t* p) const noexcept { cudaFreeHost(p); }
 };
 
-/// What the experiments share on one GPU: a stream, events, and lines of pinned memory.
+/// The resources that experiments share on one GPU: a stream, events, and lines of pinned memory.
 ///
-/// Errors   gsched::error with CUDA's words, from every call; device_us also too_small, where the
+/// Errors   gsched::error with CUDA's message, from every call; device_us also too_small if the
 ///          host is too slow.
 class rig {
 public:
@@ -69,31 +69,31 @@ public:
 
   [[nodiscard]] const gsched::cuda::gpu& gpu() const noexcept { return gpu_; }
   [[nodiscard]] CUstream stream() const noexcept { return stream_.get(); }
-  /// At the GPU's highest clock.
+  /// At the GPU's maximum clock.
   [[nodiscard]] std::uint64_t cycles(double us) const noexcept {
     return static_cast<std::uint64_t>(us * cycles_per_us_);
   }
 
   static constexpr std::size_t lines = 8;
-  /// A cache line of pinned memory of its own; both sides use this address.
+  /// A line of pinned memory with a cache line of its own; host and GPU use the same address.
   [[nodiscard]] std::uint64_t* line(std::size_t i) const noexcept { return pinned_.get() + 8 * i; }
   [[nodiscard]] std::uint64_t* counter(std::size_t i) const noexcept { return counters_.get() + i; }
   [[nodiscard]] std::uint64_t read(std::size_t i) const noexcept {
-    // Pairs with the GPU's store: the word is all the payload, but what follows must not move up.
+    // acquire <- the GPU's store. The word is all that it publishes; later reads must not move up.
     return std::atomic_ref<std::uint64_t>(*line(i)).load(std::memory_order_acquire);
   }
   void write(std::size_t i, std::uint64_t value) const noexcept {
     std::atomic_ref<std::uint64_t>(*line(i)).store(value, std::memory_order_release);
   }
-  /// Until the line holds that value: bounded by the watchdog alone. Returns the time.
+  /// Waits until the line holds the value; only the watchdog bounds the wait. Returns the time.
   double wait_for(std::size_t i, std::uint64_t value) const noexcept;
 
-  /// Writes the value behind all work of the stream.
+  /// Writes the value after all earlier work of the stream.
   void notify(std::size_t i, std::uint64_t value) const;
   void synchronize() const;
 
-  /// Time on the GPU of what `enqueue` puts on the stream, in microseconds, with the host ahead of
-  /// the GPU all the time: the stream is kept busy until all is enqueued.
+  /// GPU time of the work that `enqueue` puts on the stream, in microseconds. A blocker keeps the
+  /// stream busy until everything is enqueued, so the time contains no host time.
   double device_us(const std::function<void()>& enqueue) { return device_us(stream(), enqueue); }
   double device_us(CUstream on, const std::function<void()>& enqueue);
 
@@ -105,7 +105,7 @@ private:
   std::unique_ptr<CUevent_st, destroyed> end_;
   std::unique_ptr<std::uint64_t, freed_on_host> pinned_;
   std::unique_ptr<std::uint64_t, freed_on_device> counters_;
-  std::vector<executable> blockers_; ///< each twice as long as the one before
+  std::vector<executable> blockers_; ///< each twice as long as the previous one
   std::size_t blocker_ = 0;
 };
 

@@ -11,14 +11,14 @@
 
 namespace calibrate {
 
-/// A figure over all rounds.
+/// The statistics of one figure over all rounds.
 struct figure {
   double median = 0;
-  double spread = 0; ///< between the quartiles
+  double spread = 0; ///< interquartile range
   std::size_t n = 0;
 };
 
-/// Nearest rank; of no values, zeros.
+/// By nearest rank; zeros without values.
 [[nodiscard]] inline figure figure_of(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
@@ -29,7 +29,7 @@ struct figure {
   return {at(0.5), at(0.75) - at(0.25), values.size()};
 }
 
-/// What the rounds have measured, by name.
+/// The measurements of all rounds, by name.
 class samples {
 public:
   void add(const std::string& what, double value) { values_[what].push_back(value); }
@@ -43,8 +43,8 @@ private:
   std::map<std::string, std::vector<double>> values_;
 };
 
-/// y = at_zero + slope x, by least squares; each x counts as 1 / x, so that long graphs, whose
-/// noise grows with them, do not decide what the short ones cost.
+/// y = at_zero + slope x, by weighted least squares with weights 1 / x: the noise of a long graph
+/// grows with its length and must not dominate.
 struct line_fit {
   double at_zero = 0;
   double slope = 0;

@@ -15,14 +15,14 @@ namespace {
 
 using namespace gsched;
 
-/// The experiments on a simulated GPU, where what is behind the figures is known.
+/// The experiments on a simulated GPU, whose true costs are known.
 class simulated {
 public:
   static constexpr double kernel_us = 2;
 
   explicit simulated(const sim::preset& p) : preset_(p) {}
 
-  /// Host time of a submission, and time until its end can be polled, of a graph of n kernels.
+  /// Host time of a submission, and time until its end can be polled, for a graph of n kernels.
   struct alone {
     double submit = 0;
     double end = 0;
@@ -40,19 +40,19 @@ public:
     return a;
   }
 
-  /// A lane that yields, with gates: what one gate adds from kernel to kernel.
+  /// What one gate adds from kernel to kernel, on a lane that yields.
   [[nodiscard]] double gate() const {
     const double more = each(0, submission::graph, true) - each(0, submission::graph);
     return more * preset_.yields.gate_every;
   }
 
-  /// Host time of a yield, and when the host sees what comes of it and of the resume.
+  /// Host time of a yield, and times at which the host sees its effect and that of the resume.
   struct turn {
     double call = 0;
     double yielded = 0;
     double resumed = 0;
   };
-  /// In a chain, `after` so much of a way from gate to gate.
+  /// In a chain, at the fraction `after` of the way from gate to gate.
   [[nodiscard]] turn held(double after) const {
     sim::device d(preset_);
     program p = chain(100, kernel_us);
@@ -62,14 +62,14 @@ public:
     d.wait(d.now() + from_us(60 + after * gate_to_gate()));
     return turn_of(d, lane, device_event::kind::lane_yielded);
   }
-  /// The way from gate to gate.
+  /// The time from gate to gate.
   [[nodiscard]] double gate_to_gate() const {
     return each(0, submission::graph, true) * preset_.yields.gate_every;
   }
-  /// The first of n kernels runs, and all of them leave.
+  /// The first of n kernels runs, and all of them are preempted.
   [[nodiscard]] turn left(std::size_t n) const {
     sim::device d(preset_);
-    program p = chain(n, 1e5, leaving::at_checkpoints);
+    program p = chain(n, 1e5, preemptibility::at_checkpoints);
     d.load(p);
     const lane_id lane = d.open_lane({0, {}, true});
     submit(d, p, lane, 1, submission::graph);
@@ -77,7 +77,7 @@ public:
     return turn_of(d, lane, device_event::kind::segment_preempted);
   }
 
-  /// Of each kernel more, in segments of `piece`, with a lane that is always ahead.
+  /// The time of each additional kernel, in segments of `piece`, with a lane that is always ahead.
   [[nodiscard]] double each(std::size_t piece, submission how, bool yields = false) const {
     constexpr std::size_t few = 24;
     constexpr std::size_t many = 120;
@@ -96,7 +96,7 @@ private:
     t.resumed = until(d, device_event::kind::lane_resumed) - from;
     return t;
   }
-  /// When the host can see that.
+  /// The time at which the host can see the end.
   [[nodiscard]] static double until(sim::device& d, device_event::kind what) {
     std::array<device_event, 1> out{};
     for (;;) {
@@ -108,13 +108,14 @@ private:
     }
   }
 
-  [[nodiscard]] static program chain(std::size_t n, double us, leaving how = leaving::never) {
+  [[nodiscard]] static program chain(std::size_t n, double us,
+                                     preemptibility how = preemptibility::never) {
     operation op;
     op.kind = operation_kind::kernel;
     op.launch.block.x = 32;
     op.launch.registers_per_thread = 16;
     op.expected = from_us(us);
-    op.leaves = how;
+    op.preemptible = how;
     op.checkpoint = duration{2};
     return {"chain", std::vector<operation>(n, op)};
   }
@@ -177,15 +178,15 @@ samples measure_simulated(const sim::preset& p) {
   s.add("in graph", in_graph);
   s.add("cut", (on.each(piece, submission::graph) - in_graph) * piece);
   s.add("launch after launch", on.each(0, submission::launches));
-  s.add("store seen", to_us(p.host.block_notice));
-  s.add("end behind store", to_us(p.host.segment_notice - p.host.block_notice));
+  s.add("store seen", to_us(p.host.block_notification));
+  s.add("end behind store", to_us(p.host.segment_notification - p.host.block_notification));
   s.add("gate", on.gate());
   const double way = on.gate_to_gate();
   const double gap = to_us(p.laws.graph.gap);
   constexpr int parts = 1000;
   double stands = 0;
-  // The next gate looks when the kernel beside it starts. The lane stands when that has ended, or
-  // has had its time if no other gate tells.
+  // The next gate checks its order when the kernel beside it starts. The lane has stopped when that
+  // kernel has ended, or after its time if no other gate is closed.
   const double beside = p.yields.gate_every == 1 ? in_graph - gap : simulated::kernel_us;
   const double mean_way = way / 2 + beside;
   for (int i = 0; i < parts; ++i) {

@@ -7,8 +7,8 @@
 
 namespace calibrate {
 
-/// What the experiments would measure on a simulated GPU. conclude() must find in it what the
-/// preset says: of submission, start, ends and gaps.
+/// The samples that the experiments would produce on a simulated GPU. conclude() must recover from
+/// them the preset's costs of submission, start, ends and gaps.
 [[nodiscard]] samples measure_simulated(const gsched::sim::preset& p);
 
 } // namespace calibrate

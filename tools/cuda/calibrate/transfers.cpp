@@ -16,7 +16,7 @@ namespace {
 using gsched::cuda::check;
 
 constexpr std::size_t mib = std::size_t{1} << 20;
-constexpr std::array<std::size_t, 2> small{588 * 1024, mib}; ///< the first: an image of a network
+constexpr std::array<std::size_t, 2> small{588 * 1024, mib}; ///< the first: a network's input image
 constexpr int small_repeats = 20;
 constexpr std::size_t large = 256 * mib; ///< more than a GPU's caches hold
 
@@ -57,7 +57,7 @@ public:
   }
 
 private:
-  /// The rate from large ones, the start from what small ones take beyond their bytes.
+  /// The rate of large copies, and the start cost of small ones beyond their bytes.
   template <class Enqueue>
   void both(const std::string& what, samples& into, Enqueue enqueue) {
     const auto per = [&](std::size_t bytes, int n) {
@@ -65,7 +65,7 @@ private:
         for (int i = 0; i < n; ++i) check(enqueue(bytes), "a copy");
       }) / n;
     };
-    const double rate = static_cast<double>(large) / (1e3 * per(large, 2)); // bytes a ns
+    const double rate = static_cast<double>(large) / (1e3 * per(large, 2)); // bytes per ns
     double start = 0;
     for (const std::size_t bytes : small)
       start += per(bytes, small_repeats) - static_cast<double>(bytes) / rate / 1e3;

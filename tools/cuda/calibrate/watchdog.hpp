@@ -12,8 +12,8 @@
 
 namespace calibrate {
 
-/// Ends the process, with status 3 and one line, when a step takes longer than it may: what hangs
-/// on a GPU cannot be waited for.
+/// Ends the process, with status 3 and one line, if a step exceeds its time limit, because a hung
+/// GPU cannot be waited for.
 class watchdog {
 public:
   watchdog() : thread_([this] { watch(); }) {}
@@ -51,7 +51,7 @@ private:
   std::string what_;
   std::chrono::steady_clock::time_point until_ = std::chrono::steady_clock::time_point::max();
   bool ended_ = false;
-  std::thread thread_; ///< last: it uses the others
+  std::thread thread_; ///< last member: uses the others
 };
 
 } // namespace calibrate

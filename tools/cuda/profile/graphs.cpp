@@ -64,7 +64,8 @@ public:
 private:
   device_memory<float> x_, y_;
   pinned_memory<float> host_;
-  gsched::cuda::stream_capture recording_{"saxpy"}; // after the memory: none is made within
+  gsched::cuda::stream_capture recording_{
+      "saxpy"}; // after the memory: a capture forbids allocation
   CUgraph graph_ = nullptr;
 };
 

@@ -10,21 +10,21 @@
 
 namespace profile_example {
 
-/// A graph with what its kernels work on.
+/// A graph with the memory that its kernels use.
 class held_graph {
 public:
   virtual ~held_graph() = default;
   [[nodiscard]] virtual CUgraph get() const noexcept = 0;
 };
 
-/// Names that captured() takes.
+/// The names that captured() accepts.
 [[nodiscard]] const std::vector<std::string>& graph_names();
 
-/// Captures one of the built-in graphs: `saxpy`, a chain of kernels with a copy in and a copy out,
-/// or `sort`, a sort and a sum by the toolkit's library.
+/// Captures a built-in graph: `saxpy`, a chain of kernels between two copies, or `sort`, a sort and
+/// a sum by CUB.
 [[nodiscard]] std::unique_ptr<held_graph> captured(const std::string& name, std::size_t elements);
 
-/// A profile's stand-ins.
+/// The stand-ins of a profile.
 [[nodiscard]] std::unique_ptr<held_graph> stand_ins(const std::filesystem::path& file);
 
 } // namespace profile_example

@@ -11,11 +11,11 @@ namespace profile_example {
 /// y = a x + y, on a stream.
 void saxpy(float a, const float* x, float* y, std::size_t n, cudaStream_t stream);
 
-/// What sort_and_sum needs beside its data, in bytes.
+/// Bytes of scratch memory for sort_and_sum.
 [[nodiscard]] std::size_t scratch_of_sort_and_sum(std::size_t n);
 
-/// The library's radix sort of keys, and the sum of them: cub::DeviceRadixSort, cub::DeviceReduce.
-/// Throws gsched::error with CUDA's words.
+/// Sorts keys and sums them: cub::DeviceRadixSort, cub::DeviceReduce.
+/// Throws gsched::error with CUDA's message.
 void sort_and_sum(void* scratch, std::size_t scratch_bytes, const std::uint32_t* in,
                   std::uint32_t* sorted, std::uint32_t* sum, std::size_t n, cudaStream_t stream);
 

@@ -3,8 +3,9 @@
 
 #include "profile/graphs.hpp"
 
-#include "common/command_line.hpp"
-#include "common/values.hpp"
+#include "common/cli/command_line.hpp"
+#include "common/cli/files.hpp"
+#include "common/cli/option_values.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/io/profile_json.hpp>
@@ -20,14 +21,13 @@ namespace profile_example {
 namespace {
 
 constexpr const char* teaching =
-    R"(A profile says of each operation of a captured CUDA graph what it is and how long it takes
-alone. gsched runs profiles on a simulated GPU, or with stand-in kernels on a real one.
+    R"(A profile lists the operations of a captured CUDA graph and the time of each of them alone. gsched runs profiles on a simulated GPU, or with stand-in kernels on a real one.
 
 Examples
   profile --graph sort
       the library's sort and sum of a million keys, to the screen
   profile --graph saxpy --elements 4194304 --partitions 8,16,32,64 --out saxpy.json
-      a chain of kernels between two copies, also on parts of the GPU
+      a chain of kernels between two copies, also on partitions of the GPU
   profile --replay tools/data/profiles/resnet18_b1.json --out replayed.json
       stand-ins of a model's kernels, to compare with the model itself
 
@@ -87,13 +87,13 @@ std::optional<options> parse(int argc, const char* const* argv) {
     common::refuse("--no-cupti", "given beside --partitions or --cupti, which need CUPTI",
                    "one of both");
   o.limit_s = common::to_number("--limit", limit, {1, 86400, false, "seconds"});
-  if (!o.replay.empty()) // before the driver is asked for anything
+  if (!o.replay.empty()) // before the first call of the driver
     static_cast<void>(
         gsched::read_profile(common::to_file("--replay", o.replay.string(), "a profile's file")));
   common::check_outputs({{"--out", o.out}});
   o.how.cupti = !no_cupti;
   for (const std::uint32_t sms : partitions) o.how.partitions.emplace_back(sms);
-  if (o.how.model.empty() && o.graph.empty()) { // resnet18_b1 is resnet18, of batch 1
+  if (o.how.model.empty() && o.graph.empty()) { // resnet18_b1: model resnet18, batch 1
     o.how.model = o.replay.stem().string();
     const std::string suffix = "_b" + std::to_string(o.how.batch);
     if (o.how.model.ends_with(suffix)) o.how.model.resize(o.how.model.size() - suffix.size());

@@ -11,7 +11,7 @@
 namespace profile_example {
 
 struct options {
-  std::string graph;            ///< built in; empty if a profile is replayed
+  std::string graph;            ///< name of a built-in graph; empty for --replay
   std::filesystem::path replay; ///< a profile's file
   std::size_t elements = std::size_t{1} << 20;
   int gpu = 0;
@@ -20,7 +20,7 @@ struct options {
   gsched::cuda::profiling_options how;
 };
 
-/// Nothing when the command line asked for help, which is then printed.
+/// Empty after printing the help.
 /// Errors   gsched::error with one line.
 [[nodiscard]] std::optional<options> parse(int argc, const char* const* argv);
 

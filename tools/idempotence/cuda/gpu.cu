@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/watchdog.hpp"
+#include "common/run/watchdog.hpp"
 #include "idempotence/cuda/network.hpp"
 #include "idempotence/cuda/traced.cuh"
 
@@ -107,7 +107,7 @@ void run_twice(const gsched::cuda::program& p, finding& f) {
 
 } // namespace
 
-std::vector<finding> look_on_gpu(const options& o) {
+std::vector<finding> trace_on_gpu(const options& o) {
   const common::watchdog limit("idempotence", o.limit_s);
   static_cast<void>(gsched::cuda::find_gpu(*o.device.gpu));
   check(cudaSetDevice(*o.device.gpu), "GPU");

@@ -7,10 +7,10 @@
 
 namespace idempotence {
 
-/// The built-in network's kernels run by the CPU, each access recorded.
+/// The kernels of the built-in network run by the CPU, with each access recorded.
 [[nodiscard]] finding trace_on_host(const options& o);
 
-/// Traced by address, and captured and judged by its arguments; with --check, also run twice.
-[[nodiscard]] std::vector<finding> look_on_gpu(const options& o);
+/// Traced by address, and captured and analysed by its arguments; with --check, also run twice.
+[[nodiscard]] std::vector<finding> trace_on_gpu(const options& o);
 
 } // namespace idempotence

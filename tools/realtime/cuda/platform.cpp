@@ -8,8 +8,8 @@
 namespace realtime {
 
 std::unique_ptr<platform> open_cuda(const options& from) {
-  return common::make_real<run_order>(
-      from, 200, [](const run_order& run, common::cuda_stage& on) { serve_on(on, run); });
+  return common::make_real<run_request>(
+      from, 200, [](const run_request& run, common::cuda_backend& on) { serve_on(on, run); });
 }
 
 } // namespace realtime

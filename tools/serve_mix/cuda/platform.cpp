@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve_mix/manner.hpp"
+#include "serve_mix/configuration.hpp"
 #include "serve_mix/serve_under.hpp"
 
 #include "common/cuda/platform.hpp"
@@ -16,8 +16,8 @@ namespace {
 /// Streams that requests take in turn where nothing schedules them.
 constexpr std::uint32_t unscheduled_lanes = 64;
 
-manner manner_on_gpu(const std::string& policy, const options& from) {
-  manner m = manner_of(policy, from);
+configuration configuration_on_gpu(const std::string& policy, const options& from) {
+  configuration m = configuration_of(policy, from);
   if (!m.scheduled) m.dispatch.lanes = std::min(m.dispatch.lanes, unscheduled_lanes);
   m.copies = std::min(m.dispatch.lanes, 64u); // any job's piece can be on every lane
   return m;
@@ -26,9 +26,10 @@ manner manner_on_gpu(const std::string& policy, const options& from) {
 } // namespace
 
 std::unique_ptr<platform> open_cuda(const options& from) {
-  return common::make_real<run_order>(from, 11, [](const run_order& run, common::cuda_stage& on) {
-    serve_on(manner_on_gpu(run.policy, run.from), run, on);
-  });
+  return common::make_real<run_request>(
+      from, 11, [](const run_request& run, common::cuda_backend& on) {
+        serve_on(configuration_on_gpu(run.policy, run.from), run, on);
+      });
 }
 
 } // namespace serve_mix

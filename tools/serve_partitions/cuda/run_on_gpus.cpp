@@ -3,10 +3,10 @@
 
 #include "serve_partitions/cuda/table_stand_ins.hpp"
 
-#include "common/cuda/stage.hpp"
+#include "common/cuda/cuda_backend.hpp"
 
 #include <gsched/core/error.hpp>
-#include <gsched/cuda/partitions.hpp>
+#include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/serving/plan_service.hpp>
 
 #include <numeric>
@@ -20,8 +20,8 @@ using namespace gsched;
 
 namespace {
 
-/// Plans may be for fewer SMs than a GPU has. Errors   no_device; bad_option for GPUs of another
-/// shape than plans are for.
+/// Plans may be for fewer SMs than a GPU has.
+/// Errors   no_device; bad_option for GPUs of another shape than plans are for.
 cuda::partition_batches_options options_for(const options& o) {
   cuda::partition_batches_options to;
   to.gpus.clear();
@@ -50,14 +50,13 @@ cuda::partition_batches_options options_for(const options& o) {
 } // namespace
 
 served run_on_gpus(const options& o, cuda::program_source source) {
-  const std::string name = common::find_real(o.device).name;
+  const std::string name = common::open_gpu(o.device).name;
   const interference_function expected = expected_of(o);
   const planner_function planner = planner_of(o);
   cuda::partition_batches runner(options_for(o), std::move(source));
   served all;
   all.outcome =
-      sim::plan_service(*o.table, o.slos, o.gpus, o.apps, o.service, planner, expected, runner)
-          .run();
+      plan_service(*o.table, o.slos, o.gpus, o.apps, o.service, planner, expected, runner).run();
   const cuda::partition_batches_statistics s = runner.statistics();
   all.making = {name,     s.made,           s.kept,      s.let_go,        s.deciding,
                 s.making, s.longest_making, s.beginning, s.longest_begin, s.longest_pause};
@@ -65,7 +64,7 @@ served run_on_gpus(const options& o, cuda::program_source source) {
 }
 
 served run_on_gpus(const options& o) {
-  static_cast<void>(common::find_real(o.device));
+  static_cast<void>(common::open_gpu(o.device));
   table_stand_ins stand_ins(*o.table, options_for(o), o.gpus.front());
   return run_on_gpus(o, [&](const cuda::batch_program& b) { return stand_ins.make(b); });
 }

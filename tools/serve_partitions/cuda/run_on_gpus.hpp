@@ -3,11 +3,11 @@
 
 #include "serve_partitions/run.hpp"
 
-#include <gsched/cuda/partition_batches.hpp>
+#include <gsched/cuda/partition/partition_batches.hpp>
 
 namespace serve_partitions {
 
-/// With programs from elsewhere.
+/// With the programs of another source.
 [[nodiscard]] served run_on_gpus(const options& o, gsched::cuda::program_source source);
 
 } // namespace serve_partitions

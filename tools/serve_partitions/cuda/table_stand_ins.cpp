@@ -21,8 +21,8 @@ table_stand_ins::table_stand_ins(const latency_table& t, const cuda::partition_b
   for (std::uint32_t gpu = 0; gpu < on.gpus.size(); ++gpu) {
     const cuda::current_gpu here(on.gpus[gpu]);
     std::vector<sm_count> sizes = sizes_of(shape);
-    for (std::uint32_t n = 1; n < shape.groups() && shape.rest().count() > 0; ++n)
-      sizes.push_back(shape.of_groups(n) + shape.rest());
+    for (std::uint32_t n = 1; n < shape.groups() && shape.remainder().count() > 0; ++n)
+      sizes.push_back(shape.of_groups(n) + shape.remainder());
     for (const sm_count sms : sizes)
       for (std::size_t m = 0; m < t.size(); ++m)
         for (const std::uint32_t b : on.batches[m])

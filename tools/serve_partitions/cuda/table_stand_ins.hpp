@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/cuda/partition_batches.hpp>
+#include <gsched/cuda/partition/partition_batches.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
 
 namespace serve_partitions {
 
-/// Programs that take as long on a partition as a table says: kernels with a block on each of its
-/// SMs, one after another. They use time and nothing else, so that partitions do not slow each
-/// other.
+/// Programs that take the time of a table on a partition: kernels with a block on each of its SMs,
+/// one after another. They use neither L2 nor DRAM, so that partitions do not slow each other.
 class table_stand_ins {
 public:
-  /// Makes one of each on each GPU, as what is not known of its kernels is measured then, which
-  /// must not be while others run: some seconds. The table outlives it.
+  /// Makes one of each on each GPU, which measures its kernels; this takes some seconds, in which
+  /// nothing else may run. The table outlives it.
   table_stand_ins(const gsched::latency_table& t, const gsched::cuda::partition_batches_options& on,
                   const gsched::gpu_shape& shape);
 

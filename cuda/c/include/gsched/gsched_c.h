@@ -116,6 +116,7 @@ typedef struct gsched_instance {
   const gsched_buffer *inputs, *outputs; /* as many as gsched_model.inputs and outputs */
 } gsched_instance;
 
+/* A model: its instances, the work of a request, the models that it excludes. */
 typedef struct gsched_model {
   uint32_t size;
   uint32_t instances_count; /* at least 1: requests beyond them wait before they start */
@@ -165,6 +166,7 @@ GSCHED_API int gsched_add_model(gsched_server* server, const gsched_model* what,
  * Threads  not on the dispatcher's thread. */
 GSCHED_API int gsched_remove_model(gsched_server* server, uint32_t model, int64_t timeout_us);
 
+/* The cost of a model. */
 typedef struct gsched_model_facts {
   uint32_t size;
   uint32_t instances;
@@ -190,6 +192,7 @@ typedef struct gsched_ticket gsched_ticket;
  * it to return. It may submit, cancel, look at and release tickets. */
 typedef void (*gsched_callback)(void* user, gsched_ticket* ticket);
 
+/* A request for a model. */
 typedef struct gsched_request {
   uint32_t size;
   uint32_t model;
@@ -269,6 +272,7 @@ typedef enum gsched_state {
   GSCHED_CANCELLED = 4
 } gsched_state;
 
+/* The state of a request, and how it ended. */
 typedef struct gsched_report {
   uint32_t size;
   uint32_t state;      /* gsched_state; the rest is filled in once it is not pending */

@@ -7,20 +7,22 @@
 
 namespace gsched::cuda {
 
-/// What operation::handle of device work points to on a CUDA device. It stays in place until the
-/// operation's segment was polled.
+/// The target of operation::handle for device work on a CUDA device. The object must stay in place
+/// until the device has polled the end of the operation's segment.
 struct action {
   enum class kind : unsigned char {
-    node, ///< of a cuda::program: programs make these themselves
+    node, ///< an operation of a cuda::program; programs create these
     copy,
     set
   };
   kind what = kind::copy;
 };
 
-/// A copy: host memory may be pinned or pageable. For pageable memory the host pays while it is
-/// copied, and the copy starts when the host has seen all before it end. The pointers say what kind
-/// of copy it is; that the direction fits is not asked for.
+/// A copy. Host memory may be pinned or pageable.
+///
+/// A copy of pageable memory blocks the host while it runs, and it starts only after the host has
+/// seen the end of all earlier work of the lane. The pointers define the kind of copy; the
+/// direction passed to as_operation is not checked against them.
 struct copy_action : action {
   copy_action(void* destination, const void* source) noexcept
       : action{kind::copy}, to(destination), from(source) {}
@@ -39,7 +41,7 @@ struct copy_action : action {
   }
 };
 
-/// Sets bytes of device memory to one value.
+/// Sets `bytes` bytes of device memory to one value.
 struct set_action : action {
   set_action(void* where, int byte) noexcept : action{kind::set}, to(where), value(byte) {}
   void* to;

@@ -17,17 +17,17 @@
 
 namespace gsched::cuda {
 
-/// How a kernel is launched: what stands between <<< and >>>, but for the stream.
+/// The launch configuration of a kernel: the values between <<< and >>>, without the stream.
 struct call_shape {
   dim3 grid{1, 1, 1};
   dim3 block{1, 1, 1};
   unsigned dynamic_shared_bytes = 0;
-  dim3 cluster{1, 1, 1}; ///< blocks of a cluster; 1, 1, 1 is no cluster
+  dim3 cluster{1, 1, 1}; ///< blocks per cluster; 1, 1, 1: no cluster
 };
 
 namespace detail {
 
-/// More dynamic shared memory than kernels have without asking has to be asked for.
+/// Raises the kernel's limit of dynamic shared memory where the launch exceeds the default limit.
 inline void allow_shared(const void* kernel, const call_shape& shape, const std::string& where) {
   constexpr unsigned without_asking = 48 * 1024;
   if (shape.dynamic_shared_bytes > without_asking)
@@ -41,7 +41,7 @@ class call_graph {
 public:
   call_graph(const std::string& name, const void* kernel, const call_shape& shape,
              void** arguments) {
-    static_cast<void>(driver()); // says in one line what is absent
+    static_cast<void>(driver()); // throws one line where the driver or a function is missing
     const std::string where = "kernel " + name;
     allow_shared(kernel, shape, where);
     cudaGraph_t made = nullptr;
@@ -73,7 +73,8 @@ private:
   std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, destroyer> graph_{};
 };
 
-/// Gives `use` a graph of a kernel with its arguments as they are now, for as long as it runs.
+/// Calls `use` with a graph of one kernel node, whose arguments are copied now. The graph is
+/// destroyed on return.
 template <class Use, class... Parameters, class... Arguments>
 [[nodiscard]] auto with_call_graph(const std::string& name, const call_shape& shape, const Use& use,
                                    void (*kernel)(Parameters...), Arguments&&... arguments) {
@@ -82,7 +83,7 @@ template <class Use, class... Parameters, class... Arguments>
   std::tuple<std::remove_cv_t<Parameters>...> values(std::forward<Arguments>(arguments)...);
   return std::apply(
       [&](auto&... value) {
-        // One more than there are, so that a kernel without parameters has an array as well.
+        // One element more than arguments: a kernel without parameters also needs an array.
         std::array<void*, sizeof...(Parameters) + 1> pointers{
             const_cast<void*>(static_cast<const void*>(std::addressof(value)))..., nullptr};
         const call_graph graph(name, reinterpret_cast<const void*>(kernel), shape, pointers.data());
@@ -93,14 +94,15 @@ template <class Use, class... Parameters, class... Arguments>
 
 } // namespace detail
 
-/// A program of one operation: a kernel of the caller's own, with its arguments as they are now.
+/// Makes a program of one operation: the caller's kernel with the arguments as they are now.
 ///
 ///   make_call({.name = "scale"}, {.grid = blocks, .block = 256}, scale, data, n, 2.0f);
 ///
-/// A gsched::cuda::report among the parameters is given as `report{}`, and a preemption as
-/// preemption::between_blocks() or at_checkpoints(): devices put theirs in.
+/// Pass `report{}` for a gsched::cuda::report parameter, and preemption::between_blocks() or
+/// preemption::at_checkpoints() for a preemption parameter. A device replaces both in the graphs
+/// that it builds.
 ///
-/// Errors   those of program; device_failed with CUDA's words for a shape that cannot be launched.
+/// Errors   as program; device_failed with CUDA's message for an invalid launch configuration.
 template <class... Parameters, class... Arguments>
 [[nodiscard]] program make_call(const program_options& how, const call_shape& shape,
                                 void (*kernel)(Parameters...), Arguments&&... arguments) {

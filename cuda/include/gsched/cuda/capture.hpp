@@ -12,24 +12,25 @@
 
 namespace gsched::cuda {
 
-/// A stream of its own that records what it is given, instead of running it, while this lives.
+/// A stream in capture mode: it records the work submitted to it and runs nothing.
 ///
-/// Differs  the capture is thread-local: other threads go on as they like, and this one must not
-///          allocate or wait on the GPU until it has ended.
-/// Errors   device_failed with CUDA's words where no capture can begin.
+/// Differs  the capture is thread-local. Other threads are not affected; the capturing thread must
+///          not allocate or wait on the GPU before end().
+/// Errors   device_failed with CUDA's message if the capture cannot begin.
 /// Threads  one.
 class stream_capture {
 public:
   explicit stream_capture(std::string name);
-  /// What was captured and not taken is thrown away.
+  /// Ends the capture and destroys its graph.
   ~stream_capture();
   stream_capture(const stream_capture&) = delete;
   stream_capture& operator=(const stream_capture&) = delete;
 
   [[nodiscard]] cudaStream_t stream() const noexcept { return stream_; }
-  /// Ends it. The graph stays this object's.
-  /// Errors   bad_graph, one line with CUDA's words: something was called that cannot be captured,
-  ///          or a stream that was forked off was not joined again.
+  /// Ends the capture. This object owns the returned graph.
+  ///
+  /// Errors   bad_graph, one line with CUDA's message: a call that cannot be captured, or a forked
+  ///          stream that was not joined.
   [[nodiscard]] CUgraph end();
 
 private:
@@ -39,11 +40,10 @@ private:
   bool open_ = false;
 };
 
-/// A program of what f(cudaStream_t) puts into the stream: kernels, library calls, copies. Memory
-/// that they use is f's caller's, and lives as long as the program.
+/// Makes a program of the kernels, library calls and copies that f(cudaStream_t) submits to the
+/// stream. The caller owns the memory that they use; it must outlive the program.
 ///
-/// Errors   what f throws, after the capture has ended cleanly; those of stream_capture and
-///          program.
+/// Errors   the exception of f, after the capture has ended cleanly; as stream_capture and program.
 template <std::invocable<cudaStream_t> F>
 [[nodiscard]] program capture(const program_options& how, F&& f) {
   stream_capture recording(how.name);

@@ -5,11 +5,11 @@
 
 namespace gsched::cuda {
 
-/// What the driver offers beyond the runtime, found at run time, so that a program starts on a
-/// machine without a driver and says so in one line. Graphs go through here as well: the runtime
-/// does not know the kernels of another copy of itself, such as a framework's.
+/// The driver's functions, found at run time. A program therefore starts on a machine without a
+/// driver and reports that in one line. Graph calls use the driver too, because the runtime does
+/// not know the kernels of another copy of itself, such as a framework's.
 ///
-/// Each entry is the driver's function of that name, as cuda.h of this toolkit declares it.
+/// Each entry is the driver's function of that name, as this toolkit's cuda.h declares it.
 #define GSCHED_CUDA_DRIVER_FUNCTIONS(X)                                                            \
   X(cuCtxGetCurrent)                                                                               \
   X(cuCtxGetDevice)                                                                                \
@@ -68,7 +68,7 @@ namespace gsched::cuda {
   X(cuStreamWriteValue32)                                                                          \
   X(cuStreamWriteValue64)
 
-/// Functions that only partitions need, and that drivers before CUDA 12.5 lack.
+/// Functions that only partitions need. Drivers before CUDA 12.5 lack them.
 #define GSCHED_CUDA_PARTITION_FUNCTIONS(X)                                                         \
   X(cuCtxFromGreenCtx)                                                                             \
   X(cuDevResourceGenerateDesc)                                                                     \
@@ -81,21 +81,21 @@ namespace gsched::cuda {
 struct driver_functions {
 #define GSCHED_CUDA_DECLARE(name) decltype(&::name) name = nullptr;
   GSCHED_CUDA_DRIVER_FUNCTIONS(GSCHED_CUDA_DECLARE)
-  GSCHED_CUDA_PARTITION_FUNCTIONS(GSCHED_CUDA_DECLARE) // null where the driver lacks it
+  GSCHED_CUDA_PARTITION_FUNCTIONS(GSCHED_CUDA_DECLARE) // null if the driver lacks it
 #undef GSCHED_CUDA_DECLARE
 };
 
-/// Looked up once.
-/// Errors   gsched::error: no_device where there is no driver, no GPU, or a driver that lacks a
-///          function of the first list; the line names the function.
+/// The driver's functions, looked up once.
+/// Errors   gsched::error: no_device without a driver or a GPU, or if the driver lacks a function
+///          of the first list; the line names the function.
 [[nodiscard]] const driver_functions& driver();
-/// The same, for partitions.
-/// Errors   also no_device, naming the function, where the driver lacks one of the second list.
+/// The same, with the functions of partitions.
+/// Errors   also no_device, naming the function, if the driver lacks one of the second list.
 [[nodiscard]] const driver_functions& driver_of_partitions();
 
-/// Errors   no_device, naming the first function of the first list that is null.
+/// Errors   no_device, naming the first null function of the first list.
 void expect_functions(const driver_functions& f);
-/// Errors   the same for the second list.
+/// Errors   no_device, naming the first null function of the second list.
 void expect_partition_functions(const driver_functions& f);
 
 } // namespace gsched::cuda

@@ -11,9 +11,8 @@
 
 namespace gsched::cuda {
 
-/// Codes of the CUDA runtime; the driver's own have the same numbers where both have one. Its
-/// messages are CUDA's words: "an illegal memory access was encountered
-/// (cudaErrorIllegalAddress)".
+/// Error codes of the CUDA runtime. The driver's codes have the same numbers where both define one.
+/// message() is CUDA's: "an illegal memory access was encountered (cudaErrorIllegalAddress)".
 [[nodiscard]] const std::error_category& category() noexcept;
 
 [[nodiscard]] inline std::error_code code_of(cudaError_t e) noexcept {
@@ -23,12 +22,12 @@ namespace gsched::cuda {
   return code_of(static_cast<cudaError_t>(e));
 }
 
-/// Throws gsched::error: "WHAT: CUDA's words".
-/// Errors   no_device where there is no GPU or no driver that is new enough;
-///          out_of_memory; else device_failed.
+/// Throws gsched::error with the line "WHAT: CUDA's message".
+/// Errors   no_device without a GPU or a driver that is new enough; out_of_memory; else
+///          device_failed.
 [[noreturn]] void fail(std::error_code e, const std::string& what);
 
-/// For set-up: throws where a call failed.
+/// Throws if a call of set-up failed.
 inline void check(cudaError_t e, const char* what) {
   if (e != cudaSuccess) fail(code_of(e), what);
 }

@@ -11,10 +11,10 @@
 
 namespace gsched::cuda {
 
-/// One GPU of this machine, by the runtime's number for it.
+/// A GPU of this machine.
 struct gpu {
-  int ordinal = 0;
-  std::string name; ///< as the driver says: "NVIDIA H200"
+  int ordinal = 0;  ///< the runtime's device number
+  std::string name; ///< the driver's name: "NVIDIA H200"
   architecture_limits sm{};
   sm_count sms{};
   byte_count memory{};
@@ -22,17 +22,17 @@ struct gpu {
   int runtime_version = 0; ///< of this build
 };
 
-/// The limits of a GPU as the driver tells them, for a compute capability that limits_for does not
-/// know. Units of allocation and registers of a thread, which the driver does not tell, are those
-/// of the newest one that it knows.
+/// The limits of a compute capability that limits_for does not know, as the driver reports them.
+/// The driver does not report allocation units and registers of a thread; those are taken from the
+/// newest known capability.
 [[nodiscard]] architecture_limits driver_limits(const cudaDeviceProp& properties, bool clusters);
 
-/// Looks at a GPU and makes its primary context.
-/// Errors   no_device: no driver, one too old, no GPU, or no GPU of that number; one line each.
+/// Queries a GPU and creates its primary context.
+/// Errors   no_device, in one line each: no driver, a driver that is too old, no GPU, no such GPU.
 [[nodiscard]] gpu find_gpu(int ordinal);
 
-/// Makes a GPU current for the calling thread while it lives, and puts back what was.
-/// Cost     a few tens of nanoseconds where it is current already.
+/// Makes a GPU current for the calling thread, and restores the former one when destroyed.
+/// Cost     a few tens of nanoseconds if the GPU is already current.
 class current_gpu {
 public:
   explicit current_gpu(int ordinal) noexcept {

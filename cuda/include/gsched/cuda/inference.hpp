@@ -20,25 +20,27 @@
 
 namespace gsched::cuda {
 
-/// Where a captured graph reads an input or writes an output: the memory that it was captured with.
+/// The memory from which a captured graph reads an input, or to which it writes an output.
 struct bound_memory {
   void* device = nullptr;
   byte_count bytes{};
 };
 
-/// A program with the memory by which requests reach it.
+/// A program with the memory of its inputs and outputs.
 struct bound_program {
   program* graph = nullptr;
   std::vector<bound_memory> inputs{};
   std::vector<bound_memory> outputs{};
 };
 
-/// What one job of an `inference` works on: memory of the caller's, as many pointers as the model
-/// has inputs and outputs, of the same sizes. Pinned, pageable and device memory will do; from
-/// pageable memory the host pays for the copy. job_request::user points to it, and it stays in
-/// place until the job has ended; then it can be used again.
+/// The inputs and outputs of one job of an `inference`, in memory of the caller.
 ///
-/// Cost     the driver is asked once for each pointer, when the request is made.
+/// There is one pointer for each input and each output of the model, of the same size. The memory
+/// may be pinned, pageable or on the device; a copy from pageable memory blocks the host.
+/// job_request::user points to this object, which must stay in place until the job has ended. It
+/// can be reused then.
+///
+/// Cost     constructor: one query of the driver for each pointer.
 class inference_request {
 public:
   inference_request(std::span<const void* const> inputs, std::span<void* const> outputs) {
@@ -68,21 +70,24 @@ private:
     return a.type == cudaMemoryTypeDevice;
   }
 
-  std::vector<copy_action> in_{}; ///< from where, filled in by the job: to which instance
+  std::vector<copy_action>
+      in_{}; ///< the job fills in the destination, which depends on its instance
   std::vector<copy_action> out_{};
   std::vector<copy_direction> in_direction_{};
   std::vector<copy_direction> out_direction_{};
 };
 
-/// A job's body for a captured model: inputs in, the program, outputs out.
+/// The body of a job that runs a captured model: copies the inputs, runs the program, copies the
+/// outputs.
 ///
-/// A captured graph has one set of addresses, so a model that serves N jobs at once is captured N
-/// times; each job runs the instance that job_context names. Add it with add_model(name, body,
-/// body.expected(), body.instances()) after each of its programs was loaded. It outlives the
-/// dispatcher.
+/// A captured graph has fixed addresses. A model that serves N jobs at once is therefore captured N
+/// times, and each job runs the instance that job_context names. Load each program, then register
+/// the model with add_model(name, body, body.expected(), body.instances()). The object must outlive
+/// the dispatcher.
 ///
 /// Errors   constructor: bad_option for no instances, or for instances whose memory differs in
-///          number or size. A request of other numbers of inputs or outputs ends its job as failed.
+///          number or size. A request with another number of inputs or outputs ends its job as
+///          failed.
 class inference {
 public:
   explicit inference(std::vector<bound_program> instances) : instances_(std::move(instances)) {
@@ -125,7 +130,7 @@ public:
     return static_cast<std::uint32_t>(instances_.size());
   }
   [[nodiscard]] std::span<const bound_program> programs() const noexcept { return instances_; }
-  /// What a dispatcher expects of a job.
+  /// The program that a dispatcher expects each job to run.
   [[nodiscard]] const gsched::program* expected() const noexcept {
     return &instances_.front().graph->host();
   }

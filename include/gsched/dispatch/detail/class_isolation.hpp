@@ -26,16 +26,18 @@
 
 namespace gsched {
 
-/// What class isolation demands of the next segment of a job.
+/// The limits that class isolation sets on the next segment of a job.
 struct segment_terms {
-  std::size_t alternate = 0;         ///< of best-effort lanes: how many SMs it leaves
-  duration most = run_to_completion; ///< of the segment
-  bool alone = false;                ///< nothing is queued behind it
+  /// of best-effort lanes: index of the number of SMs that it leaves unused
+  std::size_t alternate = 0;
+  duration most = run_to_completion; ///< longest expected time of the segment
+  bool alone = false;                ///< no segment is queued behind it on its lane
   bool is_long = false;
 };
 
-/// Keeps best-effort work from delaying real-time work: when best-effort lanes yield and resume,
-/// what may run beside real-time work meanwhile, and how many SMs long kernels leave free.
+/// Limits the delay of real-time work by best-effort work: decides when best-effort lanes yield and
+/// resume, what may run beside real-time work meanwhile, and how many SMs long kernels leave
+/// unused.
 ///
 /// Cost     a decision O(best-effort lanes); no allocation after construction.
 /// Threads  one owner; no locking.
@@ -57,9 +59,9 @@ public:
 
   // Before a round of decisions -----------------------------------------------------------------
 
-  /// Lets best-effort lanes yield or resume, as the active jobs ask. back(flight, may_have_started)
-  /// is given each segment that is taken back, and drops it. True if jobs that were passed over may
-  /// go on. Only where real-time jobs have lanes of their own.
+  /// Makes best-effort lanes yield or resume, according to the active jobs. back(flight,
+  /// may_have_started) is called for each segment that is taken back, and drops it. Returns true if
+  /// jobs that were passed over may continue. Requires lanes of their own for real-time jobs.
   template <class Back>
   [[nodiscard]] bool update(Back back) noexcept {
     yield_or_resume(back);
@@ -68,8 +70,8 @@ public:
     return guard_.open() || left_ > before;
   }
 
-  /// Sets how much is queued on best-effort lanes and what their segments may take, as real-time
-  /// jobs are likely to come.
+  /// Sets the marks of best-effort lanes and the length of their segments, according to how likely
+  /// real-time jobs are to arrive.
   void adapt() noexcept {
     if (preemptive_device<Device> || !guards_ || !options_.preemption.adaptive) return;
     const time_point now = device_.now();
@@ -81,13 +83,14 @@ public:
         static_cast<double>(high.count()) / static_cast<double>(options_.high_mark.count());
     const auto low = static_cast<double>(options_.low_mark.count()) * part;
     feed_.lanes().set_marks(feed::best_effort, duration{static_cast<duration::rep>(low)}, high);
-    load_.set_most_best_effort(b / 2); // two: one runs while the other's notification travels
+    // two segments: one runs during the notification of the other
+    load_.set_most_best_effort(b / 2);
   }
 
   // A decision ----------------------------------------------------------------------------------
 
-  /// The group of lanes that best-effort jobs may go to now: their own, a side lane, or where
-  /// real-time work is padded the lane for copies; none while they have to wait.
+  /// The group of lanes that best-effort jobs may use now: their own, a side lane, or the lane for
+  /// copies while real-time work is padded; none while they have to wait.
   [[nodiscard]] std::optional<std::size_t> best_effort_group() const noexcept {
     if (guard_.open()) return feed::best_effort;
     const std::size_t current = load_.beside().current();
@@ -95,13 +98,13 @@ public:
     if (current > options_.preemption.side.size()) return feed_.copies();
     return feed::first_side + current - 1;
   }
-  /// Real-time programs are to carry best-effort work.
+  /// Whether real-time programs are to carry best-effort work.
   [[nodiscard]] bool pads() const noexcept {
     return guard_.holds() && load_.beside().current() > options_.preemption.side.size();
   }
 
-  /// Programs with long kernels leave SMs to real-time work, others do not, and copies go where the
-  /// job's programs go.
+  /// The limits for a job's next segment. Programs with long kernels leave SMs to real-time work,
+  /// other programs do not, and copies go to the lane of the job's programs.
   [[nodiscard]] segment_terms terms_for(active_job& a, std::size_t group, time_point now) noexcept {
     reservation& reserve = load_.reserve();
     segment_terms t;
@@ -116,7 +119,7 @@ public:
     if (next == no_program && a.flights > 0)
       return {a.reserve, run_to_completion, false, a.reserve > 0};
     if (next == no_program ? !reserve.is_long_model(model) : !reserve.is_long(next)) return t;
-    // A real-time job is expected before the job's work in flight, and then this, has ended.
+    // A real-time job is expected before the job's in-flight work and this segment have ended.
     const duration until = a.head * static_cast<duration::rep>(a.flights + 1);
     const bool near =
         load_.active(service_class::real_time) > 0 || load_.arrivals().is_near(now, until);
@@ -129,9 +132,9 @@ public:
     return t;
   }
 
-  /// Whether the job's next segment may be submitted on those terms. If not, the job's work in
-  /// flight has to end first, or real-time work: of the first the end brings the job back to the
-  /// policy.
+  /// Whether the job's next segment may be submitted within these limits. If not, the in-flight
+  /// work of the job or real-time work has to end first; the end of the job's own work brings the
+  /// job back to the policy.
   [[nodiscard]] bool admits(active_job& a, std::size_t group, const segment_terms& t,
                             time_point now) noexcept {
     if (!a.may_go_to(group, feed::first_side)) return false;
@@ -140,9 +143,9 @@ public:
     return group != feed::best_effort || a.flights == 0 || (!t.alone && a.reserve == t.alternate);
   }
 
-  // What was submitted, and ended -----------------------------------------------------------------
+  // Submissions and completions ---------------------------------------------------------------
 
-  /// A segment of a job is about to count as in flight. `padded`: it carries best-effort work.
+  /// A segment of a job is about to be counted as in flight. `padded`: it carries best-effort work.
   void submitting(const active_job& a, bool padded, time_point now) noexcept {
     if (load_.reserve().learns()) follow(a, padded, now);
   }
@@ -161,14 +164,14 @@ public:
     }
     a.dispatched_at(group, load_.beside().epoch());
   }
-  /// A real-time segment was submitted that carries so many best-effort operations.
+  /// A padded real-time segment was submitted that carries this many best-effort operations.
   void submitted_padded(std::size_t operations, time_point now) noexcept {
     ++statistics_.padded_segments;
     statistics_.carried_operations += operations;
     best_effort_ran(now);
   }
 
-  /// A segment has left its lane for good. `took`: how long it had the lane, if that is known.
+  /// A segment has left its lane. `took`: its time on the lane, if known.
   void completed(const flight& f, bool done, std::optional<duration> took,
                  time_point now) noexcept {
     const std::optional<std::uint32_t> lane = feed_.guarded_at(f.place);
@@ -184,19 +187,19 @@ public:
       load_.beside().did(feed_.lanes().group_of(f.place) - feed::first_side + 1, f.expected,
                          now - f.submitted);
     if constexpr (!preemptive_device<Device>) {
-      if (lane && guard_.is_leaving(*lane) && feed_.lanes().oldest(f.place) == nullptr)
+      if (lane && guard_.is_yielding(*lane) && feed_.lanes().oldest(f.place) == nullptr)
         static_cast<void>(yielded(*lane, now));
     }
   }
-  /// A padded segment has ended that had its lane for so long.
+  /// A padded segment has ended; `took` is its time on the lane.
   void completed_padded(const flight& f, duration took) noexcept {
     statistics_.carried += f.carries->expected;
     statistics_.padded_alone += f.expected;
     statistics_.padded_took += took;
   }
 
-  /// lane_yielded or lane_resumed of the device; `back` as for update. False if the lane was not
-  /// asked to yield.
+  /// Handles lane_yielded or lane_resumed; `back` as for update(). Returns false if the lane was
+  /// not asked to yield.
   template <class Back>
   [[nodiscard]] bool lane_event(const device_event& e, time_point now, Back back) noexcept {
     const std::optional<std::uint32_t> place = feed_.lanes().find(e.lane);
@@ -206,7 +209,7 @@ public:
       guard_.resumed(*lane, now, statistics_);
       return true;
     }
-    if (!guard_.is_leaving(*lane)) return false;
+    if (!guard_.is_yielding(*lane)) return false;
     feed_.take_preempted(*place, [&](flight& f, bool may_have_started) {
       ++statistics_.preempted_segments;
       statistics_.undone_operations += f.operations.size() - f.ended;
@@ -215,12 +218,12 @@ public:
     return yielded(*lane, now);
   }
 
-  /// Whether what is on the lane may run: the lane has not yielded.
+  /// Whether work on the lane may run, because the lane has not yielded.
   [[nodiscard]] bool may_run(std::uint32_t place) const noexcept {
     const auto lane = feed_.guarded_at(place);
     return !guards_ || !lane || guard_.may_run(*lane);
   }
-  /// Whether a best-effort job may evict what has not started on a guarded lane.
+  /// Whether a best-effort job may evict segments that have not started on a guarded lane.
   [[nodiscard]] bool may_evict(const flight& f) const noexcept {
     if (!feed_.apart() || !feed_.guarded_at(f.place)) return true;
     return load_.active(service_class::real_time) == 0 && guard_.open();
@@ -246,7 +249,7 @@ private:
     best_effort_ = best_effort;
   }
 
-  /// Real-time work has come.
+  /// Real-time work has arrived: makes best-effort lanes yield.
   template <class Back>
   void begin(time_point now, Back back) noexcept {
     lane_set& lanes = feed_.lanes();
@@ -269,7 +272,7 @@ private:
   }
   void end(time_point now) noexcept {
     opened_last_ = now;
-    guard_.let_on(now, stays(), resume(now), statistics_);
+    guard_.release(now, stays(), resume(now), statistics_);
     if constexpr (requires { listener_.on_restore(now); }) listener_.on_restore(now);
   }
   bool yielded(std::uint32_t lane, time_point now) noexcept {
@@ -284,7 +287,7 @@ private:
     return [this, now](std::uint32_t lane) {
       const std::uint32_t place = feed_.guarded_place(lane);
       if constexpr (preemptive_device<Device>) device_.resume(feed_.lanes().id(place));
-      feed_.lanes().let_on(place, now);
+      feed_.lanes().resumed(place, now);
     };
   }
 
@@ -292,8 +295,7 @@ private:
     watch(now, true, false);
     watch(now, true, true);
   }
-  /// How long best-effort jobs have been waiting with nothing submitted, and whether they still
-  /// are.
+  /// Measures how long best-effort jobs have waited with nothing submitted, and reports starvation.
   void watch(time_point now, bool waited, bool waits) noexcept {
     if (waited && waits_since_) {
       const duration wait = now - *waits_since_;
@@ -313,32 +315,32 @@ private:
     }
   }
 
-  /// How fast work runs on the side lane, as a part of its speed on the whole device.
+  /// The speed of work on the side lane, as a fraction of its speed on the whole device.
   [[nodiscard]] double side_speed() const noexcept {
     return load_.beside().speed(load_.beside().current());
   }
-  /// What ends on the side lane before the real-time work that is left.
+  /// The longest work that ends on the side lane before the remaining real-time work.
   [[nodiscard]] duration fits_beside(time_point now) noexcept {
     const duration ahead = load_.real_time_left() - feed_.under_way(feed::real_time, now);
     const double ns = static_cast<double>(ahead.count()) / options_.preemption.real_time_lanes;
     return duration{static_cast<duration::rep>(ns * side_speed())};
   }
-  /// What a segment on a side lane may take, in time on the whole device: no more than the
-  /// real-time work beside it, and about a quantum there.
+  /// The longest segment on a side lane, in time on the whole device: no longer than the real-time
+  /// work beside it, and about a quantum on the side lane.
   [[nodiscard]] duration most_beside(time_point now) noexcept {
     const double ns = static_cast<double>(options_.quantum.count()) * side_speed();
     return std::max(duration{1},
                     std::min(fits_beside(now), duration{static_cast<duration::rep>(ns)}));
   }
-  /// A segment is at least one operation, and that may be too long.
+  /// Checks that the segment ends in time: it has at least one operation, which may take too long.
   [[nodiscard]] bool ends_in_time(const active_job& a, duration most, time_point now) noexcept {
     const duration head =
         a.is_ending() ? a.head : a.context.list().measure(most, flight::max_loose).expected;
     return head <= fits_beside(now);
   }
 
-  /// If a real-time job begins with the segment, the reservation measures what that job loses to
-  /// the work that runs now; work that comes beside it ends a measurement.
+  /// If a real-time job starts with this segment, the reservation measures the time that the job
+  /// loses to the work that runs now. Other work submitted beside it ends the measurement.
   void follow(const active_job& a, bool padded, time_point now) noexcept {
     reservation& reserve = load_.reserve();
     if (!class_load::is_real_time(a)) {
@@ -351,7 +353,8 @@ private:
       const std::uint32_t place = lanes.first(feed::real_time) + i;
       const flight* const oldest = lanes.oldest(place);
       if (oldest == nullptr || (oldest->owner == &a && lanes.newest(place)->owner == &a)) continue;
-      if (lanes.lanes(feed::real_time) > 1) reserve.disturb(); // on one lane they take turns
+      // jobs on one lane run one after another
+      if (lanes.lanes(feed::real_time) > 1) reserve.disturb();
       return;
     }
     if (a.dispatched) return;
@@ -384,13 +387,13 @@ private:
   preemption_statistics statistics_{};
   bool real_time_ = false;   ///< at the last update
   bool best_effort_ = false; ///< at the last update
-  bool some_idle_ = false;   ///< at the last update: best-effort jobs with nothing in flight
-  bool reported_ = false;    ///< this wait, as a starvation
-  duration left_{};          ///< real-time work at the last update
+  bool some_idle_ = false;   ///< at the last update: some best-effort job has nothing in flight
+  bool reported_ = false;    ///< whether this wait was reported as starvation
+  duration left_{};          ///< real-time work left at the last update
   time_point last_{};
-  time_point held_last_{};   ///< when best-effort lanes were last told to yield ...
-  time_point opened_last_{}; ///< ... and to resume
-  duration was_open_{};      ///< up to held_last_, and not taken
+  time_point held_last_{};   ///< when best-effort lanes last had to yield
+  time_point opened_last_{}; ///< when they last resumed
+  duration was_open_{};      ///< up to held_last_, and not used
   time_point look_again_{};
   std::optional<time_point> waits_since_;
 };

@@ -22,12 +22,12 @@
 
 namespace gsched {
 
-/// The load of the two service classes: which jobs can run, how much real-time work is left, when
-/// more is expected, and what was learned of best-effort work beside real-time jobs. The life cycle
-/// of jobs reports to it, and class isolation decides by it.
+/// The load of the two service classes: the jobs that can run, the remaining real-time work, when
+/// more is expected, and what was learned about best-effort work beside real-time jobs. The life
+/// cycle of jobs updates it, and class isolation decides by it.
 ///
-/// Cost     O(1) each, but for reservation's and exploration's.
-/// Threads  one owner; no locking. Depends on the calls alone.
+/// Cost     O(1) each, plus that of reservation and exploration.
+/// Threads  one owner; no locking. The state depends on the calls alone.
 class class_load {
 public:
   class_load(const preemption_options& how, sm_count all)
@@ -38,13 +38,13 @@ public:
 
   // Set-up ------------------------------------------------------------------------------------
 
-  /// After the device has given the program its id.
+  /// Called after the device has set the program's id.
   void add_program(const program& p) {
     for (std::size_t i = 0; i < options_.side.size(); ++i)
       beside_.may_reach(i + 1, speed_on(p, options_.side[i], all_));
     reserve_.load(p);
   }
-  /// Before the first job of a model.
+  /// Called before the first job of a model.
   void add_model(model_id m) { reserve_.add_model(static_cast<std::size_t>(m)); }
 
   // Jobs --------------------------------------------------------------------------------------
@@ -53,12 +53,12 @@ public:
     return j.service == service_class::real_time;
   }
 
-  /// Nothing but its instance keeps the job from starting.
+  /// A job that may start as soon as it has an instance.
   void arrived(const active_job& a, time_point now) noexcept {
     if (is_real_time(a)) arrivals_.arrived(index(a.owner->id), now);
   }
   /// The job can run. A real-time job that waits for an instance cannot: a best-effort job may hold
-  /// the instance, and has to go on.
+  /// the instance and has to continue.
   void count(active_job& a) noexcept {
     if (std::exchange(a.counted, true)) return;
     ++active_[static_cast<std::size_t>(a.service)];
@@ -72,7 +72,7 @@ public:
   void flight_ended(active_job& a) noexcept {
     if (--a.flights == 0 && !is_real_time(a)) --best_effort_in_flight_;
   }
-  /// A segment of a real-time job has ended. `took`: how long it had its lane, if that is known.
+  /// A segment of a real-time job has ended. `took`: its time on the lane, if known.
   void real_time_ended(active_job& a, duration expected, std::optional<duration> took) noexcept {
     const duration gone = std::clamp(expected, duration::zero(), a.to_end);
     a.to_end -= gone;
@@ -92,31 +92,32 @@ public:
     reserve_.ended(a.id, finished, a.ended_expected, a.ended_took);
   }
 
-  // What is asked -----------------------------------------------------------------------------
+  // Queries ------------------------------------------------------------------------------------
 
-  /// Jobs of a class that can run.
+  /// The number of jobs of a class that can run.
   [[nodiscard]] std::size_t active(service_class of) const noexcept {
     return active_[static_cast<std::size_t>(of)];
   }
-  /// Some best-effort job that can run has nothing in flight.
+  /// Whether some best-effort job that can run has nothing in flight.
   [[nodiscard]] bool some_best_effort_idle() const noexcept {
     return active(service_class::best_effort) > best_effort_in_flight_;
   }
-  /// What a best-effort segment may take while real-time jobs are likely to come.
+  /// The longest best-effort segment while real-time jobs are likely to arrive.
   [[nodiscard]] duration most_best_effort() const noexcept { return most_best_effort_; }
   void set_most_best_effort(duration most) noexcept { most_best_effort_ = most; }
-  /// Expected time of what the active real-time jobs have left.
+  /// The expected time of the remaining work of active real-time jobs.
   [[nodiscard]] duration real_time_left() const noexcept { return real_time_left_; }
 
   [[nodiscard]] const arrival_forecast& arrivals() const noexcept { return arrivals_; }
   [[nodiscard]] arrival_forecast& arrivals() noexcept { return arrivals_; }
-  /// SMs that long best-effort work leaves to real-time jobs.
+  /// The choice of the SMs that long best-effort work leaves to real-time jobs.
   [[nodiscard]] reservation& reserve() noexcept { return reserve_; }
   [[nodiscard]] const reservation& reserve() const noexcept { return reserve_; }
-  /// What runs beside real-time jobs: 0 nothing, then the side lanes by size, then padding.
+  /// The choice of what runs beside real-time jobs: 0 nothing, then the side lanes by size, then
+  /// padding.
   [[nodiscard]] exploration& beside() noexcept { return beside_; }
   [[nodiscard]] const exploration& beside() const noexcept { return beside_; }
-  /// The number of padding among the choices of beside().
+  /// The index of padding among the choices of beside().
   [[nodiscard]] std::size_t padding_choice() const noexcept { return 1 + options_.side.size(); }
 
 private:

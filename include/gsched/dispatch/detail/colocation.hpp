@@ -26,20 +26,21 @@
 
 namespace gsched {
 
-/// Best-effort work within padded real-time programs: what such a program carries of another job is
-/// a flight of that job that the device does not know, and that ends with the one that carries it.
+/// Best-effort work inside padded real-time programs. The operations of another job that such a
+/// program carries form a flight of that job that the device does not know; it ends with the flight
+/// that carries it.
 ///
 /// Source   REEF, ACM TOCS 44(1), 2025, doi:10.1145/3768622, section 5.
-/// Differs  of a job that is held with work in flight nothing is carried: co-located are jobs that
-///          wait with nothing in flight, the policy's first choice first.
-/// Cost     find looks at most_looks jobs; no allocation after set-up.
+/// Differs  a job with in-flight work is never carried. Co-located jobs wait with nothing in
+///          flight; the policy's first choice comes first.
+/// Cost     find examines at most most_looks jobs; no allocation after set-up.
 /// Threads  one owner; no locking.
 template <policy Policy, device Device, listener Listener>
 class colocation {
 public:
-  /// A job, and the padded program that carries some of it.
+  /// A job, and the padded program that carries some of its operations.
   struct choice {
-    active_job* guest = nullptr;
+    active_job* corunner = nullptr;
     const padded_program* by = nullptr;
   };
 
@@ -50,27 +51,27 @@ public:
         statistics_(counts) {}
 
   /// As dispatcher::add_padded.
-  void add(const program& real_time, const program& guest, std::uint32_t from, std::uint32_t to,
+  void add(const program& real_time, const program& corunner, std::uint32_t from, std::uint32_t to,
            const program& padded) {
     const auto expect = [&](bool holds, const std::string& what) {
       if (!holds) throw error(errc::bad_option, padded.name() + ": " + what);
     };
     expect(options_.preemption.pads, "expected preemption.pads with padded programs");
-    expect(from < to && to <= guest.size(),
+    expect(from < to && to <= corunner.size(),
            "operations " + std::to_string(from) + " to " + std::to_string(to) + " of " +
-               guest.name() + ", expected some of its " + std::to_string(guest.size()));
+               corunner.name() + ", expected some of its " + std::to_string(corunner.size()));
     expect(padded.size() == real_time.size(),
            std::to_string(padded.size()) + " operations, expected " +
                std::to_string(real_time.size()) + " as " + real_time.name() + " has");
-    padded_.add(real_time.id(), guest.id(), from, {&padded, to});
+    padded_.add(real_time.id(), corunner.id(), from, {&padded, to});
     const auto alone = static_cast<double>(real_time.expected().count());
     if (alone > 0)
       load_.beside().may_reach(load_.padding_choice(),
-                               static_cast<double>(guest.expected(from, to).count()) / alone);
+                               static_cast<double>(corunner.expected(from, to).count()) / alone);
   }
 
-  /// The first job that could go with that cut, if the cut is the whole of a real-time program; the
-  /// job is in the policy no longer. Jobs of the policy that were looked at before it are passed
+  /// The first waiting job that can be co-located with the cut, if the cut is a whole real-time
+  /// program; the job is then no longer in the policy. Jobs that were examined before it are passed
   /// over.
   [[nodiscard]] std::optional<choice> find(const cut& real_time, time_point now) noexcept {
     if (real_time.program == no_program || real_time.first > 0) return std::nullopt;
@@ -83,7 +84,7 @@ public:
       }
     }
     if constexpr (serves_real_time_first<Policy>) {
-      std::array<active_job*, most_looks> copies; // they may go on by themselves
+      std::array<active_job*, most_looks> copies; // their copies may be submitted without it
       std::size_t n = 0;
       choice found{};
       for (; found.by == nullptr && looks > 0 && policy_.size(service_class::best_effort) > 0;
@@ -102,9 +103,9 @@ public:
     return std::nullopt;
   }
 
-  /// The chosen operations go with `host`, as those of a flight `f` on its lane.
+  /// The chosen operations run with `host`; `f` is their flight, on the same lane.
   void attach(const choice& c, flight& host, flight& f, lane_id lane, time_point now) noexcept {
-    active_job& a = *c.guest;
+    active_job& a = *c.corunner;
     a.passed_over_hook.unlink();
     const cut x = a.context.list().take_head(
         c.by->to - a.context.list().head(flight::max_loose)->at, f.loose);
@@ -125,7 +126,7 @@ public:
         f.expected, now);
   }
 
-  /// The flight that carried it has ended. The caller drops `f`, before the job goes on.
+  /// The flight that carried `f` has ended. The caller drops `f` before the job continues.
   void detach(const flight& f, duration took, time_point now) noexcept {
     active_job& a = *f.owner;
     a.colocated = false;
@@ -135,7 +136,7 @@ public:
     load_.beside().did(load_.padding_choice(), f.expected, took);
   }
 
-  /// The flight that would have carried it was taken back before it started.
+  /// The flight that would have carried `f` was taken back before it started.
   void cancel(flight& f) noexcept {
     f.owner->colocated = false;
     jobs_.undo(f, 0);

@@ -28,10 +28,10 @@
 
 namespace gsched {
 
-/// Handles what the device reports: ends of segments, preempted segments, lanes that have yielded;
-/// and segments that it does not report.
+/// Handles the device's events: ended and preempted segments, yielded lanes; and segments that the
+/// device does not report.
 ///
-/// Cost     an event O(1); no allocation.
+/// Cost     O(1) an event; no allocation.
 /// Threads  one owner; no locking.
 template <policy Policy, device Device, accountant Accountant, listener Listener>
 class completions {
@@ -46,7 +46,7 @@ public:
       : device_(on), listener_(listens), registry_(known), load_(load), feed_(lanes),
         isolation_(classes), jobs_(jobs), colocation_(pads), statistics_(counts) {}
 
-  /// Handles all events that the device has; false if there are none.
+  /// Handles all pending device events. Returns false if there are none.
   bool poll() noexcept {
     std::array<device_event, 64> events;
     bool any = false;
@@ -59,7 +59,8 @@ public:
     }
   }
 
-  /// A segment has left the device, and what is left of it is to be dispatched again.
+  /// A segment was withdrawn from the device, and its remaining operations will be dispatched
+  /// again.
   void take_back(flight& f, bool may_have_started, time_point now) noexcept {
     active_job& a = *f.owner;
     jobs_.withdraw(a); // its facts are about to change
@@ -79,27 +80,27 @@ public:
       jobs_.undo(f, ended);
     }
     if (f.carries != nullptr) {
-      active_job& guest = *f.carries->owner;
+      active_job& corunner = *f.carries->owner;
       colocation_.cancel(*f.carries);
       drop(*f.carries, false, now);
-      jobs_.advance(guest, now);
+      jobs_.advance(corunner, now);
     }
     drop(f, false, now);
     jobs_.advance(a, now);
   }
-  /// take_back as others call it.
+  /// take_back() as a callback.
   [[nodiscard]] auto back_at(time_point now) noexcept {
     return [this, now](flight& f, bool may_have_started) { take_back(f, may_have_started, now); };
   }
 
-  /// The device has not reported a segment within its limit. What is behind it is dispatched again,
-  /// if the device has not started it.
+  /// The device has not reported a segment within its limit. The segments behind it are dispatched
+  /// again if the device has not started them.
   void lose(flight& f, time_point now) noexcept {
     active_job& a = *f.owner;
     const std::uint32_t place = f.place;
     const segment_id id = f.id;
     ++statistics_.lost_segments;
-    feed_.lanes().lose(place, id); // first: what is taken back goes elsewhere
+    feed_.lanes().lose(place, id); // first, so that segments taken back go to other lanes
     if (feed_.lanes().newest(place) != &f)
       feed_.evict(place, [&](flight& behind) { take_back(behind, false, now); });
     if (!a.is_ending()) jobs_.fail(a, not_reported(f, now), now);
@@ -114,7 +115,7 @@ private:
                                    " operations: not reported after " +
                                    std::to_string((now - f.submitted).count()) +
                                    " ns, expected to take " + std::to_string(f.expected.count())));
-    } catch (...) { // no memory for the line
+    } catch (...) { // no memory for the message
       return std::make_exception_ptr(std::system_error(make_error_code(errc::device_failed)));
     }
   }
@@ -132,21 +133,21 @@ private:
     } else if (ended) {
       complete(*f, e.what == kind::segment_done, e.lost, now);
     } else if (e.what == kind::segment_preempted) {
-      f->preempted = true; // what is behind it is next, and must be taken back first
+      f->preempted = true; // the segment behind it is next, and must be taken back before it starts
       f->ended = e.operation;
     } else {
       feed_.report(*f, e, registry_);
     }
   }
 
-  /// A segment has ended: frees what it held, learns from it, and lets its job go on.
+  /// A segment has ended: frees its resources, learns its time, and lets its job continue.
   void complete(flight& f, bool done, bool lost, time_point now) noexcept {
     active_job& a = *f.owner;
     const bool real_time = class_load::is_real_time(a);
     const std::optional<duration> took = feed_.complete(f, now);
     listener_.on_segment_end(a, f.id, now);
     if (real_time) load_.real_time_ended(a, f.expected, took);
-    // What runs beside or within it is not to become what it takes alone.
+    // Time measured with co-located work is not learned as time alone.
     if (done && took && !a.is_ending() && f.carries == nullptr &&
         !(real_time && load_.beside().current() != 0))
       a.kind->estimate.observe_segment(f.program, f.first, f.operations, *took);
@@ -159,11 +160,11 @@ private:
     a.forget_remainder(f.program, f.first);
     isolation_.completed(f, done, took, now);
     if (f.carries != nullptr) {
-      active_job& guest = *f.carries->owner;
+      active_job& corunner = *f.carries->owner;
       if (done && took) isolation_.completed_padded(f, *took);
       colocation_.detach(*f.carries, took.value_or(now - f.submitted), now);
       drop(*f.carries, true, now);
-      jobs_.segment_ended(guest, done, now);
+      jobs_.segment_ended(corunner, done, now);
     }
     drop(f, true, now);
     jobs_.segment_ended(a, done, now);

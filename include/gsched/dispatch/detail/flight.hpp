@@ -20,29 +20,30 @@ namespace gsched {
 namespace bi = boost::intrusive;
 struct active_job;
 
-/// One segment that was submitted and has not been seen to end.
+/// A flight: one segment that was submitted and has not been seen to end.
 struct flight {
-  static constexpr std::size_t max_loose = 64; ///< operations of a segment that is no program's
+  static constexpr std::size_t max_loose = 64; ///< limit for a segment outside programs
 
   segment_id id{};
-  active_job* owner = nullptr; ///< null while the flight is not in use
-  std::uint32_t place = 0;     ///< of its lane in the lane_set
+  active_job* owner = nullptr; ///< null: not in use
+  std::uint32_t place = 0;     ///< index of its lane in the lane_set
   stream_id stream{};
-  program_id program = no_program; ///< with `first`: the range, if it is one of a program
+  program_id program = no_program; ///< with `first`, the range, if it is part of a program
   std::uint32_t first = 0;
-  program_id runs = no_program; ///< what the device runs: the program, or it padded
-  flight* carries = nullptr;    ///< what a padded program runs of another job; not the device's
-  bool preempted = false;       ///< it has left, and its lane has not yet yielded
-  bool last = false;            ///< nothing is queued behind it on its lane
-  bool has_long = false;        ///< kernels, for which lanes leave SMs
-  bool copies = false;          ///< and sets, and nothing else
-  bool remainder = false;       ///< of a job that ends: see active_job::remainders
-  std::uint32_t ended = 0;      ///< of its operations, if it was preempted
+  program_id runs = no_program; ///< the program that the device runs: `program`, or a padded one
+  /// operations of another job that a padded program runs; unknown to the device
+  flight* carries = nullptr;
+  bool preempted = false;  ///< it was preempted, and its lane has not yielded yet
+  bool last = false;       ///< no segment is queued behind it on its lane
+  bool has_long = false;   ///< contains kernels for which lanes leave SMs unused
+  bool copies = false;     ///< only copies and memsets
+  bool remainder = false;  ///< the rest of a job that is ending: see active_job::remainders
+  std::uint32_t ended = 0; ///< ended operations, if it was preempted
   duration expected{};
   time_point submitted{};
   std::span<const operation* const> operations{};
   bi::list_member_hook<bi::link_mode<bi::safe_link>> lane_hook{};
-  std::array<const operation*, max_loose> loose{}; ///< what operations spans if no program does
+  std::array<const operation*, max_loose> loose{}; ///< storage of `operations` outside programs
 };
 
 using flight_list = bi::list<
@@ -50,10 +51,11 @@ using flight_list = bi::list<
     bi::member_hook<flight, bi::list_member_hook<bi::link_mode<bi::safe_link>>, &flight::lane_hook>,
     bi::constant_time_size<true>>;
 
-/// All flights of one dispatcher. A segment's id holds its flight's slot and a serial number, so an
-/// event finds its flight without a search, and an event for a flight long gone is noticed.
+/// All flights of one dispatcher. The id of a segment contains the slot of its flight and a serial
+/// number, so an event finds its flight without a search, and an event for an earlier flight is
+/// detected.
 ///
-/// Errors   try_take gives null when all are in use.
+/// Errors   try_take returns null when all are in use.
 /// Cost     O(1) each; never allocates after construction.
 /// Threads  one owner; no locking.
 class flight_table {
@@ -79,7 +81,7 @@ public:
     return &f;
   }
 
-  /// Null when no such segment is in flight.
+  /// The flight of a segment; null if it is not in flight.
   [[nodiscard]] flight* find(segment_id id) noexcept {
     const std::uint64_t slot = index(id) & ((std::uint64_t{1} << slot_bits) - 1);
     if (slot >= slots_) return nullptr;
@@ -89,7 +91,8 @@ public:
 
   void give_back(flight& f) noexcept {
     f.owner = nullptr;
-    free_.push_back(static_cast<std::uint32_t>(&f - flights_.get())); // within reserved capacity
+    // within the reserved capacity
+    free_.push_back(static_cast<std::uint32_t>(&f - flights_.get()));
   }
 
   [[nodiscard]] bool full() const noexcept { return free_.empty(); }

@@ -17,32 +17,33 @@
 
 namespace gsched {
 
-/// A job with the hook by which it waits for an instance in the common order.
+/// A job with the hook that links it in the common order while it waits for an instance.
 struct waiting_job : job {
   set_hook wait_hook{};
 };
 
-/// Jobs of one model that wait to start. A model of it also keeps: each job that waits leaves once,
-/// by take or by leave; none of the calls but prepare allocates, locks or throws.
+/// The jobs of one model that wait to start. A model of it also keeps: each waiting job leaves
+/// once, by take or by leave; no call except prepare allocates, locks or throws.
 class start_queue {
 public:
   virtual ~start_queue() = default;
-  /// Before the first job of that client waits. May allocate.
+  /// Called before the first job of that client waits. May allocate.
   virtual void prepare(const client& c) = 0;
   virtual void wait(waiting_job& j, time_point now) noexcept = 0;
   virtual void leave(waiting_job& j) noexcept = 0;
-  /// The next one; empty() must not hold.
+  /// Removes and returns the next job; empty() must be false.
   [[nodiscard]] virtual waiting_job& take(time_point now) noexcept = 0;
   [[nodiscard]] virtual bool empty() const noexcept = 0;
 };
 
-/// The instances of one model: what a job must have to itself from its start to its end, such as
-/// the memory of a captured graph, which has one set of addresses. Jobs that find none free wait.
+/// The instances of one model. An instance is a resource that a job owns from its start to its end,
+/// such as the memory of a captured graph, which has fixed addresses. Jobs wait while no instance
+/// is free.
 ///
-/// Order    that of the start_queue it is given. Without one, or once models exclude one another,
-///          real-time first, then earliest deadline, earliest arrival, lowest id: jobs of several
-///          models have to have one order then.
-/// Cost     the queue's, or O(log n) of n that wait; no allocation after construction.
+/// Order    that of the start_queue. Without one, or once models exclude one another: real-time
+///          first, then earliest deadline, earliest arrival, lowest id, because jobs of several
+///          models then need one order.
+/// Cost     that of the queue, or O(log n) of n waiting jobs; no allocation after construction.
 /// Threads  one owner; no locking.
 class instance_pool {
 public:
@@ -54,7 +55,7 @@ public:
                   "instances: " + std::to_string(count) + ", expected at most 2^20");
     usable_ = count;
     free_.resize(count);
-    std::iota(free_.rbegin(), free_.rend(), 0u); // the lowest is taken first
+    std::iota(free_.rbegin(), free_.rend(), 0u); // the lowest number is taken first
   }
 
   [[nodiscard]] bool limited() const noexcept { return limited_; }
@@ -63,16 +64,17 @@ public:
     return !in_common_.empty() || (queue_ != nullptr && !queue_->empty());
   }
 
-  /// Set-up: where jobs wait from now on. None waits yet.
+  /// Sets the queue of waiting jobs. Set-up; no job waits yet.
   void set_queue(std::unique_ptr<start_queue> q) noexcept { queue_ = std::move(q); }
   [[nodiscard]] start_queue* queue() const noexcept { return queue_.get(); }
-  /// Set-up: from now on jobs wait in the order that is common to models.
+  /// From now on jobs wait in the order that is common to all models. Set-up.
   void keep_common_order(time_point now) noexcept {
     common_ = true;
     while (queue_ != nullptr && !queue_->empty()) in_common_.insert(queue_->take(now));
   }
 
-  /// has_free() must hold. The number is below the count; 0 for any of unlimited ones.
+  /// Takes an instance; has_free() must hold. Returns its number, which is below the count; 0 if
+  /// instances are not limited.
   [[nodiscard]] std::uint32_t take() noexcept {
     if (!limited_) return 0;
     const std::uint32_t which = free_.back();
@@ -80,16 +82,16 @@ public:
     return which;
   }
   void give_back(std::uint32_t which) noexcept {
-    if (limited_) free_.push_back(which); // within what it held at first
+    if (limited_) free_.push_back(which); // within its initial size
   }
 
-  /// Instead of giving it back, where it cannot be used any more. The last one is given back
-  /// nevertheless, so that jobs take it and fail (all_lost) and none waits forever.
+  /// Called instead of giving an instance back, if it cannot be used any more. The last one is
+  /// given back nevertheless, so that jobs take it and fail (all_lost) and none waits for ever.
   void retire(std::uint32_t which) noexcept {
     if (limited_ && --usable_ == 0) all_lost_ = true;
     if (!limited_ || all_lost_) give_back(which);
   }
-  /// Whether no instance is left that can be used.
+  /// Whether no usable instance is left.
   [[nodiscard]] bool all_lost() const noexcept { return all_lost_; }
 
   void wait(waiting_job& j, time_point now) noexcept {
@@ -104,18 +106,18 @@ public:
     else
       in_common_.erase(in_common_.iterator_to(j));
   }
-  /// The job that is next in the common order; null where none waits there.
+  /// The next job in the common order; null if none waits there.
   [[nodiscard]] waiting_job* first_in_common() noexcept {
     return in_common_.empty() ? nullptr : &*in_common_.begin();
   }
-  /// Takes the job that is next; has_waiting() must hold.
+  /// Removes and returns the next job; has_waiting() must hold.
   [[nodiscard]] waiting_job& take_waiting(time_point now) noexcept {
     if (uses_queue()) return queue_->take(now);
     waiting_job& first = *in_common_.begin();
     in_common_.erase(in_common_.begin());
     return first;
   }
-  /// Whether a job waits that comes before j, which does not wait yet or is first_in_common.
+  /// Whether a waiting job precedes j, which does not wait yet or is first_in_common.
   [[nodiscard]] bool waits_before(const job& j) const noexcept {
     if (uses_queue()) return !queue_->empty();
     return !in_common_.empty() && sooner{}(*in_common_.begin(), j);
@@ -133,7 +135,7 @@ private:
   bool limited_;
   bool common_ = false;
   bool all_lost_ = false;
-  std::uint32_t usable_ = 0; ///< those that were not retired
+  std::uint32_t usable_ = 0; ///< instances that were not retired
   std::vector<std::uint32_t> free_;
   bi::set<waiting_job, bi::member_hook<waiting_job, set_hook, &waiting_job::wait_hook>,
           bi::compare<sooner>, bi::constant_time_size<false>>

@@ -32,14 +32,14 @@
 
 namespace gsched {
 
-/// The life cycle of jobs: admission, start, progress, the way in and out of the policy, end. It
-/// knows segments only as counts of a job's segments in flight.
+/// The life cycle of jobs: admission, start, progress, entering and leaving the policy, end. Of
+/// segments it knows only the counts of a job's segments in flight.
 ///
 /// Threads  one owner; no locking.
 template <policy Policy, device Device, listener Listener>
 class job_lifecycle {
 public:
-  /// All that is passed by reference outlives it.
+  /// All arguments passed by reference outlive it.
   job_lifecycle(const Device& on, policy_queue<Policy>& order, Listener& listens,
                 const dispatch_options& how, registry& known, class_load& load,
                 dispatch_statistics& counts)
@@ -47,8 +47,7 @@ public:
         load_(load), statistics_(counts), jobs_(how.reserved_jobs, how.reserved_entries) {}
   job_lifecycle(const job_lifecycle&) = delete;
   job_lifecycle& operator=(const job_lifecycle&) = delete;
-  /// Jobs that are still active are dropped without a call to the listener. Nothing of them may be
-  /// in flight.
+  /// Drops active jobs without calling the listener. Nothing of them may be in flight.
   ~job_lifecycle() {
     jobs_.for_each([&](active_job& a) {
       policy_.erase(a);
@@ -57,7 +56,7 @@ public:
     });
   }
 
-  // The user's calls: see dispatcher ------------------------------------------------------------
+  // Interface of the user: see dispatcher ------------------------------------------------------
 
   job_id submit(const job_request& r) {
     registry_.check(r);
@@ -125,8 +124,8 @@ public:
 
   // Progress ------------------------------------------------------------------------------------
 
-  /// Starts or ends the jobs that followed one which has ended, and starts those for which an
-  /// instance is free. False if there are none.
+  /// Starts or ends the jobs that followed an ended job, and starts jobs for which an instance is
+  /// free. Returns false if there are none.
   bool start_freed() noexcept {
     bool moved = false;
     for (; !freed_.empty(); moved = true) {
@@ -149,11 +148,11 @@ public:
     });
     return moved;
   }
-  /// start_freed() has something to do.
+  /// Whether start_freed() has something to do.
   [[nodiscard]] bool any_freed() const noexcept { return !freed_.empty() || registry_.any_freed(); }
 
-  /// After anything about a job has changed: runs its host functions and its body as far as they
-  /// go, then ends it or offers it to the policy.
+  /// Called after any change of a job: runs its host functions and its body until they wait, then
+  /// ends the job or offers it to the policy.
   void advance(active_job& a, time_point now) noexcept {
     if (a.is_ending()) {
       a.context.list().drop_pending();
@@ -166,13 +165,13 @@ public:
     offer(a, now);
   }
 
-  /// A segment of the job has ended, and is in flight no longer.
+  /// A segment of the job has ended and is no longer in flight.
   void segment_ended(active_job& a, bool done, time_point now) noexcept {
     if (!done && !a.is_ending()) return fail_by_device(a, errc::device_failed, now);
     wake(a, now);
   }
 
-  /// Gives the job to the policy if it has work that may start, and may have more in flight.
+  /// Enqueues the job in the policy if it has work that may start and may have more in flight.
   void offer(active_job& a, time_point now) noexcept {
     if (a.in_policy || a.colocated || !a.context.list().has_active() || !may_have_more(a)) return;
     a.size_next(contended(a), options_.quantum, options_.most_quantum);
@@ -181,10 +180,10 @@ public:
     a.remaining = a.kind->estimate.remaining(*a.progress);
     policy_.enqueue(a, now);
   }
-  /// Takes the job out of the policy, if it is there, as its facts are about to change.
+  /// Removes the job from the policy, if it is there, because its facts are about to change.
   void withdraw(active_job& a) noexcept { policy_.erase(a); }
 
-  /// The next operations of a job that the policy has picked, of at most about `most`.
+  /// Cuts the next operations of a job that the policy has picked, of at most about `most`.
   [[nodiscard]] cut next_of(active_job& a, flight& f, duration most) noexcept {
     if (a.is_ending()) {
       const auto& r = a.remainders.back();
@@ -195,16 +194,17 @@ public:
     assert(c && !c->operations.empty());
     return *c;
   }
-  /// The copies and sets that a job has next; a.has_copies() must hold.
+  /// Cuts the copies and memsets that are next in a job; a.has_copies() must hold.
   [[nodiscard]] static cut copies_of(active_job& a, flight& f) noexcept {
     waitlist& list = a.context.list();
     return list.take_head(list.head(flight::max_loose)->copies, f.loose);
   }
 
-  /// A cut of the job is about to be submitted. The listener is told if it seems to be the last:
-  /// the body has returned, or has promised that, or it waits in a synchronous call and, as jobs of
-  /// its model go, at most an eighth as much work is left as this: by what was learned of it, too,
-  /// as an operation launched without an expected time says nothing of its own.
+  /// A cut of the job is about to be submitted. Calls on_almost_finished if the cut seems to be the
+  /// job's last: the body has returned, or has promised to launch nothing more, or it waits in a
+  /// synchronous call and, by the estimates of its model, at most an eighth of this cut's work is
+  /// left. The estimates are used because an operation that was launched without an expected time
+  /// does not tell.
   void count_dispatched(active_job& a, const cut& c, time_point now) noexcept {
     const estimator& e = a.kind->estimate;
     const duration before = e.remaining(*a.progress);
@@ -225,15 +225,14 @@ public:
     a.copy_flights += f.copies;
     load_.flight_began(a);
   }
-  /// `done`: it was not taken back.
+  /// `done`: it ended and was not taken back.
   void flight_ended(flight& f, bool done, time_point now) noexcept {
     active_job& a = *f.owner;
     if (!f.remainder) policy_.landed(a, f.expected, done, now);
     a.copy_flights -= f.copies;
     load_.flight_ended(a);
   }
-  /// Operations of a flight that were dispatched and have not run: the job has them before it
-  /// again.
+  /// Returns dispatched operations of a flight that have not run to the job's waitlist.
   static void undo(flight& f, std::uint32_t ended) noexcept {
     active_job& a = *f.owner;
     const auto left = f.operations.subspan(ended);
@@ -241,10 +240,10 @@ public:
     a.kind->estimate.undone(*a.progress, f.program, f.first + ended, left);
   }
 
-  // Jobs that are passed over -------------------------------------------------------------------
+  // Jobs that are passed over -----------------------------------------------------------------
 
-  /// The job, which is not in the policy, cannot run beside real-time work now. It comes back by
-  /// offer_passed_over.
+  /// The job, which is not in the policy, cannot run beside real-time work now. offer_passed_over()
+  /// enqueues it again.
   void pass_over(active_job& a) noexcept {
     if (!a.passed_over_hook.is_linked()) passed_over_.push_back(a);
   }
@@ -257,15 +256,15 @@ public:
     }
   }
 
-  /// Whether a job came to the policy with nothing in flight since the last call: it may preempt
-  /// others. One that was taken back does not count, so that two jobs never evict one another in
-  /// turn.
+  /// Whether a job was enqueued with nothing in flight since the last call: it may preempt others.
+  /// A job whose segment was taken back does not count, so that two jobs never evict each other
+  /// alternately.
   [[nodiscard]] bool take_woken() noexcept { return std::exchange(woken_, false); }
 
   // Ends ----------------------------------------------------------------------------------------
 
-  /// Ends a job that is_ending() once nothing of it is in flight; first it runs what was preempted
-  /// half way.
+  /// Ends a job that is_ending() once nothing of it is in flight. Before that, it runs the rest of
+  /// partly executed operations.
   void close(active_job& a, time_point now) noexcept {
     if (a.flights > 0 || a.in_policy) return;
     if (a.remainders.empty()) return end(a, a.ending, now);
@@ -279,7 +278,7 @@ public:
   void fail_by_device(active_job& a, std::error_code why, time_point now) noexcept {
     fail(a, failure_of(device_, why), now);
   }
-  /// Jobs of that class, or all, have no lane any more.
+  /// Jobs of that class, or all jobs, have no lane any more.
   void fail_all_by_device(std::optional<service_class> of, time_point now) noexcept {
     jobs_.for_each([&](active_job& a) {
       if (of && a.service != *of) return;
@@ -288,7 +287,7 @@ public:
   }
 
 private:
-  /// Nothing keeps the job from its instance any more.
+  /// The job may start as soon as it has an instance.
   void enter(active_job& a, time_point now) noexcept {
     load_.arrived(a, now);
     if (!policy_.admits(a, now)) return end(a, job_state::rejected, now);
@@ -298,8 +297,8 @@ private:
     if (starts) start(a, now);
   }
 
-  /// The job has its instance. If that is lost, as all of its model's are, the job fails: the
-  /// device may still use the instance's memory.
+  /// The job has its instance. If the instance is lost, as all of its model are, the job fails,
+  /// because the device may still use the instance's memory.
   void start(active_job& a, time_point now) noexcept {
     if (!a.kind->instances.all_lost()) return wake(a, now);
     fail(a, no_instance_, now);
@@ -310,8 +309,8 @@ private:
     if (a.in_policy && a.flights == 0) woken_ = true;
   }
 
-  /// Forgets what was not dispatched and ends the job once nothing of it is in flight. O(1) a
-  /// launch, a program being one, and into a pool: there is nothing to put off to another thread.
+  /// Drops the work that was not dispatched, and ends the job once nothing of it is in flight. O(1)
+  /// a launch (a program is one), without freeing memory.
   void abandon(active_job& a, job_state how, time_point now) noexcept {
     withdraw(a);
     a.ending = how;
@@ -339,8 +338,8 @@ private:
     jobs_.give_back(a);
   }
 
-  /// Whether one more segment of the job may be in flight. Copies are counted apart: they take no
-  /// SMs, and the results of a job would else wait for its last segment but one to end, with the
+  /// Whether one more segment of the job may be in flight. Copies are counted separately: they take
+  /// no SMs, and otherwise the results of a job would wait for its last but one segment, with the
   /// work of other jobs submitted in between.
   [[nodiscard]] bool may_have_more(active_job& a) noexcept {
     if (a.alone) return a.flights == 0;
@@ -355,7 +354,7 @@ private:
            });
   }
 
-  /// What a job's next segment may take.
+  /// The length of a job's next segment.
   [[nodiscard]] duration quantum_of(const active_job& a) const noexcept {
     const bool real_time = class_load::is_real_time(a);
     if (real_time && options_.preemption.real_time_lanes > 0)
@@ -363,14 +362,14 @@ private:
     const duration own = std::min(policy_.slice(a), a.quantum);
     return real_time ? own : std::min(own, load_.most_best_effort());
   }
-  /// Another job would be served if this one's segment ended sooner.
+  /// Whether another job would be served if this job's segment ended sooner.
   [[nodiscard]] bool contended(const active_job& a) const noexcept {
     if constexpr (serves_real_time_first<Policy>)
       if (options_.preemption.real_time_lanes > 0) return policy_.size(a.service) > 0;
     return policy_.size() > 0;
   }
 
-  /// Set-up of a model's first job, and of a client's first job of that model.
+  /// Set-up for the first job of a model, and for the first job of a client with that model.
   void wait_in_policy_order(model& m, const client& owner) {
     if (!m.instances.limited()) return;
     if (m.instances.queue() == nullptr)
@@ -378,14 +377,14 @@ private:
     m.instances.queue()->prepare(owner);
   }
 
-  /// Keeps those that followed the job for the next step, so that no chain of jobs recurses.
+  /// Moves the followers of the job to the next step, so that chains of jobs do not recurse.
   void free_followers(active_job& a, job_state how) noexcept {
     while (!a.followers.empty()) {
       active_job& f = a.followers.front();
       a.followers.pop_front();
       f.followed = how;
       if (how == job_state::finished && f.held)
-        f.follows = false; // its release lets it start
+        f.follows = false; // its release starts it
       else
         freed_.push_back(f);
     }
@@ -408,8 +407,8 @@ private:
   std::size_t held_ = 0;
   bool woken_ = false;
   std::uint64_t next_id_ = 0;
-  /// What the listener is told of a job that follows one which ended so; made once, as making one
-  /// allocates.
+  /// For each end state, the reason that the listener receives for a job whose predecessor ended
+  /// so. Created in advance, because creation allocates.
   std::array<std::exception_ptr, 6> unfinished_{nullptr,
                                                 nullptr,
                                                 nullptr,

@@ -12,7 +12,7 @@
 
 namespace gsched {
 
-/// The active jobs of a dispatcher by id, and the records of ended ones for the next. Record is
+/// The active jobs of a dispatcher by id, and the recycled records of ended jobs. Record is
 /// active_job, or derives from it.
 ///
 /// Cost     O(1) each; allocates only when more jobs are active than ever before.
@@ -31,7 +31,8 @@ public:
   job_table& operator=(const job_table&) = delete;
   ~job_table() { by_id_.clear(); }
 
-  /// A record as new but for what its context keeps ready. May throw std::bad_alloc.
+  /// A record in its initial state, except for what its context keeps allocated. May throw
+  /// std::bad_alloc.
   [[nodiscard]] active_job& take(job_id id) {
     if (spare_ == nullptr) {
       give_back(records_.emplace_back(entries_, frames_));
@@ -46,7 +47,7 @@ public:
 
   void remove(active_job& a) noexcept { by_id_.erase(by_id_.iterator_to(a)); }
 
-  /// For the next job; it must have been removed.
+  /// Recycles the record of a job that was removed.
   void give_back(active_job& a) noexcept {
     a.spare = spare_;
     spare_ = &a;
@@ -59,7 +60,7 @@ public:
 
   [[nodiscard]] std::size_t size() const noexcept { return by_id_.size(); }
 
-  /// Calls f for each active job; f may remove the one it is given.
+  /// Calls f for each active job; f may remove the job that it receives.
   template <class F>
   void for_each(F f) {
     for (Record& a : records_)

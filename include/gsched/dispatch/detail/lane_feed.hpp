@@ -20,15 +20,15 @@
 
 namespace gsched {
 
-/// The groups of lanes that a dispatcher has. Where classes share all lanes, the first is the only
-/// one; each side lane is a group, and so is behind them the lane for copies, where there is one.
-/// Each best-effort lane has an alternate for each size of preemption_options::reserve.
+/// The groups of lanes of a dispatcher. If the classes share all lanes, the first group is the only
+/// one. Otherwise each side lane is a group, followed by the lane for copies, if there is one. Each
+/// best-effort lane has an alternate for each size of preemption_options::reserve.
 struct lane_groups {
   static constexpr std::size_t best_effort = 0, real_time = 1, first_side = 2;
 };
 
-/// Everything between a cut and the device: which lane it goes to, how much is ahead of the
-/// device, and what is in flight. It knows jobs only as the owners of flights.
+/// Everything between a cut and the device: the choice of the lane, the amount of queued work, and
+/// the segments in flight. It knows jobs only as owners of flights.
 ///
 /// Cost     O(lanes) to submit, O(1) to complete; no allocation after construction.
 /// Threads  one owner; no locking.
@@ -61,17 +61,17 @@ public:
     first_reserve_ = static_cast<std::uint32_t>(lanes_.size());
     best.least_operation = p.long_operation;
     for (const sm_count sms : p.reserve) { // behind the side lanes, which have SMs of their own
-      best.leaves = sms;
+      best.reserved = sms;
       for (std::uint32_t i = 0; i < how.lanes; ++i)
         lanes_.open_alternate(device_.open_lane(best), i);
     }
   }
 
-  /// The device is to get more on that group's lanes, whoever it comes from. What the accountant
-  /// has no room for waits, except for real-time work: what is in its way makes way. So that there
-  /// is always a place for that, others leave a quarter of all places free.
+  /// Whether the lanes of the group take more work. Work for which the accountant has no room
+  /// waits, except real-time work, which preempts whatever blocks it. Other work leaves a quarter
+  /// of all flights free for real-time work.
   [[nodiscard]] bool wants_more(std::size_t group) const noexcept {
-    if (!lanes_.any_hungry(group, has_spares()) &&
+    if (!lanes_.any_refilling(group, has_spares()) &&
         (options_.use == lane_use::shared || group >= first_side))
       return false;
     if (!apart()) return !flights_.full() && accountant_.has_room();
@@ -83,15 +83,15 @@ public:
            (group != best_effort || accountant_.has_room());
   }
 
-  /// Room for a flight, to be given to submit or dropped; wants_more() must hold.
+  /// Reserves a flight, which is then passed to submit or dropped; wants_more() must hold.
   [[nodiscard]] flight& take(active_job& owner) noexcept { return *flights_.try_take(owner); }
   void drop(flight& f) noexcept { flights_.give_back(f); }
 
-  /// The segment that the cut becomes, on the lane where the stream's earlier work is in flight, or
-  /// else on the one of the group that wants work most: of best-effort lanes, on the alternate
-  /// `reserve`, 1 for the first size of preemption_options::reserve, 0 for the lane itself. Long
-  /// work goes where other long work of the lane is in flight, so that two long kernels never run
-  /// side by side on a lane and its alternates.
+  /// Makes a segment of the cut and chooses its lane: the lane of the stream's in-flight work, or
+  /// else the refilling lane of the group with the least queued time. Best-effort work uses the
+  /// alternate `reserve` of its lane: 1 is the first size of preemption_options::reserve, 0 the
+  /// lane itself. Long work uses the lane or alternate with other long work in flight, so that two
+  /// long kernels never run concurrently on a lane and its alternates.
   [[nodiscard]] segment plan(flight& f, const cut& c, std::size_t group, std::size_t reserve,
                              time_point now) noexcept {
     f.place = place_for(f, c.stream, group, reserve);
@@ -105,7 +105,7 @@ public:
             f.program, f.first,     f.operations};
   }
 
-  /// That program is to run in place of the planned one, which is all of a program.
+  /// Replaces the program of a planned segment, which is a whole program, by a padded one.
   void pad(flight& f, segment& s, const program& by) noexcept {
     f.runs = s.program = by.id();
     s.operations = by.range(0, by.size());
@@ -122,10 +122,10 @@ public:
     return {};
   }
 
-  /// Null when no such segment is in flight.
+  /// The flight of a segment; null if it is not in flight.
   [[nodiscard]] flight* find(segment_id id) noexcept { return flights_.find(id); }
 
-  /// Blocks of one of its kernels have started or ended.
+  /// Reports started or ended blocks of one of its kernels to the accountant.
   void report(const flight& f, const device_event& e, const registry& models) noexcept {
     if constexpr (Accountant::wants_blocks) {
       if (e.what == device_event::kind::blocks_started)
@@ -137,19 +137,19 @@ public:
     }
   }
 
-  /// It was seen to end. Returns for how long it had its lane, as the host sees it, if that says
-  /// how long it takes: it does not if it was held meanwhile or ran on a side lane.
+  /// The segment has ended. Returns its time on the lane, as the host observes it, unless that is
+  /// no measure of the segment: it was held meanwhile, or ran on a side lane.
   std::optional<duration> complete(flight& f, time_point now) noexcept {
     const time_point began = std::max(f.submitted, lanes_.last_end(f.place));
-    const bool plain = began >= lanes_.last_let_on(f.place) && !is_side(f);
+    const bool plain = began >= lanes_.last_resumed(f.place) && !is_side(f);
     lanes_.ended(f.place, now);
     release(f);
     return plain ? std::optional(now - began) : std::nullopt;
   }
 
-  /// Takes back the segments that have not started, newest first, from each lane where
-  /// better(owner of its newest) holds; each goes to back(flight), which drops it. Work that has
-  /// started is never touched, so nothing runs twice.
+  /// Evicts segments that have not started, newest first, from each lane for which better(owner of
+  /// its newest segment) holds. Each goes to back(flight), which drops it. Started work is never
+  /// evicted, so nothing runs twice.
   template <class Better, class Back>
   void evict(Better better, Back back) noexcept {
     for (std::uint32_t place = 0; place < lanes_.size(); ++place) {
@@ -157,7 +157,7 @@ public:
       if (newest != nullptr && better(*newest)) evict(place, back);
     }
   }
-  /// The same of one lane.
+  /// Evicts from one lane.
   template <class Back>
   void evict(std::uint32_t place, Back back) noexcept {
     for (std::size_t n = device_.evict(lanes_.id(place)); n > 0; --n) {
@@ -167,13 +167,14 @@ public:
     }
   }
 
-  /// When a segment counts as lost if nothing more is heard; never for one of a lane that does not
-  /// run. What is more urgent on other lanes holds it up while that ends.
+  /// The time at which the segment counts as lost without further events; never for a segment of a
+  /// lane that does not run. More urgent work on other lanes may delay the segment until that work
+  /// ends.
   [[nodiscard]] time_point limit_of(const flight& f) const noexcept {
     constexpr duration longest = std::chrono::hours{24};
     if (options_.segment_limit == run_to_completion) return no_deadline;
     time_point since =
-        std::max({f.submitted, lanes_.last_end(f.place), lanes_.last_let_on(f.place)});
+        std::max({f.submitted, lanes_.last_end(f.place), lanes_.last_resumed(f.place)});
     if (apart() && lanes_.group_of(f.place) != real_time)
       for (std::uint32_t i = 0; i < lanes_.lanes(real_time); ++i)
         since = std::max(since, lanes_.last_end(lanes_.first(real_time) + i));
@@ -181,8 +182,8 @@ public:
     return saturating_add(since, std::max(options_.segment_limit, expected));
   }
 
-  /// Takes back what has left a lane that has yielded, newest first, as evict does; back is also
-  /// told whether the segment may have started.
+  /// Takes back the preempted segments of a lane that has yielded, newest first, like evict; `back`
+  /// also receives whether the segment may have started.
   template <class Back>
   void take_preempted(std::uint32_t place, Back back) noexcept {
     flight* older = nullptr;
@@ -194,8 +195,7 @@ public:
     }
   }
 
-  /// How long the oldest segments on the lanes of a group have been running, as far as they were
-  /// expected to.
+  /// How long the oldest segments on the lanes of a group have run, at most their expected time.
   [[nodiscard]] duration under_way(std::size_t group, time_point now) noexcept {
     duration sum{};
     for (std::uint32_t i = 0; i < lanes_.lanes(group); ++i) {
@@ -214,12 +214,12 @@ public:
   [[nodiscard]] bool is_side(const flight& f) const noexcept {
     return lanes_.group_of(f.place) >= first_side;
   }
-  /// Best-effort lanes and their alternates, as the guard counts them.
+  /// The number of best-effort lanes and alternates, which the guard controls.
   [[nodiscard]] std::uint32_t guarded() const noexcept {
     const auto sizes = static_cast<std::uint32_t>(options_.preemption.reserve.size());
     return options_.lanes * (1 + sizes);
   }
-  /// Which of them a place is; none for that of another lane.
+  /// The guard's index of a lane; none for other lanes.
   [[nodiscard]] std::optional<std::uint32_t> guarded_at(std::uint32_t place) const noexcept {
     if (place < options_.lanes) return place;
     if (place < first_reserve_ || first_reserve_ == 0) return std::nullopt;
@@ -228,12 +228,12 @@ public:
   [[nodiscard]] std::uint32_t guarded_place(std::uint32_t i) const noexcept {
     return i < options_.lanes ? i : i - options_.lanes + first_reserve_;
   }
-  /// Which alternate of a best-effort lane a place is, as plan() counts them.
+  /// The index of the alternate, as for plan().
   [[nodiscard]] std::size_t reserve_of(std::uint32_t place) const noexcept {
     if (place < first_reserve_ || first_reserve_ == 0) return 0;
     return 1 + (place - first_reserve_) / options_.lanes;
   }
-  /// The group on whose lane copies of best-effort jobs go on beside real-time work.
+  /// The group whose lane runs copies of best-effort jobs beside real-time work.
   [[nodiscard]] std::size_t copies() const noexcept {
     return first_side + options_.preemption.side.size();
   }
@@ -244,18 +244,18 @@ private:
     if (const auto bound = f.owner->context.list().lane(stream); bound && !f.remainder)
       return index(*bound);
     if (f.has_long) {
-      const std::uint32_t lane = *lanes_.hungriest(group);
+      const std::uint32_t lane = *lanes_.least_queued(group);
       if (const auto used = lanes_.long_place(lane)) return *used;
       if (reserve == 0) return lane;
       return first_reserve_ + static_cast<std::uint32_t>(reserve - 1) * options_.lanes + lane;
     }
-    if (group < first_side && options_.use == lane_use::own) return lanes_.next_in_turn(group);
+    if (group < first_side && options_.use == lane_use::own) return lanes_.next_round_robin(group);
     if (group < first_side && options_.use == lane_use::client)
       return lanes_.first(group) + index(f.owner->owner->id) % lanes_.lanes(group);
-    return *lanes_.hungriest(group, has_spares());
+    return *lanes_.least_queued(group, has_spares());
   }
 
-  /// Whether spare lanes take work: only where lanes are one group.
+  /// Whether spare lanes take work: only if all lanes form one group.
   [[nodiscard]] bool has_spares() const noexcept {
     return lanes_.spares(best_effort) > 0 && accountant_.load() < 1.0;
   }
@@ -270,7 +270,7 @@ private:
   const dispatch_options& options_;
   flight_table flights_;
   lane_set lanes_;
-  std::uint32_t first_reserve_ = 0; ///< place of the first alternate; 0: there are no groups
+  std::uint32_t first_reserve_ = 0; ///< index of the first alternate; 0: lanes are one group
 };
 
 } // namespace gsched

@@ -15,8 +15,8 @@
 
 namespace gsched {
 
-/// An active job with what the dispatcher's policy keeps of it, and what the policy keeps that
-/// orders jobs before they start.
+/// An active job with its states of the dispatcher's policy and of the policy that orders jobs
+/// before they start.
 template <policy P>
 struct policy_job : active_job {
   using active_job::active_job;
@@ -24,28 +24,28 @@ struct policy_job : active_job {
   typename start_policy<P>::type::per_job start_state{};
 };
 
-/// A policy as a dispatcher uses it: in terms of active jobs, whose states it finds, and with the
-/// states of clients. Each job of the dispatcher is a policy_job<P>.
+/// A policy in terms of active jobs: it finds the policy's state of each job and stores its states
+/// of clients. Each job of the dispatcher is a policy_job<P>.
 ///
-/// Cost     the policy's; add_client allocates.
+/// Cost     that of the policy; add_client allocates.
 /// Threads  one owner; no locking.
 template <policy P>
 class policy_queue {
 public:
-  /// The policy outlives it, and has no jobs of others.
+  /// The policy outlives it, and has no jobs of other callers.
   explicit policy_queue(P& p) noexcept : policy_(p) {}
   policy_queue(const policy_queue&) = delete;
   policy_queue& operator=(const policy_queue&) = delete;
-  /// No job is in the policy.
+  /// No job may be in the policy.
   ~policy_queue() {
     if constexpr (forgets_clients<P>)
       for (per_client_t<P>& c : clients_) policy_.forget(c);
   }
 
-  /// Set-up. Clients come in rising id, from 0.
+  /// Adds a client; ids rise from 0. Set-up.
   void add_client(const client& c) { clients_.emplace_back().bind(c); }
 
-  /// A new job, with its facts: the policy's state of it is as new.
+  /// Initialises the policy's state of a new job, whose facts are set.
   void begin(active_job& a) noexcept {
     typename P::per_job& s = state_of(a);
     std::destroy_at(&s);
@@ -60,15 +60,16 @@ public:
     policy_.enqueue(state_of(a), now);
     a.in_policy = true;
   }
-  /// Nothing if it is not in the policy.
+  /// No effect if the job is not in the policy.
   void erase(active_job& a) noexcept {
     if (std::exchange(a.in_policy, false)) policy_.erase(state_of(a));
   }
-  /// size() must not be 0.
+  /// Picks a job; size() must not be 0.
   [[nodiscard]] active_job& pick(time_point now) noexcept { return picked(*policy_.try_pick(now)); }
-  /// size(of) must not be 0.
-  [[nodiscard]] active_job& pick(service_class of,
-                                 time_point now) noexcept requires serves_real_time_first<P> {
+  /// Picks a job of a class; size(of) must not be 0.
+  [[nodiscard]] active_job& pick(service_class of, time_point now) noexcept
+    requires serves_real_time_first<P>
+  {
     return picked(*policy_.try_pick(of, now));
   }
 
@@ -79,12 +80,13 @@ public:
     return policy_.slice(state_of(a));
   }
   [[nodiscard]] std::size_t size() const noexcept { return policy_.size(); }
-  [[nodiscard]] std::size_t
-  size(service_class of) const noexcept requires serves_real_time_first<P> {
+  [[nodiscard]] std::size_t size(service_class of) const noexcept
+    requires serves_real_time_first<P>
+  {
     return policy_.size(of);
   }
 
-  // follows_work, where the policy does -------------------------------------------------------
+  // follows_work, for policies that model it ----------------------------------------------------
 
   void entered(active_job& a, time_point now) noexcept {
     if constexpr (follows_work<P>) policy_.entered(state_of(a), now);

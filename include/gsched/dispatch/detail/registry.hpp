@@ -29,7 +29,7 @@
 
 namespace gsched {
 
-/// A kind of job, and what was learned of its kernels' counts and times.
+/// A model: a kind of job, and the learned counts and times of its kernels.
 struct model {
   model(std::string named, job_body does, std::uint32_t instance_count)
       : name(std::move(named)), body(does), instances(instance_count) {}
@@ -41,17 +41,18 @@ struct model {
   job_body body;
   instance_pool instances;
   estimator estimate;
-  /// No job of these is started while one of this model is. May hold the model itself.
+  /// While a job of this model is started, no job of these models starts. May contain the model
+  /// itself.
   std::vector<model*> excluded{};
-  std::size_t jobs = 0;    ///< active
-  std::size_t started = 0; ///< of these, with an instance
+  std::size_t jobs = 0;    ///< active jobs
+  std::size_t started = 0; ///< of these, jobs with an instance
   bool noted = false;      ///< in the list of models whose waiting jobs may start
   model* next_noted = nullptr;
 
-  /// Whether j, a job of this model that has not started, or the one that waits and is next, may
+  /// Whether j, a job of this model that has not started, or the waiting job that is next, may
   /// start now: an instance is free, no job of an excluded model is started, and no job that waits
-  /// for one of these models is before it. Of all jobs that wait, the first is held up only by jobs
-  /// that are started, so none starves and no exclusions make a deadlock. O(excluded models).
+  /// for one of these models precedes it. The first of all waiting jobs is delayed only by started
+  /// jobs, so no job starves and exclusions cannot deadlock. O(excluded models).
   [[nodiscard]] bool may_start_next() noexcept {
     const waiting_job* const first = instances.first_in_common();
     return first != nullptr ? may_start(*first) : instances.has_free();
@@ -64,10 +65,10 @@ struct model {
   }
 };
 
-/// What a dispatcher knows beside its jobs: kinds of job, loaded programs, clients.
+/// The dispatcher's models, loaded programs and clients.
 ///
 /// Errors   set-up throws gsched::error in one line and changes nothing.
-/// Cost     set-up allocates; nothing else does. freed O(excluded models).
+/// Cost     only set-up allocates. freed O(excluded models).
 /// Threads  one owner; no locking.
 class registry {
 public:
@@ -77,27 +78,28 @@ public:
 
   // Programs ----------------------------------------------------------------------------------
 
-  /// What each of the program's kernels asks of an SM.
-  /// Errors   does_not_fit if one of them fits on no SM.
+  /// The demand of each kernel of the program.
+  ///
+  /// Errors   does_not_fit: a kernel fits on no SM.
   [[nodiscard]] program_footprint footprint_of(const program& p) const {
     return {limits_.sm, limits_.sms, p};
   }
-  /// After the device has given the program its id.
+  /// Called after the device has set the program's id.
   void add_program(const program& p, program_footprint asks) {
     if (index(p.id()) >= programs_.size()) programs_.resize(index(p.id()) + std::size_t{1});
     programs_[index(p.id())] = std::move(asks);
   }
-  /// No active job launches the program, and no model that is left expects it.
+  /// No active job may launch the program, and no model may expect it.
   void remove_program(program_id id) noexcept {
     assert(index(id) < programs_.size());
     programs_[index(id)].reset();
   }
-  /// Whether the id is that of a program that was added and not removed.
+  /// Whether a program with that id was added and not removed.
   [[nodiscard]] bool has_program(program_id id) const noexcept {
     return index(id) < programs_.size() && programs_[index(id)].has_value();
   }
 
-  /// What a segment asks of the GPU.
+  /// The footprint of a segment.
   [[nodiscard]] footprint asks(const segment& s) const noexcept {
     if (s.program != no_program)
       return programs_[index(s.program)]->range(s.first, s.first + s.operations.size());
@@ -117,7 +119,7 @@ public:
     return all;
   }
 
-  /// What one kernel of a segment asks of an SM.
+  /// The demand of one kernel of a segment.
   [[nodiscard]] kernel_demand demand(program_id program, std::uint32_t first,
                                      std::span<const operation* const> operations,
                                      std::uint32_t at) const noexcept {
@@ -187,7 +189,7 @@ public:
     models_[static_cast<std::size_t>(id)].reset();
   }
 
-  /// Whether the id is that of a model that was added and not removed.
+  /// Whether a model with that id was added and not removed.
   [[nodiscard]] bool has(model_id id) const noexcept {
     return static_cast<std::size_t>(id) < models_.size() &&
            models_[static_cast<std::size_t>(id)].has_value();
@@ -201,15 +203,15 @@ public:
     return *models_[static_cast<std::size_t>(id)];
   }
 
-  /// A job of the model has given its instance back, or waits no longer: others may start.
+  /// A job of the model has returned its instance, or no longer waits: others may start.
   void freed(model& m) noexcept {
     note(m);
     for (model* other : m.excluded) note(*other);
   }
   [[nodiscard]] bool any_freed() const noexcept { return first_noted_ != nullptr; }
 
-  /// Calls start(job) for each that waited for an instance and may start now; it takes one. True if
-  /// there was any.
+  /// Calls start(job) for each job that waited for an instance and may start now; start takes the
+  /// instance. Returns whether there was any.
   template <class F>
   bool start_waiting(time_point now, F start) {
     bool any = false;
@@ -235,7 +237,7 @@ public:
     return c;
   }
 
-  /// Refuses a request whose owner or model is not of this registry. O(1).
+  /// Refuses a request whose owner or model is not registered here. O(1).
   void check(const job_request& r) const {
     const std::size_t owner = r.owner == nullptr ? clients_.size() : index(r.owner->id);
     if (owner >= clients_.size() || &clients_[owner] != r.owner)
@@ -263,8 +265,8 @@ private:
   }
 
   device_limits limits_;
-  std::deque<std::optional<model>> models_;                ///< by id; empty where one was removed
-  model* first_noted_ = nullptr;                           ///< those whose waiting jobs may start
+  std::deque<std::optional<model>> models_; ///< by id; empty after a removal
+  model* first_noted_ = nullptr;            ///< the models whose waiting jobs may start
   std::vector<std::optional<program_footprint>> programs_; ///< by program id
   std::deque<client> clients_;
 };

@@ -19,36 +19,38 @@
 
 namespace gsched {
 
-/// Which programs have long kernels, and how many SMs the best-effort jobs of each model leave to
-/// real-time work while they run such programs: an alternate of lane_feed, 0 for none.
+/// Decides which programs have long kernels, and how many SMs the best-effort jobs of each model
+/// leave to real-time work while they run such programs: the index of an alternate of lane_feed, 0
+/// for none.
 ///
-/// Real-time jobs are measured one at a time: how much longer than alone a job takes, and which
-/// work ran when it began. A measurement counts if no other real-time job was in flight when the
-/// job began, and nothing was submitted beside it. Where work of several models runs, the work that
-/// leaves the fewest SMs slows the job down, so the measurement counts for the models of that work.
+/// Real-time jobs are measured one at a time: their time relative to their time alone, and the work
+/// that ran when they began. A measurement is valid if no other real-time job was in flight when
+/// the job began, and nothing was submitted beside it. If work of several models runs, the work
+/// that leaves the fewest SMs delays the job, so the measurement counts for the models of that
+/// work.
 ///
 /// Cost     O(1) each, or O(models) once for each real-time job; load and add_model allocate.
-/// Threads  one owner; no locking. Depends on the calls alone.
+/// Threads  one owner; no locking. The state depends on the calls alone.
 class reservation {
 public:
   reservation(const preemption_options& how, sm_count all) : options_(how), all_(all) {
     static_assert(decltype(how.reserve)::capacity() == reserve_choice::most_sizes);
   }
 
-  /// Long programs may leave SMs.
+  /// Whether long programs may leave SMs unused.
   [[nodiscard]] bool on() const noexcept { return !options_.reserve.empty(); }
-  /// ... and how many is learned.
+  /// Whether their number is learned.
   [[nodiscard]] bool learns() const noexcept { return on() && options_.reserve_learns; }
-  /// Long programs are queued in another way than others.
+  /// Whether long programs are queued differently from others.
   [[nodiscard]] bool bounds() const noexcept { return on() || options_.one_long; }
 
-  /// Set-up: after the device has given the program its id.
+  /// Called after the device has set the program's id. Set-up.
   void load(const program& p) {
     if (!bounds()) return;
     if (index(p.id()) >= long_.size()) long_.resize(index(p.id()) + std::size_t{1});
     long_[index(p.id())] = p.longest_kernel() >= options_.long_operation;
   }
-  /// Before the first job of a model. Allocates for one of a higher number than any before.
+  /// Called before the first job of a model. Allocates for a larger model number than before.
   void add_model(std::size_t model) {
     if (!bounds()) return;
     const reserve_target to{options_.reserve_slow_down, options_.reserve_tail,
@@ -61,13 +63,13 @@ public:
   [[nodiscard]] bool is_long(program_id p) const noexcept {
     return p != no_program && index(p) < long_.size() && long_[index(p)];
   }
-  /// The model's best-effort jobs have run long programs.
+  /// Whether best-effort jobs of the model have run long programs.
   [[nodiscard]] bool is_long_model(std::size_t model) const noexcept {
     return model < models_.size() && models_[model].is_long;
   }
 
-  /// The alternate for a best-effort job that is to run a long program next. `near`: a real-time
-  /// job is expected while that runs.
+  /// The alternate for a best-effort job whose next program is long. `near`: a real-time job is
+  /// expected while it runs.
   [[nodiscard]] std::size_t alternate_for(std::size_t model, bool near) noexcept {
     known_model& m = models_[model];
     if (!std::exchange(m.is_long, true))
@@ -78,14 +80,15 @@ public:
     return near ? m.choice.current() : 0;
   }
 
-  /// What is left of such a segment that has run for so long, as time on the whole device.
+  /// The rest of such a segment after it has run for `ran`, as time on the whole device.
   [[nodiscard]] duration left_of(std::size_t model, std::size_t alternate, duration work,
                                  duration ran) const noexcept {
     const double done = static_cast<double>(ran.count()) * models_[model].choice.speed(alternate);
     return std::max(duration::zero(), work - duration{static_cast<duration::rep>(done)});
   }
-  /// A long program's segment of a best-effort job has ended that had its lane for so long, with no
-  /// real-time job there; unset if one was. `expected`: one was when the segment was submitted.
+  /// A long segment of a best-effort job has ended. `took`: its time on the lane; unset if a
+  /// real-time job was there meanwhile. `expected`: a real-time job was expected when the segment
+  /// was submitted.
   void did(std::size_t model, std::size_t alternate, duration work, std::optional<duration> took,
            bool expected) noexcept {
     models_[model].choice.did(alternate, work, took, expected);
@@ -97,9 +100,9 @@ public:
   struct running {
     bool any = false;
     bool unexpected = false; ///< some of it was submitted when no real-time job was expected
-    duration left{};         ///< of all long work, on the whole device
-    std::size_t least = 0;   ///< alternate, of the long work that leaves least
-    inline_vector<std::uint32_t, 8> of_least{}; ///< its models
+    duration left{};         ///< remaining time of all long work, on the whole device
+    std::size_t least = 0;   ///< alternate of the long work that leaves the fewest SMs
+    inline_vector<std::uint32_t, 8> of_least{}; ///< models of that work
 
     void add_other() noexcept { any = true; }
     void add_long(std::uint32_t model, std::size_t alternate, duration still,
@@ -117,17 +120,17 @@ public:
       of_least.push_back(model);
     }
   };
-  /// The first segment of a real-time job is submitted, with none of another in flight.
-  /// `without`: how long none was there since the last call.
+  /// The first segment of a real-time job is submitted, while no other real-time job is in flight.
+  /// `without`: the time without real-time jobs since the last call.
   void began(job_id id, std::size_t model, const running& found, duration without) noexcept {
-    constexpr duration long_enough = std::chrono::milliseconds{100}; // a pause is no gap
+    constexpr duration long_enough = std::chrono::milliseconds{100}; // a longer pause is no gap
     followed_ = {id, model, found, std::min(without, long_enough)};
     follows_ = true;
   }
-  /// Other work is submitted or resumes beside the job that is measured: its time does not count.
+  /// Other work is submitted or resumes beside the measured job: the measurement is invalid.
   void disturb() noexcept { follows_ = false; }
 
-  /// A job has ended, whose segments took so long on their lanes.
+  /// A job has ended whose segments took `took` on their lanes.
   void ended(job_id id, bool finished, duration expected, duration took) noexcept {
     if (!follows_ || followed_.id != id) return;
     follows_ = false;
@@ -144,11 +147,11 @@ public:
     learn(ratio / m.alone.ratio() - 1, duration{static_cast<duration::rep>(alone_ns)});
   }
 
-  /// What was learned of a model's jobs.
+  /// The learned state of a model's jobs.
   [[nodiscard]] const reserve_choice& choice_of(std::size_t model) const noexcept {
     return models_[model].choice;
   }
-  /// SMs that the model's long work leaves while real-time jobs are expected.
+  /// The SMs that the model's long work leaves unused while real-time jobs are expected.
   [[nodiscard]] sm_count chosen(std::size_t model) const noexcept {
     if (!on() || !is_long_model(model)) return {};
     const std::size_t alternate = learns() ? models_[model].choice.chosen() : 1;
@@ -160,7 +163,7 @@ private:
     reserve_choice choice;
     time_alone alone{};
     bool is_long = false;
-    bool in_use = false; ///< long work of it was dispatched since the last real-time job
+    bool in_use = false; ///< it dispatched long work since the last real-time job
   };
   struct followed_job {
     job_id id{};

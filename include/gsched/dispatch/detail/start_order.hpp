@@ -16,11 +16,11 @@
 
 namespace gsched {
 
-/// In the order of a policy, which is charged a job's whole time when it starts. Clients have an
-/// account of their own for each model, so that a policy that shares by weight does so among those
-/// that wait for the same model. Each job is a policy_job<P>.
+/// Waiting jobs in the order of a policy, which is charged the whole time of a job when it starts.
+/// Clients have a separate account for each model, so that a policy that shares by weight does so
+/// among the jobs that wait for one model. Each job is a policy_job<P>.
 ///
-/// Cost     the policy's; prepare allocates once for each client.
+/// Cost     that of the policy; prepare allocates once for each client.
 /// Threads  one owner; no locking.
 template <policy P>
 class start_order final : public start_queue {
@@ -57,7 +57,7 @@ private:
 
   std::deque<per_client_t<order>> clients_;
   std::vector<per_client_t<order>*> of_; ///< by client
-  order order_;                          ///< before the clients that it links
+  order order_;                          ///< destroyed before the clients that it links
 };
 
 } // namespace gsched

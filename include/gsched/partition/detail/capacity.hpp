@@ -3,23 +3,24 @@
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/partition/demand.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/model_demand.hpp>
 
 #include <cstddef>
 #include <cstdint>
 
-namespace gsched {
+namespace gsched::detail {
 
-/// What one model can do alone on a partition.
+/// The throughput of one model alone on a partition.
 struct capacity {
-  double rate = 0;         ///< requests a second, the most within the SLO; 0: none
-  std::uint32_t batch = 0; ///< with which
+  double rate = 0;         ///< the highest rate within the SLO, requests a second; 0: none
+  std::uint32_t batch = 0; ///< the batch size at that rate
 };
 
-/// Batches follow each other without a gap: a request waits for one and takes its own, so twice a
-/// batch's time is within the SLO. Between two measured batches the rate only rises or only falls,
-/// so one of them has the most, or the largest batch that is within the SLO.
+/// The capacity of a partition of `sms` SMs for one model. Batches run back to back: a request
+/// waits for the running batch and then for its own. So the SLO must cover two batches. Between two
+/// measured batches the rate is monotonic, so the best batch is a measured one or the largest that
+/// meets the SLO. `factor` is the slow-down.
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 4.3, figure 8.
 /// Cost     O((measured batches + log batch) x log rows).
@@ -27,8 +28,8 @@ struct capacity {
                                           duration slo, double factor = 1) noexcept {
   capacity most;
   if (sms < t.sizes(model).front()) return most;
-  std::uint32_t within = 0;
-  const auto in_time = [&](std::uint32_t b) {
+  std::uint32_t within = 0; // the largest batch known to meet the SLO
+  const auto meets_slo = [&](std::uint32_t b) {
     const duration l = planned_latency(t, model, b, sms, factor);
     if (2 * l > slo) return false;
     within = b;
@@ -36,14 +37,14 @@ struct capacity {
     return true;
   };
   for (const std::uint32_t b : t.batches(model)) {
-    if (in_time(b)) continue;
-    for (std::uint32_t low = within, high = b; high - low > 1;) { // in the last piece
+    if (meets_slo(b)) continue;
+    for (std::uint32_t low = within, high = b; high - low > 1;) {
       const std::uint32_t middle = low + (high - low) / 2;
-      (in_time(middle) ? low : high) = middle;
+      (meets_slo(middle) ? low : high) = middle;
     }
     break;
   }
   return most;
 }
 
-} // namespace gsched
+} // namespace gsched::detail

@@ -16,21 +16,22 @@
 
 namespace gsched {
 
-/// One implementation of a kernel, as padding sees it: what it takes and how long.
+/// One implementation of a kernel, with the properties that padding uses.
 ///
 /// Source   REEF, ACM TOCS 44(1), 2025, doi:10.1145/3768622, sections 5.1 to 5.3: what its offline
 ///          profiler measures.
-/// Units    kernel_time is of all blocks, alone on all SMs of the device; block_time is of one
-///          block. The rest are counts and bytes, for one thread or one block as they say.
+/// Units    kernel_time is that of all blocks, alone on all SMs of the device; block_time is that
+///          of one block. The others are counts and bytes, for one thread or one block as named.
 struct kernel_variant {
   duration kernel_time{};
   duration block_time{};
   std::uint32_t registers_per_thread = 0;
-  std::uint32_t shared_bytes = 0; ///< a block, static and dynamic
+  std::uint32_t shared_bytes = 0; ///< bytes a block, static and dynamic
   std::uint32_t threads_per_block = 0;
   std::uint32_t blocks = 0;
-  std::uint32_t level = 0;    ///< occupancy: blocks of it that an SM holds, as level_of has it
-  std::uint32_t function = 0; ///< which of its family's functions: a proxy kernel's `switch`
+  std::uint32_t level = 0; ///< occupancy level: blocks of it that an SM holds, as level_of()
+  /// index of its function in its family: a case of the proxy kernel's `switch`
+  std::uint32_t function = 0;
 
   bool operator==(const kernel_variant&) const noexcept = default;
 };
@@ -50,8 +51,8 @@ namespace detail {
 
 } // namespace detail
 
-/// What a proxy kernel that runs both asks for: a block runs one part, so that it takes the most of
-/// each resource, never the sum.
+/// The launch shape of a proxy kernel that runs both. A block runs one part, so it needs the
+/// maximum of each resource, not the sum.
 [[nodiscard]] inline launch_shape proxy_shape(const kernel_variant& a,
                                               const kernel_variant& b) noexcept {
   return detail::shape_of(std::max(a.threads_per_block, b.threads_per_block),
@@ -59,22 +60,23 @@ namespace detail {
                           std::max(a.shared_bytes, b.shared_bytes));
 }
 
-/// How many blocks of a variant an SM holds; zero if none.
+/// The number of blocks of a variant that an SM holds; zero if none.
 ///
 /// `proxy_threads` is the block size of the proxy kernels that run it, 0 for its own. With one
-/// block size for all, each resource of the SM is taken in proportion to one number of the variant,
-/// so that a proxy of several parts has exactly the least of their levels. Of parts with block
-/// sizes of their own that is not so: 1024 threads with 32 registers and 128 threads with 255 have
-/// level 2 each, and together none.
+/// block size for all parts, the resources of the SM are taken in proportion to one number of each
+/// variant, so the level of a proxy of several parts is exactly their minimum. With different block
+/// sizes it is not: 1024 threads with 32 registers and 128 threads with 255 registers have level 2
+/// each, and do not fit together.
 [[nodiscard]] inline std::uint32_t level_of(const architecture_limits& l, const kernel_variant& k,
                                             std::uint32_t proxy_threads = 0) noexcept {
   return max_blocks_per_sm(l, detail::shape_of(std::max(k.threads_per_block, proxy_threads),
                                                k.registers_per_thread, k.shared_bytes));
 }
 
-/// Refuses a variant that cannot be reasoned about. `where` begins the line: which kernel it is.
+/// Refuses an invalid variant. `where` begins the message: the name of the kernel.
+///
 /// Errors   bad_option: no blocks or too many for one grid, no threads, or times of zero or less.
-///          does_not_fit: a level of zero, as level_of() gives it where no SM holds a block.
+///          does_not_fit: a level of zero, as level_of() returns if no SM holds a block.
 inline void check(const kernel_variant& k, const std::string& where) {
   const auto refuse = [&](errc code, const std::string& what) { throw error(code, where + what); };
   constexpr std::uint32_t most = std::numeric_limits<std::int32_t>::max();
@@ -96,6 +98,7 @@ inline void check(const kernel_variant& k, const std::string& where) {
 }
 
 /// Refuses two variants that no proxy kernel can run on this kind of SM.
+///
 /// Errors   does_not_fit, in one line, with the resource that is short.
 inline void check_proxy(const architecture_limits& l, const kernel_variant& a,
                         const kernel_variant& b, const std::string& where) {
@@ -103,15 +106,14 @@ inline void check_proxy(const architecture_limits& l, const kernel_variant& a,
   if (!why.empty()) throw error(errc::does_not_fit, where + ": proxy kernel with " + why);
 }
 
-/// Waves in which so many blocks run where `at_once` of them fit.
+/// The number of waves of `blocks` blocks if `at_once` of them fit.
 [[nodiscard]] constexpr std::uint32_t waves_of(std::uint32_t blocks,
                                                std::uint64_t at_once) noexcept {
   return static_cast<std::uint32_t>((std::uint64_t{blocks} + at_once - 1) / at_once);
 }
 
-/// Fills in level, as level_of() has it, and where block_time is zero an estimate of it: the
-/// kernel's time over the waves in which its blocks run, as if all waves took as long as the first.
-/// The time of a launch is in it, so it errs on the side of too long.
+/// Sets level, as level_of(), and, if block_time is zero, an estimate of it: the kernel's time
+/// divided by its number of waves. The estimate includes the launch, so it is rather too long.
 [[nodiscard]] inline kernel_variant completed(kernel_variant k, const architecture_limits& l,
                                               sm_count sms,
                                               std::uint32_t proxy_threads = 0) noexcept {

@@ -12,15 +12,15 @@
 
 namespace gsched {
 
-/// When one variant makes another one pointless.
+/// When a variant dominates another one.
 enum class dominance : std::uint8_t {
-  no_worse,        ///< no greater in any of the six, and smaller in one
+  no_worse,        ///< not greater in any of the six criteria, and smaller in one
   better_in_every, ///< smaller in each of the six
 };
 
 namespace detail {
 
-/// The six criteria, in the paper's order: less is better in each.
+/// The six criteria, in the paper's order; smaller is better.
 [[nodiscard]] constexpr std::array<std::int64_t, 6> criteria(const kernel_variant& k) noexcept {
   return {k.kernel_time.count(), k.block_time.count(), k.registers_per_thread,
           k.shared_bytes,        k.threads_per_block,  k.blocks};
@@ -37,23 +37,23 @@ namespace detail {
 
 } // namespace detail
 
-/// Whether there is no reason to run b where there is a.
+/// Whether variant a makes b superfluous.
 ///
 /// Source   REEF, doi:10.1145/3768622, section 5.3: kernel time, block time, registers, shared
 ///          memory, block size, number of blocks.
 /// Differs  the paper's words are "shorter", "lower", "smaller" in all six: better_in_every. Block
-///          sizes and shared memory come in few values, and of two variants that tie in one of them
-///          neither would ever go. no_worse lets ties be, and loses nothing: a variant that it
-///          drops meets rules 1 and 2 nowhere where the one that stays does not.
+///          sizes and shared memory have few values, and of two variants that tie in one of them
+///          neither would be removed. no_worse accepts ties and loses nothing: a variant that it
+///          removes meets rules 1 and 2 nowhere where the remaining one does not.
 [[nodiscard]] constexpr bool dominates(const kernel_variant& a, const kernel_variant& b,
                                        dominance how = dominance::no_worse) noexcept {
   return detail::dominates(detail::criteria(a), detail::criteria(b), how);
 }
 
-/// The variants that no other one dominates, in the order in which they were given. With no_worse,
-/// of variants that are equal in all six the first one stays.
+/// The variants that no other one dominates, in the given order. With no_worse, the first of
+/// variants with equal criteria remains.
 ///
-/// Cost     O(n log n + n k) of n variants of which k stay.
+/// Cost     O(n log n + n k) of n variants of which k remain.
 [[nodiscard]] inline std::vector<kernel_variant> prune(std::span<const kernel_variant> variants,
                                                        dominance how = dominance::no_worse) {
   struct entry {
@@ -63,8 +63,8 @@ namespace detail {
   std::vector<entry> order;
   order.reserve(variants.size());
   for (const kernel_variant& k : variants) order.push_back({detail::criteria(k), order.size()});
-  // Whatever dominates a variant stands before it, and what dominates that one dominates it as
-  // well, so that comparing with those that stay is enough.
+  // A variant that dominates another one precedes it. Dominance is transitive, so comparing with
+  // the remaining variants suffices.
   std::sort(order.begin(), order.end(), [](const entry& a, const entry& b) {
     return a.key != b.key ? a.key < b.key : a.at < b.at;
   });

@@ -13,57 +13,58 @@
 
 namespace gsched {
 
-/// What is known of a real-time job when it has ended.
+/// The measurements of an ended real-time job.
 struct real_time_job {
-  duration expected{}; ///< of its segments
-  duration took{};     ///< what they took on their lanes
+  duration expected{}; ///< expected time of its segments
+  duration took{};     ///< time of its segments on their lanes
   duration latency{};  ///< from its arrival to its end
 };
 
-/// Finds by measuring what may run beside real-time jobs, and pays for it with one job in a
+/// Learns by measurement what may run beside real-time jobs, at the cost of about one job in a
 /// hundred.
 ///
-/// A job's slow-down is what its segments took on their lanes over what they take when nothing is
-/// beside them: waiting for other jobs is not in it, so few jobs tell. What it does to latencies
-/// follows from the load: jobs that wait for one another are delayed by the others' slow-down too.
-/// Each choice is tried for one job at a time, but for one that is presumed to gain: that is tried
-/// first, job after job until it is clear. It is given up as soon as it is clearly beyond what
-/// is tolerated or gains nothing, and longer each time; it stays once it is clearly not. What stays
-/// is watched in the same way.
+/// The slow-down of a job is the time of its segments on their lanes relative to their time with
+/// nothing beside them. It excludes waiting for other jobs, so few jobs suffice. The effect on
+/// latency follows from the load: jobs that wait for one another are also delayed by the slow-down
+/// of the others. Each choice is tried for one job at a time, except a choice that is presumed to
+/// gain: that one is tried first, for consecutive jobs until the result is clear. A choice is given
+/// up as soon as it clearly exceeds the tolerance or gains nothing, for a longer time at each
+/// failure. A choice that clearly passes is kept and monitored in the same way.
 ///
-/// Source   waiting in an M/G/1 queue (Pollaczek, Khinchine), and how it grows with the service.
-/// Order    choice 0 is nothing: what is there until another has been found to gain.
-/// Units    slow-downs, speeds and gains are parts of the time with nothing beside: 0 is none.
+/// Source   waiting time in an M/G/1 queue (Pollaczek, Khinchine), and its growth with the service
+///          time.
+/// Order    choice 0 is nothing: it is used until another one is found to gain.
+/// Units    slow-downs, speeds and gains are fractions of the time with nothing beside: 0 is none.
 /// Cost     O(choices) a job; no allocation after construction.
-/// Threads  one owner; no locking. Depends on the calls alone.
+/// Threads  one owner; no locking. The state depends on the calls alone.
 class exploration {
 public:
-  static constexpr std::uint32_t first_jobs = 20;    ///< with nothing beside them, for comparison
-  static constexpr std::uint32_t jobs_a_trial = 100; ///< of which the trial is one
-  static constexpr double least_gain = 0.01;         ///< of what the device does in all
+  static constexpr std::uint32_t first_jobs = 20; ///< jobs with nothing beside them, for comparison
+  static constexpr std::uint32_t jobs_a_trial = 100; ///< one of these is a trial
+  static constexpr double least_gain = 0.01;         ///< fraction of the device's total work
 
   explicit exploration(std::size_t choices = 1, double tolerance = 0.05)
       : choices_(std::max<std::size_t>(choices, 1)), tolerance_(tolerance) {}
 
-  /// What is to run beside real-time jobs now. It changes only in `ended`.
+  /// The choice that is to run beside real-time jobs now. It changes only in ended().
   [[nodiscard]] std::size_t current() const noexcept { return current_; }
-  /// Rises with each change: two equal ones say that nothing has changed in between.
+  /// Increases with each change of current().
   [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
 
-  /// Set-up: jobs may run as fast as that there. The fastest counts.
+  /// The speed that jobs may reach with that choice; the largest counts. Set-up.
   void may_reach(std::size_t which, double speed) noexcept {
     choices_[which].most = std::max(choices_[which].most, speed);
   }
-  /// Set-up: that choice cannot hurt much, and is likely to gain.
+  /// The choice is unlikely to hurt and likely to gain. Set-up.
   void presume(std::size_t which) noexcept { presumed_ = which; }
-  /// How fast work runs there: as measured, or else as it may.
+  /// The speed of work with that choice: measured, or that of may_reach().
   [[nodiscard]] double speed(std::size_t which) const noexcept {
     const choice& c = choices_[which];
     return c.expected_ns > 0 ? c.expected_ns / c.took_ns : c.most;
   }
 
-  /// Time has passed, maybe with real-time jobs, and with best-effort jobs that could have run
-  /// beside them.
+  /// Time has passed. `real_time`: with real-time jobs; `others`: with best-effort jobs that could
+  /// have run beside them.
   void passed(duration time, bool real_time, bool others) noexcept {
     if (choices_.size() == 1) return;
     const auto ns = static_cast<double>(time.count());
@@ -72,12 +73,12 @@ public:
     time_ns_ += ns;
     active_ns_ += real_time ? ns : 0;
     free_ns_ += real_time && others ? ns : 0;
-    if (time_ns_ < 1e10) return; // the past counts less and less
+    if (time_ns_ < 1e10) return; // older time loses weight
     for (double* x : {&time_ns_, &active_ns_, &free_ns_, &open_work_ns_}) *x /= 2;
   }
 
-  /// Best-effort work of so much time on the whole device has ended: beside real-time jobs under
-  /// that choice, where it took so long, or for 0 between them.
+  /// Best-effort work has ended, of `work` time on the whole device: under choice `which` beside
+  /// real-time jobs, where it took `took`; 0: between real-time jobs.
   void did(std::size_t which, duration work, duration took) noexcept {
     if (choices_.size() == 1) return;
     if (which == 0) {
@@ -93,11 +94,11 @@ public:
     c.took_ns /= 2;
   }
 
-  /// A real-time job has ended that was dispatched first at that epoch.
+  /// A real-time job has ended whose first dispatch was at epoch `began`.
   void ended(std::uint64_t began, const real_time_job& j) noexcept {
     if (choices_.size() == 1 || j.expected <= duration::zero()) return;
     ++jobs_;
-    const bool whole = began == epoch_; // under one choice
+    const bool whole = began == epoch_; // all of it under one choice
     if (whole) measure(j);
     if (current_ == stays_) {
       if (stays_ != 0 && verdict(stays_) == is::bad) return give_up(stays_);
@@ -110,7 +111,7 @@ public:
       if (const std::size_t next = next_to_try(); next != stays_) change(next);
       return;
     }
-    ++trials_; // whatever ends while something is tried may have been hurt
+    ++trials_; // every job that ends during a trial may have been delayed
     if (!whole) return;
     const std::size_t tried = current_;
     const is v = tried == 0 ? is::open : verdict(tried);
@@ -120,26 +121,26 @@ public:
     change(stays_);
   }
 
-  /// Jobs that have ended while something was tried.
+  /// The number of jobs that ended during trials.
   [[nodiscard]] std::uint64_t trials() const noexcept { return trials_; }
-  /// How much longer the segments of jobs take under that choice.
+  /// The slow-down of segments of real-time jobs under that choice.
   [[nodiscard]] double slow_down(std::size_t which) const noexcept {
     const double none = choices_[0].slower.mean();
     return none > 0 ? choices_[which].slower.mean() / none - 1 : 0;
   }
-  /// How many times as much longer latencies are, where jobs wait for one another.
+  /// The factor by which latencies grow more than segments, because jobs wait for one another.
   [[nodiscard]] double amplified() const noexcept {
     const double waits = latency_ns_ > 0 ? std::max(0.0, 1 - took_ns_ / latency_ns_) : 0;
     return 1 + waits / std::max(0.1, 1 - load());
   }
-  /// More work in each unit of time, of what the device does in all: what runs beside, less what
-  /// real-time jobs take longer.
+  /// The net gain of the device's total work: the work done beside, less the additional time of
+  /// real-time jobs.
   [[nodiscard]] double net(std::size_t which) const noexcept {
     const choice& c = choices_[which];
     const double beside = c.active_ns > 0 ? c.work_ns / c.active_ns : 0;
     return load() * (beside - slow_down(which) * worth());
   }
-  /// What it can be at most.
+  /// The upper limit of net().
   [[nodiscard]] double bound(std::size_t which) const noexcept {
     return time_ns_ > 0 ? speed(which) * free_ns_ / time_ns_ : 0;
   }
@@ -148,21 +149,21 @@ private:
   enum class is : std::uint8_t { open, good, bad };
   static constexpr double remembered = 128;    ///< jobs with nothing beside them
   static constexpr double recent = 32;         ///< jobs under each other choice
-  static constexpr double enough = 8;          ///< jobs under a choice that is to stay
-  static constexpr double too_many = 32;       ///< jobs that did not tell
-  static constexpr double least_bound = 0.002; ///< a gain that is worth a try
+  static constexpr double enough = 8;          ///< jobs to keep a choice
+  static constexpr double too_many = 32;       ///< jobs without a clear result
+  static constexpr double least_bound = 0.002; ///< gain that justifies a trial
 
   struct choice {
     latest_mean slower;
     double most = 0;
-    double work_ns = 0, active_ns = 0;   ///< since it was tried anew
+    double work_ns = 0, active_ns = 0;   ///< since the current trial began
     double expected_ns = 0, took_ns = 0; ///< of work beside real-time jobs
-    std::uint64_t not_before = 0;        ///< jobs
-    std::uint64_t rest = 512;            ///< jobs, when it is given up again
+    std::uint64_t not_before = 0;        ///< number of jobs
+    std::uint64_t rest = 512;            ///< jobs until the next trial, after the next failure
   };
 
   [[nodiscard]] double load() const noexcept { return time_ns_ > 0 ? active_ns_ / time_ns_ : 0; }
-  /// What a unit of the device's time yields that real-time jobs leave.
+  /// The work that a unit of the device's time yields outside real-time jobs.
   [[nodiscard]] double worth() const noexcept {
     const double open = time_ns_ - active_ns_;
     return open > 0 ? std::clamp(open_work_ns_ / open, 1.0, 2.0) : 1;
@@ -185,15 +186,15 @@ private:
     const double n = c.slower.seen();
     if (n == 0) return is::open;
     const latest_mean& none = choices_[0].slower;
-    // Few values do not show how much they differ.
+    // A few values do not show their spread.
     const double differ = std::max({0.01, none.deviation(), n < enough ? 0 : c.slower.deviation()});
     const double chance = 2 * differ / std::sqrt(n) + 2 * differ / std::sqrt(none.seen());
     const double slower = slow_down(which);
     const double most = tolerance_ / amplified();
     if (slower - chance > most) return is::bad;
     if (n < enough) return is::open;
-    // What is presumed to gain is left where it looks too slow, so that few jobs pay for it, or is
-    // seen to lose; the others have to show it.
+    // The presumed choice is given up when it looks too slow, so that few jobs pay for it, or when
+    // it loses; other choices have to prove a gain.
     if (which == presumed_)
       return slower > most || net(which) + load() * chance / 2 < 0 ? is::bad : is::good;
     if (slower + chance / 2 <= most && net(which) - load() * chance / 2 >= least_gain)
@@ -235,15 +236,15 @@ private:
 
   std::vector<choice> choices_;
   double tolerance_;
-  double time_ns_ = 0, active_ns_ = 0, free_ns_ = 0; ///< with nothing beside: all; with real-time
-                                                     ///< jobs; with others too
-  double open_work_ns_ = 0;                          ///< best-effort, between real-time jobs
-  double took_ns_ = 0, latency_ns_ = 0;              ///< of jobs with nothing beside them
+  /// total time with nothing beside; of it with real-time jobs; of it with others too
+  double time_ns_ = 0, active_ns_ = 0, free_ns_ = 0;
+  double open_work_ns_ = 0;             ///< best-effort work between real-time jobs
+  double took_ns_ = 0, latency_ns_ = 0; ///< of jobs with nothing beside them
   std::uint64_t jobs_ = 0;
   std::uint64_t trials_ = 0;
   std::uint64_t epoch_ = 0;
   std::size_t current_ = 0;
-  std::size_t stays_ = 0; ///< current but for trials
+  std::size_t stays_ = 0; ///< the choice outside trials
   std::size_t turn_ = 0;
   std::size_t presumed_ = 0; ///< 0: none
 };

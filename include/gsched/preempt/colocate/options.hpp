@@ -14,14 +14,16 @@ namespace gsched {
 
 /// How real-time kernels are padded.
 struct pad_options {
-  /// The most best-effort kernels that one real-time kernel can carry.
+  /// Largest number of best-effort kernels in one padded kernel.
   static constexpr std::size_t most_parts = 15;
 
-  sm_count sms{};                        ///< of the device that the times were measured on
+  sm_count sms{};                        ///< SMs of the device on which the times were measured
   level_rule level = level_rule::needed; ///< the form of rule 2
-  std::uint32_t parts = 3;               ///< best-effort kernels in one padded kernel, at most
-  double share = 1;                      ///< of the real-time kernel's time that they may use
+  std::uint32_t parts = 3; ///< largest number of best-effort kernels in one padded kernel
+  double share = 1;        ///< fraction of the real-time kernel's time that they may use
 
+  /// Refuses invalid options.
+  ///
   /// Errors   bad_option, in one line.
   void check() const {
     const auto expect = [](bool holds, const std::string& what) {

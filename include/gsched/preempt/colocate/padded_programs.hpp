@@ -12,26 +12,26 @@
 
 namespace gsched {
 
-/// What runs in place of a real-time program when a best-effort one is carried by it.
+/// The program that runs in place of a real-time program and carries best-effort work.
 struct padded_program {
-  const program* runs = nullptr; ///< as many operations as the real-time program, of its order
-  std::uint32_t to = 0;          ///< the guest's next operation once it has ended
+  const program* runs = nullptr; ///< as many operations as the real-time program, in its order
+  std::uint32_t to = 0;          ///< the co-runner's next operation after it has ended
 };
 
-/// Real-time programs padded ahead of time: by real-time program, guest, and where that stands. A
-/// graph has its kernels fixed when it is made, so which guest goes with it from where is chosen
-/// among these, and not kernel by kernel.
+/// Real-time programs that were padded in advance, by real-time program, co-runner, and the
+/// co-runner's next operation. The kernels of a graph are fixed at its creation, so the choice is
+/// among these programs, and not made for each kernel.
 ///
 /// Source   REEF, ACM TOCS 44(1), 2025, doi:10.1145/3768622, section 5: kernels are chosen when
 ///          each real-time kernel is launched.
-/// Differs  programs are chosen, when a real-time program is.
-/// Cost     find O(log n), and no allocation; add O(n): set-up.
+/// Differs  programs are chosen, when a real-time program is dispatched.
+/// Cost     find O(log n), without allocation; add O(n): set-up.
 /// Threads  one owner; no locking.
 class padded_programs {
 public:
-  /// Takes the place of an earlier one of the same three.
-  void add(program_id real_time, program_id guest, std::uint32_t from, const padded_program& p) {
-    const entry e{{real_time, guest, from}, p};
+  /// Replaces an earlier program for the same three keys.
+  void add(program_id real_time, program_id corunner, std::uint32_t from, const padded_program& p) {
+    const entry e{{real_time, corunner, from}, p};
     const auto at = std::lower_bound(all_.begin(), all_.end(), e, before);
     if (at != all_.end() && at->of == e.of)
       *at = e;
@@ -39,10 +39,10 @@ public:
       all_.insert(at, e);
   }
 
-  /// Null if there is none.
-  [[nodiscard]] const padded_program* find(program_id real_time, program_id guest,
+  /// The padded program; null if there is none.
+  [[nodiscard]] const padded_program* find(program_id real_time, program_id corunner,
                                            std::uint32_t from) const noexcept {
-    const entry e{{real_time, guest, from}, {}};
+    const entry e{{real_time, corunner, from}, {}};
     const auto at = std::lower_bound(all_.begin(), all_.end(), e, before);
     return at != all_.end() && at->of == e.of ? &at->is : nullptr;
   }

@@ -16,15 +16,15 @@
 
 namespace gsched {
 
-/// What padding knows of a program: for each operation the variants that it can run as. An
-/// operation without any is not padded: a copy, or a kernel without source. As a guest, a program
-/// stops before such an operation until something else has run it.
+/// A program as padding uses it: the variants of each operation. An operation without variants is
+/// not padded: a copy, or a kernel without source. A co-runner stops before such an operation until
+/// it has run in another way.
 ///
-/// Errors   the constructor: those of check(), naming the operation.
+/// Errors   the constructor: as check(), with the operation.
 /// Threads  immutable after construction.
 class pad_program {
 public:
-  /// `operations[i]` are the variants of operation i; they are pruned, and the fastest is first.
+  /// `operations[i]` are the variants of operation i; they are pruned and sorted by kernel time.
   pad_program(std::string name, std::span<const std::vector<kernel_variant>> operations)
       : name_(std::move(name)) {
     begins_.reserve(operations.size() + 1);
@@ -43,7 +43,7 @@ public:
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] std::size_t size() const noexcept { return begins_.size() - 1; }
-  /// Of one operation, kernel time rising; the first is what runs as a real-time kernel.
+  /// The variants of one operation, by rising kernel time; the first runs as the real-time kernel.
   [[nodiscard]] std::span<const kernel_variant> variants(std::size_t operation) const noexcept {
     return {variants_.data() + begins_[operation], begins_[operation + 1] - begins_[operation]};
   }
@@ -56,9 +56,10 @@ private:
   std::size_t most_ = 0;
 };
 
-/// A program as padding sees it where nobody has measured blocks: one variant for each kernel, its
-/// block time estimated as completed() does, on a device with `sms` SMs.
-/// Errors   those of pad_program. A kernel of 0 ns is no kernel that time is known of: not padded.
+/// A pad_program without measured block times: one variant a kernel, whose block time is estimated
+/// as by completed() for a device with `sms` SMs.
+///
+/// Errors   those of pad_program. A kernel of 0 ns has an unknown time and is not padded.
 [[nodiscard]] inline pad_program
 estimated_pad_program(const program& p, const architecture_limits& limits, sm_count sms) {
   std::vector<std::vector<kernel_variant>> operations(p.size());

@@ -19,26 +19,26 @@
 
 namespace gsched {
 
-/// What a selector picked: a task and which of its variants.
+/// The result of a selection: a task and one of its variants.
 struct pad_pick {
   std::uint32_t task = 0;
   std::uint32_t variant = 0;
   bool operator==(const pad_pick&) const noexcept = default;
 };
 
-/// The best-effort tasks' next kernels, of which one is to be found that may pad a real-time
-/// kernel. Tasks are numbers below max_tasks that the caller gives out.
+/// Selects, among the next kernels of best-effort tasks, the one that pads a real-time kernel.
+/// Tasks are numbers below max_tasks that the caller assigns.
 ///
-/// Source   REEF, ACM TOCS 44(1), 2025, doi:10.1145/3768622, section 5.3: of all variants
-///          of all tasks' kernels, those that meet both rules, and of them the one with the
-///          shortest kernel time.
-/// Differs  a scan over columns of numbers that the compiler turns into vector instructions, every
-///          task with a fixed piece of them. An ordered list a level, beside it in
-///          bench/pad_selection.cpp, answers sooner where much is admitted and later where nothing
-///          is, and pays for each kernel that a guest goes on to: with ten variants a kernel, three
-///          times what the scan of 1000 takes.
+/// Source   REEF, ACM TOCS 44(1), 2025, doi:10.1145/3768622, section 5.3: of all variants of all
+///          tasks' kernels that meet both rules, the one with the shortest kernel time.
+/// Differs  scans columns of numbers, which compilers vectorise; every task has a fixed range of
+///          rows. An ordered list for each level, also measured in bench/pad_selection.cpp, is
+///          faster if many variants are admitted and slower if none is, and pays for each kernel
+///          that a co-runner advances to: with ten variants a kernel, three times the cost of the
+///          scan of 1000.
 /// Order    (kernel time, task, variant) rising.
-/// Units    times in ns up to 2.147 s; longer ones count as that, and such a block is never chosen.
+/// Units    times in ns up to 2.147 s; longer times count as that, and such a block is never
+///          chosen.
 /// Errors   the constructor: bad_option.
 /// Cost     select O(tasks x max_variants), from the first task up to the last one in use; set and
 ///          erase O(max_variants). No allocation after construction.
@@ -58,8 +58,8 @@ public:
     counts_.assign(max_tasks, 0);
   }
 
-  /// The task's next kernel from now on: one that comes, or goes on to its next kernel. At most
-  /// max_variants of them; none: as erase().
+  /// Sets the next kernel of a task, which is new or advances. At most max_variants variants; with
+  /// none, as erase().
   void set(std::uint32_t task, std::span<const kernel_variant> variants) noexcept {
     assert(task < tasks_ && variants.size() <= stride_);
     const std::size_t first = task * stride_;
@@ -83,7 +83,7 @@ public:
     const std::int32_t last = column(terms.time) - 1;
     const auto level = static_cast<std::int32_t>(std::min<std::uint32_t>(terms.level, never));
     std::array<std::int32_t, lanes> most{};
-    // In sums and masks, which the oldest vector instructions have: they have no minimum.
+    // Sums and masks, because the oldest vector instruction sets have no minimum.
     for (std::size_t row = 0; row < end; row += lanes)
       for (std::size_t i = 0; i < lanes; ++i) {
         const std::int32_t refused =
@@ -101,7 +101,7 @@ public:
                     static_cast<std::uint32_t>(first % stride_)};
   }
 
-  /// By rules 1 and 2, where nothing pads the kernel yet.
+  /// By rules 1 and 2, for a kernel without co-runners.
   [[nodiscard]] std::optional<pad_pick> select(const kernel_variant& real_time, level_rule rule,
                                                sm_count sms) const noexcept {
     return select(terms_of(real_time, rule, sms));
@@ -111,13 +111,13 @@ private:
   static constexpr std::size_t lanes = 16;
   static constexpr std::size_t most_rows = std::size_t{1} << 24;
   static constexpr std::int32_t none = std::numeric_limits<std::int32_t>::max();
-  static constexpr std::int32_t never = none - 1; ///< as a block time: no terms are longer
+  static constexpr std::int32_t never = none - 1; ///< a block time that no terms admit
 
   [[nodiscard]] static std::int32_t column(duration d) noexcept {
     return static_cast<std::int32_t>(std::clamp<duration::rep>(d.count(), 0, never));
   }
 
-  /// The first row of a lane that is admitted and has this haste; there is one.
+  /// The first row of a lane that is admitted and has this haste; it exists.
   [[nodiscard]] std::size_t first_of(std::size_t lane, std::int32_t best, std::int32_t last,
                                      std::int32_t level) const noexcept {
     std::size_t row = lane;
@@ -126,12 +126,12 @@ private:
   }
 
   std::size_t stride_;                   ///< rows of a task
-  [[maybe_unused]] std::size_t tasks_;   ///< for what is asserted
-  std::size_t used_ = 0;                 ///< tasks from there on have none
+  [[maybe_unused]] std::size_t tasks_;   ///< for assertions only
+  std::size_t used_ = 0;                 ///< one more than the last task with variants
   std::vector<std::int32_t> block_time_; ///< never: no candidate
-  std::vector<std::int32_t> haste_;      ///< the greatest number less the kernel time
+  std::vector<std::int32_t> haste_;      ///< the largest number less the kernel time
   std::vector<std::int32_t> level_;
-  std::vector<std::uint32_t> counts_; ///< variants of each task
+  std::vector<std::uint32_t> counts_; ///< number of variants of each task
 };
 
 } // namespace gsched

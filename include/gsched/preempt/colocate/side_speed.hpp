@@ -12,8 +12,9 @@
 
 namespace gsched {
 
-/// How long an operation takes on a partition, in nanoseconds: between two measured sizes along a
-/// log-log line, and else as if it shrank with its SMs. `all`: what `expected` was measured on.
+/// The time of an operation on a partition of `part` SMs, in nanoseconds: between two measured
+/// sizes interpolated on a log-log line, otherwise inversely proportional to the SMs. `all`: the
+/// SMs for which `expected` was measured.
 [[nodiscard]] inline double ns_on(const operation& op, sm_count part, sm_count all) noexcept {
   const auto ns = static_cast<double>(op.expected.count());
   if (op.kind != operation_kind::kernel || ns <= 0 || part.count() >= all.count()) return ns;
@@ -31,7 +32,7 @@ namespace gsched {
   return above_ns * above / n;
 }
 
-/// A program's speed on a partition, as a part of its speed on all SMs.
+/// The speed of a program on a partition, as a fraction of its speed on all SMs.
 [[nodiscard]] inline double speed_on(const program& p, sm_count part, sm_count all) noexcept {
   double ns = 0;
   for (const operation* op : p.range(0, p.size())) ns += ns_on(*op, part, all);

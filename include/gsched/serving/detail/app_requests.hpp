@@ -2,7 +2,7 @@
 #pragma once
 
 #include <gsched/core/time.hpp>
-#include <gsched/serving/plan_outcome.hpp>
+#include <gsched/serving/service_outcome.hpp>
 #include <gsched/workload/app.hpp>
 
 #include <array>
@@ -13,12 +13,14 @@
 #include <utility>
 #include <vector>
 
-namespace gsched::sim {
+namespace gsched::detail {
 
-/// Requests for apps that are under way: which of their stages may begin, and what becomes of them.
-/// Of one that has lost an answer no further stage begins; it ends with its last answer.
+/// The app requests in flight: starts their stages and counts their outcomes. If a request of an
+/// app is dropped, no further stage starts, and the app request ends with its last outstanding
+/// answer.
 ///
-/// Cost     O(stages^2) a stage's end, else O(1); no allocation once as many were under way.
+/// Cost     O(stages^2) for the end of a stage, else O(1). It allocates only if more app requests
+///          are in flight than ever before.
 /// Threads  one owner.
 class app_requests {
 public:
@@ -27,7 +29,7 @@ public:
     for (const app& a : apps_) check(a);
   }
 
-  /// Somebody asks for an app; ask(model, id) is called for each request of stages that begin.
+  /// Starts a request of an app. Calls ask(model, id) for each model request of its first stages.
   template <class Ask>
   void begin(std::size_t which, time_point now, Ask&& ask) {
     if (free_.empty()) {
@@ -45,26 +47,27 @@ public:
     begin_stages(number, now, ask);
   }
 
-  /// A request has its answer.
+  /// Records the answer to a model request. Calls ask(model, id) for each request of the stages
+  /// that start.
   template <class Ask>
-  void hear_answer(std::uint64_t id, time_point now, Ask&& ask) {
+  void on_answer(std::uint64_t id, time_point now, Ask&& ask) {
     const std::uint32_t number = number_of(id);
     state& r = under_way_[number];
     assert(r.left[id & stage_bits] > 0);
     if (--r.left[id & stage_bits] == 0 && !r.failed)
-      begin_stages(number, now, ask); // which releases it
+      begin_stages(number, now, ask); // releases r at its end
     else
       release(number, now);
   }
-  /// A request has none.
-  void hear_drop(std::uint64_t id, time_point now) {
+  /// Records that a model request was dropped.
+  void on_drop(std::uint64_t id, time_point now) {
     under_way_[number_of(id)].failed = true;
     release(number_of(id), now);
   }
 
   [[nodiscard]] std::span<const app> apps() const noexcept { return apps_; }
   [[nodiscard]] std::vector<app_outcome>& outcomes() noexcept { return outcomes_; }
-  /// By app, since it was asked last.
+  /// By app: the counts since the last call.
   [[nodiscard]] std::vector<app_period> take_period() {
     return std::exchange(period_, std::vector<app_period>(apps_.size()));
   }
@@ -74,10 +77,10 @@ private:
   struct state {
     std::size_t app = 0;
     time_point came{};
-    std::array<std::uint32_t, app::most_stages> left{}; ///< answers, by stage
-    std::uint32_t begun = 0;                            ///< stages, a bit for each
-    std::uint32_t outstanding = 0;                      ///< requests, and one while more are made
-    bool failed = false;                                ///< an answer is lost
+    std::array<std::uint32_t, app::most_stages> left{}; ///< answers not yet received, by stage
+    std::uint32_t begun = 0;                            ///< bit i: stage i has started
+    std::uint32_t outstanding = 0; ///< model requests, plus 1 while stages start
+    bool failed = false;           ///< a model request was dropped
   };
 
   [[nodiscard]] static std::uint32_t number_of(std::uint64_t id) noexcept {
@@ -125,4 +128,4 @@ private:
   std::vector<app_period> period_; ///< by app
 };
 
-} // namespace gsched::sim
+} // namespace gsched::detail

@@ -9,37 +9,37 @@
 #include <cstdint>
 #include <span>
 
-namespace gsched {
+namespace gsched::detail {
 
-/// Of the requests that wait in order: the first so many are given up, the next so many are a
-/// batch.
+/// A decision about waiting requests, in order: drop the first `drop`, then run the next `take` as
+/// a batch.
 struct batch_choice {
   std::size_t drop = 0;
-  std::uint32_t take = 0; ///< 0: none is left
+  std::uint32_t take = 0; ///< 0: no request is left
   bool operator==(const batch_choice&) const noexcept = default;
 };
 
-/// The largest batch that takes no longer; 0: none.
+/// The largest batch whose latency is at most `most`; 0: none.
 [[nodiscard]] inline std::uint32_t batch_within(std::span<const duration> times,
                                                 duration most) noexcept {
   return static_cast<std::uint32_t>(std::upper_bound(times.begin(), times.end(), most) -
                                     times.begin());
 }
 
-/// Which requests make up a batch that starts now.
-///  1  As many as desired, or all if fewer wait, if the first of them is in time with that; more,
-///  if
-///     more wait, while it is in time and the batch has ended by `free_by`.
-///  2  Else as many as let the first be in time, if those that come after can then still begin with
-///     one who is.
-///  3  Else the first is given up, and the question is asked of the rest. So one request that has
-///     waited too long does not make all batches after it small and late.
+/// Chooses the requests of a batch that starts now:
+///  1  If the first request meets its deadline in a batch of the desired size (or of all waiting
+///     requests, if fewer), take that batch. Take more waiting requests while the first still meets
+///     its deadline and the batch ends by `free_by`.
+///  2  Else take the largest batch in which the first request meets its deadline, if the request
+///     after that batch can still meet its own.
+///  3  Else drop the first request and decide again. So one request that has waited too long does
+///     not make all later batches small and late.
 ///
-/// `times` are those of batches of 1, 2, ..., and do not fall; `deadline(i)` is that of the i-th
-/// who waits, and they do not fall either.
+/// `times` are the latencies of batches of 1, 2, ..., and do not fall. `deadline(i)` is the
+/// deadline of the i-th waiting request; deadlines do not fall either.
 ///
 /// Source   early drop: Nexus, Shen et al., SOSP 2019, doi:10.1145/3341301.3359658, section 6.3.
-/// Differs  2, and that batches grow.
+/// Differs  rule 2, and batches that grow beyond the desired size.
 /// Cost     O(drops x log times).
 template <class Deadline>
 [[nodiscard]] batch_choice choose_batch(std::size_t waiting, std::uint32_t desired,
@@ -55,7 +55,7 @@ template <class Deadline>
       return {drop,
               std::max(planned, static_cast<std::uint32_t>(std::min<std::size_t>(left, fit)))};
     }
-    const std::uint32_t few = batch_within(times, slack); // fewer than planned
+    const std::uint32_t few = batch_within(times, slack);
     if (few == 0) continue;
     const std::size_t next = std::min<std::size_t>(left - few, desired);
     if (now + times[few - 1] + times[next - 1] <= deadline(drop + few)) return {drop, few};
@@ -63,4 +63,4 @@ template <class Deadline>
   return {waiting, 0};
 }
 
-} // namespace gsched
+} // namespace gsched::detail

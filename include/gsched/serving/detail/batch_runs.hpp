@@ -18,51 +18,51 @@
 #include <utility>
 #include <vector>
 
-namespace gsched::sim {
+namespace gsched::detail {
 
-/// Batches side by side on GPUs, in virtual time: each takes what the table has for it on its
-/// partition, while it runs times what the interference model says for those that run on the same
-/// GPU at that moment. So a neighbour slows it for as long as they meet.
+/// Batches that run on GPUs in virtual time. Alone, a batch takes the table's latency on its
+/// partition. While other batches run on the same GPU, it progresses at that speed divided by the
+/// slow-down that the interference model predicts for the batches running at that moment.
 ///
-/// Units    work that is left is in nanoseconds alone.
-/// Cost     begin and end O(batches on the GPU), and the model's where the same batches have not
-/// met
-///          before. Threads  one owner; table and model outlive it.
+/// Units    remaining work is in nanoseconds alone.
+/// Cost     begin and end O(batches on the GPU), plus one prediction for each new combination of
+///          batches.
+/// Threads  one owner; table and model outlive it.
 class batch_runs {
 public:
   batch_runs(const latency_table& table, const interference_function& truth, std::size_t gpus)
       : table_(&table), truth_(&truth), gpus_(gpus) {}
 
-  /// tell(partition, time) says when a batch ends as things stand now: of this one, and of each
-  /// that it changes.
-  template <class Tell>
-  void begin(const batch_run& r, time_point now, Tell&& tell) {
+  /// Starts a batch. Calls report_end(partition, time) with the predicted end of this batch and of
+  /// each batch whose end changes.
+  template <class ReportEnd>
+  void begin(const batch_run& r, time_point now, ReportEnd&& report_end) {
     std::vector<state>& here = gpus_[r.gpu];
     const state s{r, code(r), static_cast<double>(table_->latency(r.model, r.batch, r.sms).count()),
                   now, 0};
     here.insert(std::upper_bound(here.begin(), here.end(), s,
                                  [](const state& a, const state& b) { return a.code < b.code; }),
                 s);
-    change_speeds(here, now, tell);
+    change_speeds(here, now, report_end);
   }
 
-  template <class Tell>
-  void end(std::uint32_t gpu, std::uint32_t partition, time_point now, Tell&& tell) {
+  template <class ReportEnd>
+  void end(std::uint32_t gpu, std::uint32_t partition, time_point now, ReportEnd&& report_end) {
     std::vector<state>& here = gpus_[gpu];
     const auto at = std::find_if(here.begin(), here.end(),
                                  [&](const state& s) { return s.run.partition == partition; });
     assert(at != here.end());
     here.erase(at);
-    change_speeds(here, now, tell);
+    change_speeds(here, now, report_end);
   }
 
 private:
   struct state {
     batch_run run;
-    std::uint64_t code; ///< what it does to others, and they to it
+    std::uint64_t code; ///< identifies SMs, model and batch: all that interference depends on
     double left;
-    time_point since;  ///< when that was left
-    double factor = 0; ///< since then; 0: it has not begun
+    time_point since;  ///< time at which `left` was computed
+    double factor = 0; ///< slow-down since then; 0: not started
   };
   struct hash {
     std::size_t operator()(const std::vector<std::uint64_t>& codes) const noexcept {
@@ -83,7 +83,7 @@ private:
     if (const auto at = known_.find(codes_); at != known_.end()) return at->second;
     std::vector<gpulet> all;
     for (const state& s : here) {
-      gpulet& g = all.emplace_back(); // by braces alone nvcc's front end does not take it
+      gpulet& g = all.emplace_back(); // nvcc rejects initialisation by braces alone
       g.gpu = s.run.gpu;
       g.sms = s.run.sms;
       g.portions.push_back(portion{s.run.model, 0, s.run.batch});
@@ -95,8 +95,8 @@ private:
     return known_.emplace(codes_, std::move(f)).first->second;
   }
 
-  template <class Tell>
-  void change_speeds(std::vector<state>& here, time_point now, Tell&& tell) {
+  template <class ReportEnd>
+  void change_speeds(std::vector<state>& here, time_point now, ReportEnd&& report_end) {
     const std::span<const double> f = factors(here);
     for (std::size_t i = 0; i < here.size(); ++i) {
       state& s = here[i];
@@ -105,16 +105,16 @@ private:
         s.left = std::max(0.0, s.left - static_cast<double>((now - s.since).count()) / s.factor);
       s.since = now;
       s.factor = f[i];
-      tell(s.run.partition,
-           now + duration{static_cast<duration::rep>(std::ceil(s.left * s.factor))});
+      report_end(s.run.partition,
+                 now + duration{static_cast<duration::rep>(std::ceil(s.left * s.factor))});
     }
   }
 
   const latency_table* table_;
   const interference_function* truth_;
-  std::vector<std::vector<state>> gpus_; ///< by code
+  std::vector<std::vector<state>> gpus_; ///< by GPU; sorted by code
   std::vector<std::uint64_t> codes_;
   std::unordered_map<std::vector<std::uint64_t>, std::vector<double>, hash> known_;
 };
 
-} // namespace gsched::sim
+} // namespace gsched::detail

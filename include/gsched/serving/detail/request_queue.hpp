@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/core/time.hpp>
+#include <gsched/serving/waiting_request.hpp>
 
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-namespace gsched {
+namespace gsched::detail {
 
-/// A request that waits for its batch, or runs in it.
-struct waiting_request {
-  std::uint64_t id = 0; ///< the caller's
-  time_point deadline{};
-  bool operator==(const waiting_request&) const noexcept = default;
-};
-
-/// Requests in the order in which they came.
+/// A FIFO queue of requests.
 ///
-/// Cost     O(1); it allocates only when more wait than ever before.
+/// Cost     O(1). It allocates only if more requests wait than ever before.
 /// Threads  one owner.
 class request_queue {
 public:
@@ -50,9 +43,9 @@ private:
     first_ = 0;
   }
 
-  std::vector<waiting_request> ring_; ///< a power of two of them
+  std::vector<waiting_request> ring_; ///< its size is a power of two, or 0
   std::size_t first_ = 0;
   std::size_t size_ = 0;
 };
 
-} // namespace gsched
+} // namespace gsched::detail

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/sim/detail/block_scheduler.hpp>
-#include <gsched/sim/detail/copy_engine.hpp>
-#include <gsched/sim/detail/news.hpp>
-#include <gsched/sim/detail/program_costs.hpp>
-#include <gsched/sim/detail/queues.hpp>
-#include <gsched/sim/detail/yielding.hpp>
+#include <gsched/sim/detail/blocks/block_scheduler.hpp>
+#include <gsched/sim/detail/laws/program_costs.hpp>
+#include <gsched/sim/detail/queues/copy_engine.hpp>
+#include <gsched/sim/detail/queues/event_queue.hpp>
+#include <gsched/sim/detail/queues/queues.hpp>
+#include <gsched/sim/detail/queues/yielding.hpp>
 #include <gsched/sim/observer.hpp>
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 
 namespace gsched::sim {
 
-/// The GPU's side of a simulated device: hardware queues, copy engines and SMs, event by event.
+/// The GPU of a simulated device: hardware queues, copy engines and SMs, event by event.
 ///
-/// Order    at one time: what ends, then what starts by hardware queue, then blocks find room.
-/// Cost     O(queues + grids that run) an event, beside the block scheduler's.
+/// Order    at equal times: ends, then starts by hardware queue, then placements of blocks.
+/// Cost     O(queues + running grids) an event, plus that of the block scheduler.
 /// Threads  one owner; no locking.
 class hardware {
 public:
@@ -28,11 +28,11 @@ public:
   hardware(const preset& p, program_costs& costs, const observer& watch, std::size_t max_segments,
            std::size_t max_block_events)
       : preset_(p), costs_(costs), watch_(watch), scheduler_(p),
-        news_(max_segments, max_block_events), queues_(max_segments, p.effective_queues()),
-        yielding_(p.yields, p.host.block_notice, queues_, scheduler_, news_) {}
+        events_(max_segments, max_block_events), queues_(max_segments, p.effective_queues()),
+        yielding_(p.yields, p.host.block_notification, queues_, scheduler_, events_) {}
 
   [[nodiscard]] block_scheduler& blocks() noexcept { return scheduler_; }
-  [[nodiscard]] news& out() noexcept { return news_; }
+  [[nodiscard]] event_queue& out() noexcept { return events_; }
   [[nodiscard]] const queues& lanes() const noexcept { return queues_; }
   [[nodiscard]] yielding& ways() noexcept { return yielding_; }
 
@@ -48,30 +48,31 @@ public:
     return id;
   }
 
-  /// Whether one more segment, with so many block events at most, can be taken.
-  [[nodiscard]] bool has_room(std::size_t reports) const noexcept {
-    return queues_.room() > news_.ends() && reports <= news_.block_room() - queues_.kept_reports();
+  /// Whether one more segment, with at most `reports` block events, can be accepted.
+  [[nodiscard]] bool has_free_slots(std::size_t reports) const noexcept {
+    return queues_.free_slots() > events_.ends() &&
+           reports <= events_.free_block_slots() - queues_.kept_reports();
   }
 
-  /// Only if has_room.
+  /// Requires has_free_slots().
   void enqueue(const accepted& a) noexcept { queues_.enqueue(a); }
-  /// What the host does whenever it looks: see queues.
+  /// Called whenever the host polls: see queues.
   template <class Launch>
   void hand_over(time_point now, Launch&& launch) noexcept {
     queues_.hand_over(now, launch);
   }
 
-  /// Takes back what has not started; nothing that a yield takes back.
+  /// Withdraws segments that have not started, except those that a yield withdraws.
   [[nodiscard]] std::size_t evict(std::uint32_t id, time_point now) noexcept {
     return queues_.lane(id).stopped ? 0 : queues_.evict(id, now);
   }
 
-  /// When something happens next, if nothing is submitted before.
+  /// The time of the next event, if nothing is submitted before.
   [[nodiscard]] time_point next() const noexcept {
     return std::min(std::min(next_, queues_.next()), yielding_.next());
   }
 
-  /// Lets happen what happens at next().
+  /// Processes the events at next().
   void step() noexcept {
     const time_point now = next();
     account(now);
@@ -94,7 +95,7 @@ public:
     for (const copy_engine& e : engines_) next_ = std::min(next_, e.ends());
   }
 
-  /// Adds up what has been busy until `now`, which is no later than next().
+  /// Adds up busy times until `now`, which is not after next().
   void account(time_point now) noexcept {
     const duration passed = now - accounted_;
     accounted_ = now;
@@ -105,20 +106,20 @@ public:
   [[nodiscard]] double sm_ns() const noexcept { return sm_ns_; }
 
 private:
-  /// What the block scheduler tells.
+  /// Callbacks of the block scheduler.
   struct sink {
     hardware& hw;
     time_point now;
-    void placed(const grid& g, std::uint32_t pieces) noexcept {
+    void placed(const grid& g, std::uint32_t slices) noexcept {
       if (!g.started) {
         hw.mark(hw.watch_.started, now, g.owner);
         if (hw.queues_.lane(hw.queues_[g.owner].lane).stopped) hw.yielding_.looks(g.owner, now);
       }
-      if (g.reports) hw.report(device_event::kind::blocks_started, g.owner, pieces, now);
+      if (g.reports) hw.report(device_event::kind::blocks_started, g.owner, slices, now);
     }
     void left(const grid& g, const cohort& c) noexcept {
-      if (g.reports) hw.report(device_event::kind::blocks_done, g.owner, c.pieces, now);
-      if (hw.watch_.blocks != nullptr && !c.leaves)
+      if (g.reports) hw.report(device_event::kind::blocks_done, g.owner, c.slices, now);
+      if (hw.watch_.blocks != nullptr && !c.preempted)
         hw.watch_.blocks(hw.watch_.self, now, hw.mark_of(g.owner), g.base + g.finished, c.blocks);
     }
     void done(std::uint32_t slot) noexcept {
@@ -136,7 +137,7 @@ private:
     }
   };
 
-  /// When the next operation of a segment can start, its lane being free.
+  /// When the next operation of a segment can start, if its lane is free.
   time_point ready_at(const accepted& a, const lane_state& l) const noexcept {
     const time_point here =
         std::max(l.goes_on, a.arrival + a.step * static_cast<duration::rep>(a.issued));
@@ -144,11 +145,11 @@ private:
     duration gap = a.issued == 0 ? preset_.gaps.segments : preset_.laws.graph.gap + l.extra;
     if (a.how == submission::launches) gap = preset_.gaps.launches + l.extra;
     if (a.gated && yielding_.gated(a.issued)) gap += preset_.yields.gate;
-    if (a.leaves && !l.stopped) gap += preset_.laws.leaving.preamble;
+    if (a.preemptible && !l.stopped) gap += preset_.laws.preemption.preamble;
     return std::max(here, l.last_end + gap);
   }
 
-  /// Starts what can start at the head of a queue.
+  /// Starts the operations that can start at the head of a queue.
   void issue(hardware_queue& q, time_point now) noexcept {
     q.look = time_point::max();
     while (q.head != none) {
@@ -173,7 +174,7 @@ private:
       start(slot, a, l, op, now);
       if (l.resuming) yielding_.resumed(l, a.lane, now);
       if (l.stopped && yielding_.stands(slot)) continue; // it is out of the queue
-      if (a.issued < a.operations.size()) return;        // the next one waits for this one
+      if (a.issued < a.operations.size()) return;        // its next operation follows this one
       queues_.remove(slot);
     }
   }
@@ -195,9 +196,9 @@ private:
     it.reports = a.instrumented;
     it.passes = false;
     it.base = 0;
-    if (l.stopped && a.leaves) {
+    if (l.stopped && a.preemptible) {
       pass(a, it);
-    } else if (op.leaves != leaving::never && a.costs != nullptr) {
+    } else if (op.preemptible != preemptibility::never && a.costs != nullptr) {
       it.base = costs_.resume(a.program, a.first + a.issued - 1, a.issued == 1);
       it.cost.blocks -= it.base;
     }
@@ -211,19 +212,19 @@ private:
     mark(watch_.started, now, queues_.lane(e.head()).current);
   }
 
-  /// All blocks of a kernel will find the flag set: what is left of it stays as it is.
+  /// All blocks of a kernel will find the flag set: the rest of the kernel remains to be run.
   [[gnu::cold]] static void pass(accepted& a, grid& g) noexcept {
     g.passes = true;
     a.left_from = std::min(a.left_from, a.issued - 1);
   }
-  /// Blocks of a kernel have left.
+  /// Blocks of a kernel have exited early.
   [[gnu::cold]] void keep_rest(const grid& g) noexcept {
     accepted& a = queues_[g.owner];
     a.left_from = a.issued - 1;
     costs_.keep(a.program, a.first + a.issued - 1, g.base + g.finished);
   }
 
-  /// One operation of a segment has ended, or left.
+  /// One operation of a segment has ended, or was preempted.
   void complete(std::uint32_t slot, time_point now) noexcept {
     const accepted& a = queues_[slot];
     lane_state& l = queues_.lane(a.lane);
@@ -237,18 +238,18 @@ private:
     device_event e;
     e.what = device_event::kind::segment_done;
     e.segment = a.id;
-    l.last_told = now + preset_.host.segment_notice;
-    news_.end(l.last_told, e);
+    l.last_told = now + preset_.host.segment_notification;
+    events_.end(l.last_told, e);
     queues_.retire(slot);
     if (l.stopped) yielding_.ended(l, now);
   }
 
-  void report(device_event::kind what, std::uint32_t slot, std::uint32_t pieces,
+  void report(device_event::kind what, std::uint32_t slot, std::uint32_t slices,
               time_point now) noexcept {
     accepted& a = queues_[slot];
     const device_event e{what, 0, 0, a.issued - 1, a.id, {}};
-    const time_point seen = now + preset_.host.block_notice;
-    queues_.reported(a, news_.blocks(seen, e, scheduler_.map(), pieces));
+    const time_point seen = now + preset_.host.block_notification;
+    queues_.reported(a, events_.blocks(seen, e, scheduler_.map(), slices));
   }
 
   [[nodiscard]] operation_mark mark_of(std::uint32_t slot) noexcept {
@@ -270,7 +271,7 @@ private:
   program_costs& costs_;
   observer watch_;
   block_scheduler scheduler_;
-  news news_;
+  event_queue events_;
   queues queues_;
   yielding yielding_;
   std::array<copy_engine, 2> engines_; ///< to the device, to the host

@@ -5,7 +5,8 @@
 #include "serve_partitions/options.hpp"
 #include "serve_partitions/report.hpp"
 
-#include "common/main.hpp"
+#include "common/cli/main.hpp"
+#include "common/cli/option_values.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/gpu.hpp>
@@ -78,7 +79,8 @@ int serve_partitions_graphs(int argc, char** argv, const serve_partitions_graph*
   using namespace serve_partitions;
   return common::run_main("serve_partitions", argc, argv, parse_options, [&](options& o) {
     if (!o.device.gpu)
-      common::refuse("--device", common::in_quotes("sim"), "a real GPU, which has the graphs");
+      common::refuse("--device", common::in_quotes(o.device.device),
+                     "a real GPU, which has the graphs");
     captured_programs programs(o, {graphs, count});
     return serve_and_tell(o, [&](const options& with) {
       return run_on_gpus(with,

@@ -16,7 +16,7 @@ struct serve_partitions_graph {
 };
 
 /// As the program's main; --device must be a real GPU, and --batches those that each model has
-/// graphs of. Returns the exit code; what is wrong is told on stderr in one line.
+/// graphs of. Returns the exit code; errors are printed on stderr in one line.
 __attribute__((visibility("default"))) int
 serve_partitions_graphs(int argc, char** argv, const struct serve_partitions_graph* graphs,
                         uint64_t count);

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <gsched/cuda/detail/launch_counters.hpp>
-#include <gsched/cuda/report.hpp>
+#include <gsched/cuda/notify/report.hpp>
 #include <gsched/notify/word.hpp>
 
 #include <cstdint>
 
-/// How the blocks of a launch share counters and a ring. Machine is what atomics, SM and grid are
-/// taken from: the GPU that runs this (instrument.cuh), or threads of a host on which it is tested.
+/// How the blocks of a launch share counters and a ring. Machine provides the atomics, the SM and
+/// the grid: the GPU (instrument.cuh), or host threads in a test.
 namespace gsched::cuda::detail {
 
 #ifdef __CUDACC__
@@ -17,8 +17,8 @@ namespace gsched::cuda::detail {
 #define GSCHED_IN_KERNEL inline
 #endif
 
-/// ring_writer::publish. The store is posted: nobody waits for it here, and it is relaxed at system
-/// scope, as the word is all there is to publish.
+/// Writes a word, as ring_writer::publish does. The store is posted: the thread does not wait for
+/// it. It is relaxed at system scope, because the word publishes nothing else.
 template <class Machine>
 GSCHED_IN_KERNEL void publish(const report& r, std::uint64_t ticket, std::uint32_t instance,
                               std::uint32_t upper) {
@@ -29,50 +29,51 @@ GSCHED_IN_KERNEL void publish(const report& r, std::uint64_t ticket, std::uint32
                       std::uint64_t{marked} << 32 | instance);
 }
 
-/// A block has started: thread 0 tells. `zero` is zero.
+/// Reports the start of a block. Runs in thread 0. `zero` is 0.
 template <class Machine>
 GSCHED_IN_KERNEL void report_start(const report& r, std::uint32_t zero) {
   const bool grouped = r.reciprocal != 0;
   std::uint64_t was;
   std::uint32_t place = 0;
-  if (!grouped) { // for the instance alone, which comes together with the ticket
+  if (!grouped) { // only the instance is needed; it arrives together with the ticket
     was = Machine::load(&r.counters->started);
   } else {
     was = Machine::add(&r.counters->started, zero + 1u);
     const auto before = static_cast<std::uint32_t>(was);
     place = place_in_group(before, r.reciprocal, r.group);
-    if (place + 1 != r.group && before != Machine::last_of_grid()) return; // a later one tells
+    if (place + 1 != r.group && before != Machine::last_of_grid()) return; // a later block reports
   }
   const std::uint64_t ticket = Machine::add(r.ticket, zero + 1u);
-  place += static_cast<std::uint32_t>(ticket >> 63); // zero as well, but known with the ticket only
+  place += static_cast<std::uint32_t>(ticket >> 63); // adds 0, and makes place depend on the ticket
   publish<Machine>(r, ticket, static_cast<std::uint32_t>(was >> 32),
                    upper_half(notification_type::blocks_started, place, Machine::this_sm()));
-  // [I1] -> [I1] in report_end: these blocks have their ticket. As the number that is added depends
-  // on the ticket, the addition cannot reach L2 before the ticket has come back from there.
+  // [I1] -> [I1] in report_end: these blocks have their ticket. The added value depends on the
+  // ticket, so the add cannot reach L2 before the ticket has returned from there.
   if (grouped) Machine::add_only(&r.counters->claimed, place + 1u);
 }
 
-/// A block has ended: its last thread tells.
+/// Reports the end of a block. Runs in its last thread.
 ///
-/// Order: the words of a launch's ends must not be ahead of those of its starts, in blocks, at any
-/// ticket. Where every block reports, a block's own start has its ticket before the block can end
-/// (count_exit). In groups, a block that ends may have its start told by another one, which has
-/// been counted but may have no ticket yet; so who tells of the first n ends waits until n starts
-/// are claimed. That many started and were counted before those n ended, so that the groups are
-/// full and each has someone on its way to the ticket: a running thread that waits for nothing. It
-/// gets there whatever the others do, so this wait ends; mostly there is none.
+/// Order    at every ticket, the words of ends must not cover more blocks than the words of starts
+///          before them. Without groups, a block's start has its ticket before the block can end
+///          (count_exit). With groups, another block may report the start of a block that ends;
+///          that block has been counted, but may not have its ticket yet. The reporter of the first
+///          n ends therefore waits until n starts are claimed. Those starts were counted before the
+///          n ends, so their groups are full, and a running thread of each group is about to take
+///          the ticket without waiting for anything. The wait therefore ends; mostly there is none.
 ///
-/// Again: who ends last puts the counters back for the slot's next launch. No block of this launch
+/// The last block to end resets the counters for the slot's next launch. No block of this launch
 /// touches them later: each start was counted before its block ended, the tickets of the starts
-/// were claimed before the last end was told, and the ends are counted. But for one: another that
-/// waits for [I1] may find the counters put back, and knows by the instance that all is claimed.
-/// The next launch begins when this one is complete, as launches of one slot do not overlap.
+/// were claimed before the last end was reported, and the ends are counted. One exception: a thread
+/// that waits for [I1] may find the counters reset, and detects by the instance that everything is
+/// claimed. The next launch begins after this one is complete, because launches of one slot do not
+/// overlap.
 template <class Machine>
 GSCHED_IN_KERNEL void report_end(const report& r, std::uint32_t zero) {
   const bool grouped = r.reciprocal != 0;
   std::uint64_t ticket = 0;
   std::uint32_t claimed = 0;
-  if (grouped) // one or the other is on its way together with the count
+  if (grouped) // issued together with the count below
     claimed = Machine::load_lower(&r.counters->claimed);
   else
     ticket = Machine::add(r.ticket, zero + 1u);

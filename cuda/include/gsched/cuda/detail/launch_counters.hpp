@@ -10,62 +10,61 @@
 
 namespace gsched::cuda {
 
-/// What the blocks of one launch count together, in device memory. Each word has the launch's
-/// instance in its upper half, as it goes into notifications, and a number of blocks in its lower
-/// half. Between launches the numbers are zero, and the instance is that of the next launch: the
-/// last block to end sees to both (block_reports.hpp).
+/// The counters of one launch, in device memory. The upper half of each word is the launch's
+/// instance as in notifications, the lower half a number of blocks. Between launches the numbers
+/// are zero and the instance is that of the next launch; the last block to end sets both
+/// (block_reports.hpp).
 struct alignas(64) launch_counters {
   std::uint64_t started;
-  alignas(32) std::uint64_t ended; // another sector: L2 works on each by itself
-  /// Of those that started, how many are covered by words with a ticket. By itself: in one word
-  /// with `ended`, of which one trip to L2 would tell both, it is slower
-  /// (bench/cuda/instrumentation).
+  alignas(32) std::uint64_t ended; // in another sector: L2 processes sectors independently
+  /// Started blocks whose word has a ticket. A word of its own: sharing one with `ended`, which one
+  /// trip to L2 would read, is slower (bench/cuda/instrumentation).
   std::uint64_t claimed;
 };
 
 static_assert(sizeof(launch_counters) == 64);
 
-/// Launches of one slot are told apart by the lowest bits of their instance.
+/// The lowest bits of an instance distinguish the launches of one slot.
 inline constexpr unsigned replay_bits = 12;
 
-/// The instance of the launch after this one; the slot stays.
+/// The instance of the slot's next launch.
 [[nodiscard]] __host__ __device__ constexpr std::uint32_t
 next_instance(std::uint32_t instance) noexcept {
   constexpr std::uint32_t replays = (1u << replay_bits) - 1;
   return (instance & ~replays) | ((instance + 1) & replays);
 }
 
-/// Largest grid that may report, in blocks: what place_in_group is exact for.
+/// The largest instrumented grid, in blocks: the range in which place_in_group is exact.
 inline constexpr std::uint32_t max_reporting_blocks = 1u << 28;
 
-/// For place_in_group. Zero for groups of one, where there is nothing to divide.
+/// The factor for place_in_group; 0 for groups of one block.
 [[nodiscard]] constexpr std::uint32_t reciprocal_of(std::uint32_t group) noexcept {
   return group < 2 ? 0 : 0xffff'ffffu / group + 1;
 }
 
-/// before % group, for 2 <= group <= max_group_blocks, by one multiplication in place of a
-/// division: the reciprocal is too large by less than group / 2^32, which does not show below 2^32
-/// / group.
+/// before % group, for 2 <= group <= max_group_blocks, with one multiplication in place of a
+/// division. The reciprocal is too large by less than group / 2^32, which changes no result below
+/// 2^32 / group.
 [[nodiscard]] __host__ __device__ constexpr std::uint32_t
 place_in_group(std::uint32_t before, std::uint32_t reciprocal, std::uint32_t group) noexcept {
   return before - static_cast<std::uint32_t>((std::uint64_t{before} * reciprocal) >> 32) * group;
 }
 
-/// The upper half of a word without its lap, of `further` blocks besides the one that reports. The
-/// lower half is the instance.
+/// The upper half of a word without its lap. `further`: the blocks that the word covers besides the
+/// reporting one. The lower half is the instance.
 [[nodiscard]] __host__ __device__ constexpr std::uint32_t
 upper_half(notification_type type, std::uint32_t further, std::uint32_t sm) noexcept {
   return (sm & (word_layout::sm_limit - 1)) | further << (word_layout::blocks_at - 32) |
          static_cast<std::uint32_t>(type) << (word_layout::type_at - 32);
 }
 
-/// That with the lap of a ticket, of which `laps` is ticket / slots, modulo 2^32.
+/// Adds the lap of a ticket; `laps` is ticket / slots, modulo 2^32.
 [[nodiscard]] __host__ __device__ constexpr std::uint32_t with_laps(std::uint32_t upper,
                                                                     std::uint32_t laps) noexcept {
   return upper + (laps << (word_layout::lap_at - 32)) + (1u << (word_layout::lap_at - 32));
 }
 
-// The bits are those of notify/word.hpp and the groups those of notify/grouping.hpp.
+// The bits match notify/word.hpp, and the groups match notify/grouping.hpp.
 static_assert([] {
   for (const std::uint32_t blocks : {1u, 7u, 16u})
     for (const std::uint32_t sm : {0u, 131u, 256u, word_layout::sm_limit - 1})

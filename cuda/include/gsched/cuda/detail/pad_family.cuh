@@ -2,7 +2,7 @@
 #pragma once
 
 #include <gsched/core/launch.hpp>
-#include <gsched/cuda/pad_block.cuh>
+#include <gsched/cuda/colocate/pad_block.cuh>
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace gsched::cuda {
 
-/// A list of functions, each known by its place.
+/// A list of functions, identified by their index.
 template <paddable... F>
 struct pad_functions {
   static constexpr std::size_t size = sizeof...(F);
@@ -23,7 +23,7 @@ struct pad_functions {
   template <class G>
   static constexpr bool has = (std::is_same_v<F, G> || ...);
 
-  /// Of a function that is not there, size.
+  /// The index of G; `size` if G is not in the list.
   template <class G>
   static constexpr std::uint32_t place() noexcept {
     std::uint32_t n = 0;
@@ -32,47 +32,47 @@ struct pad_functions {
   }
 };
 
-/// A part of a padded kernel, as the kernel has it among its parameters.
+/// One function of a padded launch, as a kernel parameter.
 template <std::size_t Bytes>
 struct pad_entry {
   alignas(16) unsigned char arguments[Bytes];
-  std::uint32_t function = 0; ///< its place in the list of its role
+  std::uint32_t function = 0; ///< index in the list of its role
   std::uint32_t blocks = 0;   ///< of this launch
-  std::uint32_t first = 0;    ///< index in its own grid of the first of them
+  std::uint32_t first = 0;    ///< first of them in the function's grid
   std::uint32_t threads = 0;  ///< of a block
   extent grid{};
 };
 
-template <std::size_t Bytes, std::size_t Guests>
+template <std::size_t Bytes, std::size_t Corunners>
 struct pad_parameters {
   pad_entry<Bytes> real_time;
-  pad_entry<Bytes> guests[Guests];
+  pad_entry<Bytes> corunners[Corunners];
 };
 
-/// Functions that may share a kernel: those of Real as the real-time part, those of Guests beside
-/// it, up to MostGuests of them at once. Each of the family's kernels, of which there is one for
-/// each occupancy level, has the code of all of them.
-template <class Real, class Guests = Real, std::size_t MostGuests = 4>
+/// Functions that may share a kernel: those of Real in the real-time role, and up to MostCorunners
+/// of those of Corunners beside it. The family has one proxy kernel for each occupancy level, and
+/// each contains the code of all functions.
+template <class Real, class Corunners = Real, std::size_t MostCorunners = 4>
 struct basic_pad_family {
   using real = Real;
-  using guests = Guests;
-  static constexpr std::size_t most_guests = MostGuests;
-  static constexpr std::size_t bytes = std::max(Real::bytes, Guests::bytes);
+  using corunners = Corunners;
+  static constexpr std::size_t most_corunners = MostCorunners;
+  static constexpr std::size_t bytes = std::max(Real::bytes, Corunners::bytes);
   using entry = pad_entry<bytes>;
-  using parameters = pad_parameters<bytes, MostGuests>;
-  static_assert(Real::size > 0 && Guests::size > 0, "a family has functions in both roles");
-  static_assert(MostGuests > 0 && sizeof(parameters) <= 4096,
+  using parameters = pad_parameters<bytes, MostCorunners>;
+  static_assert(Real::size > 0 && Corunners::size > 0, "a family has functions in both roles");
+  static_assert(MostCorunners > 0 && sizeof(parameters) <= 4096,
                 "the arguments of a padded kernel's parts are 4 KiB at most");
 };
 
-/// Functions of which each may be the real-time part as well as a guest.
+/// A family whose functions can have either role.
 template <class... F>
 using pad_family = basic_pad_family<pad_functions<F...>>;
 
 namespace detail {
 
-/// The most registers a thread at each occupancy level of the block sizes given, rising, each once.
-/// Beyond 255 and below 32 a level differs by nothing from the next.
+/// The register limits of the occupancy levels for the given block sizes: rising, without
+/// duplicates. Limits above 255 and below 32 do not distinguish levels.
 struct pad_levels {
   std::array<std::uint32_t, 32> registers{};
   std::size_t size = 0;
@@ -98,7 +98,7 @@ template <class Family>
 constexpr pad_levels levels_of_family() noexcept {
   pad_levels all;
   all.add(Family::real::threads);
-  all.add(Family::guests::threads);
+  all.add(Family::corunners::threads);
   return all;
 }
 

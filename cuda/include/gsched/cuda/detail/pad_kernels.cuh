@@ -2,9 +2,9 @@
 #pragma once
 
 #include <gsched/core/launch.hpp>
+#include <gsched/cuda/colocate/pad_block.cuh>
+#include <gsched/cuda/colocate/pad_table.hpp>
 #include <gsched/cuda/detail/pad_family.cuh>
-#include <gsched/cuda/pad_block.cuh>
-#include <gsched/cuda/pad_table.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace detail {
 template <class F>
 inline constexpr std::uint32_t most_threads = F::threads != 0 ? F::threads : 1024;
 
-/// Runs a block of the function that the entry names. The chain of comparisons becomes a switch.
+/// Runs one block of the entry's function. The compiler turns the comparisons into a switch.
 template <class... F, std::size_t Bytes>
 __device__ __forceinline__ void run_pad_entry(pad_functions<F...>, const pad_entry<Bytes>& e,
                                               std::uint32_t at) {
@@ -37,10 +37,10 @@ __device__ __forceinline__ void run_pad_entry(pad_functions<F...>, const pad_ent
   static_cast<void>((run(std::type_identity<F>{}) || ...));
 }
 
-/// A block of a padded kernel. Those of the real-time part come first, as SMs get blocks in that
-/// order. That part is at a fixed place among the parameters, where the code finds its arguments as
-/// a plain kernel does; so it has code of its own.
-template <class Family, class Real, class Guests>
+/// Runs one block of a padded kernel. The real-time blocks come first, because SMs receive blocks
+/// in that order. The real-time function has code of its own: its arguments are at a fixed offset,
+/// as in a plain kernel.
+template <class Family, class Real, class Corunners>
 __device__ __forceinline__ void run_pad_block(const typename Family::parameters& p) {
   if (blockIdx.x < p.real_time.blocks) {
     run_pad_entry(Real{}, p.real_time, blockIdx.x);
@@ -48,23 +48,25 @@ __device__ __forceinline__ void run_pad_block(const typename Family::parameters&
   }
   std::uint32_t at = blockIdx.x - p.real_time.blocks;
   std::uint32_t i = 0;
-  for (; i + 1 < Family::most_guests && at >= p.guests[i].blocks; ++i) at -= p.guests[i].blocks;
-  run_pad_entry(Guests{}, p.guests[i], at);
+  for (; i + 1 < Family::most_corunners && at >= p.corunners[i].blocks; ++i)
+    at -= p.corunners[i].blocks;
+  run_pad_entry(Corunners{}, p.corunners[i], at);
 }
 
-/// The kernel of a family at one level.
+/// The proxy kernel of a family at one occupancy level.
 template <class Family, std::uint32_t Registers>
 __global__ void __maxnreg__(Registers)
     pad_proxy_kernel(const __grid_constant__ typename Family::parameters p) {
-  run_pad_block<Family, typename Family::real, typename Family::guests>(p);
+  run_pad_block<Family, typename Family::real, typename Family::corunners>(p);
 }
 
-/// One of its functions in one of its roles, with as many registers as the compiler gives it by
-/// itself. It is only asked for those: a limit of 255 would let it take more than it needs.
-template <class Family, class Real, class Guests, std::uint32_t Threads>
+/// A kernel of one function in one role, with the registers that the compiler gives it without a
+/// limit. It is only queried for its registers, never launched. A limit of 255 would let it use
+/// more than it needs.
+template <class Family, class Real, class Corunners, std::uint32_t Threads>
 __global__ void __launch_bounds__(Threads)
     pad_demand_kernel(const __grid_constant__ typename Family::parameters p) {
-  run_pad_block<Family, Real, Guests>(p);
+  run_pad_block<Family, Real, Corunners>(p);
 }
 
 template <class F>
@@ -91,7 +93,7 @@ struct pad_demands<Family, pad_functions<F...>> {
          &pad_demand_kernel<Family, pad_functions<F>, pad_functions<>, most_threads<F>>)}),
      ...);
   }
-  static void add_guests(std::vector<pad_table::kernel>& to) {
+  static void add_corunners(std::vector<pad_table::kernel>& to) {
     (to.push_back({reinterpret_cast<const void*>(
          &pad_demand_kernel<Family, pad_functions<>, pad_functions<F>, most_threads<F>>)}),
      ...);
@@ -105,15 +107,14 @@ std::vector<pad_table::kernel> pad_proxies() {
     return std::vector<pad_table::kernel>{
         {reinterpret_cast<const void*>(&pad_proxy_kernel<Family, levels.registers[Is]>),
          levels.registers[Is]}...};
-  }
-  (std::make_index_sequence<levels.size>{});
+  }(std::make_index_sequence<levels.size>{});
 }
 
 template <class Family>
 std::vector<pad_table::kernel> pad_demands_of() {
   std::vector<pad_table::kernel> all;
   pad_demands<Family, typename Family::real>::add_real(all);
-  pad_demands<Family, typename Family::guests>::add_guests(all);
+  pad_demands<Family, typename Family::corunners>::add_corunners(all);
   return all;
 }
 

@@ -10,29 +10,31 @@
 
 namespace gsched::cuda {
 
-/// An operation that changed memory when it was run once more.
+/// An operation whose second run changed memory.
 struct second_run_difference {
   std::size_t operation = 0;
   std::string name{};
-  byte_range range{}; ///< the first 4-byte words in a row that differ
+  byte_range range{}; ///< the first run of differing 4-byte words
 };
 
-/// A debug mode: runs a program once, and each operation that `what` declares idempotent a second
-/// time, at once, on what the first time has left; for an idempotent one that changes nothing. What
-/// `what` says it writes is copied before and compared after the second run, and put back if it
-/// differs, so in the end the program has run once. None: nothing differed.
+/// Debugging: runs a program, and runs each operation that `what` declares idempotent a second time
+/// right after the first. The second run of an idempotent operation changes nothing.
 ///
-/// What it cannot find: a clobber that these values do not show, such as adding zero, and one that
-/// only a run that was killed half-way would show. A kernel whose result depends on chance, or on
-/// the order of its atomics, differs as well.
+/// The memory that `what` says an operation writes is copied before and compared after the second
+/// run. It is restored if it differs, so that the program has run once in the end. Returns the
+/// first difference, if any.
 ///
-/// `what` has the operations of the program, such as accesses_of(p), with those declared that are
-/// to be checked; or with writes that the caller knows better. Differs  launches directly, and one
-/// operation at a time: for debugging alone. Host functions of the
+/// The check cannot find a clobber that does not show with these values (adding zero), or that
+/// needs a run that was stopped half-way. A kernel whose result depends on random numbers, or on
+/// the order of its atomics, is reported too.
+///
+/// `what` has one entry for each operation of the program, such as accesses_of(p) with the
+/// declarations to check.
+///
+/// Differs  launches directly, one operation at a time: for debugging only. Host functions of the
 ///          graph do not run.
-/// Errors   bad_option if there are not as many operations; device_failed with CUDA's words, also
-///          where the copies do not fit into the memory left. A kernel that never ends is waited
-///          for.
+/// Errors   bad_option for another number of operations; device_failed with CUDA's message, also if
+///          the copies do not fit into the free memory. Waits for a kernel that never ends.
 /// Threads  one. Nothing else may use that memory meanwhile.
 [[nodiscard]] std::optional<second_run_difference> find_clobber(const program& p,
                                                                 const access_trace& what);
@@ -42,8 +44,8 @@ struct second_run_difference {
 ///          its second run changed bytes 0x7f0000 to 0x7f0010, expected none to".
 void check_idempotent(const program& p, const access_trace& what);
 
-/// Of all kernels of a program, on the allocations that their arguments point into. With make_call,
-/// of one kernel.
+/// Checks all kernels of a program, on the allocations that their arguments point into. For one
+/// kernel, use make_call.
 void check_idempotent(const program& p);
 
 } // namespace gsched::cuda

@@ -3,7 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/cuda/pad.cuh>
+#include <gsched/cuda/colocate/pad.cuh>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/preempt/colocate/candidate.hpp>
@@ -20,7 +20,7 @@
 
 namespace gsched::cuda {
 
-/// Holds its block for a time.
+/// A function that keeps its block busy for a number of clock cycles.
 struct pad_hold {
   static constexpr std::uint32_t threads = 0;
   std::uint64_t cycles;
@@ -34,7 +34,7 @@ struct pad_hold {
   }
 };
 
-/// Never run: gives every proxy as many registers as its level allows.
+/// Never run. Its code makes the compiler give each proxy kernel all registers of its level.
 struct pad_registers {
   static constexpr std::uint32_t threads = 0;
   std::uint32_t* never;
@@ -55,23 +55,23 @@ struct pad_registers {
 using pad_stand_in_family =
     basic_pad_family<pad_functions<pad_hold>, pad_functions<pad_hold, pad_registers>, 4>;
 
-/// A profile's kernels as stand-ins that can be padded and carried: of the same blocks, threads,
-/// registers, shared memory and time, which do nothing else, so that they do not slow one another
-/// by bandwidth.
+/// Stand-ins of a profile's kernels that can be padded or be co-runners. They have the same blocks,
+/// threads, registers, shared memory and time, and access no memory, so that they do not slow each
+/// other by bandwidth.
 struct pad_stand_ins {
   using work = pad_work<pad_stand_in_family>;
 
   std::string name;
-  std::vector<std::optional<work>> kernels;         ///< by operation; none for copies and sets
-  std::vector<std::vector<kernel_variant>> facts{}; ///< by operation: one each, or none
-  /// Kernels whose registers no proxy has for blocks of their size; they have fewer.
+  std::vector<std::optional<work>> kernels;         ///< by operation; empty for copies and sets
+  std::vector<std::vector<kernel_variant>> facts{}; ///< by operation: one for a kernel, else none
+  /// Kernels with fewer registers than the profile's, because no proxy supports them at that size.
   std::size_t fewer_registers = 0;
 };
 
-/// Makes them on the current GPU, which should have nothing else to do meanwhile.
+/// Makes padded stand-ins on the current GPU, which should be idle meanwhile.
 ///
-/// Cost     set-up: some milliseconds for each shape that it has not made before.
-/// Threads  one owner. The padder outlives it.
+/// Cost     set-up: some milliseconds for each new shape.
+/// Threads  one owner. The padder must outlive this object.
 class pad_stand_in_maker {
 public:
   using work = pad_stand_ins::work;
@@ -83,12 +83,13 @@ public:
     const auto ns = [&](const work& w) {
       return static_cast<double>(pads.measure(w).kernel_time.count());
     };
-    static_cast<void>(ns(long_one)); // an idle GPU's clock takes some time to rise
+    static_cast<void>(ns(long_one)); // warms the GPU's clocks up
     ns_per_cycle_ = (ns(long_one) - ns(short_one)) / static_cast<double>(many);
   }
 
-  /// Each takes its time and `gap` from the start of the one before to the start of the next.
-  /// Errors   bad_profile for no kernels; those of padder.
+  /// Each stand-in takes its operation's time plus `gap` from the start of the previous one to the
+  /// start of the next.
+  /// Errors   bad_profile for a profile without kernels; as padder.
   [[nodiscard]] pad_stand_ins make(const profile& p, duration gap = {}) {
     pad_stand_ins all;
     all.name = p.full_name();
@@ -129,7 +130,7 @@ private:
     return w;
   }
 
-  /// What it takes when its blocks do nothing.
+  /// The time of the work when its blocks do nothing.
   [[nodiscard]] double floor_of(const work& w) {
     const auto key = std::tuple(w.blocks(), w.threads(), w.shared_bytes(), w.registers());
     const auto at = floors_.find(key);

@@ -11,34 +11,39 @@
 
 namespace gsched::cuda {
 
+/// Options of stand-ins.
 struct stand_in_options {
-  /// How the kernels leave; unset: each as its operation says. Kernels in clusters never do.
-  std::optional<leaving> leaves{};
+  /// How the kernels can be preempted; unset: as each operation says. Kernels in clusters never
+  /// are.
+  std::optional<preemptibility> preemptible{};
 };
 
-/// Programs of kernels that stand in for others: of the same grid, block, registers, shared memory,
-/// cluster and time, which do nothing else. A profile of a model runs with them on any GPU, without
-/// the model. They are instrumented, and hold no memory but one buffer for copies and sets, which
-/// all of a GPU share: what one writes there nobody reads; and 8 bytes a block for kernels that
-/// leave at checkpoints, where a block keeps how much longer it has to stay. Such a block is gone
-/// within operation::checkpoint, or about 1 us if that is not given.
+/// Makes a program of stand-in kernels, with the same grid, block, registers, shared memory,
+/// cluster and time as the original ones, which do nothing else. They replay the profile of a model
+/// on any GPU, without the model.
 ///
-/// Units    in a chain a stand-in takes operation::expected and the usual gap to the next one, so
-///          that the whole takes the profile's graph_replay. Blocks stay as long as measurements on
-///          this GPU say, shape by shape; what is shorter than any kernel can be is made up for by
-///          the ones after it. On fewer SMs it takes as many more waves.
-/// Differs  it uses time, blocks, registers and shared memory, and neither bandwidth nor caches:
-///          two side by side do not slow one another. Copies take what they take.
-/// Cost     set-up: some milliseconds for each shape that this process has not made before. The
-///          GPU should have nothing else to do meanwhile.
-/// Threads  one at a time; a later call waits.
-/// Errors   as cuda::program; does_not_fit names a kernel that no SM of this GPU holds.
+/// The stand-ins are instrumented. All stand-ins of a GPU share one buffer for copies and sets,
+/// which nothing reads. Kernels that can be preempted at checkpoints also have 8 bytes for each
+/// block, where the block saves its remaining time; such a block exits within
+/// operation::checkpoint, or within about 1 us if that is not set.
+///
+/// Units    in a chain, a stand-in takes operation::expected plus the usual gap to the next one, so
+///          that the whole program takes the profile's graph_replay. The time of a block is
+///          calibrated on this GPU for each shape. If an operation is shorter than any kernel can
+///          be, the following ones are shortened instead. On fewer SMs a stand-in takes
+///          correspondingly more waves.
+/// Differs  a stand-in uses time, blocks, registers and shared memory, but no bandwidth and no
+///          caches: two of them do not slow each other. Copies take their real time.
+/// Cost     set-up: some milliseconds for each new shape in this process. The GPU should be idle
+///          meanwhile.
+/// Threads  one at a time; concurrent calls wait.
+/// Errors   as cuda::program; does_not_fit, naming a kernel that no SM of this GPU can hold.
 [[nodiscard]] program make_stand_in(const profile& of, const stand_in_options& how = {});
-/// Of operations as a device takes them, such as a program's; kernels, copies and sets.
+/// Stand-ins of a program's kernels, copies and sets.
 [[nodiscard]] program make_stand_in(const gsched::program& of, const stand_in_options& how = {});
 
-/// Kernels of which an SM of this GPU holds another number of blocks than the profile says: none
-/// where both GPUs are of one architecture.
+/// The number of kernels for which an SM of this GPU holds another number of blocks than the
+/// profile says; 0 if both GPUs have the same architecture.
 [[nodiscard]] std::size_t count_mismatches(const profile& of, const program& made) noexcept;
 
 } // namespace gsched::cuda

@@ -11,7 +11,7 @@ namespace gsched::cuda {
 
 namespace detail {
 
-/// One record, or those of an object larger than a record can say.
+/// Writes one record, or several for an object that is larger than a record can describe.
 __host__ __device__ inline void put_record(trace_sink& to, std::uint64_t kind, std::uint64_t first,
                                            std::uint64_t bytes) {
   for (; bytes > 0;) {
@@ -35,8 +35,8 @@ __host__ __device__ inline void put_record(trace_sink& to, std::uint64_t kind, s
   }
 }
 
-/// An access of one thread. Those threads of its warp that are at the same instruction make one
-/// record together where their bytes are in a row, in the order of the threads, or the same.
+/// Records an access of one thread. The threads of its warp that execute the same instruction share
+/// one record if their bytes are consecutive, in thread order, or the same.
 template <std::uint64_t Kind, unsigned Bytes>
 __host__ __device__ void record_access(trace_sink* to, const volatile void* at) {
   if (to == nullptr) return;
@@ -76,8 +76,8 @@ __host__ __device__ void record_write(trace_sink* to, const volatile T* at) {
 template <class T>
 class traced_ptr;
 
-/// What a traced pointer to T points at: reading and assigning it are recorded. `auto x = p[i]` is
-/// such a reference, not a value; say the type.
+/// The target of a traced pointer: reads and assignments are recorded. `auto x = p[i]` is such a
+/// reference and not a value; name the type instead.
 template <class T>
 class traced_reference {
 public:
@@ -128,32 +128,32 @@ private:
   trace_sink* to_;
 };
 
-/// A pointer of a kernel that records what is read and written through it. Kernels are templates
-/// over the types of their pointers: with T* they are what they were, and with traced_ptr<T> they
-/// can be traced by an access_recorder.
+/// A kernel's pointer that records reads and writes through it. Make the kernel a template over its
+/// pointer types: with T* it is the plain kernel, and with traced_ptr<T> an access_recorder can
+/// trace it.
 ///
 ///   template <class P> __global__ void scale(P data, int n, float by) {
 ///     int i = blockIdx.x * blockDim.x + threadIdx.x;
 ///     if (i < n) data[i] *= by;
 ///   }
 ///
-/// Without a sink it records nothing. `->` counts as an access of the whole object. get() is the
-/// plain pointer: what is done with that is not seen.
+/// Without a sink it records nothing. `->` counts as an access of the whole object. get() returns
+/// the plain pointer; accesses through that are not recorded.
 ///
-/// Threads  any number of the device's; of the host's one.
+/// Threads  any number of the device; one of the host.
 template <class T>
 class traced_ptr {
 public:
   using element_type = T;
   using value_type = std::remove_cv_t<T>;
   using difference_type = std::ptrdiff_t;
-  /// A value where T is const.
+  /// A value if T is const.
   using reference = std::conditional_t<std::is_const_v<T>, value_type, traced_reference<T>>;
 
   traced_ptr() = default;
   __host__ __device__ traced_ptr(std::nullptr_t) {}
   __host__ __device__ explicit traced_ptr(T* at, trace_sink* to = nullptr) : at_(at), to_(to) {}
-  /// As plain pointers convert: to const, for one.
+  /// Converts as plain pointers do, for example to a pointer to const.
   template <class U, class = std::enable_if_t<std::is_convertible_v<U*, T*>>>
   __host__ __device__ traced_ptr(const traced_ptr<U>& other)
       : at_(other.get()), to_(other.sink()) {}
@@ -228,11 +228,11 @@ private:
 static_assert(std::is_trivially_copyable_v<traced_ptr<float>> &&
               traced_parameter<traced_ptr<float>>);
 
-/// For a program that is built once to run and once to be traced.
+/// For a program that is compiled once plain and once traced.
 template <class T, bool Traced>
 using maybe_traced = std::conditional_t<Traced, traced_ptr<T>, T*>;
 
-/// The same bytes as objects of another type, such as float4, through either kind of pointer.
+/// Reinterprets memory as objects of another type, such as float4, for both kinds of pointers.
 template <class U, class T>
 [[nodiscard]] __host__ __device__ U* pointer_as(T* p) {
   return reinterpret_cast<U*>(p);
@@ -242,8 +242,8 @@ template <class U, class T>
   return traced_ptr<U>(reinterpret_cast<U*>(p.get()), p.sink());
 }
 
-/// Atomics read and write. Called by their plain names, kernels find them for either kind of
-/// pointer.
+/// Atomics count as a read and a write. Kernels that call them by their plain names work with both
+/// kinds of pointers.
 #define GSCHED_TRACED_ATOMIC(name)                                                                 \
   template <class T, class U>                                                                      \
   __device__ T name(const traced_ptr<T>& p, U value) {                                             \

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/partition/detail/duty_cycle.hpp>
+#include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/interference.hpp>
+#include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/model_demand.hpp>
+#include <gsched/partition/plan.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace gsched::detail {
+
+/// GPUs that planners fill with partitions and portions, step by step. A step succeeds only if
+/// every portion on that GPU still meets its SLO, with the interference that the step adds.
+///
+/// Units    partitions are counted in groups of SMs. The partition with the GPU's last group also
+///          gets the remainder, but its capacity counts whole groups only.
+/// Cost     a step O(partitions of that GPU x find_duty_cycle).
+/// Threads  one owner.
+template <interference_model Interference>
+class gpu_packing {
+public:
+  /// All arguments outlive it.
+  gpu_packing(const latency_table& t, std::span<const gpu_shape> shapes, const Interference& beside)
+      : table_(t), interference_(beside), gpus_(shapes.size()) {
+    for (std::size_t g = 0; g < shapes.size(); ++g) {
+      gpus_[g].shape = shapes[g];
+      gpus_[g].free = shapes[g].groups();
+    }
+  }
+
+  [[nodiscard]] std::uint32_t gpus() const noexcept {
+    return static_cast<std::uint32_t>(gpus_.size());
+  }
+  [[nodiscard]] const gpu_shape& shape(std::uint32_t gpu) const noexcept {
+    return gpus_[gpu].shape;
+  }
+  [[nodiscard]] std::uint32_t free_groups(std::uint32_t gpu) const noexcept {
+    return gpus_[gpu].free;
+  }
+  [[nodiscard]] std::uint32_t gpulets(std::uint32_t gpu) const noexcept {
+    return static_cast<std::uint32_t>(gpus_[gpu].partitions.size());
+  }
+  /// The part of a partition's cycle that its batches take.
+  [[nodiscard]] double occupancy(std::uint32_t gpu, std::uint32_t which) const noexcept {
+    return gpus_[gpu].partitions[which].occupancy;
+  }
+
+  /// Adds a partition of `groups` free groups, 1 or more, for part of a demand. Returns false and
+  /// changes nothing if an SLO would be missed or too few groups are free.
+  [[nodiscard]] bool try_add(std::uint32_t gpu, std::uint32_t groups, const model_demand& part) {
+    packed_gpu& g = gpus_[gpu];
+    if (groups == 0 || groups > g.free) return false;
+    packed_partition l;
+    l.groups = groups;
+    l.parts.push_back(part);
+    g.free -= groups;
+    g.partitions.push_back(std::move(l));
+    if (find_cycles(g)) return true;
+    g.partitions.pop_back();
+    g.free += groups;
+    return false;
+  }
+
+  /// Adds part of a demand to a partition, to the portion of the same model if there is one.
+  /// Returns false and changes nothing if an SLO would be missed.
+  [[nodiscard]] bool try_join(std::uint32_t gpu, std::uint32_t which, const model_demand& part) {
+    packed_gpu& g = gpus_[gpu];
+    std::vector<model_demand> before = g.partitions[which].parts;
+    std::vector<model_demand>& parts = g.partitions[which].parts;
+    const auto same = std::find_if(parts.begin(), parts.end(),
+                                   [&](const model_demand& d) { return d.model == part.model; });
+    if (same != parts.end())
+      same->rate += part.rate;
+    else
+      parts.push_back(part);
+    if (find_cycles(g)) return true;
+    g.partitions[which].parts = std::move(before);
+    return false;
+  }
+
+  [[nodiscard]] partition_plan plan() const {
+    partition_plan p;
+    for (std::uint32_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+      const packed_gpu& g = gpus_[gpu];
+      for (std::size_t i = 0; i < g.partitions.size(); ++i)
+        p.gpulets.push_back(as_planned(g, gpu, i));
+    }
+    return p;
+  }
+
+private:
+  struct packed_partition {
+    std::uint32_t groups = 0;
+    std::vector<model_demand> parts;
+    duty_cycle cycle;
+    double occupancy = 0;
+  };
+  struct packed_gpu {
+    gpu_shape shape;
+    std::uint32_t free = 0;
+    std::vector<packed_partition> partitions;
+  };
+  static constexpr int most_rounds = 8;
+
+  [[nodiscard]] static gpulet as_planned(const packed_gpu& g, std::uint32_t gpu, std::size_t i) {
+    const packed_partition& l = g.partitions[i];
+    gpulet out;
+    out.gpu = gpu;
+    out.sms = g.shape.of_groups(l.groups);
+    if (g.free == 0 && i + 1 == g.partitions.size() && l.groups < g.shape.groups())
+      out.sms += g.shape.remainder();
+    out.cycle = l.cycle.length;
+    for (std::size_t p = 0; p < l.parts.size(); ++p)
+      out.portions.push_back({l.parts[p].model, l.parts[p].rate,
+                              p < l.cycle.batches.size() ? l.cycle.batches[p] : 1u});
+    return out;
+  }
+
+  /// Finds duty cycles for all partitions of a GPU. Returns false and changes nothing if there are
+  /// none. Slow-downs depend on batches and batches on slow-downs, so it iterates to a fixed point.
+  [[nodiscard]] bool find_cycles(packed_gpu& g) const {
+    std::vector<std::pair<duty_cycle, double>> before;
+    for (const packed_partition& l : g.partitions) before.emplace_back(l.cycle, l.occupancy);
+    for (int round = 0; round < most_rounds; ++round) {
+      std::vector<gpulet> all;
+      for (std::size_t i = 0; i < g.partitions.size(); ++i) all.push_back(as_planned(g, 0, i));
+      bool changed = false, late = false;
+      for (std::size_t i = 0; i < g.partitions.size() && !late; ++i) {
+        packed_partition& l = g.partitions[i];
+        std::vector<double> factors;
+        for (const model_demand& d : l.parts)
+          factors.push_back(interference_(std::span<const gpulet>(all), i, d.model));
+        std::optional<duty_cycle> found =
+            find_duty_cycle(table_, g.shape.of_groups(l.groups), l.parts, factors);
+        late = !found;
+        if (late) break;
+        duration busy{};
+        for (std::size_t p = 0; p < l.parts.size(); ++p)
+          busy += planned_latency(table_, l.parts[p].model, found->batches[p],
+                                  g.shape.of_groups(l.groups), factors[p]);
+        changed |= found->batches != l.cycle.batches || found->length != l.cycle.length;
+        l.cycle = std::move(*found);
+        l.occupancy =
+            static_cast<double>(busy.count()) / static_cast<double>(l.cycle.length.count());
+      }
+      if (!late && !changed) return true;
+      if (late) break;
+    }
+    for (std::size_t i = 0; i < g.partitions.size(); ++i)
+      std::tie(g.partitions[i].cycle, g.partitions[i].occupancy) = std::move(before[i]);
+    return false;
+  }
+
+  const latency_table& table_;
+  const Interference& interference_;
+  std::vector<packed_gpu> gpus_;
+};
+
+} // namespace gsched::detail

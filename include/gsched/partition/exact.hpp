@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/partition/bounded_search.hpp>
+#include <gsched/partition/detail/branch_and_bound_plan.hpp>
+#include <gsched/partition/detail/branch_and_price_plan.hpp>
+#include <gsched/partition/elastic.hpp>
+#include <gsched/partition/feasibility.hpp>
+#include <gsched/partition/planner.hpp>
+#include <gsched/partition/squishy_bin_packing.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace gsched {
+
+/// Finds a plan or proves that none exists. Its command-line name is "ideal".
+///
+/// The search covers every plan that faults_of passes: all splits of a GPU into groups, any number
+/// of models that share a partition in time in batches of any sizes, and any split of a model's
+/// rate over partitions. Rates are continuous, but a partition's possible rates are bounded by
+/// finitely many rate vectors (shared_candidates). So a plan is a choice of partitions whose rate
+/// vectors add up to the demands. `infeasible` is proven by the bound of bound_of or by a complete
+/// branch and bound. `unknown` means that the budget ended first; `bound` then limits how far the
+/// rates are from infeasible. Both hold up to a millionth of the rates.
+///
+/// With interference a plan is still exact. `infeasible` is proven with the least slow-down that a
+/// neighbour causes (clause I4 of interference_model). Demands that are feasible under that
+/// slow-down stay `unknown` if neither branch and price nor bounded_search_planner finds a plan.
+/// For GPUs of more than four shapes only the bound proves infeasibility.
+///
+/// Source   the ideal scheduler of Choi et al., USENIX ATC 2022, section 6.2, figure 15.
+/// Differs  the paper tries some splits of a GPU in two, each filled greedily.
+/// Order    demands and GPUs by index.
+/// Cost     milliseconds for five models on four GPUs of 16 groups; a second at most where GPUs are
+///          cut in halves and most models share; for many models up to the budget.
+/// Threads  immutable.
+class exact_planner {
+public:
+  static constexpr std::string_view name = "ideal";
+
+  explicit exact_planner(search_budget budget = {100'000'000, 48, 200}) noexcept
+      : budget_(budget) {}
+
+  /// Searches for a plan.
+  ///
+  /// Errors   none; the caller owes what partition_planner asks.
+
+  template <interference_model Interference = no_interference>
+  [[nodiscard]] planning_result solve(const latency_table& t, std::span<const model_demand> demands,
+                                      std::span<const gpu_shape> shapes,
+                                      const Interference& beside = {}) const {
+    constexpr bool alone = std::is_same_v<Interference, no_interference>;
+    const search_budget one_round{budget_.steps, 1, budget_.rejected};
+    planning_result result =
+        detail::plan_by_branch_and_bound(t, demands, shapes, beside, alone ? budget_ : one_round);
+    const auto take = [&](std::optional<partition_plan> plan) {
+      if (!plan) return;
+      result.plan = std::move(plan);
+      result.status = feasibility::feasible;
+    };
+    const auto try_planner = [&](const auto& planner) {
+      if (result.status == feasibility::unknown) take(planner.plan(t, demands, shapes, beside));
+    };
+    try_planner(bounded_search_planner{});
+    if (!alone && result.status == feasibility::unknown) {
+      const auto nodes =
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(budget_.steps / 1000, most_nodes));
+      const std::array<detail::branch_and_price_budget, 3> price_budgets{
+          {{{3, 0.04, 1.005}, nodes, budget_.rejected},
+           {{3, 0.04, 1.01}, nodes, budget_.rejected},
+           {{4, 0.04, 1.005}, nodes, budget_.rejected}}};
+      detail::branch_and_price_result priced =
+          detail::plan_by_branch_and_price(t, demands, shapes, beside, price_budgets);
+      take(std::move(priced.plan));
+      if (result.status == feasibility::unknown && !priced.is_insufficient)
+        take(detail::plan_by_branch_and_bound(t, demands, shapes, beside, budget_).plan);
+    }
+    try_planner(self_tuning_planner{});
+    try_planner(squishy_bin_packing_planner{});
+    return result;
+  }
+
+  template <interference_model Interference = no_interference>
+  [[nodiscard]] std::optional<partition_plan>
+  plan(const latency_table& t, std::span<const model_demand> demands,
+       std::span<const gpu_shape> shapes, const Interference& beside = {}) const {
+    return solve(t, demands, shapes, beside).plan;
+  }
+
+private:
+  static constexpr std::uint64_t most_nodes = 3000;
+
+  search_budget budget_;
+};
+
+static_assert(partition_planner<exact_planner>);
+
+} // namespace gsched

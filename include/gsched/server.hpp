@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A dispatcher with a thread of its own: submit from any thread, tickets, callbacks, coroutines.
+
+#include <gsched/server/described_error.hpp>
+#include <gsched/server/events.hpp>
+#include <gsched/server/model.hpp>
+#include <gsched/server/options.hpp>
+#include <gsched/server/request.hpp>
+#include <gsched/server/request_record.hpp>
+#include <gsched/server/server.hpp>
+#include <gsched/server/statistics.hpp>
+#include <gsched/server/ticket.hpp>

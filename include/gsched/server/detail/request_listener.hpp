@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/dispatch/active_job.hpp>
+#include <gsched/dispatch/listener.hpp>
+#include <gsched/job/job.hpp>
+#include <gsched/server/described_error.hpp>
+#include <gsched/server/detail/server_state.hpp>
+#include <gsched/server/model.hpp>
+#include <gsched/server/request_record.hpp>
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+
+namespace gsched::detail {
+
+/// Writes what a dispatcher reports into the requests.
+struct request_listener : silent_listener {
+  server_state& at;
+  std::int64_t epoch_ns; ///< of the device's time, on CLOCK_MONOTONIC
+  duration decision_delay;
+  const std::optional<std::string>* device_failure = nullptr; ///< says more than a code
+
+  request_listener(server_state& d, std::int64_t epoch, duration delay)
+      : at(d), epoch_ns(epoch), decision_delay(delay) {}
+
+  void on_arrival(const job& j, void* user, time_point) noexcept {
+    static_cast<request_record*>(user)->id = j.id;
+  }
+
+  void on_submit(const job& j, const segment&, duration, time_point now) noexcept {
+    request_record& t = record_of(j);
+    if (t.segments++ == 0) t.start_ns = to_ns(now);
+    if (decision_delay == duration::zero()) return;
+    const std::int64_t until = now_ns() + decision_delay.count();
+    while (now_ns() < until) {
+    }
+  }
+
+  void on_failure(const job& j, std::exception_ptr why, time_point) noexcept {
+    request_record& t = record_of(j);
+    try {
+      const bool device = device_failure != nullptr && device_failure->has_value();
+      const described_error said = device ? described_error{errc::device_failed, **device_failure}
+                                          : describe(std::move(why));
+      t.error = said.line;
+      t.code = said.code;
+    } catch (...) { // no memory for the line
+    }
+  }
+
+  void on_end(const job& j, void* user, time_point now) noexcept {
+    request_record& t = *static_cast<request_record*>(user);
+    auto how = request_status::failed;
+    switch (j.state) {
+    case job_state::finished:
+      how = request_status::finished;
+      t.code = {};
+      // unordered: written by this thread
+      at.models[t.model].record.load(sync::relaxed)->deliver(t);
+      break;
+    case job_state::rejected:
+      how = request_status::rejected;
+      t.code = {};
+      rejected(t);
+      break;
+    case job_state::cancelled:
+      how = request_status::cancelled;
+      cancelled(t);
+      break;
+    default: break;
+    }
+    // What it left on the device may still use its memory, however it ends.
+    const bool device = device_failure != nullptr && device_failure->has_value();
+    const bool lost = static_cast<const active_job&>(j).lost;
+    if ((lost || (device && t.segments > 0)) && how != request_status::finished)
+      t.code = errc::device_failed;
+    at.end(t, how, to_ns(now));
+  }
+
+private:
+  /// As too many are active, of which on_failure has said a line, or as it would be late.
+  static void rejected(request_record& t) noexcept {
+    if (t.error.empty()) return set_line(t.error, "rejected: its deadline cannot be met");
+    try {
+      t.error.insert(0, "rejected: ");
+    } catch (...) { // no memory for the line
+    }
+  }
+
+  /// By its caller, by the server's end, or as the request before it did not finish: only then it
+  /// was said why.
+  static void cancelled(request_record& t) noexcept {
+    t.code = {};
+    if (t.error.empty()) {
+      set_line(t.error, "cancelled");
+      // unordered: a hint, as both may come together
+      if (!t.cancelling.load(sync::relaxed)) t.code = errc::closed;
+      return;
+    }
+    try {
+      t.error.insert(0, "cancelled: ");
+    } catch (...) { // no memory for the line
+    }
+  }
+
+  [[nodiscard]] std::int64_t to_ns(time_point t) const noexcept {
+    return epoch_ns + t.time_since_epoch().count();
+  }
+  /// A dispatcher's jobs are active_jobs.
+  [[nodiscard]] static request_record& record_of(const job& j) noexcept {
+    return *static_cast<request_record*>(static_cast<const active_job&>(j).user);
+  }
+};
+
+static_assert(listener<request_listener>);
+
+} // namespace gsched::detail

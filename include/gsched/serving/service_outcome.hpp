@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/serving/frontend.hpp>
+#include <gsched/trace/histogram.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace gsched {
+
+/// Outcome of the requests of an app, or of a single model.
+struct app_outcome {
+  std::uint64_t arrived = 0;
+  std::uint64_t in_time = 0; ///< all answers within the app's SLO
+  std::uint64_t late = 0;
+  std::uint64_t dropped = 0;  ///< at least one model request was dropped
+  trace::histogram latency{}; ///< of requests with all answers
+
+  [[nodiscard]] double violations() const noexcept {
+    return arrived > 0 ? static_cast<double>(late + dropped) / static_cast<double>(arrived) : 0;
+  }
+};
+
+/// Outcome of the requests and batches of one model.
+struct model_outcome {
+  request_counts counts{};
+  trace::histogram latency{};
+  std::uint64_t batches = 0;
+  duration expected{};       ///< planned latency of all its batches together
+  duration took{};           ///< actual latency of all its batches together
+  trace::histogram excess{}; ///< actual less planned latency of a batch; 0 if it was faster
+};
+
+/// Counts of an app in one period.
+struct app_period {
+  std::uint64_t arrived = 0;
+  std::uint64_t ended = 0;    ///< answered or dropped in the period
+  std::uint64_t violated = 0; ///< of those: late or dropped
+};
+
+/// Outcome of one period, from one decision on a plan to the next.
+struct period_outcome {
+  time_point begin{};
+  std::vector<double> measured{};       ///< by model: measured rate at its begin
+  std::vector<std::uint64_t> arrived{}; ///< by model: requests
+  std::vector<app_period> apps{};       ///< by app
+  std::uint64_t ended = 0;              ///< app requests answered or dropped
+  std::uint64_t violated = 0;           ///< of those: late or dropped
+  double factor = 0;     ///< the active plan serves this many times the rates it was made for
+  std::uint32_t sms = 0; ///< of all partitions
+  bool switched = false; ///< to another plan, at its begin
+  bool no_plan = false;  ///< the planner was called and found no better plan
+};
+
+/// Outcome of a run of plan_service.
+struct service_outcome {
+  std::vector<app_outcome> apps{};
+  std::vector<model_outcome> models{}; ///< by model of the table
+  std::vector<period_outcome> periods{};
+  std::uint64_t batches = 0;
+  std::uint64_t switches = 0;
+  std::vector<time_point> switched_at{}; ///< one entry for each switch
+  time_point end{};                      ///< end of the last batch
+
+  [[nodiscard]] app_outcome all() const {
+    app_outcome sum;
+    for (const app_outcome& a : apps) {
+      sum.arrived += a.arrived;
+      sum.in_time += a.in_time;
+      sum.late += a.late;
+      sum.dropped += a.dropped;
+      sum.latency.merge(a.latency);
+    }
+    return sum;
+  }
+};
+
+} // namespace gsched

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/time.hpp>
+#include <gsched/sim/detail/blocks/cohorts.hpp>
+#include <gsched/sim/detail/blocks/grid.hpp>
+#include <gsched/sim/detail/blocks/neighbours.hpp>
+#include <gsched/sim/detail/blocks/sm_map.hpp>
+#include <gsched/sim/preset.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gsched::sim {
+
+/// Places the blocks of grids on SMs and computes when they end.
+///
+/// Source   Olmedo et al., RTAS 2020, doi:10.1109/RTAS48715.2020.000-5: the leftover policy of
+///          NVIDIA's block scheduler.
+/// Order    grids are placed by (priority falling, arrival); a grid starts when earlier grids that
+///          may use any of its SMs have placed all their blocks. Running blocks stay until they
+///          end, unless leave() makes them exit.
+/// Cost     O(runs + ended cohorts) an event: a cohort is the set of blocks that a grid places at
+///          once, which end at once; and O(running grids, squared) if their speeds change. No
+///          allocation after construction.
+/// Threads  one owner; no locking.
+class block_scheduler {
+public:
+  explicit block_scheduler(const preset& p)
+      : packer_(p.sm), map_(p.sms.count(), packer_.empty(), p.sm.max_blocks),
+        near_(p.laws.contention, p.sms.count(), p.resident_grids,
+              std::size_t{p.sms.count()} * p.sm.max_blocks),
+        contended_(p.laws.contended), all_(p.sms.count()),
+        passing_ns_(static_cast<double>(p.yields.passing.count())),
+        listing_ns_(static_cast<double>(p.laws.preemption.listing.count())),
+        grids_(p.resident_grids), cohorts_(cohorts_of(p), p.laws.slack) {
+    free_.reserve(p.resident_grids);
+    for (std::uint32_t i = p.resident_grids; i-- > 0;) free_.push_back(i);
+    running_.reserve(p.resident_grids);
+    placing_.reserve(p.resident_grids);
+    ended_.reserve(p.resident_grids);
+    blocked_.reserve(p.resident_grids);
+    freed_.reserve(cohorts_of(p));
+  }
+
+  [[nodiscard]] const resource_packer& packer() const noexcept { return packer_; }
+  [[nodiscard]] sm_map& map() noexcept { return map_; }
+  [[nodiscard]] bool full() const noexcept { return free_.empty(); }
+  [[nodiscard]] bool idle() const noexcept { return running_.empty(); }
+  [[nodiscard]] time_point next_end() const noexcept { return next_end_; }
+
+  /// A grid to initialise, with the state of an earlier one, and then to admit. Requires !full().
+  [[nodiscard]] std::uint32_t take() noexcept {
+    const std::uint32_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+  [[nodiscard]] grid& operator[](std::uint32_t slot) noexcept { return grids_[slot]; }
+
+  void admit(std::uint32_t slot, time_point now) noexcept {
+    grid& g = grids_[slot];
+    g.begin(arrivals_++, now);
+    if (g.cost.blocks == 0) { // it uses no resources and runs at once
+      cohorts_.push(g, sm_map::none, 0, true);
+      move(g);
+      run(slot);
+      return;
+    }
+    const auto later = [this](std::uint32_t a, std::uint32_t b) {
+      const grid& x = grids_[a];
+      const grid& y = grids_[b];
+      return x.priority != y.priority ? x.priority > y.priority : x.order < y.order;
+    };
+    placing_.insert(std::upper_bound(placing_.begin(), placing_.end(), slot, later), slot);
+    capacity_changed_ = true;
+  }
+
+  /// Places the blocks that fit. Calls sink.placed(grid, slices) for each cohort.
+  template <class Sink>
+  void place(time_point now, Sink&& sink) noexcept {
+    if (!capacity_changed_) return;
+    capacity_changed_ = false;
+    const bool renewed = renews();
+    if (renewed)
+      renew(now, sink);
+    else
+      for (const freed& f : freed_) map_.release(f.need, f.slices);
+    blocked_.clear();
+    std::size_t kept = 0;
+    std::size_t i = 0;
+    for (bool last = false; !last && i < placing_.size(); ++i) {
+      const std::uint32_t slot = placing_[i];
+      grid& g = grids_[slot];
+      const bool waits = std::any_of(blocked_.begin(), blocked_.end(),
+                                     [&](const sm_range& r) { return r.meets(g.where); });
+      const bool placed = renewed && i == 0;
+      if (!waits && !placed && (!freed_.empty() || !g.tried)) place_one(slot, now, sink);
+      if (g.unplaced == 0) continue;
+      placing_[kept++] = slot;
+      last = g.where.size() == all_; // it precedes all other grids
+      if (!last && (blocked_.empty() || !(blocked_.back() == g.where))) blocked_.push_back(g.where);
+    }
+    erase(placing_, kept, i);
+    freed_.clear();
+  }
+
+  /// Ends the cohorts that end at `now`. Calls sink.left(grid, cohort) for each cohort, then
+  /// sink.done(slot) for each grid that has ended, in the order of their starts; the slot is free
+  /// after that.
+  template <class Sink>
+  void finish(time_point now, Sink&& sink) noexcept {
+    if (next_end_ > now) return;
+    std::size_t kept = 0;
+    ended_.clear();
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      const std::uint32_t slot = running_[i];
+      grid& g = grids_[slot];
+      if (g.next_end <= now) end_cohorts(slot, now, sink);
+      if (g.resident == 0 && g.unplaced == 0 && g.oldest == sm_map::none)
+        ended_.push_back(slot);
+      else
+        running_[kept++] = slot;
+    }
+    erase(running_, kept, running_.size());
+    for (const std::uint32_t slot : ended_) {
+      changed_ = true;
+      free_.push_back(slot);
+      sink.done(slot);
+    }
+  }
+
+  /// The grid's blocks have seen the flag: running blocks exit at their next checkpoint, if
+  /// at_checkpoints, and blocks that start from now on exit at once. Returns the number of running
+  /// blocks that will exit.
+  [[gnu::cold]] std::uint64_t leave(std::uint32_t slot, bool at_checkpoints, duration checkpoint,
+                                    time_point now) noexcept {
+    grid& g = grids_[slot];
+    std::uint64_t preempted = 0;
+    if (g.started) advance(g, now);
+    if (at_checkpoints && g.resident > 0) preempted = cohorts_.leave(g, checkpoint);
+    g.left = g.unplaced > 0 || preempted > 0;
+    g.passes = true;
+    if (g.started) move(g);
+    return preempted;
+  }
+
+  /// Whether another lane has work on the device.
+  void set_beside(bool beside) noexcept {
+    if (beside_ != beside) changed_ = true;
+    beside_ = beside;
+  }
+
+  /// Computes the speeds, if the running grids have changed, and the time of the next end.
+  void refresh(time_point now) noexcept {
+    if (changed_ && contended_) count_neighbours();
+    time_point next = time_point::max();
+    for (const std::uint32_t slot : running_) {
+      grid& g = grids_[slot];
+      if (changed_ && (contended_ || g.moved)) update(g, slot, now);
+      next = g.next_end < next ? g.next_end : next; // by value: no branch
+    }
+    next_end_ = next;
+    changed_ = false;
+  }
+
+  /// The addition to the gap before a dependent operation that starts now.
+  [[nodiscard]] duration extra_gap() noexcept {
+    return contended_ && beside_ ? near_.gap(running_) : duration::zero();
+  }
+
+private:
+  /// Each cohort holds a block, or is the only one of a grid without blocks.
+  static std::size_t cohorts_of(const preset& p) noexcept {
+    return std::size_t{p.sms.count()} * p.sm.max_blocks + p.resident_grids;
+  }
+
+  /// The slices of an ended cohort.
+  struct freed {
+    block_need need{};
+    std::uint32_t slices = sm_map::none;
+    std::uint32_t slot = 0; ///< of its grid, which may have ended
+    std::uint32_t blocks = 0;
+    bool noted = false;
+  };
+
+  /// Whether the next blocks of a grid follow its ended blocks on the same SMs: nothing else has
+  /// ended, and the grid is the first to place. It had taken all the capacity available to it, so
+  /// each SM can hold as many blocks as have ended there.
+  [[nodiscard]] bool renews() const noexcept {
+    if (freed_.size() != 1 || placing_.empty() || placing_.front() != freed_.front().slot)
+      return false;
+    const grid& g = grids_[placing_.front()];
+    return g.tried && g.cost.cluster == 1 && g.unplaced >= freed_.front().blocks;
+  }
+
+  template <class Sink>
+  void renew(time_point now, Sink&& sink) noexcept {
+    const freed& f = freed_.front();
+    placed(f.slot, {f.blocks, f.slices}, f.noted, now, sink);
+  }
+
+  template <class Sink>
+  void place_one(std::uint32_t slot, time_point now, Sink&& sink) noexcept {
+    grid& g = grids_[slot];
+    g.tried = true;
+    const sm_map::placement p = map_.place(g.cost.need, g.where, g.unplaced, g.cost.cluster);
+    if (p.blocks > 0) placed(slot, p, false, now, sink);
+  }
+
+  template <class Sink>
+  void placed(std::uint32_t slot, const sm_map::placement& p, bool noted, time_point now,
+              Sink&& sink) noexcept {
+    grid& g = grids_[slot];
+    advance(g, now);
+    g.unplaced -= p.blocks;
+    g.resident += p.blocks;
+    if (g.passes) g.cost.wave_ns = passing_ns(g);
+    cohorts_.push(g, p.slices, p.blocks, noted);
+    move(g);
+    sink.placed(g, p.slices);
+    if (!g.started) run(slot);
+  }
+
+  /// The time of blocks that start now and find the flag set.
+  [[nodiscard]] double passing_ns(const grid& g) const noexcept {
+    const std::uint64_t more = std::max<std::uint64_t>(g.resident, all_) - all_;
+    return passing_ns_ + listing_ns_ * static_cast<double>(more);
+  }
+
+  /// Usually there is nothing to erase.
+  static void erase(std::vector<std::uint32_t>& from, std::size_t first,
+                    std::size_t last) noexcept {
+    const auto begin = from.begin();
+    if (first != last)
+      from.erase(begin + static_cast<std::ptrdiff_t>(first),
+                 begin + static_cast<std::ptrdiff_t>(last));
+  }
+
+  void move(grid& g) noexcept { g.moved = changed_ = true; }
+
+  void run(std::uint32_t slot) noexcept {
+    grids_[slot].started = true;
+    running_.push_back(slot);
+    changed_ = true;
+  }
+
+  template <class Sink>
+  void end_cohorts(std::uint32_t slot, time_point now, Sink&& sink) noexcept {
+    grid& g = grids_[slot];
+    advance(g, now);
+    const double until = std::max(g.progress, cohorts_[g.oldest].ends) + 1e-6;
+    while (g.oldest != sm_map::none && cohorts_[g.oldest].ends <= until) {
+      const cohort& c = cohorts_[cohorts_.pop(g)];
+      g.resident -= c.blocks;
+      if (c.slices != sm_map::none) {
+        sink.left(g, c);
+        freed_.push_back({g.cost.need, c.slices, slot, c.blocks, c.noted});
+        capacity_changed_ = true;
+      }
+      if (!c.preempted) g.finished += c.blocks;
+    }
+    move(g);
+  }
+
+  static void advance(grid& g, time_point now) noexcept {
+    g.progress += g.speed * static_cast<double>((now - g.updated).count());
+    g.updated = now;
+  }
+
+  /// Updates the SMs of grids whose blocks have moved. While a grid runs alone, the number of its
+  /// SMs suffices; the set is computed once another grid runs beside it.
+  void count_neighbours() noexcept {
+    if (running_.empty()) return;
+    if (running_.size() == 1) {
+      grid& g = grids_[running_.front()];
+      if (g.moved) g.counted = false;
+      near_.count_alone(running_.front(), g, map_.occupied());
+      return;
+    }
+    for (const std::uint32_t slot : running_) {
+      grid& g = grids_[slot];
+      if (!g.moved) continue;
+      near_.begin();
+      for (std::uint32_t c = g.oldest; c != sm_map::none; c = cohorts_[c].next) {
+        const std::uint32_t slices = cohorts_[c].slices;
+        if (slices == sm_map::none) continue;
+        if (cohorts_.note(c)) near_.note(map_, slices);
+        near_.join(slices);
+      }
+      near_.count(slot, g, !g.counted, running_);
+      g.moved = false;
+      g.counted = true;
+    }
+    near_.meet(running_);
+  }
+
+  void update(grid& g, std::uint32_t slot, time_point now) noexcept {
+    advance(g, now);
+    if (!contended_) g.moved = false;
+    g.next_end = time_point::max();
+    if (g.oldest == sm_map::none) return; // all its placed blocks have ended; it waits for capacity
+    if (contended_) g.speed = 1 / near_.slowdown(slot, g.cost.load, beside_);
+    const double left = std::max(0.0, cohorts_[g.oldest].ends - g.progress) / g.speed;
+    g.next_end = now + duration{static_cast<duration::rep>(left + 0.5)};
+  }
+
+  resource_packer packer_;
+  sm_map map_;
+  neighbours near_;
+  bool contended_;
+  bool beside_ = false;
+  std::uint32_t all_; ///< number of SMs
+  double passing_ns_;
+  double listing_ns_;
+  std::vector<grid> grids_;
+  cohorts cohorts_;
+  std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> running_; ///< in the order of their starts
+  std::vector<std::uint32_t> placing_; ///< in the order in which they may place
+  std::vector<std::uint32_t> ended_;
+  std::vector<sm_range> blocked_;
+  std::vector<freed> freed_; ///< capacity that was freed since blocks were placed
+  std::uint64_t arrivals_ = 0;
+  bool capacity_changed_ = false;
+  bool changed_ = false; ///< the running grids, or their SMs
+  time_point next_end_ = time_point::max();
+};
+
+} // namespace gsched::sim

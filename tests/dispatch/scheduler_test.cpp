@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/dispatch/scheduler.hpp>
+
+#include <gsched/core/error.hpp>
+#include <gsched/policy/deficit_over.hpp>
+#include <gsched/policy/edf.hpp>
+#include <gsched/policy/fifo.hpp>
+#include <gsched/policy/srpt.hpp>
+#include <gsched/sim/device.hpp>
+#include <gsched/sim/preset.hpp>
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace gsched;
+using namespace std::chrono_literals;
+
+namespace {
+
+[[nodiscard]] program twenty_us_kernels(const char* name, std::size_t count) {
+  operation k;
+  k.launch.grid = {264, 1, 1};
+  k.launch.block = {256, 1, 1};
+  k.launch.registers_per_thread = 32;
+  k.expected = 20us;
+  k.kernel = kernel_id{0};
+  return program(name, std::vector<operation>(count, k));
+}
+
+/// Counts what it is told, and the users' pointers it is handed.
+struct counting_listener : silent_listener {
+  int* arrived;
+  int* ended;
+  explicit counting_listener(int* a, int* e) : arrived(a), ended(e) {}
+  void on_arrival(const job&, void* user, time_point) noexcept { *arrived += user == arrived; }
+  void on_end(const job&, void* user, time_point) noexcept { *ended += user == arrived; }
+};
+
+} // namespace
+
+TEST_CASE("scheduler: two models on a device that it owns, the short one first") {
+  scheduler s{sim::device{sim::h200()}, deficit_over<srpt>{}};
+  const model_id train = s.add_model("train", twenty_us_kernels("train", 500));
+  const model_id infer = s.add_model("infer", twenty_us_kernels("infer", 10));
+  std::vector<std::pair<job_id, job_state>> ends;
+  const auto note = [&](const job& j, time_point) { ends.emplace_back(j.id, j.state); };
+  const job_id first = s.submit(train, {.client = s.add_client(), .done = note});
+  const job_id second = s.submit(infer, {.client = s.add_client(), .done = note});
+  s.run();
+  REQUIRE(ends.size() == 2);
+  CHECK(ends[0] == std::pair(second, job_state::finished));
+  CHECK(ends[1] == std::pair(first, job_state::finished));
+  CHECK(s.statistics().finished == 2);
+  CHECK(s.statistics().active == 0);
+  CHECK(s.now() >= time_point{500 * 20us});
+}
+
+TEST_CASE("scheduler: a body of one's own, in a client's name") {
+  scheduler s{sim::device{sim::h200()}, fifo{}};
+  int steps = 0;
+  const model_id m = s.add_model("two", twenty_us_kernels("two", 5),
+                                 [&](job_context& ctx, const program& p) -> task {
+                                   ctx.launch(p);
+                                   co_await ctx.synchronize();
+                                   steps += *static_cast<int*>(ctx.user);
+                                   ctx.launch(p);
+                                   co_await ctx.synchronize();
+                                   steps += *static_cast<int*>(ctx.user);
+                                 });
+  int by = 3;
+  s.submit(m, {.user = &by});
+  s.run();
+  CHECK(steps == 6);
+  CHECK(s.statistics().finished == 1);
+}
+
+TEST_CASE("scheduler: a deadline counts from the arrival") {
+  scheduler s{sim::device{sim::h200()}, edf{}};
+  const model_id m = s.add_model("m", twenty_us_kernels("m", 500)); // 10 ms
+  job_state how{};
+  const auto note = [&](const job& j, time_point) { how = j.state; };
+  s.submit(m, {.deadline = 1ms, .done = note});
+  s.run();
+  CHECK(how == job_state::rejected);
+  s.submit(m, {.deadline = 100ms, .done = note});
+  s.run();
+  CHECK(how == job_state::finished);
+  CHECK(to_string(how) == "finished");
+}
+
+TEST_CASE("scheduler: runs until a time, cancels, and uses its records again") {
+  scheduler s{sim::device{sim::h200()}, srpt{}};
+  const model_id m = s.add_model("m", twenty_us_kernels("m", 500));
+  for (int round = 0; round < 3; ++round) {
+    const job_id id = s.submit(m);
+    const time_point until = s.now() + 1ms;
+    s.run(until);
+    CHECK(s.now() >= until);
+    CHECK(s.now() < until + 1ms);
+    CHECK(s.cancel(id));
+    s.run();
+    CHECK_FALSE(s.cancel(id));
+  }
+  CHECK(s.statistics().cancelled == 3);
+}
+
+TEST_CASE("scheduler: one that follows another waits for it; a listener gets the user's pointer") {
+  int arrived = 0, ended = 0;
+  {
+    scheduler<sim::device, fifo, aggregate_accountant, counting_listener> s(
+        sim::device{sim::h200()}, fifo{}, {}, counting_listener(&arrived, &ended));
+    const model_id m = s.add_model("m", twenty_us_kernels("m", 5));
+    std::vector<job_id> order;
+    const auto note = [&](const job& j, time_point) { order.push_back(j.id); };
+    const job_id a = s.submit(m, {.done = note, .user = &arrived});
+    const job_id b = s.submit(m, {.after = a, .done = note, .user = &arrived});
+    s.run();
+    CHECK(order == std::vector{a, b});
+    s.submit(m, {.user = &arrived}); // cancelled by the end
+  }
+  CHECK(arrived == 3);
+  CHECK(ended == 3);
+}
+
+TEST_CASE("scheduler: bad arguments are refused in one line, and change nothing") {
+  scheduler s{sim::device{sim::h200()}, fifo{}};
+  const model_id m = s.add_model("m", twenty_us_kernels("m", 5));
+  const auto code_of = [](auto f) -> std::error_code {
+    try {
+      f();
+    } catch (const error& e) {
+      return e.code();
+    }
+    return {};
+  };
+  CHECK(code_of([&] { s.submit(model_id{7}); }) == errc::unknown_name);
+  CHECK(code_of([&] { s.submit(m, {.client = client_id{7}}); }) == errc::unknown_name);
+  CHECK(code_of([&] { s.add_client(-1); }) == errc::bad_option);
+  program huge = twenty_us_kernels("huge", 1);
+  operation k = huge.operations()[0];
+  k.launch.block = {4096, 1, 1};
+  CHECK(code_of([&] { s.add_model("huge", program("huge", std::vector<operation>{k})); }) ==
+        errc::does_not_fit);
+  s.submit(m);
+  s.run();
+  CHECK(s.statistics().finished == 1);
+  CHECK(s.statistics().submitted == 1);
+}

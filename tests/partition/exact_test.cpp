@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "partition/every_plan.hpp"
+#include "partition/random_table.hpp"
+
+#include <gsched/partition/bounded_search.hpp>
+#include <gsched/partition/exact.hpp>
+#include <gsched/partition/verify.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace gsched::testing {
+
+TEST_CASE("the exact planner agrees with exhaustive enumeration") {
+  std::mt19937_64 random(31);
+  int shared = 0, open = 0, served = 0;
+  for (int i = 0; i < 400; ++i) {
+    CAPTURE(i);
+    const std::size_t models = 1 + random() % 3;
+    const latency_table t =
+        random_table(random, models, {8, 16, 24}, static_cast<std::uint32_t>(2 + random() % 3));
+    std::vector<gpu_shape> shapes;
+    for (std::uint64_t g = 1 + random() % 2; g > 0; --g)
+      shapes.push_back({sm_count{static_cast<std::uint32_t>(16 + random() % 17)}, sm_count{8}});
+    std::vector<model_demand> demands;
+    for (std::size_t m = 0; m < models; ++m)
+      demands.push_back(
+          {m, 1 + static_cast<double>(random() % 1000),
+           t.latency(m, 1, sm_count{24}) * static_cast<duration::rep>(2 + random() % 8)});
+    const double most = every_plan(t, demands, shapes).max_scale();
+    if (most == 0) continue;
+    ++served;
+    for (const double part : {0.5, 0.9999, 1.0001, 1.5}) {
+      CAPTURE(part);
+      std::vector<model_demand> scaled = demands;
+      for (model_demand& d : scaled) d.rate *= most * part;
+      const planning_result said = exact_planner{}.solve(t, scaled, shapes);
+      REQUIRE(said.bound * most * part >= most * (1 - 1e-9));
+      open += said.status == feasibility::unknown;
+      if (said.status == feasibility::unknown) continue;
+      REQUIRE((said.status == feasibility::feasible) == (part < 1));
+      REQUIRE(said.plan.has_value() == (part < 1));
+      if (!said.plan) continue;
+      const auto faults = faults_of(*said.plan, scaled, t, shapes);
+      REQUIRE_MESSAGE(faults.empty(), faults.front());
+      for (const gpulet& g : said.plan->gpulets) shared += g.portions.size() > 1;
+    }
+  }
+  CHECK(served > 200);
+  CHECK(shared > 100);
+  CHECK(open == 0);
+}
+
+TEST_CASE("exact has a plan where any planner has, bounded search where elastic has") {
+  std::mt19937_64 random(32);
+  int more = 0, none = 0;
+  for (int i = 0; i < 1000; ++i) {
+    CAPTURE(i);
+    const std::size_t models = 1 + random() % 6;
+    const latency_table t = random_table(random, models, {8, 16, 32, 68}, 8);
+    std::vector<gpu_shape> shapes(1 + random() % 3, {sm_count{68}, sm_count{8}});
+    if (random() % 2 == 0) shapes.push_back({sm_count{32}, sm_count{8}});
+    std::vector<model_demand> demands;
+    for (std::size_t m = 0; m < models; ++m)
+      demands.push_back(
+          {m, 1 + static_cast<double>(random() % 40000),
+           t.latency(m, 1, sm_count{68}) * static_cast<duration::rep>(2 + random() % 12)});
+    const auto has_plan = [&](const auto& planner) {
+      const auto plan = planner.plan(t, demands, shapes);
+      if (!plan) return false;
+      const auto faults = faults_of(*plan, demands, t, shapes);
+      REQUIRE_MESSAGE(faults.empty(), faults.front());
+      return true;
+    };
+    const bool elastic = has_plan(elastic_planner{});
+    const bool other =
+        elastic || has_plan(self_tuning_planner{}) || has_plan(squishy_bin_packing_planner{});
+    const bool best = has_plan(bounded_search_planner{});
+    const planning_result ideal = exact_planner{}.solve(t, demands, shapes);
+    REQUIRE((best || !elastic));
+    REQUIRE((ideal.plan || !(other || best)));
+    REQUIRE(ideal.plan.has_value() == (ideal.status == feasibility::feasible));
+    more += ideal.plan && !other;
+    none += ideal.status == feasibility::infeasible;
+  }
+  CHECK(more > 10);
+  CHECK(none > 30);
+}
+
+TEST_CASE("candidates that fit the pool of GPUs but no single GPU are replaced") {
+  // Three groups are the best size: 3 + 3 + 2 would do 9200 a second, two GPUs of 4 do 9000.
+  const std::vector<latency_row> rows{{"a", 1, sm_count{8}, from_us(1000)},
+                                      {"a", 1, sm_count{16}, from_us(1000 / 2.2)},
+                                      {"a", 1, sm_count{24}, from_us(1000 / 3.5)},
+                                      {"a", 1, sm_count{32}, from_us(1000 / 4.4)}};
+  const latency_table t(rows);
+  const std::vector<gpu_shape> two(2, {sm_count{32}, sm_count{8}});
+  const model_demand all{0, 8999, from_us(2000)};
+  const planning_result said = exact_planner{}.solve(t, std::span(&all, 1), two);
+  REQUIRE(said.plan);
+  CHECK(said.plan->gpulets.size() == 4);
+  const model_demand more{0, 9001, from_us(2000)};
+  CHECK(exact_planner{}.solve(t, std::span(&more, 1), two).status == feasibility::infeasible);
+}
+
+TEST_CASE("GPUs of three and four shapes: exact agrees with exhaustive enumeration") {
+  std::mt19937_64 random(91);
+  int served = 0;
+  for (int i = 0; i < 100; ++i) {
+    CAPTURE(i);
+    const latency_table t = random_table(random, 2, {8, 16, 24}, 4);
+    std::vector<gpu_shape> shapes{
+        {sm_count{28}, sm_count{8}}, {sm_count{24}, sm_count{8}}, {sm_count{16}, sm_count{8}}};
+    if (random() % 2 == 0) shapes.push_back({sm_count{20}, sm_count{8}});
+    std::vector<model_demand> demands;
+    for (std::size_t m = 0; m < 2; ++m)
+      demands.push_back(
+          {m, 1 + static_cast<double>(random() % 1000),
+           t.latency(m, 1, sm_count{24}) * static_cast<duration::rep>(2 + random() % 8)});
+    const double most = every_plan(t, demands, shapes).max_scale();
+    if (most == 0) continue;
+    ++served;
+    for (const double part : {0.5, 0.9999, 1.0001, 1.5}) {
+      CAPTURE(part);
+      std::vector<model_demand> scaled = demands;
+      for (model_demand& d : scaled) d.rate *= most * part;
+      const planning_result said = exact_planner{}.solve(t, scaled, shapes);
+      REQUIRE(said.status == (part < 1 ? feasibility::feasible : feasibility::infeasible));
+      REQUIRE((!said.plan || faults_of(*said.plan, scaled, t, shapes).empty()));
+    }
+  }
+  CHECK(served > 80);
+}
+
+TEST_CASE("GPUs of more than four shapes: exact returns what others find or the bound proves") {
+  std::mt19937_64 random(34);
+  const latency_table t = random_table(random, 2, {8, 16, 32}, 4);
+  std::vector<gpu_shape> five;
+  for (const std::uint32_t sms : {28u, 32u, 16u, 24u, 20u})
+    five.push_back({sm_count{sms}, sm_count{8}});
+  std::vector<model_demand> demands;
+  for (std::size_t m = 0; m < 2; ++m) demands.push_back({m, 1, 8 * t.latency(m, 1, sm_count{32})});
+  const double most = exact_planner{}.solve(t, demands, five).bound;
+  for (const double part : {0.3, 0.999, 1.001}) {
+    std::vector<model_demand> scaled = demands;
+    for (model_demand& d : scaled) d.rate *= most * part;
+    const planning_result said = exact_planner{}.solve(t, scaled, five);
+    CHECK(said.status == (part < 0.5 ? feasibility::feasible
+                          : part < 1 ? feasibility::unknown
+                                     : feasibility::infeasible));
+    CHECK((!said.plan || faults_of(*said.plan, scaled, t, five).empty()));
+  }
+}
+
+TEST_CASE("when its budget ends, exact returns unknown") {
+  std::mt19937_64 random(33);
+  const latency_table t = random_table(random, 3, {8, 16, 24}, 4);
+  const std::vector<gpu_shape> shapes(2, {sm_count{28}, sm_count{8}});
+  std::vector<model_demand> demands;
+  for (std::size_t m = 0; m < 3; ++m)
+    demands.push_back({m, 100, 6 * t.latency(m, 1, sm_count{24})});
+  const double most = every_plan(t, demands, shapes).max_scale();
+  for (model_demand& d : demands) d.rate *= most * 1.0001;
+  const planning_result said = exact_planner{}.solve(t, demands, shapes);
+  CHECK(said.status == feasibility::infeasible);
+  CHECK(said.bound > 1);
+  const planning_result cut_short = exact_planner{search_budget{200}}.solve(t, demands, shapes);
+  CHECK(cut_short.status == feasibility::unknown);
+  CHECK(cut_short.bound == said.bound);
+  CHECK(!cut_short.plan);
+}
+
+} // namespace gsched::testing

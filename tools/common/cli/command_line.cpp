@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/cli/command_line.hpp"
+
+#include "common/cli/files.hpp"
+#include "common/cli/option_values.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+
+namespace common {
+
+namespace {
+
+/// Of the program, and of the subcommand that the line names.
+template <class F>
+void for_each_option(const CLI::App& app, F f) {
+  for (const CLI::Option* const o : app.get_options()) f(*o);
+  for (const CLI::App* const sub : app.get_subcommands()) for_each_option(*sub, f);
+}
+
+} // namespace
+
+bool parse(CLI::App& app, int argc, const char* const* argv) {
+  clear_inputs();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app.get_subcommands();
+    std::cout << (chosen.empty() ? &app : chosen.front())->help();
+    return false;
+  } catch (const CLI::ParseError& e) {
+    const std::string line = in_quotes(e.what());
+    refuse("command line", line.substr(1, line.size() - 2),
+           "what " + app.get_name() + " --help lists");
+  }
+  for_each_option(app, [](const CLI::Option& o) {
+    if (o.get_expected_min() == 0) { // a flag
+      for (const std::string& value : o.results())
+        if (value != "true") refuse(o.get_name(), in_quotes(value) + " given", "no value");
+      return;
+    }
+    for (const std::string& value : o.results())
+      if (value.empty()) refuse(o.get_name(), "'' is empty", o.get_type_name());
+  });
+  return true;
+}
+
+bool is_given(const CLI::App& app, const std::string& option) {
+  bool given = false;
+  for_each_option(app,
+                  [&](const CLI::Option& o) { given |= o.count() > 0 && o.check_name(option); });
+  return given;
+}
+
+void refuse_unused(const CLI::App& app, bool used, std::initializer_list<const char*> options,
+                   const std::string& because, const std::string& expected) {
+  if (used) return;
+  for (const char* const option : options)
+    if (is_given(app, option)) refuse(option, "given " + because, expected);
+}
+
+command_line::command_line(const char* program, const std::string& description,
+                           const std::string& details)
+    : app_(std::make_unique<CLI::App>(description, program)), declared_(app_.get()) {
+  app_->get_formatter()->column_width(30);
+  app_->set_help_flag("-h,--help", "This text");
+  app_->footer(details);
+}
+
+command_line::~command_line() = default;
+
+void command_line::group(const char* heading) { group_ = heading; }
+
+void command_line::option(const char* name, std::string& text, const char* type, const char* help) {
+  declared_->add_option(name, text, help)->type_name(type)->group(group_)->capture_default_str();
+}
+
+void command_line::option(const char* name, std::vector<std::string>& texts, const char* type,
+                          const char* help) {
+  declared_->add_option(name, texts, help)->type_name(type)->group(group_);
+}
+
+void command_line::flag(const char* names, bool& is_set, const char* help) {
+  declared_->add_flag(names, is_set, help)->group(group_);
+}
+
+void command_line::subcommand(const char* name, const char* help) {
+  declared_ = app_->add_subcommand(name, help);
+  app_->require_subcommand(1);
+  group_ = "Options";
+}
+
+bool command_line::parse(int argc, const char* const* argv) {
+  return common::parse(*app_, argc, argv);
+}
+
+bool command_line::is_given(const std::string& option) const {
+  return common::is_given(*app_, option);
+}
+
+std::string command_line::chosen() const {
+  const auto all = app_->get_subcommands();
+  return all.empty() ? std::string() : all.front()->get_name();
+}
+
+void command_line::refuse_unused(bool used, std::initializer_list<const char*> options,
+                                 const std::string& because, const std::string& expected) const {
+  common::refuse_unused(*app_, used, options, because, expected);
+}
+
+} // namespace common

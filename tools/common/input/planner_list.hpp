@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/partition/bounded_search.hpp>
+#include <gsched/partition/elastic.hpp>
+#include <gsched/partition/exact.hpp>
+#include <gsched/partition/squishy_bin_packing.hpp>
+
+#include <string>
+#include <string_view>
+#include <tuple>
+
+namespace common {
+
+/// All planners of the library.
+using planners =
+    std::tuple<gsched::squishy_bin_packing_planner, gsched::elastic_planner,
+               gsched::self_tuning_planner, gsched::bounded_search_planner, gsched::exact_planner>;
+
+/// Calls f(planner) for each, until one returns true.
+template <class F>
+bool any_planner(F f) {
+  return std::apply([&](const auto&... p) { return (f(p) || ...); }, planners{});
+}
+
+[[nodiscard]] inline bool is_planner(std::string_view name) {
+  return any_planner([&](const auto& p) { return p.name == name; });
+}
+
+/// Their names, between commas.
+[[nodiscard]] inline std::string all_planners() {
+  std::string names;
+  any_planner([&](const auto& p) {
+    names += (names.empty() ? "" : ",") + std::string(p.name);
+    return false;
+  });
+  return names;
+}
+
+} // namespace common
