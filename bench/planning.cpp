@@ -46,7 +46,7 @@ duration slo_of(const latency_table& t, std::size_t model) {
 }
 
 scene few() {
-  scene s{read_latency_table(data + "latency_batch_partition.csv"), std::vector<gpu_shape>(4)};
+  scene s{load_latency_table(data + "latency_batch_partition.csv"), std::vector<gpu_shape>(4)};
   for (std::uint32_t i = 1; i < 1024; i += 5) {
     s.questions.emplace_back();
     for (std::size_t m = 0; m < 5; ++m)

@@ -32,7 +32,7 @@ using namespace gsched;
 
 profile read_model(const char* name) {
   const std::string path = std::string(GSCHED_SOURCE_DIR) + "/tools/data/profiles/" + name;
-  return read_profile(std::filesystem::path(path + ".json"));
+  return load_profile(std::filesystem::path(path + ".json"));
 }
 
 /// Keeps each lane busy with one model after another.

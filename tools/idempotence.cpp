@@ -21,7 +21,7 @@ namespace {
 int serve(const idempotence::options& o) {
   std::vector<idempotence::finding> findings;
   if (o.from == idempotence::place::file)
-    findings.push_back({o.trace.filename().string(), gsched::read_access_trace(o.trace)});
+    findings.push_back({o.trace.filename().string(), gsched::load_access_trace(o.trace)});
   else
     findings = idempotence::trace_network(o);
   if (!o.save.empty())

@@ -38,7 +38,7 @@ struct options : common::device_choice, common::outputs {
 /// Records the models that will be read, before the outputs are checked.
 void record_models(const options& o) {
   for (const auto& [option, names] :
-       {std::pair("--real-time", &o.real_time), {"--guest", &o.corunner}}) {
+       {std::pair("--real-time", &o.real_time), {"--best-effort", &o.corunner}}) {
     for (const std::string& name : *names) static_cast<void>(o.known->find(option, name));
     if (names->empty()) static_cast<void>(o.known->files());
   }
@@ -50,9 +50,9 @@ real-time kernel keeps all blocks that an SM holds of it alone (own), or as many
 (needed).
 
 Examples
-  padding potential --real-time resnet18_b1 --guest googlenet_b1,vgg16_b8
+  padding potential --real-time resnet18_b1 --best-effort googlenet_b1,vgg16_b8
       best-effort time that ResNet-18 can carry, by both forms of rule 2
-  padding potential --real-time bert_base_b1 --guest vgg16_b8 --predict 2
+  padding potential --real-time bert_base_b1 --best-effort vgg16_b8 --predict 2
       and what it costs, predicted by the simulated GPU
   padding pairs --facts facts.csv --json pairs.json
       predicted times of measured pairs of kernels; gsched.gpu.padding --facts writes such a file
@@ -82,8 +82,9 @@ void declare(common::command_line& line, raw_options& raw) {
                   "Best-effort time that real-time models could carry, by pairs of models");
   common::declare_profiles(line, raw.profiles);
   line.option("--real-time", raw.real_time, "NAME,...", "These as real-time models; default: all");
-  line.option("--guest", raw.corunner, "NAME,...", "These as best-effort models; default: all");
-  line.option("--guests", raw.corunners, "N", "Best-effort requests at once");
+  line.option("--best-effort", raw.corunner, "NAME,...",
+              "These as best-effort models; default: all");
+  line.option("--corunners", raw.corunners, "N", "Best-effort requests at once");
   line.option("--starts", raw.starts, "N", "Places in the best-effort model to begin at");
   line.option("--predict", raw.predict, "N", "Places to simulate, at some cost");
   shared();
@@ -111,10 +112,10 @@ std::optional<options> parse(int argc, char** argv) {
         "--rule", raw.rule,
         {{"own", gsched::level_rule::own}, {"needed", gsched::level_rule::needed}})};
   if (!raw.real_time.empty()) o.real_time = common::to_list("--real-time", raw.real_time);
-  if (!raw.corunner.empty()) o.corunner = common::to_list("--guest", raw.corunner);
+  if (!raw.corunner.empty()) o.corunner = common::to_list("--best-effort", raw.corunner);
   if (o.facts.empty()) o.known.emplace(raw.profiles);
   padding::question& q = o.question;
-  q.corunners = common::to_small_count("--guests", raw.corunners, 1, 1000);
+  q.corunners = common::to_small_count("--corunners", raw.corunners, 1, 1000);
   q.starts = common::to_small_count("--starts", raw.starts, 1, 1000);
   q.predicted = common::to_small_count("--predict", raw.predict, 0, 1000);
   q.options.parts =
@@ -151,7 +152,7 @@ int serve(options& o) {
   }
   const common::profile_catalogue& all = *o.known;
   const auto hosts = models(all, "--real-time", o.real_time, on);
-  const auto corunners = models(all, "--guest", o.corunner, on);
+  const auto corunners = models(all, "--best-effort", o.corunner, on);
   gsched::sim::padded_kernels predictor(on);
   std::vector<padding::potential> results;
   std::optional<common::progress_bar> bar;

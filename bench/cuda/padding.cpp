@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.01, 2.0))
       ->capture_default_str();
   app.add_option("--time-share", o.time_share,
-                 "the part of the real-time kernel's time that guests' blocks may use")
+                 "the part of the real-time kernel's time that best-effort blocks may use")
       ->check(CLI::Range(0.01, 1.0))
       ->capture_default_str();
   app.add_option("--seconds", o.seconds, "for the pairs; those beyond are left out")
@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
   app.add_option("--best-effort", o.best_effort, "programs: files there, one for each of those")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--guests", o.corunners, "programs: so many of the best-effort one at once")
+  app.add_option("--corunners", o.corunners, "programs: so many of the best-effort one at once")
       ->delimiter(',')
       ->check(CLI::Range(1u, 4u))
       ->capture_default_str();

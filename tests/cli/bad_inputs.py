@@ -512,16 +512,16 @@ def make_programs():
         wrong=[["--jobs", "65536", "--kernels", "10000"], ["--device", "cuda"]], files=[("preset", ["--device", "{}"])])
     rule = name("own", "needed")
     programs["padding"] = Program(
-        ["--real-time", "lenet_b1", "--guest", "lenet_b1", "--starts", "1"],
-        common | {"--profiles": path_in, "--real-time": names(*PROFILES), "--guest": names(*PROFILES),
-                  "--guests": count(1, 1000), "--starts": count(1, 1000), "--predict": count(0, 1000), "--rule": rule,
+        ["--real-time", "lenet_b1", "--best-effort", "lenet_b1", "--starts", "1"],
+        common | {"--profiles": path_in, "--real-time": names(*PROFILES), "--best-effort": names(*PROFILES),
+                  "--corunners": count(1, 1000), "--starts": count(1, 1000), "--predict": count(0, 1000), "--rule": rule,
                   "--parts": count(1, 8), "--share": number(0, 1, True), "--device": device},
         wrong=[["--device", "cuda"], ["--facts", "x.csv"]], prefix=["potential"],
         files=[("profile", ["--profiles", "{}"]), ("preset", ["--device", "{}"])])
     programs["padding_pairs"] = Program(
         ["--facts", "facts.csv"],
         common | {"--facts": path_in, "--rule": rule, "--parts": count(1, 8), "--share": number(0, 1, True), "--device": device},
-        wrong=[["--guests", "3"], ["--device", "cuda"]], prefix=["pairs"],
+        wrong=[["--corunners", "3"], ["--device", "cuda"]], prefix=["pairs"],
         files=[("facts", ["--facts", "{}"])])
     laws = names("disjoint", "shared", "shared_kernels")
     programs["interference"] = Program(
@@ -545,15 +545,14 @@ def make_programs():
     programs["sim_accuracy_corun"] = Program(
         ["--table", "corun.csv"], common | {"--table": path_in}, prefix=["corun"], files=[("corun_rows", ["--table", "{}"])])
     programs["two_tenants"] = Program([], {}, wrong=[["x"], ["--json", "x"], [""]])
-    small_int = count(0, 1023)
     programs["calibrate"] = Program(
-        ["--simulate", "preset.json"],
-        {"--out": path_out, "--json": path_out, "--simulate": path_in},
-        wrong=[["--check", "preset.json"], ["--gpu", "0"], ["--seconds", "3"], ["--quick"], ["--out", "a", "--json", "./a"],
+        ["--device", "preset.json"],
+        {"--out": path_out, "--json": path_out, "--device": device},
+        wrong=[["--check", "preset.json"], ["--device", "cuda:x"], ["--seconds", "3"], ["--quick"], ["--out", "a", "--json", "./a"],
                ["--name", "x"], ["--json", "x", "--name", "x"], ["--date", "1.1."]],
-        flags=("--compare",), files=[("preset", ["--simulate", "{}"])])
+        flags=("--compare",), files=[("preset", ["--device", "{}"])])
     programs["calibrate_check"] = Program(
-        ["--check", "preset.json"], {"--check": path_in, "--gpu": small_int},
+        ["--check", "preset.json"], {"--check": path_in, "--device": device},
         wrong=[["--out", "x"], ["--compare"], ["--quick"], ["--json", "x"]], files=[("preset", ["--check", "{}"])])
     programs["profile"] = Program(
         ["--replay", "profile.json"],

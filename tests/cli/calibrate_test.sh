@@ -38,15 +38,15 @@ refuses() {
 
 run --help
 [[ $rc -eq 0 && ! -s stderr ]] || fail "--help: status $rc"
-for word in --gpu --out --json --check --compare --seconds --quick --date gates preemptible Examples 'Exit code'; do
+for word in --device --out --json --check --compare --seconds --quick --date gates preemptible Examples 'Exit code'; do
   checks=$((checks + 1))
   grep -qF -- "$word" stdout || fail "--help lacks $word"
 done
 
 refuses 2 --frobnicate --frobnicate
 refuses 2 stray stray
-refuses 2 --gpu --gpu x
-refuses 2 --gpu --gpu -1
+refuses 2 --device --device cuda:x
+refuses 2 --device --device cuda:-1
 refuses 2 --seconds --seconds 0
 refuses 2 --seconds --seconds nan
 refuses 2 none/p.json --out none/p.json
@@ -63,10 +63,10 @@ p["yields"].update(gate_every=3, gate_us=0.4, hold_us=0.2, held_us=2.9, going_on
                    flagged_us=4.4, passing_us=1.9)
 json.dump(p, open("other.json", "w"))
 PY
-run --simulate other.json --out found.json --json rows.json --name sim:found --date 2026-01-02
-[[ $rc -eq 0 && ! -s stderr ]] || fail "--simulate: status $rc"
+run --device other.json --out found.json --json rows.json --name sim:found --date 2026-01-02
+[[ $rc -eq 0 && ! -s stderr ]] || fail "--device other.json: status $rc"
 checks=$((checks + 1))
-python3 - <<'PY' >stdout 2>stderr || fail "--simulate found something else"
+python3 - <<'PY' >stdout 2>stderr || fail "--device other.json found something else"
 import json
 asked, found = json.load(open("other.json")), json.load(open("found.json"))
 for group in ("host", "gaps", "yields"):
@@ -79,10 +79,10 @@ assert found["name"] == "sim:found" and found["measured"]["date"] == "2026-01-02
 rows = json.load(open("rows.json"))["rows"]
 assert {"/host/start_us", "/gaps/segments_us", "/yields/gate_us", "/yields/going_on_us"} <= {r["preset_field"] for r in rows}
 PY
-refuses 2 none.json --simulate none.json
+refuses 2 none.json --device none.json
 refuses 2 none.json --check none.json
 refuses 2 "given beside --check" --check "$preset" --out p.json
-refuses 2 "given beside --simulate" --simulate "$preset" --quick
+refuses 2 "given with a simulated --device" --device "$preset" --quick
 
 # Without a GPU, or with none visible, each way of running says so and writes nothing.
 export CUDA_VISIBLE_DEVICES=-1

@@ -22,25 +22,25 @@ refuses() {
   fi
 }
 
-"$program" potential --real-time resnet18_b1,bert_base_b1 --guest vgg16_b8,googlenet_b1 --predict 1 \
+"$program" potential --real-time resnet18_b1,bert_base_b1 --best-effort vgg16_b8,googlenet_b1 --predict 1 \
   --json "$work/a.json" > "$work/a.txt" || failed=1
-"$program" potential --real-time resnet18_b1,bert_base_b1 --guest vgg16_b8,googlenet_b1 --predict 1 \
+"$program" potential --real-time resnet18_b1,bert_base_b1 --best-effort vgg16_b8,googlenet_b1 --predict 1 \
   --json "$work/b.json" > "$work/b.txt" || failed=1
 cmp "$work/a.json" "$work/b.json" && cmp "$work/a.txt" "$work/b.txt" || failed=1
-"$program" potential --real-time resnet18_b1 --guest googlenet_b1 --guests 4 --json "$work/c.json" \
+"$program" potential --real-time resnet18_b1 --best-effort googlenet_b1 --corunners 4 --json "$work/c.json" \
   > /dev/null || failed=1
 python3 - "$work/a.json" "$work/c.json" <<'PY' || failed=1
 import json, sys
 a, c = (json.load(open(f))["pairs"] for f in sys.argv[1:])
 assert len(a) == 8 and {p["rule_2"] for p in a} == {"own", "needed"}
-by = {(p["real_time"], p["guest"], p["rule_2"]): p for p in a}
+by = {(p["real_time"], p["best_effort"], p["rule_2"]): p for p in a}
 for p in a:
     assert 0 <= p["least_share"] <= p["share"] <= p["most_share"] < 1, p
     assert 0 < p["padded_kernels"] < 1 and 1 <= p["slowdown"] < 1.2, p
     assert 1 <= p["throughput"] < 2, p
 one = by["resnet18_b1", "googlenet_b1", "needed"]
 four = next(p for p in c if p["rule_2"] == "needed")
-assert four["share"] > 1.5 * one["share"], (one, four)  # more guests, more that fits
+assert four["share"] > 1.5 * one["share"], (one, four)  # more co-runners, more that fits
 assert sum(p["share"] * (1 if p["rule_2"] == "needed" else -1) for p in a) > 0
 PY
 
@@ -92,7 +92,7 @@ refuses 2 'subcommand' # none
 refuses 2 'expected own or needed' potential --rule other
 refuses 2 '--parts' potential --parts 0
 refuses 2 '--share' potential --share 1.5
-refuses 2 '--guests' potential --guests -1
+refuses 2 '--corunners' potential --corunners -1
 refuses 2 'unknown model' potential --real-time nonesuch
 refuses 2 "--device: 'cuda' cannot be used here, expected sim:h200 or a preset's file (.json)" potential --device cuda
 refuses 2 '--json' potential --json "$work/no/such/out.json"

@@ -37,12 +37,13 @@ ends 2 "--partitions" --partitions 0
 ends 2 "--replays" --replays 0
 ends 2 "--elements" --elements 0
 ends 2 "--limit" --limit 0
+ends 2 "--device" --device sim:h200
 ends 2 "--out" --out
 ends 2 "expected" stray
 for graph in saxpy sort; do
   ends 1 "CUDA" --graph $graph
 done
-ends 1 "CUDA" --replay "$GSCHED_SOURCE_DIR/tools/data/profiles/lenet_b1.json" --gpu 3
+ends 1 "CUDA" --replay "$GSCHED_SOURCE_DIR/tools/data/profiles/lenet_b1.json" --device cuda:3
 
 printf '%d checks, %d failures\n' "$checks" "$failures"
 [ "$failures" -eq 0 ]

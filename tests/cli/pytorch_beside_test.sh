@@ -85,7 +85,7 @@ def run_out():
     raise AssertionError("more memory than there is")
 
 def come_and_go():
-    server.add_model(Net(4, 256), torch.randn(8, 256), name="guest").remove(timeout=30)
+    server.add_model(Net(4, 256), torch.randn(8, 256), name="corunner").remove(timeout=30)
 
 beside("nothing", lambda: time.sleep(0.1))
 beside("memory given back", give_back)

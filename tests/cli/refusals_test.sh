@@ -40,7 +40,7 @@ of realtime && lost --seconds 0.01 --mode preempt
 of plan && lost --rates lenet=10
 of serve_partitions && lost --rates lenet=10 --seconds 1
 of head_of_line && lost --jobs 2
-of padding && lost potential --real-time lenet_b1 --guest lenet_b1 --starts 1
+of padding && lost potential --real-time lenet_b1 --best-effort lenet_b1 --starts 1
 [ ! -x "$bins/interference" ] || { of interference && lost evaluate --once --laws disjoint; }
 of idempotence && lost --trace "$data/traces/block.json"
 of sim_accuracy && lost graph --profiles "$small"
@@ -157,7 +157,7 @@ fi
 
 # --device is spelled and checked alike in all programs, and each says what it can be there.
 for line in "serve_mix --requests 3" "realtime --seconds 0.001 --mode seq" "serve_partitions --rates lenet=5 --seconds 1" \
-  "head_of_line --jobs 2" "padding potential --real-time lenet_b1 --guest lenet_b1 --starts 1" \
+  "head_of_line --jobs 2" "padding potential --real-time lenet_b1 --best-effort lenet_b1 --starts 1" \
   "sim_accuracy graph --profiles $small"; do
   # shellcheck disable=SC2086
   set -- $line
@@ -214,7 +214,7 @@ for option in --slo --app --gpus --batches --added-us --interference --rate-trac
   refuses "$option: '' is empty" --rates lenet=5 $option ''
 done
 of padding
-for option in --rule --real-time --guest --json --device; do
+for option in --rule --real-time --best-effort --json --device; do
   refuses "$option: '' is empty" potential $option ''
 done
 of idempotence
@@ -239,7 +239,7 @@ refuses "--policy: 'boost:1.0', that is boost:1, is named twice" --policy boost:
 refuses "--policy: 'boost' is named twice" --policy boost,boost
 serves --requests 5 --policy boost,boost:1,boost:0.5
 of padding
-refuses "--guest: 'lenet_b1' is named twice" potential --guest lenet_b1,lenet_b1
+refuses "--best-effort: 'lenet_b1' is named twice" potential --best-effort lenet_b1,lenet_b1
 refuses "--real-time: 'lenet_b1' is named twice" potential --real-time lenet_b1,lenet_b1
 of serve_partitions && refuses "--batches: '4' is named twice" --rates lenet=5 --batches 4,8,4
 of plan
@@ -299,17 +299,17 @@ over curve.csv --rate-trace curve.csv --seconds 1 --json
 over law.json --rates lenet=5 --once --seconds 1 --plan-interference law.json --json
 of padding
 over many/lenet_b1.json potential --profiles many --starts 1 --json
-over many/lenet_b1.json potential --profiles many --real-time lenet_b1 --guest lenet_b1 --starts 1 --json
+over many/lenet_b1.json potential --profiles many --real-time lenet_b1 --best-effort lenet_b1 --starts 1 --json
 of idempotence && over block.json --trace block.json --json
 of sim_accuracy
 over many/lenet_b1.json graph --profiles many --json
 over preset.json graph --device preset.json --profiles many --json
 if [ -x "$bins/calibrate" ]; then
   of calibrate
-  over preset.json --simulate preset.json --out
-  over preset.json --simulate preset.json --json
-  refuses "--name: given without --out" --simulate preset.json --json x.json --name mine
-  refuses "--date: given without --out or --json" --simulate preset.json --date 1.1.
+  over preset.json --device preset.json --out
+  over preset.json --device preset.json --json
+  refuses "--name: given without --out" --device preset.json --json x.json --name mine
+  refuses "--date: given without --out or --json" --device preset.json --date 1.1.
   of profile && over lenet_b1.json --replay lenet_b1.json --out
 fi
 if [ -x "$bins/interference" ]; then

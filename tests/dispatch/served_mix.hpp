@@ -51,7 +51,7 @@ public:
 
   explicit served_mix(const std::vector<std::string>& models) {
     for (const std::string& name : models)
-      profiles_.push_back(read_profile(
+      profiles_.push_back(load_profile(
           std::filesystem::path(GSCHED_SOURCE_DIR "/tools/data/profiles") / (name + ".json")));
   }
 

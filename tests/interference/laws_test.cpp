@@ -69,7 +69,7 @@ TEST_CASE("coefficients are read back and written to the same bytes") {
 
 TEST_CASE("the shipped coefficients are read") {
   const interference_coefficients c =
-      read_coefficients(GSCHED_SOURCE_DIR "/tools/data/interference/h200.json");
+      load_coefficients(GSCHED_SOURCE_DIR "/tools/data/interference/h200.json");
   CHECK(c.disjoint.slowdown({0.3, 0.1}, {0.3, 0.1}) > 1.1);
   CHECK(c.disjoint.slowdown({0.3, 0.1}, {0.3, 0.1}) < 1.3);
 }
@@ -87,7 +87,7 @@ TEST_CASE("bad coefficients are refused in one line") {
   CHECK(refused(text, "\"constant\": 1.05", "\"constant\": 1.05, \"more\": 1") ==
         "c.json: /disjoint has 6 fields, expected 5");
   CHECK(refused(text, text, "[]") == "c.json: the document is an array, expected a JSON object");
-  CHECK(refusal([] { static_cast<void>(read_coefficients("nowhere.json")); }) ==
+  CHECK(refusal([] { static_cast<void>(load_coefficients("nowhere.json")); }) ==
         "nowhere.json: cannot be opened, expected a file of coefficients");
 }
 

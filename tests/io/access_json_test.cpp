@@ -127,9 +127,9 @@ TEST_CASE("errors are one line") {
 
 TEST_CASE("missing files, directories and unwritable paths are refused") {
   const auto there = std::filesystem::temp_directory_path();
-  CHECK_THROWS_WITH_AS(static_cast<void>(read_access_trace("none/x.json")),
+  CHECK_THROWS_WITH_AS(static_cast<void>(load_access_trace("none/x.json")),
                        "none/x.json: cannot be opened, expected an access trace's file", error);
-  CHECK_THROWS_AS(static_cast<void>(read_access_trace(there)), error);
+  CHECK_THROWS_AS(static_cast<void>(load_access_trace(there)), error);
   CHECK_THROWS_AS(write_access_trace(std::filesystem::path("none/x.json"), {}), error);
 }
 

@@ -74,5 +74,5 @@ TEST_CASE("errors in an app are one line with the JSON pointer") {
   CHECK_THROWS_AS(static_cast<void>(parse_app("{", "f", table())), error);
   CHECK_THROWS_AS(static_cast<void>(parse_app(std::string(max_app_bytes + 1, ' '), "f", table())),
                   error);
-  CHECK_THROWS_AS(static_cast<void>(read_app("nowhere.json", table())), error);
+  CHECK_THROWS_AS(static_cast<void>(load_app("nowhere.json", table())), error);
 }

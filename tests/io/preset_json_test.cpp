@@ -127,7 +127,7 @@ const std::vector<field> fields{
 
 TEST_CASE("the shipped preset is h200()") {
   preset_provenance from;
-  CHECK(written(read_preset(shipped, &from)) == written(h200()));
+  CHECK(written(load_preset(shipped, &from)) == written(h200()));
   CHECK(from == h200_provenance());
   std::ifstream in(shipped, std::ios::binary);
   CHECK(std::string{std::istreambuf_iterator<char>(in), {}} == written(h200()));
@@ -237,7 +237,7 @@ TEST_CASE("missing, unknown, mistyped and out-of-range fields are refused in one
 TEST_CASE("errors of files name the path") {
   const auto refused = [](const fs::path& path) {
     try {
-      static_cast<void>(read_preset(path));
+      static_cast<void>(load_preset(path));
     } catch (const error& e) {
       CHECK(e.code() == errc::io);
       return std::string(e.what());
@@ -249,7 +249,7 @@ TEST_CASE("errors of files name the path") {
   const fs::path path =
       fs::temp_directory_path() / ("gsched_preset_" + std::to_string(getpid()) + ".json");
   write_preset(path, h200());
-  CHECK(written(read_preset(path)) == written(h200()));
+  CHECK(written(load_preset(path)) == written(h200()));
   fs::remove(path);
   CHECK_THROWS_WITH_AS(write_preset(fs::path("none/p.json"), h200()),
                        "none/p.json: cannot be opened, expected a writable path", error);

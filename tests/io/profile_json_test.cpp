@@ -86,7 +86,7 @@ TEST_CASE("every profile that ships is read, written back byte for byte, and bec
   std::size_t files = 0;
   for (const auto& entry : fs::directory_iterator(profiles)) {
     CAPTURE(entry.path().string());
-    const profile p = read_profile(entry.path());
+    const profile p = load_profile(entry.path());
     const std::string text = written(p);
     CHECK(text == file_text(entry.path()));
     CHECK(parse_profile(text, "again") == p);
@@ -327,9 +327,9 @@ TEST_CASE("huge and unreadable files are refused") {
   CHECK_THROWS_WITH_AS(static_cast<void>(read_profile(in, "f.json")),
                        "f.json: too large, expected at most 64 MiB", error);
   CHECK(source.given < max_profile_bytes + (1u << 20));
-  CHECK_THROWS_WITH_AS(static_cast<void>(read_profile(fs::path("/no/such.json"))),
+  CHECK_THROWS_WITH_AS(static_cast<void>(load_profile(fs::path("/no/such.json"))),
                        "/no/such.json: cannot be opened, expected a profile's file", error);
-  CHECK_THROWS_AS(static_cast<void>(read_profile(profiles)), error);
+  CHECK_THROWS_AS(static_cast<void>(load_profile(profiles)), error);
 }
 
 TEST_CASE("a kernel that fits on no SM is named by the check that a device brings") {

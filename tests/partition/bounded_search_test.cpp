@@ -30,7 +30,7 @@ struct beside_others {
 };
 
 latency_table shipped() {
-  return read_latency_table(GSCHED_SOURCE_DIR "/tools/data/latency_batch_partition.csv");
+  return load_latency_table(GSCHED_SOURCE_DIR "/tools/data/latency_batch_partition.csv");
 }
 
 } // namespace

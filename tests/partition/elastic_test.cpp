@@ -19,8 +19,8 @@ namespace {
 /// What ships: five models, and the law of partitions that was fitted on one H200.
 struct shipped {
   latency_table table =
-      read_latency_table(GSCHED_SOURCE_DIR "/tools/data/latency_batch_partition.csv");
-  solo_table metrics = read_solo_table(GSCHED_SOURCE_DIR "/tools/data/solo_metrics.csv");
+      load_latency_table(GSCHED_SOURCE_DIR "/tools/data/latency_batch_partition.csv");
+  solo_table metrics = load_solo_table(GSCHED_SOURCE_DIR "/tools/data/solo_metrics.csv");
   linear_interference beside{table, metrics, {{0.0726, 0.4732, -0.2734, -0.0556, 1.0696}}};
 
   [[nodiscard]] std::vector<model_demand> demands(std::vector<double> rates) const {

@@ -122,7 +122,7 @@ TEST_CASE("bad files are refused with the line number") {
 
 TEST_CASE("the shipped latency table is read") {
   const latency_table t =
-      read_latency_table(GSCHED_SOURCE_DIR "/tools/data/latency_batch_partition.csv");
+      load_latency_table(GSCHED_SOURCE_DIR "/tools/data/latency_batch_partition.csv");
   CHECK(t.size() == 6);
   for (std::size_t m = 0; m < t.size(); ++m) {
     CAPTURE(t.name(m));
@@ -131,7 +131,7 @@ TEST_CASE("the shipped latency table is read") {
     MESSAGE(t.name(m) << ": raised by at most " << 100 * t.raised(m) << "%");
   }
   for (const std::string& line : t.doubts()) MESSAGE(line);
-  CHECK_THROWS_WITH_AS(static_cast<void>(read_latency_table("nowhere.csv")),
+  CHECK_THROWS_WITH_AS(static_cast<void>(load_latency_table("nowhere.csv")),
                        "nowhere.csv: cannot be opened, expected a CSV file", error);
 }
 

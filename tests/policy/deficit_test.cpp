@@ -248,12 +248,12 @@ TEST_CASE("a client that is forgotten can go, in debt or not, and leaves no weig
   w[0].head = w[1].head = 100us;
   p.enqueue(w[0], time_point{});
   {
-    client guest;
-    guest.id = client_id{1};
-    guest.weight = 1000;
+    client visitor;
+    visitor.id = client_id{1};
+    visitor.weight = 1000;
     job visit;
     visit.id = job_id{7};
-    visit.owner = &guest;
+    visit.owner = &visitor;
     visit.head = 1s;
     p.enqueue(visit, time_point{});
     w[0].head = 100us;
@@ -261,10 +261,10 @@ TEST_CASE("a client that is forgotten can go, in debt or not, and leaves no weig
       job* j = p.try_pick(time_point{});
       if (j != &visit) p.enqueue(*j, time_point{});
     }
-    const auto& state = p.state_of(guest);
-    p.policy().forget(p.state_of(guest));
+    const auto& state = p.state_of(visitor);
+    p.policy().forget(p.state_of(visitor));
     CHECK_FALSE(state.deficit_hook.is_linked());
-    p.forget(guest);
+    p.forget(visitor);
   }
   workload other(1, true);
   other.owner(0).id = client_id{2};

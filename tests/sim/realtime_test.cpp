@@ -27,7 +27,7 @@ const std::string data = std::string(GSCHED_SOURCE_DIR) + "/tools/data/";
 program model(const std::string& name) {
   const std::size_t x = name.rfind('x');
   const std::string file = name.substr(0, x) + "_b" + name.substr(x + 1) + ".json";
-  return to_program(read_profile(std::filesystem::path(data + "profiles/" + file)));
+  return to_program(load_profile(std::filesystem::path(data + "profiles/" + file)));
 }
 
 struct mode {

@@ -96,7 +96,7 @@ TEST_CASE("models in segments take what they take on the hardware, by window and
     const std::vector<std::string> f = fields_of(line);
     REQUIRE(f.size() == 10);
     program p =
-        to_program(read_profile(std::filesystem::path(data + "profiles/" + f[0] + "_b1.json")));
+        to_program(load_profile(std::filesystem::path(data + "profiles/" + f[0] + "_b1.json")));
     const auto segments = static_cast<std::size_t>(std::stoul(f[2]));
     const duration quantum = quantum_for(p, segments);
     REQUIRE(cuts(p, quantum) == segments);
@@ -121,7 +121,7 @@ TEST_CASE("models in segments take what they take on the hardware, by window and
 }
 
 TEST_CASE("kernels launched one by one are bound by the host, and synchronising by the way back") {
-  program p = to_program(read_profile(std::filesystem::path(data + "profiles/resnet50_b1.json")));
+  program p = to_program(load_profile(std::filesystem::path(data + "profiles/resnet50_b1.json")));
   const auto n = static_cast<double>(p.size());
   sim::device d(sim::h200());
   const lane_id lane = d.open_lane({});

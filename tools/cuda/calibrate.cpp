@@ -76,7 +76,7 @@ queue_counts count_queues(const options& o, watchdog& dog) try {
 
 int check(const options& o, const gsched::cuda::gpu& gpu) {
   gsched::preset_provenance from;
-  const gsched::sim::preset p = gsched::read_preset(o.check, &from);
+  const gsched::sim::preset p = gsched::load_preset(o.check, &from);
   const std::string differs =
       gsched::mismatch(p, from, {gpu.name, gpu.sm.major, gpu.sm.minor, gpu.sms});
   if (!differs.empty()) throw common::run_error(errc::bad_option, o.check + ": " + differs);
@@ -86,7 +86,7 @@ int check(const options& o, const gsched::cuda::gpu& gpu) {
 }
 
 int simulate(const options& o) {
-  const gsched::sim::preset p = gsched::read_preset(o.simulate);
+  const gsched::sim::preset& p = *o.simulated;
   gsched::cuda::gpu as;
   as.name = p.name;
   as.sm = p.sm;
@@ -123,7 +123,7 @@ int measure(const options& o, const gsched::cuda::gpu& gpu, watchdog& dog) {
 }
 
 int run(const options& o) {
-  if (!o.simulate.empty()) return simulate(o);
+  if (o.simulated) return simulate(o);
   watchdog dog;
   dog.step("finding the GPU", std::chrono::seconds{60});
   const gsched::cuda::gpu gpu = gsched::cuda::find_gpu(o.gpu);

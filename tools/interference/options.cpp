@@ -152,23 +152,23 @@ options read(const raw_options& raw, bool fit) {
   if (!raw.coefficients.empty()) {
     if (raw.neutral) refuse("--neutral-start", "given beside --coefficients", "one of both");
     o.begin =
-        read_coefficients(to_file("--coefficients", raw.coefficients, "a file of coefficients"));
+        load_coefficients(to_file("--coefficients", raw.coefficients, "a file of coefficients"));
     o.given = true;
   }
   if (raw.neutral) o.begin.shared_kernels = neutral_law();
   o.out = raw.out;
 
   const profile_set profiles = read_profiles(raw.profiles);
-  solo_table solo = read_solo_table(to_file("--solo", raw.solo, "a CSV file"));
+  solo_table solo = load_solo_table(to_file("--solo", raw.solo, "a CSV file"));
   o.pairs = std::make_unique<pair_set>(
-      read_corun_pairs(to_file("--corun", raw.corun, "a CSV file"), device), solo, profiles, device,
+      load_corun_pairs(to_file("--corun", raw.corun, "a CSV file"), device), solo, profiles, device,
       raw.corun, raw.solo);
   read_laws(o, raw);
   if (raw.test_corun.empty()) return o;
   if (!raw.test_solo.empty())
-    solo.override_with(read_solo_table(to_file("--test-solo", raw.test_solo, "a CSV file")));
+    solo.override_with(load_solo_table(to_file("--test-solo", raw.test_solo, "a CSV file")));
   o.test = std::make_unique<pair_set>(
-      read_corun_pairs(to_file("--test-corun", raw.test_corun, "a CSV file"), device), solo,
+      load_corun_pairs(to_file("--test-corun", raw.test_corun, "a CSV file"), device), solo,
       profiles, device, raw.test_corun,
       raw.test_solo.empty() ? raw.solo : raw.test_solo + " or " + raw.solo);
   return o;

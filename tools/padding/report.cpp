@@ -59,7 +59,7 @@ struct errors {
 void print(std::ostream& out, std::span<const potential> all, bool predicted) {
   fmt::print(out, "Best-effort time done, in percent of the real-time program's time:\n");
   fmt::print(out, "{:<22}{:<8}{:>7}{:>8}  {:<22}{:>10}", "real-time model", "rule 2", "mean",
-             "best", "guest", "padded %");
+             "best", "best-effort", "padded %");
   if (predicted) fmt::print(out, "{:>10}{:>12}", "slowdown", "throughput");
   fmt::print(out, "\n");
   std::vector<std::string> names;
@@ -80,7 +80,7 @@ void print(std::ostream& out, std::span<const potential> all, bool predicted) {
 void write_json(std::ostream& out, std::span<const potential> all, const question& q) {
   json rows = json::array();
   for (const potential& p : all) {
-    json row = {{"real_time", p.real_time},           {"guest", p.corunner},
+    json row = {{"real_time", p.real_time},           {"best_effort", p.corunner},
                 {"rule_2", name_of(p.rule)},          {"share", rounded(p.share)},
                 {"least_share", rounded(p.least)},    {"most_share", rounded(p.most)},
                 {"padded_kernels", rounded(p.padded)}};
@@ -90,11 +90,12 @@ void write_json(std::ostream& out, std::span<const potential> all, const questio
     }
     rows.push_back(std::move(row));
   }
-  out << json{{"guests", q.corunners}, {"parts", q.options.parts}, {"pairs", rows}}.dump(1) << '\n';
+  out << json{{"corunners", q.corunners}, {"parts", q.options.parts}, {"pairs", rows}}.dump(1)
+      << '\n';
 }
 
 void print(std::ostream& out, std::span<const pair_result> all, gsched::duration gap) {
-  fmt::print(out, "{:<24}{:<24}{:>8}{:>7}{:>10}{:>10}{:>10}{:>10}\n", "real-time", "guest",
+  fmt::print(out, "{:<24}{:<24}{:>8}{:>7}{:>10}{:>10}{:>10}{:>10}\n", "real-time", "best-effort",
              "blocks", "level", "slowdown", "measured", "of part", "measured");
   errors part, whole, slower;
   for (const pair_result& r : all) {
@@ -126,7 +127,7 @@ void print(std::ostream& out, std::span<const pair_result> all, gsched::duration
 void write_json(std::ostream& out, std::span<const pair_result> all) {
   json rows = json::array();
   for (const pair_result& r : all) {
-    json row = {{"real_time", r.real_time}, {"guest", r.corunner}, {"blocks", r.blocks}};
+    json row = {{"real_time", r.real_time}, {"best_effort", r.corunner}, {"blocks", r.blocks}};
     if (r.blocks > 0) {
       const gsched::sim::padded_times& p = r.predicted;
       row["level"] = r.level;

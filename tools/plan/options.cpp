@@ -126,14 +126,14 @@ void read_interference(options& o, const raw_options& raw) {
     return;
   }
   o.law = common::to_law("--interference", o.interference);
-  o.solo = gsched::read_solo_table(to_file("--solo", raw.solo, "a CSV file"));
+  o.solo = gsched::load_solo_table(to_file("--solo", raw.solo, "a CSV file"));
   for (const scenario& s : o.scenarios) gsched::check_metrics(s.demands, *o.table, o.solo);
 }
 
 options read(const raw_options& raw) {
   options o;
   o.table_name = raw.table;
-  o.table = gsched::read_latency_table(to_file("--table", raw.table, "a CSV file"));
+  o.table = gsched::load_latency_table(to_file("--table", raw.table, "a CSV file"));
   const gsched::gpu_shape shape = common::to_shape(raw.sms, raw.group);
   o.gpus.assign(to_count("--gpus", raw.gpus, 0, 10000), shape);
   o.planners = read_planners(raw.planner);

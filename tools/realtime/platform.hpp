@@ -43,7 +43,7 @@ struct run_request {
 using platform = common::platform<run_request>;
 
 /// As --device says.
-/// Errors   no_device for a GPU that is not there or cannot be used; those of read_preset.
+/// Errors   no_device for a GPU that is not there or cannot be used; those of load_preset.
 [[nodiscard]] std::unique_ptr<platform> open_platform(const options& from);
 
 [[nodiscard]] std::unique_ptr<platform> open_simulated(const options& from);

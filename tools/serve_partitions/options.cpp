@@ -133,7 +133,7 @@ void read_rates(options& o, const raw_options& raw, gsched::sm_count all) {
   const double scale = to_number("--rate-scale", raw.rate_scale, {0, 1e9, true, "times"});
   std::map<std::string, rate_curve> trace;
   if (!raw.rate_trace.empty())
-    trace = read_rate_curves(to_file("--rate-trace", raw.rate_trace, "a CSV file"));
+    trace = load_rate_curves(to_file("--rate-trace", raw.rate_trace, "a CSV file"));
   app_catalogue known(*o.table);
   std::vector<std::pair<std::size_t, rate_curve>> offered;
   for (const app_catalogue::requested_app& a : known.read(raw.rates, raw.apps)) {
@@ -241,7 +241,7 @@ void read_device(options& o, const raw_options& raw) {
 options read(const raw_options& raw) {
   options o;
   o.table_name = raw.table;
-  o.table = gsched::read_latency_table(to_file("--table", raw.table, "a CSV file"));
+  o.table = gsched::load_latency_table(to_file("--table", raw.table, "a CSV file"));
   const gsched::sm_count all = to_shape(raw.sms, raw.group).sms;
   o.planner = raw.planner;
   o.max_rates = raw.max_rates;
@@ -267,7 +267,7 @@ options read(const raw_options& raw) {
                   ? o.truth
                   : to_law("--plan-interference", raw.plan_interference);
   if (o.truth || o.planned) {
-    o.solo = gsched::read_solo_table(to_file("--solo", raw.solo, "a CSV file"));
+    o.solo = gsched::load_solo_table(to_file("--solo", raw.solo, "a CSV file"));
     for (const model_demand& d : demands)
       if (const std::string& name = o.table->name(d.model); !o.solo.has(name))
         refuse("--interference", name + ": no solo metrics", "rows of it in --solo, or none",

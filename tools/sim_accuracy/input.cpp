@@ -34,7 +34,7 @@ profile_set read_profiles(const fs::path& where) {
   std::sort(files.begin(), files.end());
   profile_set all;
   for (const fs::path& f : files) {
-    gsched::profile p = gsched::read_profile(f);
+    gsched::profile p = gsched::load_profile(f);
     const model_batch key{p.model, p.batch};
     if (!all.emplace(key, std::move(p)).second)
       throw error(errc::bad_profile, f.string() + ": " + key.first + " with batch " +

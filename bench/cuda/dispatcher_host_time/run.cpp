@@ -65,7 +65,7 @@ json json_of(const figures& f) {
 void run(const run_options& o) {
   experiment::watchdog guard("gsched.gpu.dispatcher_host_time");
   guard.step("loading the model", 120);
-  const gsched::profile model = gsched::read_profile(o.profile);
+  const gsched::profile model = gsched::load_profile(o.profile);
   std::vector<std::unique_ptr<serving>> all;
   for (const unsigned jobs : o.jobs) all.push_back(std::make_unique<serving>(model, o, jobs));
   const gsched::cuda::gpu gpu = all.front()->gpu();

@@ -66,9 +66,9 @@ void run(const run_options& o) {
     }
   for (const std::string& m : o.models)
     programs.emplace_back(
-        m, gsched::cuda::make_stand_in(gsched::read_profile(o.profiles / (m + ".json"))));
+        m, gsched::cuda::make_stand_in(gsched::load_profile(o.profiles / (m + ".json"))));
   gsched::cuda::program real_time =
-      gsched::cuda::make_stand_in(gsched::read_profile(o.profiles / (o.real_time + ".json")));
+      gsched::cuda::make_stand_in(gsched::load_profile(o.profiles / (o.real_time + ".json")));
 
   fmt::print("gates that nobody closes: time of the whole graph, us\n");
   for (const auto& [name, p] : programs) {

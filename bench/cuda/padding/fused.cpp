@@ -40,8 +40,9 @@ owned_graph graph_of(const std::function<nodes(cudaGraph_t, const nodes&)>& once
 /// The ways to run a real-time kernel and a whole co-runner.
 class ways {
 public:
-  static constexpr std::array names{"real-time alone", "guest alone", "in turn", "two branches",
-                                    "padded",          "by rules",    "quiet"};
+  static constexpr std::array names{
+      "real-time alone", "best effort alone", "in turn", "two branches",
+      "padded",          "by rules",          "quiet"};
 
   ways(const bench& b, std::size_t real, std::size_t corunner)
       : b_(b), real_(real), corunner_(corunner) {
@@ -166,8 +167,8 @@ void measure_fused(const bench& b, results& out) {
       fmt::print("{:<38} {:>6.1f} {:>6.1f} {:>8.1f} {:>8.1f} {:>7.1f} {:>7.1f} {:>7.1f}", name,
                  us[0], us[1], us[2], us[3], us[4], us[5], us[6]);
       results row{{"real_time", real.name()},
-                  {"guest", corunner.name()},
-                  {"guest_blocks", corunner.facts.blocks},
+                  {"best_effort", corunner.name()},
+                  {"best_effort_blocks", corunner.facts.blocks},
                   {"by_rules_blocks", w.by_rules()},
                   {"quiet_blocks", w.quietly()},
                   {"most", most}};

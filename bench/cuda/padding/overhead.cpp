@@ -41,7 +41,7 @@ void print_summary(const column& c, results& out) {
 
 void measure_overhead(const bench& b, results& out) {
   fmt::print(
-      "\nwithout guests, us: part (its first block's start to its last one's end), whole "
+      "\nwithout co-runners, us: part (its first block's start to its last one's end), whole "
       "(to the next kernel's start)\n{:<30} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>5} {:>9}\n",
       "", "plain", "whole", "proxy", "whole", "pointer", "whole", "level", "registers");
   column proxy{"proxy", {}, {}}, pointer{"pointer", {}, {}};

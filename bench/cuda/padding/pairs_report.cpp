@@ -68,7 +68,7 @@ void print_selection(const char* name, const bench& b, const std::vector<pair>& 
                                {"of_best_mean_percent", best_mean},
                                {"of_best_p95_percent", quantile(of_best, 0.95)},
                                {"of_best_p99_percent", quantile(of_best, 0.99)},
-                               {"guest_time_gained", gained / n}});
+                               {"best_effort_time_gained", gained / n}});
 }
 
 std::string line_of(const subject& s) {
@@ -150,7 +150,7 @@ void report_pairs(const bench& b, const std::vector<pair>& done, std::size_t all
   std::fflush(stdout);
   for (const pair& p : done)
     out["pairs"].push_back({{"real_time", p.real},
-                            {"guest", p.corunner},
+                            {"best_effort", p.corunner},
                             {"blocks", p.blocks},
                             {"paper", p.of(selection::paper)},
                             {"needed", p.of(selection::needed)},
@@ -165,7 +165,7 @@ void report_pairs(const bench& b, const std::vector<pair>& done, std::size_t all
                             {"whole_plain_us", p.alone.whole_us},
                             {"whole_padded_us", p.padded.whole_us}});
   for (const subject& s : b.all.real_time()) out["real_time"].push_back(facts_json(s));
-  for (const subject& s : b.all.corunners()) out["guests"].push_back(facts_json(s));
+  for (const subject& s : b.all.corunners()) out["best_effort"].push_back(facts_json(s));
   out["peak_gbps"] = b.peak_gbps;
   if (!b.how.facts.empty()) save_facts(b, done);
 }

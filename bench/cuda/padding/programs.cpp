@@ -24,13 +24,14 @@ void measure_pair(const program_pair& both, const gsched::profile& host,
     const program_pair::figures f = both.run(rule, corunners, how.rounds);
     const double gained = f.in_turn_us - f.alone_us;
     const double slowdown = 100 * (f.padded_us / f.alone_us - 1);
-    fmt::print("{:<12} {} guest{} {:>4} parts: alone {:.1f} us, padded {:.1f} ({:+.2f}%), in turn "
-               "{:.1f}; best-effort work of {:.1f} us done; in turn / padded {:.3f}\n",
-               name, corunners, corunners == 1 ? " :" : "s:", f.parts, f.alone_us, f.padded_us,
-               slowdown, f.in_turn_us, gained, f.in_turn_us / f.padded_us);
+    fmt::print(
+        "{:<12} {} co-runner{} {:>4} parts: alone {:.1f} us, padded {:.1f} ({:+.2f}%), in turn "
+        "{:.1f}; best-effort work of {:.1f} us done; in turn / padded {:.3f}\n",
+        name, corunners, corunners == 1 ? " :" : "s:", f.parts, f.alone_us, f.padded_us, slowdown,
+        f.in_turn_us, gained, f.in_turn_us / f.padded_us);
     std::fflush(stdout);
     out["programs"].push_back({{"rule", name},
-                               {"guests", corunners},
+                               {"corunners", corunners},
                                {"real_time", host.full_name()},
                                {"best_effort", other.full_name()},
                                {"parts", f.parts},
@@ -49,9 +50,9 @@ void measure_programs(const gsched::cuda::gpu& on, const run_options& how,
                       experiment::watchdog& dog, results& out) {
   for (std::size_t i = 0; i < how.real_time.size(); ++i) {
     dog.step("programs: set-up of " + how.real_time[i] + " with " + how.best_effort[i], 120);
-    const gsched::profile host = gsched::read_profile(how.profiles / (how.real_time[i] + ".json"));
+    const gsched::profile host = gsched::load_profile(how.profiles / (how.real_time[i] + ".json"));
     const gsched::profile other =
-        gsched::read_profile(how.profiles / (how.best_effort[i] + ".json"));
+        gsched::load_profile(how.profiles / (how.best_effort[i] + ".json"));
     const program_pair both(on, host, other);
     fmt::print("\nstand-ins: {} ({} operations, {:.0f} us) padded with {} ({}, {:.0f} us); {} "
                "kernels with fewer registers\n",

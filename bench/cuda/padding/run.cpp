@@ -30,8 +30,9 @@ void save(const std::string& path, const results& all) {
 }
 
 void print_table(const subjects& all, results& out) {
-  fmt::print("a family of {} real-time functions and {} guests; registers of its proxies:",
-             all.real_time().size(), all.corunners().size());
+  fmt::print(
+      "a family of {} real-time functions and {} best-effort ones; registers of its proxies:",
+      all.real_time().size(), all.corunners().size());
   for (const gsched::cuda::pad_proxy& p : all.table().proxies()) {
     fmt::print(" {}/{}", p.registers, p.limit);
     if (p.local_bytes > 0) fmt::print(" ({} B local)", p.local_bytes);
@@ -45,7 +46,7 @@ void print_table(const subjects& all, results& out) {
   for (const subject& s : all.corunners()) kernels[s.function + s.shape].push_back(s.facts);
   std::size_t kept = 0;
   for (const auto& [_, variants] : kernels) kept += gsched::prune(variants).size();
-  fmt::print("\n{} guest kernels in {} variants, of which {} are dominated by none\n",
+  fmt::print("\n{} best-effort kernels in {} variants, of which {} are dominated by none\n",
              kernels.size(), all.corunners().size(), kept);
   std::fflush(stdout);
   out["variants"] = {{"kernels", kernels.size()}, {"all", all.corunners().size()}, {"kept", kept}};

@@ -111,7 +111,7 @@ public:
 private:
   [[nodiscard]] static cuda::program make_model(const run_options& o) {
     cuda::check(cudaSetDevice(o.gpu), "GPU");
-    return cuda::make_stand_in(gsched::read_profile(o.profiles / (o.model + ".json")));
+    return cuda::make_stand_in(gsched::load_profile(o.profiles / (o.model + ".json")));
   }
   [[nodiscard]] static cuda::program make_first() {
     gsched::operation block;

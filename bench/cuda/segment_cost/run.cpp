@@ -147,7 +147,7 @@ void run(const run_options& o) {
       ++left_out;
       continue;
     }
-    const gsched::profile p = gsched::read_profile(o.profiles / (model + ".json"));
+    const gsched::profile p = gsched::load_profile(o.profiles / (model + ".json"));
     dog.step(model + ": set-up", 120);
     one_model m(p, o);
     dog.step(model + ": replays", 60);

@@ -166,12 +166,12 @@ inline void put_access_set(std::ostream& out, std::string_view field, const acce
 /// Reads an access trace from a file.
 ///
 /// Errors   those of parse_access_trace; io if the file cannot be read.
-[[nodiscard]] inline access_trace read_access_trace(const std::filesystem::path& path) {
+[[nodiscard]] inline access_trace load_access_trace(const std::filesystem::path& path) {
   return parse_access_trace(read_text(path, "an access trace's file", max_access_trace_bytes),
                             path.string());
 }
 
-/// Writes what read_access_trace reads, one operation a line. Equal traces give equal bytes.
+/// Writes what load_access_trace reads, one operation a line. Equal traces give equal bytes.
 ///
 /// Errors   none; the caller checks the stream.
 inline void write_access_trace(std::ostream& out, const access_trace& t) {

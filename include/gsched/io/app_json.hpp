@@ -141,7 +141,7 @@ namespace gsched {
 /// Reads an app from a file.
 ///
 /// Errors   those of parse_app; io if the file cannot be read.
-[[nodiscard]] inline app read_app(const std::filesystem::path& file, const latency_table& t) {
+[[nodiscard]] inline app load_app(const std::filesystem::path& file, const latency_table& t) {
   return parse_app(read_text(file, "an app's file", max_app_bytes), file.string(), t);
 }
 

@@ -91,7 +91,7 @@ read_numbers(const json_fields& fields, const nlohmann::json& document, std::str
 ///
 /// Errors   those of parse_coefficients; io if the file cannot be read.
 [[nodiscard]] inline interference_coefficients
-read_coefficients(const std::filesystem::path& path) {
+load_coefficients(const std::filesystem::path& path) {
   return parse_coefficients(read_text(path, "a file of coefficients", max_coefficients_bytes),
                             path.string());
 }

@@ -15,7 +15,7 @@
 
 namespace gsched {
 
-/// The columns that read_corun_pairs needs, in its order.
+/// The columns that load_corun_pairs needs, in its order.
 [[nodiscard]] inline std::vector<std::string> corun_columns() {
   return {"model_a", "batch_a", "sms_a", "solo_a_us", "corun_a_us",
           "model_b", "batch_b", "sms_b", "solo_b_us", "corun_b_us"};
@@ -51,7 +51,7 @@ namespace gsched {
 /// Reads pairs of graphs from a file.
 ///
 /// Errors   as above; io if the file cannot be read.
-[[nodiscard]] inline std::vector<corun_pair> read_corun_pairs(const std::filesystem::path& file,
+[[nodiscard]] inline std::vector<corun_pair> load_corun_pairs(const std::filesystem::path& file,
                                                               sm_count device) {
   return read_corun_pairs(csv_table(file, corun_columns()), device);
 }

@@ -30,7 +30,7 @@ namespace gsched {
 /// Reads a latency table from a CSV file.
 ///
 /// Errors   those of read_latency_rows and of latency_table; each line begins with the file's name.
-[[nodiscard]] inline latency_table read_latency_table(const std::filesystem::path& file) {
+[[nodiscard]] inline latency_table load_latency_table(const std::filesystem::path& file) {
   return latency_table(read_latency_rows(csv_table(file, {"model", "batch", "sms", "latency_us"})),
                        file.string());
 }

@@ -348,12 +348,12 @@ inline constexpr std::size_t max_preset_bytes = std::size_t{1} << 20;
 /// Reads a preset from a file.
 ///
 /// Errors   those of parse_preset; io if the file cannot be read.
-[[nodiscard]] inline sim::preset read_preset(const std::filesystem::path& path,
+[[nodiscard]] inline sim::preset load_preset(const std::filesystem::path& path,
                                              preset_provenance* from = nullptr) {
   return parse_preset(read_text(path, "a preset's file", max_preset_bytes), path.string(), from);
 }
 
-/// Writes what read_preset reads. Equal presets give equal bytes, and reading them back gives an
+/// Writes what load_preset reads. Equal presets give equal bytes, and reading them back gives an
 /// equal preset.
 ///
 /// Errors   bad_option for a preset that a file cannot hold: values out of range, or limits other

@@ -228,7 +228,7 @@ inline constexpr std::size_t max_profile_bytes = std::size_t{64} << 20;
 /// Reads a profile from a file.
 ///
 /// Errors   those of parse_profile; io if the file cannot be read.
-[[nodiscard]] inline profile read_profile(const std::filesystem::path& path) {
+[[nodiscard]] inline profile load_profile(const std::filesystem::path& path) {
   return parse_profile(read_text(path, "a profile's file", max_profile_bytes), path.string());
 }
 
@@ -309,7 +309,7 @@ inline void put_operation(std::ostream& out, const profile_operation& op) {
 
 } // namespace detail
 
-/// Writes what read_profile reads, one operation a line. Equal profiles give equal bytes.
+/// Writes what load_profile reads, one operation a line. Equal profiles give equal bytes.
 ///
 /// Errors   bad_profile for an operation that a profile cannot hold. The caller checks the stream.
 inline void write_profile(std::ostream& out, const profile& p) {

@@ -34,7 +34,7 @@ namespace gsched {
 ///
 /// Errors   as above; io if the file cannot be read.
 [[nodiscard]] inline std::map<std::string, rate_curve>
-read_rate_curves(const std::filesystem::path& file) {
+load_rate_curves(const std::filesystem::path& file) {
   return read_rate_curves(csv_table(file, {"time_s", "model", "rate"}));
 }
 

@@ -38,7 +38,7 @@ namespace gsched {
 /// Reads solo metrics from a CSV file.
 ///
 /// Errors   those of read_solo_metrics and of solo_table; each line begins with the file's name.
-[[nodiscard]] inline solo_table read_solo_table(const std::filesystem::path& file) {
+[[nodiscard]] inline solo_table load_solo_table(const std::filesystem::path& file) {
   solo_table t;
   for (solo_metrics& m : read_solo_metrics(csv_table(file, solo_columns())))
     t.add(std::move(m), file.string());

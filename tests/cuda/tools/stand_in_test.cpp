@@ -72,7 +72,7 @@ TEST_CASE("stand-ins of every shipped profile keep grid, block, shared memory, c
   GSCHED_NEEDS_GPU();
   const cuda::gpu gpu = cuda::find_gpu(0);
   for (const auto& file : shipped_profiles()) {
-    const profile p = read_profile(file);
+    const profile p = load_profile(file);
     CAPTURE(file.filename().string());
     const cuda::program made = cuda::make_stand_in(p);
     REQUIRE(made.host().size() == p.operations.size());
@@ -117,7 +117,7 @@ TEST_CASE("a chain of stand-ins replays in the profile's time") {
   GSCHED_NEEDS_GPU();
   for (const char* name : {"resnet18_b1", "resnet50_b8", "bert_base_b32", "vgg16_b32"}) {
     const profile p =
-        read_profile(GSCHED_SOURCE_DIR "/tools/data/profiles/" + std::string(name) + ".json");
+        load_profile(GSCHED_SOURCE_DIR "/tools/data/profiles/" + std::string(name) + ".json");
     const double want = to_us(p.graph_replay.value());
     const double got = replay_us(cuda::make_stand_in(p));
     MESSAGE(name << ": " << got << " us, profile " << want << " us");

@@ -21,45 +21,6 @@ void for_each_option(const CLI::App& app, F f) {
 
 } // namespace
 
-bool parse(CLI::App& app, int argc, const char* const* argv) {
-  clear_inputs();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    const auto chosen = app.get_subcommands();
-    std::cout << (chosen.empty() ? &app : chosen.front())->help();
-    return false;
-  } catch (const CLI::ParseError& e) {
-    const std::string line = in_quotes(e.what());
-    refuse("command line", line.substr(1, line.size() - 2),
-           "what " + app.get_name() + " --help lists");
-  }
-  for_each_option(app, [](const CLI::Option& o) {
-    if (o.get_expected_min() == 0) { // a flag
-      for (const std::string& value : o.results())
-        if (value != "true") refuse(o.get_name(), in_quotes(value) + " given", "no value");
-      return;
-    }
-    for (const std::string& value : o.results())
-      if (value.empty()) refuse(o.get_name(), "'' is empty", o.get_type_name());
-  });
-  return true;
-}
-
-bool is_given(const CLI::App& app, const std::string& option) {
-  bool given = false;
-  for_each_option(app,
-                  [&](const CLI::Option& o) { given |= o.count() > 0 && o.check_name(option); });
-  return given;
-}
-
-void refuse_unused(const CLI::App& app, bool used, std::initializer_list<const char*> options,
-                   const std::string& because, const std::string& expected) {
-  if (used) return;
-  for (const char* const option : options)
-    if (is_given(app, option)) refuse(option, "given " + because, expected);
-}
-
 command_line::command_line(const char* program, const std::string& description,
                            const std::string& details)
     : app_(std::make_unique<CLI::App>(description, program)), declared_(app_.get()) {
@@ -92,11 +53,35 @@ void command_line::subcommand(const char* name, const char* help) {
 }
 
 bool command_line::parse(int argc, const char* const* argv) {
-  return common::parse(*app_, argc, argv);
+  clear_inputs();
+  try {
+    app_->parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const auto subcommands = app_->get_subcommands();
+    std::cout << (subcommands.empty() ? app_.get() : subcommands.front())->help();
+    return false;
+  } catch (const CLI::ParseError& e) {
+    const std::string line = in_quotes(e.what());
+    refuse("command line", line.substr(1, line.size() - 2),
+           "what " + app_->get_name() + " --help lists");
+  }
+  for_each_option(*app_, [](const CLI::Option& o) {
+    if (o.get_expected_min() == 0) { // a flag
+      for (const std::string& value : o.results())
+        if (value != "true") refuse(o.get_name(), in_quotes(value) + " given", "no value");
+      return;
+    }
+    for (const std::string& value : o.results())
+      if (value.empty()) refuse(o.get_name(), "'' is empty", o.get_type_name());
+  });
+  return true;
 }
 
 bool command_line::is_given(const std::string& option) const {
-  return common::is_given(*app_, option);
+  bool given = false;
+  for_each_option(*app_,
+                  [&](const CLI::Option& o) { given |= o.count() > 0 && o.check_name(option); });
+  return given;
 }
 
 std::string command_line::chosen() const {
@@ -106,7 +91,9 @@ std::string command_line::chosen() const {
 
 void command_line::refuse_unused(bool used, std::initializer_list<const char*> options,
                                  const std::string& because, const std::string& expected) const {
-  common::refuse_unused(*app_, used, options, because, expected);
+  if (used) return;
+  for (const char* const option : options)
+    if (is_given(option)) refuse(option, "given " + because, expected);
 }
 
 } // namespace common

@@ -22,7 +22,7 @@ public:
   command_line(const command_line&) = delete;
   command_line& operator=(const command_line&) = delete;
 
-  /// The heading of the options that follow, in --help.
+  /// The heading of the options that follow, in --help; empty: they are not in --help.
   void group(const char* heading);
   /// --help shows the default, which is the text now.
   void option(const char* name, std::string& text, const char* type, const char* help);
@@ -54,11 +54,5 @@ private:
   CLI::App* declared_; ///< what options are added to: the program, or a subcommand
   std::string group_ = "Options";
 };
-
-/// The same on an application of CLI11, for a program that declares its options there.
-[[nodiscard]] bool parse(CLI::App& app, int argc, const char* const* argv);
-[[nodiscard]] bool is_given(const CLI::App& app, const std::string& option);
-void refuse_unused(const CLI::App& app, bool used, std::initializer_list<const char*> options,
-                   const std::string& because, const std::string& expected);
 
 } // namespace common

@@ -45,7 +45,7 @@ std::size_t app_catalogue::add(const std::string& file_or_name) {
   const std::filesystem::path file =
       ships ? *ships : to_file("--app", file_or_name, "an app that ships, or a file of one");
   record_input("--app", file);
-  app a = gsched::read_app(file, table_);
+  app a = gsched::load_app(file, table_);
   if (table_.find(a.name))
     refuse("--app", in_quotes(a.name) + " is a model of the table", "an app of another name");
   apps_.push_back(std::move(a));

@@ -98,7 +98,7 @@ std::string profile_catalogue::names() const {
 }
 
 gsched::profile load_model(const fs::path& file, const gsched::architecture_limits& sm) {
-  gsched::profile p = gsched::read_profile(file);
+  gsched::profile p = gsched::load_profile(file);
   try {
     gsched::check_fits(p, [&](const gsched::launch_shape& launch) {
       return gsched::max_blocks_per_sm(sm, launch);

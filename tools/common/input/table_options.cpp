@@ -102,7 +102,7 @@ std::optional<gsched::linear_law> to_law(std::string_view option, const std::str
                         ? ships
                         : to_file(option, text, "none, one that ships, or a file of coefficients");
   record_input(option, file);
-  return gsched::read_coefficients(file).disjoint;
+  return gsched::load_coefficients(file).disjoint;
 }
 
 } // namespace common

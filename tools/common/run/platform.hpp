@@ -53,7 +53,7 @@ private:
   Serve serve_;
 };
 
-/// Errors   those of read_preset.
+/// Errors   those of load_preset.
 template <class Run, class Serve>
 [[nodiscard]] std::unique_ptr<platform<Run>>
 make_simulated(const device_choice& which, std::uint64_t solo_requests, Serve serve) {

@@ -20,7 +20,7 @@ simulated_gpu simulated_gpu_of(const device_choice& which) {
     found.preset = gsched::sim::preset_by_name(which.device);
   } else {
     gsched::preset_provenance measured_on;
-    found.preset = gsched::read_preset(which.preset, &measured_on);
+    found.preset = gsched::load_preset(which.preset, &measured_on);
     found.name = measured_on.gpu;
   }
   if (which.queues) found.preset.hardware_queues = *which.queues;

@@ -28,7 +28,7 @@ struct simulated_gpu {
   gsched::sim::preset preset;
   std::string name;
 };
-/// Errors   those of read_preset.
+/// Errors   those of load_preset.
 [[nodiscard]] simulated_gpu simulated_gpu_of(const device_choice& which);
 
 /// The job of a model: copy the input in, infer, copy the output out.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/sim/preset.hpp>
+
 #include <optional>
 #include <string>
 
@@ -8,10 +10,10 @@ namespace calibrate {
 
 struct options {
   int gpu = 0;
-  std::string out;      ///< file for the preset; empty: none
-  std::string json;     ///< file for the table; empty: none
-  std::string check;    ///< preset to compare with this GPU; empty: none
-  std::string simulate; ///< preset to measure in the simulator; empty: none
+  std::optional<gsched::sim::preset> simulated; ///< measured in the simulator, in place of a GPU
+  std::string out;                              ///< file for the preset; empty: none
+  std::string json;                             ///< file for the table; empty: none
+  std::string check;                            ///< preset to compare with this GPU; empty: none
   std::string name;
   std::string date;
   double seconds = 20;

@@ -68,7 +68,7 @@ queue_figures count_here(const gsched::cuda::gpu& which) {
 
 queue_figures count_in_child(int gpu, std::uint32_t connections) {
   const std::string command = "CUDA_DEVICE_MAX_CONNECTIONS=" + std::to_string(connections) +
-                              " exec '" + own_path() + "' --gpu " + std::to_string(gpu) +
+                              " exec '" + own_path() + "' --device cuda:" + std::to_string(gpu) +
                               " --count-queues";
   std::FILE* const out = ::popen(command.c_str(), "r");
   if (out == nullptr) throw error(errc::io, "a second process: cannot be started, expected one");

@@ -89,7 +89,7 @@ private:
 class replayed final : public held_graph {
 public:
   explicit replayed(const std::filesystem::path& file)
-      : program_(gsched::cuda::make_stand_in(gsched::read_profile(file))),
+      : program_(gsched::cuda::make_stand_in(gsched::load_profile(file))),
         graph_(program_.make_range(0, program_.host().size(), {})) {}
   ~replayed() override { static_cast<void>(cudaGraphDestroy(graph_)); }
   replayed(const replayed&) = delete;

@@ -4,13 +4,12 @@
 #include "profile/graphs.hpp"
 
 #include "common/cli/command_line.hpp"
+#include "common/cli/device_option.hpp"
 #include "common/cli/files.hpp"
 #include "common/cli/option_values.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/io/profile_json.hpp>
-
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +19,7 @@ namespace profile_example {
 
 namespace {
 
-constexpr const char* teaching =
+constexpr const char* details =
     R"(A profile lists the operations of a captured CUDA graph and the time of each of them alone. gsched runs profiles on a simulated GPU, or with stand-in kernels on a real one.
 
 Examples
@@ -39,37 +38,30 @@ GPU did not answer within --limit.)";
 std::optional<options> parse(int argc, const char* const* argv) {
   options o;
   bool no_cupti = false;
-  std::string limit = "120", sizes, elements = std::to_string(o.elements), gpu = "0",
+  std::string limit = "120", sizes, elements = std::to_string(o.elements), replay, out,
               replays = std::to_string(o.how.replays), batch = std::to_string(o.how.batch);
-  CLI::App app;
-  app.name("profile");
-  app.description("Writes the profile of a captured graph, measured on the GPU.");
-  app.set_help_flag("-h,--help", "This text");
-  app.add_option("--graph", o.graph, "saxpy or sort")->type_name("NAME");
-  app.add_option("--replay", o.replay, "In place of --graph: a profile's stand-ins")
-      ->type_name("FILE");
-  app.add_option("--elements", elements, "Of the built-in graphs' data")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--gpu", gpu, "The runtime's number")->type_name("N")->capture_default_str();
-  app.add_option("--replays", replays, "Each time is the median of that many")
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--partitions", sizes, "Also measure on green contexts of that many SMs")
-      ->type_name("N,...");
-  app.add_option("--model", o.how.model, "The profile's model; default: the graph or file")
-      ->type_name("NAME");
-  app.add_option("--batch", batch, "The profile's batch")->type_name("N")->capture_default_str();
-  app.add_flag("--no-cupti", no_cupti, "Measure without the toolkit's profiling interface");
-  app.add_option("--cupti", o.how.cupti_library, "The library's file")->type_name("PATH");
-  app.add_option("-o,--out", o.out, "Default: the screen")->type_name("FILE");
-  app.add_option("--limit", limit, "Seconds after which the GPU counts as hung")
-      ->type_name("S")
-      ->capture_default_str();
-  app.footer(teaching);
-  if (!common::parse(app, argc, argv)) return std::nullopt;
+  common::command_line line(
+      "profile", "Writes the profile of a captured graph, measured on the GPU.", details);
+  line.option("--graph", o.graph, "NAME", "saxpy or sort; default: saxpy");
+  line.option("--replay", replay, "FILE", "In place of --graph: a profile's stand-ins");
+  line.option("--elements", elements, "N", "Of the built-in graphs' data");
+  common::device_option device({.simulated = false, .preset = false});
+  device.declare(line, false, "cuda:0");
+  line.option("--replays", replays, "N", "Each time is the median of that many");
+  line.option("--partitions", sizes, "N,...", "Also measure on green contexts of that many SMs");
+  line.option("--model", o.how.model, "NAME", "The profile's model; default: the graph or file");
+  line.option("--batch", batch, "N", "The profile's batch");
+  line.flag("--no-cupti", no_cupti, "Measure without the toolkit's profiling interface");
+  line.option("--cupti", o.how.cupti_library, "PATH", "The library's file");
+  line.option("-o,--out", out, "FILE", "Default: the screen");
+  line.option("--limit", limit, "S", "Seconds after which the GPU counts as hung");
+  if (!line.parse(argc, argv)) return std::nullopt;
+  o.replay = replay;
+  o.out = out;
+  common::device_choice chosen;
+  device.read(chosen);
+  o.gpu = chosen.gpu.value_or(0);
   o.elements = common::to_count("--elements", elements, 1, std::size_t{1} << 30);
-  o.gpu = static_cast<int>(common::to_count("--gpu", gpu, 0, 1023));
   o.how.replays =
       static_cast<decltype(o.how.replays)>(common::to_count("--replays", replays, 1, 1000));
   o.how.batch = static_cast<std::uint32_t>(common::to_count("--batch", batch, 1, 1u << 20));
@@ -80,7 +72,7 @@ std::optional<options> parse(int argc, const char* const* argv) {
   if (!o.graph.empty() && std::find(known.begin(), known.end(), o.graph) == known.end())
     common::refuse("--graph", "unknown graph " + common::in_quotes(o.graph), "saxpy or sort",
                    gsched::errc::unknown_name);
-  common::refuse_unused(app, o.replay.empty(), {"--elements"}, "beside --replay", "one of both");
+  line.refuse_unused(o.replay.empty(), {"--elements"}, "beside --replay", "one of both");
   std::vector<std::uint32_t> partitions;
   if (!sizes.empty()) partitions = common::to_counts("--partitions", sizes, 1, 4096);
   if (no_cupti && (!partitions.empty() || !o.how.cupti_library.empty()))
@@ -89,8 +81,8 @@ std::optional<options> parse(int argc, const char* const* argv) {
   o.limit_s = common::to_number("--limit", limit, {1, 86400, false, "seconds"});
   if (!o.replay.empty()) // before the first call of the driver
     static_cast<void>(
-        gsched::read_profile(common::to_file("--replay", o.replay.string(), "a profile's file")));
-  common::check_outputs({{"--out", o.out}});
+        gsched::load_profile(common::to_file("--replay", replay, "a profile's file")));
+  common::check_outputs({{"--out", out}});
   o.how.cupti = !no_cupti;
   for (const std::uint32_t sms : partitions) o.how.partitions.emplace_back(sms);
   if (o.how.model.empty() && o.graph.empty()) { // resnet18_b1: model resnet18, batch 1
