@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 /// The clauses of the device concept, one case each, for any device. A rig describes the device:

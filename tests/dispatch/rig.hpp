@@ -6,9 +6,11 @@
 #include <gsched/occupancy/aggregate_accountant.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// Records all events.

@@ -11,6 +11,9 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace gsched::testing {

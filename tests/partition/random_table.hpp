@@ -4,6 +4,7 @@
 #include <gsched/partition/latency_table.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <random>

@@ -3,6 +3,7 @@
 
 #include <gsched/preempt/access.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <string>

@@ -6,6 +6,7 @@
 #include <gsched/interference/coefficients.hpp>
 #include <gsched/interference/error_summary.hpp>
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>

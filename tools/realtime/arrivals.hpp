@@ -13,6 +13,7 @@
 #include <istream>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 

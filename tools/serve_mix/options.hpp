@@ -9,6 +9,7 @@
 #include <gsched/device/device.hpp>
 #include <gsched/policy/names.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>

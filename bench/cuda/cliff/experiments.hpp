@@ -3,6 +3,7 @@
 
 #include "cliff/scene.hpp"
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>

@@ -6,6 +6,7 @@
 #include <gsched/core/launch.hpp>
 #include <gsched/cuda/colocate/pad_block.cuh>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace padding {

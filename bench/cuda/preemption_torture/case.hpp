@@ -7,6 +7,7 @@
 #include "work_graph/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <istream>

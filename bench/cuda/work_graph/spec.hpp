@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// Graphs of deterministic work, described without CUDA: what each node does to memory, and what it

@@ -8,6 +8,7 @@
 
 #include <boost/intrusive/list.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>

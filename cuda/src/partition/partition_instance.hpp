@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <system_error>
 #include <vector>
 
 namespace gsched::cuda {

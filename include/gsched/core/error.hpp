@@ -4,6 +4,7 @@
 #include <source_location>
 #include <string>
 #include <system_error>
+#include <type_traits>
 
 namespace gsched {
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ratio>
 
 namespace gsched {
 

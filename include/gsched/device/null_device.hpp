@@ -4,10 +4,12 @@
 #include <gsched/device/device.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace gsched {

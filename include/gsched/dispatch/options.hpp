@@ -7,6 +7,7 @@
 #include <gsched/preempt/options.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

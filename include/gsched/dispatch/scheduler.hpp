@@ -18,6 +18,7 @@
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/policy/policy.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>

@@ -15,9 +15,12 @@
 #include <coroutine>
 #include <cstdint>
 #include <exception>
+#include <memory>
+#include <new>
 #include <string>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 
 namespace gsched {
 

@@ -4,6 +4,8 @@
 #include <gsched/job/job.hpp>
 #include <gsched/policy/policy.hpp>
 
+#include <boost/intrusive/set.hpp>
+
 #include <cassert>
 #include <cstddef>
 #include <functional>

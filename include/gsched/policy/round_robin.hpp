@@ -6,6 +6,7 @@
 #include <gsched/policy/order.hpp>
 #include <gsched/policy/policy.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

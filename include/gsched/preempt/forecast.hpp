@@ -4,6 +4,7 @@
 #include <gsched/core/time.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
 
+#include <chrono>
 #include <cstdint>
 
 namespace gsched {

@@ -16,6 +16,7 @@
 #include <optional>
 #include <queue>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>

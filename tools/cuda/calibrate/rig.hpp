@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ratio>
 #include <span>
 #include <vector>
 

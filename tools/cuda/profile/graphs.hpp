@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <string>

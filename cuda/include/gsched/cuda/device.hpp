@@ -6,6 +6,7 @@
 #include <gsched/cuda/program.hpp>
 #include <gsched/device/preemptive_device.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>

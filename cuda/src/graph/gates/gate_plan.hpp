@@ -3,6 +3,7 @@
 
 #include <gsched/core/time.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>

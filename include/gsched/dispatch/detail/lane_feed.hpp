@@ -13,6 +13,7 @@
 #include <gsched/occupancy/accountant.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

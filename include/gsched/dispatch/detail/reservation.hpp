@@ -11,6 +11,7 @@
 #include <gsched/preempt/time_alone.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

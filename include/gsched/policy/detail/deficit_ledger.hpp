@@ -5,6 +5,8 @@
 #include <gsched/job/job.hpp>
 #include <gsched/policy/detail/age_order.hpp>
 
+#include <boost/intrusive/set.hpp>
+
 #include <algorithm>
 #include <cassert>
 #include <cstddef>

@@ -5,6 +5,22 @@
 
 #include <gsched/server/server.hpp>
 
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
 namespace gsched {
 
 inline task served_model::operator()(job_context& ctx) {

@@ -5,6 +5,7 @@
 #include <gsched/core/quantity.hpp>
 #include <gsched/sim/detail/blocks/sm_map.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h> // __host__, __device__
 
 #include <cstdint>
+#include <initializer_list>
 
 namespace gsched::cuda {
 

@@ -5,6 +5,8 @@
 #include <gsched/cuda/detail/preempt_check.cuh>
 #include <gsched/cuda/preempt/preemption.hpp>
 
+#include <cstdint>
+
 /// Kernels that yield the GPU on request, and later run only the blocks that have not ended:
 ///
 ///   __global__ void dot(gsched::cuda::preemption p, const float* x, int n, float* sums) {
