@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The checks of layers, umbrellas and sources find what they are there to find.
+# checks_test.sh CMAKE SOURCE CXX PYTHON: the checks of layers, umbrellas, sources and includes find what they are
+# there to find.
 set -euo pipefail
-cmake=$1 scripts=$2 cxx=$3
+cmake=$1 source=$2 cxx=$3 python=$4
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 failed=0
@@ -48,15 +49,19 @@ unit() { # unit PATH INCLUDED...
 
 expect() { # expect CHECK TEXT: the check fails and says TEXT; without TEXT it passes
   local out rc=0
-  out=$("$cmake" -DINCLUDE="$tree/include" -DSOURCE="$tree" -DCXX="$cxx" -DWORK="$tree/work" \
-    -P "$scripts/$1.cmake" 2>&1) || rc=$?
+  if [ "$1" = includes ]; then
+    out=$("$python" "$source/tests/house/includes.py" "$tree" 2>&1) || rc=$?
+  else
+    out=$("$cmake" -DINCLUDE="$tree/include" -DSOURCE="$tree" -DCXX="$cxx" -DWORK="$tree/work" \
+      -P "$source/cmake/$1.cmake" 2>&1) || rc=$?
+  fi
   if [ $# = 1 ] && [ $rc = 0 ]; then return; fi
   if [ $# = 2 ] && [ $rc != 0 ] && [[ $out == *"$2"* ]]; then return; fi
   echo "$1: expected ${2:-success}, exit code $rc and: $out"
   failed=1
 }
 
-fresh; expect layers; expect sources; expect umbrella
+fresh; expect layers; expect sources; expect umbrella; expect includes
 
 # Ranks
 fresh; header job/a '<gsched/notify/a.hpp>'
@@ -145,5 +150,41 @@ fresh; sed -i 2d "$tree/include/gsched/core/a.hpp"; expect sources 'core/a.hpp: 
 fresh; mkdir "$tree/python"; printf '#!/usr/bin/env python3\n# SPDX-License-Identifier: Apache-2.0\n' >"$tree/python/a.py"
 expect sources; echo 'import sys' >"$tree/python/a.py"; expect sources 'python/a.py: its first line'
 fresh; echo 'int x;' >"$tree/tools/demo.cpp"; expect sources 'tools/demo.cpp: its first line'
+
+# Includes: each is a header's code, and what is wrong in its first line
+code() { # code TEXT: core/a.hpp, which includes <cstdint>, with this text
+  fresh; printf '%s\n' "$1" >>"$tree/include/gsched/core/a.hpp"
+}
+lacking() { # lacking TEXT USE HEADER: the check asks for the header, and for nothing where it is included
+  code "$1"; expect includes "include/gsched/core/a.hpp:5: $2, expected #include <$3>"
+  code "$1"; echo "#include <$3>" >>"$tree/include/gsched/core/a.hpp"; expect includes
+}
+lacking 'inline void f(int* x) { std::sort(x, x + 2); }' std::sort algorithm
+lacking 'std::size_t n;' std::size_t cstddef
+lacking 'int f(::std::pair<int, int>);' std::pair utility
+lacking 'using std::exchange;' std::exchange utility
+lacking 'const auto least = 1ms + std::chrono::hours{1};' std::chrono chrono
+lacking 'bool b = std::ranges::equal(x, y);' std::ranges::equal algorithm
+lacking 'bi::list<int> x;' boost::intrusive::list boost/intrusive/list.hpp
+lacking 'boost::intrusive::set<int> x;' boost::intrusive::set boost/intrusive/set.hpp
+lacking 'nlohmann::ordered_json x;' nlohmann::ordered_json nlohmann/json.hpp
+lacking 'void f(int n) { assert(n > 0); }' assert cassert
+lacking 'struct a { auto operator<=>(const a&) const = default; };' '<=>' compare
+lacking 'int* f(void* p) { return new (p) int; }' 'new (address)' new
+lacking 'void f() { for (int n : {1, 2}) g(n); }' 'for (... : {...})' initializer_list
+lacking "int n = 1'000'000; auto m = std::min(n, 2); char c = 'x';" std::min algorithm
+code 'std::gone x;'; expect includes 'a.hpp:5: std::gone, not known: add it to tests/house/std_names.txt'
+code 'bi::gone x;'; expect includes 'a.hpp:5: boost::intrusive::gone, not known'
+code '/* #include <vector> */ std::vector<int> x;'; expect includes 'std::vector, expected #include <vector>'
+code 'extern std::uint32_t n; // by std::sort'; expect includes
+code '/* std::sort'$'\n'' std::find */ const char* s = "std::copy\" std::count";'; expect includes
+code "const char* s = R\"x(\" std::copy)x\"; char c = '\"'; // std::map \""; expect includes
+code 'int f(int sort) { return my::std::sort(sort) + x.size_t + y->assert; }'; expect includes
+code 'std::hash<int> h; auto x = std::begin(y);'
+echo '#include <string>' >>"$tree/include/gsched/core/a.hpp"; expect includes # it has both
+for f in cuda/include/gsched/cuda/a.hpp cuda/src/a.hpp tools/demo/a.hpp tests/a.cuh bench/a.hpp examples/a.hpp; do
+  fresh; mkdir -p "$(dirname "$tree/$f")"; echo 'std::string s;' >"$tree/$f"; expect includes "$f:1: std::string"
+done
+fresh; rm -r "$tree"/*; expect includes '0 headers'
 
 exit $failed
