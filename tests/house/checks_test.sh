@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# checks_test.sh CMAKE SOURCE CXX PYTHON: the checks of layers, umbrellas, sources and includes find what they are
-# there to find.
+# checks_test.sh CMAKE SOURCE CXX PYTHON: the checks of layers, umbrellas, sources, includes and of each header alone
+# find what they are there to find.
 set -euo pipefail
 cmake=$1 source=$2 cxx=$3 python=$4
 tree=$(mktemp -d)
@@ -186,5 +186,41 @@ for f in cuda/include/gsched/cuda/a.hpp cuda/src/a.hpp tools/demo/a.hpp tests/a.
   fresh; mkdir -p "$(dirname "$tree/$f")"; echo 'std::string s;' >"$tree/$f"; expect includes "$f:1: std::string"
 done
 fresh; rm -r "$tree"/*; expect includes '0 headers'
+
+# Each header alone: none is in a chain behind a header that it does not include
+chains() { # chains [TEXT]: a chain does not compile, by TEXT; without it all do, and have each header once
+  local out='' rc=0 chain have all
+  rm -rf "$tree/chains"
+  "$python" "$source/tests/house/header_chains.py" "$tree/chains" "$tree/include"
+  while read -r chain; do
+    out+=$("$cxx" -std=c++20 -fsyntax-only -I"$tree/include" "$chain" 2>&1) || rc=1
+  done < <(find "$tree/chains" -name '*.cpp')
+  have=$(grep -rhoP '#include <\K[^>]+' "$tree/chains" | sort)
+  all=$(cd "$tree/include" && find . -name '*.hpp' -printf '%P\n' | sort)
+  if [ "$have" = "$all" ] && if [ $# = 0 ]; then [ $rc = 0 ]; else [ $rc = 1 ] && [[ $out == *"$1"* ]]; fi; then return; fi
+  echo "chains: expected ${1:-success}, compiler: $rc, and $out, headers: $have"
+  failed=1
+}
+users() { # of core/a's type in every folder, where policy/a alone has it by way of another
+  local f
+  fresh; echo 'struct of_core {};' >>"$tree/include/gsched/core/a.hpp"
+  header job/a '<gsched/core/a.hpp>'; header policy/a '<gsched/job/a.hpp>'; header dispatch/a '<gsched/core/a.hpp>'
+  for f in job policy dispatch; do echo "of_core of_$f(of_core);" >>"$tree/include/gsched/$f/a.hpp"; done
+}
+fresh; chains
+users; chains
+[ "$(grep -rl '#include' "$tree/chains" | wc -l)" -lt "$(find "$tree/include" -name '*.hpp' | wc -l)" ] ||
+  { echo 'chains: each header is one of its own'; failed=1; }
+for f in job policy dispatch; do # gsched.hpp includes it behind core/a
+  users; sed -i /#include/d "$tree/include/gsched/$f/a.hpp"; chains "gsched/$f/a.hpp"
+done
+users; sed -i /#include/d "$tree/include/gsched/job/a.hpp"; chains "gsched/policy/a.hpp"
+users; header job/a '<gsched/core/a.hpp>' '<memory>'
+printf '%s\n' 'of_core of_job(of_core);' 'struct late;' 'inline void drop(late* p) { std::unique_ptr<late> x(p); }' \
+  >>"$tree/include/gsched/job/a.hpp"
+echo 'struct late {};' >>"$tree/include/gsched/policy/a.hpp"
+chains 'late' # which is found at the end of a source
+users; header core/a '<gsched/job/a.hpp>'; echo 'struct of_core {};' >>"$tree/include/gsched/core/a.hpp"
+chains 'gsched/job/a.hpp' # a circle: job/a is the first that is read
 
 exit $failed

@@ -22,7 +22,7 @@ SYNTAX = [
     (r"\bfor \([^;()]* : \{", "for (... : {...})", "initializer_list"),
 ]
 
-# Numbers are in here for their ', and include lines for their ".
+# What is no code, and what is but looks alike: numbers have ', and include lines have ".
 TOKEN = re.compile(
     r"""(?P<kept>\b\d(?:'?[\w.])*|\#[ ]*include[ ]*[<"][^>"\n]*[>"])
     |//[^\n]*|/\*.*?\*/
