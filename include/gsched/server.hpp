@@ -9,6 +9,7 @@
 #include <gsched/server/options.hpp>
 #include <gsched/server/request.hpp>
 #include <gsched/server/request_record.hpp>
+#include <gsched/server/request_source.hpp>
 #include <gsched/server/server.hpp>
 #include <gsched/server/statistics.hpp>
 #include <gsched/server/ticket.hpp>

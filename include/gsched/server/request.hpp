@@ -8,8 +8,10 @@
 #include <gsched/server/request_record.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <optional>
+#include <span>
 
 namespace gsched {
 
@@ -22,6 +24,7 @@ struct server_request {
   std::optional<std::chrono::steady_clock::time_point> arrival{};
   /// After the arrival; unset: server_options::deadline; zero or less: none.
   std::optional<duration> deadline{};
+  std::span<std::byte> payload{}; ///< inputs and outputs, for the body of a model that uses it
   /// Called once, at the end, on the server's thread: it must not wait for the server, or throw.
   std::function<void(request_record&)> done{};
   void* user = nullptr;

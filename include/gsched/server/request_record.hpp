@@ -11,9 +11,11 @@
 #include <boost/intrusive/list.hpp>
 
 #include <coroutine>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -57,6 +59,14 @@ public:
     if (after != nullptr) after->release(); // it was not posted
   }
 
+  // For those that derive ----------------------------------------------------------------------
+  /// On the server's thread, as soon as the device has taken the last of its work.
+  virtual void almost_finished() noexcept {}
+  /// Right after its end was published, before `done`; on the thread that ends it.
+  virtual void was_published() noexcept {}
+  /// When the last share is released.
+  virtual void dispose() noexcept { delete this; }
+
   // Shared ------------------------------------------------------------------------------------
   std::shared_ptr<detail::server_state> server;
   sync::atomic<std::uint32_t> owners{2}; ///< the caller, and the server
@@ -72,6 +82,7 @@ public:
   bool real_time = false;
   std::int64_t arrival_ns = 0; ///< on CLOCK_MONOTONIC, as all times below
   std::int64_t deadline_ns = detail::never_ns;
+  std::span<std::byte> payload{}; ///< the caller's inputs and outputs, for the model's body
   std::function<void(request_record&)> done{}; ///< on the server's thread, at the end
   void* user = nullptr;
   void* wait_event = nullptr;
@@ -148,7 +159,25 @@ public:
   void hold() noexcept { owners.fetch_add(1, sync::relaxed); } // unordered: one is held
   void release() noexcept {
     // [O1] acq_rel <-> [O1] acq_rel: what each owner did is before the end of the last
-    if (owners.fetch_sub(1, sync::acq_rel) == 1) delete this;
+    if (owners.fetch_sub(1, sync::acq_rel) == 1) dispose();
+  }
+
+protected:
+  /// Makes an ended record, which is shared by nobody, one of a new request with so many owners.
+  void renew(std::uint32_t shares) noexcept {
+    // unordered: nobody else has it
+    owners.store(shares, sync::relaxed);
+    now.store(pending, sync::relaxed);
+    cancelling.store(false, sync::relaxed);
+    collect.store(uncollected, sync::relaxed);
+    continuation_.store(nullptr, sync::relaxed);
+    deadline_ns = detail::never_ns;
+    status = request_status::pending;
+    start_ns = end_ns = asked_ns = 0;
+    segments = 0;
+    instance = UINT32_MAX;
+    error.clear();
+    code = {};
   }
 
 private:

@@ -16,6 +16,7 @@
 #include <gsched/server/options.hpp>
 #include <gsched/server/request.hpp>
 #include <gsched/server/request_record.hpp>
+#include <gsched/server/request_source.hpp>
 #include <gsched/server/statistics.hpp>
 #include <gsched/server/ticket.hpp>
 
@@ -132,8 +133,19 @@ public:
   [[nodiscard]] std::uint32_t collect(request_record** out, std::uint32_t most,
                                       duration timeout = duration::max());
 
+  // Sources -----------------------------------------------------------------------------------
+
+  /// Has the server's thread fetch requests from a source, until detach or the server's end, which
+  /// it outlives.
+  void attach(request_source& s);
+  /// After it the source is not called any more. Requests that it has handed over are not affected.
+  void detach(request_source& s);
+  /// Wakes the server's thread, if it sleeps. Any thread; never waits.
+  void wake() noexcept { state_->bell.ring(); }
+
   // The server --------------------------------------------------------------------------------
 
+  [[nodiscard]] const server_options& options() const noexcept { return options_; }
   /// After close: as at the end.
   /// Errors   timed_out if the server's thread was abandoned.
   [[nodiscard]] server_statistics statistics();

@@ -19,6 +19,7 @@
 #include <gsched/server/model.hpp>
 #include <gsched/server/options.hpp>
 #include <gsched/server/request_record.hpp>
+#include <gsched/server/request_source.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -40,7 +41,7 @@ namespace gsched::detail {
 ///
 /// Threads  all of it, from the constructor to the destructor, on the server's thread.
 template <policy Policy, device Device>
-class device_engine final : public engine {
+class device_engine final : public engine, public request_taker {
 public:
   /// make_device() and make_policy() return both by value, and make_events(device) the device's
   /// event_source.
@@ -155,6 +156,23 @@ public:
     m.removed = true;
   }
 
+  void attach(request_source& s) override {
+    sources_.push_back(&s);
+    if (closed_sources_) s.close();
+  }
+  void detach(request_source& s) noexcept override { std::erase(sources_, &s); }
+
+  [[nodiscard]] bool has_model(std::uint32_t model) const noexcept override {
+    // unordered: written by this thread
+    return model < at_.models_count.load(sync::relaxed) &&
+           !at_.models[model].record.load(sync::relaxed)->closed;
+  }
+  void take(request_record& r) noexcept override { submit(r); }
+  void cancel(request_record& r) noexcept override {
+    // unordered: this thread reads it
+    if (!r.has_ended() && !r.cancelling.exchange(true, sync::relaxed)) dispatch_.cancel(r.id);
+  }
+
   [[nodiscard]] server_statistics statistics() const noexcept override {
     server_statistics out{};
     out.requests = dispatch_.statistics();
@@ -220,6 +238,9 @@ private:
     const bool stop = at_.stopping.load(sync::acquire); // [Z1] acquire <- [Z1] release in stop
     bool moved = at_.box.take_each([&](message& m) { take(m); });
     stopping_ = stop; // what was posted before was served as always
+    if (stop && !std::exchange(closed_sources_, true))
+      for (request_source* const s : sources_) s->close();
+    for (request_source* const s : sources_) moved |= s->poll(*this);
     moved |= work_on_commands();
     moved |= ask_for_events();
     moved |= dispatch_.step();
@@ -403,9 +424,12 @@ private:
     if (!quiet_since_) quiet_since_ = now;
     if (now - *quiet_since_ < options_.spin.count() || stopping_) return;
     ++sleeps_;
-    at_.bell.sleep_unless([&] {
-      return !at_.box.was_empty() || at_.stopping.load(sync::relaxed);
-    }); // the bell orders
+    at_.bell.sleep_unless([&] { // the bell orders
+      bool come = !at_.box.was_empty() || at_.stopping.load(sync::relaxed);
+      for (request_source* const s : sources_) come |= s->fall_asleep();
+      return come;
+    });
+    for (request_source* const s : sources_) s->wake_up();
     quiet_since_.reset();
   }
 
@@ -424,6 +448,8 @@ private:
   dispatcher_type dispatch_;
   std::vector<client*> clients_;
   awaiting_list awaiting_; ///< held until their events have completed
+  std::vector<request_source*> sources_;
+  bool closed_sources_ = false;
   bool stopping_ = false;
   bool gave_up_ = false;
   bool failed_ = false;

@@ -3,6 +3,7 @@
 
 #include <gsched/job/program.hpp>
 #include <gsched/server/model.hpp>
+#include <gsched/server/request_source.hpp>
 #include <gsched/server/statistics.hpp>
 
 #include <cstdint>
@@ -47,6 +48,9 @@ public:
   virtual std::uint32_t add(served_model& m) = 0;
   /// Undoes add; no request of the model is active.
   virtual void remove(served_model& m) = 0;
+  /// A source is polled from here on, until it is detached; it outlives that.
+  virtual void attach(request_source& s) = 0;
+  virtual void detach(request_source& s) noexcept = 0;
   [[nodiscard]] virtual server_statistics statistics() const noexcept = 0;
 };
 

@@ -334,6 +334,31 @@ inline const served_model& server::model(model_id id) const {
   return *state_->models[index(id)].record.load(sync::relaxed);
 }
 
+// Sources -------------------------------------------------------------------------------------
+
+inline void server::attach(request_source& s) {
+  refuse_own_thread("attach");
+  refuse_if_gone();
+  command([&](detail::engine& e) {
+    e.attach(s);
+    return true;
+  });
+}
+
+inline void server::detach(request_source& s) {
+  refuse_own_thread("detach");
+  try {
+    command([&](detail::engine& e) {
+      e.detach(s);
+      return true;
+    });
+  } catch (const error& e) { // it is closed, or about to be
+    if (e.code() != errc::closed) throw;
+    if (!wait_stopped(detail::never_ns))
+      throw error(errc::timed_out, "detach: the server's thread was abandoned in the driver");
+  }
+}
+
 // Requests ------------------------------------------------------------------------------------
 
 inline ticket server::submit(const server_request& r) {
@@ -366,6 +391,7 @@ inline void server::submit_as(std::unique_ptr<request_record> made, const server
   t.real_time = r.service == service_class::real_time;
   if (collected)
     t.collect.store(request_record::collecting, sync::relaxed); // unordered: not posted
+  t.payload = r.payload;
   t.done = r.done;
   t.user = r.user;
   t.wait_event = r.wait_event;

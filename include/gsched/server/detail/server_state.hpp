@@ -174,6 +174,7 @@ inline void server_state::end(request_record& t, request_status how, std::int64_
   t.status = how;
   t.end_ns = at_ns;
   t.publish();
+  t.was_published();
   if (t.done) t.done(t);
   t.resume();
   if (t.end_collection()) ended.put(t); // with the collector's share
