@@ -23,7 +23,7 @@ rank_folders(7 io channel)
 set(also_cuda serving) # it is a batch_runner
 
 # Headers that include a whole part: what each holds.
-foreach(part interference io partition server serving sim trace workload)
+foreach(part channel interference io partition server serving sim trace workload)
   set(holds_${part} ${part})
 endforeach()
 set(holds_colocate preempt)

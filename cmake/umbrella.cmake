@@ -6,7 +6,7 @@
 cmake_minimum_required(VERSION 3.25)
 
 file(REAL_PATH ${INCLUDE} INCLUDE)
-set(others interference io partition server serving sim workload)
+set(others channel interference io partition server serving sim workload)
 set(beside colocate trace) # of low rank: gsched.hpp needs not all of them
 set(path_colocate preempt/colocate)
 file(GLOB umbrellas ${INCLUDE}/gsched/*.hpp)

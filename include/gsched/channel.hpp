@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Clients in other processes of a machine: shared memory, credentials, limits, hybrid wake-up.
+
+#include <gsched/channel/client.hpp>
+#include <gsched/channel/host.hpp>
+#include <gsched/channel/layout.hpp>
+#include <gsched/channel/limits.hpp>
+#include <gsched/channel/region.hpp>
+#include <gsched/channel/slot_ring.hpp>

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/channel/detail/arena_blocks.hpp>
+#include <gsched/channel/detail/messages.hpp>
+#include <gsched/channel/detail/server_page.hpp>
+#include <gsched/channel/detail/unix_socket.hpp>
+#include <gsched/channel/layout.hpp>
+#include <gsched/channel/region.hpp>
+#include <gsched/channel/slot_ring.hpp>
+#include <gsched/core/error.hpp>
+#include <gsched/core/sync.hpp>
+#include <gsched/core/time.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace gsched::channel {
+
+/// How a client waits for replies.
+enum class wait_by : std::uint8_t {
+  hybrid,  ///< sleeps until a request is almost finished, then polls
+  polling, ///< least latency, and a core for it
+  waiting, ///< sleeps until the reply is there: least CPU time
+};
+
+struct client_options {
+  std::uint32_t slots = 256;                           ///< most requests in flight; a power of two
+  std::uint64_t arena_bytes = std::uint64_t{64} << 20; ///< for payloads
+  wait_by wait = wait_by::hybrid;
+  /// hybrid: polls for so long after a wake-up; then it sleeps until the reply is there.
+  duration poll_for = std::chrono::microseconds{200};
+  duration connect_within = std::chrono::seconds{5};
+};
+
+/// A model of a server. Its payload is its inputs, and behind them its outputs.
+struct model_entry {
+  std::uint32_t id = 0;
+  std::string name;
+  std::uint64_t input_bytes = 0;
+  std::uint64_t output_bytes = 0;
+  [[nodiscard]] std::uint64_t payload_bytes() const noexcept { return input_bytes + output_bytes; }
+};
+
+struct predict_options {
+  duration deadline{};    ///< after its arrival; zero: the server's default
+  bool real_time = false; ///< service_class::real_time
+};
+
+/// The end of a request.
+struct reply {
+  std::uint64_t id = 0; ///< of predict
+  outcome how = outcome::finished;
+  reason why = reason::none;
+  std::uint32_t segments = 0;
+  duration waited{};  ///< at the server, from arrival to start
+  duration latency{}; ///< at the server, from arrival to end
+  std::string text{}; ///< one line; empty if it has finished
+};
+
+/// A client of a server in another process of this machine: requests and replies pass through
+/// memory that both map, and payloads are used in place.
+///
+///     channel::client c("/run/gsched.sock");
+///     const channel::model_entry m = c.model("resnet18");
+///     const std::span<std::byte> io = c.allocate(m.payload_bytes());
+///     fill(io.first(m.input_bytes));
+///     c.predict(m, io);
+///     channel::reply r = c.read_result();      // outputs are in io.subspan(m.input_bytes)
+///
+/// Source   Ng, Demoulin, Liu, SOSP'23, sections 5.1 and 5.3, doi:10.1145/3600006.3613163.
+/// Errors   gsched::error, one line. closed once the server has gone: all requests that have no
+///          reply are then of unknown outcome, and the client is of no more use; make another.
+/// Cost     predict: 64 bytes and an exchange, and a system call if the server sleeps.
+/// Threads  one at a time. A forked child must not use it.
+class client {
+public:
+  /// Connects.
+  /// Errors   io without a server; bad_option or closed if the server turns it away.
+  explicit client(const std::string& socket, const client_options& how = {})
+      : how_(how), path_(socket), memory_(region::make(how.slots, how.arena_bytes)),
+        blocks_(how.arena_bytes), requests_(memory_.requests(), how.slots),
+        replies_(memory_.replies(), how.slots), socket_(detail::connect_to(socket)) {
+    detail::message hello;
+    hello.kind = detail::message_kind::hello;
+    if (!detail::try_send(socket_.get(), hello, memory_.file())) gone();
+    detail::file_descriptor page;
+    const detail::message m = receive(&page);
+    if (m.kind != detail::message_kind::welcome || !page)
+      throw error(errc::io, "channel: " + path_ + ": no welcome, expected one");
+    memory_.close_file();
+    server_.emplace(std::move(page));
+    most_ = std::clamp<std::uint32_t>(m.in_flight, 1, how.slots);
+    number_ = m.client;
+  }
+  client(const client&) = delete;
+  client& operator=(const client&) = delete;
+
+  // Models ------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<model_entry> models() {
+    detail::message ask;
+    ask.kind = detail::message_kind::list;
+    if (!detail::try_send(socket_.get(), ask)) gone();
+    std::vector<model_entry> all;
+    for (;;) {
+      const detail::message m = receive();
+      if (m.kind == detail::message_kind::list) return all;
+      if (m.kind != detail::message_kind::model) continue;
+      all.push_back({m.id, std::string(detail::get_text(m.text)), m.input_bytes, m.output_bytes});
+      if (m.left == 0) return all;
+    }
+  }
+  /// Errors   unknown_name, with the names that there are.
+  [[nodiscard]] model_entry model(std::string_view name) {
+    std::string known;
+    for (model_entry& m : models()) {
+      if (m.name == name) return std::move(m);
+      known.append(known.empty() ? "" : ", ").append(m.name);
+    }
+    throw error(errc::unknown_name,
+                "model '" + std::string(name) + "': unknown, expected " +
+                    (known.empty() ? "one of a server that has models" : known));
+  }
+
+  // Payloads ----------------------------------------------------------------------------------
+
+  /// All of it, for a caller that divides it itself.
+  [[nodiscard]] std::span<std::byte> arena() const noexcept { return memory_.arena(); }
+  /// A piece of the arena, aligned to 64 bytes, until it is released.
+  /// Errors   too_small if no piece of that size is free.
+  [[nodiscard]] std::span<std::byte> allocate(std::uint64_t bytes) {
+    const std::optional<std::uint64_t> at = blocks_.try_take(bytes);
+    if (!at)
+      throw error(errc::too_small,
+                  "channel: no " + std::to_string(bytes) + " bytes free in an arena of " +
+                      std::to_string(how_.arena_bytes) + ", expected a larger one");
+    return memory_.arena().subspan(*at, bytes);
+  }
+  void release(std::span<std::byte> piece) noexcept { blocks_.give_back(offset_of(piece)); }
+
+  // Requests ----------------------------------------------------------------------------------
+
+  /// Submits; never waits. `io` is in the arena, and stays untouched until the reply is read.
+  /// Returns the number of the request.
+  /// Errors   too_small while as many requests as the server takes have no reply that was read;
+  ///          bad_option for a payload outside the arena.
+  std::uint64_t predict(std::uint32_t model, std::span<std::byte> io,
+                        const predict_options& how = {}) {
+    const std::optional<std::uint64_t> id = try_predict(model, io, how);
+    if (!id)
+      throw error(errc::too_small, "channel: " + std::to_string(most_) +
+                                       " requests without a reply that was read, expected fewer");
+    return *id;
+  }
+  std::uint64_t predict(const model_entry& m, std::span<std::byte> io,
+                        const predict_options& how = {}) {
+    return predict(m.id, io, how);
+  }
+  /// None where predict throws too_small.
+  [[nodiscard]] std::optional<std::uint64_t>
+  try_predict(std::uint32_t model, std::span<std::byte> io, const predict_options& how = {}) {
+    const std::span<std::byte> arena = memory_.arena();
+    if (io.data() < arena.data() || io.data() + io.size() > arena.data() + arena.size())
+      throw error(errc::bad_option,
+                  "channel: a payload outside the arena, expected one of allocate()");
+    if (requests_.written() - replies_.read() >= most_) return std::nullopt;
+    request_slot r;
+    r.model = model;
+    r.id = requests_.written();
+    r.payload = {offset_of(io), io.size()};
+    r.deadline_ns = std::max<std::int64_t>(how.deadline.count(), 0);
+    r.flags = how.real_time ? std::uint32_t{flag_real_time} : 0u;
+    // unordered: read by cancel on this thread alone
+    places_[r.id & (how_.slots - 1)] = {r.id, requests_.index(), requests_.turn()};
+    requests_.write(r);
+    // [W2] seq_cst <-> [W2] seq_cst in host::fall_asleep: after the request was written (exchange)
+    if (sync::atomic_ref<std::uint32_t>(server_->words().asleep).load(sync::seq_cst) != 0 &&
+        !detail::try_send(socket_.get(), detail::message{}) && has_gone())
+      gone();
+    return r.id;
+  }
+  /// Asks for the end of a request; it gets a reply all the same, which may say that it finished.
+  void cancel(std::uint64_t id) {
+    const place& p = places_[id & (how_.slots - 1)];
+    if (p.id != id || id >= requests_.written()) return;
+    // unordered: the counter publishes it
+    sync::atomic_ref<std::uint32_t>(memory_.cancels()[p.slot]).store(p.turn, sync::relaxed);
+    // [P2] seq_cst -> [P2] acquire, seq_cst in connection::poll and has_request
+    sync::atomic_ref<std::uint32_t>(memory_.words().cancels).fetch_add(1, sync::seq_cst);
+    if (sync::atomic_ref<std::uint32_t>(server_->words().asleep).load(sync::seq_cst) != 0)
+      static_cast<void>(detail::try_send(socket_.get(), detail::message{}));
+  }
+
+  /// The next reply, in the order of ends; waits as the options say.
+  /// Errors   closed if the server has gone, and every reply that it gave was read; bad_option with
+  ///          no request in flight.
+  [[nodiscard]] reply read_result() {
+    if (in_flight() == 0)
+      throw error(errc::bad_option, "channel: read_result without a request in flight");
+    for (;;)
+      if (std::optional<reply> r = read_result_within(duration::max())) return std::move(*r);
+  }
+  /// None if no reply is there: "would block".
+  [[nodiscard]] std::optional<reply> try_read_result() {
+    reply_slot r;
+    const std::uint32_t slot = replies_.index();
+    if (!replies_.try_read(r)) return std::nullopt;
+    reply out{r.id, r.how, r.why, r.segments, duration{r.waited_ns}, duration{r.latency_ns}, {}};
+    if (r.how != outcome::finished) {
+      const std::span<char> line = memory_.text(slot);
+      out.text.assign(line.data(), static_cast<std::size_t>(
+                                       std::find(line.begin(), line.end(), '\0') - line.begin()));
+    }
+    return out;
+  }
+  /// None if no reply has come in time.
+  [[nodiscard]] std::optional<reply> read_result_within(duration most) {
+    const clock::time_point begin = clock::now();
+    const auto left = [&] { return most - (clock::now() - begin); };
+    // After a wake-up for something that is almost finished it polls, for a while.
+    duration polls = how_.wait == wait_by::polling ? duration::max() : duration::zero();
+    wait_kind for_what = how_.wait == wait_by::waiting ? wait_kind::finished : wait_kind::almost;
+    for (;;) {
+      const clock::time_point polling = clock::now();
+      for (std::uint32_t n = 1;; ++n) {
+        if (std::optional<reply> r = try_read_result()) return r;
+        if (n % 256 != 0 && polls != duration::zero()) {
+          pause();
+          continue;
+        }
+        if (polls != duration::zero() && has_gone()) return last_or_gone();
+        if (left() <= duration::zero()) return std::nullopt;
+        if (clock::now() - polling >= polls) break;
+      }
+      if (!sleep(for_what, left())) return last_or_gone();
+      if (for_what == wait_kind::almost) {
+        polls = how_.poll_for;
+        for_what = wait_kind::finished;
+      }
+    }
+  }
+
+  /// Requests without a reply that was read.
+  [[nodiscard]] std::uint64_t in_flight() const noexcept {
+    return requests_.written() - replies_.read();
+  }
+  [[nodiscard]] std::uint32_t most_in_flight() const noexcept { return most_; }
+  /// The server's number of this client.
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  /// Readable when it may be worth to look for a reply, after arm(): for an event loop.
+  [[nodiscard]] int file() const noexcept { return socket_.get(); }
+  /// Has the server wake this client for the next reply. False if one is there already.
+  [[nodiscard]] bool arm() noexcept { return arm(wait_kind::finished); }
+  /// Takes the wake-ups that have come. False if the server has gone.
+  bool take_wake_ups() noexcept {
+    detail::message m;
+    for (;;) switch (detail::try_receive(socket_.get(), m)) {
+      case detail::received::packet: continue;
+      case detail::received::nothing: return true;
+      default: return false;
+      }
+  }
+
+private:
+  using clock = std::chrono::steady_clock;
+  struct place {
+    std::uint64_t id = ~std::uint64_t{0};
+    std::uint32_t slot = 0;
+    std::uint32_t turn = 0;
+  };
+
+  [[nodiscard]] std::uint64_t offset_of(std::span<std::byte> io) const noexcept {
+    return static_cast<std::uint64_t>(io.data() - memory_.arena().data());
+  }
+  [[nodiscard]] bool arm(wait_kind what) noexcept {
+    // [W1] seq_cst <-> [W1] seq_cst in connection::wake_for: before it looks once more
+    sync::atomic_ref<std::uint32_t>(memory_.words().waiting)
+        .store(static_cast<std::uint32_t>(what), sync::seq_cst);
+    return !replies_.was_written(sync::seq_cst);
+  }
+  /// Until the server wakes it, or the time is over. False if the server has gone.
+  [[nodiscard]] bool sleep(wait_kind what, duration most) noexcept {
+    if (arm(what)) {
+      const auto ms = std::chrono::ceil<std::chrono::milliseconds>(
+          std::min<duration>(most, std::chrono::hours{1}));
+      detail::wait_readable(socket_.get(), static_cast<int>(ms.count()));
+    }
+    // unordered: a wake-up too many does no harm
+    sync::atomic_ref<std::uint32_t>(memory_.words().waiting).store(0, sync::relaxed);
+    return take_wake_ups();
+  }
+  /// What the server wrote before it went is read first.
+  [[nodiscard]] std::optional<reply> last_or_gone() {
+    if (std::optional<reply> r = try_read_result()) return r;
+    gone();
+  }
+  [[nodiscard]] bool has_gone() noexcept { return !take_wake_ups(); }
+  [[noreturn]] void gone() const {
+    throw error(errc::closed, "channel: " + path_ +
+                                  ": the server has gone, expected one that runs; " +
+                                  std::to_string(in_flight()) + " requests have no reply");
+  }
+  static void pause() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+
+  /// The next packet but a wake-up.
+  [[nodiscard]] detail::message receive(detail::file_descriptor* file = nullptr) {
+    const clock::time_point until = clock::now() + how_.connect_within;
+    for (;;) {
+      detail::message m;
+      switch (detail::try_receive(socket_.get(), m, file)) {
+      case detail::received::gone: gone();
+      case detail::received::garbage:
+        throw error(errc::io, "channel: " + path_ + ": not a server of gsched's, expected one");
+      case detail::received::packet:
+        if (m.version != version)
+          throw error(errc::bad_option, "channel: " + path_ + ": a server of version " +
+                                            std::to_string(m.version) + ", expected " +
+                                            std::to_string(version));
+        if (m.kind == detail::message_kind::wake) continue;
+        if (m.kind == detail::message_kind::refusal)
+          throw error(errc::bad_option,
+                      "channel: " + path_ + ": refused: " + std::string(detail::get_text(m.text)));
+        return m;
+      case detail::received::nothing: break;
+      }
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
+      if (left <= 0)
+        throw error(errc::timed_out, "channel: " + path_ + ": no answer in time, expected one");
+      detail::wait_readable(socket_.get(), static_cast<int>(left));
+    }
+  }
+
+  client_options how_;
+  std::string path_;
+  region memory_;
+  detail::arena_blocks blocks_;
+  slot_writer<request_slot> requests_;
+  slot_reader<reply_slot> replies_;
+  std::vector<place> places_ = std::vector<place>(how_.slots); ///< of requests, by number
+  std::uint32_t most_ = 0;
+  std::uint32_t number_ = 0;
+  std::optional<detail::server_page> server_;
+  detail::file_descriptor socket_;
+};
+
+} // namespace gsched::channel

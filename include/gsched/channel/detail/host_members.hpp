@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The member functions of gsched::channel::host; included at the end of host.hpp.
+
+#include <gsched/channel/detail/clock.hpp>
+#include <gsched/channel/host.hpp>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace gsched::channel {
+
+struct host::session {
+  detail::file_descriptor socket;  ///< its own, until the connection has it
+  detail::file_descriptor process; ///< a pidfd; none where the process is not visible
+  peer who{};
+  std::int64_t until_ns = 0; ///< for its hello
+  int key = -1;              ///< the socket's number
+  std::unique_ptr<detail::connection> connected{};
+  double weight = 0;
+  bool parted = false;
+};
+
+inline host::host(server& s, host_options how)
+    : server_(s), how_(std::move(how)), models_(gsched::detail::server_state::most_models),
+      listener_(detail::listen_on(how_.socket)), epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
+  if (!how_.limits) how_.limits = [](const peer&) { return client_limits{}; };
+  const auto add = [&](int fd) {
+    epoll_event e{};
+    e.events = EPOLLIN;
+    e.data.fd = fd;
+    return epoll_ && ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &e) == 0;
+  };
+  if (!bell_ || !add(listener_.get()) || !add(bell_.get()))
+    detail::refuse_socket(how_.socket, "epoll", errno);
+  if (how_.socket.front() != '@' && ::chmod(how_.socket.c_str(), how_.mode) != 0)
+    detail::refuse_socket(how_.socket, "chmod", errno);
+  polled_.reserve(how_.most_clients);
+  server_.attach(*this);
+  thread_ = std::thread([this] { serve(); });
+}
+
+inline host::~host() {
+  stopping_.store(true, sync::relaxed); // unordered: the bell publishes nothing else
+  static_cast<void>(::eventfd_write(bell_.get(), 1));
+  thread_.join();
+  if (how_.socket.front() != '@') ::unlink(how_.socket.c_str());
+  try {
+    server_.detach(*this);
+  } catch (const std::exception&) { // the thread was abandoned, and calls nothing more
+  }
+  // What the abandoned thread may still read stays until the process ends.
+  for (auto& [key, s] : sessions_)
+    if (s->connected && !s->connected->was_drained()) static_cast<void>(s->connected.release());
+}
+
+inline void host::offer(model_id model, const std::string& name, std::uint64_t input_bytes,
+                        std::uint64_t output_bytes) {
+  constexpr std::uint64_t most = layout::most_arena;
+  if (name.empty() || name.size() >= detail::most_text)
+    throw error(errc::bad_option, "offer: a name of " + std::to_string(name.size()) +
+                                      " bytes, expected 1 to " +
+                                      std::to_string(detail::most_text - 1));
+  if (input_bytes > most || output_bytes > most)
+    throw error(errc::bad_option, "offer: " + name + ": a payload larger than an arena can be");
+  static_cast<void>(server_.model(model)); // it exists
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, other] : names_)
+    if (other == name)
+      throw error(errc::bad_option, "offer: " + name + ": offered already, expected another name");
+  if (!names_.emplace(index(model), name).second || models_.find(index(model)))
+    throw error(errc::bad_option,
+                "offer: model " + std::to_string(index(model)) + ": offered already");
+  models_.offer(index(model), {input_bytes, output_bytes});
+}
+
+inline void host::withdraw(model_id model) {
+  const std::lock_guard lock(mutex_);
+  if (names_.erase(index(model)) == 0)
+    throw error(errc::unknown_name,
+                "withdraw: model " + std::to_string(index(model)) + ": not offered");
+  models_.withdraw(index(model));
+}
+
+inline host_statistics host::statistics() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+// Of the server's thread ------------------------------------------------------------------------
+
+inline bool host::poll(request_taker& to) noexcept {
+  bool moved = joining_.take_each([&](detail::connection& c) {
+    polled_.push_back(&c); // reserved
+    if (closed_) c.close();
+  });
+  // In turn, so that of many clients none is always the last.
+  const std::size_t n = polled_.size();
+  if (n == 0) return moved;
+  if (++first_ >= n) first_ = 0;
+  bool any_left = false;
+  for (std::size_t i = 0; i < n; ++i) {
+    detail::connection& c = *polled_[i + first_ < n ? i + first_ : i + first_ - n];
+    moved |= c.poll(to);
+    any_left |= c.is_leaving();
+  }
+  if (any_left)
+    std::erase_if(polled_, [&](detail::connection* c) {
+      if (!c->try_drain()) return false;
+      static_cast<void>(left_.try_post(*c)); // which is never closed
+      static_cast<void>(::eventfd_write(bell_.get(), 1));
+      return true;
+    });
+  return moved;
+}
+
+inline bool host::fall_asleep() noexcept {
+  // [W2] seq_cst <-> [W2] seq_cst in client::predict: after a request was written (exchange)
+  sync::atomic_ref<std::uint32_t>(page_.words().asleep).store(1, sync::seq_cst);
+  if (!joining_.was_empty()) return true;
+  return std::any_of(polled_.begin(), polled_.end(),
+                     [](const detail::connection* c) { return c->has_request(); });
+}
+
+inline void host::wake_up() noexcept {
+  // unordered: a wake too many does no harm
+  sync::atomic_ref<std::uint32_t>(page_.words().asleep).store(0, sync::relaxed);
+}
+
+inline void host::close() noexcept {
+  closed_ = true;
+  sync::atomic_ref<std::uint32_t>(page_.words().closed)
+      .store(1, sync::relaxed); // unordered: a hint
+  for (detail::connection* const c : polled_) c->close();
+}
+
+// Of the host's thread --------------------------------------------------------------------------
+
+inline void host::serve() {
+  pthread_setname_np(pthread_self(), "gsched-channel");
+  bool leaving = false;
+  gsched::detail::stall_detector stalls(*server_.state());
+  for (;;) {
+    std::array<epoll_event, 64> events;
+    const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 100);
+    for (int i = 0; i < n; ++i) {
+      const int fd = events[static_cast<std::size_t>(i)].data.fd;
+      if (fd == bell_.get()) {
+        eventfd_t ignored = 0;
+        static_cast<void>(::eventfd_read(bell_.get(), &ignored));
+      } else if (fd == listener_.get()) {
+        if (!leaving) accept_one();
+      } else {
+        // A pidfd carries the number of its session's socket, less 1, made negative.
+        const auto at = sessions_.find(fd >= 0 ? fd : -1 - fd);
+        if (at == sessions_.end()) continue;
+        if (fd < 0)
+          part(*at->second); // the process has died
+        else
+          hear(*at->second);
+      }
+    }
+    // [S1] acquire: the server's thread has ended, and reads nothing more
+    const bool over = server_.state()->stopped.load(sync::acquire) != 0;
+    if ((over || stopping_.load(sync::relaxed)) && !std::exchange(leaving, true))
+      for (auto& [key, s] : sessions_) part(*s);
+    if (over)
+      for (auto& [key, s] : sessions_)
+        if (s->connected) bury(*s);
+    left_.take_each([&](detail::connection& c) {
+      for (auto& [key, s] : sessions_)
+        if (s->connected.get() == &c) return bury(*s);
+    });
+    stalls.look();
+    const std::int64_t now = detail::monotonic_ns();
+    for (auto& [key, s] : sessions_)
+      if (!s->connected && !s->parted && now >= s->until_ns) {
+        turn_away(s->socket.get(), "no hello in time");
+        part(*s);
+      }
+    std::erase_if(sessions_,
+                  [](const auto& each) { return each.second->parted && !each.second->connected; });
+    if (stopping_.load(sync::relaxed) && (sessions_.empty() || server_.state()->whose.was_taken()))
+      return;
+  }
+}
+
+inline void host::accept_one() {
+  detail::file_descriptor fd(
+      ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!fd) {
+    if (errno != EMFILE && errno != ENFILE) return;
+    // Without a free descriptor the client would wait for ever, and this thread never sleep.
+    spare_.reset();
+    fd = detail::file_descriptor(
+        ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd) turn_away(fd.get(), "the server has no file descriptors left");
+    fd.reset();
+    spare_ = detail::file_descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    return;
+  }
+  try {
+    if (sessions_.size() >= how_.most_clients)
+      return turn_away(fd.get(), "the server has as many clients as it takes");
+    auto s = std::make_unique<session>();
+    s->key = fd.get();
+    s->who = detail::peer_of(fd.get());
+    s->until_ns = detail::monotonic_ns() + how_.patience.count();
+    epoll_event e{};
+    e.events = EPOLLIN;
+    e.data.fd = s->key;
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, s->key, &e) != 0)
+      return turn_away(fd.get(), "the server cannot watch one more socket");
+    if (s->who.pid > 0) {
+      s->process =
+          detail::file_descriptor(static_cast<int>(::syscall(SYS_pidfd_open, s->who.pid, 0)));
+      if (!s->process && errno == ESRCH) return; // it has died already
+      e.data.fd = -1 - s->key;
+      if (s->process) // without it the end of the socket tells
+        static_cast<void>(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, s->process.get(), &e));
+    }
+    s->socket = std::move(fd);
+    sessions_[s->key] = std::move(s);
+  } catch (const std::exception& e) {
+    if (fd) turn_away(fd.get(), e.what());
+  }
+}
+
+inline void host::hear(session& s) {
+  if (s.parted) return;
+  const int socket = s.connected ? s.connected->socket() : s.socket.get();
+  for (int packets = 0; packets < 16; ++packets) { // of each client in turn
+    detail::message m;
+    detail::file_descriptor file;
+    switch (detail::try_receive(socket, m, &file)) {
+    case detail::received::nothing: return;
+    case detail::received::gone: return part(s);
+    case detail::received::garbage: turn_away(socket, "not a message of gsched's"); return part(s);
+    case detail::received::packet: break;
+    }
+    if (m.version != version) {
+      turn_away(socket, "a client of version " + std::to_string(m.version) + ", expected " +
+                            std::to_string(version));
+      return part(s);
+    }
+    if (!s.connected) {
+      if (m.kind == detail::message_kind::hello) {
+        greet(s, m, std::move(file));
+        if (s.parted) return;
+        continue;
+      }
+    } else if (m.kind == detail::message_kind::wake) {
+      server_.wake();
+      continue;
+    } else if (m.kind == detail::message_kind::list) {
+      list_models(s);
+      continue;
+    }
+    turn_away(socket, "a message out of turn");
+    return part(s);
+  }
+}
+
+inline void host::greet(session& s, const detail::message&, detail::file_descriptor file) {
+  try {
+    if (stopping_.load(sync::relaxed)) throw error(errc::closed, "the server is closing");
+    if (!file) throw error(errc::bad_option, "channel: a hello without a region, expected one");
+    const client_limits limits = how_.limits(s.who).checked();
+    region memory = region::adopt(std::move(file));
+    memory.close_file();
+    if (memory.shape().total_bytes() > limits.region_bytes)
+      throw error(errc::bad_option,
+                  "channel: a region of " + std::to_string(memory.shape().total_bytes()) +
+                      " bytes, expected at most " + std::to_string(limits.region_bytes));
+    const client_id id = client_of_weight(limits.weight);
+    s.weight = limits.weight;
+    std::unique_ptr<detail::connection> c;
+    try {
+      c = std::make_unique<detail::connection>(std::move(memory), std::move(s.socket), index(id),
+                                               limits, models_, server_.state(),
+                                               server_.options().deadline.count());
+      if (how_.pin) how_.pin(c->arena());
+    } catch (...) {
+      free_clients_[limits.weight].push_back(id);
+      if (c) s.socket = c->give_socket();
+      throw;
+    }
+    s.connected = std::move(c);
+    detail::message welcome;
+    welcome.kind = detail::message_kind::welcome;
+    welcome.client = index(id);
+    welcome.in_flight = s.connected->most_in_flight();
+    welcome.bytes = limits.bytes;
+    const bool sent = detail::try_send(s.connected->socket(), welcome, page_.file());
+    {
+      const std::lock_guard lock(mutex_);
+      ++counts_.accepted;
+      ++counts_.connected;
+    }
+    static_cast<void>(joining_.try_post(*s.connected)); // which is never closed
+    server_.wake();
+    if (!sent) part(s);
+  } catch (const std::exception& e) {
+    turn_away(s.socket.get(), e.what());
+    part(s);
+  }
+}
+
+inline void host::list_models(session& s) {
+  const std::lock_guard lock(mutex_);
+  auto left = static_cast<std::uint32_t>(names_.size());
+  detail::message m;
+  m.kind = detail::message_kind::list;
+  bool sent = left > 0 || detail::try_send(s.connected->socket(), m);
+  m.kind = detail::message_kind::model;
+  for (const auto& [id, name] : names_) {
+    const detail::model_needs needs = models_.find(id).value_or(detail::model_needs{});
+    m.id = id;
+    m.left = --left;
+    m.input_bytes = needs.input_bytes;
+    m.output_bytes = needs.output_bytes;
+    detail::set_text(m.text, name);
+    sent = sent && detail::try_send(s.connected->socket(), m);
+  }
+  if (!sent) part(s); // it asks, but does not read
+}
+
+/// What the client has on the device ends first.
+inline void host::part(session& s) {
+  if (std::exchange(s.parted, true)) return;
+  const int socket = s.connected ? s.connected->socket() : s.socket.get();
+  if (socket >= 0) static_cast<void>(::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket, nullptr));
+  if (s.process)
+    static_cast<void>(::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, s.process.get(), nullptr));
+  s.process.reset();
+  if (!s.connected) return s.socket.reset();
+  s.connected->leave();
+  server_.wake();
+}
+
+/// The server holds nothing of the client any more.
+inline void host::bury(session& s) {
+  if (how_.unpin) how_.unpin(s.connected->arena());
+  free_clients_[s.weight].push_back(client_id{s.connected->client()});
+  const detail::connection_counts n = s.connected->counts();
+  s.connected.reset();
+  const std::lock_guard lock(mutex_);
+  --counts_.connected;
+  counts_.requests += n;
+}
+
+inline void host::turn_away(int socket, const std::string& why) noexcept {
+  detail::message m;
+  m.kind = detail::message_kind::refusal;
+  detail::set_text(m.text, why);
+  static_cast<void>(detail::try_send(socket, m));
+  const std::lock_guard lock(mutex_);
+  ++counts_.turned_away;
+}
+
+/// A client of the server stays for good, and so those that have left are used again.
+inline client_id host::client_of_weight(double weight) {
+  std::vector<client_id>& free = free_clients_[weight];
+  if (free.empty()) return server_.add_client(weight);
+  const client_id id = free.back();
+  free.pop_back();
+  return id;
+}
+
+} // namespace gsched::channel
