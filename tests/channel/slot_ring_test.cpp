@@ -138,7 +138,7 @@ TEST_CASE("layout: parts follow each other, and numbers out of range are refused
 
 TEST_CASE("extent set: as a set of bytes") {
   random_engine random(1);
-  detail::extent_set set(64);
+  channel::detail::extent_set set(64);
   std::vector<extent> in;
   std::set<std::uint64_t> bytes;
   for (int n = 0; n < 20000; ++n) {
@@ -163,7 +163,7 @@ TEST_CASE("extent set: as a set of bytes") {
 
 TEST_CASE("arena blocks: pieces never overlap, and all of the arena comes back") {
   random_engine random(2);
-  detail::arena_blocks blocks(4096);
+  channel::detail::arena_blocks blocks(4096);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> taken;
   for (int n = 0; n < 5000; ++n) {
     if (!taken.empty() && draw_uniform(random) < 0.5) {
@@ -189,7 +189,7 @@ TEST_CASE("arena blocks: pieces never overlap, and all of the arena comes back")
 }
 
 TEST_CASE("rate limit: a burst at once, and the rate in the long run") {
-  detail::rate_limit limit(1000, 4);
+  channel::detail::rate_limit limit(1000, 4);
   int taken = 0;
   for (int n = 0; n < 10; ++n) taken += limit.try_take(1);
   CHECK(taken == 4);
@@ -197,6 +197,6 @@ TEST_CASE("rate limit: a burst at once, and the rate in the long run") {
   for (std::int64_t us = 0; us < 1'000'000; us += 100) taken += limit.try_take(1 + us * 1000);
   CHECK(taken >= 999);
   CHECK(taken <= 1004);
-  detail::rate_limit none(0, 1);
+  channel::detail::rate_limit none(0, 1);
   for (int n = 0; n < 1000; ++n) REQUIRE(none.try_take(0));
 }
