@@ -182,7 +182,7 @@ TEST_CASE("channel: a request that is none is refused, with the reason") {
   const std::span<std::byte> arena = c.arena();
   CHECK(refused(2, arena.first(64)) == reason::unknown_model);
   CHECK(refused(~0u, arena.first(64)) == reason::unknown_model);
-  CHECK(refused(m.id, arena.subspan(1, 2 * half)) == reason::bad_extent);
+  CHECK(refused(m.id, arena.subspan(1, 2 * half)) == reason::bad_range);
   CHECK(refused(m.id, arena.first(2 * half - 1)) == reason::wrong_size);
   CHECK(refused(m.id, arena.first(8193)) == reason::over_bytes);
   const std::uint64_t held = c.predict(endless, arena.first(640));

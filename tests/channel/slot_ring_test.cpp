@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/channel/detail/arena_blocks.hpp>
-#include <gsched/channel/detail/extent_set.hpp>
+#include <gsched/channel/detail/range_set.hpp>
 #include <gsched/channel/layout.hpp>
 #include <gsched/channel/limits.hpp>
 #include <gsched/channel/slot_ring.hpp>
@@ -136,10 +136,10 @@ TEST_CASE("layout: parts follow each other, and numbers out of range are refused
     CHECK_THROWS_AS(static_cast<void>(layout::of(slots, arena)), error);
 }
 
-TEST_CASE("extent set: as a set of bytes") {
+TEST_CASE("payload_range set: as a set of bytes") {
   random_engine random(1);
-  channel::detail::extent_set set(64);
-  std::vector<extent> in;
+  channel::detail::range_set set(64);
+  std::vector<payload_range> in;
   std::set<std::uint64_t> bytes;
   for (int n = 0; n < 20000; ++n) {
     if (!in.empty() && (in.size() == 64 || draw_uniform(random) < 0.5)) {
@@ -149,8 +149,8 @@ TEST_CASE("extent set: as a set of bytes") {
       in.erase(in.begin() + static_cast<std::ptrdiff_t>(at));
       continue;
     }
-    const extent e{static_cast<std::uint64_t>(draw_uniform(random) * 300),
-                   static_cast<std::uint64_t>(draw_uniform(random) * 12)};
+    const payload_range e{static_cast<std::uint64_t>(draw_uniform(random) * 300),
+                          static_cast<std::uint64_t>(draw_uniform(random) * 12)};
     bool free = true;
     for (std::uint64_t b = 0; b < e.bytes; ++b) free = free && !bytes.contains(e.offset + b);
     REQUIRE(set.try_insert(e) == free);

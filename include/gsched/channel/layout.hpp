@@ -18,10 +18,10 @@ inline constexpr std::uint32_t version = 1;
 inline constexpr std::uint64_t magic = 0x6c656e6e61684367; ///< "gChannel" in memory
 
 /// The place of a payload in the arena of a client.
-struct extent {
+struct payload_range {
   std::uint64_t offset = 0; ///< from the start of the arena
   std::uint64_t bytes = 0;
-  bool operator==(const extent&) const = default;
+  bool operator==(const payload_range&) const = default;
 };
 
 /// How a request has ended, as its client reads it. Values are part of the protocol.
@@ -37,7 +37,7 @@ enum class outcome : std::uint32_t {
 enum class reason : std::uint32_t {
   none = 0,
   unknown_model = 1,
-  bad_extent = 2,     ///< outside the arena, or not aligned to 64 bytes
+  bad_range = 2,      ///< outside the arena, or not aligned to 64 bytes
   wrong_size = 3,     ///< less than the model reads and writes
   overlap = 4,        ///< with another request in flight
   over_in_flight = 5, ///< the client's limit of requests in flight
@@ -62,7 +62,7 @@ struct alignas(sync::cache_line) request_slot {
   std::uint32_t turn = 0; ///< the lap of the ring in which it was written, from 1; written last
   std::uint32_t model = 0;
   std::uint64_t id = 0;         ///< the client's number; the reply repeats it
-  extent payload{};             ///< inputs, then outputs
+  payload_range payload{};      ///< inputs, then outputs
   std::int64_t deadline_ns = 0; ///< after its arrival; 0: the server's default
   std::uint32_t flags = 0;      ///< of request_flag
   std::uint32_t reserved0 = 0;

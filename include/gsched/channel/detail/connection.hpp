@@ -2,8 +2,8 @@
 #pragma once
 
 #include <gsched/channel/detail/clock.hpp>
-#include <gsched/channel/detail/extent_set.hpp>
 #include <gsched/channel/detail/model_table.hpp>
+#include <gsched/channel/detail/range_set.hpp>
 #include <gsched/channel/detail/unix_socket.hpp>
 #include <gsched/channel/layout.hpp>
 #include <gsched/channel/limits.hpp>
@@ -59,7 +59,7 @@ struct connection_counts {
 ///
 /// Source   Ng, Demoulin, Liu, SOSP'23, sections 5.1 and 5.3, doi:10.1145/3600006.3613163.
 /// Differs  the payload must not overlap that of another request in flight.
-/// Cost     O(1) a request besides extent_set; no allocation after the constructor.
+/// Cost     O(1) a request besides range_set; no allocation after the constructor.
 /// Threads  the server's, but for leave and was_drained.
 class connection {
 public:
@@ -72,8 +72,8 @@ public:
              std::int64_t default_deadline_ns)
       : memory_(std::move(memory)), socket_(std::move(socket)), models_(models), limits_(limits),
         most_(std::min(limits.in_flight, memory_.shape().slots)), client_(client),
-        default_deadline_ns_(default_deadline_ns), rate_(limits.rate, limits.burst),
-        extents_(most_), requests_(memory_.requests(), memory_.shape().slots),
+        default_deadline_ns_(default_deadline_ns), rate_(limits.rate, limits.burst), ranges_(most_),
+        requests_(memory_.requests(), memory_.shape().slots),
         replies_(memory_.replies(), memory_.shape().slots) {
     records_.reserve(most_);
     for (std::uint32_t i = 0; i < most_; ++i) {
@@ -152,7 +152,7 @@ private:
     std::uint64_t number = 0; ///< the client's
     std::uint32_t slot = 0;   ///< of its request ...
     std::uint32_t turn = 0;   ///< ... and the lap
-    extent where{};
+    payload_range where{};
   };
 
   void take(const request_slot& r, std::uint32_t slot, std::uint32_t turn, request_taker& to,
@@ -196,7 +196,7 @@ private:
     const std::uint64_t arena = memory_.shape().arena_bytes;
     if (r.payload.offset % 64 != 0 || r.payload.offset > arena ||
         r.payload.bytes > arena - r.payload.offset)
-      return {reason::bad_extent, "payload outside the arena, or not aligned to 64 bytes"};
+      return {reason::bad_range, "payload outside the arena, or not aligned to 64 bytes"};
     if (r.payload.bytes < needs->total())
       return {reason::wrong_size, "payload smaller than the model's inputs and outputs"};
     if (in_flight_ >= most_)
@@ -205,7 +205,7 @@ private:
       return {reason::over_bytes, "more bytes in flight than the client may have"};
     if (!rate_.try_take(now_ns))
       return {reason::over_rate, "more requests a second than the client may send"};
-    if (!extents_.try_insert(r.payload))
+    if (!ranges_.try_insert(r.payload))
       return {reason::overlap, "payload overlaps that of a request in flight"};
     return {};
   }
@@ -280,7 +280,7 @@ private:
 
   void give_back(record& t) noexcept {
     t.busy = false;
-    extents_.erase(t.where);
+    ranges_.erase(t.where);
     bytes_ -= t.where.bytes;
     --in_flight_;
     t.next = std::exchange(free_, &t);
@@ -309,7 +309,7 @@ private:
   std::uint32_t client_;
   std::int64_t default_deadline_ns_;
   rate_limit rate_;
-  extent_set extents_;
+  range_set ranges_;
   slot_reader<request_slot> requests_;
   slot_writer<reply_slot> replies_;
   std::vector<std::unique_ptr<record>> records_;

@@ -11,15 +11,15 @@
 
 namespace gsched::channel::detail {
 
-/// Disjoint extents, at most as many as were reserved. Extents of no bytes are not kept.
+/// Disjoint ranges, at most as many as were reserved. Ranges of no bytes are not kept.
 ///
 /// Cost     O(log n) comparisons and up to n moves of 16 bytes; no allocation.
-class extent_set {
+class range_set {
 public:
-  explicit extent_set(std::size_t most) { all_.reserve(most); }
+  explicit range_set(std::size_t most) { all_.reserve(most); }
 
   /// False if it overlaps one that is there; nothing changes then.
-  [[nodiscard]] bool try_insert(const extent& e) noexcept {
+  [[nodiscard]] bool try_insert(const payload_range& e) noexcept {
     if (e.bytes == 0) return true;
     const auto at = after(e.offset);
     if (at != all_.end() && at->offset < e.offset + e.bytes) return false;
@@ -27,7 +27,7 @@ public:
     all_.insert(at, e);
     return true;
   }
-  void erase(const extent& e) noexcept {
+  void erase(const payload_range& e) noexcept {
     if (e.bytes == 0) return;
     const auto at = after(e.offset);
     if (at != all_.end() && *at == e) all_.erase(at);
@@ -36,12 +36,12 @@ public:
 
 private:
   /// The first that does not begin before it.
-  [[nodiscard]] std::vector<extent>::iterator after(std::uint64_t offset) noexcept {
+  [[nodiscard]] std::vector<payload_range>::iterator after(std::uint64_t offset) noexcept {
     return std::lower_bound(all_.begin(), all_.end(), offset,
-                            [](const extent& e, std::uint64_t o) { return e.offset < o; });
+                            [](const payload_range& e, std::uint64_t o) { return e.offset < o; });
   }
 
-  std::vector<extent> all_; ///< by offset
+  std::vector<payload_range> all_; ///< by offset
 };
 
 } // namespace gsched::channel::detail
