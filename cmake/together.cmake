@@ -1,18 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 # What keeps a build from nothing short. Nothing here reaches a consumer.
 
-# gsched_together(TARGET SOURCE...): where CMAKE_UNITY_BUILD is on, as in the presets, these sources
-# of TARGET are compiled four at a time, since most of their compile time goes into the headers and
-# templates that they share. The names in their unnamed namespaces differ, then. A source that is
-# not given is compiled alone.
-function(gsched_together target)
+# gsched_as_one(TARGET NAME SOURCE...): where CMAKE_UNITY_BUILD is on, as in the presets, these sources
+# of TARGET are compiled as one source for each language, since most of their compile time goes into
+# the headers and templates that they share. The names in their unnamed namespaces differ, then, and
+# none defines a macro for a header. A source that is not given is compiled alone.
+function(gsched_as_one target name)
   set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  set_source_files_properties(${ARGN} PROPERTIES UNITY_GROUP ${target}.${name})
+  list(FILTER ARGN INCLUDE REGEX "\\.cu$") # to which CMake 3.25 gives no unity build
+  if(ARGN AND CMAKE_UNITY_BUILD)
+    set_source_files_properties(${ARGN} PROPERTIES HEADER_FILE_ONLY ON)
+    list(TRANSFORM ARGN REPLACE "^.+$" "#include \"\\0\"\n")
+    string(JOIN "" includes ${ARGN})
+    file(CONFIGURE OUTPUT ${target}.${name}.cu CONTENT "${includes}" @ONLY)
+    target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/${target}.${name}.cu)
+  endif()
+endfunction()
+
+# gsched_together(TARGET SOURCE...): the same, four sources at a time.
+function(gsched_together target)
   set(n 0)
-  foreach(source IN LISTS ARGN)
-    math(EXPR group "${n} / 4")
-    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${target}.${group})
+  while(ARGN)
+    list(POP_FRONT ARGN a b c d)
+    gsched_as_one(${target} ${n} ${a} ${b} ${c} ${d})
     math(EXPR n "${n} + 1")
-  endforeach()
+  endwhile()
 endfunction()
 
 # gsched_optimise(TARGET LEVEL): the -O of its host code in a release build, in place of -O3. Tests

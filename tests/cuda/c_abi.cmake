@@ -2,11 +2,13 @@
 # Tests of cuda/c. The server is tested without a GPU, and so wherever there is no CUDA either.
 
 set(c_abi ${PROJECT_SOURCE_DIR}/cuda/c)
-add_executable(gsched.test.c_abi_server cuda/c_abi_server.cpp cuda/c_abi_waits.cpp
-  ${c_abi}/src/model_check.cpp ${c_abi}/src/refusal.cpp ${c_abi}/src/server.cpp ${c_abi}/src/settings.cpp)
+set(files ${c_abi}/src/model_check.cpp ${c_abi}/src/refusal.cpp ${c_abi}/src/server.cpp
+  ${c_abi}/src/settings.cpp cuda/c_abi_server.cpp cuda/c_abi_waits.cpp)
+add_executable(gsched.test.c_abi_server ${files})
 target_link_libraries(gsched.test.c_abi_server PRIVATE gsched::gsched gsched.test.main)
 target_include_directories(gsched.test.c_abi_server PRIVATE
   ${CMAKE_CURRENT_SOURCE_DIR} ${c_abi}/src ${c_abi}/include ${PROJECT_SOURCE_DIR}/cuda/include)
+gsched_as_one(gsched.test.c_abi_server all ${files})
 gsched_optimise(gsched.test.c_abi_server -O0)
 add_test(NAME gsched.test.c_abi_server COMMAND gsched.test.c_abi_server)
 set_tests_properties(gsched.test.c_abi_server PROPERTIES TIMEOUT 300)
@@ -21,6 +23,7 @@ if(GSCHED_HAS_CUDA)
   target_include_directories(gsched.test.c_abi PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/cuda/include) # for kernels that report
   target_compile_features(gsched.test.c_abi PRIVATE cxx_std_20)
+  gsched_as_one(gsched.test.c_abi tests cuda/c_abi_calls.cpp ${files})
   gsched_optimise(gsched.test.c_abi -O0)
   add_test(NAME gsched.test.c_abi COMMAND gsched.test.c_abi)
   set_tests_properties(gsched.test.c_abi PROPERTIES LABELS gpu TIMEOUT 300 RUN_SERIAL ON)

@@ -24,12 +24,6 @@
 
 using namespace gsched::testing;
 
-namespace {
-
-constexpr std::int64_t second_us = 1'000'000;
-
-} // namespace
-
 TEST_CASE("c abi: requests of several threads and models have their own results, by any policy") {
   GSCHED_NEEDS_GPU();
   captured_model small(4096, 3, 10, 2);

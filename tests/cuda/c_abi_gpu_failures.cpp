@@ -19,7 +19,6 @@ using namespace gsched::testing;
 
 namespace {
 
-constexpr std::int64_t second_us = 1'000'000;
 std::uint32_t* flag = nullptr; // of the kernel that never ends
 
 /// A model of one captured kernel that is never run alone.

@@ -16,6 +16,8 @@
 
 namespace gsched::testing {
 
+inline constexpr std::int64_t second_us = 1'000'000;
+
 inline void ok(cudaError_t e) {
   INFO(cudaGetErrorString(e));
   REQUIRE(e == cudaSuccess);

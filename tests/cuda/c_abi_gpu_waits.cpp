@@ -25,8 +25,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::int64_t second_us = 1'000'000;
-
 /// A stream, an event and device memory of a user, who synchronises with nothing.
 struct user_side {
   explicit user_side(std::uint32_t words) : n(words) {

@@ -21,6 +21,8 @@
 
 namespace gsched::testing {
 
+inline constexpr std::int64_t second_us = 1'000'000;
+
 /// An instance of a fake model: out = 3 in + 1, done by its last kernel.
 struct fake_instance {
   std::uint64_t in = 0;

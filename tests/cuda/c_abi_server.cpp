@@ -17,8 +17,6 @@ using namespace gsched::testing;
 
 namespace {
 
-constexpr std::int64_t second_us = 1'000'000;
-
 [[nodiscard]] double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

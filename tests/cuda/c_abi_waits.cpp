@@ -25,7 +25,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::int64_t second_us = 1'000'000;
 constexpr std::int64_t never_away_ns = 3'600'000'000'000;
 
 /// One request with its memory, whose ticket goes with it.

@@ -17,6 +17,10 @@ extern char** environ;
 
 namespace gsched::testing {
 
+[[nodiscard]] inline double seconds_since(std::chrono::steady_clock::time_point from) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+}
+
 /// The state of a process by the kernel's name: running, sleeping, in an uninterruptible call of
 /// the driver, or a zombie that the driver is still cleaning up.
 [[nodiscard]] inline std::string state_of(pid_t process) {

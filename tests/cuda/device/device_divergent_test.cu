@@ -18,10 +18,10 @@
 namespace gsched::testing {
 namespace {
 
-constexpr int threads = 96;
+constexpr int block_threads = 96;
 constexpr int grid = 8;
 
-__global__ void together(cuda::preemption p, word* out) {
+__global__ void all_together(cuda::preemption p, word* out) {
   GSCHED_PREEMPTIBLE(p);
   for (int i = 0; i < 4; ++i) GSCHED_CHECKPOINT();
   GSCHED_SYNC_CHECKPOINT();
@@ -29,7 +29,7 @@ __global__ void together(cuda::preemption p, word* out) {
 }
 
 constexpr unsigned line_of_half = __LINE__ + 4; // expected in the device's failure
-__global__ void half_a_warp(cuda::preemption p, word* out) {
+__global__ void half_of_a_warp(cuda::preemption p, word* out) {
   GSCHED_PREEMPTIBLE(p);
   for (int i = 0; i < 4; ++i)
     if (threadIdx.x % 32 < 16) GSCHED_CHECKPOINT();
@@ -42,9 +42,9 @@ cuda::program make_checked(std::string name, const arena& on, bool divergent) {
   how.measure = false; // measuring would run it
   return cuda::capture(how, [&](cudaStream_t s) {
     const cuda::preemption may = cuda::preemption::at_checkpoints();
-    together<<<grid, threads, 0, s>>>(may, on.at(0));
-    if (divergent) half_a_warp<<<grid, threads, 0, s>>>(may, on.at(1));
-    together<<<grid, threads, 0, s>>>(may, on.at(2));
+    all_together<<<grid, block_threads, 0, s>>>(may, on.at(0));
+    if (divergent) half_of_a_warp<<<grid, block_threads, 0, s>>>(may, on.at(1));
+    all_together<<<grid, block_threads, 0, s>>>(may, on.at(2));
   });
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("a checkpoint in divergent code ends the device, which reports its lin
   CHECK(cudaDeviceSynchronize() == cudaSuccess);
   const auto after = memory.snapshot(); // all blocks ran to their end, once
   for (std::size_t i = 0; i < grid; ++i)
-    CHECK(after[arena::row + i] == before[arena::row + i] + threads);
+    CHECK(after[arena::row + i] == before[arena::row + i] + block_threads);
 
   cuda::program good = make_checked("good", memory, false); // the GPU is not affected
   driven_cuda d;

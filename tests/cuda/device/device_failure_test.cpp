@@ -51,10 +51,6 @@ int* pinned_flag() {
   return static_cast<int*>(p);
 }
 
-double seconds_since(std::chrono::steady_clock::time_point from) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
-}
-
 TEST_CASE("device child: illegal access" * doctest::skip()) {
   if (gpus_here() == 0) return;
   verdict v;

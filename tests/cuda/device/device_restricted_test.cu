@@ -21,7 +21,7 @@
 namespace gsched::testing {
 namespace {
 
-constexpr int threads = 128;
+constexpr int block_threads = 128;
 constexpr int grid = arena::row; ///< one word for each block
 constexpr word steps = 20;
 constexpr int pairs = 6; ///< of kernels
@@ -85,10 +85,12 @@ cuda::program make_pairs(std::string name, const arena& on, sort which, const ac
     for (int i = 0; i < pairs; ++i) {
       const auto salt = static_cast<word>(i);
       word* const row = on.at(i % 3);
-      if (which == sort::at_once) step_by_step<false><<<grid, threads, 0, s>>>(may, row, salt);
-      if (which == sort::later) step_by_step<true><<<grid, threads, 0, s>>>(may, row, salt);
-      if (which == sort::saving) saving_steps<<<grid, threads, 0, s>>>(may, row, on.at(4), salt);
-      gather<<<grid, threads, 0, s>>>(may, row, on.at((i + 1) % 3), arena::row, salt);
+      if (which == sort::at_once)
+        step_by_step<false><<<grid, block_threads, 0, s>>>(may, row, salt);
+      if (which == sort::later) step_by_step<true><<<grid, block_threads, 0, s>>>(may, row, salt);
+      if (which == sort::saving)
+        saving_steps<<<grid, block_threads, 0, s>>>(may, row, on.at(4), salt);
+      gather<<<grid, block_threads, 0, s>>>(may, row, on.at((i + 1) % 3), arena::row, salt);
     }
   });
 }

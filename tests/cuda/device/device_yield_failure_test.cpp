@@ -47,10 +47,6 @@ struct standing {
   }
 };
 
-double seconds_since(std::chrono::steady_clock::time_point from) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
-}
-
 TEST_CASE("yield child: a lane that stands is not hung" * doctest::skip()) {
   if (gpus_here() == 0) return;
   verdict v;

@@ -5,7 +5,9 @@
 
 #include <gsched/cuda/program.hpp>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace gsched::testing {
 
@@ -22,5 +24,8 @@ namespace gsched::testing {
 [[nodiscard]] cuda::program make_mixed(std::string name, const arena& on);
 /// Preemptible kernels with checkpoints in divergent code.
 [[nodiscard]] cuda::program make_divergent(std::string name, const arena& on);
+/// Two kernels, from the first row by the second to the third, and their output for a first row.
+[[nodiscard]] cuda::program make_two_steps(std::string name, const arena& on);
+[[nodiscard]] std::vector<std::uint32_t> two_steps(const std::vector<std::uint32_t>& row);
 
 } // namespace gsched::testing

@@ -61,7 +61,7 @@ __global__ void preemptible_in_place(gsched::cuda::preemption p, word* in_out, w
   in_out[i] = x;
 }
 
-cuda::program_options named(std::string name) {
+cuda::program_options measured(std::string name) {
   cuda::program_options o;
   o.name = std::move(name);
   return o;
@@ -70,7 +70,7 @@ cuda::program_options named(std::string name) {
 } // namespace
 
 cuda::program make_chain(std::string name, const arena& on) {
-  return cuda::capture(named(std::move(name)), [&](cudaStream_t s) {
+  return cuda::capture(measured(std::move(name)), [&](cudaStream_t s) {
     for (word i = 0; i < 30; ++i) {
       slow_step<<<blocks, threads, 0, s>>>(on.at(static_cast<int>(i % 3)),
                                            on.at(static_cast<int>((i + 1) % 3)), n, i);
@@ -91,7 +91,7 @@ cuda::program make_forks(std::string name, const arena& on) {
     cuda::check(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "stream");
   for (cudaEvent_t& e : event)
     cuda::check(cudaEventCreateWithFlags(&e, cudaEventDisableTiming), "event");
-  cuda::program made = cuda::capture(named(std::move(name)), [&](cudaStream_t s) {
+  cuda::program made = cuda::capture(measured(std::move(name)), [&](cudaStream_t s) {
     for (word round = 0; round < 3; ++round) {
       slow_step<<<blocks, threads, 0, s>>>(on.at(0), on.at(1), n, round);
       cuda::check(cudaEventRecord(event[0], s), "event");
@@ -117,7 +117,7 @@ cuda::program make_forks(std::string name, const arena& on) {
 
 cuda::program make_preemptible_steps(std::string name, const arena& on) {
   constexpr int grid = arena::row; // one word for each block
-  return cuda::capture(named(std::move(name)), [&](cudaStream_t s) {
+  return cuda::capture(measured(std::move(name)), [&](cudaStream_t s) {
     for (word i = 0; i < 12; ++i) {
       preemptible_step<<<grid, threads, 0, s>>>(cuda::preemption::at_checkpoints(),
                                                 on.at(static_cast<int>(i % 3)),
@@ -129,7 +129,7 @@ cuda::program make_preemptible_steps(std::string name, const arena& on) {
 }
 
 cuda::program make_mixed(std::string name, const arena& on) {
-  return cuda::capture(named(std::move(name)), [&](cudaStream_t s) {
+  return cuda::capture(measured(std::move(name)), [&](cudaStream_t s) {
     for (word i = 0; i < 12; ++i) {
       const auto row = [&](word k) { return on.at(static_cast<int>((i + k) % 4)); };
       slow_step<<<blocks, threads, 0, s>>>(row(0), row(1), n, i);
@@ -142,12 +142,29 @@ cuda::program make_mixed(std::string name, const arena& on) {
 }
 
 cuda::program make_divergent(std::string name, const arena& on) {
-  return cuda::capture(named(std::move(name)), [&](cudaStream_t s) {
+  return cuda::capture(measured(std::move(name)), [&](cudaStream_t s) {
     for (word i = 0; i < 12; ++i)
       divergent_step<<<n, threads, 0, s>>>(
           cuda::preemption::at_checkpoints(), on.at(static_cast<int>(i % 3)),
           on.at(static_cast<int>((i + 1) % 3)), on.at(3 + static_cast<int>(i % 3)), n, i);
   });
+}
+
+cuda::program make_two_steps(std::string name, const arena& on) {
+  return cuda::capture(named(std::move(name)), [&](cudaStream_t s) {
+    step<<<blocks, threads, 0, s>>>(on.at(0), on.at(1), n, 1);
+    step<<<blocks, threads, 0, s>>>(on.at(1), on.at(2), n, 2);
+  });
+}
+
+std::vector<word> two_steps(const std::vector<word>& row) {
+  std::vector<word> in = row;
+  std::vector<word> out = row;
+  for (const word salt : {1u, 2u}) {
+    for (int i = 0; i < n; ++i) out[i] = mixed(in[i], in[(i * 7 + 3) % n], salt);
+    std::swap(in, out);
+  }
+  return in;
 }
 
 } // namespace gsched::testing

@@ -15,37 +15,16 @@
 namespace gsched::testing {
 namespace {
 
-constexpr int n = arena::row;
-
-cuda::program_options named(std::string name) {
-  cuda::program_options how;
-  how.name = std::move(name);
-  how.measure = false;
-  return how;
-}
-
-/// The message of the gsched::error that f throws.
-template <class F>
-std::string line_of(F f, errc expected) {
-  try {
-    f();
-  } catch (const error& e) {
-    CHECK(e.code() == expected);
-    CHECK(std::string(e.what()).find('\n') == std::string::npos);
-    return e.what();
-  }
-  FAIL_CHECK("no error");
-  return {};
-}
+constexpr int row = arena::row;
 
 TEST_CASE("the work submitted to a stream becomes a program") {
   GSCHED_NEEDS_GPU();
   arena m;
   runner on;
   const auto work = [&](cudaStream_t s) {
-    step<<<n / 128, 128, 0, s>>>(m.at(0), m.at(1), n, 1);
+    step<<<row / 128, 128, 0, s>>>(m.at(0), m.at(1), row, 1);
     cuda::check(cudaMemsetAsync(m.at(2), 1, 64, s), "set");
-    step<<<n / 128, 128, 0, s>>>(m.at(1), m.at(3), n, 2);
+    step<<<row / 128, 128, 0, s>>>(m.at(1), m.at(3), row, 2);
   };
   m.reset();
   work(on.stream());
@@ -122,30 +101,30 @@ TEST_CASE("a kernel is a program of one operation, with the arguments of its cap
   runner on;
   word salt = 42;
   const cuda::program p =
-      cuda::make_call(named("step"), {n / 64, 64}, step, m.at(0), m.at(1), n, salt);
+      cuda::make_call(named("step"), {row / 64, 64}, step, m.at(0), m.at(1), row, salt);
   salt = 43;
   m.reset();
-  step<<<n / 64, 64, 0, on.stream()>>>(m.at(0), m.at(1), n, 42);
+  step<<<row / 64, 64, 0, on.stream()>>>(m.at(0), m.at(1), row, 42);
   cuda::check(cudaStreamSynchronize(on.stream()), "run");
   const auto expected = m.snapshot();
   m.reset();
   on.run_and_destroy(p.make_range(0, 1, {}));
   CHECK(m.snapshot() == expected);
-  CHECK(p.host().operations()[0].launch.grid == extent{n / 64, 1, 1});
+  CHECK(p.host().operations()[0].launch.grid == extent{row / 64, 1, 1});
 
-  const cuda::program told = cuda::make_call(named("told"), {n / 64, 64}, reporting_step, m.at(0),
-                                             cuda::report{}, m.at(1), n);
+  const cuda::program told = cuda::make_call(named("told"), {row / 64, 64}, reporting_step, m.at(0),
+                                             cuda::report{}, m.at(1), row);
   CHECK(told.instrumented(0, 1) == 1);
-  cuda::call_shape large{n / 64, 64};
+  cuda::call_shape large{row / 64, 64};
   large.dynamic_shared_bytes = 64 * 1024;
   const cuda::program roomy =
-      cuda::make_call(named("roomy"), large, shared_step, m.at(0), m.at(1), n);
+      cuda::make_call(named("roomy"), large, shared_step, m.at(0), m.at(1), row);
   CHECK(roomy.host().operations()[0].launch.dynamic_shared_bytes == 64 * 1024);
   large.dynamic_shared_bytes = 1 << 20;
   CHECK(line_of(
             [&] {
               static_cast<void>(
-                  cuda::make_call(named("huge"), large, shared_step, m.at(0), m.at(1), n));
+                  cuda::make_call(named("huge"), large, shared_step, m.at(0), m.at(1), row));
             },
             errc::device_failed)
             .find("kernel huge: ") == 0);

@@ -4,11 +4,15 @@
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/program.hpp>
 
+#include <doctest/doctest.h>
+
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace gsched::testing {
@@ -96,6 +100,28 @@ inline void run_cut(runner& on, const cuda::program& p, const std::vector<std::s
     on.run_and_destroy(p.make_range(first, last, {}));
     first = last;
   }
+}
+
+/// Options of a program that is not run to measure it.
+[[nodiscard]] inline cuda::program_options named(std::string name) {
+  cuda::program_options how;
+  how.name = std::move(name);
+  how.measure = false;
+  return how;
+}
+
+/// The message, one line, of the gsched::error that f throws.
+template <class F>
+std::string line_of(F f, errc expected) {
+  try {
+    f();
+  } catch (const error& e) {
+    CHECK(e.code() == expected);
+    CHECK(std::string(e.what()).find('\n') == std::string::npos);
+    return e.what();
+  }
+  FAIL_CHECK("no error");
+  return {};
 }
 
 } // namespace gsched::testing

@@ -241,13 +241,6 @@ std::vector<sample> samples() {
           {"nested child graphs", nested, 11}};
 }
 
-cuda::program_options named(std::string name) {
-  cuda::program_options how;
-  how.name = std::move(name);
-  how.measure = false;
-  return how;
-}
-
 std::vector<std::size_t> random_ends(std::size_t size, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<std::size_t> ends;
@@ -255,19 +248,6 @@ std::vector<std::size_t> random_ends(std::size_t size, unsigned seed) {
     if (random() % 3 == 0) ends.push_back(i);
   ends.push_back(size);
   return ends;
-}
-
-std::string line_of(const std::function<void()>& f, errc expected) {
-  try {
-    f();
-  } catch (const error& e) {
-    CHECK(e.code() == expected);
-    const std::string line = e.what();
-    CHECK(line.find('\n') == std::string::npos);
-    return line;
-  }
-  FAIL_CHECK("no error");
-  return {};
 }
 
 TEST_CASE("a program run in any ranges gives the result of the whole graph, bit by bit") {

@@ -125,9 +125,9 @@ GSCHED_BOTH(slow, {
   while (now - start < argument);
 })
 
-using kernel = void (*)(report, std::uint32_t*, std::uint32_t);
+using either_kernel = void (*)(report, std::uint32_t*, std::uint32_t);
 
-kernel find(body how, bool instrumented) {
+either_kernel find(body how, bool instrumented) {
   switch (how) {
 #define GSCHED_CASE(name)                                                                          \
   case body::name: return instrumented ? name##_instrumented : name##_plain;
@@ -147,7 +147,7 @@ kernel find(body how, bool instrumented) {
 } // namespace
 
 cudaError_t launch(const shape& s, cudaStream_t stream, const report& to, std::uint32_t* out) {
-  const kernel k = find(s.how, s.instrumented);
+  const either_kernel k = find(s.how, s.instrumented);
   if (s.dynamic_bytes > 0) {
     const cudaError_t e = cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                static_cast<int>(s.dynamic_bytes));

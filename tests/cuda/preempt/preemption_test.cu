@@ -21,7 +21,7 @@ using cuda::preemption;
 using cuda::preemption_end;
 using cuda::tenant;
 
-constexpr unsigned threads = 64;
+constexpr unsigned block_threads = 64;
 
 /// Where blocks record that they have begun and ended, and save their progress.
 struct books {
@@ -103,7 +103,8 @@ __global__ void in_place(preemption p, books b, std::uint32_t passes, std::uint3
   count(b.ended + block);
 }
 
-__global__ void reporting(cuda::report to, preemption p, std::uint32_t passes, std::uint32_t* out) {
+__global__ void reporting_blocks(cuda::report to, preemption p, std::uint32_t passes,
+                                 std::uint32_t* out) {
   GSCHED_INSTRUMENT(to);
   GSCHED_PREEMPTIBLE(p);
   std::uint32_t sum = 0;
@@ -138,14 +139,14 @@ struct rig {
 
   rig(const kernel& k, dim3 g, std::uint32_t n)
       : grid(g), blocks(std::size_t{g.x} * g.y * g.z), begun(blocks), ended(blocks), passes(blocks),
-        sums(blocks * threads), out(blocks * threads),
+        sums(blocks * block_threads), out(blocks * block_threads),
         launch(make_preemptible(who, k.name, shape(), k.function, k.how, all(), n, out.get())) {
     cuda::check(cudaDeviceSynchronize(), "rig");
   }
   [[nodiscard]] cuda::call_shape shape() const {
     cuda::call_shape s;
     s.grid = grid;
-    s.block = threads;
+    s.block = block_threads;
     return s;
   }
   [[nodiscard]] books all() const {
@@ -286,10 +287,10 @@ TEST_CASE("reset discards the remaining blocks") {
 TEST_CASE("a kernel with dependent blocks is refused, and one that is not preemptible") {
   GSCHED_NEEDS_GPU();
   const tenant who;
-  words out(threads);
+  words out(block_threads);
   cuda::call_shape shape;
   shape.grid = 4;
-  shape.block = threads;
+  shape.block = block_threads;
   const auto line_of = [&](const preemption& how, const cuda::call_shape& s, bool cooperative) {
     preemption p = how;
     books none{};
@@ -334,12 +335,12 @@ TEST_CASE("every block of an instrumented launch reports, also preempted blocks 
     stream_of_test on;
     cuda::notification_ring ring(0, 1 << 14);
     const cuda::launch_slot slot = ring.take_slot(group);
-    words out(blocks * threads);
+    words out(blocks * block_threads);
     cuda::call_shape shape;
     shape.grid = blocks;
-    shape.block = threads;
+    shape.block = block_threads;
     preemptible_launch launch =
-        make_preemptible(who, "reporting", shape, reporting, ring.report_of(slot),
+        make_preemptible(who, "reporting", shape, reporting_blocks, ring.report_of(slot),
                          preemption::at_checkpoints(), 200u, out.get());
     REQUIRE(!launch.start(on.stream));
     unsigned left = 0;
@@ -367,7 +368,7 @@ TEST_CASE("every block of an instrumented launch reports, also preempted blocks 
     CHECK(left >= 1);
     const auto all = out.read();
     bool good = true;
-    for (std::size_t i = 0; i < all.size(); ++i) good &= all[i] == all[0] + i / threads;
+    for (std::size_t i = 0; i < all.size(); ++i) good &= all[i] == all[0] + i / block_threads;
     CHECK(good);
   }
 }

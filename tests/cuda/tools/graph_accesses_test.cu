@@ -53,8 +53,8 @@ extern "C" __global__ void graph_accesses_plain_name(const word* in, word* out) 
 
 namespace {
 
-constexpr int n = 1000;
-constexpr std::size_t bytes = n * sizeof(word);
+constexpr int each = 1000;
+constexpr std::size_t bytes = each * sizeof(word);
 
 /// Separate allocations.
 struct buffers {
@@ -69,11 +69,11 @@ struct buffers {
     for (word* p : at) cudaFree(p);
   }
   static void fill(word* p, word value) {
-    const std::vector<word> all(n, value);
+    const std::vector<word> all(each, value);
     cuda::check(cudaMemcpy(p, all.data(), bytes, cudaMemcpyHostToDevice), "test memory");
   }
   [[nodiscard]] static std::vector<word> values(const word* p) {
-    std::vector<word> all(n);
+    std::vector<word> all(each);
     cuda::check(cudaMemcpy(all.data(), p, bytes, cudaMemcpyDeviceToHost), "test memory");
     return all;
   }
@@ -108,8 +108,8 @@ TEST_CASE("GPU: kernels access the allocations that their arguments point into")
   GSCHED_NEEDS_GPU();
   const buffers b;
   const cuda::program p = made("kernels", [&](cudaStream_t s) {
-    add_to<<<4, 256, 0, s>>>(b.at[0] + 10, b.at[1] + n / 2, 100);
-    by_struct<<<4, 256, 0, s>>>(pack{n, 1.0f, b.at[0], {b.at[2], b.at[3]}});
+    add_to<<<4, 256, 0, s>>>(b.at[0] + 10, b.at[1] + each / 2, 100);
+    by_struct<<<4, 256, 0, s>>>(pack{each, 1.0f, b.at[0], {b.at[2], b.at[3]}});
     by_pointers<<<1, 32, 0, s>>>(reinterpret_cast<word* const*>(b.at[0]), 0);
     by_nothing<<<1, 32, 0, s>>>();
     graph_accesses_plain_name<<<1, 32, 0, s>>>(b.at[0], b.at[1]);
@@ -163,15 +163,15 @@ TEST_CASE("GPU: a clobbering kernel that is declared idempotent is detected, and
   GSCHED_NEEDS_GPU();
   const buffers b;
   const cuda::program p = made("net", [&](cudaStream_t s) {
-    twice<<<4, 256, 0, s>>>(b.at[0], b.at[1], n);
+    twice<<<4, 256, 0, s>>>(b.at[0], b.at[1], each);
     add_to<<<4, 256, 0, s>>>(b.at[0], b.at[1] + 500, 100);
-    twice<<<4, 256, 0, s>>>(b.at[1], b.at[2], n);
+    twice<<<4, 256, 0, s>>>(b.at[1], b.at[2], each);
   });
   access_trace what = accesses_of(p);
   what.operations[0].says = declared::idempotent;
   what.operations[2].says = declared::idempotent;
   CHECK_FALSE(cuda::find_clobber(p, what));
-  std::vector<word> expected(n, 6);
+  std::vector<word> expected(each, 6);
   std::fill(expected.begin() + 500, expected.begin() + 600, 9);
   CHECK(buffers::values(b.at[1]) == expected);
 

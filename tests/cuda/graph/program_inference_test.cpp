@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "cuda/graph/program_kernels.cuh"
+#include "cuda/device/device_yield_kernels.hpp"
 #include "cuda/graph/program_samples.hpp"
 #include "cuda/needs_gpu.hpp"
 
-#include <gsched/cuda/capture.hpp>
 #include <gsched/cuda/device.hpp>
+#include <gsched/cuda/error.hpp>
 #include <gsched/cuda/inference.hpp>
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
@@ -13,15 +13,24 @@
 
 #include <doctest/doctest.h>
 
+#include <cuda_runtime_api.h>
+
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <initializer_list>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace gsched::testing {
 namespace {
 
-constexpr int n = arena::row;
+using word = std::uint32_t;
+
+constexpr std::size_t n = arena::row;
 constexpr std::size_t bytes = arena::row_bytes;
 
 /// Two steps from input to output, on memory of its own, as in a captured model.
@@ -29,32 +38,16 @@ struct model {
   arena memory;
   cuda::program graph;
 
-  model()
-      : graph(cuda::capture(options(), [this](cudaStream_t s) {
-          step<<<n / 128, 128, 0, s>>>(memory.at(0), memory.at(1), n, 1);
-          step<<<n / 128, 128, 0, s>>>(memory.at(1), memory.at(2), n, 2);
-        })) {}
-  static cuda::program_options options() {
-    cuda::program_options how;
-    how.name = "two steps";
-    how.measure = false;
-    return how;
-  }
+  model() : graph(make_two_steps("two steps", memory)) {}
   [[nodiscard]] cuda::bound_program bound() {
     return {&graph, {{memory.at(0), byte_count{bytes}}}, {{memory.at(2), byte_count{bytes}}}};
   }
 };
 
-std::vector<word> stepped(const std::vector<word>& in, word salt) {
-  std::vector<word> out(in.size());
-  for (int i = 0; i < n; ++i) out[i] = mixed(in[i], in[(i * 7 + 3) % n], salt);
-  return out;
-}
-
 /// Memory of one of the three kinds that a request may use.
 class buffer {
 public:
-  explicit buffer(int kind) : kind_(kind), pageable_(n) {
+  explicit buffer(int where) : kind_(where), pageable_(n) {
     if (kind_ == 1) cuda::check(cudaMallocHost(&p_, bytes), "test memory");
     if (kind_ == 2) cuda::check(cudaMalloc(&p_, bytes), "test memory");
     if (kind_ == 0) p_ = pageable_.data();
@@ -89,7 +82,8 @@ struct asked {
   job_state end = job_state::waiting;
 
   explicit asked(int i) : in(i % 3), out(i / 3 % 3), input(n) {
-    for (int k = 0; k < n; ++k) input[k] = static_cast<word>(k * 31 + i * 7919);
+    for (std::size_t k = 0; k < n; ++k)
+      input[k] = static_cast<word>(k * 31 + static_cast<std::size_t>(i) * 7919);
     in.write(input);
     request = std::make_unique<cuda::inference_request>(
         std::initializer_list<const void*>{in.get()}, std::initializer_list<void*>{out.get()});
@@ -137,7 +131,7 @@ TEST_CASE("each request to a model of two instances gets the result of its input
   REQUIRE(scheduler.idle());
   for (std::size_t i = 0; i < all.size(); ++i) {
     CHECK(all[i].end == (i == 7 ? job_state::failed : job_state::finished));
-    if (i != 7) CHECK(all[i].out.read() == stepped(stepped(all[i].input, 1), 2));
+    if (i != 7) CHECK(all[i].out.read() == two_steps(all[i].input));
   }
 }
 
