@@ -21,7 +21,7 @@ using some_pairs = std::vector<const known_pair*>;
 using predictions = std::vector<std::array<double, 2>>; ///< by pair, then side
 
 /// Four digits are more than a fit knows.
-double rounded(double x) { return std::round(x * 1e4) / 1e4; }
+double four_places(double x) { return std::round(x * 1e4) / 1e4; }
 
 /// A law with its fit and its predictions.
 template <class Law>
@@ -35,7 +35,7 @@ struct method<linear_law> {
       for (std::size_t i = 0; i < 2; ++i)
         samples.push_back({p->takes[i], p->takes[1 - i], p->row.side[i].slowdown()});
     linear_law law = fit_linear(samples, what);
-    std::transform(law.c.begin(), law.c.end(), law.c.begin(), rounded);
+    std::transform(law.c.begin(), law.c.end(), law.c.begin(), four_places);
     return law;
   }
   static predictions predict(const linear_law& law, const some_pairs& pairs,
@@ -66,7 +66,7 @@ struct method<sharing_law> {
       return r;
     };
     std::vector<double> found = fit_values(residuals, unknowns, what);
-    std::transform(found.begin(), found.end(), found.begin(), rounded);
+    std::transform(found.begin(), found.end(), found.begin(), four_places);
     return law_of(found);
   }
   /// A model that is `unseen` is predicted as if it had no profile.
