@@ -312,12 +312,12 @@ inline void host::greet(session& s, const detail::message&, detail::file_descrip
     welcome.client = index(id);
     welcome.in_flight = s.connected->most_in_flight();
     welcome.bytes = limits.bytes;
-    const bool sent = detail::try_send(s.connected->socket(), welcome, page_.file());
-    {
+    { // before the client can know
       const std::lock_guard lock(mutex_);
       ++counts_.accepted;
       ++counts_.connected;
     }
+    const bool sent = detail::try_send(s.connected->socket(), welcome, page_.file());
     static_cast<void>(joining_.try_post(*s.connected)); // which is never closed
     server_.wake();
     if (!sent) part(s);
