@@ -356,11 +356,12 @@ private:
 
   /// The length of a job's next segment.
   [[nodiscard]] duration quantum_of(const active_job& a) const noexcept {
-    const bool real_time = class_load::is_real_time(a);
-    if (real_time && options_.preemption.real_time_lanes > 0)
-      return std::min(policy_.slice(a), options_.preemption.real_time_quantum);
-    const duration own = std::min(policy_.slice(a), a.quantum);
-    return real_time ? own : std::min(own, load_.most_best_effort());
+    duration most = a.quantum;
+    if (!class_load::is_real_time(a))
+      most = std::min(most, load_.most_best_effort());
+    else if (options_.preemption.real_time_lanes > 0)
+      most = options_.preemption.real_time_quantum;
+    return std::min(policy_.slice(a), most);
   }
   /// Whether another job would be served if this job's segment ended sooner.
   [[nodiscard]] bool contended(const active_job& a) const noexcept {
