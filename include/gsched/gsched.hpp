@@ -50,6 +50,7 @@
 #include <gsched/occupancy/limits.hpp>
 #include <gsched/occupancy/per_sm_accountant.hpp>
 #include <gsched/occupancy/program_footprint.hpp>
+#include <gsched/policy/chosen_policy.hpp>
 #include <gsched/policy/deficit.hpp>
 #include <gsched/policy/deficit_over.hpp>
 #include <gsched/policy/edf.hpp>

@@ -7,6 +7,7 @@
 #include "examples/least_slack.hpp"
 #include "examples/lottery.hpp"
 
+#include <gsched/policy/chosen_policy.hpp>
 #include <gsched/policy/conformance.hpp>
 #include <gsched/policy/names.hpp>
 #include <gsched/policy/order.hpp>
@@ -38,7 +39,8 @@ using all_policies =
                tight<gamma_boost>, tight<srpt>, tight<fifo>, tight<edf>,
                gsched::priority<edf, deficit_over<srpt>>, gsched::priority<tight<srpt>, fifo>,
                tight<gsched::priority<edf, sjf>>, lottery, least_slack, feedback_queue,
-               deficit_over<lottery>, gsched::priority<lottery, feedback_queue>>;
+               deficit_over<lottery>, gsched::priority<lottery, feedback_queue>,
+               chosen_policy<lottery, tight<srpt>>, gsched::priority<edf, named_policy>>;
 
 using preempting_policies =
     std::tuple<srpt, gamma_boost, edf, least_slack, deficit_over<srpt>, tight<srpt>, tight<edf>,
@@ -113,8 +115,29 @@ TEST_CASE_TEMPLATE_APPLY(refusing, admitting_policies);
 
 TEST_CASE_TEMPLATE("R1, R2: real-time jobs first, and each class alone", P,
                    gsched::priority<edf, deficit_over<srpt>>, gsched::priority<tight<srpt>, fifo>,
-                   gsched::priority<lottery, feedback_queue>) {
+                   gsched::priority<lottery, feedback_queue>, gsched::priority<edf, named_policy>) {
   expect(conformance::check_classes<P>());
+}
+
+TEST_CASE("all clauses: each policy that is chosen by its name") {
+  using with_real_time = gsched::priority<edf, named_policy>;
+  for (const std::string_view name : selectable_policies::names) {
+    CAPTURE(name);
+    // A threshold and a slice that the workloads here exceed again and again.
+    const policy_parameters with{.threshold = duration{600}, .slice = duration{500}};
+    const auto make = [&] { return make_policy(name, with); };
+    const conformance::options o{gsched::testing::allocations};
+    CHECK(conformance::check_policy<named_policy>(make, o).text() == "");
+    const auto beside_edf = [&] { return with_real_time([] { return edf(); }, make); };
+    CHECK(conformance::check_policy<with_real_time>(beside_edf, o).text() == "");
+    int wanted = 0;
+    expect(conformance::check_preemption<named_policy>(make, &wanted));
+    CHECK((wanted > 100) == find_policy(name)->preempts);
+    conformance::admissions seen;
+    expect(conformance::check_deadline_admission<named_policy>(make, &seen));
+    CHECK((seen.refused > 50) == (name == edf::name));
+    CHECK(seen.admitted > 50);
+  }
 }
 
 namespace {
@@ -305,13 +328,11 @@ static_assert(policy<deficit_over<base>> && policy<gsched::priority<base, fifo>>
 TEST_CASE("each policy is found by the name that people type, and no other is") {
   for (const std::string_view wanted :
        {"fifo", "rr", "sjf", "srpt", "edf", "deficit", "srpt+deficit", "boost"}) {
-    std::string_view found;
-    visit_policy(wanted, [&]<class P>(std::type_identity<P>) { found = P::name; });
-    CHECK(found == wanted);
+    CHECK(make_policy(wanted).chosen_name() == wanted);
   }
-  for (const std::string_view unknown : {"", "FIFO", "rr ", "lottery", "srpt+"}) {
+  for (const std::string_view unknown : {"", "FIFO", "rr ", "lottery", "srpt+", "direct", "rr:1"}) {
     try {
-      visit_policy(unknown, [](auto) { FAIL("visited"); });
+      static_cast<void>(make_policy(unknown));
       FAIL("no error");
     } catch (const error& e) {
       CHECK(e.code() == errc::unknown_name);
@@ -325,9 +346,7 @@ TEST_CASE("each policy is found by the name that people type, and no other is") 
 }
 
 TEST_CASE("a factor may follow the name of a policy that has one, behind a colon") {
-  std::string_view found;
-  visit_policy("boost:0.5", [&]<class P>(std::type_identity<P>) { found = P::name; });
-  CHECK(found == "boost");
+  CHECK(make_policy("boost:0.5").chosen_name() == "boost");
   CHECK(factor_of("boost:0.5") == 0.5);
   CHECK(factor_of("boost:1e-3") == 1e-3);
   CHECK(factor_of("boost") == gamma_boost::default_factor);
@@ -335,7 +354,7 @@ TEST_CASE("a factor may follow the name of a policy that has one, behind a colon
                                 "boost:nan", "boost:inf", "boost:1 ", "boost:1:2"}) {
     CAPTURE(bad);
     try {
-      visit_policy(bad, [](auto) { FAIL("visited"); });
+      static_cast<void>(make_policy(bad));
       FAIL("no error");
     } catch (const error& e) {
       CHECK(e.code() == errc::bad_option);
@@ -344,5 +363,5 @@ TEST_CASE("a factor may follow the name of a policy that has one, behind a colon
             "policy '" + std::string(bad) + "': factor '" + factor + "', expected 1e-6 to 1e6");
     }
   }
-  CHECK_THROWS_AS(visit_policy("fifo:1", [](auto) {}), error);
+  CHECK_THROWS_AS(static_cast<void>(make_policy("fifo:1")), error);
 }

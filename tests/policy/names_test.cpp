@@ -12,6 +12,7 @@
 #include <chrono>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 using namespace gsched;
 using namespace gsched::test;
@@ -39,23 +40,37 @@ bool does_preempt() {
   return p.wants_preempt(running, at(1us));
 }
 
+template <class P>
+void check_description() {
+  CAPTURE(P::name);
+  const policy_description* const d = find_policy(P::name);
+  REQUIRE(d != nullptr);
+  CHECK(d->name == P::name);
+  CHECK(!d->summary.empty());
+  CHECK(does_preempt<P>() == d->preempts);
+  CHECK(d->uses_threshold == requires { &P::set_threshold; });
+  CHECK(d->uses_slice == std::is_same_v<P, round_robin>);
+  CHECK(d->uses_factor == std::is_same_v<P, gamma_boost>);
+}
+
+/// What f(p) returns for the policy P with that name.
+template <class P, class F>
+auto chosen(std::string_view name, const policy_parameters& with, F f) {
+  const named_policy order = make_policy(name, with);
+  return order.visit([&]<class Q>(auto, const Q& p) {
+    if constexpr (std::is_same_v<P, Q>) return f(p);
+    FAIL("another policy is chosen");
+    return decltype(f(std::declval<const P&>())){};
+  });
+}
+
 } // namespace
 
 TEST_CASE("names: each selectable policy is described as it behaves") {
-  std::size_t visited = 0;
-  for (const policy_description& d : policy_descriptions) {
-    CAPTURE(d.name);
-    visit_policy(d.name, [&]<class P>(std::type_identity<P>) {
-      ++visited;
-      CHECK(find_policy(P::name) == &d);
-      CHECK(does_preempt<P>() == d.preempts);
-      CHECK(d.uses_threshold == requires { &P::set_threshold; });
-      CHECK(d.uses_slice == std::is_same_v<P, round_robin>);
-      CHECK(d.uses_factor == std::is_same_v<P, gamma_boost>);
-    });
-    CHECK(!d.summary.empty());
-  }
-  CHECK(visited == 8);
+  []<class... Ps>(policy_list<Ps...>) {
+    CHECK(sizeof...(Ps) == policy_descriptions.size());
+    (check_description<Ps>(), ...);
+  }(selectable_policies{});
 }
 
 TEST_CASE("names: a description is found by a name, with a factor where there is one") {
@@ -76,6 +91,11 @@ TEST_CASE("names: a policy is made with the parameters that it has") {
   CHECK(make_policy<deficit_over<srpt>>(with).threshold() == 7us);
   CHECK(make_policy<gamma_boost>(with).factor() == 2.5);
   CHECK(make_policy<fifo>(with).size() == 0);
+  const auto threshold_of = [](const auto& p) { return p.threshold(); };
+  CHECK(chosen<deficit_over<srpt>>("srpt+deficit", with, threshold_of) == 7us);
+  const auto factor = [](const auto& p) { return p.factor(); };
+  CHECK(chosen<gamma_boost>("boost", with, factor) == 2.5);
+  CHECK(chosen<gamma_boost>("boost:3", with, factor) == 3);
   CHECK(parameters_of("boost:3", with).factor == 3);
   CHECK(parameters_of("boost", with).factor == 2.5);
   CHECK(parameters_of("srpt", with).slice == 11us);

@@ -31,7 +31,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -40,7 +39,6 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -168,13 +166,9 @@ TEST_CASE("defaults: serve_mix, the headers and the C library serve one mix alik
       const abi::settings s = abi::settings_of(abi::default_options());
       CHECK(s.policy == "boost");
       CHECK(s.decision_delay == duration::zero());
-      visit_policy(s.policy, [&]<class Best>(std::type_identity<Best>) {
-        if constexpr (std::same_as<Best, gamma_boost>) {
-          using ordering = priority<edf, Best>; // as a server orders them
-          ordering order([] { return edf(); }, [&] { return Best(factor_of(s.policy)); });
-          check_equal(mix.serve(order, s.dispatch, s.account), said(runs[1]));
-        }
-      });
+      using ordering = priority<edf, named_policy>; // as a server orders them
+      ordering order([] { return edf(); }, [&] { return make_policy(s.policy); });
+      check_equal(mix.serve(order, s.dispatch, s.account), said(runs[1]));
     }
   }
 }

@@ -16,7 +16,6 @@
 #include <deque>
 #include <exception>
 #include <optional>
-#include <type_traits>
 #include <vector>
 
 namespace serve_mix {
@@ -106,16 +105,17 @@ private:
   gsched::random_engine random_;
 };
 
-template <gsched::policy P, backend S>
-void serve_under(P& order, const configuration& how, const run_request& run, S& on) {
+template <backend S>
+void serve_on(const configuration& how, const run_request& run, S& on) {
   using namespace gsched;
+  named_policy order = make_policy(how.policy, run.from.parameters);
   std::deque<typename S::body> bodies; // outlive the dispatcher and the device that loaded them
   for (const profile& p : run.models) bodies.push_back(on.make_body(p, preemptibility::never, 1));
   if (run.record != nullptr) run.record->use_lanes(how.dispatch.lanes);
   typename S::device device = on.make_device(how);
   aggregate_accountant account(device.limits().sm, device.limits().sms, how.account);
   result_collector<S> collector(on, device, run);
-  dispatcher<P, typename S::device, aggregate_accountant, result_collector<S>> dispatch(
+  dispatcher<named_policy, typename S::device, aggregate_accountant, result_collector<S>> dispatch(
       device, order, account, collector, how.dispatch);
   std::vector<model_id> ids;
   for (typename S::body& body : bodies) {
@@ -160,14 +160,6 @@ void serve_under(P& order, const configuration& how, const run_request& run, S& 
   if (result.span > duration::zero())
     result.gpu_busy_fraction = to_s(on.busy(device)) / to_s(result.span);
   on.finish(device, s);
-}
-
-template <backend S>
-void serve_on(const configuration& how, const run_request& run, S& on) {
-  gsched::visit_policy(how.policy, [&]<class P>(std::type_identity<P>) {
-    P order = gsched::make_policy<P>(gsched::parameters_of(how.policy, run.from.parameters));
-    serve_under(order, how, run, on);
-  });
 }
 
 } // namespace serve_mix

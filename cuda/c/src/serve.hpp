@@ -10,7 +10,6 @@
 #include <gsched/server/server.hpp>
 
 #include <memory>
-#include <type_traits>
 
 namespace gsched::abi {
 
@@ -19,14 +18,11 @@ namespace gsched::abi {
 template <class MakeDevice, class MakeEvents = no_events>
 [[nodiscard]] std::unique_ptr<gsched::server> serve(const settings& how, MakeDevice make_device,
                                                     MakeEvents make_events = {}) {
-  std::unique_ptr<gsched::server> made;
-  visit_policy(how.policy, [&]<class Best>(std::type_identity<Best>) {
-    const auto make = [with = parameters_of(how.policy, {how.threshold, how.slice})] {
-      return priority<edf, Best>([] { return edf(); }, [&] { return make_policy<Best>(with); });
-    };
-    made = std::make_unique<gsched::server>(make_device, make, how, make_events);
-  });
-  return made;
+  const auto order = [name = how.policy, with = policy_parameters{how.threshold, how.slice}] {
+    return priority<edf, named_policy>([] { return edf(); },
+                                       [&] { return make_policy(name, with); });
+  };
+  return std::make_unique<gsched::server>(make_device, order, how, make_events);
 }
 
 } // namespace gsched::abi

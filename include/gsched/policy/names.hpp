@@ -3,6 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/policy/chosen_policy.hpp>
 #include <gsched/policy/deficit.hpp>
 #include <gsched/policy/deficit_over.hpp>
 #include <gsched/policy/edf.hpp>
@@ -16,10 +17,10 @@
 #include <charconv>
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 
 namespace gsched {
@@ -28,11 +29,15 @@ namespace gsched {
 template <policy... Ps>
 struct policy_list {
   static constexpr std::array<std::string_view, sizeof...(Ps)> names{Ps::name...};
+  using chosen = chosen_policy<Ps...>;
 };
 
 /// The policies that users can select by name.
 using selectable_policies =
     policy_list<fifo, round_robin, sjf, srpt, edf, deficit, deficit_over<srpt>, gamma_boost>;
+
+/// One of them, selected at run time. make_policy(name) makes it.
+using named_policy = selectable_policies::chosen;
 
 /// What a user needs to know of a policy to choose it, and which of its parameters have an effect.
 struct policy_description {
@@ -147,20 +152,20 @@ template <policy P>
     return P();
 }
 
-/// Calls f(std::type_identity<P>{}) for the policy P with that name. make_policy<P> makes it.
+/// The policy with that name, with those of the parameters that it has. A factor in the name counts
+/// before that of the parameters.
 ///
 /// Errors   unknown_name, with the list of known names; and those of factor_of().
-template <class F>
-void visit_policy(std::string_view name, F&& f) {
+[[nodiscard]] inline named_policy make_policy(std::string_view name,
+                                              const policy_parameters& with = {}) {
   const std::string_view base = name_without_factor(name);
-  const bool has_factor = base.size() != name.size();
-  if (has_factor && base == gamma_boost::name) static_cast<void>(factor_of(name));
-  const auto visit = [&]<class... Ps>(policy_list<Ps...>) {
-    return ((base == Ps::name && (!has_factor || std::is_same_v<Ps, gamma_boost>)&&(
-                                     static_cast<void>(f(std::type_identity<Ps>{})), true)) ||
-            ...);
-  };
-  if (visit(selectable_policies{})) return;
+  std::optional<named_policy> made;
+  if (find_policy(name) != nullptr)
+    [&]<policy... Ps>(policy_list<Ps...>) {
+      const policy_parameters own = parameters_of(name, with);
+      static_cast<void>(((base == Ps::name && (made.emplace(make_policy<Ps>(own)), true)) || ...));
+    }(selectable_policies{});
+  if (made) return *std::move(made);
   std::string known;
   for (const std::string_view each : selectable_policies::names)
     known.append(known.empty() ? "" : ", ").append(each);

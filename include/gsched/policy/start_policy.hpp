@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/time.hpp>
+#include <gsched/policy/chosen_policy.hpp>
 #include <gsched/policy/deficit_over.hpp>
 #include <gsched/policy/detail/deadline_order.hpp>
 #include <gsched/policy/edf.hpp>
@@ -9,6 +10,8 @@
 #include <gsched/policy/priority.hpp>
 
 #include <concepts>
+#include <cstddef>
+#include <utility>
 
 namespace gsched {
 
@@ -42,6 +45,15 @@ struct start_policy<priority<A, B>> {
   [[nodiscard]] static type like(const priority<A, B>& p) noexcept {
     return type([&] { return start_policy<A>::like(p.first()); },
                 [&] { return start_policy<B>::like(p.second()); });
+  }
+};
+template <policy... Ps>
+struct start_policy<chosen_policy<Ps...>> {
+  using type = chosen_policy<typename start_policy<Ps>::type...>;
+  [[nodiscard]] static type like(const chosen_policy<Ps...>& p) noexcept {
+    return p.visit([]<std::size_t I, policy P>(std::in_place_index_t<I> i, const P& of) {
+      return type(i, start_policy<P>::like(of));
+    });
   }
 };
 
