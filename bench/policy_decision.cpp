@@ -2,6 +2,7 @@
 // The cost of a decision: try_pick, and enqueue of the picked job or of a new one.
 //
 //   policy/decision/...     the library's policies
+//   policy/chosen/...       some of them, chosen at run time by name
 //   policy/container/...    the order of srpt in other containers
 //
 // Times are CPU times of this thread (column CPU), to reduce the effect of other load.
@@ -13,7 +14,8 @@
 //   pages=huge      jobs are on huge pages: otherwise a million of them exceeds the TLB
 //
 // The number of decisions is fixed, so every container makes the same ones. Every container must
-// pick the same jobs as srpt; otherwise the program ends with 1. first_pick_ns is the time of the
+// pick the same jobs as srpt, and a chosen policy as the policy itself; otherwise the program ends
+// with 1. first_pick_ns is the time of the
 // first try_pick after all jobs were enqueued, which includes deferred work.
 
 #include <gsched/policy/names.hpp>
@@ -83,6 +85,11 @@ struct of_policy {
   [[nodiscard]] record* try_pick(time_point now) noexcept {
     return static_cast<record*>(&order.try_pick(now)->bound());
   }
+};
+/// P, chosen at run time.
+template <policy P>
+struct chosen : named_policy {
+  chosen() : named_policy(make_policy(P::name)) {}
 };
 template <class T>
 struct order_of {
@@ -367,7 +374,7 @@ void add(const std::string& component, std::string_view name, std::size_t n, pat
       });
 }
 
-/// The first decisions of srpt, which the others must repeat.
+/// The first decisions of an order, which others must repeat.
 template <class Order>
 std::vector<std::uint64_t> decisions(pattern p) {
   scene<typename order_of<Order>::type> s(1000, p, 16, pages::small);
@@ -378,14 +385,19 @@ std::vector<std::uint64_t> decisions(pattern p) {
 
 int differences = 0;
 
+template <class Order, policy P>
+void check_as(std::string_view name, pattern p) {
+  if (decisions<Order>(p) == decisions<P>(p)) return;
+  std::fprintf(stderr, "policy_decision: %.*s decides otherwise than %.*s\n",
+               static_cast<int>(name.size()), name.data(), static_cast<int>(P::name.size()),
+               P::name.data());
+  ++differences;
+}
+
 template <class Order>
 void add_container(std::string_view name, bool small_only = false) {
   for (const pattern p : {pattern::serve, pattern::random}) {
-    if (decisions<Order>(p) != decisions<srpt>(p)) {
-      std::fprintf(stderr, "policy_decision: %.*s decides otherwise than srpt\n",
-                   static_cast<int>(name.size()), name.data());
-      ++differences;
-    }
+    check_as<Order, srpt>(name, p);
     for (const std::size_t n : {10u, 1000u, 10000u, 100000u, 1000000u})
       if (!small_only || n <= 100000) add<Order>("container", name, n, p);
   }
@@ -398,11 +410,22 @@ void add_policy() {
   for (const std::size_t n : {10000u, 1000000u}) add<P>("decision", P::name, n, pattern::random);
 }
 
+template <policy P>
+void add_chosen() {
+  check_as<chosen<P>, P>("a chosen policy", pattern::serve);
+  for (const std::size_t n : {10u, 1000u, 10000u, 1000000u})
+    add<chosen<P>>("chosen", P::name, n, pattern::serve);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
   [&]<class... Ps>(policy_list<Ps...>) { (add_policy<Ps>(), ...); }(selectable_policies{});
   add_policy<gsched::priority<edf, deficit_over<srpt>>>();
+  add_chosen<fifo>();
+  add_chosen<srpt>();
+  add_chosen<deficit_over<srpt>>();
+  add_chosen<gamma_boost>();
   for (const std::size_t n : {10000u, 1000000u})
     add<deficit_over<srpt>>("decision", deficit_over<srpt>::name, n, pattern::serve, 1000);
   for (const pattern p : {pattern::serve, pattern::random})
