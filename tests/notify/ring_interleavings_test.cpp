@@ -18,7 +18,7 @@ using namespace gsched;
 
 namespace {
 
-constexpr std::size_t writers = 2;
+constexpr std::size_t explored_writers = 2;
 constexpr std::uint64_t no_ticket = ~std::uint64_t{0};
 
 struct writer_state {
@@ -31,7 +31,7 @@ struct writer_state {
 struct state {
   std::array<std::uint64_t, 4> slots{};
   std::uint64_t ticket = 0;
-  std::array<writer_state, writers> writer{};
+  std::array<writer_state, explored_writers> writer{};
   ring_reader reader;
   flow_control flow;
   std::uint32_t looks = 0; ///< unsuccessful reads
@@ -71,7 +71,7 @@ struct explorer {
   void visit(const state& s) {
     if (!seen.insert(s.key()).second) return;
     bool any = false;
-    for (std::size_t w = 0; w < writers; ++w) {
+    for (std::size_t w = 0; w < explored_writers; ++w) {
       any = step(s, [&](state& n) { return write(n, w); }) || any;
       if (flow_controlled) any = step(s, [&](state& n) { return launch(n, w); }) || any;
     }
