@@ -161,7 +161,7 @@ private:
   server(const server_options& how, make_engine make);
 
   struct visit;
-  static void thread_main(std::shared_ptr<detail::server_state> at, make_engine make,
+  static void thread_main(const std::shared_ptr<detail::server_state>& at, make_engine make,
                           std::promise<std::exception_ptr> started);
   [[nodiscard]] static bool wait_for_visitors(detail::server_state& at);
   void refuse_own_thread(const char* what) const { refuse_on_thread(*state_, what); }

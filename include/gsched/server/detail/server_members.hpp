@@ -71,19 +71,21 @@ inline bool server::wait_for_visitors(detail::server_state& at) {
   return true;
 }
 
-inline void server::thread_main(std::shared_ptr<detail::server_state> at, make_engine make,
+inline void server::thread_main(const std::shared_ptr<detail::server_state>& at, make_engine make,
                                 std::promise<std::exception_ptr> started) {
   pthread_setname_np(pthread_self(), "gsched");
   at->dispatcher = std::this_thread::get_id();
   std::unique_ptr<detail::engine> e;
+  std::exception_ptr refusal;
   try {
     e = make(*at);
     make = nullptr;
   } catch (...) {
-    started.set_value(std::current_exception());
-    return;
+    refusal = std::current_exception();
   }
-  started.set_value({});
+  const bool refused = refusal != nullptr;
+  started.set_value(std::move(refusal)); // its one owner is now who waits for it
+  if (refused) return;
   try {
     e->run();
   } catch (...) {
