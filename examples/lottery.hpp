@@ -36,6 +36,7 @@ public:
   };
 
   explicit lottery(std::uint64_t seed = 1) noexcept : state_(seed) {}
+  lottery(lottery&&) = default; // before its first job
   /// Unlinks waiting jobs and their clients, which outlive the policy.
   ~lottery() {
     waiting_.clear_and_dispose([](per_client* c) { c->jobs.clear(); });

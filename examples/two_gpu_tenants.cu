@@ -35,21 +35,16 @@ struct tenant {
   std::vector<unsigned> expected{};       ///< of every job, computed on the CPU
   gsched::trace::histogram latency{};
   std::size_t in_flight = 0, wrong = 0;
-
-  /// The body of a job, a coroutine: launches the program of its instance and waits for it.
-  gsched::task operator()(gsched::job_context& job) {
-    job.launch(programs[job.instance].host());
-    co_await job.synchronize();
-    wrong += std::equal(expected.begin(), expected.end(), results[job.instance]) ? 0 : 1;
-  }
 };
 
-struct recorder : gsched::silent_listener {
-  void on_end(const gsched::job& j, void* user, time_point now) noexcept {
-    tenant& t = *static_cast<tenant*>(user);
-    t.latency.record(now - j.arrival);
-    --t.in_flight;
-    t.wrong += j.state == gsched::job_state::finished ? 0 : 1;
+/// The body of a tenant's jobs, a coroutine: launches the program of its instance and waits for it.
+struct run_and_check {
+  tenant* whose;
+  gsched::task operator()(gsched::job_context& job, const gsched::program& graph) const {
+    job.launch(graph);
+    co_await job.synchronize();
+    const unsigned* const got = whose->results[job.instance];
+    whose->wrong += std::equal(whose->expected.begin(), whose->expected.end(), got) ? 0 : 1;
   }
 };
 
@@ -122,38 +117,32 @@ tenant make_sorter() {
 
 template <class Policy>
 void serve(tenant& filter, tenant& sorter) {
-  gpu::device device;
-  gsched::aggregate_accountant account(device.limits().sm, device.limits().sms);
-  Policy policy;
-  recorder listener;
-  gsched::dispatcher scheduler(device, policy, account, listener);
-  const auto add = [&](tenant& t) {
+  gsched::scheduler s{gpu::device{}, Policy{}};
+  const auto add = [&s](tenant& t) {
     t.latency = {};
-    for (gpu::program& p : t.programs) scheduler.load(p.host());
-    const auto instances = static_cast<std::uint32_t>(t.programs.size());
-    gsched::job_request r;
-    r.model = scheduler.add_model(t.name, t, &t.programs[0].host(), instances);
-    for (std::size_t i = 1; i < t.programs.size(); ++i)
-      scheduler.add_replica(r.model, t.programs[i].host(), t.programs[0].host());
-    r.owner = &scheduler.add_client();
-    r.user = &t;
-    return r;
+    std::vector<gsched::program*> instances;
+    for (gpu::program& p : t.programs) instances.push_back(&p.host());
+    return s.add_model(t.name, std::move(instances), run_and_check{&t});
   };
-  gsched::job_request small = add(filter), large = add(sorter);
-  time_point due = device.now() + from_us(1000); // of the filter's next job
-  for (std::size_t submitted = 0; submitted < filter_jobs || !scheduler.idle();) {
-    for (; submitted < filter_jobs && due <= device.now(); ++submitted, due += from_us(400)) {
-      small.arrival = due;
-      ++filter.in_flight;
-      static_cast<void>(scheduler.submit(small));
-    }
-    for (; submitted < filter_jobs && sorter.in_flight < 2; ++sorter.in_flight)
-      static_cast<void>(scheduler.submit(large));
-    if (!scheduler.step())
-      device.wait(
-          std::min(submitted < filter_jobs ? due : gsched::no_deadline, scheduler.step_by()));
-    if (device.failure()) throw gsched::error(gsched::errc::device_failed, *device.failure());
+  const gsched::model_id filters = add(filter), sorts = add(sorter);
+  const auto submit = [&s](gsched::model_id model, gsched::client_id client, tenant& t,
+                           time_point arrival) {
+    ++t.in_flight;
+    s.submit(model, {.client = client, .arrival = arrival, .done = [&t](const auto& j, auto now) {
+                       t.latency.record(now - j.arrival);
+                       --t.in_flight;
+                       t.wrong += j.state == gsched::job_state::finished ? 0 : 1;
+                     }});
+  };
+  const gsched::client_id first = s.add_client(), second = s.add_client();
+  time_point due = s.now() + from_us(1000); // of the filter's next job
+  for (std::size_t submitted = 0; submitted < filter_jobs;) {
+    for (; submitted < filter_jobs && due <= s.now(); ++submitted, due += from_us(400))
+      submit(filters, first, filter, due);
+    while (sorter.in_flight < 2) submit(sorts, second, sorter, s.now());
+    if (!s.step()) s.wait(due);
   }
+  s.run();
   for (const tenant* t : {&filter, &sorter})
     std::printf("%-14s %-8s %6llu jobs, mean %8.1f us, p99 %8.1f us, wrong %zu\n",
                 Policy::name.data(), t->name, static_cast<unsigned long long>(t->latency.count()),

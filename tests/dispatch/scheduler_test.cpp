@@ -2,6 +2,7 @@
 #include <gsched/dispatch/scheduler.hpp>
 
 #include <gsched/core/error.hpp>
+#include <gsched/device/device.hpp>
 #include <gsched/policy/deficit_over.hpp>
 #include <gsched/policy/edf.hpp>
 #include <gsched/policy/fifo.hpp>
@@ -12,7 +13,12 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -38,6 +44,18 @@ struct counting_listener : silent_listener {
   explicit counting_listener(int* a, int* e) : arrived(a), ended(e) {}
   void on_arrival(const job&, void* user, time_point) noexcept { *arrived += user == arrived; }
   void on_end(const job&, void* user, time_point) noexcept { *ended += user == arrived; }
+};
+
+/// The simulated GPU, until it fails at a time: it then reports nothing more.
+struct failing_device : sim::device {
+  time_point at;
+  std::optional<std::string> words{};
+  explicit failing_device(time_point t) : sim::device(sim::h200()), at(t) {}
+  [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept {
+    if (now() >= at) words = "the GPU is gone";
+    return words ? 0 : sim::device::poll(out);
+  }
+  [[nodiscard]] const std::optional<std::string>& failure() const noexcept { return words; }
 };
 
 } // namespace
@@ -149,4 +167,48 @@ TEST_CASE("scheduler: bad arguments are refused in one line, and change nothing"
   s.run();
   CHECK(s.statistics().finished == 1);
   CHECK(s.statistics().submitted == 1);
+}
+
+TEST_CASE("scheduler: jobs of a model with two programs have one each to themselves") {
+  program first = twenty_us_kernels("m", 5), second = twenty_us_kernels("m", 5);
+  int running[2]{}, seen[2]{};
+  {
+    scheduler s{sim::device{sim::h200()}, fifo{}};
+    const auto body = [&](job_context& ctx, const program& p) -> task {
+      const std::uint32_t i = ctx.instance;
+      CHECK(&p == (i == 0 ? &first : &second));
+      CHECK(++running[i] == 1);
+      ++seen[i];
+      ctx.launch(p);
+      co_await ctx.synchronize();
+      --running[i];
+    };
+    const model_id m = s.add_model("m", {&first, &second}, body);
+    for (int i = 0; i < 10; ++i) s.submit(m);
+    s.run();
+    CHECK(s.statistics().finished == 10);
+    CHECK_THROWS_WITH_AS(s.add_model("none", std::vector<program*>{}),
+                         "none: no program, expected one", error);
+  }
+  CHECK(seen[0] + seen[1] == 10);
+  CHECK(seen[1] > 0);
+}
+
+TEST_CASE("scheduler: waits until a time, and for what the device reports") {
+  scheduler s{sim::device{sim::h200()}, fifo{}};
+  s.wait(time_point{3ms});
+  CHECK(s.now() == time_point{3ms});
+  s.submit(s.add_model("m", twenty_us_kernels("m", 5)));
+  while (s.step()) {
+  }
+  s.wait(time_point{1s});
+  CHECK(s.now() < time_point{4ms});
+}
+
+TEST_CASE("scheduler: a device that fails ends the loop with its own line") {
+  scheduler s{failing_device{time_point{1ms}}, fifo{}};
+  const model_id m = s.add_model("m", twenty_us_kernels("m", 500));
+  s.submit(m);
+  CHECK_THROWS_WITH_AS(s.run(), "the GPU is gone", error);
+  CHECK_THROWS_WITH_AS(s.step(), "the GPU is gone", error);
 }

@@ -19,6 +19,7 @@
 #include <gsched/policy/policy.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -64,7 +65,8 @@ struct job_terms {
 ///     s.submit(infer, {.deadline = 5ms});
 ///     s.run();
 ///
-/// Errors   as dispatcher; unknown_name for a client or model that was not added.
+/// Errors   as dispatcher; unknown_name for a client or model that was not added; device_failed, from
+///          step() and run(), with the line of a device that tells failure().
 /// Cost     as dispatcher, and one record for each job, which is used again.
 /// Threads  one owner; no locking.
 template <device Device, class Policy, accountant Accountant = aggregate_accountant,
@@ -84,7 +86,7 @@ public:
   /// Jobs that are still active are cancelled, and waited for.
   ~scheduler() {
     dispatcher_.cancel_all();
-    run();
+    serve(no_deadline); // ends early where the device has failed: it has abandoned its work
   }
 
   /// Clients are numbered from 0.
@@ -94,15 +96,19 @@ public:
   }
   /// A model whose jobs launch the program, or run the body.
   model_id add_model(std::string name, program graph, body runs = detail::launch_program()) {
-    model& m = models_.emplace_back(std::move(graph), std::move(runs));
-    try {
-      dispatcher_.load(m.graph);
-    } catch (...) {
-      models_.pop_back();
-      throw;
-    }
-    // A program that is loaded stays in place, even if its model could not be added.
-    return dispatcher_.add_model(std::move(name), m, &m.graph);
+    return add(std::move(name), models_.emplace_back(std::move(graph), std::move(runs)),
+               instance_pool::unlimited);
+  }
+  /// The same for programs that the caller keeps until the scheduler is gone, such as
+  /// cuda::program::host(). All have the same operations, each on memory of its own: a job has one
+  /// of them to itself, and waits for it before it starts.
+  ///
+  /// Errors   bad_option: no program.
+  model_id add_model(std::string name, std::vector<program*> instances,
+                     body runs = detail::launch_program()) {
+    if (instances.empty()) throw error(errc::bad_option, name + ": no program, expected one");
+    const auto n = static_cast<std::uint32_t>(instances.size());
+    return add(std::move(name), models_.emplace_back(std::move(instances), std::move(runs)), n);
   }
 
   job_id submit(model_id of, job_terms how = {}) {
@@ -130,14 +136,19 @@ public:
 
   /// Takes what the device reports and submits what the policy picks; never waits. False if there
   /// was nothing to do.
-  bool step() { return dispatcher_.step(); }
+  bool step() {
+    const bool moved = dispatcher_.step();
+    throw_failure();
+    return moved;
+  }
+  /// Sleeps until the device reports something, until `until`, or until step() is due.
+  void wait(time_point until = no_deadline) {
+    device_.wait(std::min(until, dispatcher_.step_by()));
+  }
   /// Serves until no job is active, or until `until`.
   void run(time_point until = no_deadline) {
-    while (!dispatcher_.idle() && device_.now() < until) {
-      if (dispatcher_.step()) continue;
-      if (dispatcher_.nothing_in_flight() && until == no_deadline) return; // nothing would come
-      device_.wait(std::min(until, dispatcher_.step_by()));
-    }
+    serve(until);
+    throw_failure();
   }
 
   [[nodiscard]] time_point now() const noexcept { return device_.now(); }
@@ -149,12 +160,14 @@ public:
 
 private:
   struct model {
-    model(program g, body b) : graph(std::move(g)), runs(std::move(b)) {}
+    model(program g, body b) : owned(std::move(g)), instances{&*owned}, runs(std::move(b)) {}
+    model(std::vector<program*> p, body b) : instances(std::move(p)), runs(std::move(b)) {}
     task operator()(job_context& ctx) {
       ctx.user = static_cast<record*>(ctx.user)->user;
-      return runs(ctx, graph);
+      return runs(ctx, *instances[owned ? 0 : ctx.instance]);
     }
-    program graph;
+    std::optional<program> owned;
+    std::vector<program*> instances;
     body runs;
   };
   struct record {
@@ -180,6 +193,39 @@ private:
     }
   };
 
+  // A program that is loaded stays in place, even if its model could not be added.
+  model_id add(std::string name, model& m, std::uint32_t instances) {
+    std::size_t loaded = 0;
+    try {
+      for (program* p : m.instances) {
+        dispatcher_.load(*p);
+        ++loaded;
+      }
+    } catch (...) {
+      if (loaded == 0) models_.pop_back();
+      throw;
+    }
+    const program& first = *m.instances.front();
+    const model_id id = dispatcher_.add_model(std::move(name), m, &first, instances);
+    for (std::size_t i = 1; i < m.instances.size(); ++i)
+      dispatcher_.add_replica(id, *m.instances[i], first);
+    return id;
+  }
+  void serve(time_point until) {
+    while (!dispatcher_.idle() && device_.now() < until && !has_failed()) {
+      if (dispatcher_.step()) continue;
+      if (dispatcher_.nothing_in_flight() && until == no_deadline) return; // nothing would come
+      wait(until);
+    }
+  }
+  [[nodiscard]] bool has_failed() const noexcept {
+    if constexpr (requires { device_.failure()->c_str(); }) return device_.failure().has_value();
+    return false;
+  }
+  void throw_failure() const {
+    if constexpr (requires { device_.failure()->c_str(); })
+      if (device_.failure()) throw error(errc::device_failed, *device_.failure());
+  }
   [[nodiscard]] client& client_of(std::optional<client_id> id) {
     if (!id) {
       if (!unnamed_) unnamed_ = add_client();
