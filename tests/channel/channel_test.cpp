@@ -329,7 +329,7 @@ TEST_CASE("channel: a region that cannot be used is refused in one line") {
     m.kind = kind;
     m.version = of_version;
     CHECK(try_send(s.get(), m, file));
-    CHECK(wait_readable(s.get(), 5000));
+    CHECK(wait_readable(s.get(), 5s));
     CHECK(try_receive(s.get(), m) == received::packet);
     CHECK(m.kind == message_kind::refusal);
     return std::string(get_text(m.text));
@@ -369,7 +369,7 @@ TEST_CASE("channel: a region that cannot be used is refused in one line") {
   const file_descriptor s = connect_to(h.socket);
   CHECK(::send(s.get(), "abc", 3, MSG_NOSIGNAL) == 3);
   message m;
-  CHECK(wait_readable(s.get(), 5000));
+  CHECK(wait_readable(s.get(), 5s));
   CHECK(try_receive(s.get(), m) == received::packet);
   CHECK(std::string(get_text(m.text)) == "not a message of gsched's");
   CHECK(h.host->statistics().turned_away >= 11);

@@ -17,7 +17,7 @@ struct base {
   void on_arrival(const job&, void*, time_point) noexcept {}
   void on_submit(const job&, const segment&, duration, time_point) noexcept {}
   void on_segment_end(const job&, segment_id, time_point) noexcept {}
-  void on_almost_finished(const job&, void*, time_point) noexcept {}
+  void on_almost_finished(const job&, void*, duration, time_point) noexcept {}
   void on_failure(const job&, std::exception_ptr, time_point) noexcept {}
   void on_end(const job&, void*, time_point) noexcept {}
 };
@@ -30,7 +30,7 @@ struct throwing_submit : base { void on_submit(const job&, const segment&, durat
 struct blind_submit : base { void on_submit(const job&, duration, time_point) noexcept {} };
 struct changing_submit : base { void on_submit(const job&, segment&, duration, time_point) noexcept {} };
 struct throwing_segment_end : base { void on_segment_end(const job&, segment_id, time_point) {} };
-struct throwing_almost : base { void on_almost_finished(const job&, void*, time_point) {} };
+struct throwing_almost : base { void on_almost_finished(const job&, void*, duration, time_point) {} };
 struct throwing_failure : base { void on_failure(const job&, std::exception_ptr, time_point) {} };
 struct coded_failure : base { void on_failure(const job&, std::error_code, time_point) noexcept {} };
 struct throwing_end : base { void on_end(const job&, void*, time_point) {} };

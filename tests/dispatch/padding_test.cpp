@@ -34,7 +34,9 @@ struct log : silent_listener {
   void on_submit(const job& j, const segment& s, duration, time_point) noexcept {
     runs.push_back({j.id, s.program, s.first, s.operations.size(), s.lane});
   }
-  void on_almost_finished(const job& j, void*, time_point) noexcept { almost.push_back(j.id); }
+  void on_almost_finished(const job& j, void*, duration, time_point) noexcept {
+    almost.push_back(j.id);
+  }
   void on_end(const job& j, void*, time_point) noexcept { ended.emplace_back(j.id, j.state); }
 
   std::vector<run> runs;

@@ -33,7 +33,8 @@ struct recording_listener : gsched::silent_listener {
   void on_segment_end(const gsched::job&, gsched::segment_id, gsched::time_point) noexcept {
     --in_flight;
   }
-  void on_almost_finished(const gsched::job&, void*, gsched::time_point) noexcept {
+  void on_almost_finished(const gsched::job&, void*, gsched::duration,
+                          gsched::time_point) noexcept {
     ++almost_finished;
     submits_before_almost = static_cast<int>(submits.size());
   }

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,6 +45,20 @@ struct counting_listener : silent_listener {
   explicit counting_listener(int* a, int* e) : arrived(a), ended(e) {}
   void on_arrival(const job&, void* user, time_point) noexcept { *arrived += user == arrived; }
   void on_end(const job&, void* user, time_point) noexcept { *ended += user == arrived; }
+};
+
+/// How far the ends of jobs are from what on_almost_finished expected.
+struct end_listener : silent_listener {
+  std::vector<duration>* off;
+  std::map<job_id, time_point> expected{};
+  explicit end_listener(std::vector<duration>* to) : off(to) {}
+  void on_almost_finished(const job& j, void*, duration left, time_point t) noexcept {
+    expected[j.id] = t + left;
+  }
+  void on_end(const job& j, void*, time_point t) noexcept {
+    if (const auto found = expected.find(j.id); found != expected.end())
+      off->push_back(t - found->second);
+  }
 };
 
 /// The simulated GPU, until it fails at a time: it then reports nothing more.
@@ -211,4 +226,22 @@ TEST_CASE("scheduler: a device that fails ends the loop with its own line") {
   s.submit(m);
   CHECK_THROWS_WITH_AS(s.run(), "the GPU is gone", error);
   CHECK_THROWS_WITH_AS(s.step(), "the GPU is gone", error);
+}
+
+TEST_CASE("scheduler: what is almost finished ends when it is expected to") {
+  std::vector<duration> off;
+  {
+    scheduler<sim::device, fifo, aggregate_accountant, end_listener> s(
+        sim::device{sim::h200()}, fifo{}, {.lanes = 1}, end_listener(&off));
+    const model_id m = s.add_model("m", twenty_us_kernels("m", 50)); // 1 ms
+    for (int i = 0; i < 20; ++i) {
+      s.submit(m);
+      if (i >= 10) s.run(); // first several at once, then one after another
+    }
+  }
+  CHECK(off.size() == 20);
+  for (const duration d : off) {
+    CHECK(d < 40us);
+    CHECK(d > -40us);
+  }
 }

@@ -125,7 +125,7 @@ private:
   };
   struct listener_type : silent_listener {
     std::uint64_t announced = 0;
-    void on_almost_finished(const job&, void*, time_point) noexcept { ++announced; }
+    void on_almost_finished(const job&, void*, duration, time_point) noexcept { ++announced; }
     void on_end(const job& j, void* user, time_point now) noexcept {
       *static_cast<outcome*>(user) = {j.state, now - j.arrival};
     }

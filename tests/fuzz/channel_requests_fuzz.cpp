@@ -63,7 +63,7 @@ struct taker final : request_taker {
   void end(std::size_t n, request_status how) {
     request_record& r = *taken[n];
     taken.erase(taken.begin() + static_cast<std::ptrdiff_t>(n));
-    r.almost_finished();
+    r.almost_finished({});
     r.server->end(r, how, r.arrival_ns + 1);
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/channel/detail/arena_blocks.hpp>
+#include <gsched/channel/detail/clock.hpp>
 #include <gsched/channel/detail/messages.hpp>
 #include <gsched/channel/detail/server_page.hpp>
 #include <gsched/channel/detail/unix_socket.hpp>
@@ -37,7 +38,9 @@ struct client_options {
   std::uint32_t slots = 256;                           ///< most requests in flight; a power of two
   std::uint64_t arena_bytes = std::uint64_t{64} << 20; ///< for payloads
   wait_by wait = wait_by::hybrid;
-  /// hybrid: polls for so long after a wake-up; then it sleeps until the reply is there.
+  /// hybrid: begins to poll so long before a request is expected to end ...
+  duration poll_before = std::chrono::microseconds{100};
+  /// ... and polls until so long after; then it sleeps until the reply is there.
   duration poll_for = std::chrono::microseconds{200};
   duration connect_within = std::chrono::seconds{5};
 };
@@ -225,29 +228,27 @@ public:
   }
   /// None if no reply has come in time.
   [[nodiscard]] std::optional<reply> read_result_within(duration most) {
-    const clock::time_point begin = clock::now();
-    const auto left = [&] { return most - (clock::now() - begin); };
-    // After a wake-up for something that is almost finished it polls, for a while.
-    duration polls = how_.wait == wait_by::polling ? duration::max() : duration::zero();
-    wait_kind for_what = how_.wait == wait_by::waiting ? wait_kind::finished : wait_kind::almost;
-    for (;;) {
-      const clock::time_point polling = clock::now();
-      for (std::uint32_t n = 1;; ++n) {
-        if (std::optional<reply> r = try_read_result()) return r;
-        if (n % 256 != 0 && polls != duration::zero()) {
-          pause();
-          continue;
-        }
-        if (polls != duration::zero() && has_gone()) return last_or_gone();
-        if (left() <= duration::zero()) return std::nullopt;
-        if (clock::now() - polling >= polls) break;
+    const std::int64_t until = after_now(most);
+    if (how_.wait == wait_by::polling) return poll_until(until);
+    const auto have = [this](std::optional<reply>& r) {
+      return (r = try_read_result()).has_value();
+    };
+    std::optional<reply> r;
+    bool hybrid = how_.wait == wait_by::hybrid; // until it has polled once
+    while (!have(r) && now() < until) {
+      ends_ns_ = 0;
+      if (!sleep(hybrid ? wait_kind::almost : wait_kind::finished, until)) return last_or_gone();
+      if (ends_ns_ == 0) continue;
+      hybrid = false;
+      const std::int64_t polls_at = std::min(until, ends_ns_ - how_.poll_before.count());
+      const std::int64_t polls_until = ends_ns_ + how_.poll_for.count();
+      while (now() < polls_at) {
+        if (have(r)) return r;
+        if (!sleep(wait_kind::finished, polls_at)) return last_or_gone();
       }
-      if (!sleep(for_what, left())) return last_or_gone();
-      if (for_what == wait_kind::almost) {
-        polls = how_.poll_for;
-        for_what = wait_kind::finished;
-      }
+      if ((r = poll_until(std::min(until, polls_until)))) return r;
     }
+    return r;
   }
 
   /// Requests without a reply that was read.
@@ -265,14 +266,15 @@ public:
   bool take_wake_ups() noexcept {
     detail::message m;
     for (;;) switch (detail::try_receive(socket_.get(), m)) {
-      case detail::received::packet: continue;
+      case detail::received::packet:
+        if (m.ends_ns != 0) ends_ns_ = m.ends_ns;
+        continue;
       case detail::received::nothing: return true;
       default: return false;
       }
   }
 
 private:
-  using clock = std::chrono::steady_clock;
   struct place {
     std::uint64_t id = ~std::uint64_t{0};
     std::uint32_t slot = 0;
@@ -288,16 +290,26 @@ private:
         .store(static_cast<std::uint32_t>(what), sync::seq_cst);
     return !replies_.was_written(sync::seq_cst);
   }
-  /// Until the server wakes it, or the time is over. False if the server has gone.
-  [[nodiscard]] bool sleep(wait_kind what, duration most) noexcept {
-    if (arm(what)) {
-      const auto ms = std::chrono::ceil<std::chrono::milliseconds>(
-          std::min<duration>(most, std::chrono::hours{1}));
-      detail::wait_readable(socket_.get(), static_cast<int>(ms.count()));
-    }
+  /// Until the server wakes it, or until a time. False if the server has gone.
+  [[nodiscard]] bool sleep(wait_kind what, std::int64_t until) noexcept {
+    if (arm(what)) detail::wait_readable(socket_.get(), duration{until - now()});
     // unordered: a wake-up too many does no harm
     sync::atomic_ref<std::uint32_t>(memory_.words().waiting).store(0, sync::relaxed);
     return take_wake_ups();
+  }
+  [[nodiscard]] std::optional<reply> poll_until(std::int64_t until) {
+    for (std::uint32_t n = 1;; ++n) {
+      if (std::optional<reply> r = try_read_result()) return r;
+      if (n % 256 == 0) {
+        if (has_gone()) return last_or_gone();
+        if (now() >= until) return std::nullopt;
+      }
+      pause();
+    }
+  }
+  [[nodiscard]] static std::int64_t now() noexcept { return detail::monotonic_ns(); }
+  [[nodiscard]] static std::int64_t after_now(duration most) noexcept {
+    return saturating_add(time_point{duration{now()}}, most).time_since_epoch().count();
   }
   /// What the server wrote before it went is read first.
   [[nodiscard]] std::optional<reply> last_or_gone() {
@@ -318,7 +330,7 @@ private:
 
   /// The next packet but a wake-up.
   [[nodiscard]] detail::message receive(detail::file_descriptor* file = nullptr) {
-    const clock::time_point until = clock::now() + how_.connect_within;
+    const std::int64_t until = after_now(how_.connect_within);
     for (;;) {
       detail::message m;
       switch (detail::try_receive(socket_.get(), m, file)) {
@@ -337,10 +349,10 @@ private:
         return m;
       case detail::received::nothing: break;
       }
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
-      if (left <= 0)
+      const duration left{until - now()};
+      if (left <= duration::zero())
         throw error(errc::timed_out, "channel: " + path_ + ": no answer in time, expected one");
-      detail::wait_readable(socket_.get(), static_cast<int>(left));
+      detail::wait_readable(socket_.get(), left);
     }
   }
 
@@ -354,6 +366,7 @@ private:
   std::uint32_t most_ = 0;
   std::uint32_t number_ = 0;
   std::optional<detail::server_page> server_;
+  std::int64_t ends_ns_ = 0; ///< of the last wake-up for what is almost finished
   detail::file_descriptor socket_;
 };
 

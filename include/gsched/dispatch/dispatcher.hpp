@@ -344,7 +344,9 @@ private:
     const cut c =
         *group == feed_.copies() ? jobs_.copies_of(a, f) : jobs_.next_of(a, f, terms.most);
     segment s = feed_.plan(f, c, *group, terms.alternate, now);
-    if (!f.remainder) jobs_.count_dispatched(a, c, now);
+    if (!f.remainder)
+      jobs_.count_dispatched(
+          a, c, [&] { return feed_.ends_in(f, now); }, now);
     const bool pads = *group == feed::real_time && isolation_.pads() && !feed_.full();
     const auto with = pads ? colocation_.find(c, now) : std::nullopt;
     if (with) feed_.pad(f, s, *with->by->runs);

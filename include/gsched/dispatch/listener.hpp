@@ -19,8 +19,9 @@ namespace gsched {
 ///  L1  it neither blocks, throws nor calls the dispatcher.
 /// The dispatcher guarantees, for each submitted job: on_arrival comes first; on_end comes once,
 /// and last; on_almost_finished comes at most once, before the last known work of the job is
-/// submitted. (For a body that waits in a synchronous call, this is the last work that jobs of its
-/// model are expected to have; it may not be the last.) on_submit comes before on_segment_end of
+/// submitted; `expected` is the time until that work ends if what is queued before it on its lane
+/// takes as long as expected. (For a body that waits in a synchronous call, this is the last work
+/// that jobs of its model are expected to have; it may not be the last.) on_submit comes before on_segment_end of
 /// the same segment. on_segment_end also comes for a preempted segment, but not for an evicted one.
 ///
 /// A listener may have these members too, which are called if the classes are isolated:
@@ -34,7 +35,7 @@ concept listener = requires(L l, const job& j, void* user, const segment& s, seg
   { l.on_arrival(j, user, now) } noexcept;
   { l.on_submit(j, s, expected, now) } noexcept;
   { l.on_segment_end(j, id, now) } noexcept;
-  { l.on_almost_finished(j, user, now) } noexcept;
+  { l.on_almost_finished(j, user, expected, now) } noexcept;
   // Called before on_end of a job that failed, that was rejected because max_jobs are active, or
   // that is cancelled because the job that it was to follow did not finish.
   { l.on_failure(j, why, now) } noexcept;
@@ -47,7 +48,7 @@ struct silent_listener {
   void on_arrival(const job&, void*, time_point) noexcept {}
   void on_submit(const job&, const segment&, duration, time_point) noexcept {}
   void on_segment_end(const job&, segment_id, time_point) noexcept {}
-  void on_almost_finished(const job&, void*, time_point) noexcept {}
+  void on_almost_finished(const job&, void*, duration, time_point) noexcept {}
   void on_failure(const job& j, std::exception_ptr why, time_point) noexcept {
     print_failure(j, why);
   }

@@ -182,8 +182,8 @@ private:
     void on_arrival(const job& j, void* r, time_point t) noexcept {
       Listener::on_arrival(j, static_cast<record*>(r)->user, t);
     }
-    void on_almost_finished(const job& j, void* r, time_point t) noexcept {
-      Listener::on_almost_finished(j, static_cast<record*>(r)->user, t);
+    void on_almost_finished(const job& j, void* r, duration left, time_point t) noexcept {
+      Listener::on_almost_finished(j, static_cast<record*>(r)->user, left, t);
     }
     void on_end(const job& j, void* r, time_point t) noexcept {
       record& kept = *static_cast<record*>(r);

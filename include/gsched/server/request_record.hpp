@@ -60,8 +60,9 @@ public:
   }
 
   // For those that derive ----------------------------------------------------------------------
-  /// On the server's thread, as soon as the device has taken the last of its work.
-  virtual void almost_finished() noexcept {}
+  /// On the server's thread, as the last of its work is submitted, which is expected to end within
+  /// `left`.
+  virtual void almost_finished(duration /*left*/) noexcept {}
   /// Right after its end was published, before `done`; on the thread that ends it.
   virtual void was_published() noexcept {}
   /// When the last share is released.

@@ -141,7 +141,7 @@ private:
   struct record final : request_record {
     record(std::shared_ptr<gsched::detail::server_state> s, connection& c)
         : request_record(std::move(s)), of(c) {}
-    void almost_finished() noexcept override { of.wake_for(wait_kind::almost); }
+    void almost_finished(duration left) noexcept override { of.wake_for(wait_kind::almost, left); }
     void was_published() noexcept override { of.reply(*this); }
     void dispose() noexcept override { of.give_back(*this); }
     using request_record::renew;
@@ -265,8 +265,9 @@ private:
     wake_for(wait_kind::finished);
   }
 
-  /// Wakes a client that sleeps for this, or for something that comes before it.
-  void wake_for(wait_kind what) noexcept {
+  /// Wakes a client that sleeps for this, or for something that comes before it. `left`: until a
+  /// request that is almost finished ends.
+  void wake_for(wait_kind what, duration left = {}) noexcept {
     const sync::atomic_ref<std::uint32_t> waiting(memory_.words().waiting);
     // [W1] seq_cst <-> [W1] seq_cst in client::sleep: after a reply was written (exchange)
     const std::uint32_t now = waiting.load(sync::seq_cst);
@@ -275,7 +276,11 @@ private:
     waiting.store(0, sync::relaxed);
     ++counts_.wakes;
     // A client that does not take its packets is not waited for; it asks its ring again.
-    static_cast<void>(try_send(socket_.get(), message{}));
+    message wake;
+    if (what == wait_kind::almost)
+      wake.ends_ns =
+          saturating_add(time_point{duration{monotonic_ns()}}, left).time_since_epoch().count();
+    static_cast<void>(try_send(socket_.get(), wake));
   }
 
   void give_back(record& t) noexcept {

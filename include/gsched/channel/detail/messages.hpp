@@ -48,8 +48,8 @@ struct message {
   std::uint32_t left = 0;         ///< model: so many follow; list answered by none: kind list
   std::uint64_t input_bytes = 0;  ///< model
   std::uint64_t output_bytes = 0; ///< model
-  std::uint64_t reserved = 0;
-  text_field text{}; ///< refusal; model: its name
+  std::int64_t ends_ns = 0;       ///< wake: when a request is expected to end; 0: one has
+  text_field text{};              ///< refusal; model: its name
 };
 static_assert(std::is_trivially_copyable_v<message> && sizeof(message) == 256);
 

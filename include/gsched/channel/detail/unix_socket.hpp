@@ -12,10 +12,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -163,10 +166,12 @@ enum class received : std::uint8_t {
   return whole && m.magic == magic ? received::packet : received::garbage;
 }
 
-/// Waits until there is something to receive, or for so many milliseconds; negative: for ever.
-inline bool wait_readable(int socket, int timeout_ms) noexcept {
+/// Waits until there is something to receive, or for so long, at most an hour. False if nothing is.
+inline bool wait_readable(int socket, std::chrono::nanoseconds timeout) noexcept {
   pollfd p{socket, POLLIN, 0};
-  return ::poll(&p, 1, timeout_ms) > 0;
+  const auto ns = std::clamp<std::int64_t>(timeout.count(), 0, std::int64_t{3600} * 1'000'000'000);
+  const timespec t{ns / 1'000'000'000, ns % 1'000'000'000};
+  return ::ppoll(&p, 1, &t, nullptr) > 0;
 }
 
 } // namespace gsched::channel::detail

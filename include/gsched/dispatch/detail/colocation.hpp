@@ -119,7 +119,8 @@ public:
     host.carries = &f;
     jobs_.flight_began(f, now);
     a.colocated = true;
-    jobs_.count_dispatched(a, x, now);
+    jobs_.count_dispatched(
+        a, x, [&] { return f.expected; }, now);
     listener_.on_submit(
         a,
         {f.id, a.id, lane, options_.how, options_.instrumented, f.program, f.first, f.operations},

@@ -204,8 +204,9 @@ public:
   /// job's last: the body has returned, or has promised to launch nothing more, or it waits in a
   /// synchronous call and, by the estimates of its model, at most an eighth of this cut's work is
   /// left. The estimates are used because an operation that was launched without an expected time
-  /// does not tell.
-  void count_dispatched(active_job& a, const cut& c, time_point now) noexcept {
+  /// does not tell. `ends_in()` is the expected time until the cut's work ends.
+  template <class EndsIn>
+  void count_dispatched(active_job& a, const cut& c, EndsIn ends_in, time_point now) noexcept {
     const estimator& e = a.kind->estimate;
     const duration before = e.remaining(*a.progress);
     a.kind->estimate.dispatched(*a.progress, c.program, c.first, c.operations);
@@ -215,7 +216,7 @@ public:
       if (!e.means().knows_jobs() || left * 8 > std::max(c.expected, before - left)) return;
     }
     a.announced = true;
-    listener_.on_almost_finished(a, a.user, now);
+    listener_.on_almost_finished(a, a.user, ends_in(), now);
   }
 
   void flight_began(flight& f, time_point now) noexcept {

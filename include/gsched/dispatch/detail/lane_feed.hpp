@@ -196,6 +196,14 @@ public:
     }
   }
 
+  /// The expected time until a planned segment ends: what its lane still has before it, and its own.
+  [[nodiscard]] duration ends_in(const flight& f, time_point now) noexcept {
+    duration before = lanes_.queued(f.place);
+    if (const flight* const runs = lanes_.oldest(f.place))
+      before -= std::min(runs->expected, now - std::max(runs->submitted, lanes_.last_end(f.place)));
+    return before + f.expected;
+  }
+
   /// How long the oldest segments on the lanes of a group have run, at most their expected time.
   [[nodiscard]] duration under_way(std::size_t group, time_point now) noexcept {
     duration sum{};

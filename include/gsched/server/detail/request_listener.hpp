@@ -41,8 +41,8 @@ struct request_listener : silent_listener {
     }
   }
 
-  void on_almost_finished(const job&, void* user, time_point) noexcept {
-    static_cast<request_record*>(user)->almost_finished();
+  void on_almost_finished(const job&, void* user, duration left, time_point) noexcept {
+    static_cast<request_record*>(user)->almost_finished(left);
   }
 
   void on_failure(const job& j, std::exception_ptr why, time_point) noexcept {
