@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gsched_server/service.hpp"
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gsched_server {
+
+/// What both protocols say of the server and its models.
+inline constexpr const char* server_name = "gsched_server";
+inline constexpr const char* server_version = "0.1.0";
+inline constexpr std::array<const char*, 2> server_extensions{"binary_tensor_data",
+                                                              "model_repository"};
+/// Outputs are zeros: a profile has the time of a model, and none of its numbers.
+inline constexpr const char* model_platform = "gsched_simulated_profile";
+
+[[nodiscard]] inline std::vector<std::pair<std::string, std::string>>
+properties_of(const served& m) {
+  return {{"profile", m.plan.profile.full_name()},
+          {"measured_on", m.plan.profile.device},
+          {"outputs", "zeros: simulated"},
+          {"alone_us", std::to_string(static_cast<long long>(gsched::to_us(m.alone)))},
+          {"instances", std::to_string(m.plan.instances)}};
+}
+
+} // namespace gsched_server

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gsched_server/settings.hpp"
+#include "gsched_server/tensor.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gsched_server {
+
+/// A model as the configuration has it.
+struct configured_model {
+  std::string profile; ///< the name of a profile; empty: the model's own
+  std::uint32_t instances = 8;
+  std::optional<std::vector<tensor_spec>> inputs, outputs; ///< unset: by the profile
+};
+
+/// A configuration file. What it does not have is unset, or at its default.
+struct configuration {
+  std::optional<std::string> device, policy, grpc, http, socket;
+  std::vector<std::string> profiles;
+  std::uint32_t real_time_lanes = 1;
+  std::uint32_t requests = 1024;
+  std::uint64_t request_bytes = std::uint64_t{64} << 20;
+  std::uint32_t http_threads = 32;
+  double drain_s = 30;
+  std::map<std::string, tenant_limits> tenants;
+  std::optional<std::map<std::string, configured_model>> models; ///< unset: every profile
+};
+
+/// Errors   gsched::error (io, bad_profile) with one line: file, JSON pointer, what is wrong, what
+///          was expected. A key that is not known is an error.
+[[nodiscard]] configuration read_configuration(const std::filesystem::path& file);
+
+} // namespace gsched_server

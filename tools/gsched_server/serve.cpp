@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gsched_server/serve.hpp"
+
+#include "gsched_server/grpc_front.hpp"
+#include "gsched_server/rest_front.hpp"
+#include "gsched_server/service.hpp"
+
+#include "common/cli/main.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace gsched_server {
+
+namespace {
+
+/// The signals that end or change the server, which no thread handles: main waits for them.
+sigset_t handled_signals() {
+  sigset_t s;
+  sigemptyset(&s);
+  for (const int each : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&s, each);
+  return s;
+}
+
+int wait_signal(const sigset_t& all) {
+  int which = 0;
+  while (sigwait(&all, &which) != 0) {
+  }
+  return which;
+}
+
+void say(const std::string& line) { // each at once, also into a file
+  fmt::print("{}\n", line);
+  common::flush_standard_output();
+}
+
+/// Reads the same command line again.
+void reload(service& s, settings& now, int argc, const char* const* argv) {
+  try {
+    std::optional<settings> next = read_settings(argc, argv);
+    if (const std::string fixed = now.fixed_difference(*next); !fixed.empty())
+      throw gsched::error(gsched::errc::bad_option,
+                          fixed + ": differs, expected a new start for that");
+    s.reload(*next);
+    now = *std::move(next);
+    say(fmt::format("reloaded: {} models, {} tenants", now.models.size(), now.tenants.size()));
+  } catch (const gsched::error& e) {
+    fmt::print(stderr, "gsched_server: not reloaded: {}\n", e.what());
+  }
+}
+
+} // namespace
+
+int serve(settings s, int argc, const char* const* argv) {
+  if (s.check) {
+    say(fmt::format("{} models, {} tenants: as they should be", s.models.size(), s.tenants.size()));
+    return 0;
+  }
+  const sigset_t signals = handled_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr); // of all threads that follow
+  signal(SIGPIPE, SIG_IGN);
+  umask(0077); // sockets are this user's
+  if (s.in_folder) make_socket_folder();
+  service to(s);
+  std::optional<grpc_front> grpc;
+  std::optional<rest_front> rest;
+  std::string where;
+  if (s.grpc.what != address::kind::none) {
+    grpc.emplace(to, s.grpc, s.request_bytes);
+    where += " grpc=" + grpc->listens_at().text();
+  }
+  if (s.http.what != address::kind::none) {
+    rest.emplace(to, s.http, s.request_bytes, s.http_threads);
+    where += " http=" + rest->listens_at().text();
+  }
+  if (!s.socket.empty()) where += " socket=" + s.socket;
+  say(fmt::format("serving {} models on {}, {}:{}", s.models.size(), s.device.device, s.policy,
+                  where));
+  while (wait_signal(signals) == SIGHUP) reload(to, s, argc, argv);
+
+  to.stop_accepting();
+  if (grpc) grpc->not_ready();
+  bool idle = false;
+  const auto until = std::chrono::steady_clock::now() + s.drain;
+  while (!(idle = to.wait_idle(std::chrono::milliseconds{20})) &&
+         std::chrono::steady_clock::now() < until) {
+    sigset_t pending;
+    sigpending(&pending);
+    if (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1) break;
+  }
+  if (!idle) to.close(gsched::duration::zero()); // what is left ends as unavailable
+  if (rest) rest->shut_down();
+  if (grpc) grpc->shut_down(std::chrono::seconds{5});
+  to.close(gsched::duration::zero());
+  say(idle ? "drained: every request was served" : "ended: what was left was cancelled");
+  return 0;
+}
+
+} // namespace gsched_server

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gsched_server/answer.hpp"
+#include "gsched_server/metrics.hpp"
+#include "gsched_server/settings.hpp"
+#include "gsched_server/terms.hpp"
+
+#include <gsched/core/id.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/server/ticket.hpp>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace gsched {
+class server;
+}
+namespace gsched::channel {
+class host;
+}
+
+namespace gsched_server {
+
+/// A model that is served. Who holds a pointer to it can submit to it: a model that is replaced or
+/// removed leaves the server when the last pointer is gone.
+struct served {
+  model_plan plan;
+  gsched::model_id id{};
+  gsched::duration alone{};       ///< time of a request that has the device for itself
+  std::vector<std::string> zeros; ///< the bytes of each output
+};
+using served_ptr = std::shared_ptr<const served>;
+
+/// What a front end asks for.
+struct service_request {
+  served_ptr model;
+  terms with;
+  /// The bytes of each input. They stay in place until the end.
+  std::vector<std::span<const std::byte>> inputs;
+};
+
+/// Models, tenants and limits in front of a gsched::server; knows no protocol.
+///
+/// Every request has one end: `ended` is called once, on the caller's thread if the request is
+/// refused at once, otherwise on a thread of the service, which it must not block for long.
+///
+/// Errors   gsched::error with one line.
+/// Threads  any, but for the constructor, reload, close and the destructor.
+class service {
+public:
+  using on_end = std::function<void(const answer&)>;
+
+  /// Opens the device and loads the models.
+  explicit service(const settings& s);
+  ~service();
+  service(const service&) = delete;
+  service& operator=(const service&) = delete;
+
+  /// Errors   refusal (not_found). A version is empty or "1".
+  [[nodiscard]] served_ptr find(std::string_view name, std::string_view version = {}) const;
+  /// By rising name.
+  [[nodiscard]] std::vector<served_ptr> models() const;
+
+  /// Submits. The ticket cancels; it is empty for a request that was refused at once.
+  gsched::ticket infer(service_request&& what, on_end ended);
+  /// Counts a request that a front end has refused by itself.
+  void count_refused(std::string_view model, const answer& a) { metrics_.ended(model, {}, a); }
+
+  /// False from stop_accepting() on.
+  [[nodiscard]] bool ready() const noexcept { return accepting_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::string metrics();
+
+  /// Takes limits, tenants and models anew. Requests that are in service are not affected.
+  /// Errors   those of a model that cannot be loaded; then nothing has changed.
+  void reload(const changeable& to);
+
+  /// Refuses further requests as unavailable.
+  void stop_accepting() noexcept { accepting_.store(false, std::memory_order_seq_cst); }
+  /// Waits until every request has ended; false after the timeout.
+  [[nodiscard]] bool wait_idle(gsched::duration timeout);
+  /// Ends the server. What it has not served in this time is cancelled.
+  void close(gsched::duration drain_for) noexcept;
+
+private:
+  struct tenant;
+  struct request;
+  class simulated_model;
+
+  [[nodiscard]] served_ptr load(const model_plan& m);
+  void set_tenants(const std::map<std::string, tenant_limits>& to);
+  [[nodiscard]] std::shared_ptr<tenant> tenant_of(const std::string& name) const;
+  /// Errors   refusal
+  void admit(const service_request& what, tenant& by);
+  void collect();
+  void finish(request& r);
+  void retire(const served* m) noexcept;
+  void remove_retired();
+
+  std::atomic<bool> accepting_{true};
+  std::atomic<std::uint32_t> most_requests_;
+  std::atomic<std::uint32_t> active_{0};     ///< submitted or about to be, and not ended
+  std::atomic<std::uint32_t> unanswered_{0}; ///< whose `ended` has not returned
+  std::mutex idle_mutex_;
+  std::condition_variable idle_;
+
+  mutable std::shared_mutex mutex_; ///< of the two below
+  std::map<std::string, served_ptr, std::less<>> models_;
+  std::map<std::string, std::shared_ptr<tenant>, std::less<>> tenants_;
+
+  request_metrics metrics_;
+  std::atomic<std::uint64_t> reloads_{0};
+  std::unique_ptr<gsched::server> server_;
+  std::unique_ptr<gsched::channel::host> host_; ///< null: none
+
+  std::mutex retired_mutex_;
+  std::condition_variable has_retired_;
+  std::deque<std::unique_ptr<const served>> retired_;
+  bool ends_ = false;
+  std::thread remover_, collector_;
+};
+
+} // namespace gsched_server

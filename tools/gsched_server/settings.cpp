@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gsched_server/settings.hpp"
+
+#include "gsched_server/configuration.hpp"
+
+#include "common/cli/command_line.hpp"
+#include "common/cli/files.hpp"
+#include "common/cli/option_values.hpp"
+#include "common/input/profile_catalogue.hpp"
+#include "common/run/policy_options.hpp"
+#include "common/run/simulated_backend.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/policy/names.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace gsched_server {
+
+using common::command_line;
+using common::device_kinds;
+using common::device_option;
+using common::in_quotes;
+using common::is_unscheduled;
+using common::joined_by_or;
+using common::load_model;
+using common::profile_catalogue;
+using common::refuse;
+using common::simulated_gpu_of;
+using common::to_file;
+
+namespace {
+
+constexpr const char* details =
+    R"(
+Models are the profiles: a simulated GPU takes their time and computes nothing, so that outputs are
+zeros. Without options all profiles that ship with gsched are served on a simulated H200, on the
+Unix sockets grpc.sock and http.sock in $XDG_RUNTIME_DIR/gsched (or /tmp/gsched-UID).
+
+SIGTERM and SIGINT: no more requests are taken, those accepted are served, and the program ends with
+0; the second one cancels what is left. SIGHUP: limits, tenants and models are read anew.
+
+Examples
+  gsched_server
+      on Unix sockets
+  gsched_server --grpc 127.0.0.1:8001 --http 127.0.0.1:8000
+      on TCP, at the ports that clients of the protocol expect
+  gsched_server --config server.json --check
+      only say whether the configuration is right
+
+Exit code: 0; 1 for a failure while running; 2 for a usage or input error, reported in one line.)";
+
+/// The options as typed.
+struct raw_options {
+  std::string config, policy, grpc, http, socket;
+  std::vector<std::string> profiles;
+  bool check = false;
+};
+
+std::string to_policy(const std::string& where, const std::string& name) {
+  const gsched::policy_description* const known = gsched::find_policy(name);
+  if (known == nullptr || is_unscheduled(name)) {
+    std::vector<std::string_view> names;
+    for (const gsched::policy_description& d : gsched::policy_descriptions) names.push_back(d.name);
+    refuse(where, "unknown policy " + in_quotes(name), joined_by_or(names),
+           gsched::errc::unknown_name);
+  }
+  static_cast<void>(gsched::factor_of(name)); // refuses a bad one
+  return name;
+}
+
+/// One tensor for all bytes: FP32 where they are that, and a row for each input of the batch.
+std::vector<tensor_spec> default_tensors(const char* name, std::uint64_t bytes,
+                                         const gsched::profile& p) {
+  if (bytes == 0) return {};
+  tensor_spec t;
+  t.name = name;
+  t.type = find_datatype(p.dtype == "float32" && bytes % 4 == 0 ? "FP32" : "UINT8");
+  const std::uint64_t elements = bytes / t.type->bytes;
+  const std::uint64_t rows = elements % p.batch == 0 ? p.batch : 1;
+  t.shape = {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(elements / rows)};
+  return {std::move(t)};
+}
+
+model_plan plan_of(const std::string& name, const configured_model& asked,
+                   const profile_catalogue& known, const std::string& where,
+                   const gsched::architecture_limits& sm, std::uint64_t request_bytes) {
+  constexpr std::uint64_t most_output = std::uint64_t{1} << 30;
+  model_plan m;
+  m.name = name;
+  m.instances = asked.instances;
+  m.profile = load_model(known.find(where, asked.profile.empty() ? name : asked.profile), sm);
+  m.inputs =
+      asked.inputs ? *asked.inputs : default_tensors("input", m.profile.input.count(), m.profile);
+  m.outputs = asked.outputs ? *asked.outputs
+                            : default_tensors("output", m.profile.output.count(), m.profile);
+  if (const std::uint64_t n = bytes_of(m.inputs); n > request_bytes)
+    refuse(where, fmt::format("model {} has inputs of {} bytes", in_quotes(name), n),
+           fmt::format("at most limits/request_bytes, {}", request_bytes));
+  if (const std::uint64_t n = bytes_of(m.outputs); n > most_output)
+    refuse(where, fmt::format("model {} has outputs of {} bytes", in_quotes(name), n),
+           fmt::format("at most {}", most_output));
+  m.profile.input = gsched::byte_count{bytes_of(m.inputs)}; // what is copied
+  m.profile.output = gsched::byte_count{bytes_of(m.outputs)};
+  return m;
+}
+
+std::string policies_text() {
+  std::string text;
+  for (const gsched::policy_description& d : gsched::policy_descriptions)
+    text += fmt::format("  {:<13} {}\n", d.name, d.summary);
+  return text;
+}
+
+settings read(const raw_options& raw, const device_option& device, const command_line& line) {
+  settings s;
+  configuration c;
+  std::string file = "--config";
+  if (line.is_given("--config")) {
+    c = read_configuration(to_file("--config", raw.config, "a configuration"));
+    file = raw.config;
+  }
+  device_option of_file(device_kinds{.gpu = false});
+  if (c.device && !line.is_given("--device")) {
+    command_line none("gsched_server", "", "");
+    of_file.declare(none, false, c.device->c_str());
+    of_file.read(s.device);
+  } else {
+    device.read(s.device);
+  }
+  s.policy = line.is_given("--policy") ? to_policy("--policy", raw.policy)
+             : c.policy                ? to_policy(file + ": /policy", *c.policy)
+                                       : raw.policy;
+  s.real_time_lanes = c.real_time_lanes;
+  const auto listen = [&](const char* option, const std::string& typed,
+                          const std::optional<std::string>& written, const char* name) {
+    if (line.is_given(option)) return to_address(option, typed);
+    if (written) return to_address(file + ": /" + (option + 2), *written);
+    s.in_folder = true;
+    return address{.what = address::kind::unix_socket,
+                   .path = (socket_folder() / name).string(),
+                   .host = {},
+                   .port = 0};
+  };
+  s.grpc = listen("--grpc", raw.grpc, c.grpc, "grpc.sock");
+  s.http = listen("--http", raw.http, c.http, "http.sock");
+  s.socket = line.is_given("--socket") ? raw.socket : c.socket.value_or("");
+  if (s.grpc.what == address::kind::none && s.http.what == address::kind::none && s.socket.empty())
+    refuse("--grpc", "none, as are --http and --socket", "one of them");
+  for (const auto& [one, other] : {std::pair(&s.grpc, &s.http)})
+    if (*one == *other && one->what != address::kind::none &&
+        (one->what == address::kind::unix_socket || one->port != 0))
+      refuse("--http", one->text() + " is that of --grpc, too", "an address for each");
+  if (!s.socket.empty() && (s.socket == s.grpc.path || s.socket == s.http.path))
+    refuse("--socket", in_quotes(s.socket) + " is that of another front end, too",
+           "a path for each");
+  s.requests = c.requests;
+  s.request_bytes = c.request_bytes;
+  s.http_threads = c.http_threads;
+  s.drain = gsched::from_us(c.drain_s * 1e6);
+  s.tenants = std::move(c.tenants);
+  s.tenants.try_emplace(default_tenant);
+  s.check = raw.check;
+
+  const profile_catalogue known(line.is_given("--profiles") ? raw.profiles : c.profiles);
+  const gsched::architecture_limits sm = simulated_gpu_of(s.device).preset.sm;
+  if (c.models) {
+    for (const auto& [name, asked] : *c.models)
+      s.models.push_back(
+          plan_of(name, asked, known, file + ": /models/" + name, sm, s.request_bytes));
+  } else {
+    for (const auto& [name, path] : known.files())
+      s.models.push_back(plan_of(name, {}, known, "--profiles", sm, s.request_bytes));
+  }
+  return s;
+}
+
+} // namespace
+
+std::string settings::fixed_difference(const settings& other) const {
+  if (device.device != other.device.device || device.preset != other.device.preset) return "device";
+  if (policy != other.policy) return "policy";
+  if (real_time_lanes != other.real_time_lanes) return "real_time_lanes";
+  if (grpc != other.grpc) return "grpc";
+  if (http != other.http) return "http";
+  if (socket != other.socket) return "socket";
+  if (request_bytes != other.request_bytes) return "limits/request_bytes";
+  if (http_threads != other.http_threads) return "limits/http_threads";
+  return {};
+}
+
+std::optional<settings> read_settings(int argc, const char* const* argv) {
+  raw_options raw;
+  raw.policy = "srpt+deficit";
+  device_option device(device_kinds{.gpu = false});
+  command_line line("gsched_server",
+                    "Serves models over the network by the Open Inference Protocol (KServe v2), "
+                    "gRPC and\nREST, on a simulated GPU that follows the real clock.",
+                    "Policies\n" + policies_text() + details);
+  line.group("Serving");
+  device.declare(line);
+  common::declare_profiles(line, raw.profiles);
+  line.option("--policy", raw.policy, "P",
+              "Orders best-effort requests, one of the policies below;\nreal-time ones go first, "
+              "by deadline");
+  line.group("Front ends");
+  line.option("--grpc", raw.grpc, "ADDR", "unix:PATH, HOST:PORT (0: a free port) or none");
+  line.option("--http", raw.http, "ADDR", "The same for REST, and for /metrics");
+  line.option("--socket", raw.socket, "PATH",
+              "Also serve clients of gsched::channel, through\nshared memory");
+  line.group("Configuration");
+  line.option(
+      "--config", raw.config, "FILE",
+      "JSON: limits, tenants, models and their tensors, and the\noptions above, which count "
+      "before it (docs/guide/network.md)");
+  line.flag("--check", raw.check, "Only check options, configuration and profiles");
+  if (!line.parse(argc, argv)) return std::nullopt;
+  return read(raw, device, line);
+}
+
+} // namespace gsched_server

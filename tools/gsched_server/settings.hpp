@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gsched_server/address.hpp"
+#include "gsched_server/tensor.hpp"
+
+#include "common/cli/device_option.hpp"
+
+#include <gsched/core/time.hpp>
+#include <gsched/job/profile.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gsched_server {
+
+/// What one tenant gets.
+struct tenant_limits {
+  double weight = 1;          ///< share of the device, under policies that share by weight
+  std::uint32_t requests = 0; ///< not ended, at once; 0: as many as the server takes
+  double rate = 0;            ///< requests a second; 0: any
+  double burst = 64;          ///< requests at once, where there is a rate
+  bool real_time = true;      ///< whether it may ask for that
+
+  bool operator==(const tenant_limits&) const = default;
+};
+/// The tenant of requests that name none, or one that the configuration does not have.
+inline constexpr const char* default_tenant = "default";
+
+/// A model to serve, with its profile.
+struct model_plan {
+  std::string name;
+  gsched::profile profile;
+  std::uint32_t instances = 8; ///< of its requests run at once
+  std::vector<tensor_spec> inputs, outputs;
+
+  bool operator==(const model_plan&) const = default;
+};
+
+/// What a running server can take anew.
+struct changeable {
+  std::uint32_t requests = 1024; ///< not ended, at once
+  gsched::duration drain = std::chrono::seconds{30};
+  std::map<std::string, tenant_limits> tenants; ///< with default_tenant
+  std::vector<model_plan> models;               ///< by rising name
+};
+
+/// The command line and the configuration, checked.
+struct settings : changeable {
+  common::device_choice device;
+  std::string policy = "srpt+deficit";
+  std::uint32_t real_time_lanes = 1;
+  address grpc, http;
+  bool in_folder = false; ///< one of these is in socket_folder()
+  std::string socket;     ///< of the channel; empty: none
+  std::uint64_t request_bytes = std::uint64_t{64} << 20;
+  std::uint32_t http_threads = 32;
+  bool check = false;
+
+  /// The first of the settings in which another one differs, of those that need a new start; empty
+  /// if none does.
+  [[nodiscard]] std::string fixed_difference(const settings& other) const;
+};
+
+/// Reads the command line, the configuration that it names, and the models' profiles. Nothing when
+/// it asked for help, which is then printed on stdout.
+/// Errors   gsched::error with one line: what, where, what was expected.
+[[nodiscard]] std::optional<settings> read_settings(int argc, const char* const* argv);
+
+} // namespace gsched_server
