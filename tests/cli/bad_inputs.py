@@ -545,6 +545,14 @@ def make_programs():
     programs["sim_accuracy_corun"] = Program(
         ["--table", "corun.csv"], common | {"--table": path_in}, prefix=["corun"], files=[("corun_rows", ["--table", "{}"])])
     programs["two_tenants"] = Program([], {}, wrong=[["x"], ["--json", "x"], [""]])
+    address = lambda r: r.choice(["", "x", "unix:", "unix:" + "x" * 200, "localhost", "localhost:", ":1", "1:2:3", "[::1", "h:65536", "h:-1", "h:1 ", "a b:1", "none "])
+    programs["gsched_server"] = Program(
+        ["--check"],
+        {"--device": device, "--profiles": path_in, "--policy": name(*SCHEDULING), "--grpc": address, "--http": address,
+         "--config": path_in},
+        wrong=[["--grpc", "none", "--http", "none"], ["--grpc", "unix:a", "--http", "unix:a"], ["--grpc", "unix:a", "--socket", "a"],
+               ["--device", "cuda"], ["--policy", "direct"]],
+        files=[("profile", ["--profiles", "{}"]), ("preset", ["--device", "{}"])])
     programs["calibrate"] = Program(
         ["--device", "preset.json"],
         {"--out": path_out, "--json": path_out, "--device": device},

@@ -30,7 +30,7 @@ lost() { # lost ARGS...
 }
 small=$data/profiles/lenet_b1.json
 for program in serve_mix realtime plan serve_partitions head_of_line padding interference idempotence \
-  sim_accuracy calibrate profile; do
+  sim_accuracy calibrate profile gsched_server; do
   of $program
   [ -x "$bin" ] || continue
   lost --help

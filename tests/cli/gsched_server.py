@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs gsched_server and talks REST to it: answers, refusals, limits, metrics, a reload and drains.
+
+usage: gsched_server.py BIN DATA
+"""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BIN, DATA = map(os.path.abspath, sys.argv[1:3])
+checks = failures = 0
+
+
+def expect(what, good, shown=""):
+    global checks, failures
+    checks += 1
+    if not good:
+        failures += 1
+        print(f"FAILED: {what}: {str(shown)[:400]}")
+
+
+class Unix(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=20)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(20)
+        self.sock.connect(self.path)
+
+
+def ask(path, method, url, body=None, headers={}):
+    c = Unix(path)
+    try:
+        c.request(method, url, body if isinstance(body, (bytes, str, type(None))) else json.dumps(body), headers)
+        r = c.getresponse()
+        return r.status, r.read(), r.headers
+    finally:
+        c.close()
+
+
+class Server:
+    """The program, until its end."""
+
+    def __init__(self, *options):
+        self.p = subprocess.Popen([BIN, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.line = self.p.stdout.readline()
+
+    def end(self, signals=1):
+        for _ in range(signals):
+            self.p.send_signal(signal.SIGTERM)
+            time.sleep(0.05)
+        try:
+            out, err = self.p.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.p.kill()
+            out, err = self.p.communicate()
+            err += "killed"
+        return self.p.returncode, self.line + out, err
+
+
+def write(path, value):
+    with open(path, "w") as f:
+        f.write(value if isinstance(value, str) else json.dumps(value))
+
+
+def refused(what, text, *options, status=2):
+    r = subprocess.run([BIN, *options], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+    good = r.returncode == status and r.stdout == "" and r.stderr.count("\n") == 1 and r.stderr.startswith("gsched_server: ")
+    expect(f"{what}: status {status} and one line with '{text}'", good and text in r.stderr and ", expected " in r.stderr,
+           (r.returncode, r.stdout, r.stderr))
+
+
+os.chdir(tempfile.mkdtemp())
+lenet = {"name": "input", "datatype": "FP32", "shape": [1, 784]}
+zeros = dict(lenet, data=[0.5] * 784)
+configuration = {
+    "profiles": [DATA + "/profiles"],
+    "grpc": "none",
+    "http": "unix:h.sock",
+    "limits": {"requests": 40, "request_bytes": 1 << 20, "http_threads": 24, "drain_s": 20},
+    "tenants": {"small": {"requests": 1, "real_time": False}, "slow": {"rate": 0.001, "burst": 1, "weight": 2}},
+    "models": {
+        "lenet_b1": {},
+        "big": {"profile": "vgg16_b32", "instances": 2, "inputs": [], "outputs": [{"name": "y", "datatype": "FP16", "shape": [3]}]},
+        "typed": {"profile": "lenet_b1",
+                  "inputs": [{"name": "a", "datatype": "INT8", "shape": [2, 2]}, {"name": "b", "datatype": "BOOL", "shape": [3]}],
+                  "outputs": [{"name": "x", "datatype": "INT64", "shape": [2]}, {"name": "y", "datatype": "BOOL", "shape": [1]}]},
+    },
+}
+write("c.json", configuration)
+expect("--check", subprocess.run([BIN, "--config", "c.json", "--check"], capture_output=True, text=True).stdout
+       == "3 models, 3 tenants: as they should be\n")
+s = Server("--config", "c.json")
+expect("what it says first", s.line.startswith("serving 3 models on sim:h200, srpt+deficit: http=unix:h.sock"), s.line)
+get = lambda url: ask("h.sock", "GET", url)
+post = lambda url, body, headers={}: ask("h.sock", "POST", url, body, headers)
+
+# What there is.
+for url, key in (("/v2", "extensions"), ("/v2/health/live", "live"), ("/v2/health/ready", "ready"), ("/v2/models/big", "platform"),
+                 ("/v2/models/big/ready", "ready"), ("/v2/models/big/versions/1", "inputs")):
+    status, body, _ = get(url)
+    expect(url, status == 200 and key in json.loads(body), body)
+expect("platform", json.loads(get("/v2/models/lenet_b1")[1])["platform"] == "gsched_simulated_profile")
+status, body, _ = post("/v2/repository/index", {"ready": True})
+expect("index", [m["name"] for m in json.loads(body)] == ["big", "lenet_b1", "typed"], body)
+
+# Inference, in JSON and in binary.
+infer = lambda body, headers={}, model="lenet_b1": post(f"/v2/models/{model}/infer", body, headers)
+status, body, _ = infer({"id": "7", "inputs": [zeros]})
+answer = json.loads(body)
+expect("JSON", status == 200 and answer["id"] == "7" and answer["outputs"][0]["data"] == [0.0] * 10 and
+       answer["parameters"]["latency_us"] > 20, body)
+typed = [{"name": "b", "datatype": "BOOL", "shape": [3], "data": [True, 0, 1]},
+         {"name": "a", "datatype": "INT8", "shape": [2, 2], "data": [[1, -128], [127, 0]]}]
+status, body, _ = infer({"inputs": typed, "outputs": [{"name": "y"}, {"name": "x"}]}, model="typed")
+expect("types", status == 200 and [o["data"] for o in json.loads(body)["outputs"]] == [[False], [0, 0]], body)
+head = json.dumps({"inputs": [dict(lenet, parameters={"binary_data_size": 3136})], "parameters": {"binary_data_output": True}}).encode()
+raw = struct.pack("<784f", *range(784))
+status, body, headers = infer(head + raw, {"Inference-Header-Content-Length": str(len(head))})
+n = int(headers.get("Inference-Header-Content-Length", 0))
+expect("binary", status == 200 and json.loads(body[:n])["outputs"][0]["parameters"] == {"binary_data_size": 40} and
+       body[n:] == bytes(40), (status, body[:200]))
+status, body, headers = infer({"inputs": []}, model="big")
+expect("FP16 is binary", status == 200 and body[int(headers["Inference-Header-Content-Length"]):] == bytes(6), body)
+c = Unix("h.sock")
+for i in range(3):  # on one connection
+    c.request("POST", "/v2/models/lenet_b1/infer", json.dumps({"inputs": [zeros]}), {"gsched-tenant": "nobody", "gsched-priority": "real_time"})
+    r = c.getresponse()
+    expect("kept alive", r.status == 200 and r.read())
+c.close()
+
+# Bad requests: a status, and one line that says what is wrong.
+bad = [
+    (404, "unknown", "nosuch", {"inputs": [zeros]}, {}), (404, "version '2'", "lenet_b1/versions/2", {"inputs": [zeros]}, {}),
+    (400, "byte 1 is not JSON", "lenet_b1", "x", {}), (400, "empty", "lenet_b1", "", {}), (400, "a array", "lenet_b1", "[]", {}),
+    (400, "missing", "lenet_b1", {}, {}), (400, "unknown, expected input", "lenet_b1", {"inputs": [dict(zeros, name="x")]}, {}),
+    (400, "there twice", "lenet_b1", {"inputs": [zeros, zeros]}, {}), (400, "expected FP32", "lenet_b1", {"inputs": [dict(zeros, datatype="INT8")]}, {}),
+    (400, "shape [784]", "lenet_b1", {"inputs": [dict(zeros, shape=[784])]}, {}), (400, "shape: not of whole", "lenet_b1", {"inputs": [dict(zeros, shape=[-1, 784])]}, {}),
+    (400, "3132 bytes", "lenet_b1", {"inputs": [dict(zeros, data=[0] * 783)]}, {}), (400, "more than 784", "lenet_b1", {"inputs": [dict(zeros, data=[0] * 785)]}, {}),
+    (400, "0 bytes", "lenet_b1", {"inputs": [dict(zeros, data=[])]}, {}), (400, "element 1 is 128", "typed", {"inputs": [dict(typed[1], data=[1, 128, 0, 0]), typed[0]]}, {}),
+    (400, "element 0 is null", "lenet_b1", {"inputs": [dict(zeros, data=[None] * 784)]}, {}), (400, "element 0 is 1e+39", "lenet_b1", {"inputs": [dict(zeros, data=[1e39] * 784)]}, {}),
+    (400, "nested deeper", "lenet_b1", "[" * 100000, {}), (400, "too large", "lenet_b1", '{"a":1e999}', {}),
+    (400, "bytes are left", "lenet_b1", {"inputs": [dict(lenet, parameters={"binary_data_size": 9})]}, {"Inference-Header-Content-Length": "109"}),
+    (400, "expected a whole number", "lenet_b1", {}, {"Inference-Header-Content-Length": "x"}), (400, "expected at most", "lenet_b1", "{}", {"Inference-Header-Content-Length": "3"}),
+    (400, "after the last input", "lenet_b1", json.dumps({"inputs": [zeros]}) + "xy", {"Inference-Header-Content-Length": str(len(json.dumps({"inputs": [zeros]})))}),
+    (400, "output 'z'", "lenet_b1", {"inputs": [zeros], "outputs": [{"name": "z"}]}, {}),
+    (400, "priority", "lenet_b1", {"inputs": [zeros], "parameters": {"priority": 1}}, {}), (400, "deadline_ms: 0", "lenet_b1", {"inputs": [zeros], "parameters": {"deadline_ms": 0}}, {}),
+    (400, "deadline_ms: 'x'", "lenet_b1", {"inputs": [zeros]}, {"gsched-deadline-ms": "x"}), (400, "real_time: 'yes'", "lenet_b1", {"inputs": [zeros]}, {"gsched-real-time": "yes"}),
+    (504, "expected at least", "big", {"inputs": [], "parameters": {"deadline_ms": 0.5}}, {}),
+    (403, "tenant 'small'", "lenet_b1", {"inputs": [zeros], "parameters": {"tenant": "small", "real_time": True}}, {}),
+    (415, "Content-Encoding", "lenet_b1", "{}", {"Content-Encoding": "gzip"}), (413, "too large", "lenet_b1", " " * ((1 << 20) + 1), {}),
+]
+for status, text, model, body, headers in bad:
+    got, answer, more = post(f"/v2/models/{model}/infer", body, headers)
+    try:
+        line = json.loads(answer)["error"]
+    except ValueError:
+        line = "no JSON"
+    expect(f"{status} with '{text}'", got == status and text in line and "\n" not in line, (got, answer))
+for url in ("/", "/v2/nothing", "/v2/models", "/v2/models/lenet_b1/x", "/v2/health", "/x" * 400):
+    expect(f"no {url[:20]}", get(url)[0] == 404)
+expect("a long path", get("/" + "x" * 4000)[0] == 414)
+with socket.socket(socket.AF_UNIX) as junk:
+    junk.connect("h.sock")
+    junk.sendall(b"\x00\xffjunk\r\n\r\n")
+    expect("junk", b"400" in junk.recv(1000))
+with socket.socket(socket.AF_UNIX) as chunks:  # without a length
+    chunks.settimeout(20)
+    chunks.connect("h.sock")
+    chunks.sendall(b"POST /v2/models/lenet_b1/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    try:
+        for _ in range(64):
+            chunks.sendall(b"10000\r\n" + b" " * 65536 + b"\r\n")
+        answer = chunks.recv(1000)
+    except OSError:
+        answer = b""
+    expect("chunks without end", b" 200 " not in answer, answer)
+
+# Limits: one request a tenant, a rate, all of them.
+def burst(n, body, headers, model):
+    got = []
+    def one():
+        got.append(infer(body, headers, model))
+    threads = [threading.Thread(target=one) for _ in range(n)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    return got
+
+
+got = burst(6, {"inputs": []}, {"gsched-tenant": "small"}, "big")
+over = [(json.loads(body)["error"], headers["Retry-After"]) for status, body, headers in got if status == 429]
+expect("a tenant's limit", any(g[0] == 200 for g in got) and over and all("'small'" in line and int(after) >= 1 for line, after in over), got)
+got = [infer({"inputs": [zeros]}, {"gsched-tenant": "slow"}) for _ in range(2)]
+expect("a rate", [g[0] for g in got] == [200, 429] and int(got[1][2]["Retry-After"]) > 100, got)
+
+# A client that leaves: its request is cancelled.
+with socket.socket(socket.AF_UNIX) as leaves:
+    threads = [threading.Thread(target=infer, args=({"inputs": []}, {}, "big")) for _ in range(12)]
+    [t.start() for t in threads]
+    time.sleep(0.02)
+    leaves.connect("h.sock")
+    leaves.sendall(b'POST /v2/models/big/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n{"inputs":[]}')
+    time.sleep(0.02)
+[t.join() for t in threads]
+
+# Metrics by the rules of their format.
+status, body, headers = get("/metrics")
+metrics = body.decode()
+expect("metrics", status == 200 and headers["Content-Type"].startswith("text/plain; version=0.0.4"))
+families = {}
+for line in metrics.splitlines():
+    m = re.fullmatch(r"# (HELP|TYPE) ([a-z_]+) (.+)", line)
+    if m:
+        families.setdefault(m[2], []).append(m[1])
+        continue
+    m = re.fullmatch(r'([a-z_]+?)(_bucket|_sum|_count)?(\{(?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)+\})? ([-+0-9.e]+)', line)
+    name = m and (m[1] if m[1] in families else m[1] + (m[2] or ""))
+    expect("a sample of a family", m and families.get(name) == ["HELP", "TYPE"], line)
+def sample(text):
+    found = re.search("^" + re.escape(text) + r" (\S+)$", metrics, re.M)
+    return float(found[1]) if found else None
+
+
+expect("a count", sample('gsched_requests_total{model="typed",tenant="default",end="ok"}') == 1)
+expect("a count of refusals", sample('gsched_requests_total{model="lenet_b1",tenant="slow",end="exhausted"}') == 1)
+expect("unknown models have no name", sample('gsched_requests_total{model="",tenant="",end="not_found"}') == 2)
+expect("a histogram", sample('gsched_request_duration_seconds_bucket{model="typed",le="+Inf"}') == 1
+       and sample('gsched_request_duration_seconds_count{model="typed"}') == 1)
+expect("nothing is left", sample('gsched_requests_active{tenant="default"}') == 0, metrics[-1500:])
+
+# A reload under load: no request is dropped.
+wrong = []
+stop = threading.Event()
+def load():
+    while not stop.is_set():
+        status, body, _ = infer({"inputs": [zeros]})
+        if status != 200:
+            wrong.append((status, body))
+threads = [threading.Thread(target=load) for _ in range(3)]
+[t.start() for t in threads]
+del configuration["models"]["typed"]
+configuration["models"]["late"] = {"profile": "lenet_b8"}
+configuration["limits"]["requests"] = 30
+for i in range(4):
+    configuration["models"]["lenet_b1"] = {"instances": 2 + i}  # another model of the same name
+    write("c.json", configuration)
+    s.p.send_signal(signal.SIGHUP)
+    expect("a reload", s.p.stdout.readline() == "reloaded: 3 models, 3 tenants\n")
+stop.set()
+[t.join() for t in threads]
+expect("no request was dropped by a reload", not wrong, wrong[:3])
+expect("models of the new configuration", get("/v2/models/late")[0] == 200 and get("/v2/models/typed")[0] == 404)
+expect("instances", json.loads(get("/v2/models/lenet_b1")[1])["properties"]["instances"] == "5")
+refusals = []
+for fault, text in (({"policy": "fifo"}, "policy"), ({"typo": 1}, "typo"), ({"models": {}}, "one model")):
+    write("c.json", configuration | fault)
+    s.p.send_signal(signal.SIGHUP)
+    refusals.append((s.p.stderr.readline(), text))
+expect("bad configurations change nothing", all(line.startswith("gsched_server: not reloaded: ") and text in line for line, text in refusals), refusals)
+write("c.json", configuration)
+refused("an address in use", "in use", "--config", "c.json", status=1)
+
+# A drain under load: each request that was sent has an answer, and what was accepted was served.
+answers, errors = [], []
+stop = threading.Event()
+def load(model):
+    while not stop.is_set():
+        try:
+            answers.append(infer({"inputs": [] if model == "big" else [zeros]}, {}, model)[0])
+        except (FileNotFoundError, ConnectionRefusedError):
+            return  # it listens no more
+        except OSError as e:
+            errors.append(repr(e))
+threads = [threading.Thread(target=load, args=(m,)) for m in ["big"] * 3 + ["lenet_b1"] * 3]
+[t.start() for t in threads]
+time.sleep(0.3)
+rc, out, err = s.end()
+stop.set()
+[t.join() for t in threads]
+expect("a drain loses nothing", not errors and set(answers) <= {200, 503} and answers.count(200) > 10, (errors[:3], set(answers), len(answers)))
+expect("the end of a drain", rc == 0 and err == "" and out.endswith("drained: every request was served\n"), (rc, out, err))
+expect("its socket is gone", not os.path.exists("h.sock"))
+
+# Bad command lines and configurations.
+refused("a GPU", "--device: 'cuda:0' cannot be used here", "--device", "cuda:0")
+refused("a policy", "unknown policy 'direct'", "--policy", "direct")
+refused("an address", "--grpc: 'x'", "--grpc", "x")
+refused("a port", "--http: '65536'", "--http", "localhost:65536")
+refused("no front end", "--grpc: none", "--grpc", "none", "--http", "none")
+refused("one address twice", "--http: unix:a", "--grpc", "unix:a", "--http", "unix:a")
+refused("no configuration", "--config: ", "--config", "none.json")
+for fault, text in [("", "empty"), ("[]", "an object"), ("{", "ends too early"), ('{"grpc":1}', "/grpc is 1"), ('{"a":1}', "unknown key 'a'"),
+                    ('{"models":{"lenet_b1":{"x":1}}}', "/models/lenet_b1 has the unknown key 'x'"), ('{"models":{"nosuch":{}}}', "unknown model 'nosuch'"),
+                    ('{"models":{"lenet_b1":{"inputs":[{"name":"x","datatype":"BYTES","shape":[1]}]}}}', "datatype"),
+                    ('{"models":{"lenet_b1":{"inputs":[{"name":"x","datatype":"INT8","shape":[-1]}]}}}', "/shape/0"),
+                    ('{"models":{"lenet_b1":{"inputs":[{"name":"x","datatype":"INT8","shape":[1073741824,1073741824]}]}}}', "too many"),
+                    ('{"models":{"lenet_b1":{"inputs":[{"name":"x","datatype":"FP64","shape":[1073741824]}]}}}', "inputs of 8589934592 bytes"),
+                    ('{"models":{"lenet_b1":{"instances":0}}}', "/instances is 0"), ('{"tenants":{"a":{"weight":0}}}', "/tenants/a/weight is 0"),
+                    ('{"limits":{"requests":1,"requests":2}}', "twice"), ('{"policy":"lifo"}', "/policy: unknown policy"), ('{"device":"cuda"}', "cuda")]:
+    write("bad.json", fault)
+    refused(f"the configuration {fault[:40]}", text, "--config", "bad.json", "--check")
+
+# Without options: sockets in a folder of this user's.
+os.environ["XDG_RUNTIME_DIR"] = os.getcwd()
+s = Server("--profiles", DATA + "/profiles/lenet_b1.json")
+expect("the default addresses", os.stat("gsched").st_mode & 0o777 == 0o700 and ask("gsched/http.sock", "GET", "/v2/health/ready")[0] == 200
+       and os.path.exists("gsched/grpc.sock") and os.stat("gsched/grpc.sock").st_mode & 0o077 == 0, s.line)
+rc, out, err = s.end()
+expect("a drain of nothing", rc == 0 and err == "" and not os.path.exists("gsched/grpc.sock"), (rc, err))
+
+# A second SIGTERM cancels what is left.
+write("c.json", dict(configuration, policy="fifo", models={"big": {"profile": "vgg16_b32", "instances": 1, "inputs": []}}))
+s = Server("--config", "c.json")
+got = []
+threads = [threading.Thread(target=lambda: got.append(infer({"inputs": []}, {}, "big")[0])) for _ in range(20)]
+[t.start() for t in threads]
+time.sleep(0.05)
+rc, out, err = s.end(signals=2)
+[t.join() for t in threads]
+expect("two signals", rc == 0 and set(got) <= {200, 503} and len(got) == 20, (rc, out, err, got))
+
+print(f"{checks} checks, {failures} failures")
+sys.exit(failures > 0)

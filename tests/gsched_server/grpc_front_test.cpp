@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gsched_server/grpc_front.hpp"
+#include "gsched_server/service.hpp"
+#include "gsched_server/settings.hpp"
+
+#include <doctest/doctest.h>
+#include <grpcpp/grpcpp.h>
+
+#include <open_inference.grpc.pb.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace inference;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::string profiles = std::string(GSCHED_SOURCE_DIR) + "/tools/data/profiles/";
+
+/// A service with a front end on a Unix socket, and a client in the same process.
+struct fixture {
+  explicit fixture(const std::string& configuration = "{}") {
+    const std::string base = "/tmp/gsched_server_test." + std::to_string(::getpid());
+    const std::string file = base + ".json";
+    const std::string socket = "unix:" + base + ".sock";
+    std::ofstream(file) << configuration;
+    const char* const argv[] = {"test",   "--config", file.c_str(), "--grpc",        socket.c_str(),
+                                "--http", "none",     "--profiles", profiles.c_str()};
+    how = gsched_server::read_settings(9, argv);
+    ::unlink(file.c_str());
+    to.emplace(*how);
+    front.emplace(*to, how->grpc, how->request_bytes);
+    channel = grpc::CreateChannel(socket, grpc::InsecureChannelCredentials());
+    stub = GRPCInferenceService::NewStub(channel);
+  }
+
+  /// What the model takes, as raw bytes.
+  static ModelInferRequest request(const std::string& model, std::int64_t elements) {
+    ModelInferRequest r;
+    r.set_model_name(model);
+    r.set_id("7");
+    if (elements == 0) return r;
+    auto& in = *r.add_inputs();
+    in.set_name("input");
+    in.set_datatype("FP32");
+    in.add_shape(1);
+    in.add_shape(elements);
+    r.add_raw_input_contents(std::string(static_cast<std::size_t>(elements) * 4, 'x'));
+    return r;
+  }
+  static ModelInferRequest lenet() { return request("lenet_b1", 784); }
+
+  grpc::Status infer(const ModelInferRequest& r, ModelInferResponse* got = nullptr,
+                     const std::vector<std::pair<std::string, std::string>>& metadata = {},
+                     std::chrono::milliseconds within = 20s) {
+    grpc::ClientContext call;
+    for (const auto& [name, value] : metadata) call.AddMetadata(name, value);
+    call.set_deadline(std::chrono::system_clock::now() + within);
+    ModelInferResponse none;
+    return stub->ModelInfer(&call, r, got != nullptr ? got : &none);
+  }
+
+  std::optional<gsched_server::settings> how;
+  std::optional<gsched_server::service> to;
+  std::optional<gsched_server::grpc_front> front;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<GRPCInferenceService::Stub> stub;
+};
+
+const char* const configuration = R"({
+  "limits": {"requests": 64, "request_bytes": 1048576},
+  "tenants": {"small": {"requests": 1, "real_time": false}},
+  "models": {
+    "lenet_b1": {},
+    "big": {"profile": "vgg16_b32", "instances": 1, "inputs": []},
+    "typed": {"profile": "lenet_b1",
+      "inputs": [{"name": "a", "datatype": "INT8", "shape": [2]},
+                 {"name": "b", "datatype": "FP64", "shape": [1, 1]}],
+      "outputs": [{"name": "x", "datatype": "INT64", "shape": [2]},
+                  {"name": "y", "datatype": "BOOL", "shape": [3]}]}
+  }})";
+
+} // namespace
+
+TEST_CASE("gRPC: a server says what it is and what it has") {
+  fixture f(configuration);
+  const auto call = [](auto stub_call) {
+    grpc::ClientContext context;
+    CHECK(stub_call(&context).ok());
+  };
+  ServerLiveResponse live;
+  call([&](auto* c) { return f.stub->ServerLive(c, {}, &live); });
+  CHECK(live.live());
+  ServerReadyResponse ready;
+  call([&](auto* c) { return f.stub->ServerReady(c, {}, &ready); });
+  CHECK(ready.ready());
+  ServerMetadataResponse server;
+  call([&](auto* c) { return f.stub->ServerMetadata(c, {}, &server); });
+  CHECK(server.name() == "gsched_server");
+  RepositoryIndexResponse index;
+  call([&](auto* c) { return f.stub->RepositoryIndex(c, {}, &index); });
+  REQUIRE(index.models_size() == 3);
+  CHECK(index.models(1).name() == "lenet_b1");
+  CHECK(index.models(1).state() == "READY");
+  ModelMetadataRequest of;
+  of.set_name("typed");
+  ModelMetadataResponse model;
+  call([&](auto* c) { return f.stub->ModelMetadata(c, of, &model); });
+  CHECK(model.platform() == "gsched_simulated_profile");
+  REQUIRE(model.inputs_size() == 2);
+  CHECK(model.inputs(1).datatype() == "FP64");
+  CHECK(model.outputs(1).shape(0) == 3);
+  ModelReadyRequest unknown;
+  unknown.set_name("nosuch");
+  ModelReadyResponse never;
+  grpc::ClientContext context;
+  CHECK(f.stub->ModelReady(&context, unknown, &never).error_code() == grpc::NOT_FOUND);
+}
+
+TEST_CASE("gRPC: inference by raw and by typed contents") {
+  fixture f(configuration);
+  ModelInferResponse got;
+  REQUIRE(f.infer(fixture::lenet(), &got).ok());
+  CHECK(got.id() == "7");
+  REQUIRE(got.outputs_size() == 1);
+  CHECK(got.outputs(0).shape(1) == 10);
+  CHECK(got.raw_output_contents(0) == std::string(40, '\0'));
+  CHECK(got.parameters().at("latency_us").int64_param() > 20);
+
+  ModelInferRequest r;
+  r.set_model_name("typed");
+  auto& b = *r.add_inputs(); // in any order
+  b.set_name("b");
+  b.set_datatype("FP64");
+  b.add_shape(1);
+  b.add_shape(1);
+  b.mutable_contents()->add_fp64_contents(0.5);
+  auto& a = *r.add_inputs();
+  a.set_name("a");
+  a.set_datatype("INT8");
+  a.add_shape(2);
+  a.mutable_contents()->add_int_contents(-128);
+  a.mutable_contents()->add_int_contents(127);
+  r.add_outputs()->set_name("y");
+  REQUIRE(f.infer(r, &got).ok());
+  REQUIRE(got.outputs_size() == 1);
+  CHECK(got.outputs(0).name() == "y");
+  CHECK(got.raw_output_contents(0).size() == 3);
+
+  r.mutable_inputs(1)->mutable_contents()->set_int_contents(0, 128);
+  CHECK(f.infer(r).error_message() == "input 'a': element 0 is 128, expected one of INT8");
+}
+
+TEST_CASE("gRPC: what a request breaks is one line of a status") {
+  fixture f(configuration);
+  const auto refuses = [&](grpc::StatusCode code, const std::string& text, auto change) {
+    ModelInferRequest r = fixture::lenet();
+    change(r);
+    const grpc::Status s = f.infer(r);
+    CHECK_MESSAGE(s.error_code() == code, s.error_message());
+    CHECK_MESSAGE(s.error_message().find(text) != std::string::npos, s.error_message());
+    CHECK(s.error_message().find('\n') == std::string::npos);
+  };
+  refuses(grpc::NOT_FOUND, "'nosuch'", [](auto& r) { r.set_model_name("nosuch"); });
+  refuses(grpc::NOT_FOUND, "version '2'", [](auto& r) { r.set_model_version("2"); });
+  refuses(grpc::INVALID_ARGUMENT, "missing",
+          [](auto& r) { r.clear_inputs(), r.clear_raw_input_contents(); });
+  refuses(grpc::INVALID_ARGUMENT, "expected input",
+          [](auto& r) { r.mutable_inputs(0)->set_name("x"); });
+  refuses(grpc::INVALID_ARGUMENT, "expected FP32",
+          [](auto& r) { r.mutable_inputs(0)->set_datatype("FP16"); });
+  refuses(grpc::INVALID_ARGUMENT, "shape [1,784,1]",
+          [](auto& r) { r.mutable_inputs(0)->add_shape(1); });
+  refuses(grpc::INVALID_ARGUMENT, "shape [1,-1]",
+          [](auto& r) { r.mutable_inputs(0)->set_shape(1, -1); });
+  refuses(grpc::INVALID_ARGUMENT, "0 bytes, expected 3136",
+          [](auto& r) { r.set_raw_input_contents(0, ""); });
+  refuses(grpc::INVALID_ARGUMENT, "3137 bytes",
+          [](auto& r) { r.mutable_raw_input_contents(0)->append("x"); });
+  refuses(grpc::INVALID_ARGUMENT, "raw_input_contents: 2",
+          [](auto& r) { r.add_raw_input_contents("x"); });
+  refuses(grpc::INVALID_ARGUMENT, "contents beside",
+          [](auto& r) { r.mutable_inputs(0)->mutable_contents()->add_fp32_contents(1); });
+  refuses(grpc::INVALID_ARGUMENT, "0 bytes, expected 3136",
+          [](auto& r) { r.clear_raw_input_contents(); });
+  refuses(grpc::INVALID_ARGUMENT, "there twice", [](auto& r) {
+    *r.add_inputs() = r.inputs(0), r.add_raw_input_contents(r.raw_input_contents(0));
+  });
+  refuses(grpc::INVALID_ARGUMENT, "output 'z'", [](auto& r) { r.add_outputs()->set_name("z"); });
+  refuses(grpc::INVALID_ARGUMENT, "deadline_ms: 0",
+          [](auto& r) { (*r.mutable_parameters())["deadline_ms"].set_int64_param(0); });
+  refuses(grpc::INVALID_ARGUMENT, "tenant",
+          [](auto& r) { (*r.mutable_parameters())["tenant"].set_bool_param(true); });
+  refuses(grpc::RESOURCE_EXHAUSTED, "",
+          [](auto& r) { r.add_raw_input_contents(std::string(3 << 20, 'x')); });
+  refuses(grpc::PERMISSION_DENIED, "tenant 'small'", [](auto& r) {
+    (*r.mutable_parameters())["tenant"].set_string_param("small");
+    (*r.mutable_parameters())["priority"].set_string_param("real_time");
+  });
+  ModelInferRequest no_time = fixture::request("big", 0);
+  (*no_time.mutable_parameters())["deadline_ms"].set_double_param(0.5);
+  CHECK(f.infer(no_time).error_code() == grpc::DEADLINE_EXCEEDED);
+  CHECK(f.infer(fixture::lenet(), nullptr, {{"gsched-deadline-ms", "x"}}).error_code() ==
+        grpc::INVALID_ARGUMENT);
+}
+
+TEST_CASE("gRPC: over a limit a request is told when to try again") {
+  fixture f(configuration);
+  std::vector<std::thread> all;
+  std::atomic<int> served{0}, told{0};
+  for (int i = 0; i < 6; ++i)
+    all.emplace_back([&] {
+      const grpc::Status s =
+          f.infer(fixture::request("big", 0), nullptr, {{"gsched-tenant", "small"}});
+      if (s.ok()) ++served;
+      if (s.error_code() == grpc::RESOURCE_EXHAUSTED &&
+          s.error_details().find("type.googleapis.com/google.rpc.RetryInfo") != std::string::npos)
+        ++told;
+    });
+  for (std::thread& t : all) t.join();
+  CHECK(served > 0);
+  CHECK(told > 0);
+  CHECK(served + told == 6);
+}
+
+TEST_CASE("gRPC: a deadline that can no longer be met is refused, and real time goes first") {
+  fixture f(configuration);
+  std::vector<std::thread> all;
+  std::atomic<int> served{0}, late{0};
+  for (int i = 0; i < 8; ++i) // one instance: the last of them would wait for seven
+    all.emplace_back([&] {
+      const grpc::Status s = f.infer(fixture::request("big", 0), nullptr,
+                                     {{"gsched-real-time", "true"}, {"gsched-deadline-ms", "40"}});
+      if (s.ok()) ++served;
+      if (s.error_code() == grpc::DEADLINE_EXCEEDED) ++late;
+    });
+  for (std::thread& t : all) t.join();
+  CHECK(served > 0);
+  CHECK(late > 0);
+  CHECK(served + late == 8);
+}
+
+TEST_CASE("gRPC: a call that is cancelled, or whose own deadline passes, ends its request") {
+  fixture f(configuration);
+  for (const bool by_deadline : {false, true}) {
+    const int calls = 12; // 80 ms of work or more
+    std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+    std::vector<std::thread> all;
+    std::atomic<int> ended{0};
+    for (int i = 0; i < calls; ++i) {
+      auto& context = *contexts.emplace_back(std::make_unique<grpc::ClientContext>());
+      if (by_deadline) context.set_deadline(std::chrono::system_clock::now() + 60ms);
+      all.emplace_back([&] {
+        ModelInferResponse none;
+        const grpc::Status s = f.stub->ModelInfer(&context, fixture::request("big", 0), &none);
+        if (!s.ok()) ++ended;
+      });
+    }
+    if (!by_deadline) {
+      std::this_thread::sleep_for(20ms);
+      for (const auto& each : contexts) each->TryCancel();
+    }
+    for (std::thread& t : all) t.join();
+    CHECK(ended > 0);
+    CHECK(f.to->wait_idle(10s));
+    CHECK(f.to->metrics().find(
+              R"(gsched_requests_total{model="big",tenant="default",end="cancelled"})") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("gRPC: a stream answers each of its requests") {
+  fixture f(configuration);
+  grpc::ClientContext context;
+  const auto stream = f.stub->ModelStreamInfer(&context);
+  const int most = 200; // more than are in service at once
+  std::thread writes([&] {
+    for (int i = 0; i < most; ++i) {
+      ModelInferRequest r = i % 10 == 9 ? fixture::request("nosuch", 0) : fixture::lenet();
+      r.set_id(std::to_string(i));
+      CHECK(stream->Write(r));
+    }
+    stream->WritesDone();
+  });
+  std::vector<int> seen(most);
+  int errors = 0;
+  for (ModelStreamInferResponse r; stream->Read(&r);) {
+    ++seen.at(static_cast<std::size_t>(std::stoi(r.infer_response().id())));
+    if (!r.error_message().empty()) ++errors;
+  }
+  writes.join();
+  CHECK(stream->Finish().ok());
+  CHECK(std::count(seen.begin(), seen.end(), 1) == most);
+  CHECK(errors == most / 10);
+
+  grpc::ClientContext leaves; // with requests in service
+  const auto other = f.stub->ModelStreamInfer(&leaves);
+  for (int i = 0; i < 20; ++i) CHECK(other->Write(fixture::request("big", 0)));
+  leaves.TryCancel();
+  CHECK(other->Finish().error_code() == grpc::CANCELLED);
+  CHECK(f.to->wait_idle(10s));
+}
+
+TEST_CASE("gRPC: a drain serves what was accepted, and refuses what comes after") {
+  fixture f(configuration);
+  std::atomic<int> served{0}, refused{0}, others{0};
+  std::atomic<bool> stop{false}, closes{false};
+  std::vector<std::thread> all;
+  for (int i = 0; i < 4; ++i)
+    all.emplace_back([&, i] {
+      while (!stop) {
+        const grpc::Status s = f.infer(i == 0 ? fixture::request("big", 0) : fixture::lenet());
+        if (s.ok()) {
+          ++served;
+        } else { // gRPC itself cancels calls that come while it closes
+          ++(s.error_code() == grpc::UNAVAILABLE || (closes && s.error_code() == grpc::CANCELLED)
+                 ? refused
+                 : others);
+          std::this_thread::sleep_for(5ms);
+        }
+      }
+    });
+  std::this_thread::sleep_for(150ms);
+  f.to->stop_accepting();
+  CHECK(f.to->wait_idle(10s));
+  ServerReadyResponse ready;
+  grpc::ClientContext context;
+  CHECK(f.stub->ServerReady(&context, {}, &ready).ok());
+  CHECK(!ready.ready());
+  std::this_thread::sleep_for(20ms);
+  closes = true;
+  f.front->shut_down(5s);
+  stop = true;
+  for (std::thread& t : all) t.join();
+  CHECK(served > 10);
+  CHECK(refused > 0);
+  CHECK(others == 0);
+  double counted = 0; // each request that the server has served has reached its client
+  std::istringstream metrics(f.to->metrics());
+  for (std::string line; std::getline(metrics, line);)
+    if (line.starts_with("gsched_requests_total") && line.find(R"(end="ok")") != line.npos)
+      counted += std::stod(line.substr(line.rfind(' ')));
+  CHECK(counted == served);
+}
