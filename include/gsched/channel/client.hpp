@@ -92,10 +92,14 @@ public:
   explicit client(const std::string& socket, const client_options& how = {})
       : how_(how), path_(socket), memory_(region::make(how.slots, how.arena_bytes)),
         blocks_(how.arena_bytes), requests_(memory_.requests(), how.slots),
-        replies_(memory_.replies(), how.slots), socket_(detail::connect_to(socket)) {
+        replies_(memory_.replies(), how.slots),
+        socket_(detail::connect_to(socket, how.connect_within)) {
     detail::message hello;
     hello.kind = detail::message_kind::hello;
-    if (!detail::try_send(socket_.get(), hello, memory_.file())) gone();
+    // A server that has turned the client away already has said why.
+    if (!detail::try_send(socket_.get(), hello, memory_.file()) &&
+        !detail::wait_readable(socket_.get(), duration::zero()))
+      gone();
     detail::file_descriptor page;
     const detail::message m = receive(&page);
     if (m.kind != detail::message_kind::welcome || !page)

@@ -5,6 +5,7 @@
 #include <gsched/channel/detail/file_descriptor.hpp>
 #include <gsched/channel/detail/messages.hpp>
 #include <gsched/channel/detail/model_table.hpp>
+#include <gsched/channel/detail/polled_connections.hpp>
 #include <gsched/channel/detail/server_page.hpp>
 #include <gsched/channel/detail/unix_socket.hpp>
 #include <gsched/channel/limits.hpp>
@@ -12,7 +13,6 @@
 #include <gsched/core/id.hpp>
 #include <gsched/core/sync.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/dispatch/inbox.hpp>
 #include <gsched/server/request_source.hpp>
 #include <gsched/server/server.hpp>
 
@@ -102,9 +102,12 @@ private:
 
   // Of the host's thread ------------------------------------------------------------------------
   void serve();
-  void accept_one();
+  void accept_some();
+  [[nodiscard]] bool accept_one();
+  void stop_listening() noexcept;
+  [[nodiscard]] bool watch(int file, int number) noexcept;
   void hear(session& s);
-  void greet(session& s, const detail::message& hello, detail::file_descriptor file);
+  void greet(session& s, detail::file_descriptor file, bool lost_file);
   void list_models(session& s);
   void part(session& s);
   void bury(session& s);
@@ -116,14 +119,12 @@ private:
   detail::model_table models_;
   detail::server_page page_;
   detail::file_descriptor listener_, epoll_, bell_, spare_;
-  std::map<int, std::unique_ptr<session>> sessions_;      ///< by their sockets
+  detail::socket_file path_;
+  bool rests_ = false;                               ///< the listener is not watched for a round
+  std::map<int, std::unique_ptr<session>> sessions_; ///< by their sockets
   std::map<double, std::vector<client_id>> free_clients_; ///< of the server, by weight
 
-  std::vector<detail::connection*> polled_; ///< the server's thread's
-  std::size_t first_ = 0;                   ///< to be polled: in turn
-  bool closed_ = false;
-  inbox<detail::connection> joining_;
-  inbox<detail::connection> left_;
+  detail::polled_connections polled_;
 
   mutable std::mutex mutex_; ///< of the names and counts
   std::map<std::uint32_t, std::string> names_;

@@ -50,13 +50,13 @@ public:
   /// A server's, of what a client has handed over. The file is checked before it is mapped, and
   /// its header is copied once.
   [[nodiscard]] static region adopt(detail::file_descriptor fd) {
-    struct stat s {};
-    if (::fstat(fd.get(), &s) != 0) refuse("fstat", errno);
-    struct statfs of {};
+    // Only files in memory have seals. This comes first: of a file system in user space, any other
+    // call could block. Huge pages could be missing when they are touched.
     const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-    // Huge pages could be missing when they are touched, and a file in user space could block.
-    if (!S_ISREG(s.st_mode) || seals < 0 || ::fstatfs(fd.get(), &of) != 0 ||
-        of.f_type != TMPFS_MAGIC)
+    struct statfs of {};
+    struct stat s {};
+    if (seals < 0 || ::fstatfs(fd.get(), &of) != 0 || of.f_type != TMPFS_MAGIC ||
+        ::fstat(fd.get(), &s) != 0 || !S_ISREG(s.st_mode))
       throw error(errc::bad_option, "channel: not a memfd, expected one");
     if ((seals & F_SEAL_SHRINK) == 0)
       throw error(errc::bad_option, "channel: a region that can shrink, expected F_SEAL_SHRINK");

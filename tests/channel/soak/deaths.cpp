@@ -161,8 +161,9 @@ public:
         all.progress.fetch_add(1);
         work(c, models);
       } catch (const error& e) {
-        // Without a server, or between two: closed, io or timed_out.
-        if (e.code() != errc::closed && e.code() != errc::io && e.code() != errc::timed_out)
+        // Without a server, between two, or with one that has yet to offer its models.
+        if (e.code() != errc::closed && e.code() != errc::io && e.code() != errc::timed_out &&
+            e.code() != errc::unknown_name)
           strange(run_, e.what());
         for (const pending& p : in_flight_) run_.journal[p.request].unknown.fetch_add(1);
         in_flight_.clear();

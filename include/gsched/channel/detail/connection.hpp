@@ -87,6 +87,10 @@ public:
   /// Takes what has come, at most `burst` requests, so that no client keeps others waiting.
   bool poll(request_taker& to) noexcept {
     if (leaving_.load(sync::acquire)) return cancel_all(to); // [P1] acquire <- [P1] release
+    // Before the requests: those that it cancels are read below, or in a later round.
+    const std::uint32_t cancels =
+        // [P2] acquire <- [P2] release in client::cancel
+        sync::atomic_ref<std::uint32_t>(memory_.words().cancels).load(sync::acquire);
     int n = 0;
     for (std::int64_t now_ns = 0; n < burst; ++n) {
       const std::uint32_t slot = requests_.index();
@@ -96,11 +100,9 @@ public:
       if (now_ns == 0) now_ns = monotonic_ns();
       take(r, slot, turn, to, now_ns);
     }
-    // unordered: the turns are read below, and what is missed comes with the next cancellation
-    const std::uint32_t cancels =
-        sync::atomic_ref<std::uint32_t>(memory_.words().cancels).load(sync::acquire);
     if (cancels == cancels_) return n > 0;
-    cancels_ = cancels; // [P2] acquire <- [P2] release in client::cancel
+    if (n < burst)
+      cancels_ = cancels; // otherwise one of a request that was not read may be among them
     cancel_asked(to);
     return true;
   }

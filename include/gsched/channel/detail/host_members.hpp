@@ -29,6 +29,10 @@
 
 namespace gsched::channel {
 
+namespace detail {
+inline constexpr const char* no_files_left = "the server has no file descriptors left";
+}
+
 struct host::session {
   detail::file_descriptor socket;  ///< its own, until the connection has it
   detail::file_descriptor process; ///< a pidfd; none where the process is not visible
@@ -44,28 +48,30 @@ inline host::host(server& s, host_options how)
     : server_(s), how_(std::move(how)), models_(gsched::detail::server_state::most_models),
       listener_(detail::listen_on(how_.socket)), epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
+      spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)), path_(how_.socket),
+      polled_(page_.words(), how_.most_clients) {
   if (!how_.limits) how_.limits = [](const peer&) { return client_limits{}; };
-  const auto add = [&](int fd) {
-    epoll_event e{};
-    e.events = EPOLLIN;
-    e.data.fd = fd;
-    return epoll_ && ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &e) == 0;
-  };
-  if (!bell_ || !add(listener_.get()) || !add(bell_.get()))
+  if (!epoll_ || !bell_ || !watch(listener_.get(), listener_.get()) ||
+      !watch(bell_.get(), bell_.get()))
     detail::refuse_socket(how_.socket, "epoll", errno);
   if (how_.socket.front() != '@' && ::chmod(how_.socket.c_str(), how_.mode) != 0)
     detail::refuse_socket(how_.socket, "chmod", errno);
-  polled_.reserve(how_.most_clients);
   server_.attach(*this);
   thread_ = std::thread([this] { serve(); });
+}
+
+/// Events of the file carry that number.
+inline bool host::watch(int file, int number) noexcept {
+  epoll_event e{};
+  e.events = EPOLLIN;
+  e.data.fd = number;
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, file, &e) == 0;
 }
 
 inline host::~host() {
   stopping_.store(true, sync::relaxed); // unordered: the bell publishes nothing else
   static_cast<void>(::eventfd_write(bell_.get(), 1));
   thread_.join();
-  if (how_.socket.front() != '@') ::unlink(how_.socket.c_str());
   try {
     server_.detach(*this);
   } catch (const std::exception&) { // the thread was abandoned, and calls nothing more
@@ -111,49 +117,11 @@ inline host_statistics host::statistics() const {
 // Of the server's thread ------------------------------------------------------------------------
 
 inline bool host::poll(request_taker& to) noexcept {
-  bool moved = joining_.take_each([&](detail::connection& c) {
-    polled_.push_back(&c); // reserved
-    if (closed_) c.close();
-  });
-  // In turn, so that of many clients none is always the last.
-  const std::size_t n = polled_.size();
-  if (n == 0) return moved;
-  if (++first_ >= n) first_ = 0;
-  bool any_left = false;
-  for (std::size_t i = 0; i < n; ++i) {
-    detail::connection& c = *polled_[i + first_ < n ? i + first_ : i + first_ - n];
-    moved |= c.poll(to);
-    any_left |= c.is_leaving();
-  }
-  if (any_left)
-    std::erase_if(polled_, [&](detail::connection* c) {
-      if (!c->try_drain()) return false;
-      static_cast<void>(left_.try_post(*c)); // which is never closed
-      static_cast<void>(::eventfd_write(bell_.get(), 1));
-      return true;
-    });
-  return moved;
+  return polled_.poll(to, [&] { static_cast<void>(::eventfd_write(bell_.get(), 1)); });
 }
-
-inline bool host::fall_asleep() noexcept {
-  // [W2] seq_cst <-> [W2] seq_cst in client::predict: after a request was written (exchange)
-  sync::atomic_ref<std::uint32_t>(page_.words().asleep).store(1, sync::seq_cst);
-  if (!joining_.was_empty()) return true;
-  return std::any_of(polled_.begin(), polled_.end(),
-                     [](const detail::connection* c) { return c->has_request(); });
-}
-
-inline void host::wake_up() noexcept {
-  // unordered: a wake too many does no harm
-  sync::atomic_ref<std::uint32_t>(page_.words().asleep).store(0, sync::relaxed);
-}
-
-inline void host::close() noexcept {
-  closed_ = true;
-  sync::atomic_ref<std::uint32_t>(page_.words().closed)
-      .store(1, sync::relaxed); // unordered: a hint
-  for (detail::connection* const c : polled_) c->close();
-}
+inline bool host::fall_asleep() noexcept { return polled_.fall_asleep(); }
+inline void host::wake_up() noexcept { polled_.wake_up(); }
+inline void host::close() noexcept { polled_.close(); }
 
 // Of the host's thread --------------------------------------------------------------------------
 
@@ -162,6 +130,7 @@ inline void host::serve() {
   bool leaving = false;
   gsched::detail::stall_detector stalls(*server_.state());
   for (;;) {
+    bool knocked = false;
     std::array<epoll_event, 64> events;
     const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 100);
     for (int i = 0; i < n; ++i) {
@@ -170,7 +139,7 @@ inline void host::serve() {
         eventfd_t ignored = 0;
         static_cast<void>(::eventfd_read(bell_.get(), &ignored));
       } else if (fd == listener_.get()) {
-        if (!leaving) accept_one();
+        knocked = true;
       } else {
         // A pidfd carries the number of its session's socket, less 1, made negative.
         const auto at = sessions_.find(fd >= 0 ? fd : -1 - fd);
@@ -183,15 +152,18 @@ inline void host::serve() {
     }
     // [S1] acquire: the server's thread has ended, and reads nothing more
     const bool over = server_.state()->stopped.load(sync::acquire) != 0;
-    if ((over || stopping_.load(sync::relaxed)) && !std::exchange(leaving, true))
+    if ((over || stopping_.load(sync::relaxed)) && !std::exchange(leaving, true)) {
+      stop_listening();
+      listener_.reset(); // those that wait to be accepted learn it
       for (auto& [key, s] : sessions_) part(*s);
-    if (over)
-      for (auto& [key, s] : sessions_)
-        if (s->connected) bury(*s);
-    left_.take_each([&](detail::connection& c) {
+    }
+    polled_.take_left([&](detail::connection& c) {
       for (auto& [key, s] : sessions_)
         if (s->connected.get() == &c) return bury(*s);
     });
+    if (over) // after those above, which are freed already
+      for (auto& [key, s] : sessions_)
+        if (s->connected) bury(*s);
     stalls.look();
     const std::int64_t now = detail::monotonic_ns();
     for (auto& [key, s] : sessions_)
@@ -201,50 +173,72 @@ inline void host::serve() {
       }
     std::erase_if(sessions_,
                   [](const auto& each) { return each.second->parted && !each.second->connected; });
+    // At the end, since a new client's socket may have the number of one that an event above meant.
+    if (!leaving && (knocked || rests_)) accept_some();
     if (stopping_.load(sync::relaxed) && (sessions_.empty() || server_.state()->whose.was_taken()))
       return;
   }
 }
 
-inline void host::accept_one() {
+inline void host::stop_listening() noexcept {
+  static_cast<void>(::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr));
+}
+
+inline void host::accept_some() {
+  if (rests_) rests_ = !watch(listener_.get(), listener_.get());
+  for (int n = 0; n < 16; ++n)
+    if (!accept_one()) return;
+}
+
+/// False if there is none to be accepted now.
+inline bool host::accept_one() {
   detail::file_descriptor fd(
       ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!fd) {
-    if (errno != EMFILE && errno != ENFILE) return;
-    // Without a free descriptor the client would wait for ever, and this thread never sleep.
-    spare_.reset();
-    fd = detail::file_descriptor(
-        ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (fd) turn_away(fd.get(), "the server has no file descriptors left");
-    fd.reset();
-    spare_ = detail::file_descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    return;
+    if (errno == ECONNABORTED || errno == EINTR) return true;
+    if (errno == EAGAIN) return false;
+    // Without a free descriptor the client would wait for ever.
+    if (errno == EMFILE || errno == ENFILE) {
+      spare_.reset();
+      fd = detail::file_descriptor(
+          ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      const bool came = static_cast<bool>(fd), none = !came && errno == EAGAIN;
+      if (came) turn_away(fd.get(), detail::no_files_left);
+      fd.reset();
+      spare_ = detail::file_descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      if (came || none) return came;
+    }
+    // The listener stays readable: it is left alone for a round, or this thread would never sleep.
+    stop_listening();
+    rests_ = true;
+    return false;
   }
   try {
-    if (sessions_.size() >= how_.most_clients)
-      return turn_away(fd.get(), "the server has as many clients as it takes");
+    if (sessions_.size() >= how_.most_clients) {
+      turn_away(fd.get(), "the server has as many clients as it takes");
+      return true;
+    }
     auto s = std::make_unique<session>();
     s->key = fd.get();
     s->who = detail::peer_of(fd.get());
     s->until_ns = detail::monotonic_ns() + how_.patience.count();
-    epoll_event e{};
-    e.events = EPOLLIN;
-    e.data.fd = s->key;
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, s->key, &e) != 0)
-      return turn_away(fd.get(), "the server cannot watch one more socket");
+    if (!watch(s->key, s->key)) {
+      turn_away(fd.get(), "the server cannot watch one more socket");
+      return true;
+    }
     if (s->who.pid > 0) {
       s->process =
           detail::file_descriptor(static_cast<int>(::syscall(SYS_pidfd_open, s->who.pid, 0)));
-      if (!s->process && errno == ESRCH) return; // it has died already
-      e.data.fd = -1 - s->key;
-      if (s->process) // without it the end of the socket tells
-        static_cast<void>(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, s->process.get(), &e));
+      if (!s->process && errno == ESRCH) return true; // it has died already
+      if (s->process)                                 // without it the end of the socket tells
+        static_cast<void>(watch(s->process.get(), -1 - s->key));
     }
     s->socket = std::move(fd);
     sessions_[s->key] = std::move(s);
   } catch (const std::exception& e) {
     if (fd) turn_away(fd.get(), e.what());
   }
+  return true;
 }
 
 inline void host::hear(session& s) {
@@ -253,7 +247,8 @@ inline void host::hear(session& s) {
   for (int packets = 0; packets < 16; ++packets) { // of each client in turn
     detail::message m;
     detail::file_descriptor file;
-    switch (detail::try_receive(socket, m, &file)) {
+    bool lost_file = false;
+    switch (detail::try_receive(socket, m, &file, &lost_file)) {
     case detail::received::nothing: return;
     case detail::received::gone: return part(s);
     case detail::received::garbage: turn_away(socket, "not a message of gsched's"); return part(s);
@@ -266,7 +261,7 @@ inline void host::hear(session& s) {
     }
     if (!s.connected) {
       if (m.kind == detail::message_kind::hello) {
-        greet(s, m, std::move(file));
+        greet(s, std::move(file), lost_file);
         if (s.parted) return;
         continue;
       }
@@ -282,10 +277,12 @@ inline void host::hear(session& s) {
   }
 }
 
-inline void host::greet(session& s, const detail::message&, detail::file_descriptor file) {
+inline void host::greet(session& s, detail::file_descriptor file, bool lost_file) {
   try {
     if (stopping_.load(sync::relaxed)) throw error(errc::closed, "the server is closing");
-    if (!file) throw error(errc::bad_option, "channel: a hello without a region, expected one");
+    if (!file)
+      throw error(errc::bad_option, lost_file ? detail::no_files_left
+                                              : "channel: a hello without a region, expected one");
     const client_limits limits = how_.limits(s.who).checked();
     region memory = region::adopt(std::move(file));
     memory.close_file();
@@ -318,7 +315,7 @@ inline void host::greet(session& s, const detail::message&, detail::file_descrip
       ++counts_.connected;
     }
     const bool sent = detail::try_send(s.connected->socket(), welcome, page_.file());
-    static_cast<void>(joining_.try_post(*s.connected)); // which is never closed
+    polled_.join(*s.connected);
     server_.wake();
     if (!sent) part(s);
   } catch (const std::exception& e) {

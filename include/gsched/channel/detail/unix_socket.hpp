@@ -4,6 +4,7 @@
 #include <gsched/channel/detail/file_descriptor.hpp>
 #include <gsched/channel/detail/messages.hpp>
 #include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -85,12 +86,39 @@ struct peer {
   return s;
 }
 
-[[nodiscard]] inline file_descriptor connect_to(const std::string& path) {
+/// The file of a listener. It is removed at the end, unless another has taken its place.
+class socket_file {
+public:
+  /// Right after the path was bound.
+  explicit socket_file(std::string path) : path_(std::move(path)) {
+    if (path_.front() == '@' || ::lstat(path_.c_str(), &is_) != 0) path_.clear();
+  }
+  socket_file(const socket_file&) = delete;
+  socket_file& operator=(const socket_file&) = delete;
+  ~socket_file() {
+    struct stat now {};
+    if (!path_.empty() && ::lstat(path_.c_str(), &now) == 0 && now.st_dev == is_.st_dev &&
+        now.st_ino == is_.st_ino)
+      ::unlink(path_.c_str());
+  }
+
+private:
+  std::string path_; ///< empty: there is none
+  struct stat is_ {};
+};
+
+/// Errors   io, one line; timed_out if the server does not accept within that time.
+[[nodiscard]] inline file_descriptor connect_to(const std::string& path,
+                                                duration within = std::chrono::seconds{5}) {
   const auto [address, size] = address_of(path);
   file_descriptor s = make_socket(path);
+  const auto begin = std::chrono::steady_clock::now();
   while (::connect(s.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN) { // the queue of the listener is full
+      if (std::chrono::steady_clock::now() - begin >= within)
+        throw error(errc::timed_out,
+                    "channel: " + path + ": the server accepts nobody, expected it to in time");
       ::poll(nullptr, 0, 1);
       continue;
     }
@@ -138,8 +166,10 @@ enum class received : std::uint8_t {
   garbage  ///< not a message of this version
 };
 
-/// Takes a packet, and the first file that came with it; further ones are closed. Never waits.
-[[nodiscard]] inline received try_receive(int socket, message& m, file_descriptor* file = nullptr) {
+/// Takes a packet, and the first file that came with it; further ones are closed. `lost_file`: one
+/// came for which this process had no room. Never waits.
+[[nodiscard]] inline received try_receive(int socket, message& m, file_descriptor* file = nullptr,
+                                          bool* lost_file = nullptr) {
   iovec what{&m, sizeof m};
   msghdr h{};
   h.msg_iov = &what;
@@ -149,9 +179,13 @@ enum class received : std::uint8_t {
   h.msg_control = control;
   h.msg_controllen = sizeof control;
   ssize_t n;
-  do n = ::recvmsg(socket, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  while (n < 0 && errno == EINTR);
+  // ECONNRESET comes once, and ahead of what the peer had sent before it closed: its last words.
+  for (bool reset = false;;) {
+    n = ::recvmsg(socket, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || std::exchange(reset, true)))) break;
+  }
   if (n < 0) return errno == EAGAIN ? received::nothing : received::gone;
+  if (lost_file != nullptr) *lost_file = (h.msg_flags & MSG_CTRUNC) != 0;
   for (cmsghdr* c = CMSG_FIRSTHDR(&h); c != nullptr; c = CMSG_NXTHDR(&h, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
     for (std::size_t at = 0; CMSG_LEN(at + sizeof(int)) <= c->cmsg_len; at += sizeof(int)) {
