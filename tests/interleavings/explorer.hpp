@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <setjmp.h>
 #include <ucontext.h>
 
-#include <csetjmp>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -192,7 +192,7 @@ private:
     std::uint64_t spun_value = 0;
     std::uint64_t kept_value = 0;
     ucontext_t context{};
-    std::jmp_buf at{};
+    jmp_buf at{};
   };
   struct decision {
     std::uint64_t chosen;
@@ -254,12 +254,12 @@ private:
   void swap_out() {
     fibre& f = me();
     running_ = -1;
-    if (::_setjmp(f.at) == 0) ::_longjmp(main_at_, 1);
+    if (_setjmp(f.at) == 0) _longjmp(main_at_, 1);
   }
   void resume(std::size_t n) {
     fibre& f = threads_[n];
     running_ = static_cast<int>(n);
-    if (::_setjmp(main_at_) != 0) {
+    if (_setjmp(main_at_) != 0) {
       running_ = -1;
       return;
     }
@@ -273,7 +273,7 @@ private:
       ::makecontext(&f.context, &explorer::enter, 0);
       ::setcontext(&f.context);
     }
-    ::_longjmp(f.at, 1);
+    _longjmp(f.at, 1);
   }
 
   [[nodiscard]] std::uint64_t state() const {
@@ -356,7 +356,7 @@ private:
   std::string failure_;
   const void* kept_ = nullptr;
   int running_ = -1;
-  std::jmp_buf main_at_{};
+  jmp_buf main_at_{};
 };
 
 } // namespace gsched::interleavings
