@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "channel/hosted.hpp"
+
 #include <gsched/channel.hpp>
 #include <gsched/core/error.hpp>
-#include <gsched/policy/fifo.hpp>
-#include <gsched/server.hpp>
-#include <gsched/sim/paced_device.hpp>
-#include <gsched/sim/preset.hpp>
 
 #include <doctest/doctest.h>
 
@@ -33,70 +31,11 @@ using namespace gsched;
 using namespace std::chrono_literals;
 using channel::outcome;
 using channel::reason;
+using channel_test::fresh_name;
+using channel_test::half;
+using channel_test::hosted;
 
 namespace {
-
-[[nodiscard]] program kernels(const char* name, std::size_t count, duration each) {
-  operation k;
-  k.launch = {.grid = {264}, .block = {256}, .registers_per_thread = 32};
-  k.expected = each;
-  k.kernel = kernel_id{0};
-  return program(name, std::vector<operation>(count, k));
-}
-
-/// Launches its program, and turns the inputs round.
-class reversing final : public served_model {
-public:
-  reversing(program p, std::size_t input_bytes)
-      : served_model("reversing", {}), program_(std::make_shared<program>(std::move(p))),
-        input_bytes_(input_bytes) {
-    instances.push_back({program_.get(), program_});
-  }
-  void deliver(request_record& r) noexcept override {
-    const auto in = r.payload.first(input_bytes_);
-    std::reverse_copy(in.begin(), in.end(), r.payload.subspan(input_bytes_).begin());
-  }
-
-private:
-  std::shared_ptr<program> program_;
-  std::size_t input_bytes_;
-};
-
-constexpr std::size_t half = 256;
-
-std::string fresh_name() {
-  static int n = 0;
-  return "@gsched-test-" + std::to_string(::getpid()) + "-" + std::to_string(n++);
-}
-
-struct hosted {
-  explicit hosted(channel::host_options how = {}) {
-    how.socket = socket;
-    host.emplace(server, how);
-    host->offer(brief, "brief", half, half);
-    host->offer(endless, "endless", 0, 0);
-  }
-  ~hosted() { host.reset(); }
-
-  [[nodiscard]] channel::client_options few() const {
-    channel::client_options o;
-    o.slots = 8;
-    o.arena_bytes = 64 * 1024;
-    return o;
-  }
-  bool come_to(std::uint64_t connected) {
-    for (int n = 0; n < 5000 && host->statistics().connected != connected; ++n)
-      std::this_thread::sleep_for(1ms);
-    return host->statistics().connected == connected;
-  }
-
-  std::string socket = fresh_name();
-  gsched::server server{[] { return sim::paced_device(sim::h200()); }, [] { return fifo(); }};
-  model_id brief = server.add_model(
-      {}, [] { return std::make_unique<reversing>(kernels("brief", 5, 20us), half); });
-  model_id endless = server.add_model("endless", kernels("endless", 20000, 1ms));
-  std::optional<channel::host> host;
-};
 
 std::string line_of(errc code, const std::function<void()>& f) {
   try {

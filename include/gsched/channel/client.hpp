@@ -13,6 +13,9 @@
 #include <gsched/core/sync.hpp>
 #include <gsched/core/time.hpp>
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -84,7 +87,7 @@ struct reply {
 /// Errors   gsched::error, one line. closed once the server has gone: all requests that have no
 ///          reply are then of unknown outcome, and the client is of no more use; make another.
 /// Cost     predict: 64 bytes and an exchange, and a system call if the server sleeps.
-/// Threads  one at a time. A forked child must not use it.
+/// Threads  one at a time; shared_client is for several. A forked child may only destroy it.
 class client {
 public:
   /// Connects.
@@ -111,6 +114,10 @@ public:
   }
   client(const client&) = delete;
   client& operator=(const client&) = delete;
+  /// Leaves. A forked child only frees its own copy.
+  ~client() {
+    if (::getpid() == process_) leave();
+  }
 
   // Models ------------------------------------------------------------------------------------
 
@@ -187,21 +194,19 @@ public:
     r.payload = {offset_of(io), io.size()};
     r.deadline_ns = std::max<std::int64_t>(how.deadline.count(), 0);
     r.flags = how.real_time ? std::uint32_t{flag_real_time} : 0u;
-    // unordered: read by cancel on this thread alone
-    places_[r.id & (how_.slots - 1)] = {r.id, requests_.index(), requests_.turn()};
     requests_.write(r);
     // [W2] seq_cst <-> [W2] seq_cst in host::fall_asleep: after the request was written (exchange)
     if (sync::atomic_ref<std::uint32_t>(server_->words().asleep).load(sync::seq_cst) != 0 &&
-        !detail::try_send(socket_.get(), detail::message{}) && has_gone())
+        !detail::try_send(socket_.get(), detail::message{}) && detail::has_hung_up(socket_.get()))
       gone();
     return r.id;
   }
   /// Asks for the end of a request; it gets a reply all the same, which may say that it finished.
   void cancel(std::uint64_t id) {
-    const place& p = places_[id & (how_.slots - 1)];
-    if (p.id != id || id >= requests_.written()) return;
+    if (id >= requests_.written()) return;
     // unordered: the counter publishes it
-    sync::atomic_ref<std::uint32_t>(memory_.cancels()[p.slot]).store(p.turn, sync::relaxed);
+    sync::atomic_ref<std::uint32_t>(memory_.cancels()[requests_.index_of(id)])
+        .store(requests_.turn_of(id), sync::relaxed);
     // [P2] seq_cst -> [P2] acquire, seq_cst in connection::poll and has_request
     sync::atomic_ref<std::uint32_t>(memory_.words().cancels).fetch_add(1, sync::seq_cst);
     if (sync::atomic_ref<std::uint32_t>(server_->words().asleep).load(sync::seq_cst) != 0)
@@ -232,27 +237,7 @@ public:
   }
   /// None if no reply has come in time.
   [[nodiscard]] std::optional<reply> read_result_within(duration most) {
-    const std::int64_t until = after_now(most);
-    if (how_.wait == wait_by::polling) return poll_until(until);
-    const auto have = [this](std::optional<reply>& r) {
-      return (r = try_read_result()).has_value();
-    };
-    std::optional<reply> r;
-    bool hybrid = how_.wait == wait_by::hybrid; // until it has polled once
-    while (!have(r) && now() < until) {
-      ends_ns_ = 0;
-      if (!sleep(hybrid ? wait_kind::almost : wait_kind::finished, until)) return last_or_gone();
-      if (ends_ns_ == 0) continue;
-      hybrid = false;
-      const std::int64_t polls_at = std::min(until, ends_ns_ - how_.poll_before.count());
-      const std::int64_t polls_until = ends_ns_ + how_.poll_for.count();
-      while (now() < polls_at) {
-        if (have(r)) return r;
-        if (!sleep(wait_kind::finished, polls_at)) return last_or_gone();
-      }
-      if ((r = poll_until(std::min(until, polls_until)))) return r;
-    }
-    return r;
+    return wait_for_reply(most, alone{*this});
   }
 
   /// Requests without a reply that was read.
@@ -262,7 +247,8 @@ public:
   [[nodiscard]] std::uint32_t most_in_flight() const noexcept { return most_; }
   /// The server's number of this client.
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
-  /// Readable when it may be worth to look for a reply, after arm(): for an event loop.
+  /// Readable when it may be worth to look for a reply, after arm(): for an event loop. models()
+  /// takes wake-ups too: arm again after it.
   [[nodiscard]] int file() const noexcept { return socket_.get(); }
   /// Has the server wake this client for the next reply. False if one is there already.
   [[nodiscard]] bool arm() noexcept { return arm(wait_kind::finished); }
@@ -277,12 +263,22 @@ public:
       default: return false;
       }
   }
+  /// Ends the connection, as if the server had gone. Requests without a reply are of unknown
+  /// outcome, and whoever waits for one is woken. What is in the arena stays.
+  void leave() noexcept { detail::shut_down(socket_.get()); }
 
 private:
-  struct place {
-    std::uint64_t id = ~std::uint64_t{0};
-    std::uint32_t slot = 0;
-    std::uint32_t turn = 0;
+  friend class shared_client;
+
+  /// The reader of a client that no other thread uses.
+  struct alone {
+    static constexpr bool is_shared = false;
+    client& of;
+    /// Readable after a wake-up.
+    [[nodiscard]] int file() const noexcept { return of.socket_.get(); }
+    /// While the value lives, no other thread does what is not for two at once.
+    [[nodiscard]] bool hold() const noexcept { return true; }
+    [[nodiscard]] bool take_wake_ups() const noexcept { return of.take_wake_ups(); }
   };
 
   [[nodiscard]] std::uint64_t offset_of(std::span<std::byte> io) const noexcept {
@@ -294,33 +290,72 @@ private:
         .store(static_cast<std::uint32_t>(what), sync::seq_cst);
     return !replies_.was_written(sync::seq_cst);
   }
+  /// Waits as the options say, for a reader such as `alone`.
+  template <class Reader>
+  [[nodiscard]] std::optional<reply> wait_for_reply(duration most, const Reader& by) {
+    const std::int64_t until = after_now(most);
+    if (how_.wait == wait_by::polling && is_busy(by)) return poll_until(until, by);
+    std::optional<reply> r;
+    bool hybrid = how_.wait == wait_by::hybrid; // until it has polled once
+    while (!(r = take(by)) && now() < until) {
+      ends_ns_ = 0;
+      if (!sleep(hybrid ? wait_kind::almost : wait_kind::finished, until, by))
+        return last_or_gone(by);
+      if (ends_ns_ == 0) continue;
+      hybrid = false;
+      const std::int64_t polls_at = std::min(until, ends_ns_ - how_.poll_before.count());
+      const std::int64_t polls_until = ends_ns_ + how_.poll_for.count();
+      while (now() < polls_at) {
+        if ((r = take(by))) return r;
+        if (!sleep(wait_kind::finished, polls_at, by)) return last_or_gone(by);
+      }
+      if ((r = poll_until(std::min(until, polls_until), by))) return r;
+    }
+    return r;
+  }
+  /// Without a request in flight polling would be for nothing.
+  template <class Reader>
+  [[nodiscard]] bool is_busy(const Reader& by) const {
+    [[maybe_unused]] const auto held = by.hold();
+    return in_flight() > 0;
+  }
+  template <class Reader>
+  [[nodiscard]] std::optional<reply> take(const Reader& by) {
+    if constexpr (Reader::is_shared) // no lock where nothing is there
+      if (!replies_.was_written(sync::acquire)) return std::nullopt;
+    [[maybe_unused]] const auto held = by.hold();
+    return try_read_result();
+  }
   /// Until the server wakes it, or until a time. False if the server has gone.
-  [[nodiscard]] bool sleep(wait_kind what, std::int64_t until) noexcept {
-    if (arm(what)) detail::wait_readable(socket_.get(), duration{until - now()});
+  template <class Reader>
+  [[nodiscard]] bool sleep(wait_kind what, std::int64_t until, const Reader& by) {
+    if (arm(what)) detail::wait_readable(by.file(), duration{until - now()});
     // unordered: a wake-up too many does no harm
     sync::atomic_ref<std::uint32_t>(memory_.words().waiting).store(0, sync::relaxed);
-    return take_wake_ups();
+    return by.take_wake_ups();
   }
-  [[nodiscard]] std::optional<reply> poll_until(std::int64_t until) {
+  template <class Reader>
+  [[nodiscard]] std::optional<reply> poll_until(std::int64_t until, const Reader& by) {
     for (std::uint32_t n = 1;; ++n) {
-      if (std::optional<reply> r = try_read_result()) return r;
+      if (std::optional<reply> r = take(by)) return r;
       if (n % 256 == 0) {
-        if (has_gone()) return last_or_gone();
+        if (!by.take_wake_ups()) return last_or_gone(by);
         if (now() >= until) return std::nullopt;
       }
       pause();
     }
   }
+  /// What the server wrote before it went is read first.
+  template <class Reader>
+  [[nodiscard]] std::optional<reply> last_or_gone(const Reader& by) {
+    if (std::optional<reply> r = take(by)) return r;
+    [[maybe_unused]] const auto held = by.hold();
+    gone();
+  }
   [[nodiscard]] static std::int64_t now() noexcept { return detail::monotonic_ns(); }
   [[nodiscard]] static std::int64_t after_now(duration most) noexcept {
     return saturating_add(time_point{duration{now()}}, most).time_since_epoch().count();
   }
-  /// What the server wrote before it went is read first.
-  [[nodiscard]] std::optional<reply> last_or_gone() {
-    if (std::optional<reply> r = try_read_result()) return r;
-    gone();
-  }
-  [[nodiscard]] bool has_gone() noexcept { return !take_wake_ups(); }
   [[noreturn]] void gone() const {
     throw error(errc::closed, "channel: " + path_ +
                                   ": the server has gone, expected one that runs; " +
@@ -366,12 +401,12 @@ private:
   detail::arena_blocks blocks_;
   slot_writer<request_slot> requests_;
   slot_reader<reply_slot> replies_;
-  std::vector<place> places_ = std::vector<place>(how_.slots); ///< of requests, by number
   std::uint32_t most_ = 0;
   std::uint32_t number_ = 0;
   std::optional<detail::server_page> server_;
   std::int64_t ends_ns_ = 0; ///< of the last wake-up for what is almost finished
   detail::file_descriptor socket_;
+  pid_t process_ = ::getpid();
 };
 
 } // namespace gsched::channel

@@ -26,6 +26,7 @@ struct payload_range {
 
 /// How a request has ended, as its client reads it. Values are part of the protocol.
 enum class outcome : std::uint32_t {
+  unknown = 0, ///< never sent: the connection ended before a reply
   finished = 1,
   failed = 2,    ///< its job threw, or the device failed
   rejected = 3,  ///< by the policy: its deadline cannot be met

@@ -50,11 +50,14 @@ public:
   }
 
   /// Of the next message.
-  [[nodiscard]] std::uint32_t index() const noexcept {
-    return static_cast<std::uint32_t>(next_) & mask_;
+  [[nodiscard]] std::uint32_t index() const noexcept { return index_of(next_); }
+  [[nodiscard]] std::uint32_t turn() const noexcept { return turn_of(next_); }
+  /// Of the n-th message, from 0.
+  [[nodiscard]] std::uint32_t index_of(std::uint64_t n) const noexcept {
+    return static_cast<std::uint32_t>(n) & mask_;
   }
-  [[nodiscard]] std::uint32_t turn() const noexcept {
-    return static_cast<std::uint32_t>(next_ >> shift_) + 1;
+  [[nodiscard]] std::uint32_t turn_of(std::uint64_t n) const noexcept {
+    return static_cast<std::uint32_t>(n >> shift_) + 1;
   }
   /// Messages written so far.
   [[nodiscard]] std::uint64_t written() const noexcept { return next_; }

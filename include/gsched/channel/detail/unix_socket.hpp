@@ -208,4 +208,13 @@ inline bool wait_readable(int socket, std::chrono::nanoseconds timeout) noexcept
   return ::ppoll(&p, 1, &t, nullptr) > 0;
 }
 
+/// Whether the peer has closed, or this side has shut down; what was sent before may be unread.
+[[nodiscard]] inline bool has_hung_up(int socket) noexcept {
+  pollfd p{socket, 0, 0};
+  return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+/// Ends the connection for both sides, whatever process has a copy of the socket.
+inline void shut_down(int socket) noexcept { ::shutdown(socket, SHUT_RDWR); }
+
 } // namespace gsched::channel::detail

@@ -75,6 +75,16 @@ enum class received : std::uint8_t { packet, nothing, gone, garbage };
   }));
 }
 
+[[nodiscard]] inline bool has_hung_up(int socket) noexcept {
+  network& n = network::it();
+  return interleavings::explorer::current()->call([&]() -> std::uint64_t {
+    return (socket == network::client_end ? n.server_closed : n.client_closed) ? 1 : 0;
+  }) != 0;
+}
+
+/// The tests close the connection by themselves.
+inline void shut_down(int) noexcept {}
+
 /// Without a limit: that a time is over is no way to be woken.
 inline bool wait_readable(int socket, std::chrono::nanoseconds) noexcept {
   network& n = network::it();
