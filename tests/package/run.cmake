@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds and runs the consumer against an installed package, with each of its components and with
 # none, and with this source tree as a folder of its own; then what else is installed. Takes BUILD,
-# SOURCE, CONSUMER, WORK, GENERATOR, CXX, INCLUDE_DIR, LIB_DIR, BIN_DIR, DATA_DIR, PYTHON and CUDA,
-# whether the build has gsched::cuda.
+# SOURCE, CONSUMER, WORK, GENERATOR, CXX, INCLUDE_DIR, LIB_DIR, BIN_DIR, DATA_DIR, PYTHON; CUDA and CLIENT,
+# whether the build has gsched::cuda and gsched::client; and SANITIZE, of which consumers know nothing.
 
 file(REMOVE_RECURSE ${WORK})
 function(run)
@@ -41,6 +41,11 @@ expect_no_cuda(package)
 file(STRINGS ${WORK}/package/CMakeCache.txt found REGEX "^gsched_DIR:")
 if(NOT found MATCHES "${WORK}/prefix/")
   message(FATAL_ERROR "another gsched was found: ${found}")
+endif()
+if(CLIENT AND NOT SANITIZE)
+  consume(client ${installed} -DGSCHED_COMPONENTS=client)
+  expect_no_cuda(client)
+  run(${WORK}/client/client_consumer)
 endif()
 if(CUDA)
   consume(components ${installed} -DGSCHED_COMPONENTS=cuda,cuda_tools,c)
