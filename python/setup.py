@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pyproject.toml cannot say: the wheel holds the C library, so it is for one platform."""
+"""What pyproject.toml cannot say: the wheel holds the C libraries, so it is for one platform."""
 
 import pathlib
 import platform
@@ -13,16 +13,17 @@ try:
 except ImportError: # before setuptools 70
     from wheel.bdist_wheel import bdist_wheel
 
-LIBRARY = pathlib.Path(__file__).resolve().parent / "gsched" / "libgsched_c.so"
+PACKAGE = pathlib.Path(__file__).resolve().parent / "gsched"
+LIBRARIES = [PACKAGE / "libgsched_c.so", PACKAGE / "libgsched_client.so"]
 
 
 def platform_tag():
-    """manylinux with the version of glibc that the library needs: pip then refuses the wheel where the
-    loader would refuse the library. The library needs nothing else: C++'s and CUDA's runtimes are
-    linked into it, and it opens the driver when it is used. Otherwise, and for a package without a
+    """manylinux with the version of glibc that the libraries need: pip then refuses the wheel where the
+    loader would refuse a library. They need nothing else: C++'s and CUDA's runtimes are linked into
+    them, and the driver is opened when a server starts. Otherwise, and for a package without a
     library (an editable one), linux."""
     machine = platform.machine()
-    content = LIBRARY.read_bytes() if LIBRARY.is_file() else b""
+    content = b"".join(file.read_bytes() for file in LIBRARIES if file.is_file())
     minors = [int(m) for m in re.findall(rb"\0GLIBC_2\.(\d+)(?:\.\d+)?(?=\0)", content)]
     if not minors or b"\0GLIBCXX_" in content:
         return f"linux_{machine}"
@@ -36,8 +37,9 @@ class OfOnePlatform(Distribution):
 
 class Wheel(bdist_wheel):
     def run(self):
-        if not LIBRARY.is_file():
-            sys.exit(f"{LIBRARY.name}: not in {LIBRARY.parent}, expected there; ./dev wheel puts it there")
+        for file in LIBRARIES:
+            if not file.is_file():
+                sys.exit(f"{file.name}: not in {PACKAGE}, expected there; ./dev wheel puts it there")
         super().run()
 
     def get_tag(self):

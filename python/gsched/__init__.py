@@ -9,7 +9,8 @@
         future = server.submit(resnet, torch.randn(1, 3, 224, 224))
         print(future.result().argmax(), future.latency)
 
-The package wraps libgsched_c by ctypes. It imports torch when the first model is captured.
+The package wraps libgsched_c by ctypes. It imports torch when the first model is captured. `Client` sends
+requests to a server in another process; it wraps libgsched_client, and needs neither torch nor a GPU.
 
 Errors
 ------
@@ -32,6 +33,8 @@ Python thread, see `Future`.
 
 from ._abi import GschedError, load_library
 from ._capture import Captured, capture
+from ._client import Client, ClientModel
+from ._client_future import ClientFuture
 from ._context import leave_slow_side
 from ._future import Future
 from ._model import Model
@@ -40,5 +43,5 @@ from ._options import ServerOptions
 from ._server import Server
 
 __version__ = "0.1.0"
-__all__ = ["Captured", "Future", "GschedError", "Model", "Server", "ServerOptions", "capture",
-           "leave_slow_side", "load_library", "tensors_of", "with_tensors"]
+__all__ = ["Captured", "Client", "ClientFuture", "ClientModel", "Future", "GschedError", "Model", "Server",
+           "ServerOptions", "capture", "leave_slow_side", "load_library", "tensors_of", "with_tensors"]

@@ -25,7 +25,8 @@ class GschedError(RuntimeError):
     line : str
         What is wrong, and what was expected.
     code : int, optional
-        A ``gsched_code`` of ``gsched_c.h``.
+        A ``gsched_code`` of ``gsched_c.h``; of a `Client`, a ``gsched_client_code`` of
+        ``gsched_client.h``.
 
     Attributes
     ----------
@@ -149,24 +150,40 @@ library: Any = None
 _library_lock = threading.RLock()
 
 
-def _candidates() -> list[str]:
-    named = os.environ.get("GSCHED_C_LIBRARY")
-    if named:
-        return [named]
-    here = pathlib.Path(__file__).resolve().parent
-    files = [here / "libgsched_c.so"]
+def open_library(name: str, variable: str, built: str, functions: dict[str, tuple[Any, list[Any]]],
+                 abi_of: str, abi: int) -> Any:
+    """The library `name`, its functions with their types, of this ABI. It is the file that the environment
+    variable names; without it that in the package, then that in the folder `built` of the checkout that
+    holds the package, then that of the system's loader."""
+    named, here = os.environ.get(variable), pathlib.Path(__file__).resolve().parent
+    files = [here / f"lib{name}.so"]
     if len(here.parents) > 1:
-        files.append(here.parents[1] / "build" / "release" / "cuda" / "c" / "libgsched_c.so")
-    found = [str(f) for f in files if f.is_file()]
-    return found or [n for n in [ctypes.util.find_library("gsched_c")] if n]
+        files.append(here.parents[1] / built / f"lib{name}.so")
+    found = [named] if named else [str(f) for f in files if f.is_file()]
+    found = found or [n for n in [ctypes.util.find_library(name)] if n]
+    if not found:
+        raise GschedError(f"lib{name}.so: not found, expected in the package, in {built}, or where "
+                          f"{variable} says")
+    try:
+        loaded = ctypes.CDLL(found[0])
+        for function_name, (result, arguments) in functions.items():
+            function = getattr(loaded, function_name)
+            function.restype, function.argtypes = result, arguments
+    except (OSError, AttributeError) as e:
+        raise GschedError(f"{found[0]}: cannot be used, expected lib{name}: "
+                          f"{str(e).splitlines()[0]}") from None
+    if getattr(loaded, abi_of)() != abi:
+        raise GschedError(f"{found[0]}: ABI {getattr(loaded, abi_of)()}, expected {abi}")
+    return loaded
 
 
 def load_library() -> Any:
     """Load libgsched_c and check its ABI, once.
 
-    Everything that needs the library calls this. The library is the file that the environment
-    variable ``GSCHED_C_LIBRARY`` names; without it ``libgsched_c.so`` in the package, then that in
-    ``build/release/cuda/c`` of the checkout that holds the package, then that of the system's loader.
+    Everything that needs the library calls this; `Client` needs another one. The library is the file
+    that the environment variable ``GSCHED_C_LIBRARY`` names; without it ``libgsched_c.so`` in the
+    package, then that in ``build/release/cuda/c`` of the checkout that holds the package, then that of
+    the system's loader.
 
     Returns
     -------
@@ -180,23 +197,9 @@ def load_library() -> Any:
     """
     global library
     with _library_lock:
-        if library is not None:
-            return library
-        candidates = _candidates()
-        if not candidates:
-            raise GschedError("libgsched_c.so: not found, expected in the package, in "
-                              "build/release/cuda/c, or where GSCHED_C_LIBRARY says")
-        try:
-            loaded = ctypes.CDLL(candidates[0])
-            for name, (result, arguments) in FUNCTIONS.items():
-                function = getattr(loaded, name)
-                function.restype, function.argtypes = result, arguments
-        except (OSError, AttributeError) as e:
-            raise GschedError(f"{candidates[0]}: cannot be used, expected libgsched_c: "
-                              f"{str(e).splitlines()[0]}") from None
-        if loaded.gsched_abi() != ABI:
-            raise GschedError(f"{candidates[0]}: ABI {loaded.gsched_abi()}, expected {ABI}")
-        library = loaded
+        if library is None:
+            library = open_library("gsched_c", "GSCHED_C_LIBRARY", "build/release/cuda/c", FUNCTIONS,
+                                   "gsched_abi", ABI)
         return library
 
 

@@ -17,8 +17,9 @@ fails() { # fails TEXT ARGUMENT...: ./dev wheel ends with status 1 and one line 
     { echo "wheel $*: status $rc, expected 1 and '$text'"; cat out err; exit 1; }
 }
 fails 'no-such.so: expected a file' --library no-such.so
-fails "'--no-such', expected --out DIR or --library FILE" --no-such x
-fails "'--out', expected --out DIR or --library FILE" --out
+fails 'no-client.so: expected a file' --library "$played" --client no-client.so
+fails "'--no-such', expected --out DIR, --library FILE or --client FILE" --no-such x
+fails "'--out', expected --out DIR, --library FILE or --client FILE" --out
 # A copy of the script that looks for the CUDA compiler elsewhere: it says what is missing, first.
 if ! PATH=/usr/bin:/bin command -v nvcc >/dev/null; then
   sed 's|/usr/local/cuda|/no/cuda|' "$GSCHED_SOURCE_DIR/dev" >dev
@@ -51,7 +52,8 @@ with zipfile.ZipFile(path) as wheel:
 inside = {f for f in files if not f.startswith(info)}
 import os
 expected = {f"gsched/{f}" for f in os.listdir(f"{source}/python/gsched") if f.endswith((".py", ".typed"))}
-assert inside == expected | {"gsched/libgsched_c.so"}, inside ^ expected
+expected |= {"gsched/libgsched_c.so", "gsched/libgsched_client.so"}
+assert inside == expected, inside ^ expected
 PY
 
 # The C library is that of the wheel, wherever a compiler and a checkout are.
@@ -65,6 +67,20 @@ library = gsched.load_library()
 assert os.path.realpath(library._name) == f"{where}/libgsched_c.so", library._name
 assert library.gsched_version() == b"played"
 assert "torch" not in sys.modules
+PY
+# So is the library of clients, which needs no other one.
+[ -n "$GSCHED_SANITIZED" ] || env -i PATH="$work/venv/bin" "$work/venv/bin/python" -I - "$work" <<'PY'
+import os, sys
+import gsched
+from gsched import _abi, _client_abi
+where = os.path.realpath(os.path.dirname(gsched.__file__))
+try:
+    gsched.Client("@gsched-test-nobody")
+    raise AssertionError("connected")
+except gsched.GschedError as e:
+    assert "@gsched-test-nobody: connect" in str(e), e
+assert os.path.realpath(_client_abi.library._name) == f"{where}/libgsched_client.so"
+assert _abi.library is None and "torch" not in sys.modules
 PY
 
 # The README's examples, with a torch that plays its part.
