@@ -31,6 +31,9 @@ struct hostile_options {
   std::uint64_t seed = 1;
   double seconds = 0.5;  ///< of each turn
   double most_ratio = 0; ///< of the p99 beside the hostile client to that beside the busy one
+  std::uint64_t per_connection = 10000; ///< messages, in the mean
+  std::uint64_t packet_every = 64;      ///< messages; 0: none but the hello
+  bool idle = false;                    ///< the hostile client gets the CPU time that is left over
   std::string json;
 };
 int hostile(const hostile_options& how);

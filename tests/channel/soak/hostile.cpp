@@ -15,6 +15,7 @@
 #include <gsched/workload/random.hpp>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -29,6 +30,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -122,8 +124,8 @@ void be_served(const std::string& socket, stage& all, samples& out, std::size_t 
 
 class attacker {
 public:
-  attacker(std::string socket, stage& all, std::uint64_t seed)
-      : socket_(std::move(socket)), all_(all), random_(seed) {}
+  attacker(std::string socket, stage& all, const hostile_options& how)
+      : socket_(std::move(socket)), all_(all), how_(how), random_(how.seed) {}
 
   void attack() {
     all_.attacker.store(::getpid());
@@ -178,11 +180,11 @@ private:
     channel::slot_reader<channel::reply_slot> replies(memory.replies(), slots);
     std::uint64_t quiet = 0; ///< since the last reply
     message answer;
-    const std::uint64_t most = 1000 + below(20000);
+    const std::uint64_t most = 1 + below(2 * how_.per_connection);
     for (std::uint64_t n = 0; n < most && all_.now.load() == attacked; ++n) {
       all_.mutated.fetch_add(1);
       if (channel::reply_slot got; replies.try_read(got)) quiet = 0;
-      if (++quiet > 5000)
+      if (++quiet > how_.per_connection / 2 + 1)
         return; // it has broken a ring, and the server waits for a turn that never comes
       switch (below(1000) < 995 ? below(4) : 3 + below(7)) {
       case 0:
@@ -214,7 +216,7 @@ private:
           mutate(memory.text(0).data(), slots * channel::layout::text_bytes);
         break;
       }
-      if (below(64) != 0) continue;
+      if (how_.packet_every == 0 || below(how_.packet_every) != 0) continue;
       // A packet: most are mere wake-ups, since others end the connection.
       all_.packets.fetch_add(1);
       std::array<char, 600> bytes{};
@@ -238,6 +240,7 @@ private:
 
   std::string socket_;
   stage& all_;
+  hostile_options how_;
   random_engine random_;
 };
 
@@ -270,7 +273,12 @@ int hostile(const hostile_options& how) {
   std::vector<pid_t> others;
   for (std::size_t c = 0; c < good_clients; ++c)
     others.push_back(spawn([&, c] { be_served(socket, all, measured[0], c); }));
-  others.push_back(spawn([&] { attacker(socket, all, how.seed).attack(); }));
+  others.push_back(spawn([&] {
+    const sched_param least{};
+    if (how.idle && ::sched_setscheduler(0, SCHED_IDLE, &least) != 0)
+      throw std::runtime_error("SCHED_IDLE is not permitted");
+    attacker(socket, all, how).attack();
+  }));
   right = right && wait_until([&] { return all.ready.load() == 2 + good_clients; }, 20s);
   const auto begin = clock::now();
   for (std::uint64_t before = 1; right && all.mutated.load() < how.messages;) {
@@ -317,6 +325,9 @@ int hostile(const hostile_options& how) {
                   {"seed", how.seed},
                   {"seconds", seconds},
                   {"turn_seconds", how.seconds},
+                  {"per_connection", how.per_connection},
+                  {"packet_every", how.packet_every},
+                  {"idle", how.idle},
                   {"mutated_messages", all.mutated.load()},
                   {"packets", all.packets.load()},
                   {"connections", all.connections.load()},

@@ -53,6 +53,17 @@ int main(int argc, char** argv) {
                    "Fails if the p99 beside the hostile client is more than so many times "
                    "that beside the busy process; 0: it is only reported")
       ->capture_default_str();
+  to_hostile
+      ->add_option("--per-connection", h.per_connection,
+                   "Mutated messages of a connection in the mean, if it lives so long")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  to_hostile
+      ->add_option("--packet-every", h.packet_every,
+                   "One in so many messages goes over the socket; 0: none")
+      ->capture_default_str();
+  to_hostile->add_flag("--idle", h.idle,
+                       "The hostile client, and the busy one, get the CPU time that is left over");
   to_hostile->add_option("--seed", h.seed, "Of all that is drawn")->capture_default_str();
   to_hostile->add_option("--json", h.json, "Writes the result to this file");
   try {
