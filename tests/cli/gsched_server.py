@@ -151,7 +151,7 @@ bad = [
     (400, "3132 bytes", "lenet_b1", {"inputs": [dict(zeros, data=[0] * 783)]}, {}), (400, "more than 784", "lenet_b1", {"inputs": [dict(zeros, data=[0] * 785)]}, {}),
     (400, "0 bytes", "lenet_b1", {"inputs": [dict(zeros, data=[])]}, {}), (400, "element 1 is 128", "typed", {"inputs": [dict(typed[1], data=[1, 128, 0, 0]), typed[0]]}, {}),
     (400, "element 0 is null", "lenet_b1", {"inputs": [dict(zeros, data=[None] * 784)]}, {}), (400, "element 0 is 1e+39", "lenet_b1", {"inputs": [dict(zeros, data=[1e39] * 784)]}, {}),
-    (400, "nested deeper", "lenet_b1", "[" * 100000, {}), (400, "too large", "lenet_b1", '{"a":1e999}', {}),
+    (400, "nested deeper", "lenet_b1", "[" * 9000, {}), (400, "of JSON, expected at most", "lenet_b1", " " * 200000, {}), (400, "too large", "lenet_b1", '{"a":1e999}', {}),
     (400, "bytes are left", "lenet_b1", {"inputs": [dict(lenet, parameters={"binary_data_size": 9})]}, {"Inference-Header-Content-Length": "109"}),
     (400, "expected a whole number", "lenet_b1", {}, {"Inference-Header-Content-Length": "x"}), (400, "expected at most", "lenet_b1", "{}", {"Inference-Header-Content-Length": "3"}),
     (400, "after the last input", "lenet_b1", json.dumps({"inputs": [zeros]}) + "xy", {"Inference-Header-Content-Length": str(len(json.dumps({"inputs": [zeros]})))}),
@@ -199,21 +199,29 @@ def burst(n, body, headers, model):
     return got
 
 
-got = burst(6, {"inputs": []}, {"gsched-tenant": "small"}, "big")
-over = [(json.loads(body)["error"], headers["Retry-After"]) for status, body, headers in got if status == 429]
+for _ in range(10):  # on a loaded machine they may come one after another
+    got = burst(6, {"inputs": []}, {"gsched-tenant": "small"}, "big")
+    over = [(json.loads(body)["error"], headers["Retry-After"]) for status, body, headers in got if status == 429]
+    if over:
+        break
 expect("a tenant's limit", any(g[0] == 200 for g in got) and over and all("'small'" in line and int(after) >= 1 for line, after in over), got)
 got = [infer({"inputs": [zeros]}, {"gsched-tenant": "slow"}) for _ in range(2)]
 expect("a rate", [g[0] for g in got] == [200, 429] and int(got[1][2]["Retry-After"]) > 100, got)
 
 # A client that leaves: its request is cancelled.
-with socket.socket(socket.AF_UNIX) as leaves:
-    threads = [threading.Thread(target=infer, args=({"inputs": []}, {}, "big")) for _ in range(12)]
-    [t.start() for t in threads]
-    time.sleep(0.02)
-    leaves.connect("h.sock")
-    leaves.sendall(b'POST /v2/models/big/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n{"inputs":[]}')
-    time.sleep(0.02)
-[t.join() for t in threads]
+for _ in range(10):
+    with socket.socket(socket.AF_UNIX) as leaves:
+        threads = [threading.Thread(target=infer, args=({"inputs": []}, {}, "big")) for _ in range(16)]
+        [t.start() for t in threads]
+        leaves.connect("h.sock")
+        leaves.sendall(b'POST /v2/models/big/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n{"inputs":[]}')
+        time.sleep(0.02)
+    [t.join() for t in threads]
+    time.sleep(0.1)
+    cancelled = b'{model="big",tenant="default",end="cancelled"}' in get("/metrics")[1]
+    if cancelled:
+        break
+expect("a client that leaves cancels", cancelled)
 
 # Metrics by the rules of their format.
 status, body, headers = get("/metrics")
@@ -285,7 +293,10 @@ def load(model):
             errors.append(repr(e))
 threads = [threading.Thread(target=load, args=(m,)) for m in ["big"] * 3 + ["lenet_b1"] * 3]
 [t.start() for t in threads]
-time.sleep(0.3)
+for _ in range(1000):
+    time.sleep(0.01)
+    if answers.count(200) > 50:
+        break
 rc, out, err = s.end()
 stop.set()
 [t.join() for t in threads]
@@ -324,7 +335,12 @@ expect("a drain of nothing", rc == 0 and err == "" and not os.path.exists("gsche
 write("c.json", dict(configuration, policy="fifo", models={"big": {"profile": "vgg16_b32", "instances": 1, "inputs": []}}))
 s = Server("--config", "c.json")
 got = []
-threads = [threading.Thread(target=lambda: got.append(infer({"inputs": []}, {}, "big")[0])) for _ in range(20)]
+def one():
+    try:
+        got.append(infer({"inputs": []}, {}, "big")[0])
+    except (FileNotFoundError, ConnectionRefusedError):
+        got.append(503)  # on a loaded machine: it came after the end
+threads = [threading.Thread(target=one) for _ in range(20)]
 [t.start() for t in threads]
 time.sleep(0.05)
 rc, out, err = s.end(signals=2)

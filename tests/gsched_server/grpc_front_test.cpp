@@ -72,6 +72,17 @@ struct fixture {
     return stub->ModelInfer(&call, r, got != nullptr ? got : &none);
   }
 
+  /// The ends of so many requests for the model `big`, at once.
+  std::vector<grpc::Status>
+  burst(std::size_t n, const std::vector<std::pair<std::string, std::string>>& metadata) {
+    std::vector<grpc::Status> ends(n);
+    std::vector<std::thread> all;
+    for (grpc::Status& end : ends)
+      all.emplace_back([&] { end = infer(request("big", 0), nullptr, metadata); });
+    for (std::thread& t : all) t.join();
+    return ends;
+  }
+
   std::optional<gsched_server::settings> how;
   std::optional<gsched_server::service> to;
   std::optional<gsched_server::grpc_front> front;
@@ -218,38 +229,33 @@ TEST_CASE("gRPC: what a request breaks is one line of a status") {
 
 TEST_CASE("gRPC: over a limit a request is told when to try again") {
   fixture f(configuration);
-  std::vector<std::thread> all;
-  std::atomic<int> served{0}, told{0};
-  for (int i = 0; i < 6; ++i)
-    all.emplace_back([&] {
-      const grpc::Status s =
-          f.infer(fixture::request("big", 0), nullptr, {{"gsched-tenant", "small"}});
-      if (s.ok()) ++served;
-      if (s.error_code() == grpc::RESOURCE_EXHAUSTED &&
-          s.error_details().find("type.googleapis.com/google.rpc.RetryInfo") != std::string::npos)
-        ++told;
-    });
-  for (std::thread& t : all) t.join();
+  int served = 0, told = 0;
+  for (int tries = 0; tries < 10 && told == 0; ++tries) { // they may come one after another
+    const auto ends = f.burst(6, {{"gsched-tenant", "small"}});
+    for (const grpc::Status& s : ends) {
+      CHECK((s.ok() || s.error_code() == grpc::RESOURCE_EXHAUSTED));
+      served += s.ok();
+      told +=
+          s.error_details().find("type.googleapis.com/google.rpc.RetryInfo") != std::string::npos;
+    }
+  }
   CHECK(served > 0);
   CHECK(told > 0);
-  CHECK(served + told == 6);
 }
 
-TEST_CASE("gRPC: a deadline that can no longer be met is refused, and real time goes first") {
+TEST_CASE("gRPC: a deadline that can no longer be met is refused") {
   fixture f(configuration);
-  std::vector<std::thread> all;
-  std::atomic<int> served{0}, late{0};
-  for (int i = 0; i < 8; ++i) // one instance: the last of them would wait for seven
-    all.emplace_back([&] {
-      const grpc::Status s = f.infer(fixture::request("big", 0), nullptr,
-                                     {{"gsched-real-time", "true"}, {"gsched-deadline-ms", "40"}});
-      if (s.ok()) ++served;
-      if (s.error_code() == grpc::DEADLINE_EXCEEDED) ++late;
-    });
-  for (std::thread& t : all) t.join();
+  int served = 0, late = 0;
+  for (int tries = 0; tries < 10 && (served == 0 || late == 0); ++tries) {
+    // One instance: the last of them would wait for seven.
+    for (const grpc::Status& s :
+         f.burst(8, {{"gsched-real-time", "true"}, {"gsched-deadline-ms", "40"}})) {
+      CHECK((s.ok() || s.error_code() == grpc::DEADLINE_EXCEEDED));
+      ++(s.ok() ? served : late);
+    }
+  }
   CHECK(served > 0);
   CHECK(late > 0);
-  CHECK(served + late == 8);
 }
 
 TEST_CASE("gRPC: a call that is cancelled, or whose own deadline passes, ends its request") {

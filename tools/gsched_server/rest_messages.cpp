@@ -22,7 +22,9 @@ using json = nlohmann::json;
 
 namespace {
 
-constexpr int most_depth = 64; ///< of JSON: tensors have 16 dimensions at most
+constexpr int most_depth = 64;                ///< of JSON: tensors have 16 dimensions at most
+constexpr std::uint64_t most_of_element = 64; ///< of its text, with space around it
+constexpr std::uint64_t most_around_elements = 128 * 1024;
 
 [[noreturn]] void refuse_body(const std::string& line) { throw refusal(outcome::invalid, line); }
 
@@ -198,6 +200,12 @@ rest_request::rest_request(std::string_view body, std::optional<std::size_t> jso
                     *json_bytes, body.size()));
   std::string_view rest = json_bytes ? body.substr(*json_bytes) : std::string_view();
   if (body.empty()) refuse_body("the body: empty, expected an object");
+  // A value takes more memory than its text, so no more of them are read than the model has use for.
+  std::uint64_t most_json = most_around_elements;
+  for (const tensor_spec& t : model.inputs) most_json += t.elements() * most_of_element;
+  if (const std::size_t n = json_bytes.value_or(body.size()); n > most_json)
+    refuse_body(fmt::format("the body: {} bytes of JSON, expected at most {} for this model", n,
+                            most_json));
   const json document = parse(body.substr(0, json_bytes.value_or(body.size())));
   if (!document.is_object())
     refuse_body(fmt::format("the body: a {}, expected an object", document.type_name()));
