@@ -279,6 +279,30 @@ for fault, text in (({"policy": "fifo"}, "policy"), ({"typo": 1}, "typo"), ({"mo
 expect("bad configurations change nothing", all(line.startswith("gsched_server: not reloaded: ") and text in line for line, text in refusals), refusals)
 write("c.json", configuration)
 refused("an address in use", "in use", "--config", "c.json", status=1)
+refused("no folder", "none/h.sock", "--config", "c.json", "--http", "unix:none/h.sock", status=1)
+refused("no folder", "none/g.sock", "--config", "c.json", "--grpc", "unix:none/g.sock", "--http", "none", status=1)
+refused("another machine's address", "192.0.2.1:7", "--config", "c.json", "--http", "192.0.2.1:7", status=1)
+refused("another machine's address", "192.0.2.1:7", "--config", "c.json", "--grpc", "192.0.2.1:7", "--http", "none", status=1)
+write("a_file", "x")
+refused("a file", "a file", "--config", "c.json", "--http", "unix:a_file", status=1)
+with socket.socket() as taken:
+    taken.bind(("127.0.0.1", 0))
+    taken.listen()
+    port = f"127.0.0.1:{taken.getsockname()[1]}"
+    refused("a port in use", port, "--config", "c.json", "--http", port, status=1)
+    refused("a port in use", port, "--config", "c.json", "--grpc", port, "--http", "none", status=1)
+with socket.socket(socket.AF_UNIX) as taken:
+    taken.bind("taken.sock")
+    taken.listen()
+    refused("a channel in use", "in use", "--config", "c.json", "--http", "none", "--socket", "taken.sock", status=1)
+    refused("a socket in use", "in use", "--config", "c.json", "--grpc", "unix:taken.sock", "--http", "none", status=1)
+tcp = Server("--config", "c.json", "--http", "localhost:0", "--grpc", "unix:taken.sock")  # which nothing listens on now
+port = int(re.search(r"http=localhost:(\d+)", tcp.line)[1])
+c = http.client.HTTPConnection("localhost", port, timeout=20)
+c.request("GET", "/v2/health/ready")
+expect("TCP", c.getresponse().status == 200)
+c.close()
+expect("its end", tcp.end()[0] == 0)
 
 # A drain under load: each request that was sent has an answer, and what was accepted was served.
 answers, errors = [], []

@@ -3,6 +3,8 @@
 #include "gsched_server/service.hpp"
 #include "gsched_server/settings.hpp"
 
+#include <gsched/channel/client.hpp>
+
 #include <doctest/doctest.h>
 #include <grpcpp/grpcpp.h>
 
@@ -13,9 +15,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -317,6 +322,28 @@ TEST_CASE("gRPC: a stream answers each of its requests") {
   leaves.TryCancel();
   CHECK(other->Finish().error_code() == grpc::CANCELLED);
   CHECK(f.to->wait_idle(10s));
+}
+
+TEST_CASE("clients of the channel are served beside it") {
+  const std::string socket = "/tmp/gsched_server_test." + std::to_string(::getpid()) + ".channel";
+  fixture f(R"({"models": {"lenet_b1": {}}, "socket": ")" + socket + "\"}");
+  gsched::channel::client c(socket);
+  const auto m = c.model("lenet_b1");
+  REQUIRE(m.payload_bytes() == 784 * 4 + 40);
+  const std::span<std::byte> io = c.allocate(m.payload_bytes());
+  std::ranges::fill(io, std::byte{1});
+  c.predict(m, io);
+  CHECK(c.read_result().how == gsched::channel::outcome::finished);
+  CHECK(std::ranges::count(io.subspan(m.input_bytes), std::byte{0}) == 40);
+  CHECK(f.infer(fixture::lenet()).ok());
+  CHECK(f.to->metrics().find("\ngsched_channel_clients 1\n") != std::string::npos);
+
+  gsched_server::settings changed = *f.how; // the model is another one of its name
+  changed.models.front().instances = 2;
+  f.to->reload(changed);
+  CHECK(c.model("lenet_b1").id != m.id);
+  c.predict(c.model("lenet_b1"), io);
+  CHECK(c.read_result().how == gsched::channel::outcome::finished);
 }
 
 TEST_CASE("gRPC: a drain serves what was accepted, and refuses what comes after") {
