@@ -173,6 +173,14 @@ for future in endless:
     future.cancel()
 assert set(concurrent.futures.as_completed(endless, 20)) == set(endless)
 assert all(f.cancelled() and f.state == "cancelled" for f in endless)
+for n in range(60): # also where the server has finished first
+    future = client.submit("brief", values)
+    time.sleep(n * 5e-6)
+    if future.cancel():
+        raises(CancelledError, "", future.result, 20)
+        assert future.state == "cancelled"
+    else:
+        assert bytes(future.result()) == values[::-1] and not future.cancelled()
 endless = twice = future = done = rest = x = None
 
 # Callbacks, on the thread that reads; one that raises is logged, and the next ones come.
@@ -185,6 +193,12 @@ def saw(future):
         raise ValueError("of a callback")
 client.submit("brief", values).add_done_callback(saw)
 until(lambda: len(seen) == 2)
+future = client.submit("endless")
+future.add_done_callback(lambda f: sys.exit(3))
+future.cancel()
+raises(CancelledError, "", future.result, 20)
+future = None
+assert bytes(client.submit("brief", values).result(20)) == values[::-1]
 assert set(seen) <= {"gsched client", "MainThread"}, seen
 logging.disable(logging.NOTSET)
 
