@@ -355,6 +355,16 @@ expect("the default addresses", os.stat("gsched").st_mode & 0o777 == 0o700 and a
 rc, out, err = s.end()
 expect("a drain of nothing", rc == 0 and err == "" and not os.path.exists("gsched/grpc.sock"), (rc, err))
 
+# A client that has sent half of a request does not keep it from ending.
+s = Server("--config", "c.json")
+with socket.socket(socket.AF_UNIX) as half:
+    half.connect("h.sock")
+    half.sendall(b"POST /v2/models/lenet_b1/infer HTTP/1.1\r\nContent-Length: 5\r\n")
+    time.sleep(0.05)
+    begin = time.monotonic()
+    rc, out, err = s.end()
+    expect("half of a request", rc == 0 and err == "" and time.monotonic() - begin < 10, (rc, err))
+
 # A second SIGTERM cancels what is left.
 write("c.json", dict(configuration, policy="fifo", models={"big": {"profile": "vgg16_b32", "instances": 1, "inputs": []}}))
 s = Server("--config", "c.json")

@@ -98,7 +98,7 @@ void http_listener::stop() {
 void http_listener::accept_all() {
   std::array<pollfd, 2> both{{{socket_, POLLIN, 0}, {bell_, POLLIN, 0}}};
   // Until it stops, and then those that have come before.
-  while (!stops() || ::poll(both.data(), 1, 0) > 0) {
+  for (int left = backlog; !stops() || (left-- > 0 && ::poll(both.data(), 1, 0) > 0);) {
     if (::poll(both.data(), both.size(), -1) < 0 || both[0].revents == 0) continue;
     const int s = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
     if (s < 0) { // no more files, or the client has left

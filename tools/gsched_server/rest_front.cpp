@@ -23,6 +23,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -56,10 +57,11 @@ inline int status_of(outcome o) noexcept {
 }
 
 /// A connection, as httplib reads and writes it. A request has a minute to arrive, and a limit of
-/// bytes, whatever it says of its length.
+/// bytes, whatever it says of its length; once the server ends, it has a second.
 class connection final : public httplib::Stream {
 public:
-  connection(int socket, std::uint64_t most_bytes) : socket_(socket), most_(most_bytes) {}
+  connection(int socket, std::uint64_t most_bytes, std::function<bool()> server_ends)
+      : socket_(socket), most_(most_bytes), server_ends_(std::move(server_ends)) {}
 
   /// Waits for the next request; false if there will be none, or `gives_up` says so.
   template <class GivesUp>
@@ -81,11 +83,11 @@ public:
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
   }
 
-  bool is_readable() const override { return from_ != to_ || poll_for(POLLIN, left_ms()); }
+  bool is_readable() const override { return from_ != to_ || poll_for(POLLIN, 0); }
   bool is_writable() const override { return poll_for(POLLOUT, write_ms); }
   ssize_t read(char* to, std::size_t size) override {
     if (from_ == to_) {
-      if (read_bytes_ >= most_ || !poll_for(POLLIN, left_ms())) return -1;
+      if (read_bytes_ >= most_ || !wait_readable()) return -1;
       ssize_t n = 0;
       do n = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
       while (n < 0 && errno == EINTR);
@@ -125,9 +127,13 @@ public:
 private:
   static constexpr int write_ms = 30'000;
 
-  [[nodiscard]] int left_ms() const noexcept {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until_ - clock::now()).count();
-    return static_cast<int>(std::clamp<long long>(left, 0, 60'000));
+  [[nodiscard]] bool wait_readable() {
+    constexpr int slice_ms = 100;
+    while (clock::now() < until_) {
+      if (poll_for(POLLIN, slice_ms)) return true;
+      if (server_ends_()) until_ = std::min(until_, clock::now() + std::chrono::seconds{1});
+    }
+    return false;
   }
   [[nodiscard]] bool poll_for(short what, int ms) const noexcept {
     pollfd p{socket_, what, 0};
@@ -136,6 +142,7 @@ private:
 
   int socket_;
   std::uint64_t most_, read_bytes_ = 0;
+  std::function<bool()> server_ends_;
   std::array<char, 16384> buffer_;
   std::size_t from_ = 0, to_ = 0; ///< what of the buffer is not read
   clock::time_point until_{};
@@ -186,11 +193,12 @@ public:
 
   template <class GivesUp>
   void serve(int socket, GivesUp gives_up) {
-    connection c(socket, payload_max_length_ + around_body);
+    const auto server_ends = [&] { return gives_up(clock::duration::max()); };
+    connection c(socket, payload_max_length_ + around_body, server_ends);
     current = &c;
     bool closed = false;
     while (!closed && !c.closes && c.wait_request(gives_up))
-      if (!process_request(c, gives_up(clock::duration::max()), closed, {})) break;
+      if (!process_request(c, server_ends(), closed, {})) break;
     if (c.closes) c.linger();
     current = nullptr;
   }
