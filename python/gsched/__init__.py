@@ -33,6 +33,7 @@ Python thread, see `Future`.
 
 from ._abi import GschedError, load_library
 from ._capture import Captured, capture
+from ._channel import Channel
 from ._client import Client, ClientModel
 from ._client_future import ClientFuture
 from ._context import leave_slow_side
@@ -40,8 +41,9 @@ from ._future import Future
 from ._model import Model
 from ._nesting import tensors_of, with_tensors
 from ._options import ServerOptions
+from ._serve import serve
 from ._server import Server
 
 __version__ = "0.1.0"
-__all__ = ["Captured", "Client", "ClientFuture", "ClientModel", "Future", "GschedError", "Model", "Server",
-           "ServerOptions", "capture", "leave_slow_side", "load_library", "tensors_of", "with_tensors"]
+__all__ = ["Captured", "Channel", "Client", "ClientFuture", "ClientModel", "Future", "GschedError", "Model", "Server",
+           "ServerOptions", "capture", "leave_slow_side", "load_library", "serve", "tensors_of", "with_tensors"]

@@ -120,6 +120,11 @@ class gsched_profile_options(_Struct):
                 ("runs", u32), ("input_bytes", u64), ("output_bytes", u64)]
 
 
+class gsched_channel_options(_Struct):
+    _fields_ = [("size", u32), ("mode", u32), ("most_clients", u32), ("in_flight", u32),
+                ("bytes", u64), ("rate", f64), ("burst", f64), ("weight", f64)]
+
+
 _P = ctypes.POINTER
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, arguments)
     "gsched_version": (text, []),
@@ -143,6 +148,11 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, arguments)
     "gsched_watch": (ctypes.c_int, [pointer]),
     "gsched_collect": (ctypes.c_int, [pointer, _P(pointer), u32, _P(u32), i64]),
     "gsched_get_statistics": (ctypes.c_int, [pointer, _P(gsched_statistics)]),
+    "gsched_default_channel_options": (ctypes.c_int, [_P(gsched_channel_options)]),
+    "gsched_channel_open": (ctypes.c_int, [pointer, text, _P(gsched_channel_options), _P(pointer)]),
+    "gsched_channel_offer": (ctypes.c_int, [pointer, u32, text]),
+    "gsched_channel_withdraw": (ctypes.c_int, [pointer, u32]),
+    "gsched_channel_close": (ctypes.c_int, [pointer]),
     "gsched_profile_graph": (ctypes.c_int, [pointer, _P(gsched_profile_options), text]),
 }
 

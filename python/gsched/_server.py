@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import threading
 import time
 import weakref
@@ -16,6 +17,7 @@ from ._abi import (CANCEL, DEVICE_FAILED, DRAIN, GschedError, check, expected_in
                    gsched_server_options, gsched_statistics, last_line_in_seconds, load_library,
                    pointer, u32)
 from ._capture import Captured, Instance, capture
+from ._channel import Channel
 from ._future import Future
 from ._model import Model
 from ._nesting import shape_of, tensors_of, with_tensors
@@ -23,6 +25,7 @@ from ._options import ServerOptions, put_options
 from ._state import State, keep_for_good
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
     import torch as _torch
@@ -346,6 +349,60 @@ class Server:
             if not future._ticket:
                 state.forget(future)
         return future
+
+    def listen(self, socket: str | os.PathLike[str], models: Iterable[Model] = (), *,
+               mode: int | None = None, most_clients: int | None = None,
+               in_flight: int | None = None, payload_bytes: int | None = None,
+               rate: float | None = None, burst: float | None = None,
+               weight: float | None = None) -> Channel:
+        """Let other processes of this machine submit, as `Client`.
+
+        Their inputs and outputs are in memory that they share with the server, which the GPU reads and
+        writes by itself.
+
+        Parameters
+        ----------
+        socket : str or os.PathLike
+            A path, or ``@`` and a name without a file.
+        models : iterable of Model
+            What clients may ask for, by the models' names; `Channel.offer` adds others.
+        mode : int, optional
+            Of the socket's file: who may connect; 0o600, this user.
+        most_clients : int, optional
+            At once; 1024.
+        in_flight : int, optional
+            Requests of a client at once; 256. Beyond this and the other limits a request is refused.
+        payload_bytes : int, optional
+            Of a client's requests in flight; None is without limit.
+        rate, burst : float, optional
+            A client's requests a second, without limit if None, and at once; 64.
+        weight : float, optional
+            Of each client, as for `add_client`; 1.
+
+        Returns
+        -------
+        Channel
+            To offer further models, and to close it before the server.
+
+        Raises
+        ------
+        GschedError
+            If the socket is in use or cannot be made, or a limit is out of range.
+
+        Notes
+        -----
+        A request of a client waits for no stream: what sets a model's state has to be done before.
+        """
+        channel = Channel(self._state, socket, {
+            "mode": mode, "most_clients": most_clients, "in_flight": in_flight,
+            "bytes": payload_bytes, "rate": rate, "burst": burst, "weight": weight})
+        try:
+            for model in models:
+                channel.offer(model)
+        except BaseException:
+            channel.close()
+            raise
+        return channel
 
     def close(self, cancel: bool = False, timeout: float | None = None) -> None:
         """Accept no more requests, and end the pending ones. Closing again does nothing.

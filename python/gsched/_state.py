@@ -18,6 +18,7 @@ from ._abi import (BAD_ARGUMENT, CANCEL, CLOSED, ENDED, GschedError, OK, TIMED_O
 from ._one_at_a_time import OneAtATime
 
 if TYPE_CHECKING:
+    from ._channel import Channel
     from ._future import Future
     from ._model import Model
 
@@ -46,6 +47,7 @@ class State:
         self.adding = OneAtATime("add_model")
         self.models: list[list[Any]] = []  # [captured, the Model once it is added]
         self.events: list[Any] = []  # of torch, in use by nothing
+        self.channels: list[Channel] = [] # they end before the handle
         self.watched: dict[int | None, Future] = {} # by ticket: those that the waiter ends
         self.waiter: threading.Thread | None = None
         self.users, self.released = 1, False # of the handle: the server, and the waiter
@@ -149,7 +151,9 @@ class State:
             self.left_behind = True
             keep_for_good(self) # the GPU may still write to its tensors
         self.closed = True
-        if not self.left_behind:
+        if not self.left_behind: # else its thread may use them still
+            for channel in self.channels:
+                channel.close()
             with self.lock:
                 ended = list(self.pending.values())
             for future in ended:

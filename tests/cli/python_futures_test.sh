@@ -341,6 +341,38 @@ assert os.waitpid(child, 0)[1] == 0
 number("holding").value = 0
 played.end_held(1)
 
+# A channel offers models by name, and closes with its server.
+other = gsched.Server(policy="fifo")
+mine = other.add_model(lambda x: x + 1.0, one(), name="plus")
+with other.listen("@played", [mine], mode=0o660, rate=5) as channel:
+    assert channel.socket == "@played"
+    raises(gsched.GschedError, "offered already", channel.offer, mine, "again")
+    raises(gsched.GschedError, "another server's model", channel.offer, model)
+    channel.withdraw(mine)
+    raises(gsched.GschedError, "not offered", channel.withdraw, mine)
+raises(gsched.GschedError, "the channel is closed", channel.offer, mine)
+raises(gsched.GschedError, "a path, expected one", other.listen, "")
+raises(gsched.GschedError, "mode: expected at most 0777", other.listen, "@x", mode=0o7777)
+raises(gsched.GschedError, "rate: 'fast', expected a number", other.listen, "@x", rate="fast")
+raises(gsched.GschedError, "a zero byte", other.listen, "a\0b")
+left = other.listen("@left")
+other.close()
+assert left._handle is None
+left.close() # again: nothing
+
+# serve() ends at a signal, or when its server is closed, and needs a model.
+import signal
+raises(gsched.GschedError, "models: none", gsched.serve, {}, "@none")
+before = signal.getsignal(signal.SIGTERM)
+gsched.serve({"plus": (lambda x: x + 1.0, one())}, "@served", policy="fifo",
+             ready=lambda server: os.kill(os.getpid(), signal.SIGTERM))
+assert signal.getsignal(signal.SIGTERM) is before
+thread = threading.Thread(target=gsched.serve, args=({"plus": (lambda x: x, one())}, "@served"),
+                          kwargs={"ready": lambda server: server.close()})
+thread.start()
+thread.join(20)
+assert not thread.is_alive()
+
 # At the end of the process what is under way is cancelled, and callbacks run.
 number("holding").value = 1
 server.submit(model, one(1)).add_done_callback(lambda f: print("at exit:", f.state, flush=True))

@@ -383,6 +383,47 @@ assert all(f.result(30) is not None for f in held)
 print("a child made by fork() ends as usual")
 PY
 
+# Clients in other processes, without torch: results in shared memory, which the GPU writes.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat >"$work/serves.py" <<'PY'
+import gsched, sys, torch
+torch.manual_seed(1)
+net = torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(8)])
+x = torch.linspace(-1, 1, 4 * 512).reshape(4, 512)
+torch.save((x, net.cuda()(x.cuda()).cpu()), sys.argv[2])
+gsched.serve({"net": (net, x), "twice": (lambda y: 2 * y, torch.ones(1 << 20))}, sys.argv[1],
+             policy="srpt+deficit", ready=lambda server: print("ready", flush=True))
+print("drained", flush=True)
+PY
+timeout 200 python3 - "$work" <<'PY'
+import os, signal, subprocess, sys
+import numpy as np
+import gsched
+assert "torch" not in sys.modules
+work = sys.argv[1]
+socket = f"@gsched-serves-{os.getpid()}"
+served = subprocess.Popen([sys.executable, f"{work}/serves.py", socket, f"{work}/expected"],
+                          stdout=subprocess.PIPE, text=True)
+assert served.stdout.readline() == "ready\n"
+x = np.linspace(-1, 1, 4 * 512, dtype=np.float32)
+with gsched.Client(socket) as one, gsched.Client(socket) as other:
+    nets = [client.submit("net", x) for client in (one, other) for _ in range(20)]
+    ramp = np.arange(1 << 20, dtype=np.float32)
+    twice = [other.submit("twice", ramp + i) for i in range(5)]
+    for i, future in enumerate(twice):
+        got = np.asarray(future.result(60)).reshape(-1).view(np.float32)
+        assert np.array_equal(got, 2 * (ramp + i)), i
+    answers = [np.asarray(f.result(60)).reshape(-1).view(np.float32).copy() for f in nets]
+    assert all(np.array_equal(a, answers[0]) for a in answers)
+served.send_signal(signal.SIGTERM)
+assert served.communicate(timeout=60)[0] == "drained\n" and served.returncode == 0
+import torch
+_, expected = torch.load(f"{work}/expected", weights_only=True)
+assert np.allclose(answers[0].reshape(4, 512), expected.numpy(), atol=1e-5)
+print("clients in other processes have their results")
+PY
+
 cd "$GSCHED_SOURCE_DIR/examples/pytorch"
 timeout 120 python3 decode_loop.py --layers 2 --width 256 --tokens 32 --prompt 16
 timeout 200 python3 bit_equal.py --models resnet18,bert_base --inferences 50 --inputs 5 --time-limit 90

@@ -218,6 +218,36 @@ int gsched_get_statistics(gsched_server* s, gsched_statistics* x) {
   x->preempt_p99_us = 15;
   return GSCHED_OK;
 }
+struct gsched_channel {
+  int offered;
+};
+int gsched_default_channel_options(gsched_channel_options* o) {
+  o->mode = 0600, o->in_flight = 256;
+  return GSCHED_OK;
+}
+int gsched_channel_open(gsched_server* s, const char* socket, const gsched_channel_options* o,
+                        gsched_channel** c) {
+  (void)s;
+  if (!*socket) return fail(GSCHED_IO, "socket: a path, expected one");
+  if (o->mode > 0777) return fail(GSCHED_BAD_ARGUMENT, "mode: expected at most 0777");
+  *c = calloc(1, sizeof **c);
+  return GSCHED_OK;
+}
+int gsched_channel_offer(gsched_channel* c, uint32_t model, const char* name) {
+  if (name && !*name) return fail(GSCHED_BAD_ARGUMENT, "offer: a name of 0 bytes");
+  if (c->offered & 1 << model) return fail(GSCHED_BAD_ARGUMENT, "offer: offered already");
+  c->offered |= 1 << model;
+  return GSCHED_OK;
+}
+int gsched_channel_withdraw(gsched_channel* c, uint32_t model) {
+  if (!(c->offered & 1 << model)) return fail(GSCHED_BAD_ARGUMENT, "withdraw: not offered");
+  c->offered &= ~(1 << model);
+  return GSCHED_OK;
+}
+int gsched_channel_close(gsched_channel* c) {
+  free(c);
+  return GSCHED_OK;
+}
 int gsched_profile_graph(void* g, const gsched_profile_options* o, const char* p) {
   (void)g, (void)o, (void)p;
   return GSCHED_OK;

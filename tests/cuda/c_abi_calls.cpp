@@ -208,3 +208,24 @@ TEST_CASE("c abi: each thread has its own last error") {
   CHECK(there.empty());
   CHECK(line() == "ticket: NULL");
 }
+
+TEST_CASE("c abi: a channel's arguments are checked before anything is made") {
+  gsched_channel_options o{};
+  o.size = sizeof o;
+  CHECK(gsched_default_channel_options(&o) == GSCHED_OK);
+  CHECK(o.mode == 0600);
+  CHECK(o.most_clients == 1024);
+  CHECK(o.in_flight == 256);
+  CHECK(o.bytes == UINT64_MAX);
+  CHECK(o.rate == 0);
+  CHECK(o.weight == 1);
+  o.size = 3;
+  CHECK(gsched_default_channel_options(&o) == GSCHED_BAD_ARGUMENT);
+  CHECK(line().find("options.size: 3") != std::string::npos);
+  gsched_channel* c = nullptr;
+  CHECK(gsched_channel_open(nullptr, "@x", nullptr, &c) == GSCHED_BAD_ARGUMENT);
+  CHECK(c == nullptr);
+  CHECK(gsched_channel_offer(nullptr, 0, nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_channel_withdraw(nullptr, 0) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_channel_close(nullptr) == GSCHED_OK);
+}

@@ -29,6 +29,8 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   int (*watch)(gsched_ticket*) = gsched_watch;
   int (*collect)(gsched_server*, gsched_ticket**, uint32_t, uint32_t*, int64_t) = gsched_collect;
   int (*count)(gsched_server*, gsched_statistics*) = gsched_get_statistics;
+  int (*listen)(gsched_server*, const char*, const gsched_channel_options*, gsched_channel**) =
+      gsched_channel_open;
   int (*profile)(void*, const gsched_profile_options*, const char*) = gsched_profile_graph;
   gsched_server_options options = {0};
   gsched_instance instance = {0};
@@ -38,6 +40,7 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   gsched_statistics statistics = {0};
   gsched_model_facts facts = {0};
   gsched_profile_options profiling = {0};
+  gsched_channel_options channel = {0};
   gsched_ticket* ticket = NULL;
   uint32_t n = 0;
   if (abi() != GSCHED_ABI || version() == NULL || last_error() == NULL || names() == NULL ||

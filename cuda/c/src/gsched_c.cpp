@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/gsched_c.h>
 
+#include "channel_options.hpp"
 #include "cuda_events.hpp"
 #include "ingest.hpp"
 #include "model_check.hpp"
@@ -12,12 +13,17 @@
 #include "structs.hpp"
 #include "ticket.hpp"
 
+#include <gsched/channel/host.hpp>
+#include <gsched/core/id.hpp>
 #include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda/host_memory.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 
 using gsched::abi::read_struct;
 using gsched::abi::refusal;
@@ -27,6 +33,11 @@ using gsched::abi::write_struct;
 struct gsched_server : server {
   using server::server;
   int gpu = 0;
+};
+
+struct gsched_channel {
+  gsched_server& of;
+  std::unique_ptr<gsched::channel::host> host;
 };
 
 namespace {
@@ -228,6 +239,52 @@ int gsched_collect(gsched_server* s, gsched_ticket** tickets, uint32_t most, uin
 int gsched_get_statistics(gsched_server* s, gsched_statistics* statistics) {
   return guarded([&] {
     write_struct(statistics, "statistics", expected(s, "server").statistics(), first_statistics);
+    return GSCHED_OK;
+  });
+}
+
+int gsched_default_channel_options(gsched_channel_options* options) {
+  return guarded([&] {
+    write_struct(options, "options", gsched::abi::default_channel_options());
+    return GSCHED_OK;
+  });
+}
+
+int gsched_channel_open(gsched_server* s, const char* socket, const gsched_channel_options* options,
+                        gsched_channel** out) {
+  return guarded([&] {
+    expected(out, "channel") = nullptr;
+    gsched_server& to = expected(s, "server");
+    const auto defaults = gsched::abi::default_channel_options();
+    const auto o = options == nullptr ? defaults : read_struct(options, "options", defaults);
+    gsched::channel::host_options how =
+        gsched::abi::host_options_of(o, &expected(socket, "socket"));
+    how.pin = [gpu = to.gpu](std::span<std::byte> m) { gsched::cuda::pin_memory(gpu, m); };
+    how.unpin = [gpu = to.gpu](std::span<std::byte> m) { gsched::cuda::unpin_memory(gpu, m); };
+    *out =
+        std::make_unique<gsched_channel>(gsched_channel{to, to.listen(std::move(how))}).release();
+    return GSCHED_OK;
+  });
+}
+
+int gsched_channel_offer(gsched_channel* channel, uint32_t model, const char* name) {
+  return guarded([&] {
+    gsched_channel& c = expected(channel, "channel");
+    c.of.offer(*c.host, model, name == nullptr ? "" : name);
+    return GSCHED_OK;
+  });
+}
+
+int gsched_channel_withdraw(gsched_channel* channel, uint32_t model) {
+  return guarded([&] {
+    expected(channel, "channel").host->withdraw(gsched::model_id{model});
+    return GSCHED_OK;
+  });
+}
+
+int gsched_channel_close(gsched_channel* channel) {
+  return guarded([&] {
+    delete channel;
     return GSCHED_OK;
   });
 }

@@ -77,6 +77,17 @@ gsched_model_facts server::facts(std::uint32_t which) const {
   return out;
 }
 
+std::unique_ptr<channel::host> server::listen(channel::host_options how) {
+  return std::make_unique<channel::host>(*serves_, std::move(how));
+}
+
+void server::offer(channel::host& to, std::uint32_t which, const std::string& name) const {
+  const auto& m = static_cast<const model&>(serves_->model(model_id{which}));
+  const instance_buffers& like = m.buffers.front();
+  to.offer(model_id{which}, name.empty() ? m.name : name, model::bytes_of(like.inputs),
+           model::bytes_of(like.outputs));
+}
+
 void server::submit(const gsched_request& r, ticket** out) {
   if (r.real_time > 1 || r.collected > 1)
     throw refusal(GSCHED_BAD_ARGUMENT, "real_time, collected: expected 0 or 1");

@@ -6,12 +6,14 @@
 
 #include <gsched/gsched_c.h>
 
+#include <gsched/channel/host.hpp>
 #include <gsched/server/server.hpp>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace gsched::abi {
 
@@ -40,6 +42,12 @@ public:
   [[nodiscard]] gsched_statistics statistics();
   /// Throws where none came.
   [[nodiscard]] std::uint32_t collect(ticket** out, std::uint32_t most, std::int64_t timeout_us);
+
+  /// A host of clients in other processes; it ends before this. `how.socket`, `pin` and `unpin` say
+  /// where, and how their memory becomes the GPU's.
+  [[nodiscard]] std::unique_ptr<channel::host> listen(channel::host_options how);
+  /// An empty name is the model's own.
+  void offer(channel::host& to, std::uint32_t model, const std::string& name) const;
 
   /// False if the time was over first. The server may be closed, and gone.
   [[nodiscard]] static bool wait(ticket& t, std::int64_t timeout_us);

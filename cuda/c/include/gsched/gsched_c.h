@@ -346,6 +346,44 @@ typedef struct gsched_statistics {
  * Threads  not on the dispatcher's thread. */
 GSCHED_API int gsched_get_statistics(gsched_server* server, gsched_statistics* statistics);
 
+/* Clients in other processes ------------------------------------------------------------------ */
+
+/* Processes of this machine submit by gsched_client.h, through memory that they share with the
+ * server; the GPU reads inputs and writes outputs there. */
+typedef struct gsched_channel gsched_channel;
+
+typedef struct gsched_channel_options {
+  uint32_t size;
+  uint32_t mode;         /* of the socket's file: who may connect; 0600 */
+  uint32_t most_clients; /* at once; 1024 */
+  /* What each client gets; beyond it a request is refused. */
+  uint32_t in_flight; /* requests; 256 */
+  uint64_t bytes;     /* of payload in flight; UINT64_MAX is any */
+  double rate;        /* requests a second; 0 is any */
+  double burst;       /* requests at once, where there is a rate; 64 */
+  double weight;      /* as for gsched_add_client; 1 */
+} gsched_channel_options;
+
+/* Sets all but size, which the caller has set, to the default of each field. */
+GSCHED_API int gsched_default_channel_options(gsched_channel_options* options);
+
+/* Listens on a Unix socket: a path, or @ and a name without a file. options: NULL is all defaults.
+ * Errors   GSCHED_IO: a socket that is in use, or cannot be made. */
+GSCHED_API int gsched_channel_open(gsched_server* server, const char* socket,
+                                   const gsched_channel_options* options, gsched_channel** channel);
+
+/* Clients may ask for this model from now on, by that name; NULL is its own. In a request's payload
+ * are the inputs and behind them the outputs, without gaps. Withdraw it before the model is
+ * removed. */
+GSCHED_API int gsched_channel_offer(gsched_channel* channel, uint32_t model, const char* name);
+GSCHED_API int gsched_channel_withdraw(gsched_channel* channel, uint32_t model);
+
+/* Clients are told nothing but that it has gone; their requests end as cancelled. Before
+ * gsched_server_release, and after gsched_server_close with GSCHED_DRAIN nothing of them is lost.
+ * NULL is allowed.
+ * Threads  not on the dispatcher's thread; no other call with the channel at the same time. */
+GSCHED_API int gsched_channel_close(gsched_channel* channel);
+
 /* Profiles ------------------------------------------------------------------------------------ */
 
 typedef struct gsched_profile_options {
