@@ -290,6 +290,26 @@ TEST_CASE("channel host: packets that are none end their client alone") {
   CHECK(good.read_result().how == outcome::finished);
 }
 
+TEST_CASE("channel host: a client that floods its socket is heard less, and still served") {
+  small_host h;
+  raw_client c(h.socket);
+  REQUIRE(c.greet());
+  channel::client good(h.socket, tiny);
+  int sent = 0, served = 0;
+  for (const auto until = soak::clock::now() + 200ms; soak::clock::now() < until;) {
+    for (int n = 0; n < 1000; ++n) sent += channel::detail::try_send(c.socket.get(), {});
+    good.predict(index(h.quick), good.arena().first(0));
+    served += good.read_result().how == outcome::finished;
+  }
+  CHECK(sent < 20000); // 4,000 in that time, a burst, and what the socket holds
+  CHECK(served >= 1);
+  channel::request_slot r;
+  r.model = 77;
+  CHECK(c.refusal_of(r) == reason::unknown_model);
+  c.socket.reset(); // the process lives on
+  CHECK(h.come_to(1));
+}
+
 TEST_CASE("channel host: a request beyond its arena is refused, whatever its numbers") {
   small_host h;
   raw_client c(h.socket);

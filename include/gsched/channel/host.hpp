@@ -107,6 +107,8 @@ private:
   void stop_listening() noexcept;
   [[nodiscard]] bool watch(int file, int number) noexcept;
   void hear(session& s);
+  void rest(session& s, std::int64_t now_ns);
+  [[nodiscard]] bool end_rest(int key, std::int64_t now_ns);
   void greet(session& s, detail::file_descriptor file, bool lost_file);
   void list_models(session& s);
   void part(session& s);
@@ -122,6 +124,7 @@ private:
   detail::socket_file path_;
   bool rests_ = false;                               ///< the listener is not watched for a round
   std::map<int, std::unique_ptr<session>> sessions_; ///< by their sockets
+  std::vector<int> resting_;                         ///< keys of sessions that are not heard
   std::map<double, std::vector<client_id>> free_clients_; ///< of the server, by weight
 
   detail::polled_connections polled_;

@@ -5,6 +5,7 @@
 
 #include <gsched/channel/detail/clock.hpp>
 #include <gsched/channel/host.hpp>
+#include <gsched/channel/limits.hpp>
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -38,7 +39,10 @@ struct host::session {
   detail::file_descriptor process; ///< a pidfd; none where the process is not visible
   peer who{};
   std::int64_t until_ns = 0; ///< for its hello
-  int key = -1;              ///< the socket's number
+  /// A packet for each sleep of the server's thread, which spins for tens of microseconds before it.
+  detail::rate_limit packets{20000, 256};
+  std::int64_t rests_until_ns = 0; ///< 0: its socket is watched
+  int key = -1;                    ///< the socket's number
   std::unique_ptr<detail::connection> connected{};
   double weight = 0;
   bool parted = false;
@@ -132,7 +136,8 @@ inline void host::serve() {
   for (;;) {
     bool knocked = false;
     std::array<epoll_event, 64> events;
-    const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 100);
+    const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                               resting_.empty() ? 100 : 1);
     for (int i = 0; i < n; ++i) {
       const int fd = events[static_cast<std::size_t>(i)].data.fd;
       if (fd == bell_.get()) {
@@ -166,6 +171,7 @@ inline void host::serve() {
         if (s->connected) bury(*s);
     stalls.look();
     const std::int64_t now = detail::monotonic_ns();
+    std::erase_if(resting_, [&](int key) { return end_rest(key, now); });
     for (auto& [key, s] : sessions_)
       if (!s->connected && !s->parted && now >= s->until_ns) {
         turn_away(s->socket.get(), "no hello in time");
@@ -241,10 +247,31 @@ inline bool host::accept_one() {
   return true;
 }
 
+/// A client that sends more packets than it can have reason to is not heard for a while, so that it
+/// does not take the CPU time of this thread. Its end is seen by its process, or after the rest.
+inline void host::rest(session& s, std::int64_t now_ns) {
+  static_cast<void>(::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, s.key, nullptr));
+  s.rests_until_ns = now_ns + 3'000'000;
+  resting_.push_back(s.key);
+}
+
+/// True if the session with that key does not rest any more.
+inline bool host::end_rest(int key, std::int64_t now_ns) {
+  const auto at = sessions_.find(key);
+  if (at == sessions_.end() || at->second->parted || at->second->rests_until_ns == 0) return true;
+  session& s = *at->second;
+  if (now_ns < s.rests_until_ns) return false;
+  s.rests_until_ns = 0;
+  if (!watch(s.key, s.key)) part(s);
+  return true;
+}
+
 inline void host::hear(session& s) {
-  if (s.parted) return;
+  if (s.parted || s.rests_until_ns != 0) return;
   const int socket = s.connected ? s.connected->socket() : s.socket.get();
+  const std::int64_t now_ns = detail::monotonic_ns();
   for (int packets = 0; packets < 16; ++packets) { // of each client in turn
+    if (!s.packets.try_take(now_ns)) return rest(s, now_ns);
     detail::message m;
     detail::file_descriptor file;
     bool lost_file = false;
