@@ -175,6 +175,12 @@ static void test_requests(uint32_t wait) {
     if (gsched_client_read_result(c, &r, 0) == 0) break;
   }
   CHECK(r.outcome == GSCHED_CLIENT_FINISHED && r.id == id);
+  CHECK(gsched_client_arm(c, &ready) == 0 && ready == 0);
+  CHECK(gsched_client_predict(c, m.id, arena, 512, NULL, &id) == 0);
+  struct pollfd p = {.fd = file, .events = POLLIN};
+  CHECK(poll(&p, 1, 20000) == 1);
+  CHECK(gsched_client_arm(c, &ready) == 0 && ready == 1);
+  CHECK(next(c).id == id);
 
   /* A request in flight as the client goes. */
   CHECK(gsched_client_predict(c, endless.id, arena, 64, NULL, NULL) == 0);

@@ -37,6 +37,25 @@ def use(module: Any, x: Any) -> float:
             print(other.statistics()["host"], model.facts(), gsched.tensors_of(futures[0].result()))
         return futures[0].latency or 0.0
 PY
+finds '' <<'PY'
+import asyncio, concurrent.futures
+from typing import Any
+def use(x: Any) -> float:
+    with gsched.Client("/run/gsched.sock", wait="polling", poll_for=100e-6) as client:
+        model: gsched.ClientModel = client.models["resnet18"]
+        array = client.allocate(model, (1, 3, 224, 224), "float32")
+        futures = [client.submit(model, array, deadline=5e-3), client.submit("resnet18", x, x, real_time=True)]
+        for future in concurrent.futures.as_completed(futures):
+            future.add_done_callback(print)
+        async def answer() -> Any:
+            return await asyncio.wrap_future(futures[0])
+        return futures[1].latency or float(client.most_in_flight)
+PY
+finds 'Argument "wait"' <<<'gsched.Client("/run/gsched.sock", wait="spin")'
+finds 'Unexpected keyword argument "deadline_us"' <<'PY'
+def use(client: gsched.Client) -> gsched.ClientFuture:
+    return client.submit("resnet18", deadline_us=5)
+PY
 finds 'Unexpected keyword argument "quantum_us"' <<<'gsched.Server(quantum_us=100)'
 finds 'incompatible type "str"; expected "float"' <<<'gsched.Server(quantum="100 us")'
 finds 'Argument "arrival_ns"' <<'PY'

@@ -46,6 +46,8 @@ if(CLIENT AND NOT SANITIZE)
   consume(client ${installed} -DGSCHED_COMPONENTS=client)
   expect_no_cuda(client)
   run(${WORK}/client/client_consumer)
+  run(${CMAKE_COMMAND} -E env PYTHONPATH=${WORK}/prefix/${DATA_DIR}/gsched/python
+      ${PYTHON} -c "from gsched import _client_abi; _client_abi.load_library()")
 endif()
 if(CUDA)
   consume(components ${installed} -DGSCHED_COMPONENTS=cuda,cuda_tools,c)
