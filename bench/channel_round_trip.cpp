@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The client channel beside requests from within the process: round trips of a request on a device
-// that takes no time, with a payload of 600 kB in place; the latency and the CPU time of a client
+// that takes no time, with a payload of 600 kB in place, also through futures; the latency and the CPU time of a client
 // that waits in each of the three ways for a request of 1 ms; and requests a second of many clients.
 // Every request has to finish; otherwise the program ends with 1.
 #include <gsched/channel.hpp>
@@ -27,6 +27,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -147,6 +148,19 @@ void in_channel(benchmark::State& state, channel::wait_by by) {
   through_channel(state, h, by, payload);
 }
 
+/// The same by futures, whose client reads on a thread of its own.
+void in_futures(benchmark::State& state, channel::wait_by by) {
+  hosted<instant_device> h = instant();
+  channel::future_client c(h.socket, {.arena_bytes = 1 << 20, .wait = by});
+  const channel::model_entry m = c.model("model");
+  channel::payload io = c.allocate(m);
+  measure(state, [&] {
+    channel::answer a = c.submit(m, std::move(io)).get();
+    if (!a.has_finished()) all_right = false;
+    io = std::move(a.io);
+  });
+}
+
 /// A request of 1 ms in ten segments.
 void of_1_ms(benchmark::State& state, channel::wait_by by) {
   hosted<sim::paced_device> h([] { return sim::paced_device(sim::h200()); },
@@ -193,6 +207,9 @@ BENCHMARK(in_process)->UseRealTime();
 BENCHMARK_CAPTURE(in_channel, polling, channel::wait_by::polling)->UseRealTime();
 BENCHMARK_CAPTURE(in_channel, hybrid, channel::wait_by::hybrid)->UseRealTime();
 BENCHMARK_CAPTURE(in_channel, waiting, channel::wait_by::waiting)->UseRealTime();
+BENCHMARK_CAPTURE(in_futures, polling, channel::wait_by::polling)->UseRealTime();
+BENCHMARK_CAPTURE(in_futures, hybrid, channel::wait_by::hybrid)->UseRealTime();
+BENCHMARK_CAPTURE(in_futures, waiting, channel::wait_by::waiting)->UseRealTime();
 BENCHMARK_CAPTURE(of_1_ms, polling, channel::wait_by::polling)->UseRealTime();
 BENCHMARK_CAPTURE(of_1_ms, hybrid, channel::wait_by::hybrid)->UseRealTime();
 BENCHMARK_CAPTURE(of_1_ms, waiting, channel::wait_by::waiting)->UseRealTime();
