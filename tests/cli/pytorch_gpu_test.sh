@@ -391,7 +391,8 @@ import gsched, sys, torch
 torch.manual_seed(1)
 net = torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(8)])
 x = torch.linspace(-1, 1, 4 * 512).reshape(4, 512)
-torch.save((x, net.cuda()(x.cuda()).cpu()), sys.argv[2])
+with torch.no_grad():
+    torch.save((x, net.cuda()(x.cuda()).cpu()), sys.argv[2])
 gsched.serve({"net": (net, x), "twice": (lambda y: 2 * y, torch.ones(1 << 20))}, sys.argv[1],
              policy="srpt+deficit", ready=lambda server: print("ready", flush=True))
 print("drained", flush=True)
