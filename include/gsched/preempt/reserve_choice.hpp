@@ -224,7 +224,7 @@ private:
   [[nodiscard]] static std::size_t length_class(duration work) noexcept {
     constexpr std::uint64_t least_ns = std::uint64_t{1} << 17;
     const auto ns = static_cast<std::uint64_t>(std::max(duration::zero(), work).count());
-    return std::min<std::size_t>(std::bit_width(ns / least_ns), length_classes - 1);
+    return std::min(static_cast<std::size_t>(std::bit_width(ns / least_ns)), length_classes - 1);
   }
   /// The work in segments of each length, with or without a real-time job beside them.
   struct work_lengths {
