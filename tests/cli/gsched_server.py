@@ -296,9 +296,9 @@ with socket.socket(socket.AF_UNIX) as taken:
     taken.listen()
     refused("a channel in use", "in use", "--config", "c.json", "--http", "none", "--socket", "taken.sock", status=1)
     refused("a socket in use", "in use", "--config", "c.json", "--grpc", "unix:taken.sock", "--http", "none", status=1)
-tcp = Server("--config", "c.json", "--http", "localhost:0", "--grpc", "unix:taken.sock")  # which nothing listens on now
-port = int(re.search(r"http=localhost:(\d+)", tcp.line)[1])
-c = http.client.HTTPConnection("localhost", port, timeout=20)
+tcp = Server("--config", "c.json", "--http", "127.0.0.1:0", "--grpc", "unix:taken.sock")  # which nothing listens on now
+port = int(re.search(r"http=127.0.0.1:(\d+)", tcp.line)[1])
+c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
 c.request("GET", "/v2/health/ready")
 expect("TCP", c.getresponse().status == 200)
 c.close()
