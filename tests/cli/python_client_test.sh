@@ -21,7 +21,7 @@ import asyncio, concurrent.futures, gc, logging, os, signal, subprocess, sys, th
 if sys.argv[1] == "plain":
     sys.modules["numpy"] = None # cannot be imported
 import faulthandler, gsched
-faulthandler.dump_traceback_later(60, exit=True)
+faulthandler.dump_traceback_later(250, exit=True)
 assert "torch" not in sys.modules and not sys.modules.get("numpy")
 
 class Server:
@@ -247,10 +247,15 @@ assert not held.done()
 
 # close: waits for results, or cancels; arrays outlive the client.
 futures = [client.submit("brief", values) for _ in range(5)]
-client.close(timeout=0.1)
+held.cancel()
+client.close()
 assert all(f.done() and f.state == "finished" for f in futures)
 assert held.cancelled() and held.done()
 client.close()
+late = gsched.Client(server.socket, **few)
+left = late.submit("endless")
+late.close(timeout=0.05)
+assert left.cancelled() and left.done()
 for call in (lambda: client.submit("brief", values), lambda: client.allocate("brief"),
              lambda: client.models):
     assert raises(GschedError, "the client is closed", call).code == 6
@@ -274,7 +279,7 @@ for _ in range(20): # a circle of garbage, of which the pieces may be finalized 
     circle |= {"result": circle["other"].submit("brief", values).result(20), "self": circle}
     del circle
     gc.collect()
-del client, held, x, futures, left, other
+del client, held, x, futures, left, late, other
 gc.collect()
 server.end()
 
