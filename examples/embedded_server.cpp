@@ -37,7 +37,7 @@ int main(int argc, char**) {
         ticket t = s.submit({.model = infer,
                              .client = me,
                              .service = service_class::real_time,
-                             .deadline = std::chrono::milliseconds(5)});
+                             .deadline = std::chrono::milliseconds(100)});
         const request_result r = t.wait();
         std::printf("infer %s after %.1f ms\n", std::string(to_string(r.status)).c_str(),
                     to_us(r.latency) * 1e-3);

@@ -42,6 +42,7 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   gsched_profile_options profiling = {0};
   gsched_channel_options channel = {0};
   gsched_ticket* ticket = NULL;
+  gsched_channel* host = NULL;
   uint32_t n = 0;
   if (abi() != GSCHED_ABI || version() == NULL || last_error() == NULL || names() == NULL ||
       now() == 0)
@@ -53,9 +54,10 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   model.instances = &instance;
   request.done = done;
   profiling.model = "m";
+  channel.size = (uint32_t)sizeof channel;
   return defaults(&options) | open(&options, &server) | client(server, 1.0, &n) |
          add(server, &model, &n) | facts_of(server, n, &facts) | remove(server, n, 0) | submit(server, &request, &ticket) |
          wait(ticket, -1) | cancel(ticket) | status(ticket, &report) |
          watch(ticket) | collect(server, &ticket, 1, &n, 0) | count(server, &statistics) |
-         profile(graph, &profiling, "p.json") | close(server, GSCHED_DRAIN, -1) | release(server);
+         listen(server, "@m", &channel, &host) | profile(graph, &profiling, "p.json") | close(server, GSCHED_DRAIN, -1) | release(server);
 }
