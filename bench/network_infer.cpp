@@ -4,9 +4,9 @@
 // connections, each with one request in flight, for the smallest shipped model (29 us alone) on
 // the paced simulator. Server and clients share this machine. Every request has to finish;
 // otherwise the program ends with 1.
-#include "gsched_server/grpc_front.hpp"
-#include "gsched_server/service.hpp"
-#include "gsched_server/settings.hpp"
+#include "gsched_server/network/grpc_front.hpp"
+#include "gsched_server/requests/service.hpp"
+#include "gsched_server/settings/settings.hpp"
 
 #include <benchmark/benchmark.h>
 #include <grpcpp/grpcpp.h>

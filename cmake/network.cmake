@@ -37,7 +37,7 @@ endif()
 set(GSCHED_HAS_NETWORK ON)
 
 # The protocol: generated, so without warnings, and the same whatever is built on it.
-set(proto_folder ${CMAKE_CURRENT_SOURCE_DIR}/gsched_server)
+set(proto_folder ${CMAKE_CURRENT_SOURCE_DIR}/gsched_server/network)
 set(generated_folder ${CMAKE_CURRENT_BINARY_DIR}/open_inference)
 file(MAKE_DIRECTORY ${generated_folder})
 set(generated ${generated_folder}/open_inference.pb.cc ${generated_folder}/open_inference.grpc.pb.cc)
@@ -56,7 +56,7 @@ gsched_as_one(gsched_open_inference all ${generated})
 gsched_optimise(gsched_open_inference -O0)
 
 # All but main, so that tests call it.
-file(GLOB sources CONFIGURE_DEPENDS gsched_server/*.cpp)
+file(GLOB sources CONFIGURE_DEPENDS gsched_server/*.cpp gsched_server/*/*.cpp)
 add_library(gsched_server_parts STATIC ${sources})
 target_link_libraries(gsched_server_parts
   PUBLIC gsched_tools_common gsched_open_inference PkgConfig::gsched_httplib)

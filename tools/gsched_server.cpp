@@ -2,7 +2,7 @@
 //
 // Serves models over the network by the Open Inference Protocol, gRPC and REST.
 #include "gsched_server/serve.hpp"
-#include "gsched_server/settings.hpp"
+#include "gsched_server/settings/settings.hpp"
 
 #include "common/cli/main.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gsched_server/grpc_front.hpp"
-#include "gsched_server/service.hpp"
-#include "gsched_server/settings.hpp"
+#include "gsched_server/network/grpc_front.hpp"
+#include "gsched_server/requests/service.hpp"
+#include "gsched_server/settings/settings.hpp"
 
 #include <gsched/channel/client.hpp>
 

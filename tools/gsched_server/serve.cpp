@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gsched_server/serve.hpp"
 
-#include "gsched_server/grpc_front.hpp"
-#include "gsched_server/rest_front.hpp"
-#include "gsched_server/service.hpp"
+#include "gsched_server/network/grpc_front.hpp"
+#include "gsched_server/network/rest_front.hpp"
+#include "gsched_server/requests/service.hpp"
 
 #include "common/cli/main.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gsched_server/settings.hpp"
+#include "gsched_server/settings/settings.hpp"
 
 namespace gsched_server {
 

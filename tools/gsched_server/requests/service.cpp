@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gsched_server/service.hpp"
+#include "gsched_server/requests/service.hpp"
 
 #include "common/cli/option_values.hpp"
 #include "common/cli/run_error.hpp"

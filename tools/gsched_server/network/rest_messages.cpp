@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gsched_server/rest_messages.hpp"
+#include "gsched_server/network/rest_messages.hpp"
 
-#include "gsched_server/about.hpp"
+#include "gsched_server/network/about.hpp"
 
 #include "common/cli/option_values.hpp"
 

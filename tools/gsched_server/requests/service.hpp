@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gsched_server/answer.hpp"
-#include "gsched_server/metrics.hpp"
-#include "gsched_server/settings.hpp"
-#include "gsched_server/terms.hpp"
+#include "gsched_server/operations/metrics.hpp"
+#include "gsched_server/requests/answer.hpp"
+#include "gsched_server/requests/terms.hpp"
+#include "gsched_server/settings/settings.hpp"
 
 #include <gsched/core/id.hpp>
 #include <gsched/core/time.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gsched_server/answer.hpp"
+#include "gsched_server/requests/answer.hpp"
 
 #include <gsched/core/time.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gsched_server/configuration.hpp"
+#include "gsched_server/settings/configuration.hpp"
 
 #include "common/cli/option_values.hpp"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gsched_server/grpc_front.hpp"
+#include "gsched_server/network/grpc_front.hpp"
 
-#include "gsched_server/about.hpp"
-#include "gsched_server/service.hpp"
+#include "gsched_server/network/about.hpp"
+#include "gsched_server/requests/service.hpp"
 
 #include "common/cli/option_values.hpp"
 #include "common/cli/run_error.hpp"

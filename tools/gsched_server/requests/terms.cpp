@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gsched_server/terms.hpp"
+#include "gsched_server/requests/terms.hpp"
 
-#include "gsched_server/answer.hpp"
+#include "gsched_server/requests/answer.hpp"
 
 #include "common/cli/option_values.hpp"
 

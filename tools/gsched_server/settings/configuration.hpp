@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gsched_server/settings.hpp"
-#include "gsched_server/tensor.hpp"
+#include "gsched_server/requests/tensor.hpp"
+#include "gsched_server/settings/settings.hpp"
 
 #include <cstdint>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gsched_server/metrics.hpp"
+#include "gsched_server/operations/metrics.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gsched_server/settings.hpp"
+#include "gsched_server/settings/settings.hpp"
 
-#include "gsched_server/configuration.hpp"
+#include "gsched_server/settings/configuration.hpp"
 
 #include "common/cli/command_line.hpp"
 #include "common/cli/files.hpp"

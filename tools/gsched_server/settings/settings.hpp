@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gsched_server/address.hpp"
-#include "gsched_server/tensor.hpp"
+#include "gsched_server/requests/tensor.hpp"
+#include "gsched_server/settings/address.hpp"
 
 #include "common/cli/device_option.hpp"
 

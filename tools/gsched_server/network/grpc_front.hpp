@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gsched_server/address.hpp"
+#include "gsched_server/settings/address.hpp"
 
 #include <gsched/core/time.hpp>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gsched_server/rest_front.hpp"
+#include "gsched_server/network/rest_front.hpp"
 
-#include "gsched_server/http_listener.hpp"
-#include "gsched_server/rest_messages.hpp"
-#include "gsched_server/service.hpp"
+#include "gsched_server/network/http_listener.hpp"
+#include "gsched_server/network/rest_messages.hpp"
+#include "gsched_server/requests/service.hpp"
 
 #include "common/cli/option_values.hpp"
 

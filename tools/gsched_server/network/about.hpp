@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gsched_server/service.hpp"
+#include "gsched_server/requests/service.hpp"
 
 #include <array>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gsched_server/http_listener.hpp"
+#include "gsched_server/network/http_listener.hpp"
 
 #include "common/cli/run_error.hpp"
 

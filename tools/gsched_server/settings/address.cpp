@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gsched_server/address.hpp"
+#include "gsched_server/settings/address.hpp"
 
 #include "common/cli/option_values.hpp"
 #include "common/cli/run_error.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gsched_server/answer.hpp"
-#include "gsched_server/service.hpp"
-#include "gsched_server/terms.hpp"
+#include "gsched_server/requests/answer.hpp"
+#include "gsched_server/requests/service.hpp"
+#include "gsched_server/requests/terms.hpp"
 
 #include <cstddef>
 #include <cstdint>
