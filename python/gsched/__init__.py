@@ -38,6 +38,7 @@ from ._client import Client, ClientModel
 from ._client_future import ClientFuture
 from ._context import leave_slow_side
 from ._future import Future
+from ._grpc import GrpcEndpoint
 from ._model import Model
 from ._nesting import tensors_of, with_tensors
 from ._options import ServerOptions
@@ -45,5 +46,6 @@ from ._serve import serve
 from ._server import Server
 
 __version__ = "0.1.0"
-__all__ = ["Captured", "Channel", "Client", "ClientFuture", "ClientModel", "Future", "GschedError", "Model", "Server",
+__all__ = ["Captured", "Channel", "Client", "ClientFuture", "ClientModel", "Future", "GrpcEndpoint",
+           "GschedError", "Model", "Server",
            "ServerOptions", "capture", "leave_slow_side", "load_library", "serve", "tensors_of", "with_tensors"]

@@ -25,10 +25,12 @@ from ._options import ServerOptions, put_options
 from ._state import State, keep_for_good
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
 
     import torch as _torch
+
+    from ._grpc import GrpcEndpoint
 
 
 def sent(torch: Any, x: Any, like: Any) -> Any:
@@ -403,6 +405,57 @@ class Server:
             channel.close()
             raise
         return channel
+
+    def listen_grpc(self, address: str, models: Iterable[Model] = (), *,
+                    tenants: Mapping[str, float] | None = None, requests: int = 256,
+                    message_bytes: int = 64 << 20) -> GrpcEndpoint:
+        """Let clients of the Open Inference Protocol (KServe v2) submit over gRPC.
+
+        A request may name its ``tenant``, ``priority`` (``real_time`` or ``best_effort``) and
+        ``deadline_ms`` among its parameters, or as metadata ``gsched-tenant``, ``gsched-priority`` and
+        ``gsched-deadline-ms``; gRPC's own deadline counts, too.
+
+        Parameters
+        ----------
+        address : str
+            ``unix:PATH`` or ``HOST:PORT``; port 0 is a free one.
+        models : iterable of Model
+            What clients may ask for, by the models' names; `GrpcEndpoint.offer` adds others.
+        tenants : mapping, optional
+            The weights of tenants by name, as for `add_client`. Requests of other tenants, and of none,
+            are those of the server's first client.
+        requests : int
+            In service at once; further ones end as RESOURCE_EXHAUSTED.
+        message_bytes : int
+            Of the tensors of one request.
+
+        Returns
+        -------
+        GrpcEndpoint
+            To offer further models; it closes with the server.
+
+        Raises
+        ------
+        GschedError
+            If grpcio or protobuf is not installed, gRPC cannot listen there, or an argument is out of
+            range.
+
+        Notes
+        -----
+        There is no encryption, and a request is believed what it says of its tenant: put a proxy before
+        a TCP address that others can reach.
+        """
+        from ._grpc import GrpcEndpoint
+
+        self._state.refuse_child()
+        endpoint = GrpcEndpoint(self, address, tenants, requests, message_bytes)
+        try:
+            for model in models:
+                endpoint.offer(model)
+        except BaseException:
+            endpoint.close()
+            raise
+        return endpoint
 
     def close(self, cancel: bool = False, timeout: float | None = None) -> None:
         """Accept no more requests, and end the pending ones. Closing again does nothing.

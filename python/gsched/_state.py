@@ -20,6 +20,7 @@ from ._one_at_a_time import OneAtATime
 if TYPE_CHECKING:
     from ._channel import Channel
     from ._future import Future
+    from ._grpc import GrpcEndpoint
     from ._model import Model
 
 _log = logging.getLogger("gsched")
@@ -48,6 +49,7 @@ class State:
         self.models: list[list[Any]] = []  # [captured, the Model once it is added]
         self.events: list[Any] = []  # of torch, in use by nothing
         self.channels: list[Channel] = [] # they end before the handle
+        self.endpoints: list[GrpcEndpoint] = [] # as do these
         self.watched: dict[int | None, Future] = {} # by ticket: those that the waiter ends
         self.waiter: threading.Thread | None = None
         self.users, self.released = 1, False # of the handle: the server, and the waiter
@@ -145,6 +147,8 @@ class State:
         the server has ended."""
         if not self.is_here():
             return
+        for endpoint in self.endpoints:
+            endpoint.stop_accepting()
         code = _abi.library.gsched_server_close(self.handle, how, microseconds(timeout))
         line = last_line() if code != OK else ""
         if code == TIMED_OUT:
@@ -154,6 +158,8 @@ class State:
         if not self.left_behind: # else its thread may use them still
             for channel in self.channels:
                 channel.close()
+            for endpoint in self.endpoints:
+                endpoint.close()
             with self.lock:
                 ended = list(self.pending.values())
             for future in ended:

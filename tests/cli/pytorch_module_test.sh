@@ -161,7 +161,7 @@ future = server.submit(model, one(1), client=5, deadline=0.25,
 assert number("last_client").value == 5 and 1.0 < future.latency < 2.0 and future.state == "finished"
 assert ctypes.c_double.in_dll(played, "last_deadline").value == 250000.0
 assert future.report["end"] and future.exception() is None and not future.cancel()
-for inputs, text in ((torch.tensor([1.0] * 5), "input 0 is f32[5], expected f32[4]"),
+for inputs, text in ((torch.tensor([1.0] * 5), "input 0 is float32[5], expected float32[4]"),
                      ((one(1), one(2)), "structure"), ("x", "structure"),
                      (one(1, dtype="torch.i64"), "i64[4]")):
     raises(gsched.GschedError, text, server.submit, model, inputs)
@@ -262,7 +262,7 @@ future = server.submit(model, one(1), signal=told)
 assert address("last_signal") == told.cuda_event != 0
 following = server.submit(model, one(1), after=future)
 assert address("last_after") == future._ticket.value
-turned = torch.empty_strided((4,), (2,), "torch.f32", pin_memory=True) # a stream reads it later
+turned = torch.empty_strided((4,), (2,), "torch.float32", pin_memory=True) # a stream reads it later
 turned.values[:] = [1.0, 2.0, 3.0, 4.0]
 copies = len(torch.cuda.Stream.copies)
 number("holding").value = 1

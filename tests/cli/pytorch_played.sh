@@ -291,7 +291,7 @@ utils._python_dispatch.TorchDispatchMode = TorchDispatchMode
 
 class Tensor:
     is_leaf, grad = True, None
-    def __init__(self, shape, values=None, cuda=False, pinned=False, stride=None, dtype="torch.f32"):
+    def __init__(self, shape, values=None, cuda=False, pinned=False, stride=None, dtype="torch.float32"):
         self.shape, self.is_cuda, self._pinned, self.dtype = tuple(shape), cuda, pinned, dtype
         n = 1
         strides = []

@@ -48,7 +48,7 @@ assert cached.writes == {at(cache)} and cached.written == ["keys"] and len(cache
 raises(gsched.GschedError, "cached: writes keys, which its instances would share: instances 2, "
        "expected 1", gsched.capture, Cached(), one(), 2, "cached")
 assert len(gsched.capture(Cached(), one(), 1, "cached").instances) == 1
-raises(gsched.GschedError, "writes a tensor of f32[4], which", gsched.capture,
+raises(gsched.GschedError, "writes a tensor of float32[4], which", gsched.capture,
        lambda x: (cache.add_(x), x + 1.0)[1], one(), 3)
 
 # Lists of tensors, and batch norm, whose schema does not say that it writes.
