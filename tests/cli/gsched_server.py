@@ -12,75 +12,11 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
-BIN, DATA = map(os.path.abspath, sys.argv[1:3])
-checks = failures = 0
-
-
-def expect(what, good, shown=""):
-    global checks, failures
-    checks += 1
-    if not good:
-        failures += 1
-        print(f"FAILED: {what}: {str(shown)[:400]}")
-
-
-class Unix(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=20)
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(20)
-        self.sock.connect(self.path)
-
-
-def ask(path, method, url, body=None, headers={}):
-    c = Unix(path)
-    try:
-        c.request(method, url, body if isinstance(body, (bytes, str, type(None))) else json.dumps(body), headers)
-        r = c.getresponse()
-        return r.status, r.read(), r.headers
-    finally:
-        c.close()
-
-
-class Server:
-    """The program, until its end."""
-
-    def __init__(self, *options):
-        self.p = subprocess.Popen([BIN, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.line = self.p.stdout.readline()
-
-    def end(self, signals=1):
-        for _ in range(signals):
-            self.p.send_signal(signal.SIGTERM)
-            time.sleep(0.05)
-        try:
-            out, err = self.p.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.p.kill()
-            out, err = self.p.communicate()
-            err += "killed"
-        return self.p.returncode, self.line + out, err
-
-
-def write(path, value):
-    with open(path, "w") as f:
-        f.write(value if isinstance(value, str) else json.dumps(value))
-
-
-def refused(what, text, *options, status=2):
-    r = subprocess.run([BIN, *options], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
-    good = r.returncode == status and r.stdout == "" and r.stderr.count("\n") == 1 and r.stderr.startswith("gsched_server: ")
-    expect(f"{what}: status {status} and one line with '{text}'", good and text in r.stderr and ", expected " in r.stderr,
-           (r.returncode, r.stdout, r.stderr))
-
+from network_program import BIN, DATA, Server, Unix, ask, expect, finish, refused, write
 
 os.chdir(tempfile.mkdtemp())
 lenet = {"name": "input", "datatype": "FP32", "shape": [1, 784]}
@@ -381,5 +317,4 @@ rc, out, err = s.end(signals=2)
 [t.join() for t in threads]
 expect("two signals", rc == 0 and set(got) <= {200, 503} and len(got) == 20, (rc, out, err, got))
 
-print(f"{checks} checks, {failures} failures")
-sys.exit(failures > 0)
+finish()

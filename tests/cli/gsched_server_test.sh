@@ -6,4 +6,4 @@ if [ ! -x "$bin" ]; then
   echo "gsched_server: not built, not tested"
   exit 0
 fi
-python3 "${GSCHED_SOURCE_DIR:?}/tests/cli/gsched_server.py" "$bin" "$GSCHED_SOURCE_DIR/tools/data"
+python3 -B "${GSCHED_SOURCE_DIR:?}/tests/cli/gsched_server.py" "$bin" "$GSCHED_SOURCE_DIR/tools/data"

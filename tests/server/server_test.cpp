@@ -228,6 +228,26 @@ TEST_CASE("server: a model comes and goes while others are served") {
         }).find("have not ended in time") != std::string::npos);
 }
 
+TEST_CASE("server: its load is what is accepted and not submitted") {
+  served s;
+  CHECK(s.it.was_load().active == 0);
+  CHECK(s.it.was_load().queued == 0ns);
+  ticket background = s.submit(s.endless); // 20 s of work
+  ticket behind = s.submit(s.endless);
+  for (int i = 0; i < 2000 && s.it.was_load().active < 2; ++i) std::this_thread::sleep_for(1ms);
+  const server_load now = s.it.was_load();
+  CHECK(now.active == 2);
+  CHECK(now.queued > 20s);
+  CHECK(now.queued < 40s);
+  CHECK(!now.failed);
+  background.cancel();
+  behind.cancel();
+  background.wait();
+  behind.wait();
+  CHECK(s.it.was_load().active == 0);
+  CHECK(s.it.was_load().queued == 0ns);
+}
+
 TEST_CASE("server: bad arguments are refused in one line") {
   served s;
   CHECK(line_of(errc::unknown_name, [&] { static_cast<void>(s.submit(model_id{9})); }) ==

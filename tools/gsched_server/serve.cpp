@@ -3,6 +3,7 @@
 
 #include "gsched_server/network/grpc_front.hpp"
 #include "gsched_server/network/rest_front.hpp"
+#include "gsched_server/operations/agent.hpp"
 #include "gsched_server/requests/service.hpp"
 
 #include "common/cli/main.hpp"
@@ -19,6 +20,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace gsched_server {
@@ -38,6 +40,13 @@ int wait_signal(const sigset_t& all) {
   while (sigwait(&all, &which) != 0) {
   }
   return which;
+}
+
+/// Whether one more signal asks for the end.
+bool is_asked_again() {
+  sigset_t pending;
+  sigpending(&pending);
+  return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
 }
 
 void say(const std::string& line) { // each at once, also into a file
@@ -85,20 +94,26 @@ int serve(settings s, int argc, const char* const* argv) {
     where += " http=" + rest->listens_at().text();
   }
   if (!s.socket.empty()) where += " socket=" + s.socket;
+  std::optional<agent> checks;
+  if (s.agent.what != address::kind::none) {
+    checks.emplace(to, s.agent);
+    where += " agent=" + checks->listens_at().text();
+  }
   say(fmt::format("serving {} models on {}, {}:{}", s.models.size(), s.device.device, s.policy,
                   where));
   while (wait_signal(signals) == SIGHUP) reload(to, s, argc, argv);
 
-  to.stop_accepting();
+  to.announce_end();
   if (grpc) grpc->not_ready();
+  for (const auto until = std::chrono::steady_clock::now() + s.notice;
+       !is_asked_again() && std::chrono::steady_clock::now() < until;)
+    std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  to.stop_accepting();
   bool idle = false;
   const auto until = std::chrono::steady_clock::now() + s.drain;
   while (!(idle = to.wait_idle(std::chrono::milliseconds{20})) &&
-         std::chrono::steady_clock::now() < until) {
-    sigset_t pending;
-    sigpending(&pending);
-    if (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1) break;
-  }
+         std::chrono::steady_clock::now() < until)
+    if (is_asked_again()) break;
   if (!idle) to.close(gsched::duration::zero()); // what is left ends as unavailable
   if (rest) rest->shut_down();
   if (grpc) grpc->shut_down(std::chrono::seconds{5});

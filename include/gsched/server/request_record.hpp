@@ -95,8 +95,9 @@ public:
   boost::intrusive::list_member_hook<> live_hook{};
   request_record* next_posted = nullptr; ///< among those to be collected
   job_id id{};
-  bool taken_up = false;     ///< counted in its model until it has ended
-  std::int64_t asked_ns = 0; ///< when its event was queried last
+  bool taken_up = false;            ///< counted in its model until it has ended
+  std::int64_t asked_ns = 0;        ///< when its event was queried last
+  std::int64_t undispatched_ns = 0; ///< expected device time that was not submitted
   boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>
       await_hook{}; ///< among those whose events have not completed
 

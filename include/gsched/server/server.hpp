@@ -3,6 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/id.hpp>
+#include <gsched/core/sync.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
 #include <gsched/job/program.hpp>
@@ -149,6 +150,13 @@ public:
   /// After close: as at the end.
   /// Errors   timed_out if the server's thread was abandoned.
   [[nodiscard]] server_statistics statistics();
+
+  /// Never waits, and reads three words: for what has to know the load often.
+  [[nodiscard]] server_load was_load() const noexcept {
+    // unordered: a snapshot
+    return {state_->active.load(sync::relaxed), duration{state_->queued_ns.load(sync::relaxed)},
+            state_->failed.load(sync::relaxed)};
+  }
 
   /// Refuses further requests, serves those accepted for so long, cancels the rest, and ends the
   /// thread. Again: waits for the end.

@@ -28,4 +28,12 @@ struct server_statistics {
   bool hangs = false;                  ///< a kernel does
 };
 
+/// What a server has to do now. A snapshot of counters that change one by one.
+struct server_load {
+  std::uint64_t active = 0; ///< requests that the dispatcher has taken up and that have not ended
+  /// Device time of these requests, by estimates, that was not submitted to the device yet.
+  duration queued{};
+  bool failed = false; ///< the device has; nothing more is served
+};
+
 } // namespace gsched

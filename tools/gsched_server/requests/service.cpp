@@ -258,7 +258,7 @@ void service::reload(const changeable& to) {
 
 void service::admit(const service_request& what, tenant& by) {
   const auto shown = [&] { return common::in_quotes(by.name); };
-  if (!ready())
+  if (!accepting_.load(std::memory_order_relaxed))
     throw refusal(answer{.what = outcome::unavailable,
                          .line = "the server shuts down, expected another one",
                          .retry_after = std::chrono::seconds{1}});
@@ -383,6 +383,15 @@ bool service::wait_idle(gsched::duration timeout) {
   std::unique_lock lock(idle_mutex_);
   return idle_.wait_for(lock, timeout,
                         [&] { return unanswered_.load(std::memory_order_seq_cst) == 0; });
+}
+
+load_figures service::load() const {
+  const gsched::server_load now = server_->was_load();
+  return {.ready = ready(),
+          .failed = now.failed,
+          .active = std::max<std::uint64_t>(active_.load(std::memory_order_relaxed), now.active),
+          .most = most_requests_.load(std::memory_order_relaxed),
+          .queued = now.queued};
 }
 
 std::string service::metrics() {

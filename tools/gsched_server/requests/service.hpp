@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "gsched_server/operations/load.hpp"
 #include "gsched_server/operations/metrics.hpp"
 #include "gsched_server/requests/answer.hpp"
 #include "gsched_server/requests/terms.hpp"
@@ -80,16 +81,23 @@ public:
   /// Counts a request that a front end has refused by itself.
   void count_refused(std::string_view model, const answer& a) { metrics_.ended(model, {}, a); }
 
-  /// False from stop_accepting() on.
-  [[nodiscard]] bool ready() const noexcept { return accepting_.load(std::memory_order_relaxed); }
+  /// False from announce_end() on.
+  [[nodiscard]] bool ready() const noexcept { return ready_.load(std::memory_order_relaxed); }
+  /// Never waits.
+  [[nodiscard]] load_figures load() const;
   [[nodiscard]] std::string metrics();
 
   /// Takes limits, tenants and models anew. Requests that are in service are not affected.
   /// Errors   those of a model that cannot be loaded; then nothing has changed.
   void reload(const changeable& to);
 
+  /// It is no longer ready, so that clients and proxies go elsewhere. Requests are still taken.
+  void announce_end() noexcept { ready_.store(false, std::memory_order_relaxed); }
   /// Refuses further requests as unavailable.
-  void stop_accepting() noexcept { accepting_.store(false, std::memory_order_seq_cst); }
+  void stop_accepting() noexcept {
+    announce_end();
+    accepting_.store(false, std::memory_order_seq_cst);
+  }
   /// Waits until every request has ended; false after the timeout.
   [[nodiscard]] bool wait_idle(gsched::duration timeout);
   /// Ends the server. What it has not served in this time is cancelled.
@@ -110,7 +118,7 @@ private:
   void retire(const served* m) noexcept;
   void remove_retired();
 
-  std::atomic<bool> accepting_{true};
+  std::atomic<bool> ready_{true}, accepting_{true};
   std::atomic<std::uint32_t> most_requests_;
   std::atomic<std::uint32_t> active_{0};     ///< submitted or about to be, and not ended
   std::atomic<std::uint32_t> unanswered_{0}; ///< whose `ended` has not returned

@@ -32,6 +32,7 @@ public:
           {"grpc", [&](const json& v, const std::string& at) { c.grpc = text_of(v, at); }},
           {"http", [&](const json& v, const std::string& at) { c.http = text_of(v, at); }},
           {"socket", [&](const json& v, const std::string& at) { c.socket = text_of(v, at); }},
+          {"agent", [&](const json& v, const std::string& at) { c.agent = text_of(v, at); }},
           {"profiles",
            [&](const json& v, const std::string& at) {
              list(v, at, 1, 1024, [&](const json& one, const std::string& where) {
@@ -135,17 +136,19 @@ private:
   }
 
   void read_limits(const json& node, const std::string& at, configuration& c) const {
-    each(node, at,
-         {{"requests",
-           [&](const json& v, const std::string& w) { c.requests = count(v, w, 1, 65536); }},
-          {"request_bytes",
-           [&](const json& v, const std::string& w) {
-             c.request_bytes = whole_at(v, w, 1, std::uint64_t{1} << 30);
-           }},
-          {"http_threads",
-           [&](const json& v, const std::string& w) { c.http_threads = count(v, w, 1, 512); }},
-          {"drain_s",
-           [&](const json& v, const std::string& w) { c.drain_s = real(v, w, 0, 3600); }}});
+    each(
+        node, at,
+        {{"requests",
+          [&](const json& v, const std::string& w) { c.requests = count(v, w, 1, 65536); }},
+         {"request_bytes",
+          [&](const json& v, const std::string& w) {
+            c.request_bytes = whole_at(v, w, 1, std::uint64_t{1} << 30);
+          }},
+         {"http_threads",
+          [&](const json& v, const std::string& w) { c.http_threads = count(v, w, 1, 512); }},
+         {"drain_s", [&](const json& v, const std::string& w) { c.drain_s = real(v, w, 0, 3600); }},
+         {"notice_s",
+          [&](const json& v, const std::string& w) { c.notice_s = real(v, w, 0, 3600); }}});
   }
 
   [[nodiscard]] tenant_limits tenant(const json& node, const std::string& at) const {

@@ -22,13 +22,14 @@ struct configured_model {
 
 /// A configuration file. What it does not have is unset, or at its default.
 struct configuration {
-  std::optional<std::string> device, policy, grpc, http, socket;
+  std::optional<std::string> device, policy, grpc, http, socket, agent;
   std::vector<std::string> profiles;
   std::uint32_t real_time_lanes = 1;
   std::uint32_t requests = 1024;
   std::uint64_t request_bytes = std::uint64_t{64} << 20;
   std::uint32_t http_threads = 32;
   double drain_s = 30;
+  double notice_s = 0;
   std::map<std::string, tenant_limits> tenants;
   std::optional<std::map<std::string, configured_model>> models; ///< unset: every profile
 };

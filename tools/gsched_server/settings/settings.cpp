@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 
@@ -56,7 +57,7 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 
 /// The options as typed.
 struct raw_options {
-  std::string config, policy, grpc, http, socket;
+  std::string config, policy, grpc, http, socket, agent;
   std::vector<std::string> profiles;
   bool check = false;
 };
@@ -116,6 +117,18 @@ std::string policies_text() {
   return text;
 }
 
+/// Refuses an address that two front ends would listen on.
+void refuse_same(const std::vector<std::pair<const char*, const address*>>& all) {
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::size_t other = 0; other < i; ++other) {
+      const address& a = *all[i].second;
+      if (a == *all[other].second && a.what != address::kind::none &&
+          (a.what == address::kind::unix_socket || a.port != 0))
+        refuse(all[i].first, fmt::format("{} is that of {}, too", a.text(), all[other].first),
+               "an address for each");
+    }
+}
+
 settings read(const raw_options& raw, const device_option& device, const command_line& line) {
   settings s;
   configuration c;
@@ -151,17 +164,20 @@ settings read(const raw_options& raw, const device_option& device, const command
   s.socket = line.is_given("--socket") ? raw.socket : c.socket.value_or("");
   if (s.grpc.what == address::kind::none && s.http.what == address::kind::none && s.socket.empty())
     refuse("--grpc", "none, as are --http and --socket", "one of them");
-  for (const auto& [one, other] : {std::pair(&s.grpc, &s.http)})
-    if (*one == *other && one->what != address::kind::none &&
-        (one->what == address::kind::unix_socket || one->port != 0))
-      refuse("--http", one->text() + " is that of --grpc, too", "an address for each");
-  if (!s.socket.empty() && (s.socket == s.grpc.path || s.socket == s.http.path))
+  if (line.is_given("--agent"))
+    s.agent = to_address("--agent", raw.agent);
+  else if (c.agent)
+    s.agent = to_address(file + ": /agent", *c.agent);
+  refuse_same({{"--grpc", &s.grpc}, {"--http", &s.http}, {"--agent", &s.agent}});
+  if (!s.socket.empty() &&
+      (s.socket == s.grpc.path || s.socket == s.http.path || s.socket == s.agent.path))
     refuse("--socket", in_quotes(s.socket) + " is that of another front end, too",
            "a path for each");
   s.requests = c.requests;
   s.request_bytes = c.request_bytes;
   s.http_threads = c.http_threads;
   s.drain = gsched::from_us(c.drain_s * 1e6);
+  s.notice = gsched::from_us(c.notice_s * 1e6);
   s.tenants = std::move(c.tenants);
   s.tenants.try_emplace(default_tenant);
   s.check = raw.check;
@@ -188,6 +204,7 @@ std::string settings::fixed_difference(const settings& other) const {
   if (grpc != other.grpc) return "grpc";
   if (http != other.http) return "http";
   if (socket != other.socket) return "socket";
+  if (agent != other.agent) return "agent";
   if (request_bytes != other.request_bytes) return "limits/request_bytes";
   if (http_threads != other.http_threads) return "limits/http_threads";
   return {};
@@ -212,6 +229,9 @@ std::optional<settings> read_settings(int argc, const char* const* argv) {
   line.option("--http", raw.http, "ADDR", "The same for REST, and for /metrics");
   line.option("--socket", raw.socket, "PATH",
               "Also serve clients of gsched::channel, through\nshared memory");
+  line.group("Operations");
+  line.option("--agent", raw.agent, "ADDR",
+              "Answer agent checks of HAProxy there, with a weight\nthat follows load");
   line.group("Configuration");
   line.option(
       "--config", raw.config, "FILE",

@@ -45,6 +45,7 @@ struct model_plan {
 struct changeable {
   std::uint32_t requests = 1024; ///< not ended, at once
   gsched::duration drain = std::chrono::seconds{30};
+  gsched::duration notice{}; ///< before the drain, in which it says so and still takes requests
   std::map<std::string, tenant_limits> tenants; ///< with default_tenant
   std::vector<model_plan> models;               ///< by rising name
 };
@@ -55,6 +56,7 @@ struct settings : changeable {
   std::string policy = "srpt+deficit";
   std::uint32_t real_time_lanes = 1;
   address grpc, http;
+  address agent;          ///< of HAProxy's agent checks
   bool in_folder = false; ///< one of these is in socket_folder()
   std::string socket;     ///< of the channel; empty: none
   std::uint64_t request_bytes = std::uint64_t{64} << 20;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/sync.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/listener.hpp>
@@ -10,6 +11,7 @@
 #include <gsched/server/model.hpp>
 #include <gsched/server/request_record.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -29,11 +31,18 @@ struct request_listener : silent_listener {
       : at(d), epoch_ns(epoch), decision_delay(delay) {}
 
   void on_arrival(const job& j, void* user, time_point) noexcept {
-    static_cast<request_record*>(user)->id = j.id;
+    request_record& t = *static_cast<request_record*>(user);
+    t.id = j.id;
+    t.undispatched_ns = j.total.count();
+    add(at.active, 1);
+    add(at.queued_ns, t.undispatched_ns);
   }
 
-  void on_submit(const job& j, const segment&, duration, time_point now) noexcept {
+  void on_submit(const job& j, const segment&, duration expected, time_point now) noexcept {
     request_record& t = record_of(j);
+    const std::int64_t less = std::min(expected.count(), t.undispatched_ns);
+    t.undispatched_ns -= less;
+    add(at.queued_ns, -less);
     if (t.segments++ == 0) t.start_ns = to_ns(now);
     if (decision_delay == duration::zero()) return;
     const std::int64_t until = now_ns() + decision_delay.count();
@@ -59,6 +68,8 @@ struct request_listener : silent_listener {
 
   void on_end(const job& j, void* user, time_point now) noexcept {
     request_record& t = *static_cast<request_record*>(user);
+    add(at.active, -1);
+    add(at.queued_ns, -t.undispatched_ns);
     auto how = request_status::failed;
     switch (j.state) {
     case job_state::finished:
@@ -87,6 +98,13 @@ struct request_listener : silent_listener {
   }
 
 private:
+  /// Of a counter that this thread alone writes.
+  template <class Number>
+  static void add(sync::atomic<Number>& to, std::int64_t n) noexcept {
+    // unordered: a snapshot of one number
+    to.store(to.load(sync::relaxed) + static_cast<Number>(n), sync::relaxed);
+  }
+
   /// As too many are active, of which on_failure has said a line, or as it would be late.
   static void rejected(request_record& t) noexcept {
     if (t.error.empty()) return set_line(t.error, "rejected: its deadline cannot be met");
