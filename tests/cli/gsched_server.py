@@ -264,7 +264,38 @@ expect("a drain loses nothing", not errors and set(answers) <= {200, 503} and an
 expect("the end of a drain", rc == 0 and err == "" and out.endswith("drained: every request was served\n"), (rc, out, err))
 expect("its socket is gone", not os.path.exists("h.sock"))
 
+# Several devices: a server for each, and a socket of the channel.
+placed = configuration | {"device": "sim,sim:h200", "socket": "ch.sock",
+                          "models": {"lenet_b1": {}, "one": {"profile": "lenet_b1", "devices": [1]}}}
+write("c.json", placed)
+s = Server("--config", "c.json")
+expect("two devices", s.line.startswith("serving 2 models on sim:h200,sim:h200, ") and "socket=ch.sock.0 socket=ch.sock.1" in s.line
+       and os.path.exists("ch.sock.0") and os.path.exists("ch.sock.1") and not os.path.exists("ch.sock"), s.line)
+expect("where a model is", [json.loads(get(f"/v2/models/{m}")[1])["properties"]["devices"] for m in ("lenet_b1", "one")] == ["0,1", "1"])
+for _ in range(10):  # until two overlap
+    got = burst(16, {"inputs": [zeros]}, {}, "lenet_b1")
+    expect("both devices serve", all(g[0] == 200 for g in got), got)
+    metrics = get("/metrics")[1].decode()
+    if sample('gsched_device_requests_total{device="1"}'):
+        break
+expect("requests of both devices", all(sample(f'gsched_device_requests_total{{device="{d}"}}') > 0 and sample(f'gsched_device_ready{{device="{d}"}}') == 1 for d in (0, 1)), metrics)
+was = sample('gsched_device_requests_total{device="1"}')
+expect("a model of one device", infer({"inputs": [zeros]}, {}, "one")[0] == 200)
+metrics = get("/metrics")[1].decode()
+expect("it ran there", sample('gsched_device_requests_total{device="1"}') == was + 1 and sample('gsched_device_queued_seconds{device="1"}') == 0, metrics)
+placed["models"]["one"]["devices"] = [0]
+write("c.json", placed)
+s.p.send_signal(signal.SIGHUP)
+expect("a model moves", s.p.stdout.readline().startswith("reloaded: 2 models") and json.loads(get("/v2/models/one")[1])["properties"]["devices"] == "0")
+write("c.json", placed | {"device": "sim"})
+s.p.send_signal(signal.SIGHUP)
+expect("devices stay", "device: differs" in s.p.stderr.readline())
+expect("the end of two devices", s.end()[0] == 0 and not os.path.exists("ch.sock.1"))
+write("c.json", configuration)
+
 # Bad command lines and configurations.
+refused("a device", "unknown device ''", "--device", "sim,")
+refused("too many devices", "more than 64", "--device", ",".join(["sim"] * 65))
 refused("a GPU", "--device: 'cuda:0' cannot be used here", "--device", "cuda:0")
 refused("a policy", "unknown policy 'direct'", "--policy", "direct")
 refused("an address", "--grpc: 'x'", "--grpc", "x")
@@ -278,6 +309,8 @@ for fault, text in [("", "empty"), ("[]", "an object"), ("{", "ends too early"),
                     ('{"models":{"lenet_b1":{"inputs":[{"name":"x","datatype":"INT8","shape":[-1]}]}}}', "/shape/0"),
                     ('{"models":{"lenet_b1":{"inputs":[{"name":"x","datatype":"INT8","shape":[1073741824,1073741824]}]}}}', "too many"),
                     ('{"models":{"lenet_b1":{"inputs":[{"name":"x","datatype":"FP64","shape":[1073741824]}]}}}', "inputs of 8589934592 bytes"),
+                    ('{"models":{"lenet_b1":{"devices":[1]}}}', "on device 1"), ('{"device":["sim","sim"],"models":{"lenet_b1":{"devices":[1,1]}}}', "device 1 twice"),
+                    ('{"device":[]}', "/device is"), ('{"models":{"lenet_b1":{"devices":[]}}}', "/devices is"),
                     ('{"models":{"lenet_b1":{"instances":0}}}', "/instances is 0"), ('{"tenants":{"a":{"weight":0}}}', "/tenants/a/weight is 0"),
                     ('{"limits":{"requests":1,"requests":2}}', "twice"), ('{"policy":"lifo"}', "/policy: unknown policy"), ('{"device":"cuda"}', "cuda")]:
     write("bad.json", fault)

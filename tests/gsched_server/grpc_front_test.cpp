@@ -336,7 +336,7 @@ TEST_CASE("clients of the channel are served beside it") {
   CHECK(c.read_result().how == gsched::channel::outcome::finished);
   CHECK(std::ranges::count(io.subspan(m.input_bytes), std::byte{0}) == 40);
   CHECK(f.infer(fixture::lenet()).ok());
-  CHECK(f.to->metrics().find("\ngsched_channel_clients 1\n") != std::string::npos);
+  CHECK(f.to->metrics().find("\ngsched_channel_clients{device=\"0\"} 1\n") != std::string::npos);
 
   gsched_server::settings changed = *f.how; // the model is another one of its name
   changed.models.front().instances = 2;

@@ -15,8 +15,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -35,11 +37,14 @@ sigset_t handled_signals() {
   return s;
 }
 
-int wait_signal(const sigset_t& all) {
-  int which = 0;
-  while (sigwait(&all, &which) != 0) {
+/// Calls `look` now and then.
+template <class Look>
+int wait_signal(const sigset_t& all, Look look) {
+  constexpr timespec every{.tv_sec = 1, .tv_nsec = 0};
+  for (;;) {
+    if (const int which = sigtimedwait(&all, nullptr, &every); which > 0) return which;
+    look();
   }
-  return which;
 }
 
 /// Whether one more signal asks for the end.
@@ -93,15 +98,19 @@ int serve(settings s, int argc, const char* const* argv) {
     rest.emplace(to, s.http, s.request_bytes, s.http_threads);
     where += " http=" + rest->listens_at().text();
   }
-  if (!s.socket.empty()) where += " socket=" + s.socket;
+  for (std::uint32_t i = 0; i < s.devices.size() && !s.socket.empty(); ++i)
+    where += " socket=" + s.socket_of(i);
   std::optional<agent> checks;
   if (s.agent.what != address::kind::none) {
     checks.emplace(to, s.agent);
     where += " agent=" + checks->listens_at().text();
   }
-  say(fmt::format("serving {} models on {}, {}:{}", s.models.size(), s.device.device, s.policy,
+  say(fmt::format("serving {} models on {}, {}:{}", s.models.size(), s.device_names(), s.policy,
                   where));
-  while (wait_signal(signals) == SIGHUP) reload(to, s, argc, argv);
+  const auto look = [&] {
+    if (grpc && !to.ready()) grpc->not_ready(); // no device is left
+  };
+  while (wait_signal(signals, look) == SIGHUP) reload(to, s, argc, argv);
 
   to.announce_end();
   if (grpc) grpc->not_ready();

@@ -150,7 +150,6 @@ public:
   /// After close: as at the end.
   /// Errors   timed_out if the server's thread was abandoned.
   [[nodiscard]] server_statistics statistics();
-
   /// Never waits, and reads three words: for what has to know the load often.
   [[nodiscard]] server_load was_load() const noexcept {
     // unordered: a snapshot

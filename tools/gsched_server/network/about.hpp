@@ -20,11 +20,15 @@ inline constexpr const char* model_platform = "gsched_simulated_profile";
 
 [[nodiscard]] inline std::vector<std::pair<std::string, std::string>>
 properties_of(const served& m) {
+  std::string devices;
+  for (const served::place& at : m.places)
+    devices += (devices.empty() ? "" : ",") + std::to_string(at.device);
   return {{"profile", m.plan.profile.full_name()},
           {"measured_on", m.plan.profile.device},
           {"outputs", "zeros: simulated"},
           {"alone_us", std::to_string(static_cast<long long>(gsched::to_us(m.alone)))},
-          {"instances", std::to_string(m.plan.instances)}};
+          {"instances", std::to_string(m.plan.instances)},
+          {"devices", devices}};
 }
 
 } // namespace gsched_server

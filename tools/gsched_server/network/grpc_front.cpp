@@ -492,7 +492,7 @@ public:
         one.set_name(m->plan.name);
         one.set_version("1");
         one.set_state(on_.ready() ? "READY" : "UNAVAILABLE");
-        if (!on_.ready()) one.set_reason("the server shuts down");
+        if (!on_.ready()) one.set_reason(on_.why_not_ready());
       }
     return finish(call);
   }

@@ -362,7 +362,7 @@ std::string index_json(const service& of, std::string_view body) {
       list.push_back({{"name", m->plan.name},
                       {"version", "1"},
                       {"state", of.ready() ? "READY" : "UNAVAILABLE"},
-                      {"reason", of.ready() ? "" : "the server shuts down"}});
+                      {"reason", of.ready() ? "" : of.why_not_ready()}});
   return dump(list);
 }
 

@@ -1,125 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gsched_server/requests/service.hpp"
 
-#include "common/cli/option_values.hpp"
-#include "common/cli/run_error.hpp"
-#include "common/run/simulated_backend.hpp"
+#include "gsched_server/requests/placement.hpp"
 
-#include <gsched/channel/host.hpp>
+#include "common/cli/option_values.hpp"
+
 #include <gsched/core/error.hpp>
-#include <gsched/job/context.hpp>
-#include <gsched/job/profile.hpp>
-#include <gsched/job/program.hpp>
-#include <gsched/policy/edf.hpp>
-#include <gsched/policy/names.hpp>
-#include <gsched/policy/priority.hpp>
-#include <gsched/server/model.hpp>
+#include <gsched/job/job.hpp>
+#include <gsched/server/request.hpp>
 #include <gsched/server/request_record.hpp>
 #include <gsched/server/server.hpp>
-#include <gsched/sim/paced_device.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
+#include <exception>
 #include <utility>
 
 namespace gsched_server {
 
-using clock = std::chrono::steady_clock;
-
-/// A share of the device, and limits. Requests of one that has lost its place end as they would.
-struct service::tenant {
-  std::string name;
-  gsched::client_id client{};
-  std::atomic<std::uint32_t> active{0};
-
-  std::mutex mutex; ///< of the rest
-  tenant_limits limits;
-  double tokens = 0; ///< requests that the rate allows now
-  clock::time_point filled{};
-
-  /// The time until the rate allows a request; zero, and takes it, if that is now.
-  [[nodiscard]] gsched::duration take_token() {
-    if (limits.rate == 0) return {};
-    const clock::time_point now = clock::now();
-    tokens = std::min(limits.burst, tokens + gsched::to_s(now - filled) * limits.rate);
-    filled = now;
-    if (tokens >= 1) {
-      tokens -= 1;
-      return {};
-    }
-    return std::max(gsched::from_us((1 - tokens) / limits.rate * 1e6), gsched::duration{1});
-  }
-};
-
-/// A request of the server, with what it holds in place until its end.
+/// A request of a device's server, with what it holds in place until its end.
 struct service::request final : gsched::request_record {
   using request_record::request_record;
   service_request what;
   std::shared_ptr<tenant> by;
   on_end ended;
+  device_slot* on = nullptr;
+  gsched::duration alone{}; ///< counted in on->queued
 };
 
-/// Copies the inputs in, runs the profile, copies the outputs out. It computes nothing.
-class service::simulated_model final : public gsched::served_model {
-public:
-  static std::unique_ptr<simulated_model> make(const model_plan& m) {
-    const auto keep = std::make_shared<std::vector<gsched::program>>();
-    for (std::uint32_t i = 0; i < m.instances; ++i) keep->push_back(gsched::to_program(m.profile));
-    std::vector<gsched::model_instance> all;
-    for (gsched::program& p : *keep) all.push_back({&p, keep});
-    return std::make_unique<simulated_model>(m, std::move(all));
+service::service(const settings& s, const make_device& make) : most_requests_(s.requests) {
+  for (const common::device_choice& which : s.devices) {
+    const auto number = static_cast<std::uint32_t>(devices_.size());
+    devices_.push_back(
+        std::make_unique<device_slot>(number, which.device, make(which), s, s.socket_of(number)));
   }
-  simulated_model(const model_plan& m, std::vector<gsched::model_instance> all)
-      : served_model(m.name, std::move(all)), in_(m.profile.input), out_(m.profile.output) {}
-
-  gsched::task run(gsched::job_context& ctx, gsched::request_record&) override {
-    const gsched::stream_id s = ctx.default_stream();
-    if (in_.count() > 0) ctx.copy_async(s, gsched::copy_direction::host_to_device, in_);
-    ctx.launch(s, *instances[ctx.instance].program);
-    if (out_.count() > 0) ctx.copy_async(s, gsched::copy_direction::device_to_host, out_);
-    co_return;
-  }
-
-  /// Zeros for clients of the channel, whose outputs are behind their inputs.
-  void deliver(gsched::request_record& r) noexcept override {
-    if (r.payload.size() == in_.count() + out_.count())
-      std::ranges::fill(r.payload.subspan(in_.count()), std::byte{0});
-  }
-
-private:
-  gsched::byte_count in_, out_;
-};
-
-service::service(const settings& s) : most_requests_(s.requests) {
-  gsched::server_options how;
-  how.dispatch.preemption.real_time_lanes = s.real_time_lanes;
-  server_ = std::make_unique<gsched::server>(
-      [gpu = common::simulated_gpu_of(s.device)] { return gsched::sim::paced_device(gpu.preset); },
-      [name = s.policy] {
-        return gsched::priority<gsched::edf, gsched::named_policy>(
-            [] { return gsched::edf(); }, [&] { return gsched::make_policy(name); });
-      },
-      how);
   set_tenants(s.tenants);
-  if (!s.socket.empty()) {
-    gsched::channel::host_options listens;
-    listens.socket = s.socket;
-    try {
-      host_ = std::make_unique<gsched::channel::host>(*server_, std::move(listens));
-    } catch (const gsched::error& e) { // of this machine, and not of the command line
-      throw common::run_error(gsched::errc::io, e.what());
-    }
-  }
   remover_ = std::thread([this] { remove_retired(); });
-  collector_ = std::thread([this] { collect(); });
+  for (const auto& each : devices_)
+    each->start([this](gsched::request_record& r) { finish(static_cast<request&>(r)); });
   try {
     for (const model_plan& m : s.models) models_.emplace(m.name, load(m));
-    if (host_)
-      for (const auto& [name, m] : models_)
-        host_->offer(m->id, name, m->plan.profile.input.count(), m->plan.profile.output.count());
+    for (const auto& [name, m] : models_)
+      for (const served::place& at : m->places) devices_[at.device]->offer(at, m->plan);
   } catch (...) {
     models_.clear();
     close(gsched::duration::zero());
@@ -134,12 +58,10 @@ service::~service() {
 
 void service::close(gsched::duration drain_for) noexcept {
   stop_accepting();
-  if (server_ == nullptr || ends_) return;
-  try {
-    server_->close(drain_for);
-  } catch (const std::exception&) { // requests have said why
-  }
-  collector_.join();
+  if (!remover_.joinable()) return;
+  const auto until = std::chrono::steady_clock::now() + drain_for;
+  for (const auto& each : devices_)
+    each->close(std::max<gsched::duration>(until - std::chrono::steady_clock::now(), {}));
   {
     const std::lock_guard lock(retired_mutex_);
     ends_ = true;
@@ -148,15 +70,32 @@ void service::close(gsched::duration drain_for) noexcept {
   remover_.join();
 }
 
+bool service::ready() const noexcept {
+  return ready_.load(std::memory_order_relaxed) &&
+         std::ranges::any_of(devices_, [](const auto& each) { return each->was_working(); });
+}
+
 // Models and tenants --------------------------------------------------------------------------
 
 served_ptr service::load(const model_plan& m) {
   auto made = std::make_unique<served>();
   made->plan = m;
-  made->id = server_->add_model({}, [&] { return simulated_model::make(m); });
-  made->alone = server_->model(made->id).facts.expected;
   for (const tensor_spec& t : m.outputs) made->zeros.emplace_back(t.bytes(), '\0');
-  return {made.release(), [this](const served* old) { retire(old); }};
+  // From now on it takes what was loaded off its devices again, also after an exception.
+  served* const in = made.get();
+  const served_ptr loaded(made.release(), [this](const served* old) { retire(old); });
+  std::exception_ptr failed;
+  for (const std::uint32_t number : m.devices) {
+    try {
+      in->places.push_back(devices_[number]->load(m));
+    } catch (const gsched::error&) {
+      if (devices_[number]->was_working()) throw;
+      failed = std::current_exception(); // of a device that no request will go to
+    }
+  }
+  if (in->places.empty()) std::rethrow_exception(failed);
+  in->alone = std::ranges::min(in->places, {}, &served::place::alone).alone;
+  return loaded;
 }
 
 void service::retire(const served* m) noexcept {
@@ -173,10 +112,7 @@ void service::remove_retired() {
     const std::unique_ptr<const served> old = std::move(retired_.front());
     retired_.pop_front();
     lock.unlock();
-    try {
-      server_->remove_model(old->id); // waits for requests of the channel
-    } catch (const gsched::error&) {  // the server was closed, or its device has failed
-    }
+    for (const served::place& at : old->places) devices_[at.device]->remove(at.id);
     lock.lock();
   }
 }
@@ -208,12 +144,10 @@ void service::set_tenants(const std::map<std::string, tenant_limits>& to) {
     std::shared_ptr<tenant> t;
     if (old != tenants_.end() && old->second->limits.weight == limits.weight) {
       t = old->second;
-    } else { // a client of the server keeps its weight
-      t = std::make_shared<tenant>();
-      t->name = name;
-      t->client = server_->add_client(limits.weight);
-      t->tokens = limits.burst;
-      t->filled = clock::now();
+    } else { // a client of a server keeps its weight
+      std::vector<gsched::client_id> clients;
+      for (const auto& each : devices_) clients.push_back(each->add_client(limits.weight));
+      t = std::make_shared<tenant>(name, std::move(clients), limits.burst);
     }
     const std::lock_guard lock(t->mutex);
     t->limits = limits;
@@ -223,7 +157,7 @@ void service::set_tenants(const std::map<std::string, tenant_limits>& to) {
   tenants_ = std::move(next);
 }
 
-std::shared_ptr<service::tenant> service::tenant_of(const std::string& name) const {
+std::shared_ptr<tenant> service::tenant_of(const std::string& name) const {
   const std::shared_lock lock(mutex_);
   auto found = tenants_.find(name);
   if (found == tenants_.end()) found = tenants_.find(default_tenant);
@@ -239,14 +173,15 @@ void service::reload(const changeable& to) {
   }
   set_tenants(to.tenants);
   most_requests_.store(to.requests, std::memory_order_relaxed);
-  if (host_) {
-    for (const auto& [name, m] : models_)
-      if (const auto at = next.find(name); at == next.end() || at->second != m)
-        host_->withdraw(m->id);
-    for (const auto& [name, m] : next)
-      if (const auto at = models_.find(name); at == models_.end() || at->second != m)
-        host_->offer(m->id, name, m->plan.profile.input.count(), m->plan.profile.output.count());
-  }
+  const auto each_of = [this](const auto& some, const auto& others, auto call) {
+    for (const auto& [name, m] : some)
+      if (const auto at = others.find(name); at == others.end() || at->second != m)
+        for (const served::place& on : m->places) call(*devices_[on.device], on, m->plan);
+  };
+  each_of(models_, next,
+          [](device_slot& on, const served::place& at, const model_plan&) { on.withdraw(at); });
+  each_of(next, models_,
+          [](device_slot& on, const served::place& at, const model_plan& m) { on.offer(at, m); });
   {
     const std::unique_lock lock(mutex_);
     models_.swap(next);
@@ -292,6 +227,42 @@ void service::admit(const service_request& what, tenant& by) {
                          .retry_after = wait});
 }
 
+gsched::ticket service::submit(service_request&& what, const std::shared_ptr<tenant>& by,
+                               const on_end& ended) {
+  gsched::server_request r;
+  r.service =
+      what.with.real_time ? gsched::service_class::real_time : gsched::service_class::best_effort;
+  r.deadline = what.with.deadline.value_or(gsched::duration::zero());
+  r.user = this; // unlike requests of the channel
+  for (;;) {
+    const served::place* const at = try_place(what.model->places, devices_);
+    if (at == nullptr)
+      throw refusal(answer{.what = outcome::unavailable,
+                           .line = "the devices of the model have failed, expected another server",
+                           .retry_after = std::chrono::seconds{1}});
+    device_slot& on = *devices_[at->device];
+    try {
+      r.model = at->id;
+      r.client = by->clients[at->device];
+      on.server().check(r);
+      auto made = std::make_unique<request>(on.server().state());
+      request* const posted = made.get();
+      made->by = by;
+      made->ended = ended;
+      made->on = &on;
+      made->alone = at->alone;
+      made->what = std::move(what);
+      made->hold();
+      on.server().submit_as(std::move(made), r, true, {});
+      return gsched::ticket(posted);
+    } catch (...) {
+      on.queued.remove(at->alone);
+      // One that has failed since it was chosen; another one, unless the request has gone with it.
+      if (on.was_working() || what.model == nullptr) throw;
+    }
+  }
+}
+
 gsched::ticket service::infer(service_request&& what, on_end ended) {
   const std::shared_ptr<tenant> by = tenant_of(what.with.tenant);
   const served_ptr model = what.model;
@@ -302,21 +273,7 @@ gsched::ticket service::infer(service_request&& what, on_end ended) {
   answer refused;
   try {
     admit(what, *by);
-    auto made = std::make_unique<request>(server_->state());
-    gsched::server_request r;
-    r.model = model->id;
-    r.client = by->client;
-    r.service =
-        what.with.real_time ? gsched::service_class::real_time : gsched::service_class::best_effort;
-    r.deadline = what.with.deadline.value_or(gsched::duration::zero());
-    server_->check(r);
-    request* const posted = made.get();
-    made->what = std::move(what);
-    made->by = by;
-    made->ended = ended;
-    made->hold();
-    server_->submit_as(std::move(made), r, true, {});
-    return gsched::ticket(posted);
+    return submit(std::move(what), by, ended);
   } catch (const refusal& e) {
     refused = e.says;
   } catch (const gsched::error& e) {
@@ -336,18 +293,6 @@ gsched::ticket service::infer(service_request&& what, on_end ended) {
   return {};
 }
 
-void service::collect() {
-  std::array<gsched::request_record*, 64> ended;
-  try {
-    for (;;) {
-      const std::uint32_t n =
-          server_->collect(ended.data(), static_cast<std::uint32_t>(ended.size()));
-      for (std::uint32_t i = 0; i < n; ++i) finish(static_cast<request&>(*ended[i]));
-    }
-  } catch (const gsched::error&) { // the server is closed, and all were collected
-  }
-}
-
 void service::finish(request& r) {
   using gsched::request_status;
   answer a;
@@ -365,6 +310,7 @@ void service::finish(request& r) {
     break;
   }
   if (a.what == outcome::unavailable) a.retry_after = std::chrono::seconds{1};
+  r.on->queued.remove(r.alone);
   // Places are free before the client learns of the end, so that it may use them again.
   active_.fetch_sub(1, std::memory_order_relaxed);
   r.by->active.fetch_sub(1, std::memory_order_relaxed);
@@ -386,12 +332,23 @@ bool service::wait_idle(gsched::duration timeout) {
 }
 
 load_figures service::load() const {
-  const gsched::server_load now = server_->was_load();
-  return {.ready = ready(),
-          .failed = now.failed,
-          .active = std::max<std::uint64_t>(active_.load(std::memory_order_relaxed), now.active),
-          .most = most_requests_.load(std::memory_order_relaxed),
-          .queued = now.queued};
+  load_figures sum{.ready = ready(),
+                   .failed = true,
+                   .active = 0,
+                   .most = most_requests_.load(std::memory_order_relaxed),
+                   .queued = {}};
+  int working = 0;
+  for (const auto& each : devices_) {
+    const gsched::server_load now = each->was_load();
+    if (now.failed) continue;
+    ++working;
+    sum.active += now.active;
+    sum.queued += now.queued;
+  }
+  sum.failed = working == 0;
+  if (working > 0) sum.queued /= working;
+  sum.active = std::max<std::uint64_t>(active_.load(std::memory_order_relaxed), sum.active);
+  return sum;
 }
 
 std::string service::metrics() {
@@ -414,17 +371,40 @@ std::string service::metrics() {
   out.sample("", "", static_cast<double>(count));
   out.metric("gsched_reloads_total", "counter", "Configurations that were taken anew.");
   out.sample("", "", static_cast<double>(reloads_.load(std::memory_order_relaxed)));
-  const gsched::server_statistics s = server_->statistics();
-  out.metric("gsched_segments_total", "counter", "Pieces of requests that the device was given.");
-  out.sample("", "", static_cast<double>(s.requests.segments));
-  out.metric("gsched_host_seconds_total", "counter", "Time of the dispatching thread at work.");
-  out.sample("", "", gsched::to_s(s.host_time));
-  if (host_) {
-    const gsched::channel::host_statistics h = host_->statistics();
-    out.metric("gsched_channel_clients", "gauge", "Clients through shared memory.");
-    out.sample("", "", static_cast<double>(h.connected));
-  }
+  write_devices(out);
   return out.text();
+}
+
+void service::write_devices(metrics_text& out) {
+  const auto number = [](const device_slot& d) {
+    return metrics_text::label("device", std::to_string(d.number()));
+  };
+  out.metric("gsched_device_info", "gauge", "1; which device a number is.");
+  for (const auto& d : devices_)
+    out.sample("", number(*d) + "," + metrics_text::label("name", d->name()), 1);
+  out.metric("gsched_device_ready", "gauge", "1 while the device has not failed.");
+  for (const auto& d : devices_) out.sample("", number(*d), d->was_working() ? 1 : 0);
+  out.metric("gsched_device_queued_seconds", "gauge",
+             "Time alone of the requests that are queued or run on the device.");
+  for (const auto& d : devices_) out.sample("", number(*d), gsched::to_s(d->queued.was()));
+  std::vector<std::optional<gsched::server_statistics>> all;
+  for (const auto& d : devices_) all.push_back(d->statistics());
+  const auto counter = [&](const char* name, const char* help, auto value) {
+    out.metric(name, "counter", help);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i]) out.sample("", number(*devices_[i]), value(*all[i]));
+  };
+  using counts = gsched::server_statistics;
+  counter("gsched_device_requests_total", "Requests that were sent to the device.",
+          [](const counts& s) { return static_cast<double>(s.requests.submitted); });
+  counter("gsched_segments_total", "Pieces of requests that the device was given.",
+          [](const counts& s) { return static_cast<double>(s.requests.segments); });
+  counter("gsched_host_seconds_total", "Time of the dispatching thread at work.",
+          [](const counts& s) { return gsched::to_s(s.host_time); });
+  if (!devices_.front()->channel_clients()) return;
+  out.metric("gsched_channel_clients", "gauge", "Clients through shared memory.");
+  for (const auto& d : devices_)
+    out.sample("", number(*d), static_cast<double>(d->channel_clients().value_or(0)));
 }
 
 } // namespace gsched_server

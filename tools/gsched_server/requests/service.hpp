@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "gsched_server/devices/serving_device.hpp"
 #include "gsched_server/operations/load.hpp"
 #include "gsched_server/operations/metrics.hpp"
 #include "gsched_server/requests/answer.hpp"
+#include "gsched_server/requests/device_slot.hpp"
+#include "gsched_server/requests/served.hpp"
+#include "gsched_server/requests/tenant.hpp"
 #include "gsched_server/requests/terms.hpp"
 #include "gsched_server/settings/settings.hpp"
 
-#include <gsched/core/id.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/server/ticket.hpp>
 
@@ -27,24 +30,7 @@
 #include <thread>
 #include <vector>
 
-namespace gsched {
-class server;
-}
-namespace gsched::channel {
-class host;
-}
-
 namespace gsched_server {
-
-/// A model that is served. Who holds a pointer to it can submit to it: a model that is replaced or
-/// removed leaves the server when the last pointer is gone.
-struct served {
-  model_plan plan;
-  gsched::model_id id{};
-  gsched::duration alone{};       ///< time of a request that has the device for itself
-  std::vector<std::string> zeros; ///< the bytes of each output
-};
-using served_ptr = std::shared_ptr<const served>;
 
 /// What a front end asks for.
 struct service_request {
@@ -54,7 +40,9 @@ struct service_request {
   std::vector<std::span<const std::byte>> inputs;
 };
 
-/// Models, tenants and limits in front of a gsched::server; knows no protocol.
+/// Models, tenants and limits in front of one or more devices, each with a gsched::server; knows no
+/// protocol. A request goes to the device that placement.hpp chooses. What is on a device that
+/// fails ends as unavailable, and further requests go to the others.
 ///
 /// Every request has one end: `ended` is called once, on the caller's thread if the request is
 /// refused at once, otherwise on a thread of the service, which it must not block for long.
@@ -65,8 +53,8 @@ class service {
 public:
   using on_end = std::function<void(const answer&)>;
 
-  /// Opens the device and loads the models.
-  explicit service(const settings& s);
+  /// Opens the devices and loads the models.
+  explicit service(const settings& s, const make_device& make = device_of);
   ~service();
   service(const service&) = delete;
   service& operator=(const service&) = delete;
@@ -81,13 +69,22 @@ public:
   /// Counts a request that a front end has refused by itself.
   void count_refused(std::string_view model, const answer& a) { metrics_.ended(model, {}, a); }
 
-  /// False from announce_end() on.
-  [[nodiscard]] bool ready() const noexcept { return ready_.load(std::memory_order_relaxed); }
+  /// False from announce_end() on, and once every device has failed.
+  [[nodiscard]] bool ready() const noexcept;
+  /// Why it is not, if it is not.
+  [[nodiscard]] const char* why_not_ready() const noexcept {
+    return ready_.load(std::memory_order_relaxed) ? "every device has failed"
+                                                  : "the server shuts down";
+  }
   /// Never waits.
   [[nodiscard]] load_figures load() const;
+  [[nodiscard]] const std::vector<std::unique_ptr<device_slot>>& devices() const noexcept {
+    return devices_;
+  }
   [[nodiscard]] std::string metrics();
 
-  /// Takes limits, tenants and models anew. Requests that are in service are not affected.
+  /// Takes limits, tenants and models anew. Requests that are in service are not affected. A device
+  /// that has failed gets no more models.
   /// Errors   those of a model that cannot be loaded; then nothing has changed.
   void reload(const changeable& to);
 
@@ -100,23 +97,24 @@ public:
   }
   /// Waits until every request has ended; false after the timeout.
   [[nodiscard]] bool wait_idle(gsched::duration timeout);
-  /// Ends the server. What it has not served in this time is cancelled.
+  /// Ends the devices. What they have not served in this time is cancelled.
   void close(gsched::duration drain_for) noexcept;
 
 private:
-  struct tenant;
   struct request;
-  class simulated_model;
 
   [[nodiscard]] served_ptr load(const model_plan& m);
   void set_tenants(const std::map<std::string, tenant_limits>& to);
   [[nodiscard]] std::shared_ptr<tenant> tenant_of(const std::string& name) const;
   /// Errors   refusal
   void admit(const service_request& what, tenant& by);
-  void collect();
+  /// Errors   refusal; gsched::error of a device that fails right then
+  [[nodiscard]] gsched::ticket submit(service_request&& what, const std::shared_ptr<tenant>& by,
+                                      const on_end& ended);
   void finish(request& r);
   void retire(const served* m) noexcept;
   void remove_retired();
+  void write_devices(metrics_text& out);
 
   std::atomic<bool> ready_{true}, accepting_{true};
   std::atomic<std::uint32_t> most_requests_;
@@ -131,14 +129,13 @@ private:
 
   request_metrics metrics_;
   std::atomic<std::uint64_t> reloads_{0};
-  std::unique_ptr<gsched::server> server_;
-  std::unique_ptr<gsched::channel::host> host_; ///< null: none
+  std::vector<std::unique_ptr<device_slot>> devices_; ///< as settings::devices
 
   std::mutex retired_mutex_;
   std::condition_variable has_retired_;
   std::deque<std::unique_ptr<const served>> retired_;
   bool ends_ = false;
-  std::thread remover_, collector_;
+  std::thread remover_;
 };
 
 } // namespace gsched_server

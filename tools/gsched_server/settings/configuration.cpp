@@ -27,7 +27,13 @@ public:
     configuration c;
     const json document = parse_once(text);
     each(document, "",
-         {{"device", [&](const json& v, const std::string& at) { c.device = text_of(v, at); }},
+         {{"device",
+           [&](const json& v, const std::string& at) {
+             if (!v.is_array()) return c.devices.push_back(text_of(v, at));
+             list(v, at, 1, 64, [&](const json& one, const std::string& where) {
+               c.devices.push_back(text_of(one, where));
+             });
+           }},
           {"policy", [&](const json& v, const std::string& at) { c.policy = text_of(v, at); }},
           {"grpc", [&](const json& v, const std::string& at) { c.grpc = text_of(v, at); }},
           {"http", [&](const json& v, const std::string& at) { c.http = text_of(v, at); }},
@@ -170,6 +176,12 @@ private:
          {{"profile", [&](const json& v, const std::string& w) { m.profile = text_of(v, w); }},
           {"instances",
            [&](const json& v, const std::string& w) { m.instances = count(v, w, 1, 64); }},
+          {"devices",
+           [&](const json& v, const std::string& w) {
+             list(v, w, 1, 64, [&](const json& one, const std::string& where) {
+               m.devices.push_back(count(one, where, 0, 63));
+             });
+           }},
           {"inputs", [&](const json& v, const std::string& w) { m.inputs = tensors(v, w); }},
           {"outputs", [&](const json& v, const std::string& w) { m.outputs = tensors(v, w); }}});
     return m;

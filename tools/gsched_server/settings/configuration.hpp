@@ -18,11 +18,13 @@ struct configured_model {
   std::string profile; ///< the name of a profile; empty: the model's own
   std::uint32_t instances = 8;
   std::optional<std::vector<tensor_spec>> inputs, outputs; ///< unset: by the profile
+  std::vector<std::uint32_t> devices;                      ///< that hold it; none: all
 };
 
 /// A configuration file. What it does not have is unset, or at its default.
 struct configuration {
-  std::optional<std::string> device, policy, grpc, http, socket, agent;
+  std::optional<std::string> policy, grpc, http, socket, agent;
+  std::vector<std::string> devices; ///< none: as the option
   std::vector<std::string> profiles;
   std::uint32_t real_time_lanes = 1;
   std::uint32_t requests = 1024;

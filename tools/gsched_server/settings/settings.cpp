@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gsched_server/settings/settings.hpp"
 
+#include "gsched_server/devices/serving_device.hpp"
 #include "gsched_server/settings/configuration.hpp"
 
 #include "common/cli/command_line.hpp"
@@ -8,7 +9,6 @@
 #include "common/cli/option_values.hpp"
 #include "common/input/profile_catalogue.hpp"
 #include "common/run/policy_options.hpp"
-#include "common/run/simulated_backend.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/policy/names.hpp>
@@ -31,7 +31,6 @@ using common::joined_by_or;
 using common::load_model;
 using common::profile_catalogue;
 using common::refuse;
-using common::simulated_gpu_of;
 using common::to_file;
 
 namespace {
@@ -42,6 +41,10 @@ Models are the profiles: a simulated GPU takes their time and computes nothing, 
 zeros. Without options all profiles that ship with gsched are served on a simulated H200, on the
 Unix sockets grpc.sock and http.sock in $XDG_RUNTIME_DIR/gsched (or /tmp/gsched-UID).
 
+With several devices, each model is on all of them unless the configuration places it, and a request
+goes to the device with the least queued time. The channel then has a socket for each: PATH.0,
+PATH.1, ...
+
 SIGTERM and SIGINT: no more requests are taken, those accepted are served, and the program ends with
 0; the second one cancels what is left. SIGHUP: limits, tenants and models are read anew.
 
@@ -50,6 +53,8 @@ Examples
       on Unix sockets
   gsched_server --grpc 127.0.0.1:8001 --http 127.0.0.1:8000
       on TCP, at the ports that clients of the protocol expect
+  gsched_server --device sim:h200,sim:h200
+      two devices
   gsched_server --config server.json --check
       only say whether the configuration is right
 
@@ -57,6 +62,7 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 
 /// The options as typed.
 struct raw_options {
+  std::string device = "sim:h200";
   std::string config, policy, grpc, http, socket, agent;
   std::vector<std::string> profiles;
   bool check = false;
@@ -88,20 +94,31 @@ std::vector<tensor_spec> default_tensors(const char* name, std::uint64_t bytes,
 }
 
 model_plan plan_of(const std::string& name, const configured_model& asked,
-                   const profile_catalogue& known, const std::string& where,
-                   const gsched::architecture_limits& sm, std::uint64_t request_bytes) {
+                   const profile_catalogue& known, const std::string& where, const settings& s,
+                   const std::vector<gsched::architecture_limits>& sms) {
   constexpr std::uint64_t most_output = std::uint64_t{1} << 30;
   model_plan m;
   m.name = name;
   m.instances = asked.instances;
-  m.profile = load_model(known.find(where, asked.profile.empty() ? name : asked.profile), sm);
+  m.devices = asked.devices;
+  if (m.devices.empty())
+    for (std::uint32_t i = 0; i < s.devices.size(); ++i) m.devices.push_back(i);
+  std::ranges::sort(m.devices);
+  if (m.devices.back() >= s.devices.size())
+    refuse(where, fmt::format("model {} is on device {}", in_quotes(name), m.devices.back()),
+           fmt::format("a number below {}, of a device", s.devices.size()));
+  if (const auto twice = std::ranges::adjacent_find(m.devices); twice != m.devices.end())
+    refuse(where, fmt::format("model {} is on device {} twice", in_quotes(name), *twice),
+           "each device once");
+  const auto& file = known.find(where, asked.profile.empty() ? name : asked.profile);
+  for (const std::uint32_t on : m.devices) m.profile = load_model(file, sms[on]); // fits on each
   m.inputs =
       asked.inputs ? *asked.inputs : default_tensors("input", m.profile.input.count(), m.profile);
   m.outputs = asked.outputs ? *asked.outputs
                             : default_tensors("output", m.profile.output.count(), m.profile);
-  if (const std::uint64_t n = bytes_of(m.inputs); n > request_bytes)
+  if (const std::uint64_t n = bytes_of(m.inputs); n > s.request_bytes)
     refuse(where, fmt::format("model {} has inputs of {} bytes", in_quotes(name), n),
-           fmt::format("at most limits/request_bytes, {}", request_bytes));
+           fmt::format("at most limits/request_bytes, {}", s.request_bytes));
   if (const std::uint64_t n = bytes_of(m.outputs); n > most_output)
     refuse(where, fmt::format("model {} has outputs of {} bytes", in_quotes(name), n),
            fmt::format("at most {}", most_output));
@@ -129,7 +146,26 @@ void refuse_same(const std::vector<std::pair<const char*, const address*>>& all)
     }
 }
 
-settings read(const raw_options& raw, const device_option& device, const command_line& line) {
+/// Names of devices, and of presets' files; each text is one, or several between commas.
+std::vector<common::device_choice> to_devices(const std::vector<std::string>& texts) {
+  constexpr std::size_t most = 64;
+  std::vector<common::device_choice> all;
+  for (const std::string& text : texts)
+    for (std::size_t from = 0; from <= text.size();) {
+      const std::size_t comma = std::min(text.find(',', from), text.size());
+      const std::string name = text.substr(from, comma - from);
+      command_line none("gsched_server", "", "");
+      device_option one(device_kinds{.gpu = false});
+      one.declare(none, false, name.c_str());
+      one.read(all.emplace_back());
+      if (all.size() > most)
+        refuse("--device", "more than 64 devices", "at most 64, between commas");
+      from = comma + 1;
+    }
+  return all;
+}
+
+settings read(const raw_options& raw, const command_line& line) {
   settings s;
   configuration c;
   std::string file = "--config";
@@ -137,14 +173,8 @@ settings read(const raw_options& raw, const device_option& device, const command
     c = read_configuration(to_file("--config", raw.config, "a configuration"));
     file = raw.config;
   }
-  device_option of_file(device_kinds{.gpu = false});
-  if (c.device && !line.is_given("--device")) {
-    command_line none("gsched_server", "", "");
-    of_file.declare(none, false, c.device->c_str());
-    of_file.read(s.device);
-  } else {
-    device.read(s.device);
-  }
+  s.devices = c.devices.empty() || line.is_given("--device") ? to_devices({raw.device})
+                                                             : to_devices(c.devices);
   s.policy = line.is_given("--policy") ? to_policy("--policy", raw.policy)
              : c.policy                ? to_policy(file + ": /policy", *c.policy)
                                        : raw.policy;
@@ -169,10 +199,10 @@ settings read(const raw_options& raw, const device_option& device, const command
   else if (c.agent)
     s.agent = to_address(file + ": /agent", *c.agent);
   refuse_same({{"--grpc", &s.grpc}, {"--http", &s.http}, {"--agent", &s.agent}});
-  if (!s.socket.empty() &&
-      (s.socket == s.grpc.path || s.socket == s.http.path || s.socket == s.agent.path))
-    refuse("--socket", in_quotes(s.socket) + " is that of another front end, too",
-           "a path for each");
+  for (std::uint32_t i = 0; i < s.devices.size() && !s.socket.empty(); ++i)
+    if (const std::string path = s.socket_of(i);
+        path == s.grpc.path || path == s.http.path || path == s.agent.path)
+      refuse("--socket", in_quotes(path) + " is that of another front end, too", "a path for each");
   s.requests = c.requests;
   s.request_bytes = c.request_bytes;
   s.http_threads = c.http_threads;
@@ -183,22 +213,35 @@ settings read(const raw_options& raw, const device_option& device, const command
   s.check = raw.check;
 
   const profile_catalogue known(line.is_given("--profiles") ? raw.profiles : c.profiles);
-  const gsched::architecture_limits sm = simulated_gpu_of(s.device).preset.sm;
+  std::vector<gsched::architecture_limits> sms;
+  for (const common::device_choice& each : s.devices) sms.push_back(sm_of(each));
   if (c.models) {
     for (const auto& [name, asked] : *c.models)
-      s.models.push_back(
-          plan_of(name, asked, known, file + ": /models/" + name, sm, s.request_bytes));
+      s.models.push_back(plan_of(name, asked, known, file + ": /models/" + name, s, sms));
   } else {
     for (const auto& [name, path] : known.files())
-      s.models.push_back(plan_of(name, {}, known, "--profiles", sm, s.request_bytes));
+      s.models.push_back(plan_of(name, {}, known, "--profiles", s, sms));
   }
   return s;
 }
 
 } // namespace
 
+std::string settings::socket_of(std::uint32_t device) const {
+  return socket.empty() || devices.size() == 1 ? socket : fmt::format("{}.{}", socket, device);
+}
+
+std::string settings::device_names() const {
+  std::string all;
+  for (const common::device_choice& each : devices) all += (all.empty() ? "" : ",") + each.device;
+  return all;
+}
+
 std::string settings::fixed_difference(const settings& other) const {
-  if (device.device != other.device.device || device.preset != other.device.preset) return "device";
+  if (!std::ranges::equal(devices, other.devices, [](const auto& one, const auto& another) {
+        return one.device == another.device && one.preset == another.preset;
+      }))
+    return "device";
   if (policy != other.policy) return "policy";
   if (real_time_lanes != other.real_time_lanes) return "real_time_lanes";
   if (grpc != other.grpc) return "grpc";
@@ -213,13 +256,14 @@ std::string settings::fixed_difference(const settings& other) const {
 std::optional<settings> read_settings(int argc, const char* const* argv) {
   raw_options raw;
   raw.policy = "srpt+deficit";
-  device_option device(device_kinds{.gpu = false});
   command_line line("gsched_server",
                     "Serves models over the network by the Open Inference Protocol (KServe v2), "
                     "gRPC and\nREST, on a simulated GPU that follows the real clock.",
                     "Policies\n" + policies_text() + details);
   line.group("Serving");
-  device.declare(line);
+  line.option("--device", raw.device, "NAME,...",
+              "sim:h200 (or sim), a simulated NVIDIA H200;\nFILE.json, the preset of a simulated "
+              "GPU; several between\ncommas, each with a server of its own");
   common::declare_profiles(line, raw.profiles);
   line.option("--policy", raw.policy, "P",
               "Orders best-effort requests, one of the policies below;\nreal-time ones go first, "
@@ -228,7 +272,8 @@ std::optional<settings> read_settings(int argc, const char* const* argv) {
   line.option("--grpc", raw.grpc, "ADDR", "unix:PATH, HOST:PORT (0: a free port) or none");
   line.option("--http", raw.http, "ADDR", "The same for REST, and for /metrics");
   line.option("--socket", raw.socket, "PATH",
-              "Also serve clients of gsched::channel, through\nshared memory");
+              "Also serve clients of gsched::channel, through\nshared memory; with several devices "
+              "at PATH.0, PATH.1, ...");
   line.group("Operations");
   line.option("--agent", raw.agent, "ADDR",
               "Answer agent checks of HAProxy there, with a weight\nthat follows load");
@@ -239,7 +284,7 @@ std::optional<settings> read_settings(int argc, const char* const* argv) {
       "before it (docs/guide/network.md)");
   line.flag("--check", raw.check, "Only check options, configuration and profiles");
   if (!line.parse(argc, argv)) return std::nullopt;
-  return read(raw, device, line);
+  return read(raw, line);
 }
 
 } // namespace gsched_server

@@ -35,8 +35,9 @@ inline constexpr const char* default_tenant = "default";
 struct model_plan {
   std::string name;
   gsched::profile profile;
-  std::uint32_t instances = 8; ///< of its requests run at once
+  std::uint32_t instances = 8; ///< of its requests run at once, on each device
   std::vector<tensor_spec> inputs, outputs;
+  std::vector<std::uint32_t> devices; ///< that hold it, of settings::devices, rising
 
   bool operator==(const model_plan&) const = default;
 };
@@ -52,17 +53,22 @@ struct changeable {
 
 /// The command line and the configuration, checked.
 struct settings : changeable {
-  common::device_choice device;
+  std::vector<common::device_choice> devices; ///< one or more
   std::string policy = "srpt+deficit";
   std::uint32_t real_time_lanes = 1;
   address grpc, http;
   address agent;          ///< of HAProxy's agent checks
   bool in_folder = false; ///< one of these is in socket_folder()
-  std::string socket;     ///< of the channel; empty: none
+  std::string socket;     ///< of the channel; empty: none. See socket_of
   std::uint64_t request_bytes = std::uint64_t{64} << 20;
   std::uint32_t http_threads = 32;
   bool check = false;
 
+  /// Where the channel of a device listens: `socket` if there is one device, otherwise with ".N"
+  /// behind it.
+  [[nodiscard]] std::string socket_of(std::uint32_t device) const;
+  /// The names of the devices, between commas.
+  [[nodiscard]] std::string device_names() const;
   /// The first of the settings in which another one differs, of those that need a new start; empty
   /// if none does.
   [[nodiscard]] std::string fixed_difference(const settings& other) const;

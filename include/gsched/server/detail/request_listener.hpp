@@ -92,6 +92,7 @@ struct request_listener : silent_listener {
     // What it left on the device may still use its memory, however it ends.
     const bool device = device_failure != nullptr && device_failure->has_value();
     const bool lost = static_cast<const active_job&>(j).lost;
+    if (device) note_failure(); // a thread that learns of this end learns of the failure, too
     if ((lost || (device && t.segments > 0)) && how != request_status::finished)
       t.code = errc::device_failed;
     at.end(t, how, to_ns(now));
@@ -103,6 +104,13 @@ private:
   static void add(sync::atomic<Number>& to, std::int64_t n) noexcept {
     // unordered: a snapshot of one number
     to.store(to.load(sync::relaxed) + static_cast<Number>(n), sync::relaxed);
+  }
+
+  void note_failure() noexcept {
+    try {
+      at.set_failure(**device_failure);
+    } catch (...) { // no memory for the line; the engine tries again
+    }
   }
 
   /// As too many are active, of which on_failure has said a line, or as it would be late.

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gsched_server/settings/settings.hpp"
+
+#include <gsched/policy/edf.hpp>
+#include <gsched/policy/names.hpp>
+#include <gsched/policy/priority.hpp>
+#include <gsched/server/server.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace gsched_server {
+
+/// A server on the device that `make` returns, as the settings have it.
+template <class Make>
+[[nodiscard]] std::unique_ptr<gsched::server> start_server(Make make, const settings& s) {
+  gsched::server_options how;
+  how.dispatch.preemption.real_time_lanes = s.real_time_lanes;
+  return std::make_unique<gsched::server>(
+      std::move(make),
+      [name = s.policy] {
+        return gsched::priority<gsched::edf, gsched::named_policy>(
+            [] { return gsched::edf(); }, [&] { return gsched::make_policy(name); });
+      },
+      how);
+}
+
+} // namespace gsched_server
