@@ -174,6 +174,33 @@ TEST_CASE("channel: a request is cancelled, and its reply comes") {
   CHECK(c.read_result().id == first);
 }
 
+TEST_CASE("channel: requests of one slot in two laps of the ring are cancelled, both") {
+  hosted h;
+  channel::client_options how = h.few();
+  how.slots = 2;
+  channel::client c(h.socket, how);
+  const channel::model_entry endless = c.model("endless"), brief = c.model("brief");
+  for (int round = 0; round < 20; ++round) {
+    const std::uint64_t first = c.predict(endless, c.arena().first(0));
+    c.predict(brief, c.arena().first(2 * half));
+    CHECK(c.read_result().how == outcome::finished);
+    const std::uint64_t second = c.predict(endless, c.arena().first(0));
+    CHECK(second == first + 2);
+    c.cancel(first); // the server sees it together with the next, as a rule
+    c.cancel(second);
+    for (int n = 0; n < 2; ++n) {
+      const std::optional<channel::reply> r = c.read_result_within(10s);
+      REQUIRE(r);
+      CHECK(r->how == outcome::cancelled);
+    }
+    c.cancel(first); // whose reply was read
+    c.predict(brief, c.arena().first(2 * half));
+    CHECK(c.read_result().how == outcome::finished);
+    c.predict(brief, c.arena().first(2 * half));
+    CHECK(c.read_result().how == outcome::finished);
+  }
+}
+
 TEST_CASE("channel: clients come and go with work under way, and nothing of them stays") {
   hosted h;
   { channel::client warm(h.socket, h.few()); }

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -153,7 +154,9 @@ TEST_CASE("channel host: a thousand clients come and go, and nothing of them sta
     const std::size_t all = testing::sanitized ? 200 : 1000;
     const auto most = static_cast<std::size_t>(std::max(files.rlim_cur, was.rlim_cur)) - 100;
     const std::size_t at_once = std::min(all, most / 3);
-    small_host h;
+    channel::host_options how;
+    how.connect_rate = 0;
+    small_host h(how);
     soak::holdings base;
     for (const bool measured : {false, true}) {
       for (std::size_t done = 0; done < all; done += at_once) {
@@ -249,6 +252,64 @@ TEST_CASE("channel host: a client that is turned away learns why, though it spok
   CHECK(channel::detail::try_receive(client.get(), m) == channel::detail::received::gone);
 }
 
+TEST_CASE("channel host: a process that connects in a loop is refused, and others are served") {
+  channel::host_options how;
+  how.connect_rate = 0.001;
+  how.connect_burst = 20;
+  small_host h(how);
+  channel::client good(h.socket, tiny);
+  const auto connects = [&] {
+    try {
+      const channel::client c(h.socket, tiny);
+      return true;
+    } catch (const error& e) {
+      CHECK(e.code() == errc::bad_option);
+      CHECK(holds(e.what(), "more connections a second than a process may make"));
+      return false;
+    }
+  };
+  int accepted = 0, tried = 0, served = 0;
+  for (const auto until = soak::clock::now() + 200ms; soak::clock::now() < until;) {
+    for (int n = 0; n < 50; ++n, ++tried) accepted += connects();
+    good.predict(index(h.quick), good.arena().first(0));
+    served += good.read_result().how == outcome::finished;
+  }
+  CHECK(accepted == 19); // and the one that stays
+  CHECK(tried >= 50);
+  CHECK(served >= 1);
+  const pid_t other = soak::spawn([&] { // has a rate of its own
+    if (!connects()) throw std::runtime_error("another process was refused");
+  });
+  CHECK(soak::join(other) == 0);
+  CHECK(h.come_to(1));
+  const channel::host_statistics s = h.host->statistics();
+  CHECK(s.accepted == 21);
+  CHECK(s.turned_away == static_cast<std::uint64_t>(tried - accepted));
+  for (const double wrong : {-1.0, std::numeric_limits<double>::infinity()}) {
+    channel::host_options bad;
+    bad.connect_rate = wrong;
+    CHECK(holds(refusal(errc::bad_option, [&] { small_host other_host(bad); }), "connect_rate"));
+  }
+}
+
+TEST_CASE("channel host: rates of processes that are full again are forgotten") {
+  channel::detail::process_rates rates(100, 2);
+  std::int64_t now_ns = 1'000'000'000;
+  const auto take = [&](pid_t pid) { return rates.try_take({pid, 1000, 1000}, now_ns); };
+  CHECK(take(1));
+  CHECK(take(1));
+  CHECK(!take(1));
+  now_ns += 10'000'000;
+  CHECK(take(1));
+  CHECK(!take(1));
+  CHECK(take(0)); // not visible here: counted by user
+  CHECK(take(0));
+  CHECK(!take(0));
+  CHECK(rates.try_take({0, 1001, 1000}, now_ns));
+  for (pid_t pid = 2; pid < 10'000; ++pid, now_ns += 1'000'000) CHECK(take(pid));
+  CHECK(rates.size() < 200);
+}
+
 TEST_CASE("channel host: packets that are none end their client alone") {
   small_host h;
   channel::client good(h.socket, tiny);
@@ -335,6 +396,9 @@ TEST_CASE("channel host: a request beyond its arena is refused, whatever its num
   CHECK(c.refusal_of(r) == reason::bad_option);
   r = {};
   r.deadline_ns = -1;
+  CHECK(c.refusal_of(r) == reason::bad_option);
+  r = {};
+  r.cancel_index = 8; // of 8
   CHECK(c.refusal_of(r) == reason::bad_option);
 }
 
@@ -467,7 +531,11 @@ TEST_CASE("channel connection: a request is cancelled, however many are before i
                                 channel::detail::file_descriptor(pair[1]), 0,
                                 channel::client_limits{}, models, state, 0);
   channel::slot_writer<channel::request_slot> ring(client.requests(), 64);
-  for (int n = 0; n < 40; ++n) ring.write({});
+  for (std::uint32_t n = 0; n < 40; ++n) {
+    channel::request_slot r;
+    r.cancel_index = n;
+    ring.write(r);
+  }
   client.cancels()[5] = client.cancels()[39] = 1;
   client.words().cancels = 2;
   idle_taker to;
@@ -475,6 +543,24 @@ TEST_CASE("channel connection: a request is cancelled, however many are before i
   }
   CHECK(to.taken.size() == 38);
   CHECK(to.cancelled == 2);
+  // Requests 0 and 64 are in the same slot.
+  for (int n = 0; n < 20; ++n)
+    state->end(*to.taken.back(), request_status::finished, 2), to.taken.pop_back();
+  for (std::uint32_t n = 40; n <= 64; ++n) {
+    channel::request_slot r;
+    r.cancel_index = n < 64 ? n : 5; // that of one which has ended
+    ring.write(r);
+  }
+  client.cancels()[5] = 0;
+  while (c.poll(to)) {
+  }
+  CHECK(to.taken.size() == 18 + 25);
+  client.cancels()[0] = client.cancels()[5] = 1;
+  client.words().cancels = 4;
+  while (c.poll(to)) {
+  }
+  CHECK(to.cancelled == 4);
+  CHECK(to.taken.size() == 18 + 25 - 2);
   c.leave();
   CHECK(c.poll(to));
   CHECK(to.taken.empty());

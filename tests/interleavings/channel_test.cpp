@@ -156,6 +156,7 @@ struct exploration {
   std::optional<duration> tells{}; ///< a request's end so long ahead
   bool weak = false;               ///< as explorer::weak
   std::uint64_t requests = 2;
+  script before = [](rig&) {}; ///< of one thread
 
   /// The first failure, or an empty string.
   std::string run(const script& what) const {
@@ -169,6 +170,7 @@ struct exploration {
       r->device.left = tells.value_or(duration::zero());
       channel::detail::model_clock::it() = {.ticks = tells.has_value()};
       r->goes = server_goes;
+      before(*r);
       const std::span<std::byte> memory = r->region().shared_part();
       to.share(memory.data(), memory.size());
       to.keep(&r->region().words().cancels);
@@ -279,6 +281,26 @@ TEST_CASE("all interleavings: a cancellation always arrives") {
     submit(r);
     r.client->cancel(0);
     explorer::current()->wait([&r] { return r.connection->counts().cancelled == 1; });
+    take(r);
+  }) == "");
+}
+
+TEST_CASE("all interleavings: cancellations of requests that had the same slot both arrive") {
+  if (testing::sanitized) return;
+  exploration how{.cancels = 3, .holds = true, .requests = 3};
+  how.before = [](rig& r) { // the last is in the slot of the first, which is in flight
+    submit(r);
+    submit(r);
+    r.client->cancel(1);
+    static_cast<void>(r.polled.poll(r.device, [] {}));
+    take(r);
+    submit(r);
+  };
+  CHECK(how.run([](rig& r) {
+    r.client->cancel(0);
+    r.client->cancel(2);
+    explorer::current()->wait([&r] { return r.connection->counts().cancelled == 3; });
+    take(r);
     take(r);
   }) == "");
 }

@@ -110,6 +110,8 @@ public:
     memory_.close_file();
     server_.emplace(std::move(page));
     most_ = std::clamp<std::uint32_t>(m.in_flight, 1, how.slots);
+    asked_.resize(most_);
+    for (std::uint32_t i = most_; i > 0; --i) free_.push_back(i - 1);
     number_ = m.client;
   }
   client(const client&) = delete;
@@ -187,8 +189,15 @@ public:
     if (io.data() < arena.data() || io.data() + io.size() > arena.data() + arena.size())
       throw error(errc::bad_option,
                   "channel: a payload outside the arena, expected one of allocate()");
-    if (requests_.written() - replies_.read() >= most_) return std::nullopt;
+    if (requests_.written() - replies_.read() >= most_ || free_.empty()) return std::nullopt;
     request_slot r;
+    r.cancel_index = free_.back();
+    free_.pop_back();
+    asked& one = asked_[r.cancel_index];
+    one.id = requests_.written();
+    if (std::exchange(one.is_cancelled, false)) // the word's former request, which has ended
+      // unordered: the request publishes it
+      sync::atomic_ref<std::uint32_t>(memory_.cancels()[r.cancel_index]).store(0, sync::relaxed);
     r.model = model;
     r.id = requests_.written();
     r.payload = {offset_of(io), io.size()};
@@ -202,11 +211,16 @@ public:
     return r.id;
   }
   /// Asks for the end of a request; it gets a reply all the same, which may say that it finished.
+  /// One whose reply was read is ignored.
+  /// Cost     O(most_in_flight()).
   void cancel(std::uint64_t id) {
     if (id >= requests_.written()) return;
+    const auto at =
+        std::find_if(asked_.begin(), asked_.end(), [&](const asked& a) { return a.id == id; });
+    if (at == asked_.end()) return;
+    at->is_cancelled = true;
     // unordered: the counter publishes it
-    sync::atomic_ref<std::uint32_t>(memory_.cancels()[requests_.index_of(id)])
-        .store(requests_.turn_of(id), sync::relaxed);
+    sync::atomic_ref<std::uint32_t>(memory_.cancels()[at - asked_.begin()]).store(1, sync::relaxed);
     // [P2] seq_cst -> [P2] acquire, seq_cst in connection::poll and has_request
     sync::atomic_ref<std::uint32_t>(memory_.words().cancels).fetch_add(1, sync::seq_cst);
     if (sync::atomic_ref<std::uint32_t>(server_->words().asleep).load(sync::seq_cst) != 0)
@@ -227,6 +241,10 @@ public:
     reply_slot r;
     const std::uint32_t slot = replies_.index();
     if (!replies_.try_read(r)) return std::nullopt;
+    if (r.cancel_index < most_ && asked_[r.cancel_index].id == r.id) {
+      asked_[r.cancel_index].id = asked::none;
+      free_.push_back(r.cancel_index);
+    }
     reply out{r.id, r.how, r.why, r.segments, duration{r.waited_ns}, duration{r.latency_ns}, {}};
     if (r.how != outcome::finished) {
       const std::span<char> line = memory_.text(slot);
@@ -269,6 +287,13 @@ public:
 
 private:
   friend class shared_client;
+
+  /// The request whose reply was not read and that has a cancellation word.
+  struct asked {
+    static constexpr std::uint64_t none = ~std::uint64_t{0};
+    std::uint64_t id = none;
+    bool is_cancelled = false; ///< what the word says, also when the request has ended
+  };
 
   /// The reader of a client that no other thread uses.
   struct alone {
@@ -403,6 +428,8 @@ private:
   slot_reader<reply_slot> replies_;
   std::uint32_t most_ = 0;
   std::uint32_t number_ = 0;
+  std::vector<asked> asked_;        ///< by cancellation word
+  std::vector<std::uint32_t> free_; ///< words without a request
   std::optional<detail::server_page> server_;
   std::int64_t ends_ns_ = 0; ///< of the last wake-up for what is almost finished
   detail::file_descriptor socket_;

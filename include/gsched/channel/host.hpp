@@ -6,6 +6,7 @@
 #include <gsched/channel/detail/messages.hpp>
 #include <gsched/channel/detail/model_table.hpp>
 #include <gsched/channel/detail/polled_connections.hpp>
+#include <gsched/channel/detail/process_rates.hpp>
 #include <gsched/channel/detail/server_page.hpp>
 #include <gsched/channel/detail/unix_socket.hpp>
 #include <gsched/channel/limits.hpp>
@@ -39,6 +40,10 @@ struct host_options {
   std::string socket; ///< a path, or @ and a name without a file
   mode_t mode = 0600; ///< of the socket's file: who may connect
   std::uint32_t most_clients = 1024;
+  /// Connections that one process may make, a second in the long run and at once; a rate of 0: any.
+  /// Beyond them a client is refused, so that a process that connects in a loop costs others little.
+  double connect_rate = 100;
+  double connect_burst = 1024;
   /// What this client gets, by the credentials of its process. Throws gsched::error to refuse it.
   std::function<client_limits(const peer&)> limits{};
   /// Called with the arena of a client before its first request, and when nothing uses it any more:
@@ -104,6 +109,7 @@ private:
   void serve();
   void accept_some();
   [[nodiscard]] bool accept_one();
+  void rest_listener(std::int64_t until_ns) noexcept;
   void stop_listening() noexcept;
   [[nodiscard]] bool watch(int file, int number) noexcept;
   void hear(session& s);
@@ -122,9 +128,12 @@ private:
   detail::server_page page_;
   detail::file_descriptor listener_, epoll_, bell_, spare_;
   detail::socket_file path_;
-  bool rests_ = false;                               ///< the listener is not watched for a round
-  std::map<int, std::unique_ptr<session>> sessions_; ///< by their sockets
-  std::vector<int> resting_;                         ///< keys of sessions that are not heard
+  bool rests_ = false;              ///< the listener is not watched ...
+  std::int64_t rests_until_ns_ = 0; ///< ... until then; 0: for a round
+  detail::process_rates connects_;
+  detail::rate_limit refusals_{4000, 64};                 ///< of processes over their rate
+  std::map<int, std::unique_ptr<session>> sessions_;      ///< by their sockets
+  std::vector<int> resting_;                              ///< keys of sessions that are not heard
   std::map<double, std::vector<client_id>> free_clients_; ///< of the server, by weight
 
   detail::polled_connections polled_;

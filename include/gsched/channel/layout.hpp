@@ -14,7 +14,7 @@
 namespace gsched::channel {
 
 /// Raised with every change of what the two sides exchange.
-inline constexpr std::uint32_t version = 1;
+inline constexpr std::uint32_t version = 2;
 inline constexpr std::uint64_t magic = 0x6c656e6e61684367; ///< "gChannel" in memory
 
 /// The place of a payload in the arena of a client.
@@ -66,7 +66,8 @@ struct alignas(sync::cache_line) request_slot {
   payload_range payload{};      ///< inputs, then outputs
   std::int64_t deadline_ns = 0; ///< after its arrival; 0: the server's default
   std::uint32_t flags = 0;      ///< of request_flag
-  std::uint32_t reserved0 = 0;
+  /// The cancellation word that is this request's alone until the client has read its reply.
+  std::uint32_t cancel_index = 0;
   std::uint64_t reserved[2] = {};
 };
 
@@ -77,9 +78,11 @@ struct alignas(sync::cache_line) reply_slot {
   std::uint64_t id = 0;
   reason why = reason::none;
   std::uint32_t segments = 0;
-  std::int64_t waited_ns = 0;  ///< from its arrival to its start, or to its end
-  std::int64_t latency_ns = 0; ///< from its arrival to its end
-  std::uint64_t reserved[3] = {};
+  std::int64_t waited_ns = 0;     ///< from its arrival to its start, or to its end
+  std::int64_t latency_ns = 0;    ///< from its arrival to its end
+  std::uint32_t cancel_index = 0; ///< the request's
+  std::uint32_t reserved0 = 0;
+  std::uint64_t reserved[2] = {};
 };
 
 /// Words that one side writes and the other polls, each side's on a cache line of its own.
@@ -138,7 +141,8 @@ struct layout {
   }
 
   [[nodiscard]] constexpr std::uint64_t client_words_at() const noexcept { return 64; }
-  /// A word for each slot: the turn of the request in it that is to be cancelled.
+  /// A word for each request in flight, which chooses it: 1 if it is to be cancelled. Not one for each
+  /// slot, since requests of several laps of the ring can be in flight at once.
   [[nodiscard]] constexpr std::uint64_t cancels_at() const noexcept { return 128; }
   [[nodiscard]] constexpr std::uint64_t requests_at() const noexcept {
     return up(cancels_at() + std::uint64_t{slots} * sizeof(std::uint32_t), 64);

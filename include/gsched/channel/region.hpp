@@ -99,7 +99,7 @@ public:
   [[nodiscard]] client_words& words() const noexcept {
     return *at<client_words>(layout_.client_words_at());
   }
-  /// One for each slot.
+  /// As many as there are slots.
   [[nodiscard]] std::uint32_t* cancels() const noexcept {
     return at<std::uint32_t>(layout_.cancels_at());
   }

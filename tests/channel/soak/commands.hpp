@@ -34,6 +34,8 @@ struct hostile_options {
   std::uint64_t per_connection = 10000; ///< messages, in the mean
   std::uint64_t packet_every = 64;      ///< messages; 0: none but the hello
   bool idle = false;                    ///< the hostile client gets the CPU time that is left over
+  bool reconnects = false;              ///< it connects and leaves, and writes nothing
+  double connect_rate = 0;              ///< that the host allows a process; 0: any
   std::string json;
 };
 int hostile(const hostile_options& how);

@@ -62,7 +62,7 @@ struct samples {
   std::array<std::array<std::array<float, most_samples>, turns>, good_clients> us;
 };
 
-void serve_stage(const std::string& socket, stage& all) {
+void serve_stage(const std::string& socket, stage& all, double connect_rate) {
   server s([] { return sim::paced_device(sim::h200()); },
            [] { return deficit_over<srpt>(std::chrono::milliseconds{1}); });
   const auto fill = [](request_record& r) {
@@ -72,6 +72,7 @@ void serve_stage(const std::string& socket, stage& all) {
       add_calling(s, kernels{"served", 5, std::chrono::microseconds{20}, 8}, 4, fill);
   channel::host_options how;
   how.socket = socket;
+  how.connect_rate = connect_rate;
   how.limits = [&](const channel::peer& of) {
     channel::client_limits l;
     if (of.pid != all.attacker.load()) return l;
@@ -137,7 +138,7 @@ public:
         std::this_thread::sleep_for(1ms);
       } else {
         try {
-          connect();
+          how_.reconnects ? come_and_go() : connect();
         } catch (const error&) { // refused, as it asked for
         }
       }
@@ -159,6 +160,14 @@ private:
     }
   }
 
+  void come_and_go() {
+    all_.connections.fetch_add(1);
+    all_.mutated.fetch_add(1);
+    channel::client_options few;
+    few.slots = 2;
+    few.arena_bytes = 64;
+    const channel::client c(socket_, few);
+  }
   /// One connection, until the server ends it or the attacker gives it up.
   void connect() {
     all_.connections.fetch_add(1);
@@ -268,7 +277,7 @@ int hostile(const hostile_options& how) {
   shared_array<samples> measured(1);
   stage& all = state[0];
   const std::string socket = socket_name();
-  const pid_t server = spawn([&] { serve_stage(socket, all); });
+  const pid_t server = spawn([&] { serve_stage(socket, all, how.connect_rate); });
   bool right = wait_until([&] { return all.ready.load() != 0; }, 20s);
   std::vector<pid_t> others;
   for (std::size_t c = 0; c < good_clients; ++c)
@@ -328,6 +337,8 @@ int hostile(const hostile_options& how) {
                   {"per_connection", how.per_connection},
                   {"packet_every", how.packet_every},
                   {"idle", how.idle},
+                  {"reconnects", how.reconnects},
+                  {"connect_rate", how.connect_rate},
                   {"mutated_messages", all.mutated.load()},
                   {"packets", all.packets.load()},
                   {"connections", all.connections.load()},

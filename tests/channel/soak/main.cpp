@@ -64,6 +64,13 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   to_hostile->add_flag("--idle", h.idle,
                        "The hostile client, and the busy one, get the CPU time that is left over");
+  to_hostile->add_flag(
+      "--reconnects", h.reconnects,
+      "The hostile client connects and leaves as often as it can, and writes nothing");
+  to_hostile
+      ->add_option("--connect-rate", h.connect_rate,
+                   "Connections a second that the host allows a process; 0: any number")
+      ->capture_default_str();
   to_hostile->add_option("--seed", h.seed, "Of all that is drawn")->capture_default_str();
   to_hostile->add_option("--json", h.json, "Writes the result to this file");
   try {

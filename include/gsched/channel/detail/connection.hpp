@@ -93,12 +93,10 @@ public:
         sync::atomic_ref<std::uint32_t>(memory_.words().cancels).load(sync::acquire);
     int n = 0;
     for (std::int64_t now_ns = 0; n < burst; ++n) {
-      const std::uint32_t slot = requests_.index();
-      const std::uint32_t turn = requests_.turn();
       request_slot r;
       if (!requests_.try_read(r)) break;
       if (now_ns == 0) now_ns = monotonic_ns();
-      take(r, slot, turn, to, now_ns);
+      take(r, to, now_ns);
     }
     if (cancels == cancels_) return n > 0;
     if (n < burst)
@@ -152,22 +150,19 @@ private:
     record* next = nullptr; ///< among the free ones
     bool busy = false;
     std::uint64_t number = 0; ///< the client's
-    std::uint32_t slot = 0;   ///< of its request ...
-    std::uint32_t turn = 0;   ///< ... and the lap
+    std::uint32_t cancel_index = 0;
     payload_range where{};
   };
 
-  void take(const request_slot& r, std::uint32_t slot, std::uint32_t turn, request_taker& to,
-            std::int64_t now_ns) noexcept {
+  void take(const request_slot& r, request_taker& to, std::int64_t now_ns) noexcept {
     ++counts_.read;
     const auto [why, text] = check(r, to, now_ns);
-    if (why != reason::none) return refuse(r.id, why, text);
+    if (why != reason::none) return refuse(r, why, text);
     record& t = *std::exchange(free_, free_->next);
     t.renew(1);
     t.busy = true;
     t.number = r.id;
-    t.slot = slot;
-    t.turn = turn;
+    t.cancel_index = r.cancel_index;
     t.where = r.payload;
     t.model = r.model;
     t.client = client_;
@@ -195,6 +190,8 @@ private:
       return {reason::unknown_model, "unknown model, expected one that the server lists"};
     if ((r.flags & ~std::uint32_t{flag_real_time}) != 0 || r.deadline_ns < 0)
       return {reason::bad_option, "a flag that does not exist, or a deadline below 0"};
+    if (r.cancel_index >= memory_.shape().slots)
+      return {reason::bad_option, "a cancellation word that does not exist"};
     const std::uint64_t arena = memory_.shape().arena_bytes;
     if (r.payload.offset % 64 != 0 || r.payload.offset > arena ||
         r.payload.bytes > arena - r.payload.offset)
@@ -211,10 +208,11 @@ private:
       return {reason::overlap, "payload overlaps that of a request in flight"};
     return {};
   }
-  void refuse(std::uint64_t number, reason why, std::string_view text) noexcept {
+  void refuse(const request_slot& r, reason why, std::string_view text) noexcept {
     ++counts_.refused;
     reply_slot out;
-    out.id = number;
+    out.id = r.id;
+    out.cancel_index = r.cancel_index;
     out.how = outcome::refused;
     out.why = why;
     write(out, text);
@@ -223,6 +221,7 @@ private:
   void reply(const record& t) noexcept {
     reply_slot out;
     out.id = t.number;
+    out.cancel_index = t.cancel_index;
     out.segments = t.segments;
     out.waited_ns = (t.start_ns != 0 ? t.start_ns : t.end_ns) - t.arrival_ns;
     out.latency_ns = t.end_ns - t.arrival_ns;
@@ -297,8 +296,8 @@ private:
     for (const std::unique_ptr<record>& t : records_)
       if (t->busy &&
           // [P2] acquire above
-          sync::atomic_ref<std::uint32_t>(memory_.cancels()[t->slot]).load(sync::relaxed) ==
-              t->turn)
+          sync::atomic_ref<std::uint32_t>(memory_.cancels()[t->cancel_index]).load(sync::relaxed) !=
+              0)
         to.cancel(*t);
   }
   bool cancel_all(request_taker& to) noexcept {

@@ -53,7 +53,7 @@ inline host::host(server& s, host_options how)
       listener_(detail::listen_on(how_.socket)), epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)), path_(how_.socket),
-      polled_(page_.words(), how_.most_clients) {
+      connects_(how_.connect_rate, how_.connect_burst), polled_(page_.words(), how_.most_clients) {
   if (!how_.limits) how_.limits = [](const peer&) { return client_limits{}; };
   if (!epoll_ || !bell_ || !watch(listener_.get(), listener_.get()) ||
       !watch(bell_.get(), bell_.get()))
@@ -137,7 +137,7 @@ inline void host::serve() {
     bool knocked = false;
     std::array<epoll_event, 64> events;
     const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                               resting_.empty() ? 100 : 1);
+                               resting_.empty() && rests_until_ns_ == 0 ? 100 : 1);
     for (int i = 0; i < n; ++i) {
       const int fd = events[static_cast<std::size_t>(i)].data.fd;
       if (fd == bell_.get()) {
@@ -190,9 +190,20 @@ inline void host::stop_listening() noexcept {
   static_cast<void>(::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr));
 }
 
+/// Until then those that connect wait in its queue.
+inline void host::rest_listener(std::int64_t until_ns) noexcept {
+  stop_listening();
+  rests_ = true;
+  rests_until_ns_ = until_ns;
+}
+
 inline void host::accept_some() {
-  if (rests_) rests_ = !watch(listener_.get(), listener_.get());
-  for (int n = 0; n < 16; ++n)
+  if (rests_) {
+    if (detail::monotonic_ns() < rests_until_ns_) return;
+    rests_until_ns_ = 0;
+    rests_ = !watch(listener_.get(), listener_.get());
+  }
+  for (int n = 0; n < 16 && !rests_; ++n)
     if (!accept_one()) return;
 }
 
@@ -215,18 +226,24 @@ inline bool host::accept_one() {
       if (came || none) return came;
     }
     // The listener stays readable: it is left alone for a round, or this thread would never sleep.
-    stop_listening();
-    rests_ = true;
+    rest_listener(0);
     return false;
   }
   try {
+    const peer who = detail::peer_of(fd.get());
+    if (const std::int64_t now = detail::monotonic_ns(); !connects_.try_take(who, now)) {
+      turn_away(fd.get(), "more connections a second than a process may make, expected fewer");
+      if (refusals_.try_take(now)) return true;
+      rest_listener(now + 3'000'000); // others wait so long to be accepted, and no longer
+      return false;
+    }
     if (sessions_.size() >= how_.most_clients) {
       turn_away(fd.get(), "the server has as many clients as it takes");
       return true;
     }
     auto s = std::make_unique<session>();
     s->key = fd.get();
-    s->who = detail::peer_of(fd.get());
+    s->who = who;
     s->until_ns = detail::monotonic_ns() + how_.patience.count();
     if (!watch(s->key, s->key)) {
       turn_away(fd.get(), "the server cannot watch one more socket");
