@@ -394,7 +394,8 @@ x = torch.linspace(-1, 1, 4 * 512).reshape(4, 512)
 with torch.no_grad():
     torch.save((x, net.cuda()(x.cuda()).cpu()), sys.argv[2])
 gsched.serve({"net": (net, x), "twice": (lambda y: 2 * y, torch.ones(1 << 20))}, sys.argv[1],
-             policy="srpt+deficit", ready=lambda server: print("ready", flush=True))
+             grpc=sys.argv[3] if len(sys.argv) > 3 else None, policy="srpt+deficit",
+             ready=lambda server: print("ready", flush=True))
 print("drained", flush=True)
 PY
 timeout 200 python3 - "$work" <<'PY'
@@ -404,7 +405,12 @@ import gsched
 assert "torch" not in sys.modules
 work = sys.argv[1]
 socket = f"@gsched-serves-{os.getpid()}"
-served = subprocess.Popen([sys.executable, f"{work}/serves.py", socket, f"{work}/expected"],
+try:
+    import google.protobuf, grpc
+    over_grpc = [f"unix:{work}/grpc.sock"]
+except ImportError:
+    over_grpc = []
+served = subprocess.Popen([sys.executable, f"{work}/serves.py", socket, f"{work}/expected", *over_grpc],
                           stdout=subprocess.PIPE, text=True)
 assert served.stdout.readline() == "ready\n"
 x = np.linspace(-1, 1, 4 * 512, dtype=np.float32)
@@ -417,6 +423,26 @@ with gsched.Client(socket) as one, gsched.Client(socket) as other:
         assert np.array_equal(got, 2 * (ramp + i)), i
     answers = [np.asarray(f.result(60)).reshape(-1).view(np.float32).copy() for f in nets]
     assert all(np.array_equal(a, answers[0]) for a in answers)
+if over_grpc: # real numbers over the network's protocol
+    import time
+    from gsched._open_inference import SERVICE, message_classes
+    pb = message_classes()
+    infer = grpc.insecure_channel(over_grpc[0]).unary_unary(
+        f"/{SERVICE}/ModelInfer", request_serializer=pb["ModelInferRequest"].SerializeToString,
+        response_deserializer=pb["ModelInferResponse"].FromString)
+    request = pb["ModelInferRequest"](model_name="net", raw_input_contents=[x.tobytes()])
+    request.inputs.add(name="input", datatype="FP32", shape=[4, 512])
+    took = []
+    for _ in range(200):
+        begin = time.perf_counter()
+        answer = infer(request, timeout=60)
+        took.append(time.perf_counter() - begin)
+        assert np.array_equal(np.frombuffer(answer.raw_output_contents[0], np.float32), answers[0])
+    at_once = [infer.future(request, timeout=60) for _ in range(100)]
+    assert all(np.array_equal(np.frombuffer(f.result().raw_output_contents[0], np.float32), answers[0]) for f in at_once)
+    print(f"gRPC: p50 {sorted(took)[100] * 1e6:.0f} us, p99 {sorted(took)[198] * 1e6:.0f} us")
+else:
+    print("no grpcio: gRPC was not tried")
 served.send_signal(signal.SIGTERM)
 assert served.communicate(timeout=60)[0] == "drained\n" and served.returncode == 0
 import torch
