@@ -13,6 +13,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -168,10 +169,34 @@ void of_1_ms(benchmark::State& state, channel::wait_by by) {
   through_channel(state, h, by, 64);
 }
 
-/// So many clients, each with up to 64 requests in flight, and a thread for each.
+/// The processors of this process: the dispatcher's one, and the others, or all if it is alone.
+struct processors {
+  processors() {
+    CPU_ZERO(&dispatcher);
+    ::sched_getaffinity(0, sizeof clients, &clients);
+    for (std::size_t n = CPU_SETSIZE; n-- > 0;) { // the first one has the most interrupts
+      if (CPU_COUNT(&clients) < 2 || !CPU_ISSET(n, &clients)) continue;
+      CPU_CLR(n, &clients);
+      CPU_SET(n, &dispatcher);
+      return;
+    }
+    dispatcher = clients;
+  }
+  static void run_on(const cpu_set_t& these) { ::sched_setaffinity(0, sizeof these, &these); }
+
+  cpu_set_t dispatcher{}, clients{};
+};
+
+/// So many clients, each with up to 64 requests in flight, and a thread for each. The dispatcher has
+/// a processor of its own, or not.
 void throughput(benchmark::State& state) {
-  hosted<instant_device> h([] { return instant_device(); },
-                           kernels(1, std::chrono::microseconds(10)), 0);
+  const processors of;
+  hosted<instant_device> h(
+      [&] {
+        if (state.range(1) != 0) processors::run_on(of.dispatcher); // on the server's thread
+        return instant_device();
+      },
+      kernels(1, std::chrono::microseconds(10)), 0);
   const auto clients = static_cast<std::uint64_t>(state.range(0));
   constexpr std::uint64_t batch = 65536;
   for (auto _ : state) {
@@ -180,6 +205,7 @@ void throughput(benchmark::State& state) {
     std::atomic<bool> go{false};
     for (std::uint64_t k = 0; k < clients; ++k)
       all.emplace_back([&] {
+        if (state.range(1) != 0) processors::run_on(of.clients);
         channel::client c(h.socket, {.slots = 64, .arena_bytes = 4096});
         const channel::model_entry m = c.model("model");
         ++ready;
@@ -213,7 +239,10 @@ BENCHMARK_CAPTURE(in_futures, waiting, channel::wait_by::waiting)->UseRealTime()
 BENCHMARK_CAPTURE(of_1_ms, polling, channel::wait_by::polling)->UseRealTime();
 BENCHMARK_CAPTURE(of_1_ms, hybrid, channel::wait_by::hybrid)->UseRealTime();
 BENCHMARK_CAPTURE(of_1_ms, waiting, channel::wait_by::waiting)->UseRealTime();
-BENCHMARK(throughput)->Arg(1)->Arg(4)->Arg(16)->Arg(64)->UseManualTime();
+BENCHMARK(throughput)
+    ->ArgNames({"clients", "own_core"})
+    ->ArgsProduct({{1, 4, 16, 64}, {0, 1}})
+    ->UseManualTime();
 
 } // namespace
 

@@ -27,7 +27,7 @@ concept ring_slot = std::is_trivially_copyable_v<S> && sizeof(S) == sync::cache_
 /// it has read, and each request gets one reply.
 ///
 /// Errors   none. A turn repeats after 2^32 laps, of at least two messages each.
-/// Cost     write: 64 bytes and one exchange.
+/// Cost     write: 64 bytes and one exchange; one store with release.
 /// Threads  one writer.
 template <ring_slot S>
 class slot_writer {
@@ -37,17 +37,25 @@ public:
     assert(std::has_single_bit(count));
   }
 
-  /// Publishes the message; the turn in it is ignored. Ordered before later seq_cst loads of this
-  /// thread, so that a writer which then sees the reader awake need not wake it.
-  void write(const S& message) noexcept {
+  /// Publishes the message; the turn in it is ignored. With seq_cst it is ordered before later
+  /// seq_cst loads of this thread, so that a writer which then sees the reader awake need not wake
+  /// it; with release it is not.
+  void write(const S& message, std::memory_order order = sync::seq_cst) noexcept {
     S& to = slots_[index()];
     std::memcpy(reinterpret_cast<std::byte*>(&to) + sizeof(std::uint32_t),
                 reinterpret_cast<const std::byte*>(&message) + sizeof(std::uint32_t),
                 sizeof(S) - sizeof(std::uint32_t));
-    // [C1] seq_cst -> [C1] acquire, seq_cst in was_written and try_read
-    sync::atomic_ref<std::uint32_t>(to.turn).exchange(turn(), sync::seq_cst);
+    const sync::atomic_ref<std::uint32_t> written(to.turn);
+    // [C1] release, seq_cst -> [C1] acquire, seq_cst in was_written and try_read
+    if (order == sync::release)
+      written.store(turn(), sync::release);
+    else
+      written.exchange(turn(), sync::seq_cst);
     ++next_;
   }
+
+  /// Asks the cache for the place of the next message, which its reader has had.
+  void prefetch() const noexcept { __builtin_prefetch(&slots_[index()], 1); }
 
   /// Of the next message.
   [[nodiscard]] std::uint32_t index() const noexcept { return index_of(next_); }
@@ -93,8 +101,13 @@ public:
   /// Whether try_read would find one. With seq_cst it is ordered after earlier seq_cst stores of
   /// this thread: a reader that has said that it sleeps, and then finds nothing, is woken.
   [[nodiscard]] bool was_written(std::memory_order order = sync::seq_cst) const noexcept {
-    // [C1] acquire, seq_cst <- [C1] seq_cst in write
+    // [C1] acquire, seq_cst <- [C1] release, seq_cst in write
     return sync::atomic_ref<std::uint32_t>(slots_[index()].turn).load(order) == turn();
+  }
+
+  /// Asks the cache for a message that will be read soon: `ahead` behind the next one.
+  void prefetch(std::uint32_t ahead) const noexcept {
+    __builtin_prefetch(&slots_[(index() + ahead) & mask_]);
   }
 
   /// Of the next message.

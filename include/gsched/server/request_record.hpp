@@ -120,6 +120,11 @@ public:
       detail::futex_wake_all(now);
   }
 
+  /// Whether anybody but the one owner who asks has a share: only then can one more be taken.
+  [[nodiscard]] bool is_shared() const noexcept {
+    return owners.load(sync::acquire) != 1; // [O1] acquire: what former owners did
+  }
+
   /// Asks for the request to be collected at its end. Nothing changes if that was asked before or
   /// the request has ended; returns the former state.
   [[nodiscard]] collection try_collect() noexcept {

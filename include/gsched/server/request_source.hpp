@@ -30,7 +30,8 @@ protected:
 class request_source {
 public:
   virtual ~request_source() = default;
-  /// Once in each round of the thread's loop: hands what has come to `to`. True if anything had.
+  /// Once in each round of the thread's loop, and once after the last one: hands what has come to
+  /// `to`. True if anything had. Requests that end between two calls may be told of together.
   [[nodiscard]] virtual bool poll(request_taker& to) noexcept = 0;
   /// The thread is about to sleep. Whoever has a request from now on calls server::wake. True if
   /// one has come already: the thread then goes on.

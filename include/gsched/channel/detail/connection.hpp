@@ -86,6 +86,7 @@ public:
 
   /// Takes what has come, at most `burst` requests, so that no client keeps others waiting.
   bool poll(request_taker& to) noexcept {
+    announce();
     if (leaving_.load(sync::acquire)) return cancel_all(to); // [P1] acquire <- [P1] release
     // Before the requests: those that it cancels are read below, or in a later round.
     const std::uint32_t cancels =
@@ -95,18 +96,20 @@ public:
     for (std::int64_t now_ns = 0; n < burst; ++n) {
       request_slot r;
       if (!requests_.try_read(r)) break;
+      requests_.prefetch(1); // written by another core: it comes while this one is taken
       if (now_ns == 0) now_ns = monotonic_ns();
       take(r, to, now_ns);
     }
+    announce(); // refusals
     if (cancels == cancels_) return n > 0;
     if (n < burst)
       cancels_ = cancels; // otherwise one of a request that was not read may be among them
     cancel_asked(to);
     return true;
   }
-  /// Whether poll would find a request; ordered after a seq_cst store that says "asleep".
-  [[nodiscard]] bool has_request() const noexcept {
-    return requests_.was_written(sync::seq_cst) || leaving_.load(sync::acquire) ||
+  /// Whether poll would have to do something; ordered after a seq_cst store that says "asleep".
+  [[nodiscard]] bool has_work() const noexcept {
+    return announces_ || requests_.was_written(sync::seq_cst) || leaving_.load(sync::acquire) ||
            sync::atomic_ref<std::uint32_t>(memory_.words().cancels).load(sync::seq_cst) != cancels_;
   }
   /// No request is taken any more.
@@ -141,7 +144,7 @@ private:
   struct record final : request_record {
     record(std::shared_ptr<gsched::detail::server_state> s, connection& c)
         : request_record(std::move(s)), of(c) {}
-    void almost_finished(duration left) noexcept override { of.wake_for(wait_kind::almost, left); }
+    void almost_finished(duration left) noexcept override { of.almost_finished(left); }
     void was_published() noexcept override { of.reply(*this); }
     void dispose() noexcept override { of.give_back(*this); }
     using request_record::renew;
@@ -262,19 +265,32 @@ private:
       std::copy_n(text.data(), n, line.data());
       line[n] = '\0';
     }
-    replies_.write(r);
-    wake_for(wait_kind::finished);
+    replies_.write(r, sync::release);
+    replies_.prefetch(); // it comes while the next request ends
+    announces_ = true;
   }
 
-  /// Wakes a client that sleeps for this, or for something that comes before it. `left`: until a
-  /// request that is almost finished ends.
-  void wake_for(wait_kind what, duration left = {}) noexcept {
-    const sync::atomic_ref<std::uint32_t> waiting(memory_.words().waiting);
-    // [W1] seq_cst <-> [W1] seq_cst in client::sleep: after a reply was written (exchange)
-    const std::uint32_t now = waiting.load(sync::seq_cst);
-    if (now == 0 || now > static_cast<std::uint32_t>(what)) return;
+  /// Wakes the client if it sleeps for the replies that were written since the last call: once for
+  /// all of a round, since the order costs the time of a cache line from another core.
+  void announce() noexcept {
+    if (!std::exchange(announces_, false)) return;
+    // [W1] seq_cst <-> [W1] seq_cst in client::sleep: after replies were written. Of two
+    // read-modify-writes of one word the later one sees what came before the earlier one.
+    wake_for(wait_kind::finished, waiting().fetch_add(0, sync::seq_cst));
+  }
+  /// A request is almost finished: it ends in about `left`.
+  void almost_finished(duration left) noexcept {
+    // unordered: the reply wakes a client that this misses
+    wake_for(wait_kind::almost, waiting().load(sync::relaxed), left);
+  }
+  [[nodiscard]] sync::atomic_ref<std::uint32_t> waiting() const noexcept {
+    return sync::atomic_ref<std::uint32_t>(memory_.words().waiting);
+  }
+  /// Wakes a client that sleeps for this, or for something that comes before it.
+  void wake_for(wait_kind what, std::uint32_t sleeps_for, duration left = {}) noexcept {
+    if (sleeps_for == 0 || sleeps_for > static_cast<std::uint32_t>(what)) return;
     // unordered: one wake a sleep is enough, and more do no harm
-    waiting.store(0, sync::relaxed);
+    waiting().store(0, sync::relaxed);
     ++counts_.wakes;
     // A client that does not take its packets is not waited for; it asks its ring again.
     message wake;
@@ -323,6 +339,7 @@ private:
   std::uint32_t in_flight_ = 0;
   std::uint64_t bytes_ = 0;
   std::uint32_t cancels_ = 0;
+  bool announces_ = false; ///< replies were written, and the client may sleep
   bool closed_ = false;
   bool gave_up_ = false;
   connection_counts counts_;

@@ -65,8 +65,7 @@ public:
     // [W2] seq_cst <-> [W2] seq_cst in client::predict: after a request was written (exchange)
     sync::atomic_ref<std::uint32_t>(words_.asleep).store(1, sync::seq_cst);
     if (!joining_.was_empty()) return true;
-    return std::any_of(all_.begin(), all_.end(),
-                       [](const connection* c) { return c->has_request(); });
+    return std::any_of(all_.begin(), all_.end(), [](const connection* c) { return c->has_work(); });
   }
   void wake_up() noexcept {
     // unordered: a wake too many does no harm

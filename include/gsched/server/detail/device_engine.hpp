@@ -74,6 +74,7 @@ public:
         rest(start);
       }
     }
+    for (request_source* const s : sources_) static_cast<void>(s->poll(*this)); // the last ends
   }
 
   std::uint32_t add_client(double weight) override {
@@ -236,6 +237,7 @@ private:
   /// One round; false if there was nothing to do.
   bool round() {
     const bool stop = at_.stopping.load(sync::acquire); // [Z1] acquire <- [Z1] release in stop
+    driver_.read_clock();
     bool moved = at_.box.take_each([&](message& m) { take(m); });
     stopping_ = stop; // what was posted before was served as always
     if (stop && !std::exchange(closed_sources_, true))
@@ -264,6 +266,7 @@ private:
   }
 
   void submit(request_record& t) noexcept {
+    if (to_point(t.arrival_ns) > driver_.now()) driver_.read_clock(); // it starts after it came
     at_.live.push_back(t);
     server_state::entry& of = at_.models[t.model];
     if (stopping_) {
