@@ -17,7 +17,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -386,4 +389,47 @@ TEST_CASE("gRPC: a drain serves what was accepted, and refuses what comes after"
     if (line.starts_with("gsched_requests_total") && line.find(R"(end="ok")") != line.npos)
       counted += std::stod(line.substr(line.rfind(' ')));
   CHECK(counted == served);
+}
+
+TEST_CASE("gRPC: TLS, and certificates of clients") {
+  const std::string base = "/tmp/gsched_server_test." + std::to_string(::getpid());
+  if (std::system("openssl version >/dev/null 2>&1") != 0) {
+    std::puts("gRPC with TLS, no openssl: passed over");
+    return;
+  }
+  for (const char* const name : {"server", "client"}) {
+    const std::string file = base + "." + name;
+    REQUIRE(
+        std::system(("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "
+                     "-days 2 -keyout " +
+                     file + ".key -out " + file +
+                     ".pem -subj /CN=localhost -addext subjectAltName=DNS:localhost "
+                     ">/dev/null 2>&1")
+                        .c_str()) == 0);
+  }
+  const auto read = [](const std::string& file) {
+    std::ifstream in(file);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  fixture f(configuration);
+  const auto asks = [&](const gsched_server::tls_files& files, grpc::SslCredentialsOptions how) {
+    const gsched_server::grpc_front secure(
+        *f.to, gsched_server::to_address("--grpc", "localhost:0"), 1 << 20, files);
+    how.pem_root_certs = read(base + ".server.pem");
+    const auto stub = GRPCInferenceService::NewStub(
+        grpc::CreateChannel(secure.listens_at().text(), grpc::SslCredentials(how)));
+    grpc::ClientContext call;
+    call.set_deadline(std::chrono::system_clock::now() + 20s);
+    ModelInferResponse none;
+    return stub->ModelInfer(&call, fixture::lenet(), &none);
+  };
+  gsched_server::tls_files files{base + ".server.pem", base + ".server.key", ""};
+  CHECK(asks(files, {}).ok());
+  files.authority = base + ".client.pem";
+  CHECK(asks(files, {}).error_code() == grpc::UNAVAILABLE);
+  const grpc::SslCredentialsOptions shows{"", read(base + ".client.key"),
+                                          read(base + ".client.pem")};
+  CHECK(asks(files, shows).ok());
+  for (const char* const file : {".server.key", ".server.pem", ".client.key", ".client.pem"})
+    ::unlink((base + file).c_str());
 }

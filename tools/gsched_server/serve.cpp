@@ -3,6 +3,7 @@
 
 #include "gsched_server/network/grpc_front.hpp"
 #include "gsched_server/network/rest_front.hpp"
+#include "gsched_server/network/tls.hpp"
 #include "gsched_server/operations/agent.hpp"
 #include "gsched_server/requests/service.hpp"
 
@@ -87,15 +88,17 @@ int serve(settings s, int argc, const char* const* argv) {
   umask(0077); // sockets are this user's
   if (s.in_folder) make_socket_folder();
   service to(s);
+  std::optional<tls_context> tls; // outlives the connections over REST
+  if (s.tls) tls.emplace(*s.tls);
   std::optional<grpc_front> grpc;
   std::optional<rest_front> rest;
   std::string where;
   if (s.grpc.what != address::kind::none) {
-    grpc.emplace(to, s.grpc, s.request_bytes);
+    grpc.emplace(to, s.grpc, s.request_bytes, s.tls);
     where += " grpc=" + grpc->listens_at().text();
   }
   if (s.http.what != address::kind::none) {
-    rest.emplace(to, s.http, s.request_bytes, s.http_threads);
+    rest.emplace(to, s.http, s.request_bytes, s.http_threads, tls ? &*tls : nullptr);
     where += " http=" + rest->listens_at().text();
   }
   for (std::uint32_t i = 0; i < s.devices.size() && !s.socket.empty(); ++i)
@@ -105,6 +108,7 @@ int serve(settings s, int argc, const char* const* argv) {
     checks.emplace(to, s.agent);
     where += " agent=" + checks->listens_at().text();
   }
+  if (s.tls) where += " tls=" + s.tls->certificate;
   say(fmt::format("serving {} models on {}, {}:{}", s.models.size(), s.device_names(), s.policy,
                   where));
   const auto look = [&] {

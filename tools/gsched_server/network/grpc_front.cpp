@@ -8,6 +8,7 @@
 #include "common/cli/run_error.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/io/read_text.hpp>
 
 #include <fmt/format.h>
 #include <grpc/support/log.h>
@@ -531,6 +532,25 @@ private:
 
 } // namespace
 
+namespace {
+
+std::shared_ptr<grpc::ServerCredentials> credentials_of(const address& at,
+                                                        const std::optional<tls_files>& tls) {
+  if (!tls || at.what != address::kind::tcp) return grpc::InsecureServerCredentials();
+  const auto text = [](const std::string& file) {
+    constexpr std::size_t most = std::size_t{16} << 20;
+    return file.empty() ? std::string() : gsched::read_text(file, "a file in PEM", most);
+  };
+  grpc::SslServerCredentialsOptions how(
+      tls->authority.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                             : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  how.pem_root_certs = text(tls->authority);
+  how.pem_key_cert_pairs.push_back({text(tls->key), text(tls->certificate)});
+  return grpc::SslServerCredentials(how);
+}
+
+} // namespace
+
 struct grpc_front::state {
   explicit state(service& to) : answers(to) {}
   calls answers;
@@ -538,7 +558,8 @@ struct grpc_front::state {
   address at;
 };
 
-grpc_front::grpc_front(service& to, const address& at, std::uint64_t request_bytes)
+grpc_front::grpc_front(service& to, const address& at, std::uint64_t request_bytes,
+                       const std::optional<tls_files>& tls)
     : state_(std::make_unique<state>(to)) {
   constexpr std::uint64_t around_tensors = std::uint64_t{1} << 20;
   gpr_set_log_function([](gpr_log_func_args*) {}); // errors are reported as one line, below
@@ -549,7 +570,7 @@ grpc_front::grpc_front(service& to, const address& at, std::uint64_t request_byt
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0); // or two servers would share a port
   builder.SetMaxReceiveMessageSize(static_cast<int>(request_bytes + around_tensors));
   builder.SetMaxSendMessageSize(-1);
-  builder.AddListeningPort(at.text(), grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(at.text(), credentials_of(at, tls), &port);
   builder.RegisterService(&state_->answers);
   state_->server = builder.BuildAndStart();
   if (state_->server == nullptr || port <= 0)

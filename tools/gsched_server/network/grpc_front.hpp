@@ -2,11 +2,13 @@
 #pragma once
 
 #include "gsched_server/settings/address.hpp"
+#include "gsched_server/settings/tls_files.hpp"
 
 #include <gsched/core/time.hpp>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace gsched_server {
@@ -19,9 +21,11 @@ class service;
 /// Threads  one owner; its requests come on threads of gRPC.
 class grpc_front {
 public:
-  /// Listens. The service outlives it.
-  /// Errors   run_error for an address that cannot be used.
-  grpc_front(service& to, const address& at, std::uint64_t request_bytes);
+  /// Listens, on TCP with TLS where there are files for it. The service outlives it.
+  /// Errors   run_error for an address that cannot be used; gsched::error for files that cannot be
+  ///          read. A wrong content of them is found by tls_context.
+  grpc_front(service& to, const address& at, std::uint64_t request_bytes,
+             const std::optional<tls_files>& tls = {});
   /// Shuts down at once.
   ~grpc_front();
   grpc_front(const grpc_front&) = delete;

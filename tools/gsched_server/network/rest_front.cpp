@@ -3,6 +3,7 @@
 
 #include "gsched_server/network/http_listener.hpp"
 #include "gsched_server/network/rest_messages.hpp"
+#include "gsched_server/network/tls.hpp"
 #include "gsched_server/requests/service.hpp"
 
 #include "common/cli/option_values.hpp"
@@ -60,8 +61,19 @@ inline int status_of(outcome o) noexcept {
 /// bytes, whatever it says of its length; once the server ends, it has a second.
 class connection final : public httplib::Stream {
 public:
-  connection(int socket, std::uint64_t most_bytes, std::function<bool()> server_ends)
-      : socket_(socket), most_(most_bytes), server_ends_(std::move(server_ends)) {}
+  /// Without TLS where that is null.
+  connection(int socket, std::uint64_t most_bytes, std::function<bool()> server_ends,
+             const tls_context* tls)
+      : socket_(socket), most_(most_bytes), server_ends_(std::move(server_ends)) {
+    if (tls != nullptr) tls_.emplace(*tls, socket);
+  }
+
+  /// Before the first request. False if the client does not come up with TLS in a while.
+  [[nodiscard]] bool open() {
+    if (!tls_) return true;
+    until_ = clock::now() + std::chrono::seconds{10};
+    return wait_step([&] { return tls_->handshake(); });
+  }
 
   /// Waits for the next request; false if there will be none, or `gives_up` says so.
   template <class GivesUp>
@@ -69,28 +81,27 @@ public:
     constexpr int slice_ms = 50;
     read_bytes_ = 0;
     for (const clock::time_point from = clock::now(); from_ == to_;) {
-      if (poll_for(POLLIN, slice_ms)) break;
+      if (has_bytes() || poll_for(POLLIN, slice_ms)) break;
       if (gives_up(clock::now() - from)) return false;
     }
     until_ = clock::now() + std::chrono::minutes{1};
     return true;
   }
   /// Whether the client has closed the connection, or its sending side.
-  [[nodiscard]] bool has_ended() const noexcept {
+  [[nodiscard]] bool has_ended() noexcept {
     if (from_ != to_) return false;
+    if (tls_) return tls_->was_ended();
     char c;
     const ssize_t n = ::recv(socket_, &c, 1, MSG_PEEK | MSG_DONTWAIT);
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
   }
 
-  bool is_readable() const override { return from_ != to_ || poll_for(POLLIN, 0); }
+  bool is_readable() const override { return from_ != to_ || has_bytes() || poll_for(POLLIN, 0); }
   bool is_writable() const override { return poll_for(POLLOUT, write_ms); }
   ssize_t read(char* to, std::size_t size) override {
     if (from_ == to_) {
-      if (read_bytes_ >= most_ || !wait_readable()) return -1;
-      ssize_t n = 0;
-      do n = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
-      while (n < 0 && errno == EINTR);
+      if (read_bytes_ >= most_) return -1;
+      const ssize_t n = receive();
       if (n <= 0) return n;
       from_ = 0;
       to_ = static_cast<std::size_t>(n);
@@ -102,6 +113,11 @@ public:
     return static_cast<ssize_t>(n);
   }
   ssize_t write(const char* from, std::size_t size) override {
+    if (tls_) {
+      std::size_t n = 0;
+      until_ = clock::now() + std::chrono::milliseconds{write_ms};
+      return wait_step([&] { return tls_->write(from, size, n); }) ? static_cast<ssize_t>(n) : -1;
+    }
     if (!poll_for(POLLOUT, write_ms)) return -1;
     ssize_t n = 0;
     do n = ::send(socket_, from, size, MSG_NOSIGNAL);
@@ -115,6 +131,7 @@ public:
   /// Reads for a while what the client still sends, so that it gets to the response before it learns
   /// that the connection is closed.
   void linger() noexcept {
+    tls_.reset(); // which says so, too
     ::shutdown(socket_, SHUT_WR);
     const clock::time_point until = clock::now() + std::chrono::seconds{1};
     while (clock::now() < until && poll_for(POLLIN, 100) &&
@@ -127,10 +144,35 @@ public:
 private:
   static constexpr int write_ms = 30'000;
 
-  [[nodiscard]] bool wait_readable() {
+  [[nodiscard]] bool has_bytes() const noexcept { return tls_ && tls_->has_bytes(); }
+  /// As recv.
+  [[nodiscard]] ssize_t receive() {
+    if (tls_) {
+      std::size_t n = 0;
+      const bool done = wait_step([&] { return tls_->read(buffer_.data(), buffer_.size(), n); });
+      return done ? static_cast<ssize_t>(n) : -1;
+    }
+    if (!wait_until(POLLIN)) return -1;
+    ssize_t n = 0;
+    do n = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
+    while (n < 0 && errno == EINTR);
+    return n;
+  }
+  /// Repeats a call of TLS until it need not wait; false if it fails, or the time is over.
+  template <class Call>
+  [[nodiscard]] bool wait_step(Call call) {
+    for (;;) {
+      const tls_session::step s = call();
+      if (s == tls_session::step::done) return true;
+      if (s == tls_session::step::over ||
+          !wait_until(s == tls_session::step::wait_read ? POLLIN : POLLOUT))
+        return false;
+    }
+  }
+  [[nodiscard]] bool wait_until(short what) {
     constexpr int slice_ms = 100;
     while (clock::now() < until_) {
-      if (poll_for(POLLIN, slice_ms)) return true;
+      if (poll_for(what, slice_ms)) return true;
       if (server_ends_()) until_ = std::min(until_, clock::now() + std::chrono::seconds{1});
     }
     return false;
@@ -141,6 +183,7 @@ private:
   }
 
   int socket_;
+  std::optional<tls_session> tls_;
   std::uint64_t most_, read_bytes_ = 0;
   std::function<bool()> server_ends_;
   std::array<char, 16384> buffer_;
@@ -171,7 +214,7 @@ inline answer infer_and_wait(service& on, service_request&& what) {
 /// its queue of connections is short.
 class router final : public httplib::Server {
 public:
-  router(service& to, std::uint64_t request_bytes) : on_(to) {
+  router(service& to, std::uint64_t request_bytes, const tls_context* tls) : on_(to), tls_(tls) {
     set_payload_max_length(request_bytes);
     set_keep_alive_timeout(longest_idle.count()); // what responses say of it
     set_keep_alive_max_count(1'000'000);
@@ -194,7 +237,8 @@ public:
   template <class GivesUp>
   void serve(int socket, GivesUp gives_up) {
     const auto server_ends = [&] { return gives_up(clock::duration::max()); };
-    connection c(socket, payload_max_length_ + around_body, server_ends);
+    connection c(socket, payload_max_length_ + around_body, server_ends, tls_);
+    if (!c.open()) return;
     current = &c;
     bool closed = false;
     while (!closed && !c.closes && c.wait_request(gives_up))
@@ -322,13 +366,16 @@ private:
   }
 
   service& on_;
+  const tls_context* tls_;
 };
 
 } // namespace rest
 
 struct rest_front::state {
-  state(service& to, const address& at, std::uint64_t request_bytes, std::uint32_t threads)
-      : answers(to, request_bytes), listener(at, threads, [this](int socket) {
+  state(service& to, const address& at, std::uint64_t request_bytes, std::uint32_t threads,
+        const tls_context* tls)
+      : answers(to, request_bytes, at.what == address::kind::tcp ? tls : nullptr),
+        listener(at, threads, [this](int socket) {
           answers.serve(socket, [this](rest::clock::duration idle) {
             return listener.stops() ||
                    (idle != rest::clock::duration::max() &&
@@ -340,8 +387,8 @@ struct rest_front::state {
 };
 
 rest_front::rest_front(service& to, const address& at, std::uint64_t request_bytes,
-                       std::uint32_t threads)
-    : state_(std::make_unique<state>(to, at, request_bytes, threads)) {}
+                       std::uint32_t threads, const tls_context* tls)
+    : state_(std::make_unique<state>(to, at, request_bytes, threads, tls)) {}
 
 rest_front::~rest_front() { shut_down(); }
 

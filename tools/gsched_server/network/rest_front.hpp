@@ -9,15 +9,17 @@
 namespace gsched_server {
 
 class service;
+class tls_context;
 
 /// The protocol over REST, and metrics. Errors are JSON with one line.
 ///
 /// Threads  one owner; requests come on threads of its own, one for a connection.
 class rest_front {
 public:
-  /// Listens. The service outlives it.
+  /// Listens, on TCP with TLS unless that is null. The service and TLS outlive it.
   /// Errors   run_error for an address that cannot be used.
-  rest_front(service& to, const address& at, std::uint64_t request_bytes, std::uint32_t threads);
+  rest_front(service& to, const address& at, std::uint64_t request_bytes, std::uint32_t threads,
+             const tls_context* tls = nullptr);
   /// As shut_down().
   ~rest_front();
   rest_front(const rest_front&) = delete;

@@ -39,6 +39,16 @@ public:
           {"http", [&](const json& v, const std::string& at) { c.http = text_of(v, at); }},
           {"socket", [&](const json& v, const std::string& at) { c.socket = text_of(v, at); }},
           {"agent", [&](const json& v, const std::string& at) { c.agent = text_of(v, at); }},
+          {"tls",
+           [&](const json& v, const std::string& at) {
+             each(v, at,
+                  {{"cert", [&](const json& f,
+                                const std::string& w) { c.tls.certificate = text_of(f, w); }},
+                   {"key", [&](const json& f, const std::string& w) { c.tls.key = text_of(f, w); }},
+                   {"ca", [&](const json& f, const std::string& w) {
+                      c.tls.authority = text_of(f, w);
+                    }}});
+           }},
           {"profiles",
            [&](const json& v, const std::string& at) {
              list(v, at, 1, 1024, [&](const json& one, const std::string& where) {

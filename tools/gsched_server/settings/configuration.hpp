@@ -3,6 +3,7 @@
 
 #include "gsched_server/requests/tensor.hpp"
 #include "gsched_server/settings/settings.hpp"
+#include "gsched_server/settings/tls_files.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -25,6 +26,7 @@ struct configured_model {
 struct configuration {
   std::optional<std::string> policy, grpc, http, socket, agent;
   std::vector<std::string> devices; ///< none: as the option
+  tls_files tls;                    ///< what is not there is empty
   std::vector<std::string> profiles;
   std::uint32_t real_time_lanes = 1;
   std::uint32_t requests = 1024;

@@ -2,6 +2,7 @@
 #include "gsched_server/settings/settings.hpp"
 
 #include "gsched_server/devices/serving_device.hpp"
+#include "gsched_server/network/tls.hpp"
 #include "gsched_server/settings/configuration.hpp"
 
 #include "common/cli/command_line.hpp"
@@ -65,6 +66,7 @@ struct raw_options {
   std::string device = "sim:h200";
   std::string config, policy, grpc, http, socket, agent;
   std::vector<std::string> profiles;
+  tls_files tls;
   bool check = false;
 };
 
@@ -165,6 +167,27 @@ std::vector<common::device_choice> to_devices(const std::vector<std::string>& te
   return all;
 }
 
+/// Nothing if there is no TLS.
+std::optional<tls_files> to_tls(const tls_files& typed, const tls_files& written,
+                                const settings& s) {
+  tls_files f;
+  const auto take = [](const std::string& first, const std::string& second) {
+    return first.empty() ? second : first;
+  };
+  f.certificate = take(typed.certificate, written.certificate);
+  f.key = take(typed.key, written.key);
+  f.authority = take(typed.authority, written.authority);
+  if (f == tls_files{}) return std::nullopt;
+  if (f.certificate.empty())
+    refuse("--tls-cert", "not given, beside other options of TLS", "a file");
+  if (f.key.empty()) refuse("--tls-key", "not given, beside --tls-cert", "a file");
+  if (s.grpc.what != address::kind::tcp && s.http.what != address::kind::tcp)
+    refuse("--tls-cert", "given, but --grpc and --http are no TCP addresses",
+           "HOST:PORT for one of them");
+  static_cast<void>(tls_context(f)); // refuses wrong files
+  return f;
+}
+
 settings read(const raw_options& raw, const command_line& line) {
   settings s;
   configuration c;
@@ -191,6 +214,7 @@ settings read(const raw_options& raw, const command_line& line) {
   };
   s.grpc = listen("--grpc", raw.grpc, c.grpc, "grpc.sock");
   s.http = listen("--http", raw.http, c.http, "http.sock");
+  s.tls = to_tls(raw.tls, c.tls, s);
   s.socket = line.is_given("--socket") ? raw.socket : c.socket.value_or("");
   if (s.grpc.what == address::kind::none && s.http.what == address::kind::none && s.socket.empty())
     refuse("--grpc", "none, as are --http and --socket", "one of them");
@@ -247,6 +271,7 @@ std::string settings::fixed_difference(const settings& other) const {
   if (grpc != other.grpc) return "grpc";
   if (http != other.http) return "http";
   if (socket != other.socket) return "socket";
+  if (tls != other.tls) return "tls";
   if (agent != other.agent) return "agent";
   if (request_bytes != other.request_bytes) return "limits/request_bytes";
   if (http_threads != other.http_threads) return "limits/http_threads";
@@ -271,6 +296,11 @@ std::optional<settings> read_settings(int argc, const char* const* argv) {
   line.group("Front ends");
   line.option("--grpc", raw.grpc, "ADDR", "unix:PATH, HOST:PORT (0: a free port) or none");
   line.option("--http", raw.http, "ADDR", "The same for REST, and for /metrics");
+  line.option("--tls-cert", raw.tls.certificate, "FILE",
+              "Serve TCP addresses with TLS: the certificate, in PEM");
+  line.option("--tls-key", raw.tls.key, "FILE", "Its private key");
+  line.option("--tls-ca", raw.tls.authority, "FILE",
+              "Ask for certificates of clients, signed by one of these");
   line.option("--socket", raw.socket, "PATH",
               "Also serve clients of gsched::channel, through\nshared memory; with several devices "
               "at PATH.0, PATH.1, ...");

@@ -3,6 +3,7 @@
 
 #include "gsched_server/requests/tensor.hpp"
 #include "gsched_server/settings/address.hpp"
+#include "gsched_server/settings/tls_files.hpp"
 
 #include "common/cli/device_option.hpp"
 
@@ -57,9 +58,10 @@ struct settings : changeable {
   std::string policy = "srpt+deficit";
   std::uint32_t real_time_lanes = 1;
   address grpc, http;
-  address agent;          ///< of HAProxy's agent checks
-  bool in_folder = false; ///< one of these is in socket_folder()
-  std::string socket;     ///< of the channel; empty: none. See socket_of
+  std::optional<tls_files> tls; ///< at TCP addresses; read when the server starts
+  address agent;                ///< of HAProxy's agent checks
+  bool in_folder = false;       ///< one of these is in socket_folder()
+  std::string socket;           ///< of the channel; empty: none. See socket_of
   std::uint64_t request_bytes = std::uint64_t{64} << 20;
   std::uint32_t http_threads = 32;
   bool check = false;
