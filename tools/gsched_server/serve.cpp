@@ -94,7 +94,7 @@ int serve(settings s, int argc, const char* const* argv) {
   std::optional<rest_front> rest;
   std::string where;
   if (s.grpc.what != address::kind::none) {
-    grpc.emplace(to, s.grpc, s.request_bytes, s.tls);
+    grpc.emplace(to, s.grpc, s.request_bytes, s.tls, s.memory_bytes);
     where += " grpc=" + grpc->listens_at().text();
   }
   if (s.http.what != address::kind::none) {

@@ -2,6 +2,7 @@
 #include "gsched_server/network/grpc_front.hpp"
 
 #include "gsched_server/network/about.hpp"
+#include "gsched_server/network/socket_listener.hpp"
 #include "gsched_server/requests/service.hpp"
 
 #include "common/cli/option_values.hpp"
@@ -14,12 +15,15 @@
 #include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/support/server_interceptor.h>
 
 #include <open_inference.grpc.pb.h>
 
-#include <unistd.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -30,6 +34,8 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -554,45 +560,110 @@ std::shared_ptr<grpc::ServerCredentials> credentials_of(const address& at,
 struct grpc_front::state {
   explicit state(service& to) : answers(to) {}
   calls answers;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
-  address at;
+  std::optional<socket_listener> listener;
 };
 
+namespace {
+
+/// gRPC gives calls that it cannot pass on a status without a line: those of a method that is not
+/// there, and those whose message ends too early or is none of the protocol.
+class line_for_unserved final : public grpc::experimental::Interceptor {
+public:
+  explicit line_for_unserved(bool is_known) : is_known_(is_known) {}
+  void Intercept(grpc::experimental::InterceptorBatchMethods* call) override {
+    using point = grpc::experimental::InterceptionHookPoints;
+    if (call->QueryInterceptionHookPoint(point::PRE_SEND_STATUS))
+      if (const grpc::Status s = call->GetSendStatus();
+          s.error_code() == grpc::UNIMPLEMENTED && s.error_message().empty())
+        call->ModifySendStatus(
+            is_known_ ? grpc::Status(grpc::INVALID_ARGUMENT,
+                                     "the request is no message of the protocol, or "
+                                     "ends too early, expected a whole one")
+                      : grpc::Status(grpc::UNIMPLEMENTED, "unknown method, expected one of "
+                                                          "inference.GRPCInferenceService"));
+    call->Proceed();
+  }
+
+private:
+  bool is_known_;
+};
+struct lines_for_unserved final : grpc::experimental::ServerInterceptorFactoryInterface {
+  grpc::experimental::Interceptor*
+  CreateServerInterceptor(grpc::experimental::ServerRpcInfo* call) override {
+    constexpr std::string_view service = "/inference.GRPCInferenceService/";
+    constexpr std::array<std::string_view, 8> methods{
+        "ServerLive",    "ServerReady", "ServerMetadata",   "ModelReady",
+        "ModelMetadata", "ModelInfer",  "ModelStreamInfer", "RepositoryIndex"};
+    const std::string_view name = call->method() != nullptr ? call->method() : "";
+    return new line_for_unserved(name.starts_with(service) &&
+                                 std::ranges::find(methods, name.substr(service.size())) !=
+                                     methods.end());
+  }
+};
+
+/// SETTINGS, and GOAWAY of ENHANCE_YOUR_CALM with a line: what a client of HTTP/2 is told.
+std::string goodbye(std::string_view line) {
+  std::string frames{"\0\0\0\4\0\0\0\0\0"
+                     "\0\0\0\7\0\0\0\0\0"
+                     "\0\0\0\0\0\0\0\13",
+                     26};
+  frames[11] = static_cast<char>(8 + line.size());
+  return frames += line;
+}
+
+} // namespace
+
 grpc_front::grpc_front(service& to, const address& at, std::uint64_t request_bytes,
-                       const std::optional<tls_files>& tls)
+                       const std::optional<tls_files>& tls, std::uint64_t memory_bytes)
     : state_(std::make_unique<state>(to)) {
   constexpr std::uint64_t around_tensors = std::uint64_t{1} << 20;
   gpr_set_log_function([](gpr_log_func_args*) {}); // errors are reported as one line, below
   grpc::EnableDefaultHealthCheckService(true);
-  claim(at);
-  int port = 0;
+  state_->listener.emplace(at);
   grpc::ServerBuilder builder;
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0); // or two servers would share a port
   builder.SetMaxReceiveMessageSize(static_cast<int>(request_bytes + around_tensors));
   builder.SetMaxSendMessageSize(-1);
-  builder.AddListeningPort(at.text(), credentials_of(at, tls), &port);
+  // gRPC's own listener hears nothing more once accept() has failed for want of a file descriptor.
+  using from = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  state_->acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(from::FROM_FD, credentials_of(at, tls));
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(std::make_unique<lines_for_unserved>());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
+  grpc::ResourceQuota quota("gsched");
+  quota.Resize(memory_bytes); // a message's size is looked at when all of it is there
+  builder.SetResourceQuota(quota);
   builder.RegisterService(&state_->answers);
   state_->server = builder.BuildAndStart();
-  if (state_->server == nullptr || port <= 0)
-    throw common::run_error(gsched::errc::io, at.text() + ": gRPC cannot listen there, expected a "
-                                                          "free address of this machine");
-  state_->at = at;
-  if (at.what == address::kind::tcp) state_->at.port = static_cast<std::uint16_t>(port);
+  if (state_->server == nullptr)
+    throw common::run_error(gsched::errc::io,
+                            at.text() + ": gRPC cannot start, expected it to be usable here");
+  const auto take = [&on = *state_->acceptor](int socket) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters p;
+    p.fd = socket;
+    on.HandleNewConnection(&p);
+  };
+  state_->listener->start(
+      SOCK_NONBLOCK, take,
+      at.what == address::kind::tcp && tls
+          ? "" // it would be garbage to a client of TLS
+          : goodbye("the server has no file descriptors left, expected fewer connections at once"));
 }
 
 grpc_front::~grpc_front() {
-  if (!state_) return;
-  shut_down(gsched::duration::zero());
-  if (state_->at.what == address::kind::unix_socket) ::unlink(state_->at.path.c_str());
+  if (state_) shut_down(gsched::duration::zero());
 }
 
-const address& grpc_front::listens_at() const noexcept { return state_->at; }
+const address& grpc_front::listens_at() const noexcept { return state_->listener->listens_at(); }
 
 void grpc_front::not_ready() noexcept {
   if (auto* const health = state_->server->GetHealthCheckService()) health->SetServingStatus(false);
 }
 
 void grpc_front::shut_down(gsched::duration wait) {
+  state_->listener->stop();
   state_->server->Shutdown(std::chrono::system_clock::now() + wait);
   state_->server->Wait();
 }

@@ -24,8 +24,10 @@ public:
   /// Listens, on TCP with TLS where there are files for it. The service outlives it.
   /// Errors   run_error for an address that cannot be used; gsched::error for files that cannot be
   ///          read. A wrong content of them is found by tls_context.
+  /// `memory_bytes` is for what gRPC buffers; beyond it it ends calls, and connections without one.
   grpc_front(service& to, const address& at, std::uint64_t request_bytes,
-             const std::optional<tls_files>& tls = {});
+             const std::optional<tls_files>& tls = {},
+             std::uint64_t memory_bytes = std::uint64_t{1} << 30);
   /// Shuts down at once.
   ~grpc_front();
   grpc_front(const grpc_front&) = delete;

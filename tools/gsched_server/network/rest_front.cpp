@@ -57,6 +57,13 @@ inline int status_of(outcome o) noexcept {
   return 500;
 }
 
+inline constexpr const char* no_files_left =
+    "HTTP/1.1 503 Service Unavailable\r\n"
+    "Content-Type: application/json\r\nContent-Length: 87\r\n"
+    "Retry-After: 1\r\nConnection: close\r\n\r\n"
+    R"({"error":"the server has no file descriptors left, )"
+    R"(expected fewer connections at once"})";
+
 /// A connection, as httplib reads and writes it. A request has a minute to arrive, and a limit of
 /// bytes, whatever it says of its length; once the server ends, it has a second.
 class connection final : public httplib::Stream {
@@ -218,7 +225,7 @@ public:
     set_payload_max_length(request_bytes);
     set_keep_alive_timeout(longest_idle.count()); // what responses say of it
     set_keep_alive_max_count(1'000'000);
-    set_pre_routing_handler([](const httplib::Request& q, httplib::Response& r) {
+    set_pre_routing_handler([this](const httplib::Request& q, httplib::Response& r) {
       return refuse_early(q, r) ? HandlerResponse::Handled : HandlerResponse::Unhandled;
     });
     Get(".*", [this](const httplib::Request& q, httplib::Response& r) { answer_to(q, r); });
@@ -252,7 +259,7 @@ private:
   static constexpr std::size_t longest_path = 1024;
 
   /// Before the body is read.
-  static bool refuse_early(const httplib::Request& q, httplib::Response& r) {
+  bool refuse_early(const httplib::Request& q, httplib::Response& r) const {
     const auto refuse = [&](int status, const char* line) {
       r.status = status;
       r.set_content(error_json(line), json_type);
@@ -265,6 +272,16 @@ private:
       return refuse(415, "Content-Encoding: given, expected a body as it is");
     if (q.method != "GET" && q.method != "HEAD" && q.method != "POST")
       return refuse(405, "unknown method, expected GET or POST");
+    const std::size_t lengths = q.get_header_value_count("Content-Length");
+    if (lengths == 0) return false;
+    const std::string text = q.get_header_value("Content-Length");
+    std::uint64_t n = 0;
+    const auto [stop, ec] = std::from_chars(text.data(), text.data() + text.size(), n);
+    if (lengths > 1 || q.has_header("Transfer-Encoding") || stop == text.data() ||
+        stop != text.data() + text.size())
+      return refuse(400, "Content-Length: expected one whole number, without Transfer-Encoding");
+    if (ec != std::errc{} || n > payload_max_length_)
+      return refuse(413, "the body is too large"); // httplib would read it all first
     return false;
   }
 
@@ -375,13 +392,17 @@ struct rest_front::state {
   state(service& to, const address& at, std::uint64_t request_bytes, std::uint32_t threads,
         const tls_context* tls)
       : answers(to, request_bytes, at.what == address::kind::tcp ? tls : nullptr),
-        listener(at, threads, [this](int socket) {
-          answers.serve(socket, [this](rest::clock::duration idle) {
-            return listener.stops() ||
-                   (idle != rest::clock::duration::max() &&
-                    (idle > rest::longest_idle || listener.is_short_of_threads()));
-          });
-        }) {}
+        listener(
+            at, threads,
+            [this](int socket) {
+              answers.serve(socket, [this](rest::clock::duration idle) {
+                return listener.stops() ||
+                       (idle != rest::clock::duration::max() &&
+                        (idle > rest::longest_idle || listener.is_short_of_threads()));
+              });
+            },
+            // It would be garbage to a client of TLS.
+            at.what == address::kind::tcp && tls != nullptr ? "" : rest::no_files_left) {}
   rest::router answers;
   http_listener listener;
 };

@@ -39,7 +39,8 @@ void give_line(int socket, const std::string& line) {
 
 struct agent::state {
   state(service& of, const address& at)
-      : listener(at, threads, [&of](int socket) { give_line(socket, agent_line(of.load())); }) {}
+      : listener(
+            at, threads, [&of](int socket) { give_line(socket, agent_line(of.load())); }, "\n") {}
   http_listener listener;
 };
 

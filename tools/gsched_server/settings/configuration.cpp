@@ -160,6 +160,10 @@ private:
           [&](const json& v, const std::string& w) {
             c.request_bytes = whole_at(v, w, 1, std::uint64_t{1} << 30);
           }},
+         {"memory_bytes",
+          [&](const json& v, const std::string& w) {
+            c.memory_bytes = whole_at(v, w, std::uint64_t{1} << 20, std::uint64_t{1} << 40);
+          }},
          {"http_threads",
           [&](const json& v, const std::string& w) { c.http_threads = count(v, w, 1, 512); }},
          {"drain_s", [&](const json& v, const std::string& w) { c.drain_s = real(v, w, 0, 3600); }},

@@ -31,6 +31,7 @@ struct configuration {
   std::uint32_t real_time_lanes = 1;
   std::uint32_t requests = 1024;
   std::uint64_t request_bytes = std::uint64_t{64} << 20;
+  std::uint64_t memory_bytes = std::uint64_t{1} << 30;
   std::uint32_t http_threads = 32;
   double drain_s = 30;
   double notice_s = 0;

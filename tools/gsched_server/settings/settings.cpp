@@ -229,6 +229,7 @@ settings read(const raw_options& raw, const command_line& line) {
       refuse("--socket", in_quotes(path) + " is that of another front end, too", "a path for each");
   s.requests = c.requests;
   s.request_bytes = c.request_bytes;
+  s.memory_bytes = c.memory_bytes;
   s.http_threads = c.http_threads;
   s.drain = gsched::from_us(c.drain_s * 1e6);
   s.notice = gsched::from_us(c.notice_s * 1e6);
@@ -274,6 +275,7 @@ std::string settings::fixed_difference(const settings& other) const {
   if (tls != other.tls) return "tls";
   if (agent != other.agent) return "agent";
   if (request_bytes != other.request_bytes) return "limits/request_bytes";
+  if (memory_bytes != other.memory_bytes) return "limits/memory_bytes";
   if (http_threads != other.http_threads) return "limits/http_threads";
   return {};
 }

@@ -63,6 +63,7 @@ struct settings : changeable {
   bool in_folder = false;       ///< one of these is in socket_folder()
   std::string socket;           ///< of the channel; empty: none. See socket_of
   std::uint64_t request_bytes = std::uint64_t{64} << 20;
+  std::uint64_t memory_bytes = std::uint64_t{1} << 30; ///< of gRPC
   std::uint32_t http_threads = 32;
   bool check = false;
 
