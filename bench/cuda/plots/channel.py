@@ -45,7 +45,7 @@ def throughput_panel(report):
         found.setdefault((int(facts["own_core"]), int(facts["clients"])), []).append(b["items_per_second"] / 1e6)
     clients = sorted({n for _, n in found})
     places, width = panel.group([str(n) for n in clients], 2)
-    for own, name in ((1, "the dispatcher has a core of its own"), (0, "as the system likes")):
+    for own, name in ((1, "the dispatcher on its own core"), (0, "on any core")):
         values = [found[own, n] for n in clients]
         panel.bars(places[1 - own], [statistics.median(v) for v in values], width, plotting.series(2 + own, name), ".2f",
                    [(min(v), max(v)) for v in values])
