@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -339,6 +341,75 @@ TEST_CASE("channel: a region that cannot be used is refused in one line") {
   CHECK(try_receive(s.get(), m) == received::packet);
   CHECK(std::string(get_text(m.text)) == "not a message of gsched's");
   CHECK(h.host->statistics().turned_away >= 11);
+}
+
+TEST_CASE("channel: a client refuses what is no server of gsched's, in one line and in time") {
+  using namespace channel::detail;
+  const channel::client_options how{
+      .slots = 2, .arena_bytes = 64, .connect_within = std::chrono::milliseconds{300}};
+  // What the client throws, where the other side of its socket does that.
+  const auto line_of_peer = [&](errc code, const std::function<void(int)>& answer) {
+    const std::string name = fresh_name();
+    const file_descriptor listener = listen_on(name);
+    std::thread peer([&] {
+      CHECK(wait_readable(listener.get(), 5s));
+      const file_descriptor s(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      message hello;
+      CHECK(wait_readable(s.get(), 5s));
+      CHECK(try_receive(s.get(), hello) == received::packet);
+      answer(s.get());
+    });
+    const std::string line = line_of(code, [&] { channel::client c(name, how); });
+    peer.join();
+    return line;
+  };
+  const auto holds = [](const std::string& line, const char* part) {
+    CHECK_MESSAGE(line.find(part) != std::string::npos, line);
+  };
+  const auto say = [](const std::string& bytes) {
+    return [bytes](int s) { CHECK(::send(s, bytes.data(), bytes.size(), MSG_NOSIGNAL) >= 0); };
+  };
+  const auto welcome = [](int file, std::uint32_t of_version) {
+    return [=](int s) {
+      message m;
+      m.kind = message_kind::welcome;
+      m.version = of_version;
+      CHECK(try_send(s, m, file));
+    };
+  };
+  holds(line_of_peer(errc::io, say("abc")), "not a server of gsched's");
+  holds(line_of_peer(errc::io, say(std::string(300, 'x'))), "not a server of gsched's");
+  holds(line_of_peer(errc::closed, say("")), "the server has gone");
+  holds(line_of_peer(errc::closed, [](int) {}), "the server has gone");
+  holds(line_of_peer(errc::bad_option, welcome(-1, 99)), "a server of version 99");
+  holds(line_of_peer(errc::io, welcome(-1, channel::version)), "no welcome");
+  const file_descriptor open(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(::ftruncate(open.get(), 4096) == 0);
+  holds(line_of_peer(errc::bad_option, welcome(open.get(), channel::version)), "a sealed memfd");
+  holds(line_of_peer(errc::timed_out,
+                     [](int s) { // says nothing, until the client leaves
+                       message m;
+                       CHECK(wait_readable(s, 5s));
+                       CHECK(try_receive(s, m) == received::gone);
+                     }),
+        "no answer in time");
+
+  // Paths: a socket of another kind, a file, and nothing.
+  const std::filesystem::path at =
+      std::filesystem::temp_directory_path() / ("gsched-client-test-" + std::to_string(::getpid()));
+  {
+    const auto [address, size] = address_of(at.string());
+    const file_descriptor stream(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::bind(stream.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0);
+    REQUIRE(::listen(stream.get(), 1) == 0);
+    holds(line_of(errc::io, [&] { channel::client c(at.string(), how); }),
+          "expected a Unix socket");
+    std::filesystem::remove(at);
+  }
+  std::filesystem::create_directory(at);
+  holds(line_of(errc::io, [&] { channel::client c(at.string(), how); }), "expected a Unix socket");
+  std::filesystem::remove(at);
+  holds(line_of(errc::io, [&] { channel::client c(at.string(), how); }), "expected a Unix socket");
 }
 
 TEST_CASE("channel: a socket that is in use or no socket is refused, a dead one is replaced") {
