@@ -3,6 +3,8 @@
 
 /// A dispatcher with a thread of its own: submit from any thread, tickets, callbacks, coroutines.
 
+#include <gsched/server/adaptor.hpp>
+#include <gsched/server/adaptor_library.hpp>
 #include <gsched/server/described_error.hpp>
 #include <gsched/server/events.hpp>
 #include <gsched/server/model.hpp>

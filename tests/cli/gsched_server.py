@@ -293,6 +293,32 @@ expect("devices stay", "device: differs" in s.p.stderr.readline())
 expect("the end of two devices", s.end()[0] == 0 and not os.path.exists("ch.sock.1"))
 write("c.json", configuration)
 
+# Adaptors: an example, if it was built.
+if os.path.exists(library := os.path.join(os.path.dirname(BIN), "libvector_add.so")):
+    s = Server("--http", "unix:h.sock", "--grpc", "none", "--adaptor", library, "--adaptor", library + ":twin")
+    expect("two adaptors alone", s.line.startswith("serving 2 models on sim:h200"), s.line)
+    expect("the platform of an adaptor", json.loads(get("/v2/models/vector_add")[1])["platform"] == "gsched_adaptor")
+    vectors = [{"name": n, "datatype": "FP32", "shape": [4], "data": d} for n, d in (("a", [1, 2.5, -3, 1e30]), ("b", [0.25, 1, 3, 3e38]))]
+    for model in ("vector_add", "twin"):
+        status, body, _ = infer({"inputs": vectors}, model=model)
+        expect("a sum over REST", status == 200 and json.loads(body)["outputs"][0]["data"] == [1.25, 3.5, 0, 3e38], body)
+    vectors[0]["data"][3] = 3e38  # which has no sum
+    expect("a sum without a number", json.loads(infer({"inputs": vectors}, model="twin")[1])["outputs"][0]["data"][3] is None)
+    head = json.dumps({"inputs": [{"name": n, "datatype": "FP32", "shape": [4], "parameters": {"binary_data_size": 16}} for n in "ab"],
+                       "parameters": {"binary_data_output": True}})
+    head += " " * (len(head) % 2 == 0)  # then the bytes are at an odd address
+    status, body, headers = post("/v2/models/twin/infer", head.encode() + struct.pack("<8f", *range(8)), {"Inference-Header-Content-Length": str(len(head))})
+    expect("a sum in binary", status == 200 and struct.unpack("<4f", body[int(headers["Inference-Header-Content-Length"]):]) == (4, 6, 8, 10), body)
+    expect("the end of adaptors", s.end()[0] == 0)
+    refused("two models of a name", "two models are named 'vector_add'", "--adaptor", library, "--adaptor", library, "--check")
+    refused("a model without a name", "--adaptor: ", "--adaptor", library + ":", "--check")
+    write("bad.json", {"models": {"x": {"adaptor": library, "profile": "lenet_b1"}}})
+    refused("a profile beside an adaptor", "beside its adaptor", "--config", "bad.json", "--check")
+write("bad.json", {"models": {"lenet_b1": {"parameters": "x"}}})
+refused("parameters without an adaptor", "has parameters", "--config", "bad.json", "--check")
+refused("no library", "none.so", "--adaptor", "none.so", "--check")
+refused("not a library", "adaptor a_file: ", "--adaptor", "a_file", "--check")
+
 # Bad command lines and configurations.
 refused("a device", "unknown device ''", "--device", "sim,")
 refused("too many devices", "more than 64", "--device", ",".join(["sim"] * 65))

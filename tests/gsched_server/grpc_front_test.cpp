@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gsched_server/network/grpc_front.hpp"
+#include "gsched_server/requests/request_tensors.hpp"
 #include "gsched_server/requests/service.hpp"
+#include "gsched_server/requests/tensor.hpp"
 #include "gsched_server/settings/settings.hpp"
 
 #include <gsched/channel/client.hpp>
@@ -19,6 +21,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -27,6 +30,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -433,3 +437,97 @@ TEST_CASE("gRPC: TLS, and certificates of clients") {
   for (const char* const file : {".server.key", ".server.pem", ".client.key", ".client.pem"})
     ::unlink((base + file).c_str());
 }
+
+TEST_CASE("gRPC: a model of an adaptor computes its outputs") {
+  const std::string library = std::string(GSCHED_ADAPTORS) + "faulty.so";
+  fixture f(R"({"models": {"own": {"adaptor": ")" + library + R"("},
+               "throws": {"adaptor": ")" +
+            library + R"(", "parameters": "later"}}})");
+  ModelMetadataRequest of;
+  of.set_name("own");
+  ModelMetadataResponse model;
+  grpc::ClientContext context;
+  CHECK(f.stub->ModelMetadata(&context, of, &model).ok());
+  CHECK(model.platform() == "gsched_adaptor");
+  CHECK(model.properties().at("outputs") == "computed");
+  REQUIRE(model.outputs_size() == 2);
+  CHECK(model.outputs(1).datatype() == "INT16");
+
+  ModelInferRequest r;
+  r.set_model_name("own");
+  for (const auto& [name, type, elements] :
+       {std::tuple("x", "FP64", 2), std::tuple("flags", "BOOL", 3)}) {
+    auto& in = *r.add_inputs();
+    in.set_name(name);
+    in.set_datatype(type);
+    in.add_shape(elements);
+  }
+  const double x[2] = {1.5, -4};
+  r.add_raw_input_contents(std::string(reinterpret_cast<const char*>(x), sizeof x));
+  r.add_raw_input_contents(std::string("\1\0\1", 3));
+  const auto doubled = [](const std::string& bytes) {
+    double y[2];
+    REQUIRE(bytes.size() == sizeof y);
+    std::memcpy(y, bytes.data(), sizeof y);
+    return y[0] == 3 && y[1] == -8;
+  };
+  ModelInferResponse got;
+  REQUIRE(f.infer(r, &got).ok());
+  REQUIRE(got.raw_output_contents_size() == 2);
+  CHECK(doubled(got.raw_output_contents(0)));
+  CHECK(got.raw_output_contents(1) == std::string("\2\0", 2));
+  for (const char* const name : {"n", "y", "y"}) r.add_outputs()->set_name(name);
+  REQUIRE(f.infer(r, &got).ok());
+  REQUIRE(got.raw_output_contents_size() == 3);
+  CHECK(doubled(got.raw_output_contents(1)));
+  CHECK(doubled(got.raw_output_contents(2)));
+
+  r.set_model_name("throws");
+  for (int i = 0; i < 10; ++i) { // more than its instances
+    const grpc::Status s = f.infer(r);
+    CHECK(s.error_code() == grpc::INTERNAL);
+    CHECK(s.error_message() == "later, expected no such thing");
+  }
+  gsched_server::settings changed = *f.how;
+  changed.models.front().adaptor.parameters = "init";
+  CHECK_THROWS_WITH(f.to->reload(changed),
+                    ("model own: adaptor " + library + ": init: no weights here").c_str());
+  r.set_model_name("own");
+  CHECK(f.infer(r).ok());
+}
+
+TEST_CASE("an adaptor aligns its requests' inputs") {
+  const double x[2] = {1.5, -4};
+  std::vector<std::byte> memory(64);
+  const std::span<std::byte> odd = std::span(memory).subspan(1, sizeof x);
+  std::memcpy(odd.data(), x, sizeof x);
+  const std::vector<gsched_server::tensor_spec> in{
+      {"x", gsched_server::find_datatype("FP64"), {2}}};
+  const std::vector<gsched_server::tensor_spec> out{
+      {"a", gsched_server::find_datatype("INT8"), {1}},
+      {"y", gsched_server::find_datatype("FP64"), {1}}};
+  gsched_server::request_tensors t;
+  const std::span<const std::byte> given = odd;
+  t.prepare({&given, 1}, in, out);
+  CHECK(reinterpret_cast<std::uintptr_t>(t.inputs()[0].data()) % 8 == 0);
+  CHECK(std::memcmp(t.inputs()[0].data(), x, sizeof x) == 0);
+  CHECK(reinterpret_cast<std::uintptr_t>(t.outputs()[1].data()) % 8 == 0);
+  CHECK(t.take_outputs()[1] == std::string(8, '\0'));
+}
+
+#ifdef GSCHED_VECTOR_ADD
+TEST_CASE("clients of the channel are served by an adaptor in their own memory") {
+  const std::string socket = "/tmp/gsched_server_test." + std::to_string(::getpid()) + ".channel";
+  fixture f(R"({"models": {"add": {"adaptor": ")" GSCHED_VECTOR_ADD R"("}}, "socket": ")" + socket +
+            "\"}");
+  gsched::channel::client c(socket);
+  const auto m = c.model("add");
+  REQUIRE(m.payload_bytes() == 48);
+  const std::span<std::byte> io = c.allocate(m.payload_bytes());
+  auto* const all = reinterpret_cast<float*>(io.data());
+  for (int i = 0; i < 8; ++i) all[i] = static_cast<float>(i) + 0.5F;
+  c.predict(m, io);
+  CHECK(c.read_result().how == gsched::channel::outcome::finished);
+  for (int i = 0; i < 4; ++i) CHECK(all[8 + i] == static_cast<float>(2 * i + 5));
+}
+#endif

@@ -50,7 +50,7 @@ public:
 
   /// Opens it, under a server.
   [[nodiscard]] virtual std::unique_ptr<gsched::server> open(const settings& how) = 0;
-  /// A model of its server.
+  /// A model of its server: of a profile, or of an adaptor.
   [[nodiscard]] virtual std::unique_ptr<gsched::served_model> make_model(const model_plan& m,
                                                                          queued_time& queued) = 0;
   /// Registers memory that other processes share with this one, and reverts that.

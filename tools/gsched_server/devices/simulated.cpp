@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "gsched_server/devices/adapted.hpp"
 #include "gsched_server/devices/serving_device.hpp"
 #include "gsched_server/devices/simulated_model.hpp"
 #include "gsched_server/devices/start_server.hpp"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 namespace gsched_server {
 
@@ -48,17 +50,19 @@ namespace {
 class simulated_device final : public serving_device {
 public:
   explicit simulated_device(const common::device_choice& which)
-      : gpu_(common::simulated_gpu_of(which)) {}
+      : name_(which.device), gpu_(common::simulated_gpu_of(which)) {}
 
   std::unique_ptr<gsched::server> open(const settings& how) override {
     return start_server([gpu = gpu_.preset] { return gsched::sim::paced_device(gpu); }, how);
   }
   std::unique_ptr<gsched::served_model> make_model(const model_plan& m,
                                                    queued_time& queued) override {
+    if (m.adaptor.library) return make_adapted(m, queued, name_, std::nullopt);
     return simulated_model::make(m, queued);
   }
 
 private:
+  std::string name_;
   common::simulated_gpu gpu_;
 };
 

@@ -220,8 +220,7 @@ private:
   std::deque<std::vector<std::byte>> converted_;
 };
 
-void fill(ModelInferResponse& to, const ModelInferRequest& request, const served& m,
-          const answer& a) {
+void fill(ModelInferResponse& to, const ModelInferRequest& request, const served& m, answer& a) {
   to.set_model_name(m.plan.name);
   to.set_model_version("1");
   to.set_id(request.id());
@@ -230,13 +229,23 @@ void fill(ModelInferResponse& to, const ModelInferRequest& request, const served
       std::chrono::ceil<std::chrono::microseconds>(a.latency).count());
   facts["wait_us"].set_int64_param(std::chrono::ceil<std::chrono::microseconds>(a.waited).count());
   if (a.missed_deadline) facts["missed_deadline"].set_bool_param(true);
+  std::vector<bool> was_given(a.outputs.size()); // one may be asked for twice
+  std::vector<int> given(a.outputs.size());
   const auto add = [&](std::size_t i) {
     const tensor_spec& t = m.plan.outputs[i];
     ModelInferResponse::InferOutputTensor& out = *to.add_outputs();
     out.set_name(t.name);
     out.set_datatype(t.type->name.data(), t.type->name.size());
     out.mutable_shape()->Add(t.shape.begin(), t.shape.end());
-    to.add_raw_output_contents(m.zeros[i]);
+    if (a.outputs.empty()) {
+      to.add_raw_output_contents(m.zeros[i]);
+    } else if (!was_given[i]) {
+      to.add_raw_output_contents(std::move(a.outputs[i]));
+      was_given[i] = true;
+      given[i] = to.raw_output_contents_size() - 1;
+    } else {
+      to.add_raw_output_contents(std::string(to.raw_output_contents(given[i])));
+    }
   };
   for (std::size_t i = 0; i < m.plan.outputs.size() && request.outputs_size() == 0; ++i) add(i);
   for (const ModelInferRequest::InferRequestedOutputTensor& asked : request.outputs())
@@ -249,14 +258,14 @@ class running {
 public:
   /// `ended` is called once, perhaps before it returns; this lives until then and until it returns.
   void start(service& on, const grpc::CallbackServerContext& call, const ModelInferRequest& request,
-             const std::function<void(const answer&)>& ended) {
+             const std::function<void(answer&)>& ended) {
     service_request what;
     try {
       model_ = on.find(request.model_name(), request.model_version());
       what.model = model_;
       what.with = terms_of(call, request);
       what.inputs = decoded_.emplace(request, model_->plan).inputs;
-    } catch (const refusal& e) {
+    } catch (refusal& e) {
       on.count_refused(model_ ? model_->plan.name : "", e.says);
       return ended(e.says);
     }
@@ -288,7 +297,7 @@ public:
       : request_(request), response_(response) {}
 
   void start(service& on, const grpc::CallbackServerContext& call) {
-    running_.start(on, call, request_, [this](const answer& a) {
+    running_.start(on, call, request_, [this](answer& a) {
       if (a.what == outcome::ok) fill(response_, request_, *running_.model(), a);
       Finish(status_of(a));
     });
@@ -329,7 +338,7 @@ public:
         at = std::prev(live_.end());
         ++holds_; // for the response; the read's own one is for start
       }
-      at->run.start(on_, call_, at->request, [this, at](const answer& a) { ended(at, a); });
+      at->run.start(on_, call_, at->request, [this, at](answer& a) { ended(at, a); });
       if (cancelled_.load()) cancel_all();
       {
         const std::lock_guard lock(mutex_);
@@ -382,7 +391,7 @@ private:
     StartRead(&next_.back().request);
   }
 
-  void ended(std::list<item>::iterator at, const answer& a) {
+  void ended(std::list<item>::iterator at, answer& a) {
     ModelStreamInferResponse& to = at->response;
     if (a.what == outcome::ok) {
       fill(*to.mutable_infer_response(), at->request, *at->run.model(), a);
@@ -476,7 +485,7 @@ public:
     return with_model(call, request->name(), request->version(), [&](const served& m) {
       to->set_name(m.plan.name);
       to->add_versions("1");
-      to->set_platform(model_platform);
+      to->set_platform(platform_of(m));
       const auto copy = [](const std::vector<tensor_spec>& from, auto& all) {
         for (const tensor_spec& t : from) {
           auto& one = *all.Add();

@@ -206,9 +206,9 @@ inline answer infer_and_wait(service& on, service_request&& what) {
   std::mutex mutex;
   std::condition_variable has_ended;
   std::optional<answer> end;
-  gsched::ticket t = on.infer(std::move(what), [&](const answer& a) {
+  gsched::ticket t = on.infer(std::move(what), [&](answer& a) {
     const std::lock_guard lock(mutex);
-    end = a;
+    end = std::move(a);
     has_ended.notify_one(); // with the lock: the waiting thread then destroys it
   });
   std::unique_lock lock(mutex);

@@ -11,8 +11,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 namespace gsched_server {
@@ -182,6 +186,61 @@ void append_zeros(std::string& to, const tensor_spec& t) {
   to += ']';
 }
 
+void append_booleans(std::string& to, const std::string& bytes) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i > 0) to += ',';
+    to += bytes[i] != 0 ? "true" : "false";
+  }
+}
+
+template <class T>
+void append_elements(std::string& to, const std::string& bytes) {
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(T)) {
+    T v;
+    std::memcpy(&v, bytes.data() + at, sizeof(T));
+    if (at > 0) to += ',';
+    if constexpr (std::is_floating_point_v<T>)
+      if (!std::isfinite(v)) { // which JSON does not have
+        to += "null";
+        continue;
+      }
+    fmt::format_to(std::back_inserter(to), "{}", +v);
+  }
+}
+
+/// What a model has computed; not for FP16 and BF16.
+void append_values(std::string& to, const tensor_spec& t, const std::string& bytes) {
+  using kind = datatype::kind;
+  to += '[';
+  switch (t.type->what) {
+  case kind::boolean: append_booleans(to, bytes); break;
+  case kind::sint:
+    switch (t.type->bytes) {
+    case 1: append_elements<std::int8_t>(to, bytes); break;
+    case 2: append_elements<std::int16_t>(to, bytes); break;
+    case 4: append_elements<std::int32_t>(to, bytes); break;
+    default: append_elements<std::int64_t>(to, bytes); break;
+    }
+    break;
+  case kind::uint:
+    switch (t.type->bytes) {
+    case 1: append_elements<std::uint8_t>(to, bytes); break;
+    case 2: append_elements<std::uint16_t>(to, bytes); break;
+    case 4: append_elements<std::uint32_t>(to, bytes); break;
+    default: append_elements<std::uint64_t>(to, bytes); break;
+    }
+    break;
+  case kind::real:
+    if (t.type->bytes == 4)
+      append_elements<float>(to, bytes);
+    else
+      append_elements<double>(to, bytes);
+    break;
+  case kind::half: break;
+  }
+  to += ']';
+}
+
 json tensors_json(const std::vector<tensor_spec>& all) {
   json list = json::array();
   for (const tensor_spec& t : all)
@@ -312,12 +371,15 @@ rest_response response_of(const rest_request& request, const served& m, const an
     if (i > 0) r.body += ',';
     r.body += dump(one);
     if (binary) {
-      bytes += m.zeros[asked.of];
+      bytes += a.outputs.empty() ? m.zeros[asked.of] : a.outputs[asked.of];
       r.json_bytes = 0;
     } else { // without a JSON value for each element
       r.body.pop_back();
       r.body += ",\"data\":";
-      append_zeros(r.body, t);
+      if (a.outputs.empty())
+        append_zeros(r.body, t);
+      else
+        append_values(r.body, t, a.outputs[asked.of]);
       r.body += '}';
     }
   }
@@ -341,7 +403,7 @@ std::string model_json(const served& m) {
   for (const auto& [key, value] : properties_of(m)) properties[key] = value;
   return dump({{"name", m.plan.name},
                {"versions", {"1"}},
-               {"platform", model_platform},
+               {"platform", platform_of(m)},
                {"inputs", tensors_json(m.plan.inputs)},
                {"outputs", tensors_json(m.plan.outputs)},
                {"properties", properties}});

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace gsched_server {
 
@@ -41,6 +42,8 @@ struct answer {
   gsched::duration waited{};      ///< from its arrival to its start
   gsched::duration latency{};     ///< from its arrival to its end
   bool missed_deadline = false;   ///< served, but too late
+  /// The bytes of each output, of a model that computes them; otherwise they are served::zeros.
+  std::vector<std::string> outputs{};
 };
 
 /// Ends a request before it is submitted.

@@ -2,6 +2,7 @@
 #include "gsched_server/requests/service.hpp"
 
 #include "gsched_server/requests/placement.hpp"
+#include "gsched_server/requests/request_tensors.hpp"
 
 #include "common/cli/option_values.hpp"
 
@@ -28,6 +29,7 @@ struct service::request final : gsched::request_record {
   on_end ended;
   device_slot* on = nullptr;
   gsched::duration alone{}; ///< counted in on->queued
+  request_tensors tensors;  ///< of a model that computes
 };
 
 service::service(const settings& s, const make_device& make) : most_requests_(s.requests) {
@@ -233,7 +235,6 @@ gsched::ticket service::submit(service_request&& what, const std::shared_ptr<ten
   r.service =
       what.with.real_time ? gsched::service_class::real_time : gsched::service_class::best_effort;
   r.deadline = what.with.deadline.value_or(gsched::duration::zero());
-  r.user = this; // unlike requests of the channel
   for (;;) {
     const served::place* const at = try_place(what.model->places, devices_);
     if (at == nullptr)
@@ -251,6 +252,9 @@ gsched::ticket service::submit(service_request&& what, const std::shared_ptr<ten
       made->ended = ended;
       made->on = &on;
       made->alone = at->alone;
+      const model_plan& plan = what.model->plan;
+      if (plan.adaptor.library) made->tensors.prepare(what.inputs, plan.inputs, plan.outputs);
+      r.user = &made->tensors; // requests of the channel have none
       made->what = std::move(what);
       made->hold();
       on.server().submit_as(std::move(made), r, true, {});
@@ -309,6 +313,9 @@ void service::finish(request& r) {
     a.what = r.code == gsched::errc::device_failed ? outcome::unavailable : outcome::failed;
     break;
   }
+  if (a.what == outcome::ok) a.outputs = r.tensors.take_outputs();
+  // What it has left on its device may still write to its outputs: these are never freed.
+  if (r.code == gsched::errc::device_failed && r.what.model->plan.adaptor.library) r.hold();
   if (a.what == outcome::unavailable) a.retry_after = std::chrono::seconds{1};
   r.on->queued.remove(r.alone);
   // Places are free before the client learns of the end, so that it may use them again.

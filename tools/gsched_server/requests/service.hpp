@@ -51,7 +51,8 @@ struct service_request {
 /// Threads  any, but for the constructor, reload, close and the destructor.
 class service {
 public:
-  using on_end = std::function<void(const answer&)>;
+  /// It may take the outputs out.
+  using on_end = std::function<void(answer&)>;
 
   /// Opens the devices and loads the models.
   explicit service(const settings& s, const make_device& make = device_of);

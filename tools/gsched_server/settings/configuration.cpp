@@ -186,18 +186,21 @@ private:
 
   [[nodiscard]] configured_model model(const json& node, const std::string& at) const {
     configured_model m;
-    each(node, at,
-         {{"profile", [&](const json& v, const std::string& w) { m.profile = text_of(v, w); }},
-          {"instances",
-           [&](const json& v, const std::string& w) { m.instances = count(v, w, 1, 64); }},
-          {"devices",
-           [&](const json& v, const std::string& w) {
-             list(v, w, 1, 64, [&](const json& one, const std::string& where) {
-               m.devices.push_back(count(one, where, 0, 63));
-             });
-           }},
-          {"inputs", [&](const json& v, const std::string& w) { m.inputs = tensors(v, w); }},
-          {"outputs", [&](const json& v, const std::string& w) { m.outputs = tensors(v, w); }}});
+    each(
+        node, at,
+        {{"profile", [&](const json& v, const std::string& w) { m.profile = text_of(v, w); }},
+         {"adaptor", [&](const json& v, const std::string& w) { m.adaptor = text_of(v, w); }},
+         {"parameters", [&](const json& v, const std::string& w) { m.parameters = text_of(v, w); }},
+         {"instances",
+          [&](const json& v, const std::string& w) { m.instances = count(v, w, 1, 64); }},
+         {"devices",
+          [&](const json& v, const std::string& w) {
+            list(v, w, 1, 64, [&](const json& one, const std::string& where) {
+              m.devices.push_back(count(one, where, 0, 63));
+            });
+          }},
+         {"inputs", [&](const json& v, const std::string& w) { m.inputs = tensors(v, w); }},
+         {"outputs", [&](const json& v, const std::string& w) { m.outputs = tensors(v, w); }}});
     return m;
   }
 

@@ -18,6 +18,8 @@ namespace gsched_server {
 struct configured_model {
   std::string profile; ///< the name of a profile; empty: the model's own
   std::uint32_t instances = 8;
+  std::string adaptor;    ///< a library instead of a profile; empty: none
+  std::string parameters; ///< for the adaptor
   std::optional<std::vector<tensor_spec>> inputs, outputs; ///< unset: by the profile
   std::vector<std::uint32_t> devices;                      ///< that hold it; none: all
 };

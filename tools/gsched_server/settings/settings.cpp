@@ -18,6 +18,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -38,8 +41,8 @@ namespace {
 
 constexpr const char* details =
     R"(
-Models are the profiles: a simulated GPU takes their time and computes nothing, so that outputs are
-zeros. Without options all profiles that ship with gsched are served on a simulated H200, on the
+Models are profiles, or adaptors. A simulated GPU takes the time of a profile and computes nothing, so
+that outputs are zeros; an adaptor computes what its library does. Without options all profiles that ship with gsched are served on a simulated H200, on the
 Unix sockets grpc.sock and http.sock in $XDG_RUNTIME_DIR/gsched (or /tmp/gsched-UID).
 
 With several devices, each model is on all of them unless the configuration places it, and a request
@@ -65,7 +68,7 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 struct raw_options {
   std::string device = "sim:h200";
   std::string config, policy, grpc, http, socket, agent;
-  std::vector<std::string> profiles;
+  std::vector<std::string> profiles, adaptors;
   tls_files tls;
   bool check = false;
 };
@@ -95,6 +98,32 @@ std::vector<tensor_spec> default_tensors(const char* name, std::uint64_t bytes,
   return {std::move(t)};
 }
 
+std::vector<tensor_spec> specs_of(const std::vector<gsched::adaptor_tensor>& all,
+                                  const std::string& where) {
+  std::vector<tensor_spec> specs;
+  for (const gsched::adaptor_tensor& each : all) {
+    static_cast<void>(each.bytes()); // refuses what is no tensor
+    for (const tensor_spec& other : specs)
+      if (other.name == each.name)
+        refuse(where, "two tensors are named " + in_quotes(each.name), "a name for each");
+    specs.push_back({each.name, find_datatype(each.datatype), each.shape});
+  }
+  return specs;
+}
+
+/// The profile of an adaptor's model: what is copied, and nothing else.
+void read_adaptor(model_plan& m, const configured_model& asked, const std::string& where) {
+  if (!asked.profile.empty() || asked.inputs || asked.outputs)
+    refuse(where, "model " + in_quotes(m.name) + " has a profile or tensors beside its adaptor",
+           "an adaptor alone, which says what they are");
+  m.adaptor.library = std::make_shared<gsched::adaptor_library>(asked.adaptor);
+  m.adaptor.parameters = asked.parameters;
+  const gsched::adaptor_signature tensors = m.adaptor.library->make()->signature();
+  const std::string of = "adaptor " + asked.adaptor;
+  m.inputs = specs_of(tensors.inputs, of);
+  m.outputs = specs_of(tensors.outputs, of);
+}
+
 model_plan plan_of(const std::string& name, const configured_model& asked,
                    const profile_catalogue& known, const std::string& where, const settings& s,
                    const std::vector<gsched::architecture_limits>& sms) {
@@ -112,12 +141,18 @@ model_plan plan_of(const std::string& name, const configured_model& asked,
   if (const auto twice = std::ranges::adjacent_find(m.devices); twice != m.devices.end())
     refuse(where, fmt::format("model {} is on device {} twice", in_quotes(name), *twice),
            "each device once");
-  const auto& file = known.find(where, asked.profile.empty() ? name : asked.profile);
-  for (const std::uint32_t on : m.devices) m.profile = load_model(file, sms[on]); // fits on each
-  m.inputs =
-      asked.inputs ? *asked.inputs : default_tensors("input", m.profile.input.count(), m.profile);
-  m.outputs = asked.outputs ? *asked.outputs
-                            : default_tensors("output", m.profile.output.count(), m.profile);
+  if (!asked.adaptor.empty()) {
+    read_adaptor(m, asked, where);
+  } else {
+    if (!asked.parameters.empty())
+      refuse(where, "model " + in_quotes(name) + " has parameters", "them beside an adaptor");
+    const auto& file = known.find(where, asked.profile.empty() ? name : asked.profile);
+    for (const std::uint32_t on : m.devices) m.profile = load_model(file, sms[on]); // fits on each
+    m.inputs =
+        asked.inputs ? *asked.inputs : default_tensors("input", m.profile.input.count(), m.profile);
+    m.outputs = asked.outputs ? *asked.outputs
+                              : default_tensors("output", m.profile.output.count(), m.profile);
+  }
   if (const std::uint64_t n = bytes_of(m.inputs); n > s.request_bytes)
     refuse(where, fmt::format("model {} has inputs of {} bytes", in_quotes(name), n),
            fmt::format("at most limits/request_bytes, {}", s.request_bytes));
@@ -188,6 +223,24 @@ std::optional<tls_files> to_tls(const tls_files& typed, const tls_files& written
   return f;
 }
 
+/// LIBRARY or LIBRARY:NAME, as models; a name that is not given is the file's without "lib".
+std::map<std::string, configured_model> to_adaptors(const std::vector<std::string>& texts) {
+  std::map<std::string, configured_model> all;
+  for (const std::string& text : texts) {
+    const std::size_t colon = text.rfind(':');
+    const bool named = colon != std::string::npos && text.find('/', colon) == std::string::npos;
+    std::string name = named ? text.substr(colon + 1) : std::filesystem::path(text).stem().string();
+    if (!named && name.starts_with("lib")) name.erase(0, 3);
+    configured_model m;
+    m.adaptor = named ? text.substr(0, colon) : text;
+    if (name.empty() || m.adaptor.empty())
+      refuse("--adaptor", in_quotes(text), "LIBRARY or LIBRARY:NAME");
+    if (!all.emplace(name, std::move(m)).second)
+      refuse("--adaptor", "two models are named " + in_quotes(name), "LIBRARY:NAME for each");
+  }
+  return all;
+}
+
 settings read(const raw_options& raw, const command_line& line) {
   settings s;
   configuration c;
@@ -240,13 +293,24 @@ settings read(const raw_options& raw, const command_line& line) {
   const profile_catalogue known(line.is_given("--profiles") ? raw.profiles : c.profiles);
   std::vector<gsched::architecture_limits> sms;
   for (const common::device_choice& each : s.devices) sms.push_back(sm_of(each));
+  const std::map<std::string, configured_model> adapted = to_adaptors(raw.adaptors);
+  for (const auto& [name, asked] : adapted) {
+    if (c.models && c.models->contains(name))
+      refuse("--adaptor", "model " + in_quotes(name) + " is in the configuration, too",
+             "another name");
+    s.models.push_back(plan_of(name, asked, known, "--adaptor", s, sms));
+  }
   if (c.models) {
     for (const auto& [name, asked] : *c.models)
       s.models.push_back(plan_of(name, asked, known, file + ": /models/" + name, s, sms));
-  } else {
+  } else if (adapted.empty() || line.is_given("--profiles") || !c.profiles.empty()) {
     for (const auto& [name, path] : known.files())
       s.models.push_back(plan_of(name, {}, known, "--profiles", s, sms));
   }
+  std::ranges::sort(s.models, {}, &model_plan::name);
+  if (const auto twice = std::ranges::adjacent_find(s.models, {}, &model_plan::name);
+      twice != s.models.end())
+    refuse("--adaptor", "model " + in_quotes(twice->name) + " is a profile, too", "another name");
   return s;
 }
 
@@ -295,6 +359,9 @@ std::optional<settings> read_settings(int argc, const char* const* argv) {
   line.option("--policy", raw.policy, "P",
               "Orders best-effort requests, one of the policies below;\nreal-time ones go first, "
               "by deadline");
+  line.option("--adaptor", raw.adaptors, "LIB[:NAME]",
+              "A shared library with a model of your own, and its name\n(docs/guide/adaptor.md); "
+              "without --profiles these alone");
   line.group("Front ends");
   line.option("--grpc", raw.grpc, "ADDR", "unix:PATH, HOST:PORT (0: a free port) or none");
   line.option("--http", raw.http, "ADDR", "The same for REST, and for /metrics");

@@ -9,10 +9,12 @@
 
 #include <gsched/core/time.hpp>
 #include <gsched/job/profile.hpp>
+#include <gsched/server/adaptor_library.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,10 +34,24 @@ struct tenant_limits {
 /// The tenant of requests that name none, or one that the configuration does not have.
 inline constexpr const char* default_tenant = "default";
 
-/// A model to serve, with its profile.
+/// A library whose adaptor runs a model.
+struct chosen_adaptor {
+  std::shared_ptr<const gsched::adaptor_library> library; ///< null: there is none
+  std::string parameters;                                 ///< for the adaptor
+
+  /// A library stays as it is in a process.
+  bool operator==(const chosen_adaptor& o) const {
+    return (library == nullptr) == (o.library == nullptr) &&
+           (library == nullptr || library->file() == o.library->file()) &&
+           parameters == o.parameters;
+  }
+};
+
+/// A model to serve, with its profile, or with an adaptor.
 struct model_plan {
   std::string name;
-  gsched::profile profile;
+  gsched::profile profile; ///< with an adaptor: the bytes of inputs and outputs alone
+  chosen_adaptor adaptor;
   std::uint32_t instances = 8; ///< of its requests run at once, on each device
   std::vector<tensor_spec> inputs, outputs;
   std::vector<std::uint32_t> devices; ///< that hold it, of settings::devices, rising
