@@ -8,22 +8,25 @@ extern "C" [[gnu::visibility("default")]] const gsched::adaptor_entry* gsched_ad
   return &entry;
 }
 #else // without the headers, as another version has others
-struct old_entry {
+namespace gsched {
+struct adaptor_entry {
   char mark[8];
   unsigned version, reserved;
   const char* abi;
 };
+} // namespace gsched
 
-extern "C" [[gnu::visibility("default")]] const void*
+extern "C" [[gnu::visibility("default")]] const gsched::adaptor_entry*
 #if WRONG == 0
 gsched_adapter() {
 #else
 gsched_adaptor() {
 #endif
-  static const old_entry entry{{'g', 's', 'a', 'd', 'a', 'p', WRONG == 1 ? 'x' : 't', '\n'},
-                               WRONG == 2 ? 999U : 1U,
-                               0,
-                               "another compiler"};
+  static const gsched::adaptor_entry entry{
+      {'g', 's', 'a', 'd', 'a', 'p', WRONG == 1 ? 'x' : 't', '\n'},
+      WRONG == 2 ? 999U : 1U,
+      0,
+      "another compiler"};
   return &entry;
 }
 #endif
