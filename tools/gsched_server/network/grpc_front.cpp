@@ -16,14 +16,12 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
-#include <grpcpp/support/server_interceptor.h>
 
 #include <open_inference.grpc.pb.h>
 
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -253,6 +251,15 @@ void fill(ModelInferResponse& to, const ModelInferRequest& request, const served
       if (m.plan.outputs[i].name == asked.name()) add(i);
 }
 
+/// As a message of gRPC. The answer is another one if there can be none.
+void fill(grpc::ByteBuffer& to, const ModelInferRequest& request, const served& m, answer& a) {
+  ModelInferResponse response;
+  fill(response, request, m, a);
+  bool own = false;
+  if (!grpc::SerializationTraits<ModelInferResponse>::Serialize(response, &to, &own).ok())
+    a = {.what = outcome::failed, .line = "outputs of 2 GiB or more, expected less"};
+}
+
 /// One request of a call: decodes it, submits it, and can be cancelled at any time.
 class running {
 public:
@@ -290,11 +297,17 @@ private:
   bool cancelled_ = false;
 };
 
-/// ModelInfer. gRPC and start() each have a share of it.
+/// ModelInfer, from and to bytes: gRPC itself ends a call whose message it cannot read with a status
+/// that says something else. gRPC and start() each have a share of it.
 class infer_call final : public grpc::ServerUnaryReactor {
 public:
-  infer_call(const ModelInferRequest& request, ModelInferResponse& response)
-      : request_(request), response_(response) {}
+  explicit infer_call(grpc::ByteBuffer& response) : response_(response) {}
+
+  /// The bytes are freed. False if they are no request, or not all of one.
+  [[nodiscard]] bool try_read(grpc::ByteBuffer& bytes) {
+    return bytes.Valid() &&
+           grpc::SerializationTraits<ModelInferRequest>::Deserialize(&bytes, &request_).ok();
+  }
 
   void start(service& on, const grpc::CallbackServerContext& call) {
     running_.start(on, call, request_, [this](answer& a) {
@@ -311,8 +324,8 @@ private:
     if (shares_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
-  const ModelInferRequest& request_;
-  ModelInferResponse& response_;
+  ModelInferRequest request_;
+  grpc::ByteBuffer& response_;
   running running_;
   std::atomic<int> shares_{2};
 };
@@ -449,7 +462,8 @@ private:
 };
 
 /// The other calls, each answered at once.
-class calls final : public inference::GRPCInferenceService::CallbackService {
+class calls final : public inference::GRPCInferenceService::WithRawCallbackMethod_ModelInfer<
+                        inference::GRPCInferenceService::CallbackService> {
 public:
   explicit calls(service& on) : on_(on) {}
 
@@ -513,11 +527,14 @@ public:
     return finish(call);
   }
   grpc::ServerUnaryReactor* ModelInfer(grpc::CallbackServerContext* call,
-                                       const ModelInferRequest* request,
-                                       ModelInferResponse* to) override {
-    auto* const made = new infer_call(*request, *to);
+                                       const grpc::ByteBuffer* bytes,
+                                       grpc::ByteBuffer* to) override {
+    auto made = std::make_unique<infer_call>(*to);
+    if (!made->try_read(const_cast<grpc::ByteBuffer&>(*bytes))) // gRPC does not read them again
+      return finish(call, {grpc::INVALID_ARGUMENT, "the request is no message of the protocol, or "
+                                                   "ends too early, expected a whole one"});
     made->start(on_, *call);
-    return made;
+    return made.release();
   }
   grpc::ServerBidiReactor<ModelInferRequest, ModelStreamInferResponse>*
   ModelStreamInfer(grpc::CallbackServerContext* call) override {
@@ -564,53 +581,32 @@ std::shared_ptr<grpc::ServerCredentials> credentials_of(const address& at,
   return grpc::SslServerCredentials(how);
 }
 
+/// What is no method of a service here.
+class unknown_method final : public grpc::ServerGenericBidiReactor {
+public:
+  unknown_method() {
+    Finish({grpc::UNIMPLEMENTED, "unknown method, expected one of inference.GRPCInferenceService"});
+  }
+  void OnDone() override { delete this; }
+};
+class other_calls final : public grpc::CallbackGenericService {
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
+    return new unknown_method;
+  }
+};
+
 } // namespace
 
 struct grpc_front::state {
   explicit state(service& to) : answers(to) {}
   calls answers;
+  other_calls others;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
   std::optional<socket_listener> listener;
 };
 
 namespace {
-
-/// gRPC gives calls that it cannot pass on a status without a line: those of a method that is not
-/// there, and those whose message ends too early or is none of the protocol.
-class line_for_unserved final : public grpc::experimental::Interceptor {
-public:
-  explicit line_for_unserved(bool is_known) : is_known_(is_known) {}
-  void Intercept(grpc::experimental::InterceptorBatchMethods* call) override {
-    using point = grpc::experimental::InterceptionHookPoints;
-    if (call->QueryInterceptionHookPoint(point::PRE_SEND_STATUS))
-      if (const grpc::Status s = call->GetSendStatus();
-          s.error_code() == grpc::UNIMPLEMENTED && s.error_message().empty())
-        call->ModifySendStatus(
-            is_known_ ? grpc::Status(grpc::INVALID_ARGUMENT,
-                                     "the request is no message of the protocol, or "
-                                     "ends too early, expected a whole one")
-                      : grpc::Status(grpc::UNIMPLEMENTED, "unknown method, expected one of "
-                                                          "inference.GRPCInferenceService"));
-    call->Proceed();
-  }
-
-private:
-  bool is_known_;
-};
-struct lines_for_unserved final : grpc::experimental::ServerInterceptorFactoryInterface {
-  grpc::experimental::Interceptor*
-  CreateServerInterceptor(grpc::experimental::ServerRpcInfo* call) override {
-    constexpr std::string_view service = "/inference.GRPCInferenceService/";
-    constexpr std::array<std::string_view, 8> methods{
-        "ServerLive",    "ServerReady", "ServerMetadata",   "ModelReady",
-        "ModelMetadata", "ModelInfer",  "ModelStreamInfer", "RepositoryIndex"};
-    const std::string_view name = call->method() != nullptr ? call->method() : "";
-    return new line_for_unserved(name.starts_with(service) &&
-                                 std::ranges::find(methods, name.substr(service.size())) !=
-                                     methods.end());
-  }
-};
 
 /// SETTINGS, and GOAWAY of ENHANCE_YOUR_CALM with a line: what a client of HTTP/2 is told.
 std::string goodbye(std::string_view line) {
@@ -638,13 +634,11 @@ grpc_front::grpc_front(service& to, const address& at, std::uint64_t request_byt
   using from = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   state_->acceptor =
       builder.experimental().AddExternalConnectionAcceptor(from::FROM_FD, credentials_of(at, tls));
-  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
-  interceptors.push_back(std::make_unique<lines_for_unserved>());
-  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   grpc::ResourceQuota quota("gsched");
   quota.Resize(memory_bytes); // a message's size is looked at when all of it is there
   builder.SetResourceQuota(quota);
   builder.RegisterService(&state_->answers);
+  builder.RegisterCallbackGenericService(&state_->others);
   state_->server = builder.BuildAndStart();
   if (state_->server == nullptr)
     throw common::run_error(gsched::errc::io,
