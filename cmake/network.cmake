@@ -69,4 +69,5 @@ gsched_as_one(gsched_server_parts all ${sources})
 gsched_optimise(gsched_server_parts -O1)
 add_executable(gsched_server gsched_server.cpp)
 target_link_libraries(gsched_server PRIVATE gsched_server_parts)
+set_target_properties(gsched_server PROPERTIES ENABLE_EXPORTS ON) # adaptors share its runtime
 gsched_optimise(gsched_server -O0)

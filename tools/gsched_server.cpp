@@ -9,6 +9,7 @@
 #include <utility>
 
 int main(int argc, char** argv) {
+  gsched_server::block_signals();
   return common::run_main(
       "gsched_server", argc, argv, gsched_server::read_settings,
       [&](gsched_server::settings& s) { return gsched_server::serve(std::move(s), argc, argv); });

@@ -322,7 +322,11 @@ refused("not a library", "adaptor a_file: ", "--adaptor", "a_file", "--check")
 # Bad command lines and configurations.
 refused("a device", "unknown device ''", "--device", "sim,")
 refused("too many devices", "more than 64", "--device", ",".join(["sim"] * 65))
-refused("a GPU", "--device: 'cuda:0' cannot be used here", "--device", "cuda:0")
+for options in (["--device", "sim,cuda:1000"], ["--config", "gpu.json"]):  # without CUDA, without a driver, or with fewer of them
+    write("gpu.json", {"device": ["sim", "cuda:1000"]})
+    r = subprocess.run([BIN, *options, "--check"], capture_output=True, text=True, timeout=60)
+    expect("a GPU that is not here", r.returncode in (1, 2) and r.stdout == "" and r.stderr.count("\n") == 1 and "expected" in r.stderr
+           and ("CUDA" in r.stderr or "GPU" in r.stderr), (r.returncode, r.stderr))
 refused("a policy", "unknown policy 'direct'", "--policy", "direct")
 refused("an address", "--grpc: 'x'", "--grpc", "x")
 refused("a port", "--http: '65536'", "--http", "localhost:65536")
@@ -338,7 +342,7 @@ for fault, text in [("", "empty"), ("[]", "an object"), ("{", "ends too early"),
                     ('{"models":{"lenet_b1":{"devices":[1]}}}', "on device 1"), ('{"device":["sim","sim"],"models":{"lenet_b1":{"devices":[1,1]}}}', "device 1 twice"),
                     ('{"device":[]}', "/device is"), ('{"models":{"lenet_b1":{"devices":[]}}}', "/devices is"),
                     ('{"models":{"lenet_b1":{"instances":0}}}', "/instances is 0"), ('{"tenants":{"a":{"weight":0}}}', "/tenants/a/weight is 0"),
-                    ('{"limits":{"requests":1,"requests":2}}', "twice"), ('{"policy":"lifo"}', "/policy: unknown policy"), ('{"device":"cuda"}', "cuda")]:
+                    ('{"limits":{"requests":1,"requests":2}}', "twice"), ('{"policy":"lifo"}', "/policy: unknown policy"), ('{"device":"cud"}', "unknown device 'cud'")]:
     write("bad.json", fault)
     refused(f"the configuration {fault[:40]}", text, "--config", "bad.json", "--check")
 

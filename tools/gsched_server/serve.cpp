@@ -77,13 +77,17 @@ void reload(service& s, settings& now, int argc, const char* const* argv) {
 
 } // namespace
 
+void block_signals() {
+  const sigset_t signals = handled_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
 int serve(settings s, int argc, const char* const* argv) {
   if (s.check) {
     say(fmt::format("{} models, {} tenants: as they should be", s.models.size(), s.tenants.size()));
     return 0;
   }
   const sigset_t signals = handled_signals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr); // of all threads that follow
   signal(SIGPIPE, SIG_IGN);
   umask(0077); // sockets are this user's
   if (s.in_folder) make_socket_folder();

@@ -63,6 +63,9 @@ using make_device =
 
 /// Errors   no_device
 [[nodiscard]] std::unique_ptr<serving_device> device_of(const common::device_choice& which);
+/// The same of a GPU; in a build without CUDA an error.
+[[nodiscard]] std::unique_ptr<serving_device> cuda_device_of(const common::device_choice& which);
+[[nodiscard]] gsched::architecture_limits cuda_sm_of(const common::device_choice& which);
 /// What fits on one of its SMs.
 /// Errors   no_device; those of a preset's file
 [[nodiscard]] gsched::architecture_limits sm_of(const common::device_choice& which);

@@ -68,12 +68,22 @@ private:
 
 } // namespace
 
+#ifndef GSCHED_TOOLS_CUDA
+std::unique_ptr<serving_device> cuda_device_of(const common::device_choice& which) {
+  common::no_cuda(which);
+}
+gsched::architecture_limits cuda_sm_of(const common::device_choice& which) {
+  common::no_cuda(which);
+}
+#endif
+
 std::unique_ptr<serving_device> device_of(const common::device_choice& which) {
+  if (which.gpu) return cuda_device_of(which);
   return std::make_unique<simulated_device>(which);
 }
 
 gsched::architecture_limits sm_of(const common::device_choice& which) {
-  return common::simulated_gpu_of(which).preset.sm;
+  return which.gpu ? cuda_sm_of(which) : common::simulated_gpu_of(which).preset.sm;
 }
 
 } // namespace gsched_server

@@ -6,6 +6,7 @@
 #include <gsched/policy/edf.hpp>
 #include <gsched/policy/names.hpp>
 #include <gsched/policy/priority.hpp>
+#include <gsched/server/options.hpp>
 #include <gsched/server/server.hpp>
 
 #include <memory>
@@ -13,11 +14,16 @@
 
 namespace gsched_server {
 
+[[nodiscard]] inline gsched::server_options server_options_of(const settings& s) {
+  gsched::server_options how;
+  how.dispatch.preemption.real_time_lanes = s.real_time_lanes;
+  return how;
+}
+
 /// A server on the device that `make` returns, as the settings have it.
 template <class Make>
 [[nodiscard]] std::unique_ptr<gsched::server> start_server(Make make, const settings& s) {
-  gsched::server_options how;
-  how.dispatch.preemption.real_time_lanes = s.real_time_lanes;
+  const gsched::server_options how = server_options_of(s);
   return std::make_unique<gsched::server>(
       std::move(make),
       [name = s.policy] {

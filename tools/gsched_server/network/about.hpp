@@ -31,7 +31,7 @@ properties_of(const served& m) {
   else
     all = {{"profile", m.plan.profile.full_name()},
            {"measured_on", m.plan.profile.device},
-           {"outputs", "zeros: simulated"}};
+           {"outputs", "zeros: only its time is known"}};
   all.insert(all.end(),
              {{"alone_us", std::to_string(static_cast<long long>(gsched::to_us(m.alone)))},
               {"instances", std::to_string(m.plan.instances)},

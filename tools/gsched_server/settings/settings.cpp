@@ -27,7 +27,6 @@
 namespace gsched_server {
 
 using common::command_line;
-using common::device_kinds;
 using common::device_option;
 using common::in_quotes;
 using common::is_unscheduled;
@@ -41,8 +40,8 @@ namespace {
 
 constexpr const char* details =
     R"(
-Models are profiles, or adaptors. A simulated GPU takes the time of a profile and computes nothing, so
-that outputs are zeros; an adaptor computes what its library does. Without options all profiles that ship with gsched are served on a simulated H200, on the
+Models are profiles, or adaptors. A simulated GPU takes the time of a profile, and a GPU runs stand-ins of
+its kernels; both compute nothing, so that outputs are zeros. An adaptor computes what its library does. Without options all profiles that ship with gsched are served on a simulated H200, on the
 Unix sockets grpc.sock and http.sock in $XDG_RUNTIME_DIR/gsched (or /tmp/gsched-UID).
 
 With several devices, each model is on all of them unless the configuration places it, and a request
@@ -192,7 +191,7 @@ std::vector<common::device_choice> to_devices(const std::vector<std::string>& te
       const std::size_t comma = std::min(text.find(',', from), text.size());
       const std::string name = text.substr(from, comma - from);
       command_line none("gsched_server", "", "");
-      device_option one(device_kinds{.gpu = false});
+      device_option one;
       one.declare(none, false, name.c_str());
       one.read(all.emplace_back());
       if (all.size() > most)
@@ -354,7 +353,8 @@ std::optional<settings> read_settings(int argc, const char* const* argv) {
   line.group("Serving");
   line.option("--device", raw.device, "NAME,...",
               "sim:h200 (or sim), a simulated NVIDIA H200;\nFILE.json, the preset of a simulated "
-              "GPU; several between\ncommas, each with a server of its own");
+              "GPU; cuda:N (cuda is\ncuda:0), a GPU of this machine; several between commas,\n"
+              "each with a server of its own");
   common::declare_profiles(line, raw.profiles);
   line.option("--policy", raw.policy, "P",
               "Orders best-effort requests, one of the policies below;\nreal-time ones go first, "
