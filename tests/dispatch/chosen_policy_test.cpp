@@ -39,6 +39,7 @@ void compare(Choose choose) {
     served_mix::settings how;
     how.weights = {1, 2, 4};
     how.instances = instances;
+    how.natively = true;
     P direct;
     const auto expected = mix.serve(direct, how, requests, time_point{1s});
     auto chosen = choose();

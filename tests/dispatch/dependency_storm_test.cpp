@@ -90,19 +90,8 @@ struct storm_body {
   }
 };
 
-template <class P, class Device>
-void dependency_storm(Device& device, dispatch_options o, std::uint64_t seed) {
-  if (serves_real_time_first<P> && seed % 4 != 0) {
-    o.preemption.real_time_lanes = 1 + static_cast<std::uint32_t>(seed % 2);
-    o.preemption.floor = seed % 3 == 0 ? 0.1 : 0;
-    o.preemption.floor_window = from_us(500);
-  }
-  accountant_options room;
-  room.max_outstanding = 256;
-  aggregate_accountant account(device.limits().sm, device.limits().sms, room);
-  P order;
-  storm_watch watch;
-  dispatcher<P, Device, aggregate_accountant, storm_watch> d(device, order, account, watch, o);
+/// Serves random jobs, which `watch` follows, until all have ended.
+void serve_random(test::any_dispatcher& d, storm_watch& watch, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   operation op;
   op.launch.grid = {64, 1, 1};
@@ -149,9 +138,8 @@ void dependency_storm(Device& device, dispatch_options o, std::uint64_t seed) {
       q.model = models[j.model];
       q.owner = clients[random() % 2];
       q.service = random() % 4 ? service_class::best_effort : service_class::real_time;
-      q.arrival = device.now();
-      if (random() % 4 == 0)
-        q.deadline = device.now() + from_us(static_cast<double>(random() % 8000));
+      q.arrival = d.now();
+      if (random() % 4 == 0) q.deadline = d.now() + from_us(static_cast<double>(random() % 8000));
       q.user = &j;
       if (q.held) held.push_back(watch.jobs.size() - 1);
       j.id = d.submit(q);
@@ -166,14 +154,14 @@ void dependency_storm(Device& device, dispatch_options o, std::uint64_t seed) {
     if (!watch.jobs.empty() && random() % 60 == 0)
       static_cast<void>(d.fail(watch.jobs[random() % watch.jobs.size()].id,
                                std::make_exception_ptr(std::runtime_error("asked for"))));
-    if (!d.step()) device.wait(device.now() + from_us(static_cast<double>(random() % 200)));
+    if (!d.step()) d.wait(d.now() + from_us(static_cast<double>(random() % 200)));
     check_counts();
   }
   for (int rounds = 0; !d.idle(); ++rounds) {
     REQUIRE(rounds < 200000); // otherwise it hangs
     if (d.step()) continue;
     if (!d.nothing_in_flight()) {
-      device.wait(no_deadline);
+      d.wait(no_deadline);
       continue;
     }
     REQUIRE(d.held() > 0);
@@ -202,10 +190,26 @@ void dependency_storm(Device& device, dispatch_options o, std::uint64_t seed) {
   CHECK(watch.early == 0);
   CHECK(watch.overlaps == 0);
   CHECK(d.held() == 0);
-  CHECK(order.size() == 0);
-  CHECK(account.outstanding() == 0);
   for (const model_id m : models) d.remove(m);
   d.unload(p);
+}
+
+template <class P, class Device>
+void dependency_storm(Device& device, dispatch_options o, std::uint64_t seed) {
+  if (serves_real_time_first<P> && seed % 4 != 0) {
+    o.preemption.real_time_lanes = 1 + static_cast<std::uint32_t>(seed % 2);
+    o.preemption.floor = seed % 3 == 0 ? 0.1 : 0;
+    o.preemption.floor_window = from_us(500);
+  }
+  accountant_options room;
+  room.max_outstanding = 256;
+  aggregate_accountant account(device.limits().sm, device.limits().sms, room);
+  P order;
+  storm_watch watch;
+  const test::shared_dispatcher made(device, order, account, watch, o);
+  serve_random(*made, watch, seed);
+  CHECK(order.size() == 0);
+  CHECK(account.outstanding() == 0);
 }
 
 dispatch_options drawn_dispatch(std::uint64_t seed) {

@@ -51,8 +51,8 @@ words_listener run_on(Device& device) {
   words_listener hears;
   dispatch_options o;
   o.lanes = 1;
-  dispatcher<fifo, Device, aggregate_accountant, words_listener> d(device, order, account, hears,
-                                                                   o);
+  const test::shared_dispatcher made(device, order, account, hears, o);
+  test::any_dispatcher& d = *made;
   operation op;
   op.expected = from_us(10);
   auto body = [op](job_context& ctx) -> task {

@@ -340,7 +340,8 @@ TEST_CASE("remove: a program is unloaded from the device too, where that can") {
   fifo order;
   silent_listener hears;
   aggregate_accountant account(device.limits().sm, device.limits().sms);
-  dispatcher<fifo, forgetting_device, aggregate_accountant> d(device, order, account, hears);
+  const test::shared_dispatcher made(device, order, account, hears);
+  test::any_dispatcher& d = *made;
   operation op;
   op.launch.grid = {16, 1, 1};
   op.launch.block = {128, 1, 1};

@@ -129,8 +129,8 @@ TEST_CASE("held: real-time jobs that are held, or follow one, do not hold up bes
   recording_listener hears;
   dispatch_options o;
   o.preemption.real_time_lanes = 1;
-  dispatcher<both, sim::device, aggregate_accountant, recording_listener> d(device, order, account,
-                                                                            hears, o);
+  const test::shared_dispatcher made(device, order, account, hears, o);
+  test::any_dispatcher& d = *made;
   operation op;
   op.launch.grid = {132, 1, 1};
   op.launch.block = {128, 1, 1};

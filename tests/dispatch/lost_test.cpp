@@ -61,7 +61,7 @@ struct lost_rig {
   explicit lost_rig(const dispatch_options& o, std::uint32_t instances = instance_pool::unlimited)
       : device({limits_for(9, 0), sm_count{132}, o.lanes}, from_us(50)),
         account(device.limits().sm, device.limits().sms, {}),
-        dispatch(device, order, account, hears, o) {
+        made(device, order, account, hears, o) {
     operation op;
     op.launch.grid = {132, 1, 1};
     op.launch.block = {128, 1, 1};
@@ -96,7 +96,8 @@ struct lost_rig {
   srpt order;
   aggregate_accountant account;
   words_listener hears;
-  dispatcher<srpt, forgetful_device, aggregate_accountant, words_listener> dispatch;
+  test::shared_dispatcher made;
+  test::any_dispatcher& dispatch = *made;
   std::deque<program> programs;
   std::function<task(job_context&)> body;
   model_id model{};

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dispatch/shared/any_dispatcher.hpp"
 #include "dispatch/yielding_device.hpp"
 
 #include "allocations.hpp"
 
-#include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/policy/fifo.hpp>
 #include <gsched/policy/priority.hpp>
+#include <gsched/preempt/colocate/exploration.hpp>
 
 #include <doctest/doctest.h>
 
@@ -55,7 +56,7 @@ accountant_options much_room() {
 struct scene {
   explicit scene(dispatch_options o = apart(), yielding_device::options d = {})
       : device(8, d), account(device.limits().sm, device.limits().sms, much_room()),
-        dispatch(device, order, account, hears, o) {}
+        made(device, order, account, hears, o) {}
 
   static dispatch_options apart() {
     dispatch_options o;
@@ -126,7 +127,8 @@ struct scene {
   by_class order;
   aggregate_accountant account;
   log hears;
-  dispatcher<by_class, yielding_device, aggregate_accountant, log> dispatch;
+  test::shared_dispatcher made;
+  test::any_dispatcher& dispatch = *made;
   client& client_ = dispatch.add_client();
   std::deque<program> programs;
   std::deque<std::function<task(job_context&)>> bodies;

@@ -132,8 +132,8 @@ counts storm(std::uint64_t seed, std::uint64_t rounds) {
   aggregate_accountant account(device.limits().sm, device.limits().sms, room);
   policy_type order;
   end_log hears;
-  dispatcher<policy_type, yielding_device, aggregate_accountant, end_log> dispatch(
-      device, order, account, hears, o);
+  const test::shared_dispatcher made(device, order, account, hears, o);
+  test::any_dispatcher& dispatch = *made;
   carried_by carried;
   hears.device = &device;
   hears.carried = &carried;

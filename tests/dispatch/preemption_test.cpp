@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocations.hpp"
 #include "dispatch/rig.hpp"
+#include "dispatch/shared/native_dispatchers.hpp"
 #include "dispatch/yielding_device.hpp"
 
 #include <gsched/policy/edf.hpp>
@@ -62,7 +63,7 @@ struct two_classes {
   explicit two_classes(const dispatch_options& o, A&&... a)
       : device(std::forward<A>(a)...),
         account(device.limits().sm, device.limits().sms, much_room()),
-        dispatch(device, order, account, hears, o) {}
+        made(device, order, account, hears, o) {}
 
   model_id add(std::string name, std::size_t operations, duration each,
                preemptibility preemptible = preemptibility::never, std::uint32_t instances = 0) {
@@ -104,7 +105,8 @@ struct two_classes {
   by_class order;
   aggregate_accountant account;
   hears_preemption hears;
-  dispatcher<by_class, Device, aggregate_accountant, hears_preemption> dispatch;
+  test::shared_dispatcher made;
+  test::any_dispatcher& dispatch = *made;
   client& first = dispatch.add_client();
   client& second = dispatch.add_client();
   std::deque<program> programs;
@@ -427,7 +429,11 @@ TEST_CASE("preemption: bad options, each in one line") {
   }));
   // A policy that may serve a best-effort job before a real-time one.
   dispatch_options o = apart();
-  CHECK_THROWS_WITH_AS(rig<srpt>{o},
+  sim::device device(sim::h200());
+  srpt order;
+  aggregate_accountant account(device.limits().sm, device.limits().sms);
+  silent_listener hears;
+  CHECK_THROWS_WITH_AS(static_cast<void>(test::native_dispatcher(device, order, account, hears, o)),
                        "preemption.real_time_lanes: policy srpt, expected one that serves "
                        "real-time jobs first, such as priority<edf,srpt>",
                        error);

@@ -91,7 +91,7 @@ struct serving {
   explicit serving(const dispatch_options& o, A&&... a)
       : device(std::forward<A>(a)...),
         account(device.limits().sm, device.limits().sms, much_room()),
-        dispatch(device, order, account, hears, o) {}
+        made(device, order, account, hears, o) {}
 
   program& load(std::string name, std::vector<operation> ops) {
     program& p = programs.emplace_back(std::move(name), std::move(ops));
@@ -157,7 +157,8 @@ struct serving {
   by_class order;
   aggregate_accountant account;
   Listener hears;
-  dispatcher<by_class, Device, aggregate_accountant, Listener> dispatch;
+  test::shared_dispatcher made;
+  test::any_dispatcher& dispatch = *made;
   client& first = dispatch.add_client();
   client& second = dispatch.add_client();
   std::deque<program> programs;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "dispatch/shared/any_dispatcher.hpp"
+
 #include <gsched/device/null_device.hpp>
-#include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 
 #include <algorithm>
@@ -56,7 +57,7 @@ struct rig {
   explicit rig(const gsched::dispatch_options& o = even())
       : device({gsched::limits_for(9, 0), gsched::sm_count{132}, o.lanes}, gsched::from_us(50)),
         account(device.limits().sm, device.limits().sms, accountant_options()),
-        dispatch(device, order, account, hears, o) {}
+        made(device, order, account, hears, o) {}
 
   /// Options with segments of one quantum, whether or not jobs wait.
   static gsched::dispatch_options even() {
@@ -109,6 +110,7 @@ struct rig {
   P order;
   gsched::aggregate_accountant account;
   Listener hears;
-  gsched::dispatcher<P, gsched::null_device, gsched::aggregate_accountant, Listener> dispatch;
+  gsched::test::shared_dispatcher made;
+  gsched::test::any_dispatcher& dispatch = *made;
   std::deque<gsched::program> programs;
 };

@@ -3,10 +3,8 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/device/device.hpp>
-#include <gsched/policy/deficit_over.hpp>
-#include <gsched/policy/edf.hpp>
 #include <gsched/policy/fifo.hpp>
-#include <gsched/policy/srpt.hpp>
+#include <gsched/policy/names.hpp>
 #include <gsched/sim/device.hpp>
 #include <gsched/sim/preset.hpp>
 
@@ -38,26 +36,24 @@ namespace {
   return program(name, std::vector<operation>(count, k));
 }
 
-/// Counts what it is told, and the users' pointers it is handed.
-struct counting_listener : silent_listener {
-  int* arrived;
-  int* ended;
-  explicit counting_listener(int* a, int* e) : arrived(a), ended(e) {}
-  void on_arrival(const job&, void* user, time_point) noexcept { *arrived += user == arrived; }
-  void on_end(const job&, void* user, time_point) noexcept { *ended += user == arrived; }
+/// What a listener was told.
+struct events {
+  int arrived = 0; ///< with a pointer to this
+  int ended = 0;
+  std::vector<duration> off{}; ///< how far ends are from what on_almost_finished expected
 };
-
-/// How far the ends of jobs are from what on_almost_finished expected.
 struct end_listener : silent_listener {
-  std::vector<duration>* off;
+  events* to;
   std::map<job_id, time_point> expected{};
-  explicit end_listener(std::vector<duration>* to) : off(to) {}
+  explicit end_listener(events* e) : to(e) {}
+  void on_arrival(const job&, void* user, time_point) noexcept { to->arrived += user == to; }
   void on_almost_finished(const job& j, void*, duration left, time_point t) noexcept {
     expected[j.id] = t + left;
   }
-  void on_end(const job& j, void*, time_point t) noexcept {
+  void on_end(const job& j, void* user, time_point t) noexcept {
+    to->ended += user == to;
     if (const auto found = expected.find(j.id); found != expected.end())
-      off->push_back(t - found->second);
+      to->off.push_back(t - found->second);
   }
 };
 
@@ -76,7 +72,7 @@ struct failing_device : sim::device {
 } // namespace
 
 TEST_CASE("scheduler: two models on a device that it owns, the short one first") {
-  scheduler s{sim::device{sim::h200()}, deficit_over<srpt>{}};
+  scheduler s{sim::device{sim::h200()}, make_policy("srpt+deficit")};
   const model_id train = s.add_model("train", twenty_us_kernels("train", 500));
   const model_id infer = s.add_model("infer", twenty_us_kernels("infer", 10));
   std::vector<std::pair<job_id, job_state>> ends;
@@ -112,7 +108,7 @@ TEST_CASE("scheduler: a body of one's own, in a client's name") {
 }
 
 TEST_CASE("scheduler: a deadline counts from the arrival") {
-  scheduler s{sim::device{sim::h200()}, edf{}};
+  scheduler s{sim::device{sim::h200()}, make_policy("edf")};
   const model_id m = s.add_model("m", twenty_us_kernels("m", 500)); // 10 ms
   job_state how{};
   const auto note = [&](const job& j, time_point) { how = j.state; };
@@ -126,7 +122,7 @@ TEST_CASE("scheduler: a deadline counts from the arrival") {
 }
 
 TEST_CASE("scheduler: runs until a time, cancels, and uses its records again") {
-  scheduler s{sim::device{sim::h200()}, srpt{}};
+  scheduler s{sim::device{sim::h200()}, make_policy("srpt")};
   const model_id m = s.add_model("m", twenty_us_kernels("m", 500));
   for (int round = 0; round < 3; ++round) {
     const job_id id = s.submit(m);
@@ -142,21 +138,21 @@ TEST_CASE("scheduler: runs until a time, cancels, and uses its records again") {
 }
 
 TEST_CASE("scheduler: one that follows another waits for it; a listener gets the user's pointer") {
-  int arrived = 0, ended = 0;
+  events seen;
   {
-    scheduler<sim::device, fifo, aggregate_accountant, counting_listener> s(
-        sim::device{sim::h200()}, fifo{}, {}, counting_listener(&arrived, &ended));
+    scheduler<sim::device, fifo, aggregate_accountant, end_listener> s(
+        sim::device{sim::h200()}, fifo{}, {}, end_listener(&seen));
     const model_id m = s.add_model("m", twenty_us_kernels("m", 5));
     std::vector<job_id> order;
     const auto note = [&](const job& j, time_point) { order.push_back(j.id); };
-    const job_id a = s.submit(m, {.done = note, .user = &arrived});
-    const job_id b = s.submit(m, {.after = a, .done = note, .user = &arrived});
+    const job_id a = s.submit(m, {.done = note, .user = &seen});
+    const job_id b = s.submit(m, {.after = a, .done = note, .user = &seen});
     s.run();
     CHECK(order == std::vector{a, b});
-    s.submit(m, {.user = &arrived}); // cancelled by the end
+    s.submit(m, {.user = &seen}); // cancelled by the end
   }
-  CHECK(arrived == 3);
-  CHECK(ended == 3);
+  CHECK(seen.arrived == 3);
+  CHECK(seen.ended == 3);
 }
 
 TEST_CASE("scheduler: bad arguments are refused in one line, and change nothing") {
@@ -229,18 +225,18 @@ TEST_CASE("scheduler: a device that fails ends the loop with its own line") {
 }
 
 TEST_CASE("scheduler: what is almost finished ends when it is expected to") {
-  std::vector<duration> off;
+  events seen;
   {
     scheduler<sim::device, fifo, aggregate_accountant, end_listener> s(
-        sim::device{sim::h200()}, fifo{}, {.lanes = 1}, end_listener(&off));
+        sim::device{sim::h200()}, fifo{}, {.lanes = 1}, end_listener(&seen));
     const model_id m = s.add_model("m", twenty_us_kernels("m", 50)); // 1 ms
     for (int i = 0; i < 20; ++i) {
       s.submit(m);
       if (i >= 10) s.run(); // first several at once, then one after another
     }
   }
-  CHECK(off.size() == 20);
-  for (const duration d : off) {
+  CHECK(seen.off.size() == 20);
+  for (const duration d : seen.off) {
     CHECK(d < 40us);
     CHECK(d > -40us);
   }

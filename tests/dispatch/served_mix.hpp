@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/dispatch/dispatcher.hpp>
+#include "dispatch/shared/native_dispatchers.hpp"
+
 #include <gsched/io/profile_json.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/job/program.hpp>
@@ -47,6 +48,7 @@ public:
     std::vector<double> weights{1.0}; ///< of the clients
     std::uint32_t instances = instance_pool::unlimited;
     bool waits_at_end = false; ///< bodies end in a synchronous call
+    bool natively = false;     ///< the policy's own dispatcher: see native_dispatcher
   };
 
   explicit served_mix(const std::vector<std::string>& models) {
@@ -73,8 +75,10 @@ public:
     sim::device device(sim::h200());
     aggregate_accountant account(device.limits().sm, device.limits().sms, how.account);
     listener_type hears;
-    dispatcher<P, sim::device, aggregate_accountant, listener_type> dispatch(device, order, account,
-                                                                             hears, how.dispatch);
+    const shared_dispatcher made =
+        how.natively ? native_dispatcher(device, order, account, hears, how.dispatch)
+                     : shared_dispatcher(device, order, account, hears, how.dispatch);
+    any_dispatcher& dispatch = *made;
     std::vector<model_id> ids;
     for (const profile& p : profiles_) {
       bodies.emplace_back(p, how.waits_at_end);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Lanes that take work only while the GPU is not full.
+#include "dispatch/shared/any_dispatcher.hpp"
+
 #include <gsched/device/null_device.hpp>
-#include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/job/task.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/occupancy/per_sm_accountant.hpp>
@@ -32,7 +33,8 @@ duration served(std::uint32_t blocks, int jobs, const dispatch_options& how) {
   Accountant account(device.limits().sm, device.limits().sms, wide);
   fifo order;
   silent_listener hears;
-  dispatcher<fifo, null_device, Accountant> dispatch(device, order, account, hears, how);
+  const test::shared_dispatcher made(device, order, account, hears, how);
+  test::any_dispatcher& dispatch = *made;
   operation op;
   op.launch.grid = {blocks, 1, 1};
   op.launch.block = {1024, 1, 1};

@@ -4,6 +4,7 @@
 // under every policy: each ends once, the counters add up, and no state remains.
 #include "allocations.hpp"
 #include "dispatch/rig.hpp"
+#include "dispatch/shared/native_dispatchers.hpp"
 
 #include <gsched/notify/flow_control.hpp>
 #include <gsched/occupancy/per_sm_accountant.hpp>
@@ -78,20 +79,8 @@ struct end_counter : silent_listener {
   void on_end(const job& j, void*, time_point) noexcept { ++ends[j.id]; }
 };
 
-template <class P, class Device, class Account>
-void storm(Device& device, dispatch_options o, std::uint64_t seed) {
-  if (serves_real_time_first<P> && seed % 4 != 0) {
-    o.preemption.real_time_lanes = 1 + static_cast<std::uint32_t>(seed % 2);
-    o.preemption.floor = seed % 3 == 0 ? 0.1 : 0;
-    o.preemption.floor_window = from_us(500);
-    if (seed % 5 == 0) o.preemption.side = {sm_count{16}};
-  }
-  accountant_options room;
-  room.max_outstanding = 256;
-  Account account(device.limits().sm, device.limits().sms, room);
-  P order;
-  end_counter hears;
-  dispatcher<P, Device, Account, end_counter> d(device, order, account, hears, o);
+/// Serves random jobs, whose events `hears` counts, until all have ended.
+void serve_random(test::any_dispatcher& d, end_counter& hears, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<operation> ops;
   for (int i = 0; i < 60; ++i) {
@@ -112,13 +101,13 @@ void storm(Device& device, dispatch_options o, std::uint64_t seed) {
       q.model = m;
       q.owner = clients[random() % clients.size()];
       q.service = random() % 4 ? service_class::best_effort : service_class::real_time;
-      q.arrival = device.now();
-      if (random() % 2) q.deadline = device.now() + from_us(static_cast<double>(random() % 5000));
+      q.arrival = d.now();
+      if (random() % 2) q.deadline = d.now() + from_us(static_cast<double>(random() % 5000));
       q.user = jobs.back().get();
       ids.push_back(d.submit(q));
     }
     if (!ids.empty() && random() % 10 == 0) static_cast<void>(d.cancel(ids[random() % ids.size()]));
-    if (!d.step()) device.wait(device.now() + from_us(static_cast<double>(random() % 200)));
+    if (!d.step()) d.wait(d.now() + from_us(static_cast<double>(random() % 200)));
     const dispatch_statistics& s = d.statistics();
     REQUIRE(s.submitted == s.active + s.ended());
   }
@@ -126,7 +115,7 @@ void storm(Device& device, dispatch_options o, std::uint64_t seed) {
     REQUIRE(rounds < 200000); // otherwise it hangs
     if (!d.step()) {
       REQUIRE_FALSE(d.nothing_in_flight());
-      device.wait(no_deadline);
+      d.wait(no_deadline);
     }
   }
   const dispatch_statistics& s = d.statistics();
@@ -135,10 +124,6 @@ void storm(Device& device, dispatch_options o, std::uint64_t seed) {
   CHECK(s.finished > 0);
   CHECK(s.failed == static_cast<std::uint64_t>(hears.failures));
   CHECK(s.unknown_events == 0);
-  CHECK(order.size() == 0);
-  CHECK(account.outstanding() == 0);
-  CHECK(account.violations().total() == 0);
-  CHECK(account.load() == 0.0);
   for (const job_id id : ids) {
     CHECK(hears.arrivals[id] == 1);
     CHECK(hears.ends[id] == 1);
@@ -146,6 +131,33 @@ void storm(Device& device, dispatch_options o, std::uint64_t seed) {
   std::uint64_t taken_back = 0;
   for (const auto& [id, open] : hears.segments) taken_back += static_cast<std::uint64_t>(open);
   CHECK(taken_back == s.evicted_segments);
+}
+
+template <class P, class Device, class Account, bool Natively = false>
+dispatch_statistics storm(Device& device, dispatch_options o, std::uint64_t seed) {
+  if (serves_real_time_first<P> && seed % 4 != 0) {
+    o.preemption.real_time_lanes = 1 + static_cast<std::uint32_t>(seed % 2);
+    o.preemption.floor = seed % 3 == 0 ? 0.1 : 0;
+    o.preemption.floor_window = from_us(500);
+    if (seed % 5 == 0) o.preemption.side = {sm_count{16}};
+  }
+  accountant_options room;
+  room.max_outstanding = 256;
+  Account account(device.limits().sm, device.limits().sms, room);
+  P order;
+  end_counter hears;
+  const test::shared_dispatcher made = [&] {
+    if constexpr (Natively)
+      return test::native_dispatcher(device, order, account, hears, o);
+    else
+      return test::shared_dispatcher(device, order, account, hears, o);
+  }();
+  serve_random(*made, hears, seed);
+  CHECK(order.size() == 0);
+  CHECK(account.outstanding() == 0);
+  CHECK(account.violations().total() == 0);
+  CHECK(account.load() == 0.0);
+  return made->statistics();
 }
 
 using storm_policies = std::tuple<fifo, round_robin, gamma_boost, sjf, srpt, edf, deficit,
@@ -175,7 +187,7 @@ TEST_CASE_TEMPLATE_DEFINE("storm: random jobs on the simulated GPU end once each
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     CAPTURE(seed);
     sim::device device(sim::h200());
-    storm<P, sim::device, aggregate_accountant>(device, drawn_options(seed), seed);
+    storm<P, sim::device, aggregate_accountant, true>(device, drawn_options(seed), seed);
   }
 }
 TEST_CASE_TEMPLATE_APPLY(on_sim, storm_policies);
@@ -189,6 +201,29 @@ TEST_CASE_TEMPLATE_DEFINE("storm: random jobs on the null device end once each",
   }
 }
 TEST_CASE_TEMPLATE_APPLY(on_null, storm_policies);
+
+// Most tests of this folder run on shared dispatchers.
+TEST_CASE_TEMPLATE_DEFINE("storm: a shared dispatcher serves as the policy's own", P, as_native) {
+  for (std::uint64_t seed = 200; seed < 203; ++seed) {
+    CAPTURE(seed);
+    sim::device device(sim::h200()), other(sim::h200());
+    const dispatch_options o = drawn_options(seed);
+    const dispatch_statistics own =
+        storm<P, sim::device, aggregate_accountant, true>(device, o, seed);
+    const dispatch_statistics shared = storm<P, sim::device, aggregate_accountant>(other, o, seed);
+    CHECK(own.submitted == shared.submitted);
+    CHECK(own.decisions == shared.decisions);
+    CHECK(own.segments == shared.segments);
+    CHECK(own.operations == shared.operations);
+    CHECK(own.evicted_segments == shared.evicted_segments);
+    CHECK(own.finished == shared.finished);
+    CHECK(own.rejected == shared.rejected);
+    CHECK(own.cancelled == shared.cancelled);
+    CHECK(own.failed == shared.failed);
+    CHECK(device.now() == other.now());
+  }
+}
+TEST_CASE_TEMPLATE_APPLY(as_native, storm_policies);
 
 TEST_CASE("storm: instrumented segments and the per-SM accountant agree block by block") {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
@@ -213,7 +248,8 @@ TEST_CASE("storm: eviction does take work back") {
     using policy_type = gsched::priority<fifo, fifo>;
     policy_type order;
     silent_listener hears;
-    dispatcher<policy_type, sim::device, aggregate_accountant> d(device, order, account, hears, o);
+    const test::shared_dispatcher made(device, order, account, hears, o);
+    test::any_dispatcher& d = *made;
     std::mt19937_64 random(seed);
     std::vector<operation> ops(200, kernel_op(random));
     for (operation& op : ops) op.expected = from_us(10);
@@ -246,8 +282,8 @@ TEST_CASE("dispatcher: no allocation in steady state, on the simulated GPU") {
   aggregate_accountant account(device.limits().sm, device.limits().sms);
   deficit_over<srpt> order;
   silent_listener hears;
-  dispatcher<deficit_over<srpt>, sim::device, aggregate_accountant> d(device, order, account,
-                                                                      hears);
+  const test::shared_dispatcher made(device, order, account, hears);
+  test::any_dispatcher& d = *made;
   std::mt19937_64 random(5);
   std::vector<operation> ops;
   for (int i = 0; i < 100; ++i) ops.push_back(kernel_op(random));

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Those of policies that serve real-time jobs first.
+#include "dispatch/shared/virtual_dispatcher.hpp"
+
+namespace gsched::test {
+
+template std::unique_ptr<any_dispatcher> make_any_dispatcher(any_device<false>&, any_policy<true>&,
+                                                             aggregate_accountant&, any_listener&,
+                                                             const dispatch_options&);
+template std::unique_ptr<any_dispatcher> make_any_dispatcher(any_device<true>&, any_policy<true>&,
+                                                             aggregate_accountant&, any_listener&,
+                                                             const dispatch_options&);
+
+} // namespace gsched::test
