@@ -134,6 +134,15 @@ with grpc_wire.Connection("g.sock", timeout=10) as c:
     r = c.call("/inference.GRPCInferenceService/Nothing", b"")
     expect("gRPC: an unknown method", r.code == "UNIMPLEMENTED" and one_line(r.line), r)
 
+# In a stream, each has a response, and those behind it are served.
+with grpc_wire.Connection("g.sock", timeout=10) as c:
+    stream = c.open("/inference.GRPCInferenceService/ModelStreamInfer")
+    c.send(stream, frame_of(0, 100, b"\xff" * 100) + frame_of(0, 0, b"") + frame_of(0, len(good), good))
+    r = c.finish(stream)
+    lines = [grpc_wire.fields(m).get(1, [b""])[0].decode() for m in r.messages]
+    expect("gRPC: a stream of bytes that are no message", r.code == "OK" and len(lines) == 3 and "" in lines and
+           sum("no message of the protocol" in line for line in lines) == 1 and sum("not_found" in line for line in lines) == 1, (lines, r))
+
 # One that says that 2 GiB follow, and sends as much as it is allowed to. gRPC looks at a message's size when it is
 # there, so that the limit of its memory ends the call, and connections without a call.
 def memory():

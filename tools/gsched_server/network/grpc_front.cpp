@@ -251,13 +251,33 @@ void fill(ModelInferResponse& to, const ModelInferRequest& request, const served
       if (m.plan.outputs[i].name == asked.name()) add(i);
 }
 
-/// As a message of gRPC. The answer is another one if there can be none.
+// Messages are read and written here, since gRPC itself ends a call whose message it cannot read with
+// a status that says something else, and a stream with none.
+
+/// The bytes are freed. False if they are no request, or not all of one.
+[[nodiscard]] bool try_read(grpc::ByteBuffer& bytes, ModelInferRequest& to) {
+  return bytes.Valid() &&
+         grpc::SerializationTraits<ModelInferRequest>::Deserialize(&bytes, &to).ok();
+}
+answer not_read() {
+  return {.what = outcome::invalid,
+          .line = "the request is no message of the protocol, or ends too early, expected a whole "
+                  "one"};
+}
+template <class Message>
+[[nodiscard]] bool try_write(const Message& from, grpc::ByteBuffer& to) {
+  bool own = false;
+  return grpc::SerializationTraits<Message>::Serialize(from, &to, &own).ok();
+}
+answer not_written() {
+  return {.what = outcome::failed, .line = "outputs of 2 GiB or more, expected less"};
+}
+
+/// The answer is another one if it cannot be written.
 void fill(grpc::ByteBuffer& to, const ModelInferRequest& request, const served& m, answer& a) {
   ModelInferResponse response;
   fill(response, request, m, a);
-  bool own = false;
-  if (!grpc::SerializationTraits<ModelInferResponse>::Serialize(response, &to, &own).ok())
-    a = {.what = outcome::failed, .line = "outputs of 2 GiB or more, expected less"};
+  if (!try_write(response, to)) a = not_written();
 }
 
 /// One request of a call: decodes it, submits it, and can be cancelled at any time.
@@ -297,17 +317,12 @@ private:
   bool cancelled_ = false;
 };
 
-/// ModelInfer, from and to bytes: gRPC itself ends a call whose message it cannot read with a status
-/// that says something else. gRPC and start() each have a share of it.
+/// ModelInfer. gRPC and start() each have a share of it.
 class infer_call final : public grpc::ServerUnaryReactor {
 public:
   explicit infer_call(grpc::ByteBuffer& response) : response_(response) {}
 
-  /// The bytes are freed. False if they are no request, or not all of one.
-  [[nodiscard]] bool try_read(grpc::ByteBuffer& bytes) {
-    return bytes.Valid() &&
-           grpc::SerializationTraits<ModelInferRequest>::Deserialize(&bytes, &request_).ok();
-  }
+  [[nodiscard]] bool try_take(grpc::ByteBuffer& bytes) { return try_read(bytes, request_); }
 
   void start(service& on, const grpc::CallbackServerContext& call) {
     running_.start(on, call, request_, [this](answer& a) {
@@ -332,8 +347,7 @@ private:
 
 /// ModelStreamInfer: responses come as their requests end. gRPC may call back from within its own
 /// functions, so none of them is called with the lock.
-class infer_stream final
-    : public grpc::ServerBidiReactor<ModelInferRequest, ModelStreamInferResponse> {
+class infer_stream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
 public:
   infer_stream(service& on, const grpc::CallbackServerContext& call) : on_(on), call_(call) {
     read_on();
@@ -351,7 +365,13 @@ public:
         at = std::prev(live_.end());
         ++holds_; // for the response; the read's own one is for start
       }
-      at->run.start(on_, call_, at->request, [this, at](answer& a) { ended(at, a); });
+      if (try_read(at->bytes, at->request)) {
+        at->run.start(on_, call_, at->request, [this, at](answer& a) { ended(at, a); });
+      } else {
+        answer refused = not_read();
+        on_.count_refused({}, refused);
+        ended(at, refused);
+      }
       if (cancelled_.load()) cancel_all();
       {
         const std::lock_guard lock(mutex_);
@@ -383,8 +403,8 @@ public:
 private:
   static constexpr std::size_t most_live = 64; ///< requests in service; more are not read yet
   struct item {
+    grpc::ByteBuffer bytes; ///< of the request, then of the response
     ModelInferRequest request;
-    ModelStreamInferResponse response;
     running run;
     int shares = 2; ///< of its start, and of its response
   };
@@ -401,17 +421,21 @@ private:
       next_.emplace_back();
       ++holds_;
     }
-    StartRead(&next_.back().request);
+    StartRead(&next_.back().bytes);
   }
 
   void ended(std::list<item>::iterator at, answer& a) {
-    ModelStreamInferResponse& to = at->response;
+    ModelStreamInferResponse to;
     if (a.what == outcome::ok) {
       fill(*to.mutable_infer_response(), at->request, *at->run.model(), a);
-    } else {
+      if (!try_write(to, at->bytes)) a = not_written();
+    }
+    if (a.what != outcome::ok) {
+      to.Clear();
       to.set_error_message(fmt::format("{}: {}", to_string(a.what), a.line));
       to.mutable_infer_response()->set_id(at->request.id());
       to.mutable_infer_response()->set_model_name(at->request.model_name());
+      static_cast<void>(try_write(to, at->bytes)); // it is small
     }
     {
       const std::lock_guard lock(mutex_);
@@ -421,7 +445,7 @@ private:
   }
   /// Writes the next response, if none is being written. Each response has a hold.
   void write() {
-    const ModelStreamInferResponse* next = nullptr;
+    const grpc::ByteBuffer* next = nullptr;
     std::size_t dropped = 0;
     {
       const std::lock_guard lock(mutex_);
@@ -431,7 +455,7 @@ private:
         written_.pop_front();
       }
       if (!written_.empty()) {
-        next = &written_.front()->response;
+        next = &written_.front()->bytes;
         writing_ = true;
       }
     }
@@ -461,9 +485,14 @@ private:
   std::atomic<bool> cancelled_{false};
 };
 
-/// The other calls, each answered at once.
-class calls final : public inference::GRPCInferenceService::WithRawCallbackMethod_ModelInfer<
-                        inference::GRPCInferenceService::CallbackService> {
+/// ModelInfer and ModelStreamInfer from and to bytes, and the other calls, each answered at once.
+using protocol = inference::GRPCInferenceService;
+using described_calls = protocol::WithCallbackMethod_ServerLive<
+    protocol::WithCallbackMethod_ServerReady<protocol::WithCallbackMethod_ServerMetadata<
+        protocol::WithCallbackMethod_ModelReady<protocol::WithCallbackMethod_ModelMetadata<
+            protocol::WithCallbackMethod_RepositoryIndex<protocol::Service>>>>>>;
+class calls final : public protocol::WithRawCallbackMethod_ModelInfer<
+                        protocol::WithRawCallbackMethod_ModelStreamInfer<described_calls>> {
 public:
   explicit calls(service& on) : on_(on) {}
 
@@ -530,13 +559,14 @@ public:
                                        const grpc::ByteBuffer* bytes,
                                        grpc::ByteBuffer* to) override {
     auto made = std::make_unique<infer_call>(*to);
-    if (!made->try_read(const_cast<grpc::ByteBuffer&>(*bytes))) // gRPC does not read them again
-      return finish(call, {grpc::INVALID_ARGUMENT, "the request is no message of the protocol, or "
-                                                   "ends too early, expected a whole one"});
+    if (!made->try_take(const_cast<grpc::ByteBuffer&>(*bytes))) { // gRPC does not read them again
+      on_.count_refused({}, not_read());
+      return finish(call, status_of(not_read()));
+    }
     made->start(on_, *call);
     return made.release();
   }
-  grpc::ServerBidiReactor<ModelInferRequest, ModelStreamInferResponse>*
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
   ModelStreamInfer(grpc::CallbackServerContext* call) override {
     return new infer_stream(on_, *call);
   }
