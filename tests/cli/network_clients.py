@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs gsched_server and has clients talk to it that are not gsched's.
 
-usage: network_clients.py curl|promtool|grpc_js BIN SOURCE WORK
+usage: network_clients.py curl|promtool|grpc_js|grpcio BIN SOURCE WORK
 """
 
 import filecmp
@@ -152,5 +152,22 @@ def of_grpc_js():
     end(s)
 
 
-{"curl": of_curl, "promtool": of_promtool, "grpc_js": of_grpc_js}[CLIENT]()
+def of_grpcio():
+    need("protoc")
+    python = next((each for each in ("/usr/bin/python3", "python3") if shutil.which(each) and
+                   subprocess.run([each, "-c", "import google.protobuf, grpc"], capture_output=True).returncode == 0), None)
+    if python is None:
+        pass_over("no grpcio here")
+    folder = new_folder()
+    subprocess.run(["protoc", "--proto_path=" + SOURCE + "/tools/gsched_server/network", "--python_out=" + folder, "open_inference.proto"],
+                   check=True, timeout=60)
+    s = start(folder, "--grpc", f"unix:{folder}/g.sock")
+    r = subprocess.run([python, SOURCE + "/tests/clients/grpcio/client.py", f"unix:{folder}/g.sock"], capture_output=True, text=True,
+                       timeout=120, stdin=subprocess.DEVNULL, env=dict(os.environ, PYTHONPATH=folder))
+    print(r.stdout, end="")
+    expect("the client", r.returncode == 0 and "checks, 0 failures" in r.stdout, (r.returncode, r.stdout, r.stderr))
+    end(s)
+
+
+{"curl": of_curl, "promtool": of_promtool, "grpc_js": of_grpc_js, "grpcio": of_grpcio}[CLIENT]()
 report()
