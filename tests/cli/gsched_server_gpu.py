@@ -17,7 +17,7 @@ import time
 
 from network_program import BIN, DATA, Server, ask, expect, finish, refused, write
 
-WHERE = ["--grpc", "none", "--http", "unix:h.sock"]
+WHERE = ["--profiles", DATA + "/profiles", "--grpc", "none", "--http", "unix:h.sock"]
 os.chdir(folder := tempfile.mkdtemp())
 
 
@@ -26,14 +26,14 @@ def leave():
     shutil.rmtree(folder)
 
 
-r = subprocess.run([BIN, "--device", "cuda:0", "--check"], capture_output=True, text=True, timeout=120)
+r = subprocess.run([BIN, *WHERE, "--device", "cuda:0", "--check"], capture_output=True, text=True, timeout=120)
 if r.returncode != 0:
     line = r.stderr
     expect("one line without a GPU", line.count("\n") == 1 and r.stdout == "" and ("CUDA" in line or "GPU" in line), (r.returncode, line))
     leave()
     print("gsched_server_gpu, no GPU here: passed over")
     finish()
-refused("a GPU that is not there", "GPU", "--device", "cuda:1000", "--check", status=1)
+refused("a GPU that is not there", "GPU", "--device", "cuda:1000", "--check", *WHERE, status=1)
 
 
 def infer(model, body, headers={}):
@@ -136,7 +136,7 @@ rc, out, err = s.end()
 expect("its end", rc == 0 and err == "" and out.endswith("drained: every request was served\n"), (rc, out, err))
 
 if "saxpy" in models:
-    refused("an adaptor that needs a GPU", "expected a GPU", "--adaptor", library, *WHERE)
+    refused("an adaptor that needs a GPU", "expected a GPU", "--adaptor", library, *WHERE[2:])
 
 # A GPU beside a simulated one.
 write("two.json", {"device": ["cuda:0", "sim"], "models": {"lenet_b1": {}}})
