@@ -59,12 +59,26 @@ set_target_properties(gsched_open_inference PROPERTIES CXX_CLANG_TIDY "")
 gsched_as_one(gsched_open_inference all ${generated})
 gsched_optimise(gsched_open_inference -O0)
 
+# The status page, as text for the compiler.
+set(page ${CMAKE_CURRENT_SOURCE_DIR}/gsched_server/operations/status_page.html)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${page})
+file(READ ${page} page_text)
+file(CONFIGURE OUTPUT ${generated_folder}/status_page_html.hpp @ONLY CONTENT
+"// Made from status_page.html.
+#pragma once
+inline constexpr const char* status_page_html = R\"page(@page_text@)page\";
+")
+
 # All but main, so that tests call it.
 file(GLOB sources CONFIGURE_DEPENDS gsched_server/*.cpp gsched_server/*/*.cpp)
 add_library(gsched_server_parts STATIC ${sources})
 target_link_libraries(gsched_server_parts
   PUBLIC gsched_tools_common gsched_open_inference PkgConfig::gsched_httplib PkgConfig::gsched_openssl)
 list(FILTER sources EXCLUDE REGEX "/grpc_front\\.cpp$") # its headers beside no others
+set(operations ${sources})
+list(FILTER operations INCLUDE REGEX "/gsched_server/operations/")
+list(REMOVE_ITEM sources ${operations})
+gsched_as_one(gsched_server_parts operations ${operations})
 gsched_as_one(gsched_server_parts all ${sources})
 gsched_optimise(gsched_server_parts -O1)
 add_executable(gsched_server gsched_server.cpp)

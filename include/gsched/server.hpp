@@ -8,6 +8,7 @@
 #include <gsched/server/described_error.hpp>
 #include <gsched/server/events.hpp>
 #include <gsched/server/model.hpp>
+#include <gsched/server/observer.hpp>
 #include <gsched/server/options.hpp>
 #include <gsched/server/request.hpp>
 #include <gsched/server/request_record.hpp>

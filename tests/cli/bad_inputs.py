@@ -549,8 +549,8 @@ def make_programs():
     programs["gsched_server"] = Program(
         ["--check"],
         {"--device": device, "--profiles": path_in, "--policy": name(*SCHEDULING), "--grpc": address, "--http": address,
-         "--config": path_in},
-        wrong=[["--grpc", "none", "--http", "none"], ["--grpc", "unix:a", "--http", "unix:a"], ["--grpc", "unix:a", "--socket", "a"],
+         "--agent": address, "--config": path_in},
+        wrong=[["--grpc", "none", "--http", "none"], ["--log", ""], ["--agent", "unix:a", "--http", "unix:a"], ["--grpc", "unix:a", "--http", "unix:a"], ["--grpc", "unix:a", "--socket", "a"],
                ["--device", "cuda"], ["--policy", "direct"]],
         files=[("profile", ["--profiles", "{}"]), ("preset", ["--device", "{}"])])
     programs["calibrate"] = Program(

@@ -105,7 +105,7 @@ for status, text, model, body, headers in bad:
     except ValueError:
         line = "no JSON"
     expect(f"{status} with '{text}'", got == status and text in line and "\n" not in line, (got, answer))
-for url in ("/", "/v2/nothing", "/v2/models", "/v2/models/lenet_b1/x", "/v2/health", "/x" * 400):
+for url in ("/v2/nothing", "/v2/models", "/v2/models/lenet_b1/x", "/v2/health", "/x" * 400):
     expect(f"no {url[:20]}", get(url)[0] == 404)
 expect("a long path", get("/" + "x" * 4000)[0] == 414)
 with socket.socket(socket.AF_UNIX) as junk:
@@ -180,8 +180,8 @@ def sample(text):
 expect("a count", sample('gsched_requests_total{model="typed",tenant="default",end="ok"}') == 1)
 expect("a count of refusals", sample('gsched_requests_total{model="lenet_b1",tenant="slow",end="exhausted"}') == 1)
 expect("unknown models have no name", sample('gsched_requests_total{model="",tenant="",end="not_found"}') == 2)
-expect("a histogram", sample('gsched_request_duration_seconds_bucket{model="typed",le="+Inf"}') == 1
-       and sample('gsched_request_duration_seconds_count{model="typed"}') == 1)
+expect("a histogram", sample('gsched_request_duration_seconds_bucket{model="typed",tenant="default",le="+Inf"}') == 1
+       and sample('gsched_request_duration_seconds_count{model="typed",tenant="default"}') == 1)
 expect("nothing is left", sample('gsched_requests_active{tenant="default"}') == 0, metrics[-1500:])
 
 # A reload under load: no request is dropped.

@@ -102,6 +102,20 @@ struct fixture {
   std::unique_ptr<GRPCInferenceService::Stub> stub;
 };
 
+/// Shared mappings of this process that its core dumps leave out.
+int kept_out_of_dumps() {
+  std::ifstream smaps("/proc/self/smaps");
+  bool shared = false;
+  int found = 0;
+  for (std::string line; std::getline(smaps, line);) {
+    if (line.find("memfd:") != line.npos)
+      shared = true;
+    else if (line.starts_with("VmFlags:") && std::exchange(shared, false))
+      found += line.find(" dd") != line.npos;
+  }
+  return found;
+}
+
 const char* const configuration = R"({
   "limits": {"requests": 64, "request_bytes": 1048576},
   "tenants": {"small": {"requests": 1, "real_time": false}},
@@ -239,6 +253,28 @@ TEST_CASE("gRPC: what a request breaks is one line of a status") {
         grpc::INVALID_ARGUMENT);
 }
 
+TEST_CASE("gRPC: an id comes with each answer") {
+  fixture f(configuration);
+  const auto trailer_of = [&](ModelInferRequest r, const char* asks, const char* name) {
+    grpc::ClientContext call;
+    call.set_deadline(std::chrono::system_clock::now() + 20s);
+    if (asks != nullptr) call.AddMetadata("x-request-id", asks);
+    ModelInferResponse none;
+    static_cast<void>(f.stub->ModelInfer(&call, r, &none));
+    const auto& all = call.GetServerTrailingMetadata();
+    const auto found = all.find(name);
+    return found == all.end() ? std::string()
+                              : std::string(found->second.data(), found->second.size());
+  };
+  CHECK(trailer_of(fixture::lenet(), "mine", "x-request-id") == "mine");
+  CHECK(trailer_of(fixture::lenet(), nullptr, "x-request-id") == "7"); // the message's
+  CHECK(trailer_of(fixture::request("nosuch", 0), "lost", "x-request-id") == "lost");
+  ModelInferRequest unnamed = fixture::lenet();
+  unnamed.clear_id();
+  CHECK(trailer_of(unnamed, nullptr, "x-request-id").size() == 16);
+  // The library keeps the load report from programs: see tests/cli/gsched_operations.py.
+}
+
 TEST_CASE("gRPC: over a limit a request is told when to try again") {
   fixture f(configuration);
   int served = 0, told = 0;
@@ -342,6 +378,7 @@ TEST_CASE("clients of the channel are served beside it") {
   c.predict(m, io);
   CHECK(c.read_result().how == gsched::channel::outcome::finished);
   CHECK(std::ranges::count(io.subspan(m.input_bytes), std::byte{0}) == 40);
+  CHECK(kept_out_of_dumps() == 1); // the server's mapping of this client's arena; not the client's
   CHECK(f.infer(fixture::lenet()).ok());
   CHECK(f.to->metrics().find("\ngsched_channel_clients{device=\"0\"} 1\n") != std::string::npos);
 

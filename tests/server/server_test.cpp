@@ -237,6 +237,7 @@ TEST_CASE("server: its load is what is accepted and not submitted") {
   for (int i = 0; i < 2000 && s.it.was_load().active < 2; ++i) std::this_thread::sleep_for(1ms);
   const server_load now = s.it.was_load();
   CHECK(now.active == 2);
+  CHECK(now.waiting <= 2);
   CHECK(now.queued > 20s);
   CHECK(now.queued < 40s);
   CHECK(!now.failed);
@@ -246,6 +247,56 @@ TEST_CASE("server: its load is what is accepted and not submitted") {
   behind.wait();
   CHECK(s.it.was_load().active == 0);
   CHECK(s.it.was_load().queued == 0ns);
+}
+
+TEST_CASE("server: an observer sees each request and segment once") {
+  struct counter final : server_observer {
+    void arrived(const request_record&, std::int64_t at) noexcept override { see(arrivals, at); }
+    void submitted(const request_record& r, const segment& s, duration expected,
+                   std::int64_t at) noexcept override {
+      see(segments, at);
+      operations += s.operations.size();
+      ok &= r.id == s.owner && expected > 0ns;
+    }
+    void segment_ended(const request_record&, segment_id, std::int64_t at) noexcept override {
+      see(segment_ends, at);
+    }
+    void ended(const request_record&, request_status how, std::int64_t at) noexcept override {
+      see(ends, at);
+      ok &= how == request_status::finished;
+    }
+    void see(int& what, std::int64_t at) noexcept {
+      ++what;
+      ok &= at >= last;
+      last = at;
+    }
+    int arrivals = 0, segments = 0, segment_ends = 0, ends = 0;
+    std::size_t operations = 0;
+    std::int64_t last = detail::now_ns();
+    bool ok = true;
+  } seen;
+  {
+    served s;
+    s.it.observe(&seen);
+    for (int i = 0; i < 10; ++i) CHECK(s.submit(s.brief).wait().status == request_status::finished);
+    const server_statistics n = s.it.statistics();
+    CHECK(n.use.lanes_in_use == 0);
+    CHECK(n.use.lanes > 0);
+    CHECK(n.use.busy > 500us); // ten times five kernels of 20 us, one request after another
+    CHECK(n.use.lane_time >= n.use.busy);
+    CHECK(n.use.busy < n.up_time);
+    CHECK(n.kernel_time > 500us);
+    CHECK(n.kernel_time < n.use.busy);
+    CHECK(n.sms == 132);
+    CHECK(n.sm_seconds > to_s(n.kernel_time));
+    CHECK(n.sm_seconds < to_s(n.kernel_time) * 132.001);
+  }
+  CHECK(seen.ok);
+  CHECK(seen.arrivals == 10);
+  CHECK(seen.ends == 10);
+  CHECK(seen.segments >= 10);
+  CHECK(seen.segment_ends == seen.segments);
+  CHECK(seen.operations == 50);
 }
 
 TEST_CASE("server: bad arguments are refused in one line") {

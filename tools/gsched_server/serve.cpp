@@ -5,6 +5,7 @@
 #include "gsched_server/network/rest_front.hpp"
 #include "gsched_server/network/tls.hpp"
 #include "gsched_server/operations/agent.hpp"
+#include "gsched_server/operations/request_log.hpp"
 #include "gsched_server/requests/service.hpp"
 
 #include "common/cli/main.hpp"
@@ -55,13 +56,17 @@ bool is_asked_again() {
   return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1;
 }
 
-void say(const std::string& line) { // each at once, also into a file
+/// Says a line on standard output, at once, and in the log. If that is standard output too, a line
+/// of the log it is.
+void say(request_log* log, const std::string& line) {
+  if (log != nullptr) log->note(line);
+  if (log != nullptr && log->is_standard_output()) return;
   fmt::print("{}\n", line);
   common::flush_standard_output();
 }
 
 /// Reads the same command line again.
-void reload(service& s, settings& now, int argc, const char* const* argv) {
+void reload(service& s, settings& now, request_log* log, int argc, const char* const* argv) {
   try {
     std::optional<settings> next = read_settings(argc, argv);
     if (const std::string fixed = now.fixed_difference(*next); !fixed.empty())
@@ -69,7 +74,7 @@ void reload(service& s, settings& now, int argc, const char* const* argv) {
                           fixed + ": differs, expected a new start for that");
     s.reload(*next);
     now = *std::move(next);
-    say(fmt::format("reloaded: {} models, {} tenants", now.models.size(), now.tenants.size()));
+    say(log, fmt::format("reloaded: {} models, {} tenants", now.models.size(), now.tenants.size()));
   } catch (const gsched::error& e) {
     fmt::print(stderr, "gsched_server: not reloaded: {}\n", e.what());
   }
@@ -84,14 +89,18 @@ void block_signals() {
 
 int serve(settings s, int argc, const char* const* argv) {
   if (s.check) {
-    say(fmt::format("{} models, {} tenants: as they should be", s.models.size(), s.tenants.size()));
+    say(nullptr,
+        fmt::format("{} models, {} tenants: as they should be", s.models.size(), s.tenants.size()));
     return 0;
   }
   const sigset_t signals = handled_signals();
   signal(SIGPIPE, SIG_IGN);
   umask(0077); // sockets are this user's
   if (s.in_folder) make_socket_folder();
-  service to(s);
+  std::optional<request_log> file;
+  if (!s.log.empty()) file.emplace(s.log);
+  request_log* const log = file ? &*file : nullptr;
+  service to(s, device_of, log);
   std::optional<tls_context> tls; // outlives the connections over REST
   if (s.tls) tls.emplace(*s.tls);
   std::optional<grpc_front> grpc;
@@ -113,12 +122,15 @@ int serve(settings s, int argc, const char* const* argv) {
     where += " agent=" + checks->listens_at().text();
   }
   if (s.tls) where += " tls=" + s.tls->certificate;
-  say(fmt::format("serving {} models on {}, {}:{}", s.models.size(), s.device_names(), s.policy,
-                  where));
+  say(log, fmt::format("serving {} models on {}, {}:{}", s.models.size(), s.device_names(),
+                       s.policy, where));
   const auto look = [&] {
     if (grpc && !to.ready()) grpc->not_ready(); // no device is left
   };
-  while (wait_signal(signals, look) == SIGHUP) reload(to, s, argc, argv);
+  while (wait_signal(signals, look) == SIGHUP) {
+    if (log != nullptr) log->reopen(); // whether or not the configuration is right
+    reload(to, s, log, argc, argv);
+  }
 
   to.announce_end();
   if (grpc) grpc->not_ready();
@@ -135,7 +147,7 @@ int serve(settings s, int argc, const char* const* argv) {
   if (rest) rest->shut_down();
   if (grpc) grpc->shut_down(std::chrono::seconds{5});
   to.close(gsched::duration::zero());
-  say(idle ? "drained: every request was served" : "ended: what was left was cancelled");
+  say(log, idle ? "drained: every request was served" : "ended: what was left was cancelled");
   return 0;
 }
 

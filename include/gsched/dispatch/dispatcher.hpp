@@ -220,6 +220,8 @@ public:
   /// The number of active jobs that are held.
   [[nodiscard]] std::size_t held() const noexcept { return jobs_.held(); }
   [[nodiscard]] const dispatch_statistics& statistics() const noexcept { return statistics_; }
+  /// How much of its lanes is in use, until now.
+  [[nodiscard]] lane_statistics use() noexcept { return feed_.use(device_.now()); }
   /// Counters of the isolation between the classes.
   [[nodiscard]] const preemption_statistics& preemption() const noexcept {
     return isolation_.statistics();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/time.hpp>
 #include <gsched/job/job.hpp>
 
 #include <cstdint>
@@ -45,6 +46,15 @@ struct dispatch_statistics {
   [[nodiscard]] std::uint64_t ended() const noexcept {
     return finished + rejected + cancelled + failed;
   }
+};
+
+/// How much of the lanes of a dispatcher is in use, as the host sees it: a lane has work from the
+/// submission of a segment until the end of the last one is seen.
+struct lane_statistics {
+  std::uint32_t lanes = 0; ///< that were opened
+  std::uint32_t lanes_in_use = 0;
+  duration busy{};      ///< total time in which some lane had work
+  duration lane_time{}; ///< the same, summed over the lanes
 };
 
 } // namespace gsched

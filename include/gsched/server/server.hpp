@@ -14,6 +14,7 @@
 #include <gsched/server/detail/stall_detector.hpp>
 #include <gsched/server/events.hpp>
 #include <gsched/server/model.hpp>
+#include <gsched/server/observer.hpp>
 #include <gsched/server/options.hpp>
 #include <gsched/server/request.hpp>
 #include <gsched/server/request_record.hpp>
@@ -150,11 +151,14 @@ public:
   /// After close: as at the end.
   /// Errors   timed_out if the server's thread was abandoned.
   [[nodiscard]] server_statistics statistics();
-  /// Never waits, and reads three words: for what has to know the load often.
+  /// From now on it receives what the server's thread does, until the server's end or another call;
+  /// null: nothing does.
+  void observe(server_observer* by);
+  /// Never waits, and reads four words: for what has to know the load often.
   [[nodiscard]] server_load was_load() const noexcept {
     // unordered: a snapshot
-    return {state_->active.load(sync::relaxed), duration{state_->queued_ns.load(sync::relaxed)},
-            state_->failed.load(sync::relaxed)};
+    return {state_->active.load(sync::relaxed), state_->waiting.load(sync::relaxed),
+            duration{state_->queued_ns.load(sync::relaxed)}, state_->failed.load(sync::relaxed)};
   }
 
   /// Refuses further requests, serves those accepted for so long, cancels the rest, and ends the

@@ -193,12 +193,16 @@ public:
     state_->hw.account(state_->now);
     return state_->hw.busy();
   }
-  /// The fraction of the SMs that held at least one block, averaged over the time until now.
-  [[nodiscard]] double mean_occupied() noexcept {
+  /// The number of SMs that held at least one block, in SM seconds until now.
+  [[nodiscard]] double sm_time() noexcept {
     simulate_until(state_->now);
     state_->hw.account(state_->now);
-    const auto passed = static_cast<double>(state_->now.time_since_epoch().count());
-    return passed > 0 ? state_->hw.sm_ns() / passed / state_->p.sms.count() : 0;
+    return state_->hw.sm_ns() * 1e-9;
+  }
+  /// The fraction of the SMs that held at least one block, averaged over the time until now.
+  [[nodiscard]] double mean_occupied() noexcept {
+    const double passed = to_s(state_->now.time_since_epoch());
+    return passed > 0 ? sm_time() / passed / state_->p.sms.count() : 0;
   }
 
   /// The number of blocks that had started when their lane yielded and exited at a checkpoint:

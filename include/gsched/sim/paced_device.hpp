@@ -68,6 +68,15 @@ public:
     }
   }
 
+  [[nodiscard]] duration busy_time() noexcept {
+    catch_up();
+    return gpu_.busy_time();
+  }
+  [[nodiscard]] double sm_time() noexcept {
+    catch_up();
+    return gpu_.sm_time();
+  }
+
   /// The real time since it was made, or the simulated host's, should that be ahead.
   [[nodiscard]] time_point now() const noexcept {
     return std::max(gpu_.now(), time_point{clock::now() - start_});

@@ -3,6 +3,9 @@
 
 #include "gsched_server/network/about.hpp"
 #include "gsched_server/network/socket_listener.hpp"
+#include "gsched_server/network/wire_format.hpp"
+#include "gsched_server/operations/load_report.hpp"
+#include "gsched_server/operations/request_id.hpp"
 #include "gsched_server/requests/service.hpp"
 
 #include "common/cli/option_values.hpp"
@@ -63,23 +66,9 @@ grpc::StatusCode code_of(outcome o) noexcept {
   return grpc::INTERNAL;
 }
 
-void put_varint(std::string& to, std::uint64_t n) {
-  for (; n >= 0x80; n >>= 7) to += static_cast<char>(0x80 | (n & 0x7f));
-  to += static_cast<char>(n);
-}
-void put_number(std::string& to, unsigned field, std::uint64_t n) {
-  if (n == 0) return;
-  put_varint(to, field << 3);
-  put_varint(to, n);
-}
-void put_bytes(std::string& to, unsigned field, std::string_view bytes) {
-  put_varint(to, field << 3 | 2);
-  put_varint(to, bytes.size());
-  to += bytes;
-}
-
 /// google.rpc.Status with a google.rpc.RetryInfo, as clients of gRPC know them.
 std::string retry_details(grpc::StatusCode code, const answer& a) {
+  using namespace wire;
   const auto ns = static_cast<std::uint64_t>(a.retry_after.count());
   std::string delay, info, any, status;
   put_number(delay, 1, ns / 1'000'000'000);
@@ -114,15 +103,26 @@ parameter value_of(const inference::InferParameter& p) {
   return std::string_view();
 }
 
+/// The metadata's, or the message's own one; of a stream, whose metadata is that of all its
+/// messages, only that. Empty if there is none that can be used.
+std::string id_of(const grpc::CallbackServerContext& call, const ModelInferRequest& request,
+                  bool of_stream) {
+  if (!of_stream)
+    if (const auto given = call.client_metadata().find(request_id_header);
+        given != call.client_metadata().end())
+      if (const std::string_view id(given->second.data(), given->second.size()); is_request_id(id))
+        return std::string(id);
+  return is_request_id(request.id()) ? request.id() : std::string();
+}
+
 /// Metadata first, then the request's parameters; gRPC's deadline limits both.
-terms terms_of(const grpc::CallbackServerContext& call, const ModelInferRequest& request) {
-  terms t;
+void read_terms(terms& t, const grpc::CallbackServerContext& call,
+                const ModelInferRequest& request) {
   for (const auto& [name, value] : call.client_metadata())
     t.set_header({name.data(), name.size()}, {value.data(), value.size()});
   for (const auto& [name, value] : request.parameters()) t.set(name, value_of(value));
   if (const auto by = call.deadline(); by != std::chrono::system_clock::time_point::max())
     t.limit(std::chrono::duration_cast<gsched::duration>(by - std::chrono::system_clock::now()));
-  return t;
 }
 
 /// A request of the protocol as one of the service. It refers to the request's memory, and to its own
@@ -261,6 +261,7 @@ void fill(ModelInferResponse& to, const ModelInferRequest& request, const served
 }
 answer not_read() {
   return {.what = outcome::invalid,
+          .reason = refused_for::protocol,
           .line = "the request is no message of the protocol, or ends too early, expected a whole "
                   "one"};
 }
@@ -269,15 +270,17 @@ template <class Message>
   bool own = false;
   return grpc::SerializationTraits<Message>::Serialize(from, &to, &own).ok();
 }
-answer not_written() {
-  return {.what = outcome::failed, .line = "outputs of 2 GiB or more, expected less"};
+answer not_written(std::string id) {
+  return {.what = outcome::failed,
+          .line = "outputs of 2 GiB or more, expected less",
+          .id = std::move(id)};
 }
 
 /// The answer is another one if it cannot be written.
 void fill(grpc::ByteBuffer& to, const ModelInferRequest& request, const served& m, answer& a) {
   ModelInferResponse response;
   fill(response, request, m, a);
-  if (!try_write(response, to)) a = not_written();
+  if (!try_write(response, to)) a = not_written(std::move(a.id));
 }
 
 /// One request of a call: decodes it, submits it, and can be cancelled at any time.
@@ -285,16 +288,19 @@ class running {
 public:
   /// `ended` is called once, perhaps before it returns; this lives until then and until it returns.
   void start(service& on, const grpc::CallbackServerContext& call, const ModelInferRequest& request,
-             const std::function<void(answer&)>& ended) {
+             bool of_stream, const std::function<void(answer&)>& ended) {
     service_request what;
+    std::string id = id_of(call, request, of_stream);
     try {
       model_ = on.find(request.model_name(), request.model_version());
       what.model = model_;
-      what.with = terms_of(call, request);
+      read_terms(what.with, call, request);
+      what.with.id = std::move(id);
       what.inputs = decoded_.emplace(request, model_->plan).inputs;
     } catch (refusal& e) {
-      on.count_refused(model_ ? model_->plan.name : "", e.says);
-      return ended(e.says);
+      if (what.with.id.empty()) what.with.id = std::move(id);
+      answer says = on.count_refused(model_ ? model_->plan.name : "", what.with, std::move(e.says));
+      return ended(says);
     }
     gsched::ticket t = on.infer(std::move(what), ended);
     const std::lock_guard lock(mutex_);
@@ -324,9 +330,11 @@ public:
 
   [[nodiscard]] bool try_take(grpc::ByteBuffer& bytes) { return try_read(bytes, request_); }
 
-  void start(service& on, const grpc::CallbackServerContext& call) {
-    running_.start(on, call, request_, [this](answer& a) {
+  void start(service& on, grpc::CallbackServerContext& call) {
+    running_.start(on, call, request_, false, [this, &on, &call](answer& a) {
       if (a.what == outcome::ok) fill(response_, request_, *running_.model(), a);
+      call.AddTrailingMetadata(request_id_header, a.id);
+      call.AddTrailingMetadata(load_header_binary, on.report()->binary);
       Finish(status_of(a));
     });
     release();
@@ -366,10 +374,9 @@ public:
         ++holds_; // for the response; the read's own one is for start
       }
       if (try_read(at->bytes, at->request)) {
-        at->run.start(on_, call_, at->request, [this, at](answer& a) { ended(at, a); });
+        at->run.start(on_, call_, at->request, true, [this, at](answer& a) { ended(at, a); });
       } else {
-        answer refused = not_read();
-        on_.count_refused({}, refused);
+        answer refused = on_.count_refused({}, {}, not_read());
         ended(at, refused);
       }
       if (cancelled_.load()) cancel_all();
@@ -424,17 +431,22 @@ private:
     StartRead(&next_.back().bytes);
   }
 
+  static void name(ModelStreamInferResponse& to, const answer& a) {
+    (*to.mutable_infer_response()->mutable_parameters())["request_id"].set_string_param(a.id);
+  }
   void ended(std::list<item>::iterator at, answer& a) {
     ModelStreamInferResponse to;
     if (a.what == outcome::ok) {
       fill(*to.mutable_infer_response(), at->request, *at->run.model(), a);
-      if (!try_write(to, at->bytes)) a = not_written();
+      name(to, a);
+      if (!try_write(to, at->bytes)) a = not_written(std::move(a.id));
     }
     if (a.what != outcome::ok) {
       to.Clear();
       to.set_error_message(fmt::format("{}: {}", to_string(a.what), a.line));
       to.mutable_infer_response()->set_id(at->request.id());
       to.mutable_infer_response()->set_model_name(at->request.model_name());
+      name(to, a);
       static_cast<void>(try_write(to, at->bytes)); // it is small
     }
     {
@@ -560,8 +572,9 @@ public:
                                        grpc::ByteBuffer* to) override {
     auto made = std::make_unique<infer_call>(*to);
     if (!made->try_take(const_cast<grpc::ByteBuffer&>(*bytes))) { // gRPC does not read them again
-      on_.count_refused({}, not_read());
-      return finish(call, status_of(not_read()));
+      const answer says = on_.count_refused({}, {}, not_read());
+      call->AddTrailingMetadata(request_id_header, says.id);
+      return finish(call, status_of(says));
     }
     made->start(on_, *call);
     return made.release();

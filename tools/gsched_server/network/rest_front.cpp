@@ -4,6 +4,11 @@
 #include "gsched_server/network/http_listener.hpp"
 #include "gsched_server/network/rest_messages.hpp"
 #include "gsched_server/network/tls.hpp"
+#include "gsched_server/operations/load_report.hpp"
+#include "gsched_server/operations/metrics.hpp"
+#include "gsched_server/operations/request_id.hpp"
+#include "gsched_server/operations/status_board.hpp"
+#include "gsched_server/operations/status_page.hpp"
 #include "gsched_server/requests/service.hpp"
 
 #include "common/cli/option_values.hpp"
@@ -27,8 +32,10 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -120,6 +127,9 @@ public:
     return static_cast<ssize_t>(n);
   }
   ssize_t write(const char* from, std::size_t size) override {
+    return taken_over ? -1 : put(from, size);
+  }
+  ssize_t put(const char* from, std::size_t size) {
     if (tls_) {
       std::size_t n = 0;
       until_ = clock::now() + std::chrono::milliseconds{write_ms};
@@ -146,7 +156,37 @@ public:
     }
   }
 
-  bool closes = false; ///< after the response, since the request was not read to its end
+  /// Writes all of a text; false if the client does not take it in time, or the server ends.
+  [[nodiscard]] bool put_all(std::string_view text) {
+    constexpr int slice_ms = 100;
+    const clock::time_point until = clock::now() + std::chrono::milliseconds{write_ms};
+    while (!text.empty()) {
+      ssize_t n = 0;
+      if (tls_) {
+        n = put(text.data(), text.size());
+      } else {
+        if (server_ends_() || clock::now() >= until) return false;
+        if (!poll_for(POLLOUT, slice_ms)) continue;
+        n = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) continue;
+      }
+      if (n <= 0) return false;
+      text.remove_prefix(static_cast<std::size_t>(n));
+    }
+    return true;
+  }
+  /// Sleeps; false once the client or the server has left.
+  [[nodiscard]] bool wait_for(std::chrono::milliseconds t) {
+    constexpr std::chrono::milliseconds slice{50};
+    for (const clock::time_point until = clock::now() + t; clock::now() < until;) {
+      if (server_ends_() || has_ended()) return false;
+      std::this_thread::sleep_for(std::min<clock::duration>(slice, until - clock::now()));
+    }
+    return true;
+  }
+
+  bool taken_over = false; ///< its handler has written the response itself
+  bool closes = false;     ///< after the response, since the request was not read to its end
 
 private:
   static constexpr int write_ms = 30'000;
@@ -221,7 +261,9 @@ inline answer infer_and_wait(service& on, service_request&& what) {
 /// its queue of connections is short.
 class router final : public httplib::Server {
 public:
-  router(service& to, std::uint64_t request_bytes, const tls_context* tls) : on_(to), tls_(tls) {
+  router(service& to, std::uint64_t request_bytes, std::uint32_t threads, const tls_context* tls)
+      : on_(to), tls_(tls),
+        board_([&to](std::size_t events) { return to.observe(events); }, threads / 4) {
     set_payload_max_length(request_bytes);
     set_keep_alive_timeout(longest_idle.count()); // what responses say of it
     set_keep_alive_max_count(1'000'000);
@@ -287,12 +329,18 @@ private:
 
   void answer_to(const httplib::Request& q, httplib::Response& r) {
     std::string model;
+    terms with;
+    if (const std::string id = q.get_header_value(request_id_header); is_request_id(id))
+      with.id = id; // before what can be refused
     try {
-      route(q, r, model);
+      route(q, r, model, with);
     } catch (const refusal& e) {
-      if (e.says.what == outcome::invalid || e.says.what == outcome::not_found)
-        if (q.method == "POST" && q.path.ends_with("/infer")) on_.count_refused(model, e.says);
-      give_error(r, e.says);
+      answer says = e.says;
+      if (says.what == outcome::invalid || says.what == outcome::not_found)
+        if (q.method == "POST" && q.path.ends_with("/infer"))
+          says = on_.count_refused(model, with, std::move(says));
+      give_error(r, says);
+      if (!says.id.empty()) give_facts(q, r, says);
     } catch (const std::exception& e) { // out of memory, or a device that hangs
       give_error(r, {.what = outcome::failed, .line = e.what()});
     }
@@ -306,7 +354,16 @@ private:
     r.set_content(error_json(a.line), json_type);
   }
 
-  void route(const httplib::Request& q, httplib::Response& r, std::string& model) {
+  /// The id of a request, and the load if that is asked for.
+  void give_facts(const httplib::Request& q, httplib::Response& r, const answer& a) {
+    r.set_header(request_id_header, a.id);
+    if (!q.has_header(load_format_header)) return;
+    const std::string report =
+        on_.report()->report.in_format(q.get_header_value(load_format_header));
+    if (!report.empty()) r.set_header(load_header, report);
+  }
+
+  void route(const httplib::Request& q, httplib::Response& r, std::string& model, terms& with) {
     std::vector<std::string> parts; // of the path, which is decoded
     for (std::size_t from = 1; from <= q.path.size();) {
       const std::size_t slash = std::min(q.path.find('/', from), q.path.size());
@@ -320,7 +377,10 @@ private:
                                             ": no such resource, expected one of the protocol");
     };
     if (parts.size() == 1 && parts[0] == "metrics" && get)
-      return r.set_content(on_.metrics(), "text/plain; version=0.0.4; charset=utf-8");
+      return r.set_content(metrics(), "text/plain; version=0.0.4; charset=utf-8");
+    if (parts.size() == 1 && parts[0].empty() && get) return give_page(r);
+    if (parts.size() == 1 && parts[0] == "events" && get) return give_events(r);
+    if (parts.size() == 1 && parts[0] == "trace" && get) return give_trace(q, r);
     if (parts.empty() || parts[0] != "v2") nothing();
     if (parts.size() == 1 && get) return give(server_json());
     if (parts.size() == 3 && parts[1] == "health" && get) {
@@ -345,7 +405,61 @@ private:
           fmt::format(R"({{"name":{},"ready":{}}})", error_text(m->plan.name), on_.ready()));
     }
     if (verb != "infer" || get) nothing();
-    infer(q, r, m);
+    infer(q, r, m, with);
+  }
+
+  std::string metrics() {
+    metrics_text watchers;
+    board_.write(watchers);
+    return on_.metrics() + watchers.text();
+  }
+
+  void give_page(httplib::Response& r) {
+    status_page page = make_status_page(board_.latest()->json);
+    r.set_header("Content-Security-Policy", page.content_security_policy);
+    r.set_header("X-Content-Type-Options", "nosniff");
+    r.set_header("Referrer-Policy", "no-referrer");
+    r.set_header("Cache-Control", "no-store");
+    r.set_content(std::move(page.html), "text/html; charset=utf-8");
+  }
+
+  /// httplib's own streams end at once, as it thinks that it listens on nothing.
+  void give_events(httplib::Response& r) {
+    connection& c = *current;
+    if (!board_.stream([&](std::string_view text) { return c.put_all(text); },
+                       [&](std::chrono::milliseconds t) { return c.wait_for(t); }))
+      return give_error(r, {.what = outcome::unavailable,
+                            .line = "as many watch as may: a quarter of limits/http_threads, "
+                                    "expected fewer",
+                            .retry_after = std::chrono::seconds{1}});
+    c.taken_over = true;
+  }
+
+  void give_trace(const httplib::Request& q, httplib::Response& r) {
+    constexpr double longest_s = 3600;
+    if (!on_.keeps_events())
+      throw refusal(outcome::not_found, "no events are kept, expected limits/trace_events above 0");
+    double seconds = 5;
+    if (q.has_param("seconds")) {
+      const std::string text = q.get_param_value("seconds");
+      const auto [stop, ec] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+      if (ec != std::errc{} || stop != text.data() + text.size() ||
+          !(seconds > 0 && seconds <= longest_s))
+        throw refusal(outcome::invalid, fmt::format("seconds: {}, expected a number above 0, at "
+                                                    "most {}",
+                                                    common::in_quotes(text), longest_s));
+    }
+    const std::unique_lock one(tracing_, std::try_to_lock); // it is large
+    if (!one.owns_lock())
+      return give_error(r, {.what = outcome::unavailable,
+                            .line = "another trace is written, expected one at a time",
+                            .retry_after = std::chrono::seconds{1}});
+    const auto since = clock::now() - std::chrono::duration_cast<clock::duration>(
+                                          std::chrono::duration<double>(seconds));
+    std::ostringstream out;
+    on_.write_trace(out, std::chrono::nanoseconds(since.time_since_epoch()).count());
+    r.set_header("Content-Disposition", "attachment; filename=\"gsched-trace.json\"");
+    r.set_content(std::move(out).str(), json_type);
   }
 
   static std::string error_text(const std::string& s) { // as JSON
@@ -353,13 +467,13 @@ private:
     return whole.substr(9, whole.size() - 10);
   }
 
-  void infer(const httplib::Request& q, httplib::Response& r, const served_ptr& m) {
+  void infer(const httplib::Request& q, httplib::Response& r, const served_ptr& m, terms& with) {
     service_request what;
     what.model = m;
     for (const auto& [name, value] : q.headers) {
       std::string lower = name;
       for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-      what.with.set_header(lower, value);
+      with.set_header(lower, value);
     }
     std::optional<std::size_t> json_bytes;
     if (constexpr const char* name = "Inference-Header-Content-Length"; q.has_header(name)) {
@@ -371,9 +485,12 @@ private:
                                                     common::in_quotes(text)));
       json_bytes = n;
     }
-    const rest_request request(q.body, json_bytes, m->plan, what.with);
+    const rest_request request(q.body, json_bytes, m->plan, with);
+    if (with.id.empty() && is_request_id(request.id)) with.id = request.id;
+    what.with = with;
     what.inputs = request.inputs;
     const answer a = infer_and_wait(on_, std::move(what));
+    give_facts(q, r, a);
     if (a.what != outcome::ok) return give_error(r, a);
     rest_response response = response_of(request, *m, a);
     if (response.json_bytes)
@@ -384,6 +501,8 @@ private:
 
   service& on_;
   const tls_context* tls_;
+  status_board board_;
+  std::mutex tracing_;
 };
 
 } // namespace rest
@@ -391,7 +510,7 @@ private:
 struct rest_front::state {
   state(service& to, const address& at, std::uint64_t request_bytes, std::uint32_t threads,
         const tls_context* tls)
-      : answers(to, request_bytes, at.what == address::kind::tcp ? tls : nullptr),
+      : answers(to, request_bytes, threads, at.what == address::kind::tcp ? tls : nullptr),
         listener(
             at, threads,
             [this](int socket) {

@@ -8,21 +8,43 @@
 #include <gsched/server/request_record.hpp>
 #include <gsched/server/server.hpp>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <span>
 #include <utility>
 
 namespace gsched_server {
 
+namespace {
+
+/// What tenants send and get is in no core dump of the server.
+void keep_out_of_dumps(std::span<std::byte> memory) noexcept {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<std::uintptr_t>(memory.data());
+  const std::uintptr_t first = at / page * page;
+  static_cast<void>(
+      ::madvise(reinterpret_cast<void*>(first), at + memory.size() - first, MADV_DONTDUMP));
+}
+
+} // namespace
+
 device_slot::device_slot(std::uint32_t number, std::string name, std::unique_ptr<serving_device> on,
                          const settings& s, const std::string& socket)
-    : number_(number), name_(std::move(name)), device_(std::move(on)), server_(device_->open(s)) {
+    : number_(number), name_(std::move(name)), activity_(s.trace_events), device_(std::move(on)),
+      server_(device_->open(s)) {
+  if (activity_.capacity() > 0) server_->observe(&activity_);
   if (socket.empty()) return;
   gsched::channel::host_options listens;
   listens.socket = socket;
-  listens.pin = [this](std::span<std::byte> memory) { device_->pin(memory); };
+  listens.pin = [this](std::span<std::byte> memory) {
+    keep_out_of_dumps(memory);
+    device_->pin(memory);
+  };
   listens.unpin = [this](std::span<std::byte> memory) { device_->unpin(memory); };
   try {
     host_ = std::make_unique<gsched::channel::host>(*server_, std::move(listens));
@@ -59,6 +81,7 @@ void device_slot::close(gsched::duration drain_for) noexcept {
 served::place device_slot::load(const model_plan& m) {
   const gsched::model_id id =
       server_->add_model({}, [&] { return device_->make_model(m, queued); });
+  activity_.name_model(index(id), m.name);
   return {number_, id, server_->model(id).facts.expected};
 }
 
@@ -77,9 +100,11 @@ void device_slot::withdraw(const served::place& at) {
   if (host_) host_->withdraw(at.id);
 }
 
-gsched::client_id device_slot::add_client(double weight) {
+gsched::client_id device_slot::add_client(const std::string& name, double weight) {
   try {
-    return server_->add_client(weight);
+    const gsched::client_id id = server_->add_client(weight);
+    activity_.name_client(index(id), name);
+    return id;
   } catch (const gsched::error&) {
     if (was_working()) throw;
   }

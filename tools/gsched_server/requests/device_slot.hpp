@@ -3,6 +3,7 @@
 
 #include "gsched_server/devices/queued_time.hpp"
 #include "gsched_server/devices/serving_device.hpp"
+#include "gsched_server/operations/activity.hpp"
 #include "gsched_server/requests/served.hpp"
 #include "gsched_server/settings/settings.hpp"
 
@@ -55,7 +56,7 @@ public:
   void offer(const served::place& at, const model_plan& m);
   void withdraw(const served::place& at);
   /// Of one whose device has failed meanwhile, some value.
-  [[nodiscard]] gsched::client_id add_client(double weight);
+  [[nodiscard]] gsched::client_id add_client(const std::string& name, double weight);
 
   [[nodiscard]] gsched::server& server() noexcept { return *server_; }
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
@@ -69,11 +70,15 @@ public:
   /// Clients of the channel; nothing where it does not listen.
   [[nodiscard]] std::optional<std::uint64_t> channel_clients() const;
 
+  /// What its server has done of late.
+  [[nodiscard]] const activity& events() const noexcept { return activity_; }
+
   queued_time queued;
 
 private:
   std::uint32_t number_;
   std::string name_;
+  activity activity_;
   std::unique_ptr<serving_device> device_;
   std::unique_ptr<gsched::server> server_;
   std::unique_ptr<gsched::channel::host> host_; ///< null: none

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gsched_server/requests/service.hpp"
 
+#include "gsched_server/operations/live_trace.hpp"
+#include "gsched_server/operations/metrics.hpp"
+#include "gsched_server/operations/request_id.hpp"
+#include "gsched_server/operations/request_log.hpp"
 #include "gsched_server/requests/placement.hpp"
 #include "gsched_server/requests/request_tensors.hpp"
 
@@ -32,7 +36,9 @@ struct service::request final : gsched::request_record {
   request_tensors tensors;  ///< of a model that computes
 };
 
-service::service(const settings& s, const make_device& make) : most_requests_(s.requests) {
+service::service(const settings& s, const make_device& make, request_log* log)
+    : most_requests_(s.requests), policy_(s.policy), log_(log),
+      meter_([this] { return measure(); }) {
   for (const common::device_choice& which : s.devices) {
     const auto number = static_cast<std::uint32_t>(devices_.size());
     devices_.push_back(
@@ -148,7 +154,7 @@ void service::set_tenants(const std::map<std::string, tenant_limits>& to) {
       t = old->second;
     } else { // a client of a server keeps its weight
       std::vector<gsched::client_id> clients;
-      for (const auto& each : devices_) clients.push_back(each->add_client(limits.weight));
+      for (const auto& each : devices_) clients.push_back(each->add_client(name, limits.weight));
       t = std::make_shared<tenant>(name, std::move(clients), limits.burst);
     }
     const std::lock_guard lock(t->mutex);
@@ -197,6 +203,7 @@ void service::admit(const service_request& what, tenant& by) {
   const auto shown = [&] { return common::in_quotes(by.name); };
   if (!accepting_.load(std::memory_order_relaxed))
     throw refusal(answer{.what = outcome::unavailable,
+                         .reason = refused_for::shutdown,
                          .line = "the server shuts down, expected another one",
                          .retry_after = std::chrono::seconds{1}});
   if (what.with.deadline && *what.with.deadline < what.model->alone)
@@ -208,6 +215,7 @@ void service::admit(const service_request& what, tenant& by) {
   const std::uint32_t most = most_requests_.load(std::memory_order_relaxed);
   if (active_.load(std::memory_order_relaxed) > most)
     throw refusal(answer{.what = outcome::exhausted,
+                         .reason = refused_for::server_limit,
                          .line = fmt::format("{} requests are in service, expected fewer", most),
                          .retry_after = metrics_.between_ends()});
   const std::lock_guard lock(by.mutex);
@@ -217,12 +225,14 @@ void service::admit(const service_request& what, tenant& by) {
                                                shown()));
   if (by.limits.requests != 0 && by.active.load(std::memory_order_relaxed) > by.limits.requests)
     throw refusal(answer{.what = outcome::exhausted,
+                         .reason = refused_for::tenant_requests,
                          .line = fmt::format("tenant {}: {} requests are in service, expected "
                                              "fewer",
                                              shown(), by.limits.requests),
                          .retry_after = metrics_.between_ends()});
   if (const gsched::duration wait = by.take_token(); wait > gsched::duration::zero())
     throw refusal(answer{.what = outcome::exhausted,
+                         .reason = refused_for::tenant_rate,
                          .line = fmt::format("tenant {}: more than {} requests a second, expected "
                                              "fewer",
                                              shown(), by.limits.rate),
@@ -239,6 +249,7 @@ gsched::ticket service::submit(service_request&& what, const std::shared_ptr<ten
     const served::place* const at = try_place(what.model->places, devices_);
     if (at == nullptr)
       throw refusal(answer{.what = outcome::unavailable,
+                           .reason = refused_for::device_failed,
                            .line = "the devices of the model have failed, expected another server",
                            .retry_after = std::chrono::seconds{1}});
     device_slot& on = *devices_[at->device];
@@ -270,6 +281,8 @@ gsched::ticket service::submit(service_request&& what, const std::shared_ptr<ten
 gsched::ticket service::infer(service_request&& what, on_end ended) {
   const std::shared_ptr<tenant> by = tenant_of(what.with.tenant);
   const served_ptr model = what.model;
+  if (what.with.id.empty()) what.with.id = make_request_id();
+  std::string id = what.with.id; // of a refusal, too
   // Counted before it is looked at, so that wait_idle waits for all that are let in.
   unanswered_.fetch_add(1, std::memory_order_seq_cst);
   active_.fetch_add(1, std::memory_order_relaxed);
@@ -281,14 +294,20 @@ gsched::ticket service::infer(service_request&& what, on_end ended) {
   } catch (const refusal& e) {
     refused = e.says;
   } catch (const gsched::error& e) {
-    refused = {
-        .what = outcome::unavailable, .line = e.what(), .retry_after = std::chrono::seconds{1}};
+    refused = {.what = outcome::unavailable,
+               .reason = accepting_.load(std::memory_order_relaxed) ? refused_for::device_failed
+                                                                    : refused_for::shutdown,
+               .line = e.what(),
+               .retry_after = std::chrono::seconds{1}};
   } catch (const std::bad_alloc&) {
-    refused = {.what = outcome::failed, .line = "out of memory, expected a smaller request"};
+    refused = {.what = outcome::failed,
+               .reason = refused_for::memory,
+               .line = "out of memory, expected a smaller request"};
   }
   active_.fetch_sub(1, std::memory_order_relaxed);
   by->active.fetch_sub(1, std::memory_order_relaxed);
-  metrics_.ended(model->plan.name, by->name, refused);
+  refused.id = std::move(id);
+  note_end(model->plan.name, by->name, nullptr, refused);
   ended(refused);
   if (unanswered_.fetch_sub(1, std::memory_order_seq_cst) == 1) {
     const std::lock_guard lock(idle_mutex_);
@@ -305,7 +324,10 @@ void service::finish(request& r) {
   a.line = r.error;
   switch (r.status) {
   case request_status::finished: a.missed_deadline = r.end_ns > r.deadline_ns; break;
-  case request_status::rejected: a.what = outcome::late; break; // all other limits are admit's
+  case request_status::rejected: // all other limits are admit's
+    a.what = outcome::late;
+    a.reason = refused_for::deadline;
+    break;
   case request_status::cancelled:
     a.what = r.code == gsched::errc::closed ? outcome::unavailable : outcome::cancelled;
     break;
@@ -321,7 +343,8 @@ void service::finish(request& r) {
   // Places are free before the client learns of the end, so that it may use them again.
   active_.fetch_sub(1, std::memory_order_relaxed);
   r.by->active.fetch_sub(1, std::memory_order_relaxed);
-  metrics_.ended(r.what.model->plan.name, r.by->name, a);
+  a.id = std::move(r.what.with.id);
+  note_end(r.what.model->plan.name, r.by->name, r.on, a);
   const on_end ended = std::move(r.ended);
   r.what = {}; // the server's thread may release it last, and must not remove a model
   r.release();
@@ -330,6 +353,30 @@ void service::finish(request& r) {
     const std::lock_guard lock(idle_mutex_);
     idle_.notify_all();
   }
+}
+
+answer service::count_refused(std::string_view model, const terms& with, answer a) {
+  a.id = with.id.empty() ? make_request_id() : with.id;
+  note_end(model, {}, nullptr, a);
+  return a;
+}
+
+void service::note_end(std::string_view model, std::string_view by, const device_slot* on,
+                       const answer& a) {
+  metrics_.ended(model, by, a);
+  if (log_ == nullptr) return;
+  log_entry e;
+  e.model = model;
+  e.tenant = by;
+  if (on != nullptr) e.device = on->number();
+  e.end = {.what = a.what, // not its outputs
+           .reason = a.reason,
+           .line = a.line,
+           .waited = a.waited,
+           .latency = a.latency,
+           .missed_deadline = a.missed_deadline,
+           .id = a.id};
+  log_->add(std::move(e));
 }
 
 bool service::wait_idle(gsched::duration timeout) {
@@ -358,7 +405,42 @@ load_figures service::load() const {
   return sum;
 }
 
-std::string service::metrics() {
+// What operators see -------------------------------------------------------------------------
+
+std::vector<device_figures> service::figures() const {
+  std::vector<device_figures> all;
+  for (const auto& d : devices_)
+    all.push_back({d->number(), d->name(), d->was_load(), d->queued.was(), d->statistics(),
+                   d->channel_clients()});
+  return all;
+}
+
+bool service::keeps_events() const noexcept { return devices_.front()->events().capacity() > 0; }
+
+observation service::observe(std::size_t events) const {
+  std::vector<traced_device> recent;
+  for (const auto& d : devices_)
+    recent.push_back({d->name(), d->events().last(events), d->events().known()});
+  return {policy_,   load(),           metrics_.count(), metrics_.rows(), metrics_.refused(),
+          figures(), std::move(recent)};
+}
+
+void service::write_trace(std::ostream& out, std::int64_t since_ns) const {
+  std::vector<traced_device> all;
+  for (const auto& d : devices_)
+    all.push_back({fmt::format("{} {}", d->number(), d->name()),
+                   d->events().last(d->events().capacity()), d->events().known()});
+  gsched_server::write_trace(out, all, since_ns);
+}
+
+load_meter::sample service::measure() const {
+  double busy_s = 0;
+  for (const auto& d : devices_)
+    if (const auto s = d->statistics()) busy_s += gsched::to_s(s->use.busy);
+  return {load(), metrics_.count(), busy_s / static_cast<double>(devices_.size())};
+}
+
+std::string service::metrics() const {
   metrics_text out;
   metrics_.write(out);
   out.metric("gsched_requests_active", "gauge", "Requests that have not ended, by tenant.");
@@ -378,40 +460,10 @@ std::string service::metrics() {
   out.sample("", "", static_cast<double>(count));
   out.metric("gsched_reloads_total", "counter", "Configurations that were taken anew.");
   out.sample("", "", static_cast<double>(reloads_.load(std::memory_order_relaxed)));
-  write_devices(out);
+  write(out, figures());
+  if (log_ != nullptr) log_->write(out);
+  write_process(out);
   return out.text();
-}
-
-void service::write_devices(metrics_text& out) {
-  const auto number = [](const device_slot& d) {
-    return metrics_text::label("device", std::to_string(d.number()));
-  };
-  out.metric("gsched_device_info", "gauge", "1; which device a number is.");
-  for (const auto& d : devices_)
-    out.sample("", number(*d) + "," + metrics_text::label("name", d->name()), 1);
-  out.metric("gsched_device_ready", "gauge", "1 while the device has not failed.");
-  for (const auto& d : devices_) out.sample("", number(*d), d->was_working() ? 1 : 0);
-  out.metric("gsched_device_queued_seconds", "gauge",
-             "Time alone of the requests that are queued or run on the device.");
-  for (const auto& d : devices_) out.sample("", number(*d), gsched::to_s(d->queued.was()));
-  std::vector<std::optional<gsched::server_statistics>> all;
-  for (const auto& d : devices_) all.push_back(d->statistics());
-  const auto counter = [&](const char* name, const char* help, auto value) {
-    out.metric(name, "counter", help);
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (all[i]) out.sample("", number(*devices_[i]), value(*all[i]));
-  };
-  using counts = gsched::server_statistics;
-  counter("gsched_device_requests_total", "Requests that were sent to the device.",
-          [](const counts& s) { return static_cast<double>(s.requests.submitted); });
-  counter("gsched_segments_total", "Pieces of requests that the device was given.",
-          [](const counts& s) { return static_cast<double>(s.requests.segments); });
-  counter("gsched_host_seconds_total", "Time of the dispatching thread at work.",
-          [](const counts& s) { return gsched::to_s(s.host_time); });
-  if (!devices_.front()->channel_clients()) return;
-  out.metric("gsched_channel_clients", "gauge", "Clients through shared memory.");
-  for (const auto& d : devices_)
-    out.sample("", number(*d), static_cast<double>(d->channel_clients().value_or(0)));
 }
 
 } // namespace gsched_server

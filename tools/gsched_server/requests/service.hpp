@@ -2,8 +2,11 @@
 #pragma once
 
 #include "gsched_server/devices/serving_device.hpp"
+#include "gsched_server/operations/device_figures.hpp"
 #include "gsched_server/operations/load.hpp"
-#include "gsched_server/operations/metrics.hpp"
+#include "gsched_server/operations/load_report.hpp"
+#include "gsched_server/operations/request_metrics.hpp"
+#include "gsched_server/operations/status_board.hpp"
 #include "gsched_server/requests/answer.hpp"
 #include "gsched_server/requests/device_slot.hpp"
 #include "gsched_server/requests/served.hpp"
@@ -23,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <ostream>
 #include <shared_mutex>
 #include <span>
 #include <string>
@@ -31,6 +35,8 @@
 #include <vector>
 
 namespace gsched_server {
+
+class request_log;
 
 /// What a front end asks for.
 struct service_request {
@@ -54,8 +60,9 @@ public:
   /// It may take the outputs out.
   using on_end = std::function<void(answer&)>;
 
-  /// Opens the devices and loads the models.
-  explicit service(const settings& s, const make_device& make = device_of);
+  /// Opens the devices and loads the models. The log outlives it; null: none.
+  explicit service(const settings& s, const make_device& make = device_of,
+                   request_log* log = nullptr);
   ~service();
   service(const service&) = delete;
   service& operator=(const service&) = delete;
@@ -67,8 +74,8 @@ public:
 
   /// Submits. The ticket cancels; it is empty for a request that was refused at once.
   gsched::ticket infer(service_request&& what, on_end ended);
-  /// Counts a request that a front end has refused by itself.
-  void count_refused(std::string_view model, const answer& a) { metrics_.ended(model, {}, a); }
+  /// Counts a request that a front end has refused by itself. Returns its answer, with an id.
+  answer count_refused(std::string_view model, const terms& with, answer a);
 
   /// False from announce_end() on, and once every device has failed.
   [[nodiscard]] bool ready() const noexcept;
@@ -82,7 +89,15 @@ public:
   [[nodiscard]] const std::vector<std::unique_ptr<device_slot>>& devices() const noexcept {
     return devices_;
   }
-  [[nodiscard]] std::string metrics();
+  [[nodiscard]] std::string metrics() const;
+  /// The load of the last second, for clients that ask for it.
+  [[nodiscard]] std::shared_ptr<const load_meter::rendered> report() { return meter_.latest(); }
+  /// What displays show, with so many of each device's last events.
+  [[nodiscard]] observation observe(std::size_t events) const;
+  /// The last events of each device, from this time on CLOCK_MONOTONIC.
+  void write_trace(std::ostream& out, std::int64_t since_ns) const;
+  /// Whether there are any: limits/trace_events.
+  [[nodiscard]] bool keeps_events() const noexcept;
 
   /// Takes limits, tenants and models anew. Requests that are in service are not affected. A device
   /// that has failed gets no more models.
@@ -115,7 +130,10 @@ private:
   void finish(request& r);
   void retire(const served* m) noexcept;
   void remove_retired();
-  void write_devices(metrics_text& out);
+  void note_end(std::string_view model, std::string_view by, const device_slot* on,
+                const answer& a);
+  [[nodiscard]] std::vector<device_figures> figures() const;
+  [[nodiscard]] load_meter::sample measure() const;
 
   std::atomic<bool> ready_{true}, accepting_{true};
   std::atomic<std::uint32_t> most_requests_;
@@ -128,7 +146,10 @@ private:
   std::map<std::string, served_ptr, std::less<>> models_;
   std::map<std::string, std::shared_ptr<tenant>, std::less<>> tenants_;
 
+  std::string policy_;
   request_metrics metrics_;
+  request_log* log_;
+  load_meter meter_;
   std::atomic<std::uint64_t> reloads_{0};
   std::vector<std::unique_ptr<device_slot>> devices_; ///< as settings::devices
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gsched_server/requests/terms.hpp"
 
+#include "gsched_server/operations/request_id.hpp"
 #include "gsched_server/requests/answer.hpp"
 
 #include "common/cli/option_values.hpp"
@@ -61,6 +62,7 @@ void terms::set(std::string_view name, const parameter& value) {
 }
 
 void terms::set_header(std::string_view name, std::string_view value) {
+  if (name == request_id_header && is_request_id(value)) id = value;
   constexpr std::string_view prefix = "gsched-";
   if (!name.starts_with(prefix)) return;
   const std::string_view rest = name.substr(prefix.size());

@@ -16,6 +16,7 @@ using parameter = std::variant<bool, std::int64_t, double, std::string_view>;
 
 /// What a request asks for beside its tensors.
 struct terms {
+  std::string id{};     ///< of logs; empty: the service makes one
   std::string tenant{}; ///< empty: the default one
   bool real_time = false;
   std::optional<gsched::duration> deadline{}; ///< after its arrival
@@ -25,7 +26,7 @@ struct terms {
   /// Errors   refusal (invalid), one line.
   void set(std::string_view name, const parameter& value);
   /// The same of a header or of metadata, all text: "gsched-tenant", "gsched-priority",
-  /// "gsched-real-time" and "gsched-deadline-ms", by lower-case names.
+  /// "gsched-real-time" and "gsched-deadline-ms", by lower-case names; and the request's id.
   void set_header(std::string_view name, std::string_view value);
   /// The nearer one of two deadlines counts.
   void limit(gsched::duration within) {

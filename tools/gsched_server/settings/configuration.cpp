@@ -49,6 +49,7 @@ public:
                       c.tls.authority = text_of(f, w);
                     }}});
            }},
+          {"log", [&](const json& v, const std::string& at) { c.log = text_of(v, at); }},
           {"profiles",
            [&](const json& v, const std::string& at) {
              list(v, at, 1, 1024, [&](const json& one, const std::string& where) {
@@ -166,6 +167,10 @@ private:
           }},
          {"http_threads",
           [&](const json& v, const std::string& w) { c.http_threads = count(v, w, 1, 512); }},
+         {"trace_events",
+          [&](const json& v, const std::string& w) {
+            c.trace_events = count(v, w, 0, std::uint32_t{1} << 24);
+          }},
          {"drain_s", [&](const json& v, const std::string& w) { c.drain_s = real(v, w, 0, 3600); }},
          {"notice_s",
           [&](const json& v, const std::string& w) { c.notice_s = real(v, w, 0, 3600); }}});

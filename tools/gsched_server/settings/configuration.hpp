@@ -26,7 +26,7 @@ struct configured_model {
 
 /// A configuration file. What it does not have is unset, or at its default.
 struct configuration {
-  std::optional<std::string> policy, grpc, http, socket, agent;
+  std::optional<std::string> policy, grpc, http, socket, agent, log;
   std::vector<std::string> devices; ///< none: as the option
   tls_files tls;                    ///< what is not there is empty
   std::vector<std::string> profiles;
@@ -35,6 +35,7 @@ struct configuration {
   std::uint64_t request_bytes = std::uint64_t{64} << 20;
   std::uint64_t memory_bytes = std::uint64_t{1} << 30;
   std::uint32_t http_threads = 32;
+  std::uint32_t trace_events = 1u << 17;
   double drain_s = 30;
   double notice_s = 0;
   std::map<std::string, tenant_limits> tenants;

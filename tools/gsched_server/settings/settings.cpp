@@ -66,7 +66,7 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 /// The options as typed.
 struct raw_options {
   std::string device = "sim:h200";
-  std::string config, policy, grpc, http, socket, agent;
+  std::string config, policy, grpc, http, socket, agent, log;
   std::vector<std::string> profiles, adaptors;
   tls_files tls;
   bool check = false;
@@ -275,6 +275,9 @@ settings read(const raw_options& raw, const command_line& line) {
   else if (c.agent)
     s.agent = to_address(file + ": /agent", *c.agent);
   refuse_same({{"--grpc", &s.grpc}, {"--http", &s.http}, {"--agent", &s.agent}});
+  s.log = line.is_given("--log") ? raw.log : c.log.value_or("none");
+  if (s.log.empty()) refuse("--log", "empty", "a file, - or none");
+  if (s.log == "none") s.log.clear();
   for (std::uint32_t i = 0; i < s.devices.size() && !s.socket.empty(); ++i)
     if (const std::string path = s.socket_of(i);
         path == s.grpc.path || path == s.http.path || path == s.agent.path)
@@ -283,6 +286,7 @@ settings read(const raw_options& raw, const command_line& line) {
   s.request_bytes = c.request_bytes;
   s.memory_bytes = c.memory_bytes;
   s.http_threads = c.http_threads;
+  s.trace_events = c.trace_events;
   s.drain = gsched::from_us(c.drain_s * 1e6);
   s.notice = gsched::from_us(c.notice_s * 1e6);
   s.tenants = std::move(c.tenants);
@@ -337,8 +341,10 @@ std::string settings::fixed_difference(const settings& other) const {
   if (socket != other.socket) return "socket";
   if (tls != other.tls) return "tls";
   if (agent != other.agent) return "agent";
+  if (log != other.log) return "log";
   if (request_bytes != other.request_bytes) return "limits/request_bytes";
   if (memory_bytes != other.memory_bytes) return "limits/memory_bytes";
+  if (trace_events != other.trace_events) return "limits/trace_events";
   if (http_threads != other.http_threads) return "limits/http_threads";
   return {};
 }
@@ -376,6 +382,8 @@ std::optional<settings> read_settings(int argc, const char* const* argv) {
   line.group("Operations");
   line.option("--agent", raw.agent, "ADDR",
               "Answer agent checks of HAProxy there, with a weight\nthat follows load");
+  line.option("--log", raw.log, "FILE",
+              "A line of JSON for each request, appended; - for\nstandard output, or none");
   line.group("Configuration");
   line.option(
       "--config", raw.config, "FILE",

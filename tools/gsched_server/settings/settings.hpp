@@ -76,11 +76,13 @@ struct settings : changeable {
   address grpc, http;
   std::optional<tls_files> tls; ///< at TCP addresses; read when the server starts
   address agent;                ///< of HAProxy's agent checks
+  std::string log;              ///< a file's path, or "-"; empty: none
   bool in_folder = false;       ///< one of these is in socket_folder()
   std::string socket;           ///< of the channel; empty: none. See socket_of
   std::uint64_t request_bytes = std::uint64_t{64} << 20;
   std::uint64_t memory_bytes = std::uint64_t{1} << 30; ///< of gRPC
   std::uint32_t http_threads = 32;
+  std::uint32_t trace_events = 1u << 17; ///< of each device, that are kept for traces; 0: none
   bool check = false;
 
   /// Where the channel of a device listens: `socket` if there is one device, otherwise with ".N"

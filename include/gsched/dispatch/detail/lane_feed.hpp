@@ -8,7 +8,9 @@
 #include <gsched/dispatch/detail/flight.hpp>
 #include <gsched/dispatch/detail/lane_set.hpp>
 #include <gsched/dispatch/detail/registry.hpp>
+#include <gsched/dispatch/detail/use_clock.hpp>
 #include <gsched/dispatch/options.hpp>
+#include <gsched/dispatch/statistics.hpp>
 #include <gsched/job/waitlist.hpp>
 #include <gsched/occupancy/accountant.hpp>
 
@@ -119,6 +121,7 @@ public:
     const flight* const ahead = lanes_.newest(f.place);
     accountant_.charge(f.id, models.asks(s),
                        ahead != nullptr ? std::optional(ahead->id) : std::nullopt);
+    if (ahead == nullptr) use_.began(f.submitted);
     lanes_.add(f.place, f);
     return {};
   }
@@ -144,7 +147,7 @@ public:
     const time_point began = std::max(f.submitted, lanes_.last_end(f.place));
     const bool plain = began >= lanes_.last_resumed(f.place) && !is_side(f);
     lanes_.ended(f.place, now);
-    release(f);
+    release(f, now);
     return plain ? std::optional(now - began) : std::nullopt;
   }
 
@@ -161,9 +164,12 @@ public:
   /// Evicts from one lane.
   template <class Back>
   void evict(std::uint32_t place, Back back) noexcept {
-    for (std::size_t n = device_.evict(lanes_.id(place)); n > 0; --n) {
+    const std::size_t n = device_.evict(lanes_.id(place));
+    if (n == 0) return;
+    const time_point now = device_.now();
+    for (std::size_t left = n; left > 0; --left) {
       flight& f = *lanes_.newest(place);
-      release(f);
+      release(f, now);
       back(f);
     }
   }
@@ -187,11 +193,12 @@ public:
   /// also receives whether the segment may have started.
   template <class Back>
   void take_preempted(std::uint32_t place, Back back) noexcept {
+    const time_point now = device_.now();
     flight* older = nullptr;
     for (flight* f = lanes_.newest(place); f != nullptr; f = older) {
       older = lanes_.before(*f);
       if (!f->preempted) continue;
-      release(*f);
+      release(*f, now);
       back(*f, older == nullptr);
     }
   }
@@ -215,6 +222,11 @@ public:
     return sum;
   }
 
+  [[nodiscard]] lane_statistics use(time_point now) noexcept {
+    lane_statistics u = use_.until(now);
+    u.lanes = static_cast<std::uint32_t>(lanes_.size());
+    return u;
+  }
   [[nodiscard]] bool empty() const noexcept { return flights_.in_use() == 0; }
   [[nodiscard]] bool full() const noexcept { return flights_.full(); }
   [[nodiscard]] lane_set& lanes() noexcept { return lanes_; }
@@ -269,8 +281,9 @@ private:
     return lanes_.spares(best_effort) > 0 && accountant_.load() < 1.0;
   }
 
-  void release(flight& f) noexcept {
+  void release(flight& f, time_point now) noexcept {
     lanes_.remove(f.place, f);
+    if (lanes_.oldest(f.place) == nullptr) use_.ended(now);
     accountant_.release(f.id);
   }
 
@@ -279,6 +292,7 @@ private:
   const dispatch_options& options_;
   flight_table flights_;
   lane_set lanes_;
+  use_clock use_;
   std::uint32_t first_reserve_ = 0; ///< index of the first alternate; 0: lanes are one group
 };
 

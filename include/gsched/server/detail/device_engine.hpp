@@ -17,6 +17,7 @@
 #include <gsched/server/detail/server_state.hpp>
 #include <gsched/server/events.hpp>
 #include <gsched/server/model.hpp>
+#include <gsched/server/observer.hpp>
 #include <gsched/server/options.hpp>
 #include <gsched/server/request_record.hpp>
 #include <gsched/server/request_source.hpp>
@@ -163,6 +164,8 @@ public:
   }
   void detach(request_source& s) noexcept override { std::erase(sources_, &s); }
 
+  void observe(server_observer* by) noexcept override { hears_.observer = by; }
+
   [[nodiscard]] bool has_model(std::uint32_t model) const noexcept override {
     // unordered: written by this thread
     return model < at_.models_count.load(sync::relaxed) &&
@@ -174,7 +177,7 @@ public:
     if (!r.has_ended() && !r.cancelling.exchange(true, sync::relaxed)) dispatch_.cancel(r.id);
   }
 
-  [[nodiscard]] server_statistics statistics() const noexcept override {
+  [[nodiscard]] server_statistics statistics() noexcept override {
     server_statistics out{};
     out.requests = dispatch_.statistics();
     dispatch_statistics& n = out.requests;
@@ -183,6 +186,13 @@ public:
     n.failed += failed_here_ + at_.unsignalled;
     n.cancelled += refused_;
     out.preemption = dispatch_.preemption();
+    out.use = dispatch_.use();
+    out.up_time = device_.now().time_since_epoch();
+    out.sms = device_.limits().sms.count();
+    if constexpr (requires(Device& d) { d.sm_time(); }) {
+      out.kernel_time = device_.busy_time();
+      out.sm_seconds = device_.sm_time();
+    }
     out.host_time = duration{host_ns_};
     out.sleeps = sleeps_;
     if constexpr (requires(const Device& d) { d.statistics().graph_launches; }) {

@@ -3,6 +3,7 @@
 
 #include <gsched/job/program.hpp>
 #include <gsched/server/model.hpp>
+#include <gsched/server/observer.hpp>
 #include <gsched/server/request_source.hpp>
 #include <gsched/server/statistics.hpp>
 
@@ -51,7 +52,8 @@ public:
   /// A source is polled from here on, until it is detached; it outlives that.
   virtual void attach(request_source& s) = 0;
   virtual void detach(request_source& s) noexcept = 0;
-  [[nodiscard]] virtual server_statistics statistics() const noexcept = 0;
+  virtual void observe(server_observer* by) noexcept = 0;
+  [[nodiscard]] virtual server_statistics statistics() noexcept = 0;
 };
 
 } // namespace gsched::detail

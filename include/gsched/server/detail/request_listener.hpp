@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/id.hpp>
 #include <gsched/core/sync.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/device/device.hpp>
 #include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/listener.hpp>
 #include <gsched/job/job.hpp>
 #include <gsched/server/described_error.hpp>
 #include <gsched/server/detail/server_state.hpp>
 #include <gsched/server/model.hpp>
+#include <gsched/server/observer.hpp>
 #include <gsched/server/request_record.hpp>
 
 #include <algorithm>
@@ -25,29 +28,46 @@ struct request_listener : silent_listener {
   server_state& at;
   std::int64_t epoch_ns; ///< of the device's time, on CLOCK_MONOTONIC
   duration decision_delay;
+  server_observer* observer = nullptr;                        ///< null: none
   const std::optional<std::string>* device_failure = nullptr; ///< says more than a code
 
   request_listener(server_state& d, std::int64_t epoch, duration delay)
       : at(d), epoch_ns(epoch), decision_delay(delay) {}
 
-  void on_arrival(const job& j, void* user, time_point) noexcept {
+  void on_arrival(const job& j, void* user, time_point now) noexcept {
     request_record& t = *static_cast<request_record*>(user);
     t.id = j.id;
     t.undispatched_ns = j.total.count();
     add(at.active, 1);
+    add(at.waiting, 1);
     add(at.queued_ns, t.undispatched_ns);
+    if (observer != nullptr) observer->arrived(t, to_ns(now));
   }
 
-  void on_submit(const job& j, const segment&, duration expected, time_point now) noexcept {
+  void on_submit(const job& j, const segment& s, duration expected, time_point now) noexcept {
     request_record& t = record_of(j);
     const std::int64_t less = std::min(expected.count(), t.undispatched_ns);
     t.undispatched_ns -= less;
     add(at.queued_ns, -less);
-    if (t.segments++ == 0) t.start_ns = to_ns(now);
+    if (t.segments++ == 0) {
+      t.start_ns = to_ns(now);
+      add(at.waiting, -1);
+    }
+    if (observer != nullptr) observer->submitted(t, s, expected, to_ns(now));
     if (decision_delay == duration::zero()) return;
     const std::int64_t until = now_ns() + decision_delay.count();
     while (now_ns() < until) {
     }
+  }
+
+  void on_segment_end(const job& j, segment_id id, time_point now) noexcept {
+    if (observer != nullptr) observer->segment_ended(record_of(j), id, to_ns(now));
+  }
+  void on_preempt(time_point now) noexcept {
+    if (observer != nullptr) observer->preempting(to_ns(now));
+  }
+  void on_restore(time_point now) noexcept {
+    if (observer != nullptr) observer->restored(to_ns(now));
   }
 
   void on_almost_finished(const job&, void* user, duration left, time_point) noexcept {
@@ -69,6 +89,7 @@ struct request_listener : silent_listener {
   void on_end(const job& j, void* user, time_point now) noexcept {
     request_record& t = *static_cast<request_record*>(user);
     add(at.active, -1);
+    if (t.segments == 0) add(at.waiting, -1);
     add(at.queued_ns, -t.undispatched_ns);
     auto how = request_status::failed;
     switch (j.state) {
@@ -95,6 +116,7 @@ struct request_listener : silent_listener {
     if (device) note_failure(); // a thread that learns of this end learns of the failure, too
     if ((lost || (device && t.segments > 0)) && how != request_status::finished)
       t.code = errc::device_failed;
+    if (observer != nullptr) observer->ended(t, how, to_ns(now));
     at.end(t, how, to_ns(now));
   }
 

@@ -188,6 +188,15 @@ inline server_statistics server::statistics() {
   return out;
 }
 
+inline void server::observe(server_observer* by) {
+  refuse_own_thread("observe");
+  refuse_if_gone();
+  command([&](detail::engine& e) {
+    e.observe(by);
+    return true;
+  });
+}
+
 // Models and clients --------------------------------------------------------------------------
 
 inline client_id server::add_client(double weight) {

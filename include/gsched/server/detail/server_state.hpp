@@ -59,8 +59,9 @@ struct server_state {
   std::int64_t longest_away_ns = 0; ///< in a driver call; set before the thread starts
   std::thread::id dispatcher;       ///< set before the server is open
   const pid_t process = ::getpid(); ///< the one that the thread is in
-  sync::atomic<std::uint64_t> active{0};   ///< of server_load; written by the thread alone ...
-  sync::atomic<std::int64_t> queued_ns{0}; ///< ... as is this
+  sync::atomic<std::uint64_t> active{0};  ///< of server_load; written by the thread alone ...
+  sync::atomic<std::uint64_t> waiting{0}; ///< ... as are these
+  sync::atomic<std::int64_t> queued_ns{0};
   std::array<entry, most_models> models{};
   sync::atomic<std::uint32_t> models_count{0};
   sync::atomic<std::uint32_t> clients_count{0};
