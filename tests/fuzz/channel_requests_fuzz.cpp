@@ -132,7 +132,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 7: fill(client.replies(), slots * sizeof(ch::reply_slot)); break;
     }
   server->leave();
-  static_cast<void>(server->has_request());
+  static_cast<void>(server->has_work());
   static_cast<void>(server->poll(to)); // cancels all
   require(to.taken.empty() && server->try_drain() && server->was_drained());
   const ch::detail::connection_counts& n = server->counts();

@@ -221,7 +221,7 @@ public:
     at->is_cancelled = true;
     // unordered: the counter publishes it
     sync::atomic_ref<std::uint32_t>(memory_.cancels()[at - asked_.begin()]).store(1, sync::relaxed);
-    // [P2] seq_cst -> [P2] acquire, seq_cst in connection::poll and has_request
+    // [P2] seq_cst -> [P2] acquire, seq_cst in connection::poll and has_work
     sync::atomic_ref<std::uint32_t>(memory_.words().cancels).fetch_add(1, sync::seq_cst);
     if (sync::atomic_ref<std::uint32_t>(server_->words().asleep).load(sync::seq_cst) != 0)
       static_cast<void>(detail::try_send(socket_.get(), detail::message{}));
