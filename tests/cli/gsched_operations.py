@@ -149,7 +149,7 @@ expect("a report over gRPC", set(report) == names and report["rps_fractional"] >
 seen = under_load("big", 12, lambda: load_report.report("g.sock", big),
                   lambda r: r["utilization.gpu"] > 0.3 and r["named_metrics.requests_in_service"] > 3)
 expect("one under load", 0.3 < seen[-1]["utilization.gpu"] <= 1 and seen[-1]["utilization.gpu"] <= seen[-1]["application_utilization"] and
-       0 < seen[-1]["cpu_utilization"] <= 1.5, seen[-1])
+       0 < seen[-1]["cpu_utilization"] <= 1.5 and seen[-1]["eps"] < seen[-1]["rps_fractional"], seen[-1])
 expect("one of an error", load_report.report("g.sock", b"\x0a\x06nosuch").keys() == names)
 
 
@@ -341,10 +341,18 @@ slow = socket.socket(socket.AF_UNIX)
 slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
 slow.connect("h.sock")
 slow.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+reads = socket.socket(socket.AF_UNIX)
+reads.connect("h.sock")
+reads.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
 time.sleep(0.2)
 begin = time.monotonic()
 rc, out, err = s.end()
 slow.close()
+got = b""
+while part := reads.recv(65536):
+    got += part
+reads.close()
+expect("events to the server's end, and nothing after them", got.count(b"HTTP/1.1") == 1 and got.count(b"\nid: ") >= 1 and got.endswith(b"}\n\n"), got[-300:])
 expect("its end, in spite of a display that does not read", rc == 0 and err == "" and time.monotonic() - begin < 10, (rc, err))
 expect("the last line of its log", lines_of()[-1]["message"] == "drained: every request was served")
 configuration["limits"]["trace_events"] = 0
