@@ -58,10 +58,10 @@ struct end_listener : silent_listener {
 };
 
 /// The simulated GPU, until it fails at a time: it then reports nothing more.
-struct failing_device : sim::device {
+struct departing_device : sim::device {
   time_point at;
   std::optional<std::string> words{};
-  explicit failing_device(time_point t) : sim::device(sim::h200()), at(t) {}
+  explicit departing_device(time_point t) : sim::device(sim::h200()), at(t) {}
   [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept {
     if (now() >= at) words = "the GPU is gone";
     return words ? 0 : sim::device::poll(out);
@@ -217,7 +217,7 @@ TEST_CASE("scheduler: waits until a time, and for what the device reports") {
 }
 
 TEST_CASE("scheduler: a device that fails ends the loop with its own line") {
-  scheduler s{failing_device{time_point{1ms}}, fifo{}};
+  scheduler s{departing_device{time_point{1ms}}, fifo{}};
   const model_id m = s.add_model("m", twenty_us_kernels("m", 500));
   s.submit(m);
   CHECK_THROWS_WITH_AS(s.run(), "the GPU is gone", error);

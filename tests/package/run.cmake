@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds and runs the consumer against an installed package, with each of its components and with
 # none, and with this source tree as a folder of its own; then what else is installed. Takes BUILD,
-# SOURCE, CONSUMER, WORK, GENERATOR, CXX, INCLUDE_DIR, LIB_DIR, BIN_DIR, DATA_DIR, PYTHON; CUDA and CLIENT,
-# whether the build has gsched::cuda and gsched::client; and SANITIZE, of which consumers know nothing.
+# SOURCE, CONSUMER, WORK, GENERATOR, CXX, INCLUDE_DIR, LIB_DIR, BIN_DIR, DATA_DIR, PYTHON; LAUNCHER, none or
+# such as ccache, since most ways compile the same; CUDA and CLIENT, whether the build has gsched::cuda
+# and gsched::client; and SANITIZE, of which consumers know nothing.
 
 file(REMOVE_RECURSE ${WORK})
 function(run)
@@ -12,7 +13,7 @@ endfunction()
 set(profile ${SOURCE}/tools/data/profiles/lenet_b1.json)
 function(consume way)
   run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK}/${way} -G ${GENERATOR}
-      -DCMAKE_CXX_COMPILER=${CXX} ${ARGN})
+      -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} ${ARGN})
   run(${CMAKE_COMMAND} --build ${WORK}/${way})
   run(${WORK}/${way}/consumer)
   run(${WORK}/${way}/policy_consumer)
