@@ -176,9 +176,8 @@ inline void server_state::end(request_record& t, request_status how, std::int64_
   }
   t.status = how;
   t.end_ns = at_ns;
-  if (!t.is_shared()) { // nobody can wait for it, and so there is no order to pay for
+  if (!t.done && !t.is_shared()) { // nobody can look at it, and so there is no order to pay for
     t.was_published();
-    if (t.done) t.done(t);
     return t.dispose();
   }
   t.publish();
