@@ -291,6 +291,36 @@ write("c.json", placed | {"device": "sim"})
 s.p.send_signal(signal.SIGHUP)
 expect("devices stay", "device: differs" in s.p.stderr.readline())
 expect("the end of two devices", s.end()[0] == 0 and not os.path.exists("ch.sock.1"))
+
+# Models where a plan has them.
+plan = [os.path.join(os.path.dirname(BIN), "plan"), "--gpus", "2", "--planner", "elastic"]
+subprocess.run([*plan, "--rates", "vgg16=3000,resnet50=3000", "--json", "plan.json"], check=True, capture_output=True)
+on = {}
+for part in json.load(open("plan.json"))["runs"][0]["plan"]:
+    for portion in part["portions"]:
+        on.setdefault(portion["model"], set()).add(part["gpu"])
+expect("a plan for two GPUs", set().union(*on.values()) == {0, 1}, on)
+s = Server("--device", "sim,sim", "--plan", "plan.json", "--grpc", "none", "--http", "unix:h.sock")
+served = [m["name"] for m in json.loads(ask("h.sock", "POST", "/v2/repository/index", {"ready": True})[1])]
+expect("the plan's models", {m.rsplit("_b", 1)[0] for m in served} == set(on) and len(served) > 2, served)
+for m in served:
+    where = json.loads(get(f"/v2/models/{m}")[1])["properties"]["devices"]
+    expect(f"{m} is where the plan has it", where == ",".join(map(str, sorted(on[m.rsplit("_b", 1)[0]]))), where)
+expect("the end of a plan", s.end()[0] == 0)
+subprocess.run([*plan, "--rates", "vgg16=60", "--json", "small.json"], check=True, capture_output=True)
+refused("a plan of more GPUs", "/runs/0/plan/", "--plan", "plan.json", "--check")
+write("placed.json", {"plan": "small.json", "models": {"lenet_b1": {}}})
+refused("a model without a place", "no model 'lenet_b1' in the plan", "--config", "placed.json", "--check")
+write("placed.json", {"plan": "small.json", "models": {"vgg16_b32": {}, "lenet_b1": {"devices": [0]}}})
+r = subprocess.run([BIN, "--config", "placed.json", "--check"], capture_output=True, text=True, timeout=60)
+expect("a plan, and a model beside it", r.returncode == 0 and "2 models" in r.stdout, r.stderr)
+for text, wrong in (("{}", "/runs is missing"), ('{"runs": []}', "has 0 plans"), ('{"runs": [{"plan": null}]}', "is no plan"),
+                    ('{"runs": [{"plan": [{"gpu": -1, "portions": []}]}]}', "/gpu is -1"), ('{"runs": [{"plan": [{"gpu": 0}]}]}', "no portions"),
+                    ('{"runs": [{"plan": [{"gpu": 0, "portions": [{}]}]}]}', "without a model"), ("[", "")):
+    with open("wrong.json", "w") as f:
+        f.write(text)
+    refused(f"a plan {text}", wrong, "--plan", "wrong.json", "--check")
+refused("no plan there", "none.json", "--plan", "none.json", "--check")
 write("c.json", configuration)
 
 # Adaptors: an example, if it was built.

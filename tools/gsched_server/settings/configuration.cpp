@@ -35,6 +35,7 @@ public:
              });
            }},
           {"policy", [&](const json& v, const std::string& at) { c.policy = text_of(v, at); }},
+          {"plan", [&](const json& v, const std::string& at) { c.plan = text_of(v, at); }},
           {"grpc", [&](const json& v, const std::string& at) { c.grpc = text_of(v, at); }},
           {"http", [&](const json& v, const std::string& at) { c.http = text_of(v, at); }},
           {"socket", [&](const json& v, const std::string& at) { c.socket = text_of(v, at); }},

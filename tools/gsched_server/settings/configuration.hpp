@@ -26,7 +26,7 @@ struct configured_model {
 
 /// A configuration file. What it does not have is unset, or at its default.
 struct configuration {
-  std::optional<std::string> policy, grpc, http, socket, agent, log;
+  std::optional<std::string> policy, plan, grpc, http, socket, agent, log;
   std::vector<std::string> devices; ///< none: as the option
   tls_files tls;                    ///< what is not there is empty
   std::vector<std::string> profiles;

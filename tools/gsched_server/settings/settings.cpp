@@ -4,6 +4,7 @@
 #include "gsched_server/devices/serving_device.hpp"
 #include "gsched_server/network/tls.hpp"
 #include "gsched_server/settings/configuration.hpp"
+#include "gsched_server/settings/planned_placement.hpp"
 
 #include "common/cli/command_line.hpp"
 #include "common/cli/files.hpp"
@@ -44,8 +45,8 @@ Models are profiles, or adaptors. A simulated GPU takes the time of a profile, a
 its kernels; both compute nothing, so that outputs are zeros. An adaptor computes what its library does. Without options all profiles that ship with gsched are served on a simulated H200, on the
 Unix sockets grpc.sock and http.sock in $XDG_RUNTIME_DIR/gsched (or /tmp/gsched-UID).
 
-With several devices, each model is on all of them unless the configuration places it, and a request
-goes to the device with the least queued time. The channel then has a socket for each: PATH.0,
+With several devices, each model is on all of them unless the configuration or a plan places it, and
+a request goes to the device with the least queued time. The channel then has a socket for each: PATH.0,
 PATH.1, ...
 
 SIGTERM and SIGINT: no more requests are taken, those accepted are served, and the program ends with
@@ -66,7 +67,7 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 /// The options as typed.
 struct raw_options {
   std::string device = "sim:h200";
-  std::string config, policy, grpc, http, socket, agent, log;
+  std::string config, plan, policy, grpc, http, socket, agent, log;
   std::vector<std::string> profiles, adaptors;
   tls_files tls;
   bool check = false;
@@ -125,12 +126,15 @@ void read_adaptor(model_plan& m, const configured_model& asked, const std::strin
 
 model_plan plan_of(const std::string& name, const configured_model& asked,
                    const profile_catalogue& known, const std::string& where, const settings& s,
-                   const std::vector<gsched::architecture_limits>& sms) {
+                   const std::vector<gsched::architecture_limits>& sms,
+                   const planned_placement* placed) {
   constexpr std::uint64_t most_output = std::uint64_t{1} << 30;
   model_plan m;
   m.name = name;
   m.instances = asked.instances;
   m.devices = asked.devices;
+  if (m.devices.empty() && placed != nullptr)
+    m.devices = placed->devices_of(asked.profile.empty() ? name : asked.profile);
   if (m.devices.empty())
     for (std::uint32_t i = 0; i < s.devices.size(); ++i) m.devices.push_back(i);
   std::ranges::sort(m.devices);
@@ -296,19 +300,28 @@ settings read(const raw_options& raw, const command_line& line) {
   const profile_catalogue known(line.is_given("--profiles") ? raw.profiles : c.profiles);
   std::vector<gsched::architecture_limits> sms;
   for (const common::device_choice& each : s.devices) sms.push_back(sm_of(each));
+  std::optional<planned_placement> plan;
+  if (line.is_given("--plan"))
+    plan.emplace(to_file("--plan", raw.plan, "a plan"), s.devices.size());
+  else if (c.plan)
+    plan.emplace(to_file(file + ": /plan", *c.plan, "a plan"), s.devices.size());
+  const planned_placement* const placed = plan ? &*plan : nullptr;
   const std::map<std::string, configured_model> adapted = to_adaptors(raw.adaptors);
   for (const auto& [name, asked] : adapted) {
     if (c.models && c.models->contains(name))
       refuse("--adaptor", "model " + in_quotes(name) + " is in the configuration, too",
              "another name");
-    s.models.push_back(plan_of(name, asked, known, "--adaptor", s, sms));
+    s.models.push_back(plan_of(name, asked, known, "--adaptor", s, sms, placed));
   }
   if (c.models) {
     for (const auto& [name, asked] : *c.models)
-      s.models.push_back(plan_of(name, asked, known, file + ": /models/" + name, s, sms));
+      s.models.push_back(plan_of(name, asked, known, file + ": /models/" + name, s, sms, placed));
   } else if (adapted.empty() || line.is_given("--profiles") || !c.profiles.empty()) {
     for (const auto& [name, path] : known.files())
-      s.models.push_back(plan_of(name, {}, known, "--profiles", s, sms));
+      if (placed == nullptr || placed->has(name))
+        s.models.push_back(plan_of(name, {}, known, "--profiles", s, sms, placed));
+    if (placed != nullptr && s.models.empty())
+      refuse("--plan", "no profile of its models", "the names of profiles, with or without _bN");
   }
   std::ranges::sort(s.models, {}, &model_plan::name);
   if (const auto twice = std::ranges::adjacent_find(s.models, {}, &model_plan::name);
@@ -368,6 +381,9 @@ std::optional<settings> read_settings(int argc, const char* const* argv) {
   line.option("--adaptor", raw.adaptors, "LIB[:NAME]",
               "A shared library with a model of your own, and its name\n(docs/guide/adaptor.md); "
               "without --profiles these alone");
+  line.option("--plan", raw.plan, "FILE",
+              "Put models on the devices where this plan has them\n(plan --json); without "
+              "configured models those of the plan");
   line.group("Front ends");
   line.option("--grpc", raw.grpc, "ADDR", "unix:PATH, HOST:PORT (0: a free port) or none");
   line.option("--http", raw.http, "ADDR", "The same for REST, and for /metrics");
