@@ -99,7 +99,8 @@ inline adaptor_library::adaptor_library(std::string file) : file_(std::move(file
   const std::string path = file_.find('/') == std::string::npos ? "./" + file_ : file_;
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
-    const char* const why = ::dlerror();
+    // Of this thread alone, by POSIX's last issue and by glibc.
+    const char* const why = ::dlerror(); // NOLINT(concurrency-mt-unsafe)
     refuse(errc::io, why != nullptr ? why : "cannot be loaded");
   }
   void* const symbol = ::dlsym(library, "gsched_adaptor");
