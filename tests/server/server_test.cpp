@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <coroutine>
@@ -322,4 +323,27 @@ TEST_CASE("server: bad arguments are refused in one line") {
   t.wait();
   while (!called) std::this_thread::yield();
   CHECK(line.find("dispatcher's thread") != std::string::npos);
+}
+
+TEST_CASE("server: on a paced device no request ends before its time, or is said to take longer") {
+  sim::preset slow_host = sim::h200();
+  slow_host.host.graph = 100us;
+  server it([&] { return sim::paced_device(slow_host); }, [] { return fifo(); });
+  const client_id owner = it.add_client();
+  std::vector<program> copies;
+  for (int i = 0; i < 64; ++i) copies.push_back(kernels("tiny", 1, 1us));
+  const model_id tiny = it.add_model("tiny", std::move(copies));
+  constexpr int count = 200;
+  std::vector<ticket> all;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < count; ++i) all.push_back(it.submit({.model = tiny, .client = owner}));
+  duration longest{};
+  for (ticket& t : all) {
+    REQUIRE(t.wait_for(60s));
+    CHECK(t.result().status == request_status::finished);
+    longest = std::max(longest, t.result().latency);
+  }
+  const duration real = std::chrono::steady_clock::now() - begin;
+  CHECK(longest <= real);
+  CHECK(real >= count * slow_host.host.graph); // its host launches one graph after another
 }

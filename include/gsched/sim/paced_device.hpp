@@ -24,7 +24,8 @@ namespace gsched::sim {
 /// clients that really wait, run on it without a GPU. Unlike sim::device it is not deterministic.
 ///
 /// Differs  where the host falls behind, as a loaded machine does, events are reported late, at the
-///          time at which they are polled.
+///          time at which they are polled. A call does not take the time that the simulated host
+///          needs for it: until that has passed, no event is reported.
 /// Errors   as sim::device.
 /// Cost     as sim::device, and a reading of the clock for each call.
 /// Threads  one owner; no locking.
@@ -42,7 +43,7 @@ public:
   }
   [[nodiscard]] std::size_t poll(std::span<device_event> out) noexcept {
     catch_up();
-    return gpu_.has_event() ? gpu_.poll(out) : 0;
+    return has_event() ? gpu_.poll(out) : 0;
   }
   [[nodiscard]] std::size_t evict(lane_id lane) noexcept {
     catch_up();
@@ -61,8 +62,8 @@ public:
   void wait(time_point t) noexcept {
     for (;;) {
       catch_up();
-      if (gpu_.has_event() || now() >= t) return;
-      const time_point until = std::min(t, gpu_.next_change());
+      if (has_event() || now() >= t) return;
+      const time_point until = std::min(t, is_ahead() ? gpu_.now() : gpu_.next_change());
       if (until == time_point::max()) return; // nothing could end it
       if (until - now() > shortest_sleep) std::this_thread::sleep_until(real(until - wake_up));
     }
@@ -77,10 +78,8 @@ public:
     return gpu_.sm_time();
   }
 
-  /// The real time since it was made, or the simulated host's, should that be ahead.
-  [[nodiscard]] time_point now() const noexcept {
-    return std::max(gpu_.now(), time_point{clock::now() - start_});
-  }
+  /// The real time since it was made.
+  [[nodiscard]] time_point now() const noexcept { return time_point{clock::now() - start_}; }
   [[nodiscard]] const device_limits& limits() const noexcept { return gpu_.limits(); }
 
 private:
@@ -88,6 +87,9 @@ private:
   static constexpr duration wake_up = std::chrono::microseconds{100}; ///< of a sleeping thread
 
   void catch_up() noexcept { gpu_.spend(now() - gpu_.now()); }
+  /// Whether the simulated host is busy with earlier calls.
+  [[nodiscard]] bool is_ahead() const noexcept { return gpu_.now() > now(); }
+  [[nodiscard]] bool has_event() noexcept { return !is_ahead() && gpu_.has_event(); }
   [[nodiscard]] clock::time_point real(time_point t) const noexcept {
     return start_ + t.time_since_epoch();
   }
