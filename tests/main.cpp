@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #ifdef __SANITIZE_THREAD__
-/// The counts of an exception's references change inside the system's standard library, which the
-/// sanitizer does not see: whoever releases the last one seems to race with those who read it.
+/// The system's standard library counts an exception's references, and is not instrumented. So the
+/// sanitizer reports a race between the release of the last reference and earlier reads.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() {
   return "race:std::__exception_ptr::exception_ptr::_M_release\n"

@@ -203,7 +203,7 @@ for i in range(400):
     if os.path.exists("log") and "rotated" in open("log").read():
         break
     time.sleep(0.01)
-expect("a log that was renamed is opened anew", any(of(f"rotated-{i}")(line) for line in logged("log", of(f"rotated-{i}"))))
+expect("after a rename a new log is opened", any(of(f"rotated-{i}")(line) for line in logged("log", of(f"rotated-{i}"))))
 
 
 # Metrics.

@@ -111,7 +111,7 @@ TEST_CASE("load report: rates of the last second") {
   CHECK(r.in_format("bin").empty());
 }
 
-TEST_CASE("log: a line is JSON, whatever a client sends") {
+TEST_CASE("log: a line is JSON for any text of a client") {
   log_entry e;
   e.model = "a\"b";
   e.tenant = "\xff\n";

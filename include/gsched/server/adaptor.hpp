@@ -42,7 +42,7 @@ struct adaptor_signature {
   bool operator==(const adaptor_signature&) const = default;
 };
 
-/// What an adaptor is told when it is prepared for a device, and what it adds for that.
+/// The argument of an adaptor's init: describes the device, and takes the adaptor's programs.
 class adaptor_context {
 public:
   std::string device;          ///< its name, such as "sim:h200" or "cuda:0"

@@ -651,7 +651,8 @@ struct grpc_front::state {
 
 namespace {
 
-/// SETTINGS, and GOAWAY of ENHANCE_YOUR_CALM with a line: what a client of HTTP/2 is told.
+/// The frames that refuse an HTTP/2 connection: SETTINGS, then GOAWAY with the code
+/// ENHANCE_YOUR_CALM and a line.
 std::string goodbye(std::string_view line) {
   std::string frames{"\0\0\0\4\0\0\0\0\0"
                      "\0\0\0\7\0\0\0\0\0"

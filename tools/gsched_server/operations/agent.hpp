@@ -15,8 +15,8 @@ class service;
 /// what load_figures::fill leaves, at least 1%, as a server of weight 0 gets no requests at all.
 [[nodiscard]] std::string agent_line(const load_figures& l);
 
-/// The port for HAProxy's agent checks: each connection is answered with one line at once, whatever
-/// it sends.
+/// The port for HAProxy's agent checks: each connection gets one line at once. What it sends is
+/// ignored.
 ///
 /// Source   HAProxy Configuration Manual, "agent-check".
 /// Threads  one owner; connections come on threads of its own.

@@ -52,7 +52,7 @@ public:
   void add(log_entry e) noexcept;
   /// A line about the server.
   void note(std::string message) noexcept;
-  /// Opens the file anew, as it may have been renamed. Lines added before it may go to either.
+  /// Opens the file again, as it may have been renamed. Lines added before it may go to either.
   void reopen() noexcept;
 
   [[nodiscard]] bool is_standard_output() const noexcept { return file_ == "-"; }

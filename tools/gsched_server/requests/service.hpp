@@ -99,7 +99,7 @@ public:
   /// Whether there are any: limits/trace_events.
   [[nodiscard]] bool keeps_events() const noexcept;
 
-  /// Takes limits, tenants and models anew. Requests that are in service are not affected. A device
+  /// Replaces limits, tenants and models. Requests that are in service are not affected. A device
   /// that has failed gets no more models.
   /// Errors   those of a model that cannot be loaded; then nothing has changed.
   void reload(const changeable& to);

@@ -50,7 +50,7 @@ a request goes to the device with the least queued time. The channel then has a 
 PATH.1, ...
 
 SIGTERM and SIGINT: no more requests are taken, those accepted are served, and the program ends with
-0; the second one cancels what is left. SIGHUP: limits, tenants and models are read anew.
+0; the second one cancels what is left. SIGHUP: limits, tenants and models are read again.
 
 Examples
   gsched_server

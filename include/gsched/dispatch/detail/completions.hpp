@@ -184,7 +184,7 @@ private:
   lifecycle& jobs_;
   padding& colocation_;
   dispatch_statistics& statistics_;
-  std::array<device_event, 64> events_; ///< of poll; zeroed once, which takes as long as a decision
+  std::array<device_event, 64> events_; ///< of poll; a member, as zeroing it takes time
 };
 
 } // namespace gsched

@@ -176,7 +176,7 @@ inline void server_state::end(request_record& t, request_status how, std::int64_
   }
   t.status = how;
   t.end_ns = at_ns;
-  if (!t.done && !t.is_shared()) { // nobody can look at it, and so there is no order to pay for
+  if (!t.done && !t.is_shared()) { // no other thread can read it, so no atomics are needed
     t.was_published();
     return t.dispose();
   }
