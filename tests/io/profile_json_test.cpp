@@ -125,6 +125,62 @@ TEST_CASE("a profile's values reach its fields") {
   CHECK(p.operations[2].after == std::vector<std::uint32_t>{0, 1});
 }
 
+TEST_CASE("counters of a kernel are read, written back and refused beyond their peak") {
+  const char* const at = "/operations/0/counters";
+  const profile none = parse_profile(valid().dump(), "f.json");
+  CHECK(!none.operations[0].counters);
+
+  const profile least = parse_profile(with(at, {{"us", 0.1}}).dump(), "f.json");
+  CHECK(least.operations[0].counters == kernel_counters{.us = 0.1});
+  CHECK(!(least == none));
+  CHECK(parse_profile(written(least), "again") == least);
+
+  const json full{{"us", 12.345},
+                  {"sm_active", 0.9},
+                  {"warps_active", 0.5},
+                  {"ipc", 3.99},
+                  {"pipes",
+                   {{"alu", 0.1},
+                    {"fma", 0.2},
+                    {"fp16", 0.3},
+                    {"fp64", 0.4},
+                    {"tensor", 0.5},
+                    {"xu", 0.6},
+                    {"lsu", 1}}},
+                  {"shared_memory", 0.7},
+                  {"l1", 0.8},
+                  {"l2", 0.25},
+                  {"l2_hit_rate", 1},
+                  {"dram", 0.75},
+                  {"l2_bytes", 1e9},
+                  {"dram_bytes", 3e12}};
+  const profile p = parse_profile(with(at, full).dump(), "f.json");
+  const kernel_counters expected{12.345, 0.9, 0.5,  3.99, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1},
+                                 0.7,    0.8, 0.25, 1,    0.75,
+                                 1e9,    3e12};
+  CHECK(p.operations[0].counters == expected);
+  CHECK(parse_profile(written(p), "again") == p);
+  CHECK(json::parse(written(p))["operations"][0]["counters"] == full);
+
+  for (const auto& [name, value] : full.items()) {
+    if (name == "pipes") continue;
+    const std::string place = std::string(at) + "/" + name;
+    for (const json& wrong : {json(-0.01), json(1e19), json("1"), json(nullptr)}) {
+      json counters = full;
+      counters[name] = wrong;
+      check_named(refusal(with(at, counters).dump()), place, "a number from 0 to ");
+    }
+  }
+  check_named(refusal(with(at, {{"us", 1}, {"dram", 1.001}}).dump()), std::string(at) + "/dram",
+              "is 1.001");
+  check_named(refusal(with(at, {{"us", 1}, {"pipes", {{"fp64", 1.5}}}}).dump()),
+              std::string(at) + "/pipes/fp64", "is 1.5");
+  check_named(refusal(with(at, {{"us", 1}, {"pipes", 3}}).dump()), std::string(at) + "/pipes",
+              "is 3");
+  check_named(refusal(with(at, {{"ipc", 1}}).dump()), std::string(at) + "/us", "is missing");
+  check_named(refusal(with(at, json::array({1})).dump()), at, "is an array");
+}
+
 TEST_CASE("kernels are distinguished by symbol and launch") {
   json d = valid();
   json same = d["operations"][0];

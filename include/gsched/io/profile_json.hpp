@@ -7,6 +7,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/io/json_fields.hpp>
 #include <gsched/io/read_text.hpp>
+#include <gsched/job/kernel_counters.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
 
@@ -30,8 +31,38 @@
 #include <vector>
 
 namespace gsched::detail {
-/// Reads a profile from JSON text for parse_profile. Skips unknown keys.
-/// without keeping it.
+
+/// A number of kernel_counters: its name in a profile, the field and the largest value.
+template <class Object>
+struct counter_field {
+  std::string_view name;
+  double Object::*value;
+  double most;
+};
+
+inline constexpr double max_counted_bytes = 1e18;
+inline constexpr std::array<counter_field<kernel_counters>, 11> counter_fields{
+    {{"us", &kernel_counters::us, json_fields::max_us},
+     {"sm_active", &kernel_counters::sm_active, 1},
+     {"warps_active", &kernel_counters::warps_active, 1},
+     {"ipc", &kernel_counters::ipc, 4},
+     {"shared_memory", &kernel_counters::shared_memory, 1},
+     {"l1", &kernel_counters::l1, 1},
+     {"l2", &kernel_counters::l2, 1},
+     {"l2_hit_rate", &kernel_counters::l2_hit_rate, 1},
+     {"dram", &kernel_counters::dram, 1},
+     {"l2_bytes", &kernel_counters::l2_bytes, max_counted_bytes},
+     {"dram_bytes", &kernel_counters::dram_bytes, max_counted_bytes}}};
+inline constexpr std::array<counter_field<pipe_use>, 7> pipe_fields{
+    {{"alu", &pipe_use::alu, 1},
+     {"fma", &pipe_use::fma, 1},
+     {"fp16", &pipe_use::fp16, 1},
+     {"fp64", &pipe_use::fp64, 1},
+     {"tensor", &pipe_use::tensor, 1},
+     {"xu", &pipe_use::xu, 1},
+     {"lsu", &pipe_use::lsu, 1}}};
+
+/// Reads a profile from JSON text for parse_profile. Skips unknown keys without keeping them.
 class profile_reader : json_fields {
 public:
   static constexpr std::uint64_t max_bytes = std::uint64_t{1} << 40; ///< of a copy
@@ -69,10 +100,10 @@ public:
   }
 
 private:
-  /// Fields of the document and of an operation; deeper down the keys are SM counts.
+  /// Fields of the document and of an operation; deeper down the keys are SM counts or counters.
   [[nodiscard]] static bool known(int depth, std::string_view key) noexcept {
-    if (depth != 1 && depth != 3) return depth == 4;
-    static constexpr std::array<std::string_view, 25> keys{"model",
+    if (depth != 1 && depth != 3) return depth == 4 || depth == 5;
+    static constexpr std::array<std::string_view, 26> keys{"model",
                                                            "batch",
                                                            "dtype",
                                                            "device",
@@ -96,6 +127,7 @@ private:
                                                            "max_blocks_per_sm",
                                                            "duration_us",
                                                            "duration_us_by_sms",
+                                                           "counters",
                                                            "bytes"};
     return key == "direction" || std::find(keys.begin(), keys.end(), key) != keys.end();
   }
@@ -121,6 +153,7 @@ private:
       op.local_bytes = whole<std::uint32_t>(node, {i, "local_bytes"}, 0, max_local_bytes);
       l.cluster_blocks = whole<std::uint32_t>(node, {i, "cluster_blocks"}, 1, 64);
       work.max_blocks_per_sm = whole<std::uint32_t>(node, {i, "max_blocks_per_sm"}, 0, 1024);
+      if (node.contains("counters")) op.counters = counters(node["counters"], i);
     } else {
       work.bytes = byte_count{whole<std::uint64_t>(node, {i, "bytes"}, 0, max_bytes)};
       if (work.kind == operation_kind::memcpy) work.direction = direction(node, i);
@@ -128,6 +161,30 @@ private:
     work.expected = time(node, {i, "duration_us"}, false);
     if (node.contains("duration_us_by_sms")) work.by_sms = scaling(node, i, sms);
     return op;
+  }
+
+  [[nodiscard]] kernel_counters counters(const json& node, std::size_t i) const {
+    kernel_counters c;
+    read_counters(node, i, "counters", counter_fields, c);
+    if (!node.contains("us")) fail({i, "counters/us"}, "is missing", "a time in microseconds");
+    if (node.contains("pipes"))
+      read_counters(node["pipes"], i, "counters/pipes", pipe_fields, c.pipes);
+    return c;
+  }
+
+  template <class Object, std::size_t N>
+  void read_counters(const json& node, std::size_t i, const std::string& object,
+                     const std::array<counter_field<Object>, N>& fields, Object& into) const {
+    if (!node.is_object()) fail({i, object}, "is " + show(node), "an object of numbers");
+    for (const counter_field<Object>& f : fields) {
+      const auto found = node.find(f.name);
+      if (found == node.end()) continue;
+      const double value = found->is_number() ? found->template get<double>() : -1;
+      if (!(value >= 0 && value <= f.most))
+        fail({i, object + "/" + std::string(f.name)}, "is " + show(*found),
+             "a number from 0 to " + json(f.most).dump());
+      into.*f.value = value;
+    }
   }
 
   [[nodiscard]] std::vector<std::uint32_t> predecessors(const json& node, std::size_t i,
@@ -264,6 +321,39 @@ inline void put_kernel(std::ostream& out, const profile_operation& op) {
       << ",\"max_blocks_per_sm\":" << op.work.max_blocks_per_sm;
 }
 
+/// Writes the shortest text that reads back as the same number.
+inline void put_number(std::ostream& out, double value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  out << std::string_view(text.data(), static_cast<std::size_t>(end - text.data()));
+}
+
+/// Writes the numbers that are not 0; the reader takes 0 for a missing one.
+template <class Object, std::size_t N>
+void put_counters(std::ostream& out, const Object& from,
+                  const std::array<counter_field<Object>, N>& fields, char separator) {
+  for (const counter_field<Object>& f : fields) {
+    if (from.*f.value == 0) continue;
+    out << separator << '"' << f.name << "\":";
+    put_number(out, from.*f.value);
+    separator = ',';
+  }
+}
+
+inline void put_counters(std::ostream& out, const kernel_counters& c) {
+  out << ",\"counters\":{\"us\":";
+  put_number(out, c.us);
+  kernel_counters rest = c;
+  rest.us = 0;
+  put_counters(out, rest, counter_fields, ',');
+  if (c.pipes != pipe_use{}) {
+    out << ",\"pipes\":";
+    put_counters(out, c.pipes, pipe_fields, '{');
+    out << '}';
+  }
+  out << '}';
+}
+
 [[nodiscard]] inline std::string_view direction_name(copy_direction d) {
   switch (d) {
   case copy_direction::host_to_device: return "h2d";
@@ -304,6 +394,7 @@ inline void put_operation(std::ostream& out, const profile_operation& op) {
     }
     out << '}';
   }
+  if (op.counters) put_counters(out, *op.counters);
   out << '}';
 }
 

@@ -6,6 +6,7 @@
 #include <gsched/core/launch.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/job/kernel_counters.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/program.hpp>
 
@@ -27,14 +28,15 @@ struct profile_operation {
   std::vector<std::uint32_t> after; ///< earlier operations that it depends on
   std::string symbol;               ///< mangled; kernels only
   std::string name;
-  std::uint64_t local_bytes = 0; ///< local memory a thread; kernels only
-  operation work{};              ///< to_program() assigns its kernel id
+  std::uint64_t local_bytes = 0;             ///< local memory a thread; kernels only
+  operation work{};                          ///< to_program() assigns its kernel id
+  std::optional<kernel_counters> counters{}; ///< if measured; kernels only
 
   bool operator==(const profile_operation& o) const {
     const operation& a = work;
     const operation& b = o.work;
-    return std::tie(after, symbol, name, local_bytes) ==
-               std::tie(o.after, o.symbol, o.name, o.local_bytes) &&
+    return std::tie(after, symbol, name, local_bytes, counters) ==
+               std::tie(o.after, o.symbol, o.name, o.local_bytes, o.counters) &&
            std::tie(a.kind, a.direction, a.max_blocks_per_sm, a.bytes, a.launch, a.expected) ==
                std::tie(b.kind, b.direction, b.max_blocks_per_sm, b.bytes, b.launch, b.expected) &&
            std::vector(a.by_sms.begin(), a.by_sms.end()) ==
