@@ -5,6 +5,7 @@
 #include <gsched/partition/detail/candidates.hpp>
 #include <gsched/partition/detail/capacity.hpp>
 #include <gsched/partition/detail/duty_cycle.hpp>
+#include <gsched/partition/detail/settled_cycles.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
@@ -68,7 +69,7 @@ private:
   static constexpr double fill = 1 - 1e-9; ///< part of a capacity that is used, against rounding
   static constexpr double margin = 0.01;   ///< added to slow-downs in each further attempt
   static constexpr int most_attempts = alone ? 1 : 3;
-  static constexpr int few_rounds = 3, most_rounds = 8;
+  static constexpr int few_rounds = 3;
 
   struct gpu_assignments {
     std::uint32_t gpu = 0;
@@ -141,23 +142,9 @@ private:
         here.back().portions.push_back({choices_.demands()[d].model, parts.back().back().rate, 1});
       }
     }
-    for (int round = 0; round < most_rounds; ++round) {
-      const std::vector<gpulet> before = here;
-      for (std::size_t i = 0; i < here.size(); ++i) {
-        std::vector<double> factors;
-        for (const model_demand& d : parts[i])
-          factors.push_back(beside_(std::span<const gpulet>(here), i, d.model));
-        const auto cycle = find_duty_cycle(table_, here[i].sms, parts[i], factors);
-        if (!cycle) return false;
-        here[i].cycle = cycle->length;
-        for (std::size_t p = 0; p < parts[i].size(); ++p)
-          here[i].portions[p].batch = cycle->batches[p];
-      }
-      if (here != before) continue;
-      all.insert(all.end(), here.begin(), here.end());
-      return true;
-    }
-    return false;
+    if (!settle_cycles(table_, here, parts, beside_)) return false;
+    all.insert(all.end(), here.begin(), here.end());
+    return true;
   }
 
   const latency_table& table_;
