@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/interference.hpp>
+#include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/model_demand.hpp>
+#include <gsched/serving/active_plan.hpp>
+#include <gsched/serving/batch_runner.hpp>
+#include <gsched/serving/frontend.hpp>
+#include <gsched/serving/plan_service_options.hpp>
+#include <gsched/serving/service_outcome.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <queue>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace gsched {
+
+/// The requests of a plan_loop: where they come from, and where their answers go.
+///  - next_arrival() is the time of a request that is known to come, or no_deadline; arrive() hands
+///    it to plan_loop::arrive once the time has come. Other requests may be handed over at any time
+///    between two steps.
+///  - on_start(run, batch) is told of a batch before it starts, and may add to the run what the
+///    runner needs of its requests; `batch` is in place until the batch ends.
+///  - each request ends by one call of on_answer or on_drop; on_answer may hand over more requests.
+///  - on_period(p) is given each period at its end, on_switch(t) the time of each switch to another
+///    plan.
+template <class R>
+concept plan_requests = requires(R r, const R c, batch_run& run, time_point t, std::uint64_t id,
+                                 std::span<const waiting_request> batch, period_outcome p) {
+  { c.next_arrival() } -> std::same_as<time_point>;
+  r.arrive();
+  r.on_start(run, batch);
+  r.on_answer(id, t);
+  r.on_drop(id, t);
+  r.on_period(std::move(p));
+  r.on_switch(t);
+};
+
+/// Serves requests with plans, batch by batch, step by step: a frontend, and a new plan each period
+/// for the measured rates. Any batch_runner runs the batches. `expected` is the interference that
+/// the frontend assumes.
+///
+/// Source   Choi et al., USENIX ATC 2022, section 5.
+/// Order    events at one time: ends of batches, switches, period ends, arrivals, due batches; then
+///          in order of creation. In virtual time equal arguments give equal outcomes.
+/// Units    times count from the moment when the first plan's partitions exist.
+/// Errors   the constructor: those of frontend and of replanning; bad_option for a period that is
+///          not above 0. begin, step: those of planner, models and runner.
+/// Cost     O(log n) an event for n partitions; some two events a batch.
+/// Threads  one owner, except for what the runner does in prepare. Reference arguments outlive it.
+template <batch_runner Runner, class Requests>
+class plan_loop {
+public:
+  /// `offered`: the demands that the first plan is for, of the models that will be requested.
+  plan_loop(const latency_table& table, std::vector<duration> slos,
+            const std::vector<gpu_shape>& shapes, std::vector<model_demand> offered,
+            const plan_service_options& o, const planner_function& planner,
+            const interference_function& expected, Runner& runner, Requests& requests)
+      : slos_(slos), options_(o), expected_(expected), offered_(std::move(offered)),
+        serve_(table, std::move(slos), shapes, o.frontend), plan_(planner, o.replanning),
+        runner_(runner), requests_(requests), is_blocked_(shapes.size(), false) {
+    if (o.period <= duration::zero())
+      throw error(errc::bad_option,
+                  "period of " + std::to_string(o.period.count()) + " ns, expected more than 0");
+    models_.resize(table.size());
+    came_before_.resize(table.size());
+  }
+
+  /// Waits until the partitions of the first plan exist, and starts the time.
+  void begin() {
+    static_assert(
+        plan_requests<Requests>); // here, as a class that has a plan_loop is complete here
+    plan_for(offered_);
+    while (!runner_.try_prepared()) runner_.wait(no_deadline);
+    is_preparing_ = false;
+    begin_ = runner_.now() - time_point{};
+    open_period();
+    follow_plan();
+  }
+
+  /// Handles the next event that is due. False: none is.
+  bool step() {
+    now_ = runner_.now() - begin_;
+    if (const auto partition = runner_.try_end()) {
+      end_batch(*partition);
+    } else if (is_preparing_ && runner_.try_prepared()) {
+      is_preparing_ = false;
+      follow_plan();
+    } else if (const time_point arrival = requests_.next_arrival();
+               arrival <= now_ && is_before_events(arrival)) {
+      requests_.arrive();
+    } else if (!events_.empty() && events_.top().at <= now_) {
+      const event e = events_.top();
+      events_.pop();
+      handle(e);
+    } else {
+      return false;
+    }
+    return true;
+  }
+  /// Whether no batch runs, no plan is being made, and no event or arrival will come.
+  [[nodiscard]] bool is_over() const noexcept { return is_quiet() && next_event() == no_deadline; }
+  /// Whether no batch runs and no plan is being made.
+  [[nodiscard]] bool is_quiet() const noexcept { return running_ == 0 && !is_preparing_; }
+  /// The time of the next event or arrival, or no_deadline.
+  [[nodiscard]] time_point next_event() const noexcept {
+    return std::min(events_.empty() ? no_deadline : events_.top().at, requests_.next_arrival());
+  }
+  /// Lets the runner wait for the next event, at most until `most`.
+  void wait(time_point most = no_deadline) {
+    const time_point until = std::min(next_event(), most);
+    runner_.wait(until == no_deadline ? no_deadline : saturating_add(until, begin_));
+  }
+
+  /// Hands a request to the frontend; its SLO counts from `since`.
+  void arrive(std::size_t model, std::uint64_t id, time_point since) {
+    if (const auto to = serve_.arrive(model, id, now_, since)) begin_batch(*to);
+    hear_of_dropped();
+  }
+
+  /// The time of the step.
+  [[nodiscard]] time_point now() const noexcept { return now_; }
+  /// Time zero, as the runner tells time.
+  [[nodiscard]] duration begun_at() const noexcept { return begin_; }
+  /// Ends the current period. To be called once, after the last step.
+  void end() {
+    close_period();
+    for (std::size_t m = 0; m < models_.size(); ++m) models_[m].counts = serve_.counts(m);
+  }
+  /// Outcome by model of the table; counts are filled in by end().
+  [[nodiscard]] std::vector<model_outcome>& models() noexcept { return models_; }
+  [[nodiscard]] std::uint64_t batches() const noexcept { return batches_; }
+  [[nodiscard]] std::uint64_t switches() const noexcept { return switches_; }
+  /// End of the last batch.
+  [[nodiscard]] time_point last_end() const noexcept { return last_end_; }
+  [[nodiscard]] const frontend& requests_in() const noexcept { return serve_; }
+  [[nodiscard]] const active_plan& plan() const noexcept { return plan_; }
+
+private:
+  enum class kind : std::uint8_t { look, due };
+  struct event {
+    time_point at;
+    kind what;
+    std::uint64_t serial;
+    std::uint32_t which;                            ///< partition
+    bool operator<(const event& o) const noexcept { // a max-heap: the earliest event is the top
+      return std::tie(o.at, o.what, o.serial) < std::tie(at, what, serial);
+    }
+  };
+
+  void put(time_point at, kind what, std::size_t which = 0) {
+    events_.push({at, what, serial_++, static_cast<std::uint32_t>(which)});
+  }
+  /// Arrivals are between the period ends and the due batches of their time.
+  [[nodiscard]] bool is_before_events(time_point arrival) const noexcept {
+    if (events_.empty()) return true;
+    const event& e = events_.top();
+    return arrival < e.at || (arrival == e.at && e.what == kind::due);
+  }
+  void handle(const event& e) {
+    switch (e.what) {
+    case kind::look: look_at_rates(); break;
+    case kind::due:
+      if (due_[e.which] != e.at) break; // outdated: an earlier event replaced it
+      due_[e.which] = no_deadline;
+      begin_batch(e.which);
+      break;
+    }
+  }
+
+  void hear_of_dropped() {
+    for (const std::uint64_t id : serve_.dropped()) requests_.on_drop(id, now_);
+    serve_.forget_dropped();
+  }
+
+  // Batches -----------------------------------------------------------------------------------
+
+  void begin_batch(std::uint32_t partition) {
+    const std::uint32_t gpu = serve_.partitions()[partition].gpu;
+    if (!runner_.is_available(partition)) {
+      is_blocked_[gpu] = true;
+      return;
+    }
+    const auto batch = serve_.try_start(partition, now_);
+    if (batch) {
+      const served_partition& p = serve_.partitions()[partition];
+      ++batches_;
+      ++running_;
+      begun_[partition] = {now_, p.expected(batch->model, batch->requests.size())};
+      batch_run run{p.gpu, partition, p.sms, batch->model,
+                    static_cast<std::uint32_t>(batch->requests.size())};
+      requests_.on_start(run, batch->requests);
+      runner_.begin(run);
+    } else if (const time_point at = serve_.due(partition, now_);
+               at != no_deadline && at < due_[partition]) {
+      put(due_[partition] = at, kind::due, partition);
+    }
+    if (!serve_.dropped().empty()) hear_of_dropped();
+  }
+
+  void end_batch(std::uint32_t partition) {
+    const served_partition& p = serve_.partitions()[partition];
+    const std::uint32_t gpu = p.gpu;
+    const std::size_t model = p.running_model;
+    ended_batch_.assign(p.running.begin(), p.running.end());
+    const bool is_room = serve_.end(partition, now_);
+    --running_;
+    last_end_ = now_;
+    model_outcome& of = models_[model];
+    const auto& [since, expected] = begun_[partition];
+    ++of.batches;
+    of.expected += expected;
+    of.took += now_ - since;
+    of.excess.record(std::max(duration::zero(), now_ - since - expected));
+    for (const waiting_request& r : ended_batch_)
+      of.latency.record(now_ - (r.deadline - slos_[model]));
+    begin_batch(partition);
+    if (is_room || is_blocked_[gpu]) {
+      is_blocked_[gpu] = false;
+      for (std::uint32_t i = 0; i < serve_.partitions().size(); ++i)
+        if (serve_.partitions()[i].gpu == gpu) begin_batch(i);
+    }
+    for (const waiting_request& r : ended_batch_) requests_.on_answer(r.id, now_);
+  }
+
+  // Plans -------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<model_demand> measured() const {
+    std::vector<model_demand> all = offered_;
+    for (model_demand& d : all) d.rate = serve_.rate(d.model, now_);
+    return all;
+  }
+
+  void plan_for(std::vector<model_demand> rates) {
+    is_preparing_ = true;
+    runner_.prepare([this, d = std::move(rates)] { return plan_.decide(d); });
+  }
+
+  void look_at_rates() {
+    close_period();
+    open_period();
+    // If planning takes longer than a period, this period has no new plan.
+    if (options_.replans && !is_preparing_) plan_for(measured());
+  }
+
+  void open_period() {
+    period_ = {};
+    period_outcome& p = period_;
+    p.begin = now_;
+    for (std::size_t m = 0; m < slos_.size(); ++m) p.measured.push_back(serve_.rate(m, now_));
+    p.factor = plan_.factor();
+    p.sms = plan_.sms();
+    if (now_ + options_.period < time_point{options_.length})
+      put(now_ + options_.period, kind::look);
+  }
+
+  void close_period() {
+    period_outcome& p = period_;
+    for (std::size_t m = 0; m < slos_.size(); ++m) {
+      const std::uint64_t so_far = serve_.counts(m).arrived;
+      p.arrived.push_back(so_far - std::exchange(came_before_[m], so_far));
+    }
+    requests_.on_period(std::move(p));
+  }
+
+  /// Activates the chosen plan, whose partitions exist now.
+  void follow_plan() {
+    period_outcome& p = period_;
+    p.no_plan = plan_.is_none_better();
+    p.switched = plan_.advance();
+    if (p.switched) change_plan();
+    p.factor = plan_.factor();
+    p.sms = plan_.sms();
+  }
+
+  void change_plan() {
+    const bool is_first = now_ == time_point{};
+    const duration cost = is_first ? duration{} : options_.switch_cost;
+    if (expected_)
+      serve_.switch_to(plan_.plan(), now_, cost, expected_);
+    else
+      serve_.switch_to(plan_.plan(), now_, cost);
+    runner_.activate(serve_.partitions());
+    switches_ += is_first ? 0 : 1;
+    if (!is_first) requests_.on_switch(now_);
+    due_.resize(serve_.partitions().size(), no_deadline);
+    begun_.resize(serve_.partitions().size());
+    hear_of_dropped();
+    for (std::uint32_t i = 0; i < serve_.partitions().size(); ++i) begin_batch(i);
+  }
+
+  std::vector<duration> slos_;
+  plan_service_options options_;
+  const interference_function& expected_;
+  std::vector<model_demand> offered_; ///< expected at the start
+  frontend serve_;
+  active_plan plan_;
+  Runner& runner_;
+  Requests& requests_;
+  duration begin_{}; ///< runner's time at the start
+  std::priority_queue<event> events_;
+  std::uint64_t serial_ = 0;
+  time_point now_{};
+  std::uint32_t running_ = 0; ///< batches
+  bool is_preparing_ = false;
+  std::vector<bool> is_blocked_; ///< by GPU: a partition waits for another plan's batch
+  std::vector<time_point> due_;  ///< by partition: time of the next due event
+  std::vector<std::pair<time_point, duration>>
+      begun_; ///< by partition: start and planned latency of its batch
+  std::vector<waiting_request> ended_batch_;
+  std::vector<std::uint64_t> came_before_;
+  period_outcome period_;
+  std::vector<model_outcome> models_;
+  std::uint64_t batches_ = 0;
+  std::uint64_t switches_ = 0;
+  time_point last_end_{};
+};
+
+} // namespace gsched
