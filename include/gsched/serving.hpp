@@ -9,6 +9,7 @@
 #include <gsched/serving/frontend.hpp>
 #include <gsched/serving/graph_batches.hpp>
 #include <gsched/serving/group_assignment.hpp>
+#include <gsched/serving/paced_batches.hpp>
 #include <gsched/serving/plan_loop.hpp>
 #include <gsched/serving/plan_service.hpp>
 #include <gsched/serving/plan_service_options.hpp>

@@ -75,6 +75,7 @@ public:
     for (int i = 0; i < steps; ++i) {
       const std::uint64_t what = random_() % 1000;
       if (what < 2) change_plan();
+      if (what >= 500 && what < 530) cancel(ids_ - what % 8);
       if (what < 500) {
         arrive();
       } else {
@@ -88,7 +89,7 @@ public:
     CHECK(unanswered_.empty());
   }
 
-  int dropped = 0, late = 0, in_time = 0, grown = 0, switches = 0;
+  int dropped = 0, late = 0, in_time = 0, grown = 0, switches = 0, cancelled = 0;
 
 private:
   void change_plan() {
@@ -118,6 +119,23 @@ private:
     const auto to = serve_->arrive(m, id, now_);
     note_dropped([&](const waiting_request& r, std::size_t) { REQUIRE((r.id == id && !to)); });
     if (to) ask(*to);
+  }
+
+  /// A request leaves if it waits, and nothing else changes.
+  void cancel(std::uint64_t id) {
+    bool waits = false;
+    std::size_t model = id % 3;
+    if (const auto at = unanswered_.find(id); at != unanswered_.end()) {
+      model = at->second.first;
+      waits = true;
+      for (const auto& [p, b] : running_)
+        for (const waiting_request& r : b.requests) waits = waits && r.id != id;
+    }
+    REQUIRE(serve_->cancel(model, id) == waits);
+    REQUIRE(!serve_->cancel(model, id));
+    if (!waits) return;
+    unanswered_.erase(id);
+    ++cancelled;
   }
 
   void ask(std::uint32_t number) {
@@ -204,7 +222,7 @@ private:
     request_counts all;
     for (std::size_t m = 0; m < 3; ++m) {
       const request_counts& c = serve_->counts(m);
-      REQUIRE(c.arrived == c.in_time + c.late + c.dropped + c.waiting + c.running);
+      REQUIRE(c.arrived == c.in_time + c.late + c.dropped + c.waiting + c.running + c.cancelled);
       std::uint64_t waiting = 0;
       for (const served_partition& p : serve_->partitions())
         for (const served_portion& s : p.portions) waiting += s.model == m ? s.waiting.size() : 0;
@@ -212,7 +230,9 @@ private:
       all.in_time += c.in_time;
       all.late += c.late;
       all.dropped += c.dropped;
+      all.cancelled += c.cancelled;
     }
+    REQUIRE(all.cancelled == static_cast<std::uint64_t>(cancelled));
     REQUIRE(all.in_time == static_cast<std::uint64_t>(in_time));
     REQUIRE(all.late == static_cast<std::uint64_t>(late));
     REQUIRE(all.dropped == static_cast<std::uint64_t>(dropped));
@@ -268,7 +288,7 @@ TEST_CASE("choose_batch agrees with exhaustive search") {
 }
 
 TEST_CASE("F1, F2, F3, F5: random load and plans lose no request and drop none too early") {
-  int dropped = 0, late = 0, in_time = 0, grown = 0, switches = 0;
+  int dropped = 0, late = 0, in_time = 0, grown = 0, switches = 0, cancelled = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     storm s(seed);
@@ -278,12 +298,14 @@ TEST_CASE("F1, F2, F3, F5: random load and plans lose no request and drop none t
     in_time += s.in_time;
     grown += s.grown;
     switches += s.switches;
+    cancelled += s.cancelled;
   }
   CHECK(dropped > 1000);
   CHECK(late > 200);
   CHECK(in_time > 10000);
   CHECK(grown > 200);
   CHECK(switches > 100);
+  CHECK(cancelled > 500);
 }
 
 TEST_CASE(

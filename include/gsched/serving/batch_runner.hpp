@@ -16,6 +16,14 @@
 
 namespace gsched {
 
+/// Where the data of a batch's requests is: for each request, in the order of the batch, an address
+/// for each input of the model, and one for each output. Null: it is not copied. Without addresses
+/// the batch moves no data.
+struct batch_data {
+  std::span<const void* const> inputs{};
+  std::span<void* const> outputs{};
+};
+
 /// A batch that starts on a partition.
 struct batch_run {
   std::uint32_t gpu = 0;
@@ -23,6 +31,7 @@ struct batch_run {
   sm_count sms{};
   std::size_t model = 0;
   std::uint32_t batch = 0;
+  batch_data data{}; ///< in place until the batch has ended
 };
 
 /// Chooses a plan when it is called; null: the current plan stays.
@@ -39,6 +48,8 @@ using plan_chooser = std::function<const partition_plan*()>;
 ///                its partitions; batches that run stay where they are.
 ///  B5 available  is_available(partition) is false while a batch of another plan runs on the
 ///                partition's SMs, and becomes true at the end of a batch.
+///  B6 data      a batch reads its requests' inputs between begin and its end, and at its end the
+///                outputs of each request are complete: those of its own inputs.
 /// The caller owes: one batch at a time on a partition, and only if it is available; no prepare
 /// before the former one is done; activate with the partitions of the last prepared plan.
 template <class R>

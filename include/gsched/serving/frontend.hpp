@@ -32,7 +32,8 @@ struct frontend_options {
   rate_memory memory{};
 };
 
-/// The requests of a model by state. arrived = in_time + late + dropped + waiting + running.
+/// The requests of a model by state. arrived = in_time + late + dropped + waiting + running +
+/// cancelled.
 struct request_counts {
   std::uint64_t arrived = 0;
   std::uint64_t in_time = 0; ///< answered within the SLO
@@ -40,6 +41,7 @@ struct request_counts {
   std::uint64_t dropped = 0; ///< never answered
   std::uint64_t waiting = 0;
   std::uint64_t running = 0;
+  std::uint64_t cancelled = 0; ///< by the caller, while they waited
   bool operator==(const request_counts&) const noexcept = default;
 };
 
@@ -53,7 +55,8 @@ struct started_batch {
 /// rates, forms batches, drops requests that cannot meet their deadline, measures rates, and
 /// switches to another plan.
 ///
-///  F1 conservation  each request that arrived is in_time, late, dropped, waiting or running.
+///  F1 conservation  each request that arrived is in_time, late, dropped, waiting, running or
+///                   cancelled.
 ///  F2 batches       a batch starts on an idle partition in any of these cases: the desired size is
 ///                   reached; a cycle has passed since the portion's last batch; the oldest request
 ///                   must start now; the portion would be late after another portion's batch. A
@@ -127,6 +130,19 @@ public:
   }
   std::optional<std::uint32_t> arrive(std::size_t model, std::uint64_t id, time_point now) {
     return arrive(model, id, now, now);
+  }
+
+  /// Takes out a request that waits; false if none of that id does.
+  ///
+  /// Cost     O(requests of the model that wait).
+  bool cancel(std::size_t model, std::uint64_t id) noexcept {
+    for (const route& to : models_[model].routes)
+      if (partitions_[to.partition].portions[to.portion].waiting.erase(id)) {
+        --models_[model].counts.waiting;
+        ++models_[model].counts.cancelled;
+        return true;
+      }
+    return false;
   }
 
   /// Starts a batch on a partition if it is idle and a batch is due. Drops requests that cannot

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <queue>
 #include <span>
@@ -17,6 +18,11 @@
 #include <vector>
 
 namespace gsched {
+
+/// Computes the outputs of a request from its inputs, for a model that is simulated; an address is
+/// null where the request has none. It does not throw.
+using simulated_work = std::function<void(std::size_t model, std::span<const void* const> inputs,
+                                          std::span<void* const> outputs)>;
 
 /// A batch_runner in virtual time, which advances in wait only. Batches take the table's latencies
 /// and slow each other down as `truth` predicts.
@@ -35,8 +41,8 @@ class simulated_batches {
     }
   };
   struct slot {
-    std::uint32_t gpu = 0;
     std::uint32_t version = 0; ///< of its batch's current end; older ends in the heap are outdated
+    batch_run run{};           ///< the batch that runs
   };
 
   [[nodiscard]] auto report_end() {
@@ -46,10 +52,10 @@ class simulated_batches {
   }
 
 public:
-  /// Partitions exist `prepare` after the call of prepare.
+  /// Partitions exist `prepare` after the call of prepare. `work` computes at the end of a batch.
   simulated_batches(const latency_table& table, const interference_function& truth,
-                    std::size_t gpus, duration prepare = {})
-      : runs_(table, truth, gpus), prepare_(prepare) {}
+                    std::size_t gpus, duration prepare = {}, simulated_work work = {})
+      : runs_(table, truth, gpus), prepare_(prepare), work_(std::move(work)) {}
 
   void prepare(const plan_chooser& decide) {
     prepared_ = now_;
@@ -73,7 +79,7 @@ public:
   [[nodiscard]] bool is_available(std::uint32_t) const noexcept { return true; }
 
   void begin(const batch_run& r) {
-    slots_[r.partition].gpu = r.gpu;
+    slots_[r.partition].run = r;
     runs_.begin(r, now_, report_end());
   }
   [[nodiscard]] std::optional<std::uint32_t> try_end() {
@@ -81,19 +87,32 @@ public:
     if (ends_.empty() || ends_.top().at > now_) return std::nullopt;
     const std::uint32_t partition = ends_.top().partition;
     ++slots_[partition].version;
-    runs_.end(slots_[partition].gpu, partition, now_, report_end());
+    runs_.end(slots_[partition].run.gpu, partition, now_, report_end());
+    compute(slots_[partition].run);
     return partition;
   }
 
   void wait(time_point t) {
-    forget_changed();
-    if (!ends_.empty()) t = std::min(t, ends_.top().at);
-    t = std::min(t, prepared_);
+    t = std::min(t, next_change());
     if (t < no_deadline) now_ = std::max(now_, t);
+  }
+  /// The time at which the next batch ends or partitions exist, or no_deadline.
+  [[nodiscard]] time_point next_change() {
+    forget_changed();
+    return ends_.empty() ? prepared_ : std::min(ends_.top().at, prepared_);
   }
   [[nodiscard]] time_point now() const noexcept { return now_; }
 
 private:
+  void compute(const batch_run& r) const {
+    if (!work_ || r.data.inputs.size() + r.data.outputs.size() == 0) return;
+    const std::size_t inputs = r.data.inputs.size() / r.batch;
+    const std::size_t outputs = r.data.outputs.size() / r.batch;
+    for (std::size_t i = 0; i < r.batch; ++i)
+      work_(r.model, r.data.inputs.subspan(i * inputs, inputs),
+            r.data.outputs.subspan(i * outputs, outputs));
+  }
+
   /// Removes outdated ends from the top of the heap.
   void forget_changed() {
     while (!ends_.empty() && slots_[ends_.top().partition].version != ends_.top().version)
@@ -102,6 +121,7 @@ private:
 
   detail::batch_runs runs_;
   duration prepare_;
+  simulated_work work_;
   bool has_plan_ = false;
   time_point now_{};
   time_point prepared_ = no_deadline;

@@ -34,6 +34,18 @@ public:
     --size_;
     return r;
   }
+  /// Takes a request out, wherever it is; false if it is not there.
+  /// Cost     O(size).
+  bool erase(std::uint64_t id) noexcept {
+    const std::size_t mask = ring_.size() - 1;
+    for (std::size_t i = 0; i < size_; ++i) {
+      if ((*this)[i].id != id) continue;
+      for (; i + 1 < size_; ++i) ring_[(first_ + i) & mask] = ring_[(first_ + i + 1) & mask];
+      --size_;
+      return true;
+    }
+    return false;
+  }
 
 private:
   void grow() {
