@@ -9,6 +9,7 @@
 #include <gsched/serving/frontend.hpp>
 #include <gsched/serving/graph_batches.hpp>
 #include <gsched/serving/group_assignment.hpp>
+#include <gsched/serving/learned_factor.hpp>
 #include <gsched/serving/paced_batches.hpp>
 #include <gsched/serving/plan_loop.hpp>
 #include <gsched/serving/plan_service.hpp>
@@ -18,4 +19,6 @@
 #include <gsched/serving/served_partition.hpp>
 #include <gsched/serving/service_outcome.hpp>
 #include <gsched/serving/simulated_batches.hpp>
+#include <gsched/serving/time_corrections.hpp>
+#include <gsched/serving/violation_margins.hpp>
 #include <gsched/serving/waiting_request.hpp>

@@ -35,6 +35,12 @@ for planner in $planners; do
     serve "promise_${planner}_$i" $asked --max-rates --planner $planner --rate-error 0.2 --period 5 --seconds 15
   done
 done
+# Batches that take longer than the plans assume: they learn it, and switch once.
+five=lenet=1000,googlenet=1000,resnet50=1000,ssdlite_mobilenet=1000,vgg16=1000
+serve slow --rates $five --gpus 2 --seconds 50 --period 10 --true-slowdown 1.6
+serve slow_unlearned --rates $five --gpus 2 --seconds 20 --period 10 --true-slowdown 1.6 --fixed-times --allowed 1
+serve slow_one --rates $rates --gpus 2 --seconds 30 --period 10 --true-slowdown vgg16=1.5
+grep -qE 'as learned: lenet 1.6, googlenet 1.6' "$work/slow.txt" || { echo "what was learned is not told"; failed=1; }
 serve none --rates vgg16=10 --gpus 0 --seconds 2
 cat > "$work/jump.csv" <<'CSV'
 time_s,model,rate
@@ -91,6 +97,13 @@ for r in promises:
     assert all(a["violations"] <= 0.01 for a in r["apps"]), r["apps"]
     assert r["periods"][0]["factor"] >= 1.19 and r["interference"] and r["planned_interference"], r["periods"][0]
 assert said["none"]["all"]["violations"] == 1 and said["none"]["periods"][0]["no_plan"]
+slow = said["slow"]["periods"]
+assert slow[0]["violated"] > 0.05 * slow[0]["ended"] and slow[0]["corrections"] == {}, slow[0]
+assert all(p["violated"] <= 0.01 * p["ended"] for p in slow[2:]), slow
+assert slow[1]["reason"] == "times" and slow[1]["sms"] > slow[0]["sms"] and said["slow"]["switches"] == 1
+assert all(1.55 < c < 1.65 for p in slow[1:] for c in p["corrections"].values()), slow
+assert said["slow_unlearned"]["periods"][1]["violated"] > 0.05 * said["slow_unlearned"]["periods"][1]["ended"]
+assert said["slow_one"]["periods"][-1]["corrections"].keys() == {"vgg16"}, said["slow_one"]["periods"][-1]
 game, traffic = said["apps"]["apps"]
 assert game["name"] == "game" and game["violations"] < 0.02 and traffic["violations"] < 0.02
 hasty = said["hasty"]
@@ -133,6 +146,11 @@ printf 'model,batch,sms,latency_us\na,1,8,10\na,1,16,20\n' > "$work/doubtful.csv
 # Between all of the headroom and none of it, it is told how much there is.
 "$bin" --rates vgg16=3200 --gpus 1 --seconds 1 | grep -qE 'at 0.0 s: room for 1.[01][0-9]* times these rates, not for 1.2' ||
   { echo "a headroom that is cut is not told"; failed=1; }
+refuses "--true-slowdown: '0'" --rates vgg16=1 --true-slowdown 0
+refuses "--true-slowdown: 'vgg61=2', expected a number, or MODEL=X" --rates vgg16=1 --true-slowdown vgg61=2
+refuses "--true-slowdown: '1.5', expected a number, or MODEL=X" --rates vgg16=1 --true-slowdown vgg16=2,1.5
+refuses "--allowed: '2' is out of range" --rates vgg16=1 --allowed 2
+refuses "--fixed-times: given beside --once" --rates vgg16=1 --once --fixed-times
 refuses "--fall: '2' is out of range" --rates vgg16=1 --fall 2
 refuses "unknown planner 'none'" --rates vgg16=1 --planner none
 refuses "--rate-error" --rates vgg16=1 --rate-error 1.5

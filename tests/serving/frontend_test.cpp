@@ -360,6 +360,29 @@ TEST_CASE("F2: a portion that would be late after another batch goes first, thou
   CHECK(first->model == 1);
 }
 
+TEST_CASE("corrections change when a batch starts and which requests can be in time") {
+  const latency_table t = even_table({1ms});
+  frontend f(t, {20ms}, {{sm_count{8}, sm_count{8}}});
+  f.switch_to({{{0, sm_count{8}, 10ms, {{0, 400, 4}}}}}, at(0ms));
+  const auto first = f.arrive(0, 1, at(0ms));
+  REQUIRE(first);
+  REQUIRE(f.try_start(*first, at(0ms))); // its cycle has come
+  static_cast<void>(f.end(*first, at(2ms)));
+  static_cast<void>(f.arrive(0, 2, at(2ms)));
+  CHECK(f.due(*first, at(2ms)) == at(10ms)); // the next cycle
+  f.correct(std::vector<double>{8});         // a batch of 1 takes 16 ms
+  CHECK(f.correction(0) == 8);
+  CHECK(f.due(*first, at(2ms)) == at(6ms)); // the latest start
+  CHECK(f.partitions()[*first].expected(0, 3) == 32ms);
+  f.switch_to({{{0, sm_count{8}, 10ms, {{0, 400, 4}}}}},
+              at(3ms)); // which the next plan has as well
+  CHECK(f.due(*first, at(3ms)) == at(6ms));
+  CHECK_FALSE(f.try_start(*first, at(7ms)));
+  CHECK(f.counts(0).dropped == 1);
+  f.correct(std::vector<double>{1});
+  CHECK(f.partitions()[*first].expected(0, 3) == 4ms);
+}
+
 TEST_CASE("F4: requests go to partitions in proportion to the planned rates") {
   const latency_table t = even_table({1ms});
   frontend f(t, {20ms}, {gpu_shape{sm_count{32}, sm_count{8}}});

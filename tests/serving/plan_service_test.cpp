@@ -42,8 +42,9 @@ struct service {
   plan_service_options options;
   duration prepare{};
   interference_function truth, expected;
-  planner_function planner = [this](std::span<const model_demand> d) {
-    return elastic_planner{}.plan(table, d, shapes);
+  std::vector<double> true_slowdown; ///< by model; empty: none
+  planner_function planner = [this](const latency_table& t, std::span<const model_demand> d) {
+    return elastic_planner{}.plan(t, d, shapes);
   };
 
   void offer(app what, rate_curve expected_rate, std::optional<rate_curve> comes = {}) {
@@ -56,7 +57,8 @@ struct service {
   service() { options.replanning.clusters = 0; }
 
   service_outcome run() {
-    simulated_batches runner(table, truth, shapes.size(), prepare);
+    const latency_table times = with_corrections(table, true_slowdown);
+    simulated_batches runner(times, truth, shapes.size(), prepare);
     return plan_service(table, slos, shapes, apps, options, planner, expected, runner).run();
   }
 };
@@ -216,12 +218,63 @@ TEST_CASE("unplanned interference makes requests late; planned interference does
   CHECK(blind.all().violations() > 0.02);
   s.shapes.resize(2);
   s.expected = s.truth;
-  s.planner = [&](std::span<const model_demand> d) {
-    return elastic_planner{}.plan(s.table, d, s.shapes, s.expected);
+  s.planner = [&](const latency_table& t, std::span<const model_demand> d) {
+    return elastic_planner{}.plan(t, d, s.shapes, s.expected);
   };
   const service_outcome seeing = s.run();
   check_conservation(seeing);
   CHECK(seeing.all().violations() < blind.all().violations() / 4);
+}
+
+TEST_CASE("batches that take longer than planned lead to another plan, which has none late") {
+  service s;
+  s.options.length = 100s;
+  s.options.period = 10s;
+  s.true_slowdown = {1.6, 1};
+  s.offer_model(0, 1500);
+  s.offer_model(1, 500);
+  const service_outcome o = s.run();
+  check_conservation(o);
+  CHECK(o.periods[0].violated > o.periods[0].ended / 50);
+  CHECK(o.periods[1].reason == replan_reason::times);
+  CHECK(o.periods[1].switched);
+  CHECK(o.periods[1].corrections[0] == doctest::Approx(1.6).epsilon(0.02));
+  CHECK(o.periods[1].corrections[1] == 1);
+  CHECK(o.periods[1].sms > o.periods[0].sms);
+  CHECK(o.switches == 1); // no oscillation
+  for (std::size_t i = 1; i < o.periods.size(); ++i)
+    CHECK(o.periods[i].violated < o.periods[i].ended / 100);
+  CHECK(text_of(s.run()) == text_of(o));
+
+  s.options.corrections.learns = false;
+  s.options.margins.allowed = 1;
+  const service_outcome fixed = s.run();
+  check_conservation(fixed);
+  CHECK(fixed.switches == 0);
+  CHECK(fixed.all().violations() > 0.02);
+  // Without corrections violations alone bring a plan with more room.
+  s.options.margins.allowed = 0.01;
+  const service_outcome roomy = s.run();
+  check_conservation(roomy);
+  CHECK(roomy.switches > 0);
+  CHECK(roomy.periods[1].reason == replan_reason::violations);
+  CHECK(roomy.periods[1].margins[0] > 1);
+  CHECK(roomy.all().violations() < fixed.all().violations());
+}
+
+TEST_CASE("batches too slow for any plan are served as well as there is a plan") {
+  service s;
+  s.options.length = 50s;
+  s.options.period = 10s;
+  s.slos = {9ms, 20ms};
+  s.true_slowdown = {4, 1};
+  s.offer(app_of_model("m0", 0, 9ms), {{at(0s), 100}});
+  s.offer_model(1, 500);
+  const service_outcome o = s.run();
+  check_conservation(o);
+  CHECK(o.periods[1].corrections[0] == doctest::Approx(0.99 * 9 / 2.25)); // the bound
+  CHECK(o.periods[4].sms > o.periods[0].sms);
+  CHECK(o.apps[1].violations() < 0.01); // the other model has nothing of it
 }
 
 TEST_CASE("replanning follows rates that jump tenfold, and reports rates that are too high") {

@@ -26,6 +26,12 @@ struct limited {
   }
 };
 
+/// Without corrections.
+std::optional<scaled_plan> replan(replanning& r, const std::vector<model_demand>& measured,
+                                  limited& ask) {
+  return r.replan(measured, {}, [&](auto d, auto) { return ask(d); });
+}
+
 } // namespace
 
 TEST_CASE("a plan has the headroom, or as much of it as the GPUs can serve") {
@@ -70,21 +76,21 @@ TEST_CASE("the margin for bursts is a multiple of the root of the capacity") {
 TEST_CASE("a plan is kept while rates stay near its own") {
   limited ask{1e9};
   replanning r({1.5, 3, 0.1, 2}); // no SLO, no clusters
-  REQUIRE(r.replan({{0, 100, {}}, {1, 0, {}}}, ask));
+  REQUIRE(replan(r, {{0, 100, {}}, {1, 0, {}}}, ask));
   CHECK(ask.last == doctest::Approx(1.5 * 102)); // of the second, the least rate
-  CHECK_FALSE(r.replan({{0, 109, {}}, {1, 2.1, {}}}, ask));
-  CHECK_FALSE(r.replan({{0, 91, {}}, {1, 1, {}}}, ask));
+  CHECK_FALSE(replan(r, {{0, 109, {}}, {1, 2.1, {}}}, ask));
+  CHECK_FALSE(replan(r, {{0, 91, {}}, {1, 1, {}}}, ask));
   CHECK(ask.asked == 1);
-  REQUIRE(r.replan({{0, 1000, {}}, {1, 0, {}}}, ask)); // tenfold
+  REQUIRE(replan(r, {{0, 1000, {}}, {1, 0, {}}}, ask)); // tenfold
   CHECK(ask.last == doctest::Approx(1.5 * 1002));
   ask.most = 0;
-  CHECK_FALSE(r.replan({{0, 100, {}}, {1, 0, {}}}, ask));
+  CHECK_FALSE(replan(r, {{0, 100, {}}, {1, 0, {}}}, ask));
   ask.most = 1e9;
-  CHECK(r.replan({{0, 100, {}}, {1, 0, {}}}, ask)); // asked again, for there was none
+  CHECK(replan(r, {{0, 100, {}}, {1, 0, {}}}, ask)); // asked again, for there was none
   // With too few GPUs, a plan that serves no more than the current one is not taken.
   ask.most = 120;
-  CHECK_FALSE(r.replan({{0, 120, {}}, {1, 0, {}}}, ask)); // has 150 of it, would have 120
-  CHECK(r.replan({{0, 100, {}}, {1, 20, {}}}, ask));      // has 0.15 of the second
+  CHECK_FALSE(replan(r, {{0, 120, {}}, {1, 0, {}}}, ask)); // has 150 of it, would have 120
+  CHECK(replan(r, {{0, 100, {}}, {1, 20, {}}}, ask));      // has 0.15 of the second
   CHECK_THROWS_AS(replanning({0, 0, 0.1, 1}), error);
   CHECK_THROWS_AS(replanning({1.3, 0, -1, 1}), error);
   CHECK_THROWS_AS(replanning({1.3, 0, 0.1, 1, 1.1}), error);
@@ -93,15 +99,63 @@ TEST_CASE("a plan is kept while rates stay near its own") {
 TEST_CASE("a rate that falls a little keeps its planned value") {
   limited ask{1e9};
   replanning r({1, 0, 0.1, 1, 0.3});
-  REQUIRE(r.replan({{0, 100, {}}, {1, 100, {}}}, ask));
-  CHECK_FALSE(r.replan({{0, 71, {}}, {1, 105, {}}}, ask));
-  REQUIRE(r.replan({{0, 75, {}}, {1, 150, {}}}, ask));
+  REQUIRE(replan(r, {{0, 100, {}}, {1, 100, {}}}, ask));
+  CHECK_FALSE(replan(r, {{0, 71, {}}, {1, 105, {}}}, ask));
+  REQUIRE(replan(r, {{0, 75, {}}, {1, 150, {}}}, ask));
   CHECK(ask.last == doctest::Approx(250));
-  CHECK_FALSE(r.replan({{0, 109, {}}, {1, 110, {}}}, ask));
-  REQUIRE(r.replan({{0, 69, {}}, {1, 110, {}}}, ask));
+  CHECK_FALSE(replan(r, {{0, 109, {}}, {1, 110, {}}}, ask));
+  REQUIRE(replan(r, {{0, 69, {}}, {1, 110, {}}}, ask));
   CHECK(ask.last == doctest::Approx(69 + 150));
-  REQUIRE(r.replan({{0, 69, {}}, {1, 20, {}}}, ask));
+  REQUIRE(replan(r, {{0, 69, {}}, {1, 20, {}}}, ask));
   CHECK(ask.last == doctest::Approx(69 + 20));
+}
+
+TEST_CASE("corrections count as rates do: any rise, and a fall by more than a little") {
+  limited ask{1e9};
+  std::vector<double> last;
+  replanning r({1.5, 0, 0.1, 1, 0.3});
+  const std::vector<model_demand> rates{{0, 100, {}}, {1, 50, {}}};
+  const auto replan = [&](const std::vector<double>& corrections) {
+    return r.replan(rates, corrections, [&](auto d, std::span<const double> c) {
+      last.assign(c.begin(), c.end());
+      return ask(d);
+    });
+  };
+  using factors = std::vector<double>;
+  REQUIRE(replan({1, 1}));
+  CHECK(r.is_near(rates, factors{1, 1}));
+  CHECK(r.is_near(rates));
+  CHECK_FALSE(r.is_near(rates, factors{1.06, 1}));
+  REQUIRE(replan({1.5, 1}));
+  CHECK(last == factors{1.5, 1});
+  CHECK_FALSE(replan({1.2, 1}));
+  REQUIRE(replan({1.2, 1.1}));
+  CHECK(last == factors{1.5, 1.1}); // the first fell only a little
+  REQUIRE(replan({1, 1.1}));
+  CHECK(last == factors{1, 1.1});
+  // A plan that serves less than the rates is taken where batches take longer than the current one
+  // assumes, which then keeps no SLO; at a fall it is not, if it serves no more.
+  ask.most = 120;
+  CHECK(replan({1.3, 1.1})->factor == doctest::Approx(0.8).epsilon(0.02));
+  CHECK_FALSE(replan({0.8, 1.1}));
+}
+
+TEST_CASE("without a plan for the corrections, it is for the largest roots that have one") {
+  replanning r({1.2, 0, 0.1, 1, 0.3});
+  double most = 3;
+  std::vector<double> last;
+  const auto ask = [&](auto, std::span<const double> c) {
+    last.assign(c.begin(), c.end());
+    return c[0] > most ? std::nullopt : std::optional<partition_plan>(partition_plan{});
+  };
+  const std::vector<model_demand> rates{{0, 100, {}}};
+  const std::vector<double> sixteen{16};
+  REQUIRE(r.replan(rates, sixteen, ask));
+  CHECK(last == std::vector<double>{2}); // the fourth root
+  CHECK(r.is_near(rates, sixteen));      // and it is not asked for again
+  most = 0.5;
+  CHECK_FALSE(r.replan(rates, std::vector<double>{17}, ask));
+  CHECK_FALSE(r.is_near(rates, std::vector<double>{17})); // but this one is
 }
 
 } // namespace gsched::testing

@@ -33,7 +33,8 @@ Requests arrive at random (Poisson) at the given rates. A planner decides which 
 GPUs serve which models in what batches. A frontend queues requests for their partition; it starts a
 batch when it is full, when its time in the cycle has come, or when its oldest request would
 otherwise be late, and drops requests that cannot be in time any more. At the end of each period it
-plans again for the measured rates, and switches to the new plan while batches of the old one end.
+plans again for the measured rates and batch times, and switches to the new plan while batches of
+the old one end.
 Simulated GPUs take the time of the table for each batch. With --device cuda, stand-in kernels that
 take that time run on partitions of real GPUs, as one graph for each batch; plans and their
 partitions are made while the plan before serves.
@@ -46,6 +47,9 @@ Where there is no room for that, the plan is for as much as there is room for, a
 so. With the defaults at most 1% of the requests are late or dropped, also where rates are up to 20%
 off and batches slow each other as on an H200; docs/research/partitions.md has the measurements.
 
+Where batches take longer than table and interference say, times are corrected, model by model, and
+the next plan is for those times. --true-slowdown tries that.
+
 An app is a graph of models, and on time when all of its answers are. Its SLO is the longest of its
 models', unless --slo gives one, and is divided over the stages of each path. Apps game and traffic
 ship.
@@ -57,6 +61,8 @@ Examples
       rates are up to 20% off, anew each period
   serve_partitions --rates resnet50=1000,vgg16=500 --plan-interference none
       with a planner that does not predict interference
+  serve_partitions --rates resnet50=1000,vgg16=500 --true-slowdown 1.6
+      batches take 1.6 times what the plans assume, until these learn it
   serve_partitions --app game=300,traffic=200 --seconds 3600
       an hour
   serve_partitions --rate-trace rates.csv --period 5 --plot waves.svg
@@ -69,11 +75,12 @@ reported in one line.)";
 
 /// The options as typed.
 struct raw_options : partition_texts {
-  std::string rate_trace, rate_error = "0", batches, added, planner = "best", interference,
-                          plan_interference = "same", seconds = "60", period = "20",
-                          headroom = "1.2", clusters = "1.25", tolerance = "0.1", fall = "0.3",
-                          start = "due", prepare = "0", switch_us = "100", seed = "1";
-  bool once = false, max_rates = false;
+  std::string rate_trace,
+      rate_error = "0", batches, added, planner = "best", interference, plan_interference = "same",
+      seconds = "60", period = "20", headroom = "1.2", clusters = "1.25", tolerance = "0.1",
+      fall = "0.3", start = "due", prepare = "0", switch_us = "100", seed = "1", allowed = "0.01",
+      true_slowdown = "1";
+  bool once = false, max_rates = false, fixed_times = false;
   device_option device{{.preset = false}};
   output_options output;
 };
@@ -102,6 +109,9 @@ void declare(command_line& line, raw_options& raw) {
       "How simulated batches slow each other: none, h200 or a\nfile; default: h200. Real GPUs "
       "slow them by themselves");
   declare_solo(line, raw);
+  line.option("--true-slowdown", raw.true_slowdown, "X",
+              "Batches take X times what table and interference say, and\nplans do not know it; or "
+              "MODEL=X,... for some models. On real\nGPUs stand-ins take X times the table's time");
   line.group("Plans");
   line.option("--planner", raw.planner, "P",
               "sbp, elastic, self_tuning, best or ideal, as plan --help\nexplains; whole: no "
@@ -118,6 +128,10 @@ void declare(command_line& line, raw_options& raw) {
               "A plan is kept while no rate is above its planned one by\nmore than that part ...");
   line.option("--fall", raw.fall, "X",
               "... nor below it by more than that part; a rate that falls\nless may rise again");
+  line.flag("--fixed-times", raw.fixed_times, "Measured batch times do not correct the table");
+  line.option("--allowed", raw.allowed, "X",
+              "A model of which more than that part was late or dropped,\nthough rates and times "
+              "are as planned, gets more room");
   line.option("--prepare", raw.prepare, "S",
               "Simulated: time to make the partitions of a plan, in the\nbackground");
   line.option("--switch-us", raw.switch_us, "US", "Time until a new partition begins to serve");
@@ -203,9 +217,28 @@ void read_service(options& o, const raw_options& raw) {
   }
   s.replanning.tolerance = to_number("--tolerance", raw.tolerance, {0, 1000, false, "of the rate"});
   s.replanning.fall = to_number("--fall", raw.fall, {0, 1, false, "of the rate"});
+  s.corrections.learns = !raw.fixed_times;
+  s.margins.allowed = to_number("--allowed", raw.allowed, {0, 1, false, "of the requests"});
   s.frontend.start = to_choice<gsched::batch_start>(
       "--start", raw.start,
       {{"due", gsched::batch_start::when_due}, {"at_once", gsched::batch_start::at_once}});
+}
+
+void read_true_slowdown(options& o, const std::string& text) {
+  constexpr number_range range{0.01, 100, false, "times"};
+  o.true_slowdown.assign(o.table->size(), 1.0);
+  for (const std::string& item : to_list("--true-slowdown", text)) {
+    const std::size_t equals = item.find('=');
+    if (equals == std::string::npos && item == text) {
+      o.true_slowdown.assign(o.table->size(), to_number("--true-slowdown", item, range));
+      continue;
+    }
+    const auto model = o.table->find(item.substr(0, equals));
+    if (equals == std::string::npos || !model)
+      refuse("--true-slowdown", in_quotes(item), "a number, or MODEL=X with a model of the table",
+             errc::unknown_name);
+    o.true_slowdown[*model] = to_number("--true-slowdown", item.substr(equals + 1), range);
+  }
 }
 
 /// The device, and the sizes of batches.
@@ -242,6 +275,7 @@ options read(const raw_options& raw) {
   options o;
   o.table_name = raw.table;
   o.table = gsched::load_latency_table(to_file("--table", raw.table, "a CSV file"));
+  o.as_measured = o.table;
   const gsched::sm_count all = to_shape(raw.sms, raw.group).sms;
   o.planner = raw.planner;
   o.max_rates = raw.max_rates;
@@ -252,6 +286,7 @@ options read(const raw_options& raw) {
   read_service(o, raw);
   read_rates(o, raw, all);
   read_device(o, raw);
+  read_true_slowdown(o, raw.true_slowdown);
   read_error(o, raw);
   std::vector<model_demand> demands;
   for (const offered_app& a : o.apps)
@@ -288,13 +323,14 @@ std::optional<options> parse_options(int argc, char** argv) {
   if (!line.parse(argc, argv)) return std::nullopt;
   line.refuse_unused(!raw.max_rates, {"--rate-scale"}, "beside --max-rates, which finds the scale",
                      "one of both");
-  line.refuse_unused(!raw.once, {"--tolerance", "--fall"}, "beside --once, which plans for good",
-                     "one of both");
+  line.refuse_unused(!raw.once, {"--tolerance", "--fall", "--fixed-times", "--allowed"},
+                     "beside --once, which plans for good", "one of both");
   line.refuse_unused(!raw.once, {"--prepare", "--switch-us"},
                      "beside --once, where no plan follows the first", "one of both");
   line.refuse_unused(raw.planner != no_planner,
-                     {"--headroom", "--clusters", "--tolerance", "--fall", "--prepare",
-                      "--switch-us", "--group", "--interference", "--plan-interference", "--solo"},
+                     {"--headroom", "--clusters", "--tolerance", "--fall", "--fixed-times",
+                      "--allowed", "--prepare", "--switch-us", "--group", "--interference",
+                      "--plan-interference", "--solo"},
                      "beside --planner whole, which makes no partitions", "a planner");
   options o = read(raw);
   check_slo_factor(line, o.uses_slo_factor);

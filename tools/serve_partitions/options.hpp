@@ -24,8 +24,10 @@ inline constexpr const char* no_planner = "whole";
 struct options : common::outputs {
   std::string table_name, planner;
   common::device_choice device; ///< a real GPU, the first of them; else simulated ones
-  std::optional<gsched::latency_table> table; ///< set
-  std::vector<gsched::duration> slos;         ///< by model
+  std::optional<gsched::latency_table> table;       ///< set: what plans are made with
+  std::optional<gsched::latency_table> as_measured; ///< the same without time added to batches
+  std::vector<double> true_slowdown;  ///< by model: batches take so many times the table's time
+  std::vector<gsched::duration> slos; ///< by model
   std::vector<gsched::gpu_shape> gpus;
   std::vector<std::uint32_t> batches; ///< sizes with graphs; empty: all
   std::vector<gsched::offered_app> apps;

@@ -58,6 +58,41 @@ std::string change_of(const options& o, const service_outcome& r, std::size_t pe
   return rises;
 }
 
+/// The models whose factor is not 1: "resnet50 1.41, vgg16 1.38".
+std::string factors_of(const options& o, const std::vector<double>& factors) {
+  std::string all;
+  for (std::size_t m = 0; m < factors.size(); ++m)
+    if (factors[m] != 1)
+      all += fmt::format("{}{} {:.3g}", all.empty() ? "" : ", ", o.table->name(m), factors[m]);
+  return all;
+}
+
+/// What was learned of batch times or violations, where that is why there is another plan.
+std::string lesson_of(const options& o, const period_outcome& p) {
+  if (p.reason == replan_reason::times)
+    return "batches take so many times the planned time: " + factors_of(o, p.corrections);
+  if (p.reason == replan_reason::violations)
+    return "rates are planned times " + factors_of(o, p.margins) + ", for what was late";
+  return {};
+}
+
+json factors_json(const options& o, const std::vector<double>& factors) {
+  json all = json::object();
+  for (std::size_t m = 0; m < factors.size(); ++m)
+    if (factors[m] != 1) all[o.table->name(m)] = rounded(factors[m]);
+  return all;
+}
+
+const char* name_of(replan_reason r) {
+  switch (r) {
+  case replan_reason::none: break;
+  case replan_reason::rates: return "rates";
+  case replan_reason::times: return "times";
+  case replan_reason::violations: return "violations";
+  }
+  return "none";
+}
+
 json latency_json(const gsched::trace::histogram& h) {
   return {{"mean", us(h.mean())},
           {"p50", us(h.percentile(0.5))},
@@ -115,11 +150,20 @@ void print(std::ostream& out, const options& o, const served& all) {
         to_us(p.beginning) / std::max(1.0, static_cast<double>(r.batches)), ms(p.longest_begin),
         ms(p.longest_pause));
   }
+  if (r.periods.size() > 1) {
+    fmt::print(out, "violations by period, %:");
+    for (std::size_t i = 0; i < r.periods.size() && i < most_printed; ++i)
+      fmt::print(out, " {:.2f}", 100 * share(r.periods[i].violated, r.periods[i].ended));
+    fmt::print(out, "{}\n", r.periods.size() > most_printed ? " ..." : "");
+  }
+  if (const std::string times = factors_of(o, r.periods.back().corrections); !times.empty())
+    fmt::print(out, "batch times over those of table and interference, as learned: {}\n", times);
   std::size_t printed = 0, more = 0;
   for (std::size_t i = 0; i < r.periods.size(); ++i) {
     const period_outcome& p = r.periods[i];
     const double at = to_s(p.begin.time_since_epoch());
-    const std::string change = change_of(o, r, i);
+    std::string change = change_of(o, r, i);
+    if (const std::string lesson = lesson_of(o, p); !lesson.empty()) change += "; " + lesson;
     const double wanted = o.service.replanning.headroom;
     const bool has_room = p.factor >= wanted * (1 - 1e-9);
     if (!p.no_plan && has_room && change.empty()) continue;
@@ -154,6 +198,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
          {"clusters", o.service.replanning.clusters},
          {"rate_error", o.error.part},
          {"rate_error_is_fixed", o.error.is_fixed},
+         {"true_slowdown", factors_json(o, o.true_slowdown)},
          {"interference", o.truth.has_value()},
          {"planned_interference", o.planned.has_value()},
          {"seed", o.seed}};
@@ -209,6 +254,9 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                        {"came", std::move(came)},
                        {"ended", p.ended},
                        {"violated", p.violated},
+                       {"reason", name_of(p.reason)},
+                       {"corrections", factors_json(o, p.corrections)},
+                       {"margins", factors_json(o, p.margins)},
                        {"factor", rounded(p.factor)},
                        {"sms", p.sms},
                        {"switched", p.switched},

@@ -26,7 +26,8 @@ interference_function to_function(const options& o, const std::optional<linear_l
 
 /// Every GPU whole, for all models, with the largest batches that leave half of the SLO for
 /// waiting; this plan guarantees nothing.
-partition_plan whole_gpus(const options& o, std::span<const model_demand> demands) {
+partition_plan whole_gpus(const options& o, const latency_table& table,
+                          std::span<const model_demand> demands) {
   partition_plan plan;
   for (std::size_t g = 0; g < o.gpus.size(); ++g) {
     gpulet& all = plan.gpulets.emplace_back();
@@ -35,8 +36,8 @@ partition_plan whole_gpus(const options& o, std::span<const model_demand> demand
     all.cycle = duration::max();
     for (const model_demand& d : demands) {
       std::uint32_t batch = 1;
-      while (batch < o.table->batches(d.model).back() &&
-             2 * o.table->latency(d.model, batch + 1, all.sms) <= d.slo)
+      while (batch < table.batches(d.model).back() &&
+             2 * table.latency(d.model, batch + 1, all.sms) <= d.slo)
         ++batch;
       all.portions.push_back({d.model, d.rate / static_cast<double>(o.gpus.size()), batch});
       all.cycle = std::min(all.cycle, d.slo / 2);
@@ -46,17 +47,18 @@ partition_plan whole_gpus(const options& o, std::span<const model_demand> demand
 }
 
 template <class Interference>
-std::optional<partition_plan> ask(const options& o, std::span<const model_demand> demands,
+std::optional<partition_plan> ask(const options& o, const latency_table& table,
+                                  std::span<const model_demand> demands,
                                   const Interference& beside) {
-  if (o.planner == no_planner) return whole_gpus(o, demands);
+  if (o.planner == no_planner) return whole_gpus(o, table, demands);
   std::optional<partition_plan> plan;
   common::any_planner([&](const auto& p) {
     if (p.name != o.planner) return false;
-    plan = p.plan(*o.table, demands, o.gpus, beside);
+    plan = p.plan(table, demands, o.gpus, beside);
     return true;
   });
   if (plan)
-    if (const auto faults = faults_of(*plan, demands, *o.table, o.gpus, beside); !faults.empty())
+    if (const auto faults = faults_of(*plan, demands, table, o.gpus, beside); !faults.empty())
       throw std::runtime_error("a plan of " + o.planner + " is wrong: " + faults.front());
   return plan;
 }
@@ -64,9 +66,10 @@ std::optional<partition_plan> ask(const options& o, std::span<const model_demand
 } // namespace
 
 planner_function planner_of(const options& o) {
-  return [&o](std::span<const model_demand> demands) {
-    if (!o.planned) return ask(o, demands, no_interference{});
-    return ask(o, demands, linear_interference(*o.table, o.solo, *o.planned));
+  return [&o](const latency_table& table, std::span<const model_demand> demands) {
+    if (!o.planned) return ask(o, table, demands, no_interference{});
+    // The bandwidth of a batch is that of the uncorrected table.
+    return ask(o, table, demands, linear_interference(*o.table, o.solo, *o.planned));
   };
 }
 
@@ -81,7 +84,8 @@ double scale_to_most(options& o) {
   double times = 1;
   std::optional<scaled_plan> most;
   while (times < 1e9) { // while there is a plan for all of it
-    most = plan_with_headroom(demands, how.headroom, how.clusters, planner);
+    most = plan_with_headroom(demands, how.headroom, how.clusters,
+                              [&](auto d) { return planner(*o.table, d); });
     if (!most || most->factor < how.headroom) break;
     times *= 4;
     for (model_demand& d : demands) d.rate *= 4;
@@ -104,7 +108,8 @@ served run(const options& o) {
   if (o.device.gpu) return run_on_gpus(o);
   const interference_function truth = to_function(o, o.truth), expected = expected_of(o);
   const planner_function planner = planner_of(o);
-  simulated_batches runner(*o.table, truth, o.gpus.size(), o.prepare);
+  const latency_table times = with_corrections(*o.table, o.true_slowdown);
+  simulated_batches runner(times, truth, o.gpus.size(), o.prepare);
   return {
       plan_service(*o.table, o.slos, o.gpus, o.apps, o.service, planner, expected, runner).run(),
       {}};

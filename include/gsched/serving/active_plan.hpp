@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/partition/latency_table.hpp>
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
 #include <gsched/serving/replanning.hpp>
+#include <gsched/serving/time_corrections.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -14,9 +17,9 @@
 
 namespace gsched {
 
-/// Any planner: returns a plan for demands, or nothing.
-using planner_function =
-    std::function<std::optional<partition_plan>(std::span<const model_demand>)>;
+/// Any planner: returns a plan for demands with the latencies of a table, or nothing.
+using planner_function = std::function<std::optional<partition_plan>(
+    const latency_table&, std::span<const model_demand>)>;
 
 /// The plan in service, and the next plan: it is chosen while the first is in service, and becomes
 /// active when its partitions exist.
@@ -25,19 +28,37 @@ using planner_function =
 ///          synchronises `decide` with the calls that read its result.
 class active_plan {
 public:
-  /// The planner outlives this.
-  active_plan(const planner_function& planner, replanning_options o)
-      : planner_(&planner), replanning_(o) {}
+  /// Table and planner outlive this.
+  active_plan(const latency_table& table, const planner_function& planner, replanning_options o)
+      : table_(&table), planner_(&planner), replanning_(o) {}
 
-  /// Chooses a plan for measured rates; null: the current plan stays.
+  /// Whether rates, or rates and corrections, are near those of the plan.
+  [[nodiscard]] bool is_near(std::span<const model_demand> measured) const {
+    return replanning_.is_near(measured);
+  }
+  [[nodiscard]] bool is_near(std::span<const model_demand> measured,
+                             std::span<const double> corrections) const {
+    return replanning_.is_near(measured, corrections);
+  }
+  /// Chooses a plan for measured rates and for batches that take so many times the table's
+  /// latencies, by model; null: the current plan stays.
   ///
   /// Errors   those of the planner.
-  const partition_plan* decide(std::vector<model_demand> measured) {
+  const partition_plan* decide(std::span<const model_demand> measured,
+                               std::span<const double> corrections) {
     bool asked = false;
-    std::optional<scaled_plan> found = replanning_.replan(std::move(measured), [&](auto d) {
-      asked = true;
-      return (*planner_)(d);
-    });
+    std::optional<latency_table> corrected;
+    std::vector<double> corrected_by;
+    std::optional<scaled_plan> found =
+        replanning_.replan(measured, corrections, [&](auto demands, auto by) {
+          asked = true;
+          if (!corrected ||
+              !std::equal(by.begin(), by.end(), corrected_by.begin(), corrected_by.end())) {
+            corrected_by.assign(by.begin(), by.end());
+            corrected = with_corrections(*table_, by);
+          }
+          return (*planner_)(*corrected, demands);
+        });
     none_better_ = asked && !found;
     next_ = std::move(found);
     return next_ && next_->plan != plan_ ? &next_->plan : nullptr;
@@ -63,6 +84,7 @@ public:
   [[nodiscard]] bool is_none_better() const noexcept { return none_better_; }
 
 private:
+  const latency_table* table_;
   const planner_function* planner_;
   replanning replanning_;
   std::optional<scaled_plan> next_;

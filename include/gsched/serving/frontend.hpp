@@ -88,7 +88,7 @@ public:
            frontend_options o = {}, time_point begin = {})
       : table_(&table), slos_(std::move(slos)), shapes_(std::move(shapes)), options_(o),
         models_(table.size(), model_state{{}, rate_estimate(begin, o.memory), {}, {}}),
-        draining_(shapes_.size(), 0) {
+        corrections_(table.size(), 1.0), draining_(shapes_.size(), 0) {
     if (slos_.size() != table.size())
       throw error(errc::bad_option, "frontend: " + std::to_string(slos_.size()) +
                                         " SLOs, expected one for each of " +
@@ -106,7 +106,7 @@ public:
     for (const std::vector<gpulet>& here : on)
       for (std::size_t i = 0; i < here.size(); ++i) {
         const std::uint32_t to = place_of(here[i], now + ready_in);
-        set_portions(partitions_[to], here, i, *table_, slos_, now, beside);
+        set_portions(partitions_[to], here, i, *table_, slos_, corrections_, now, beside);
         add_routes(to, here[i]);
       }
     for (served_partition& p : partitions_)
@@ -119,6 +119,15 @@ public:
       static_cast<void>(enqueue(model, r));
     }
   }
+
+  /// Expects from now on that batches take so many times longer than table and interference say;
+  /// one factor for each model of the table.
+  void correct(std::span<const double> corrections) {
+    assert(corrections.size() == models_.size());
+    corrections_.assign(corrections.begin(), corrections.end());
+    for (served_partition& p : partitions_) set_times(p, *table_, slos_, corrections_);
+  }
+  [[nodiscard]] double correction(std::size_t model) const noexcept { return corrections_[model]; }
 
   /// Queues a request and returns its partition; empty: the request was dropped. The SLO counts
   /// from `since`, which is earlier than `now` if the request was seen late.
@@ -296,6 +305,7 @@ private:
   std::vector<gpu_shape> shapes_;
   frontend_options options_;
   std::vector<model_state> models_;
+  std::vector<double> corrections_; ///< by model
   std::vector<served_partition> partitions_;
   std::vector<std::uint32_t> draining_; ///< by GPU: running batches of former plans
   std::vector<std::uint64_t> dropped_;

@@ -48,7 +48,7 @@ concept plan_requests = requires(R r, const R c, batch_run& run, time_point t, s
 };
 
 /// Serves requests with plans, batch by batch, step by step: a frontend, and a new plan each period
-/// for the measured rates. Any batch_runner runs the batches. `expected` is the interference that
+/// for the measured rates and batch times. Any batch_runner runs the batches. `expected` is the interference that
 /// the frontend assumes.
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 5.
@@ -68,13 +68,15 @@ public:
             const plan_service_options& o, const planner_function& planner,
             const interference_function& expected, Runner& runner, Requests& requests)
       : slos_(slos), options_(o), expected_(expected), offered_(std::move(offered)),
-        serve_(table, std::move(slos), shapes, o.frontend), plan_(planner, o.replanning),
-        runner_(runner), requests_(requests), is_blocked_(shapes.size(), false) {
+        serve_(table, std::move(slos), shapes, o.frontend), plan_(table, planner, o.replanning),
+        corrections_(table.size(), o.corrections, most_corrections(table, slos_, shapes)),
+        margins_(table.size(), o.margins), runner_(runner), requests_(requests),
+        is_blocked_(shapes.size(), false) {
     if (o.period <= duration::zero())
       throw error(errc::bad_option,
                   "period of " + std::to_string(o.period.count()) + " ns, expected more than 0");
     models_.resize(table.size());
-    came_before_.resize(table.size());
+    before_.resize(table.size());
   }
 
   /// Waits until the partitions of the first plan exist, and starts the time.
@@ -135,7 +137,8 @@ public:
   [[nodiscard]] duration begun_at() const noexcept { return begin_; }
   /// Ends the current period. To be called once, after the last step.
   void end() {
-    close_period();
+    count_period();
+    requests_.on_period(std::move(period_));
     for (std::size_t m = 0; m < models_.size(); ++m) models_[m].counts = serve_.counts(m);
   }
   /// Outcome by model of the table; counts are filled in by end().
@@ -170,7 +173,7 @@ private:
   }
   void handle(const event& e) {
     switch (e.what) {
-    case kind::look: look_at_rates(); break;
+    case kind::look: look(); break;
     case kind::due:
       if (due_[e.which] != e.at) break; // outdated: an earlier event replaced it
       due_[e.which] = no_deadline;
@@ -197,7 +200,10 @@ private:
       const served_partition& p = serve_.partitions()[partition];
       ++batches_;
       ++running_;
-      begun_[partition] = {now_, p.expected(batch->model, batch->requests.size())};
+      const double planned =
+          static_cast<double>(p.expected(batch->model, batch->requests.size()).count()) /
+          serve_.correction(batch->model);
+      begun_[partition] = {now_, duration{static_cast<duration::rep>(planned)}};
       batch_run run{p.gpu, partition, p.sms, batch->model,
                     static_cast<std::uint32_t>(batch->requests.size())};
       requests_.on_start(run, batch->requests);
@@ -222,6 +228,7 @@ private:
     ++of.batches;
     of.expected += expected;
     of.took += now_ - since;
+    corrections_.record(model, p.sms, now_ - since, expected);
     of.excess.record(std::max(duration::zero(), now_ - since - expected));
     for (const waiting_request& r : ended_batch_)
       of.latency.record(now_ - (r.deadline - slos_[model]));
@@ -236,22 +243,51 @@ private:
 
   // Plans -------------------------------------------------------------------------------------
 
+  /// The rates to plan for.
   [[nodiscard]] std::vector<model_demand> measured() const {
     std::vector<model_demand> all = offered_;
-    for (model_demand& d : all) d.rate = serve_.rate(d.model, now_);
+    for (model_demand& d : all) d.rate = serve_.rate(d.model, now_) * margins_.factors()[d.model];
     return all;
   }
 
   void plan_for(std::vector<model_demand> rates) {
     is_preparing_ = true;
-    runner_.prepare([this, d = std::move(rates)] { return plan_.decide(d); });
+    std::vector<double> times(corrections_.factors().begin(), corrections_.factors().end());
+    runner_.prepare(
+        [this, d = std::move(rates), c = std::move(times)] { return plan_.decide(d, c); });
   }
 
-  void look_at_rates() {
-    close_period();
-    open_period();
+  void look() {
+    count_period();
     // If planning takes longer than a period, this period has no new plan.
-    if (options_.replans && !is_preparing_) plan_for(measured());
+    const bool may_plan = options_.replans && !is_preparing_;
+    const replan_reason reason = may_plan ? learn() : replan_reason::none;
+    requests_.on_period(std::move(period_));
+    open_period();
+    period_.reason = reason;
+    if (may_plan) plan_for(measured());
+  }
+
+  /// Learns from the period that ended. Returns the reason for another plan.
+  [[nodiscard]] replan_reason learn() {
+    const bool rates_are_near = plan_.is_near(measured());
+    if (corrections_.close_period()) serve_.correct(corrections_.factors());
+    const bool times_are_near = plan_.is_near(measured(), corrections_.factors());
+    // A plan that served for less than most of the period did not cause its violations.
+    const bool is_own = plan_since_ <= period_.begin + options_.period / 10;
+    const bool is_kept = times_are_near && is_own;
+    bool is_raised = false;
+    for (std::size_t m = 0; m < slos_.size(); ++m) {
+      const auto& [ended, violated] = period_.models[m];
+      if (!margins_.is_too_many(ended, violated))
+        margins_.lower(m, ended, violated);
+      else if (is_kept && period_.factor >= options_.replanning.headroom)
+        is_raised |= margins_.raise(m);
+    }
+    return !rates_are_near   ? replan_reason::rates
+           : !times_are_near ? replan_reason::times
+           : is_raised       ? replan_reason::violations
+                             : replan_reason::none;
   }
 
   void open_period() {
@@ -259,19 +295,23 @@ private:
     period_outcome& p = period_;
     p.begin = now_;
     for (std::size_t m = 0; m < slos_.size(); ++m) p.measured.push_back(serve_.rate(m, now_));
+    p.corrections.assign(corrections_.factors().begin(), corrections_.factors().end());
+    p.margins.assign(margins_.factors().begin(), margins_.factors().end());
     p.factor = plan_.factor();
     p.sms = plan_.sms();
     if (now_ + options_.period < time_point{options_.length})
       put(now_ + options_.period, kind::look);
   }
 
-  void close_period() {
-    period_outcome& p = period_;
+  /// Counts what came and ended in the period.
+  void count_period() {
     for (std::size_t m = 0; m < slos_.size(); ++m) {
-      const std::uint64_t so_far = serve_.counts(m).arrived;
-      p.arrived.push_back(so_far - std::exchange(came_before_[m], so_far));
+      const request_counts c = serve_.counts(m);
+      const request_counts b = std::exchange(before_[m], c);
+      period_.arrived.push_back(c.arrived - b.arrived);
+      const std::uint64_t violated = c.late + c.dropped - b.late - b.dropped;
+      period_.models.push_back({c.in_time - b.in_time + violated, violated});
     }
-    requests_.on_period(std::move(p));
   }
 
   /// Activates the chosen plan, whose partitions exist now.
@@ -286,6 +326,7 @@ private:
 
   void change_plan() {
     const bool is_first = now_ == time_point{};
+    plan_since_ = now_;
     const duration cost = is_first ? duration{} : options_.switch_cost;
     if (expected_)
       serve_.switch_to(plan_.plan(), now_, cost, expected_);
@@ -306,6 +347,9 @@ private:
   std::vector<model_demand> offered_; ///< expected at the start
   frontend serve_;
   active_plan plan_;
+  time_point plan_since_{};
+  time_corrections corrections_;
+  violation_margins margins_;
   Runner& runner_;
   Requests& requests_;
   duration begin_{}; ///< runner's time at the start
@@ -317,9 +361,9 @@ private:
   std::vector<bool> is_blocked_; ///< by GPU: a partition waits for another plan's batch
   std::vector<time_point> due_;  ///< by partition: time of the next due event
   std::vector<std::pair<time_point, duration>>
-      begun_; ///< by partition: start and planned latency of its batch
+      begun_; ///< by partition: start and planned latency of its batch, not corrected
   std::vector<waiting_request> ended_batch_;
-  std::vector<std::uint64_t> came_before_;
+  std::vector<request_counts> before_; ///< by model: at the begin of the period
   period_outcome period_;
   std::vector<model_outcome> models_;
   std::uint64_t batches_ = 0;

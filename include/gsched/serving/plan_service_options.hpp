@@ -5,6 +5,8 @@
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/serving/frontend.hpp>
 #include <gsched/serving/replanning.hpp>
+#include <gsched/serving/time_corrections.hpp>
+#include <gsched/serving/violation_margins.hpp>
 #include <gsched/workload/app.hpp>
 #include <gsched/workload/rate_curve.hpp>
 
@@ -50,6 +52,8 @@ struct plan_service_options {
   bool replans = true;                        ///< false: the first plan stays
   duration switch_cost = std::chrono::microseconds{100}; ///< until a new partition starts
   replanning_options replanning{};
+  correction_options corrections{}; ///< of batch times
+  margin_options margins{};         ///< against violations that neither rates nor times explain
   frontend_options frontend{};
   /// Called every few thousand events with the time since the start; may be empty.
   std::function<void(duration)> on_progress{};

@@ -87,10 +87,12 @@ template <class Ask>
   return scaled_plan{std::move(*found), low};
 }
 
-/// Decides when measured rates have changed so much that a new plan is made.
+/// Decides when measured rates or batch times have changed so much that a new plan is made.
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 4.3: after a rise requests would be late, after a
 ///          fall partitions would idle.
+/// Differs  corrections of batch times (serving/time_corrections.hpp) count as rates do: any rise,
+///          and a fall by more than `fall`.
 /// Errors   the constructor: bad_option, one line.
 /// Threads  one owner.
 class replanning {
@@ -109,47 +111,99 @@ public:
     check(o.fall >= 0 && o.fall <= 1, "fall", o.fall, "0 to 1");
   }
 
-  /// Makes a plan for the measured rates; a rate that fell only a little keeps its former value.
-  /// Empty: the current plan stays, because the rates are near its own or because no other plan
-  /// serves more of them. `ask` is a planner, as for plan_with_headroom.
+  /// Whether the rates are near those of the current plan.
+  [[nodiscard]] bool is_near(std::span<const model_demand> measured) const {
+    return are_near(basis_of(measured, {}).demands);
+  }
+  /// Whether rates and corrections are near those of the current plan, so that replan makes none.
+  [[nodiscard]] bool is_near(std::span<const model_demand> measured,
+                             std::span<const double> corrections) const {
+    return is_near(basis_of(measured, corrections));
+  }
+
+  /// Makes a plan for the measured rates and corrected batch times; a rate or a correction that
+  /// fell only a little keeps its former value. Empty: the current plan stays, because rates and
+  /// corrections are near its own or because no other plan serves more of them.
+  ///
+  /// `corrections` are by model; empty: none. `ask` is a planner: ask(demands, corrections) returns
+  /// a plan or nothing. If there is no plan at any rate with these corrections, because an SLO is
+  /// too short for them, the plan is for the largest roots of them that have one: c^(3/4),
+  /// c^(1/2), ...
   template <class Ask>
-  [[nodiscard]] std::optional<scaled_plan> replan(std::vector<model_demand> measured, Ask&& ask) {
-    for (model_demand& d : measured) d.rate = std::max(d.rate, options_.least_rate);
-    if (measured.size() == planned_.size())
-      for (std::size_t i = 0; i < measured.size(); ++i)
-        if (measured[i].rate >= planned_[i].rate * (1 - options_.fall))
-          measured[i].rate = std::max(measured[i].rate, planned_[i].rate);
-    if (is_near(measured)) return std::nullopt;
-    std::optional<scaled_plan> found = plan_with_headroom(
-        std::span<const model_demand>(measured), options_.headroom, options_.clusters, ask);
-    if (!found || (found->factor < options_.headroom && found->factor <= served(measured)))
+  [[nodiscard]] std::optional<scaled_plan> replan(std::span<const model_demand> measured,
+                                                  std::span<const double> corrections, Ask&& ask) {
+    plan_basis now = basis_of(measured, corrections);
+    if (is_near(now)) return std::nullopt;
+    std::optional<scaled_plan> found;
+    double part = 1; // exponent of the corrections
+    for (; !found && part >= 0; part -= 0.25) {
+      std::vector<double> with = now.corrections;
+      for (double& c : with) c = std::pow(c, part);
+      found = plan_with_headroom(
+          std::span<const model_demand>(now.demands), options_.headroom, options_.clusters,
+          [&](std::span<const model_demand> d) { return ask(d, std::span<const double>(with)); });
+      if (with == std::vector<double>(with.size(), 1.0)) break;
+    }
+    if (!found || (found->factor < options_.headroom && found->factor <= served(now)))
       return std::nullopt;
-    planned_ = std::move(measured);
+    planned_ = std::move(now);
     factor_ = found->factor;
     return found;
   }
 
 private:
-  /// The factor on these rates that the current plan serves.
-  [[nodiscard]] double served(const std::vector<model_demand>& measured) const {
-    if (measured.size() != planned_.size()) return 0;
-    double least = options_.headroom;
-    for (std::size_t i = 0; i < measured.size(); ++i)
-      if (measured[i].rate > 0)
-        least = std::min(least, planned_[i].rate * factor_ / measured[i].rate);
-    return least;
+  /// What a plan is made for.
+  struct plan_basis {
+    std::vector<model_demand> demands{};
+    std::vector<double> corrections{}; ///< by model; empty: none
+  };
+
+  /// The rates and corrections to plan for: those that fell a little keep their former values.
+  [[nodiscard]] plan_basis basis_of(std::span<const model_demand> measured,
+                                    std::span<const double> corrections) const {
+    plan_basis b{{measured.begin(), measured.end()}, {corrections.begin(), corrections.end()}};
+    for (model_demand& d : b.demands) d.rate = std::max(d.rate, options_.least_rate);
+    const auto keep = [&](double& value, double planned) {
+      if (value >= planned * (1 - options_.fall)) value = std::max(value, planned);
+    };
+    if (b.demands.size() == planned_.demands.size())
+      for (std::size_t i = 0; i < b.demands.size(); ++i)
+        keep(b.demands[i].rate, planned_.demands[i].rate);
+    if (b.corrections.size() == planned_.corrections.size())
+      for (std::size_t m = 0; m < b.corrections.size(); ++m)
+        keep(b.corrections[m], planned_.corrections[m]);
+    return b;
   }
-  [[nodiscard]] bool is_near(const std::vector<model_demand>& measured) const {
-    if (measured.size() != planned_.size()) return false;
-    for (std::size_t i = 0; i < measured.size(); ++i)
-      if (std::abs(measured[i].rate - planned_[i].rate) > options_.tolerance * planned_[i].rate)
+
+  [[nodiscard]] bool are_near(const std::vector<model_demand>& rates) const {
+    if (rates.size() != planned_.demands.size()) return false;
+    for (std::size_t i = 0; i < rates.size(); ++i)
+      if (std::abs(rates[i].rate - planned_.demands[i].rate) >
+          options_.tolerance * planned_.demands[i].rate)
         return false;
     return true;
   }
+  [[nodiscard]] bool is_near(const plan_basis& b) const {
+    return are_near(b.demands) && b.corrections == planned_.corrections;
+  }
+
+  /// The factor on these rates that the current plan serves; 0 if batches take longer than it
+  /// assumes, because it then keeps no SLO for sure.
+  [[nodiscard]] double served(const plan_basis& now) const {
+    if (now.demands.size() != planned_.demands.size()) return 0;
+    for (std::size_t m = 0; m < now.corrections.size(); ++m)
+      if (m >= planned_.corrections.size() || now.corrections[m] > planned_.corrections[m])
+        return 0;
+    double least = options_.headroom;
+    for (std::size_t i = 0; i < now.demands.size(); ++i)
+      if (now.demands[i].rate > 0)
+        least = std::min(least, planned_.demands[i].rate * factor_ / now.demands[i].rate);
+    return least;
+  }
 
   replanning_options options_;
-  std::vector<model_demand> planned_; ///< rates that the current plan was made for
-  double factor_ = 0;                 ///< factor on planned_ that it serves
+  plan_basis planned_{}; ///< what the current plan was made for
+  double factor_ = 0;    ///< factor on the planned rates that it serves
 };
 
 } // namespace gsched

@@ -30,11 +30,12 @@ enum class batch_start : std::uint8_t {
 struct served_portion {
   std::size_t model = 0;
   std::uint32_t desired = 0;     ///< the plan's batch size
-  std::vector<duration> times{}; ///< planned latencies of batches of 1, 2, ...
+  double slowdown = 1;           ///< predicted beside the other partitions
+  std::vector<duration> times{}; ///< expected latencies of batches of 1, 2, ..., with corrections
   time_point next_cycle{};       ///< one cycle after the start of its last batch
   detail::request_queue waiting{};
 
-  /// The planned latency of the batch that waits.
+  /// The expected latency of the batch that waits.
   [[nodiscard]] duration time() const noexcept {
     return times[std::min<std::size_t>(waiting.size(), desired) - 1];
   }
@@ -58,7 +59,7 @@ struct served_partition {
   std::size_t running_model = 0;
 
   [[nodiscard]] bool is_idle() const noexcept { return running.empty(); }
-  /// The planned latency of a batch of one of its models.
+  /// The expected latency of a batch of one of its models, with corrections.
   [[nodiscard]] duration expected(std::size_t model, std::size_t batch) const noexcept {
     for (const served_portion& p : portions)
       if (p.model == model) return p.times[std::min(batch, p.times.size()) - 1];
@@ -111,19 +112,31 @@ struct served_partition {
   }
 };
 
+/// Sets the expected latencies of a partition's batches: those of the table, times the slow-downs
+/// beside other partitions, times the corrections by model.
+inline void set_times(served_partition& p, const latency_table& t, std::span<const duration> slos,
+                      std::span<const double> corrections) {
+  p.longest = duration::max();
+  for (served_portion& s : p.portions) {
+    s.times.clear();
+    for (std::uint32_t b = 1; b <= t.batches(s.model).back(); ++b)
+      s.times.push_back(planned_latency(t, s.model, b, p.sms, s.slowdown * corrections[s.model]));
+    p.longest = std::min(p.longest, slos[s.model] - s.times[s.desired - 1]);
+  }
+}
+
 /// Sets a partition's portions to those of gpulet `which` of its GPU. The queues must be empty. A
 /// running batch continues, and a model that was on the partition before keeps its turn.
 template <interference_model Interference>
 void set_portions(served_partition& p, std::span<const gpulet> here, std::size_t which,
-                  const latency_table& t, std::span<const duration> slos, time_point now,
-                  const Interference& beside) {
+                  const latency_table& t, std::span<const duration> slos,
+                  std::span<const double> corrections, time_point now, const Interference& beside) {
   const gpulet& g = here[which];
   const std::vector<served_portion> before = std::exchange(p.portions, {});
   p.gpu = g.gpu;
   p.sms = g.sms;
   p.planned = true;
   p.cycle = g.cycle;
-  p.longest = duration::max();
   for (const portion& from : g.portions) {
     served_portion& s = p.portions.emplace_back();
     s.model = from.model;
@@ -131,11 +144,9 @@ void set_portions(served_partition& p, std::span<const gpulet> here, std::size_t
     s.next_cycle = now;
     for (const served_portion& old : before)
       if (old.model == from.model) s.next_cycle = std::min(old.next_cycle, now + g.cycle);
-    const double factor = beside(here, which, from.model);
-    for (std::uint32_t b = 1; b <= t.batches(from.model).back(); ++b)
-      s.times.push_back(planned_latency(t, from.model, b, g.sms, factor));
-    p.longest = std::min(p.longest, slos[from.model] - s.times[from.batch - 1]);
+    s.slowdown = beside(here, which, from.model);
   }
+  set_times(p, t, slos, corrections);
 }
 
 } // namespace gsched

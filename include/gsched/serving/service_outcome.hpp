@@ -28,7 +28,7 @@ struct model_outcome {
   request_counts counts{};
   trace::histogram latency{};
   std::uint64_t batches = 0;
-  duration expected{};       ///< planned latency of all its batches together
+  duration expected{};       ///< planned latency of all its batches together, not corrected
   duration took{};           ///< actual latency of all its batches together
   trace::histogram excess{}; ///< actual less planned latency of a batch; 0 if it was faster
 };
@@ -40,18 +40,36 @@ struct app_period {
   std::uint64_t violated = 0; ///< of those: late or dropped
 };
 
+/// Counts of a model in one period.
+struct model_period {
+  std::uint64_t ended = 0;    ///< requests answered or dropped in the period
+  std::uint64_t violated = 0; ///< of those: late or dropped
+};
+
+/// Why a period began with a decision on a plan.
+enum class replan_reason : std::uint8_t {
+  none,       ///< rates and batch times were near those of the plan
+  rates,      ///< measured rates
+  times,      ///< measured batch times
+  violations, ///< more requests were late or dropped than allowed, for neither of these reasons
+};
+
 /// Outcome of one period, from one decision on a plan to the next.
 struct period_outcome {
   time_point begin{};
   std::vector<double> measured{};       ///< by model: measured rate at its begin
   std::vector<std::uint64_t> arrived{}; ///< by model: requests
   std::vector<app_period> apps{};       ///< by app
+  std::vector<model_period> models{};   ///< by model
   std::uint64_t ended = 0;              ///< app requests answered or dropped
   std::uint64_t violated = 0;           ///< of those: late or dropped
   double factor = 0;     ///< the active plan serves this many times the rates it was made for
   std::uint32_t sms = 0; ///< of all partitions
-  bool switched = false; ///< to another plan, at its begin
-  bool no_plan = false;  ///< the planner was called and found no better plan
+  replan_reason reason = replan_reason::none; ///< of the decision at its begin
+  std::vector<double> corrections{}; ///< by model: learned factor on batch times, at its begin
+  std::vector<double> margins{};     ///< by model: learned factor on planned rates, at its begin
+  bool switched = false;             ///< to another plan, at its begin
+  bool no_plan = false;              ///< the planner was called and found no better plan
 };
 
 /// Outcome of a run of plan_service.

@@ -65,7 +65,8 @@ served run_on_gpus(const options& o, cuda::program_source source) {
 
 served run_on_gpus(const options& o) {
   static_cast<void>(common::open_gpu(o.device));
-  table_stand_ins stand_ins(*o.table, options_for(o), o.gpus.front());
+  const latency_table times = with_corrections(*o.as_measured, o.true_slowdown);
+  table_stand_ins stand_ins(times, options_for(o), o.gpus.front());
   return run_on_gpus(o, [&](const cuda::batch_program& b) { return stand_ins.make(b); });
 }
 

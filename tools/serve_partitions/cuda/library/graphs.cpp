@@ -81,6 +81,9 @@ int serve_partitions_graphs(int argc, char** argv, const serve_partitions_graph*
     if (!o.device.gpu)
       common::refuse("--device", common::in_quotes(o.device.device),
                      "a real GPU, which has the graphs");
+    for (const double x : o.true_slowdown)
+      if (x != 1)
+        common::refuse("--true-slowdown", "captured graphs take their own time", "1, or stand-ins");
     captured_programs programs(o, {graphs, count});
     return serve_and_tell(o, [&](const options& with) {
       return run_on_gpus(with,

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/number_text.hpp>
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/latency_table.hpp>
+#include <gsched/serving/learned_factor.hpp>
+#include <gsched/trace/histogram.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gsched {
+
+/// Parameters of time_corrections.
+struct correction_options {
+  bool learns = true;        ///< false: every correction stays 1
+  double quantile = 0.95;    ///< of measured over planned time; of few batches may be slower
+  std::uint64_t fewest = 50; ///< batches of one model on one size, before they count
+  double noise = 0.05;       ///< a rise by at most this part of the correction is ignored
+  double fall = 0.25;        ///< part of the way down that a correction takes in a period
+  double most = 4;           ///< bound of a correction
+};
+
+/// Learns by which factor the batches of each model take longer than planned. A planned time is the
+/// table's latency times the slow-down that the interference law predicts beside busy neighbours,
+/// without any correction. It is a bound, so a batch that took less says nothing about the table:
+/// its neighbours may have been idle. A batch that took more shows that the table or the law is too
+/// low, and does not show which. The correction multiplies the model's solo latency. That is right
+/// for a wrong table. For a wrong law it is right while the GPU stays shared, and too high for a
+/// partition that has its GPU to itself, where it then falls.
+///
+/// A correction is that quantile of measured over planned time, for the partition size where it is
+/// largest. It holds for all sizes and batches of the model: those that have not run yet are
+/// assumed to be no better. It rises at the end of a period and falls slowly, and it falls half as
+/// fast each time that it fell too far.
+///
+/// Units    a correction is a factor on latencies, 1 to `most`.
+/// Errors   the constructor: bad_option, one line.
+/// Cost     record O(sizes of the model), 29 KiB for each model and size that ran; close_period
+///          O(models x sizes).
+/// Threads  one owner.
+class time_corrections {
+public:
+  /// `most` bounds each model's correction further, where it is set.
+  explicit time_corrections(std::size_t models, correction_options o = {},
+                            std::span<const double> most = {})
+      : options_(o) {
+    const auto check = [](bool holds, const char* what, double value, const char* expected) {
+      if (!holds)
+        throw error(errc::bad_option, std::string("correction: ") + what + " of " +
+                                          number_text(value) + ", expected " + expected);
+    };
+    check(o.quantile > 0 && o.quantile <= 1, "quantile", o.quantile, "above 0, at most 1");
+    check(o.noise >= 0 && std::isfinite(o.noise), "noise", o.noise, "0 or more");
+    check(o.fall >= 0 && o.fall <= 1, "fall", o.fall, "0 to 1");
+    check(o.most >= 1 && std::isfinite(o.most), "most", o.most, "1 or more");
+    for (std::size_t m = 0; m < models; ++m) {
+      const double bound = m < most.size() ? std::min(o.most, most[m]) : o.most;
+      learned_.emplace_back(o.learns ? bound : 1, o.fall);
+    }
+    factors_.assign(models, 1.0);
+    measured_.resize(models);
+  }
+
+  /// Records a batch. `planned` has no correction.
+  void record(std::size_t model, sm_count sms, duration took, duration planned) {
+    if (!options_.learns || planned <= duration::zero()) return;
+    std::vector<cell>& of = measured_[model];
+    auto at = std::find_if(of.begin(), of.end(), [&](const cell& c) { return c.sms == sms; });
+    if (at == of.end()) at = of.insert(at, cell{sms, {}});
+    const double share = static_cast<double>(took.count()) / static_cast<double>(planned.count());
+    at->time.record(duration{std::llround(std::clamp(share, 0.0, 1e6) * one)});
+  }
+
+  /// Updates the corrections from the batches since the last call. The batches of a model on a size
+  /// that ran fewer than `fewest` are kept for the next call. Returns true if a correction changed.
+  bool close_period() {
+    bool changed = false;
+    for (std::size_t m = 0; m < measured_.size(); ++m) {
+      double share = 0; // of the size where it is largest
+      for (cell& c : measured_[m]) {
+        if (c.time.count() < std::max<std::uint64_t>(options_.fewest, 1)) continue;
+        share = std::max(share,
+                         static_cast<double>(c.time.percentile(options_.quantile).count()) / one);
+        c.time.clear();
+      }
+      if (share == 0) continue; // too few batches to tell
+      learned_factor& f = learned_[m];
+      if (share > f.value() * (1 + options_.noise))
+        changed |= f.rise_to(share);
+      else if (share < f.value())
+        changed |= f.fall_to(share);
+      factors_[m] = f.value();
+    }
+    return changed;
+  }
+
+  /// By model: the factor on the table's latencies.
+  [[nodiscard]] std::span<const double> factors() const noexcept { return factors_; }
+
+private:
+  /// The batches of one model on one size since the last correction: their time, if each were
+  /// planned for a millisecond.
+  struct cell {
+    sm_count sms;
+    trace::histogram time;
+  };
+  static constexpr double one = 1e6; ///< nanoseconds of a millisecond
+
+  correction_options options_;
+  std::vector<learned_factor> learned_;
+  std::vector<double> factors_;
+  std::vector<std::vector<cell>> measured_; ///< by model
+};
+
+/// By model: the largest correction with which a partition of a whole GPU still meets the SLO, with
+/// batches of 1 back to back; at least 1. With a larger one no plan exists for any rate.
+///
+/// Cost     O(models x GPUs).
+[[nodiscard]] inline std::vector<double> most_corrections(const latency_table& t,
+                                                          std::span<const duration> slos,
+                                                          std::span<const gpu_shape> shapes) {
+  std::vector<double> most(t.size(), 1.0);
+  for (std::size_t m = 0; m < t.size(); ++m)
+    for (const gpu_shape& g : shapes)
+      if (g.sms >= t.sizes(m).front())
+        most[m] = std::max(most[m], 0.99 * static_cast<double>(slos[m].count()) /
+                                        static_cast<double>(2 * t.latency(m, 1, g.sms).count()));
+  return most;
+}
+
+/// The table with each model's latencies times its correction. Empty corrections: the table itself.
+///
+/// Cost     set-up: O(rows x models).
+[[nodiscard]] inline latency_table with_corrections(const latency_table& t,
+                                                    std::span<const double> corrections) {
+  if (std::all_of(corrections.begin(), corrections.end(), [](double c) { return c == 1; }))
+    return t;
+  std::vector<latency_row> rows;
+  for (std::size_t m = 0; m < t.size(); ++m)
+    for (const std::uint32_t b : t.batches(m))
+      for (const sm_count s : t.sizes(m))
+        rows.push_back({t.name(m), b, s,
+                        duration{static_cast<duration::rep>(std::ceil(
+                            static_cast<double>(t.latency(m, b, s).count()) * corrections[m]))}});
+  return latency_table(rows);
+}
+
+} // namespace gsched
