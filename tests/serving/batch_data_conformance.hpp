@@ -60,7 +60,7 @@ struct batch_data_conformance {
   }
   [[nodiscard]] row draw() {
     row r(pair_of_sums::length);
-    for (std::uint32_t& x : r) x = random();
+    for (std::uint32_t& x : r) x = static_cast<std::uint32_t>(random());
     return r;
   }
   [[nodiscard]] std::byte* place(const row& r) {
