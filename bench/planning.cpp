@@ -15,6 +15,7 @@
 #include <gsched/partition/detail/rate_bound.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/exact.hpp>
+#include <gsched/partition/gpulet.hpp>
 #include <gsched/partition/linear_interference.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 #include <gsched/partition/verify.hpp>
@@ -38,7 +39,7 @@ struct scene {
   latency_table table;
   std::vector<gpu_shape> gpus;
   std::vector<std::vector<model_demand>> questions{};
-  std::size_t fewest_plans = 0; ///< of elastic; sbp finds half as many
+  std::size_t fewest_plans = 0; ///< of elastic; sbp and gpulet find half as many
 };
 
 duration slo_of(const latency_table& t, std::size_t model) {
@@ -108,7 +109,8 @@ void add(const scene& s, const Interference& beside, const std::string& law) {
       std::fprintf(stderr, "planning: %s has a plan with a fault\n", name.c_str());
       ++faults;
     }
-  if (plans < (Planner::name == "sbp" ? s.fewest_plans / 2 : s.fewest_plans)) {
+  const bool finds_half = Planner::name == "sbp" || Planner::name == "gpulet";
+  if (plans < (finds_half ? s.fewest_plans / 2 : s.fewest_plans)) {
     std::fprintf(stderr, "planning: %s has %zu plans, expected more\n", name.c_str(), plans);
     ++faults;
   }
@@ -133,10 +135,12 @@ int main(int argc, char** argv) {
   solo_table metrics;
   const linear_interference law = h200(five.table, metrics);
   add<elastic_planner>(five, alone, "");
+  add<gpulet_planner>(five, alone, "");
   add<squishy_bin_packing_planner>(five, alone, "");
   add<bounded_search_planner>(five, alone, "");
   add<exact_planner>(five, alone, "");
   add<elastic_planner>(five, law, ",interference=h200");
+  add<gpulet_planner>(five, law, ",interference=h200");
   add<bounded_search_planner>(five, law, ",interference=h200");
   add<elastic_planner>(hundred, alone, "");
   add<squishy_bin_packing_planner>(hundred, alone, "");

@@ -26,8 +26,8 @@ def least_time(model, batch, sms):
     return took[model, smaller, larger] * 0.97
 
 one, every = (json.load(open(f)) for f in sys.argv[2:])
-assert len(one["runs"]) == 5 and all(r["schedulable"] for r in one["runs"])
-assert [t["scenarios"] for t in every["totals"]] == [26] * 5 and len(every["runs"]) == 130
+assert len(one["runs"]) == 7 and all(r["schedulable"] for r in one["runs"])
+assert [t["scenarios"] for t in every["totals"]] == [26] * 7 and len(every["runs"]) == 182
 some = 0
 for said in (one, every):
     for r in said["runs"]:
@@ -53,7 +53,8 @@ for said in (one, every):
             assert served.get(model, 0) >= d["rate"] * 0.99999, (r, model)
 assert some > 0
 by = {t["planner"]: t["schedulable"] for t in every["totals"]}
-assert by["ideal"] >= by["best"] >= by["elastic"] >= by["sbp"] > 0, by
+assert by["ideal"] >= by["best"] >= by["elastic"] >= by["gpulet"] >= by["self_tuning"] > 0, by
+assert by["elastic"] >= by["sbp"] and by["ideal"] >= by["sbp_ideal"] >= by["sbp"] > 0, by
 ideal = next(t for t in every["totals"] if t["planner"] == "ideal")
 assert ideal["schedulable"] + ideal["impossible"] == 26, ideal
 for r in every["runs"]:

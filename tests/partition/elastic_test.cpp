@@ -134,7 +134,7 @@ TEST_CASE("a partition goes where it wastes the fewest groups, not where the few
   const std::vector<gpu_shape> two(2, {sm_count{56}, sm_count{8}});
   const std::vector<model_demand> demands{{0, 4 * 9'900, from_us(250)},
                                           {1, 2 * 9'900, from_us(250)}};
-  const auto plan = self_tuning_planner{}.plan(t, demands, two);
+  const auto plan = elastic_planner{}.plan(t, demands, two);
   REQUIRE(plan);
   CHECK(plan->gpulets.size() == 6);
   CHECK(faults_of(*plan, demands, t, two).empty());

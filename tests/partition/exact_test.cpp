@@ -4,6 +4,7 @@
 
 #include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/exact.hpp>
+#include <gsched/partition/gpulet.hpp>
 #include <gsched/partition/verify.hpp>
 
 #include <doctest/doctest.h>
@@ -77,7 +78,7 @@ TEST_CASE("exact has a plan where any planner has, bounded search where elastic 
     };
     const bool elastic = has_plan(elastic_planner{});
     const bool other =
-        elastic || has_plan(self_tuning_planner{}) || has_plan(squishy_bin_packing_planner{});
+        elastic || has_plan(gpulet_planner{}) || has_plan(squishy_bin_packing_planner{});
     const bool best = has_plan(bounded_search_planner{});
     const planning_result ideal = exact_planner{}.solve(t, demands, shapes);
     REQUIRE((best || !elastic));

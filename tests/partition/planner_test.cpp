@@ -4,6 +4,7 @@
 #include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/exact.hpp>
+#include <gsched/partition/gpulet.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 #include <gsched/partition/verify.hpp>
 
@@ -20,8 +21,9 @@ using namespace detail;
 
 namespace {
 
-using all_planners = std::tuple<squishy_bin_packing_planner, elastic_planner, self_tuning_planner,
-                                bounded_search_planner, exact_planner>;
+using all_planners =
+    std::tuple<squishy_bin_packing_planner, gpulet_planner, self_tuning_planner, elastic_planner,
+               bounded_search_planner, exact_planner, exact_whole_gpu_planner>;
 
 /// The slow-down grows with the SMs and the batches of the neighbours.
 struct crowded {
@@ -121,8 +123,7 @@ TEST_CASE("models that do not scale fit a GPU by partitions, not by time sharing
   const auto plan = elastic_planner{}.plan(t, demands, one);
   REQUIRE(plan);
   CHECK(plan->gpulets.size() == 4);
-  CHECK(self_tuning_planner{}.plan(t, demands, one) == plan);
-  CHECK(!elastic_planner(2).plan(t, demands, one)); // two partitions a GPU
+  CHECK(!gpulet_planner{}.plan(t, demands, one)); // two partitions a GPU
 }
 
 TEST_CASE("time sharing needs one partition where self-tuning needs one for each model") {
@@ -133,10 +134,12 @@ TEST_CASE("time sharing needs one partition where self-tuning needs one for each
   const std::vector<gpu_shape> one{{sm_count{16}, sm_count{8}}};
   const std::vector<model_demand> demands{
       {0, 300, from_us(5000)}, {1, 200, from_us(5000)}, {2, 100, from_us(5000)}};
-  const auto plan = elastic_planner{}.plan(t, demands, one);
-  REQUIRE(plan);
-  CHECK(plan->gpulets.size() == 1);
-  CHECK(plan->gpulets[0].portions.size() == 3);
+  for (const auto& plan :
+       {elastic_planner{}.plan(t, demands, one), gpulet_planner{}.plan(t, demands, one)}) {
+    REQUIRE(plan);
+    CHECK(plan->gpulets.size() == 1);
+    CHECK(plan->gpulets[0].portions.size() == 3);
+  }
   CHECK(!self_tuning_planner{}.plan(t, demands, one));
   CHECK(squishy_bin_packing_planner{}.plan(t, demands, one));
 }

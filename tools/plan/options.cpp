@@ -34,12 +34,15 @@ shares the table of latencies and the shapes of GPUs with the planners, and none
 
 Planners
   sbp           squishy bin packing: whole GPUs, shared in time alone (Nexus)
-  elastic       elastic partitioning: partitions of the size that each model uses well, also shared
-                in time (gpu-lets)
-  self_tuning   the same without sharing in time
+  sbp_ideal     the same searched until a plan is found, or proven impossible
+  gpulet        elastic partitioning as the gpu-lets paper has it: at most two partitions of a GPU, of
+                the size at the knee of what each model serves, also shared in time
+  self_tuning   the same without sharing in time: the paper's guided self-tuning
+  elastic       elastic partitioning, improved: any number of partitions, of the size that each model
+                uses best
   best          a short search over all partitions and cycles for the fewest SMs, or elastic's plan
   ideal         the same search until a plan is found, or proven impossible
-  all           these five
+  all           these seven
 
 Apps
   An app is a graph of models; game and traffic ship. A request of an app is a request of each of
@@ -49,7 +52,7 @@ Apps
 Interference
   Partitions of a GPU share its L2 and DRAM and slow each other. NAME+int, as elastic+int or
   all+int, is NAME with a prediction of that slow-down; NAME alone plans as if each partition had
-  the GPU to itself. sbp uses whole GPUs, without interference. Where a prediction is given, every
+  the GPU to itself. sbp and sbp_ideal use whole GPUs, without interference. Where a prediction is given, every
   plan is also verified with it: "holds" counts the plans that still meet all SLOs, "or slower" also
   those that do in cycles as long as their batches then take. In the other plans a batch can be
   late, or more requests arrive in a cycle than its batches take.

@@ -21,7 +21,6 @@ using gsched::model_demand;
 using gsched::no_interference;
 
 constexpr std::string_view suffix = "+int"; ///< of interference
-constexpr std::string_view whole = gsched::squishy_bin_packing_planner::name;
 
 template <class Planner, class Interference>
 answer ask_one(const Planner& p, const question& q, const Interference& beside) {
@@ -64,16 +63,15 @@ std::vector<planner_choice> read_planners(const std::string& text) {
     const std::string base = word.substr(0, word.size() - (with ? suffix.size() : 0));
     if (base == "all") {
       for (const std::string& name : common::to_list("--planner", common::all_planners()))
-        if (!with || name != whole) add({name, with});
+        if (!with || !common::is_whole(name)) add({name, with});
       continue;
     }
     if (!common::is_planner(base))
       common::refuse("--planner", "unknown planner " + common::in_quotes(word),
                      "all, or some of " + common::all_planners() + ", with or without +int",
                      gsched::errc::unknown_name);
-    if (with && base == whole)
-      common::refuse("--planner", word + " uses whole GPUs, without interference",
-                     std::string(whole));
+    if (with && common::is_whole(base))
+      common::refuse("--planner", word + " uses whole GPUs, without interference", base);
     add({base, with});
   }
   return chosen;

@@ -114,8 +114,7 @@ void declare(command_line& line, raw_options& raw) {
               "MODEL=X,... for some models. On real\nGPUs stand-ins take X times the table's time");
   line.group("Plans");
   line.option("--planner", raw.planner, "P",
-              "sbp, elastic, self_tuning, best or ideal, as plan --help\nexplains; whole: no "
-              "partitions, one plan");
+              "One of those that plan --help explains; whole: no\npartitions, one plan");
   line.option("--plan-interference", raw.plan_interference, "F",
               "The interference that planners predict: same, none, h200\nor a file");
   line.option("--headroom", raw.headroom, "X",

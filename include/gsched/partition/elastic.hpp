@@ -20,25 +20,20 @@
 
 namespace gsched {
 
-/// Whether several models may share a partition in time.
-enum class time_sharing : bool { no, yes };
-
 /// Greedy planner: places the demands in order of falling rate. For each demand it repeats until
 /// the rate is served: the partition size is the smaller of the model's most efficient size and the
 /// smallest size that serves the remaining rate, and the partition goes to the GPU where it wastes
-/// the least. With time sharing, a model first joins an existing partition if all SLOs still hold.
+/// the least. A model first joins an existing partition, in time, if all SLOs still hold.
 ///
-/// Source   elastic partitioning: Choi et al., USENIX ATC 2022, algorithm 1. Without time sharing:
-///          guided self-tuning, section 6.1 there, after GSLICE: Dhakal et al., SoCC 2020,
-///          doi:10.1145/3419111.3421284.
+/// Source   elastic partitioning: Choi et al., USENIX ATC 2022, algorithm 1, which is gpulet_planner
+///          word for word.
 /// Differs  where the paper leaves a choice, or where a GPU has many groups:
 ///          - The most efficient size has the highest rate per group. The paper takes the point of
 ///            largest curvature, but measured rates rise in steps of whole batches, so curvature
 ///            follows noise.
 ///          - Sizes within 2% of the best rate per group count as equally efficient. A later pass
 ///            sets this tolerance to 0.
-///          - The rest of a split GPU can be split again. The paper's GPUs hold two partitions:
-///            `most_gpulets` of 2 restores that.
+///          - The rest of a split GPU can be split again. The paper's GPUs hold two partitions.
 ///          - The best fit wastes the fewest groups: a free group is wasted if neither this demand
 ///            nor a later one can use it well. The paper minimises the number of free groups.
 ///          - If no GPU has enough free groups, the planner takes the largest free range for a part
@@ -55,14 +50,9 @@ enum class time_sharing : bool { no, yes };
 /// Cost     five models on four GPUs 0.05 ms, with interference 0.2 (bench/planning.cpp). Without a
 ///          plan, up to two passes, with interference a dozen.
 /// Threads  immutable.
-template <time_sharing Sharing>
-class greedy_planner {
+class elastic_planner {
 public:
-  static constexpr std::string_view name = Sharing == time_sharing::yes ? "elastic" : "self_tuning";
-
-  /// `most_gpulets` limits the partitions of a GPU.
-  explicit greedy_planner(std::uint32_t most_gpulets = 0xffffffff) noexcept
-      : most_gpulets_(most_gpulets) {}
+  static constexpr std::string_view name = "elastic";
 
   template <interference_model Interference = no_interference>
   [[nodiscard]] std::optional<partition_plan>
@@ -79,9 +69,7 @@ public:
     if (most < 1 - 1e-6) return std::nullopt;
     const auto run = [&](const pass_settings& s) {
       curves.set_caution(s.caution);
-      detail::elastic_pass pass(t, busiest, shapes, beside, curves,
-                                {Sharing == time_sharing::yes, most_gpulets_, s.tolerance});
-      return pass.run();
+      return detail::elastic_pass(t, busiest, shapes, beside, curves, s.tolerance).run();
     };
     for (const pass_settings& s : passes)
       if (!alone || s.caution == passes[0].caution)
@@ -120,15 +108,8 @@ private:
     }
     return wanted > 0 ? available / wanted : std::numeric_limits<double>::infinity();
   }
-
-  std::uint32_t most_gpulets_;
 };
 
-/// The greedy planner with time sharing; its command-line name is "elastic".
-using elastic_planner = greedy_planner<time_sharing::yes>;
-/// The greedy planner without time sharing; its command-line name is "self_tuning".
-using self_tuning_planner = greedy_planner<time_sharing::no>;
-
-static_assert(partition_planner<elastic_planner> && partition_planner<self_tuning_planner>);
+static_assert(partition_planner<elastic_planner>);
 
 } // namespace gsched

@@ -4,8 +4,8 @@
 #include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/detail/branch_and_bound_plan.hpp>
 #include <gsched/partition/detail/branch_and_price_plan.hpp>
-#include <gsched/partition/elastic.hpp>
 #include <gsched/partition/feasibility.hpp>
+#include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/planner.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 
@@ -17,6 +17,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace gsched {
 
@@ -82,7 +83,6 @@ public:
       if (result.status == feasibility::unknown && !priced.is_insufficient)
         take(detail::plan_by_branch_and_bound(t, demands, shapes, beside, budget_).plan);
     }
-    try_planner(self_tuning_planner{});
     try_planner(squishy_bin_packing_planner{});
     return result;
   }
@@ -100,6 +100,30 @@ private:
   search_budget budget_;
 };
 
-static_assert(partition_planner<exact_planner>);
+/// Finds a plan on whole GPUs that models share in time only, wherever one exists within its budget:
+/// the bound of what squishy_bin_packing_planner can do. Its command-line name is "sbp_ideal".
+///
+/// Source   gsched's own; it is exact_planner for GPUs of one group.
+/// Order    demands and GPUs by index.
+/// Cost     milliseconds for five models on four GPUs, rarely up to two seconds.
+/// Threads  immutable.
+class exact_whole_gpu_planner {
+public:
+  static constexpr std::string_view name = "sbp_ideal";
+
+  template <interference_model Interference = no_interference>
+  [[nodiscard]] std::optional<partition_plan>
+  plan(const latency_table& t, std::span<const model_demand> demands,
+       std::span<const gpu_shape> shapes, const Interference& = {}) const {
+    std::vector<gpu_shape> whole;
+    for (const gpu_shape& s : shapes) whole.push_back({s.sms, s.sms});
+    return exact_planner{{most_steps, 1, 1}}.plan(t, demands, whole);
+  }
+
+private:
+  static constexpr std::uint64_t most_steps = 20'000'000;
+};
+
+static_assert(partition_planner<exact_planner> && partition_planner<exact_whole_gpu_planner>);
 
 } // namespace gsched

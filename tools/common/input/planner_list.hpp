@@ -4,6 +4,7 @@
 #include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/exact.hpp>
+#include <gsched/partition/gpulet.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 
 #include <string>
@@ -14,8 +15,15 @@ namespace common {
 
 /// All planners of the library.
 using planners =
-    std::tuple<gsched::squishy_bin_packing_planner, gsched::elastic_planner,
-               gsched::self_tuning_planner, gsched::bounded_search_planner, gsched::exact_planner>;
+    std::tuple<gsched::squishy_bin_packing_planner, gsched::exact_whole_gpu_planner,
+               gsched::self_tuning_planner, gsched::gpulet_planner, gsched::elastic_planner,
+               gsched::bounded_search_planner, gsched::exact_planner>;
+
+/// Whether a planner uses whole GPUs only, so that there is no interference.
+[[nodiscard]] inline bool is_whole(std::string_view name) {
+  return name == gsched::squishy_bin_packing_planner::name ||
+         name == gsched::exact_whole_gpu_planner::name;
+}
 
 /// Calls f(planner) for each, until one returns true.
 template <class F>

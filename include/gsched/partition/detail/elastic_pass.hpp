@@ -21,26 +21,20 @@
 
 namespace gsched::detail {
 
-/// Options of one pass.
-struct elastic_options {
-  bool time_sharing = true;                ///< models may share a partition
-  std::uint32_t most_gpulets = 0xffffffff; ///< partitions of a GPU
-  double tolerance = 0.02; ///< sizes within this part of the best rate per group count as equal
-};
-
-/// One greedy pass of greedy_planner, which documents the algorithm.
+/// One greedy pass of elastic_planner, which documents the algorithm.
 ///
 /// Cost     O(partitions x GPUs x groups), plus duty cycles where models share a partition.
 /// Threads  one owner.
 template <interference_model Interference>
 class elastic_pass {
 public:
-  /// Places the demands in their order. `curves` are of the same demands. All arguments outlive it.
+  /// Places the demands in their order. `curves` are of the same demands. Sizes within `tolerance`,
+  /// a part of the best rate per group, count as equal. All arguments outlive it.
   elastic_pass(const latency_table& t, std::span<const model_demand> demands,
                std::span<const gpu_shape> shapes, const Interference& beside,
-               const capacity_curves& curves, const elastic_options& options)
-      : table_(t), demands_(demands), curves_(curves), options_(options), gpus_(t, shapes, beside),
-        placed_(shapes.size()) {
+               const capacity_curves& curves, double tolerance)
+      : table_(t), demands_(demands), curves_(curves), tolerance_(tolerance),
+        gpus_(t, shapes, beside), placed_(shapes.size()) {
     for (std::size_t k = 0; k < curves.kinds(); ++k) {
       const std::uint32_t groups = curves.shape(k).groups();
       std::vector<double>& most = later_.emplace_back((demands.size() + 1) * groups, 0.0);
@@ -87,9 +81,8 @@ private:
     const std::vector<choice> rests = largest();
     choices.insert(choices.end(), rests.begin(), rests.end());
     if (choices.empty()) return 0;
-    if (options_.time_sharing)
-      if (const model_demand part = part_on(d, wanted, choices[0]); part.rate > 0 && join(d, part))
-        return part.rate;
+    if (const model_demand part = part_on(d, wanted, choices[0]); part.rate > 0 && join(d, part))
+      return part.rate;
     for (const choice& c : choices)
       if (const double more = add(d, part_on(d, wanted, c), c); more > 0) return more;
     return alone ? 0 : place_smaller(d, wanted, rests);
@@ -123,19 +116,16 @@ private:
       const std::uint32_t efficient = curves_.efficient(k, d);
       if (efficient == 0) continue;
       const std::uint32_t required = curves_.required(k, d, wanted);
-      const double enough = curves_.rate(k, d, efficient) / efficient * (1 - options_.tolerance);
+      const double enough = curves_.rate(k, d, efficient) / efficient * (1 - tolerance_);
       const std::vector<double> waste = wasted_groups(k, d, wanted);
       for (std::uint32_t g = 0; g < gpus_.gpus(); ++g) {
-        if (curves_.kind_of(g) != k || gpus_.gpulets(g) >= options_.most_gpulets) continue;
+        if (curves_.kind_of(g) != k) continue;
         const std::uint32_t free = gpus_.free_groups(g);
-        // The last partition that a GPU may have gets all free groups.
-        const bool last = gpus_.gpulets(g) > 0 && gpus_.gpulets(g) + 1 == options_.most_gpulets;
         for (std::uint32_t n = 1; n <= free; ++n) {
           if (required <= efficient ? n != required
                                     : n > required || curves_.rate(k, d, n) / n < enough)
             continue;
-          const std::uint32_t left = last ? 0 : free - n;
-          all.push_back({waste[left] - waste[free], left, free - left, g});
+          all.push_back({waste[free - n] - waste[free], free - n, n, g});
         }
       }
     }
@@ -149,8 +139,7 @@ private:
   [[nodiscard]] std::vector<choice> largest() const {
     std::vector<choice> all;
     for (std::uint32_t g = 0; g < gpus_.gpus(); ++g)
-      if (gpus_.free_groups(g) > 0 && gpus_.gpulets(g) < options_.most_gpulets)
-        all.push_back({0, 0, gpus_.free_groups(g), g});
+      if (gpus_.free_groups(g) > 0) all.push_back({0, 0, gpus_.free_groups(g), g});
     std::stable_sort(all.begin(), all.end(),
                      [](const choice& a, const choice& b) { return a.groups > b.groups; });
     return all;
@@ -246,7 +235,7 @@ private:
   const latency_table& table_;
   std::span<const model_demand> demands_;
   const capacity_curves& curves_;
-  elastic_options options_;
+  double tolerance_;
   gpu_packing<Interference> gpus_;
   std::vector<std::vector<placed_partition>> placed_; ///< by GPU
   std::vector<std::vector<double>> later_; ///< by kind; then demand, groups: best use by later ones

@@ -27,13 +27,13 @@ namespace gsched::detail {
 /// Units    partitions are counted in groups of SMs. The partition with the GPU's last group also
 ///          gets the remainder, but its capacity counts whole groups only.
 /// Cost     a step O(partitions of that GPU x find_duty_cycle).
-/// Threads  one owner.
+/// Threads  one owner. A copy is a value of its own.
 template <interference_model Interference>
 class gpu_packing {
 public:
   /// All arguments outlive it.
   gpu_packing(const latency_table& t, std::span<const gpu_shape> shapes, const Interference& beside)
-      : table_(t), interference_(beside), gpus_(shapes.size()) {
+      : table_(&t), interference_(&beside), gpus_(shapes.size()) {
     for (std::size_t g = 0; g < shapes.size(); ++g) {
       gpus_[g].shape = shapes[g];
       gpus_[g].free = shapes[g].groups();
@@ -141,14 +141,14 @@ private:
         packed_partition& l = g.partitions[i];
         std::vector<double> factors;
         for (const model_demand& d : l.parts)
-          factors.push_back(interference_(std::span<const gpulet>(all), i, d.model));
+          factors.push_back((*interference_)(std::span<const gpulet>(all), i, d.model));
         std::optional<duty_cycle> found =
-            find_duty_cycle(table_, g.shape.of_groups(l.groups), l.parts, factors);
+            find_duty_cycle(*table_, g.shape.of_groups(l.groups), l.parts, factors);
         late = !found;
         if (late) break;
         duration busy{};
         for (std::size_t p = 0; p < l.parts.size(); ++p)
-          busy += planned_latency(table_, l.parts[p].model, found->batches[p],
+          busy += planned_latency(*table_, l.parts[p].model, found->batches[p],
                                   g.shape.of_groups(l.groups), factors[p]);
         changed |= found->batches != l.cycle.batches || found->length != l.cycle.length;
         l.cycle = std::move(*found);
@@ -163,8 +163,8 @@ private:
     return false;
   }
 
-  const latency_table& table_;
-  const Interference& interference_;
+  const latency_table* table_;
+  const Interference* interference_;
   std::vector<packed_gpu> gpus_;
 };
 
