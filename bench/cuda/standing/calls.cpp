@@ -113,7 +113,7 @@ void synchronize(things&) { check(cudaDeviceSynchronize(), "cudaDeviceSynchroniz
 void describe_context(things& t) {
   const auto& cu = driver_of_partitions();
   CUdevice gpu{};
-  check(cu.cuCtxGetDevice(&gpu), "device");
+  check(cudaGetDevice(&gpu), "device");
   CUdevResource all{};
   CUdevResource some{};
   unsigned groups = 1;
@@ -123,7 +123,7 @@ void describe_context(things& t) {
 }
 void open_context(things& t) {
   CUdevice gpu{};
-  check(driver().cuCtxGetDevice(&gpu), "device");
+  check(cudaGetDevice(&gpu), "device");
   check(driver_of_partitions().cuGreenCtxCreate(&t.context, t.description, gpu,
                                                 CU_GREEN_CTX_DEFAULT_STREAM),
         "cuGreenCtxCreate");

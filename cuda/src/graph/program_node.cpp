@@ -137,9 +137,9 @@ void program_node::read_kernel(const std::string& where, int gpu, attribute_read
 void program_node::expect_gpu(const std::string& where, int gpu) const {
   if (kernel.func != nullptr || kernel.ctx == nullptr) return;
   const driver_functions& d = driver();
-  CUdevice owner_gpu = 0;
+  int owner_gpu = 0;
   check(d.cuCtxPushCurrent(kernel.ctx), where.c_str());
-  const CUresult found = d.cuCtxGetDevice(&owner_gpu);
+  const cudaError_t found = cudaGetDevice(&owner_gpu); // of the context
   CUcontext was = nullptr;
   d.cuCtxPopCurrent(&was);
   check(found, where.c_str());

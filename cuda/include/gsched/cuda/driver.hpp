@@ -12,7 +12,6 @@ namespace gsched::cuda {
 /// Each entry is the driver's function of that name, as this toolkit's cuda.h declares it.
 #define GSCHED_CUDA_DRIVER_FUNCTIONS(X)                                                            \
   X(cuCtxGetCurrent)                                                                               \
-  X(cuCtxGetDevice)                                                                                \
   X(cuCtxPopCurrent)                                                                               \
   X(cuCtxPushCurrent)                                                                              \
   X(cuEventQuery)                                                                                  \

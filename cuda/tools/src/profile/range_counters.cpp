@@ -4,6 +4,7 @@
 #include "profile/cupti_library.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/cuda/error.hpp>
 
 #if __has_include(<cupti_range_profiler.h>)
 
@@ -11,6 +12,8 @@
 #include <cupti_profiler_target.h>
 #include <cupti_range_profiler.h>
 #include <cupti_target.h>
+
+#include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -262,9 +265,8 @@ std::vector<std::uint8_t> available_counters(const profiler_functions& f) {
 }
 
 std::string chip_name(const profiler_functions& f) {
-  CUdevice device = 0;
-  if (cuCtxGetDevice(&device) != CUDA_SUCCESS)
-    throw error(errc::no_device, "counters: no current context, expected one");
+  int device = 0;
+  check(cudaGetDevice(&device), "counters");
   auto p = sized<CUpti_Device_GetChipName_Params>(CUpti_Device_GetChipName_Params_STRUCT_SIZE);
   p.deviceIndex = static_cast<std::size_t>(device);
   check_counters(f.cuptiDeviceGetChipName(&p), "name of the chip");
