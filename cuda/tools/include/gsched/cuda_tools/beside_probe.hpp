@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/quantity.hpp>
+#include <gsched/cuda_tools/probe.hpp>
+
+#include <cuda.h>
+
+#include <cstddef>
+
+namespace gsched::cuda {
+
+/// Times of the replays of one graph, in microseconds.
+struct replay_times {
+  std::size_t count = 0;
+  double mean = 0;
+  double p10 = 0;
+  double median = 0;
+  double p90 = 0;
+};
+
+/// Which SMs a graph and a probe beside it get.
+struct probe_split {
+  sm_count victim{}; ///< at least so many, rounded up to whole groups; 0: both share all SMs
+  sm_count probe{};  ///< at most so many of the rest; 0: all of the rest
+};
+
+struct beside_options {
+  int gpu = 0;
+  int turns = 5;             ///< alone and beside the probe in turn, so often
+  double turn_ms = 20;       ///< of replays in each
+  double limit_s = 1;        ///< the probe ends by itself after that
+  double each_replay_us = 0; ///< above 0: a new probe of that length before each replay
+  int together = 0;          ///< so often, start the graph and a finite probe of its length at once
+};
+
+/// A graph beside a probe.
+struct beside_result {
+  replay_times alone; ///< on the same SMs
+  replay_times beside;
+  double probe_rate_alone = 0;  ///< rounds a microsecond of all blocks
+  double probe_rate_beside = 0; ///< 0 with each_replay_us
+  sm_count victim_sms{};
+  sm_count probe_sms{};   ///< on which the probe may run
+  double together_us = 0; ///< both at once, until both have ended: median
+  double in_turn_us = 0;  ///< one after the other: the sum of the medians alone
+  /// The probe left no room for the graph, which waited until the probe had ended by itself; the
+  /// times beside the probe then say nothing but that.
+  bool held_up = false;
+  probe::result last{}; ///< of the probe in the last turn
+  double victim_slowdown() const noexcept { return beside.median / alone.median; }
+};
+
+/// Replays a graph alone and beside a probe, in turns.
+///
+/// Source   Elvinger et al., SoCC 2025, sections 4.1 to 4.4, doi:10.1145/3772052.3772270.
+/// Errors   as probe and partition; device_failed with CUDA's message, or if no block of the probe
+///          starts.
+/// Cost     about 2 x turns x turn_ms, but at least four replays a turn.
+/// Threads  one at a time. The GPU should be idle.
+[[nodiscard]] beside_result measure_beside(CUgraph victim, const probe_options& how,
+                                           const probe_split& split, const beside_options& options);
+
+} // namespace gsched::cuda

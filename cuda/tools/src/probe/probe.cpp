@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/cuda_tools/probe.hpp>
+
+#include "graph/measure/replay.hpp"
+#include "probe/probe_kernels.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/program.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <set>
+#include <thread>
+#include <utility>
+
+namespace gsched::cuda {
+
+namespace {
+
+constexpr std::array descriptions{
+    probe_description{probe_kind::sleep, "sleep", "places on the SMs", "always 1", 1, 1, 128},
+    probe_description{probe_kind::copy, "copy", "L2 and DRAM: reads and writes",
+                      "MiB of each of two arrays", 4096, 16384, 1024},
+    probe_description{probe_kind::read, "read", "L2 (and DRAM beyond its size): reads",
+                      "MiB of the array", 16, 32768, 1024},
+    probe_description{probe_kind::write, "write", "L2 and DRAM: writes", "MiB of the array", 1024,
+                      32768, 1024},
+    probe_description{probe_kind::atomics, "atomics", "atomic units of L2", "MiB of the array", 1,
+                      32768, 1024},
+    probe_description{probe_kind::chase, "chase", "latency of L2 and DRAM: dependent loads",
+                      "MiB of the array, rounded down to a power of two", 16, 32768, 128},
+    probe_description{probe_kind::l1, "l1", "L1", "KiB that each block reads", 16, 4096, 256},
+    probe_description{probe_kind::shared, "shared", "banks of shared memory",
+                      "ways of the conflicts", 32, 32, 128},
+    probe_description{probe_kind::fp32, "fp32", "instruction issue", "independent chains", 4, 4,
+                      128},
+    probe_description{probe_kind::fp64, "fp64", "FP64 pipe", "independent chains", 4, 4, 128},
+    probe_description{probe_kind::fp16, "fp16", "fp16 products", "independent chains", 4, 4, 128},
+    probe_description{probe_kind::integer, "integer", "ALU pipe", "independent chains", 4, 4, 128},
+    probe_description{probe_kind::sfu, "sfu", "special functions", "independent chains", 4, 4, 128},
+    probe_description{probe_kind::tensor, "tensor", "tensor cores", "independent chains", 4, 4,
+                      128},
+    probe_description{probe_kind::instructions, "instructions", "instruction cache", "always 1", 1,
+                      1, 128},
+};
+
+const probe_description& described(probe_kind kind) {
+  return *std::find_if(descriptions.begin(), descriptions.end(),
+                       [&](const probe_description& d) { return d.kind == kind; });
+}
+
+std::uint32_t level_of(const probe_options& o) {
+  const probe_description& d = described(o.kind);
+  const std::uint32_t level = o.level == 0 ? d.usual_level : o.level;
+  if (level > d.most)
+    throw error(errc::bad_option, "probe " + std::string(d.name) + ": level " +
+                                      std::to_string(level) + ", expected 1 to " +
+                                      std::to_string(d.most) + " (" + std::string(d.level) + ")");
+  return level;
+}
+
+std::uint32_t threads_of(const probe_options& o) {
+  const std::uint32_t threads = o.threads == 0 ? described(o.kind).usual_threads : o.threads;
+  if (threads % 32 != 0 || threads > 1024)
+    throw error(errc::bad_option, "probe " + std::string(described(o.kind).name) + ": " +
+                                      std::to_string(threads) +
+                                      " threads, expected a multiple of 32 up to 1024");
+  return threads;
+}
+
+double now_us() {
+  return std::chrono::duration<double, std::micro>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+} // namespace
+
+std::span<const probe_description> probe_kinds() noexcept { return descriptions; }
+
+const probe_description& probe_kind_of(std::string_view name) {
+  for (const probe_description& d : descriptions)
+    if (d.name == name) return d;
+  std::string known;
+  for (const probe_description& d : descriptions)
+    known += (known.empty() ? "" : ", ") + std::string(d.name);
+  throw error(errc::unknown_name, "probe \"" + std::string(name) + "\", expected one of " + known);
+}
+
+std::string probe_options::name() const {
+  const probe_description& d = described(kind);
+  std::string made =
+      "probe_" + std::string(d.name) + "_" + std::to_string(level == 0 ? d.usual_level : level);
+  if (blocks != 0) made += "_blocks" + std::to_string(blocks);
+  if (threads != 0 && threads != d.usual_threads) made += "_threads" + std::to_string(threads);
+  if (registers != 0) made += "_registers" + std::to_string(registers);
+  if (shared_bytes != 0) made += "_shared" + std::to_string(shared_bytes);
+  return made;
+}
+
+struct probe::state {
+  probe_options how;
+  CUcontext place = nullptr;
+  launch_shape launch{};
+  const void* kernel = nullptr;
+  probe_arguments arguments{};
+
+  device_memory<char> from, to;
+  device_memory<std::uint32_t> stop_word;
+  device_memory<probe_record> records;
+  std::uint32_t* running = nullptr; ///< in host memory
+  stream_owner stopping;            ///< of a high priority, for the stop word
+  graph_owner endless, bounded;     ///< the present ones
+  exec_owner endless_exec;
+  double endless_limit_us = 0; ///< of the endless graph
+  std::unique_ptr<program> endless_program, bounded_program;
+  CUstream on = nullptr;
+  double round_us = 0;
+
+  ~state() {
+    if (running != nullptr) cudaFreeHost(running);
+  }
+
+  /// A graph of the kernel on the probe's SMs.
+  [[nodiscard]] std::pair<std::unique_ptr<program>, graph_owner>
+  graph_with(std::uint64_t rounds, std::uint64_t limit_ns, std::uint32_t* flag) {
+    cudaGraph_t raw = nullptr;
+    check(cudaGraphCreate(&raw, 0), "graph of the probe");
+    const graph_owner plain(raw);
+    probe_arguments a = arguments;
+    a.rounds = rounds;
+    a.limit_ns = limit_ns;
+    a.running = flag;
+    void* pointers[] = {&a};
+    cudaKernelNodeParams node{};
+    node.func = const_cast<void*>(kernel);
+    node.gridDim = dim3(launch.grid.x);
+    node.blockDim = dim3(launch.block.x);
+    node.sharedMemBytes = launch.dynamic_shared_bytes;
+    node.kernelParams = pointers;
+    cudaGraphNode_t made = nullptr;
+    check(cudaGraphAddKernelNode(&made, raw, nullptr, 0, &node), "kernel of the probe");
+    program_options plainly;
+    plainly.name = how.name();
+    plainly.measure = false;
+    auto p = std::make_unique<program>(raw, plainly);
+    graph_owner placed(p->make_range(0, 1, {.place = place}));
+    return {std::move(p), std::move(placed)};
+  }
+
+  void set_stop(std::uint32_t value, cudaStream_t stream) const {
+    check(driver().cuStreamWriteValue32(stream, reinterpret_cast<CUdeviceptr>(stop_word.get()),
+                                        value, 0),
+          "stop word of the probe");
+  }
+};
+
+probe::probe(const probe_options& how, sm_count sms, CUcontext place)
+    : state_(std::make_unique<state>()) {
+  static_cast<void>(driver());
+  state& s = *state_;
+  s.how = how;
+  s.place = place;
+  s.how.level = level_of(how);
+  const std::uint32_t threads = threads_of(how);
+  const std::string what = s.how.name();
+  s.kernel = probe_kernel(how.kind, s.how.level, how.registers);
+  if (how.registers > 255)
+    throw error(errc::bad_option,
+                what + ": " + std::to_string(how.registers) + " registers, expected at most 255");
+
+  s.launch.grid.x = how.blocks == 0 ? sms.count() : how.blocks;
+  s.launch.block.x = threads;
+  s.launch.dynamic_shared_bytes =
+      how.shared_bytes + (how.kind == probe_kind::shared ? probe_shared_bytes : 0);
+  if (s.launch.dynamic_shared_bytes > 48 * 1024)
+    check(cudaFuncSetAttribute(s.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(s.launch.dynamic_shared_bytes)),
+          what.c_str());
+  // A kernel that needs more shared memory than the split of an SM's memory has waits until the SM
+  // is empty. The largest split lets any neighbour in.
+  check(cudaFuncSetAttribute(s.kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared),
+        what.c_str());
+  cudaFuncAttributes facts{};
+  check(cudaFuncGetAttributes(&facts, s.kernel), what.c_str());
+  s.launch.registers_per_thread = static_cast<std::uint32_t>(facts.numRegs);
+  s.launch.static_shared_bytes = static_cast<std::uint32_t>(facts.sharedSizeBytes);
+  int fit = 0;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, s.kernel, static_cast<int>(threads),
+                                                      s.launch.dynamic_shared_bytes),
+        what.c_str());
+  if (fit < 1)
+    throw error(errc::too_small, what + ": a block of " + std::to_string(threads) + " threads, " +
+                                     std::to_string(facts.numRegs) + " registers and " +
+                                     std::to_string(s.launch.dynamic_shared_bytes) +
+                                     " bytes of shared memory fits on no SM");
+
+  std::uint64_t bytes = 0;
+  constexpr std::uint64_t mib = 1 << 20;
+  switch (how.kind) {
+  case probe_kind::copy:
+  case probe_kind::read:
+  case probe_kind::write:
+  case probe_kind::atomics: bytes = s.how.level * mib; break;
+  case probe_kind::chase:
+    for (bytes = mib; bytes * 2 <= s.how.level * mib;) bytes *= 2;
+    break;
+  case probe_kind::l1: bytes = std::uint64_t{s.how.level} * 1024 * s.launch.grid.x; break;
+  default: break;
+  }
+  const auto memory = [&] {
+    device_memory<char> m = make_device_memory<char>(bytes, what);
+    check(cudaMemset(m.get(), 0, bytes), what.c_str());
+    return m;
+  };
+  if (bytes > 0 && how.kind != probe_kind::write && how.kind != probe_kind::atomics)
+    s.from = memory();
+  if (how.kind == probe_kind::copy || how.kind == probe_kind::write ||
+      how.kind == probe_kind::atomics)
+    s.to = memory();
+  if (how.kind == probe_kind::chase) write_chain(s.from.get(), bytes);
+
+  s.stop_word = make_device_memory<std::uint32_t>(1, what);
+  s.records = make_device_memory<probe_record>(s.launch.grid.x, what);
+  check(cudaMemset(s.stop_word.get(), 0, sizeof(std::uint32_t)), what.c_str());
+  check(cudaMemset(s.records.get(), 0, s.launch.grid.x * sizeof(probe_record)), what.c_str());
+  check(cudaHostAlloc(reinterpret_cast<void**>(&s.running), sizeof(std::uint32_t),
+                      cudaHostAllocMapped),
+        what.c_str());
+  int least = 0;
+  int greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest), what.c_str());
+  s.stopping = make_stream(what, greatest);
+  s.arguments.stop = s.stop_word.get();
+  s.arguments.records = s.records.get();
+  s.arguments.from = s.from.get();
+  s.arguments.to = s.to.get();
+  s.arguments.bytes = bytes;
+  s.arguments.level = s.how.level;
+  check(cudaDeviceSynchronize(), what.c_str());
+}
+
+probe::~probe() = default;
+probe::probe(probe&&) noexcept = default;
+probe& probe::operator=(probe&&) noexcept = default;
+
+CUgraph probe::finite(std::uint64_t rounds) {
+  state& s = *state_;
+  constexpr std::uint64_t at_most_ns = 2'000'000'000;
+  auto [p, graph] = s.graph_with(std::max<std::uint64_t>(1, rounds), at_most_ns, nullptr);
+  s.bounded_program = std::move(p);
+  s.bounded = std::move(graph);
+  return s.bounded.get();
+}
+
+std::uint64_t probe::rounds_for(double us) {
+  state& s = *state_;
+  if (!(s.round_us > 0)) {
+    constexpr std::uint64_t some = 20;
+    const stream_owner stream = make_stream(s.how.name());
+    for (int warm = 0; warm < 2; ++warm) { // the second time counts
+      const exec_owner exec =
+          instantiate(graph_owner(s.graph_with(some, 2'000'000'000, nullptr).second).get());
+      check(cudaGraphLaunch(exec.get(), stream.get()), "probe");
+      check(cudaStreamSynchronize(stream.get()), "probe");
+    }
+    s.round_us = std::max(0.05, last().us / static_cast<double>(some));
+  }
+  return static_cast<std::uint64_t>(std::max(1.0, std::round(us / s.round_us)));
+}
+
+void probe::start(CUstream stream, double limit_us) {
+  state& s = *state_;
+  s.set_stop(0, s.stopping.get());
+  check(
+      cudaMemsetAsync(s.records.get(), 0, s.launch.grid.x * sizeof(probe_record), s.stopping.get()),
+      "records of the probe");
+  check(cudaStreamSynchronize(s.stopping.get()), "probe");
+  *static_cast<volatile std::uint32_t*>(s.running) = 0;
+  if (s.endless_limit_us != limit_us) {
+    auto [p, graph] = s.graph_with(0, static_cast<std::uint64_t>(limit_us * 1e3), s.running);
+    s.endless_program = std::move(p);
+    s.endless = std::move(graph);
+    s.endless_exec = instantiate(s.endless.get());
+    s.endless_limit_us = limit_us;
+  }
+  s.on = stream;
+  check(driver().cuGraphLaunch(s.endless_exec.get(), stream), "probe");
+}
+
+bool probe::wait_running(double limit_us) const {
+  const double until = now_us() + limit_us;
+  while (*static_cast<volatile std::uint32_t*>(state_->running) == 0) {
+    if (now_us() > until) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+void probe::stop() {
+  state& s = *state_;
+  if (s.on == nullptr) return;
+  s.set_stop(1, s.stopping.get());
+  check(cudaStreamSynchronize(s.on), "probe");
+  s.on = nullptr;
+  s.set_stop(0, s.stopping.get()); // for finite graphs
+  check(cudaStreamSynchronize(s.stopping.get()), "probe");
+}
+
+namespace {
+
+std::vector<probe_record> read_records(const probe_record* from, std::size_t n) {
+  std::vector<probe_record> all(n);
+  check(cudaMemcpy(all.data(), from, n * sizeof(probe_record), cudaMemcpyDeviceToHost),
+        "records of the probe");
+  return all;
+}
+
+} // namespace
+
+probe::result probe::last() const {
+  const state& s = *state_;
+  result r;
+  std::set<std::uint32_t> sms;
+  std::uint64_t first = ~std::uint64_t{0};
+  std::uint64_t end = 0;
+  double cycles = 0;
+  double ns = 0;
+  for (const probe_record& b : read_records(s.records.get(), s.launch.grid.x)) {
+    if (b.end_ns == 0) continue; // the block has not run
+    r.rounds += static_cast<double>(b.rounds);
+    sms.insert(b.sm);
+    first = std::min(first, b.start_ns);
+    end = std::max(end, b.end_ns);
+    cycles += static_cast<double>(b.cycles);
+    ns += static_cast<double>(b.end_ns - b.start_ns);
+    r.stopped = r.stopped || b.stopped != 0;
+  }
+  r.sms = static_cast<std::uint32_t>(sms.size());
+  if (end > first) r.us = static_cast<double>(end - first) * 1e-3;
+  if (ns > 0) r.clock_mhz = cycles / ns * 1e3;
+  return r;
+}
+
+std::vector<std::uint32_t> probe::sms_used() const {
+  std::set<std::uint32_t> sms;
+  for (const probe_record& b : read_records(state_->records.get(), state_->launch.grid.x))
+    if (b.end_ns != 0) sms.insert(b.sm);
+  return {sms.begin(), sms.end()};
+}
+
+const launch_shape& probe::launch() const noexcept { return state_->launch; }
+std::string probe::name() const { return state_->how.name(); }
+
+} // namespace gsched::cuda
