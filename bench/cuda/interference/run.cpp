@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "interference/suites.hpp"
+
+#include "experiment.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda/partition/partitions.hpp>
+#include <gsched/cuda_tools/counting.hpp>
+#include <gsched/cuda_tools/profiling.hpp>
+#include <gsched/io/profile_json.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <set>
+
+namespace interference {
+
+namespace cuda = gsched::cuda;
+using json = nlohmann::ordered_json;
+
+namespace {
+
+json row_of(const experiment& e, const cuda::beside_result& r) {
+  const auto times = [](const cuda::replay_times& t) {
+    return json{{"count", t.count},
+                {"mean_us", t.mean},
+                {"p10_us", t.p10},
+                {"median_us", t.median},
+                {"p90_us", t.p90}};
+  };
+  return {{"suite", e.suite},
+          {"victim", e.victim.name()},
+          {"probe", e.probe.name()},
+          {"shared", e.split.victim.count() == 0},
+          {"victim_sms", r.victim_sms.count()},
+          {"probe_sms", r.probe_sms.count()},
+          {"probe_sms_seen", r.last.sms},
+          {"probe_clock_mhz", r.last.clock_mhz},
+          {"alone", times(r.alone)},
+          {"beside", times(r.beside)},
+          {"held_up", r.held_up},
+          {"slowdown", r.victim_slowdown()},
+          {"together_us", r.together_us},
+          {"in_turn_us", r.in_turn_us},
+          {"probe_rate_alone", r.probe_rate_alone},
+          {"probe_rate_beside", r.probe_rate_beside}};
+}
+
+/// Profiles of the probes, with counters where asked for, each one written once.
+class profiles {
+public:
+  profiles(const run_options& o, gsched::sm_count sms) : options_(o), sms_(sms) {}
+
+  void write(const cuda::probe_options& how) {
+    if (options_.profiles.empty() || !written_.insert(how.name()).second) return;
+    cuda::probe one(how, sms_);
+    CUgraph const graph = one.finite(one.rounds_for(options_.victim_us));
+    cuda::profiling_options facts;
+    facts.model = how.name();
+    gsched::profile made = cuda::profile_graph(graph, facts);
+    if (options_.counters) cuda::count_kernels(graph, {}, made);
+    std::ofstream to(options_.profiles + "/" + made.full_name() + ".json");
+    gsched::write_profile(to, made);
+    if (!to) throw gsched::error(gsched::errc::io, options_.profiles + ": cannot be written");
+  }
+
+private:
+  const run_options& options_;
+  gsched::sm_count sms_;
+  std::set<std::string> written_;
+};
+
+} // namespace
+
+bool run(const run_options& o) {
+  ::experiment::watchdog watch("gsched.gpu.interference");
+  watch.step("the GPU", 60);
+  const cuda::gpu on = cuda::find_gpu(o.gpu);
+  cuda::check(cudaSetDevice(o.gpu), "GPU");
+  int l2 = 0;
+  cuda::check(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, o.gpu), "size of L2");
+  std::vector<experiment> all = o.experiments;
+  for (const std::string& name : o.suites)
+    for (experiment& e : suite(name, on.sms.count(), static_cast<std::uint64_t>(l2)))
+      all.push_back(std::move(e));
+
+  json out{{"gpu", on.name},
+           {"driver", on.driver_version},
+           {"runtime", on.runtime_version},
+           {"sms", on.sms.count()},
+           {"groups", cuda::group_sizes(o.gpu)},
+           {"l2_bytes", l2},
+           {"rows", json::array()}};
+  const auto save = [&] {
+    if (o.json.empty()) return;
+    std::ofstream to(o.json);
+    to << out.dump(1) << '\n';
+  };
+  profiles files(o, on.sms);
+  const double end = ::experiment::seconds_now() + o.seconds;
+  std::size_t left_out = 0;
+  std::size_t failed = 0;
+  fmt::print("{:10} {:>24} {:>32} {:>5} {:>9} {:>9} {:>6} {:>6} {:>5} {:>5}\n", "suite", "victim",
+             "probe", "SMs", "alone", "beside", "slow", "rate", "gain", "MHz");
+  for (const experiment& e : all) {
+    if (::experiment::seconds_now() > end) {
+      ++left_out;
+      continue;
+    }
+    watch.step(e.victim.name() + " beside " + e.probe.name(), 40);
+    try {
+      files.write(e.victim);
+      files.write(e.probe);
+      // The victim on its own SMs has a block on each of them, as the probe has.
+      const gsched::sm_count mine = e.split.victim.count() == 0 ? on.sms : e.split.victim;
+      cuda::probe victim(e.victim, mine);
+      cuda::beside_options how;
+      how.gpu = o.gpu;
+      how.turns = o.turns;
+      how.turn_ms = o.turn_ms;
+      how.together = 21;
+      const cuda::beside_result r = cuda::measure_beside(
+          victim.finite(victim.rounds_for(o.victim_us)), e.probe, e.split, how);
+      out["rows"].push_back(row_of(e, r));
+      fmt::print("{:10} {:>24} {:>32} {:>5} {:9.1f} {:9.1f} {:6.2f} {:6.2f} {:5.2f} {:5.0f}{}\n",
+                 e.suite, e.victim.name(), e.probe.name(), r.victim_sms.count(), r.alone.median,
+                 r.beside.median, r.victim_slowdown(),
+                 r.probe_rate_beside > 0 ? r.probe_rate_alone / r.probe_rate_beside : 0,
+                 r.together_us > 0 ? r.in_turn_us / r.together_us : 0, r.last.clock_mhz,
+                 r.held_up ? " held up" : "");
+    } catch (const gsched::error& wrong) {
+      ++failed;
+      fmt::print(stderr, "gsched.gpu.interference: {} beside {}: {}\n", e.victim.name(),
+                 e.probe.name(), wrong.what());
+      out["rows"].push_back({{"suite", e.suite},
+                             {"victim", e.victim.name()},
+                             {"probe", e.probe.name()},
+                             {"error", wrong.what()}});
+    }
+    std::fflush(stdout);
+    save();
+  }
+  watch.rest();
+  if (left_out > 0)
+    fmt::print(stderr, "gsched.gpu.interference: {} of {} left out after {} s\n", left_out,
+               all.size(), o.seconds);
+  return left_out == 0 && failed == 0;
+}
+
+} // namespace interference

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "interference/suites.hpp"
+
+#include <gsched/core/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+namespace interference {
+
+namespace cuda = gsched::cuda;
+
+namespace {
+
+cuda::probe_options probe(cuda::probe_kind kind, std::uint32_t level = 0, std::uint32_t threads = 0,
+                          std::uint32_t blocks = 0) {
+  cuda::probe_options o;
+  o.kind = kind;
+  o.level = level;
+  o.threads = threads;
+  o.blocks = blocks;
+  return o;
+}
+
+using kind = cuda::probe_kind;
+
+} // namespace
+
+cuda::probe_options parse_probe(const std::string& text) {
+  std::istringstream in(text);
+  std::string part;
+  std::getline(in, part, ':');
+  cuda::probe_options o;
+  o.kind = cuda::probe_kind_of(part).kind;
+  for (std::uint32_t* const field : {&o.level, &o.blocks, &o.threads}) {
+    if (!std::getline(in, part, ':')) break;
+    if (part.empty()) continue;
+    if (part.size() > 9 || part.find_first_not_of("0123456789") != std::string::npos)
+      throw gsched::error(gsched::errc::bad_option,
+                          "\"" + text + "\", expected NAME[:LEVEL[:BLOCKS[:THREADS]]]");
+    *field = static_cast<std::uint32_t>(std::stoul(part));
+  }
+  return o;
+}
+
+const std::vector<std::string>& suite_names() {
+  static const std::vector<std::string> names{"table3", "pitfalls", "figure3",
+                                              "copies", "places",   "matrix"};
+  return names;
+}
+
+std::vector<experiment> suite(const std::string& name, std::uint32_t sms, std::uint64_t l2_bytes) {
+  std::vector<experiment> all;
+  const auto add = [&](const cuda::probe_options& victim, const cuda::probe_options& other,
+                       cuda::probe_split split = {}) {
+    all.push_back({name, victim, other, split});
+  };
+  const auto half = gsched::sm_count{static_cast<std::uint32_t>(std::lround(sms * 64.0 / 132))};
+  if (name == "table3") { // two fp64 kernels of one warp a scheduler
+    for (std::uint32_t ilp = 1; ilp <= 4; ++ilp)
+      add(probe(kind::fp64, ilp), probe(kind::fp64, ilp));
+  } else if (name == "pitfalls") {
+    add(probe(kind::fp32), probe(kind::fp32));
+    add(probe(kind::copy, 4096, 1024), probe(kind::fp32, 4, 1024));
+    add(probe(kind::fp32, 4, 1024), probe(kind::copy, 4096, 1024));
+  } else if (name == "figure3") { // two copies on SMs of their own, of equal sizes
+    for (const double mb : {2., 4., 8., 12., 16., 20., 24., 26., 32., 48., 64.}) {
+      const auto level = static_cast<std::uint32_t>(
+          std::max(1.0, std::round(mb * static_cast<double>(l2_bytes) / (50 << 20))));
+      add(probe(kind::copy, level), probe(kind::copy, level), {half, {}});
+    }
+  } else if (name == "copies") { // memory-bound work beside more and more copying
+    for (const std::uint32_t blocks : {34u, 68u, 102u, 136u})
+      for (const kind victim : {kind::read, kind::copy, kind::chase})
+        add(probe(victim, victim == kind::chase ? 16 : 4096), probe(kind::copy, 4096, 1024, blocks),
+            {half, {}});
+  } else if (name == "places") { // sleep takes places only
+    for (const std::uint32_t registers : {32u, 128u, 255u})
+      for (const std::uint32_t kib : {0u, 64u, 200u}) {
+        cuda::probe_options sleeping = probe(kind::sleep, 1, 128);
+        sleeping.registers = registers;
+        sleeping.shared_bytes = kib * 1024;
+        add(probe(kind::fp32, 1, 1024), sleeping);
+        add(probe(kind::shared, 1), sleeping);
+      }
+  } else if (name == "matrix") {
+    for (const cuda::probe_description& v : cuda::probe_kinds())
+      for (const cuda::probe_description& p : cuda::probe_kinds())
+        if (v.kind != kind::sleep && p.kind != kind::sleep) add(probe(v.kind), probe(p.kind));
+  } else {
+    std::string known;
+    for (const std::string& n : suite_names()) known += (known.empty() ? "" : ", ") + n;
+    throw gsched::error(gsched::errc::unknown_name,
+                        "suite \"" + name + "\", expected one of " + known);
+  }
+  return all;
+}
+
+} // namespace interference

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/cuda_tools/beside_probe.hpp>
+#include <gsched/cuda_tools/probe.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// Probes beside probes: what sharing each resource of a GPU costs.
+namespace interference {
+
+/// A probe that is measured, beside one that disturbs it.
+struct experiment {
+  std::string suite;
+  gsched::cuda::probe_options victim, probe;
+  gsched::cuda::probe_split split{};
+};
+
+/// An experiment's options for `NAME[:LEVEL[:BLOCKS[:THREADS]]]`.
+/// Errors   gsched::error, one line.
+[[nodiscard]] gsched::cuda::probe_options parse_probe(const std::string& text);
+
+/// The experiments of a suite: table3, pitfalls, figure3, copies, places, matrix.
+/// Source   the tables and figures of Elvinger et al., SoCC 2025.
+/// @param sms, l2_bytes  of the GPU: the paper's sizes are scaled to its L2
+[[nodiscard]] std::vector<experiment> suite(const std::string& name, std::uint32_t sms,
+                                            std::uint64_t l2_bytes);
+[[nodiscard]] const std::vector<std::string>& suite_names();
+
+struct run_options {
+  std::vector<experiment> experiments;
+  std::vector<std::string> suites;
+  double victim_us = 200; ///< length of the measured probe
+  int turns = 5;
+  double turn_ms = 10;
+  double seconds = 300; ///< experiments that would begin later are left out
+  bool counters = false;
+  std::string profiles; ///< folder for the probes' profiles, with --counters
+  int gpu = 0;
+  std::string json;
+};
+
+/// Whether all experiments ran.
+bool run(const run_options& o);
+
+} // namespace interference
