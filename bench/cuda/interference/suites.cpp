@@ -68,7 +68,8 @@ std::vector<experiment> suite(const std::string& name, std::uint32_t sms, std::u
     for (const double mb : {2., 4., 8., 12., 16., 20., 24., 26., 32., 48., 64.}) {
       const auto level = static_cast<std::uint32_t>(
           std::max(1.0, std::round(mb * static_cast<double>(l2_bytes) / (50 << 20))));
-      add(probe(kind::copy, level), probe(kind::copy, level), {half, {}});
+      for (const std::uint32_t threads : {1024u, 256u}) // many threads saturate L2 by themselves
+        add(probe(kind::copy, level, threads), probe(kind::copy, level, threads), {half, {}});
     }
   } else if (name == "copies") { // memory-bound work beside more and more copying
     for (const std::uint32_t blocks : {34u, 68u, 102u, 136u})

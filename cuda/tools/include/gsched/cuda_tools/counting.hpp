@@ -22,7 +22,9 @@ struct counting_options {
 /// Differs  each kernel runs alone, as a graph of its own, in the order of the capture and with the
 ///          caches as the kernels before it left them. The whole graph runs once for each pass that
 ///          the counters need, so a graph that changes its own inputs is counted on changed data.
-/// Units    parts of peak, 0 to 1, as in kernel_counters.
+///          What the profiler counts before and after a kernel is subtracted, as an empty range
+///          shows it, and elapsed time is the operation's own time in the profile.
+/// Units    parts of peak, 0 to 1, as in kernel_counters; `us` is the operation's time.
 /// Errors   bad_profile if the profile's operations are not those of the graph; no_device, naming
 ///          what is missing, if CUPTI or the counters of this GPU are not there, and saying how to
 ///          permit them if the driver permits them only to administrators; device_failed, naming
