@@ -20,7 +20,8 @@ rank_folders(4 preempt partition)
 rank_folders(5 dispatch workload cuda)
 rank_folders(6 server serving sim cuda_tools)
 rank_folders(7 io channel)
-set(also_cuda serving) # it is a batch_runner
+set(also_cuda serving)   # it is a batch_runner
+set(also_server serving) # a plan_server has a plan_loop
 
 # Headers that include a whole part: what each holds.
 foreach(part channel interference io partition server serving sim trace workload)

@@ -10,6 +10,9 @@
 #include <gsched/server/model.hpp>
 #include <gsched/server/observer.hpp>
 #include <gsched/server/options.hpp>
+#include <gsched/server/plan_options.hpp>
+#include <gsched/server/plan_server.hpp>
+#include <gsched/server/planned_model.hpp>
 #include <gsched/server/request.hpp>
 #include <gsched/server/request_record.hpp>
 #include <gsched/server/request_source.hpp>

@@ -27,3 +27,8 @@ grep -qxE '21 requests, 2[01] finished' "${TMPDIR:-/tmp}/embedded_server.$$" &&
   [ "$(grep -cE '^infer finished after [0-9.]+ ms$' "${TMPDIR:-/tmp}/embedded_server.$$")" = 20 ] ||
   { echo "embedded_server: 20 requests of 4 threads have not finished"; exit 1; }
 echo "embedded_server: 20 requests of 4 threads have finished"
+"$GSCHED_BIN_DIR/plan_server" >"${TMPDIR:-/tmp}/embedded_server.$$"
+grep -qxE '48 requests answered in [0-9]+ batches on [1-4] partitions' \
+  "${TMPDIR:-/tmp}/embedded_server.$$" && [ "$(wc -l <"${TMPDIR:-/tmp}/embedded_server.$$")" = 1 ] ||
+  { echo "plan_server: 48 requests of 3 threads have not the right answers"; exit 1; }
+echo "plan_server: 48 requests of 3 threads have the right answers"

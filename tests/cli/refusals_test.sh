@@ -55,6 +55,9 @@ checks=$((checks + 1))
 of embedded_server
 refuses "an argument" --anything
 
+of plan_server
+refuses "an argument" --anything
+
 of two_tenants
 for how in '>/dev/full' '>&-'; do
   checks=$((checks + 1))

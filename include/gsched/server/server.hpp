@@ -167,21 +167,24 @@ public:
   ///          server is closed nevertheless.
   void close(duration drain_for = duration::max());
 
-private:
+protected:
   using make_engine = std::function<std::unique_ptr<detail::engine>(detail::server_state&)>;
+  /// With another loop than that of a dispatcher. `make` is called on the server's thread.
   server(const server_options& how, make_engine make);
+  /// Runs it on the server's thread; waits.
+  void command(std::function<bool(detail::engine&)> round);
+  void refuse_own_thread(const char* what) const { refuse_on_thread(*state_, what); }
+  /// Waits until the server's thread has released everything; false if it was abandoned.
+  [[nodiscard]] bool wait_stopped(std::int64_t deadline_ns) const;
 
+private:
   struct visit;
   static void thread_main(const std::shared_ptr<detail::server_state>& at, make_engine make,
                           std::promise<std::exception_ptr> started);
   [[nodiscard]] static bool wait_for_visitors(detail::server_state& at);
-  void refuse_own_thread(const char* what) const { refuse_on_thread(*state_, what); }
   void refuse_if_gone() const;
   void refuse_unknown(std::uint32_t model) const;
   void refuse_full() const;
-  /// Runs it on the server's thread; waits.
-  void command(std::function<bool(detail::engine&)> round);
-  [[nodiscard]] bool wait_stopped(std::int64_t deadline_ns) const;
 
   server_options options_;
   std::shared_ptr<detail::server_state> state_;

@@ -75,6 +75,12 @@ public:
     return is_another;
   }
 
+  /// Forgets the chosen plan, whose partitions could not be made; the next decision makes one anew.
+  void give_up() {
+    next_.reset();
+    replanning_.forget();
+  }
+
   [[nodiscard]] const partition_plan& plan() const noexcept { return plan_; }
   /// The active plan serves this many times the rates that it was made for.
   [[nodiscard]] double factor() const noexcept { return factor_; }

@@ -17,6 +17,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <queue>
 #include <span>
 #include <string>
@@ -33,6 +34,8 @@ namespace gsched {
 ///  - on_start(run, batch) is told of a batch before it starts, and may add to the run what the
 ///    runner needs of its requests; `batch` is in place until the batch ends.
 ///  - each request ends by one call of on_answer or on_drop; on_answer may hand over more requests.
+///  - on_plan_failed(why), if there is one, is told why a plan other than the first could not be made
+///    or its partitions could not; the current one stays. Else step throws it.
 ///  - on_period(p) is given each period at its end, on_switch(t) the time of each switch to another
 ///    plan.
 template <class R>
@@ -93,10 +96,10 @@ public:
 
   /// Handles the next event that is due. False: none is.
   bool step() {
-    now_ = runner_.now() - begin_;
+    read_clock();
     if (const auto partition = runner_.try_end()) {
       end_batch(*partition);
-    } else if (is_preparing_ && runner_.try_prepared()) {
+    } else if (is_preparing_ && try_prepared()) {
       is_preparing_ = false;
       follow_plan();
     } else if (const time_point arrival = requests_.next_arrival();
@@ -125,6 +128,10 @@ public:
     runner_.wait(until == no_deadline ? no_deadline : saturating_add(until, begin_));
   }
 
+  /// Time goes on: after a wait that was not the runner's, and before requests are handed over.
+  void read_clock() { now_ = runner_.now() - begin_; }
+  /// Takes out a request that waits; false if none of that id does.
+  bool cancel(std::size_t model, std::uint64_t id) noexcept { return serve_.cancel(model, id); }
   /// Hands a request to the frontend; its SLO counts from `since`.
   void arrive(std::size_t model, std::uint64_t id, time_point since) {
     if (const auto to = serve_.arrive(model, id, now_, since)) begin_batch(*to);
@@ -139,10 +146,13 @@ public:
   void end() {
     count_period();
     requests_.on_period(std::move(period_));
-    for (std::size_t m = 0; m < models_.size(); ++m) models_[m].counts = serve_.counts(m);
   }
-  /// Outcome by model of the table; counts are filled in by end().
-  [[nodiscard]] std::vector<model_outcome>& models() noexcept { return models_; }
+  /// By model of the table.
+  [[nodiscard]] std::vector<model_outcome> outcomes() const {
+    std::vector<model_outcome> all = models_;
+    for (std::size_t m = 0; m < all.size(); ++m) all[m].counts = serve_.counts(m);
+    return all;
+  }
   [[nodiscard]] std::uint64_t batches() const noexcept { return batches_; }
   [[nodiscard]] std::uint64_t switches() const noexcept { return switches_; }
   /// End of the last batch.
@@ -179,6 +189,21 @@ private:
       due_[e.which] = no_deadline;
       begin_batch(e.which);
       break;
+    }
+  }
+
+  [[nodiscard]] bool try_prepared() {
+    if constexpr (requires { requests_.on_plan_failed(std::exception_ptr()); }) {
+      try {
+        return runner_.try_prepared();
+      } catch (...) {
+        is_preparing_ = false;
+        plan_.give_up();
+        requests_.on_plan_failed(std::current_exception());
+        return false;
+      }
+    } else {
+      return runner_.try_prepared();
     }
   }
 

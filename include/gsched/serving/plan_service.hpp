@@ -61,7 +61,7 @@ public:
       }
     }
     loop_.end();
-    out_.models = std::move(loop_.models());
+    out_.models = loop_.outcomes();
     out_.apps = std::move(requests_.outcomes());
     out_.batches = loop_.batches();
     out_.switches = loop_.switches();

@@ -121,6 +121,12 @@ public:
     return is_near(basis_of(measured, corrections));
   }
 
+  /// Makes the next replan ask for a plan, whatever the rates.
+  void forget() {
+    planned_ = {};
+    factor_ = 0;
+  }
+
   /// Makes a plan for the measured rates and corrected batch times; a rate or a correction that
   /// fell only a little keeps its former value. Empty: the current plan stays, because rates and
   /// corrections are near its own or because no other plan serves more of them.

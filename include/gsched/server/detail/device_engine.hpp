@@ -9,7 +9,9 @@
 #include <gsched/occupancy/chosen_accountant.hpp>
 #include <gsched/policy/policy.hpp>
 #include <gsched/server/described_error.hpp>
+#include <gsched/server/detail/clock_epoch.hpp>
 #include <gsched/server/detail/engine.hpp>
+#include <gsched/server/detail/event_waits.hpp>
 #include <gsched/server/detail/futex.hpp>
 #include <gsched/server/detail/interruptible_device.hpp>
 #include <gsched/server/detail/message.hpp>
@@ -54,7 +56,7 @@ public:
         account_(device_.limits().sm, device_.limits().sms, how.account,
                  how.dispatch.instrumented ? account_of::blocks : account_of::segments),
         hears_(at, epoch_of(device_), how.decision_delay),
-        dispatch_(driver_, order_, account_, hears_, how.dispatch) {
+        dispatch_(driver_, order_, account_, hears_, how.dispatch), waits_(at, events_) {
     if constexpr (tells_failure) hears_.device_failure = &device_.failure();
     at_.events = &events_;
   }
@@ -221,28 +223,8 @@ private:
     explicit built_by(built w) : what(std::move(w)) {}
     built what;
   };
-  /// Between two looks at one event: often enough to cost a request nothing that counts, and seldom
-  /// enough that the driver's lock is free for the lanes.
-  static constexpr std::int64_t ask_again_ns = 5000;
-  /// Events asked for in one round, so that many of them do not keep the lanes waiting.
-  static constexpr int most_asked = 8;
   using dispatcher_type =
       dispatcher<Policy, interruptible_device<Device>, chosen_accountant, request_listener>;
-
-  /// The device's time zero, as near as two readings of the clock can say.
-  [[nodiscard]] static std::int64_t epoch_of(const Device& d) noexcept {
-    std::int64_t best = 0;
-    std::int64_t narrowest = never_ns;
-    for (int i = 0; i < 16; ++i) {
-      const std::int64_t before = now_ns();
-      const std::int64_t then = d.now().time_since_epoch().count();
-      const std::int64_t width = now_ns() - before;
-      if (width >= narrowest) continue;
-      narrowest = width;
-      best = before + width / 2 - then;
-    }
-    return best;
-  }
 
   /// One round; false if there was nothing to do.
   bool round() {
@@ -253,7 +235,7 @@ private:
     if (stop && !std::exchange(closed_sources_, true))
       for (request_source* const s : sources_) s->close();
     for (request_source* const s : sources_) moved |= s->poll(*this);
-    moved |= work_on_commands();
+    moved |= at_.work_on_commands(*this);
     moved |= ask_for_events();
     moved |= dispatch_.step();
     if (moved) look_for_failure();
@@ -291,7 +273,7 @@ private:
     if (t.wait_event != nullptr && !await(t, r)) return;
     t.taken_up = true;
     of.active.fetch_add(1, sync::relaxed); // unordered: remove_model asks this thread first
-    if (r.held) awaiting_.push_back(t);
+    if (r.held) waits_.hold(t);
     r.model = kind.id;
     r.owner = clients_[t.client];
     r.service = t.real_time ? service_class::real_time : service_class::best_effort;
@@ -328,11 +310,10 @@ private:
 
   /// False if its event has failed, and so has the request.
   [[nodiscard]] bool await(request_record& t, job_request& r) noexcept {
-    t.asked_ns = now_ns();
-    const event_answer a = ask(t);
+    const event_answer a = waits_.ask(t);
     r.held = a.what == event_answer::kind::pending;
     if (a.what != event_answer::kind::failed) return true;
-    const described_error why = describe(failure_for(a));
+    const described_error why = describe(waits_.failure_for(a));
     t.code = why.code;
     refuse(t, request_status::failed, why.line.c_str());
     return false;
@@ -347,58 +328,12 @@ private:
 
   // Events ------------------------------------------------------------------------------------
 
-  [[nodiscard]] event_answer ask(const request_record& t) noexcept {
-    if (!events_.query) return {event_answer::kind::failed, 0};
-    return at_.whose.lend([this, event = t.wait_event]() noexcept { return events_.query(event); });
-  }
-  [[nodiscard]] std::exception_ptr failure_for(const event_answer& a) const noexcept {
-    try {
-      const bool callers = !events_.blames_caller || events_.blames_caller(a.code);
-      const std::string text = events_.text ? events_.text(a.code) : "this server has no events";
-      return std::make_exception_ptr(
-          error(callers ? errc::bad_handle : errc::device_failed, "wait_event: " + text));
-    } catch (...) { // no memory for the line
-      return std::current_exception();
-    }
-  }
-
-  /// Releases requests whose events have completed; those queried longest ago are queried first.
+  /// Releases requests whose events have completed.
   bool ask_for_events() noexcept {
-    if (awaiting_.empty()) return false;
-    bool moved = false;
-    const std::int64_t now = now_ns();
-    for (int left = most_asked; left > 0 && !awaiting_.empty(); --left) {
-      request_record& t = awaiting_.front();
-      if (now - t.asked_ns < ask_again_ns) break;
-      awaiting_.pop_front();
-      t.asked_ns = now;
-      const event_answer a = ask(t);
-      if (a.what == event_answer::kind::pending) {
-        awaiting_.push_back(t);
-        continue;
-      }
-      moved = true;
-      if (a.what == event_answer::kind::complete)
-        static_cast<void>(dispatch_.release(t.id));
-      else
-        static_cast<void>(dispatch_.fail(t.id, failure_for(a)));
-    }
-    return moved;
-  }
-
-  /// One round of the oldest command.
-  bool work_on_commands() noexcept {
-    if (at_.commands.empty()) return false;
-    command& c = *at_.commands.front();
-    std::exception_ptr thrown;
-    try {
-      if (!c.round(*this)) return true;
-    } catch (...) {
-      thrown = std::current_exception();
-    }
-    at_.commands.pop_front();
-    c.answer(std::move(thrown));
-    return true;
+    return waits_.look([this](request_record& t) { static_cast<void>(dispatch_.release(t.id)); },
+                       [this](request_record& t, std::exception_ptr why) {
+                         static_cast<void>(dispatch_.fail(t.id, std::move(why)));
+                       });
   }
 
   /// A segment was not reported within its limit (dispatch_options::segment_limit).
@@ -413,11 +348,9 @@ private:
     if constexpr (tells_failure) {
       if (!device_.failure()) return;
       if (!std::exchange(failed_, true)) at_.set_failure(*device_.failure());
-      while (!awaiting_.empty()) { // their events may never complete
-        request_record& t = awaiting_.front();
-        awaiting_.pop_front();
+      waits_.take_all([this](request_record& t) { // their events may never complete
         static_cast<void>(dispatch_.fail(t.id, gsched::failure_of(device_, errc::device_failed)));
-      }
+      });
     }
   }
 
@@ -428,7 +361,7 @@ private:
 
   /// Without work now: waits for the device, or for a post.
   void rest(std::int64_t now) {
-    if (!dispatch_.nothing_in_flight() || !awaiting_.empty()) {
+    if (!dispatch_.nothing_in_flight() || !waits_.empty()) {
       // So short that a request which is posted meanwhile is seen within a few microseconds.
       driver_.wait(std::min(device_.now() + std::chrono::microseconds{2}, dispatch_.step_by()));
       return;
@@ -460,7 +393,7 @@ private:
   request_listener hears_;
   dispatcher_type dispatch_;
   std::vector<client*> clients_;
-  awaiting_list awaiting_; ///< held until their events have completed
+  event_waits waits_; ///< held until their events have completed
   std::vector<request_source*> sources_;
   bool closed_sources_ = false;
   bool stopping_ = false;

@@ -114,6 +114,21 @@ struct server_state {
     return failure_;
   }
 
+  /// One round of the oldest command; false if there is none.
+  bool work_on_commands(engine& e) noexcept {
+    if (commands.empty()) return false;
+    command& c = *commands.front();
+    std::exception_ptr thrown;
+    try {
+      if (!c.round(e)) return true;
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    commands.pop_front();
+    c.answer(std::move(thrown));
+    return true;
+  }
+
   /// Ends a request whose result is known: records its event, removes it from the lists and
   /// publishes its end.
   void end(request_record& t, request_status how, std::int64_t at_ns) noexcept;

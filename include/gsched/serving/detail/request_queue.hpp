@@ -35,12 +35,13 @@ public:
     return r;
   }
   /// Takes a request out, wherever it is; false if it is not there.
-  /// Cost     O(size).
+  /// Cost     O(requests before it).
   bool erase(std::uint64_t id) noexcept {
     const std::size_t mask = ring_.size() - 1;
     for (std::size_t i = 0; i < size_; ++i) {
       if ((*this)[i].id != id) continue;
-      for (; i + 1 < size_; ++i) ring_[(first_ + i) & mask] = ring_[(first_ + i + 1) & mask];
+      for (; i > 0; --i) ring_[(first_ + i) & mask] = ring_[(first_ + i - 1) & mask];
+      first_ = (first_ + 1) & mask;
       --size_;
       return true;
     }
