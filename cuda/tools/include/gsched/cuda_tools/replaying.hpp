@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/cuda/partition/partitions.hpp>
+#include <gsched/cuda/program.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace gsched::cuda {
+
+/// Median and spread of replays of a graph.
+struct replay_times {
+  duration p10{};
+  duration median{};
+  duration p90{};
+  std::size_t replays = 0;
+
+  /// Of p10 to p90, relative to the median. 0 without replays.
+  [[nodiscard]] double spread() const noexcept {
+    return median.count() > 0
+               ? static_cast<double>((p90 - p10).count()) / static_cast<double>(median.count())
+               : 0;
+  }
+};
+
+/// Percentiles by nearest rank; all 0 without times.
+/// Cost     O(n log n).
+[[nodiscard]] replay_times summarize(std::span<const duration> times);
+
+/// A program as one executable graph on a set of SMs.
+///
+/// Errors   constructor: as program::make_range; device_failed with CUDA's message.
+/// Cost     construction about a millisecond for some hundred nodes.
+/// Threads  one owner.
+class placed_graph {
+public:
+  /// On a partition, or on all SMs of the current GPU if `where` is null. The program must outlive
+  /// this object. A graph belongs to one set of SMs for good.
+  placed_graph(const program& of, std::shared_ptr<const partition> where);
+  ~placed_graph();
+  placed_graph(placed_graph&&) noexcept;
+  placed_graph& operator=(placed_graph&&) noexcept;
+
+  /// The SMs on which its kernels run.
+  [[nodiscard]] sm_count sms() const noexcept;
+
+private:
+  friend class replayer;
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+/// Options of replayer.
+struct replay_options {
+  duration alone = std::chrono::microseconds{1500}; ///< a call of `alone` lasts about so long
+  duration together = std::chrono::milliseconds{5}; ///< a call of `together`, at least
+  std::size_t least = 3; ///< replays of each graph that a call of `together` measures
+};
+
+/// Times replays of graphs, alone and beside each other, by an event before and behind each replay.
+///
+/// Graphs are replayed back to back: the host submits ahead, so that its time is not measured. A
+/// time includes about 1 us for the two events; where a graph is shorter than its launch by the
+/// host, it also includes the rest of that launch. To compare variants, call the functions for all
+/// of them in turn, several times.
+///
+/// Errors   device_failed with CUDA's message; bad_option for graphs without SMs of their own that
+///          share one program, whose memory they would both write.
+/// Threads  one owner. Nothing else may run on the GPU.
+class replayer {
+public:
+  explicit replayer(const replay_options& how = {});
+  ~replayer();
+  replayer(const replayer&) = delete;
+  replayer& operator=(const replayer&) = delete;
+
+  /// Appends the times of some replays with nothing else running.
+  void alone(const placed_graph& g, std::vector<duration>& into);
+
+  /// Replays all graphs at the same time, each on a stream of its own, and appends those times that
+  /// lie wholly in the interval in which every graph ran.
+  ///
+  /// Returns the overlap: the part of that interval in which the least busy graph had a replay on
+  /// the GPU. It is near 1 unless the host could not keep up.
+  [[nodiscard]] double together(std::span<const placed_graph* const> graphs,
+                                std::span<std::vector<duration>> into);
+
+private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+} // namespace gsched::cuda
