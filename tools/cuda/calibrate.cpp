@@ -5,10 +5,10 @@
 #include "calibrate/options.hpp"
 #include "calibrate/report.hpp"
 #include "calibrate/self_check.hpp"
-#include "calibrate/watchdog.hpp"
 
 #include "common/cli/main.hpp"
 #include "common/cli/run_error.hpp"
+#include "common/run/step_watchdog.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/gpu.hpp>
@@ -33,7 +33,7 @@ void note(const std::string& line) { std::fprintf(stderr, "calibrate: %s\n", lin
 
 /// Adds an experiment. If this GPU or host cannot run it, the preset keeps default values.
 template <class Make>
-void add(list& to, watchdog& dog, const char* what, errc passed_over, Make make) {
+void add(list& to, common::step_watchdog& dog, const char* what, errc passed_over, Make make) {
   dog.step(what, std::chrono::seconds{60});
   try {
     to.push_back(make());
@@ -43,7 +43,7 @@ void add(list& to, watchdog& dog, const char* what, errc passed_over, Make make)
   }
 }
 
-void run_rounds(list& of, samples& into, watchdog& dog, const options& o) {
+void run_rounds(list& of, samples& into, common::step_watchdog& dog, const options& o) {
   const double until = now_us() + 1e6 * o.seconds;
   const int most = o.quick ? 3 : 25;
   for (int r = 0; r < most && (r < 3 || now_us() < until); ++r)
@@ -62,7 +62,7 @@ void run_rounds(list& of, samples& into, watchdog& dog, const options& o) {
   of.clear();
 }
 
-queue_counts count_queues(const options& o, watchdog& dog) try {
+queue_counts count_queues(const options& o, common::step_watchdog& dog) try {
   queue_counts counts;
   for (const std::uint32_t connections : {8u, 32u, 128u}) {
     dog.step("counting hardware queues", std::chrono::seconds{60});
@@ -97,7 +97,7 @@ int simulate(const options& o) {
   return 0;
 }
 
-int measure(const options& o, const gsched::cuda::gpu& gpu, watchdog& dog) {
+int measure(const options& o, const gsched::cuda::gpu& gpu, common::step_watchdog& dog) {
   std::printf("%s, %u SMs, compute capability %u.%u\n", gpu.name.c_str(), gpu.sms.count(),
               gpu.sm.major, gpu.sm.minor);
   std::fflush(stdout);
@@ -124,7 +124,7 @@ int measure(const options& o, const gsched::cuda::gpu& gpu, watchdog& dog) {
 
 int run(const options& o) {
   if (o.simulated) return simulate(o);
-  watchdog dog;
+  common::step_watchdog dog("calibrate");
   dog.step("finding the GPU", std::chrono::seconds{60});
   const gsched::cuda::gpu gpu = gsched::cuda::find_gpu(o.gpu);
   if (!o.check.empty()) return check(o, gpu);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Writes the profile of a captured graph: its operations, and the time of each of them alone.
-#include "profile/graphs.hpp"
 #include "profile/options.hpp"
 
 #include "common/cli/main.hpp"
+#include "common/cuda/built_in_graphs.hpp"
 #include "common/report/save.hpp"
 #include "common/run/watchdog.hpp"
 
@@ -25,8 +25,8 @@ int serve(const profile_example::options& o) {
   const common::watchdog limit("profile", o.limit_s);
   const gsched::cuda::gpu gpu = gsched::cuda::find_gpu(o.gpu);
   gsched::cuda::check(cudaSetDevice(o.gpu), "GPU");
-  const auto graph = o.graph.empty() ? profile_example::stand_ins(o.replay)
-                                     : profile_example::captured(o.graph, o.elements);
+  const auto graph = o.graph.empty() ? common::stand_in_graph(o.replay)
+                                     : common::built_in_graph(o.graph, o.elements);
   const gsched::profile made = gsched::cuda::profile_graph(graph->get(), o.how);
   if (o.out.empty())
     gsched::write_profile(std::cout, made);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/graphs.hpp"
+#include "common/cuda/built_in_graphs.hpp"
 
-#include "profile/kernels.hpp"
+#include "common/cuda/built_in_kernels.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/capture.hpp>
@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace profile_example {
+namespace common {
 
 namespace {
 
@@ -103,20 +103,20 @@ private:
 
 } // namespace
 
-const std::vector<std::string>& graph_names() {
+const std::vector<std::string>& built_in_names() {
   static const std::vector<std::string> names{"saxpy", "sort"};
   return names;
 }
 
-std::unique_ptr<held_graph> captured(const std::string& name, std::size_t elements) {
+std::unique_ptr<held_graph> built_in_graph(const std::string& name, std::size_t elements) {
   if (name == "saxpy") return std::make_unique<saxpy_chain>(elements);
   if (name == "sort") return std::make_unique<sort_and_reduce>(elements);
   throw gsched::error(gsched::errc::unknown_name,
                       "--graph: unknown graph '" + name + "', expected saxpy or sort");
 }
 
-std::unique_ptr<held_graph> stand_ins(const std::filesystem::path& file) {
+std::unique_ptr<held_graph> stand_in_graph(const std::filesystem::path& file) {
   return std::make_unique<replayed>(file);
 }
 
-} // namespace profile_example
+} // namespace common

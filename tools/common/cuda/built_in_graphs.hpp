@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace profile_example {
+namespace common {
 
 /// A graph with the memory that its kernels use.
 class held_graph {
@@ -18,14 +18,15 @@ public:
   [[nodiscard]] virtual CUgraph get() const noexcept = 0;
 };
 
-/// The names that captured() accepts.
-[[nodiscard]] const std::vector<std::string>& graph_names();
+/// The names that built_in_graph() accepts.
+[[nodiscard]] const std::vector<std::string>& built_in_names();
 
 /// Captures a built-in graph: `saxpy`, a chain of kernels between two copies, or `sort`, a sort and
 /// a sum by CUB.
-[[nodiscard]] std::unique_ptr<held_graph> captured(const std::string& name, std::size_t elements);
+[[nodiscard]] std::unique_ptr<held_graph> built_in_graph(const std::string& name,
+                                                         std::size_t elements);
 
 /// The stand-ins of a profile.
-[[nodiscard]] std::unique_ptr<held_graph> stand_ins(const std::filesystem::path& file);
+[[nodiscard]] std::unique_ptr<held_graph> stand_in_graph(const std::filesystem::path& file);
 
-} // namespace profile_example
+} // namespace common

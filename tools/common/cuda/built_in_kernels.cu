@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/kernels.hpp"
+#include "common/cuda/built_in_kernels.hpp"
 
 #include <gsched/cuda/error.hpp>
 
@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace profile_example {
+namespace common {
 
 namespace {
 
@@ -54,4 +54,4 @@ void sort_and_sum(void* scratch, std::size_t scratch_bytes, const std::uint32_t*
   gsched::cuda::check(add_up(scratch, bytes, sorted, sum, n, stream), "sum");
 }
 
-} // namespace profile_example
+} // namespace common

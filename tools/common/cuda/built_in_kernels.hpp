@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace profile_example {
+namespace common {
 
 /// y = a x + y, on a stream.
 void saxpy(float a, const float* x, float* y, std::size_t n, cudaStream_t stream);
@@ -19,4 +19,4 @@ void saxpy(float a, const float* x, float* y, std::size_t n, cudaStream_t stream
 void sort_and_sum(void* scratch, std::size_t scratch_bytes, const std::uint32_t* in,
                   std::uint32_t* sorted, std::uint32_t* sum, std::size_t n, cudaStream_t stream);
 
-} // namespace profile_example
+} // namespace common

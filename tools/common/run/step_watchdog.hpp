@@ -10,14 +10,15 @@
 #include <thread>
 #include <utility>
 
-namespace calibrate {
+namespace common {
 
 /// Ends the process, with status 3 and one line, if a step exceeds its time limit, because a hung
 /// GPU cannot be waited for.
-class watchdog {
+class step_watchdog {
 public:
-  watchdog() : thread_([this] { watch(); }) {}
-  ~watchdog() {
+  explicit step_watchdog(std::string program)
+      : program_(std::move(program)), thread_([this] { watch(); }) {}
+  ~step_watchdog() {
     {
       const std::lock_guard hold(mutex_);
       ended_ = true;
@@ -25,8 +26,8 @@ public:
     changed_.notify_one();
     thread_.join();
   }
-  watchdog(const watchdog&) = delete;
-  watchdog& operator=(const watchdog&) = delete;
+  step_watchdog(const step_watchdog&) = delete;
+  step_watchdog& operator=(const step_watchdog&) = delete;
 
   void step(std::string what, std::chrono::seconds most) {
     const std::lock_guard hold(mutex_);
@@ -41,11 +42,12 @@ private:
       changed_.wait_for(hold, std::chrono::milliseconds{100});
       if (ended_ || std::chrono::steady_clock::now() < until_) continue;
       std::fflush(stdout);
-      std::fprintf(stderr, "calibrate: %s: hangs, expected it to end\n", what_.c_str());
+      std::fprintf(stderr, "%s: %s: hangs, expected it to end\n", program_.c_str(), what_.c_str());
       std::_Exit(3);
     }
   }
 
+  std::string program_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string what_;
@@ -54,4 +56,4 @@ private:
   std::thread thread_; ///< last member: uses the others
 };
 
-} // namespace calibrate
+} // namespace common

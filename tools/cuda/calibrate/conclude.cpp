@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/report.hpp"
 
+#include "common/cuda/installed_driver.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,23 +40,12 @@ std::string field_of(const char* path, std::string_view word) {
   return {};
 }
 
-std::string cuda_version(int v) { return fmt::format("CUDA {}.{}", v / 1000, v % 1000 / 10); }
+std::string cuda_version(int v) { return "CUDA " + common::cuda_version(v); }
 
-/// The driver's version and the CUDA version that it supports, if the system reports them.
+/// The driver's version, if the system reports it, and the CUDA version that it supports.
 std::string driver_text(int version) {
-  const std::string line = field_of("/proc/driver/nvidia/version", "NVRM version");
-  const auto begin = line.find_first_of("0123456789");
-  const auto is_number = [](const std::string& s) {
-    return s.find('.') != std::string::npos &&
-           s.find_first_not_of("0123456789.") == std::string::npos;
-  };
-  for (std::size_t at = begin; at < line.size();) {
-    const auto end = std::min(line.find(' ', at), line.size());
-    const std::string word = line.substr(at, end - at);
-    if (is_number(word)) return word + ", " + cuda_version(version);
-    at = end + 1;
-  }
-  return cuda_version(version);
+  const std::string driver = common::installed_driver();
+  return (driver.empty() ? "" : driver + ", ") + cuda_version(version);
 }
 
 std::uint32_t connections_set() {

@@ -5,23 +5,13 @@
 #include "common/cli/device_option.hpp"
 #include "common/cli/files.hpp"
 #include "common/cli/option_values.hpp"
+#include "common/report/today.hpp"
 
 #include <gsched/io/preset_json.hpp>
-
-#include <ctime>
 
 namespace calibrate {
 
 namespace {
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  char text[16] = {};
-  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
-  return text;
-}
 
 constexpr const char* details =
     R"(Times are medians over rounds in which all experiments take turns; the spread is that between the
@@ -44,7 +34,7 @@ GPU hangs.)";
 
 std::optional<options> parse_options(int argc, const char* const* argv) {
   options o;
-  o.date = today();
+  o.date = common::today();
   std::string seconds = "20";
   bool no_queues = false;
   common::command_line line(

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile/options.hpp"
 
-#include "profile/graphs.hpp"
-
 #include "common/cli/command_line.hpp"
 #include "common/cli/device_option.hpp"
 #include "common/cli/files.hpp"
 #include "common/cli/option_values.hpp"
+#include "common/cuda/built_in_graphs.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/io/profile_json.hpp>
@@ -68,7 +67,7 @@ std::optional<options> parse(int argc, const char* const* argv) {
   if (o.graph.empty() && o.replay.empty()) o.graph = "saxpy";
   if (!o.graph.empty() && !o.replay.empty())
     common::refuse("--replay", "given beside --graph", "one of the two");
-  const auto& known = graph_names();
+  const auto& known = common::built_in_names();
   if (!o.graph.empty() && std::find(known.begin(), known.end(), o.graph) == known.end())
     common::refuse("--graph", "unknown graph " + common::in_quotes(o.graph), "saxpy or sort",
                    gsched::errc::unknown_name);

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures PyTorch modules on a GPU, as the program measure does with other graphs.
+
+    python -m gsched.measure all --models net.py:small,large --batches 1,8,32 --out mine
+
+Each module is captured for each batch, and the graphs are measured with the options of the program
+measure, which follow below. Of a model, net.py has a function of its name that takes a batch and
+returns (module, example_input); or a function `make` that takes "NAME_bBATCH" and returns the same, as
+examples/pytorch/models.py has. A name without a file is of the file before; the first of them may be
+one of examples/pytorch/models.py. NAME_bBATCH is of that batch alone.
+
+  --models FILE.py:NAME,NAME,...  and graphs that the program knows: saxpy, sort, profiles (.json)
+  --batches N,...                 default: 1,8,32
+  --instances N                   graphs of each with memory of their own; 2 can run beside each other
+                                  (default)
+
+The library is the file that GSCHED_MEASURE_LIBRARY names, or libmeasure_graphs.so in the package, or in
+build/release/bin of the checkout that holds the package.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ._abi import GschedError
+from ._capture import Captured, capture
+from ._context import leave_slow_side
+
+LIBRARY = "libmeasure_graphs.so"
+PACKAGE = pathlib.Path(__file__).resolve().parent
+EXAMPLES = PACKAGE.parents[1] / "examples" / "pytorch" / "models.py"
+BUILT_IN = ("saxpy", "sort")
+
+
+class UsageError(Exception):
+    """One line about the command line."""
+
+
+class MeasureGraph(ctypes.Structure):
+    _fields_ = [("model", ctypes.c_char_p), ("dtype", ctypes.c_char_p), ("graph", ctypes.c_void_p),
+                ("input_bytes", ctypes.c_uint64), ("output_bytes", ctypes.c_uint64),
+                ("batch", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
+
+
+def open_library() -> Any:
+    named = os.environ.get("GSCHED_MEASURE_LIBRARY")
+    places = [pathlib.Path(named)] if named else [
+        PACKAGE / LIBRARY, PACKAGE.parents[1] / "build" / "release" / "bin" / LIBRARY]
+    for file in places:
+        if not file.is_file():
+            continue
+        try:
+            found = ctypes.CDLL(str(file))
+        except OSError as e:
+            raise GschedError(f"{file}: {e}, expected {LIBRARY}") from None
+        for entry in (found.measure_graphs, found.measure_check_options):
+            entry.restype = ctypes.c_int
+        return found
+    raise GschedError(f"{LIBRARY}: not found, expected it in the package, in build/release/bin of its "
+                      "checkout, or where GSCHED_MEASURE_LIBRARY says")
+
+
+def words_of(words: Sequence[str]) -> tuple[int, Any]:
+    """(argc, argv) of the program."""
+    all_of_them = ["measure", *words]
+    return len(all_of_them), (ctypes.c_char_p * len(all_of_them))(*map(os.fsencode, all_of_them))
+
+
+def take(words: list[str], option: str, default: str) -> str:
+    """The value of an option that the program does not have, which is removed from its words."""
+    value = default
+    for i, word in enumerate(words):
+        if word == option or word.startswith(option + "="):
+            if word == option and i + 1 == len(words):
+                raise UsageError(f"{option}: without a value, expected one")
+            value = words[i + 1] if word == option else word[len(option) + 1:]
+            del words[i:i + (2 if word == option else 1)]
+            if any(w == option or w.startswith(option + "=") for w in words):
+                raise UsageError(f"{option}: twice, expected once")
+            break
+    return value
+
+
+def counts_of(option: str, text: str) -> list[int]:
+    counts = []
+    for part in text.split(","):
+        if not re.fullmatch(r"[1-9][0-9]{0,6}", part) or int(part) in counts:
+            raise UsageError(f'{option}: "{text}", expected whole numbers from 1, each once')
+        counts.append(int(part))
+    return counts
+
+
+def models_of(text: str, batches: Sequence[int]) -> tuple[list[str], list[tuple[str, str, int]]]:
+    """The program's own graphs, and (file, name, batch) of modules."""
+    own: list[str] = []
+    modules: list[tuple[str, str, int]] = []
+    file = str(EXAMPLES)
+    for item in text.split(",") if text else []:
+        if item in BUILT_IN or item.endswith(".json"):
+            own.append(item)
+            continue
+        named, colon, name = item.rpartition(":")
+        if colon:
+            file = named
+        if not name or not file.endswith(".py"):
+            raise UsageError(f'--models: "{item}", expected FILE.py:NAME')
+        if not os.path.isfile(file):
+            raise UsageError(f'--models: "{item}": {file} is not there, expected a file of Python')
+        with_batch = re.fullmatch(r"(.+)_b([1-9][0-9]{0,6})", name)
+        for batch in [int(with_batch.group(2))] if with_batch else batches:
+            one = (file, with_batch.group(1) if with_batch else name, batch)
+            if one[1:] in [other[1:] for other in modules]:
+                raise UsageError(f"--models: {one[1]} in batches of {batch} twice, expected once")
+            modules.append(one)
+    return own, modules
+
+
+def load_file(path: str) -> Any:
+    """The module of Python of a file; what is beside it can be imported."""
+    folder = str(pathlib.Path(path).resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
+    if spec is None or spec.loader is None:
+        raise GschedError(f"{path}: cannot be loaded, expected a file of Python")
+    made = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(spec.name, made)
+    spec.loader.exec_module(made)
+    return made
+
+
+def maker_of(file: Any, path: str, name: str) -> Callable[[int], Any]:
+    """A function that makes (module, example_input) of a batch."""
+    own = getattr(file, name, None)
+    if callable(own):
+        return own # type: ignore[no-any-return]
+    make: Callable[[str], Any] | None = getattr(file, "make", None)
+    if make is not None:
+        by_name = make
+        return lambda batch: by_name(f"{name}_b{batch}")
+    raise GschedError(f"{path}: neither a function {name} nor make, expected one of them")
+
+
+def dtype_of(module: Any) -> str:
+    """Of the weights: "fp16"; empty if there are none."""
+    parameters = getattr(module, "parameters", None)
+    for weight in parameters() if callable(parameters) else ():
+        if weight.is_floating_point():
+            short = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
+            name = str(weight.dtype).removeprefix("torch.")
+            return short.get(name, name)
+    return ""
+
+
+def versions(torch: Any) -> list[str]:
+    """Options of the program, with the versions of libraries that choose kernels."""
+    found = {"torch": torch.__version__, "torch_cuda": torch.version.cuda,
+             "cudnn": torch.backends.cudnn.version()}
+    for name in ("torchvision", "transformers", "triton"):
+        found[name] = getattr(sys.modules.get(name), "__version__", None)
+    return [f"--library={name}={version}" for name, version in found.items() if version]
+
+
+def capture_all(modules: Sequence[tuple[str, str, int]], instances: int,
+                gpu: int) -> list[tuple[str, int, str, Captured]]:
+    """(name, batch, dtype, captured) of each module and batch."""
+    files: dict[str, Any] = {}
+    made = []
+    for i, (path, name, batch) in enumerate(modules):
+        print(f"measure: captures {name}_b{batch}, {i + 1} of {len(modules)}", file=sys.stderr,
+              flush=True)
+        if path not in files:
+            files[path] = load_file(path)
+        pair = maker_of(files[path], path, name)(batch)
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise GschedError(f"{path}: {name}({batch}) is no pair, expected (module, example_input)")
+        module, example = pair
+        try:
+            captured = capture(module, example, instances=instances, name=name, gpu=gpu)
+        except GschedError as e:
+            if instances == 1 or ", expected 1" not in str(e):
+                raise
+            captured = capture(module, example, instances=1, name=name, gpu=gpu)
+        made.append((name, batch, dtype_of(module), captured))
+    return made
+
+
+def as_structs(made: Sequence[tuple[str, int, str, Captured]]) -> list[MeasureGraph]:
+    def size(tensors: Sequence[Any]) -> int:
+        return sum(x.numel() * x.element_size() for x in tensors)
+
+    return [MeasureGraph(name.encode(), dtype.encode(), one.graph.raw_cuda_graph(),
+                         size(one.inputs), size(one.outputs), batch, 0)
+            for name, batch, dtype, captured in made for one in captured.instances]
+
+
+def gpu_of(words: Sequence[str]) -> int:
+    """The GPU that --device names; the program has checked it."""
+    text = take(list(words), "--device", "cuda:0")
+    return int(text.partition(":")[2] or 0)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The program: the exit code. Errors are one line on stderr."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        batches = counts_of("--batches", take(words, "--batches", "1,8,32"))
+        instances = counts_of("--instances", take(words, "--instances", "2"))[0]
+        own, modules = models_of(take(words, "--models", ""), batches)
+        if own:
+            words += ["--models", ",".join(own)]
+        library = open_library()
+        if not words or "-h" in words or "--help" in words:
+            print(__doc__, flush=True)
+            return int(library.measure_check_options(*words_of(words or ["--help"])))
+        if not own and not modules and not any(w.startswith("--adaptor") for w in words):
+            raise UsageError("--models: not given, expected FILE.py:NAME")
+        code = int(library.measure_check_options(*words_of(words)))
+        if code:
+            return code
+        # Partitions whose streams share a hardware queue block each other; the driver reads it once.
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+        structs: list[MeasureGraph] = []
+        if modules:
+            try:
+                import torch
+            except ImportError:
+                raise GschedError("torch is not installed, expected it for modules") from None
+            gpu = gpu_of(words)
+            made = capture_all(modules, instances, gpu)
+            leave_slow_side(gpu)
+            structs = as_structs(made) # the graphs live as long as `made`
+            words += versions(torch)
+        graphs = (MeasureGraph * len(structs))(*structs)
+        return int(library.measure_graphs(*words_of(words), graphs,
+                                          ctypes.c_uint64(len(structs))))
+    except UsageError as e:
+        print(f"measure: {e}", file=sys.stderr)
+        return 2
+    except (GschedError, RuntimeError, ValueError, TypeError, AttributeError, OSError,
+            ImportError) as e:
+        print(f"measure: {(str(e).splitlines() or [type(e).__name__])[0]}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

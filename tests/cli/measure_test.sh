@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+# measure: what is wrong with the command line is told in one line, and so is a GPU that is absent; the
+# same from Python.
+set -u
+bin=${GSCHED_BIN_DIR:?}/measure
+if [ ! -x "$bin" ]; then
+  echo "built without CUDA: passed over"
+  exit 0
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+export CUDA_VISIBLE_DEVICES= # the same on machines with a GPU
+export PYTHONPATH=$GSCHED_SOURCE_DIR/python PYTHONDONTWRITEBYTECODE=1
+export GSCHED_MEASURE_LIBRARY=$GSCHED_BIN_DIR/libmeasure_graphs.so
+checks=0
+failures=0
+
+ends() { # ends CODE TEXT ARGS...: exit code and, but for 0, one line on stderr alone
+  local code=$1 text=$2
+  shift 2
+  checks=$((checks + 1))
+  timeout 60 "${run[@]}" "$@" >out 2>err </dev/null
+  local rc=$?
+  if [ $rc -eq "$code" ] && { [ "$code" -eq 0 ] || { [ ! -s out ] && [ "$(wc -l <err)" -eq 1 ] &&
+    grep -q '^measure: ' err && grep -qF ', expected ' err; }; } && cat out err | grep -qF -- "$text"; then
+    return
+  fi
+  failures=$((failures + 1))
+  printf 'FAILED: expected %s and "%s", got %s: %s %s\n' "$code" "$text" "$rc" "${run[*]}" "$*"
+  head -n 3 out err
+}
+
+profile=$GSCHED_SOURCE_DIR/tools/data/profiles/lenet_b1.json
+both() { # what the program and the module of Python refuse alike
+  for what in latency pairs all; do
+    ends 0 "--out" "$what" --help
+    ends 2 "--out: not given" "$what" --models sort
+    ends 2 "--models: not given" "$what" --out made
+    ends 1 "CUDA" "$what" --models saxpy,sort --out made
+  done
+  ends 1 "CUDA" all --models "$profile" --out made --json made.json
+  ends 2 "A subcommand is required" --models sort --out made
+  ends 2 "stray" all stray --models sort --out made
+  ends 2 "--sms" pairs --sms 8 --models sort --out made
+  ends 2 "--groups" latency --groups 8 --models sort --out made
+  ends 2 "--sms" latency --sms 8,x --models sort --out made
+  ends 2 "--minutes" all --minutes 0 --models sort --out made
+  ends 2 "--window" all --window 0 --models sort --out made
+  ends 2 "--device" all --device sim:h200 --models sort --out made
+  ends 2 "'torch'" all --library torch --models sort --out made
+  ends 2 "--adaptor: 'none.so'" all --adaptor none.so --out made
+  ends 2 "out is a file" all --models sort --out out
+  ends 2 "none.json" all --models none.json --out made
+}
+run=("$bin")
+both
+ends 2 "unknown graph 'fft'" all --models fft --out made
+run=(python3 -m gsched.measure)
+both
+echo "def net(batch): return None, None" >net.py
+ends 2 'fft.py is not there' all --models fft.py:fft --out made
+ends 2 '"net.py:", expected FILE.py:NAME' all --models net.py: --out made
+ends 2 'net in batches of 8 twice' all --models net.py:net,net_b8 --out made
+ends 2 '--batches: "1,0"' all --models net.py:net --batches 1,0 --out made
+ends 2 '--batches: twice' all --models net.py:net --batches 1 --batches 2 --out made
+if ! python3 -c 'import torch' 2>/dev/null; then
+  ends 1 'torch is not installed' all --models net.py:net --out made
+  ends 1 'torch is not installed' all --models lenet_b2,vgg16 --out made
+fi
+GSCHED_MEASURE_LIBRARY=none.so ends 1 'libmeasure_graphs.so: not found' all --models sort --out made
+if [ -e made ]; then
+  echo "FAILED: a folder was made"
+  failures=$((failures + 1))
+fi
+
+printf '%d checks, %d failures\n' "$checks" "$failures"
+[ "$failures" -eq 0 ]

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/folder.hpp"
+#include "measure/row_file.hpp"
+#include "measure/splits.hpp"
+#include "measure/time_shares.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/io/machine_json.hpp>
+
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of its own, removed at the end.
+struct scratch {
+  scratch() { fs::create_directories(at); }
+  ~scratch() { fs::remove_all(at); }
+  fs::path at = fs::temp_directory_path() / ("gsched_measure_" + std::to_string(::getpid()));
+};
+
+std::string text_of(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+template <class F>
+std::string refusal(F f) {
+  try {
+    f();
+  } catch (const gsched::error& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+} // namespace
+
+TEST_CASE("measure: a file of rows goes on where it was interrupted") {
+  const scratch here;
+  const fs::path file = here.at / "rows.csv";
+  const auto open = [&] { return measure::row_file(file, {"model", "sms", "us"}, 2); };
+  {
+    measure::row_file rows = open();
+    CHECK(rows.size() == 0);
+    rows.add({{"a", "8", "1.5"}, {"a", "16", "1.0"}});
+    CHECK(rows.has({"a", "8"}));
+    CHECK_FALSE(rows.has({"b", "8"}));
+  }
+  const std::string whole = "model,sms,us\na,8,1.5\na,16,1.0\n";
+  CHECK(text_of(file) == whole);
+  std::ofstream(file, std::ios::app) << "b,8,1"; // the process ended here
+  {
+    measure::row_file rows = open();
+    CHECK(rows.size() == 2);
+    CHECK_FALSE(rows.has({"b", "8"}));
+    CHECK(text_of(file) == whole);
+    rows.add({{"b", "8", "12.0"}});
+  }
+  CHECK(text_of(file) == whole + "b,8,12.0\n");
+  CHECK(open().size() == 3);
+
+  std::ofstream(file) << "model,sm"; // not even the header was complete
+  open().add({{"c", "8", "1.0"}});
+  CHECK(text_of(file) == "model,sms,us\nc,8,1.0\n");
+
+  std::ofstream(file) << "model,sms,ms\n";
+  CHECK(refusal(open) ==
+        file.string() + ":1: other columns, expected model,sms,us; --anew starts over");
+  std::ofstream(file) << "model,sms,us\na,8\n";
+  CHECK(refusal(open) == file.string() + ":2: 2 fields, expected 3; --anew starts over");
+}
+
+TEST_CASE("measure: parts share the time, and what one leaves") {
+  const measure::time_shares shares(100, {1, 2, 1});
+  CHECK(shares.until(0, 0) == doctest::Approx(25));
+  CHECK(shares.until(1, 25) == doctest::Approx(75));
+  CHECK(shares.until(1, 10) == doctest::Approx(70)); // of 90, two of three parts
+  CHECK(shares.until(2, 70) == doctest::Approx(100));
+  CHECK(shares.until(2, 130) == doctest::Approx(130)); // none is left
+  CHECK(measure::seconds_left(0, 10, 0, 40) == doctest::Approx(40));
+  CHECK(measure::seconds_left(4, 10, 8, 40) == doctest::Approx(12));
+  CHECK(measure::seconds_left(4, 10, 80, 40) == doctest::Approx(40));
+}
+
+TEST_CASE("measure: splits of the SMs are disjoint, whole, or not there") {
+  using measure::split;
+  CHECK(measure::splits_for_two(16) ==
+        std::vector<split>{
+            {{0, 8}, {8, 16}}, {{0, 4}, {4, 16}}, {{0, 12}, {12, 16}}, {{0, 16}, {0, 16}}});
+  CHECK(measure::splits_for_two(2) == std::vector<split>{{{0, 1}, {1, 2}}, {{0, 2}, {0, 2}}});
+  CHECK(measure::splits_for_two(1) == std::vector<split>{{{0, 1}, {0, 1}}});
+  CHECK(measure::equal_split(2, 3).empty());
+  CHECK(measure::shared_split(5, 3) == split(3, {0, 5}));
+  for (std::size_t groups = 1; groups < 40; ++groups)
+    for (std::size_t n = 1; n <= groups && n < 6; ++n) {
+      const split s = measure::equal_split(groups, n);
+      REQUIRE(s.size() == n);
+      std::size_t at = 0;
+      for (const measure::group_range& r : s) {
+        CHECK(r.first == at);
+        CHECK(r.last > r.first);
+        CHECK(r.last - r.first <= groups / n + 1);
+        at = r.last;
+      }
+      CHECK(at == groups);
+    }
+}
+
+TEST_CASE("measure: a folder is of one machine") {
+  const scratch here;
+  measure::options o;
+  o.out = here.at / "made" / "here";
+  gsched::machine m;
+  m.gpu = "NVIDIA H200";
+  m.compute_capability = "9.0";
+  m.sms = gsched::sm_count{132};
+  m.sm_groups = {66, 66};
+  m.driver = "580.1";
+  m.libraries = {{"torch", "2.11"}};
+  m.date = "2026-11-20";
+  const auto open = [&](const gsched::machine& machine) {
+    return refusal([&] { measure::open_folder(o, machine); });
+  };
+  CHECK(open(m) == "accepted");
+  CHECK(gsched::load_machine(o.out / "machine.json") == m);
+  gsched::machine later = m; // without a library, with another one, on another day
+  later.libraries = {{"cudnn", "9"}};
+  later.date = "2026-12-01";
+  CHECK(open(later) == "accepted");
+  CHECK(gsched::load_machine(o.out / "machine.json").libraries.size() == 2);
+  CHECK(gsched::load_machine(o.out / "machine.json").date == "2026-11-20");
+
+  std::ofstream(o.out / "corun_pairs.csv") << "rows\n";
+  gsched::machine other = m;
+  other.driver = "590.1";
+  const std::string file = (o.out / "machine.json").string();
+  CHECK(open(other) == file + ": measured with driver 580.1, not 590.1, expected the same; "
+                              "--anew removes what is there");
+  other.gpu = "NVIDIA H100";
+  CHECK(open(other) == file + ": measured with NVIDIA H200, not NVIDIA H100, expected the same; "
+                              "--anew removes what is there");
+  CHECK(fs::exists(o.out / "corun_pairs.csv"));
+  o.anew = true;
+  CHECK(open(other) == "accepted");
+  CHECK(gsched::load_machine(o.out / "machine.json") == other);
+  CHECK_FALSE(fs::exists(o.out / "corun_pairs.csv"));
+
+  o.anew = false;
+  fs::remove(o.out / "machine.json");
+  std::ofstream(o.out / "corun_pairs.csv") << "rows\n";
+  CHECK(open(m) == (o.out / "corun_pairs.csv").string() +
+                       ": there without machine.json, expected a folder of this program; --anew "
+                       "removes it");
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/folder.hpp"
+
+#include "common/cli/run_error.hpp"
+#include "common/report/save.hpp"
+
+#include <gsched/core/error.hpp>
+
+#include <array>
+#include <filesystem>
+#include <ostream>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace measure {
+
+using namespace gsched;
+
+namespace {
+
+constexpr std::array tables{"latency_batch_partition.csv", "corun_pairs.csv", "corun_groups.csv"};
+
+} // namespace
+
+void open_folder(const options& o, machine here) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  fs::create_directories(o.out, failed);
+  if (failed)
+    throw common::run_error(errc::io, o.out.string() + ": cannot be made (" + failed.message() +
+                                          "), expected a folder");
+  const fs::path file = o.out / "machine.json";
+  if (o.anew) {
+    std::error_code ignored;
+    for (const char* const table : tables) fs::remove(o.out / table, ignored);
+    fs::remove(file, ignored);
+  }
+  if (fs::exists(file, failed)) {
+    const machine there = load_machine(file);
+    std::string difference = gpu_difference(there, here);
+    if (difference.empty()) difference = version_difference(there, here);
+    if (!difference.empty())
+      throw error(errc::bad_option, file.string() + ": measured with " + difference +
+                                        ", expected the same; --anew removes what is there");
+    here.libraries.insert(there.libraries.begin(), there.libraries.end());
+    here.date = there.date;
+  } else {
+    for (const char* const table : tables)
+      if (fs::exists(o.out / table, failed))
+        throw error(errc::bad_option, (o.out / table).string() +
+                                          ": there without machine.json, expected a folder of "
+                                          "this program; --anew removes it");
+  }
+  common::save(file, [&](std::ostream& to) { write_machine(to, here); });
+}
+
+} // namespace measure

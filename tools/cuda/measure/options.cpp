@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/options.hpp"
+
+#include "common/cli/command_line.hpp"
+#include "common/cli/device_option.hpp"
+#include "common/cli/files.hpp"
+#include "common/cli/option_values.hpp"
+#include "common/cuda/built_in_graphs.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/io/profile_json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+namespace measure {
+
+namespace {
+
+using common::in_quotes;
+using common::refuse;
+
+constexpr const char* details =
+    R"(
+Measures graphs on a GPU for plan, serve_partitions and interference, and writes tables into a folder:
+  machine.json                 the GPU, and the versions of driver, CUDA and libraries
+  latency_batch_partition.csv  latency: each graph alone, by SMs
+  corun_pairs.csv              pairs: two graphs at once, on SMs of their own and on the same ones
+  corun_groups.csv             pairs: three and four at once, likewise
+Medians are over rounds in which all variants take turns; 10th and 90th percentiles stand beside
+them. Rows are written as soon as they are measured. The same command again keeps them and measures
+those that are missing; on another GPU, or with another driver or library, it refuses the folder.
+Sizes of partitions are those that the GPU has.
+
+Graphs are built-in ones, stand-ins of profiles, adaptors' (docs/guide/adaptor.md), or modules of
+PyTorch: python -m gsched.measure has the same options.
+
+Examples
+  measure latency --models saxpy,sort --out mine
+  measure all --adaptor ./libmine.so:mine_b8 --minutes 5 --out mine
+  measure pairs --models tools/data/profiles/lenet_b1.json,tools/data/profiles/vgg16_b1.json --out mine
+  plan --table mine/latency_batch_partition.csv --rates saxpy=1000
+
+Exit code: 0; 1 for a failure, a missing GPU among them; 2 for a usage or input error; 3 where the
+GPU hangs.)";
+
+struct raw_options {
+  std::string out, models, sms, groups = "12", minutes = "20", window = "15", seed = "1";
+  std::vector<std::string> adaptors, libraries;
+  common::device_option device{{.simulated = false, .preset = false}};
+  common::output_options output;
+  bool anew = false, busy = false;
+};
+
+void declare(common::command_line& line, raw_options& raw, bool has_latency, bool has_pairs) {
+  line.group("Graphs");
+  line.option("--models", raw.models, "NAME,...", "saxpy, sort, or profiles' files (stand-ins)");
+  line.option("--adaptor", raw.adaptors, "LIB[:NAME]",
+              "The graph of an adaptor, as NAME or NAME_bBATCH; may be\ngiven several times");
+  line.group("Measurements");
+  line.option("-o,--out", raw.out, "DIR", "Folder of the tables; it is made if it is not there");
+  raw.device.declare(line, false, "cuda:0");
+  if (has_latency)
+    line.option("--sms", raw.sms, "N,...",
+                "latency: on so many SMs; default: on all sizes that a\npartition can have");
+  if (has_pairs) {
+    line.option("--window", raw.window, "MS", "pairs: graphs run together for so long, at least");
+    line.option("--groups", raw.groups, "N", "pairs: so many groups of three and four graphs");
+    line.option("--seed", raw.seed, "N", "pairs: their order, and the groups");
+  }
+  line.option("--minutes", raw.minutes, "M",
+              "In all; what is not measured by then is left to another run");
+  line.flag("--anew", raw.anew, "Remove what the folder has from other runs");
+  line.flag("--busy", raw.busy, "Measure although the GPU seems to be in use");
+  line.option("--library", raw.libraries, "NAME=VERSION", "Also written into machine.json");
+  line.group("Output");
+  raw.output.declare(line, {.json = "What was measured and left out"});
+}
+
+/// "./libx.so:resnet_b8", with the batch after the last _b.
+adaptor_choice to_adaptor(const std::string& text) {
+  adaptor_choice a;
+  const std::size_t colon = text.rfind(':');
+  a.library = common::to_file("--adaptor", text.substr(0, colon), "a shared library");
+  std::string name =
+      colon == std::string::npos ? a.library.stem().string() : text.substr(colon + 1);
+  if (colon == std::string::npos && name.starts_with("lib")) name.erase(0, 3);
+  const std::size_t at = name.rfind("_b");
+  if (at != std::string::npos) {
+    const char* const end = name.data() + name.size();
+    const auto [stop, ec] = std::from_chars(name.data() + at + 2, end, a.batch);
+    if (ec != std::errc{} || stop != end || a.batch == 0)
+      a.batch = 1;
+    else
+      name.resize(at);
+  }
+  if (name.empty() || name.find_first_of(",\"\n") != std::string::npos)
+    refuse("--adaptor", in_quotes(text), "LIB:NAME, without commas in the name");
+  a.model = name;
+  return a;
+}
+
+options read(const raw_options& raw, const std::string& chosen, bool captured) {
+  options o;
+  if (chosen == "all")
+    o.parts = {part::latency, part::pairs};
+  else
+    o.parts = {chosen == "latency" ? part::latency : part::pairs};
+  if (raw.out.empty()) refuse("--out", "not given", "a folder for the tables");
+  o.out = raw.out;
+  common::device_choice device;
+  raw.device.read(device);
+  o.gpu = device.gpu.value_or(0);
+  if (!raw.models.empty()) o.models = common::to_list("--models", raw.models);
+  const auto& known = common::built_in_names();
+  for (const std::string& m : o.models)
+    if (m.ends_with(".json"))
+      static_cast<void>(gsched::load_profile(common::to_file("--models", m, "a profile's file")));
+    else if (std::find(known.begin(), known.end(), m) == known.end())
+      refuse("--models", "unknown graph " + in_quotes(m), "saxpy, sort or a profile's file (.json)",
+             gsched::errc::unknown_name);
+  for (const std::string& a : raw.adaptors) o.adaptors.push_back(to_adaptor(a));
+  if (o.models.empty() && o.adaptors.empty() && !captured)
+    refuse("--models", "not given, nor --adaptor", "a graph to measure");
+  for (const std::string& l : raw.libraries) {
+    const std::size_t equals = l.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == l.size())
+      refuse("--library", in_quotes(l), "NAME=VERSION");
+    o.libraries[l.substr(0, equals)] = l.substr(equals + 1);
+  }
+  if (!raw.sms.empty())
+    for (const std::uint32_t n : common::to_counts("--sms", raw.sms, 1, 100000))
+      o.sms.emplace_back(n);
+  std::sort(o.sms.begin(), o.sms.end());
+  o.groups = common::to_count("--groups", raw.groups, 0, 10000);
+  o.minutes = common::to_number("--minutes", raw.minutes, {0, 10000, true, "minutes"});
+  o.window_ms = common::to_number("--window", raw.window, {1, 10000, false, "milliseconds"});
+  o.seed = common::to_count("--seed", raw.seed, 0, ~std::uint64_t{0} - 1);
+  o.anew = raw.anew;
+  o.busy = raw.busy;
+  raw.output.read(o);
+  std::error_code ignored;
+  if (std::filesystem::exists(o.out, ignored) && !std::filesystem::is_directory(o.out, ignored))
+    refuse("--out", o.out.string() + " is a file", "a folder");
+  return o;
+}
+
+} // namespace
+
+const char* name_of(part p) noexcept {
+  switch (p) {
+  case part::latency: return "latency";
+  case part::pairs: return "pairs";
+  }
+  return "";
+}
+
+std::optional<options> parse_options(int argc, const char* const* argv, bool captured) {
+  raw_options raw;
+  common::command_line line(
+      "measure", "Measures how long graphs take on parts of a GPU, alone and beside each other.",
+      details);
+  line.subcommand("latency", "Each graph alone, by SMs");
+  declare(line, raw, true, false);
+  line.subcommand("pairs", "Graphs at the same time");
+  declare(line, raw, false, true);
+  line.subcommand("all", "All of these");
+  declare(line, raw, true, true);
+  if (!line.parse(argc, argv)) return std::nullopt;
+  return read(raw, line.chosen(), captured);
+}
+
+} // namespace measure

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/cli/output_options.hpp"
+
+#include <gsched/core/quantity.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace measure {
+
+/// What is measured, in the order in which `all` does it.
+enum class part : std::uint8_t { latency, pairs };
+
+/// A shared library with an adaptor: --adaptor.
+struct adaptor_choice {
+  std::filesystem::path library;
+  std::string model;
+  std::uint32_t batch = 1;
+};
+
+/// The options, read and checked.
+struct options : common::outputs {
+  std::vector<part> parts;
+  std::filesystem::path out;
+  int gpu = 0;
+  std::vector<std::string> models; ///< built-in graphs, and profiles' files
+  std::vector<adaptor_choice> adaptors;
+  std::map<std::string, std::string> libraries; ///< versions for machine.json
+  std::vector<gsched::sm_count> sms;            ///< empty: all sizes that a partition can have
+  std::size_t groups = 12;                      ///< of three and four graphs at once
+  double minutes = 20;
+  double window_ms = 15;
+  std::uint64_t seed = 1;
+  bool anew = false;
+  bool busy = false; ///< measure although the GPU seems to be in use
+};
+
+/// `captured` graphs of this process are measured besides those that the options name.
+/// Empty after printing the help.
+/// Errors   gsched::error with one line.
+[[nodiscard]] std::optional<options> parse_options(int argc, const char* const* argv,
+                                                   bool captured);
+
+[[nodiscard]] const char* name_of(part p) noexcept;
+
+} // namespace measure

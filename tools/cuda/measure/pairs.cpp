@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/row_file.hpp"
+#include "measure/session.hpp"
+
+#include <gsched/core/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace measure {
+
+using namespace gsched;
+
+namespace {
+
+constexpr int pair_rounds = 3;
+
+/// Graphs that run at the same time: each by its number, and which of its instances.
+struct company {
+  struct member {
+    std::size_t graph = 0;
+    std::size_t instance = 0;
+  };
+  std::vector<member> members;
+};
+
+/// Times of graphs at once and of each alone on the same SMs.
+struct measured_together {
+  std::vector<cuda::replay_times> solo;
+  std::vector<cuda::replay_times> corun;
+  double overlap = 1;
+};
+
+class companies {
+public:
+  companies(session& s, part_report& report)
+      : session_(s), report_(report), replays_(options_of(s)) {}
+
+  [[nodiscard]] std::string name(const company& c) const {
+    std::string all;
+    for (const company::member& m : c.members)
+      all += (all.empty() ? "" : "+") + session_.graphs[m.graph].name();
+    return all;
+  }
+
+  /// In rounds: each graph alone on its SMs, then all at once, for each of the splits. Splits on
+  /// which a graph does not run are left out, with a note.
+  [[nodiscard]] std::vector<std::pair<split, measured_together>>
+  measure(const company& c, const std::vector<split>& splits) {
+    struct variant {
+      split where;
+      std::vector<const cuda::placed_graph*> graphs;
+      std::vector<std::vector<duration>> alone;
+      std::vector<std::vector<duration>> beside;
+      double overlap = 1;
+    };
+    const std::size_t n = c.members.size();
+    std::vector<variant> variants;
+    for (const split& where : splits) {
+      variant v{
+          where, {}, std::vector<std::vector<duration>>(n), std::vector<std::vector<duration>>(n)};
+      try {
+        for (std::size_t i = 0; i < n; ++i)
+          v.graphs.push_back(&session_.on.placed(program_of(c.members[i]), where[i]));
+      } catch (const error& e) {
+        report_.notes.push_back(name(c) + " left out: " + e.what());
+        continue;
+      }
+      variants.push_back(std::move(v));
+    }
+    for (int round = 0; round < pair_rounds; ++round)
+      for (variant& v : variants) {
+        for (std::size_t i = 0; i < n; ++i) replays_.alone(*v.graphs[i], v.alone[i]);
+        v.overlap = std::min(v.overlap, replays_.together(v.graphs, v.beside));
+      }
+    std::vector<std::pair<split, measured_together>> all;
+    for (const variant& v : variants) {
+      measured_together m;
+      for (std::size_t i = 0; i < n; ++i) {
+        m.solo.push_back(cuda::summarize(v.alone[i]));
+        m.corun.push_back(cuda::summarize(v.beside[i]));
+        report_.spread(m.solo.back().spread(), name(c) + ", alone");
+      }
+      m.overlap = v.overlap;
+      all.emplace_back(v.where, std::move(m));
+    }
+    return all;
+  }
+
+private:
+  static cuda::replay_options options_of(const session& s) {
+    cuda::replay_options o;
+    o.together = from_us(s.how.window_ms * 1e3 / pair_rounds);
+    return o;
+  }
+  [[nodiscard]] const cuda::program& program_of(const company::member& m) const {
+    return *session_.graphs[m.graph].instances[m.instance];
+  }
+
+  session& session_;
+  part_report& report_;
+  cuda::replayer replays_;
+};
+
+row_file::row side_key(const measured_graph& g, sm_count sms) {
+  return {g.model, std::to_string(g.batch), std::to_string(sms.count())};
+}
+
+/// Pairs, also of two instances of a graph, in a random order: where the time is over early, those
+/// that were measured are a sample of all.
+std::vector<company> pairs_of(const session& s, part_report& report, std::mt19937_64& random) {
+  std::vector<company> all;
+  for (std::size_t a = 0; a < s.graphs.size(); ++a)
+    for (std::size_t b = a; b < s.graphs.size(); ++b) {
+      if (a == b && s.graphs[a].instances.size() < 2) {
+        report.notes.push_back(s.graphs[a].name() +
+                               " beside itself left out: it has one instance, expected two");
+        continue;
+      }
+      all.push_back({{{a, 0}, {b, a == b ? 1u : 0u}}});
+    }
+  std::shuffle(all.begin(), all.end(), random);
+  return all;
+}
+
+/// Groups of three and four graphs in turn, each instance in a group at most once.
+std::vector<company> groups_of(const session& s, std::size_t wanted, std::mt19937_64& random) {
+  std::vector<company::member> instances;
+  for (std::size_t g = 0; g < s.graphs.size(); ++g)
+    for (std::size_t i = 0; i < s.graphs[g].instances.size(); ++i) instances.push_back({g, i});
+  std::vector<company> all;
+  for (std::size_t i = 0; i < wanted; ++i) {
+    const std::size_t n = 3 + i % 2;
+    if (instances.size() < n) continue;
+    std::shuffle(instances.begin(), instances.end(), random);
+    company c;
+    c.members.assign(instances.begin(), instances.begin() + static_cast<std::ptrdiff_t>(n));
+    std::sort(c.members.begin(), c.members.end(), [](const auto& a, const auto& b) {
+      return std::pair(a.graph, a.instance) < std::pair(b.graph, b.instance);
+    });
+    all.push_back(std::move(c));
+  }
+  return all;
+}
+
+class pair_part {
+public:
+  explicit pair_part(session& s)
+      : session_(s), together_(s, report_),
+        pairs_(s.how.out / "corun_pairs.csv",
+               {"model_a", "batch_a", "sms_a", "model_b", "batch_b", "sms_b", "solo_a_us",
+                "solo_b_us", "corun_a_us", "corun_b_us", "corun_a_p10_us", "corun_a_p90_us",
+                "corun_b_p10_us", "corun_b_p90_us", "overlap"},
+               6),
+        groups_(s.how.out / "corun_groups.csv",
+                {"group", "model", "batch", "sms", "solo_us", "corun_us", "corun_p10_us",
+                 "corun_p90_us"},
+                1) {
+    report_.name = name_of(part::pairs);
+  }
+
+  part_report run(double until) {
+    std::mt19937_64 random(session_.how.seed);
+    pending missing;
+    for (company& c : pairs_of(session_, report_, random))
+      add(missing, missing.size(), std::move(c));
+    // A group after so many pairs, so that a run that ends early has some of both.
+    const std::size_t pairs = missing.size();
+    const std::vector<company> groups = groups_of(session_, session_.how.groups, random);
+    std::set<std::string> seen;
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      if (seen.insert(together_.name(groups[i])).second)
+        add(missing, pairs * (i + 1) / (groups.size() + 1) + (missing.size() - pairs), groups[i]);
+    steps all(session_, report_, missing.size(), until);
+    for (const auto& [c, splits] : missing) {
+      if (!all.begin(together_.name(c))) break;
+      for (const auto& [where, m] : together_.measure(c, splits)) write(c, where, m);
+    }
+    return report_;
+  }
+
+private:
+  using pending = std::vector<std::pair<company, std::vector<split>>>;
+
+  /// Inserts a company with those splits that have no rows yet; nothing if all have.
+  void add(pending& to, std::size_t at, company c) {
+    const std::size_t groups = session_.on.groups().size();
+    const std::size_t n = c.members.size();
+    std::vector<split> splits =
+        n == 2 ? splits_for_two(groups)
+               : std::vector<split>{equal_split(groups, n), shared_split(groups, n)};
+    std::erase_if(splits, [&](const split& where) {
+      if (where.empty()) return true;
+      const bool there = n == 2 ? pairs_.has(pair_key(c, where)) : groups_.has({label(c, where)});
+      report_.kept += there ? (n == 2 ? 1 : n) : 0;
+      return there;
+    });
+    if (!splits.empty())
+      to.emplace(to.begin() + static_cast<std::ptrdiff_t>(at), std::move(c), std::move(splits));
+  }
+
+  [[nodiscard]] const measured_graph& graph(const company& c, std::size_t i) const {
+    return session_.graphs[c.members[i].graph];
+  }
+  [[nodiscard]] row_file::row pair_key(const company& c, const split& where) const {
+    row_file::row key;
+    for (std::size_t i = 0; i < 2; ++i)
+      for (std::string& field : side_key(graph(c, i), session_.on.sms(where[i])))
+        key.push_back(std::move(field));
+    return key;
+  }
+  /// "lenet_b1@40+vgg16_b8@44+vgg16_b1@48"
+  [[nodiscard]] std::string label(const company& c, const split& where) const {
+    std::string all;
+    for (std::size_t i = 0; i < c.members.size(); ++i)
+      all += fmt::format("{}{}@{}", i > 0 ? "+" : "", graph(c, i).name(),
+                         session_.on.sms(where[i]).count());
+    return all;
+  }
+
+  void write(const company& c, const split& where, const measured_together& m) {
+    const auto us = [](duration d) { return us_text(to_us(d)); };
+    if (c.members.size() == 2) {
+      row_file::row row = pair_key(c, where);
+      for (const cuda::replay_times& t : m.solo) row.push_back(us(t.median));
+      for (const cuda::replay_times& t : m.corun) row.push_back(us(t.median));
+      for (const cuda::replay_times& t : m.corun)
+        for (const duration d : {t.p10, t.p90}) row.push_back(us(d));
+      row.push_back(fmt::format("{:.3f}", m.overlap));
+      pairs_.add({row});
+      ++report_.measured;
+      return;
+    }
+    std::vector<row_file::row> rows;
+    for (std::size_t i = 0; i < c.members.size(); ++i) {
+      row_file::row row{label(c, where)};
+      for (std::string& field : side_key(graph(c, i), session_.on.sms(where[i])))
+        row.push_back(std::move(field));
+      for (const duration d : {m.solo[i].median, m.corun[i].median, m.corun[i].p10, m.corun[i].p90})
+        row.push_back(us(d));
+      rows.push_back(std::move(row));
+    }
+    groups_.add(rows);
+    report_.measured += rows.size();
+  }
+
+  session& session_;
+  part_report report_;
+  companies together_;
+  row_file pairs_;
+  row_file groups_;
+};
+
+} // namespace
+
+part_report measure_pairs(session& s, double until) { return pair_part(s).run(until); }
+
+} // namespace measure

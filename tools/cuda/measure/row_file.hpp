@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace measure {
+
+/// A CSV file that grows row by row. Rows that it had before are kept, so that an interrupted run
+/// can go on. Fields have neither commas nor quotes.
+///
+/// Errors   gsched::error, one line: bad_profile for a file with other columns or a damaged row; io
+///          if it cannot be read. run_error (io) if it cannot be written.
+/// Threads  one owner.
+class row_file {
+public:
+  using row = std::vector<std::string>;
+
+  /// Reads the file, if there is one. The first `keys` columns name a row. A last line without an
+  /// end is one whose writing was interrupted: it is removed.
+  row_file(std::filesystem::path file, row columns, std::size_t keys);
+
+  [[nodiscard]] bool has(const row& key) const { return keys_.contains(key); }
+  [[nodiscard]] std::size_t size() const noexcept { return keys_.size(); }
+  /// Appends rows in one write, after which they are in the file.
+  void add(const std::vector<row>& rows);
+
+private:
+  void read();
+  [[nodiscard]] row key_of(const row& fields) const;
+
+  std::filesystem::path file_;
+  row columns_;
+  std::size_t count_of_keys_;
+  std::set<row> keys_;
+  bool has_header_ = false;
+};
+
+/// Microseconds with three digits.
+[[nodiscard]] std::string us_text(double us);
+
+} // namespace measure

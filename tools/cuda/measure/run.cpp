@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/run.hpp"
+
+#include "measure/folder.hpp"
+#include "measure/places.hpp"
+#include "measure/session.hpp"
+#include "measure/time_shares.hpp"
+
+#include "common/cuda/installed_driver.hpp"
+#include "common/report/json.hpp"
+#include "common/report/save.hpp"
+#include "common/report/today.hpp"
+
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/gpu.hpp>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace measure {
+
+using namespace gsched;
+
+namespace {
+
+/// Of the time of a run.
+double weight_of(part p) noexcept {
+  switch (p) {
+  case part::latency: return 1;
+  case part::pairs: return 2;
+  }
+  return 1;
+}
+
+part_report measure(part p, session& s, double until) {
+  switch (p) {
+  case part::latency: return measure_latency(s, until);
+  case part::pairs: return measure_pairs(s, until);
+  }
+  return {};
+}
+
+/// The machine that measures.
+machine machine_here(const options& o, const cuda::gpu& gpu, std::vector<std::uint32_t> groups) {
+  int l2 = 0;
+  cuda::check(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, gpu.ordinal), "GPU");
+  machine m;
+  m.gpu = gpu.name;
+  m.compute_capability = fmt::format("{}.{}", gpu.sm.major, gpu.sm.minor);
+  m.sms = gpu.sms;
+  m.sm_groups = std::move(groups);
+  m.l2 = byte_count{static_cast<std::uint64_t>(l2)};
+  m.memory = gpu.memory;
+  m.driver = common::installed_driver();
+  m.cuda = common::cuda_version(gpu.runtime_version);
+  m.libraries = o.libraries;
+  m.gsched = GSCHED_VERSION;
+  m.date = common::today();
+  return m;
+}
+
+void print(const options& o, const machine& here, const std::vector<part_report>& all) {
+  fmt::print("{}, {} SMs, driver {}, CUDA {}: {}\n", here.gpu, here.sms.count(),
+             here.driver.empty() ? "unknown" : here.driver, here.cuda, o.out.string());
+  for (const part_report& r : all) {
+    fmt::print("{:<8} {:6} rows measured in {:.0f} s, {} kept", r.name, r.measured, r.seconds,
+               r.kept);
+    if (r.left_out > 0) fmt::print("; {} steps left out, expected more --minutes", r.left_out);
+    fmt::print("\n");
+    if (r.measured > 0 && !r.widest_row.empty())
+      fmt::print("         widest spread {:.1f}%: {}\n", 100 * r.widest, r.widest_row);
+    for (const std::string& n : r.notes) fmt::print("         {}\n", n);
+  }
+}
+
+void write_json(std::ostream& to, const options& o, const machine& here,
+                const std::vector<part_report>& all) {
+  common::json document{
+      {"gpu", here.gpu}, {"out", o.out.string()}, {"parts", common::json::array()}};
+  for (const part_report& r : all)
+    document["parts"].push_back({{"part", r.name},
+                                 {"rows", r.measured},
+                                 {"kept", r.kept},
+                                 {"steps_left_out", r.left_out},
+                                 {"seconds", common::rounded(r.seconds)},
+                                 {"widest_spread", common::rounded(r.widest)},
+                                 {"widest_row", r.widest_row},
+                                 {"notes", r.notes}});
+  to << document.dump(1) << '\n';
+}
+
+} // namespace
+
+int run(const options& o, std::span<const ::measure_graph> captured) {
+  // Partitions whose streams share a hardware queue block each other; the driver reads this once.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  common::step_watchdog dog("measure");
+  dog.step("finding the GPU", std::chrono::seconds{60});
+  const cuda::gpu gpu = cuda::find_gpu(o.gpu);
+  cuda::check(cudaSetDevice(gpu.ordinal), "GPU");
+  places on(gpu.ordinal);
+  const machine here = machine_here(o, gpu, on.groups());
+  open_folder(o, here);
+  dog.step("making graphs", std::chrono::seconds{300});
+  std::vector<measured_graph> graphs = make_graphs(o, captured);
+  session s{o, gpu, graphs, on, dog};
+  expect_idle(s);
+  std::vector<double> weights;
+  for (const part p : o.parts) weights.push_back(weight_of(p));
+  const time_shares shares(60 * o.minutes, weights);
+  std::vector<part_report> all;
+  for (std::size_t i = 0; i < o.parts.size(); ++i)
+    all.push_back(measure(o.parts[i], s, shares.until(i, s.now())));
+  dog.step("writing results", std::chrono::seconds{60});
+  if (!o.quiet) print(o, here, all);
+  if (!o.json.empty())
+    common::save(o.json, [&](std::ostream& to) { write_json(to, o, here, all); });
+  return 0;
+}
+
+} // namespace measure

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "measure/graphs.hpp"
+#include "measure/options.hpp"
+
+#include <span>
+
+namespace measure {
+
+/// Measures, writes the tables, and prints what was measured. Returns the exit code.
+/// Errors   gsched::error in one line.
+[[nodiscard]] int run(const options& o, std::span<const ::measure_graph> captured);
+
+} // namespace measure

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/session.hpp"
+
+#include "common/cli/run_error.hpp"
+
+#include <gsched/cuda_tools/stand_in.hpp>
+#include <gsched/job/operation.hpp>
+#include <gsched/job/program.hpp>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+namespace measure {
+
+using namespace gsched;
+
+steps::steps(session& s, part_report& report, std::size_t all, double until)
+    : session_(s), report_(report), all_(all), until_(until), begun_(s.now()),
+      terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+steps::~steps() {
+  report_.left_out = all_ - done_;
+  report_.seconds = session_.now() - begun_;
+  if (terminal_ && session_.how.progress) std::fputs("\r\x1b[K", stderr);
+}
+
+bool steps::begin(const std::string& what) {
+  const double now = session_.now();
+  if (now >= until_) return false;
+  session_.dog.step(report_.name + ", " + what, std::chrono::seconds{120});
+  constexpr double between_lines = 10; // seconds, of a log
+  if (!session_.how.quiet && (terminal_ ? session_.how.progress : now - shown_ >= between_lines)) {
+    shown_ = now;
+    const auto left =
+        static_cast<long>(std::ceil(seconds_left(done_, all_, now - begun_, until_ - now)));
+    fmt::print(stderr, "{}measure: {} {} of {}, {}:{:02} left: {}{}", terminal_ ? "\r\x1b[K" : "",
+               report_.name, done_ + 1, all_, left / 60, left % 60, what, terminal_ ? "" : "\n");
+    std::fflush(stderr);
+  }
+  ++done_;
+  return true;
+}
+
+void expect_idle(session& s) {
+  constexpr int kernels = 8;
+  constexpr int rounds = 40;
+  constexpr double most = 0.1;
+  s.dog.step("looking whether the GPU is idle", std::chrono::seconds{60});
+  operation each;
+  each.launch.grid = {s.gpu.sms.count(), 1, 1};
+  each.launch.block = {256, 1, 1};
+  each.expected = std::chrono::microseconds{20};
+  const cuda::program chain =
+      cuda::make_stand_in(program("calibrating", std::vector<operation>(kernels, each)));
+  const cuda::placed_graph placed(chain, nullptr);
+  cuda::replayer replays;
+  std::vector<duration> times;
+  for (int i = 0; i < rounds; ++i) replays.alone(placed, times);
+  // A process that takes turns with this one slows some replays a lot: the mean shows that.
+  const cuda::replay_times t = cuda::summarize(times);
+  const double mean =
+      static_cast<double>(std::accumulate(times.begin(), times.end(), duration{}).count()) /
+      static_cast<double>(times.size());
+  const double spread = mean / static_cast<double>(std::max<duration::rep>(t.p10.count(), 1)) - 1;
+  if (spread <= most || s.how.busy) return;
+  throw common::run_error(
+      errc::device_failed,
+      fmt::format("{}: the same graph takes {:.1f} us at best and {:.1f} us in the mean of {}, "
+                  "expected at most {:.0f}% more: is the GPU in use? --busy measures all the same",
+                  s.gpu.name, to_us(t.p10), mean / 1e3, t.replays, 100 * most));
+}
+
+} // namespace measure

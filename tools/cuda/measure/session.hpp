@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "measure/graphs.hpp"
+#include "measure/options.hpp"
+#include "measure/places.hpp"
+#include "measure/time_shares.hpp"
+
+#include "common/run/step_watchdog.hpp"
+
+#include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda_tools/replaying.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace measure {
+
+/// What a part of the run has done, in rows of its tables.
+struct part_report {
+  std::string name;
+  std::size_t measured = 0;
+  std::size_t kept = 0;     ///< were there before
+  std::size_t left_out = 0; ///< for lack of time, in steps of the part
+  double seconds = 0;
+  double widest = 0; ///< of the spreads of its rows, relative to the median
+  std::string widest_row;
+  std::vector<std::string> notes; ///< what could not be measured, and why
+
+  void spread(double s, const std::string& row) {
+    if (s <= widest) return;
+    widest = s;
+    widest_row = row;
+  }
+};
+
+/// What the parts of a run share.
+struct session {
+  const options& how;
+  const gsched::cuda::gpu& gpu;
+  std::vector<measured_graph>& graphs;
+  places& on;
+  common::step_watchdog& dog;
+
+  using clock = std::chrono::steady_clock;
+  clock::time_point begun = clock::now();
+  [[nodiscard]] double now() const {
+    return std::chrono::duration<double>(clock::now() - begun).count();
+  }
+};
+
+/// The steps of a part, with progress on stderr, until its time is over.
+class steps {
+public:
+  steps(session& s, part_report& report, std::size_t all, double until);
+  ~steps();
+  steps(const steps&) = delete;
+  steps& operator=(const steps&) = delete;
+
+  /// Whether there is time for another step; then its name is shown, and the watchdog restarted.
+  [[nodiscard]] bool begin(const std::string& what);
+
+private:
+  session& session_;
+  part_report& report_;
+  std::size_t all_;
+  double until_;
+  double begun_;
+  std::size_t done_ = 0;
+  double shown_ = -1e9;
+  bool terminal_;
+};
+
+/// Refuses a GPU on which the same graph takes now more time, now less.
+/// Errors   run_error (device_failed), one line with the times.
+void expect_idle(session& s);
+
+[[nodiscard]] part_report measure_latency(session& s, double until);
+[[nodiscard]] part_report measure_pairs(session& s, double until);
+
+} // namespace measure
