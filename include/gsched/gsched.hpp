@@ -43,6 +43,7 @@
 #include <gsched/notify/word.hpp>
 #include <gsched/occupancy/accountant.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
+#include <gsched/occupancy/beside.hpp>
 #include <gsched/occupancy/calculator.hpp>
 #include <gsched/occupancy/chosen_accountant.hpp>
 #include <gsched/occupancy/demand.hpp>
