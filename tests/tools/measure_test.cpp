@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/folder.hpp"
 #include "measure/row_file.hpp"
+#include "measure/solo_row.hpp"
 #include "measure/splits.hpp"
 #include "measure/time_shares.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/io/machine_json.hpp>
+#include <gsched/io/solo_csv.hpp>
+#include <gsched/job/profile.hpp>
 
 #include <doctest/doctest.h>
 
@@ -163,4 +166,44 @@ TEST_CASE("measure: a folder is of one machine") {
   CHECK(open(m) == (o.out / "corun_pairs.csv").string() +
                        ": there without machine.json, expected a folder of this program; --anew "
                        "removes it");
+}
+
+TEST_CASE("measure: solo metrics are sums over kernels, over the undisturbed time") {
+  gsched::profile p;
+  p.model = "m";
+  p.batch = 8;
+  const auto add = [&](double us, double active, double l2) {
+    gsched::profile_operation& op = p.operations.emplace_back();
+    op.name = "kernel";
+    gsched::kernel_counters& c = op.counters.emplace();
+    c.us = us;
+    c.sm_active = active;
+    c.l2 = l2;
+    c.warps_active = 0.5;
+    c.ipc = 2;
+    c.dram = 0.1;
+    c.pipes.fma = 0.25;
+    c.dram_bytes = 1000;
+    c.l2_bytes = 3200;
+  };
+  add(30, 1, 0.5);
+  add(10, 0.2, 0.1);
+  p.operations.emplace_back().work.kind = gsched::operation_kind::memset; // has no counters
+  const measure::row_file::row row = measure::solo_metrics_row(p, 50);
+  CHECK(row == measure::row_file::row{"m", "8", "50.000", "2000", "200", "8.000", "32.000",
+                                      "32.000", "1.280", "32.000", "0.000", "64.000"});
+  const scratch here;
+  const fs::path file = here.at / "solo_metrics.csv";
+  measure::row_file(file, measure::solo_metrics_columns(), 2).add({row});
+  const gsched::solo_table table = gsched::load_solo_table(file);
+  REQUIRE(table.find("m", 8) != nullptr);
+  CHECK(table.find("m", 8)->l2 == doctest::Approx(0.32));
+  CHECK(table.find("m", 8)->active == doctest::Approx(0.64));
+
+  p.operations[1].counters.reset();
+  CHECK(refusal([&] { static_cast<void>(measure::solo_metrics_row(p, 50)); }) ==
+        "m_b8: operation 1 (kernel): no counters, expected those of each kernel");
+  p.operations.clear();
+  CHECK(refusal([&] { static_cast<void>(measure::solo_metrics_row(p, 50)); }) ==
+        "m_b8: no kernel, expected one to count");
 }

@@ -19,7 +19,8 @@ using namespace gsched;
 
 namespace {
 
-constexpr std::array tables{"latency_batch_partition.csv", "corun_pairs.csv", "corun_groups.csv"};
+constexpr std::array tables{"latency_batch_partition.csv", "corun_pairs.csv", "corun_groups.csv",
+                            "probes.csv", "solo_metrics.csv"};
 
 } // namespace
 
@@ -35,6 +36,8 @@ void open_folder(const options& o, machine here) {
     std::error_code ignored;
     for (const char* const table : tables) fs::remove(o.out / table, ignored);
     fs::remove(file, ignored);
+    for (const auto& entry : fs::directory_iterator(o.out / "profiles", ignored))
+      if (entry.path().extension() == ".json") fs::remove(entry.path(), ignored);
   }
   if (fs::exists(file, failed)) {
     const machine there = load_machine(file);

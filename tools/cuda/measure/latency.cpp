@@ -42,7 +42,7 @@ std::vector<group_range> sizes_of(const session& s) {
 struct sized_graph {
   sm_count sms{};
   cuda::placed_graph graph;
-  std::vector<duration> times{};
+  std::vector<double> times{};
 };
 
 } // namespace
@@ -85,8 +85,8 @@ part_report measure_latency(session& s, double until) {
     for (const sized_graph& v : variants) {
       const cuda::replay_times t = cuda::summarize(v.times);
       row_file::row row = key(*g, v.sms);
-      for (const duration d : {t.median, t.p10, t.p90}) row.push_back(us_text(to_us(d)));
-      row.push_back(std::to_string(t.replays));
+      for (const double us : {t.median, t.p10, t.p90}) row.push_back(us_text(us));
+      row.push_back(std::to_string(t.count));
       rows.push_back(std::move(row));
       report.spread(t.spread(), fmt::format("{} on {} SMs", g->name(), v.sms.count()));
     }

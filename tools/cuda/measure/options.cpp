@@ -11,6 +11,7 @@
 #include <gsched/io/profile_json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <system_error>
 
@@ -28,6 +29,8 @@ Measures graphs on a GPU for plan, serve_partitions and interference, and writes
   latency_batch_partition.csv  latency: each graph alone, by SMs
   corun_pairs.csv              pairs: two graphs at once, on SMs of their own and on the same ones
   corun_groups.csv             pairs: three and four at once, likewise
+  probes.csv                   probes: graphs beside kernels that use one resource each
+  profiles, solo_metrics.csv   counters: profiles with hardware counters, and their sums
 Medians are over rounds in which all variants take turns; 10th and 90th percentiles stand beside
 them. Rows are written as soon as they are measured. The same command again keeps them and measures
 those that are missing; on another GPU, or with another driver or library, it refuses the folder.
@@ -44,6 +47,8 @@ Examples
 
 Exit code: 0; 1 for a failure, a missing GPU among them; 2 for a usage or input error; 3 where the
 GPU hangs.)";
+
+constexpr std::array all_parts{part::latency, part::pairs, part::probes, part::counters};
 
 struct raw_options {
   std::string out, models, sms, groups = "12", minutes = "20", window = "15", seed = "1";
@@ -103,10 +108,8 @@ adaptor_choice to_adaptor(const std::string& text) {
 
 options read(const raw_options& raw, const std::string& chosen, bool captured) {
   options o;
-  if (chosen == "all")
-    o.parts = {part::latency, part::pairs};
-  else
-    o.parts = {chosen == "latency" ? part::latency : part::pairs};
+  for (const part p : all_parts)
+    if (chosen == "all" || chosen == name_of(p)) o.parts.push_back(p);
   if (raw.out.empty()) refuse("--out", "not given", "a folder for the tables");
   o.out = raw.out;
   common::device_choice device;
@@ -152,6 +155,8 @@ const char* name_of(part p) noexcept {
   switch (p) {
   case part::latency: return "latency";
   case part::pairs: return "pairs";
+  case part::probes: return "probes";
+  case part::counters: return "counters";
   }
   return "";
 }
@@ -165,6 +170,10 @@ std::optional<options> parse_options(int argc, const char* const* argv, bool cap
   declare(line, raw, true, false);
   line.subcommand("pairs", "Graphs at the same time");
   declare(line, raw, false, true);
+  line.subcommand("probes", "Graphs, and probes, beside a probe of each resource of the GPU");
+  declare(line, raw, false, false);
+  line.subcommand("counters", "Profiles with hardware counters of each kernel");
+  declare(line, raw, false, false);
   line.subcommand("all", "All of these");
   declare(line, raw, true, true);
   if (!line.parse(argc, argv)) return std::nullopt;

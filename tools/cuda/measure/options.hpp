@@ -16,7 +16,8 @@
 namespace measure {
 
 /// What is measured, in the order in which `all` does it.
-enum class part : std::uint8_t { latency, pairs };
+/// The profiler comes last: it can slow what runs after it in the process.
+enum class part : std::uint8_t { latency, pairs, probes, counters };
 
 /// A shared library with an adaptor: --adaptor.
 struct adaptor_choice {

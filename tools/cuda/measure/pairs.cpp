@@ -57,15 +57,15 @@ public:
     struct variant {
       split where;
       std::vector<const cuda::placed_graph*> graphs;
-      std::vector<std::vector<duration>> alone;
-      std::vector<std::vector<duration>> beside;
+      std::vector<std::vector<double>> alone;
+      std::vector<std::vector<double>> beside;
       double overlap = 1;
     };
     const std::size_t n = c.members.size();
     std::vector<variant> variants;
     for (const split& where : splits) {
       variant v{
-          where, {}, std::vector<std::vector<duration>>(n), std::vector<std::vector<duration>>(n)};
+          where, {}, std::vector<std::vector<double>>(n), std::vector<std::vector<double>>(n)};
       try {
         for (std::size_t i = 0; i < n; ++i)
           v.graphs.push_back(&session_.on.placed(program_of(c.members[i]), where[i]));
@@ -226,13 +226,12 @@ private:
   }
 
   void write(const company& c, const split& where, const measured_together& m) {
-    const auto us = [](duration d) { return us_text(to_us(d)); };
     if (c.members.size() == 2) {
       row_file::row row = pair_key(c, where);
-      for (const cuda::replay_times& t : m.solo) row.push_back(us(t.median));
-      for (const cuda::replay_times& t : m.corun) row.push_back(us(t.median));
+      for (const cuda::replay_times& t : m.solo) row.push_back(us_text(t.median));
+      for (const cuda::replay_times& t : m.corun) row.push_back(us_text(t.median));
       for (const cuda::replay_times& t : m.corun)
-        for (const duration d : {t.p10, t.p90}) row.push_back(us(d));
+        for (const double us : {t.p10, t.p90}) row.push_back(us_text(us));
       row.push_back(fmt::format("{:.3f}", m.overlap));
       pairs_.add({row});
       ++report_.measured;
@@ -243,8 +242,8 @@ private:
       row_file::row row{label(c, where)};
       for (std::string& field : side_key(graph(c, i), session_.on.sms(where[i])))
         row.push_back(std::move(field));
-      for (const duration d : {m.solo[i].median, m.corun[i].median, m.corun[i].p10, m.corun[i].p90})
-        row.push_back(us(d));
+      for (const double us : {m.solo[i].median, m.corun[i].median, m.corun[i].p10, m.corun[i].p90})
+        row.push_back(us_text(us));
       rows.push_back(std::move(row));
     }
     groups_.add(rows);

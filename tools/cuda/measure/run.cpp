@@ -33,7 +33,9 @@ namespace {
 double weight_of(part p) noexcept {
   switch (p) {
   case part::latency: return 1;
-  case part::pairs: return 2;
+  case part::pairs: return 2.5;
+  case part::probes: return 1;
+  case part::counters: return 1.5;
   }
   return 1;
 }
@@ -42,6 +44,8 @@ part_report measure(part p, session& s, double until) {
   switch (p) {
   case part::latency: return measure_latency(s, until);
   case part::pairs: return measure_pairs(s, until);
+  case part::probes: return measure_probes(s, until);
+  case part::counters: return measure_counters(s, until);
   }
   return {};
 }

@@ -11,10 +11,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
+#include <utility>
 
 namespace measure {
 
@@ -60,20 +59,16 @@ void expect_idle(session& s) {
       cuda::make_stand_in(program("calibrating", std::vector<operation>(kernels, each)));
   const cuda::placed_graph placed(chain, nullptr);
   cuda::replayer replays;
-  std::vector<duration> times;
+  std::vector<double> times;
   for (int i = 0; i < rounds; ++i) replays.alone(placed, times);
   // A process that takes turns with this one slows some replays a lot: the mean shows that.
-  const cuda::replay_times t = cuda::summarize(times);
-  const double mean =
-      static_cast<double>(std::accumulate(times.begin(), times.end(), duration{}).count()) /
-      static_cast<double>(times.size());
-  const double spread = mean / static_cast<double>(std::max<duration::rep>(t.p10.count(), 1)) - 1;
-  if (spread <= most || s.how.busy) return;
+  const cuda::replay_times t = cuda::summarize(std::move(times));
+  if (s.how.busy || t.mean <= (1 + most) * t.p10) return;
   throw common::run_error(
       errc::device_failed,
       fmt::format("{}: the same graph takes {:.1f} us at best and {:.1f} us in the mean of {}, "
                   "expected at most {:.0f}% more: is the GPU in use? --busy measures all the same",
-                  s.gpu.name, to_us(t.p10), mean / 1e3, t.replays, 100 * most));
+                  s.gpu.name, t.p10, t.mean, t.count, 100 * most));
 }
 
 } // namespace measure

@@ -79,5 +79,7 @@ void expect_idle(session& s);
 
 [[nodiscard]] part_report measure_latency(session& s, double until);
 [[nodiscard]] part_report measure_pairs(session& s, double until);
+[[nodiscard]] part_report measure_probes(session& s, double until);
+[[nodiscard]] part_report measure_counters(session& s, double until);
 
 } // namespace measure

@@ -21,21 +21,6 @@ namespace gsched::cuda {
 
 namespace {
 
-replay_times times_of(std::vector<double> us) {
-  replay_times t;
-  t.count = us.size();
-  if (us.empty()) return t;
-  std::sort(us.begin(), us.end());
-  for (const double x : us) t.mean += x / static_cast<double>(us.size());
-  const auto at = [&](double q) {
-    return us[static_cast<std::size_t>(std::lround(q * static_cast<double>(us.size() - 1)))];
-  };
-  t.p10 = at(0.1);
-  t.median = at(0.5);
-  t.p90 = at(0.9);
-  return t;
-}
-
 /// A graph that is replayed on a stream, each replay between two events.
 class replayed {
 public:
@@ -108,7 +93,7 @@ private:
         }
       us.push_back(longest * 1e3);
     }
-    return times_of(std::move(us)).median;
+    return summarize(std::move(us)).median;
   }
 
   std::array<cudaGraphExec_t, 2> graphs_;
@@ -221,14 +206,14 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
     }
   }
   if (options.each_replay_us > 0) made.last = beside.last();
-  made.alone = times_of(std::move(alone));
+  made.alone = summarize(std::move(alone));
   if (options.together > 0) {
     const exec_owner finite = instantiate(beside.finite(beside.rounds_for(made.alone.median)));
     started_together both(graph.get(), stream.get(), finite.get(), its.get());
     made.in_turn_us = made.alone.median + both.second_alone(options.together);
     made.together_us = both.together(options.together);
   }
-  made.beside = times_of(std::move(with));
+  made.beside = summarize(std::move(with));
   made.probe_rate_alone = rate;
   made.probe_rate_beside = rate_with;
   return made;

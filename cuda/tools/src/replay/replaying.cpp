@@ -19,18 +19,6 @@
 
 namespace gsched::cuda {
 
-replay_times summarize(std::span<const duration> times) {
-  if (times.empty()) return {};
-  std::vector<duration> sorted(times.begin(), times.end());
-  std::sort(sorted.begin(), sorted.end());
-  const auto at = [&](double part) {
-    const auto rank = static_cast<std::size_t>(
-        std::ceil(part * static_cast<double>(sorted.size()) - 1e-9)); // 0.9 * 10 is 9
-    return sorted[std::clamp<std::size_t>(rank, 1, sorted.size()) - 1];
-  };
-  return {at(0.1), at(0.5), at(0.9), sorted.size()};
-}
-
 // placed_graph ------------------------------------------------------------------------------------
 
 struct placed_graph::state {
@@ -81,10 +69,6 @@ constexpr const char* what = "timed replay";
   float ms = 0;
   check(cudaEventElapsedTime(&ms, from.get(), to.get()), what);
   return static_cast<double>(ms);
-}
-
-[[nodiscard]] duration from_ms(double ms) {
-  return duration{static_cast<duration::rep>(std::llround(ms * 1e6))};
 }
 
 } // namespace
@@ -155,7 +139,7 @@ void replayer::state::submit(runner& r) {
   }
 }
 
-void replayer::alone(const placed_graph& g, std::vector<duration>& into) {
+void replayer::alone(const placed_graph& g, std::vector<double>& into) {
   state& s = *state_;
   const placed_graph::state& of = *g.state_;
   const stream_owner stream = of.make_own_stream();
@@ -172,7 +156,7 @@ void replayer::alone(const placed_graph& g, std::vector<duration>& into) {
     double last = 0;
     for (std::size_t i = 0; i < times; ++i) {
       last = ms_between(all[i].begin, all[i].end);
-      if (i >= first_kept) into.push_back(from_ms(last));
+      if (i >= first_kept) into.push_back(1e3 * last);
       s.spare.push_back(std::move(all[i]));
     }
     all.clear();
@@ -186,7 +170,7 @@ void replayer::alone(const placed_graph& g, std::vector<duration>& into) {
 }
 
 double replayer::together(std::span<const placed_graph* const> graphs,
-                          std::span<std::vector<duration>> into) {
+                          std::span<std::vector<double>> into) {
   state& s = *state_;
   if (graphs.size() < 2 || into.size() != graphs.size())
     throw error(errc::bad_option, "graphs to replay together: " + std::to_string(graphs.size()) +
@@ -235,7 +219,7 @@ double replayer::together(std::span<const placed_graph* const> graphs,
     double busy = 0;
     for (const state::runner::span& t : all[i].done) {
       busy += std::max(0.0, std::min(t.end, to) - std::max(t.begin, from));
-      if (t.begin >= from && t.end <= to) into[i].push_back(from_ms(t.end - t.begin));
+      if (t.begin >= from && t.end <= to) into[i].push_back(1e3 * (t.end - t.begin));
     }
     overlap = std::min(overlap, to > from ? busy / (to - from) : 0);
   }

@@ -3,21 +3,11 @@
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/cuda_tools/probe.hpp>
+#include <gsched/cuda_tools/replay_times.hpp>
 
 #include <cuda.h>
 
-#include <cstddef>
-
 namespace gsched::cuda {
-
-/// Times of the replays of one graph, in microseconds.
-struct replay_times {
-  std::size_t count = 0;
-  double mean = 0;
-  double p10 = 0;
-  double median = 0;
-  double p90 = 0;
-};
 
 /// Which SMs a graph and a probe beside it get.
 struct probe_split {

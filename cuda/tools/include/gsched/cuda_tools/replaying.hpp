@@ -5,6 +5,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda/program.hpp>
+#include <gsched/cuda_tools/replay_times.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -13,25 +14,6 @@
 #include <vector>
 
 namespace gsched::cuda {
-
-/// Median and spread of replays of a graph.
-struct replay_times {
-  duration p10{};
-  duration median{};
-  duration p90{};
-  std::size_t replays = 0;
-
-  /// Of p10 to p90, relative to the median. 0 without replays.
-  [[nodiscard]] double spread() const noexcept {
-    return median.count() > 0
-               ? static_cast<double>((p90 - p10).count()) / static_cast<double>(median.count())
-               : 0;
-  }
-};
-
-/// Percentiles by nearest rank; all 0 without times.
-/// Cost     O(n log n).
-[[nodiscard]] replay_times summarize(std::span<const duration> times);
 
 /// A program as one executable graph on a set of SMs.
 ///
@@ -70,8 +52,9 @@ struct replay_options {
 /// host, it also includes the rest of that launch. To compare variants, call the functions for all
 /// of them in turn, several times.
 ///
-/// Errors   device_failed with CUDA's message; bad_option for graphs without SMs of their own that
-///          share one program, whose memory they would both write.
+/// Units    microseconds.
+/// Errors   device_failed with CUDA's message; bad_option for graphs of one program at once, as
+///          both would write its memory.
 /// Threads  one owner. Nothing else may run on the GPU.
 class replayer {
 public:
@@ -81,7 +64,7 @@ public:
   replayer& operator=(const replayer&) = delete;
 
   /// Appends the times of some replays with nothing else running.
-  void alone(const placed_graph& g, std::vector<duration>& into);
+  void alone(const placed_graph& g, std::vector<double>& into);
 
   /// Replays all graphs at the same time, each on a stream of its own, and appends those times that
   /// lie wholly in the interval in which every graph ran.
@@ -89,7 +72,7 @@ public:
   /// Returns the overlap: the part of that interval in which the least busy graph had a replay on
   /// the GPU. It is near 1 unless the host could not keep up.
   [[nodiscard]] double together(std::span<const placed_graph* const> graphs,
-                                std::span<std::vector<duration>> into);
+                                std::span<std::vector<double>> into);
 
 private:
   struct state;

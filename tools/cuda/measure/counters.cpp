@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/probe_list.hpp"
+#include "measure/row_file.hpp"
+#include "measure/session.hpp"
+#include "measure/solo_row.hpp"
+#include "measure/whole_graph.hpp"
+
+#include "common/cli/run_error.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda_tools/counting.hpp>
+#include <gsched/cuda_tools/profiling.hpp>
+#include <gsched/io/profile_json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace measure {
+
+using namespace gsched;
+
+namespace {
+
+/// A graph to count, and its undisturbed time, which is measured before the profiler is loaded.
+struct counted_graph {
+  cuda::profiling_options facts;
+  std::shared_ptr<const cuda::program> program;
+  std::shared_ptr<cuda::probe> owner{}; ///< of a probe
+  double solo_us = 0;
+  [[nodiscard]] std::string name() const {
+    return facts.model + "_b" + std::to_string(facts.batch);
+  }
+};
+
+counted_graph counted(const measured_graph& g) {
+  counted_graph c;
+  c.facts.model = g.model;
+  c.facts.batch = g.batch;
+  c.facts.dtype = g.dtype;
+  c.facts.input = g.input;
+  c.facts.output = g.output;
+  c.program = g.instances.front();
+  return c;
+}
+
+counted_graph counted(const cuda::probe_options& p, sm_count sms) {
+  counted_graph c;
+  c.facts.model = p.name();
+  c.owner = std::make_shared<cuda::probe>(p, sms);
+  cuda::program_options how;
+  how.name = c.name();
+  how.measure = false;
+  c.program = std::make_shared<cuda::program>(c.owner->finite(c.owner->rounds_for(probe_us)), how);
+  return c;
+}
+
+} // namespace
+
+part_report measure_counters(session& s, double until) {
+  namespace fs = std::filesystem;
+  part_report report;
+  report.name = name_of(part::counters);
+  const fs::path folder = s.how.out / "profiles";
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed)
+    throw common::run_error(errc::io, folder.string() + ": cannot be made (" + failed.message() +
+                                          "), expected a folder");
+  row_file file(s.how.out / "solo_metrics.csv", solo_metrics_columns(), 2);
+  const auto is_there = [&](const std::string& model, std::uint32_t batch) {
+    const std::string number = std::to_string(batch);
+    const bool there =
+        file.has({model, number}) && fs::exists(folder / (model + "_b" + number + ".json"), failed);
+    report.kept += there ? 1 : 0;
+    return there;
+  };
+  std::vector<counted_graph> missing;
+  for (const measured_graph& g : s.graphs)
+    if (!is_there(g.model, g.batch)) missing.push_back(counted(g));
+  // Also the probes, where they stand beside graphs.
+  const bool with_probes =
+      std::find(s.how.parts.begin(), s.how.parts.end(), part::probes) != s.how.parts.end() ||
+      fs::exists(s.how.out / "probes.csv", failed);
+  for (const cuda::probe_options& p :
+       with_probes ? probe_list(s.gpu.sms) : std::vector<cuda::probe_options>{})
+    try {
+      if (!is_there(p.name(), 1)) missing.push_back(counted(p, s.gpu.sms));
+    } catch (const error& e) {
+      report.notes.push_back(p.name() + " left out: " + e.what());
+    }
+  {
+    cuda::replayer replays;
+    for (counted_graph& c : missing) {
+      std::vector<double> times;
+      const cuda::placed_graph placed(*c.program, nullptr);
+      for (int round = 0; round < 3; ++round) replays.alone(placed, times);
+      c.solo_us = cuda::summarize(std::move(times)).median;
+    }
+  }
+  steps all(s, report, missing.size(), until);
+  for (const counted_graph& c : missing) {
+    if (!all.begin(c.name())) break;
+    try {
+      const whole_graph graph(*c.program);
+      profile p = cuda::profile_graph(graph.get(), c.facts);
+      cuda::count_kernels(graph.get(), {}, p);
+      row_file::row row = solo_metrics_row(p, c.solo_us);
+      write_profile(folder / (c.name() + ".json"), p);
+      if (!file.has({row[0], row[1]})) file.add({std::move(row)});
+      ++report.measured;
+    } catch (const error& e) {
+      if (e.code() == errc::no_device || e.code() == errc::io) { // not permitted: so for all
+        if (s.how.parts.size() == 1) throw;
+        report.notes.emplace_back(e.what());
+        break;
+      }
+      report.notes.push_back(c.name() + " left out: " + e.what());
+    }
+  }
+  return report;
+}
+
+} // namespace measure

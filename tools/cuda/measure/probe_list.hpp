@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/cuda_tools/probe.hpp>
+
+#include <vector>
+
+namespace measure {
+
+/// How long a probe that is measured like a graph runs, in microseconds.
+inline constexpr double probe_us = 200;
+
+/// The probes of a GPU with so many SMs: each kind at its usual level, and copies by fewer and
+/// fewer SMs.
+[[nodiscard]] std::vector<gsched::cuda::probe_options> probe_list(gsched::sm_count sms);
+
+} // namespace measure

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/probe_list.hpp"
+#include "measure/row_file.hpp"
+#include "measure/session.hpp"
+#include "measure/whole_graph.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda_tools/beside_probe.hpp>
+#include <gsched/cuda_tools/probe.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace measure {
+
+using namespace gsched;
+
+std::vector<cuda::probe_options> probe_list(sm_count sms) {
+  std::vector<cuda::probe_options> all;
+  for (const cuda::probe_description& d : cuda::probe_kinds()) {
+    cuda::probe_options o;
+    o.kind = d.kind;
+    if (d.kind != cuda::probe_kind::sleep) all.push_back(o);
+    if (d.kind != cuda::probe_kind::copy) continue;
+    for (const std::uint32_t eighths : {1u, 2u, 4u}) {
+      o.blocks = std::max(1u, sms.count() * eighths / 8);
+      all.push_back(o);
+    }
+  }
+  return all;
+}
+
+namespace {
+
+/// A graph, or a probe that is measured like one, beside a probe.
+struct probing {
+  std::optional<std::size_t> graph; ///< of the session
+  cuda::probe_options victim{};     ///< without a graph
+  cuda::probe_options probe{};
+  bool shared = true; ///< all SMs for both; else half of the groups for each
+};
+
+class probe_part {
+public:
+  explicit probe_part(session& s)
+      : session_(s), file_(s.how.out / "probes.csv",
+                           {"probe", "victim", "batch", "victim_sms", "probe_sms", "kind", "level",
+                            "blocks", "alone_us", "beside_us", "beside_p10_us", "beside_p90_us",
+                            "probe_rate_alone", "probe_rate_beside", "held_up"},
+                           5) {
+    report_.name = name_of(part::probes);
+  }
+
+  part_report run(double until) {
+    std::vector<probing> missing;
+    const std::vector<cuda::probe_options> probes = probe_list(session_.gpu.sms);
+    const bool parts = session_.on.groups().size() > 1;
+    for (const cuda::probe_options& p : probes)
+      for (const bool shared : {true, false}) {
+        if (!shared && !parts) continue;
+        for (std::size_t g = 0; g < session_.graphs.size(); ++g) add(missing, {g, {}, p, shared});
+        for (const cuda::probe_options& v : probes)
+          if (v.blocks == 0) add(missing, {std::nullopt, v, p, shared});
+      }
+    std::mt19937_64 random(session_.how.seed); // so that a run that ends early has a sample
+    std::shuffle(missing.begin(), missing.end(), random);
+    steps all(session_, report_, missing.size(), until);
+    for (const probing& p : missing) {
+      const std::string what = fmt::format("{} beside {}", name(p), p.probe.name());
+      if (!all.begin(what)) break;
+      try {
+        measure(p);
+      } catch (const error& e) { // one that fits on no SM, for example
+        if (cudaPeekAtLastError() != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess) throw;
+        report_.notes.push_back(what + " left out: " + e.what());
+      }
+    }
+    return report_;
+  }
+
+private:
+  void add(std::vector<probing>& to, probing p) {
+    if (file_.has(key(p)))
+      ++report_.kept;
+    else
+      to.push_back(std::move(p));
+  }
+
+  [[nodiscard]] std::string name(const probing& p) const {
+    return p.graph ? session_.graphs[*p.graph].name() : p.victim.name();
+  }
+  /// The SMs of the first half of the groups, and of the rest; all for both where they are shared.
+  [[nodiscard]] std::pair<sm_count, sm_count> sms(const probing& p) const {
+    const std::size_t groups = session_.on.groups().size();
+    if (p.shared) return {session_.gpu.sms, session_.gpu.sms};
+    return {session_.on.sms({0, groups / 2}), session_.on.sms({groups / 2, groups})};
+  }
+  [[nodiscard]] row_file::row key(const probing& p) const {
+    const auto [mine, its] = sms(p);
+    return {p.probe.name(), p.graph ? session_.graphs[*p.graph].model : p.victim.name(),
+            std::to_string(p.graph ? session_.graphs[*p.graph].batch : 1),
+            std::to_string(mine.count()), std::to_string(its.count())};
+  }
+
+  void measure(const probing& p) {
+    cuda::beside_options how;
+    how.gpu = session_.gpu.ordinal;
+    how.turns = 3;
+    how.turn_ms = 5;
+    const cuda::probe_split split{p.shared ? sm_count{} : sms(p).first, {}};
+    std::optional<cuda::probe> victim;
+    std::optional<whole_graph> graph;
+    if (p.graph)
+      graph.emplace(*session_.graphs[*p.graph].instances.front());
+    else
+      victim.emplace(p.victim, sms(p).first);
+    const cuda::beside_result r = cuda::measure_beside(
+        graph ? graph->get() : victim->finite(victim->rounds_for(probe_us)), p.probe, split, how);
+    const cuda::probe_description& kind =
+        *std::find_if(cuda::probe_kinds().begin(), cuda::probe_kinds().end(),
+                      [&](const cuda::probe_description& d) { return d.kind == p.probe.kind; });
+    row_file::row row = key(p);
+    row.emplace_back(kind.name);
+    row.push_back(std::to_string(p.probe.level != 0 ? p.probe.level : kind.usual_level));
+    row.push_back(std::to_string(p.probe.blocks != 0 ? p.probe.blocks : r.probe_sms.count()));
+    for (const double us : {r.alone.median, r.beside.median, r.beside.p10, r.beside.p90})
+      row.push_back(us_text(us));
+    for (const double rate : {r.probe_rate_alone, r.probe_rate_beside})
+      row.push_back(fmt::format("{:.6g}", rate));
+    row.emplace_back(r.held_up ? "1" : "0");
+    file_.add({std::move(row)});
+    ++report_.measured;
+    report_.spread(r.alone.spread(), name(p) + ", alone");
+  }
+
+  session& session_;
+  part_report report_;
+  row_file file_;
+};
+
+} // namespace
+
+part_report measure_probes(session& s, double until) { return probe_part(s).run(until); }
+
+} // namespace measure

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "measure/row_file.hpp"
+
+#include <gsched/job/profile.hpp>
+
+namespace measure {
+
+/// The columns of solo_metrics.csv.
+[[nodiscard]] row_file::row solo_metrics_columns();
+
+/// The row of a graph, from the counters of its kernels. They were counted one at a time, so what a
+/// kernel took is divided by the time of an undisturbed replay: percentages are of the peak of the
+/// whole GPU during `solo_us`, and ipc is warp instructions a cycle and SM.
+///
+/// Errors   bad_profile, one line: a kernel without counters, or a graph without kernels.
+[[nodiscard]] row_file::row solo_metrics_row(const gsched::profile& of, double solo_us);
+
+} // namespace measure
