@@ -17,6 +17,7 @@
 #include <gsched/core/id.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/host_memory.hpp>
+#include <gsched/cuda/memory_kind.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -115,7 +116,7 @@ int gsched_server_open(const gsched_server_options* options, gsched_server** out
     const gsched::abi::settings how = gsched::abi::settings_of(o);
     static_cast<void>(gsched::cuda::find_gpu(how.gpu)); // says in one line what is absent
     auto made = std::make_unique<gsched_server>(
-        gsched::abi::serve_on_gpu(how), gsched::abi::kind_of_memory,
+        gsched::abi::serve_on_gpu(how), gsched::cuda::kind_of_memory,
         [gpu = how.gpu](void* stream) { return gsched::abi::mark_stream(gpu, stream); });
     made->gpu = how.gpu;
     *out = made.release();

@@ -6,7 +6,6 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/program.hpp>
@@ -108,23 +107,6 @@ std::unique_ptr<model> ingest(const gsched_model& what, int gpu) {
   m->measure_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return m;
-}
-
-memory_kind kind_of_memory(const void* p) noexcept {
-  std::uint32_t type = 0;
-  const CUresult e = cuda::driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                                          reinterpret_cast<CUdeviceptr>(p));
-  if (e == CUDA_SUCCESS)
-    return type == CU_MEMORYTYPE_DEVICE ? memory_kind::device : memory_kind::pinned;
-  if (e == CUDA_ERROR_INVALID_VALUE) return memory_kind::pageable; // memory that it does not know
-  // The driver would not say, maybe as the thread has no context: the runtime gives it one.
-  cudaPointerAttributes a{};
-  if (cudaPointerGetAttributes(&a, p) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());
-    return memory_kind::pageable;
-  }
-  if (a.type == cudaMemoryTypeUnregistered) return memory_kind::pageable;
-  return a.type == cudaMemoryTypeHost ? memory_kind::pinned : memory_kind::device;
 }
 
 } // namespace gsched::abi

@@ -14,7 +14,4 @@ namespace gsched::abi {
 /// Errors   refusal for graphs that differ, else as cuda::program.
 [[nodiscard]] std::unique_ptr<model> ingest(const gsched_model& what, int gpu);
 
-/// As the driver knows it.
-[[nodiscard]] memory_kind kind_of_memory(const void* p) noexcept;
-
 } // namespace gsched::abi

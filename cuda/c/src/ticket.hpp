@@ -4,6 +4,7 @@
 #include <gsched/gsched_c.h>
 
 #include <gsched/cuda/action.hpp>
+#include <gsched/cuda/memory_kind.hpp>
 #include <gsched/server/request_record.hpp>
 
 #include <cstdint>
@@ -11,8 +12,7 @@
 
 namespace gsched::abi {
 
-/// What kind of memory a pointer of a caller's is.
-enum class memory_kind : std::uint8_t { pageable, pinned, device };
+using cuda::memory_kind;
 
 /// A copy that a request asks for: the instance's memory is known when the request starts.
 struct transfer {

@@ -108,7 +108,7 @@ void partition_batches::begin(const batch_run& r) {
   state& s = *state_;
   state::slot& at = s.slots[r.partition];
   const time_point before = now();
-  at.next->begin(r.model, r.batch);
+  at.next->begin(r);
   const duration took = now() - before;
   s.beginning += took;
   s.longest_begin = std::max(s.longest_begin, took);

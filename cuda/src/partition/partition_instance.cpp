@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -28,18 +29,19 @@ device_options options_for(int ordinal, duration watchdog) {
 partition_instance::partition_instance(std::uint32_t gpu, int ordinal,
                                        const partition_placement& where,
                                        const std::vector<std::vector<std::uint32_t>>& batches,
-                                       const program_source& source, duration watchdog)
-    : gpu_(gpu), where_(where), device_(options_for(ordinal, watchdog)) {
+                                       const program_source& source, duration watchdog,
+                                       staging_pool& staging)
+    : gpu_(gpu), where_(where), device_(options_for(ordinal, watchdog)), staging_(staging) {
   const current_gpu here(ordinal);
   lane_ = device_.open_lane({}, where.groups);
   for (const std::size_t model : where.models)
     for (const std::uint32_t batch : batches[model]) {
       program_lease p = source({gpu, model, batch, where.sms});
-      if (p == nullptr)
+      if (p.leased == nullptr)
         throw error(errc::too_small, name() + ": no program of model " + std::to_string(model) +
                                          " for batches of " + std::to_string(batch) +
                                          " is free, expected one more");
-      gsched::program& host = p->host();
+      gsched::program& host = p.leased->host();
       host.keep_whole();
       device_.load(host);
       device_.prepare(host, lane_);
@@ -56,31 +58,95 @@ void partition_instance::fail_with(std::error_code e) const {
   throw error(errc::device_failed, name() + ": " + device_.failure().value_or(e.message()));
 }
 
-void partition_instance::begin(std::size_t model, std::uint32_t batch) {
-  const auto at = std::find_if(programs_.begin(), programs_.end(), [&](const ready_program& p) {
-    return p.model == model && p.batch >= batch;
-  });
-  if (at == programs_.end())
-    throw error(errc::bad_option, name() + ": batch of " + std::to_string(batch) + " of model " +
-                                      std::to_string(model) + ", expected one that has a program");
-  const gsched::program& p = at->program->host();
+std::uint64_t partition_instance::data_bytes() const noexcept {
+  std::uint64_t most = 0;
+  for (const ready_program& p : programs_)
+    most =
+        std::max(most, bytes_of(p.program.inputs, p.batch) + bytes_of(p.program.outputs, p.batch));
+  return most;
+}
+
+segment partition_instance::next_segment() noexcept {
   segment s;
   s.id = segment_id{begun_++};
   s.lane = lane_;
+  return s;
+}
+
+void partition_instance::submit(const segment& s) {
+  if (const std::error_code e = device_.submit(s)) fail_with(e);
+  ++left_;
+}
+
+void partition_instance::submit_copies(copy_segment& with, const std::vector<planned_copy>& copies,
+                                       copy_direction direction) {
+  if (copies.empty()) return;
+  with = {};
+  with.actions.reserve(copies.size());
+  with.operations.reserve(copies.size());
+  for (const planned_copy& c : copies) {
+    // A guess at the bus, which only says how much is queued.
+    const duration expected{2000 + static_cast<duration::rep>(c.bytes / 20)};
+    with.actions.emplace_back(c.to, c.from);
+    with.operations.push_back(with.actions.back().as_operation(direction, c.bytes, expected));
+    with.in_order.push_back(&with.operations.back());
+  }
+  segment s = next_segment();
+  s.operations = with.in_order;
+  submit(s);
+}
+
+void partition_instance::begin(const batch_run& r) {
+  const auto at = std::find_if(programs_.begin(), programs_.end(), [&](const ready_program& p) {
+    return p.model == r.model && p.batch >= r.batch;
+  });
+  const auto refuse = [&](const std::string& expected) {
+    throw error(errc::bad_option, name() + ": batch of " + std::to_string(r.batch) + " of model " +
+                                      std::to_string(r.model) + ", expected " + expected);
+  };
+  if (at == programs_.end()) refuse("one that has a program");
+  const program_lease& of = at->program;
+  const auto fits = [&](std::size_t addresses, std::size_t buffers) {
+    return addresses == 0 || addresses == buffers * r.batch;
+  };
+  if (!fits(r.data.inputs.size(), of.inputs.size()) ||
+      !fits(r.data.outputs.size(), of.outputs.size()))
+    refuse("data of " + std::to_string(of.inputs.size()) + " inputs and " +
+           std::to_string(of.outputs.size()) + " outputs for each request");
+
+  const std::uint64_t in_bytes = bytes_of(of.inputs, r.batch);
+  const auto staging_at = [&](std::uint64_t offset) {
+    if (staged_ == nullptr) staged_ = staging_.take(in_bytes + bytes_of(of.outputs, r.batch));
+    return staged_.get() + offset;
+  };
+  copy_list in, out;
+  if (!r.data.inputs.empty())
+    in = copy_planner::in(of.inputs, r.data.inputs, r.batch, driver_memory{},
+                          [&] { return staging_at(0); });
+  if (!r.data.outputs.empty())
+    out = copy_planner::out(of.outputs, r.data.outputs, r.batch, driver_memory{},
+                            [&] { return staging_at(in_bytes); });
+  for (const planned_copy& c : in.by_host) std::memcpy(c.to, c.from, c.bytes);
+  at_end_ = std::move(out.by_host);
+
+  submit_copies(in_, in.by_gpu, copy_direction::host_to_device);
+  const gsched::program& p = of.leased->host();
+  segment s = next_segment();
   s.program = at->id;
   s.operations = p.range(0, p.size());
-  if (const std::error_code e = device_.submit(s)) fail_with(e);
-  running_ = true;
+  submit(s);
+  submit_copies(out_, out.by_gpu, copy_direction::device_to_host);
 }
 
 bool partition_instance::try_end() {
-  std::array<device_event, 4> out;
-  const std::size_t n = device_.poll(out);
+  std::array<device_event, 4> events;
+  const std::size_t n = device_.poll(events);
   for (std::size_t i = 0; i < n; ++i) {
-    if (out[i].what == device_event::kind::segment_failed)
+    if (events[i].what == device_event::kind::segment_failed)
       fail_with(make_error_code(errc::device_failed));
-    if (out[i].what != device_event::kind::segment_done) continue;
-    running_ = false;
+    if (events[i].what != device_event::kind::segment_done || --left_ > 0) continue;
+    for (const planned_copy& c : at_end_) std::memcpy(c.to, c.from, c.bytes);
+    staged_.reset();
     return true;
   }
   return false;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "partition/batch_copies.hpp"
+#include "partition/staging_pool.hpp"
+
+#include <gsched/cuda/action.hpp>
 #include <gsched/cuda/device.hpp>
 #include <gsched/cuda/partition/partition_batches.hpp>
 #include <gsched/serving/group_assignment.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <system_error>
@@ -22,17 +27,19 @@ public:
   /// Errors   those of the source and the device.
   partition_instance(std::uint32_t gpu, int ordinal, const partition_placement& where,
                      const std::vector<std::vector<std::uint32_t>>& batches,
-                     const program_source& source, duration watchdog);
+                     const program_source& source, duration watchdog, staging_pool& staging);
 
   [[nodiscard]] std::uint32_t gpu() const noexcept { return gpu_; }
   [[nodiscard]] const partition_placement& where() const noexcept { return where_; }
+  /// What the data of its largest batch takes.
+  [[nodiscard]] std::uint64_t data_bytes() const noexcept;
   /// Starts a batch; one at a time.
-  /// Errors   device_failed.
-  void begin(std::size_t model, std::uint32_t batch);
-  /// Whether the batch has ended.
+  /// Errors   device_failed; bad_option for data that does not fit; those of staging_pool.
+  void begin(const batch_run& r);
+  /// Whether the batch has ended; its data is copied out then.
   /// Errors   device_failed.
   [[nodiscard]] bool try_end();
-  [[nodiscard]] bool is_idle() const noexcept { return !running_; }
+  [[nodiscard]] bool is_idle() const noexcept { return left_ == 0; }
 
 private:
   struct ready_program {
@@ -41,6 +48,17 @@ private:
     program_lease program;
     program_id id; ///< on this instance's device
   };
+  /// The GPU's copies of a batch in one direction, in place while they are in flight.
+  struct copy_segment {
+    std::vector<copy_action> actions;
+    std::vector<operation> operations;
+    std::vector<const operation*> in_order;
+  };
+
+  void submit_copies(copy_segment& with, const std::vector<planned_copy>& copies,
+                     copy_direction direction);
+  void submit(const segment& s);
+  [[nodiscard]] segment next_segment() noexcept;
 
   [[nodiscard]] std::string name() const;
   [[noreturn]] void fail_with(std::error_code e) const;
@@ -50,8 +68,12 @@ private:
   std::vector<ready_program> programs_; ///< sorted by model and batch; must outlive the device
   device device_;
   lane_id lane_{};
-  std::uint32_t begun_ = 0;
-  bool running_ = false;
+  std::uint32_t begun_ = 0; ///< segments
+  std::uint32_t left_ = 0;  ///< segments of the batch that have not ended
+  staging_pool& staging_;
+  std::shared_ptr<std::byte> staged_; ///< of the batch that runs, if it is needed
+  copy_segment in_, out_;
+  std::vector<planned_copy> at_end_; ///< by the host
 };
 
 } // namespace gsched::cuda

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -22,7 +23,7 @@ duration since(clock::time_point then) {
 } // namespace
 
 partition_maker::partition_maker(const partition_batches_options& o, const program_source& source)
-    : options_(o), source_(source) {
+    : options_(o), source_(source), staging_(o.gpus) {
   for (const int g : options_.gpus) sizes_.push_back(cuda::group_sizes(g));
   thread_ = std::thread([this] { work(); });
 }
@@ -100,6 +101,9 @@ void partition_maker::make(const partition_plan& plan) {
   const std::vector<place> wanted = places_of(plan);
   std::vector<instance_pointer> made;
   for (std::uint32_t gpu = 0; gpu < options_.gpus.size(); ++gpu) make_on(gpu, wanted, made);
+  std::uint64_t data_bytes = 0;
+  for (const instance_pointer& s : made) data_bytes = std::max(data_bytes, s->data_bytes());
+  staging_.reserve(made.size(), data_bytes);
   // Partitions that the plan does not use become spare, the newest first.
   std::vector<instance_pointer> left;
   for (const std::vector<instance_pointer>* from : {&ready_, &spare_})
@@ -146,7 +150,7 @@ instance_pointer partition_maker::make_instance(std::uint32_t gpu,
                                                 const partition_placement& where) {
   for (;;) try {
       return std::make_shared<partition_instance>(gpu, options_.gpus[gpu], where, options_.batches,
-                                                  source_, options_.watchdog);
+                                                  source_, options_.watchdog, staging_);
     } catch (const error&) {
       if (!let_go()) throw; // memory or programs may be short: retry with one spare fewer
     }

@@ -60,6 +60,7 @@ private:
 
   const partition_batches_options& options_;
   const program_source& source_;
+  staging_pool staging_;                          ///< outlives the instances
   std::vector<std::vector<std::uint32_t>> sizes_; ///< of groups, by GPU
   partition_batches_statistics told_;             ///< the owner's copy of counted_
 

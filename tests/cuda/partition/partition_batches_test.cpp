@@ -91,11 +91,11 @@ TEST_CASE("a program is leased to one partition at a time, and spare partitions 
       ++out[b.batch];
     }
     auto* p = new cuda::program(stand_ins("batch", 1, kernel_of(8, 256, 50)));
-    return {p, [&, batch = b.batch](cuda::program* of) {
-              delete of;
-              const std::lock_guard lock(guard);
-              --out[batch];
-            }};
+    return std::shared_ptr<cuda::program>(p, [&, batch = b.batch](cuda::program* of) {
+      delete of;
+      const std::lock_guard lock(guard);
+      --out[batch];
+    });
   };
   {
     cuda::partition_batches runner(small(), source);

@@ -55,10 +55,10 @@ public:
                                        ": all graphs are in use, expected one more of each batch");
     std::unique_ptr<cuda::program> p = std::move(of.back());
     of.pop_back();
-    return {p.release(), [this, key = key_of(b)](cuda::program* back) {
-              const std::lock_guard again(guard_);
-              free_[key].emplace_back(back);
-            }};
+    return std::shared_ptr<cuda::program>(p.release(), [this, key = key_of(b)](auto* back) {
+      const std::lock_guard again(guard_);
+      free_[key].emplace_back(back);
+    });
   }
 
 private:

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace gsched::cuda {
@@ -25,10 +26,27 @@ struct batch_program {
   sm_count sms{};
 };
 
+/// Device memory that a program reads inputs from, or writes outputs to: those of a batch's requests,
+/// one behind the other.
+struct batch_buffer {
+  void* device = nullptr;
+  std::uint64_t bytes = 0; ///< of a request
+};
+
 /// Exclusive use of a program until the last copy of the pointer is destroyed: two partitions that
 /// run one model at the same time must not share its memory. If the source returns null or throws,
-/// the program is not available.
-using program_lease = std::shared_ptr<program>;
+/// the program is not available. Without buffers its batches move no data.
+struct program_lease {
+  program_lease() = default;
+  program_lease(std::nullptr_t) noexcept {}
+  program_lease(std::shared_ptr<program> p, std::vector<batch_buffer> in = {},
+                std::vector<batch_buffer> out = {}) noexcept
+      : leased(std::move(p)), inputs(std::move(in)), outputs(std::move(out)) {}
+
+  std::shared_ptr<program> leased{};
+  std::vector<batch_buffer> inputs{}; ///< of batch_program::batch requests each
+  std::vector<batch_buffer> outputs{};
+};
 using program_source = std::function<program_lease(const batch_program&)>;
 
 /// Options of partition_batches.
@@ -62,14 +80,21 @@ struct partition_batches_statistics {
 /// lanes on which batches are launched. Batches of the previous plan run to their end, and no other
 /// batch starts on their SMs before, so that they are not slowed.
 ///
+/// Data is copied on the partition's lane, before and behind the graph of the batch. What is in
+/// pinned or device memory the GPU copies by itself, and addresses that follow each other in one
+/// allocation by one copy. What is in pageable memory the owner's thread copies, through pinned
+/// memory as large as the largest batch for each partition; all partitions wait for that.
+///
 /// Source   Choi et al., USENIX ATC 2022, section 5, which reorganises partitions in 10 to 15 s.
 /// Differs  overlapping green contexts, built ahead of the switch.
 /// Errors   constructor: no_device, and bad_option for no GPU or a model without batches.
 ///          try_prepared: the exceptions of the source, the planner and the driver; if memory or
 ///          programs are short, spare partitions are destroyed first. begin, try_end:
 ///          device_failed, one line that names the partition, with CUDA's message. A kernel that
-///          hangs or fails ends the service.
-/// Cost     begin: one graph launch. try_end: one load for each running batch. wait: spins while
+///          hangs or fails ends the service. begin: bad_option for data of another number of buffers
+///          than the program's.
+/// Cost     begin: one graph launch, and for data in one direction another, two questions to the
+///          driver an address and a call for each copy. try_end: one load for each running batch. wait: spins while
 ///          batches run or the deadline is near, else sleeps for about 50 us at a time.
 /// Threads  one owner. The decision and the source are called on this class's thread. The
 ///          destructor waits for running batches, at most for the watchdog's time.
