@@ -327,5 +327,35 @@ done
 cmp "$work/threads1.plans" "$work/threads3.plans" || { echo "threads change what is planned"; failed=1; }
 refuses "--threads" --rates vgg16=1 --threads 0
 
+# machine.json beside the files: sizes of partitions are its GPU's, files of two GPUs are refused, and
+# other versions are told.
+mkdir "$work/small" "$work/other"
+for gpu in small other; do
+  cp "$table" "$work/$gpu/table.csv"
+  cp "$metrics" "$work/$gpu/solo.csv"
+  cp "$data/interference/h200.json" "$work/$gpu/law.json"
+done
+machine() { # machine FOLDER GPU DRIVER
+  echo "{\"gpu\": \"$2\", \"compute_capability\": \"9.0\", \"sms\": 64, \"sm_groups\": [16, 16, 16, 16], \"driver\": \"$3\"}" \
+    > "$work/$1/machine.json"
+}
+machine small NVIDIA_S 580.1
+machine other NVIDIA_S 590.1
+mine=(--rates vgg16=1 --table "$work/small/table.csv")
+"$bin" "${mine[@]}" --planner sbp --json "$work/small.json" > /dev/null
+python3 -c 'import json, sys; p = json.load(open(sys.argv[1])); assert (p["sms"], p["group"]) == (64, 16), p' \
+  "$work/small.json" || { echo "the sizes are not those of machine.json"; failed=1; }
+"$bin" "${mine[@]}" --sms 132 --group 8 --planner sbp --json "$work/small.json" > /dev/null
+grep -q '"sms": 132' "$work/small.json" || { echo "--sms is not used"; failed=1; }
+refuses "h200.json: measured on NVIDIA H200, not NVIDIA_S as --table $work/small/table.csv, expected measurements of one GPU" \
+  "${mine[@]}" --planner best+int --solo "$work/small/solo.csv"
+refuses "--solo $metrics: measured on" "${mine[@]}" --interference "$work/small/law.json"
+run "${mine[@]}" --planner best+int --solo "$work/other/solo.csv" --interference "$work/small/law.json"
+[ "$rc" -eq 0 ] && [ "$(cat err)" = \
+  "plan: --solo $work/other/solo.csv: measured with driver 590.1, not 580.1 as --table $work/small/table.csv" ] ||
+  { echo "another driver is not told"; cat err; failed=1; }
+echo '{"gpu": "NVIDIA_S"}' > "$work/small/machine.json"
+refuses "machine.json: /compute_capability is missing" "${mine[@]}"
+
 expect "something above has failed" test "$failed" = 0
 finish

@@ -177,5 +177,16 @@ refuses "/stages/0" --app "$work/a.json=1"
 printf 'model,batch,solo_us,l2_pct,dram_pct,sm_active_pct\nlenet,1,30,1,1,1\n' > "$work/solo.csv"
 refuses "vgg16: no solo metrics" --rates vgg16=1 --interference h200 --solo "$work/solo.csv"
 
+# Measurements of two GPUs.
+mkdir "$work/mine"
+cp "$data/latency_batch_partition.csv" "$work/mine/table.csv"
+echo '{"gpu": "NVIDIA_S", "compute_capability": "9.0", "sms": 64, "sm_groups": [16, 16, 32]}' > "$work/mine/machine.json"
+refuses "solo_metrics.csv: measured on NVIDIA H200, not NVIDIA_S as --table $work/mine/table.csv" \
+  --rates vgg16=1 --table "$work/mine/table.csv"
+refuses "--plan-interference" --rates vgg16=1 --table "$work/mine/table.csv" --solo "$work/mine/solo.csv" \
+  --plan-interference h201
+serves --rates vgg16=10 --seconds 1 --table "$work/mine/table.csv" --interference none --json "$work/mine.json"
+expect "sizes that are not those of machine.json" grep -q '"sms": 64' "$work/mine.json"
+
 expect "something above has failed" test "$failed" = 0
 finish

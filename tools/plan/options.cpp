@@ -6,6 +6,7 @@
 #include "common/cli/files.hpp"
 #include "common/cli/option_values.hpp"
 #include "common/cli/output_options.hpp"
+#include "common/input/measured_on.hpp"
 #include "common/input/table_options.hpp"
 
 #include <gsched/io/latency_csv.hpp>
@@ -130,6 +131,10 @@ void read_interference(options& o, const raw_options& raw) {
   }
   o.law = common::to_law("--interference", o.interference);
   o.solo = gsched::load_solo_table(to_file("--solo", raw.solo, "a CSV file"));
+  common::check_machines(
+      "plan", {{"--table", raw.table},
+               {"--solo", raw.solo},
+               {"--interference", common::to_law_file("--interference", o.interference)}});
   for (const scenario& s : o.scenarios) gsched::check_metrics(s.demands, *o.table, o.solo);
 }
 
@@ -137,7 +142,7 @@ options read(const raw_options& raw) {
   options o;
   o.table_name = raw.table;
   o.table = gsched::load_latency_table(to_file("--table", raw.table, "a CSV file"));
-  const gsched::gpu_shape shape = common::to_shape(raw.sms, raw.group);
+  const gsched::gpu_shape shape = common::to_shape(raw);
   o.gpus.assign(to_count("--gpus", raw.gpus, 0, 10000), shape);
   o.planners = read_planners(raw.planner);
   scenarios given = read_scenarios(raw, *o.table, shape.sms);

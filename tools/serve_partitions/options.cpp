@@ -5,6 +5,7 @@
 #include "common/cli/files.hpp"
 #include "common/cli/option_values.hpp"
 #include "common/input/app_catalogue.hpp"
+#include "common/input/measured_on.hpp"
 #include "common/input/planner_list.hpp"
 #include "common/input/table_options.hpp"
 
@@ -254,7 +255,7 @@ void read_device(options& o, const raw_options& raw) {
   }
   const bool is_real = o.device.gpu.has_value();
   o.gpus.assign(to_count("--gpus", raw.gpus.empty() ? is_real ? "1" : "4" : raw.gpus, 0, 10000),
-                to_shape(raw.sms, raw.group));
+                to_shape(raw));
   const duration added =
       common::to_us("--added-us", raw.added.empty() ? is_real ? "30" : "0" : raw.added, 1e9);
   const bool all = raw.batches == "all" || (raw.batches.empty() && !is_real);
@@ -275,7 +276,7 @@ options read(const raw_options& raw) {
   o.table_name = raw.table;
   o.table = gsched::load_latency_table(to_file("--table", raw.table, "a CSV file"));
   o.as_measured = o.table;
-  const gsched::sm_count all = to_shape(raw.sms, raw.group).sms;
+  const gsched::sm_count all = to_shape(raw).sms;
   o.planner = raw.planner;
   o.max_rates = raw.max_rates;
   if (raw.planner != no_planner && !is_planner(raw.planner))
@@ -302,6 +303,12 @@ options read(const raw_options& raw) {
                   : to_law("--plan-interference", raw.plan_interference);
   if (o.truth || o.planned) {
     o.solo = gsched::load_solo_table(to_file("--solo", raw.solo, "a CSV file"));
+    std::vector<measured_file> measured{{"--table", raw.table}, {"--solo", raw.solo}};
+    if (o.truth) measured.push_back({"--interference", to_law_file("--interference", truth)});
+    if (o.planned && raw.plan_interference != "same")
+      measured.push_back(
+          {"--plan-interference", to_law_file("--plan-interference", raw.plan_interference)});
+    check_machines("serve_partitions", measured);
     for (const model_demand& d : demands)
       if (const std::string& name = o.table->name(d.model); !o.solo.has(name))
         refuse("--interference", name + ": no solo metrics", "rows of it in --solo, or none",

@@ -2,6 +2,7 @@
 #include "common/input/table_options.hpp"
 
 #include <gsched/io/coefficients_json.hpp>
+#include <gsched/io/machine_json.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -26,7 +27,8 @@ void declare_demands(command_line& line, partition_texts& raw) {
 void declare_gpus(command_line& line, partition_texts& raw, const char* gpus_help) {
   line.group("GPUs");
   line.option("--gpus", raw.gpus, "N", gpus_help);
-  line.option("--sms", raw.sms, "N", "SMs of a GPU");
+  line.option("--sms", raw.sms, "N",
+              "SMs of a GPU; default, as of --group: what machine.json\nbeside the table says");
   line.option("--group", raw.group, "N", "SMs of a group: partitions are of whole groups");
 }
 
@@ -75,13 +77,19 @@ std::vector<duration> to_slos(const std::string& slo_factor, const latency_table
   return slos;
 }
 
-gsched::gpu_shape to_shape(const std::string& sms, const std::string& group) {
-  const auto count = [](const char* option, const std::string& text) {
-    return gsched::sm_count{to_small_count(option, text, 1, 100000)};
+gsched::gpu_shape to_shape(const partition_texts& raw) {
+  const auto count = [](const char* option, const std::string& text, gsched::sm_count usual) {
+    return text.empty() ? usual : gsched::sm_count{to_small_count(option, text, 1, 100000)};
   };
-  const gsched::gpu_shape shape{count("--sms", sms), count("--group", group)};
+  const std::optional<gsched::machine> measured = gsched::machine_of(raw.table);
+  const gsched::gpu_shape usual = measured ? measured->shape() : gsched::gpu_shape{};
+  gsched::gpu_shape shape{count("--sms", raw.sms, usual.sms),
+                          count("--group", raw.group, usual.group)};
   if (shape.group > shape.sms)
-    refuse("--group", group + " SMs, of a GPU of " + sms, "at most as many as --sms");
+    refuse("--group",
+           std::to_string(shape.group.count()) + " SMs, of a GPU of " +
+               std::to_string(shape.sms.count()),
+           "at most as many as --sms");
   return shape;
 }
 
@@ -94,15 +102,19 @@ void check_sizes(std::span<const gsched::model_demand> demands, const latency_ta
              std::to_string(least.count()) + " or more");
 }
 
-std::optional<gsched::linear_law> to_law(std::string_view option, const std::string& text) {
-  if (text == "none") return std::nullopt;
+std::filesystem::path to_law_file(std::string_view option, const std::string& text) {
   const auto ships = shipped("interference") / (text + ".json");
   std::error_code ignored;
   const auto file = std::filesystem::exists(ships, ignored)
                         ? ships
                         : to_file(option, text, "none, one that ships, or a file of coefficients");
   record_input(option, file);
-  return gsched::load_coefficients(file).disjoint;
+  return file;
+}
+
+std::optional<gsched::linear_law> to_law(std::string_view option, const std::string& text) {
+  if (text == "none") return std::nullopt;
+  return gsched::load_coefficients(to_law_file(option, text)).disjoint;
 }
 
 } // namespace common

@@ -13,6 +13,7 @@
 #include <gsched/partition/model_demand.hpp>
 
 #include <cstddef>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
@@ -27,7 +28,7 @@ namespace common {
 struct partition_texts {
   std::string table = shipped("latency_batch_partition.csv").string(),
               solo = shipped("solo_metrics.csv").string(), rates, apps, rate_scale = "1", slo,
-              slo_factor = "2", gpus, sms = "132", group = "8";
+              slo_factor = "2", gpus, sms, group;
 };
 /// --table, --rates, --app, --rate-scale, --slo and --slo-factor.
 void declare_demands(command_line& line, partition_texts& raw);
@@ -54,8 +55,13 @@ to_slos(const std::string& slo_factor, const gsched::latency_table& t, gsched::s
 void check_sizes(std::span<const gsched::model_demand> demands, const gsched::latency_table& t,
                  gsched::sm_count all);
 
-/// A GPU of --sms in groups of --group.
-[[nodiscard]] gsched::gpu_shape to_shape(const std::string& sms, const std::string& group);
+/// A GPU of --sms in groups of --group. What is not given is that of the GPU on which the table was
+/// measured, by machine.json beside it; without that file, of an H200.
+/// Errors   as in values.hpp; those of gsched::load_machine.
+[[nodiscard]] gsched::gpu_shape to_shape(const partition_texts& raw);
+
+/// The file of a law: one that ships, by its name, or another one. Records it as an input.
+[[nodiscard]] std::filesystem::path to_law_file(std::string_view option, const std::string& text);
 
 /// The law of a file for partitions with SMs of their own, or of one that ships, by its name; none
 /// for "none".

@@ -6,10 +6,9 @@
 #include "measure/session.hpp"
 #include "measure/time_shares.hpp"
 
-#include "common/cuda/installed_driver.hpp"
+#include "common/cuda/this_machine.hpp"
 #include "common/report/json.hpp"
 #include "common/report/save.hpp"
-#include "common/report/today.hpp"
 
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
@@ -48,25 +47,6 @@ part_report measure(part p, session& s, double until) {
   case part::counters: return measure_counters(s, until);
   }
   return {};
-}
-
-/// The machine that measures.
-machine machine_here(const options& o, const cuda::gpu& gpu, std::vector<std::uint32_t> groups) {
-  int l2 = 0;
-  cuda::check(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, gpu.ordinal), "GPU");
-  machine m;
-  m.gpu = gpu.name;
-  m.compute_capability = fmt::format("{}.{}", gpu.sm.major, gpu.sm.minor);
-  m.sms = gpu.sms;
-  m.sm_groups = std::move(groups);
-  m.l2 = byte_count{static_cast<std::uint64_t>(l2)};
-  m.memory = gpu.memory;
-  m.driver = common::installed_driver();
-  m.cuda = common::cuda_version(gpu.runtime_version);
-  m.libraries = o.libraries;
-  m.gsched = GSCHED_VERSION;
-  m.date = common::today();
-  return m;
 }
 
 void print(const options& o, const machine& here, const std::vector<part_report>& all) {
@@ -109,7 +89,8 @@ int run(const options& o, std::span<const ::measure_graph> captured) {
   const cuda::gpu gpu = cuda::find_gpu(o.gpu);
   cuda::check(cudaSetDevice(gpu.ordinal), "GPU");
   places on(gpu.ordinal);
-  const machine here = machine_here(o, gpu, on.groups());
+  machine here = common::this_machine(gpu);
+  here.libraries = o.libraries;
   open_folder(o, here);
   dog.step("making graphs", std::chrono::seconds{300});
   std::vector<measured_graph> graphs = make_graphs(o, captured);

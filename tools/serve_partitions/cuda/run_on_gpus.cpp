@@ -4,6 +4,8 @@
 #include "serve_partitions/cuda/table_stand_ins.hpp"
 
 #include "common/cuda/cuda_backend.hpp"
+#include "common/cuda/this_machine.hpp"
+#include "common/input/measured_on.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/partition/partitions.hpp>
@@ -50,7 +52,8 @@ cuda::partition_batches_options options_for(const options& o) {
 } // namespace
 
 served run_on_gpus(const options& o, cuda::program_source source) {
-  const std::string name = common::open_gpu(o.device).name;
+  const cuda::gpu first = common::open_gpu(o.device);
+  common::check_machine("serve_partitions", {"--table", o.table_name}, common::this_machine(first));
   const interference_function expected = expected_of(o);
   const planner_function planner = planner_of(o);
   cuda::partition_batches runner(options_for(o), std::move(source));
@@ -58,8 +61,8 @@ served run_on_gpus(const options& o, cuda::program_source source) {
   all.outcome =
       plan_service(*o.table, o.slos, o.gpus, o.apps, o.service, planner, expected, runner).run();
   const cuda::partition_batches_statistics s = runner.statistics();
-  all.making = {name,     s.made,           s.kept,      s.let_go,        s.deciding,
-                s.making, s.longest_making, s.beginning, s.longest_begin, s.longest_pause};
+  all.making = {first.name, s.made,           s.kept,      s.let_go,        s.deciding,
+                s.making,   s.longest_making, s.beginning, s.longest_begin, s.longest_pause};
   return all;
 }
 

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/input/measured_on.hpp"
+
+#include "common/cli/option_values.hpp"
+
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+namespace common {
+
+namespace {
+
+using gsched::machine;
+
+void compare(const char* program, const measured_file& file, const machine& found,
+             const std::string& with, const machine& expected) {
+  const std::string where = file.option + ' ' + file.file.string();
+  if (const std::string other = gsched::gpu_difference(found, expected); !other.empty())
+    refuse(where, "measured on " + other + " as " + with, "measurements of one GPU");
+  if (const std::string other = gsched::version_difference(found, expected); !other.empty())
+    std::fprintf(stderr, "%s: %s: measured with %s as %s\n", program, where.c_str(), other.c_str(),
+                 with.c_str());
+}
+
+} // namespace
+
+void check_machines(const char* program, const std::vector<measured_file>& files) {
+  std::optional<std::pair<const measured_file*, machine>> first;
+  for (const measured_file& f : files) {
+    std::optional<machine> its = gsched::machine_of(f.file);
+    if (!its) continue;
+    if (first)
+      compare(program, f, *its, first->first->option + ' ' + first->first->file.string(),
+              first->second);
+    else
+      first.emplace(&f, std::move(*its));
+  }
+}
+
+void check_machine(const char* program, const measured_file& file, const machine& here) {
+  if (const std::optional<machine> its = gsched::machine_of(file.file))
+    compare(program, file, *its, "here", here);
+}
+
+} // namespace common

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/io/machine_json.hpp>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace common {
+
+/// A file with measurements, and the option that names it.
+struct measured_file {
+  std::string option;
+  std::filesystem::path file;
+};
+
+/// Refuses files of different GPUs, by the machine.json of each. Warns on stderr, in one line each,
+/// of files that were measured with another driver or other libraries than the first of them. Files
+/// without machine.json are not compared.
+/// Errors   bad_option, one line that names both files; those of gsched::load_machine.
+void check_machines(const char* program, const std::vector<measured_file>& files);
+
+/// The same for a file and the machine that a program runs on: `here`.
+void check_machine(const char* program, const measured_file& file, const gsched::machine& here);
+
+} // namespace common
