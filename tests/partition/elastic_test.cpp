@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "partition/random_table.hpp"
+
 #include <gsched/io/latency_csv.hpp>
 #include <gsched/io/solo_csv.hpp>
+#include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/exact.hpp>
 #include <gsched/partition/linear_interference.hpp>
@@ -51,13 +54,49 @@ TEST_CASE("the elastic planner has almost every plan of the exact planner") {
   }
   MESSAGE("elastic, ideal: " << elastic << ", " << ideal << "; elastic beside others " << beside);
   CHECK(elastic >= 0.95 * ideal);
-  CHECK(beside >= 0.82 * ideal);
+  CHECK(beside >= 0.83 * ideal);
+}
+
+TEST_CASE("on one crowded GPU the elastic planner has most plans of a search") {
+  struct crowded {
+    double operator()(std::span<const gpulet> all, std::size_t which, std::size_t model) const {
+      double others = 0;
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (i != which)
+          for (const portion& p : all[i].portions)
+            others += all[i].sms.count() * (0.0005 + 0.00005 * p.batch);
+      return 1 + others * (0.3 + static_cast<double>(model % 3));
+    }
+  };
+  std::mt19937_64 random(78);
+  const std::vector<gpu_shape> one(1);
+  int elastic = 0, best = 0;
+  for (int i = 0; i < 150; ++i) {
+    const std::size_t models = 3 + random() % 4;
+    const latency_table t = random_table(random, models, {8, 16, 24, 32, 48, 64, 96, 132}, 16);
+    std::vector<model_demand> d;
+    double whole = 0; // GPUs that the rates fill
+    for (std::size_t m = 0; m < models; ++m) {
+      const duration slo = t.latency(m, 1, sm_count{132}) * static_cast<int>(3 + random() % 12);
+      const double part = 0.05 + static_cast<double>(random() % 100) / 100;
+      d.push_back({m, part * detail::capacity_of(t, m, sm_count{132}, slo).rate, slo});
+      whole += part;
+    }
+    const double times = 1 + static_cast<double>(random() % 100) / 60;
+    for (model_demand& each : d) each.rate *= times / whole;
+    const auto plan = elastic_planner{}.plan(t, d, one, crowded{});
+    REQUIRE((!plan || faults_of(*plan, d, t, one, crowded{}).empty()));
+    elastic += plan.has_value();
+    best += bounded_search_planner{}.plan(t, d, one, crowded{}).has_value();
+  }
+  MESSAGE("elastic, best: " << elastic << ", " << best);
+  CHECK(elastic >= 0.84 * best); // the first three passes: 0.76
 }
 
 TEST_CASE("if the elastic planner has a plan, it has one for lower rates, also with interference") {
   const shipped s;
   std::mt19937_64 random(71);
-  int plans = 0, more = 0;
+  int plans = 0;
   for (int i = 0; i < 80; ++i) {
     std::vector<double> rates(5);
     for (double& r : rates) r = random() % 3 == 0 ? 0 : static_cast<double>(1 + random() % 600);
@@ -77,18 +116,10 @@ TEST_CASE("if the elastic planner has a plan, it has one for lower rates, also w
       if (!plan) continue;
       ++plans;
       REQUIRE(faults_of(*plan, scaled, s.table, gpus, s.beside).empty());
-      for (const model_demand& each : scaled) {
-        double served = 0;
-        for (const gpulet& g : plan->gpulets)
-          for (const portion& p : g.portions)
-            if (p.model == each.model) served += p.rate;
-        more += served > each.rate * 1.01;
-      }
     }
     REQUIRE(had);
   }
   CHECK(plans > 1000);
-  CHECK(more > 0); // it was asked for
 }
 
 TEST_CASE("time sharing leaves time for the slow-down that neighbours may cause") {

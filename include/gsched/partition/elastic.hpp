@@ -6,6 +6,7 @@
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/planner.hpp>
+#include <gsched/partition/squishy_bin_packing.hpp>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +17,7 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace gsched {
@@ -39,16 +41,18 @@ namespace gsched {
 ///          - If no GPU has enough free groups, the planner takes the largest free range for a part
 ///            of the rate.
 ///          - A partition is planned with the slow-down of the worst neighbours that may come
-///            (capacity_curves), scaled by 0.95, in a later pass by 1.05; time sharing too. Once a
-///            GPU is full, its partitions take extra rate where the actual neighbours are milder,
-///            before a new partition is made. If existing partitions would miss an SLO, smaller
-///            sizes are tried, at nine tenths of their rates.
-///          - With interference the greedy pass can fail at one rate and succeed at a higher one.
-///            So the planner finally tries 1.05, 1.1, 1.2, 1.4, ... times the rates.
+///            (capacity_curves), scaled by 0.95, in later passes by 0.7 to 1.05; time sharing too.
+///            Once a GPU is full, its partitions take extra rate where the actual neighbours are
+///            milder, before a new partition is made. If existing partitions would miss an SLO,
+///            smaller sizes are tried, at nine tenths of their rates.
+///          - Where a pass finds no plan, others follow: demands in other orders (by size, by load),
+///            more or less caution, and demands that fill whole GPUs first, which nothing slows;
+///            at last squishy bin packing.
 ///          Sizes are whole groups.
-/// Order    rates falling, then the order of `demands`; GPUs by index.
-/// Cost     five models on four GPUs 0.05 ms, with interference 0.2 (bench/planning.cpp). Without a
-///          plan, up to two passes, with interference a dozen.
+/// Order    rates falling, in later passes sizes falling or loads rising; then the order of
+///          `demands`; GPUs by index.
+/// Cost     five models on four GPUs 0.05 ms, with interference 0.2 (bench/planning.cpp). Up to nine
+///          passes.
 /// Threads  immutable.
 class elastic_planner {
 public:
@@ -65,31 +69,63 @@ public:
     std::stable_sort(busiest.begin(), busiest.end(),
                      [](const model_demand& a, const model_demand& b) { return a.rate > b.rate; });
     detail::capacity_curves curves(t, busiest, shapes, beside);
-    const double most = scale_bound(busiest, shapes, curves);
-    if (most < 1 - 1e-6) return std::nullopt;
+    if (scale_bound(busiest, shapes, curves) < 1 - 1e-6) return std::nullopt;
     const auto run = [&](const pass_settings& s) {
       curves.set_caution(s.caution);
-      return detail::elastic_pass(t, busiest, shapes, beside, curves, s.tolerance).run();
+      const std::vector<std::size_t> order = ordered(busiest, curves, s.order);
+      return detail::elastic_pass(t, busiest, shapes, beside, curves,
+                                  {order, s.tolerance, s.whole_gpus_first})
+          .run();
     };
     for (const pass_settings& s : passes)
-      if (!alone || s.caution == passes[0].caution)
+      if (!alone || !s.only_beside)
         if (std::optional<partition_plan> plan = run(s)) return plan;
-    double scale = 1;
-    for (double more = first_more; !alone && 1 + more < most; more *= 2) {
-      for (model_demand& d : busiest) d.rate *= (1 + more) / scale;
-      scale = 1 + more;
-      if (std::optional<partition_plan> plan = run(passes[0])) return plan;
-    }
-    return std::nullopt;
+    return squishy_bin_packing_planner{}.plan(t, demands, shapes, beside);
   }
 
 private:
+  enum class demand_order : std::uint8_t { rate_falling, size_falling, load_rising };
   struct pass_settings {
-    double caution;   ///< scales the slow-down that the worst neighbours cause
-    double tolerance; ///< of rates per group that count as equally efficient
+    demand_order order;
+    double caution;        ///< scales the slow-down that the worst neighbours cause
+    double tolerance;      ///< of rates per group that count as equally efficient
+    bool whole_gpus_first; ///< fills empty GPUs with one demand each, where it has the rate
+    bool only_beside;      ///< another pass is the same without interference
   };
-  static constexpr std::array<pass_settings, 3> passes{{{0.95, 0.02}, {1.05, 0.02}, {0.95, 0}}};
-  static constexpr double first_more = 0.05;
+  static constexpr std::array<pass_settings, 8> passes{
+      {{demand_order::rate_falling, 0.95, 0.02, false, false},
+       {demand_order::rate_falling, 1.05, 0.02, false, true},
+       {demand_order::rate_falling, 0.95, 0, false, false},
+       {demand_order::size_falling, 0.85, 0, true, false},
+       {demand_order::load_rising, 0.7, 0, true, false},
+       {demand_order::load_rising, 1, 0, false, false},
+       {demand_order::size_falling, 0.95, 0, false, false},
+       {demand_order::size_falling, 0.7, 0, true, true}}};
+  /// The order of demands that are sorted by falling rate. The size of a demand is that of its most
+  /// efficient partitions, its load the SMs of all of them.
+  [[nodiscard]] static std::vector<std::size_t> ordered(std::span<const model_demand> demands,
+                                                        const detail::capacity_curves& curves,
+                                                        demand_order by) {
+    std::vector<std::pair<double, std::size_t>> keys;
+    for (std::size_t d = 0; d < demands.size(); ++d) {
+      double size = 0, load = std::numeric_limits<double>::infinity();
+      for (std::size_t k = 0; k < curves.kinds(); ++k) {
+        const std::uint32_t n = curves.efficient(k, d);
+        if (n == 0) continue;
+        const double sms = curves.shape(k).of_groups(n).count();
+        size = std::max(size, sms);
+        load = std::min(load, demands[d].rate / curves.rate(k, d, n) * sms);
+      }
+      keys.emplace_back(by == demand_order::rate_falling   ? 0
+                        : by == demand_order::size_falling ? -size
+                                                           : load,
+                        d);
+    }
+    std::sort(keys.begin(), keys.end());
+    std::vector<std::size_t> sorted;
+    for (const auto& [key, d] : keys) sorted.push_back(d);
+    return sorted;
+  }
 
   /// Upper bound: no plan serves the rates times more than this, even if every SM ran each model at
   /// that model's best rate per SM.

@@ -21,6 +21,13 @@
 
 namespace gsched::detail {
 
+/// Options of one pass.
+struct elastic_options {
+  std::span<const std::size_t> order{}; ///< of the demands: indices
+  double tolerance = 0.02; ///< sizes within this part of the best rate per group count as equal
+  bool whole_gpus_first = false; ///< a demand that fills empty GPUs gets them before anything else
+};
+
 /// One greedy pass of elastic_planner, which documents the algorithm.
 ///
 /// Cost     O(partitions x GPUs x groups), plus duty cycles where models share a partition.
@@ -28,30 +35,32 @@ namespace gsched::detail {
 template <interference_model Interference>
 class elastic_pass {
 public:
-  /// Places the demands in their order. `curves` are of the same demands. Sizes within `tolerance`,
-  /// a part of the best rate per group, count as equal. All arguments outlive it.
+  /// `curves` are of the same demands. All arguments outlive it.
   elastic_pass(const latency_table& t, std::span<const model_demand> demands,
                std::span<const gpu_shape> shapes, const Interference& beside,
-               const capacity_curves& curves, double tolerance)
-      : table_(t), demands_(demands), curves_(curves), tolerance_(tolerance),
-        gpus_(t, shapes, beside), placed_(shapes.size()) {
+               const capacity_curves& curves, const elastic_options& options)
+      : table_(t), demands_(demands), curves_(curves), options_(options), gpus_(t, shapes, beside),
+        placed_(shapes.size()) {
     for (std::size_t k = 0; k < curves.kinds(); ++k) {
       const std::uint32_t groups = curves.shape(k).groups();
-      std::vector<double>& most = later_.emplace_back((demands.size() + 1) * groups, 0.0);
-      for (std::size_t d = demands.size(); d-- > 0;)
+      const std::span<const std::size_t> order = options_.order;
+      std::vector<double>& most = later_.emplace_back((order.size() + 1) * groups, 0.0);
+      for (std::size_t at = order.size(); at-- > 0;)
         for (std::uint32_t n = 1; n <= groups; ++n)
-          most[d * groups + n - 1] =
-              std::max(most[(d + 1) * groups + n - 1], use(k, d, n, demands[d].rate));
+          most[at * groups + n - 1] = std::max(most[(at + 1) * groups + n - 1],
+                                               use(k, order[at], n, demands[order[at]].rate));
     }
   }
 
   [[nodiscard]] std::optional<partition_plan> run() {
-    for (std::size_t d = 0; d < demands_.size(); ++d)
+    for (at_ = 0; at_ < options_.order.size(); ++at_) {
+      const std::size_t d = options_.order[at_];
       for (double served = 0; !is_served(demands_[d].rate, served);) {
         const double more = place_some(d, demands_[d].rate - served);
         if (!(more > 0)) return std::nullopt;
         served += more;
       }
+    }
     return gpus_.plan();
   }
 
@@ -75,6 +84,8 @@ private:
 
   /// Places a part of a demand's rate and returns that part; 0 if no placement is possible.
   [[nodiscard]] double place_some(std::size_t d, double wanted) {
+    if (options_.whole_gpus_first)
+      if (const double more = fill_gpu(d, wanted); more > 0) return more;
     if (!alone)
       if (const double more = raise_own(d, wanted); more > 0) return more;
     std::vector<choice> choices = fits(d, wanted);
@@ -86,6 +97,17 @@ private:
     for (const choice& c : choices)
       if (const double more = add(d, part_on(d, wanted, c), c); more > 0) return more;
     return alone ? 0 : place_smaller(d, wanted, rests);
+  }
+
+  /// Places a partition on an empty GPU, all of which it fills. Returns the added rate.
+  [[nodiscard]] double fill_gpu(std::size_t d, double wanted) {
+    for (std::uint32_t g = 0; g < gpus_.gpus(); ++g) {
+      const std::size_t k = curves_.kind_of(g);
+      const choice all{0, 0, curves_.shape(k).groups(), g};
+      if (gpus_.gpulets(g) > 0 || wanted < curves_.rate(k, d, all.groups)) continue;
+      if (const double more = add(d, part_on(d, wanted, all), all); more > 0) return more;
+    }
+    return 0;
   }
 
   /// Raises the rate of the demand's own partitions on full GPUs, where the actual neighbours slow
@@ -116,7 +138,7 @@ private:
       const std::uint32_t efficient = curves_.efficient(k, d);
       if (efficient == 0) continue;
       const std::uint32_t required = curves_.required(k, d, wanted);
-      const double enough = curves_.rate(k, d, efficient) / efficient * (1 - tolerance_);
+      const double enough = curves_.rate(k, d, efficient) / efficient * (1 - options_.tolerance);
       const std::vector<double> waste = wasted_groups(k, d, wanted);
       for (std::uint32_t g = 0; g < gpus_.gpus(); ++g) {
         if (curves_.kind_of(g) != k) continue;
@@ -217,7 +239,7 @@ private:
     const std::uint32_t groups = curves_.shape(k).groups();
     std::vector<double> each(groups + 1, 0.0), used(groups + 1, 0.0), waste(groups + 1, 0.0);
     for (std::uint32_t n = 1; n <= groups; ++n)
-      each[n] = std::max(later_[k][(d + 1) * groups + n - 1], use(k, d, n, wanted));
+      each[n] = std::max(later_[k][(at_ + 1) * groups + n - 1], use(k, d, n, wanted));
     for (std::uint32_t n = 1; n < groups; ++n) {
       for (std::uint32_t m = 1; m <= n; ++m) used[n] = std::max(used[n], used[n - m] + each[m]);
       waste[n] = n - used[n];
@@ -235,10 +257,12 @@ private:
   const latency_table& table_;
   std::span<const model_demand> demands_;
   const capacity_curves& curves_;
-  double tolerance_;
+  elastic_options options_;
+  std::size_t at_ = 0; ///< index into the order
   gpu_packing<Interference> gpus_;
   std::vector<std::vector<placed_partition>> placed_; ///< by GPU
-  std::vector<std::vector<double>> later_; ///< by kind; then demand, groups: best use by later ones
+  std::vector<std::vector<double>>
+      later_; ///< by kind; then place in order, groups: best use from there
 };
 
 } // namespace gsched::detail
