@@ -568,11 +568,18 @@ def make_programs():
          "--partitions": counts(1, 4096), "--batch": count(1, 1 << 20)},
         wrong=[["--graph", "sort"], ["--elements", "5"], ["--no-cupti", "--partitions", "8"]],
         files=[("profile_text", ["--replay", "{}"])])
+    programs["measure"] = Program(
+        ["--models", "sort", "--out", "made"],
+        {"--models": names("saxpy", "sort"), "--json": path_out, "--sms": counts(1, 100000),
+         "--groups": count(0, 10000), "--minutes": number(0, 10000, True), "--window": number(1, 10000),
+         "--seed": count(0, 2**64 - 2)},
+        wrong=[["--adaptor", "none.so"], ["--library", "torch"], ["--device", "sim:h200"], ["--out", "profile.json"]],
+        prefix=["all"], flags=("--anew", "--busy", "--no-progress"), files=[("profile_text", ["--models", "{}"])])
     return programs
 
 
 STREAMS = ("full", "closed")
-GPU = ("calibrate_check", "profile")  # that serve only with one
+GPU = ("calibrate_check", "profile", "measure")  # that serve only with one
 
 
 class Case:

@@ -6,6 +6,7 @@
 #include "measure/session.hpp"
 #include "measure/time_shares.hpp"
 
+#include "common/cli/run_error.hpp"
 #include "common/cuda/this_machine.hpp"
 #include "common/report/json.hpp"
 #include "common/report/save.hpp"
@@ -95,13 +96,17 @@ int run(const options& o, std::span<const ::measure_graph> captured) {
   dog.step("making graphs", std::chrono::seconds{300});
   std::vector<measured_graph> graphs = make_graphs(o, captured);
   session s{o, gpu, graphs, on, dog};
-  expect_idle(s);
+  if (const std::string line = find_other_work(s); !line.empty() && !o.busy)
+    throw common::run_error(errc::device_failed, line + " --busy measures all the same");
   std::vector<double> weights;
   for (const part p : o.parts) weights.push_back(weight_of(p));
   const time_shares shares(60 * o.minutes, weights);
   std::vector<part_report> all;
-  for (std::size_t i = 0; i < o.parts.size(); ++i)
+  for (std::size_t i = 0; i < o.parts.size(); ++i) {
     all.push_back(measure(o.parts[i], s, shares.until(i, s.now())));
+    if (const std::string line = find_other_work(s); !line.empty())
+      all.back().notes.push_back("after it, " + line);
+  }
   dog.step("writing results", std::chrono::seconds{60});
   if (!o.quiet) print(o, here, all);
   if (!o.json.empty())
