@@ -60,6 +60,16 @@ TEST_CASE("a machine reads back as it was written") {
                       "m.json") == least);
 }
 
+TEST_CASE("the limits of a machine are those of its compute capability") {
+  CHECK(limits_of(h200()).max_warps == limits_for(9, 0).max_warps);
+  CHECK(limits_of(h200()).major == 9);
+  for (const char* const wrong : {"", "9", "9.", ".0", "9.0a", "nine", "-9.0", "99.9"}) {
+    machine m = h200();
+    m.compute_capability = wrong;
+    CHECK_THROWS_AS(static_cast<void>(limits_of(m)), error);
+  }
+}
+
 TEST_CASE("a machine's errors are one line") {
   const std::string good = written_machine(h200());
   const auto with = [&](const std::string& from, const std::string& to) {

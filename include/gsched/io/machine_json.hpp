@@ -5,10 +5,12 @@
 #include <gsched/core/quantity.hpp>
 #include <gsched/io/json_fields.hpp>
 #include <gsched/io/read_text.hpp>
+#include <gsched/occupancy/limits.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 
 #include <nlohmann/json.hpp>
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -46,6 +48,22 @@ struct machine {
     return {sms, sm_count{sm_groups.empty() ? sms.count() : sm_groups.front()}};
   }
 };
+
+/// The limits of the machine's SMs.
+///
+/// Errors   bad_profile for a compute capability that is not MAJOR.MINOR; as limits_for.
+[[nodiscard]] inline architecture_limits limits_of(const machine& m) {
+  const std::string& text = m.compute_capability;
+  const char* const end = text.data() + text.size();
+  std::uint32_t major = 0, minor = 0;
+  const auto [point, ec] = std::from_chars(text.data(), end, major);
+  if (ec == std::errc{} && point != end && *point == '.') {
+    const auto [stop, wrong] = std::from_chars(point + 1, end, minor);
+    if (wrong == std::errc{} && stop == end) return limits_for(major, minor);
+  }
+  throw error(errc::bad_profile,
+              m.gpu + ": compute capability '" + text + "', expected one as 9.0");
+}
 
 /// Why measurements of two machines cannot be used together, as "NVIDIA H100, not NVIDIA H200"; empty
 /// if they can.
