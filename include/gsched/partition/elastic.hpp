@@ -51,7 +51,7 @@ namespace gsched {
 ///          Sizes are whole groups.
 /// Order    rates falling, in later passes sizes falling or loads rising; then the order of
 ///          `demands`; GPUs by index.
-/// Cost     five models on four GPUs 0.05 ms, with interference 0.2 (bench/planning.cpp). Up to nine
+/// Cost     five models on four GPUs 0.05 ms, with interference 0.25 (bench/planning.cpp). Up to nine
 ///          passes.
 /// Threads  immutable.
 class elastic_planner {
