@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/cuda_tools/probe.hpp>
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <vector>
+
+namespace gsched::cuda {
+
+/// An operation of a graph that ran beside a probe.
+struct beside_operation {
+  std::size_t operation = 0;
+  double us = 0;        ///< from its launch to its end
+  bool held_up = false; ///< it ended after the probe, which ended by itself
+};
+
+/// Runs each kernel of a graph by itself, in order, beside a probe with a block on each SM that
+/// ends by itself after `limit_us`: a kernel of which no block fits beside the probe waits for that.
+/// It shows whether kernels_held_up of occupancy/beside.hpp is right.
+///
+/// Source   Elvinger et al., SoCC 2025, section 4.2, doi:10.1145/3772052.3772270.
+/// Errors   as probe; device_failed with CUDA's message, or if the probe is not on every SM.
+/// Cost     up to `limit_us` and 0.2 ms for each kernel.
+/// Threads  one at a time. The GPU should be idle.
+[[nodiscard]] std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& how,
+                                                        int gpu = 0, double limit_us = 3000);
+
+} // namespace gsched::cuda

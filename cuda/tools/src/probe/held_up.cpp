@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/cuda_tools/held_up.hpp>
+
+#include "graph/measure/replay.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda/program.hpp>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+namespace gsched::cuda {
+
+std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& how, int gpu,
+                                          double limit_us) {
+  const struct gpu on = find_gpu(gpu);
+  program_options plain;
+  plain.name = "graph beside a probe";
+  plain.measure = false;
+  const program p(graph, plain);
+  probe beside(how, on.sms);
+  const stream_owner stream = make_stream("stream of the graph");
+  const stream_owner its = make_stream("stream of the probe");
+  std::vector<exec_owner> graphs;
+  for (std::size_t i = 0; i < p.host().size(); ++i) {
+    graphs.push_back(instantiate(graph_owner(p.make_range(i, i + 1, {})).get()));
+    check(cudaGraphLaunch(graphs[i].get(), stream.get()), "operation"); // loads its module
+  }
+  check(cudaStreamSynchronize(stream.get()), "operation");
+
+  std::vector<beside_operation> all;
+  const event_owner begin = make_event("operation");
+  const event_owner end = make_event("operation");
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    if (p.host().operations()[i].kind != operation_kind::kernel) {
+      check(cudaGraphLaunch(graphs[i].get(), stream.get()), "operation");
+      check(cudaStreamSynchronize(stream.get()), "operation");
+      continue;
+    }
+    beside.start(its.get(), limit_us);
+    if (!beside.wait_running(1e6))
+      throw error(errc::device_failed, beside.name() + ": no block started, expected one");
+    std::this_thread::sleep_for(std::chrono::microseconds{100}); // all blocks run
+    check(cudaEventRecord(begin.get(), stream.get()), "operation");
+    check(cudaGraphLaunch(graphs[i].get(), stream.get()), "operation");
+    check(cudaEventRecord(end.get(), stream.get()), "operation");
+    check(cudaStreamSynchronize(stream.get()), "operation");
+    beside.stop();
+    const probe::result ran = beside.last();
+    if (ran.sms != on.sms.count())
+      throw error(errc::device_failed, beside.name() + ": on " + std::to_string(ran.sms) +
+                                           " SMs, expected a block on each of " +
+                                           std::to_string(on.sms.count()));
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, begin.get(), end.get()), "operation");
+    all.push_back({i, ms * 1e3, !ran.stopped});
+  }
+  return all;
+}
+
+} // namespace gsched::cuda
