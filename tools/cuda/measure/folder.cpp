@@ -19,8 +19,12 @@ using namespace gsched;
 
 namespace {
 
-constexpr std::array tables{"latency_batch_partition.csv", "corun_pairs.csv", "corun_groups.csv",
-                            "probes.csv", "solo_metrics.csv"};
+constexpr std::array tables{"latency_batch_partition.csv",
+                            "corun_pairs.csv",
+                            "corun_groups.csv",
+                            "probes.csv",
+                            "held_up.csv",
+                            "solo_metrics.csv"};
 
 } // namespace
 

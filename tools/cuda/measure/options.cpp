@@ -30,6 +30,7 @@ Measures graphs on a GPU for plan, serve_partitions and interference, and writes
   corun_pairs.csv              pairs: two graphs at once, on SMs of their own and on the same ones
   corun_groups.csv             pairs: three and four at once, likewise
   probes.csv                   probes: graphs beside kernels that use one resource each
+  held_up.csv                  probes: which kernels wait for sleeping blocks to end
   profiles, solo_metrics.csv   counters: profiles with hardware counters, and their sums
 Medians are over rounds in which all variants take turns; 10th and 90th percentiles stand beside
 them. Rows are written as soon as they are measured. The same command again keeps them and measures

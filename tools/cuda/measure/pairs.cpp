@@ -178,16 +178,20 @@ public:
     for (std::size_t i = 0; i < groups.size(); ++i)
       if (seen.insert(together_.name(groups[i])).second)
         add(missing, pairs * (i + 1) / (groups.size() + 1) + (missing.size() - pairs), groups[i]);
-    steps all(session_, report_, missing.size(), until);
-    for (const auto& [c, splits] : missing) {
-      if (!all.begin(together_.name(c))) break;
-      for (const auto& [where, m] : together_.measure(c, splits)) write(c, where, m);
-    }
+    measure_all(missing, until);
     return report_;
   }
 
 private:
   using pending = std::vector<std::pair<company, std::vector<split>>>;
+
+  void measure_all(const pending& missing, double until) {
+    steps all(session_, report_, missing.size(), until);
+    for (const auto& [c, splits] : missing) {
+      if (!all.begin(together_.name(c))) break;
+      for (const auto& [where, m] : together_.measure(c, splits)) write(c, where, m);
+    }
+  }
 
   /// Inserts a company with those splits that have no rows yet; nothing if all have.
   void add(pending& to, std::size_t at, company c) {

@@ -26,20 +26,32 @@ using namespace gsched;
 
 std::vector<cuda::probe_options> probe_list(sm_count sms) {
   std::vector<cuda::probe_options> all;
-  for (const cuda::probe_description& d : cuda::probe_kinds()) {
+  const auto add = [&](cuda::probe_kind kind, std::uint32_t level, std::uint32_t blocks = 0,
+                       std::uint32_t threads = 0) {
     cuda::probe_options o;
-    o.kind = d.kind;
-    if (d.kind != cuda::probe_kind::sleep) all.push_back(o);
-    if (d.kind != cuda::probe_kind::copy) continue;
-    for (const std::uint32_t eighths : {1u, 2u, 4u}) {
-      o.blocks = std::max(1u, sms.count() * eighths / 8);
-      all.push_back(o);
-    }
+    o.kind = kind;
+    o.level = level;
+    o.blocks = blocks;
+    o.threads = threads;
+    all.push_back(o);
+  };
+  using cuda::probe_kind;
+  for (const cuda::probe_description& d : cuda::probe_kinds())
+    if (d.kind != probe_kind::sleep) add(d.kind, 0);
+  for (const std::uint32_t eighths : {1u, 2u, 4u})
+    add(probe_kind::copy, 0, std::max(1u, sms.count() * eighths / 8));
+  for (const std::uint32_t mib : {8u, 20u}) add(probe_kind::copy, mib, 0, 256);
+  for (const std::uint32_t chains : {1u, 2u, 3u}) {
+    add(probe_kind::fp32, chains);
+    add(probe_kind::fp64, chains);
   }
+  for (const std::uint32_t ways : {1u, 4u, 8u}) add(probe_kind::shared, ways);
   return all;
 }
 
 namespace {
+
+[[nodiscard]] bool is_usual(const cuda::probe_options& p) { return p.level == 0 && p.blocks == 0; }
 
 /// A graph, or a probe that is measured like one, beside a probe.
 struct probing {
@@ -69,10 +81,16 @@ public:
         if (!shared && !parts) continue;
         for (std::size_t g = 0; g < session_.graphs.size(); ++g) add(missing, {g, {}, p, shared});
         for (const cuda::probe_options& v : probes)
-          if (v.blocks == 0) add(missing, {std::nullopt, v, p, shared});
+          if (is_usual(v)) add(missing, {std::nullopt, v, p, shared});
       }
     std::mt19937_64 random(session_.how.seed); // so that a run that ends early has a sample
     std::shuffle(missing.begin(), missing.end(), random);
+    measure_all(missing, until);
+    return report_;
+  }
+
+private:
+  void measure_all(const std::vector<probing>& missing, double until) {
     steps all(session_, report_, missing.size(), until);
     for (const probing& p : missing) {
       const std::string what = fmt::format("{} beside {}", name(p), p.probe.name());
@@ -84,10 +102,8 @@ public:
         report_.notes.push_back(what + " left out: " + e.what());
       }
     }
-    return report_;
   }
 
-private:
   void add(std::vector<probing>& to, probing p) {
     if (file_.has(key(p)))
       ++report_.kept;
@@ -116,6 +132,7 @@ private:
     how.gpu = session_.gpu.ordinal;
     how.turns = 3;
     how.turn_ms = 5;
+    how.limit_s = 0.2; // what is held up waits for so long
     const cuda::probe_split split{p.shared ? sm_count{} : sms(p).first, {}};
     std::optional<cuda::probe> victim;
     std::optional<whole_graph> graph;

@@ -23,7 +23,6 @@ steps::steps(session& s, part_report& report, std::size_t all, double until)
 
 steps::~steps() {
   report_.left_out = all_ - done_;
-  report_.seconds = session_.now() - begun_;
   if (terminal_ && session_.how.progress) std::fputs("\r\x1b[K", stderr);
 }
 

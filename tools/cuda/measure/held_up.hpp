@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "measure/session.hpp"
+
+namespace measure {
+
+/// Runs each kernel of each graph beside sleeping blocks on all SMs, and writes which of them waited
+/// for these to end, beside what the occupancy calculator says: held_up.csv.
+[[nodiscard]] part_report measure_held_up(session& s, double until);
+
+} // namespace measure
