@@ -491,8 +491,9 @@ def make_programs():
             "--tolerance": number(0, 1000), "--fall": number(0, 1), "--interference": name("none", "h200"),
             "--plan-interference": name("none", "h200", "same"), "--solo": path_in, "--start": name("due", "at_once"),
             "--seconds": number(0, 1e6, True), "--period": number(1e-3, 1e6), "--prepare": number(0, 1e6),
-            "--switch-us": number(0, 1e9), "--seed": count(0, 2**63)},
-        wrong=[["--max-rates", "--rate-scale", "2"], ["--once", "--fall", "0.1"], ["--once", "--tolerance", "0.1"],
+            "--switch-us": number(0, 1e9), "--seed": count(0, 2**63),
+            "--true-slowdown": numbers_of(number(0.01, 100), *MODELS), "--allowed": number(0, 1)},
+        wrong=[["--max-rates", "--rate-scale", "2"], ["--once", "--fall", "0.1"], ["--once", "--fixed-times"], ["--once", "--allowed", "0.1"], ["--once", "--tolerance", "0.1"],
                ["--interference", "none", "--solo", "x.csv"], ["--group", "140"], ["--rates", "lenet=1e9", "--seconds", "60"],
                ["--once", "--prepare", "1"], ["--once", "--switch-us", "5"],
                ["--json", "a.svg", "--plot", "./a.svg"], ["--rate-error", "fixed:x"], ["--device", "cuda", "--prepare", "1"], ["--device", "preset.json"],
@@ -500,7 +501,7 @@ def make_programs():
         selector=("--planner", (*PLANNERS, "whole")),
         used={o: (PLANNERS, v)
               for o, v in (("--headroom", "2"), ("--clusters", "2"), ("--tolerance", "0.2"), ("--fall", "0.2"), ("--prepare", "1"),
-                           ("--switch-us", "5"), ("--group", "4"), ("--interference", "none"), ("--plan-interference", "none"))}
+                           ("--allowed", "0.1"), ("--switch-us", "5"), ("--group", "4"), ("--interference", "none"), ("--plan-interference", "none"))}
         | slo_used,
         flags=("--once", "--max-rates"),
         files=[("latency", ["--table", "{}", "--interference", "none"]), ("rate_trace", ["--rates", "vgg16=5", "--rate-trace", "{}"]),

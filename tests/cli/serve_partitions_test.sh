@@ -17,7 +17,7 @@ serve again --rates $rates --seconds 20 --interference h200 --rate-error 0.2 --p
 cmp "$work/calm.json" "$work/again.json" || failed=1
 serve seed --rates $rates --seconds 20 --interference h200 --rate-error 0.2 --period 5 --seed 2
 cmp -s "$work/calm.json" "$work/seed.json" && { echo "the seed changes nothing"; failed=1; }
-serve full --rates $rates --gpus 1 --seconds 20 --headroom 1 --clusters 0 --once --rate-error fixed:0.4
+serve full --rates $rates --gpus 1 --seconds 20 --headroom 1 --clusters 0 --once --rate-error fixed:0.4 --leave-idle
 serve apps --app game=2000,traffic=1000 --seconds 10
 printf 'time_s,model,rate\n0,game,2000\n0,traffic,1000\n' > "$work/apps.csv"
 serve apps_traced --rate-trace "$work/apps.csv" --seconds 10
@@ -41,6 +41,11 @@ serve slow --rates $five --gpus 2 --seconds 50 --period 10 --true-slowdown 1.6
 serve slow_unlearned --rates $five --gpus 2 --seconds 20 --period 10 --true-slowdown 1.6 --fixed-times --allowed 1
 serve slow_one --rates $rates --gpus 2 --seconds 30 --period 10 --true-slowdown vgg16=1.5
 grep -qE 'as learned: lenet 1.6, googlenet 1.6' "$work/slow.txt" || { echo "what was learned is not told"; failed=1; }
+# At low rates all SMs are used, or it is told why not; and batches do not wait for more.
+low=(--rates lenet=270,googlenet=270,resnet50=270 --slo lenet=5,googlenet=44,resnet50=95 --gpus 1 --seconds 10)
+serve low "${low[@]}"
+serve low_before "${low[@]}" --start due --leave-idle
+grep -qE '[0-9]+ SMs idle on GPUs in use: --leave-idle' "$work/low_before.txt" || { echo "idle SMs are not told"; failed=1; }
 serve none --rates vgg16=10 --gpus 0 --seconds 2
 cat > "$work/jump.csv" <<'CSV'
 time_s,model,rate
@@ -49,7 +54,7 @@ time_s,model,rate
 20,resnet50,3000
 40,resnet50,300
 CSV
-serve jump --rate-trace "$work/jump.csv" --gpus 1 --seconds 60 --period 5
+serve jump --rate-trace "$work/jump.csv" --gpus 1 --leave-idle --seconds 60 --period 5
 grep -qE 'at 25.0 s: .*resnet50 rose from' "$work/jump.txt" || { echo "the jump is not told"; failed=1; }
 if [[ -z ${GSCHED_SANITIZED:-} ]]; then
   sed 's/,3000$/,300000/' "$work/jump.csv" > "$work/flood.csv"
@@ -61,7 +66,7 @@ fi
 
 # A picture, where there is gnuplot: what was asked for, each switch, and the share that was late.
 if command -v gnuplot > /dev/null; then
-  serve drawn --rate-trace "$work/jump.csv" --gpus 1 --seconds 60 --period 5 --plot "$work/jump.svg"
+  serve drawn --rate-trace "$work/jump.csv" --gpus 1 --leave-idle --seconds 60 --period 5 --plot "$work/jump.svg"
   cmp "$work/jump.json" "$work/drawn.json" || failed=1
   switches=$(python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))["switches"])' "$work/jump.json")
   for text in resnet50 lenet "of 132 by best; $switches switches" 'late or dropped'; do
@@ -97,12 +102,16 @@ for r in promises:
     assert all(a["violations"] <= 0.01 for a in r["apps"]), r["apps"]
     assert r["periods"][0]["factor"] >= 1.19 and r["interference"] and r["planned_interference"], r["periods"][0]
 assert said["none"]["all"]["violations"] == 1 and said["none"]["periods"][0]["no_plan"]
+for low, before in zip(said["low"]["models"], said["low_before"]["models"]):
+    most = 1.01 if low["model"] == "lenet" else 0.7  # LeNet has batches of 1
+    assert low["latency_us"]["p99"] < most * before["latency_us"]["p99"], (low, before)
+assert said["low"]["all"]["violations"] == 0 and sum(said["low"]["periods"][0]["gpu_sms"]) == said["low"]["periods"][0]["sms"]
 slow = said["slow"]["periods"]
-assert slow[0]["violated"] > 0.05 * slow[0]["ended"] and slow[0]["corrections"] == {}, slow[0]
+assert slow[0]["violated"] > 0.02 * slow[0]["ended"] and slow[0]["corrections"] == {}, slow[0]
 assert all(p["violated"] <= 0.01 * p["ended"] for p in slow[2:]), slow
 assert slow[1]["reason"] == "times" and slow[1]["sms"] > slow[0]["sms"] and said["slow"]["switches"] == 1
 assert all(1.55 < c < 1.65 for p in slow[1:] for c in p["corrections"].values()), slow
-assert said["slow_unlearned"]["periods"][1]["violated"] > 0.05 * said["slow_unlearned"]["periods"][1]["ended"]
+assert said["slow_unlearned"]["periods"][1]["violated"] > 0.02 * said["slow_unlearned"]["periods"][1]["ended"]
 assert said["slow_one"]["periods"][-1]["corrections"].keys() == {"vgg16"}, said["slow_one"]["periods"][-1]
 game, traffic = said["apps"]["apps"]
 assert game["name"] == "game" and game["violations"] < 0.02 and traffic["violations"] < 0.02

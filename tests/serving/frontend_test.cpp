@@ -311,7 +311,8 @@ TEST_CASE("F1, F2, F3, F5: random load and plans lose no request and drop none t
 TEST_CASE(
     "F2: a batch starts when it is full, when its cycle has passed, or when it would be late") {
   const latency_table t = even_table({1ms});
-  frontend f(t, {20ms}, {gpu_shape{sm_count{8}, sm_count{8}}});
+  constexpr frontend_options when_due{batch_start::when_due, {}};
+  frontend f(t, {20ms}, {gpu_shape{sm_count{8}, sm_count{8}}}, when_due);
   f.switch_to(one_partition({{0, 300, 3}}, 10ms), at(0ms));
   CHECK(f.due(0, at(0ms)) == no_deadline);
   REQUIRE(f.arrive(0, 1, at(5ms)) == 0u); // no batch has begun in the last cycle
@@ -330,7 +331,7 @@ TEST_CASE(
   CHECK(batch->requests.front().id == 2);
   CHECK(batch->requests.back().id == 4);
 
-  frontend g(t, {20ms}, {gpu_shape{sm_count{8}, sm_count{8}}});
+  frontend g(t, {20ms}, {gpu_shape{sm_count{8}, sm_count{8}}}, when_due);
   g.switch_to(one_partition({{0, 10, 3}}, 1s), at(0ms)); // a cycle that no request can wait for
   g.arrive(0, 1, at(0ms));
   REQUIRE(g.try_start(0, at(0ms)));
@@ -344,6 +345,26 @@ TEST_CASE(
   CHECK(last->requests.size() == 2);
   static_cast<void>(g.end(0, at(30ms)));
   CHECK(g.counts(0) == request_counts{3, 3, 0, 0, 0, 0});
+}
+
+TEST_CASE("F2: a batch starts where a partition is idle, and takes what came while it was busy") {
+  const latency_table t = even_table({1ms, 1ms});
+  frontend f(t, {20ms, 10ms}, {gpu_shape{sm_count{8}, sm_count{8}}});
+  f.switch_to(one_partition({{0, 300, 3}, {1, 100, 1}}, 10ms), at(0ms));
+  f.arrive(0, 1, at(1ms));
+  CHECK(f.due(0, at(1ms)) == at(1ms));
+  REQUIRE(f.try_start(0, at(1ms)));
+  for (std::uint64_t i = 2; i < 5; ++i) f.arrive(0, i, at(2ms));
+  f.arrive(1, 9, at(3ms)); // has to begin by 11 ms, the others by 18
+  static_cast<void>(f.end(0, at(3ms)));
+  CHECK(f.due(0, at(3ms)) == at(3ms)); // though its cycle has not passed
+  const auto first = f.try_start(0, at(3ms));
+  REQUIRE(first);
+  CHECK(first->model == 1);
+  static_cast<void>(f.end(0, at(5ms)));
+  const auto second = f.try_start(0, at(5ms));
+  REQUIRE(second);
+  CHECK(second->requests.size() == 3);
 }
 
 TEST_CASE("F2: a portion that would be late after another batch goes first, though it is not due") {
@@ -362,7 +383,7 @@ TEST_CASE("F2: a portion that would be late after another batch goes first, thou
 
 TEST_CASE("corrections change when a batch starts and which requests can be in time") {
   const latency_table t = even_table({1ms});
-  frontend f(t, {20ms}, {{sm_count{8}, sm_count{8}}});
+  frontend f(t, {20ms}, {{sm_count{8}, sm_count{8}}}, {batch_start::when_due, {}});
   f.switch_to({{{0, sm_count{8}, 10ms, {{0, 400, 4}}}}}, at(0ms));
   const auto first = f.arrive(0, 1, at(0ms));
   REQUIRE(first);

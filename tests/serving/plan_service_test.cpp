@@ -230,6 +230,7 @@ TEST_CASE("batches that take longer than planned lead to another plan, which has
   service s;
   s.options.length = 100s;
   s.options.period = 10s;
+  s.options.fills = false;
   s.true_slowdown = {1.6, 1};
   s.offer_model(0, 1500);
   s.offer_model(1, 500);
@@ -277,10 +278,40 @@ TEST_CASE("batches too slow for any plan are served as well as there is a plan")
   CHECK(o.apps[1].violations() < 0.01); // the other model has nothing of it
 }
 
+TEST_CASE("idle SMs and partitions are used: latencies at low rates are near those of a batch") {
+  service s;
+  s.shapes.resize(1);
+  s.options.length = 20s;
+  s.offer_model(0, 500);
+  s.offer_model(1, 500);
+  const service_outcome quick = s.run();
+  check_conservation(quick);
+  CHECK(quick.periods[0].sms == 32);
+  CHECK(quick.periods[0].gpu_sms == std::vector<std::uint32_t>{32});
+  s.options.fills = false;
+  s.options.frontend.start = batch_start::when_due;
+  const service_outcome slow = s.run();
+  CHECK(slow.periods[0].sms < 32);
+  s.options.frontend.start = batch_start::at_once;
+  const service_outcome small = s.run();
+  s.options.fills = true;
+  s.options.frontend.start = batch_start::when_due;
+  const service_outcome waiting = s.run();
+  for (std::size_t m = 0; m < 2; ++m) {
+    const auto p99 = [&](const service_outcome& o) { return o.models[m].latency.percentile(0.99); };
+    CHECK(p99(quick) < 5ms);
+    CHECK(p99(small) > p99(quick));
+    CHECK(p99(waiting) > p99(quick));
+    CHECK(p99(slow) >= p99(small));
+  }
+  CHECK(quick.all().violations() == 0);
+}
+
 TEST_CASE("replanning follows rates that jump tenfold, and reports rates that are too high") {
   service s;
   s.options.length = 100s;
   s.options.period = 10s;
+  s.options.fills = false;
   s.offer(app_of_model("m0", 0, 20ms), {{at(0s), 400}},
           rate_curve{{at(0s), 400}, {at(25s), 4000}, {at(55s), 400}});
   s.offer_model(1, 100);

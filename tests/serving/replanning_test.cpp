@@ -116,16 +116,17 @@ TEST_CASE("corrections count as rates do: any rise, and a fall by more than a li
   replanning r({1.5, 0, 0.1, 1, 0.3});
   const std::vector<model_demand> rates{{0, 100, {}}, {1, 50, {}}};
   const auto replan = [&](const std::vector<double>& corrections) {
-    return r.replan(rates, corrections, [&](auto d, std::span<const double> c) {
+    return r.replan(rates, {corrections, {}}, [&](auto d, std::span<const double> c) {
       last.assign(c.begin(), c.end());
       return ask(d);
     });
   };
   using factors = std::vector<double>;
   REQUIRE(replan({1, 1}));
-  CHECK(r.is_near(rates, factors{1, 1}));
-  CHECK(r.is_near(rates));
-  CHECK_FALSE(r.is_near(rates, factors{1.06, 1}));
+  CHECK(r.is_near(rates, {factors{1, 1}, {}}));
+  CHECK(r.is_near(rates, {}));
+  CHECK_FALSE(r.is_near(rates, {factors{1.06, 1}, {}}));
+  CHECK(r.is_near(rates, {}));
   REQUIRE(replan({1.5, 1}));
   CHECK(last == factors{1.5, 1});
   CHECK_FALSE(replan({1.2, 1}));
@@ -150,12 +151,39 @@ TEST_CASE("without a plan for the corrections, it is for the largest roots that 
   };
   const std::vector<model_demand> rates{{0, 100, {}}};
   const std::vector<double> sixteen{16};
-  REQUIRE(r.replan(rates, sixteen, ask));
-  CHECK(last == std::vector<double>{2}); // the fourth root
-  CHECK(r.is_near(rates, sixteen));      // and it is not asked for again
+  REQUIRE(r.replan(rates, {sixteen, {}}, ask));
+  CHECK(last == std::vector<double>{2});  // the fourth root
+  CHECK(r.is_near(rates, {sixteen, {}})); // and it is not asked for again
   most = 0.5;
-  CHECK_FALSE(r.replan(rates, std::vector<double>{17}, ask));
-  CHECK_FALSE(r.is_near(rates, std::vector<double>{17})); // but this one is
+  const std::vector<double> more{17};
+  CHECK_FALSE(r.replan(rates, {more, {}}, ask));
+  CHECK_FALSE(r.is_near(rates, {more, {}})); // but this one is
+}
+
+TEST_CASE("margins raise planned rates where there is room for them") {
+  limited ask{1e9};
+  replanning r({1.5, 0, 0.1, 1, 0.3});
+  const std::vector<model_demand> rates{{3, 100, {}}, {1, 50, {}}};
+  const auto replan = [&](const std::vector<double>& margins) {
+    return r.replan(rates, {{}, margins}, [&](auto d, auto) { return ask(d); });
+  };
+  using factors = std::vector<double>;
+  const factors none{1, 1, 1, 1}, third{1, 1, 1, 1.2};
+  REQUIRE(replan(none));
+  CHECK_FALSE(r.is_near(rates, {{}, third}));
+  REQUIRE(replan(third)); // by model
+  CHECK(ask.last == doctest::Approx(1.5 * (120 + 50)));
+  CHECK(r.is_near(rates, {{}, third}));
+  CHECK(r.is_near(rates, {{}, none})); // a fall
+  ask.most = 280;                      // room for more than the rates, not for the margins
+  const factors both{1, 1.3, 1, 1.3};
+  CHECK_FALSE(replan(both));
+  CHECK(r.is_near(rates, {{}, both})); // it is not asked for again
+  const std::vector<model_demand> risen{{3, 115, {}}, {1, 50, {}}};
+  const auto found = r.replan(risen, {{}, both}, [&](auto d, auto) { return ask(d); });
+  REQUIRE(found);
+  CHECK(found->factor == 1.5);
+  CHECK(ask.last == doctest::Approx(1.5 * 165)); // without margins
 }
 
 } // namespace gsched::testing

@@ -31,11 +31,10 @@ using namespace common;
 constexpr const char* explanation_and_examples =
     R"(
 Requests arrive at random (Poisson) at the given rates. A planner decides which partitions of which
-GPUs serve which models in what batches. A frontend queues requests for their partition; it starts a
-batch when it is full, when its time in the cycle has come, or when its oldest request would
-otherwise be late, and drops requests that cannot be in time any more. At the end of each period it
-plans again for the measured rates and batch times, and switches to the new plan while batches of
-the old one end.
+GPUs serve which models in what batches, and gives idle SMs to partitions that gain by them. A
+frontend queues requests for their partition; it starts a batch when the partition is idle, and
+drops requests that cannot be in time any more. At the end of each period it plans again for the
+measured rates and batch times, and switches to the new plan while batches of the old one end.
 Simulated GPUs take the time of the table for each batch. With --device cuda, stand-in kernels that
 take that time run on partitions of real GPUs, as one graph for each batch; plans and their
 partitions are made while the plan before serves.
@@ -76,12 +75,12 @@ reported in one line.)";
 
 /// The options as typed.
 struct raw_options : partition_texts {
-  std::string rate_trace,
-      rate_error = "0", batches, added, planner = "best", interference, plan_interference = "same",
-      seconds = "60", period = "20", headroom = "1.2", clusters = "1.25", tolerance = "0.1",
-      fall = "0.3", start = "due", prepare = "0", switch_us = "100", seed = "1", allowed = "0.01",
-      true_slowdown = "1";
-  bool once = false, max_rates = false, fixed_times = false;
+  std::string rate_trace, rate_error = "0", batches, added, planner = "best", interference,
+                          plan_interference = "same", seconds = "60", period = "20",
+                          headroom = "1.2", clusters = "1.25", tolerance = "0.1", fall = "0.3",
+                          start = "at_once", prepare = "0", switch_us = "100", seed = "1",
+                          allowed = "0.01", true_slowdown = "1";
+  bool once = false, max_rates = false, fixed_times = false, leave_idle = false;
   device_option device{{.preset = false}};
   output_options output;
 };
@@ -132,11 +131,15 @@ void declare(command_line& line, raw_options& raw) {
   line.option("--allowed", raw.allowed, "X",
               "A model of which more than that part was late or dropped,\nthough rates and times "
               "are as planned, gets more room");
+  line.flag("--leave-idle", raw.leave_idle,
+            "SMs that a plan does not need stay idle: latencies are\nhigher, within the SLOs");
   line.option("--prepare", raw.prepare, "S",
               "Simulated: time to make the partitions of a plan, in the\nbackground");
   line.option("--switch-us", raw.switch_us, "US", "Time until a new partition begins to serve");
-  line.option("--start", raw.start, "WHEN",
-              "Start of a batch: due, or at_once where a partition is idle");
+  line.option(
+      "--start", raw.start, "WHEN",
+      "Start of a batch: at_once where a partition is idle, or\ndue: full, at its time in the "
+      "cycle, or late otherwise");
   raw.output.declare(line,
                      {.plot = "Rates, violations and plans over time: .svg, .png or .pdf\n(needs "
                               "gnuplot)"});
@@ -217,6 +220,7 @@ void read_service(options& o, const raw_options& raw) {
   }
   s.replanning.tolerance = to_number("--tolerance", raw.tolerance, {0, 1000, false, "of the rate"});
   s.replanning.fall = to_number("--fall", raw.fall, {0, 1, false, "of the rate"});
+  s.fills = !raw.leave_idle && !is_whole;
   s.corrections.learns = !raw.fixed_times;
   s.margins.allowed = to_number("--allowed", raw.allowed, {0, 1, false, "of the requests"});
   s.frontend.start = to_choice<gsched::batch_start>(
@@ -227,6 +231,7 @@ void read_service(options& o, const raw_options& raw) {
 void read_true_slowdown(options& o, const std::string& text) {
   constexpr number_range range{0.01, 100, false, "times"};
   o.true_slowdown.assign(o.table->size(), 1.0);
+  std::set<std::size_t> named;
   for (const std::string& item : to_list("--true-slowdown", text)) {
     const std::size_t equals = item.find('=');
     if (equals == std::string::npos && item == text) {
@@ -237,6 +242,8 @@ void read_true_slowdown(options& o, const std::string& text) {
     if (equals == std::string::npos || !model)
       refuse("--true-slowdown", in_quotes(item), "a number, or MODEL=X with a model of the table",
              errc::unknown_name);
+    if (!named.insert(*model).second)
+      refuse("--true-slowdown", o.table->name(*model) + " twice", "each model once");
     o.true_slowdown[*model] = to_number("--true-slowdown", item.substr(equals + 1), range);
   }
 }
@@ -335,8 +342,8 @@ std::optional<options> parse_options(int argc, char** argv) {
                      "beside --once, where no plan follows the first", "one of both");
   line.refuse_unused(raw.planner != no_planner,
                      {"--headroom", "--clusters", "--tolerance", "--fall", "--fixed-times",
-                      "--allowed", "--prepare", "--switch-us", "--group", "--interference",
-                      "--plan-interference", "--solo"},
+                      "--allowed", "--leave-idle", "--prepare", "--switch-us", "--group",
+                      "--interference", "--plan-interference", "--solo"},
                      "beside --planner whole, which makes no partitions", "a planner");
   options o = read(raw);
   check_slo_factor(line, o.uses_slo_factor);

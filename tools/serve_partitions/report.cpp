@@ -76,6 +76,25 @@ std::string lesson_of(const options& o, const period_outcome& p) {
   return {};
 }
 
+/// The SMs that the last plan leaves idle, and why; empty: none.
+std::string idle_of(const options& o, const period_outcome& p) {
+  std::uint32_t sms = 0, gpus = 0;
+  for (std::size_t g = 0; g < p.gpu_sms.size(); ++g) {
+    if (p.gpu_sms[g] == 0)
+      ++gpus;
+    else
+      sms += o.gpus[g].sms.count() - p.gpu_sms[g];
+  }
+  std::string all;
+  if (gpus > 0) all += fmt::format("{} GPUs idle: the others serve all", gpus);
+  if (sms > 0)
+    all += fmt::format("{}{} SMs idle on GPUs in use: {}", all.empty() ? "" : "; ", sms,
+                       o.service.fills ? "no partition gets nearer to its SLO by them, without "
+                                         "slowing its neighbours beyond theirs"
+                                       : "--leave-idle");
+  return all;
+}
+
 json factors_json(const options& o, const std::vector<double>& factors) {
   json all = json::object();
   for (std::size_t m = 0; m < factors.size(); ++m)
@@ -150,6 +169,8 @@ void print(std::ostream& out, const options& o, const served& all) {
         to_us(p.beginning) / std::max(1.0, static_cast<double>(r.batches)), ms(p.longest_begin),
         ms(p.longest_pause));
   }
+  if (const std::string idle = idle_of(o, r.periods.back()); !idle.empty())
+    fmt::print(out, "{}\n", idle);
   if (r.periods.size() > 1) {
     fmt::print(out, "violations by period, %:");
     for (std::size_t i = 0; i < r.periods.size() && i < most_printed; ++i)
@@ -259,6 +280,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                        {"margins", factors_json(o, p.margins)},
                        {"factor", rounded(p.factor)},
                        {"sms", p.sms},
+                       {"gpu_sms", p.gpu_sms},
                        {"switched", p.switched},
                        {"no_plan", p.no_plan}});
   }

@@ -21,6 +21,10 @@ namespace gsched {
 using planner_function = std::function<std::optional<partition_plan>(
     const latency_table&, std::span<const model_demand>)>;
 
+/// Changes a plan that was chosen, which serves the same afterwards; empty: nothing.
+using plan_finish = std::function<partition_plan(
+    const partition_plan&, std::span<const model_demand>, const latency_table&)>;
+
 /// The plan in service, and the next plan: it is chosen while the first is in service, and becomes
 /// active when its partitions exist.
 ///
@@ -29,28 +33,25 @@ using planner_function = std::function<std::optional<partition_plan>(
 class active_plan {
 public:
   /// Table and planner outlive this.
-  active_plan(const latency_table& table, const planner_function& planner, replanning_options o)
-      : table_(&table), planner_(&planner), replanning_(o) {}
+  active_plan(const latency_table& table, const planner_function& planner, replanning_options o,
+              plan_finish finish = {})
+      : table_(&table), planner_(&planner), finish_(std::move(finish)), replanning_(o) {}
 
-  /// Whether rates, or rates and corrections, are near those of the plan.
-  [[nodiscard]] bool is_near(std::span<const model_demand> measured) const {
-    return replanning_.is_near(measured);
-  }
+  /// Whether rates and what was learned are near those of the plan, see replanning.
   [[nodiscard]] bool is_near(std::span<const model_demand> measured,
-                             std::span<const double> corrections) const {
-    return replanning_.is_near(measured, corrections);
+                             const learned_factors& learned) const {
+    return replanning_.is_near(measured, learned);
   }
-  /// Chooses a plan for measured rates and for batches that take so many times the table's
-  /// latencies, by model; null: the current plan stays.
+  /// Chooses a plan for measured rates and what was learned; null: the current plan stays.
   ///
   /// Errors   those of the planner.
   const partition_plan* decide(std::span<const model_demand> measured,
-                               std::span<const double> corrections) {
+                               const learned_factors& learned) {
     bool asked = false;
     std::optional<latency_table> corrected;
     std::vector<double> corrected_by;
     std::optional<scaled_plan> found =
-        replanning_.replan(measured, corrections, [&](auto demands, auto by) {
+        replanning_.replan(measured, learned, [&](auto demands, auto by) {
           asked = true;
           if (!corrected ||
               !std::equal(by.begin(), by.end(), corrected_by.begin(), corrected_by.end())) {
@@ -61,6 +62,7 @@ public:
         });
     none_better_ = asked && !found;
     next_ = std::move(found);
+    if (next_ && finish_) next_->plan = finish_(next_->plan, measured, *corrected);
     return next_ && next_->plan != plan_ ? &next_->plan : nullptr;
   }
   /// Makes the chosen plan the active one. Returns true if it differs from the former plan.
@@ -92,6 +94,7 @@ public:
 private:
   const latency_table* table_;
   const planner_function* planner_;
+  plan_finish finish_;
   replanning replanning_;
   std::optional<scaled_plan> next_;
   bool none_better_ = false;

@@ -28,7 +28,7 @@ namespace gsched {
 
 /// Options of a frontend.
 struct frontend_options {
-  batch_start start = batch_start::when_due;
+  batch_start start = batch_start::at_once;
   rate_memory memory{};
 };
 
@@ -57,10 +57,12 @@ struct started_batch {
 ///
 ///  F1 conservation  each request that arrived is in_time, late, dropped, waiting, running or
 ///                   cancelled.
-///  F2 batches       a batch starts on an idle partition in any of these cases: the desired size is
-///                   reached; a cycle has passed since the portion's last batch; the oldest request
-///                   must start now; the portion would be late after another portion's batch. A
-///                   batch has one model, the oldest requests, and a size that the table has.
+///  F2 batches       a batch starts on an idle partition as soon as a request waits; with when_due
+///                   in any of these cases: the desired size is reached; a cycle has passed since
+///                   the portion's last batch; the oldest request must start now; the portion would
+///                   be late after another portion's batch. The portion that must start first goes
+///                   first. A batch has one model, the oldest requests, and a size that the table
+///                   has.
 ///  F3 drops         a request is dropped only if no partition of the plan has its model, or if its
 ///                   batch, as choose_batch forms it, would end after its deadline.
 ///  F4 shares        of n requests each portion gets its part of the planned rate, within one for
@@ -71,8 +73,11 @@ struct started_batch {
 ///  F6 determinism   answers depend on the calls alone.
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 5.
-/// Differs  a batch also starts when its oldest request cannot wait longer, and it grows beyond the
-///          desired size if more requests wait and no request gets late by that.
+/// Differs  a batch does not wait for its size or its cycle while its partition idles: a small batch
+///          that has started delays the next one by at most the planned batch that the cycle has
+///          room for, and at lower rates latency is far below the SLO. With when_due, which is the
+///          paper's rule, a batch also starts when its oldest request cannot wait longer. A batch
+///          grows beyond the desired size if more requests wait and no request gets late by that.
 /// Units    requests a second; times on gsched::timeline.
 /// Errors   the constructor: bad_option if there is not one SLO for each model. Nothing else
 ///          throws.

@@ -4,6 +4,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/idle_groups.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/partition/model_demand.hpp>
@@ -71,7 +72,9 @@ public:
             const plan_service_options& o, const planner_function& planner,
             const interference_function& expected, Runner& runner, Requests& requests)
       : slos_(slos), options_(o), expected_(expected), offered_(std::move(offered)),
-        serve_(table, std::move(slos), shapes, o.frontend), plan_(table, planner, o.replanning),
+        serve_(table, std::move(slos), shapes, o.frontend),
+        plan_(table, planner, o.replanning, o.fills ? filling(shapes, expected) : plan_finish{}),
+        gpus_(shapes.size()),
         corrections_(table.size(), o.corrections, most_corrections(table, slos_, shapes)),
         margins_(table.size(), o.margins), runner_(runner), requests_(requests),
         is_blocked_(shapes.size(), false) {
@@ -161,6 +164,17 @@ public:
   [[nodiscard]] const active_plan& plan() const noexcept { return plan_; }
 
 private:
+  /// `beside` outlives the loop.
+  [[nodiscard]] static plan_finish filling(std::vector<gpu_shape> shapes,
+                                           const interference_function& beside) {
+    return [shapes = std::move(shapes), &beside](const partition_plan& plan,
+                                                 std::span<const model_demand> demands,
+                                                 const latency_table& t) {
+      return beside ? with_idle_groups(plan, demands, t, shapes, beside)
+                    : with_idle_groups(plan, demands, t, shapes);
+    };
+  }
+
   enum class kind : std::uint8_t { look, due };
   struct event {
     time_point at;
@@ -268,18 +282,21 @@ private:
 
   // Plans -------------------------------------------------------------------------------------
 
-  /// The rates to plan for.
   [[nodiscard]] std::vector<model_demand> measured() const {
     std::vector<model_demand> all = offered_;
-    for (model_demand& d : all) d.rate = serve_.rate(d.model, now_) * margins_.factors()[d.model];
+    for (model_demand& d : all) d.rate = serve_.rate(d.model, now_);
     return all;
   }
 
   void plan_for(std::vector<model_demand> rates) {
     is_preparing_ = true;
-    std::vector<double> times(corrections_.factors().begin(), corrections_.factors().end());
-    runner_.prepare(
-        [this, d = std::move(rates), c = std::move(times)] { return plan_.decide(d, c); });
+    const auto copy = [](std::span<const double> s) {
+      return std::vector<double>(s.begin(), s.end());
+    };
+    runner_.prepare([this, d = std::move(rates), c = copy(corrections_.factors()),
+                     m = copy(margins_.factors())] {
+      return plan_.decide(d, {c, m});
+    });
   }
 
   void look() {
@@ -295,9 +312,9 @@ private:
 
   /// Learns from the period that ended. Returns the reason for another plan.
   [[nodiscard]] replan_reason learn() {
-    const bool rates_are_near = plan_.is_near(measured());
+    const bool rates_are_near = plan_.is_near(measured(), {});
     if (corrections_.close_period()) serve_.correct(corrections_.factors());
-    const bool times_are_near = plan_.is_near(measured(), corrections_.factors());
+    const bool times_are_near = plan_.is_near(measured(), {corrections_.factors(), {}});
     // A plan that served for less than most of the period did not cause its violations.
     const bool is_own = plan_since_ <= period_.begin + options_.period / 10;
     const bool is_kept = times_are_near && is_own;
@@ -322,8 +339,7 @@ private:
     for (std::size_t m = 0; m < slos_.size(); ++m) p.measured.push_back(serve_.rate(m, now_));
     p.corrections.assign(corrections_.factors().begin(), corrections_.factors().end());
     p.margins.assign(margins_.factors().begin(), margins_.factors().end());
-    p.factor = plan_.factor();
-    p.sms = plan_.sms();
+    count_sms();
     if (now_ + options_.period < time_point{options_.length})
       put(now_ + options_.period, kind::look);
   }
@@ -345,8 +361,15 @@ private:
     p.no_plan = plan_.is_none_better();
     p.switched = plan_.advance();
     if (p.switched) change_plan();
-    p.factor = plan_.factor();
-    p.sms = plan_.sms();
+    count_sms();
+  }
+
+  /// Notes the size of the active plan in the period.
+  void count_sms() {
+    period_.factor = plan_.factor();
+    period_.sms = plan_.sms();
+    period_.gpu_sms.assign(gpus_, 0);
+    for (const gpulet& g : plan_.plan().gpulets) period_.gpu_sms[g.gpu] += g.sms.count();
   }
 
   void change_plan() {
@@ -372,6 +395,7 @@ private:
   std::vector<model_demand> offered_; ///< expected at the start
   frontend serve_;
   active_plan plan_;
+  std::size_t gpus_;
   time_point plan_since_{};
   time_corrections corrections_;
   violation_margins margins_;

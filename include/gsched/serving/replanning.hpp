@@ -87,6 +87,12 @@ template <class Ask>
   return scaled_plan{std::move(*found), low};
 }
 
+/// What serving learned beyond the rates, by model; empty: nothing.
+struct learned_factors {
+  std::span<const double> corrections{}; ///< on batch times, see time_corrections
+  std::span<const double> margins{};     ///< on rates, see violation_margins
+};
+
 /// Decides when measured rates or batch times have changed so much that a new plan is made.
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 4.3: after a rise requests would be late, after a
@@ -111,14 +117,11 @@ public:
     check(o.fall >= 0 && o.fall <= 1, "fall", o.fall, "0 to 1");
   }
 
-  /// Whether the rates are near those of the current plan.
-  [[nodiscard]] bool is_near(std::span<const model_demand> measured) const {
-    return are_near(basis_of(measured, {}).demands);
-  }
-  /// Whether rates and corrections are near those of the current plan, so that replan makes none.
+  /// Whether rates and what was learned are near the current plan's, so that replan makes none.
+  /// Factors that are empty are not compared.
   [[nodiscard]] bool is_near(std::span<const model_demand> measured,
-                             std::span<const double> corrections) const {
-    return is_near(basis_of(measured, corrections));
+                             const learned_factors& learned) const {
+    return is_near(basis_of(measured, learned));
   }
 
   /// Makes the next replan ask for a plan, whatever the rates.
@@ -127,22 +130,35 @@ public:
     factor_ = 0;
   }
 
-  /// Makes a plan for the measured rates and corrected batch times; a rate or a correction that
-  /// fell only a little keeps its former value. Empty: the current plan stays, because rates and
-  /// corrections are near its own or because no other plan serves more of them.
+  /// Makes a plan for the measured rates times their margins, and for corrected batch times; what
+  /// fell only a little keeps its former value. Empty: the current plan stays, because all of that
+  /// is near its own or because no other plan serves more.
   ///
-  /// `corrections` are by model; empty: none. `ask` is a planner: ask(demands, corrections) returns
-  /// a plan or nothing. If there is no plan at any rate with these corrections, because an SLO is
-  /// too short for them, the plan is for the largest roots of them that have one: c^(3/4),
-  /// c^(1/2), ...
+  /// `ask` is a planner: ask(demands, corrections) returns a plan or nothing. Where there is no room
+  /// for the margins with all of the headroom, margins change nothing: they would take SMs from
+  /// models that need them as much. If there is no plan at any rate with these corrections,
+  /// because an SLO is too short for them, the plan is for the largest roots of them that have one:
+  /// c^(3/4), c^(1/2), ...
   template <class Ask>
   [[nodiscard]] std::optional<scaled_plan> replan(std::span<const model_demand> measured,
-                                                  std::span<const double> corrections, Ask&& ask) {
-    plan_basis now = basis_of(measured, corrections);
+                                                  const learned_factors& learned, Ask&& ask) {
+    plan_basis now = basis_of(measured, learned);
     if (is_near(now)) return std::nullopt;
     std::optional<scaled_plan> found;
-    double part = 1; // exponent of the corrections
-    for (; !found && part >= 0; part -= 0.25) {
+    if (std::any_of(now.margins.begin(), now.margins.end(), [](double m) { return m != 1; })) {
+      std::vector<model_demand> more = now.demands;
+      for (model_demand& d : more)
+        d.rate = staffed_rate(d.rate * now.margins[d.model] * options_.headroom, d.slo,
+                              options_.clusters);
+      if (auto plan =
+              ask(std::span<const model_demand>(more), std::span<const double>(now.corrections)))
+        found = scaled_plan{std::move(*plan), options_.headroom};
+      if (!found && is_near(basis_of(measured, {learned.corrections, {}}))) {
+        planned_.margins = std::move(now.margins); // no other reason for a plan
+        return std::nullopt;
+      }
+    }
+    for (double part = 1; !found && part >= 0; part -= 0.25) { // exponent of the corrections
       std::vector<double> with = now.corrections;
       for (double& c : with) c = std::pow(c, part);
       found = plan_with_headroom(
@@ -162,12 +178,15 @@ private:
   struct plan_basis {
     std::vector<model_demand> demands{};
     std::vector<double> corrections{}; ///< by model; empty: none
+    std::vector<double> margins{};     ///< by model; empty: none
   };
 
-  /// The rates and corrections to plan for: those that fell a little keep their former values.
+  /// What to plan for: values that fell a little stay as they were planned.
   [[nodiscard]] plan_basis basis_of(std::span<const model_demand> measured,
-                                    std::span<const double> corrections) const {
-    plan_basis b{{measured.begin(), measured.end()}, {corrections.begin(), corrections.end()}};
+                                    const learned_factors& learned) const {
+    plan_basis b{{measured.begin(), measured.end()},
+                 {learned.corrections.begin(), learned.corrections.end()},
+                 {learned.margins.begin(), learned.margins.end()}};
     for (model_demand& d : b.demands) d.rate = std::max(d.rate, options_.least_rate);
     const auto keep = [&](double& value, double planned) {
       if (value >= planned * (1 - options_.fall)) value = std::max(value, planned);
@@ -175,22 +194,23 @@ private:
     if (b.demands.size() == planned_.demands.size())
       for (std::size_t i = 0; i < b.demands.size(); ++i)
         keep(b.demands[i].rate, planned_.demands[i].rate);
-    if (b.corrections.size() == planned_.corrections.size())
-      for (std::size_t m = 0; m < b.corrections.size(); ++m)
-        keep(b.corrections[m], planned_.corrections[m]);
+    const auto keep_all = [&](std::vector<double>& values, const std::vector<double>& planned) {
+      for (std::size_t m = 0; m < values.size() && m < planned.size(); ++m)
+        keep(values[m], planned[m]);
+    };
+    keep_all(b.corrections, planned_.corrections);
+    keep_all(b.margins, planned_.margins);
     return b;
   }
 
-  [[nodiscard]] bool are_near(const std::vector<model_demand>& rates) const {
-    if (rates.size() != planned_.demands.size()) return false;
-    for (std::size_t i = 0; i < rates.size(); ++i)
-      if (std::abs(rates[i].rate - planned_.demands[i].rate) >
+  [[nodiscard]] bool is_near(const plan_basis& b) const {
+    if (b.demands.size() != planned_.demands.size()) return false;
+    for (std::size_t i = 0; i < b.demands.size(); ++i)
+      if (std::abs(b.demands[i].rate - planned_.demands[i].rate) >
           options_.tolerance * planned_.demands[i].rate)
         return false;
-    return true;
-  }
-  [[nodiscard]] bool is_near(const plan_basis& b) const {
-    return are_near(b.demands) && b.corrections == planned_.corrections;
+    return (b.corrections.empty() || b.corrections == planned_.corrections) &&
+           (b.margins.empty() || b.margins == planned_.margins);
   }
 
   /// The factor on these rates that the current plan serves; 0 if batches take longer than it
@@ -208,7 +228,7 @@ private:
   }
 
   replanning_options options_;
-  plan_basis planned_{}; ///< what the current plan was made for
+  plan_basis planned_{}; ///< what the current plan was made for; without margins if too much
   double factor_ = 0;    ///< factor on the planned rates that it serves
 };
 

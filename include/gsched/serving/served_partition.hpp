@@ -22,8 +22,8 @@ namespace gsched {
 
 /// When a batch starts on an idle partition.
 enum class batch_start : std::uint8_t {
-  when_due, ///< it is full, a cycle has passed, or it would otherwise be late
-  at_once,  ///< a request waits
+  at_once,  ///< a request waits; batches grow while the one before runs
+  when_due, ///< it is full, a cycle has passed, or it would otherwise be late: fewer, larger batches
 };
 
 /// A model on a partition, with its queue.
