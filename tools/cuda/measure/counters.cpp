@@ -88,7 +88,7 @@ part_report measure_counters(session& s, double until) {
       std::find(s.how.parts.begin(), s.how.parts.end(), part::probes) != s.how.parts.end() ||
       fs::exists(s.how.out / "probes.csv", failed);
   for (const cuda::probe_options& p :
-       with_probes ? probe_list(s.gpu.sms) : std::vector<cuda::probe_options>{})
+       with_probes ? probe_list(s.gpu.sms, s.how.probes) : std::vector<cuda::probe_options>{})
     try {
       if (!is_there(p.name(), 1)) missing.push_back(counted(p, s.gpu.sms));
     } catch (const error& e) {

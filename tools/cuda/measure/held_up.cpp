@@ -24,8 +24,8 @@ using namespace gsched;
 
 namespace {
 
-/// Sleeping probes that take more and more of an SM.
-std::vector<cuda::probe_options> sleepers() {
+/// Sleeping probes that take more and more of an SM, and two that issue instructions.
+std::vector<cuda::probe_options> neighbours() {
   std::vector<cuda::probe_options> all;
   for (const auto& [registers, kib] :
        std::array<std::array<std::uint32_t, 2>, 4>{{{0, 0}, {128, 0}, {0, 128}, {255, 200}}}) {
@@ -33,6 +33,12 @@ std::vector<cuda::probe_options> sleepers() {
     o.kind = cuda::probe_kind::sleep;
     o.registers = registers;
     o.shared_bytes = kib * 1024;
+    all.push_back(o);
+  }
+  for (const std::uint32_t chains : {2u, 4u}) {
+    cuda::probe_options o;
+    o.kind = cuda::probe_kind::fp32;
+    o.level = chains;
     all.push_back(o);
   }
   return all;
@@ -51,15 +57,17 @@ const char* lacking(const occupancy_by_resource& o) {
 part_report measure_held_up(session& s, double until) {
   part_report report;
   report.name = "held up";
-  row_file file(s.how.out / "held_up.csv",
-                {"probe", "model", "batch", "operation", "predicted", "measured", "us"}, 3);
+  row_file file(
+      s.how.out / "held_up.csv",
+      {"probe", "model", "batch", "operation", "predicted", "measured", "alone_us", "beside_us"},
+      3);
   struct run_of {
     std::size_t graph;
     cuda::probe_options probe;
   };
   std::vector<run_of> missing;
   for (std::size_t g = 0; g < s.graphs.size(); ++g)
-    for (const cuda::probe_options& p : sleepers())
+    for (const cuda::probe_options& p : neighbours())
       if (file.has({p.name(), s.graphs[g].model, std::to_string(s.graphs[g].batch)}))
         ++report.kept;
       else
@@ -83,7 +91,7 @@ part_report measure_held_up(session& s, double until) {
         if (predicted.empty() == b.held_up) ++wrong;
         rows.push_back({r.probe.name(), graph.model, std::to_string(graph.batch),
                         std::to_string(b.operation), predicted, b.held_up ? "1" : "0",
-                        us_text(b.us)});
+                        us_text(b.alone_us), us_text(b.us)});
       }
       file.add(rows);
       ++report.measured;
@@ -93,9 +101,10 @@ part_report measure_held_up(session& s, double until) {
     }
   }
   if (kernels > 0)
-    report.notes.push_back(fmt::format("of {} kernels beside sleeping blocks, the calculator was "
-                                       "wrong for {}",
-                                       kernels, wrong));
+    report.notes.push_back(
+        fmt::format("of {} kernels beside a block on each SM, the calculator was "
+                    "wrong for {}",
+                    kernels, wrong));
   return report;
 }
 

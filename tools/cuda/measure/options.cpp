@@ -52,14 +52,15 @@ GPU hangs.)";
 constexpr std::array all_parts{part::latency, part::pairs, part::probes, part::counters};
 
 struct raw_options {
-  std::string out, models, sms, groups = "12", minutes = "20", window = "15", seed = "1";
+  std::string out, models, sms, probes, groups = "12", minutes = "20", window = "15", seed = "1";
   std::vector<std::string> adaptors, libraries;
   common::device_option device{{.simulated = false, .preset = false}};
   common::output_options output;
   bool anew = false, busy = false;
 };
 
-void declare(common::command_line& line, raw_options& raw, bool has_latency, bool has_pairs) {
+void declare(common::command_line& line, raw_options& raw, bool has_latency, bool has_pairs,
+             bool has_probes) {
   line.group("Graphs");
   line.option("--models", raw.models, "NAME,...", "saxpy, sort, or profiles' files (stand-ins)");
   line.option("--adaptor", raw.adaptors, "LIB[:NAME]",
@@ -75,6 +76,9 @@ void declare(common::command_line& line, raw_options& raw, bool has_latency, boo
     line.option("--groups", raw.groups, "N", "pairs: so many groups of three and four graphs");
     line.option("--seed", raw.seed, "N", "pairs: their order, and the groups");
   }
+  if (has_probes)
+    line.option("--probes", raw.probes, "KIND,...",
+                "probes: these alone, such as fp32,copy; default: all");
   line.option("--minutes", raw.minutes, "M",
               "In all; what is not measured by then is left to another run");
   line.flag("--anew", raw.anew, "Remove what the folder has from other runs");
@@ -138,6 +142,9 @@ options read(const raw_options& raw, const std::string& chosen, bool captured) {
       o.sms.emplace_back(n);
   std::sort(o.sms.begin(), o.sms.end());
   o.groups = common::to_count("--groups", raw.groups, 0, 10000);
+  if (!raw.probes.empty())
+    for (const std::string& name : common::to_list("--probes", raw.probes))
+      o.probes.push_back(gsched::cuda::probe_kind_of(name).kind);
   o.minutes = common::to_number("--minutes", raw.minutes, {0, 10000, true, "minutes"});
   o.window_ms = common::to_number("--window", raw.window, {1, 10000, false, "milliseconds"});
   o.seed = common::to_count("--seed", raw.seed, 0, ~std::uint64_t{0} - 1);
@@ -168,15 +175,15 @@ std::optional<options> parse_options(int argc, const char* const* argv, bool cap
       "measure", "Measures how long graphs take on parts of a GPU, alone and beside each other.",
       details);
   line.subcommand("latency", "Each graph alone, by SMs");
-  declare(line, raw, true, false);
+  declare(line, raw, true, false, false);
   line.subcommand("pairs", "Graphs at the same time");
-  declare(line, raw, false, true);
+  declare(line, raw, false, true, false);
   line.subcommand("probes", "Graphs, and probes, beside a probe of each resource of the GPU");
-  declare(line, raw, false, false);
+  declare(line, raw, false, false, true);
   line.subcommand("counters", "Profiles with hardware counters of each kernel");
-  declare(line, raw, false, false);
+  declare(line, raw, false, false, false);
   line.subcommand("all", "All of these");
-  declare(line, raw, true, true);
+  declare(line, raw, true, true, true);
   if (!line.parse(argc, argv)) return std::nullopt;
   return read(raw, line.chosen(), captured);
 }

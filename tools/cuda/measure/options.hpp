@@ -4,6 +4,7 @@
 #include "common/cli/output_options.hpp"
 
 #include <gsched/core/quantity.hpp>
+#include <gsched/cuda_tools/probe.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -35,6 +36,7 @@ struct options : common::outputs {
   std::vector<adaptor_choice> adaptors;
   std::map<std::string, std::string> libraries; ///< versions for machine.json
   std::vector<gsched::sm_count> sms;            ///< empty: all sizes that a partition can have
+  std::vector<gsched::cuda::probe_kind> probes; ///< empty: all
   std::size_t groups = 12;                      ///< of three and four graphs at once
   double minutes = 20;
   double window_ms = 15;

@@ -24,10 +24,12 @@ namespace measure {
 
 using namespace gsched;
 
-std::vector<cuda::probe_options> probe_list(sm_count sms) {
+std::vector<cuda::probe_options> probe_list(sm_count sms,
+                                            const std::vector<cuda::probe_kind>& kinds) {
   std::vector<cuda::probe_options> all;
   const auto add = [&](cuda::probe_kind kind, std::uint32_t level, std::uint32_t blocks = 0,
                        std::uint32_t threads = 0) {
+    if (!kinds.empty() && std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) return;
     cuda::probe_options o;
     o.kind = kind;
     o.level = level;
@@ -36,8 +38,7 @@ std::vector<cuda::probe_options> probe_list(sm_count sms) {
     all.push_back(o);
   };
   using cuda::probe_kind;
-  for (const cuda::probe_description& d : cuda::probe_kinds())
-    if (d.kind != probe_kind::sleep) add(d.kind, 0);
+  for (const cuda::probe_description& d : cuda::probe_kinds()) add(d.kind, 0);
   for (const std::uint32_t eighths : {1u, 2u, 4u})
     add(probe_kind::copy, 0, std::max(1u, sms.count() * eighths / 8));
   for (const std::uint32_t mib : {8u, 20u}) add(probe_kind::copy, mib, 0, 256);
@@ -45,11 +46,13 @@ std::vector<cuda::probe_options> probe_list(sm_count sms) {
     add(probe_kind::fp32, chains);
     add(probe_kind::fp64, chains);
   }
-  for (const std::uint32_t ways : {1u, 4u, 8u}) add(probe_kind::shared, ways);
+  for (const std::uint32_t ways : {1u, 2u, 4u, 8u, 16u}) add(probe_kind::shared, ways);
   return all;
 }
 
 namespace {
+
+constexpr double sleep_us = 10'000; ///< of a sleeping probe, one before each replay
 
 [[nodiscard]] bool is_usual(const cuda::probe_options& p) { return p.level == 0 && p.blocks == 0; }
 
@@ -74,14 +77,16 @@ public:
 
   part_report run(double until) {
     std::vector<probing> missing;
-    const std::vector<cuda::probe_options> probes = probe_list(session_.gpu.sms);
+    const std::vector<cuda::probe_options> probes =
+        probe_list(session_.gpu.sms, session_.how.probes);
     const bool parts = session_.on.groups().size() > 1;
     for (const cuda::probe_options& p : probes)
       for (const bool shared : {true, false}) {
-        if (!shared && !parts) continue;
+        if (!shared && (!parts || p.kind == cuda::probe_kind::sleep)) continue;
         for (std::size_t g = 0; g < session_.graphs.size(); ++g) add(missing, {g, {}, p, shared});
         for (const cuda::probe_options& v : probes)
-          if (is_usual(v)) add(missing, {std::nullopt, v, p, shared});
+          if (is_usual(v) && v.kind != cuda::probe_kind::sleep)
+            add(missing, {std::nullopt, v, p, shared});
       }
     std::mt19937_64 random(session_.how.seed); // so that a run that ends early has a sample
     std::shuffle(missing.begin(), missing.end(), random);
@@ -133,6 +138,10 @@ private:
     how.turns = 3;
     how.turn_ms = 5;
     how.limit_s = 0.2; // what is held up waits for so long
+    if (p.probe.kind == cuda::probe_kind::sleep) {
+      how.each_replay_us = sleep_us;
+      how.turn_ms = 60;
+    }
     const cuda::probe_split split{p.shared ? sm_count{} : sms(p).first, {}};
     std::optional<cuda::probe> victim;
     std::optional<whole_graph> graph;

@@ -13,8 +13,9 @@ namespace gsched::cuda {
 /// An operation of a graph that ran beside a probe.
 struct beside_operation {
   std::size_t operation = 0;
-  double us = 0;        ///< from its launch to its end
-  bool held_up = false; ///< it ended after the probe, which ended by itself
+  double alone_us = 0;  ///< from its launch to its end, with nothing else on the GPU
+  double us = 0;        ///< the same beside the probe
+  bool held_up = false; ///< it waited for the probe, which ended by itself
 };
 
 /// Runs each kernel of a graph by itself, in order, beside a probe with a block on each SM that
