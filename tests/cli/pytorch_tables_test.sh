@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# python -m gsched.measure with a torch and a library that only play their parts: which graphs and
+# options the library gets, and what is refused before anything is captured.
+set -euo pipefail
+source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
+cd "$work"
+
+cat >measure.c <<'C'
+// Prints what it gets.
+#include "../tools/cuda/measure/library/graphs.hpp"
+#include <stdio.h>
+#include <string.h>
+static int print(const char* what, int argc, char** argv) {
+  printf("%s", what);
+  int bad = 0;
+  for (int i = 0; i < argc; ++i) {
+    printf(" %s", argv[i]);
+    bad |= strcmp(argv[i], "--bad") == 0;
+  }
+  puts("");
+  fflush(stdout);
+  return bad ? 2 : 0;
+}
+int measure_check_options(int argc, char** argv) { return print("checks", argc, argv); }
+int measure_graphs(int argc, char** argv, const struct measure_graph* g, uint64_t n) {
+  for (uint64_t i = 0; i < n; ++i)
+    printf("%s %u '%s' %p %llu %llu\n", g[i].model, g[i].batch, g[i].dtype, g[i].graph,
+           (unsigned long long)g[i].input_bytes, (unsigned long long)g[i].output_bytes);
+  return print("measures", argc, argv) ? 2 : 7;
+}
+C
+sed 's/extern "C" {//; s/^}$//' "$GSCHED_SOURCE_DIR/tools/cuda/measure/library/graphs.hpp" >graphs.h
+sed -i 's|"../tools/cuda/measure/library/graphs.hpp"|"graphs.h"|' measure.c
+${CC:-cc} -std=gnu11 -shared -fPIC -o libmeasure_graphs.so measure.c
+export GSCHED_MEASURE_LIBRARY=$work/libmeasure_graphs.so
+
+cat >net.py <<'PY'
+import torch
+import beside # what is beside the file can be imported
+class Net(torch.nn.Module):
+    def __init__(self, batch, dtype): self.batch, self.dtype = batch, dtype
+    def parameters(self): # those of the played torch know no type
+        class Weight:
+            dtype = self.dtype
+            def is_floating_point(self): return True
+        yield Weight()
+    def __call__(self, x): return x + 1
+def small(batch): return Net(batch, "torch.float16"), torch.tensor([1.0] * batch)
+def writes(batch): # can have one instance only
+    net = Net(batch, "torch.float32")
+    net.kept = torch.tensor([0.0]).to("cuda")
+    def step(x):
+        net.kept.add_(1)
+        return x + 1
+    return step, torch.tensor([1.0] * batch)
+def none(batch): return None
+PY
+echo >beside.py
+cat >run.py <<'PY'
+import sys, types
+import torch
+torch.backends = types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: 91900))
+import gsched.measure as measure
+measure.leave_slow_side = lambda gpu: print("leaves the slow side of", gpu, flush=True)
+sys.exit(measure.main())
+PY
+
+gets() { # gets STATUS ARGS...: that exit status, and stdout without addresses is stdin
+  local status=$1 rc=0
+  shift
+  timeout 60 python3 run.py "$@" >out 2>err || rc=$?
+  sed -i 's/0x[0-9a-f]*/ADDRESS/; s|'"$work"'/||g' out
+  [ $rc -eq "$status" ] && diff - out || { echo "measure $*: status $rc, expected $status"; cat err; exit 1; }
+}
+gets 7 all --models net.py:small,sort,writes_b3 --batches 1,4 --out made --device cuda:1 <<'OUT'
+checks measure all --out made --device cuda:1 --models sort
+leaves the slow side of 1
+small 1 'fp16' ADDRESS 4 4
+small 1 'fp16' ADDRESS 4 4
+small 4 'fp16' ADDRESS 16 16
+small 4 'fp16' ADDRESS 16 16
+writes 3 '' ADDRESS 12 12
+measures measure all --out made --device cuda:1 --models sort --library=torch=played --library=torch_cuda=13.0 --library=cudnn=91900
+OUT
+[ "$(wc -l <err)" -eq 3 ] && grep -q 'captures writes_b3, 3 of 3' err || { cat err; exit 1; }
+gets 7 latency --models sort,p.json --batches=1 --out made <<'OUT'
+checks measure latency --out made --models sort,p.json
+measures measure latency --out made --models sort,p.json
+OUT
+gets 2 latency --models net.py:small --bad <<'OUT'
+checks measure latency --bad
+OUT
+[ ! -s err ] # captures nothing after bad options
+gets 7 pairs --models resnet18 --batches 1 --instances 1 --out made <<'OUT'
+checks measure pairs --out made
+leaves the slow side of 0
+resnet18 1 '' ADDRESS 16 16
+measures measure pairs --out made --library=torch=played --library=torch_cuda=13.0 --library=cudnn=91900
+OUT
+
+says() { # says TEXT ARGS...: exit status 1, and TEXT on the last line of stderr
+  local text=$1 rc=0
+  shift
+  timeout 60 python3 run.py "$@" >out 2>err || rc=$?
+  [ $rc -eq 1 ] && tail -n 1 err | grep -q '^measure: ' && tail -n 1 err | grep -qF -- "$text" ||
+    { echo "measure $*: status $rc, expected 1 and '$text'"; cat err; exit 1; }
+}
+says 'net.py: neither a function tiny nor make, expected one of them' all --models net.py:tiny --out made
+says 'net.py: none(1) is no pair, expected (module, example_input)' all --models net.py:none --out made
+says 'model "resnet99_b1", expected one of' all --models resnet99 --out made
+NO_GPU=1 says 'torch sees no GPU, expected one' all --models net.py:small --out made
+echo 'measures what it is asked to'
