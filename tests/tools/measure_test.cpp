@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/folder.hpp"
 #include "measure/row_file.hpp"
+#include "measure/schedule.hpp"
 #include "measure/solo_row.hpp"
 #include "measure/splits.hpp"
 #include "measure/time_shares.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/cuda_tools/replay_times.hpp>
 #include <gsched/io/machine_json.hpp>
 #include <gsched/io/solo_csv.hpp>
 #include <gsched/job/profile.hpp>
@@ -14,11 +16,15 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <random>
+#include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -95,6 +101,62 @@ TEST_CASE("measure: parts share the time, and what one leaves") {
   CHECK(measure::seconds_left(0, 10, 0, 40) == doctest::Approx(40));
   CHECK(measure::seconds_left(4, 10, 8, 40) == doctest::Approx(12));
   CHECK(measure::seconds_left(4, 10, 80, 40) == doctest::Approx(40));
+}
+
+TEST_CASE("measure: times are summed up by percentiles") {
+  using gsched::cuda::summarize;
+  CHECK(summarize({}).count == 0);
+  CHECK(summarize({}).spread() == 0);
+  const auto one = summarize({5});
+  CHECK(one.p10 == 5);
+  CHECK(one.p90 == 5);
+  std::vector<double> times;
+  for (int i = 0; i <= 10; ++i) times.push_back((i * 7) % 11); // 0 to 10, in another order
+  const auto t = summarize(times);
+  CHECK(t.count == 11);
+  CHECK(t.p10 == 1);
+  CHECK(t.median == 5);
+  CHECK(t.p90 == 9);
+  CHECK(t.mean == doctest::Approx(5));
+  CHECK(t.spread() == doctest::Approx(1.6));
+}
+
+TEST_CASE("measure: each pair once, groups apart, and some of both at any time") {
+  const std::vector<std::size_t> instances{2, 1, 2, 3};
+  std::mt19937_64 random(1);
+  const auto pairs = measure::pairs_of(instances, random);
+  std::set<std::pair<std::size_t, std::size_t>> seen;
+  for (const measure::company& c : pairs) {
+    REQUIRE(c.members.size() == 2);
+    CHECK(c.members[0] != c.members[1]);
+    CHECK(seen.emplace(c.members[0].graph, c.members[1].graph).second);
+    CHECK(c.members[0].graph <= c.members[1].graph);
+  }
+  CHECK(seen.size() == 6 + 3); // and 1 beside itself has no second instance
+  const auto groups = measure::groups_of(instances, 12, random);
+  CHECK(groups.size() > 6);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const auto& members = groups[i].members;
+    CHECK((members.size() == 3 || members.size() == 4));
+    for (std::size_t k = 0; k < members.size(); ++k) {
+      CHECK(members[k].instance < instances[members[k].graph]);
+      for (std::size_t l = 0; l < k; ++l) CHECK(members[k] != members[l]);
+    }
+  }
+  CHECK(measure::groups_of(std::vector<std::size_t>{1, 1}, 4, random).empty());
+  std::mt19937_64 again(1);
+  CHECK(measure::pairs_of(instances, again) == pairs);
+
+  const auto both = measure::interleaved(pairs, groups);
+  REQUIRE(both.size() == pairs.size() + groups.size());
+  std::size_t of_two = 0;
+  for (std::size_t i = 0; i < both.size(); ++i) {
+    if (both[i].members.size() == 2) ++of_two;
+    const double part = static_cast<double>(pairs.size()) / static_cast<double>(both.size());
+    CHECK(std::abs(static_cast<double>(of_two) - part * static_cast<double>(i + 1)) < 1.5);
+  }
+  CHECK(measure::interleaved({}, groups) == groups);
+  CHECK(measure::interleaved(pairs, {}) == pairs);
 }
 
 TEST_CASE("measure: splits of the SMs are disjoint, whole, or not there") {

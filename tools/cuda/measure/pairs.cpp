@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/row_file.hpp"
+#include "measure/schedule.hpp"
 #include "measure/session.hpp"
 
 #include <gsched/core/error.hpp>
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <random>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,15 +21,6 @@ using namespace gsched;
 namespace {
 
 constexpr int pair_rounds = 3;
-
-/// Graphs that run at the same time: each by its number, and which of its instances.
-struct company {
-  struct member {
-    std::size_t graph = 0;
-    std::size_t instance = 0;
-  };
-  std::vector<member> members;
-};
 
 /// Times of graphs at once and of each alone on the same SMs.
 struct measured_together {
@@ -113,43 +104,6 @@ row_file::row side_key(const measured_graph& g, sm_count sms) {
   return {g.model, std::to_string(g.batch), std::to_string(sms.count())};
 }
 
-/// Pairs, also of two instances of a graph, in a random order: where the time is over early, those
-/// that were measured are a sample of all.
-std::vector<company> pairs_of(const session& s, part_report& report, std::mt19937_64& random) {
-  std::vector<company> all;
-  for (std::size_t a = 0; a < s.graphs.size(); ++a)
-    for (std::size_t b = a; b < s.graphs.size(); ++b) {
-      if (a == b && s.graphs[a].instances.size() < 2) {
-        report.notes.push_back(s.graphs[a].name() +
-                               " beside itself left out: it has one instance, expected two");
-        continue;
-      }
-      all.push_back({{{a, 0}, {b, a == b ? 1u : 0u}}});
-    }
-  std::shuffle(all.begin(), all.end(), random);
-  return all;
-}
-
-/// Groups of three and four graphs in turn, each instance in a group at most once.
-std::vector<company> groups_of(const session& s, std::size_t wanted, std::mt19937_64& random) {
-  std::vector<company::member> instances;
-  for (std::size_t g = 0; g < s.graphs.size(); ++g)
-    for (std::size_t i = 0; i < s.graphs[g].instances.size(); ++i) instances.push_back({g, i});
-  std::vector<company> all;
-  for (std::size_t i = 0; i < wanted; ++i) {
-    const std::size_t n = 3 + i % 2;
-    if (instances.size() < n) continue;
-    std::shuffle(instances.begin(), instances.end(), random);
-    company c;
-    c.members.assign(instances.begin(), instances.begin() + static_cast<std::ptrdiff_t>(n));
-    std::sort(c.members.begin(), c.members.end(), [](const auto& a, const auto& b) {
-      return std::pair(a.graph, a.instance) < std::pair(b.graph, b.instance);
-    });
-    all.push_back(std::move(c));
-  }
-  return all;
-}
-
 class pair_part {
 public:
   explicit pair_part(session& s)
@@ -168,16 +122,17 @@ public:
 
   part_report run(double until) {
     std::mt19937_64 random(session_.how.seed);
+    std::vector<std::size_t> instances;
+    for (const measured_graph& g : session_.graphs) {
+      instances.push_back(g.instances.size());
+      if (instances.back() < 2)
+        report_.notes.push_back(g.name() +
+                                " beside itself left out: it has one instance, expected two");
+    }
+    std::vector<company> pairs = pairs_of(instances, random);
+    std::vector<company> groups = groups_of(instances, session_.how.groups, random);
     pending missing;
-    for (company& c : pairs_of(session_, report_, random))
-      add(missing, missing.size(), std::move(c));
-    // A group after so many pairs, so that a run that ends early has some of both.
-    const std::size_t pairs = missing.size();
-    const std::vector<company> groups = groups_of(session_, session_.how.groups, random);
-    std::set<std::string> seen;
-    for (std::size_t i = 0; i < groups.size(); ++i)
-      if (seen.insert(together_.name(groups[i])).second)
-        add(missing, pairs * (i + 1) / (groups.size() + 1) + (missing.size() - pairs), groups[i]);
+    for (company& c : interleaved(std::move(pairs), std::move(groups))) add(missing, std::move(c));
     measure_all(missing, until);
     return report_;
   }
@@ -193,8 +148,8 @@ private:
     }
   }
 
-  /// Inserts a company with those splits that have no rows yet; nothing if all have.
-  void add(pending& to, std::size_t at, company c) {
+  /// Adds a company with those splits that have no rows yet; nothing if all have.
+  void add(pending& to, company c) {
     const std::size_t groups = session_.on.groups().size();
     const std::size_t n = c.members.size();
     std::vector<split> splits =
@@ -206,8 +161,7 @@ private:
       report_.kept += there ? (n == 2 ? 1 : n) : 0;
       return there;
     });
-    if (!splits.empty())
-      to.emplace(to.begin() + static_cast<std::ptrdiff_t>(at), std::move(c), std::move(splits));
+    if (!splits.empty()) to.emplace_back(std::move(c), std::move(splits));
   }
 
   [[nodiscard]] const measured_graph& graph(const company& c, std::size_t i) const {
