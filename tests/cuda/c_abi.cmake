@@ -2,13 +2,16 @@
 # Tests of cuda/c. The server is tested without a GPU, and so wherever there is no CUDA either.
 
 set(c_abi ${PROJECT_SOURCE_DIR}/cuda/c)
-set(files ${c_abi}/src/model_check.cpp ${c_abi}/src/refusal.cpp ${c_abi}/src/server.cpp
-  ${c_abi}/src/settings.cpp cuda/c_abi_channel.cpp cuda/c_abi_server.cpp
-  cuda/c_abi_waits.cpp)
+set(files ${c_abi}/src/model_check.cpp ${c_abi}/src/plan_settings.cpp ${c_abi}/src/refusal.cpp
+  ${c_abi}/src/server.cpp ${c_abi}/src/settings.cpp cuda/c_abi_channel.cpp cuda/c_abi_plan.cpp
+  cuda/c_abi_server.cpp cuda/c_abi_waits.cpp)
 add_executable(gsched.test.c_abi_server ${files})
-target_link_libraries(gsched.test.c_abi_server PRIVATE gsched::gsched gsched.test.main)
+target_link_libraries(gsched.test.c_abi_server
+  PRIVATE gsched::gsched gsched.test.main nlohmann_json::nlohmann_json)
 target_include_directories(gsched.test.c_abi_server PRIVATE
   ${CMAKE_CURRENT_SOURCE_DIR} ${c_abi}/src ${c_abi}/include ${PROJECT_SOURCE_DIR}/cuda/include)
+target_compile_definitions(gsched.test.c_abi_server
+  PRIVATE GSCHED_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 gsched_as_one(gsched.test.c_abi_server all ${files})
 gsched_optimise(gsched.test.c_abi_server -O0)
 add_test(NAME gsched.test.c_abi_server COMMAND gsched.test.c_abi_server)

@@ -190,6 +190,50 @@ TEST_CASE("c abi: nulls are refused, and releasing nothing does nothing") {
   gsched_release(nullptr);
 }
 
+TEST_CASE("c abi: plans: defaults, nulls and bad arguments, and no GPU in one line") {
+  gsched_plan_options o{};
+  o.size = sizeof o;
+  CHECK(gsched_default_plan_options(&o) == GSCHED_OK);
+  CHECK(std::string(o.planner) == "best");
+  CHECK(o.table == nullptr);
+  CHECK(o.replans == 1);
+  CHECK(o.period_us == 20e6);
+  CHECK(o.headroom == 1.2);
+  CHECK(o.clusters == 1.25);
+  CHECK(o.tolerance == 0.1);
+  CHECK(o.fall == 0.3);
+  CHECK(o.added_us == 30);
+  CHECK(o.spin_us == 50);
+  CHECK(o.watchdog_ms == 10000);
+  CHECK(o.spare == 32);
+  gsched_server* s = reinterpret_cast<gsched_server*>(1);
+  CHECK(gsched_plan_open(&o, nullptr, 0, &s) == GSCHED_BAD_ARGUMENT);
+  CHECK(s == nullptr);
+  CHECK(line().find("table") == 0);
+  o.table = "/nonexistent.csv";
+  CHECK(gsched_plan_open(&o, nullptr, 0, &s) == GSCHED_BAD_ARGUMENT);
+  CHECK(line().find("models") == 0);
+  CHECK(gsched_plan_open(nullptr, nullptr, 0, &s) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_plan_open(&o, nullptr, 0, nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_get_plan_report(nullptr, nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(gsched_get_plan_model_report(nullptr, 0, nullptr) == GSCHED_BAD_ARGUMENT);
+  if (gsched::testing::gpus_here() > 0) return;
+  gsched_buffer b{&o, 8};
+  gsched_plan_graph g{};
+  g.size = sizeof g;
+  g.batch = 1;
+  g.graph = &o;
+  g.inputs = g.outputs = &b;
+  gsched_plan_model m{};
+  m.size = sizeof m;
+  m.name = "m";
+  m.graphs = &g;
+  m.graphs_count = m.inputs = m.outputs = 1;
+  m.slo_us = 1000;
+  CHECK(gsched_plan_open(&o, &m, 1, &s) == GSCHED_NO_DEVICE);
+  CHECK(line().find("driver") != std::string::npos);
+}
+
 TEST_CASE("c abi: a caller who knows no events asks for requests as before") {
   gsched_request r{};
   r.size = offsetof(gsched_request, wait_event);

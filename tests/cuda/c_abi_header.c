@@ -32,6 +32,11 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   int (*listen)(gsched_server*, const char*, const gsched_channel_options*, gsched_channel**) =
       gsched_channel_open;
   int (*profile)(void*, const gsched_profile_options*, const char*) = gsched_profile_graph;
+  int (*plan_defaults)(gsched_plan_options*) = gsched_default_plan_options;
+  int (*plan_open)(const gsched_plan_options*, const gsched_plan_model*, uint32_t, gsched_server**) =
+      gsched_plan_open;
+  int (*plan)(gsched_server*, gsched_plan_report*) = gsched_get_plan_report;
+  int (*plan_of)(gsched_server*, uint32_t, gsched_plan_model_report*) = gsched_get_plan_model_report;
   gsched_server_options options = {0};
   gsched_instance instance = {0};
   gsched_model model = {0};
@@ -41,6 +46,11 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   gsched_model_facts facts = {0};
   gsched_profile_options profiling = {0};
   gsched_channel_options channel = {0};
+  gsched_plan_options planning = {0};
+  gsched_plan_graph batch = {0};
+  gsched_plan_model planned = {0};
+  gsched_plan_report in_force = {0};
+  gsched_plan_model_report served = {0};
   gsched_ticket* ticket = NULL;
   gsched_channel* host = NULL;
   uint32_t n = 0;
@@ -55,6 +65,16 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   request.done = done;
   profiling.model = "m";
   channel.size = (uint32_t)sizeof channel;
+  planning.size = (uint32_t)sizeof planning;
+  planning.table = "latency.csv";
+  batch.size = (uint32_t)sizeof batch;
+  batch.batch = 4;
+  batch.graph = graph;
+  batch.inputs = in;
+  planned.graphs = &batch;
+  if ((plan_defaults(&planning) | plan_open(&planning, &planned, 1, &server) | plan(server, &in_force) |
+       plan_of(server, 0, &served)) != GSCHED_OK)
+    return GSCHED_INTERNAL;
   return defaults(&options) | open(&options, &server) | client(server, 1.0, &n) |
          add(server, &model, &n) | facts_of(server, n, &facts) | remove(server, n, 0) | submit(server, &request, &ticket) |
          wait(ticket, -1) | cancel(ticket) | status(ticket, &report) |

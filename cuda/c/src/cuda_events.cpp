@@ -8,6 +8,7 @@
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -32,13 +33,34 @@ static_assert(first_of_capture == 900 && last_of_capture == 907);
 
 } // namespace
 
-event_source cuda_events(cuda::device& of) {
-  return {[gpu = of.facts().ordinal](void* event) { return query(gpu, event); },
-          [&of](void* event) { return of.record(static_cast<CUevent>(event)).value(); },
+namespace {
+
+[[nodiscard]] event_source source_of(int gpu, std::function<int(void* event)> record) {
+  return {[gpu](void* event) { return query(gpu, event); }, std::move(record),
           [](int code) { return cuda::code_of(static_cast<CUresult>(code)).message(); },
           [](int code) {
             return code == CUDA_ERROR_INVALID_VALUE || code == CUDA_ERROR_INVALID_HANDLE;
           }};
+}
+
+} // namespace
+
+event_source cuda_events(cuda::device& of) {
+  return source_of(of.facts().ordinal,
+                   [&of](void* event) { return of.record(static_cast<CUevent>(event)).value(); });
+}
+
+event_source cuda_events(int gpu) {
+  const cuda::current_gpu here(gpu);
+  cudaStream_t made = nullptr;
+  cuda::check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "stream for events");
+  const std::shared_ptr<void> stream(
+      made, [](void* s) { static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(s))); });
+  return source_of(gpu, [gpu, stream](void* event) {
+    const cuda::current_gpu there(gpu);
+    return static_cast<int>(cuda::driver().cuEventRecord(static_cast<CUevent>(event),
+                                                         static_cast<CUstream>(stream.get())));
+  });
 }
 
 std::shared_ptr<void> mark_stream(int gpu, void* stream) {

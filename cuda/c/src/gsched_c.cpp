@@ -5,9 +5,11 @@
 #include "cuda_events.hpp"
 #include "ingest.hpp"
 #include "model_check.hpp"
+#include "plan_settings.hpp"
 #include "profile.hpp"
 #include "refusal.hpp"
 #include "serve_on_gpu.hpp"
+#include "serve_plan_on_gpu.hpp"
 #include "server.hpp"
 #include "settings.hpp"
 #include "structs.hpp"
@@ -295,6 +297,43 @@ int gsched_profile_graph(void* graph, const gsched_profile_options* options, con
     gsched_profile_options defaults{};
     defaults.batch = 1;
     gsched::abi::write_profile_of(graph, read_struct(options, "options", defaults), path);
+    return GSCHED_OK;
+  });
+}
+
+int gsched_default_plan_options(gsched_plan_options* options) {
+  return guarded([&] {
+    write_struct(options, "options", gsched::abi::default_plan_options());
+    return GSCHED_OK;
+  });
+}
+
+int gsched_plan_open(const gsched_plan_options* options, const gsched_plan_model* models,
+                     uint32_t count, gsched_server** out) {
+  return guarded([&] {
+    expected(out, "server") = nullptr;
+    const auto o = read_struct(options, "options", gsched::abi::default_plan_options());
+    const gsched::abi::plan_settings how = gsched::abi::plan_settings_of(o);
+    auto made = std::make_unique<gsched_server>(
+        gsched::abi::serve_plan_on_gpu(how, models, count),
+        [gpu = how.gpu](void* stream) { return gsched::abi::mark_stream(gpu, stream); });
+    made->gpu = how.gpu;
+    *out = made.release();
+    return GSCHED_OK;
+  });
+}
+
+int gsched_get_plan_report(gsched_server* s, gsched_plan_report* report) {
+  return guarded([&] {
+    write_struct(report, "report", expected(s, "server").plan_report());
+    return GSCHED_OK;
+  });
+}
+
+int gsched_get_plan_model_report(gsched_server* s, uint32_t model,
+                                 gsched_plan_model_report* report) {
+  return guarded([&] {
+    write_struct(report, "report", expected(s, "server").plan_model_report(model));
     return GSCHED_OK;
   });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model_check.hpp"
 
-#include "refusal.hpp"
+#include "field_checks.hpp"
 #include "structs.hpp"
 
 #include <cstddef>
@@ -11,8 +11,6 @@
 namespace gsched::abi {
 
 namespace {
-
-[[noreturn]] void refuse(const std::string& line) { throw refusal(GSCHED_BAD_ARGUMENT, line); }
 
 /// `first`: the buffers of the first instance, whose sizes all instances have.
 void check_buffers(const gsched_buffer* all, const gsched_buffer* first, std::uint32_t count,

@@ -20,7 +20,7 @@ std::unique_ptr<gsched::server> serve_on_gpu(const settings& how) {
   o.time_driver = how.time_driver;
   o.lease = how.lease;
   return serve(
-      how, [o] { return cuda::device(o); }, cuda_events);
+      how, [o] { return cuda::device(o); }, [](cuda::device& d) { return cuda_events(d); });
 }
 
 } // namespace gsched::abi

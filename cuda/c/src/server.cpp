@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,27 @@ namespace {
 server::server(std::unique_ptr<gsched::server> serves, look_at_memory look, mark_stream mark)
     : serves_(std::move(serves)), look_(std::move(look)), mark_(std::move(mark)) {}
 
+server::server(std::unique_ptr<plan_server> serves, mark_stream mark)
+    : server(
+          std::unique_ptr<gsched::server>(), [](const void*) { return memory_kind::device; },
+          std::move(mark)) {
+  plan_ = serves.get();
+  serves_ = std::move(serves);
+}
+
+server::data_shape server::shape_of(model_id which) const {
+  const served_model& of = serves_->model(which);
+  if (plan_ != nullptr) {
+    const auto& m = static_cast<const planned_model&>(of);
+    return {m.inputs, m.outputs};
+  }
+  const instance_buffers& like = static_cast<const model&>(of).buffers.front();
+  data_shape s;
+  for (const buffer& b : like.inputs) s.inputs.push_back(b.bytes);
+  for (const buffer& b : like.outputs) s.outputs.push_back(b.bytes);
+  return s;
+}
+
 void server::close(gsched_close_how how, std::int64_t timeout_us) {
   serves_->close(how == GSCHED_DRAIN ? timeout_of(timeout_us) : duration::zero());
 }
@@ -51,6 +73,9 @@ std::uint32_t server::add_client(double weight) { return index(serves_->add_clie
 
 std::uint32_t server::add_model(std::span<const std::uint32_t> excludes,
                                 const std::function<std::unique_ptr<model>()>& make) {
+  if (plan_ != nullptr)
+    throw refusal(GSCHED_BAD_ARGUMENT, "gsched_add_model: to a server of a plan, which has the "
+                                       "models that it was opened with");
   std::vector<model_id> others;
   for (const std::uint32_t each : excludes) others.push_back(model_id{each});
   return index(
@@ -62,6 +87,8 @@ void server::remove_model(std::uint32_t model, std::int64_t timeout_us) {
 }
 
 gsched_model_facts server::facts(std::uint32_t which) const {
+  if (plan_ != nullptr)
+    throw refusal(GSCHED_BAD_ARGUMENT, "facts: of a server of a plan, expected another server");
   const auto& m = static_cast<const model&>(serves_->model(model_id{which}));
   gsched_model_facts out{};
   out.instances = m.facts.instances;
@@ -82,10 +109,12 @@ std::unique_ptr<channel::host> server::listen(channel::host_options how) {
 }
 
 void server::offer(channel::host& to, std::uint32_t which, const std::string& name) const {
-  const auto& m = static_cast<const model&>(serves_->model(model_id{which}));
-  const instance_buffers& like = m.buffers.front();
-  to.offer(model_id{which}, name.empty() ? m.name : name, model::bytes_of(like.inputs),
-           model::bytes_of(like.outputs));
+  const data_shape s = shape_of(model_id{which});
+  const auto sum = [](const std::vector<std::uint64_t>& all) {
+    return std::accumulate(all.begin(), all.end(), std::uint64_t{0});
+  };
+  to.offer(model_id{which}, name.empty() ? serves_->model(model_id{which}).name : name,
+           sum(s.inputs), sum(s.outputs));
 }
 
 void server::submit(const gsched_request& r, ticket** out) {
@@ -93,6 +122,9 @@ void server::submit(const gsched_request& r, ticket** out) {
     throw refusal(GSCHED_BAD_ARGUMENT, "real_time, collected: expected 0 or 1");
   if (!(r.deadline_us <= 1e15) || r.arrival_ns > INT64_MAX / 2)
     throw refusal(GSCHED_BAD_ARGUMENT, "arrival_ns, deadline_us: expected times of this century");
+  if (plan_ != nullptr && (r.deadline_us != 0 || r.after != nullptr))
+    throw refusal(GSCHED_BAD_ARGUMENT, "deadline_us, after: of a request to a server of a plan, "
+                                       "expected none: its model's goal counts");
   server_request q;
   q.model = model_id{r.model};
   q.client = client_id{r.client};
@@ -111,7 +143,7 @@ void server::submit(const gsched_request& r, ticket** out) {
   q.after = r.after;
   serves_->check(q);
   auto t = std::make_unique<ticket>(serves_->state());
-  const auto& shape = static_cast<const model&>(serves_->model(q.model)).buffers.front();
+  const data_shape shape = shape_of(q.model);
   t->inputs = transfers_of(r.inputs, shape.inputs.size(), look_);
   t->outputs = transfers_of(r.outputs, shape.outputs.size(), look_);
   if (r.wait_stream != nullptr) {
@@ -155,6 +187,49 @@ gsched_statistics server::statistics() {
   out.opened = s.opened;
   out.found_to_need_sms = s.found_to_need_sms;
   out.hanging = s.hangs ? 1u : 0u;
+  return out;
+}
+
+gsched::plan_report server::report_of_plan() {
+  if (plan_ == nullptr)
+    throw refusal(GSCHED_BAD_ARGUMENT,
+                  "server: one that dispatches requests, expected one of gsched_plan_open");
+  return plan_->report();
+}
+
+gsched_plan_report server::plan_report() {
+  const gsched::plan_report r = report_of_plan();
+  gsched_plan_report out{};
+  out.partitions = static_cast<std::uint32_t>(r.plan.gpulets.size());
+  for (const gpulet& g : r.plan.gpulets) out.sms += g.sms.count();
+  out.factor = r.factor;
+  out.batches = r.batches;
+  out.switches = r.switches;
+  out.failed_plans = r.failed_plans;
+  r.last_failure.copy(out.last_failure, sizeof out.last_failure - 1);
+  return out;
+}
+
+gsched_plan_model_report server::plan_model_report(std::uint32_t which) {
+  const gsched::plan_report r = report_of_plan();
+  if (which >= r.models.size())
+    throw refusal(GSCHED_BAD_ARGUMENT, "model " + std::to_string(which) +
+                                           ": unknown, the server has " +
+                                           std::to_string(r.models.size()));
+  const model_outcome& m = r.models[which];
+  gsched_plan_model_report out{};
+  out.arrived = m.counts.arrived;
+  out.in_time = m.counts.in_time;
+  out.late = m.counts.late;
+  out.dropped = m.counts.dropped;
+  out.cancelled = m.counts.cancelled;
+  out.waiting = m.counts.waiting;
+  out.running = m.counts.running;
+  out.batches = m.batches;
+  out.rate = r.rates[which];
+  out.p50_us = to_us(m.latency.percentile(0.5));
+  out.p99_us = to_us(m.latency.percentile(0.99));
+  if (m.expected > duration::zero()) out.slow_down = to_us(m.took) / to_us(m.expected);
   return out;
 }
 

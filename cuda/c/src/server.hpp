@@ -7,6 +7,7 @@
 #include <gsched/gsched_c.h>
 
 #include <gsched/channel/host.hpp>
+#include <gsched/server/plan_server.hpp>
 #include <gsched/server/server.hpp>
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace gsched::abi {
 
@@ -28,6 +30,8 @@ public:
   using mark_stream = std::function<std::shared_ptr<void>(void* stream)>;
 
   server(std::unique_ptr<gsched::server> serves, look_at_memory look, mark_stream mark = {});
+  /// One that serves by plans, models of type `planned`.
+  explicit server(std::unique_ptr<plan_server> serves, mark_stream mark = {});
 
   /// Throws gsched::error for GSCHED_DEVICE_FAILED and GSCHED_TIMED_OUT; closed nevertheless.
   void close(gsched_close_how how, std::int64_t timeout_us);
@@ -40,6 +44,8 @@ public:
   [[nodiscard]] gsched_model_facts facts(std::uint32_t model) const;
   void submit(const gsched_request& r, ticket** out);
   [[nodiscard]] gsched_statistics statistics();
+  [[nodiscard]] gsched_plan_report plan_report();
+  [[nodiscard]] gsched_plan_model_report plan_model_report(std::uint32_t model);
   /// Throws where none came.
   [[nodiscard]] std::uint32_t collect(ticket** out, std::uint32_t most, std::int64_t timeout_us);
 
@@ -60,7 +66,15 @@ public:
   static void release(ticket& t) noexcept;
 
 private:
+  /// The bytes of each input and output of a request.
+  struct data_shape {
+    std::vector<std::uint64_t> inputs, outputs;
+  };
+  [[nodiscard]] data_shape shape_of(model_id model) const;
+  [[nodiscard]] gsched::plan_report report_of_plan();
+
   std::unique_ptr<gsched::server> serves_;
+  plan_server* plan_ = nullptr; ///< serves_, if that serves by plans
   look_at_memory look_;
   mark_stream mark_;
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "settings.hpp"
 
+#include "field_checks.hpp"
 #include "refusal.hpp"
 
-#include <gsched/core/number_text.hpp>
 #include <gsched/policy/names.hpp>
 
 #include <algorithm>
@@ -15,17 +15,6 @@ namespace {
 
 /// As gsched_server_options says: programs that do not schedule, and submit whole graphs.
 constexpr std::string_view whole_graphs[] = {"direct", "single"};
-
-[[nodiscard]] duration time_of(const char* field, double us, double least_us, double most_us) {
-  if (!(us >= least_us && us <= most_us))
-    throw refusal(GSCHED_BAD_ARGUMENT, std::string(field) + " " + number_text(us) + ", expected " +
-                                           number_text(least_us) + " to " + number_text(most_us));
-  return from_us(us);
-}
-
-void refuse_unless(bool good, const char* field, const char* expected) {
-  if (!good) throw refusal(GSCHED_BAD_ARGUMENT, std::string(field) + ": expected " + expected);
-}
 
 [[nodiscard]] std::string known_policy(const char* asked) {
   refuse_unless(asked != nullptr, "policy", "a name, not NULL");

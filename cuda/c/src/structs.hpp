@@ -34,17 +34,24 @@ template <class T>
   return defaults;
 }
 
-/// One of a model's instances, whose stride is the size of the first, which all others have too.
-[[nodiscard]] inline gsched_instance instance_of(const gsched_model& m, std::uint32_t i) {
-  const std::size_t stride = m.instances->size;
-  const auto* const all = reinterpret_cast<const unsigned char*>(m.instances);
+/// One of an array of structs, whose stride is the size of the first, which all others have too.
+/// `each` names one in errors.
+template <class T>
+[[nodiscard]] T element_of(const T* first, std::uint32_t i, const char* name, const char* each) {
+  const std::size_t stride = first->size;
+  const auto* const all = reinterpret_cast<const unsigned char*>(first);
   std::uint32_t size = 0;
   std::memcpy(&size, all + i * stride, sizeof size);
   if (size != stride) // else its end would be beyond its place
-    throw refusal(GSCHED_BAD_ARGUMENT, "gsched_instance.size: " + std::to_string(size) +
-                                           " of instance " + std::to_string(i) + ", expected " +
+    throw refusal(GSCHED_BAD_ARGUMENT, std::string(name) + ".size: " + std::to_string(size) +
+                                           " of " + each + " " + std::to_string(i) + ", expected " +
                                            std::to_string(stride) + " as of the first");
-  return read_struct(reinterpret_cast<const gsched_instance*>(all + i * stride), "gsched_instance");
+  return read_struct(reinterpret_cast<const T*>(all + i * stride), name);
+}
+
+/// One of a model's instances.
+[[nodiscard]] inline gsched_instance instance_of(const gsched_model& m, std::uint32_t i) {
+  return element_of(m.instances, i, "gsched_instance", "instance");
 }
 
 /// The caller has set `size`, and gets that much; what this library does not know becomes zero.

@@ -80,7 +80,7 @@ public:
                                                                          make_policy, make_events);
         }) {}
   /// Closes without draining, if it was not closed.
-  ~server();
+  virtual ~server();
   server(const server&) = delete;
   server& operator=(const server&) = delete;
 

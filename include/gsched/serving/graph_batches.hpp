@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,36 +22,57 @@ namespace gsched {
   return at == sizes.end() ? sizes.back() : *at;
 }
 
-/// A latency table for models that exist as CUDA graphs of certain batch sizes only. A batch takes
-/// as long as the next larger graph, plus `added` for the launch and the completion. There are no
-/// batches above the largest graph.
+/// A model that exists as CUDA graphs of certain batch sizes only.
+struct graph_model {
+  std::string name;
+  std::vector<std::uint32_t> batches; ///< rising
+};
+
+/// A latency table of these models only, in this order. A batch takes as long as the next larger
+/// graph, plus `added` for the launch and the completion. There are no batches above the largest
+/// graph.
 ///
-/// Errors   bad_option, one line: sizes that do not rise from 1 or more; a size that the table does
-///          not reach for a model; a negative `added`.
+/// Errors   one line: unknown_name for a model that the table does not have; bad_option for sizes
+///          that do not rise from 1 or more, for a size that the table does not reach for a model,
+///          and for a negative `added`.
 /// Cost     set-up: O(models x SMs x largest size).
-[[nodiscard]] inline latency_table with_graph_batches(const latency_table& t,
-                                                      std::span<const std::uint32_t> sizes,
-                                                      duration added = {}) {
-  if (sizes.empty()) throw error(errc::bad_option, "batches of graphs: none, expected one");
+[[nodiscard]] inline latency_table
+with_graphs(const latency_table& t, std::span<const graph_model> models, duration added = {}) {
   if (added < duration::zero())
     throw error(errc::bad_option, "time added to a batch: " + std::to_string(added.count()) +
                                       " ns, expected 0 or more");
-  for (std::size_t i = 0; i < sizes.size(); ++i)
-    if (sizes[i] == 0 || (i > 0 && sizes[i] <= sizes[i - 1]))
-      throw error(errc::bad_option, "batches of graphs: " + std::to_string(sizes[i]) +
-                                        ", expected sizes that rise from 1 or more");
   std::vector<latency_row> rows;
-  for (std::size_t m = 0; m < t.size(); ++m) {
-    if (t.batches(m).back() < sizes.back())
+  for (const graph_model& of : models) {
+    const std::optional<std::size_t> m = t.find(of.name);
+    if (!m)
+      throw error(errc::unknown_name,
+                  "model '" + of.name + "': not in the latency table, expected one of it");
+    const std::vector<std::uint32_t>& sizes = of.batches;
+    if (sizes.empty()) throw error(errc::bad_option, "batches of graphs: none, expected one");
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      if (sizes[i] == 0 || (i > 0 && sizes[i] <= sizes[i - 1]))
+        throw error(errc::bad_option, "batches of graphs: " + std::to_string(sizes[i]) +
+                                          ", expected sizes that rise from 1 or more");
+    if (t.batches(*m).back() < sizes.back())
       throw error(errc::bad_option, "batches of graphs: " + std::to_string(sizes.back()) +
                                         ", expected at most " +
-                                        std::to_string(t.batches(m).back()) + ", the largest of " +
-                                        t.name(m) + " in the table");
+                                        std::to_string(t.batches(*m).back()) + ", the largest of " +
+                                        of.name + " in the table");
     for (std::uint32_t b = 1; b <= sizes.back(); ++b)
-      for (const sm_count s : t.sizes(m))
-        rows.push_back({t.name(m), b, s, t.latency(m, graph_batch(sizes, b), s) + added});
+      for (const sm_count s : t.sizes(*m))
+        rows.push_back({of.name, b, s, t.latency(*m, graph_batch(sizes, b), s) + added});
   }
   return latency_table(rows);
+}
+
+/// The same of all models of a table, with the same sizes.
+[[nodiscard]] inline latency_table with_graph_batches(const latency_table& t,
+                                                      std::span<const std::uint32_t> sizes,
+                                                      duration added = {}) {
+  std::vector<graph_model> all;
+  for (std::size_t m = 0; m < t.size(); ++m)
+    all.push_back({t.name(m), {sizes.begin(), sizes.end()}});
+  return with_graphs(t, all, added);
 }
 
 } // namespace gsched

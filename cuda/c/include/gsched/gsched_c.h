@@ -402,6 +402,8 @@ typedef struct gsched_profile_options {
 GSCHED_API int gsched_profile_graph(void* graph, const gsched_profile_options* options,
                                     const char* path);
 
+#include <gsched/gsched_c_plan.h>
+
 #ifdef __cplusplus
 }
 #endif

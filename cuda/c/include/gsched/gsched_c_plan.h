@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GSCHED_C_PLAN_H
+#define GSCHED_C_PLAN_H
+
+/* Serving by plans: models on partitions of a GPU's SMs, in batches that are made of the requests of
+ * all threads. The partitions follow the measured rates. Included by gsched_c.h.
+ *
+ * gsched_plan_open gives a server that takes requests as any other: gsched_submit, gsched_wait,
+ * gsched_cancel, gsched_status, gsched_watch, gsched_collect, gsched_get_statistics, the channel and
+ * gsched_server_close are those of gsched_c.h. What differs:
+ *  - its models are those that it was opened with, numbered from 0 in their order; gsched_add_model and
+ *    gsched_get_model_facts fail with GSCHED_BAD_ARGUMENT. Client 0 is there from the start.
+ *  - gsched_request.inputs and outputs are those of one request. What is in pinned or device memory
+ *    the GPU copies by itself; what is in other memory the server's thread copies, and all wait.
+ *  - a request that no batch would finish within its model's goal any more ends as GSCHED_REJECTED.
+ *  - gsched_cancel has an effect until the request's batch starts; a batch that runs ends with all.
+ *  - gsched_submit refuses a deadline of a request's own, and `after`; slo_us of the model counts.
+ *  - an error of the GPU ends the service: what was accepted fails with GSCHED_DEVICE_FAILED. */
+
+#include <stdint.h>
+
+typedef struct gsched_plan_options {
+  uint32_t size;
+  int32_t gpu; /* the runtime's number; 0 */
+  /* A CSV file of measured latencies: model,batch,sms,latency_us. Needed. */
+  const char* table;
+  const char* planner; /* elastic, best, ideal; "best" */
+  /* How much batches beside each other slow each other: a file of coefficients, as `interference fit
+   * --out` writes, and a CSV file of each model's metrics alone. NULL, NULL: not at all. */
+  const char* interference;
+  const char* solo;
+  uint32_t sms;     /* plan with so many; 0 is all of the GPU; 0 */
+  uint32_t replans; /* 1: the plan follows the rates; 0: the first one stays; 1 */
+  double period_us; /* between two decisions on a plan; 20000000 */
+  double headroom;  /* plans are for so many times the rates; 1.2 */
+  double clusters;  /* ... and for so many standard deviations more; 1.25 */
+  double tolerance; /* a plan stays while no rate rises by more than this part; 0.1 */
+  double fall;      /* ... or falls by more than this one; 0.3 */
+  double added_us;  /* to each batch of the table, for its launch and its end; 30 */
+  double spin_us;   /* with nothing to do, the thread looks for that long before it sleeps; 50 */
+  uint32_t watchdog_ms; /* a batch that shows no progress for that long hangs; at least 1; 10000 */
+  uint32_t spare;       /* partitions of earlier plans that are kept; 32 */
+} gsched_plan_options;
+
+/* A captured graph of a model for batches of one size, with memory of its own. */
+typedef struct gsched_plan_graph {
+  uint32_t size;
+  uint32_t batch;
+  void*
+      graph; /* CUgraph or cudaGraph_t; cloned, so it may be destroyed after the call. The memory it
+                  uses and its kernels' modules must live until the server is closed */
+  /* As many as gsched_plan_model.inputs and outputs. Each has the data of the batch's requests, one
+   * behind the other: `bytes` is of all of them. */
+  const gsched_buffer *inputs, *outputs;
+} gsched_plan_graph;
+
+typedef struct gsched_plan_model {
+  uint32_t size;
+  uint32_t graphs_count;
+  /* Several of one batch size let as many partitions run the model at once; to go over to another
+   * plan takes twice as many. */
+  const gsched_plan_graph* graphs;
+  const char* name; /* as the table has it; copied */
+  uint32_t inputs, outputs;
+  double slo_us; /* longest latency of a request */
+  double rate;   /* requests a second that the first plan is for, 0 or more */
+} gsched_plan_model;
+
+/* Fills in the defaults; `size` is set by the caller. */
+GSCHED_API int gsched_default_plan_options(gsched_plan_options* options);
+
+/* Makes the first plan and its partitions, and starts the server. Set CUDA_DEVICE_MAX_CONNECTIONS=32
+ * before CUDA starts, or batches of different partitions wait for each other.
+ * Owner    the caller, who gives it to gsched_server_release once.
+ * Errors   GSCHED_BAD_ARGUMENT, also where no plan serves these models at all; GSCHED_IO for a file
+ *          that cannot be read; GSCHED_NO_DEVICE, GSCHED_BAD_GRAPH, GSCHED_OUT_OF_MEMORY,
+ *          GSCHED_DEVICE_FAILED. */
+GSCHED_API int gsched_plan_open(const gsched_plan_options* options, const gsched_plan_model* models,
+                                uint32_t count, gsched_server** server);
+
+/* The plan in service, and what was served since the server was opened. */
+typedef struct gsched_plan_report {
+  uint32_t size;
+  uint32_t partitions; /* of the plan */
+  uint32_t sms;        /* of them all */
+  uint32_t reserved;
+  double factor; /* the plan serves this many times the rates it was made for; below 1 it cannot */
+  uint64_t batches, switches;
+  uint64_t failed_plans;  /* that were chosen, but whose partitions could not be made */
+  char last_failure[256]; /* of these: why, in one line */
+} gsched_plan_report;
+
+typedef struct gsched_plan_model_report {
+  uint32_t size;
+  uint32_t reserved;
+  /* Requests: arrived is the sum of those below. */
+  uint64_t arrived, in_time, late, dropped, cancelled, waiting, running;
+  uint64_t batches;
+  double rate;           /* as measured, requests a second */
+  double p50_us, p99_us; /* latency of those that were answered */
+  double slow_down;      /* measured time of all batches over the planned one; 0: none ended */
+} gsched_plan_model_report;
+
+/* Also when the server is closed.
+ * Errors   GSCHED_BAD_ARGUMENT for a server that gsched_plan_open did not make.
+ * Threads  not on the dispatcher's thread. */
+GSCHED_API int gsched_get_plan_report(gsched_server* server, gsched_plan_report* report);
+GSCHED_API int gsched_get_plan_model_report(gsched_server* server, uint32_t model,
+                                            gsched_plan_model_report* report);
+
+#endif

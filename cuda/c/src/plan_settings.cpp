@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan_settings.hpp"
+
+#include "field_checks.hpp"
+#include "refusal.hpp"
+#include "structs.hpp"
+
+#include <gsched/io/coefficients_json.hpp>
+#include <gsched/io/latency_csv.hpp>
+#include <gsched/io/solo_csv.hpp>
+#include <gsched/partition/bounded_search.hpp>
+#include <gsched/partition/elastic.hpp>
+#include <gsched/partition/exact.hpp>
+#include <gsched/partition/linear_interference.hpp>
+#include <gsched/serving/graph_batches.hpp>
+#include <gsched/serving/replanning.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace gsched::abi {
+
+namespace {
+
+using planners = std::tuple<elastic_planner, bounded_search_planner, exact_planner>;
+
+template <class F>
+bool any_planner(F f) {
+  return std::apply([&](const auto&... p) { return (f(p) || ...); }, planners{});
+}
+
+/// What plans are made with, in place while a server has them.
+struct plan_tables {
+  latency_table latency;
+  std::optional<solo_table> solo;
+  linear_law law{};
+};
+
+/// Buffers of a graph, of as many requests as a batch has; the bytes of one request each.
+[[nodiscard]] std::vector<std::uint64_t> request_bytes(const gsched_buffer* all,
+                                                       std::uint32_t count, std::uint32_t batch,
+                                                       const std::string& whose) {
+  std::vector<std::uint64_t> bytes;
+  if (count > 0 && all == nullptr) refuse(whose + ": NULL, expected " + std::to_string(count));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::string which = whose + "[" + std::to_string(i) + "]: ";
+    if (all[i].device == nullptr || all[i].bytes == 0 || all[i].bytes % batch != 0)
+      refuse(which + std::to_string(all[i].bytes) + " bytes, expected device memory of " +
+             std::to_string(batch) + " requests of the same bytes");
+    bytes.push_back(all[i].bytes / batch);
+  }
+  return bytes;
+}
+
+[[nodiscard]] plan_model_shape shape_of(const gsched_plan_model& m) {
+  plan_model_shape s;
+  if (m.name == nullptr || *m.name == '\0') refuse("name: expected one");
+  s.name = m.name;
+  if (m.graphs == nullptr || m.graphs_count == 0) refuse(s.name + ".graphs: expected at least one");
+  if (m.graphs_count > 65536) refuse(s.name + ".graphs_count: expected at most 65536");
+  s.slo = time_of((s.name + ".slo_us").c_str(), m.slo_us, 1, 1e12);
+  if (!(m.rate >= 0 && m.rate <= 1e9)) refuse(s.name + ".rate: expected 0 to 1e9");
+  s.rate = m.rate;
+  for (std::uint32_t i = 0; i < m.graphs_count; ++i) {
+    const std::string whose = s.name + ": graph " + std::to_string(i);
+    const gsched_plan_graph g = plan_graph_of(m, i);
+    if (g.graph == nullptr) refuse(whose + ".graph: NULL, expected a captured graph");
+    if (g.batch == 0 || g.batch > 4096) refuse(whose + ".batch: expected 1 to 4096");
+    const auto in = request_bytes(g.inputs, m.inputs, g.batch, whose + ".inputs");
+    const auto out = request_bytes(g.outputs, m.outputs, g.batch, whose + ".outputs");
+    if (i == 0) {
+      s.inputs = in;
+      s.outputs = out;
+    } else if (in != s.inputs || out != s.outputs) {
+      refuse(whose + ": other bytes for each request than the first graph has, expected the same");
+    }
+    s.batches.push_back(g.batch);
+  }
+  std::sort(s.batches.begin(), s.batches.end());
+  s.batches.erase(std::unique(s.batches.begin(), s.batches.end()), s.batches.end());
+  return s;
+}
+
+} // namespace
+
+gsched_plan_options default_plan_options() noexcept {
+  const plan_server_options d;
+  gsched_plan_options o{};
+  o.size = sizeof o;
+  o.planner = bounded_search_planner::name.data();
+  o.replans = d.plan.replans ? 1 : 0;
+  o.period_us = to_us(d.plan.period);
+  o.headroom = d.plan.replanning.headroom;
+  o.clusters = d.plan.replanning.clusters;
+  o.tolerance = d.plan.replanning.tolerance;
+  o.fall = d.plan.replanning.fall;
+  o.added_us = 30;
+  o.spin_us = to_us(d.spin);
+  o.watchdog_ms = 10000;
+  o.spare = 32;
+  return o;
+}
+
+plan_settings plan_settings_of(const gsched_plan_options& o) {
+  plan_settings s;
+  refuse_unless(o.gpu >= 0, "gpu", "0 or more");
+  refuse_unless(o.table != nullptr && *o.table != '\0', "table", "a CSV file of latencies");
+  refuse_unless(o.planner != nullptr, "planner", "a name, not NULL");
+  s.planner = o.planner;
+  refuse_unless(any_planner([&](const auto& p) { return s.planner == p.name; }), "planner",
+                "elastic, best or ideal");
+  refuse_unless((o.interference == nullptr) == (o.solo == nullptr), "interference, solo",
+                "both or none");
+  s.gpu = o.gpu;
+  s.table = o.table;
+  if (o.interference != nullptr) {
+    s.interference = o.interference;
+    s.solo = o.solo;
+  }
+  s.sms = o.sms;
+  refuse_unless(o.replans <= 1, "replans", "0 or 1");
+  s.plan.replans = o.replans != 0;
+  s.plan.period = time_of("period_us", o.period_us, 1000, 1e12);
+  s.plan.replanning.headroom = o.headroom;
+  s.plan.replanning.clusters = o.clusters;
+  s.plan.replanning.tolerance = o.tolerance;
+  s.plan.replanning.fall = o.fall;
+  static_cast<void>(replanning(s.plan.replanning)); // refuses what is out of range
+  s.added = time_of("added_us", o.added_us, 0, 1e9);
+  s.spin = time_of("spin_us", o.spin_us, 0, 1e9);
+  refuse_unless(o.watchdog_ms >= 1, "watchdog_ms", "at least 1");
+  s.watchdog = std::chrono::milliseconds{o.watchdog_ms};
+  s.longest_hang = 2 * s.watchdog + std::chrono::seconds{3};
+  refuse_unless(o.spare <= 65536, "spare", "at most 65536");
+  s.spare = o.spare;
+  return s;
+}
+
+gsched_plan_model plan_model_of(const gsched_plan_model* models, std::uint32_t i) {
+  return element_of(models, i, "gsched_plan_model", "model");
+}
+
+gsched_plan_graph plan_graph_of(const gsched_plan_model& m, std::uint32_t i) {
+  return element_of(m.graphs, i, "gsched_plan_graph", "graph");
+}
+
+std::vector<plan_model_shape> shapes_of(const gsched_plan_model* models, std::uint32_t count) {
+  if (models == nullptr || count == 0) refuse("models: expected at least one");
+  if (count > GSCHED_MOST_MODELS)
+    refuse("count: expected at most " + std::to_string(GSCHED_MOST_MODELS));
+  std::vector<plan_model_shape> all;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    all.push_back(shape_of(plan_model_of(models, i)));
+    for (std::uint32_t k = 0; k < i; ++k)
+      if (all[k].name == all[i].name) refuse(all[i].name + ": twice, expected each model once");
+  }
+  return all;
+}
+
+plan_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> models,
+                    const gpu_shape& gpu) {
+  std::vector<graph_model> graphs;
+  for (const plan_model_shape& m : models) graphs.push_back({m.name, m.batches});
+  latency_table table = with_graphs(load_latency_table(how.table), graphs, how.added);
+  gpu_shape shape = gpu;
+  if (how.sms > 0) {
+    if (sm_count{how.sms} > gpu.sms || sm_count{how.sms} < gpu.group)
+      refuse("sms: " + std::to_string(how.sms) + ", expected " + std::to_string(gpu.group.count()) +
+             " to " + std::to_string(gpu.sms.count()));
+    shape.sms = sm_count{how.sms};
+  }
+  const auto with = std::make_shared<plan_tables>(plan_tables{table, {}, {}});
+  plan_offer offer{std::move(table), {shape}, {}};
+  if (!how.interference.empty()) {
+    with->solo = load_solo_table(how.solo);
+    with->law = load_coefficients(how.interference).disjoint;
+    for (const plan_model_shape& m : models)
+      if (!with->solo->has(m.name))
+        refuse("solo: no metrics of " + m.name + ", expected rows of it");
+    offer.expected = [with](std::span<const gpulet> all, std::size_t which, std::size_t model) {
+      return linear_interference(with->latency, *with->solo, with->law)(all, which, model);
+    };
+  }
+  offer.planner = [with, shapes = offer.shapes,
+                   name = how.planner](const latency_table& t, std::span<const model_demand> d) {
+    std::optional<partition_plan> plan;
+    any_planner([&](const auto& p) {
+      if (p.name != name) return false;
+      // The bandwidth of a batch is that of the uncorrected table.
+      plan = with->solo
+                 ? p.plan(t, d, shapes, linear_interference(with->latency, *with->solo, with->law))
+                 : p.plan(t, d, shapes);
+      return true;
+    });
+    return plan;
+  };
+  for (const plan_model_shape& m : models)
+    offer.models.push_back({std::make_unique<planned>(m.name, m.inputs, m.outputs), m.slo, m.rate});
+  return offer;
+}
+
+} // namespace gsched::abi

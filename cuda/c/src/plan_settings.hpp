@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ticket.hpp"
+
+#include <gsched/gsched_c.h>
+
+#include <gsched/core/time.hpp>
+#include <gsched/partition/gpu_shape.hpp>
+#include <gsched/server/plan_options.hpp>
+#include <gsched/server/planned_model.hpp>
+#include <gsched/server/request_record.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gsched::abi {
+
+/// gsched_plan_options, checked, as the library takes them.
+struct plan_settings : plan_server_options {
+  int gpu = 0;
+  std::string table;
+  std::string planner;
+  std::string interference; ///< empty: none
+  std::string solo;
+  std::uint32_t sms = 0; ///< 0: all
+  duration added{};
+  duration watchdog{};
+  std::uint32_t spare = 0;
+};
+
+/// A model of gsched_plan_open without its graphs.
+struct plan_model_shape {
+  std::string name;
+  std::vector<std::uint32_t> batches; ///< rising
+  std::vector<std::uint64_t> inputs;  ///< bytes of a request in each
+  std::vector<std::uint64_t> outputs;
+  duration slo{};
+  double rate = 0;
+};
+
+[[nodiscard]] gsched_plan_options default_plan_options() noexcept;
+
+/// Throws refusal or gsched::error, one line each.
+[[nodiscard]] plan_settings plan_settings_of(const gsched_plan_options& o);
+
+/// Checks all of the models that needs no CUDA.
+/// Errors   refusal with GSCHED_BAD_ARGUMENT, which names the field.
+[[nodiscard]] std::vector<plan_model_shape> shapes_of(const gsched_plan_model* models,
+                                                      std::uint32_t count);
+[[nodiscard]] gsched_plan_model plan_model_of(const gsched_plan_model* models, std::uint32_t i);
+[[nodiscard]] gsched_plan_graph plan_graph_of(const gsched_plan_model& m, std::uint32_t i);
+
+/// What a plan_server serves. Reads the files.
+/// Errors   those of reading them; unknown_name for a model that is not in them.
+[[nodiscard]] plan_offer offer_of(const plan_settings& how,
+                                  std::span<const plan_model_shape> models, const gpu_shape& gpu);
+
+/// A model of a plan: a request's data is where its ticket says, or in its payload, as a client's of
+/// the channel.
+class planned final : public planned_model {
+public:
+  using planned_model::planned_model;
+
+  [[nodiscard]] std::string why_not(const request_record& r) const override {
+    return r.payload.data() != nullptr ? planned_model::why_not(r) : std::string();
+  }
+  void locate(request_record& r, std::span<const void*> in,
+              std::span<void*> out) noexcept override {
+    if (r.payload.data() != nullptr) return planned_model::locate(r, in, out);
+    const auto& t = static_cast<const ticket&>(r);
+    for (const transfer& each : t.inputs) in[each.buffer] = each.outside;
+    for (const transfer& each : t.outputs) out[each.buffer] = each.outside;
+  }
+};
+
+} // namespace gsched::abi

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Serving by plans through the C ABI, on a GPU: requests of several threads in batches, each with its
+// own result, from memory of all kinds.
+#include "cuda/c_abi_gpu_model.hpp"
+#include "cuda/needs_gpu.hpp"
+
+#include <gsched/gsched_c.h>
+
+#include <doctest/doctest.h>
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+using namespace gsched::testing;
+
+namespace {
+
+constexpr std::uint32_t words = 3000; // of a request
+
+/// A model in batches of 1, 2, 4 and 8, several graphs of each.
+struct batched_model {
+  std::string name;
+  std::vector<std::unique_ptr<captured_model>> batches{};
+  std::vector<gsched_plan_graph> graphs{};
+  gsched_plan_model it{};
+
+  batched_model(std::string called, std::uint32_t steps, std::uint32_t spin, std::size_t copies)
+      : name(std::move(called)) {
+    for (std::uint32_t b = 1; b <= 8; b *= 2) {
+      const auto& m =
+          batches.emplace_back(std::make_unique<captured_model>(words * b, steps, spin, copies));
+      for (std::size_t i = 0; i < copies; ++i) {
+        gsched_plan_graph& g = graphs.emplace_back();
+        g.size = sizeof g;
+        g.batch = b;
+        g.graph = m->graphs[i];
+        g.inputs = &m->inputs[i];
+        g.outputs = &m->outputs[i];
+      }
+    }
+    it.size = sizeof it;
+    it.name = name.c_str();
+    it.graphs = graphs.data();
+    it.graphs_count = static_cast<std::uint32_t>(graphs.size());
+    it.inputs = it.outputs = 1;
+    it.slo_us = 2e6;
+    it.rate = 500;
+  }
+};
+
+/// A table that says the models take long enough, and is removed at the end.
+struct table_file {
+  std::string path = "/tmp/gsched_plan_" + std::to_string(getpid()) + ".csv";
+  table_file() {
+    std::ofstream out(path);
+    out << "model,batch,sms,latency_us\n";
+    for (const char* name : {"short", "long"})
+      for (const int sms : {8, 16, 32, 64, 120, 132})
+        for (const int batch : {1, 2, 4, 8})
+          out << name << ',' << batch << ',' << sms << ',' << 1000 + 4000 * batch / sms << '\n';
+  }
+  ~table_file() { std::remove(path.c_str()); }
+};
+
+[[nodiscard]] gsched_plan_options options_with(const table_file& t) {
+  gsched_plan_options o{};
+  o.size = sizeof o;
+  ok(gsched_default_plan_options(&o));
+  o.table = t.path.c_str();
+  o.sms = 64;
+  return o;
+}
+
+/// Memory of one kind for `words` numbers.
+struct place {
+  std::uint32_t* at = nullptr;
+  int kind = 0;
+  explicit place(int k) : kind(k) {
+    const std::size_t bytes = words * sizeof(std::uint32_t);
+    if (kind == 0) at = new std::uint32_t[words];
+    if (kind == 1) ok(cudaHostAlloc(reinterpret_cast<void**>(&at), bytes, cudaHostAllocDefault));
+    if (kind == 2) ok(cudaMalloc(reinterpret_cast<void**>(&at), bytes));
+  }
+  place(place&& other) noexcept : at(std::exchange(other.at, nullptr)), kind(other.kind) {}
+  place& operator=(place&&) = delete;
+  ~place() {
+    if (kind == 0) delete[] at;
+    if (kind == 1) cudaFreeHost(at);
+    if (kind == 2) cudaFree(at);
+  }
+};
+
+} // namespace
+
+TEST_CASE("c abi plan: requests of several threads are served in batches, with their own results") {
+  GSCHED_NEEDS_GPU();
+  const table_file table;
+  batched_model brief("short", 3, 10, 6), heavy("long", 12, 200, 6);
+  const std::vector<gsched_plan_model> models{brief.it, heavy.it};
+  gsched_server* server = nullptr;
+  const gsched_plan_options o = options_with(table);
+  ok(gsched_plan_open(&o, models.data(), 2, &server));
+  const batched_model* const all[] = {&brief, &heavy};
+  std::atomic<std::size_t> wrong{0};
+  std::atomic<std::uint32_t> others{0};
+  std::vector<std::thread> threads;
+  for (std::uint32_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      std::vector<place> in, out;
+      std::vector<gsched_ticket*> tickets;
+      std::vector<std::uint32_t> host(words);
+      constexpr std::uint32_t each = 60;
+      for (std::uint32_t i = 0; i < each; ++i) {
+        in.emplace_back(static_cast<int>((i + t) % 3));
+        out.emplace_back(static_cast<int>((i / 3 + t) % 3));
+        for (std::uint32_t w = 0; w < words; ++w) host[w] = t * 7919 + i * 104729 + w;
+        ok(cudaMemcpy(in.back().at, host.data(), words * 4, cudaMemcpyDefault));
+      }
+      for (std::uint32_t i = 0; i < each; ++i) {
+        const void* from[] = {in[i].at};
+        void* into[] = {out[i].at};
+        gsched_request r{};
+        r.size = sizeof r;
+        r.model = i % 2;
+        r.inputs = from;
+        r.outputs = into;
+        tickets.push_back(nullptr);
+        if (gsched_submit(server, &r, &tickets.back()) != GSCHED_OK) ++others;
+      }
+      for (std::uint32_t i = 0; i < each; ++i) {
+        if (tickets[i] == nullptr || gsched_wait(tickets[i], 60 * second_us) != GSCHED_OK) {
+          ++others;
+          continue;
+        }
+        if (report_of(tickets[i]).state != GSCHED_FINISHED) ++others;
+        gsched_release(tickets[i]);
+        ok(cudaMemcpy(host.data(), out[i].at, words * 4, cudaMemcpyDefault));
+        const captured_model& m = *all[i % 2]->batches.front();
+        for (std::uint32_t w = 0; w < words; ++w)
+          wrong += host[w] != m.expected(t * 7919 + i * 104729 + w);
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  CHECK(wrong == 0);
+  CHECK(others == 0);
+  gsched_plan_report p{};
+  p.size = sizeof p;
+  ok(gsched_get_plan_report(server, &p));
+  CHECK(p.partitions >= 1);
+  CHECK(p.sms <= 64);
+  CHECK(p.batches < 4 * 60);
+  CHECK(p.failed_plans == 0);
+  gsched_plan_model_report m{};
+  m.size = sizeof m;
+  ok(gsched_get_plan_model_report(server, 0, &m));
+  CHECK(m.in_time == 120);
+  CHECK(m.slow_down > 0);
+  ok(gsched_server_close(server, GSCHED_DRAIN, 20 * second_us));
+  ok(gsched_server_release(server));
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/c_abi_fake.hpp"
+#include "cuda/c_abi_rig.hpp"
+
+#include "plan_settings.hpp"
+#include "server.hpp"
+
+#include <gsched/server/plan_server.hpp>
+#include <gsched/serving/paced_batches.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gsched::testing {
+namespace {
+
+const std::string shipped = std::string(GSCHED_SOURCE_DIR) + "/tools/data/";
+const std::string shipped_table = shipped + "latency_batch_partition.csv";
+
+[[nodiscard]] gsched_plan_options plan_options() {
+  gsched_plan_options o = abi::default_plan_options();
+  o.table = shipped_table.c_str();
+  return o;
+}
+
+/// LeNet and ResNet-50 in batches of 1, 2, 4 and 8, two graphs of each, with two inputs of 4 and 8
+/// bytes a request, and one output of 8.
+struct two_models {
+  std::vector<std::array<gsched_buffer, 3>> buffers{4};
+  std::vector<gsched_plan_graph> graphs;
+  std::array<gsched_plan_model, 2> models{};
+  char memory = 0;
+
+  two_models() {
+    for (std::size_t i = 0; i < 4; ++i) {
+      const std::uint64_t batch = 1u << i;
+      buffers[i] = {gsched_buffer{&memory, 4 * batch}, {&memory, 8 * batch}, {&memory, 8 * batch}};
+    }
+    for (int copy = 0; copy < 2; ++copy)
+      for (std::size_t i = 0; i < 4; ++i) {
+        gsched_plan_graph& g = graphs.emplace_back();
+        g.size = sizeof g;
+        g.batch = 1u << i;
+        g.graph = &memory;
+        g.inputs = buffers[i].data();
+        g.outputs = buffers[i].data() + 2;
+      }
+    for (gsched_plan_model& m : models) {
+      m.size = sizeof m;
+      m.graphs = graphs.data();
+      m.graphs_count = static_cast<std::uint32_t>(graphs.size());
+      m.inputs = 2;
+      m.outputs = 1;
+      m.slo_us = 5e6;
+      m.rate = 100;
+    }
+    models[0].name = "lenet";
+    models[1].name = "resnet50";
+  }
+  [[nodiscard]] std::vector<abi::plan_model_shape> shapes() const {
+    return abi::shapes_of(models.data(), 2);
+  }
+};
+
+/// Gives 10 a + b + model.
+void compute(std::size_t model, std::span<const void* const> in, std::span<void* const> out) {
+  if (in[0] == nullptr || in[1] == nullptr || out[0] == nullptr) return;
+  std::uint32_t a = 0;
+  std::uint64_t b = 0;
+  std::memcpy(&a, in[0], sizeof a);
+  std::memcpy(&b, in[1], sizeof b);
+  b += 10ull * a + model;
+  std::memcpy(out[0], &b, sizeof b);
+}
+
+struct plan_rig {
+  explicit plan_rig(const two_models& m = {}, const gsched_plan_options& o = plan_options())
+      : how(abi::plan_settings_of(o)),
+        it(std::make_unique<plan_server>(
+               abi::offer_of(how, m.shapes(), gpu_shape{sm_count{132}, sm_count{8}}),
+               [](const latency_table& t, const interference_function& f) {
+                 return paced_batches(t, f, 1, {}, compute);
+               },
+               how, [](auto&) { return fake_event::source(); }),
+           [](void* stream) { return static_cast<fake_event*>(stream)->mark(); }) {}
+
+  abi::plan_settings how;
+  abi::server it;
+};
+
+struct plan_question {
+  std::uint32_t a = 0;
+  std::uint64_t b = 0, out = 0;
+  std::array<const void*, 2> inputs{&a, &b};
+  std::array<void*, 1> outputs{&out};
+  gsched_ticket* ticket = nullptr;
+
+  [[nodiscard]] gsched_request request(std::uint32_t model) {
+    gsched_request r{};
+    r.size = sizeof r;
+    r.model = model;
+    r.inputs = inputs.data();
+    r.outputs = outputs.data();
+    return r;
+  }
+};
+
+} // namespace
+
+TEST_CASE("c abi plan: requests have their own answers, and all ways to wait for them work") {
+  plan_rig rig;
+  std::vector<plan_question> all(200);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    plan_question& q = all[i];
+    q.a = static_cast<std::uint32_t>(i);
+    q.b = 1000 * i;
+    gsched_request r = q.request(i % 2);
+    r.collected = i % 4 == 3;
+    rig.it.submit(r, &q.ticket);
+  }
+  std::size_t collected = 0;
+  while (collected < all.size() / 4) {
+    std::array<gsched_ticket*, 16> ended{};
+    const std::uint32_t n = rig.it.collect(ended.data(), ended.size(), 20 * second_us);
+    for (std::uint32_t i = 0; i < n; ++i) abi::server::release(*ended[i]);
+    collected += n;
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    plan_question& q = all[i];
+    if (i % 4 != 3) {
+      REQUIRE(abi::server::wait(*q.ticket, 20 * second_us));
+      const gsched_report r = abi::server::status(*q.ticket);
+      REQUIRE(r.state == GSCHED_FINISHED);
+      REQUIRE(r.end_ns >= r.start_ns);
+      abi::server::release(*q.ticket);
+    }
+    REQUIRE(q.out == 10ull * q.a + q.b + i % 2);
+  }
+  const gsched_plan_report p = rig.it.plan_report();
+  CHECK(p.partitions >= 1);
+  CHECK(p.sms >= 8);
+  CHECK(p.factor > 0);
+  CHECK(p.batches >= all.size() / 8);
+  CHECK(p.batches < all.size());
+  CHECK(p.failed_plans == 0);
+  CHECK(p.last_failure[0] == 0);
+  const gsched_plan_model_report m = rig.it.plan_model_report(1);
+  CHECK(m.arrived == all.size() / 2);
+  CHECK(m.in_time + m.late == all.size() / 2);
+  CHECK(m.p99_us >= m.p50_us);
+  CHECK(m.slow_down > 0);
+  const gsched_statistics s = rig.it.statistics();
+  CHECK(s.finished == all.size());
+  CHECK(s.submitted == s.active + s.finished + s.failed + s.rejected + s.cancelled);
+  std::string why;
+  CHECK(close(rig.it, GSCHED_DRAIN, -1, why) == GSCHED_OK);
+  CHECK(rig.it.plan_report().batches == p.batches);
+}
+
+TEST_CASE(
+    "c abi plan: a stream is waited for, a waiting request cancelled, buffers may be left out") {
+  plan_rig rig;
+  fake_event stream;
+  plan_question waits, cut;
+  gsched_request r = waits.request(0);
+  r.wait_stream = &stream;
+  rig.it.submit(r, &waits.ticket);
+  r = cut.request(0);
+  r.wait_stream = &stream;
+  rig.it.submit(r, &cut.ticket);
+  CHECK_FALSE(abi::server::wait(*waits.ticket, 20'000));
+  CHECK(abi::server::cancel(*cut.ticket));
+  CHECK(abi::server::wait(*cut.ticket, 20 * second_us));
+  CHECK(abi::server::status(*cut.ticket).state == GSCHED_CANCELLED);
+  waits.a = 7;
+  stream.code = 0;
+  CHECK(abi::server::wait(*waits.ticket, 20 * second_us));
+  CHECK(waits.out == 70);
+  fake_event signal;
+  plan_question none;
+  r = none.request(1);
+  r.outputs = nullptr;
+  r.signal_event = &signal;
+  rig.it.submit(r, &none.ticket);
+  CHECK(abi::server::wait(*none.ticket, 20 * second_us));
+  CHECK(abi::server::status(*none.ticket).state == GSCHED_FINISHED);
+  CHECK(none.out == 0);
+  CHECK(signal.records == 1);
+  for (const plan_question* q : {&waits, &cut, &none}) abi::server::release(*q->ticket);
+  CHECK(stream.marks == 0);
+}
+
+TEST_CASE("c abi plan: what a server of a plan does not have is refused in one line") {
+  plan_rig rig;
+  plan_question q;
+  std::string line;
+  gsched_request r = q.request(0);
+  r.deadline_us = 5000;
+  CHECK(code_of([&] { rig.it.submit(r, &q.ticket); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line.find("deadline_us") == 0);
+  r = q.request(2);
+  CHECK(code_of([&] { rig.it.submit(r, &q.ticket); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line.find("model 2") == 0);
+  CHECK(code_of([&] { static_cast<void>(rig.it.facts(0)); }) == GSCHED_BAD_ARGUMENT);
+  CHECK(code_of([&] {
+          static_cast<void>(rig.it.add_model({}, [] {
+            FAIL("its graphs were read");
+            return std::unique_ptr<abi::model>();
+          }));
+        }) == GSCHED_BAD_ARGUMENT);
+  CHECK(code_of([&] { static_cast<void>(rig.it.plan_model_report(2)); }, &line) ==
+        GSCHED_BAD_ARGUMENT);
+  CHECK(line.find("model 2") == 0);
+  server_rig other;
+  CHECK(code_of([&] { static_cast<void>(other.it.plan_report()); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line.find("gsched_plan_open") != std::string::npos);
+}
+
+TEST_CASE("c abi plan: an option out of range is refused by its name") {
+  const auto refused = [](auto change, const char* name) {
+    gsched_plan_options o = plan_options();
+    change(o);
+    std::string line;
+    const gsched_code code = code_of([&] { static_cast<void>(abi::plan_settings_of(o)); }, &line);
+    CHECK(code == GSCHED_BAD_ARGUMENT);
+    CHECK_MESSAGE(line.find(name) != std::string::npos, line);
+  };
+  refused([](auto& o) { o.gpu = -1; }, "gpu");
+  refused([](auto& o) { o.table = nullptr; }, "table");
+  refused([](auto& o) { o.planner = "sbp"; }, "planner");
+  refused([](auto& o) { o.planner = nullptr; }, "planner");
+  refused([](auto& o) { o.solo = "x"; }, "solo");
+  refused([](auto& o) { o.replans = 2; }, "replans");
+  refused([](auto& o) { o.period_us = 0; }, "period_us");
+  refused([](auto& o) { o.headroom = 0; }, "headroom");
+  refused([](auto& o) { o.tolerance = -1; }, "tolerance");
+  refused([](auto& o) { o.fall = 2; }, "fall");
+  refused([](auto& o) { o.added_us = std::numeric_limits<double>::quiet_NaN(); }, "added_us");
+  refused([](auto& o) { o.watchdog_ms = 0; }, "watchdog_ms");
+  refused([](auto& o) { o.spare = 1u << 20; }, "spare");
+}
+
+TEST_CASE("c abi plan: a bad model is refused by its field") {
+  const auto refused = [](auto change, const char* text) {
+    two_models m;
+    change(m);
+    std::string line;
+    CHECK(code_of([&] { static_cast<void>(m.shapes()); }, &line) == GSCHED_BAD_ARGUMENT);
+    CHECK_MESSAGE(line.find(text) != std::string::npos, line);
+  };
+  refused([](two_models& m) { m.models[1].name = "lenet"; }, "lenet: twice");
+  refused([](two_models& m) { m.models[0].name = nullptr; }, "name");
+  refused([](two_models& m) { m.models[0].graphs_count = 0; }, "lenet.graphs");
+  refused([](two_models& m) { m.models[0].slo_us = 0; }, "lenet.slo_us");
+  refused([](two_models& m) { m.models[0].rate = -1; }, "lenet.rate");
+  refused([](two_models& m) { m.models[1].size = 8; }, "gsched_plan_model.size: 8 of model 1");
+  refused([](two_models& m) { m.graphs[3].graph = nullptr; }, "graph 3.graph");
+  refused([](two_models& m) { m.graphs[3].batch = 0; }, "graph 3.batch");
+  refused([](two_models& m) { m.graphs[3].batch = 7; }, "of 7 requests");
+  refused([](two_models& m) { m.graphs[3].batch = 4; }, "graph 3: other bytes");
+  refused([](two_models& m) { m.graphs[3].inputs = nullptr; }, "graph 3.inputs: NULL");
+  refused([](two_models& m) { m.graphs[2].size = 8; }, "gsched_plan_graph.size: 8 of graph 2");
+  two_models m;
+  CHECK(code_of([&] { static_cast<void>(abi::shapes_of(nullptr, 1)); }) == GSCHED_BAD_ARGUMENT);
+  CHECK(code_of([&] { static_cast<void>(abi::shapes_of(m.models.data(), 0)); }) ==
+        GSCHED_BAD_ARGUMENT);
+}
+
+TEST_CASE("c abi plan: files are read, and each planner plans") {
+  const auto offer = [](const gsched_plan_options& o, const char* name = "lenet") {
+    two_models m;
+    m.models[0].name = name;
+    return abi::offer_of(abi::plan_settings_of(o), m.shapes(), {sm_count{132}, sm_count{8}});
+  };
+  std::string line;
+  gsched_plan_options o = plan_options();
+  CHECK(code_of([&] { static_cast<void>(offer(o, "lenot")); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line == "model 'lenot': not in the latency table, expected one of it");
+  o.table = "/nonexistent.csv";
+  CHECK(code_of([&] { static_cast<void>(offer(o)); }, &line) == GSCHED_IO);
+  o = plan_options();
+  o.sms = 4;
+  CHECK(code_of([&] { static_cast<void>(offer(o)); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line.find("sms: 4, expected 8 to 132") == 0);
+  o = plan_options();
+  const std::string law = shipped + "interference/h200.json", solo = shipped + "solo_metrics.csv";
+  for (const char* planner : {"elastic", "best", "ideal"})
+    for (const bool beside : {false, true}) {
+      o.planner = planner;
+      o.interference = beside ? law.c_str() : nullptr;
+      o.solo = beside ? solo.c_str() : nullptr;
+      o.sms = 120;
+      const plan_offer made = offer(o);
+      CHECK(made.table.size() == 2);
+      CHECK(made.table.name(1) == "resnet50");
+      CHECK(made.shapes[0].sms == sm_count{120});
+      CHECK(static_cast<bool>(made.expected) == beside);
+      const std::vector<model_demand> demands{{0, 5000, from_us(5000)}, {1, 300, from_us(20000)}};
+      const auto plan = made.planner(made.table, demands);
+      REQUIRE(plan);
+      CHECK_FALSE(plan->gpulets.empty());
+    }
+}
+
+} // namespace gsched::testing
