@@ -41,11 +41,12 @@ from ._future import Future
 from ._grpc import GrpcEndpoint
 from ._model import Model
 from ._nesting import tensors_of, with_tensors
-from ._options import ServerOptions
+from ._options import PlanOptions, ServerOptions
+from ._plan import PlanModel, PlannedModel, PlanServer
 from ._serve import serve
 from ._server import Server
 
 __version__ = "0.1.0"
 __all__ = ["Captured", "Channel", "Client", "ClientFuture", "ClientModel", "Future", "GrpcEndpoint",
-           "GschedError", "Model", "Server",
+           "GschedError", "Model", "PlanModel", "PlanOptions", "PlanServer", "PlannedModel", "Server",
            "ServerOptions", "capture", "leave_slow_side", "load_library", "serve", "tensors_of", "with_tensors"]

@@ -125,6 +125,38 @@ class gsched_channel_options(_Struct):
                 ("bytes", u64), ("rate", f64), ("burst", f64), ("weight", f64)]
 
 
+class gsched_plan_options(_Struct):
+    _fields_ = [("size", u32), ("gpu", i32), ("table", text), ("planner", text),
+                ("interference", text), ("solo", text), ("sms", u32), ("replans", u32),
+                ("period_us", f64), ("headroom", f64), ("clusters", f64), ("tolerance", f64),
+                ("fall", f64), ("added_us", f64), ("spin_us", f64), ("watchdog_ms", u32),
+                ("spare", u32)]
+
+
+class gsched_plan_graph(_Struct):
+    _fields_ = [("size", u32), ("batch", u32), ("graph", pointer),
+                ("inputs", ctypes.POINTER(gsched_buffer)),
+                ("outputs", ctypes.POINTER(gsched_buffer))]
+
+
+class gsched_plan_model(_Struct):
+    _fields_ = [("size", u32), ("graphs_count", u32), ("graphs", ctypes.POINTER(gsched_plan_graph)),
+                ("name", text), ("inputs", u32), ("outputs", u32), ("slo_us", f64), ("rate", f64)]
+
+
+class gsched_plan_report(_Struct):
+    _fields_ = [("size", u32), ("partitions", u32), ("sms", u32), ("reserved", u32),
+                ("factor", f64), ("batches", u64), ("switches", u64), ("failed_plans", u64),
+                ("last_failure", ctypes.c_char * 256)]
+
+
+class gsched_plan_model_report(_Struct):
+    _fields_ = [("size", u32), ("reserved", u32), ("arrived", u64), ("in_time", u64), ("late", u64),
+                ("dropped", u64), ("cancelled", u64), ("waiting", u64), ("running", u64),
+                ("batches", u64), ("rate", f64), ("p50_us", f64), ("p99_us", f64),
+                ("slow_down", f64)]
+
+
 _P = ctypes.POINTER
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, arguments)
     "gsched_version": (text, []),
@@ -153,6 +185,11 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, arguments)
     "gsched_channel_offer": (ctypes.c_int, [pointer, u32, text]),
     "gsched_channel_withdraw": (ctypes.c_int, [pointer, u32]),
     "gsched_channel_close": (ctypes.c_int, [pointer]),
+    "gsched_default_plan_options": (ctypes.c_int, [_P(gsched_plan_options)]),
+    "gsched_plan_open": (ctypes.c_int, [_P(gsched_plan_options), _P(gsched_plan_model), u32,
+                                        _P(pointer)]),
+    "gsched_get_plan_report": (ctypes.c_int, [pointer, _P(gsched_plan_report)]),
+    "gsched_get_plan_model_report": (ctypes.c_int, [pointer, u32, _P(gsched_plan_model_report)]),
     "gsched_profile_graph": (ctypes.c_int, [pointer, _P(gsched_profile_options), text]),
 }
 
@@ -225,7 +262,8 @@ def in_python(field: str) -> tuple[str, float | None]:
 
 
 _TIMES = {field: in_python(field) for struct in (
-    gsched_server_options, gsched_model_facts, gsched_request, gsched_report, gsched_statistics)
+    gsched_server_options, gsched_model_facts, gsched_request, gsched_report, gsched_statistics,
+    gsched_plan_options, gsched_plan_model, gsched_plan_model_report)
     for field, *_ in struct._fields_ if in_python(field)[1] is not None}
 
 

@@ -8,7 +8,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from ._abi import GschedError, expected_instead, f64, gsched_server_options, in_python
+from ._abi import (GschedError, expected_instead, f64, gsched_plan_options, gsched_server_options,
+                   in_python)
 
 
 class ServerOptions(TypedDict, total=False):
@@ -115,17 +116,67 @@ class ServerOptions(TypedDict, total=False):
     reserve_share: float
 
 
-# {name here: (field in C, units per second, type of the field)}
-FIELDS = {in_python(field)[0]: (field, in_python(field)[1], kind)
-          for field, kind in gsched_server_options._fields_ if field not in ("size", "gpu", "policy")}
+class PlanOptions(TypedDict, total=False):
+    """The options of a `PlanServer` besides its parameters; each has a default. Times are in seconds.
+
+    Attributes
+    ----------
+    sms : int
+        SMs of the GPU to plan with. Default 0: all.
+    replans : int
+        1: the plan follows the rates. 0: the first plan stays. Default 1.
+    period : float
+        Time between two decisions on a plan. Default 20.
+    headroom : float
+        Plans are for so many times the measured rates. Default 1.2.
+    clusters : float
+        And for so many standard deviations of the requests within a goal more. Default 1.25.
+    tolerance : float
+        A plan stays while no rate rises by more than this part. Default 0.1.
+    fall : float
+        A rate that falls by at most this part counts as unchanged. Default 0.3.
+    added : float
+        Added to each batch of the table, for its launch and its end. Default 30e-6.
+    spin : float
+        Time that the server's thread polls before it sleeps. Default 50e-6.
+    watchdog : float
+        A batch without progress for this long counts as hung, which ends the service. Default 10.
+    spare : int
+        Partitions of earlier plans that are kept. Default 32.
+    """
+
+    sms: int
+    replans: int
+    period: float
+    headroom: float
+    clusters: float
+    tolerance: float
+    fall: float
+    added: float
+    spin: float
+    watchdog: float
+    spare: int
 
 
-def put_options(into: gsched_server_options, options: dict[str, Any]) -> None:
+Fields = dict[str, tuple[str, float | None, Any]] # {name here: (field in C, units per second, type)}
+
+
+def _fields_of(struct: Any, without: tuple[str, ...]) -> Fields:
+    return {in_python(field)[0]: (field, in_python(field)[1], kind)
+            for field, kind in struct._fields_ if field not in without}
+
+
+FIELDS = _fields_of(gsched_server_options, ("size", "gpu", "policy"))
+PLAN_FIELDS = _fields_of(gsched_plan_options,
+                         ("size", "gpu", "table", "planner", "interference", "solo"))
+
+
+def put_options(into: Any, options: dict[str, Any], fields: Fields = FIELDS) -> None:
     for name, value in options.items():
-        if name not in FIELDS:
+        if name not in fields:
             raise GschedError(expected_instead(name) or
-                              f'option "{name}", expected one of {", ".join(FIELDS)}')
-        field, per_second, kind = FIELDS[name]
+                              f'option "{name}", expected one of {", ".join(fields)}')
+        field, per_second, kind = fields[name]
         try:
             setattr(into, field, _in_c(value, per_second, kind))
         except (TypeError, ValueError, OverflowError):

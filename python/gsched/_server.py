@@ -104,6 +104,7 @@ class Server:
 
     policy: str
     gpu: int
+    _needs_inputs = False # else None keeps those of the instance
 
     def __init__(self, policy: str = "boost", gpu: int = 0, **options: Unpack[ServerOptions]) -> None:
         library = load_library()
@@ -117,6 +118,10 @@ class Server:
         code = library.gsched_server_open(said, handle)
         if code != _abi.OK:
             raise GschedError(last_line_in_seconds(), code)
+        self._take(handle, policy, gpu)
+
+    def _take(self, handle: Any, policy: str, gpu: int) -> None:
+        """Owns a server of the library."""
         self.policy, self.gpu = policy, gpu
         self._state = State(handle.value, gpu)
         self._release = weakref.finalize(self, self._state.release)
@@ -319,6 +324,8 @@ class Server:
             raise GschedError(f"stream: of GPU {stream.device.index}, expected one of GPU {self.gpu}, "
                               "the server's")
         captured, first = model.captured, model.captured.instances[0]
+        if inputs is None and self._needs_inputs:
+            raise GschedError(f"{model.name}: no inputs, expected those of one request")
         given = [] if inputs is None else captured._checked(inputs)
         orders = stream is not None or inputs is None or captured.writes
         with contextlib.nullcontext() if stream is None else torch.cuda.stream(stream):

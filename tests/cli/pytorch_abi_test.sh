@@ -13,7 +13,7 @@ import ctypes, sys
 from gsched import _abi
 structs = [c for c in vars(_abi).values() if isinstance(c, type)
            and issubclass(c, ctypes.Structure) and c.__name__.startswith("gsched_")]
-assert len(structs) == 10, structs
+assert len(structs) == 15, structs
 lines = ["#include <gsched/gsched_c.h>", "#include <stdio.h>", "int main(void) {"]
 for s in structs:
     lines.append(f'printf("{s.__name__} %zu\\n", sizeof({s.__name__}));')
@@ -48,7 +48,8 @@ for line in open(sys.argv[1]):
     else:
         assert [ctypes.sizeof(getattr(_abi, name))] == numbers, line
     checks += 1
-text = re.sub(r"/\*.*?\*/", "", open(sys.argv[2]).read(), flags=re.S)
+text = "".join(re.sub(r"/\*.*?\*/", "", open(header).read(), flags=re.S)
+               for header in (sys.argv[2], sys.argv[2].replace("gsched_c.h", "gsched_c_plan.h")))
 for name, (_, arguments) in _abi.FUNCTIONS.items():
     declared = re.search(rf"GSCHED_API [^;(]*\b{name}\(([^;]*)\);", text)
     assert declared, f"{name}: not in the header"

@@ -11,6 +11,7 @@ cat >"$work/played.c" <<'C'
 #include <gsched/gsched_c.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -218,6 +219,52 @@ int gsched_get_statistics(gsched_server* s, gsched_statistics* x) {
   x->preempt_p99_us = 15;
   return GSCHED_OK;
 }
+// A plan: its models are served as others are.
+gsched_plan_options plan_opened;
+int plan_models, plan_graphs[8], plan_batches[8][64];
+double plan_slo_us[8], plan_rate[8];
+char plan_names[8][32], plan_texts[256];
+int gsched_default_plan_options(gsched_plan_options* o) {
+  if (o->size != sizeof *o) return fail(GSCHED_BAD_ARGUMENT, "size");
+  o->planner = "best", o->replans = 1, o->headroom = 1.2;
+  return GSCHED_OK;
+}
+int gsched_plan_open(const gsched_plan_options* o, const gsched_plan_model* m, uint32_t n,
+                     gsched_server** s) {
+  plan_opened = *o;
+  snprintf(plan_texts, sizeof plan_texts, "%s %s %s %s", o->table, o->planner,
+           o->interference ? o->interference : "-", o->solo ? o->solo : "-");
+  if (strcmp(o->table, "none.csv") == 0) return fail(GSCHED_IO, "none.csv: cannot be read, expected a file");
+  if (o->period_us > 1e9) return fail(GSCHED_BAD_ARGUMENT, "period_us 2000000000, expected 1000 to 1000000000");
+  plan_models = (int)n;
+  for (uint32_t i = 0; i < n; ++i) {
+    plan_graphs[i] = (int)m[i].graphs_count;
+    plan_slo_us[i] = m[i].slo_us, plan_rate[i] = m[i].rate;
+    strncpy(plan_names[i], m[i].name, sizeof plan_names[i] - 1);
+    for (uint32_t g = 0; g < m[i].graphs_count; ++g) {
+      const gsched_plan_graph* of = m[i].graphs + g;
+      if (!of->graph || of->inputs[0].bytes != of->batch * m[i].graphs[0].inputs[0].bytes ||
+          of->outputs[0].bytes != of->batch * m[i].graphs[0].outputs[0].bytes)
+        return fail(GSCHED_BAD_ARGUMENT, "graph: expected what the header says");
+      plan_batches[i][g] = (int)of->batch;
+    }
+    memcpy(in, m[i].graphs[0].inputs, m[i].inputs * sizeof *in);
+    memcpy(out, m[i].graphs[0].outputs, m[i].outputs * sizeof *out);
+  }
+  *s = calloc(1, sizeof **s);
+  return GSCHED_OK;
+}
+int gsched_get_plan_report(gsched_server* s, gsched_plan_report* r) {
+  (void)s;
+  r->partitions = 3, r->sms = 120, r->factor = 1.5, r->failed_plans = 1;
+  strcpy(r->last_failure, "no graph is left");
+  return GSCHED_OK;
+}
+int gsched_get_plan_model_report(gsched_server* s, uint32_t m, gsched_plan_model_report* r) {
+  (void)s;
+  r->arrived = 5 + m, r->p99_us = 2500, r->slow_down = 1.1;
+  return GSCHED_OK;
+}
 struct gsched_channel {
   int offered;
 };
@@ -329,6 +376,9 @@ class Tensor:
         memory = dict(zip(places(self.shape, self._stride), self.values))
         return Tensor(shape, [memory.get(i, 0.0) for i in places(shape, stride)], self.is_cuda,
                       self._pinned, stride, self.dtype)
+    def repeat_interleave(self, n, dim):
+        assert dim == 0 and self.shape[0] == 1
+        return Tensor((n, *self.shape[1:]), list(self.values) * n, self.is_cuda, dtype=self.dtype)
     def to(self, device, copy=False, non_blocking=False):
         return Tensor(self.shape, list(self.values), cuda=str(device) != "cpu")
     def untyped_storage(self):

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch models served by a plan, with data: batches of the requests of several threads, on partitions.
+
+Each thread submits requests of every model at random times, with one of --inputs inputs each, and waits
+for their answers. An answer is compared with that of the module alone: it must be as close as the answers
+of batches of different sizes are to each other. The program says how many requests were answered in
+time, late, or dropped, what their latencies were, and which plan served them.
+
+    CUDA_DEVICE_MAX_CONNECTIONS=32 plan_server.py --rates resnet50=300,lenet=500 --seconds 10
+"""
+
+import argparse
+import faulthandler
+import os
+import pathlib
+import sys
+import threading
+import time
+
+import checkout # the package of this checkout
+import gsched
+import models
+import workload
+
+# Partitions whose streams share a hardware queue block each other; the driver reads this once.
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+
+DATA = pathlib.Path(__file__).resolve().parents[2] / "tools" / "data"
+
+
+def options():
+    p = workload.Parser(description=__doc__,
+                        formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--rates", default="lenet=500,resnet50=300",
+                   help="requests a second of each model; default: %(default)s")
+    p.add_argument("--slo", type=workload.SOME, default=50.0, metavar="MS",
+                   help="of each model; default: %(default)s")
+    p.add_argument("--batches", default="1,2,4,8,16,32", help="default: %(default)s")
+    p.add_argument("--instances", type=workload.COUNT, default=4,
+                   help="graphs of each batch size; default: %(default)s")
+    p.add_argument("--planner", default="best", help="default: %(default)s")
+    p.add_argument("--table", default=str(DATA / "latency_batch_partition.csv"), metavar="FILE")
+    p.add_argument("--sms", type=workload.FROM_0, default=120,
+                   help="to plan with, 0: all; default: %(default)s, whole groups of 8")
+    p.add_argument("--seconds", type=workload.SOME, default=10.0, help="default: %(default)s")
+    p.add_argument("--threads", type=workload.COUNT, default=2,
+                   help="that submit requests of each model; default: %(default)s")
+    p.add_argument("--inputs", type=workload.COUNT, default=8, help="default: %(default)s")
+    p.add_argument("--seed", type=workload.FROM_0, default=1)
+    p.add_argument("--gpu", type=workload.FROM_0, default=0)
+    p.add_argument("--time-limit", type=workload.SOME, default=300.0, metavar="S",
+                   help="then the program is ended; default: %(default)s")
+    p.add_argument("--json", metavar="FILE", type=workload.writable)
+    a = p.parse_args()
+    try:
+        a.rates = {models.known(name): float(rate) for name, _, rate in
+                   (part.partition("=") for part in a.rates.split(","))}
+        a.batches = [int(b) for b in a.batches.split(",")]
+        if not all(rate > 0 for rate in a.rates.values()):
+            raise ValueError("--rates: expected numbers above 0")
+    except ValueError as e:
+        p.error(str(e))
+    return a
+
+
+class Client(threading.Thread):
+    """Submits requests of a model at Poisson times, and collects how they ended."""
+
+    def __init__(self, server, model, inputs, rate, seconds, seed):
+        super().__init__(daemon=True)
+        self.server, self.model, self.inputs = server, model, inputs
+        self.rate, self.seconds, self.random = rate, seconds, workload.Mersenne(seed)
+        self.futures, self.error = [], None
+
+    def run(self):
+        try:
+            due = time.monotonic()
+            until = due + self.seconds
+            while (due := due + self.random.exponential() / self.rate) < until:
+                time.sleep(max(0.0, due - time.monotonic()))
+                which = len(self.futures) % len(self.inputs)
+                self.futures.append((which, self.server.submit(self.model, self.inputs[which],
+                                                               arrival=due)))
+            for _, future in self.futures:
+                future.wait()
+        except gsched.GschedError as e:
+            self.error = str(e)
+
+
+def farthest(torch, got, wanted):
+    """The largest difference of two answers, relative to the largest number of the second."""
+    worst = 0.0
+    for x, y in zip(gsched.tensors_of(got), gsched.tensors_of(wanted)):
+        scale = max(float(y.abs().max()), 1e-30)
+        worst = max(worst, float((x.float() - y.float()).abs().max()) / scale)
+    return worst
+
+
+def outcome_of(torch, a, model, clients, expected):
+    ended = [f for c in clients for f in c.futures]
+    answered = [(which, f) for which, f in ended if f.state == "finished"]
+    latencies = [round(f.latency * 1e9) for _, f in answered]
+    wrong = worst = 0.0
+    for which, f in answered:
+        far = farthest(torch, f.result(), expected[which])
+        worst = max(worst, far)
+        wrong += far > 1e-2 # TF32 and other orders of addition; another request's answer is far off
+    states = [f.state for _, f in ended]
+    report = model.report()
+    return {"model": model.name, "requests": len(ended), "answered": len(answered),
+            "in_time": sum(ns <= a.slo * 1e6 for ns in latencies),
+            "dropped": states.count("rejected"), "failed": states.count("failed"),
+            "wrong": int(wrong), "farthest": worst, "batches": report["batches"],
+            "slow_down": report["slow_down"],
+            "p50_ms": workload.percentile(latencies, 50) / 1e6,
+            "p99_ms": workload.percentile(latencies, 99) / 1e6}
+
+
+def main():
+    a = options()
+    faulthandler.dump_traceback_later(a.time_limit, exit=True)
+    torch = workload.import_torch("plan_server")
+    try:
+        asked, inputs, expected = [], {}, {}
+        for name, rate in a.rates.items():
+            module, _ = models.make(name, a.seed)
+            inputs[name] = [models.draw(f"{name}_b1", torch.Generator().manual_seed(a.seed + i))
+                            for i in range(a.inputs)]
+            asked.append(gsched.PlanModel(module, inputs[name][0], slo=a.slo / 1e3, rate=rate,
+                                          name=name, batches=a.batches, instances=a.instances))
+        server = gsched.PlanServer(asked, a.table, gpu=a.gpu, planner=a.planner, sms=a.sms)
+        gsched.leave_slow_side(a.gpu)
+        with server:
+            for model in server.models: # one by one: batches of 1
+                expected[model.name] = [server.submit(model, x).result() for x in inputs[model.name]]
+            clients = {model: [Client(server, model, inputs[model.name],
+                                      a.rates[model.name] / a.threads, a.seconds,
+                                      1000 * a.seed + 10 * model.index + t)
+                               for t in range(a.threads)] for model in server.models}
+            for each in clients.values():
+                for c in each:
+                    c.start()
+            for each in clients.values():
+                for c in each:
+                    c.join()
+            lines = [c.error for each in clients.values() for c in each if c.error]
+            if lines:
+                raise gsched.GschedError(lines[0])
+            runs = [outcome_of(torch, a, m, each, expected[m.name]) for m, each in clients.items()]
+            plan = server.report()
+    except (gsched.GschedError, RuntimeError, ValueError, OSError) as e:
+        print(f"plan_server: {str(e).splitlines()[0]}", file=sys.stderr)
+        return 1
+    print(f"{plan['partitions']} partitions of {plan['sms']} SMs, {plan['switches']} switches")
+    print(f"{'model':20} {'requests':>8} {'in time':>8} {'dropped':>8} {'wrong':>6} {'a batch':>8} "
+          f"{'p50 ms':>8} {'p99 ms':>8}")
+    for r in runs:
+        print(f"{r['model']:20} {r['requests']:8} {r['in_time']:8} {r['dropped']:8} {r['wrong']:6} "
+              f"{r['answered'] / max(r['batches'], 1):8.1f} {r['p50_ms']:8.2f} {r['p99_ms']:8.2f}")
+    if a.json:
+        workload.save(a.json, {"gpu": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__,
+                               "slo_ms": a.slo, "plan": plan, "runs": runs})
+    return 1 if any(r["wrong"] or r["failed"] for r in runs) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

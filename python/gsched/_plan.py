@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers that serve by plans."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, Unpack
+
+from . import _abi
+from ._abi import (BAD_ARGUMENT, DEVICE_FAILED, Facts, GschedError, check, facts_of, gsched_buffer,
+                   gsched_plan_graph, gsched_plan_model, gsched_plan_model_report,
+                   gsched_plan_options, gsched_plan_report, last_line_in_seconds, load_library,
+                   pointer)
+from ._capture import Captured, capture
+from ._model import Model
+from ._nesting import shape_of, tensors_of, with_tensors
+from ._options import PLAN_FIELDS, PlanOptions, put_options
+from ._server import Server
+from ._state import keep_for_good
+
+
+class PlanModel:
+    """A model for a `PlanServer`: a module, and what is asked of its service.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or callable
+        What to serve, as for `capture`. It takes batches: the first dimension of all its inputs and
+        outputs.
+    example : object
+        Inputs of one request, see `capture`: the first dimension of all tensors is 1.
+    slo : float
+        The longest latency of a request, in seconds.
+    rate : float
+        Requests a second that the first plan is for.
+    name : str, optional
+        As the table of latencies has it; None is that of the module.
+    batches : sequence of int
+        The batch sizes to capture, rising from 1. Other batches run as the next larger one.
+    instances : int
+        Graphs of each batch size: so many partitions run the model at once, and a switch to another
+        plan takes twice as many.
+
+    Attributes
+    ----------
+    module, example, name : object
+        The parameters.
+    slo, rate : float
+        The parameters.
+    batches : tuple of int
+        The parameter `batches`.
+    instances : int
+        The parameter `instances`.
+    """
+
+    module: Any
+    example: Any
+    name: str
+    slo: float
+    rate: float
+    batches: tuple[int, ...]
+    instances: int
+
+    def __init__(self, module: Any, example: Any, slo: float, rate: float = 0.0,
+                 name: str | None = None, batches: Sequence[int] = (1, 2, 4, 8, 16, 32),
+                 instances: int = 3) -> None:
+        self.module, self.example, self.slo, self.rate = module, example, slo, rate
+        self.name = name or getattr(module, "__name__", None) or type(module).__name__
+        self.batches, self.instances = tuple(batches), instances
+
+
+class PlannedModel(Model):
+    """A model of a `PlanServer`, in `PlanServer.models`. Its `captured` has the graphs of batches of 1."""
+
+    def report(self) -> dict[str, Any]:
+        """Return what came of the model's requests since the server was opened.
+
+        Returns
+        -------
+        dict
+            Requests: ``arrived``, of which ``in_time``, ``late``, ``dropped``, ``cancelled``,
+            ``waiting`` and ``running``; the number of ``batches``; ``rate``, as measured, requests
+            a second; ``p50`` and ``p99``, latencies in seconds of those that were answered;
+            ``slow_down``, the measured time of all batches over the planned one.
+
+        Raises
+        ------
+        GschedError
+            In a child made by `fork()`, or if the server's thread was left behind in the driver.
+        """
+        self._state.refuse_child()
+        said = gsched_plan_model_report()
+        check(_abi.library.gsched_get_plan_model_report(self._state.handle, self.index, said))
+        return facts_of(said)
+
+
+def in_batches(x: Any, batch: int) -> bool:
+    """Whether a tensor holds the data of so many requests, one behind the other."""
+    return bool(x.shape) and x.shape[0] == batch and (
+        batch == 1 or x.stride()[0] * batch == x.numel())
+
+
+def capture_batches(of: PlanModel, gpu: int) -> dict[int, Captured]:
+    """The model's graphs by batch size."""
+    if not of.batches or of.batches[0] != 1 or list(of.batches) != sorted(set(of.batches)):
+        raise GschedError(f"{of.name}: batches {of.batches}, expected some that rise from 1")
+    for x in tensors_of(of.example):
+        if not in_batches(x, 1):
+            raise GschedError(f"{of.name}: example {shape_of(x)}, expected a first dimension of 1: that "
+                              "of the batch")
+    made = {}
+    for batch in of.batches:
+        example = with_tensors(of.example, (x.repeat_interleave(batch, 0)
+                                            for x in tensors_of(of.example)))
+        one = made[batch] = capture(of.module, example, of.instances, of.name, gpu)
+        if one.writes:
+            raise GschedError(f"{of.name}: writes {one.written[0]}, expected a model without state: "
+                              "its batches run at once")
+        first, like = one.instances[0], made[1].instances[0]
+        for what, mine, theirs in (("input", first.inputs, like.inputs),
+                                   ("output", first.outputs, like.outputs)):
+            for x, y in zip(mine, theirs):
+                if not in_batches(x, batch) or x.shape[1:] != y.shape[1:] or (
+                        x.stride()[1:] != y.stride()[1:]):
+                    raise GschedError(f"{of.name}: {what} {shape_of(x)} of a batch of {batch}, expected "
+                                      "the requests' tensors one behind the other")
+    return made
+
+
+def graphs_of(made: dict[int, Captured], kept: list[Any]) -> Any:
+    """All graphs of a model for the library; `kept` keeps what they point to."""
+    def buffers(tensors: list[Any]) -> Any:
+        kept.append((gsched_buffer * len(tensors))(
+            *[gsched_buffer(x.data_ptr(), x.numel() * x.element_size()) for x in tensors]))
+        return kept[-1]
+
+    all_of_them = [gsched_plan_graph(batch=batch, graph=one.graph.raw_cuda_graph(),
+                                     inputs=buffers(one.inputs), outputs=buffers(one.outputs))
+                   for batch, captured in made.items() for one in captured.instances]
+    kept.append((gsched_plan_graph * len(all_of_them))(*all_of_them))
+    return kept[-1]
+
+
+class PlanServer(Server):
+    """A GPU that serves models by a plan: on partitions of its SMs, in batches of all threads' requests.
+
+    The partitions follow the measured rates. It is a `Server`: `submit` returns futures, and closing,
+    callbacks, channels and gRPC are the same. A request that cannot be in time ends as rejected.
+
+    Parameters
+    ----------
+    models : iterable of PlanModel
+        What to serve.
+    table : str or os.PathLike
+        Measured latencies by batch and SMs, a CSV file: model, batch, sms, latency_us.
+    gpu : int
+        The number of the GPU, as CUDA's runtime counts.
+    planner : str
+        ``elastic``, ``best`` or ``ideal``.
+    interference, solo : str or os.PathLike, optional
+        How much models beside each other slow each other: a file of coefficients, and a CSV file of
+        each model's metrics alone. None: not at all.
+    **options : PlanOptions
+        Further options, times in seconds: `sms`, `period`, `headroom` and others.
+
+    Attributes
+    ----------
+    models : list of PlannedModel
+        The models, in their order, for `submit`.
+
+    Raises
+    ------
+    GschedError
+        If there is no library or GPU, a file cannot be read, a model is not in the table or cannot be
+        captured, or no plan serves the models at all. An exception of a module during its capture is
+        passed on.
+
+    Notes
+    -----
+    Set ``CUDA_DEVICE_MAX_CONNECTIONS=32`` before CUDA starts: otherwise batches of different partitions
+    wait for each other. Call `leave_slow_side` after the models were made and used by torch.
+
+    `submit` takes no `deadline`, `after` or client's weight: a model's goal counts. Inputs and outputs
+    are those of one request. A future can be cancelled until its batch starts. An error of the GPU ends
+    the service.
+    """
+
+    models: list[PlannedModel]
+    _needs_inputs = True
+
+    def __init__(self, models: Iterable[PlanModel], table: str | os.PathLike[str], gpu: int = 0,
+                 planner: str = "best", interference: str | os.PathLike[str] | None = None,
+                 solo: str | os.PathLike[str] | None = None, **options: Unpack[PlanOptions]) -> None:
+        library = load_library()
+        said = gsched_plan_options()
+        check(library.gsched_default_plan_options(said))
+        said.gpu, said.table, said.planner = gpu, os.fsencode(table), planner.encode()
+        if interference is not None:
+            said.interference = os.fsencode(interference)
+        if solo is not None:
+            said.solo = os.fsencode(solo)
+        put_options(said, dict(options), PLAN_FIELDS)
+        asked = list(models)
+        made = [capture_batches(one, gpu) for one in asked]
+        kept: list[Any] = []
+        each = (gsched_plan_model * len(asked))()
+        for i, (one, graphs) in enumerate(zip(asked, made)):
+            first = graphs[1].instances[0]
+            all_of_them = graphs_of(graphs, kept)
+            each[i] = gsched_plan_model(
+                graphs_count=len(all_of_them), graphs=all_of_them, name=one.name.encode(),
+                inputs=len(first.inputs), outputs=len(first.outputs), slo_us=one.slo * 1e6,
+                rate=one.rate)
+        handle = pointer()
+        code = library.gsched_plan_open(said, each, len(asked), handle)
+        if code == DEVICE_FAILED: # a kernel may hang and use their memory still
+            keep_for_good(made)
+        if code != _abi.OK:
+            raise GschedError(last_line_in_seconds(), code)
+        self._take(handle, "plan", gpu)
+        self._first_clients.append(0)
+        self.models = [PlannedModel(self._state, i, graphs[1]) for i, graphs in enumerate(made)]
+        # Without a Model: what is removed stays in the graphs of partitions until the end.
+        self._state.models.extend([graphs, None] for graphs in made)
+
+    def add_model(self, torch_module: Any, example_input: Any = None, name: str | None = None,
+                  instances: int | None = None, unmeasured: bool = False) -> Model:
+        """Refuse: the models of a plan are those that the server was made with.
+
+        Parameters
+        ----------
+        torch_module, example_input, name, instances, unmeasured : object
+            As `Server.add_model` has them.
+
+        Returns
+        -------
+        Model
+            Never.
+
+        Raises
+        ------
+        GschedError
+            Always.
+        """
+        raise GschedError("add_model: of a server of a plan, expected its models when it is made",
+                          BAD_ARGUMENT)
+
+    def report(self) -> dict[str, Any]:
+        """Return the plan in service; also when the server is closed.
+
+        Returns
+        -------
+        dict
+            ``partitions`` of the plan and their ``sms`` together; ``factor``, so many times the rates
+            that it was made for it serves; ``batches`` and ``switches`` to another plan since the
+            server was opened; ``failed_plans``, which were chosen but could not be made, and
+            ``last_failure`` of these, a line.
+
+        Raises
+        ------
+        GschedError
+            In a child made by `fork()`, or if the server's thread was left behind in the driver.
+        """
+        self._state.refuse_child()
+        said = gsched_plan_report()
+        check(_abi.library.gsched_get_plan_report(self._state.handle, said))
+        facts: Facts = facts_of(said)
+        facts["last_failure"] = facts["last_failure"].decode(errors="replace")
+        return facts

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The Python package: models are captured in batches and served by a plan, and what cannot be served so is
+# refused in one line. The library and torch only play their parts.
+set -euo pipefail
+source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
+
+cat >"$work/plan.py" <<'PY'
+import concurrent.futures, ctypes, os
+import gsched, torch
+
+played = ctypes.CDLL(os.environ["GSCHED_C_LIBRARY"])
+numbers = lambda name, kind, n: list((kind * n).in_dll(played, name))
+def raises(kind, text, call, *args, **named):
+    try:
+        call(*args, **named)
+    except kind as e:
+        assert text in str(e) and "\n" not in str(e), repr(e)
+        return e
+    raise AssertionError(f"no {kind.__name__} that says {text!r}")
+
+one = lambda x=0: torch.Tensor((1, 4), [float(x)] * 4)
+adds = lambda x: x + 1.0
+def models():
+    return [gsched.PlanModel(adds, one(), slo=0.02, rate=300, name="resnet50", batches=(1, 2, 4)),
+            gsched.PlanModel(adds, (one(),), slo=0.005, name="lenet", batches=[1, 8], instances=2)]
+
+with gsched.PlanServer(models(), "latency.csv", planner="ideal", interference="law.json", solo="solo.csv",
+                       period=5, headroom=1.5, sms=120) as server:
+    opened = gsched._abi.gsched_plan_options.in_dll(played, "plan_opened")
+    texts = (ctypes.c_char * 256).in_dll(played, "plan_texts")
+    assert texts.value == b"latency.csv ideal law.json solo.csv"
+    assert (opened.period_us, opened.headroom, opened.sms, opened.replans) == (5e6, 1.5, 120, 1)
+    assert numbers("plan_graphs", ctypes.c_int, 2) == [9, 4]
+    batches = (ctypes.c_int * 64 * 8).in_dll(played, "plan_batches")
+    assert batches[0][:9] == [1] * 3 + [2] * 3 + [4] * 3 and batches[1][:4] == [1, 1, 8, 8]
+    assert numbers("plan_slo_us", ctypes.c_double, 2) == [20000, 5000]
+    assert numbers("plan_rate", ctypes.c_double, 2) == [300, 0]
+    resnet, lenet = server.models
+    assert (resnet.name, lenet.name, lenet.index, lenet.instances) == ("resnet50", "lenet", 1, 2)
+    futures = [server.submit(m, one(i)) for i in range(8) for m in (resnet, lenet)]
+    for i, f in enumerate(futures):
+        assert f.result().shape == (1, 4) and list(f.result().values) == [i // 2 + 1.0] * 4
+    assert len(concurrent.futures.wait(futures).done) == 16
+    assert ctypes.c_int.in_dll(played, "last_client").value == 0
+    raises(gsched.GschedError, "resnet50: input 0 is float32[2, 4], expected float32[1, 4]",
+           server.submit, resnet, torch.Tensor((2, 4)))
+    raises(gsched.GschedError, "resnet50: no inputs, expected those of one request", server.submit,
+           resnet, None)
+    report = server.report()
+    assert (report["partitions"], report["sms"], report["factor"]) == (3, 120, 1.5)
+    assert (report["failed_plans"], report["last_failure"]) == (1, "no graph is left")
+    assert lenet.report()["arrived"] == 6 and lenet.report()["p99"] == 0.0025
+    raises(KeyError, "p99, in seconds", lambda: lenet.report()["p99_us"])
+    raises(gsched.GschedError, "add_model: of a server of a plan", server.add_model, adds, one())
+    assert server.policy == "plan"
+raises(gsched.GschedError, "closed", server.submit, resnet, one())
+
+# What is refused, and leaves nothing behind.
+plan = lambda *m, **o: gsched.PlanServer(m or models(), "latency.csv", **o)
+raises(gsched.GschedError, "none.csv: cannot be read", gsched.PlanServer, models(), "none.csv")
+raises(gsched.GschedError, "period 2000, expected 0.001 to 1000, in seconds", plan, period=2000)
+raises(gsched.GschedError, "period_us: expected period, in seconds", plan, period_us=5)
+raises(gsched.GschedError, 'option "lanes", expected one of sms', plan, lanes=8)
+like = lambda call, x=None, **o: gsched.PlanModel(call, one() if x is None else x, slo=1, name="m", **o)
+raises(gsched.GschedError, "m: batches (2, 4), expected some that rise from 1", plan,
+       like(adds, batches=(2, 4)))
+raises(gsched.GschedError, "m: batches (1, 4, 2), expected some that rise", plan,
+       like(adds, batches=(1, 4, 2)))
+raises(gsched.GschedError, "m: example float32[4], expected a first dimension of 1", plan,
+       like(adds, torch.tensor([1.0] * 4)))
+raises(gsched.GschedError, "m: output float32[1, 4] of a batch of 2, expected the requests' tensors",
+       plan, like(lambda x: (x + 1.0, torch.Tensor((1, 4), cuda=True))[1]))
+cache = torch.Tensor((1, 4), cuda=True)
+raises(gsched.GschedError, "m: writes ", plan, like(lambda x: (cache.add_(x), x + 1.0)[1], instances=1))
+print("plans are served, and what cannot be is refused")
+PY
+python3 "$work/plan.py"
