@@ -103,24 +103,26 @@ part_report measure_counters(session& s, double until) {
       c.solo_us = cuda::summarize(std::move(times)).median;
     }
   }
-  steps all(s, report, missing.size(), until);
-  for (const counted_graph& c : missing) {
-    if (!all.begin(c.name())) break;
-    try {
-      const whole_graph graph(*c.program);
-      profile p = cuda::profile_graph(graph.get(), c.facts);
-      cuda::count_kernels(graph.get(), {}, p);
-      row_file::row row = solo_metrics_row(p, c.solo_us);
-      write_profile(folder / (c.name() + ".json"), p);
-      if (!file.has({row[0], row[1]})) file.add({std::move(row)});
-      ++report.measured;
-    } catch (const error& e) {
-      if (e.code() == errc::no_device || e.code() == errc::io) { // not permitted: so for all
-        if (s.how.parts.size() == 1) throw;
-        report.notes.emplace_back(e.what());
-        break;
+  { // its end completes the report
+    steps all(s, report, missing.size(), until);
+    for (const counted_graph& c : missing) {
+      if (!all.begin(c.name())) break;
+      try {
+        const whole_graph graph(*c.program);
+        profile p = cuda::profile_graph(graph.get(), c.facts);
+        cuda::count_kernels(graph.get(), {}, p);
+        row_file::row row = solo_metrics_row(p, c.solo_us);
+        write_profile(folder / (c.name() + ".json"), p);
+        if (!file.has({row[0], row[1]})) file.add({std::move(row)});
+        ++report.measured;
+      } catch (const error& e) {
+        if (e.code() == errc::no_device || e.code() == errc::io) { // not permitted: so for all
+          if (s.how.parts.size() == 1) throw;
+          report.notes.emplace_back(e.what());
+          break;
+        }
+        report.notes.push_back(c.name() + " left out: " + e.what());
       }
-      report.notes.push_back(c.name() + " left out: " + e.what());
     }
   }
   return report;

@@ -72,32 +72,35 @@ part_report measure_held_up(session& s, double until) {
         ++report.kept;
       else
         missing.push_back({g, p});
-  steps all(s, report, missing.size(), until);
   std::size_t kernels = 0;
   std::size_t wrong = 0;
-  for (const run_of& r : missing) {
-    const measured_graph& graph = s.graphs[r.graph];
-    if (!all.begin(fmt::format("{} beside {}", graph.name(), r.probe.name()))) break;
-    try {
-      const cuda::program& program = *graph.instances.front();
-      const launch_shape resident = cuda::probe(r.probe, s.gpu.sms).launch();
-      const whole_graph whole(program);
-      std::vector<row_file::row> rows;
-      for (const cuda::beside_operation& b :
-           cuda::each_beside(whole.get(), r.probe, s.gpu.ordinal)) {
-        const launch_shape& launch = program.host().operations()[b.operation].launch;
-        const std::string predicted = lacking(occupancy_beside(s.gpu.sm, resident, 1, launch));
-        ++kernels;
-        if (predicted.empty() == b.held_up) ++wrong;
-        rows.push_back({r.probe.name(), graph.model, std::to_string(graph.batch),
-                        std::to_string(b.operation), predicted, b.held_up ? "1" : "0",
-                        us_text(b.alone_us), us_text(b.us)});
+  { // its end completes the report
+    steps all(s, report, missing.size(), until);
+    for (const run_of& r : missing) {
+      const measured_graph& graph = s.graphs[r.graph];
+      if (!all.begin(fmt::format("{} beside {}", graph.name(), r.probe.name()))) break;
+      try {
+        const cuda::program& program = *graph.instances.front();
+        const launch_shape resident = cuda::probe(r.probe, s.gpu.sms).launch();
+        const whole_graph whole(program);
+        std::vector<row_file::row> rows;
+        for (const cuda::beside_operation& b :
+             cuda::each_beside(whole.get(), r.probe, s.gpu.ordinal)) {
+          const launch_shape& launch = program.host().operations()[b.operation].launch;
+          const std::string predicted = lacking(occupancy_beside(s.gpu.sm, resident, 1, launch));
+          ++kernels;
+          if (predicted.empty() == b.held_up) ++wrong;
+          rows.push_back({r.probe.name(), graph.model, std::to_string(graph.batch),
+                          std::to_string(b.operation), predicted, b.held_up ? "1" : "0",
+                          us_text(b.alone_us), us_text(b.us)});
+        }
+        file.add(rows);
+        ++report.measured;
+      } catch (const error& e) {
+        if (cudaPeekAtLastError() != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess) throw;
+        report.notes.push_back(graph.name() + " beside " + r.probe.name() +
+                               " left out: " + e.what());
       }
-      file.add(rows);
-      ++report.measured;
-    } catch (const error& e) {
-      if (cudaPeekAtLastError() != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess) throw;
-      report.notes.push_back(graph.name() + " beside " + r.probe.name() + " left out: " + e.what());
     }
   }
   if (kernels > 0)

@@ -65,33 +65,35 @@ part_report measure_latency(session& s, double until) {
     if (there < sizes.size()) missing.push_back(&g);
   }
   cuda::replayer replays;
-  steps all(s, report, missing.size(), until);
-  for (const measured_graph* const g : missing) {
-    if (!all.begin(g->name())) break;
-    std::vector<sized_graph> variants;
-    for (const group_range& r : sizes) {
-      const sm_count sms = s.on.sms(r);
-      if (file.has(key(*g, sms))) continue;
-      try {
-        variants.push_back({sms, cuda::placed_graph(*g->instances.front(), s.on.at(r))});
-      } catch (const error& e) {
-        report.notes.push_back(
-            fmt::format("{} on {} SMs left out: {}", g->name(), sms.count(), e.what()));
+  { // its end completes the report
+    steps all(s, report, missing.size(), until);
+    for (const measured_graph* const g : missing) {
+      if (!all.begin(g->name())) break;
+      std::vector<sized_graph> variants;
+      for (const group_range& r : sizes) {
+        const sm_count sms = s.on.sms(r);
+        if (file.has(key(*g, sms))) continue;
+        try {
+          variants.push_back({sms, cuda::placed_graph(*g->instances.front(), s.on.at(r))});
+        } catch (const error& e) {
+          report.notes.push_back(
+              fmt::format("{} on {} SMs left out: {}", g->name(), sms.count(), e.what()));
+        }
       }
+      for (int round = 0; round < latency_rounds; ++round)
+        for (sized_graph& v : variants) replays.alone(v.graph, v.times);
+      std::vector<row_file::row> rows;
+      for (const sized_graph& v : variants) {
+        const cuda::replay_times t = cuda::summarize(v.times);
+        row_file::row row = key(*g, v.sms);
+        for (const double us : {t.median, t.p10, t.p90}) row.push_back(us_text(us));
+        row.push_back(std::to_string(t.count));
+        rows.push_back(std::move(row));
+        report.spread(t.spread(), fmt::format("{} on {} SMs", g->name(), v.sms.count()));
+      }
+      file.add(rows);
+      report.measured += rows.size();
     }
-    for (int round = 0; round < latency_rounds; ++round)
-      for (sized_graph& v : variants) replays.alone(v.graph, v.times);
-    std::vector<row_file::row> rows;
-    for (const sized_graph& v : variants) {
-      const cuda::replay_times t = cuda::summarize(v.times);
-      row_file::row row = key(*g, v.sms);
-      for (const double us : {t.median, t.p10, t.p90}) row.push_back(us_text(us));
-      row.push_back(std::to_string(t.count));
-      rows.push_back(std::move(row));
-      report.spread(t.spread(), fmt::format("{} on {} SMs", g->name(), v.sms.count()));
-    }
-    file.add(rows);
-    report.measured += rows.size();
   }
   return report;
 }
