@@ -27,6 +27,10 @@ said["rows"][0]["runs"]["up to 20% off"]["violations"] = 0.5
 json.dump(said, open("worse.json", "w"))
 PY
 check "old results again" python3 "$bench/figures/partition_figures" --again "$(ls results/*.json)"
+if command -v gnuplot >/dev/null; then
+  check "figures of them" python3 "$bench/figures/partition_figures" --again "$(ls results/*.json)" --figures drawn
+  check "a picture each" test "$(find drawn -name 'partition_*.svg' | wc -l)" -eq 3
+fi
 checks=$((checks + 1))
 python3 "$bench/figures/partition_figures" --again worse.json --strict >out 2>err
 if [[ $? -ne 1 ]] || ! grep -q 'MISSED  at most 1% violations, up to 20% off' out || ! grep -q '50.000%' out ||
