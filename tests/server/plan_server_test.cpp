@@ -128,7 +128,7 @@ struct rig {
 };
 
 template <class F>
-std::string line_of(errc code, F f) {
+std::string refusal_line(errc code, F f) {
   try {
     f();
   } catch (const error& e) {
@@ -237,7 +237,7 @@ TEST_CASE("plan server: a request that waits can be cancelled, one that runs end
   CHECK(kept.wait().status == (waits ? request_status::cancelled : request_status::finished));
   if (waits) CHECK(kept.result().code == errc::closed);
   check_sums(r.it.statistics());
-  CHECK(line_of(errc::closed, [&] { static_cast<void>(r.ask(q[2])); }) != "");
+  CHECK(refusal_line(errc::closed, [&] { static_cast<void>(r.ask(q[2])); }) != "");
 }
 
 TEST_CASE("plan server: closing serves what was accepted") {
@@ -286,20 +286,20 @@ TEST_CASE("plan server: bad requests fail with one line, and so does a model tha
   CHECK(line({.model = model_id{0}, .payload = q.bytes(), .after = before.get()}).find("after") ==
         0);
   ticket empty = r.it.submit({.model = model_id{0}}); // of no data
-  CHECK(line_of(errc::unknown_name, [&] {
+  CHECK(refusal_line(errc::unknown_name, [&] {
           static_cast<void>(r.it.submit({.model = model_id{1}}));
         }).find("model 1") == 0);
-  CHECK(line_of(errc::unknown_name, [&] {
+  CHECK(refusal_line(errc::unknown_name, [&] {
           static_cast<void>(r.it.submit({.model = model_id{0}, .client = client_id{1}}));
         }).find("client 1") == 0);
   CHECK(r.it.add_client() == client_id{1});
   ticket second = r.it.submit({.model = model_id{0}, .client = client_id{1}});
-  CHECK(line_of(errc::bad_option, [&] {
+  CHECK(refusal_line(errc::bad_option, [&] {
           static_cast<void>(r.it.add_model("late", program("late", {operation{}})));
         }).find("add_model") == 0);
   CHECK(r.it.model(model_id{0}).name == "m0");
   r.it.remove_model(model_id{0});
-  CHECK(line_of(errc::unknown_name, [&] {
+  CHECK(refusal_line(errc::unknown_name, [&] {
           static_cast<void>(r.it.submit({.model = model_id{0}}));
         }).find("removed") != std::string::npos);
   CHECK(second.wait().status == request_status::finished);
@@ -308,7 +308,7 @@ TEST_CASE("plan server: bad requests fail with one line, and so does a model tha
 
 TEST_CASE("plan server: a bad offer is refused in one line") {
   const auto line = [](plan_offer o) {
-    return line_of(errc::bad_option, [&] { rig r(std::move(o)); });
+    return refusal_line(errc::bad_option, [&] { rig r(std::move(o)); });
   };
   plan_offer o = offer_of(2, 10ms);
   o.models.pop_back();
@@ -348,10 +348,11 @@ TEST_CASE("plan server: an error of a batch fails all that was accepted, and end
     CHECK(end.code == errc::device_failed);
     CHECK(end.error.find("illegal memory access") != std::string::npos);
   }
-  CHECK(line_of(errc::device_failed, [&] {
+  CHECK(refusal_line(errc::device_failed, [&] {
           static_cast<void>(r.ask(first));
         }).find("illegal memory access") != std::string::npos);
-  CHECK(line_of(errc::device_failed, [&] { r.it.close(); }).find("illegal") != std::string::npos);
+  CHECK(refusal_line(errc::device_failed, [&] { r.it.close(); }).find("illegal") !=
+        std::string::npos);
 }
 
 TEST_CASE("plan server: a later plan that cannot be made leaves the current one in service") {
