@@ -26,7 +26,7 @@ using namespace gsched::testing;
 
 namespace {
 
-constexpr std::uint32_t words = 3000; // of a request
+constexpr std::uint32_t plan_words = 3000; // of a request
 
 /// A model in batches of 1, 2, 4 and 8, several graphs of each.
 struct batched_model {
@@ -38,8 +38,8 @@ struct batched_model {
   batched_model(std::string called, std::uint32_t steps, std::uint32_t spin, std::size_t copies)
       : name(std::move(called)) {
     for (std::uint32_t b = 1; b <= 8; b *= 2) {
-      const auto& m =
-          batches.emplace_back(std::make_unique<captured_model>(words * b, steps, spin, copies));
+      const auto& m = batches.emplace_back(
+          std::make_unique<captured_model>(plan_words * b, steps, spin, copies));
       for (std::size_t i = 0; i < copies; ++i) {
         gsched_plan_graph& g = graphs.emplace_back();
         g.size = sizeof g;
@@ -82,13 +82,13 @@ struct table_file {
   return o;
 }
 
-/// Memory of one kind for `words` numbers.
+/// Memory of one kind for `plan_words` numbers.
 struct place {
   std::uint32_t* at = nullptr;
   int kind = 0;
   explicit place(int k) : kind(k) {
-    const std::size_t bytes = words * sizeof(std::uint32_t);
-    if (kind == 0) at = new std::uint32_t[words];
+    const std::size_t bytes = plan_words * sizeof(std::uint32_t);
+    if (kind == 0) at = new std::uint32_t[plan_words];
     if (kind == 1) ok(cudaHostAlloc(reinterpret_cast<void**>(&at), bytes, cudaHostAllocDefault));
     if (kind == 2) ok(cudaMalloc(reinterpret_cast<void**>(&at), bytes));
   }
@@ -119,13 +119,13 @@ TEST_CASE("c abi plan: requests of several threads are served in batches, with t
     threads.emplace_back([&, t] {
       std::vector<place> in, out;
       std::vector<gsched_ticket*> tickets;
-      std::vector<std::uint32_t> host(words);
+      std::vector<std::uint32_t> host(plan_words);
       constexpr std::uint32_t each = 60;
       for (std::uint32_t i = 0; i < each; ++i) {
         in.emplace_back(static_cast<int>((i + t) % 3));
         out.emplace_back(static_cast<int>((i / 3 + t) % 3));
-        for (std::uint32_t w = 0; w < words; ++w) host[w] = t * 7919 + i * 104729 + w;
-        ok(cudaMemcpy(in.back().at, host.data(), words * 4, cudaMemcpyDefault));
+        for (std::uint32_t w = 0; w < plan_words; ++w) host[w] = t * 7919 + i * 104729 + w;
+        ok(cudaMemcpy(in.back().at, host.data(), plan_words * 4, cudaMemcpyDefault));
       }
       for (std::uint32_t i = 0; i < each; ++i) {
         const void* from[] = {in[i].at};
@@ -145,9 +145,9 @@ TEST_CASE("c abi plan: requests of several threads are served in batches, with t
         }
         if (report_of(tickets[i]).state != GSCHED_FINISHED) ++others;
         gsched_release(tickets[i]);
-        ok(cudaMemcpy(host.data(), out[i].at, words * 4, cudaMemcpyDefault));
+        ok(cudaMemcpy(host.data(), out[i].at, plan_words * 4, cudaMemcpyDefault));
         const captured_model& m = *all[i % 2]->batches.front();
-        for (std::uint32_t w = 0; w < words; ++w)
+        for (std::uint32_t w = 0; w < plan_words; ++w)
           wrong += host[w] != m.expected(t * 7919 + i * 104729 + w);
       }
     });
