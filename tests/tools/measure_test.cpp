@@ -185,8 +185,8 @@ TEST_CASE("measure: splits of the SMs are disjoint, whole, or not there") {
 
 TEST_CASE("measure: a folder is of one machine") {
   const scratch here;
-  measure::options o;
-  o.out = here.at / "made" / "here";
+  const fs::path out = here.at / "made" / "here";
+  bool anew = false;
   gsched::machine m;
   m.gpu = "NVIDIA H200";
   m.compute_capability = "9.0";
@@ -196,36 +196,36 @@ TEST_CASE("measure: a folder is of one machine") {
   m.libraries = {{"torch", "2.11"}};
   m.date = "2026-11-20";
   const auto open = [&](const gsched::machine& machine) {
-    return refusal([&] { measure::open_folder(o, machine); });
+    return refusal([&] { measure::open_folder(out, anew, machine); });
   };
   CHECK(open(m) == "accepted");
-  CHECK(gsched::load_machine(o.out / "machine.json") == m);
+  CHECK(gsched::load_machine(out / "machine.json") == m);
   gsched::machine later = m; // without a library, with another one, on another day
   later.libraries = {{"cudnn", "9"}};
   later.date = "2026-12-01";
   CHECK(open(later) == "accepted");
-  CHECK(gsched::load_machine(o.out / "machine.json").libraries.size() == 2);
-  CHECK(gsched::load_machine(o.out / "machine.json").date == "2026-11-20");
+  CHECK(gsched::load_machine(out / "machine.json").libraries.size() == 2);
+  CHECK(gsched::load_machine(out / "machine.json").date == "2026-11-20");
 
-  std::ofstream(o.out / "corun_pairs.csv") << "rows\n";
+  std::ofstream(out / "corun_pairs.csv") << "rows\n";
   gsched::machine other = m;
   other.driver = "590.1";
-  const std::string file = (o.out / "machine.json").string();
+  const std::string file = (out / "machine.json").string();
   CHECK(open(other) == file + ": measured with driver 580.1, not 590.1, expected the same; "
                               "--anew removes what is there");
   other.gpu = "NVIDIA H100";
   CHECK(open(other) == file + ": measured with NVIDIA H200, not NVIDIA H100, expected the same; "
                               "--anew removes what is there");
-  CHECK(fs::exists(o.out / "corun_pairs.csv"));
-  o.anew = true;
+  CHECK(fs::exists(out / "corun_pairs.csv"));
+  anew = true;
   CHECK(open(other) == "accepted");
-  CHECK(gsched::load_machine(o.out / "machine.json") == other);
-  CHECK_FALSE(fs::exists(o.out / "corun_pairs.csv"));
+  CHECK(gsched::load_machine(out / "machine.json") == other);
+  CHECK_FALSE(fs::exists(out / "corun_pairs.csv"));
 
-  o.anew = false;
-  fs::remove(o.out / "machine.json");
-  std::ofstream(o.out / "corun_pairs.csv") << "rows\n";
-  CHECK(open(m) == (o.out / "corun_pairs.csv").string() +
+  anew = false;
+  fs::remove(out / "machine.json");
+  std::ofstream(out / "corun_pairs.csv") << "rows\n";
+  CHECK(open(m) == (out / "corun_pairs.csv").string() +
                        ": there without machine.json, expected a folder of this program; --anew "
                        "removes it");
 }

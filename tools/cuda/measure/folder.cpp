@@ -28,19 +28,19 @@ constexpr std::array tables{"latency_batch_partition.csv",
 
 } // namespace
 
-void open_folder(const options& o, machine here) {
+void open_folder(const std::filesystem::path& out, bool anew, machine here) {
   namespace fs = std::filesystem;
   std::error_code failed;
-  fs::create_directories(o.out, failed);
+  fs::create_directories(out, failed);
   if (failed)
-    throw common::run_error(errc::io, o.out.string() + ": cannot be made (" + failed.message() +
+    throw common::run_error(errc::io, out.string() + ": cannot be made (" + failed.message() +
                                           "), expected a folder");
-  const fs::path file = o.out / "machine.json";
-  if (o.anew) {
+  const fs::path file = out / "machine.json";
+  if (anew) {
     std::error_code ignored;
-    for (const char* const table : tables) fs::remove(o.out / table, ignored);
+    for (const char* const table : tables) fs::remove(out / table, ignored);
     fs::remove(file, ignored);
-    for (const auto& entry : fs::directory_iterator(o.out / "profiles", ignored))
+    for (const auto& entry : fs::directory_iterator(out / "profiles", ignored))
       if (entry.path().extension() == ".json") fs::remove(entry.path(), ignored);
   }
   if (fs::exists(file, failed)) {
@@ -54,8 +54,8 @@ void open_folder(const options& o, machine here) {
     here.date = there.date;
   } else {
     for (const char* const table : tables)
-      if (fs::exists(o.out / table, failed))
-        throw error(errc::bad_option, (o.out / table).string() +
+      if (fs::exists(out / table, failed))
+        throw error(errc::bad_option, (out / table).string() +
                                           ": there without machine.json, expected a folder of "
                                           "this program; --anew removes it");
   }

@@ -100,7 +100,7 @@ int run(const options& o, std::span<const ::measure_graph> captured) {
   places on(gpu.ordinal);
   machine here = common::this_machine(gpu);
   here.libraries = o.libraries;
-  open_folder(o, here);
+  open_folder(o.out, o.anew, here);
   dog.step("making graphs", std::chrono::seconds{300});
   std::vector<measured_graph> graphs = make_graphs(o, captured);
   session s{o, gpu, graphs, on, dog};

@@ -75,8 +75,7 @@ struct probe_options {
 /// Threads  one at a time.
 class probe {
 public:
-  /// @param place  the green context whose SMs run it; null: all SMs
-  /// @param sms    the number of these SMs
+  /// It runs on the `sms` SMs of the green context `place`; null: on all SMs.
   probe(const probe_options& how, sm_count sms, CUcontext place = nullptr);
   ~probe();
   probe(probe&&) noexcept;
