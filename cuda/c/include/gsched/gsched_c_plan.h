@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+// SPDX-License-Identifier: Apache-2.0
 #ifndef GSCHED_C_PLAN_H
 #define GSCHED_C_PLAN_H
 
