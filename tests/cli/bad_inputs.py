@@ -492,7 +492,7 @@ def make_programs():
             "--plan-interference": name("none", "h200", "same"), "--solo": path_in, "--start": name("due", "at_once"),
             "--seconds": number(0, 1e6, True), "--period": number(1e-3, 1e6), "--prepare": number(0, 1e6),
             "--switch-us": number(0, 1e9), "--seed": count(0, 2**63),
-            "--true-slowdown": numbers_of(number(0.01, 100), *MODELS), "--allowed": number(0, 1)},
+            "--true-slowdown": numbers_of(number(0.01, 100), *MODELS), "--allowed": number(0, 1), "--stalls": number(0, 1e6)},
         wrong=[["--max-rates", "--rate-scale", "2"], ["--once", "--fall", "0.1"], ["--once", "--fixed-times"], ["--once", "--allowed", "0.1"], ["--once", "--tolerance", "0.1"],
                ["--interference", "none", "--solo", "x.csv"], ["--group", "140"], ["--rates", "lenet=1e9", "--seconds", "60"],
                ["--once", "--prepare", "1"], ["--once", "--switch-us", "5"],

@@ -46,6 +46,9 @@ low=(--rates lenet=270,googlenet=270,resnet50=270 --slo lenet=5,googlenet=44,res
 serve low "${low[@]}"
 serve low_before "${low[@]}" --start due --leave-idle
 grep -qE '[0-9]+ SMs idle on GPUs in use: --leave-idle' "$work/low_before.txt" || { echo "idle SMs are not told"; failed=1; }
+serve stalls --rates resnet50=300,vgg16=300 --gpus 1 --seconds 5 --once --true-slowdown vgg16=9 --stalls 5
+grep -qE '^[0-9]+ batches took more than 5 ms longer than expected: .* too long on the GPU' "$work/stalls.txt" ||
+  { echo "stalls are not told"; failed=1; }
 serve none --rates vgg16=10 --gpus 0 --seconds 2
 cat > "$work/jump.csv" <<'CSV'
 time_s,model,rate
@@ -106,6 +109,9 @@ for low, before in zip(said["low"]["models"], said["low_before"]["models"]):
     most = 1.01 if low["model"] == "lenet" else 0.7  # LeNet has batches of 1
     assert low["latency_us"]["p99"] < most * before["latency_us"]["p99"], (low, before)
 assert said["low"]["all"]["violations"] == 0 and sum(said["low"]["periods"][0]["gpu_sms"]) == said["low"]["periods"][0]["sms"]
+stalls = said["stalls"]
+assert min(stalls["stalled"], 1000) == len(stalls["stalls"]) > 0, stalls["stalled"]
+assert all(s["model"] == "vgg16" and s["took_us"] > s["expected_us"] + 5000 and s["queued_us"] == 0 for s in stalls["stalls"])
 slow = said["slow"]["periods"]
 assert slow[0]["violated"] > 0.02 * slow[0]["ended"] and slow[0]["corrections"] == {}, slow[0]
 assert all(p["violated"] <= 0.01 * p["ended"] for p in slow[2:]), slow

@@ -307,6 +307,71 @@ TEST_CASE("idle SMs and partitions are used: latencies at low rates are near tho
   CHECK(quick.all().violations() == 0);
 }
 
+TEST_CASE("batches that stall are recorded, with where their time went") {
+  service s;
+  s.shapes.resize(1);
+  s.options.length = 2s;
+  s.options.replans = false;
+  s.options.fills = false;
+  s.slos = {100ms, 100ms};
+  s.offer_model(0, 100);
+  s.offer_model(1, 100);
+  s.options.stall = 5ms;
+  s.planner = [](const latency_table&, std::span<const model_demand>) {
+    return partition_plan{
+        {{0, sm_count{16}, 20ms, {{0, 100, 2}}}, {0, sm_count{16}, 20ms, {{1, 100, 2}}}}};
+  };
+  CHECK(s.run().stalled == 0);
+  s.true_slowdown = {1, 8};
+  const service_outcome slow = s.run();
+  CHECK(slow.stalled > 10);
+  REQUIRE(slow.stalls.size() == std::min<std::uint64_t>(slow.stalled, batch_stall::most));
+  for (const batch_stall& b : slow.stalls) {
+    CHECK(b.model == 1);
+    CHECK(b.took > b.expected + 5ms);
+    REQUIRE(b.times);
+    CHECK(b.times->started == b.decided);
+    CHECK(b.times->ended - b.times->started == b.took);
+    CHECK_FALSE(b.behind); // it did not wait for its start
+  }
+
+  // On a runner where the batches of model 1 start when one of the other model ends.
+  struct one_queue : simulated_batches {
+    using simulated_batches::simulated_batches;
+    [[nodiscard]] std::optional<std::uint32_t> try_end() {
+      const auto partition = simulated_batches::try_end();
+      if (!partition) return partition;
+      const time_point at_end = now();
+      if (is_of_model_1(*partition) && last_end > time_point{}) started = last_end;
+      if (!is_of_model_1(*partition)) last_end = at_end;
+      return partition;
+    }
+    void begin(const batch_run& r) {
+      models.resize(std::max<std::size_t>(models.size(), r.partition + 1u));
+      models[r.partition] = r.model;
+      simulated_batches::begin(r);
+    }
+    [[nodiscard]] std::optional<batch_times> times_of_last(std::uint32_t partition) const {
+      auto t = simulated_batches::times_of_last(partition);
+      t->started = std::max(t->started, started);
+      return t;
+    }
+    [[nodiscard]] bool is_of_model_1(std::uint32_t partition) const {
+      return models[partition] == 1;
+    }
+    std::vector<std::size_t> models;
+    time_point last_end{}, started{};
+  };
+  static_assert(tracing_batch_runner<one_queue>);
+  const latency_table times = with_corrections(s.table, s.true_slowdown);
+  one_queue runner(times, s.truth, s.shapes.size());
+  const service_outcome queued =
+      plan_service(s.table, s.slos, s.shapes, s.apps, s.options, s.planner, s.expected, runner)
+          .run();
+  const auto is_behind = [](const batch_stall& b) { return b.behind == std::size_t{0}; };
+  CHECK(std::any_of(queued.stalls.begin(), queued.stalls.end(), is_behind));
+}
+
 TEST_CASE("replanning follows rates that jump tenfold, and reports rates that are too high") {
   service s;
   s.options.length = 100s;

@@ -75,11 +75,11 @@ reported in one line.)";
 
 /// The options as typed.
 struct raw_options : partition_texts {
-  std::string rate_trace, rate_error = "0", batches, added, planner = "best", interference,
-                          plan_interference = "same", seconds = "60", period = "20",
-                          headroom = "1.2", clusters = "1.25", tolerance = "0.1", fall = "0.3",
-                          start = "at_once", prepare = "0", switch_us = "100", seed = "1",
-                          allowed = "0.01", true_slowdown = "1";
+  std::string rate_trace,
+      rate_error = "0", batches, added, planner = "best", interference, plan_interference = "same",
+      seconds = "60", period = "20", headroom = "1.2", clusters = "1.25", tolerance = "0.1",
+      fall = "0.3", start = "at_once", stalls = "0", prepare = "0", switch_us = "100", seed = "1",
+      allowed = "0.01", true_slowdown = "1";
   bool once = false, max_rates = false, fixed_times = false, leave_idle = false;
   device_option device{{.preset = false}};
   output_options output;
@@ -140,6 +140,9 @@ void declare(command_line& line, raw_options& raw) {
       "--start", raw.start, "WHEN",
       "Start of a batch: at_once where a partition is idle, or\ndue: full, at its time in the "
       "cycle, or late otherwise");
+  line.option("--stalls", raw.stalls, "MS",
+              "Record batches that take longer than expected by more than\nthat: where the time "
+              "went; 0: none");
   raw.output.declare(line,
                      {.plot = "Rates, violations and plans over time: .svg, .png or .pdf\n(needs "
                               "gnuplot)"});
@@ -220,6 +223,8 @@ void read_service(options& o, const raw_options& raw) {
   }
   s.replanning.tolerance = to_number("--tolerance", raw.tolerance, {0, 1000, false, "of the rate"});
   s.replanning.fall = to_number("--fall", raw.fall, {0, 1, false, "of the rate"});
+  s.stall =
+      gsched::from_us(1e3 * to_number("--stalls", raw.stalls, {0, 1e6, false, "milliseconds"}));
   s.fills = !raw.leave_idle && !is_whole;
   s.corrections.learns = !raw.fixed_times;
   s.margins.allowed = to_number("--allowed", raw.allowed, {0, 1, false, "of the requests"});

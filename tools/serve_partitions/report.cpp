@@ -112,6 +112,93 @@ const char* name_of(replan_reason r) {
   return "none";
 }
 
+/// Where the time of stalled batches went beyond what was expected.
+struct stall_parts {
+  duration to_launch{}; ///< from the decision to the launch call
+  duration launch{};    ///< in it
+  duration queued{};    ///< until its stream reached it on the GPU
+  duration running{};   ///< on the GPU, beyond the expected time
+  duration unseen{};    ///< until the host saw its end
+};
+
+stall_parts parts_of(const batch_stall& s) {
+  const auto later = [](time_point from, time_point to) {
+    return std::max(duration::zero(), to - from);
+  };
+  const batch_times& t = *s.times;
+  return {later(s.decided, t.launching), t.launched - t.launching, later(t.launched, t.started),
+          std::max(duration::zero(), later(t.started, t.ended) - s.expected),
+          later(t.ended, t.seen)};
+}
+
+void print_stalls(std::ostream& out, const options& o, const service_outcome& r) {
+  if (o.service.stall <= duration::zero()) return;
+  const double limit = to_us(o.service.stall) / 1e3;
+  if (r.stalled == 0) {
+    fmt::print(out, "no batch took more than {:g} ms longer than expected\n", limit);
+    return;
+  }
+  stall_parts sum;
+  std::size_t traced = 0, planning = 0, preempted = 0, behind = 0;
+  for (const batch_stall& s : r.stalls) {
+    planning += s.planning;
+    behind += s.behind.has_value();
+    if (!s.times) continue;
+    ++traced;
+    preempted += s.times->preempted > 0;
+    const stall_parts p = parts_of(s);
+    sum.to_launch += p.to_launch;
+    sum.launch += p.launch;
+    sum.queued += p.queued;
+    sum.running += p.running;
+    sum.unseen += p.unseen;
+  }
+  const auto mean = [&](duration d) { return to_us(d) / 1e3 / static_cast<double>(traced); };
+  fmt::print(out, "{} batches took more than {:g} ms longer than expected", r.stalled, limit);
+  if (traced > 0)
+    fmt::print(
+        out,
+        ": in the mean {:.2f} ms to the launch, {:.2f} in it, {:.2f} queued on the GPU, {:.2f} "
+        "too long on the GPU, {:.2f} until seen",
+        mean(sum.to_launch), mean(sum.launch), mean(sum.queued), mean(sum.running),
+        mean(sum.unseen));
+  fmt::print(
+      out,
+      "; of {}, {} began when another partition's batch ended, {} ran while a plan was made, "
+      "in {} the host's thread was preempted\n",
+      r.stalls.size(), behind, planning, preempted);
+}
+
+json stalls_json(const options& o, const service_outcome& r) {
+  json all = json::array();
+  for (const batch_stall& s : r.stalls) {
+    json row{{"at_s", rounded(to_s(s.decided.time_since_epoch()))},
+             {"model", o.table->name(s.model)},
+             {"batch", s.batch},
+             {"gpu", s.gpu},
+             {"partition", s.partition},
+             {"sms", s.sms.count()},
+             {"expected_us", us(s.expected)},
+             {"took_us", us(s.took)},
+             {"beside", s.beside},
+             {"planning", s.planning}};
+    if (s.behind) row["behind"] = o.table->name(*s.behind);
+    if (s.times) {
+      const stall_parts p = parts_of(s);
+      row["to_launch_us"] = us(p.to_launch);
+      row["launch_us"] = us(p.launch);
+      row["queued_us"] = us(p.queued);
+      row["gpu_us"] = us(s.times->ended - s.times->started);
+      row["unseen_us"] = us(p.unseen);
+      row["longest_pause_us"] = us(s.times->longest_pause);
+      row["longest_launch_us"] = us(s.times->longest_launch);
+      row["preempted"] = s.times->preempted;
+    }
+    all.push_back(std::move(row));
+  }
+  return all;
+}
+
 json latency_json(const gsched::trace::histogram& h) {
   return {{"mean", us(h.mean())},
           {"p50", us(h.percentile(0.5))},
@@ -179,6 +266,7 @@ void print(std::ostream& out, const options& o, const served& all) {
   }
   if (const std::string times = factors_of(o, r.periods.back().corrections); !times.empty())
     fmt::print(out, "batch times over those of table and interference, as learned: {}\n", times);
+  print_stalls(out, o, r);
   std::size_t printed = 0, more = 0;
   for (std::size_t i = 0; i < r.periods.size(); ++i) {
     const period_outcome& p = r.periods[i];
@@ -261,6 +349,10 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                         {"batch_took_us", us(r.models[m].took)},
                         {"batch_over_us", latency_json(r.models[m].excess)},
                         {"latency_us", latency_json(r.models[m].latency)}});
+  }
+  if (o.service.stall > duration::zero()) {
+    j["stalled"] = r.stalled;
+    j["stalls"] = stalls_json(o, r);
   }
   json& periods = j["periods"] = json::array();
   for (const period_outcome& p : r.periods) {

@@ -5,8 +5,13 @@
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/partition/partition_batches.hpp>
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,6 +21,12 @@ namespace gsched::cuda {
 namespace {
 
 using clock = std::chrono::steady_clock;
+
+/// How often the calling thread has lost its core to another one.
+std::uint64_t preemptions() noexcept {
+  rusage used{};
+  return getrusage(RUSAGE_THREAD, &used) == 0 ? static_cast<std::uint64_t>(used.ru_nivcsw) : 0;
+}
 
 partition_batches_options checked(partition_batches_options o) {
   if (o.gpus.empty()) throw error(errc::bad_option, "partitions of no GPU, expected one");
@@ -36,7 +47,18 @@ struct partition_batches::state {
   struct slot {
     instance_pointer next;    ///< of the current plan; new batches run there
     instance_pointer running; ///< where a batch is running
+    instance_pointer last;    ///< with traces: where the last batch ran
+    batch_times times{};      ///< with traces: of the batch that runs, or of the last one
   };
+
+  /// Notes what the owner's thread did while batches ran.
+  void note(duration pause, duration launch) {
+    for (const std::uint32_t i : running) {
+      batch_times& t = slots[i].times;
+      t.longest_pause = std::max(t.longest_pause, pause);
+      t.longest_launch = std::max(t.longest_launch, launch);
+    }
+  }
 
   state(partition_batches_options o, program_source s)
       : options(checked(std::move(o))), source(std::move(s)), maker(options, source) {
@@ -95,7 +117,10 @@ void partition_batches::activate(std::span<const served_partition> partitions) {
     if (partitions[i].planned && !given[i])
       throw error(errc::bad_option, "partition of " + std::to_string(partitions[i].sms.count()) +
                                         " SMs was not prepared, expected it to be");
-    if (!partitions[i].planned) s.slots[i].next.reset();
+    if (!partitions[i].planned) {
+      s.slots[i].next.reset();
+      s.slots[i].last.reset();
+    }
   }
 }
 
@@ -112,6 +137,13 @@ void partition_batches::begin(const batch_run& r) {
   const duration took = now() - before;
   s.beginning += took;
   s.longest_begin = std::max(s.longest_begin, took);
+  if (s.options.traces) {
+    s.note({}, took);
+    at.times = {};
+    at.times.launching = before;
+    at.times.launched = before + took;
+    at.times.preempted = preemptions();
+  }
   if (s.running.empty()) s.looked = before + took;
   at.running = at.next;
   for (const std::uint32_t g : at.running->where().groups) ++s.busy[r.gpu][g];
@@ -123,16 +155,36 @@ std::optional<std::uint32_t> partition_batches::try_end() {
   if (s.running.empty()) return std::nullopt;
   const time_point at_last = std::exchange(s.looked, now());
   s.longest_pause = std::max(s.longest_pause, s.looked - at_last);
+  if (s.options.traces) s.note(s.looked - at_last, {});
   for (std::size_t i = 0; i < s.running.size(); ++i) {
     const std::uint32_t partition = s.running[i];
     state::slot& at = s.slots[partition];
     if (!at.running->try_end()) continue;
     for (const std::uint32_t g : at.running->where().groups) --s.busy[at.running->gpu()][g];
+    if (s.options.traces) {
+      at.last = at.running;
+      at.times.seen = now();
+      at.times.preempted = preemptions() - at.times.preempted;
+    }
     at.running.reset();
     s.running.erase(s.running.begin() + static_cast<std::ptrdiff_t>(i));
     return partition;
   }
   return std::nullopt;
+}
+
+std::optional<batch_times> partition_batches::times_of_last(std::uint32_t partition) const {
+  const state::slot& at = state_->slots[partition];
+  if (at.last == nullptr || at.running != nullptr) return std::nullopt;
+  batch_times t = at.times;
+  const auto as_told = [&](clock::time_point when) {
+    return time_point{std::chrono::duration_cast<duration>(when - state_->epoch)};
+  };
+  if (const auto on_gpu = at.last->gpu_times()) {
+    t.started = as_told(on_gpu->first);
+    t.ended = as_told(on_gpu->second);
+  }
+  return t;
 }
 
 void partition_batches::wait(time_point t) {

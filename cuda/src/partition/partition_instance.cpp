@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -30,7 +32,7 @@ partition_instance::partition_instance(std::uint32_t gpu, int ordinal,
                                        const partition_placement& where,
                                        const std::vector<std::vector<std::uint32_t>>& batches,
                                        const program_source& source, duration watchdog,
-                                       staging_pool& staging)
+                                       staging_pool& staging, bool traces)
     : gpu_(gpu), where_(where), device_(options_for(ordinal, watchdog)), staging_(staging) {
   const current_gpu here(ordinal);
   lane_ = device_.open_lane({}, where.groups);
@@ -47,6 +49,33 @@ partition_instance::partition_instance(std::uint32_t gpu, int ordinal,
       device_.prepare(host, lane_);
       programs_.push_back({model, batch, std::move(p), host.id()});
     }
+  if (!traces) return;
+  trace_.emplace(batch_trace{ordinal,
+                             make_event("a known time"),
+                             make_event("begin of a batch"),
+                             make_event("end of a batch"),
+                             {}});
+  const CUstream stream = device_.stream_of(lane_);
+  for (int warm = 0; warm < 2; ++warm) { // the first record may load something
+    check(driver().cuEventRecord(trace_->known.get(), stream), "event of a partition");
+    check(cudaEventSynchronize(trace_->known.get()), "event of a partition");
+    trace_->known_at = std::chrono::steady_clock::now();
+  }
+}
+
+std::optional<std::pair<partition_instance::host_time, partition_instance::host_time>>
+partition_instance::gpu_times() const {
+  if (!trace_) return std::nullopt;
+  const current_gpu here(trace_->ordinal);
+  const auto at = [&](const event_owner& e) {
+    float ms = 0;
+    // The end word of a graph can be seen before the event behind the graph.
+    check(cudaEventSynchronize(e.get()), "event of a batch");
+    check(cudaEventElapsedTime(&ms, trace_->known.get(), e.get()), "time of a batch");
+    return trace_->known_at + std::chrono::duration_cast<host_time::duration>(
+                                  std::chrono::duration<double, std::milli>(ms));
+  };
+  return std::pair(at(trace_->begin), at(trace_->end));
 }
 
 std::string partition_instance::name() const {
@@ -129,6 +158,11 @@ void partition_instance::begin(const batch_run& r) {
   for (const planned_copy& c : in.by_host) std::memcpy(c.to, c.from, c.bytes);
   at_end_ = std::move(out.by_host);
 
+  const auto record = [&](const event_owner& e) {
+    const current_gpu here(trace_->ordinal);
+    check(driver().cuEventRecord(e.get(), device_.stream_of(lane_)), "event of a batch");
+  };
+  if (trace_) record(trace_->begin);
   submit_copies(in_, in.by_gpu, copy_direction::host_to_device);
   const gsched::program& p = of.leased->host();
   segment s = next_segment();
@@ -136,6 +170,7 @@ void partition_instance::begin(const batch_run& r) {
   s.operations = p.range(0, p.size());
   submit(s);
   submit_copies(out_, out.by_gpu, copy_direction::device_to_host);
+  if (trace_) record(trace_->end);
 }
 
 bool partition_instance::try_end() {

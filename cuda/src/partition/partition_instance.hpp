@@ -4,17 +4,22 @@
 #include "partition/batch_copies.hpp"
 #include "partition/staging_pool.hpp"
 
+#include "owners.hpp"
+
 #include <gsched/cuda/action.hpp>
 #include <gsched/cuda/device.hpp>
 #include <gsched/cuda/partition/partition_batches.hpp>
 #include <gsched/serving/group_assignment.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace gsched::cuda {
@@ -23,11 +28,14 @@ namespace gsched::cuda {
 /// the graphs of its models.
 class partition_instance {
 public:
+  using host_time = std::chrono::steady_clock::time_point;
+
   /// `batches`: by model of the table.
   /// Errors   those of the source and the device.
   partition_instance(std::uint32_t gpu, int ordinal, const partition_placement& where,
                      const std::vector<std::vector<std::uint32_t>>& batches,
-                     const program_source& source, duration watchdog, staging_pool& staging);
+                     const program_source& source, duration watchdog, staging_pool& staging,
+                     bool traces);
 
   [[nodiscard]] std::uint32_t gpu() const noexcept { return gpu_; }
   [[nodiscard]] const partition_placement& where() const noexcept { return where_; }
@@ -40,8 +48,16 @@ public:
   /// Errors   device_failed.
   [[nodiscard]] bool try_end();
   [[nodiscard]] bool is_idle() const noexcept { return left_ == 0; }
+  /// The begin and the end of the last batch on the GPU, by the host's clock; empty without traces.
+  [[nodiscard]] std::optional<std::pair<host_time, host_time>> gpu_times() const;
 
 private:
+  /// Events around each batch, and one at a known time.
+  struct batch_trace {
+    int ordinal;
+    event_owner known, begin, end;
+    host_time known_at;
+  };
   struct ready_program {
     std::size_t model;
     std::uint32_t batch;
@@ -74,6 +90,7 @@ private:
   std::shared_ptr<std::byte> staged_; ///< of the batch that runs, if it is needed
   copy_segment in_, out_;
   std::vector<planned_copy> at_end_; ///< by the host
+  std::optional<batch_trace> trace_;
 };
 
 } // namespace gsched::cuda

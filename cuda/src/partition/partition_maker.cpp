@@ -150,7 +150,8 @@ instance_pointer partition_maker::make_instance(std::uint32_t gpu,
                                                 const partition_placement& where) {
   for (;;) try {
       return std::make_shared<partition_instance>(gpu, options_.gpus[gpu], where, options_.batches,
-                                                  source_, options_.watchdog, staging_);
+                                                  source_, options_.watchdog, staging_,
+                                                  options_.traces);
     } catch (const error&) {
       if (!let_go()) throw; // memory or programs may be short: retry with one spare fewer
     }

@@ -34,6 +34,18 @@ struct batch_run {
   batch_data data{}; ///< in place until the batch has ended
 };
 
+/// When the parts of a batch took place, as the runner tells time.
+struct batch_times {
+  time_point launching{};      ///< the call that launches it began
+  time_point launched{};       ///< ... and returned
+  time_point started{};        ///< on the GPU: its stream reached it
+  time_point ended{};          ///< on the GPU
+  time_point seen{};           ///< by the host
+  duration longest_pause{};    ///< while it ran: between two polls for ends
+  duration longest_launch{};   ///< while it ran: of another batch's launch
+  std::uint64_t preempted = 0; ///< times that the host's thread lost its core while it ran
+};
+
 /// Chooses a plan when it is called; null: the current plan stays.
 using plan_chooser = std::function<const partition_plan*()>;
 
@@ -65,5 +77,12 @@ concept batch_runner =
       { r.wait(t) } -> std::same_as<void>;
       { c.now() } -> std::same_as<time_point>;
     };
+
+/// A batch_runner that can tell when the parts of a batch took place: times_of_last(partition) is
+/// about the batch whose end try_end reported last there; empty if it was not traced.
+template <class R>
+concept tracing_batch_runner = batch_runner<R> && requires(R r, std::uint32_t partition) {
+  { r.times_of_last(partition) } -> std::same_as<std::optional<batch_times>>;
+};
 
 } // namespace gsched

@@ -15,6 +15,7 @@
 #include <gsched/serving/service_outcome.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -104,6 +105,7 @@ public:
       end_batch(*partition);
     } else if (is_preparing_ && try_prepared()) {
       is_preparing_ = false;
+      prepared_at_ = now_;
       follow_plan();
     } else if (const time_point arrival = requests_.next_arrival();
                arrival <= now_ && is_before_events(arrival)) {
@@ -160,6 +162,9 @@ public:
   [[nodiscard]] std::uint64_t switches() const noexcept { return switches_; }
   /// End of the last batch.
   [[nodiscard]] time_point last_end() const noexcept { return last_end_; }
+  /// How many batches stalled, and the first of them.
+  [[nodiscard]] std::uint64_t stalled() const noexcept { return stalled_; }
+  [[nodiscard]] std::vector<batch_stall>& stalls() noexcept { return stalls_; }
   [[nodiscard]] const frontend& requests_in() const noexcept { return serve_; }
   [[nodiscard]] const active_plan& plan() const noexcept { return plan_; }
 
@@ -184,6 +189,17 @@ private:
     bool operator<(const event& o) const noexcept { // a max-heap: the earliest event is the top
       return std::tie(o.at, o.what, o.serial) < std::tie(at, what, serial);
     }
+  };
+
+  struct begun_batch {
+    time_point at{};
+    duration planned{}; ///< latency, not corrected
+    std::uint32_t beside = 0;
+  };
+  struct ended_run {
+    time_point at;
+    std::uint32_t partition, gpu;
+    std::size_t model;
   };
 
   void put(time_point at, kind what, std::size_t which = 0) {
@@ -242,7 +258,8 @@ private:
       const double planned =
           static_cast<double>(p.expected(batch->model, batch->requests.size()).count()) /
           serve_.correction(batch->model);
-      begun_[partition] = {now_, duration{static_cast<duration::rep>(planned)}};
+      begun_[partition] = {now_, duration{static_cast<duration::rep>(planned)},
+                           options_.stall > duration::zero() ? running_on(p.gpu) : 0};
       batch_run run{p.gpu, partition, p.sms, batch->model,
                     static_cast<std::uint32_t>(batch->requests.size())};
       requests_.on_start(run, batch->requests);
@@ -254,6 +271,13 @@ private:
     if (!serve_.dropped().empty()) hear_of_dropped();
   }
 
+  /// The other batches on a GPU.
+  [[nodiscard]] std::uint32_t running_on(std::uint32_t gpu) const noexcept {
+    std::uint32_t n = 0;
+    for (const served_partition& p : serve_.partitions()) n += p.gpu == gpu && !p.is_idle();
+    return n - 1;
+  }
+
   void end_batch(std::uint32_t partition) {
     const served_partition& p = serve_.partitions()[partition];
     const std::uint32_t gpu = p.gpu;
@@ -263,11 +287,12 @@ private:
     --running_;
     last_end_ = now_;
     model_outcome& of = models_[model];
-    const auto& [since, expected] = begun_[partition];
+    const auto& [since, expected, beside] = begun_[partition];
     ++of.batches;
     of.expected += expected;
     of.took += now_ - since;
     corrections_.record(model, p.sms, now_ - since, expected);
+    if (options_.stall > duration::zero()) look_for_stall(p, partition, model);
     of.excess.record(std::max(duration::zero(), now_ - since - expected));
     for (const waiting_request& r : ended_batch_)
       of.latency.record(now_ - (r.deadline - slos_[model]));
@@ -278,6 +303,51 @@ private:
         if (serve_.partitions()[i].gpu == gpu) begin_batch(i);
     }
     for (const waiting_request& r : ended_batch_) requests_.on_answer(r.id, now_);
+  }
+
+  /// Records the batch that ended if it stalled.
+  void look_for_stall(const served_partition& p, std::uint32_t partition, std::size_t model) {
+    constexpr std::size_t most_ends = 64;
+    const begun_batch& b = begun_[partition];
+    const duration expected{static_cast<duration::rep>(static_cast<double>(b.planned.count()) *
+                                                       serve_.correction(model))};
+    if (now_ - b.at > expected + options_.stall && ++stalled_ <= batch_stall::most) {
+      batch_stall& s = stalls_.emplace_back();
+      s.gpu = p.gpu;
+      s.partition = partition;
+      s.sms = p.sms;
+      s.model = model;
+      s.batch = static_cast<std::uint32_t>(ended_batch_.size());
+      s.decided = b.at;
+      s.expected = expected;
+      s.took = now_ - b.at;
+      s.beside = b.beside;
+      s.planning = is_preparing_ || prepared_at_ > b.at;
+      if constexpr (tracing_batch_runner<Runner>) {
+        s.times = runner_.times_of_last(partition);
+        if (s.times) note_times(s);
+      }
+    }
+    if (ends_.size() < most_ends)
+      ends_.push_back({now_, partition, p.gpu, model});
+    else
+      ends_[next_end_] = {now_, partition, p.gpu, model};
+    next_end_ = (next_end_ + 1) % most_ends;
+  }
+
+  /// Moves a stall's times to the loop's time, and finds the batch that it may have waited for.
+  void note_times(batch_stall& s) const {
+    constexpr duration near = std::chrono::microseconds{500}; // clocks of GPU and host, and polls
+    batch_times& t = *s.times;
+    for (time_point* at : {&t.launching, &t.launched, &t.started, &t.ended, &t.seen}) *at -= begin_;
+    if (t.started - t.launched < options_.stall / 2) return;
+    duration nearest = near;
+    for (const ended_run& e : ends_) {
+      const duration apart = e.at > t.started ? e.at - t.started : t.started - e.at;
+      if (e.gpu != s.gpu || e.partition == s.partition || apart >= nearest) continue;
+      nearest = apart;
+      s.behind = e.model;
+    }
   }
 
   // Plans -------------------------------------------------------------------------------------
@@ -407,10 +477,14 @@ private:
   time_point now_{};
   std::uint32_t running_ = 0; ///< batches
   bool is_preparing_ = false;
-  std::vector<bool> is_blocked_; ///< by GPU: a partition waits for another plan's batch
-  std::vector<time_point> due_;  ///< by partition: time of the next due event
-  std::vector<std::pair<time_point, duration>>
-      begun_; ///< by partition: start and planned latency of its batch, not corrected
+  time_point prepared_at_{};    ///< the last plan
+  std::vector<ended_run> ends_; ///< the last ones, a ring
+  std::size_t next_end_ = 0;
+  std::uint64_t stalled_ = 0;
+  std::vector<batch_stall> stalls_;
+  std::vector<bool> is_blocked_;   ///< by GPU: a partition waits for another plan's batch
+  std::vector<time_point> due_;    ///< by partition: time of the next due event
+  std::vector<begun_batch> begun_; ///< by partition
   std::vector<waiting_request> ended_batch_;
   std::vector<request_counts> before_; ///< by model: at the begin of the period
   period_outcome period_;

@@ -66,6 +66,8 @@ public:
     out_.batches = loop_.batches();
     out_.switches = loop_.switches();
     out_.end = loop_.last_end();
+    out_.stalled = loop_.stalled();
+    out_.stalls = std::move(loop_.stalls());
     return std::move(out_);
   }
 

@@ -56,6 +56,7 @@ struct plan_service_options {
   correction_options corrections{}; ///< of batch times
   margin_options margins{};         ///< against violations that neither rates nor times explain
   frontend_options frontend{};
+  duration stall{}; ///< a batch that takes longer than expected by more is recorded; 0: none is
   /// Called every few thousand events with the time since the start; may be empty.
   std::function<void(duration)> on_progress{};
 };

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/serving/batch_runner.hpp>
 #include <gsched/serving/frontend.hpp>
 #include <gsched/trace/histogram.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace gsched {
@@ -73,6 +77,26 @@ struct period_outcome {
   bool no_plan = false;              ///< the planner was called and found no better plan
 };
 
+/// A batch that took much longer than expected. Times count from the begin of the run.
+struct batch_stall {
+  static constexpr std::size_t most = 1000; ///< that are kept
+
+  std::uint32_t gpu = 0;
+  std::uint32_t partition = 0;
+  sm_count sms{};
+  std::size_t model = 0;
+  std::uint32_t batch = 0;
+  time_point decided{}; ///< the frontend chose to start it
+  duration expected{};
+  duration took{};
+  std::optional<batch_times> times{}; ///< if the runner traces batches
+  std::uint32_t beside = 0;           ///< batches that ran on the same GPU when it began
+  bool planning = false;              ///< a plan or its partitions were made meanwhile
+  /// The model whose batch, on another partition of the GPU, ended just before this one started
+  /// on the GPU, if this one waited for its start: they may share a hardware queue.
+  std::optional<std::size_t> behind{};
+};
+
 /// Outcome of a run of plan_service.
 struct service_outcome {
   std::vector<app_outcome> apps{};
@@ -82,6 +106,8 @@ struct service_outcome {
   std::uint64_t switches = 0;
   std::vector<time_point> switched_at{}; ///< one entry for each switch
   time_point end{};                      ///< end of the last batch
+  std::uint64_t stalled = 0;             ///< batches that stalled
+  std::vector<batch_stall> stalls{};     ///< the first of them
 
   [[nodiscard]] app_outcome all() const {
     app_outcome sum;

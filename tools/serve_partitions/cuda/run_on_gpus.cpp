@@ -40,6 +40,7 @@ cuda::partition_batches_options options_for(const options& o) {
                                         std::to_string(o.gpus[i].group.count()));
     to.gpus.push_back(ordinal);
   }
+  to.traces = o.service.stall > duration::zero();
   if (to.gpus.empty()) throw error(errc::bad_option, "--gpus: 0, expected 1 or more real ones");
   for (std::size_t m = 0; m < o.table->size(); ++m) {
     to.batches.push_back(o.batches);

@@ -57,6 +57,7 @@ struct partition_batches_options {
   std::vector<std::vector<std::uint32_t>> batches{};
   std::size_t spare = 32; ///< partitions of earlier plans that are kept, the newest ones
   duration watchdog = std::chrono::seconds{10}; ///< device_options::watchdog
+  bool traces = false; ///< events around each batch, so that times_of_last answers; some 3 us each
 };
 
 /// Counters of partition_batches.
@@ -114,6 +115,11 @@ public:
   void wait(time_point t);
   [[nodiscard]] time_point now() const noexcept;
 
+  /// With `traces`: when the parts of the last batch that ended there took place. GPU times are
+  /// those of events on the partition's stream, from a common event at its set-up on: they drift
+  /// from the host's clock by some 10 us in a second.
+  [[nodiscard]] std::optional<batch_times> times_of_last(std::uint32_t partition) const;
+
   /// The partition counters are those of the last successful try_prepared.
   [[nodiscard]] partition_batches_statistics statistics() const noexcept;
 
@@ -122,6 +128,6 @@ private:
   std::unique_ptr<state> state_;
 };
 
-static_assert(batch_runner<partition_batches>);
+static_assert(tracing_batch_runner<partition_batches>);
 
 } // namespace gsched::cuda
