@@ -50,6 +50,8 @@ both() { # what the program and the module of Python refuse alike
   ends 2 "--device" all --device sim:h200 --models sort --out made
   ends 2 "'torch'" all --library torch --models sort --out made
   ends 2 "--adaptor: 'none.so'" all --adaptor none.so --out made
+  ends 2 "--adaptor: 'none.so' does not exist" all --adaptor none.so:net_b8=8:1 --out made
+  ends 2 "expected LIB:NAME" all --adaptor "$profile:=8" --out made
   ends 2 "out is a file" all --models sort --out out
   ends 2 "none.json" all --models none.json --out made
 }

@@ -65,6 +65,7 @@ measured_graph adapted(const adaptor_choice& chosen, int gpu) {
   context.device = "cuda:" + std::to_string(gpu);
   context.gpu = gpu;
   context.instances = instances_of_each;
+  context.parameters = chosen.parameters;
   const std::string where = "adaptor " + library.file() + ": ";
   try {
     made->init(context);

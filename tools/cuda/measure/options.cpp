@@ -63,8 +63,10 @@ void declare(common::command_line& line, raw_options& raw, bool has_latency, boo
              bool has_probes) {
   line.group("Graphs");
   line.option("--models", raw.models, "NAME,...", "saxpy, sort, or profiles' files (stand-ins)");
-  line.option("--adaptor", raw.adaptors, "LIB[:NAME]",
-              "The graph of an adaptor, as NAME or NAME_bBATCH; may be\ngiven several times");
+  line.option(
+      "--adaptor", raw.adaptors, "LIB[:NAME[=TEXT]]",
+      "The graph of an adaptor, as NAME or NAME_bBATCH, with TEXT\nfor its init; may be given "
+      "several times");
   line.group("Measurements");
   line.option("-o,--out", raw.out, "DIR", "Folder of the tables; it is made if it is not there");
   raw.device.declare(line, false, "cuda:0");
@@ -88,13 +90,16 @@ void declare(common::command_line& line, raw_options& raw, bool has_latency, boo
   raw.output.declare(line, {.json = "What was measured and left out"});
 }
 
-/// "./libx.so:resnet_b8", with the batch after the last _b.
+/// "./libx.so:resnet_b8=text", with the batch after the last _b, and text for the adaptor.
 adaptor_choice to_adaptor(const std::string& text) {
   adaptor_choice a;
-  const std::size_t colon = text.rfind(':');
-  a.library = common::to_file("--adaptor", text.substr(0, colon), "a shared library");
+  const std::size_t equals = std::min(text.find('='), text.size());
+  if (equals < text.size()) a.parameters = text.substr(equals + 1);
+  const std::string what = text.substr(0, equals);
+  const std::size_t colon = what.rfind(':');
+  a.library = common::to_file("--adaptor", what.substr(0, colon), "a shared library");
   std::string name =
-      colon == std::string::npos ? a.library.stem().string() : text.substr(colon + 1);
+      colon == std::string::npos ? a.library.stem().string() : what.substr(colon + 1);
   if (colon == std::string::npos && name.starts_with("lib")) name.erase(0, 3);
   const std::size_t at = name.rfind("_b");
   if (at != std::string::npos) {

@@ -25,6 +25,7 @@ struct adaptor_choice {
   std::filesystem::path library;
   std::string model;
   std::uint32_t batch = 1;
+  std::string parameters; ///< text for the adaptor's init
 };
 
 /// The options, read and checked.
