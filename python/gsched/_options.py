@@ -143,6 +143,9 @@ class PlanOptions(TypedDict, total=False):
         A batch without progress for this long counts as hung, which ends the service. Default 10.
     spare : int
         Partitions of earlier plans that are kept. Default 32.
+    at_once : int
+        1: a batch starts as soon as its partition is idle and a request waits. 0: it may wait for more
+        requests as long as none is late. Default 0.
     """
 
     sms: int
@@ -156,6 +159,7 @@ class PlanOptions(TypedDict, total=False):
     spin: float
     watchdog: float
     spare: int
+    at_once: int
 
 
 Fields = dict[str, tuple[str, float | None, Any]] # {name here: (field in C, units per second, type)}
@@ -168,7 +172,7 @@ def _fields_of(struct: Any, without: tuple[str, ...]) -> Fields:
 
 FIELDS = _fields_of(gsched_server_options, ("size", "gpu", "policy"))
 PLAN_FIELDS = _fields_of(gsched_plan_options,
-                         ("size", "gpu", "table", "planner", "interference", "solo"))
+                         ("size", "reserved", "gpu", "table", "planner", "interference", "solo"))
 
 
 def put_options(into: Any, options: dict[str, Any], fields: Fields = FIELDS) -> None:

@@ -166,6 +166,21 @@ TEST_CASE("c abi plan: requests have their own answers, and all ways to wait for
   CHECK(rig.it.plan_report().batches == p.batches);
 }
 
+TEST_CASE("c abi plan: with at_once a request does not wait for others") {
+  gsched_plan_options o = plan_options();
+  o.at_once = 1;
+  plan_rig rig({}, o);
+  for (int i = 0; i < 5; ++i) {
+    plan_question q;
+    rig.it.submit(q.request(1), &q.ticket);
+    REQUIRE(abi::server::wait(*q.ticket, 20 * second_us));
+    const gsched_report r = abi::server::status(*q.ticket);
+    CHECK(r.state == GSCHED_FINISHED);
+    CHECK(r.start_ns - r.arrival_ns < 1'000'000'000); // else it waits for most of its 5 s
+    abi::server::release(*q.ticket);
+  }
+}
+
 TEST_CASE(
     "c abi plan: a stream is waited for, a waiting request cancelled, buffers may be left out") {
   plan_rig rig;
@@ -240,6 +255,7 @@ TEST_CASE("c abi plan: an option out of range is refused by its name") {
   refused([](auto& o) { o.planner = nullptr; }, "planner");
   refused([](auto& o) { o.solo = "x"; }, "solo");
   refused([](auto& o) { o.replans = 2; }, "replans");
+  refused([](auto& o) { o.at_once = 2; }, "at_once");
   refused([](auto& o) { o.period_us = 0; }, "period_us");
   refused([](auto& o) { o.headroom = 0; }, "headroom");
   refused([](auto& o) { o.tolerance = -1; }, "tolerance");

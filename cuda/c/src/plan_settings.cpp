@@ -101,6 +101,7 @@ gsched_plan_options default_plan_options() noexcept {
   o.spin_us = to_us(d.spin);
   o.watchdog_ms = 10000;
   o.spare = 32;
+  o.at_once = d.plan.frontend.start == batch_start::at_once ? 1 : 0;
   return o;
 }
 
@@ -122,6 +123,8 @@ plan_settings plan_settings_of(const gsched_plan_options& o) {
   }
   s.sms = o.sms;
   refuse_unless(o.replans <= 1, "replans", "0 or 1");
+  refuse_unless(o.at_once <= 1, "at_once", "0 or 1");
+  if (o.at_once != 0) s.plan.frontend.start = batch_start::at_once;
   s.plan.replans = o.replans != 0;
   s.plan.period = time_of("period_us", o.period_us, 1000, 1e12);
   s.plan.replanning.headroom = o.headroom;

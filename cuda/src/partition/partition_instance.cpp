@@ -33,7 +33,8 @@ partition_instance::partition_instance(std::uint32_t gpu, int ordinal,
                                        const std::vector<std::vector<std::uint32_t>>& batches,
                                        const program_source& source, duration watchdog,
                                        staging_pool& staging, bool traces)
-    : gpu_(gpu), where_(where), device_(options_for(ordinal, watchdog)), staging_(staging) {
+    : gpu_(gpu), ordinal_(ordinal), where_(where), device_(options_for(ordinal, watchdog)),
+      staging_(staging) {
   const current_gpu here(ordinal);
   lane_ = device_.open_lane({}, where.groups);
   for (const std::size_t model : where.models)
@@ -144,6 +145,7 @@ void partition_instance::begin(const batch_run& r) {
            std::to_string(of.outputs.size()) + " outputs for each request");
 
   const std::uint64_t in_bytes = bytes_of(of.inputs, r.batch);
+  const current_gpu asked(ordinal_); // for questions about addresses
   const auto staging_at = [&](std::uint64_t offset) {
     if (staged_ == nullptr) staged_ = staging_.take(in_bytes + bytes_of(of.outputs, r.batch));
     return staged_.get() + offset;

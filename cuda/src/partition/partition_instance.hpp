@@ -80,6 +80,7 @@ private:
   [[noreturn]] void fail_with(std::error_code e) const;
 
   std::uint32_t gpu_;
+  int ordinal_;
   partition_placement where_;
   std::vector<ready_program> programs_; ///< sorted by model and batch; must outlive the device
   device device_;

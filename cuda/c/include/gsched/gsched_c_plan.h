@@ -40,15 +40,19 @@ typedef struct gsched_plan_options {
   double spin_us;   /* with nothing to do, the thread looks for that long before it sleeps; 50 */
   uint32_t watchdog_ms; /* a batch that shows no progress for that long hangs; at least 1; 10000 */
   uint32_t spare;       /* partitions of earlier plans that are kept; 32 */
+  /* 1: a batch starts as soon as its partition is idle and a request waits, which is sooner at low
+   * load; 0: it may wait for more requests as long as none is late, which serves more of them; 0 */
+  uint32_t at_once;
+  uint32_t reserved; /* 0 */
 } gsched_plan_options;
 
 /* A captured graph of a model for batches of one size, with memory of its own. */
 typedef struct gsched_plan_graph {
   uint32_t size;
   uint32_t batch;
-  void*
-      graph; /* CUgraph or cudaGraph_t; cloned, so it may be destroyed after the call. The memory it
-                  uses and its kernels' modules must live until the server is closed */
+  /* CUgraph or cudaGraph_t; cloned, so it may be destroyed after the call. The memory it uses and its
+   * kernels' modules must live until the server is closed */
+  void* graph;
   /* As many as gsched_plan_model.inputs and outputs. Each has the data of the batch's requests, one
    * behind the other: `bytes` is of all of them. */
   const gsched_buffer *inputs, *outputs;
