@@ -17,6 +17,7 @@
 #include <gsched/workload/app_demands.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <utility>
@@ -257,7 +258,8 @@ void read_true_slowdown(options& o, const std::string& text) {
 void read_device(options& o, const raw_options& raw) {
   raw.device.read(o.device);
   if (o.device.gpu) {
-    o.device.queues = 32; // partitions must not wait for each other in one queue
+    // Partitions must not wait for each other in one queue; a user's own number stays.
+    if (std::getenv("CUDA_DEVICE_MAX_CONNECTIONS") == nullptr) o.device.queues = 32;
     if (!raw.interference.empty() && raw.interference != "none")
       refuse("--interference", in_quotes(raw.interference) + " with --device " + o.device.device,
              "none: a real GPU slows batches by itself; --plan-interference sets the prediction");

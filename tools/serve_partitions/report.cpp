@@ -371,6 +371,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                        {"corrections", factors_json(o, p.corrections)},
                        {"margins", factors_json(o, p.margins)},
                        {"factor", rounded(p.factor)},
+                       {"partitions", p.partitions},
                        {"sms", p.sms},
                        {"gpu_sms", p.gpu_sms},
                        {"switched", p.switched},

@@ -66,10 +66,11 @@ device::state::state(const device_options& o)
   graphs = std::make_unique<segment_graphs>(cu, *ring, *ends, facts.sm, options);
   int least = 0;
   check(cudaDeviceGetStreamPriorityRange(&least, &most_urgent), "stream priorities");
-  stream_owner for_uploads = cuda::make_stream("stream for set-up");
-  stream_owner for_flags = cuda::make_stream("stream for flags", most_urgent);
+  const bool few = options.few_streams;
+  stream_owner for_uploads = cuda::make_stream("stream for set-up", few ? most_urgent : 0);
+  stream_owner for_flags = few ? nullptr : cuda::make_stream("stream for flags", most_urgent);
   // Created now, because making a stream may wait for all work on the GPU.
-  stream_owner for_events = cuda::make_stream("stream for events", most_urgent);
+  stream_owner for_events = few ? nullptr : cuda::make_stream("stream for events", most_urgent);
   device_memory<std::uint64_t> memory = make_device_memory<std::uint64_t>(
       lane_graphs::room_bytes / sizeof(std::uint64_t), "memory of the device");
   room = reinterpret_cast<CUdeviceptr>(memory.get());
@@ -81,8 +82,8 @@ device::state::state(const device_options& o)
   check(cudaStreamSynchronize(for_uploads.get()), "graphs of the device");
   static_cast<void>(memory.release());
   set_up = for_uploads.release();
-  urgent = for_flags.release();
-  events = for_events.release();
+  urgent = few ? set_up : for_flags.release();
+  events = few ? set_up : for_events.release();
 }
 
 device::state::~state() {
@@ -117,10 +118,10 @@ device::state::~state() {
   shared.clear();
   pulse.reset();
   spares.reset();
-  cudaStreamDestroy(set_up);
   cudaStreamSynchronize(urgent);
-  cudaStreamDestroy(urgent);
-  cudaStreamDestroy(events);
+  cudaStreamDestroy(set_up);
+  if (urgent != set_up) cudaStreamDestroy(urgent);
+  if (events != set_up) cudaStreamDestroy(events);
   ring.reset();
   ends.reset();
   cudaFree(reinterpret_cast<void*>(room));

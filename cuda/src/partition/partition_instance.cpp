@@ -23,6 +23,7 @@ device_options options_for(int ordinal, duration watchdog) {
   o.max_segments = 4;
   o.ring_slots = 64; // no kernel reports
   o.watchdog = watchdog;
+  o.few_streams = true;
   return o;
 }
 

@@ -438,6 +438,7 @@ private:
   void count_sms() {
     period_.factor = plan_.factor();
     period_.sms = plan_.sms();
+    period_.partitions = static_cast<std::uint32_t>(plan_.plan().gpulets.size());
     period_.gpu_sms.assign(gpus_, 0);
     for (const gpulet& g : plan_.plan().gpulets) period_.gpu_sms[g.gpu] += g.sms.count();
   }

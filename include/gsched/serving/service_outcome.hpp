@@ -67,8 +67,9 @@ struct period_outcome {
   std::vector<model_period> models{};   ///< by model
   std::uint64_t ended = 0;              ///< app requests answered or dropped
   std::uint64_t violated = 0;           ///< of those: late or dropped
-  double factor = 0;     ///< the active plan serves this many times the rates it was made for
-  std::uint32_t sms = 0; ///< of all partitions
+  double factor = 0; ///< the active plan serves this many times the rates it was made for
+  std::uint32_t partitions = 0;               ///< of the plan
+  std::uint32_t sms = 0;                      ///< of all partitions
   std::vector<std::uint32_t> gpu_sms{};       ///< by GPU: of its partitions
   replan_reason reason = replan_reason::none; ///< of the decision at its begin
   std::vector<double> corrections{}; ///< by model: learned factor on batch times, at its begin

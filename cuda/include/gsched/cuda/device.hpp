@@ -38,6 +38,10 @@ struct device_options {
   /// Graphs of lanes that yield have a gate beside every n-th kernel, 1 to 64. With 1, a lane stops
   /// soonest.
   unsigned gate_every = 2;
+  /// One stream for set-up, flags and events in place of three, so that many devices of one process
+  /// need fewer hardware queues. For devices whose lanes do not yield and that record no events:
+  /// flags and events then wait for set-up.
+  bool few_streams = false;
   bool time_driver = false; ///< measure device_statistics::driver_ns, which costs 50 ns a call
   /// A segment at the head of its lane that makes no progress for this long has hung. Time in which
   /// more urgent lanes have work, or in which the lane yields, does not count. If the GPU still
