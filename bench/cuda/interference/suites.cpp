@@ -25,6 +25,9 @@ cuda::probe_options probe(cuda::probe_kind kind, std::uint32_t level = 0, std::u
 
 using kind = cuda::probe_kind;
 
+/// Whether a probe runs a kernel that does something.
+bool is_kernel(kind k) { return k != kind::sleep && k != kind::upload && k != kind::download; }
+
 } // namespace
 
 cuda::probe_options parse_probe(const std::string& text) {
@@ -45,8 +48,8 @@ cuda::probe_options parse_probe(const std::string& text) {
 }
 
 const std::vector<std::string>& suite_names() {
-  static const std::vector<std::string> names{"table3", "pitfalls", "figure3",
-                                              "copies", "places",   "matrix"};
+  static const std::vector<std::string> names{"table3", "pitfalls",  "figure3", "copies",
+                                              "places", "transfers", "matrix"};
   return names;
 }
 
@@ -85,10 +88,16 @@ std::vector<experiment> suite(const std::string& name, std::uint32_t sms, std::u
         add(probe(kind::fp32, 1, 1024), sleeping);
         add(probe(kind::shared, 1), sleeping);
       }
+  } else if (name == "transfers") { // the bus beside itself, and beside DRAM
+    for (const kind victim : {kind::upload, kind::download, kind::read, kind::copy})
+      for (const kind other : {kind::upload, kind::download, kind::copy})
+        add(probe(victim, victim == kind::read || victim == kind::copy ? 4096 : 0), probe(other),
+            victim == kind::copy && other == kind::copy ? cuda::probe_split{half, {}}
+                                                        : cuda::probe_split{});
   } else if (name == "matrix") {
     for (const cuda::probe_description& v : cuda::probe_kinds())
       for (const cuda::probe_description& p : cuda::probe_kinds())
-        if (v.kind != kind::sleep && p.kind != kind::sleep) add(probe(v.kind), probe(p.kind));
+        if (is_kernel(v.kind) && is_kernel(p.kind)) add(probe(v.kind), probe(p.kind));
   } else {
     std::string known;
     for (const std::string& n : suite_names()) known += (known.empty() ? "" : ", ") + n;

@@ -22,7 +22,8 @@ struct experiment {
 /// Errors   gsched::error, one line.
 [[nodiscard]] gsched::cuda::probe_options parse_probe(const std::string& text);
 
-/// The experiments of a suite: table3, pitfalls, figure3, copies, places, matrix.
+/// The experiments of a suite: table3, pitfalls, figure3, copies, places,
+/// transfers, matrix.
 /// Source   the tables and figures of Elvinger et al., SoCC 2025.
 /// @param sms, l2_bytes  of the GPU: the paper's sizes are scaled to its L2
 [[nodiscard]] std::vector<experiment> suite(const std::string& name, std::uint32_t sms,

@@ -200,7 +200,7 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
       }
       beside.start(its.get(), options.turn_ms * 250); // a quarter of a turn
       started();
-      check(cudaStreamSynchronize(its.get()), "probe");
+      beside.wait();
       beside.stop();
       rate += rate_of() / options.turns;
     }

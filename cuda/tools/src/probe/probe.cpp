@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -47,6 +48,10 @@ constexpr std::array descriptions{
                       128},
     probe_description{probe_kind::instructions, "instructions", "instruction cache", "always 1", 1,
                       1, 128},
+    probe_description{probe_kind::upload, "upload", "copies from the host", "MiB of a copy", 16,
+                      4096, 32},
+    probe_description{probe_kind::download, "download", "copies to the host", "MiB of a copy", 16,
+                      4096, 32},
 };
 
 const probe_description& described(probe_kind kind) {
@@ -103,7 +108,19 @@ std::string probe_options::name() const {
   return made;
 }
 
+namespace {
+
+bool copies_with_host(probe_kind kind) {
+  return kind == probe_kind::upload || kind == probe_kind::download;
+}
+
+} // namespace
+
 struct probe::state {
+  struct host_freer {
+    void operator()(void* p) const noexcept { cudaFreeHost(p); }
+  };
+
   probe_options how;
   CUcontext place = nullptr;
   launch_shape launch{};
@@ -113,9 +130,14 @@ struct probe::state {
   device_memory<char> from, to;
   device_memory<std::uint32_t> stop_word;
   device_memory<probe_record> records;
-  std::uint32_t* running = nullptr; ///< in host memory
-  stream_owner stopping;            ///< of a high priority, for the stop word
-  graph_owner endless, bounded;     ///< the present ones
+  std::uint32_t* running = nullptr;       ///< in host memory
+  std::unique_ptr<char, host_freer> host; ///< of copies with the host
+  std::thread copier;                     ///< submits them
+  std::atomic<bool> leave{false};         ///< ends it
+  probe::result copied{};                 ///< what it did
+  std::string failure{};                  ///< why it ended early
+  stream_owner stopping;                  ///< of a high priority, for the stop word
+  graph_owner endless, bounded;           ///< the present ones
   exec_owner endless_exec;
   double endless_limit_us = 0; ///< of the endless graph
   std::unique_ptr<program> endless_program, bounded_program;
@@ -123,6 +145,8 @@ struct probe::state {
   double round_us = 0;
 
   ~state() {
+    leave.store(true, std::memory_order_relaxed);
+    if (copier.joinable()) copier.join();
     if (running != nullptr) cudaFreeHost(running);
   }
 
@@ -153,6 +177,54 @@ struct probe::state {
     return {std::move(p), std::move(placed)};
   }
 
+  [[nodiscard]] cudaMemcpyKind direction() const noexcept {
+    return how.kind == probe_kind::upload ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+  }
+  [[nodiscard]] const void* source() const noexcept {
+    return how.kind == probe_kind::upload ? static_cast<void*>(host.get()) : from.get();
+  }
+  [[nodiscard]] void* target() const noexcept {
+    return how.kind == probe_kind::upload ? static_cast<void*>(from.get()) : host.get();
+  }
+
+  /// A chain of copies.
+  [[nodiscard]] graph_owner graph_of_copies(std::uint64_t rounds) const {
+    cudaGraph_t raw = nullptr;
+    check(cudaGraphCreate(&raw, 0), "graph of the probe");
+    graph_owner chain(raw);
+    cudaGraphNode_t last = nullptr;
+    constexpr std::uint64_t most = 4096;
+    for (std::uint64_t i = 0; i < std::min(rounds, most); ++i) {
+      cudaGraphNode_t made = nullptr;
+      check(cudaGraphAddMemcpyNode1D(&made, raw, i == 0 ? nullptr : &last, i == 0 ? 0 : 1, target(),
+                                     source(), arguments.bytes, direction()),
+            "copy of the probe");
+      last = made;
+    }
+    return chain;
+  }
+
+  /// Copies until it is stopped; on the probe's thread.
+  void copy_on(cudaStream_t stream, int gpu, double limit_us) noexcept {
+    const double begun = now_us();
+    double now = begun;
+    std::uint64_t rounds = 0;
+    cudaError_t e = cudaSetDevice(gpu);
+    while (e == cudaSuccess && now < begun + limit_us && !leave.load(std::memory_order_relaxed)) {
+      e = cudaMemcpyAsync(target(), source(), arguments.bytes, direction(), stream);
+      if (e == cudaSuccess && rounds == 0) *static_cast<volatile std::uint32_t*>(running) = 1;
+      if (e == cudaSuccess) e = cudaStreamSynchronize(stream);
+      now = now_us();
+      ++rounds;
+    }
+    copied = {.rounds = static_cast<double>(rounds),
+              .us = now - begun,
+              .sms = 0,
+              .clock_mhz = 0,
+              .stopped = leave.load(std::memory_order_relaxed)};
+    if (e != cudaSuccess) failure = cudaGetErrorString(e);
+  }
+
   void set_stop(std::uint32_t value, cudaStream_t stream) const {
     check(driver().cuStreamWriteValue32(stream, reinterpret_cast<CUdeviceptr>(stop_word.get()),
                                         value, 0),
@@ -169,6 +241,18 @@ probe::probe(const probe_options& how, sm_count sms, CUcontext place)
   s.how.level = level_of(how);
   const std::uint32_t threads = threads_of(how);
   const std::string what = s.how.name();
+  if (copies_with_host(how.kind)) {
+    s.arguments.bytes = std::uint64_t{s.how.level} << 20;
+    s.from = make_device_memory<char>(s.arguments.bytes, what);
+    void* pinned = nullptr;
+    check(cudaHostAlloc(&pinned, s.arguments.bytes, cudaHostAllocDefault), what.c_str());
+    s.host.reset(static_cast<char*>(pinned));
+    std::fill_n(s.host.get(), s.arguments.bytes, char{0});
+    check(cudaHostAlloc(reinterpret_cast<void**>(&s.running), sizeof(std::uint32_t),
+                        cudaHostAllocMapped),
+          what.c_str());
+    return;
+  }
   s.kernel = probe_kernel(how.kind, s.how.level, how.registers);
   if (how.registers > 255)
     throw error(errc::bad_option,
@@ -252,6 +336,10 @@ probe& probe::operator=(probe&&) noexcept = default;
 
 CUgraph probe::finite(std::uint64_t rounds) {
   state& s = *state_;
+  if (copies_with_host(s.how.kind)) {
+    s.bounded = s.graph_of_copies(std::max<std::uint64_t>(1, rounds));
+    return s.bounded.get();
+  }
   constexpr std::uint64_t at_most_ns = 2'000'000'000;
   auto [p, graph] = s.graph_with(std::max<std::uint64_t>(1, rounds), at_most_ns, nullptr);
   s.bounded_program = std::move(p);
@@ -261,6 +349,12 @@ CUgraph probe::finite(std::uint64_t rounds) {
 
 std::uint64_t probe::rounds_for(double us) {
   state& s = *state_;
+  if (!(s.round_us > 0) && copies_with_host(s.how.kind)) {
+    constexpr int some = 5;
+    const stream_owner stream = make_stream(s.how.name());
+    const exec_owner one = instantiate(s.graph_of_copies(1).get());
+    s.round_us = std::max(0.05, median_replay_ns(one.get(), stream.get(), some) * 1e-3);
+  }
   if (!(s.round_us > 0)) {
     constexpr std::uint64_t some = 20;
     const stream_owner stream = make_stream(s.how.name());
@@ -277,6 +371,14 @@ std::uint64_t probe::rounds_for(double us) {
 
 void probe::start(CUstream stream, double limit_us) {
   state& s = *state_;
+  if (copies_with_host(s.how.kind)) {
+    int gpu = 0;
+    check(cudaGetDevice(&gpu), "probe");
+    *static_cast<volatile std::uint32_t*>(s.running) = 0;
+    s.leave.store(false, std::memory_order_relaxed); // before the thread starts
+    s.copier = std::thread([&s, stream, gpu, limit_us] { s.copy_on(stream, gpu, limit_us); });
+    return;
+  }
   s.set_stop(0, s.stopping.get());
   check(
       cudaMemsetAsync(s.records.get(), 0, s.launch.grid.x * sizeof(probe_record), s.stopping.get()),
@@ -303,8 +405,20 @@ bool probe::wait_running(double limit_us) const {
   return true;
 }
 
+void probe::wait() {
+  state& s = *state_;
+  if (s.copier.joinable()) s.copier.join();
+  if (!s.failure.empty()) throw error(errc::device_failed, s.how.name() + ": " + s.failure);
+  if (s.on != nullptr) check(cudaStreamSynchronize(s.on), "probe");
+}
+
 void probe::stop() {
   state& s = *state_;
+  if (copies_with_host(s.how.kind)) {
+    s.leave.store(true, std::memory_order_relaxed); // seen after the copy in flight
+    wait();
+    return;
+  }
   if (s.on == nullptr) return;
   s.set_stop(1, s.stopping.get());
   check(cudaStreamSynchronize(s.on), "probe");
@@ -326,6 +440,7 @@ std::vector<probe_record> read_records(const probe_record* from, std::size_t n) 
 
 probe::result probe::last() const {
   const state& s = *state_;
+  if (copies_with_host(s.how.kind)) return s.copied;
   result r;
   std::set<std::uint32_t> sms;
   std::uint64_t first = ~std::uint64_t{0};
@@ -349,6 +464,7 @@ probe::result probe::last() const {
 }
 
 std::vector<std::uint32_t> probe::sms_used() const {
+  if (copies_with_host(state_->how.kind)) return {};
   std::set<std::uint32_t> sms;
   for (const probe_record& b : read_records(state_->records.get(), state_->launch.grid.x))
     if (b.end_ns != 0) sms.insert(b.sm);

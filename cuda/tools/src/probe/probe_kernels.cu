@@ -302,6 +302,8 @@ const void* probe_kernel(probe_kind kind, std::uint32_t level, std::uint32_t reg
   case probe_kind::sfu: return GSCHED_BY_ILP(sfu_probe);
   case probe_kind::tensor: return GSCHED_BY_ILP(tensor_probe);
   case probe_kind::instructions: return handle(&instructions_probe);
+  case probe_kind::upload:
+  case probe_kind::download: break; // no kernel
   }
   return nullptr;
 }

@@ -33,6 +33,8 @@ enum class probe_kind : std::uint8_t {
   sfu,          ///< special functions, XU pipe
   tensor,       ///< tensor pipe
   instructions, ///< instruction cache: a loop body of 16,384 instructions
+  upload,       ///< copy engine and bus, from the host; no kernel
+  download,     ///< copy engine and bus, to the host; no kernel
 };
 
 /// A kind's name in files and options, and what its level means.
@@ -68,7 +70,8 @@ struct probe_options {
 ///          doi:10.1145/3772052.3772270.
 /// Differs  a probe is persistent: a word in device memory stops it, so it covers its neighbour's
 ///          whole run. It ends by itself after `limit`. It runs as a graph, for any number of SMs,
-///          and records the SM of each of its blocks.
+///          and records the SM of each of its blocks. Copies between host and GPU are submitted one
+///          by one, by a thread of the probe.
 /// Errors   bad_option for a level, a block or a memory size that is out of range; too_small if no
 ///          block fits on an SM; device_failed with CUDA's message.
 /// Cost     construction allocates what the kind reads and writes.
@@ -81,7 +84,8 @@ public:
   probe(probe&&) noexcept;
   probe& operator=(probe&&) noexcept;
 
-  /// A graph of one kernel that ends after so many rounds of its work. The probe owns it.
+  /// A graph of one kernel, or of copies, that ends after so many rounds of its work. The probe owns
+  /// it.
   [[nodiscard]] CUgraph finite(std::uint64_t rounds);
   /// The rounds that take about that long on the idle GPU. Measured at the first call.
   [[nodiscard]] std::uint64_t rounds_for(double us);
@@ -90,6 +94,8 @@ public:
   void start(CUstream stream, double limit_us);
   /// Waits until a block runs; false if none did so within `limit_us`.
   [[nodiscard]] bool wait_running(double limit_us) const;
+  /// Waits until it ends by itself.
+  void wait();
   /// Stops it, and waits for its end.
   void stop();
 
