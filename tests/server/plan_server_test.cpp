@@ -16,6 +16,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <thread>
@@ -376,4 +377,71 @@ TEST_CASE("plan server: a later plan that cannot be made leaves the current one 
   r.control->plans_until_failure = INT32_MAX;
   question q;
   CHECK(r.ask(q).wait().status == request_status::finished);
+}
+
+TEST_CASE("plan server: whatever threads do, each request ends once, and the counts add up") {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    CAPTURE(seed);
+    plan_server_options how;
+    how.plan.period = 5ms; // plans are made while requests come and go
+    rig r(offer_of(2, seed % 2 == 0 ? 4ms : 200ms, 100), how);
+    std::atomic<int> told{0}, posted{0}, refused{0}, wrong{0};
+    std::vector<std::thread> users;
+    for (std::uint64_t u = 0; u < 4; ++u)
+      users.emplace_back([&, u] {
+        std::mt19937_64 random(seed * 100 + u);
+        std::deque<question> questions(150);
+        std::deque<ticket> tickets;
+        std::deque<std::size_t> asked;
+        for (std::size_t i = 0; i < questions.size(); ++i) {
+          questions[i].in = random() % 1000;
+          const std::uint32_t model = random() % 2;
+          try {
+            tickets.push_back(r.it.submit({.model = model_id{model},
+                                           .payload = questions[i].bytes(),
+                                           .done = [&](request_record&) { ++told; },
+                                           .user = &questions[i]}));
+            asked.push_back(model);
+            ++posted;
+          } catch (const error& e) {
+            refused += e.code() == errc::closed;
+            wrong += e.code() != errc::closed;
+          }
+          if (tickets.empty()) continue;
+          const std::size_t which = random() % tickets.size();
+          switch (random() % 6) {
+          case 0: static_cast<void>(tickets[which].cancel()); break;
+          case 1: wrong += tickets[which].wait().status == request_status::pending; break;
+          case 2: static_cast<void>(tickets[which].wait_for(duration{random() % 300'000})); break;
+          case 3: std::this_thread::yield(); break;
+          default: break;
+          }
+        }
+        if (u == 0 && seed >= 3) r.it.close(duration{random() % 2'000'000});
+        for (std::size_t i = 0; i < tickets.size(); ++i) {
+          const request_result end = tickets[i].wait();
+          const auto& q = *static_cast<question*>(tickets[i].get()->user);
+          const bool answered = q.out == answer_of(asked[i], q.in);
+          wrong += answered != (end.status == request_status::finished);
+          wrong += end.status == request_status::failed;
+        }
+      });
+    for (std::thread& u : users) u.join();
+    if (seed < 3) r.it.close();
+    CHECK(wrong == 0);
+    CHECK(told == posted);
+    CHECK(posted + refused == 4 * 150);
+    const dispatch_statistics n = r.it.statistics().requests;
+    CHECK(n.active == 0);
+    CHECK(n.finished + n.rejected + n.cancelled == n.submitted);
+    const plan_report p = r.it.report();
+    std::uint64_t in_service = 0;
+    for (const model_outcome& m : p.models) {
+      CHECK(m.counts.arrived ==
+            m.counts.in_time + m.counts.late + m.counts.dropped + m.counts.cancelled);
+      in_service += m.counts.arrived;
+    }
+    CHECK(in_service <= n.submitted);
+    CHECK(p.failed_plans == 0);
+  }
 }
