@@ -6,6 +6,7 @@
 #include "dispatch/rig.hpp"
 #include "dispatch/yielding_device.hpp"
 
+#include <gsched/dispatch/corun_rule.hpp>
 #include <gsched/policy/deficit_over.hpp>
 #include <gsched/policy/edf.hpp>
 #include <gsched/policy/priority.hpp>
@@ -17,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -95,6 +97,18 @@ struct counts {
   std::uint64_t reserved = 0;
 };
 
+/// A third of the pairs of p0 to p5 are kept apart.
+corun_rule drawn_rule(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<corun_limit> models;
+  std::vector<corun_slowdown> pairs;
+  for (int i = 0; i < 6; ++i) models.push_back({"p" + std::to_string(i), 1.2});
+  for (const corun_limit& a : models)
+    for (const corun_limit& b : models)
+      pairs.push_back({a.model, b.model, random() % 6 == 0 ? 1.3 : 1.0});
+  return corun_rule(models, pairs);
+}
+
 counts storm(std::uint64_t seed, std::uint64_t rounds) {
   std::mt19937_64 random(seed);
   dispatch_options o;
@@ -118,6 +132,8 @@ counts storm(std::uint64_t seed, std::uint64_t rounds) {
   if (o.use == lane_use::shared && random() % 2)
     o.preemption.reserve = {sm_count{8}, sm_count{40}, sm_count{100}};
   o.preemption.reserve_learns = random() % 4 != 0;
+  const corun_rule rule = drawn_rule(seed);
+  if (seed % 2 == 1) o.corun = {&rule, o.quantum * static_cast<int>(seed % 5)};
   yielding_device::options d;
   d.seed = seed;
   d.fails_one_in = random() % 2 ? 500 : 0;

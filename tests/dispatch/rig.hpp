@@ -55,7 +55,9 @@ struct recording_listener : gsched::silent_listener {
 template <gsched::policy P, class Listener = recording_listener>
 struct rig {
   explicit rig(const gsched::dispatch_options& o = even())
-      : device({gsched::limits_for(9, 0), gsched::sm_count{132}, o.lanes}, gsched::from_us(50)),
+      : device({gsched::limits_for(9, 0), gsched::sm_count{132},
+                o.lanes + o.preemption.real_time_lanes},
+               gsched::from_us(50)),
         account(device.limits().sm, device.limits().sms, accountant_options()),
         made(device, order, account, hears, o) {}
 

@@ -3,6 +3,8 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/device/device.hpp>
+#include <gsched/dispatch/corun_rule.hpp>
+#include <gsched/dispatch/options.hpp>
 #include <gsched/policy/fifo.hpp>
 #include <gsched/policy/names.hpp>
 #include <gsched/sim/device.hpp>
@@ -86,6 +88,27 @@ TEST_CASE("scheduler: two models on a device that it owns, the short one first")
   CHECK(s.statistics().finished == 2);
   CHECK(s.statistics().active == 0);
   CHECK(s.now() >= time_point{500 * 20us});
+}
+
+TEST_CASE("scheduler: models that a rule keeps apart take turns") {
+  const std::vector<corun_limit> models{{"a"}, {"b", 1.2}};
+  const std::vector<corun_slowdown> pairs{{"b", "a", 1.3}};
+  const corun_rule rule(models, pairs);
+  for (const bool apart : {false, true}) {
+    dispatch_options how;
+    if (apart) how.corun.rule = &rule;
+    scheduler s{sim::device{sim::h200()}, fifo{}, how};
+    const model_id a = s.add_model("a", twenty_us_kernels("a", 100));
+    const model_id b = s.add_model("b", twenty_us_kernels("b", 1));
+    std::vector<duration> took;
+    const auto note = [&](const job& j, time_point now) { took.push_back(now - j.arrival); };
+    s.submit(a);
+    s.submit(b, {.done = note});
+    s.run();
+    REQUIRE(took.size() == 1);
+    CHECK((took[0] > how.corun.most_wait) == apart); // it waits for its turn
+    CHECK((s.statistics().neighbours.refused > 0) == apart);
+  }
 }
 
 TEST_CASE("scheduler: a body of one's own, in a client's name") {

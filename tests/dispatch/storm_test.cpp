@@ -6,6 +6,7 @@
 #include "dispatch/rig.hpp"
 #include "dispatch/shared/native_dispatchers.hpp"
 
+#include <gsched/dispatch/corun_rule.hpp>
 #include <gsched/notify/flow_control.hpp>
 #include <gsched/occupancy/per_sm_accountant.hpp>
 #include <gsched/policy/names.hpp>
@@ -14,6 +15,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <random>
@@ -178,6 +180,11 @@ dispatch_options drawn_options(std::uint64_t seed) {
   o.max_segments = 64;
   o.reserved_jobs = 1 + random() % 4; // so that it grows
   o.reserved_entries = 16;
+  if (seed % 3 == 0) { // a job of this model runs alone
+    static const corun_rule alone(std::array<corun_limit, 1>{{{"drawn", 1.2}}},
+                                  std::array<corun_slowdown, 1>{{{"drawn", "drawn", 1.3}}});
+    o.corun = {&alone, o.quantum};
+  }
   return o;
 }
 

@@ -2,6 +2,8 @@
 #include <gsched/server.hpp>
 
 #include <gsched/core/error.hpp>
+#include <gsched/dispatch/corun_rule.hpp>
+#include <gsched/dispatch/statistics.hpp>
 #include <gsched/policy/deficit_over.hpp>
 #include <gsched/policy/edf.hpp>
 #include <gsched/policy/fifo.hpp>
@@ -110,6 +112,25 @@ TEST_CASE("server: requests of many threads all end, and are counted") {
   CHECK(n.submitted == threads * each);
   CHECK(n.finished == threads * each);
   CHECK(n.active == 0);
+}
+
+TEST_CASE("server: models that a rule keeps apart take turns") {
+  const std::vector<corun_limit> models{{"brief", 1.2}, {"endless"}};
+  const std::vector<corun_slowdown> pairs{{"brief", "endless", 1.5}};
+  const corun_rule rule(models, pairs);
+  server_options how;
+  how.dispatch.corun = {&rule, duration::zero()};
+  served s(how);
+  ticket endless = s.submit(s.endless);
+  ticket brief = s.submit(s.brief);
+  CHECK(brief.wait().status == request_status::finished);
+  CHECK_FALSE(endless.was_ended());
+  CHECK(endless.cancel());
+  static_cast<void>(endless.wait());
+  s.it.close();
+  const neighbour_statistics n = s.it.statistics().requests.neighbours;
+  CHECK(n.refused > 0);
+  CHECK(n.claims > 0);
 }
 
 TEST_CASE("server: a coroutine awaits requests") {

@@ -44,8 +44,9 @@ struct active_job : waiting_job, follower_hook {
   duration quantum{};               ///< size of its next segment
   cut_extent next{};         ///< that segment, as measured when the job was enqueued in the policy
   std::uint32_t flights = 0; ///< segments in flight
-  std::uint32_t copy_flights = 0; ///< of these, segments of copies and memsets only
-  std::uint32_t side_flights = 0; ///< of these, segments on the side lanes of one group
+  std::uint32_t copy_flights = 0;  ///< of these, segments of copies and memsets only
+  std::uint32_t corun_flights = 0; ///< of these, segments that a corun_rule counts
+  std::uint32_t side_flights = 0;  ///< of these, segments on the side lanes of one group
   std::uint32_t side_group = 0;
   std::size_t reserve = 0;      ///< the alternate of the best-effort lanes that was used last
   bool alone = false;           ///< its in-flight segment ends before the next is dispatched
@@ -57,7 +58,12 @@ struct active_job : waiting_job, follower_hook {
   bool counted = false;         ///< counted among the active jobs of its class
   bool in_policy = false;       ///< maintained by policy_queue
   bool colocated = false;       ///< a padded program of another job runs its segment
-  bool held = false;            ///< submitted as held and not released
+  bool kept_apart = false;      ///< in the corun_queue
+  bool returned = false;        ///< in the policy, from the corun_queue
+  bool waits_apart = false;     ///< refused, and no segment was submitted since apart_since
+  bool charged = false;         ///< the policy has picked its next segment, which was refused
+  time_point apart_since{};
+  bool held = false;      ///< submitted as held and not released
   bool follows = false;   ///< waits for the end of another job, or for the handling of that end
   bool waits = false;     ///< waits for an instance of its model
   bool holds = false;     ///< owns context.instance
@@ -108,9 +114,10 @@ struct active_job : waiting_job, follower_hook {
     total = remaining = m.estimate.remaining(*progress);
     quantum = first_quantum;
     head = std::min(total, quantum);
-    flights = copy_flights = side_flights = 0;
+    flights = copy_flights = corun_flights = side_flights = 0;
     to_end = ended_expected = ended_took = duration::zero();
     dispatched = counted = alone = false;
+    kept_apart = returned = waits_apart = charged = false;
     remainders.clear();
     announced = held = follows = waits = holds = lost = false;
     ending = followed = job_state::running;
@@ -119,10 +126,12 @@ struct active_job : waiting_job, follower_hook {
   /// Takes an instance of its model, or starts to wait for one. Returns whether it has one.
   [[nodiscard]] bool claim_instance(time_point now) noexcept {
     waits = !kind->may_start(*this);
-    if (waits)
+    if (waits) {
+      head = total; // a start is charged the whole job
       kind->instances.wait(*this, now);
-    else
+    } else {
       hold_instance();
+    }
     return !waits;
   }
   /// Requires model::may_start and a job that is no longer in the model's list of waiting jobs.

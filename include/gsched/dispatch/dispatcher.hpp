@@ -10,6 +10,7 @@
 #include <gsched/dispatch/detail/class_load.hpp>
 #include <gsched/dispatch/detail/colocation.hpp>
 #include <gsched/dispatch/detail/completions.hpp>
+#include <gsched/dispatch/detail/corun_queue.hpp>
 #include <gsched/dispatch/detail/flight.hpp>
 #include <gsched/dispatch/detail/instances.hpp>
 #include <gsched/dispatch/detail/job_lifecycle.hpp>
@@ -66,9 +67,10 @@ public:
   dispatcher(Device& on, Policy& order, Accountant& account, Listener& listens,
              const dispatch_options& how = {})
       : device_(on), policy_(order), listener_(listens), options_(checked(how)),
-        registry_(on.limits()), load_(options_.preemption, on.limits().sms),
-        feed_(on, account, options_), isolation_(on, feed_, listens, options_, load_),
-        jobs_(on, policy_, listens, options_, registry_, load_, statistics_),
+        registry_(on.limits()), apart_(order, options_, statistics_.neighbours),
+        load_(options_.preemption, on.limits().sms), feed_(on, account, options_),
+        isolation_(on, feed_, listens, options_, load_),
+        jobs_(on, policy_, listens, options_, registry_, load_, apart_, statistics_),
         colocation_(policy_, listens, options_, jobs_, load_, statistics_),
         completions_(on, listens, registry_, load_, feed_, isolation_, jobs_, colocation_,
                      statistics_) {}
@@ -154,7 +156,10 @@ public:
   /// Removes a model and frees its state. It has no active job; its id is not used again.
   ///
   /// Errors   bad_option: an unknown model, or one with active jobs.
-  void remove(model_id id) { registry_.remove_model(id); }
+  void remove(model_id id) {
+    registry_.remove_model(id);
+    apart_.remove(id);
+  }
   /// The learned estimates of the work of a model's jobs.
   [[nodiscard]] const estimator& estimate_of(model_id id) const noexcept {
     return registry_[id].estimate;
@@ -330,21 +335,30 @@ private:
   /// Picks a job and submits its next segment. Returns false if no job waits or no more work is
   /// wanted.
   bool dispatch_one() noexcept {
+    if (apart_.changed()) jobs_.return_fitting(device_.now());
     const std::optional<std::size_t> group = next_group();
     if (!group) return false;
     const time_point now = device_.now();
     active_job& a = pick_for(*group, now);
     ++statistics_.decisions;
+    if (a.charged && !a.is_ending()) a.head = a.next.expected;
     const segment_terms terms = isolation_.terms_for(a, *group, now);
     if (!isolation_.admits(a, *group, terms, now)) {
       if (*group >= feed::first_side) jobs_.pass_over(a);
       return true;
     }
+    bool only_copies = *group == feed_.copies();
+    if (!only_copies && !apart_.admits(a, now)) {
+      if (!a.has_copies()) {
+        apart_.keep(a, now);
+        return true;
+      }
+      only_copies = true; // they take no SMs
+    }
     flight& f = feed_.take(a);
     f.last = terms.alone;
     f.has_long = terms.is_long;
-    const cut c =
-        *group == feed_.copies() ? jobs_.copies_of(a, f) : jobs_.next_of(a, f, terms.most);
+    const cut c = only_copies ? jobs_.copies_of(a, f) : jobs_.next_of(a, f, terms.most);
     segment s = feed_.plan(f, c, *group, terms.alternate, now);
     if (!f.remainder)
       jobs_.count_dispatched(
@@ -386,6 +400,7 @@ private:
   dispatch_options options_;
   dispatch_statistics statistics_{};
   registry registry_;
+  corun_queue<Policy> apart_;
   class_load load_;
   feed feed_;
   class_isolation<Device, Accountant, Listener> isolation_;

@@ -4,6 +4,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
+#include <gsched/dispatch/corun_rule.hpp>
 #include <gsched/preempt/options.hpp>
 
 #include <algorithm>
@@ -20,6 +21,25 @@ enum class lane_use : std::uint8_t {
   shared, ///< jobs borrow a lane while they have work on it
   own,    ///< each job takes the next lane, round robin, like programs with a stream a request
   client  ///< each client has a lane, assigned round robin, like programs with a stream a user
+};
+
+/// Which models the dispatcher keeps apart. A job whose model does not fit beside the jobs in flight
+/// gets no segment, and the others go on; models are found in the rule by their names.
+///
+/// Real-time jobs are never refused. Best-effort work that does not fit beside them gets no segment
+/// while they are in flight; what is in flight already ends, unless preemption takes it back. Copies
+/// and memsets outside programs are not counted and not refused, and neither is the co-runner of a
+/// padded program refused, because add_padded has chosen it for that program. Segments of one job
+/// are no neighbours of each other.
+struct corun_options {
+  static constexpr duration default_most_wait = std::chrono::milliseconds{1};
+
+  const corun_rule* rule = nullptr; ///< outlives the dispatcher; null: all models run side by side
+  /// After this time the others make room for a refused job: from then on no segment starts that
+  /// would keep it waiting. Smaller is fairer to models that are kept apart; each change from one to
+  /// the other leaves lanes empty for about a segment. run_to_completion: never, so a model can wait
+  /// as long as jobs of another one arrive.
+  duration most_wait = default_most_wait;
 };
 
 /// How the dispatcher feeds the device. The defaults trade about 2% of throughput for a decision
@@ -54,6 +74,7 @@ struct dispatch_options {
   /// lanes.
   bool evict_on_preempt = false;
   preemption_options preemption{};
+  corun_options corun{};
   /// A segment that is next on a lane that may run is lost if the device reports nothing of it for
   /// this long and for `limit_factor` times its expected time. Its job then fails, its lane gets no
   /// more work until the device reports the segment after all, and its instance is not used again.
@@ -85,6 +106,7 @@ struct dispatch_options {
       fail("spare_lanes: expected lane_use::shared and no real_time_lanes with them");
     if (segment_limit <= duration::zero()) fail("segment_limit: expected more than 0");
     if (limit_factor == 0) fail("limit_factor: expected at least 1");
+    if (corun.most_wait < duration::zero()) fail("corun.most_wait: expected at least 0");
     if (segments_per_job == 0) fail("segments_per_job: expected at least 1");
     if (max_jobs == 0 || max_segments == 0 || max_segments > (std::size_t{1} << 20))
       fail("max_jobs, max_segments: expected at least 1 and at most 2^20 segments");

@@ -8,6 +8,19 @@
 
 namespace gsched {
 
+/// What a corun_rule has done, since the construction of a dispatcher. All zero without one.
+struct neighbour_statistics {
+  std::uint64_t refused = 0; ///< picks of the policy that did not fit beside the jobs in flight
+  std::uint64_t claims = 0;  ///< models for which others were held back after most_wait
+  /// real-time jobs that were submitted beside a model that the rule keeps apart from theirs
+  std::uint64_t overridden = 0;
+  /// models in flight, counted for each job at its first segment, of which the rule does not know
+  /// how they and the job slow each other
+  std::uint64_t unknown = 0;
+  duration waited{};       ///< from the first refusal of a job to its next segment, over all jobs
+  duration longest_wait{}; ///< of these
+};
+
 /// The counters of a dispatcher since its construction.
 ///
 /// Invariant: submitted = active + finished + rejected + cancelled + failed, whenever a member
@@ -28,6 +41,7 @@ struct dispatch_statistics {
   std::uint64_t evicted_segments = 0;
   std::uint64_t lost_segments = 0;  ///< not reported within their limit
   std::uint64_t unknown_events = 0; ///< device events for no in-flight segment: a bug of the device
+  neighbour_statistics neighbours{};
 
   void count_submit() noexcept {
     ++submitted;

@@ -6,6 +6,7 @@
 #include <gsched/device/device.hpp>
 #include <gsched/dispatch/active_job.hpp>
 #include <gsched/dispatch/detail/class_load.hpp>
+#include <gsched/dispatch/detail/corun_queue.hpp>
 #include <gsched/dispatch/detail/flight.hpp>
 #include <gsched/dispatch/detail/job_table.hpp>
 #include <gsched/dispatch/detail/policy_queue.hpp>
@@ -42,15 +43,16 @@ public:
   /// All arguments passed by reference outlive it.
   job_lifecycle(const Device& on, policy_queue<Policy>& order, Listener& listens,
                 const dispatch_options& how, registry& known, class_load& load,
-                dispatch_statistics& counts)
+                corun_queue<Policy>& apart, dispatch_statistics& counts)
       : device_(on), policy_(order), listener_(listens), options_(how), registry_(known),
-        load_(load), statistics_(counts), jobs_(how.reserved_jobs, how.reserved_entries) {}
+        load_(load), apart_(apart), statistics_(counts),
+        jobs_(how.reserved_jobs, how.reserved_entries) {}
   job_lifecycle(const job_lifecycle&) = delete;
   job_lifecycle& operator=(const job_lifecycle&) = delete;
   /// Drops active jobs without calling the listener. Nothing of them may be in flight.
   ~job_lifecycle() {
     jobs_.for_each([&](active_job& a) {
-      policy_.erase(a);
+      withdraw(a);
       policy_.left(a, false, device_.now());
       static_cast<void>(a.drop_instance());
     });
@@ -61,6 +63,7 @@ public:
   job_id submit(const job_request& r) {
     registry_.check(r);
     wait_in_policy_order(registry_[r.model], *r.owner);
+    apart_.prepare(registry_[r.model], *r.owner);
     active_job* const leader = r.after ? jobs_.find(*r.after) : nullptr;
     const time_point now = device_.now();
     active_job& a = jobs_.take(job_id{next_id_++});
@@ -173,15 +176,28 @@ public:
 
   /// Enqueues the job in the policy if it has work that may start and may have more in flight.
   void offer(active_job& a, time_point now) noexcept {
-    if (a.in_policy || a.colocated || !a.context.list().has_active() || !may_have_more(a)) return;
+    if (a.in_policy || a.kept_apart || a.colocated || !a.context.list().has_active() ||
+        !may_have_more(a))
+      return;
     a.size_next(contended(a), options_.quantum, options_.most_quantum);
     a.next = a.context.list().measure(quantum_of(a), flight::max_loose);
-    a.head = a.next.expected;
+    a.head = a.charged ? duration{1} : a.next.expected;
     a.remaining = a.kind->estimate.remaining(*a.progress);
+    a.returned = false;
     policy_.enqueue(a, now);
   }
-  /// Removes the job from the policy, if it is there, because its facts are about to change.
-  void withdraw(active_job& a) noexcept { policy_.erase(a); }
+  /// Removes the job from the policy, or from the queue of those kept apart, if it is there, because
+  /// its facts are about to change.
+  void withdraw(active_job& a) noexcept {
+    policy_.erase(a);
+    apart_.withdraw(a);
+  }
+
+  /// Returns jobs that were kept apart from others to the policy, if they fit now.
+  void return_fitting(time_point now) noexcept {
+    apart_.return_fitting(now,
+                          [&](active_job& a) { a.is_ending() ? close(a, now) : offer(a, now); });
+  }
 
   /// Cuts the next operations of a job that the policy has picked, of at most about `most`.
   [[nodiscard]] cut next_of(active_job& a, flight& f, duration most) noexcept {
@@ -225,6 +241,7 @@ public:
     f.copies = only_copies(f);
     a.copy_flights += f.copies;
     load_.flight_began(a);
+    apart_.began(a, f, now);
   }
   /// `done`: it ended and was not taken back.
   void flight_ended(flight& f, bool done, time_point now) noexcept {
@@ -232,6 +249,7 @@ public:
     if (!f.remainder) policy_.landed(a, f.expected, done, now);
     a.copy_flights -= f.copies;
     load_.flight_ended(a);
+    apart_.ended(a, f);
   }
   /// Returns dispatched operations of a flight that have not run to the job's waitlist.
   static void undo(flight& f, std::uint32_t ended) noexcept {
@@ -267,9 +285,10 @@ public:
   /// Ends a job that is_ending() once nothing of it is in flight. Before that, it runs the rest of
   /// partly executed operations.
   void close(active_job& a, time_point now) noexcept {
-    if (a.flights > 0 || a.in_policy) return;
+    if (a.flights > 0 || a.in_policy || a.kept_apart) return;
     if (a.remainders.empty()) return end(a, a.ending, now);
     a.head = a.remainders.back().what.front()->expected;
+    a.returned = false;
     policy_.enqueue(a, now);
   }
   void fail(active_job& a, std::exception_ptr why, time_point now) noexcept {
@@ -321,8 +340,9 @@ private:
   }
 
   void end(active_job& a, job_state how, time_point now) noexcept {
-    assert(!a.in_policy && a.flights == 0);
+    assert(!a.in_policy && !a.kept_apart && a.flights == 0);
     a.state = how;
+    apart_.stop_wait(a, now);
     if (a.drop_instance()) registry_.freed(*a.kind);
     policy_.left(a, how == job_state::finished, now);
     if (std::exchange(a.held, false)) --held_;
@@ -367,8 +387,9 @@ private:
   /// Whether another job would be served if this job's segment ended sooner.
   [[nodiscard]] bool contended(const active_job& a) const noexcept {
     if constexpr (serves_real_time_first<Policy>)
-      if (options_.preemption.real_time_lanes > 0) return policy_.size(a.service) > 0;
-    return policy_.size() > 0;
+      if (options_.preemption.real_time_lanes > 0)
+        return policy_.size(a.service) > 0 || (apart_.any() && !class_load::is_real_time(a));
+    return policy_.size() > 0 || apart_.any();
   }
 
   /// Set-up for the first job of a model, and for the first job of a client with that model.
@@ -402,6 +423,7 @@ private:
   const dispatch_options& options_;
   registry& registry_;
   class_load& load_;
+  corun_queue<Policy>& apart_;
   dispatch_statistics& statistics_;
   job_table<policy_job<Policy>> jobs_;
   passed_over_jobs passed_over_;

@@ -16,9 +16,10 @@
 
 namespace gsched {
 
-/// Waiting jobs in the order of a policy, which is charged the whole time of a job when it starts.
+/// Waiting jobs of a model in the order of a policy, which is charged their head when they are taken.
 /// Clients have a separate account for each model, so that a policy that shares by weight does so
-/// among the jobs that wait for one model. Each job is a policy_job<P>.
+/// among the jobs that wait for one model. Each job is a policy_job<P>, and in one such order at a
+/// time.
 ///
 /// Cost     that of the policy; prepare allocates once for each client.
 /// Threads  one owner; no locking.
@@ -38,7 +39,6 @@ public:
   }
 
   void wait(waiting_job& j, time_point now) noexcept override {
-    j.head = j.total;
     state_of(j).bind(j, *of_[index(j.owner->id)]);
     order_.enqueue(state_of(j), now);
   }
