@@ -32,7 +32,7 @@ int serve(const serve_mix::options& o) {
   if (!o.trace.empty()) {
     std::vector<std::string> names;
     for (const serve_mix::mix_entry& m : o.mix) names.push_back(m.name);
-    record.emplace(names, o.policies.size());
+    record.emplace(names, serve_mix::runs_of(o).size());
   }
   const std::vector<serve_mix::run_result> runs =
       serve_mix::run_policies(*on, o, facts, models, record ? &*record : nullptr);

@@ -148,4 +148,25 @@ fi
 serves "${few[@]}" --policy fifo --quiet --json q.json
 expect "output in spite of --quiet" test ! -s out
 
+# Models kept apart: a second run of each policy that schedules, and what it cost.
+kept=(--mix lenet_b32=4,vgg16_b32=1 --requests 200 --policy fifo,direct --slow-down-limit)
+apart() { # apart EXPRESSION: of the document d, and the runs with and without the rule
+  python3 -c 'import json, sys
+d = json.load(open("apart.json")); w = d["workload"]
+without, kept, direct = d["runs"]
+sys.exit(not eval(sys.argv[1]))' "$1"
+}
+serves "${kept[@]}" 1.1 --json apart.json
+expect "counts that do not add up" adds_up apart.json 200 3
+expect "no rule, or for direct" apart '"apart" in kept and not "apart" in without and not "apart" in direct'
+expect "slow-downs that are not of all pairs, or below 1" \
+  apart 'len(w["slow_downs"]) == 2 and all(len(p) == 2 and all(s > 0.99 for s in p.values()) for p in w["slow_downs"].values())'
+expect "nothing refused" apart 'kept["apart"]["refused"] > 0 and kept["apart"]["longest_wait_us"] > 0'
+expect "no table" grep -q "^Kept apart over not" out
+serves "${kept[@]}" 1000 --json apart.json
+expect "refused below the limit" apart 'kept["apart"]["refused"] == 0'
+expect "other results below the limit" apart 'kept["latency_us"] == without["latency_us"]'
+serves "${kept[@]}" 1.1 --interference "$data/corun_pairs.csv" --json apart.json
+expect "other slow-downs than the file's" apart 'w["slow_downs"]["lenet_b32"]["vgg16_b32"] > 1'
+
 finish

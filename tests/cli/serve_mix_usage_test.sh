@@ -101,6 +101,14 @@ checks=$((checks + 1))
 PATH=$work "$(command -v env)" "$bin" --plot picture.svg >out 2>err
 [ $? -eq 2 ] && one_line "--plot: gnuplot is not on the path" || fail "a plot without gnuplot"
 
+# A limit, and what only means something with one.
+refuses "--slow-down-limit: '0.9' is out of range" --slow-down-limit 0.9
+refuses "--slow-down-limit" --slow-down-limit 1.2 --policy direct
+refuses "--most-wait" --most-wait 5
+refuses "--interference" --interference "$data/corun_pairs.csv"
+refuses "none.csv: cannot be opened" --slow-down-limit 1.2 --interference none.csv
+refuses "--interference" --slow-down-limit 1.2 --mix resnet18_b1 --interference "$data/corun_pairs.csv"
+
 # A refused command line writes nothing, and leaves what was there.
 echo kept >old.json
 refuses "--rate: " --json old.json --trace new.json --rate 0

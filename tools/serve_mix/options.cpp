@@ -45,6 +45,8 @@ Examples
       sixteen requests always in flight; open the trace in ui.perfetto.dev
   serve_mix --policy edf,srpt --slo 2x:5x
       deadlines that differ by request; edf refuses what would be late
+  serve_mix --policy srpt --slow-down-limit 1.2
+      what it costs and gains that no model slows another by more than 20%
   serve_mix --profiles mine.json --policy single --load 0.5 --requests 100
       a profile of your own, alone
   serve_mix --device cuda --policy srpt+deficit,direct
@@ -56,7 +58,8 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 struct raw_options {
   std::string mix, clients = "8", load = "0.9", rate, arrivals = "poisson",
                    requests = std::to_string(default_requests), slo = "10", seed = "1", lanes = "8",
-                   spare_lanes, delay = "0", submission = "graph", weights = "1", evict = "no";
+                   spare_lanes, slow_down_limit, interference, most_wait = "1000", delay = "0",
+                   submission = "graph", weights = "1", evict = "no";
   std::vector<std::string> profiles;
   policy_options policy;
   segment_options segments{"100", "800"};
@@ -101,6 +104,14 @@ void declare(command_line& line, raw_options& raw) {
   line.option("--evict", raw.evict, "yes|no",
               "Take back submitted work that has not started when the\npolicy prefers a new "
               "request");
+  line.option("--slow-down-limit", raw.slow_down_limit, "X",
+              "Serve under each policy a second time, and keep apart\nmodels of which one takes X "
+              "times as long beside the\nother, or longer: 1.2 allows 20%");
+  line.option("--interference", raw.interference, "FILE",
+              "Measured pairs of models, as corun_pairs.csv of measure,\nin place of a measurement "
+              "before the runs");
+  line.option("--most-wait", raw.most_wait, "US",
+              "Time after which the models that keep another one waiting\nmake room");
   line.option("--submission", raw.submission, "HOW",
               "graph (one launch a segment) or launches (one a kernel)");
   line.option("--decision-delay", raw.delay, "US", "Host time of each decision");
@@ -239,6 +250,12 @@ options read(const raw_options& raw, const command_line& line) {
   o.lanes = to_small_count("--lanes", raw.lanes, 1, 1024);
   if (!raw.spare_lanes.empty())
     o.spare_lanes = to_small_count("--spare-lanes", raw.spare_lanes, 0, 1024);
+  if (!raw.slow_down_limit.empty())
+    o.slow_down_limit =
+        to_number("--slow-down-limit", raw.slow_down_limit, {1, 1000, false, "a ratio"});
+  o.interference = raw.interference;
+  if (!o.interference.empty()) record_input("--interference", o.interference);
+  o.most_wait = to_us("--most-wait", raw.most_wait, 1e9);
   o.decision_delay = to_us("--decision-delay", raw.delay, 1e6);
   o.submission = to_choice<gsched::submission>(
       "--submission", raw.submission,
@@ -256,6 +273,10 @@ void check_used(const command_line& line, const options& o) {
   line.refuse_unused(schedules,
                      {"--quantum", "--most-quantum", "--overshoot", "--lanes", "--spare-lanes"},
                      "with direct and single alone, which do not schedule", "another --policy");
+  line.refuse_unused(schedules, {"--slow-down-limit"},
+                     "with direct and single alone, which do not schedule", "another --policy");
+  line.refuse_unused(o.slow_down_limit.has_value(), {"--interference", "--most-wait"},
+                     "without a limit", "--slow-down-limit");
   line.refuse_unused(any_policy(o.policies, &description::uses_weights), {"--weights"},
                      "without a policy that shares by weight",
                      policies_with(&description::uses_weights) + " in --policy");

@@ -7,6 +7,7 @@
 
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>
+#include <gsched/dispatch/options.hpp>
 #include <gsched/policy/names.hpp>
 
 #include <cstddef>
@@ -76,7 +77,10 @@ struct options : device_choice, outputs, segment_settings {
 
   std::uint32_t lanes = 8;                  ///< streams that scheduled jobs borrow
   std::optional<std::uint32_t> spare_lanes; ///< as dispatch_options has it
-  gsched::duration decision_delay{};        ///< time that a decision takes the host
+  std::optional<double> slow_down_limit;    ///< of each model beside the others
+  std::filesystem::path interference;       ///< measured pairs; empty: measured on the device
+  gsched::duration most_wait = gsched::corun_options::default_most_wait;
+  gsched::duration decision_delay{}; ///< time that a decision takes the host
   gsched::submission submission = gsched::submission::graph;
   std::size_t threads = 1; ///< on which policies run, where that changes no result
 

@@ -68,7 +68,10 @@ void put_axes(std::ostream& out, const options& from, const std::vector<panel>& 
       << fmt::format("set yrange [{:g}:{:g}]\nset xrange [-0.6:{}]\nset xtics (", least / 2.2,
                      most * 2.2, static_cast<double>(runs.size()) - 0.4);
   for (std::size_t i = 0; i < runs.size(); ++i)
-    out << (i ? "," : "") << gnuplot_literal(common::style_of(runs[i].policy).name) << ' ' << i;
+    out << (i ? "," : "")
+        << gnuplot_literal(std::string(common::style_of(runs[i].policy).name) +
+                           (runs[i].apart ? apart_suffix : ""))
+        << ' ' << i;
   out << ") rotate by 40 right nomirror scale 0\n";
 }
 

@@ -42,6 +42,14 @@ json run_json(const run_result& r) {
            {"gpu_busy_fraction", rounded(r.gpu_busy_fraction)},
            {"operations", r.operations},
            {"decisions", r.decisions}};
+  if (r.apart) {
+    const gsched::neighbour_statistics& n = r.neighbours;
+    run["apart"] = {{"refused", n.refused},
+                    {"claims", n.claims},
+                    {"unknown", n.unknown},
+                    {"waited_us", us(n.waited)},
+                    {"longest_wait_us", us(n.longest_wait)}};
+  }
   if (r.deadlines_met) run["deadlines_met"] = *r.deadlines_met;
   run["wall_s"] = r.wall_s;
   return run;
@@ -60,6 +68,10 @@ json workload_json(const options& from, const workload_facts& facts) {
   w["slo_ms"] = has_time ? json(rounded(us(from.slo->time) / 1e3)) : json();
   json& alone = w["solo_us"] = json::object();
   for (std::size_t m = 0; m < from.mix.size(); ++m) alone[from.mix[m].name] = us(facts.solo[m]);
+  for (std::size_t i = 0; i < facts.slowdowns.size(); ++i)
+    for (std::size_t j = 0; j < facts.slowdowns.size(); ++j)
+      if (const auto by = facts.slowdowns[i][j])
+        w["slow_downs"][from.mix[i].name][from.mix[j].name] = rounded(*by);
   return w;
 }
 
@@ -76,6 +88,10 @@ json scheduling_json(const options& from) {
          {"slice_us", us(from.parameters.slice)},
          {"decision_delay_us", us(from.decision_delay)},
          {"submission", from.submission == gsched::submission::graph ? "graph" : "launches"}};
+  if (from.slow_down_limit) {
+    s["slow_down_limit"] = rounded(*from.slow_down_limit);
+    s["most_wait_us"] = us(from.most_wait);
+  }
   s["queues"] = from.queues ? json(*from.queues) : json();
   return s;
 }

@@ -6,6 +6,8 @@
 #include "common/report/latency.hpp"
 
 #include <gsched/core/time.hpp>
+#include <gsched/dispatch/corun_rule.hpp>
+#include <gsched/dispatch/statistics.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +30,9 @@ struct client_result {
   std::vector<gsched::duration> latencies;
 };
 
+/// Behind the name of a policy: with the rule of --slow-down-limit.
+inline constexpr const char* apart_suffix = " apart";
+
 /// The results of one policy. The four end states add up to submitted.
 struct run_result {
   std::string policy;
@@ -45,7 +50,9 @@ struct run_result {
   double gpu_busy_fraction = 0.0;
   std::uint64_t operations = 0; ///< that the device ran
   std::uint64_t decisions = 0;  ///< that the policy took
-  double wall_s = 0.0;          ///< the one field that is not reproducible
+  bool apart = false;           ///< with --slow-down-limit
+  gsched::neighbour_statistics neighbours{};
+  double wall_s = 0.0; ///< the one field that is not reproducible
 
   run_result(std::string policy_name, const options& from);
 
@@ -53,6 +60,8 @@ struct run_result {
   /// Counts a finished request, and whether it met its deadline, if there is an SLO.
   void finish(std::size_t model, std::size_t of_client, gsched::duration latency, bool in_time);
   [[nodiscard]] double throughput_per_s() const noexcept;
+  /// The policy, and whether models were kept apart.
+  [[nodiscard]] std::string label() const { return apart ? policy + apart_suffix : policy; }
 };
 
 /// The largest number of requests of a run; a trace can hold fewer than --requests allows.
@@ -65,6 +74,10 @@ struct workload_facts {
   gsched::duration mean_solo{};       ///< of the mix: by weight
   std::optional<double> rate_per_s;   ///< offered; unset when the arrivals are a closed loop
   std::optional<double> load;         ///< rate times mean_solo
+  /// With --slow-down-limit: the slow-down of each model beside each, by model, then neighbour; none
+  /// where --interference has none.
+  std::vector<std::vector<std::optional<double>>> slowdowns{};
+  std::optional<gsched::corun_rule> apart{};
 };
 
 /// Errors   none; look at the stream.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_mix/run.hpp"
 
+#include "serve_mix/slowdowns.hpp"
+
 #include "common/report/progress.hpp"
 #include "common/run/parallel_runs.hpp"
+#include "common/run/policy_options.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/workload/arrivals.hpp>
@@ -44,19 +47,20 @@ any_arrival_source arrivals_of(const options& from, const workload_facts& facts)
 /// One model's latency with nothing else to do.
 duration solo(platform& on, const options& from, std::span<const profile> model) {
   run_result r("single", from);
-  any_arrival_source one = closed_arrivals(1, duration::zero(), request_mix({1.0}, 1u), from.seed);
+  source_of one{closed_arrivals(1, duration::zero(), request_mix({1.0}, 1u), from.seed)};
   on.serve({r.policy, from, on.solo_requests(), one, model, nullptr, r, {}, [](std::uint64_t) {}});
   return summarize(r.latencies).p50;
 }
 
-run_result run_policy(platform& on, const std::string& policy, const options& from,
+run_result run_policy(platform& on, const planned_run& plan, const options& from,
                       const workload_facts& facts, std::span<const profile> models,
                       timeline* record, std::function<void(std::uint64_t)> progress) {
   const auto start = std::chrono::steady_clock::now();
-  run_result result(policy, from);
-  any_arrival_source source = arrivals_of(from, facts);
-  on.serve({policy, from, from.requests, source, models, record, result, facts.solo,
-            std::move(progress)});
+  run_result result(plan.policy, from);
+  result.apart = plan.apart;
+  source_of source{arrivals_of(from, facts)};
+  on.serve({plan.policy, from, from.requests, source, models, record, result, facts.solo,
+            std::move(progress), plan.apart ? &*facts.apart : nullptr});
   if (from.arrivals.law == arrival_law::trace && result.submitted == 0)
     throw error(errc::bad_trace, from.arrivals.file.string() +
                                      ": no requests, expected lines of time_us,model[,client]");
@@ -65,6 +69,15 @@ run_result run_policy(platform& on, const std::string& policy, const options& fr
 }
 
 } // namespace
+
+std::vector<planned_run> runs_of(const options& from) {
+  std::vector<planned_run> runs;
+  for (const std::string& policy : from.policies) {
+    runs.push_back({policy, false});
+    if (from.slow_down_limit && !is_unscheduled(policy)) runs.push_back({policy, true});
+  }
+  return runs;
+}
 
 workload_facts facts_of(platform& on, const options& from, std::span<const profile> models) {
   workload_facts facts;
@@ -83,6 +96,7 @@ workload_facts facts_of(platform& on, const options& from, std::span<const profi
     weighted_ns += from.mix[i].weight * static_cast<double>(takes.count());
     weights += from.mix[i].weight;
   }
+  if (from.slow_down_limit) find_slowdowns(on, from, models, facts);
   facts.mean_solo = duration{static_cast<duration::rep>(weighted_ns / weights)};
   if (from.load) facts.rate_per_s = *from.load / to_s(facts.mean_solo);
   if (from.rate) facts.rate_per_s = from.rate;
@@ -99,23 +113,25 @@ workload_facts facts_of(platform& on, const options& from, std::span<const profi
 
 std::vector<run_result> run_policies(platform& on, const options& from, const workload_facts& facts,
                                      std::span<const profile> models, timeline* record) {
-  const std::vector<std::string>& names = from.policies;
+  const std::vector<planned_run> plans = runs_of(from);
   const std::size_t threads = record == nullptr && on.runs_in_parallel()
-                                  ? std::min<std::size_t>(from.threads, names.size())
+                                  ? std::min<std::size_t>(from.threads, plans.size())
                                   : 1;
   if (threads > 1) {
-    common::shared_bar bar(std::to_string(names.size()) + " policies", names.size(), from.requests,
+    const char* const what = from.slow_down_limit ? " runs" : " policies";
+    common::shared_bar bar(std::to_string(plans.size()) + what, plans.size(), from.requests,
                            from.progress);
-    return common::run_in_parallel<run_result>(names.size(), threads, [&](std::size_t i) {
-      return run_policy(on, names[i], from, facts, models, nullptr,
+    return common::run_in_parallel<run_result>(plans.size(), threads, [&](std::size_t i) {
+      return run_policy(on, plans[i], from, facts, models, nullptr,
                         [&, i](std::uint64_t done) { bar.update(i, done); });
     });
   }
   std::vector<run_result> results;
-  for (const std::string& name : names) {
+  for (const planned_run& plan : plans) {
+    const std::string name = plan.policy + (plan.apart ? apart_suffix : "");
     progress_bar bar(name, from.requests, from.progress);
     if (record != nullptr) record->begin_run(name);
-    results.push_back(run_policy(on, name, from, facts, models, record,
+    results.push_back(run_policy(on, plan, from, facts, models, record,
                                  [&](std::uint64_t done) { bar.update(done); }));
     if (record != nullptr) record->end_run();
   }

@@ -8,9 +8,18 @@
 #include <gsched/job/profile.hpp>
 
 #include <span>
+#include <string>
 #include <vector>
 
 namespace serve_mix {
+
+/// One run of a policy.
+struct planned_run {
+  std::string policy;
+  bool apart = false; ///< with the rule of --slow-down-limit
+};
+/// Each policy, and with --slow-down-limit those that schedule a second time.
+[[nodiscard]] std::vector<planned_run> runs_of(const options& from);
 
 /// Measures each model alone on the platform, as one graph with its copies, and derives the rate.
 [[nodiscard]] workload_facts facts_of(platform& on, const options& from,

@@ -12,6 +12,7 @@
 #include <gsched/workload/serve_workload.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -30,7 +31,7 @@ struct pending_request {
 template <backend S>
 class rebased_arrivals {
 public:
-  rebased_arrivals(gsched::any_arrival_source& from, S& on, typename S::device& device)
+  rebased_arrivals(request_source& from, S& on, typename S::device& device)
       : from_(from), backend_(on), device_(device), origin_(device.now().time_since_epoch()) {}
 
   [[nodiscard]] std::optional<gsched::arrival> next() {
@@ -44,7 +45,7 @@ public:
   }
 
 private:
-  gsched::any_arrival_source& from_;
+  request_source& from_;
   S& backend_;
   typename S::device& device_;
   gsched::duration origin_;
@@ -115,13 +116,15 @@ void serve_on(const configuration& how, const run_request& run, S& on) {
   typename S::device device = on.make_device(how);
   aggregate_accountant account(device.limits().sm, device.limits().sms, how.account);
   result_collector<S> collector(on, device, run);
+  dispatch_options dispatching = how.dispatch;
+  dispatching.corun = {run.apart, run.from.most_wait};
   dispatcher<named_policy, typename S::device, aggregate_accountant, result_collector<S>> dispatch(
-      device, order, account, collector, how.dispatch);
+      device, order, account, collector, dispatching);
   std::vector<model_id> ids;
-  for (typename S::body& body : bodies) {
-    program& p = body.program(0);
+  for (std::size_t i = 0; i < bodies.size(); ++i) {
+    program& p = bodies[i].program(0);
     dispatch.load(p);
-    ids.push_back(dispatch.add_model(p.name(), body, &p));
+    ids.push_back(dispatch.add_model(run.from.mix[i].name, bodies[i], &p));
   }
   std::vector<client*> clients;
   for (std::uint32_t i = 0; i < run.from.clients; ++i) {
@@ -156,6 +159,7 @@ void serve_on(const configuration& how, const run_request& run, S& on) {
   result.failed = s.failed;
   result.operations = s.operations;
   result.decisions = s.decisions;
+  result.neighbours = s.neighbours;
   result.span = device.now() - first;
   if (result.span > duration::zero())
     result.gpu_busy_fraction = to_s(on.busy(device)) / to_s(result.span);

@@ -21,7 +21,7 @@ using gsched::duration;
 void print(std::ostream& out, std::span<const run_result> runs, const std::vector<column>& columns,
            const std::vector<bool>& eligible, bool terminal) {
   std::vector<std::string> names;
-  for (const run_result& r : runs) names.push_back(r.policy);
+  for (const run_result& r : runs) names.push_back(r.label());
   common::print(out, "policy", names, columns, eligible, terminal);
 }
 
@@ -107,6 +107,60 @@ void print_over_direct(std::ostream& out, const options& from, std::span<const r
   print(out, runs, columns, eligible, terminal);
 }
 
+/// What the rule is made of.
+void print_slowdowns(std::ostream& out, const options& from, const workload_facts& facts) {
+  out << fmt::format("slow-downs side by side ({}), kept apart beyond {:g}\n",
+                     from.interference.empty() ? "measured on this device before the runs"
+                                               : from.interference.string(),
+                     *from.slow_down_limit);
+  for (std::size_t i = 0; i < facts.slowdowns.size(); ++i) {
+    for (std::size_t j = 0; j < facts.slowdowns.size(); ++j) {
+      const auto by = facts.slowdowns[i][j];
+      const bool beyond = by && *by > *from.slow_down_limit;
+      out << fmt::format("  {} beside {}: {}{}\n", from.mix[i].name, from.mix[j].name,
+                         by ? fmt::format("{:.2f}", *by) : "not known, allowed",
+                         beyond ? ", apart" : "");
+    }
+  }
+}
+
+/// Each policy with the rule over the same policy without it.
+void print_apart(std::ostream& out, const options& from, std::span<const run_result> runs,
+                 bool terminal) {
+  std::vector<std::string> names;
+  std::vector<column> columns{{"req/s", {}, best::none, "{:.3f}"}};
+  for (const mix_entry& m : from.mix) {
+    columns.push_back({m.name + ": p50", {}, best::none, "{:.2f}"});
+    columns.push_back({"p99", {}, best::none, "{:.2f}"});
+  }
+  columns.push_back({"refused", {}, best::none, "{:.0f}"});
+  columns.push_back({"claims", {}, best::none, "{:.0f}"});
+  columns.push_back({"longest wait ms", {}, best::none, "{:.2f}"});
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    const run_result& with = runs[i];
+    const run_result& without = runs[i - 1];
+    if (!with.apart) continue;
+    names.push_back(with.policy);
+    const auto over = [](double a, double b) {
+      return b > 0 ? a / b : std::numeric_limits<double>::quiet_NaN();
+    };
+    std::vector<double> row{over(with.throughput_per_s(), without.throughput_per_s())};
+    for (std::size_t m = 0; m < from.mix.size(); ++m) {
+      const latency_summary a = summarize(with.per_model[m].latencies);
+      const latency_summary b = summarize(without.per_model[m].latencies);
+      row.push_back(over(gsched::to_us(a.p50), gsched::to_us(b.p50)));
+      row.push_back(over(gsched::to_us(a.p99), gsched::to_us(b.p99)));
+    }
+    row.push_back(static_cast<double>(with.neighbours.refused));
+    row.push_back(static_cast<double>(with.neighbours.claims));
+    row.push_back(gsched::to_us(with.neighbours.longest_wait) / 1e3);
+    for (std::size_t c = 0; c < columns.size(); ++c) columns[c].values.push_back(row[c]);
+  }
+  out << "\nKept apart over not: throughput and latency of the same policy (less is better, except "
+         "req/s)\n";
+  common::print(out, "policy", names, columns, std::vector<bool>(names.size(), true), terminal);
+}
+
 } // namespace
 
 void write_table(std::ostream& out, const options& from, const workload_facts& facts,
@@ -118,6 +172,7 @@ void write_table(std::ostream& out, const options& from, const workload_facts& f
   if (!any) eligible.assign(runs.size(), true);
 
   print_workload(out, from, facts, runs);
+  if (from.slow_down_limit) print_slowdowns(out, from, facts);
   print_overall(out, from, runs, eligible, terminal);
   for (std::size_t m = 0; from.mix.size() > 1 && m < from.mix.size(); ++m) {
     std::vector<latency_summary> summaries;
@@ -125,6 +180,7 @@ void write_table(std::ostream& out, const options& from, const workload_facts& f
     out << fmt::format("\n{}, weight {:g}\n", from.mix[m].name, from.mix[m].weight);
     print(out, runs, latency_columns(summaries), eligible, terminal);
   }
+  if (from.slow_down_limit) print_apart(out, from, runs, terminal);
   if (from.all_policies) print_over_direct(out, from, runs, eligible, terminal);
   if (runs.size() > 1)
     out << (any ? "\n* best of those that served every request\n" : "\n* best\n");
