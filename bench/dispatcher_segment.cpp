@@ -3,6 +3,7 @@
 // The host time of the dispatcher for each segment, end to end, on a device that takes no time:
 // pick, cut, submit, account, notify, learn, enqueue. Allocations are counted: there must be none.
 #include <gsched/device/null_device.hpp>
+#include <gsched/dispatch/corun_rule.hpp>
 #include <gsched/dispatch/dispatcher.hpp>
 #include <gsched/occupancy/aggregate_accountant.hpp>
 #include <gsched/policy/names.hpp>
@@ -45,11 +46,28 @@ program make_program() {
   return program("p", std::move(all));
 }
 
-/// The argument is the number of active jobs: each job that ends is followed by another.
-template <policy P>
+enum class rule_kind { none, allows, refuses };
+
+/// Eight models of which the first two run beside each other, the others, or not.
+corun_rule rule_of(rule_kind kind) {
+  std::vector<corun_limit> models;
+  std::vector<corun_slowdown> pairs;
+  for (int i = 0; i < 8; ++i) models.push_back({std::string("p") + std::to_string(i), 1.2});
+  for (const corun_limit& a : models)
+    for (const corun_limit& b : models)
+      if (a.model != b.model)
+        pairs.push_back({a.model, b.model, kind == rule_kind::refuses ? 1.3 : 1.01});
+  return corun_rule(models, pairs);
+}
+
+/// The argument is the number of active jobs: each job that ends is followed by another. With a
+/// rule they are of two models in turn.
+template <policy P, rule_kind Kind = rule_kind::none>
 void segments(benchmark::State& state) {
   const auto jobs = static_cast<std::size_t>(state.range(0));
+  const corun_rule rule = rule_of(Kind);
   dispatch_options o;
+  if (Kind != rule_kind::none) o.corun.rule = &rule;
   o.lanes = 4;
   o.reserved_jobs = jobs;
   o.reserved_entries = 4 * jobs;
@@ -66,14 +84,16 @@ void segments(benchmark::State& state) {
     ctx.launch(graph);
     co_return;
   };
-  const model_id m = d.add_model("p", body, &graph);
+  std::vector<model_id> models;
+  for (int i = 0; i < (Kind == rule_kind::none ? 1 : 2); ++i)
+    models.push_back(d.add_model(std::string("p") + std::to_string(i), body, &graph));
   std::vector<client*> clients;
   for (int i = 0; i < 16; ++i) clients.push_back(&d.add_client());
   std::size_t turn = 0;
   const auto refill = [&] {
     while (d.statistics().active < jobs) {
       job_request r;
-      r.model = m;
+      r.model = models[turn % models.size()];
       r.owner = clients[turn++ % clients.size()];
       r.arrival = device.now();
       r.deadline = no_deadline;
@@ -114,6 +134,18 @@ BENCHMARK_TEMPLATE(segments, fifo)
     ->Arg(100000);
 BENCHMARK_TEMPLATE(segments, srpt)
     ->Name("dispatcher/segment/wall{policy=srpt}")
+    ->ArgName("jobs")
+    ->Arg(10)
+    ->Arg(1000)
+    ->Arg(100000);
+BENCHMARK_TEMPLATE(segments, srpt, rule_kind::allows)
+    ->Name("dispatcher/segment/wall{policy=srpt,corun_rule=allows}")
+    ->ArgName("jobs")
+    ->Arg(10)
+    ->Arg(1000)
+    ->Arg(100000);
+BENCHMARK_TEMPLATE(segments, srpt, rule_kind::refuses)
+    ->Name("dispatcher/segment/wall{policy=srpt,corun_rule=refuses}")
     ->ArgName("jobs")
     ->Arg(10)
     ->Arg(1000)
