@@ -43,7 +43,8 @@ def options():
     p.add_argument("--table", default=str(DATA / "latency_batch_partition.csv"), metavar="FILE")
     p.add_argument("--sms", type=workload.FROM_0, default=120,
                    help="to plan with, 0: all; default: %(default)s, whole groups of 8")
-    p.add_argument("--at-once", action="store_true", help="do not wait for more requests of a batch")
+    p.add_argument("--when-due", action="store_true",
+                   help="batches wait for more requests as long as none is late")
     p.add_argument("--seconds", type=workload.SOME, default=10.0, help="default: %(default)s")
     p.add_argument("--threads", type=workload.COUNT, default=2,
                    help="that submit requests of each model; default: %(default)s")
@@ -131,7 +132,7 @@ def main():
             asked.append(gsched.PlanModel(module, inputs[name][0], slo=a.slo / 1e3, rate=rate,
                                           name=name, batches=a.batches, instances=a.instances))
         server = gsched.PlanServer(asked, a.table, gpu=a.gpu, planner=a.planner, sms=a.sms,
-                                   at_once=int(a.at_once))
+                                   at_once=int(not a.when_due))
         gsched.leave_slow_side(a.gpu)
         with server:
             for model in server.models: # one by one: batches of 1

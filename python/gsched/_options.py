@@ -145,7 +145,7 @@ class PlanOptions(TypedDict, total=False):
         Partitions of earlier plans that are kept. Default 32.
     at_once : int
         1: a batch starts as soon as its partition is idle and a request waits. 0: it may wait for more
-        requests as long as none is late. Default 0.
+        requests as long as none is late. Default 1.
     """
 
     sms: int

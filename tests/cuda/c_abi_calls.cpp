@@ -206,7 +206,7 @@ TEST_CASE("c abi: plans: defaults, nulls and bad arguments, and no GPU in one li
   CHECK(o.spin_us == 50);
   CHECK(o.watchdog_ms == 10000);
   CHECK(o.spare == 32);
-  CHECK(o.at_once == 0);
+  CHECK(o.at_once == 1);
   gsched_server* s = reinterpret_cast<gsched_server*>(1);
   CHECK(gsched_plan_open(&o, nullptr, 0, &s) == GSCHED_BAD_ARGUMENT);
   CHECK(s == nullptr);

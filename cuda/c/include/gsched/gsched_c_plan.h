@@ -41,7 +41,7 @@ typedef struct gsched_plan_options {
   uint32_t watchdog_ms; /* a batch that shows no progress for that long hangs; at least 1; 10000 */
   uint32_t spare;       /* partitions of earlier plans that are kept; 32 */
   /* 1: a batch starts as soon as its partition is idle and a request waits, which is sooner at low
-   * load; 0: it may wait for more requests as long as none is late, which serves more of them; 0 */
+   * load; 0: it may wait for more requests as long as none is late, which serves more of them; 1 */
   uint32_t at_once;
   uint32_t reserved; /* 0 */
 } gsched_plan_options;
