@@ -161,6 +161,8 @@ printf 'model,batch,sms,latency_us\na,1,8,10\na,1,16,20\n' > "$work/doubtful.csv
 # Between all of the headroom and none of it, it is told how much there is.
 "$bin" --rates vgg16=3200 --gpus 1 --seconds 1 | grep -qE 'at 0.0 s: room for 1.[01][0-9]* times these rates, not for 1.2' ||
   { echo "a headroom that is cut is not told"; failed=1; }
+refuses "--planner: 'streams' on simulated GPUs, expected --device cuda" --rates vgg16=1 --planner streams
+refuses "--headroom: given beside --planner priorities" --rates vgg16=1 --planner priorities --headroom 2
 refuses "--true-slowdown: '0'" --rates vgg16=1 --true-slowdown 0
 refuses "--true-slowdown: 'vgg61=2', expected a number, or MODEL=X" --rates vgg16=1 --true-slowdown vgg61=2
 refuses "--true-slowdown: '1.5', expected a number, or MODEL=X" --rates vgg16=1 --true-slowdown vgg16=2,1.5

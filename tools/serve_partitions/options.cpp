@@ -114,8 +114,10 @@ void declare(command_line& line, raw_options& raw) {
               "Batches take X times what table and interference say, and\nplans do not know it; or "
               "MODEL=X,... for some models. On real\nGPUs stand-ins take X times the table's time");
   line.group("Plans");
-  line.option("--planner", raw.planner, "P",
-              "One of those that plan --help explains; whole: no\npartitions, one plan");
+  line.option(
+      "--planner", raw.planner, "P",
+      "One of those that plan --help explains; or no partitions:\nwhole, one batch at a time; on "
+      "real GPUs also streams, one\nfor each model, and priorities, by SLO");
   line.option("--plan-interference", raw.plan_interference, "F",
               "The interference that planners predict: same, none, h200\nor a file");
   line.option("--headroom", raw.headroom, "X",
@@ -211,7 +213,7 @@ void read_service(options& o, const raw_options& raw) {
   plan_service_options& s = o.service;
   s.length = seconds("--seconds", raw.seconds, 0);
   s.period = seconds("--period", raw.period, 1e-3);
-  const bool is_whole = raw.planner == no_planner;
+  const bool is_whole = !has_plans(raw.planner);
   s.replans = !raw.once && !is_whole; // its one plan holds for any rates
   o.prepare =
       gsched::from_us(1e6 * to_number("--prepare", raw.prepare, {0, 1e6, false, "seconds"}));
@@ -268,6 +270,8 @@ void read_device(options& o, const raw_options& raw) {
              "0: the time to make partitions is measured");
   }
   const bool is_real = o.device.gpu.has_value();
+  if (has_streams(raw.planner) && !is_real)
+    refuse("--planner", in_quotes(raw.planner) + " on simulated GPUs", "--device cuda");
   o.gpus.assign(to_count("--gpus", raw.gpus.empty() ? is_real ? "1" : "4" : raw.gpus, 0, 10000),
                 to_shape(raw));
   const duration added =
@@ -293,9 +297,9 @@ options read(const raw_options& raw) {
   const gsched::sm_count all = to_shape(raw).sms;
   o.planner = raw.planner;
   o.max_rates = raw.max_rates;
-  if (raw.planner != no_planner && !is_planner(raw.planner))
+  if (has_plans(raw.planner) && !is_planner(raw.planner))
     refuse("--planner", "unknown planner " + in_quotes(raw.planner),
-           "one of " + all_planners() + ", or " + no_planner, errc::unknown_name);
+           "one of " + all_planners() + ", or whole, streams or priorities", errc::unknown_name);
   o.seed = to_count("--seed", raw.seed, 0, ~std::uint64_t{0} / 1000003 - 1);
   read_service(o, raw);
   read_rates(o, raw, all);
@@ -308,7 +312,7 @@ options read(const raw_options& raw) {
   gsched::check(demands, *o.table);
   check_sizes(demands, *o.table, all);
   const std::string truth = !raw.interference.empty() ? raw.interference
-                            : o.device.gpu || raw.planner == no_planner
+                            : o.device.gpu || !has_plans(raw.planner)
                                 ? "none" // of partitions beside each other
                                 : "h200";
   o.truth = to_law("--interference", truth);
@@ -347,11 +351,12 @@ std::optional<options> parse_options(int argc, char** argv) {
                      "beside --once, which plans for good", "one of both");
   line.refuse_unused(!raw.once, {"--prepare", "--switch-us"},
                      "beside --once, where no plan follows the first", "one of both");
-  line.refuse_unused(raw.planner != no_planner,
+  line.refuse_unused(has_plans(raw.planner),
                      {"--headroom", "--clusters", "--tolerance", "--fall", "--fixed-times",
                       "--allowed", "--leave-idle", "--prepare", "--switch-us", "--group",
                       "--interference", "--plan-interference", "--solo"},
-                     "beside --planner whole, which makes no partitions", "a planner");
+                     "beside --planner " + raw.planner + ", which makes no partitions",
+                     "a planner");
   options o = read(raw);
   check_slo_factor(line, o.uses_slo_factor);
   line.refuse_unused(o.truth || o.planned, {"--solo"}, "where no interference is asked for",

@@ -13,12 +13,22 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace serve_partitions {
 
-/// In place of a planner: every GPU whole.
-inline constexpr const char* no_planner = "whole";
+/// In place of a planner, without partitions and plans. whole: a GPU runs one batch at a time.
+/// streams: each model has a stream on all SMs of each GPU. priorities: that, and the model with the
+/// shortest SLO has the most urgent stream.
+inline constexpr std::string_view whole_gpu = "whole", streams = "streams",
+                                  priorities = "priorities";
+[[nodiscard]] constexpr bool has_streams(std::string_view planner) noexcept {
+  return planner == streams || planner == priorities;
+}
+[[nodiscard]] constexpr bool has_plans(std::string_view planner) noexcept {
+  return planner != whole_gpu && !has_streams(planner);
+}
 
 /// The options, read and checked.
 struct options : common::outputs {

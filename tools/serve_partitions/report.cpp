@@ -83,7 +83,7 @@ std::string idle_of(const options& o, const period_outcome& p) {
     if (p.gpu_sms[g] == 0)
       ++gpus;
     else
-      sms += o.gpus[g].sms.count() - p.gpu_sms[g];
+      sms += o.gpus[g].sms.count() - std::min(o.gpus[g].sms.count(), p.gpu_sms[g]);
   }
   std::string all;
   if (gpus > 0) all += fmt::format("{} GPUs idle: the others serve all", gpus);

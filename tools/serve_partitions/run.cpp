@@ -24,17 +24,16 @@ interference_function to_function(const options& o, const std::optional<linear_l
   return linear_interference(*o.table, o.solo, *law);
 }
 
-/// Every GPU whole, for all models, with the largest batches that leave half of the SLO for
-/// waiting; this plan guarantees nothing.
+/// Every GPU whole, for all models or for each of them, with the largest batches that leave half of
+/// the SLO for waiting; this plan guarantees nothing.
 partition_plan whole_gpus(const options& o, const latency_table& table,
                           std::span<const model_demand> demands) {
   partition_plan plan;
-  for (std::size_t g = 0; g < o.gpus.size(); ++g) {
-    gpulet& all = plan.gpulets.emplace_back();
-    all.gpu = static_cast<std::uint32_t>(g);
-    all.sms = o.gpus[g].sms;
-    all.cycle = duration::max();
+  for (std::size_t g = 0; g < o.gpus.size(); ++g)
     for (const model_demand& d : demands) {
+      if (has_streams(o.planner) || &d == &demands.front())
+        plan.gpulets.push_back({static_cast<std::uint32_t>(g), o.gpus[g].sms, duration::max(), {}});
+      gpulet& all = plan.gpulets.back();
       std::uint32_t batch = 1;
       while (batch < table.batches(d.model).back() &&
              2 * table.latency(d.model, batch + 1, all.sms) <= d.slo)
@@ -42,7 +41,6 @@ partition_plan whole_gpus(const options& o, const latency_table& table,
       all.portions.push_back({d.model, d.rate / static_cast<double>(o.gpus.size()), batch});
       all.cycle = std::min(all.cycle, d.slo / 2);
     }
-  }
   return plan;
 }
 
@@ -50,7 +48,7 @@ template <class Interference>
 std::optional<partition_plan> ask(const options& o, const latency_table& table,
                                   std::span<const model_demand> demands,
                                   const Interference& beside) {
-  if (o.planner == no_planner) return whole_gpus(o, table, demands);
+  if (!has_plans(o.planner)) return whole_gpus(o, table, demands);
   std::optional<partition_plan> plan;
   common::any_planner([&](const auto& p) {
     if (p.name != o.planner) return false;
@@ -76,8 +74,8 @@ planner_function planner_of(const options& o) {
 interference_function expected_of(const options& o) { return to_function(o, o.planned); }
 
 double scale_to_most(options& o) {
-  if (o.planner == no_planner)
-    common::refuse("--max-rates", common::in_quotes(no_planner) + " plans nothing", "a planner");
+  if (!has_plans(o.planner))
+    common::refuse("--max-rates", common::in_quotes(o.planner) + " plans nothing", "a planner");
   std::vector<model_demand> demands = offered_demands(o.apps, o.slos);
   const planner_function planner = planner_of(o);
   const replanning_options& how = o.service.replanning;

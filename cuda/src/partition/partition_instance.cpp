@@ -33,11 +33,13 @@ partition_instance::partition_instance(std::uint32_t gpu, int ordinal,
                                        const partition_placement& where,
                                        const std::vector<std::vector<std::uint32_t>>& batches,
                                        const program_source& source, duration watchdog,
-                                       staging_pool& staging, bool traces)
+                                       staging_pool& staging, int priority, bool traces)
     : gpu_(gpu), ordinal_(ordinal), where_(where), device_(options_for(ordinal, watchdog)),
       staging_(staging) {
   const current_gpu here(ordinal);
-  lane_ = device_.open_lane({}, where.groups);
+  lane_options how;
+  how.priority = priority;
+  lane_ = where.groups.empty() ? device_.open_lane(how) : device_.open_lane(how, where.groups);
   for (const std::size_t model : where.models)
     for (const std::uint32_t batch : batches[model]) {
       program_lease p = source({gpu, model, batch, where.sms});

@@ -30,12 +30,12 @@ class partition_instance {
 public:
   using host_time = std::chrono::steady_clock::time_point;
 
-  /// `batches`: by model of the table.
+  /// `batches`: by model of the table. A placement without groups is on all SMs.
   /// Errors   those of the source and the device.
   partition_instance(std::uint32_t gpu, int ordinal, const partition_placement& where,
                      const std::vector<std::vector<std::uint32_t>>& batches,
                      const program_source& source, duration watchdog, staging_pool& staging,
-                     bool traces);
+                     int priority, bool traces);
 
   [[nodiscard]] std::uint32_t gpu() const noexcept { return gpu_; }
   [[nodiscard]] const partition_placement& where() const noexcept { return where_; }

@@ -118,8 +118,16 @@ void partition_maker::make(const partition_plan& plan) {
   counted_.longest_making = std::max(counted_.longest_making, took);
 }
 
+int partition_maker::priority_of(const partition_placement& where) const noexcept {
+  int most = 0;
+  for (const std::size_t m : where.models)
+    if (m < options_.priorities.size()) most = std::max(most, options_.priorities[m]);
+  return most;
+}
+
 void partition_maker::make_on(std::uint32_t gpu, const std::vector<place>& wanted,
                               std::vector<instance_pointer>& made) {
+  if (options_.overlap) return make_streams_on(gpu, wanted, made);
   std::vector<partition_placement> here;
   for (const place& p : wanted)
     if (p.gpu == gpu) here.push_back(p.what);
@@ -146,12 +154,24 @@ void partition_maker::make_on(std::uint32_t gpu, const std::vector<place>& wante
     }
 }
 
+void partition_maker::make_streams_on(std::uint32_t gpu, const std::vector<place>& wanted,
+                                      std::vector<instance_pointer>& made) {
+  for (const place& p : wanted) {
+    if (p.gpu != gpu) continue;
+    const auto same = std::find_if(ready_.begin(), ready_.end(), [&](const instance_pointer& s) {
+      return s->gpu() == gpu && s->where().sms == p.what.sms && s->where().models == p.what.models;
+    });
+    made.push_back(same != ready_.end() ? *same : make_instance(gpu, p.what));
+    ++(same != ready_.end() ? counted_.kept : counted_.made);
+  }
+}
+
 instance_pointer partition_maker::make_instance(std::uint32_t gpu,
                                                 const partition_placement& where) {
   for (;;) try {
       return std::make_shared<partition_instance>(gpu, options_.gpus[gpu], where, options_.batches,
                                                   source_, options_.watchdog, staging_,
-                                                  options_.traces);
+                                                  priority_of(where), options_.traces);
     } catch (const error&) {
       if (!let_go()) throw; // memory or programs may be short: retry with one spare fewer
     }

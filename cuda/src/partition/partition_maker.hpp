@@ -51,6 +51,9 @@ private:
 
   void work();
   void make(const partition_plan& plan);
+  void make_streams_on(std::uint32_t gpu, const std::vector<place>& wanted,
+                       std::vector<instance_pointer>& made);
+  [[nodiscard]] int priority_of(const partition_placement& where) const noexcept;
   void make_on(std::uint32_t gpu, const std::vector<place>& wanted,
                std::vector<instance_pointer>& made);
   [[nodiscard]] std::vector<place> places_of(const partition_plan& plan) const;

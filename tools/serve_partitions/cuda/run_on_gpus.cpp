@@ -11,6 +11,7 @@
 #include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/serving/plan_service.hpp>
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -39,6 +40,17 @@ cuda::partition_batches_options options_for(const options& o) {
                                         std::to_string(o.gpus[i].sms.count()) + " in groups of " +
                                         std::to_string(o.gpus[i].group.count()));
     to.gpus.push_back(ordinal);
+  }
+  to.overlap = has_streams(o.planner);
+  if (o.planner == priorities) {
+    constexpr int most_urgent = 5; // CUDA has 6 levels
+    to.priorities.assign(o.table->size(), 0);
+    for (std::size_t m = 0; m < o.slos.size(); ++m) {
+      const auto shorter = std::count_if(o.apps.begin(), o.apps.end(), [&](const offered_app& a) {
+        return a.definition.stages.size() == 1 && o.slos[a.definition.stages[0].model] < o.slos[m];
+      });
+      to.priorities[m] = std::max(0, most_urgent - static_cast<int>(shorter));
+    }
   }
   to.traces = o.service.stall > duration::zero();
   if (to.gpus.empty()) throw error(errc::bad_option, "--gpus: 0, expected 1 or more real ones");

@@ -57,6 +57,10 @@ struct partition_batches_options {
   std::vector<std::vector<std::uint32_t>> batches{};
   std::size_t spare = 32; ///< partitions of earlier plans that are kept, the newest ones
   duration watchdog = std::chrono::seconds{10}; ///< device_options::watchdog
+  /// No partitions: each one of a plan is a stream on all SMs, so its sizes need not fit side by
+  /// side. For comparisons.
+  bool overlap = false;
+  std::vector<int> priorities{}; ///< with overlap: by model, of its stream; empty: 0
   bool traces = false; ///< events around each batch, so that times_of_last answers; some 3 us each
 };
 
