@@ -246,6 +246,13 @@ scale=$(python3 -c 'import json,sys; print(next(r["max_scale"] for r in json.loa
 "$bin" --rates resnet50=1e6 --planner sbp | grep -qE 'no plan: expected at most 0\.[0-9]*[1-9]' || failed=1
 "$bin" --help | grep -q 'none of their steps' || failed=1
 
+# The SMs that are left over by groups: a partition of their own, or only with others.
+left=(--gpus 1 --rates lenet=834.7,googlenet=450.6,resnet50=405.7 --slo lenet=5,googlenet=44,resnet50=95 --planner best+int)
+"$bin" "${left[@]}" | grep -qE 'GPU 0 +12 SMs' || { echo "no partition of the last group"; failed=1; }
+"$bin" "${left[@]}" --join-last | grep -E 'GPU 0' > "$work/joined.txt" || failed=1
+grep -qE 'GPU 0 +12 SMs' "$work/joined.txt" && { echo "the last group is alone"; failed=1; }
+refuses "--join-last: no SMs left over by groups of 8" --rates vgg16=1 --join-last --sms 120
+
 refuses "nor --app, --rates-file or --scenarios" --gpus 1
 refuses "given beside --rates" --rates vgg16=1 --scenarios all
 refuses "given beside --rates" --rates vgg16=1 --rates-file "$work/one.csv"

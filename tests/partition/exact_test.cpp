@@ -25,7 +25,8 @@ TEST_CASE("the exact planner agrees with exhaustive enumeration") {
         random_table(random, models, {8, 16, 24}, static_cast<std::uint32_t>(2 + random() % 3));
     std::vector<gpu_shape> shapes;
     for (std::uint64_t g = 1 + random() % 2; g > 0; --g)
-      shapes.push_back({sm_count{static_cast<std::uint32_t>(16 + random() % 17)}, sm_count{8}});
+      shapes.push_back({sm_count{static_cast<std::uint32_t>(16 + random() % 17)}, sm_count{8},
+                        random() % 2 == 0});
     std::vector<model_demand> demands;
     for (std::size_t m = 0; m < models; ++m)
       demands.push_back(

@@ -12,14 +12,18 @@ namespace {
 
 /// Whether groups can be assigned so that each wish from the i-th on gets exactly its SMs, the
 /// i-th one `lacks` more from the groups after `from`: by trying everything.
-bool can_assign(std::vector<std::uint32_t>& left, const std::vector<sm_count>& wishes,
-                std::size_t i, std::uint32_t lacks, std::size_t from) {
+bool can_assign(const gpu_shape& shape, std::vector<std::uint32_t>& left,
+                const std::vector<sm_count>& wishes, std::size_t i, std::uint32_t lacks,
+                std::size_t from) {
   if (lacks == 0)
-    return i + 1 == wishes.size() || can_assign(left, wishes, i + 1, wishes[i + 1].count(), 0);
+    return i + 1 == wishes.size() ||
+           can_assign(shape, left, wishes, i + 1, wishes[i + 1].count(), 0);
   for (std::size_t g = from; g < left.size(); ++g) {
     if (left[g] == 0 || left[g] > lacks) continue;
+    const bool is_alone = g + 1 == left.size() && lacks == left[g] && lacks == wishes[i].count();
+    if (is_alone && g > 0 && left[g] > shape.group.count() && !shape.last_alone) continue;
     const std::uint32_t group_usage = std::exchange(left[g], 0);
-    const bool can = can_assign(left, wishes, i, lacks - group_usage, g + 1);
+    const bool can = can_assign(shape, left, wishes, i, lacks - group_usage, g + 1);
     left[g] = group_usage;
     if (can) return true;
   }
@@ -32,7 +36,7 @@ bool can_assign(const gpu_shape& g, const std::vector<sm_count>& wishes) {
   if (g.sms < g.group) groups = {g.sms.count()};
   for (const sm_count w : wishes)
     if (w.count() == 0) return false;
-  return wishes.empty() || can_assign(groups, wishes, 0, wishes[0].count(), 0);
+  return wishes.empty() || can_assign(g, groups, wishes, 0, wishes[0].count(), 0);
 }
 
 } // namespace
@@ -50,6 +54,10 @@ TEST_CASE("an H200 is 15 groups of 8 SMs and one of 12") {
   CHECK(h200.groups_for(sm_count{132}) == 16);
   CHECK(h200.groups_for(sm_count{133}) == 17);
   CHECK(h200.can_make(sm_count{12}));
+  const gpu_shape joined{sm_count{132}, sm_count{8}, false};
+  CHECK(!joined.can_make(sm_count{12}));
+  CHECK(joined.can_make(sm_count{20}));
+  CHECK(joined.can_make(sm_count{132}));
   CHECK(!h200.can_make(sm_count{4}));
   CHECK(!h200.can_make(sm_count{128}));
   CHECK(sizes_of(h200).size() == 16);
@@ -58,9 +66,12 @@ TEST_CASE("an H200 is 15 groups of 8 SMs and one of 12") {
 TEST_CASE("can_make agrees with exhaustive assignment of groups") {
   // Small GPUs, with and without a remainder, and one smaller than a group.
   for (const gpu_shape g : {gpu_shape{sm_count{7}, sm_count{2}},
+                            {sm_count{7}, sm_count{2}, false},
                             {sm_count{8}, sm_count{2}},
                             {sm_count{11}, sm_count{3}},
+                            {sm_count{11}, sm_count{3}, false},
                             {sm_count{12}, sm_count{4}},
+                            {sm_count{5}, sm_count{3}, false},
                             {sm_count{3}, sm_count{8}}}) {
     const std::uint32_t sms = g.sms.count();
     for (std::uint32_t a = 0; a <= sms + 1; ++a) {

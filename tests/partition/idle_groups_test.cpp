@@ -42,7 +42,7 @@ question ask(std::mt19937_64& random) {
   const std::size_t models = 1 + random() % 4;
   question q{random_table(random, models, {8, 16, 32, 68}, 8), {}, {}};
   for (std::uint64_t g = 1 + random() % 2; g > 0; --g)
-    q.shapes.push_back({sm_count{random() % 2 == 0 ? 68u : 32u}, sm_count{8}});
+    q.shapes.push_back({sm_count{random() % 2 == 0 ? 68u : 32u}, sm_count{8}, random() % 2 == 0});
   for (std::size_t m = 0; m < models; ++m) {
     const duration least = q.table.latency(m, 1, sm_count{68});
     q.demands.push_back({m, 1 + static_cast<double>(random() % 15000),

@@ -48,7 +48,7 @@ question ask(std::mt19937_64& random) {
   const std::size_t models = 1 + random() % 5;
   question q{random_table(random, models, {8, 16, 32, 68}, 8), {}, {}};
   for (std::uint64_t g = 1 + random() % 3; g > 0; --g)
-    q.shapes.push_back({sm_count{random() % 2 == 0 ? 68u : 32u}, sm_count{8}});
+    q.shapes.push_back({sm_count{random() % 2 == 0 ? 68u : 32u}, sm_count{8}, random() % 2 == 0});
   for (std::size_t m = 0; m < models; ++m) {
     const double rate = random() % 6 == 0 ? 0 : 1 + static_cast<double>(random() % 40000);
     const duration least = q.table.latency(m, 1, sm_count{68});
@@ -149,12 +149,21 @@ TEST_CASE("the last group has the remainder of the SMs") {
   for (const char* m : {"a", "b"}) rows.push_back({m, 1, sm_count{8}, from_us(1000)});
   const latency_table t(rows);
   const std::vector<gpu_shape> one{{sm_count{20}, sm_count{8}}};
-  const auto plan = self_tuning_planner{}.plan(
-      t, std::vector<model_demand>{{0, 900, from_us(2000)}, {1, 900, from_us(2000)}}, one);
+  const std::vector<model_demand> demands{{0, 900, from_us(2000)}, {1, 900, from_us(2000)}};
+  const auto plan = self_tuning_planner{}.plan(t, demands, one);
   REQUIRE(plan);
   REQUIRE(plan->gpulets.size() == 2);
   CHECK(plan->gpulets[0].sms == sm_count{8});
   CHECK(plan->gpulets[1].sms == sm_count{12});
+  // Not by itself: two models need three groups then, and the second one has the last.
+  const std::vector<gpu_shape> not_alone{{sm_count{20}, sm_count{8}, false}};
+  CHECK(!self_tuning_planner{}.plan(t, demands, not_alone));
+  CHECK(!elastic_planner{}.plan(t, demands, not_alone));
+  CHECK(exact_planner{}.solve(t, demands, not_alone).status == feasibility::infeasible);
+  const std::vector<gpu_shape> three{{sm_count{28}, sm_count{8}, false}};
+  const auto all = elastic_planner{}.plan(t, demands, three);
+  REQUIRE(all);
+  CHECK(faults_of(*all, demands, t, three).empty());
 }
 
 } // namespace gsched::testing

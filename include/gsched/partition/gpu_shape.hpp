@@ -14,11 +14,16 @@ namespace gsched {
 /// the division belongs to the last group. An H200's 132 SMs are 15 groups of 8 and one of 12. So a
 /// partition has 8k SMs, and one partition of each GPU can have 8k + 4.
 ///
+/// Kernels in clusters of more than two blocks do not run on an H200's group of 12 SMs by itself,
+/// and most models have some. Where `last_alone` is false, a last group with a remainder is only
+/// part of partitions with other groups.
+///
 /// Cost     O(1), but can_make and sizes_of O(sizes).
 /// Threads  a value.
 struct gpu_shape {
   sm_count sms{132};
   sm_count group{8};
+  bool last_alone = true; ///< a last group with a remainder can be a partition by itself
 
   bool operator==(const gpu_shape&) const noexcept = default;
 
@@ -31,6 +36,8 @@ struct gpu_shape {
     if (group.count() == 0 || sms < group) return sm_count{0};
     return sm_count{sms.count() % group.count()};
   }
+  /// The SMs of the last group.
+  [[nodiscard]] constexpr sm_count last_group() const noexcept { return group + remainder(); }
   /// The SMs of n groups, 1 to groups(). Fewer than all groups exclude the last one.
   [[nodiscard]] constexpr sm_count of_groups(std::uint32_t n) const noexcept {
     return n >= groups() ? sms : sm_count{n * group.count()};
@@ -58,6 +65,7 @@ struct gpu_shape {
       const std::uint32_t over = s.count() % group.count();
       const bool last = remainder().count() > 0 && over == remainder().count() && s > group;
       if (over != 0 && !last) return false;
+      if (last && !last_alone && groups() > 1 && s < group + last_group()) return false;
       regular += s.count() / group.count() - (last ? 1u : 0u);
       with_rest += last ? 1u : 0u;
     }

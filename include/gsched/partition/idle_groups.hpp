@@ -68,7 +68,7 @@ private:
   [[nodiscard]] sm_count next_size(std::size_t i, sm_count from) const {
     std::vector<sm_count> sizes;
     for (const gpulet& g : here_) sizes.push_back(g.sms);
-    for (const sm_count step : {shape_.group, shape_.group + shape_.remainder()}) {
+    for (const sm_count step : {shape_.group, shape_.last_group()}) {
       if (step.count() == 0) continue;
       sizes[i] = from + step;
       if (shape_.can_make(sizes)) return sizes[i];

@@ -32,7 +32,8 @@ namespace detail {
 
 /// Verifies a plan, independently of the planners' code. It checks that each demand's rate is
 /// served, that every batch meets its SLO, that each cycle has time for its batches and takes the
-/// requests that arrive in it, and that each GPU can be split into the planned sizes.
+/// requests that arrive in it, and that each GPU can be split into the planned sizes, as its shape
+/// says.
 ///
 /// `shapes` has one entry for each GPU. Returns one line for each fault, or nothing.
 ///

@@ -30,6 +30,10 @@ void declare_gpus(command_line& line, partition_texts& raw, const char* gpus_hel
   line.option("--sms", raw.sms, "N",
               "SMs of a GPU; default, as of --group: what machine.json\nbeside the table says");
   line.option("--group", raw.group, "N", "SMs of a group: partitions are of whole groups");
+  line.flag(
+      "--join-last", raw.join_last,
+      "The last group, which has the SMs that are left over, is\nonly in partitions with other "
+      "groups: kernels in clusters of\nmore than two blocks need that");
 }
 
 void declare_solo(command_line& line, partition_texts& raw) {
@@ -90,6 +94,10 @@ gsched::gpu_shape to_shape(const partition_texts& raw) {
            std::to_string(shape.group.count()) + " SMs, of a GPU of " +
                std::to_string(shape.sms.count()),
            "at most as many as --sms");
+  if (raw.join_last && (shape.remainder().count() == 0 || shape.groups() == 1))
+    refuse("--join-last", "no SMs left over by groups of " + std::to_string(shape.group.count()),
+           "a GPU with several groups and such SMs");
+  shape.last_alone = !raw.join_last;
   return shape;
 }
 

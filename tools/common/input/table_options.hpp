@@ -29,10 +29,11 @@ struct partition_texts {
   std::string table = shipped("latency_batch_partition.csv").string(),
               solo = shipped("solo_metrics.csv").string(), rates, apps, rate_scale = "1", slo,
               slo_factor = "2", gpus, sms, group;
+  bool join_last = false;
 };
 /// --table, --rates, --app, --rate-scale, --slo and --slo-factor.
 void declare_demands(command_line& line, partition_texts& raw);
-/// --gpus, --sms and --group.
+/// --gpus, --sms, --group and --join-last.
 void declare_gpus(command_line& line, partition_texts& raw, const char* gpus_help);
 /// --solo.
 void declare_solo(command_line& line, partition_texts& raw);

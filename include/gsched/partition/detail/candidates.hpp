@@ -110,7 +110,8 @@ private:
         candidates_.push_back({k, n, false,
                                kind.has_remainder ? sm_count{n * kind.shape.group.count()}
                                                   : kind.shape.of_groups(n)});
-      for (std::uint32_t n = 0; kind.has_remainder && n <= kind.regular; ++n)
+      const bool last_alone = kind.shape.last_alone || kind.regular == 0;
+      for (std::uint32_t n = last_alone ? 0 : 1; kind.has_remainder && n <= kind.regular; ++n)
         candidates_.push_back(
             {k, n, true, sm_count{(n + 1) * kind.shape.group.count()} + kind.shape.remainder()});
     }

@@ -58,7 +58,8 @@ public:
   }
 
   /// Adds a partition of `groups` free groups, 1 or more, for part of a demand. Returns false and
-  /// changes nothing if an SLO would be missed or too few groups are free.
+  /// changes nothing if an SLO would be missed, if too few groups are free, or if the last group
+  /// would be alone where the shape does not allow it.
   [[nodiscard]] bool try_add(std::uint32_t gpu, std::uint32_t groups, const model_demand& part) {
     packed_gpu& g = gpus_[gpu];
     if (groups == 0 || groups > g.free) return false;
@@ -67,7 +68,7 @@ public:
     l.parts.push_back(part);
     g.free -= groups;
     g.partitions.push_back(std::move(l));
-    if (find_cycles(g)) return true;
+    if ((g.free > 0 || with_last_group(g) < g.partitions.size()) && find_cycles(g)) return true;
     g.partitions.pop_back();
     g.free += groups;
     return false;
@@ -114,12 +115,22 @@ private:
   };
   static constexpr int most_rounds = 8;
 
+  /// The partition of a full GPU that has its last group: the last one that can. The number of
+  /// partitions if none can.
+  [[nodiscard]] static std::size_t with_last_group(const packed_gpu& g) noexcept {
+    const bool any =
+        g.shape.last_alone || g.shape.remainder().count() == 0 || g.shape.groups() == 1;
+    for (std::size_t i = g.partitions.size(); i-- > 0;)
+      if (any || g.partitions[i].groups > 1) return i;
+    return g.partitions.size();
+  }
+
   [[nodiscard]] static gpulet as_planned(const packed_gpu& g, std::uint32_t gpu, std::size_t i) {
     const packed_partition& l = g.partitions[i];
     gpulet out;
     out.gpu = gpu;
     out.sms = g.shape.of_groups(l.groups);
-    if (g.free == 0 && i + 1 == g.partitions.size() && l.groups < g.shape.groups())
+    if (g.free == 0 && i == with_last_group(g) && l.groups < g.shape.groups())
       out.sms += g.shape.remainder();
     out.cycle = l.cycle.length;
     for (std::size_t p = 0; p < l.parts.size(); ++p)
