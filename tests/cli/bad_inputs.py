@@ -469,7 +469,7 @@ def make_programs():
                ["--sms", "4", "--group", "4"], ["--interference", "h200", "--solo", "none.csv"],
                ["--slo", "lenet=5", "--slo-factor", "3"]],
         selector=rated, used=slo_used,
-        flags=("--max-scale", "--no-progress"),
+        flags=("--max-scale", "--no-progress", "--join-last"),
         files=[("latency", ["--table", "{}"]), ("app", ["--app", "{}=5"]), ("coefficients", ["--interference", "{}"]),
                ("solo", ["--interference", "h200", "--solo", "{}"])])
     programs["plan_file"] = Program(
@@ -503,7 +503,7 @@ def make_programs():
               for o, v in (("--headroom", "2"), ("--clusters", "2"), ("--tolerance", "0.2"), ("--fall", "0.2"), ("--prepare", "1"),
                            ("--allowed", "0.1"), ("--switch-us", "5"), ("--group", "4"), ("--interference", "none"), ("--plan-interference", "none"))}
         | slo_used,
-        flags=("--once", "--max-rates"),
+        flags=("--once", "--max-rates", "--join-last"),
         files=[("latency", ["--table", "{}", "--interference", "none"]), ("rate_trace", ["--rates", "vgg16=5", "--rate-trace", "{}"]),
                ("coefficients", ["--interference", "{}"]), ("solo", ["--solo", "{}"]), ("app", ["--app", "{}=5"])])
     programs["head_of_line"] = Program(
