@@ -44,12 +44,15 @@ struct active_job : waiting_job, follower_hook {
   duration quantum{};               ///< size of its next segment
   cut_extent next{};         ///< that segment, as measured when the job was enqueued in the policy
   std::uint32_t flights = 0; ///< segments in flight
-  std::uint32_t copy_flights = 0;  ///< of these, segments of copies and memsets only
-  std::uint32_t corun_flights = 0; ///< of these, segments that a corun_rule counts
-  std::uint32_t side_flights = 0;  ///< of these, segments on the side lanes of one group
+  std::uint32_t copy_flights = 0; ///< of these, segments of copies and memsets only
+  std::uint32_t side_flights = 0; ///< of these, segments on the side lanes of one group
   std::uint32_t side_group = 0;
   std::size_t reserve = 0;      ///< the alternate of the best-effort lanes that was used last
   bool alone = false;           ///< its in-flight segment ends before the next is dispatched
+  bool kept_apart = false;      ///< in the corun_queue
+  bool returned = false;        ///< in the policy, from the corun_queue
+  bool waits_apart = false;     ///< refused, and no segment was submitted since apart_since
+  bool charged = false;         ///< the policy has picked its next segment, which was refused
   std::uint64_t side_epoch = 0; ///< epoch of the co-location choice at its first dispatch
   duration to_end{};            ///< of a real-time job: expected time that has not ended
   duration ended_expected{};    ///< expected time of its ended segments
@@ -58,12 +61,7 @@ struct active_job : waiting_job, follower_hook {
   bool counted = false;         ///< counted among the active jobs of its class
   bool in_policy = false;       ///< maintained by policy_queue
   bool colocated = false;       ///< a padded program of another job runs its segment
-  bool kept_apart = false;      ///< in the corun_queue
-  bool returned = false;        ///< in the policy, from the corun_queue
-  bool waits_apart = false;     ///< refused, and no segment was submitted since apart_since
-  bool charged = false;         ///< the policy has picked its next segment, which was refused
-  time_point apart_since{};
-  bool held = false;      ///< submitted as held and not released
+  bool held = false;            ///< submitted as held and not released
   bool follows = false;   ///< waits for the end of another job, or for the handling of that end
   bool waits = false;     ///< waits for an instance of its model
   bool holds = false;     ///< owns context.instance
@@ -73,12 +71,14 @@ struct active_job : waiting_job, follower_hook {
   job_state ending = job_state::running;
   /// the end state of the job that it follows, if that has ended
   job_state followed = job_state::running;
+  std::uint32_t corun_flights = 0; ///< of its flights, segments that a corun_rule counts
   follower_jobs followers{};
 
   bi::list_member_hook<bi::link_mode<bi::auto_unlink>> passed_over_hook{};
   using hook = bi::unordered_set_member_hook<bi::link_mode<bi::safe_link>>;
   hook id_hook{};
   active_job* spare = nullptr;
+  time_point apart_since{}; ///< its first refusal by a corun_rule
 
   /// An operation of a program that may have run in part and whose rest was not dispatched. A job
   /// that is given up runs it before it ends, as preemptive_device requires.

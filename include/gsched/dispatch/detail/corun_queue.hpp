@@ -56,11 +56,7 @@ public:
 
   /// Called before each job of that model and client. Allocates for the first.
   void prepare(const model& m, const client& c) {
-    if (!on()) return;
-    if (m.number >= models_.size()) models_.resize(m.number + std::size_t{1});
-    if (models_[m.number] == nullptr)
-      models_[m.number] = std::make_unique<kept_jobs>(order_, m, gate_.rule()->row_of(m.name));
-    models_[m.number]->order.prepare(c);
+    if (on()) prepare_for_rule(m, c);
   }
   /// No job of the model is active.
   void remove(model_id id) noexcept {
@@ -75,13 +71,10 @@ public:
 
   /// Whether the policy's pick may have its next segment in flight now. A real-time job always may.
   [[nodiscard]] bool admits(const active_job& a, time_point now) noexcept {
-    if (!on() || a.service == service_class::real_time) return true;
-    if (claim_ != nullptr && !claim_->waits()) end_claim();
-    if (claim_ == nullptr) begin_claim(now);
-    return gate_.fits(of(a).row, a.corun_flights > 0);
+    return !on() || a.service == service_class::real_time || fits(a, now);
   }
   /// Keeps a job that admits() has refused.
-  void keep(active_job& a, time_point now) noexcept {
+  [[gnu::noinline]] void keep(active_job& a, time_point now) noexcept {
     kept_jobs& m = of(a);
     ++statistics_.refused;
     if (!std::exchange(a.waits_apart, true)) a.apart_since = now;
@@ -99,36 +92,14 @@ public:
 
   /// A segment of a job was submitted; it is counted in a.flights already.
   void began(active_job& a, const flight& f, time_point now) noexcept {
-    if (!on() || f.copies) return;
-    stop_wait(a, now);
-    a.charged = false;
-    if (a.corun_flights++ > 0) return;
-    kept_jobs& m = of(a);
-    if (a.service == service_class::real_time && !gate_.fits(m.row, false))
-      ++statistics_.overridden;
-    statistics_.unknown += gate_.unknown_beside(m.row);
-    gate_.began(m.row);
-    changed_ = true;
-    if (!m.hook.is_linked()) return;
-    waiting_.erase(waiting_.iterator_to(m));
-    if (claim_ == &m) end_claim();
-    if (m.jobs == 0) return;
-    m.since = now;
-    waiting_.push_back(m);
+    if (on() && !f.copies) count_begin(a, now);
   }
   void ended(active_job& a, const flight& f) noexcept {
-    if (!on()) return;
-    changed_ = true; // a job that the policy has returned to this queue may have been the next one
-    if (!f.copies && --a.corun_flights == 0) gate_.ended(of(a).row);
+    if (on()) count_end(a, f);
   }
   /// The facts of a job are about to change, or it ends: it is no longer kept here.
   void withdraw(active_job& a) noexcept {
-    if (!on()) return;
-    changed_ = true;
-    if (!std::exchange(a.kept_apart, false)) return;
-    of(a).order.leave(a);
-    --of(a).jobs;
-    --kept_;
+    if (on()) leave(a);
   }
   /// The job has no more work to submit.
   void stop_wait(active_job& a, time_point now) noexcept {
@@ -142,7 +113,7 @@ public:
   /// Calls offer(job) for one job of each model that fits, unless the policy has such a job
   /// already; offer puts it into the policy.
   template <class F>
-  void return_fitting(time_point now, F offer) noexcept {
+  [[gnu::noinline]] void return_fitting(time_point now, F offer) noexcept {
     changed_ = false;
     if (claim_ != nullptr && !claim_->waits()) end_claim();
     for (auto at = waiting_.begin(); at != waiting_.end();) {
@@ -190,13 +161,58 @@ private:
 
   [[nodiscard]] kept_jobs& of(const active_job& a) noexcept { return *models_[a.kind->number]; }
 
+  // Out of line, so that the dispatcher's loop stays short without a rule.
+
+  [[gnu::noinline]] void prepare_for_rule(const model& m, const client& c) {
+    if (m.number >= models_.size()) models_.resize(m.number + std::size_t{1});
+    if (models_[m.number] == nullptr)
+      models_[m.number] = std::make_unique<kept_jobs>(order_, m, gate_.rule()->row_of(m.name));
+    models_[m.number]->order.prepare(c);
+  }
+  [[gnu::noinline]] bool fits(const active_job& a, time_point now) noexcept {
+    if (claim_ != nullptr && !claim_->waits()) end_claim();
+    if (claim_ == nullptr) begin_claim(now);
+    return gate_.fits(of(a).row, a.corun_flights > 0);
+  }
+  [[gnu::noinline]] void count_begin(active_job& a, time_point now) noexcept {
+    stop_wait(a, now);
+    a.charged = false;
+    if (a.corun_flights++ > 0) return;
+    kept_jobs& m = of(a);
+    if (a.service == service_class::real_time && !gate_.fits(m.row, false))
+      ++statistics_.overridden;
+    statistics_.unknown += gate_.unknown_beside(m.row);
+    gate_.began(m.row);
+    changed_ = true;
+    if (!m.hook.is_linked()) return;
+    waiting_.erase(waiting_.iterator_to(m));
+    if (claim_ == &m) end_claim();
+    if (m.jobs == 0) return;
+    m.since = now;
+    waiting_.push_back(m);
+  }
+  [[gnu::noinline]] void count_end(active_job& a, const flight& f) noexcept {
+    changed_ = true; // a job that was returned to the policy may have left it
+    if (!f.copies && --a.corun_flights == 0) gate_.ended(of(a).row);
+  }
+  [[gnu::noinline]] void leave(active_job& a) noexcept {
+    changed_ = true;
+    if (!std::exchange(a.kept_apart, false)) return;
+    of(a).order.leave(a);
+    --of(a).jobs;
+    --kept_;
+  }
+
   void begin_claim(time_point now) noexcept {
-    if (waiting_.empty()) return;
-    kept_jobs& first = waiting_.front();
-    if (now - first.since < most_wait_ || !first.waits() || gate_.fits(first.row, false)) return;
-    claim_ = &first;
-    gate_.claim(first.row);
-    ++statistics_.claims;
+    for (kept_jobs& m : waiting_) {
+      if (now - m.since < most_wait_) return;
+      // one that fits waits for the policy alone, and must not hold up the claims of others
+      if (!m.waits() || gate_.fits(m.row, false)) continue;
+      claim_ = &m;
+      gate_.claim(m.row);
+      ++statistics_.claims;
+      return;
+    }
   }
   void end_claim() noexcept {
     claim_ = nullptr;
