@@ -12,11 +12,11 @@
 #include <gsched/io/latency_csv.hpp>
 #include <gsched/io/solo_csv.hpp>
 #include <gsched/partition/bounded_search.hpp>
+#include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/detail/rate_bound.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/exact.hpp>
 #include <gsched/partition/gpulet.hpp>
-#include <gsched/partition/linear_interference.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 #include <gsched/partition/verify.hpp>
 
@@ -86,12 +86,12 @@ scene many() {
 }
 
 /// The L2 and DRAM use of the models, equal for all copies.
-linear_interference h200(const latency_table& t, solo_table& metrics) {
+contention_interference h200(const latency_table& t, solo_table& metrics) {
   for (const solo_metrics& row :
        read_solo_metrics(csv_table(data + "solo_metrics.csv", solo_columns())))
     for (std::size_t m = 0; m < t.size(); ++m)
       if (t.name(m) == row.model) metrics.add(row);
-  return {t, metrics, {{0.0726, 0.4732, -0.2734, -0.0556, 1.0696}}};
+  return {t, metrics, {}};
 }
 
 int faults = 0;
@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
   const scene five = few(), hundred = many();
   const no_interference alone;
   solo_table metrics;
-  const linear_interference law = h200(five.table, metrics);
+  const contention_interference law = h200(five.table, metrics);
   add<elastic_planner>(five, alone, "");
   add<gpulet_planner>(five, alone, "");
   add<squishy_bin_packing_planner>(five, alone, "");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much graphs on one GPU slow each other: fits three laws on measured pairs, and reports the
-// error of each on held-out rows. Sources: Choi et al., USENIX ATC 2022, section 4.4; Elvinger
-// et al., SoCC 2025, section 5.1, doi:10.1145/3772052.3772270.
+// How much graphs on one GPU slow each other: fits the law of contention on measured pairs, reports
+// its errors on held-out rows, and predicts. Source: Elvinger et al., SoCC 2025, sections 4 and 5.1,
+// doi:10.1145/3772052.3772270.
 #include "interference/options.hpp"
 #include "interference/report.hpp"
 #include "interference/study.hpp"
@@ -21,19 +21,24 @@ namespace {
 using namespace interference;
 
 int serve(const options& o) {
+  if (o.what == command::predict || o.what == command::paper) {
+    const bool paper = o.what == command::paper;
+    if (!o.quiet) (paper ? print_paper : print_predictions)(std::cout, o);
+    if (!o.json.empty())
+      common::save(o.json,
+                   [&](std::ostream& to) { (paper ? write_paper : write_predictions)(to, o); });
+    return 0;
+  }
   gsched::interference_coefficients c = o.begin;
   std::vector<findings> all;
-  {
-    std::size_t fits = 0, done = 0;
-    if (!o.given)
-      for (const subject law : o.laws) fits += fits_of(*o.pairs, law, o.once);
-    common::progress_bar bar("fitting", fits, o.progress && !o.given);
-    for (const subject law : o.laws) {
-      all.push_back(o.given ? judge(*o.pairs, law, c)
-                            : study(*o.pairs, law, o.once, c, [&] { bar.update(++done); }));
-      if (o.test) test(all.back(), *o.test, o.given ? nullptr : o.pairs.get(), c);
-    }
+  if (o.given) {
+    for (const subject law : o.laws) all.push_back(judge(o.pairs, law, c));
+  } else {
+    std::size_t done = 0;
+    common::progress_bar bar("fitting", fits_of(o.pairs, o.once), o.progress);
+    all = study(o.pairs, o.laws, o.once, c, [&] { bar.update(++done); });
   }
+  for (findings& f : all) test(f, o.test, o.given ? nullptr : &o.pairs, c);
   if (!o.quiet) print(std::cout, o, all, c);
   if (!o.json.empty()) common::save(o.json, [&](std::ostream& to) { write_json(to, o, all, c); });
   if (!o.out.empty())

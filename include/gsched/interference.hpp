@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Interference: solo metrics of models, laws fitted on measured pairs, and the slow-downs that
-/// they predict.
+/// Interference: solo metrics of models, the law of contention with coefficients fitted on
+/// measured pairs, and the slow-downs that it predicts.
 
 #include <gsched/interference/coefficients.hpp>
+#include <gsched/interference/contention_law.hpp>
 #include <gsched/interference/corun_pairs.hpp>
 #include <gsched/interference/corun_slowdowns.hpp>
+#include <gsched/interference/demand.hpp>
 #include <gsched/interference/error_summary.hpp>
 #include <gsched/interference/kernel_chain.hpp>
-#include <gsched/interference/linear_law.hpp>
-#include <gsched/interference/sharing_law.hpp>
+#include <gsched/interference/mean_slowdown.hpp>
+#include <gsched/interference/placement.hpp>
+#include <gsched/interference/replay_law.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/interference/stand_in_chain.hpp>

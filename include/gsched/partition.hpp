@@ -4,6 +4,7 @@
 /// Planning: which partitions of which GPUs serve which models, and the verifier of such plans.
 
 #include <gsched/partition/bounded_search.hpp>
+#include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/exact.hpp>
 #include <gsched/partition/feasibility.hpp>
@@ -12,7 +13,6 @@
 #include <gsched/partition/idle_groups.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
-#include <gsched/partition/linear_interference.hpp>
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
 #include <gsched/partition/planner.hpp>

@@ -9,29 +9,41 @@ program=interference
 corun=$data/corun_pairs.csv
 solo=$data/solo_metrics.csv
 
-# Partitions, all of the pairs that ship.
-serves evaluate --laws disjoint --json disjoint.json
-expect "errors of partitions" python3 - disjoint.json <<'PY'
+# Coefficients are given in most of this test: fits take long. Both of the fits below are small.
+law=$data/interference/h200.json
+serves evaluate --coefficients "$law" --json given.json
+expect "errors of the coefficients that ship" python3 - given.json "$law" <<'PY'
 import json, sys
-e = json.load(open(sys.argv[1]))["laws"]["disjoint"]["errors"]
-assert e["seen"]["predictions"] == e["rows_left_out"]["predictions"] == 720, e
-assert e["rows_left_out"]["p90"] <= 0.06, e
-assert e["models_left_out"]["p90"] <= 0.08, e
-assert len(e["models_left_out"]["by_model"]) == 5, e
+j, law = (json.load(open(f)) for f in sys.argv[1:])
+assert j["fitted"] is False and j["coefficients"] == law
+e = {name: l["errors"]["seen"] for name, l in j["laws"].items()}
+assert e["disjoint"]["predictions"] == e["disjoint_means"]["predictions"] == 720, e
+assert e["shared_kernels"]["predictions"] == 240 and j["without_profile"] == [], e
+for name, most in {"disjoint": 0.1, "disjoint_means": 0.1, "shared_kernels": 0.15}.items():
+    assert e[name]["p90"] <= most, (name, e)
+    assert list(j["laws"][name]["errors"]) == ["seen"]
+rules = {r["rule"]: r for r in j["rules"]}
+ours = rules["contention law"]
+assert all(ours["false_safe"] <= r["false_safe"] for r in rules.values()), rules
+assert all(ours["admitted"] == r["admitted"] for r in rules.values()), rules
 PY
 
-# Shared SMs, kernel by kernel: without the pairs of batch 8, which take half of the time.
-awk -F, 'NR == 1 || ($2 != 8 && $5 != 8 && $3 == 132)' "$corun" > large.csv
-serves evaluate --laws shared,shared_kernels --corun large.csv --json shared.json
-expect "errors on shared SMs" python3 - shared.json <<'PY'
+# A fit with rows and models left out, on a few pairs of each kind.
+awk -F, 'NR == 1 || ($2 == 1 && $5 == 1 && $1 != "ssdlite_mobilenet" && $4 != "ssdlite_mobilenet")' \
+  "$corun" > few.csv
+serves fit --corun few.csv --json few.json --out fitted.json
+expect "a fit is judged by what it has not seen" python3 - few.json fitted.json <<'PY'
 import json, sys
-j = json.load(open(sys.argv[1]))
-e = j["laws"]["shared_kernels"]["errors"]
-linear = j["laws"]["shared"]["errors"]
-assert e["seen"]["predictions"] == 110 and j["without_profile"] == [], j
-assert e["models_left_out"]["p90"] <= 0.2 < linear["models_left_out"]["p90"], (e, linear)
-assert e["rows_left_out"]["p90"] <= 0.15, e
-assert e["models_left_out_without_profiles"]["p90"] <= 0.35, e
+j, fitted = (json.load(open(f)) for f in sys.argv[1:])
+assert j["fitted"] is True and j["coefficients"] == fitted
+for name, most in {"disjoint": 0.15, "disjoint_means": 0.15, "shared_kernels": 0.35}.items():
+    e = j["laws"][name]["errors"]
+    assert e["seen"]["predictions"] == e["rows_left_out"]["predictions"], e
+    assert e["rows_left_out"]["p90"] <= most and e["models_left_out"]["p90"] <= most, (name, e)
+    assert len(e["models_left_out"]["by_model"]) == 4, e
+def numbers(x):
+    return [n for v in x.values() for n in (numbers(v) if isinstance(v, dict) else [v])]
+assert all(n >= 0 for n in numbers(fitted)), fitted
 PY
 
 # A model that no fit has seen, from files of its own, once with a profile and once without. What is
@@ -40,12 +52,12 @@ awk -F, 'NR == 1 || ($1 != "vgg16" && $4 != "vgg16")' "$corun" > known.csv
 awk -F, 'NR == 1 || $1 == "vgg16" || $4 == "vgg16"' "$corun" > other.csv
 awk -F, '$1 != "vgg16"' "$solo" > known_solo.csv
 awk -F, 'NR == 1 || $1 == "vgg16"' "$solo" > other_solo.csv
-serves evaluate --once --corun known.csv --solo known_solo.csv --test-corun other.csv \
+serves evaluate --coefficients "$law" --corun known.csv --solo known_solo.csv --test-corun other.csv \
   --test-solo other_solo.csv --json other.json
 expect "nothing is said of profiles" bash -c '! grep -q "no profile" out'
 mkdir profiles
 cp "$data"/profiles/{lenet,googlenet,resnet50,ssdlite_mobilenet}_b*.json profiles
-serves evaluate --once --corun known.csv --solo known_solo.csv --test-corun other.csv \
+serves evaluate --coefficients "$law" --corun known.csv --solo known_solo.csv --test-corun other.csv \
   --test-solo other_solo.csv --profiles profiles --json unprofiled.json
 expect "models without a profile are named" \
   grep -qF "other.csv: no profile, so estimated from solo metrics alone: vgg16_b1, vgg16_b8, vgg16_b32" out
@@ -56,7 +68,7 @@ def p90(errors):
     at = 0.9 * (len(errors) - 1)
     low, part = int(at), at - int(at)
     return errors[low] + (errors[min(low + 1, len(errors) - 1)] - errors[low]) * part
-limits = {"disjoint": (0.08, 0.08), "shared_kernels": (0.25, 0.6)}
+limits = {"disjoint": (0.1, 0.1), "shared_kernels": (0.3, 0.6)}
 for which, file in enumerate(sys.argv[1:]):
     j = json.load(open(file))
     assert "vgg16" not in j["models"]
@@ -65,32 +77,72 @@ for which, file in enumerate(sys.argv[1:]):
         errors = [abs(p["predicted"] - p["measured"]) / p["measured"] for p in said["test_predictions"]]
         assert all("vgg16" in (p["of"]["model"], p["beside"]["model"]) for p in said["test_predictions"])
         e = said["errors"]
-        assert e["test"]["predictions"] == e["test_new_models"]["predictions"] == len(errors), e
-        assert "test_known_models" not in e
+        assert e["test"]["predictions"] == len(errors), e
         assert abs(p90(errors) - e["test"]["p90"]) < 1e-4, (law, p90(errors), e)
         assert p90(errors) <= limit[which], (law, file, p90(errors))
 assert json.load(open(sys.argv[1]))["test_without_profile"] == []
 assert len(json.load(open(sys.argv[2]))["test_without_profile"]) == 3
 PY
 
-# What ships is what a fit finds, and what it writes is what it reads.
-serves fit --once --out fitted.json
-expect "the coefficients that ship are the fit's" python3 - fitted.json "$data/interference/h200.json" <<'PY'
+# Graphs by name, three of them, with what is extrapolated; and what a paper has measured.
+serves predict --graphs resnet50:8,vgg16:32,lenet:1 --json three.json
+expect "three graphs are predicted" python3 - three.json <<'PY'
 import json, sys
-fitted, shipped = (json.load(open(f)) for f in sys.argv[1:])
-for law in ("disjoint", "shared", "shared_kernels"):
-    assert fitted[law].keys() == shipped[law].keys()
-    for name, x in fitted[law].items(): # compilers round differently, and the last search takes steps
-        assert abs(x - shipped[law][name]) <= (0.03 if law == "shared_kernels" else 0.001), (law, name)
+j = json.load(open(sys.argv[1]))
+assert [g["model"] for g in j["graphs"]] == ["resnet50", "vgg16", "lenet"]
+assert all(g["slowdown"] > 1.1 and g["alone_us"] > 0 for g in j["graphs"]), j
+assert "graphs" in j["beyond_the_fit"], j
 PY
-serves evaluate --coefficients fitted.json --json given.json
-expect "coefficients that are given are not fitted" python3 - given.json fitted.json <<'PY'
+serves predict --graphs resnet50:8@64,vgg16:32@68 --json two.json
+expect "SMs of their own" python3 - two.json <<'PY'
 import json, sys
-given, fitted = (json.load(open(f)) for f in sys.argv[1:])
-assert given["fitted"] is False
-for law in given["laws"]:
-    assert given["laws"][law]["coefficients"] == fitted[law], law
-    assert list(given["laws"][law]["errors"]) == ["seen"]
+j = json.load(open(sys.argv[1]))
+assert [g["sms"] for g in j["graphs"]] == [64, 68] and j["beyond_the_fit"] == "", j
+assert all(1.02 < g["slowdown"] < 1.5 for g in j["graphs"]), j
+PY
+serves paper --json paper.json
+expect "trends of the paper" python3 - paper.json <<'PY'
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+for place in {r["place"] for r in rows}:
+    of = [r for r in rows if r["place"] == place]
+    for a in of: # what was measured to be clearly slower is predicted to be
+        for b in of:
+            if b["measured"] > 1.25 * a["measured"]: assert b["predicted"] > a["predicted"], (a, b)
+errors = sorted(abs(r["predicted"] / r["measured"] - 1) for r in rows if not r["gives_the_victims_demand"])
+assert errors[int(0.8 * (len(errors) - 1))] <= 0.15, errors
+PY
+
+# Groups and probes: a probe is endless, and a row that was held up is skipped.
+echo "group,model,batch,sms,solo_us,corun_us" > groups.csv
+for m in lenet resnet50 vgg16; do echo "g,$m,8,132,1000,1500"; done >> groups.csv
+serves evaluate --coefficients "$law" --test-groups groups.csv --json groups.json
+expect "a group is predicted" python3 - groups.json <<'PY'
+import json, sys
+p = json.load(open(sys.argv[1]))["laws"]["shared_kernels"]["test_predictions"]
+assert len(p) == 3 and all(len(r["beside"]) == 2 and r["predicted"] >= 1 for r in p), p
+PY
+mkdir probes
+python3 - "$data/profiles/lenet_b1.json" probes <<'PY'
+import json, sys
+p = json.load(open(sys.argv[1]))
+p["operations"] = [next(o for o in p["operations"] if o["kind"] == "kernel")]
+p["operations"][0]["after"] = []
+for level, dram in ((1, 0.2), (2, 0.8)):
+    p["model"] = f"probe_copy_{level}"
+    p["operations"][0].update(grid=[132, 1, 1], counters={"us": 100, "sm_active": 1, "l2": dram, "dram": dram})
+    json.dump(p, open(f"{sys.argv[2]}/probe_copy_{level}_b1.json", "w"))
+PY
+columns=probe,victim,batch,victim_sms,probe_sms,kind,blocks,alone_us,beside_us,probe_rate_alone,probe_rate_beside,held_up
+{ echo "$columns"
+  for level in 1 2; do echo "probe_copy_$level,vgg16,32,64,68,copy,132,16000,17000,1,0.9,0"; done
+  echo "probe_copy_1,vgg16,32,64,68,copy,132,16000,99999,1,0.9,1"; } > probes.csv
+serves evaluate --coefficients "$law" --profiles probes --profiles "$data/profiles" \
+  --test-probes probes.csv --json probes.json
+expect "more traffic slows more" python3 - probes.json <<'PY'
+import json, sys
+rows = json.load(open(sys.argv[1]))["probe_rows"]
+assert len(rows) == 2 and 1 <= rows[0]["predicted"] < rows[1]["predicted"], rows
 PY
 
 run --help
@@ -103,6 +155,11 @@ refuses "--solo" evaluate --solo nowhere.csv
 refuses "given without --test-corun" evaluate --test-solo "$solo"
 refuses "unknown law 'square'" evaluate --laws square
 refuses "only some of the laws" fit --laws disjoint --out some.json
+refuses "one graph" predict --graphs lenet:1
+refuses "no batch in" predict --graphs lenet,vgg16:1
+refuses "some have SMs of their own" predict --graphs lenet:1@8,vgg16:1
+refuses "264 SMs" predict --graphs lenet:1@132,vgg16:1@132
+refuses "nothing, batch 1 has no row" predict --graphs nothing:1,lenet:1
 refuses "is also that of --json" fit --out same.json --json same.json
 refuses "given beside --coefficients" evaluate --neutral-start --coefficients fitted.json
 refuses "command line" fit --coefficients fitted.json
@@ -120,15 +177,13 @@ refuses "below.csv:2: '-34'" evaluate --corun below.csv
 { echo "$head"; echo "lenet,1,100,lenet,1,68,30,32,34,34"; } > much.csv
 refuses "much.csv:2: 100 and 68 SMs" evaluate --corun much.csv
 { echo "$head"; echo "lenet,1,64,lenet,1,68,30,32,34,34"; } > one.csv
-refuses "disjoint: 2 measurements, expected at least as many as the 5 coefficients" evaluate --corun one.csv
-refuses "one.csv has no pairs for shared" evaluate --laws shared --corun one.csv
+refuses "disjoint: 2 measurements, expected at least as many as the 3 coefficients" evaluate --corun one.csv
+refuses "one.csv has no pairs for shared_kernels" evaluate --laws shared_kernels --corun one.csv
 echo "$head" > none.csv
 refuses "none.csv has no rows" evaluate --corun none.csv
-awk -F, 'NR == 1 || ($1 == "lenet" && $4 == "vgg16")' "$corun" > two.csv
-refuses "disjoint, without lenet: 0 measurements" evaluate --corun two.csv
 sed 's/,132,/,144,/g' "$corun" > larger.csv
 refuses "lenet_b1: a profile of 132 SMs, expected the GPU's 144" evaluate --sms 144 --corun larger.csv
-echo '{"gsched_interference": 1}' > empty.json
-refuses "empty.json: /disjoint is missing" evaluate --coefficients empty.json
+echo '{"gsched_interference": 2}' > empty.json
+refuses "empty.json: /contention is missing" evaluate --coefficients empty.json
 
 finish

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "readers.hpp"
 
+#include <gsched/interference/mean_slowdown.hpp>
 #include <gsched/io/coefficients_json.hpp>
 
 /// Any bytes either are refused in one line, or are coefficients that survive writing and reading.
@@ -15,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         gsched::write_coefficients(out, c);
       },
       [](const interference_coefficients& c) {
-        gsched::fuzz::require(c.disjoint.slowdown({0.5, 0.5}, {0.5, 0.5}) >= 1);
+        const gsched::mean_use half{0.5, 0.5, 0.5, 0.1};
+        gsched::fuzz::require(gsched::mean_slowdown(c, half, half) >= 1);
       });
   return 0;
 }

@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     few.most_kernels = 500;
     for (const solo_metrics& m : rows) {
       for (const std::uint32_t batch : {m.batch, std::uint32_t{1}, ~std::uint32_t{0}}) {
-        const bandwidth b = t.rates(m.model, batch, m.solo).value();
+        const mean_use b = t.rates(m.model, batch, m.solo).value();
         fuzz::require(b.l2 >= 0 && b.l2 <= 1 && b.dram >= 0 && b.dram <= 1);
       }
       const kernel_chain c = stand_in_chain(m, sm_count{132}, few);

@@ -3,13 +3,18 @@
 
 #include <gsched/interference/corun_slowdowns.hpp>
 #include <gsched/interference/kernel_chain.hpp>
-#include <gsched/interference/sharing_law.hpp>
+#include <gsched/interference/placement.hpp>
 #include <gsched/interference/stand_in_chain.hpp>
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <random>
+#include <utility>
+#include <vector>
 
 namespace gsched::testing {
 namespace {
@@ -34,8 +39,34 @@ kernel_chain chain(std::vector<chain_kernel> kernels) {
   return c;
 }
 
-/// A law in which only the placement of blocks matters.
-sharing_law only_placing(double tail = 0) { return sharing_law::of({0, 0, 0, 0, tail, 0}); }
+/// Nothing but the placement of blocks matters.
+contention_law no_contention() {
+  contention_law law;
+  law.l2_latency = law.dram_latency = law.warps = 0;
+  return law;
+}
+replay_law only_placing(double tail = 0) { return {tail, 0, 0}; }
+
+/// The part of a younger kernel that is placed while the older has `left` of its work left.
+resident_kernel placed_beside(const chain_kernel& older, const chain_kernel& younger, double left,
+                              double tail = 0, resident_kernel* first = nullptr) {
+  std::array<resident_kernel, 2> both{};
+  both[0].kernel = &older;
+  both[0].left = left;
+  both[1].kernel = &younger;
+  place_blocks(both, sms, only_placing(tail));
+  if (first != nullptr) *first = both[0];
+  return both[1];
+}
+
+std::vector<double> beside(std::vector<const kernel_chain*> chains, const contention_law& law,
+                           const replay_law& replays, const replay_window& window = {},
+                           bool shared = true) {
+  std::vector<corunner> graphs;
+  for (const kernel_chain* c : chains)
+    graphs.push_back({c, shared ? 0 : static_cast<std::uint32_t>(graphs.size())});
+  return corun_slowdowns(graphs, law, replays, window);
+}
 
 profile one_kernel(std::uint32_t blocks, double us, double replay) {
   profile p;
@@ -56,73 +87,108 @@ profile one_kernel(std::uint32_t blocks, double us, double replay) {
 TEST_CASE("a kernel of several waves leaves no space before its last wave") {
   const chain_kernel wide = kernel(100, 8 * sms, 2); // four waves
   const chain_kernel small = kernel(1, sms, 8);
-  const kernel_pair p(wide, small, sms, only_placing());
-  CHECK(p.at(1).placed == 0);
-  CHECK(p.at(1).until == doctest::Approx(0.25));
-  CHECK(p.at(0.25).placed == 0); // all SMs are full to the end: without a tail all end at once
-  CHECK(p.with(0).younger == 0);
+  resident_kernel first;
+  CHECK(placed_beside(wide, small, 1, 0, &first).placed == 0);
+  CHECK(first.waiting);
+  CHECK(first.until == doctest::Approx(0.25));
+  CHECK(placed_beside(wide, small, 0.25).placed == 0); // full to the end: all end at once
 
-  const kernel_pair ending(wide, small, sms, only_placing(0.5));
-  CHECK(ending.at(0.2).placed == 0);
-  CHECK(ending.at(0.2).until == doctest::Approx(0.125)); // half of a block's time before the end
-  CHECK(ending.at(0.1).placed > 0);
-  CHECK(ending.at(0.01).placed == 1);
+  CHECK(placed_beside(wide, small, 0.2, 0.5, &first).placed == 0);
+  CHECK(first.until == doctest::Approx(0.125)); // half of a block's time before the end
+  CHECK(placed_beside(wide, small, 0.1, 0.5).placed > 0);
+  CHECK(placed_beside(wide, small, 0.01, 0.5).placed == 1);
 }
 
 TEST_CASE("a younger kernel gets the space that resident blocks leave on each SM") {
-  const sharing_law law = only_placing();
   // Every second SM is half occupied, the others are empty.
-  const kernel_pair half(kernel(100, sms / 2, 2), kernel(1, 2 * sms, 2), sms, law);
-  CHECK(half.at(1).placed == doctest::Approx(0.75));
+  CHECK(placed_beside(kernel(100, sms / 2, 2), kernel(1, 2 * sms, 2), 1).placed ==
+        doctest::Approx(0.75));
   // It fits into the free space, so it is not delayed.
-  CHECK(kernel_pair(kernel(100, sms / 2, 2), kernel(1, sms, 2), sms, law).at(1).placed == 1);
+  CHECK(placed_beside(kernel(100, sms / 2, 2), kernel(1, sms, 2), 1).placed == 1);
   // A block takes a whole SM: 90 of 100 have none to spare.
-  CHECK(kernel_pair(kernel(100, 90, 1), kernel(1, 4 * sms, 4), sms, law).at(1).placed ==
-        doctest::Approx(0.1));
+  CHECK(placed_beside(kernel(100, 90, 1), kernel(1, 4 * sms, 4), 1).placed == doctest::Approx(0.1));
   // One resource alone decides: no registers are left, whatever else is.
   chain_kernel greedy = kernel(100, sms, 1);
   greedy.shares = {0.1, 1, 0.1, 0.1};
-  CHECK(kernel_pair(greedy, kernel(1, sms, 8), sms, law).at(1).placed == 0);
+  CHECK(placed_beside(greedy, kernel(1, sms, 8), 1).placed == 0);
   // A copy needs no SM and takes none.
   const chain_kernel copy = kernel(5, 0, 1);
-  CHECK(kernel_pair(greedy, copy, sms, law).at(1).placed == 1);
-  CHECK(kernel_pair(copy, greedy, sms, law).at(1).placed == 1);
+  CHECK(placed_beside(greedy, copy, 1).placed == 1);
+  CHECK(placed_beside(copy, greedy, 1).placed == 1);
 }
 
-TEST_CASE("shared warps, L2 and DRAM slow both kernels") {
-  const double fill = sharing_law::warps_to_fill;
-  chain_kernel a = kernel(10, sms, 4, 7);
-  chain_kernel b = kernel(10, sms, 4, 7);
-  CHECK(kernel_pair(a, b, sms, sharing_law::of({0, 1, 0, 0, 0, 0})).with(1).older ==
-        doctest::Approx(1 / (1 + 7 / (7 + fill))));
-  a.l2 = 0.5;
-  b.dram = 0.5;
-  const sharing_law memory = sharing_law::of({0.1, 0, 0.4, 0.8, 0, 0});
-  CHECK(kernel_pair(a, b, sms, memory).with(1).older == doctest::Approx(1 / 1.5));
-  CHECK(kernel_pair(a, b, sms, memory).with(1).younger == doctest::Approx(1 / 1.3));
-  CHECK(kernel_pair(a, b, sms, memory).with(0.5).older == doctest::Approx(1 / 1.3));
-  CHECK(kernel_pair(a, b, sms, memory).with(0.5).younger == doctest::Approx(0.5 / 1.3));
+TEST_CASE("a third kernel gets what both older ones leave, and waits behind one that waits") {
+  const chain_kernel half = kernel(100, sms, 2);
+  const chain_kernel quarter = kernel(100, sms, 4);
+  std::array<resident_kernel, 3> all{};
+  all[0].kernel = &half;
+  all[1].kernel = &quarter;
+  all[2].kernel = &quarter;
+  place_blocks(all, sms, only_placing());
+  CHECK(all[1].placed == 1);
+  CHECK(all[2].placed == 1); // exactly full
+  const chain_kernel two = kernel(100, 2 * sms, 4);
+  all[2].kernel = &two;
+  place_blocks(all, sms, only_placing());
+  CHECK(all[2].placed == doctest::Approx(0.5));
+  all[1].kernel = &two; // it is placed completely, and nothing is left
+  place_blocks(all, sms, only_placing());
+  CHECK(all[1].placed == 1);
+  CHECK(all[2].placed == 0);
+  const chain_kernel waves =
+      kernel(100, 8 * sms, 4); // it waits for space, so others wait behind it
+  const chain_kernel tiny = kernel(1, 1, 32);
+  all[1].kernel = &waves;
+  all[2].kernel = &tiny;
+  place_blocks(all, sms, only_placing());
+  CHECK(all[1].placed == doctest::Approx(0.5));
+  CHECK(all[2].placed == 0);
 }
 
-TEST_CASE("graphs that fit together are not slowed; two that fill the GPU alternate") {
+TEST_CASE("graphs that fit together are not slowed; those that fill the GPU alternate") {
+  const contention_law law = no_contention();
   const kernel_chain narrow = chain({kernel(10, 10, 4), kernel(3, 20, 4)});
-  const auto none = corun_slowdowns(narrow, narrow, only_placing());
-  CHECK(none[0] == doctest::Approx(1));
-  CHECK(none[1] == doctest::Approx(1));
+  for (const double slow : beside({&narrow, &narrow, &narrow}, law, only_placing()))
+    CHECK(slow == doctest::Approx(1));
 
   const kernel_chain full = chain({kernel(10, 4 * sms, 4)});
-  const auto alternating = corun_slowdowns(full, full, only_placing());
-  CHECK(alternating[0] == doctest::Approx(2).epsilon(0.01));
-  CHECK(alternating[1] == doctest::Approx(2).epsilon(0.01));
+  for (const double slow : beside({&full, &full}, law, only_placing()))
+    CHECK(slow == doctest::Approx(2).epsilon(0.01));
+  for (const double slow : beside({&full, &full, &full}, law, only_placing()))
+    CHECK(slow == doctest::Approx(3).epsilon(0.01));
+  for (const double slow : beside({&full, &full}, law, only_placing(), {}, false))
+    CHECK(slow == doctest::Approx(1)); // on SMs of their own
 
   // A short kernel waits for each long one; a long one hardly waits for a short one.
   const kernel_chain longer = chain({kernel(90, 4 * sms, 4)});
-  const auto waiting = corun_slowdowns(full, longer, only_placing());
+  const auto waiting = beside({&full, &longer}, law, only_placing());
   CHECK(waiting[0] == doctest::Approx(10).epsilon(0.01));
   CHECK(waiting[1] == doctest::Approx(100.0 / 90).epsilon(0.01));
 }
 
-TEST_CASE("slow-downs are symmetric in the arguments and deterministic") {
+TEST_CASE("an endless kernel is there first and stays") {
+  kernel_chain probe = chain({kernel(100, sms, 2)});
+  probe.endless = true;
+  const kernel_chain full = chain({kernel(10, 2 * sms, 2)});
+  const auto slow = beside({&full, &probe}, no_contention(), only_placing());
+  CHECK(slow[0] == doctest::Approx(2)); // it has one half of each SM
+  CHECK(slow[1] == doctest::Approx(1));
+  kernel_chain everything = chain({kernel(100, 2 * sms, 2)});
+  everything.endless = true;
+  replay_window window;
+  window.us = 1000;
+  window.events = 10000;
+  CHECK(beside({&full, &everything}, no_contention(), only_placing(), window)[0] > 1);
+}
+
+TEST_CASE("each start of another graph's kernel costs its time") {
+  const kernel_chain few = chain({kernel(100, 1, 4)}), many = chain({kernel(10, 1, 4)});
+  const auto slow = beside({&few, &many}, no_contention(), {0, 0, 0.5});
+  CHECK(slow[0] == doctest::Approx(1.05).epsilon(0.01));
+  CHECK(slow[1] == doctest::Approx(1.005).epsilon(0.01));
+}
+
+TEST_CASE("slow-downs are deterministic, bounded, and do not depend on the order of the graphs") {
   std::mt19937_64 random(11);
   const auto any = [&](double least, double most) {
     return std::uniform_real_distribution(least, most)(random);
@@ -132,32 +198,36 @@ TEST_CASE("slow-downs are symmetric in the arguments and deterministic") {
     for (int i = 0; i < 30; ++i) {
       kernels.push_back(
           kernel(any(1, 20), std::ceil(any(1, 900)), std::ceil(any(0.1, 8)), std::ceil(any(0, 8))));
-      kernels.back().l2 = any(0, 1);
+      kernels.back().takes.of(resource::l2) = any(0, 1);
+      kernels.back().takes.of(resource::issue) = any(0, 1);
     }
     kernel_chain c = chain(std::move(kernels));
     c.gap_us = 0.3;
     return c;
   };
-  for (int i = 0; i < 50; ++i) {
-    const kernel_chain a = any_chain(), b = any_chain();
-    const auto ab = corun_slowdowns(a, b, {}), again = corun_slowdowns(a, b, {}),
-               ba = corun_slowdowns(b, a, {});
-    CHECK(ab == again);
-    CHECK(ab[0] >= 1);
-    CHECK(ab[1] >= 1);
-    CHECK(ab[0] < 60);
-    // The initial order has no lasting effect.
-    CHECK(ab[0] == doctest::Approx(ba[1]).epsilon(0.1));
-    CHECK(ab[1] == doctest::Approx(ba[0]).epsilon(0.1));
+  replay_window window;
+  window.us = 3000;
+  for (int i = 0; i < 20; ++i) {
+    const kernel_chain a = any_chain(), b = any_chain(), c = any_chain();
+    const auto abc = beside({&a, &b, &c}, {}, {}, window);
+    CHECK(abc == beside({&a, &b, &c}, {}, {}, window));
+    const auto cab = beside({&c, &a, &b}, {}, {}, window);
+    for (std::size_t k = 0; k < 3; ++k) {
+      CHECK(abc[k] >= 1);
+      CHECK(abc[k] < 100);
+      CHECK(abc[k] == doctest::Approx(cab[(k + 1) % 3]).epsilon(0.15));
+    }
+    // Alone, nothing slows it.
+    CHECK(beside({&a}, {}, {}, window)[0] < 1.2); // the longer gaps only
   }
 }
 
 TEST_CASE("a graph longer than the window is judged by its progress") {
   replay_window window;
   window.events = 1000;
-  const auto slow =
-      corun_slowdowns(chain({kernel(1, 10, 4)}), chain({kernel(1e9, 10, 4)}), {}, window);
-  CHECK(slow[0] > 1);
+  const kernel_chain quick = chain({kernel(1, 10, 4)}), slowest = chain({kernel(1e9, 10, 4)});
+  const auto slow = beside({&quick, &slowest}, {}, {}, window);
+  CHECK(slow[0] >= 1);
   CHECK(slow[1] >= 1);
 }
 
@@ -166,6 +236,7 @@ TEST_CASE("a profile's chain has its kernels, gap and memory throughput") {
   solo_metrics m;
   m.l2 = 0.3;
   m.dram = 0.1;
+  m.solo = from_us(21.72);
   const kernel_chain c = chain_of(one_kernel(150, 10, 21.72), sm, m);
   REQUIRE(c.kernels.size() == 2);
   CHECK(c.known);
@@ -176,12 +247,41 @@ TEST_CASE("a profile's chain has its kernels, gap and memory throughput") {
   CHECK(c.gap_us == doctest::Approx((21.72 - 2 * 9.86) / 2));
   CHECK(c.replay_us() == doctest::Approx(21.72));
   double l2 = 0;
-  for (const chain_kernel& k : c.kernels) l2 += k.l2 * k.us;
+  for (const chain_kernel& k : c.kernels) l2 += k.takes.of(resource::l2) * k.us;
   CHECK(l2 == doctest::Approx(0.3 * 21.72)); // all of it is distributed
+  CHECK(mean_demand(c).of(resource::l2) == doctest::Approx(0.3));
   profile nothing = one_kernel(1, 1, 1);
   nothing.operations.clear();
   CHECK(refusal([&] { static_cast<void>(chain_of(nothing, sm, m)); }) ==
         "m_b1: no operations, expected one");
+}
+
+TEST_CASE("a kernel's counters become its demand, on any part of the SMs") {
+  const architecture_limits sm = limits_for(9, 0);
+  profile p = one_kernel(200, 10, 20.72);
+  kernel_counters c;
+  c.us = 9.86;
+  c.sm_active = 0.5;
+  c.ipc = 2;
+  c.shared_memory = 0.2;
+  c.pipes.lsu = 0.1;
+  c.l2 = 0.4;
+  c.l2_bytes = 1000;
+  c.dram_bytes = 250;
+  p.operations[0].counters = c;
+  const kernel_chain all = chain_of(p, sm, {});
+  const demand& d = all.kernels[0].takes;
+  CHECK(d.of(resource::issue) == doctest::Approx(0.5));
+  CHECK(d.of(resource::shared_memory) == doctest::Approx(0.4)); // of an SM that it uses
+  CHECK(d.conflict == doctest::Approx(4));
+  CHECK(d.of(resource::l2) == doctest::Approx(0.4));
+  CHECK(d.kept == doctest::Approx(0.75));
+  CHECK(all.kernels[1].takes == demand{});
+  // On half of the SMs in twice the time: each SM does the same, the device half.
+  const kernel_chain half = chain_of(p, sm, {}, chain_place{sm_count{50}, from_us(40.44)});
+  CHECK(half.replay_us() == doctest::Approx(40.44));
+  CHECK(half.kernels[0].takes.of(resource::l2) == doctest::Approx(0.2).epsilon(0.02));
+  CHECK(half.kernels[0].takes.of(resource::issue) == doctest::Approx(0.5).epsilon(0.02));
 }
 
 TEST_CASE("a stand-in chain has the graph's latency, and more kernels for more idle time") {

@@ -2,7 +2,7 @@
 #include "interference/refusal.hpp"
 
 #include <gsched/interference/error_summary.hpp>
-#include <gsched/interference/linear_law.hpp>
+#include <gsched/interference/mean_slowdown.hpp>
 #include <gsched/io/coefficients_json.hpp>
 
 #include <doctest/doctest.h>
@@ -15,9 +15,11 @@ namespace {
 
 interference_coefficients some() {
   interference_coefficients c;
-  c.disjoint.c = {0.1, 0.2, -0.3, 0.4, 1.05};
-  c.shared.c = {1, 2, 3, 4, 5};
-  c.shared_kernels.tail = 0.75;
+  c.contention.l2_latency = 0.125;
+  c.contention.older = 0.5;
+  c.replay.tail = 0.75;
+  c.seen.sum[index(resource::dram)] = 1.25;
+  c.seen.graphs = 3;
   return c;
 }
 
@@ -35,15 +37,6 @@ std::string refused(std::string text, const std::string& what, const std::string
 }
 
 } // namespace
-
-TEST_CASE("the linear law adds up its terms and is at least 1") {
-  linear_law law;
-  CHECK(law.slowdown({1, 1}, {1, 1}) == 1);
-  law.c = {0.1, 0.2, 0.3, 0.4, 1};
-  CHECK(law.slowdown({0.5, 0.25}, {1, 0.5}) == doctest::Approx(1 + 0.05 + 0.2 + 0.075 + 0.2));
-  law.c = {0, 0, -1, 0, 1};
-  CHECK(law.slowdown({0, 0.5}, {0, 0}) == 1);
-}
 
 TEST_CASE("error summaries are quantiles") {
   CHECK(relative_error(1.1, 1) == doctest::Approx(0.1));
@@ -70,22 +63,27 @@ TEST_CASE("coefficients are read back and written to the same bytes") {
 TEST_CASE("the shipped coefficients are read") {
   const interference_coefficients c =
       load_coefficients(GSCHED_SOURCE_DIR "/tools/data/interference/h200.json");
-  CHECK(c.disjoint.slowdown({0.3, 0.1}, {0.3, 0.1}) > 1.1);
-  CHECK(c.disjoint.slowdown({0.3, 0.1}, {0.3, 0.1}) < 1.3);
+  const mean_use use{0.3, 0.1, 0.8, 0.1};
+  CHECK(mean_slowdown(c, use, use) > 1.05);
+  CHECK(mean_slowdown(c, use, use) < 1.3);
 }
 
 TEST_CASE("bad coefficients are refused in one line") {
   const std::string text = written(some());
-  CHECK(refused(text, "\"gsched_interference\": 1", "\"gsched_interference\": 2") ==
-        "c.json: /gsched_interference is 2, expected a whole number, 1 to 1");
-  CHECK(refused(text, "\"l2_own\": 0.1", "\"l2_own\": \"0.1\"") ==
-        "c.json: /disjoint/l2_own is \"0.1\", expected a number");
-  CHECK(refused(text, "l2_own", "l2_mine") ==
-        "c.json: /disjoint/l2_own is missing, expected a number");
+  CHECK(refused(text, "\"gsched_interference\": 2", "\"gsched_interference\": 1") ==
+        "c.json: /gsched_interference is 1, expected a whole number, 2 to 2");
+  CHECK(refused(text, "\"l2_latency\": 0.125", "\"l2_latency\": \"0.1\"") ==
+        "c.json: /contention/l2_latency is \"0.1\", expected a number");
+  CHECK(refused(text, "l2_latency", "l2_mine") ==
+        "c.json: /contention/l2_latency is missing, expected a number");
   CHECK(refused(text, "\"tail\": 0.75", "\"tail\": -0.75") ==
-        "c.json: /shared_kernels/tail is -0.75, expected a number from 0 to 1e6");
-  CHECK(refused(text, "\"constant\": 1.05", "\"constant\": 1.05, \"more\": 1") ==
-        "c.json: /disjoint has 6 fields, expected 5");
+        "c.json: /replay/tail is -0.75, expected a number from 0 to 1e6");
+  CHECK(refused(text, "\"older\": 0.5", "\"older\": 0.5, \"more\": 1") ==
+        "c.json: /contention has 7 fields, expected 6");
+  CHECK(refused(text, "\"dram\": 1.25", "\"dram\": -1") ==
+        "c.json: /seen/dram is -1, expected a number from 0 to 1e6");
+  CHECK(refused(text, "\"graphs\": 3", "\"graphs\": 0") ==
+        "c.json: /graphs is 0, expected a whole number, 1 to 1000");
   CHECK(refused(text, text, "[]") == "c.json: the document is an array, expected a JSON object");
   CHECK(refusal([] { static_cast<void>(load_coefficients("nowhere.json")); }) ==
         "nowhere.json: cannot be opened, expected a file of coefficients");

@@ -22,9 +22,9 @@ template <class F>
   return "none";
 }
 
-[[nodiscard]] inline csv_table csv(const std::string& text,
-                                   const std::vector<std::string>& columns) {
-  return csv_table(std::make_unique<std::istringstream>(text), "t.csv", columns);
+[[nodiscard]] inline csv_table csv(const std::string& text, const std::vector<std::string>& columns,
+                                   const std::vector<std::string>& may_be_missing = {}) {
+  return csv_table(std::make_unique<std::istringstream>(text), "t.csv", columns, may_be_missing);
 }
 
 } // namespace gsched::testing

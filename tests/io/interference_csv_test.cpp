@@ -67,6 +67,42 @@ TEST_CASE("throughput is the same bytes over another latency") {
   CHECK(one.rates("a", 16, from_us(100))->l2 == doctest::Approx(0.4));
 }
 
+TEST_CASE("further columns of solo metrics are read where they are") {
+  const std::vector<solo_metrics> rows = read_solo_metrics(
+      csv("l1_pct,model,batch,solo_us,l2_pct,dram_pct,sm_active_pct,ipc,dram_bytes,l2_sectors\n"
+          "30,a,1,100,20,10,50,1.5,800,100\n",
+          solo_columns(), more_solo_columns()));
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].ipc == doctest::Approx(1.5));
+  CHECK(rows[0].l1 == doctest::Approx(0.3));
+  CHECK(rows[0].kept == doctest::Approx(0.75));
+  const solo_metrics none = solo("a,1,100,20,10,50,3\n")[0]; // no bytes: all may hit
+  CHECK(none.kept == 1);
+  CHECK(none.l1 == 0);
+}
+
+TEST_CASE("groups of graphs are read, and refused in one line") {
+  const auto groups = [](const std::string& rows) {
+    return read_corun_groups(
+        csv("group,model,batch,sms,solo_us,corun_us\n" + rows, corun_group_columns()),
+        sm_count{132});
+  };
+  const std::vector<corun_group> two =
+      groups("g,a,1,64,10,12\ng,b,8,32,20,30\ng,a,1,36,10,11\nh,a,1,132,1,2\nh,a,1,132,1,2\n");
+  REQUIRE(two.size() == 2);
+  CHECK(two[0].sides.size() == 3);
+  CHECK(two[0].sides[1].batch == 8);
+  CHECK(two[0].sides[1].slowdown() == doctest::Approx(1.5));
+  CHECK(two[1].sides[0].sms == sm_count{132});
+  const auto refused = [&](const std::string& rows) {
+    return refusal([&] { static_cast<void>(groups(rows)); });
+  };
+  CHECK(refused("g,a,1,64,10,12\n") == "t.csv:2: group g has one graph, expected two or more");
+  CHECK(refused("g,a,1,64,10,12\ng,a,1,132,10,12\n").find("group g has 196 SMs") !=
+        std::string::npos);
+  CHECK(refused("g,a,1,64,10,-1\n").find("'-1', expected") != std::string::npos);
+}
+
 TEST_CASE("override_with replaces the rows that both tables have") {
   solo_table t = table_of("a,1,100,20,10,50,0\nb,1,100,20,10,50,0\n");
   t.override_with(table_of("a,1,300,30,10,50,0\nc,1,100,20,10,50,0\n"));

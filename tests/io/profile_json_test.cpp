@@ -153,11 +153,12 @@ TEST_CASE("counters of a kernel are read, written back and refused beyond their 
                   {"l2_hit_rate", 1},
                   {"dram", 0.75},
                   {"l2_bytes", 1e9},
-                  {"dram_bytes", 3e12}};
+                  {"dram_bytes", 3e12},
+                  {"working_set_bytes", 6e7}};
   const profile p = parse_profile(with(at, full).dump(), "f.json");
-  const kernel_counters expected{12.345, 0.9, 0.5,  3.99, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1},
-                                 0.7,    0.8, 0.25, 1,    0.75,
-                                 1e9,    3e12};
+  const kernel_counters expected{12.345, 0.9,  0.5,  3.99, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1},
+                                 0.7,    0.8,  0.25, 1,    0.75,
+                                 1e9,    3e12, 6e7};
   CHECK(p.operations[0].counters == expected);
   CHECK(parse_profile(written(p), "again") == p);
   CHECK(json::parse(written(p))["operations"][0]["counters"] == full);

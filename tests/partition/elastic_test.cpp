@@ -6,7 +6,7 @@
 #include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/exact.hpp>
-#include <gsched/partition/linear_interference.hpp>
+#include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/verify.hpp>
 
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ struct shipped {
   latency_table table =
       load_latency_table(GSCHED_SOURCE_DIR "/tools/data/latency_batch_partition.csv");
   solo_table metrics = load_solo_table(GSCHED_SOURCE_DIR "/tools/data/solo_metrics.csv");
-  linear_interference beside{table, metrics, {{0.0726, 0.4732, -0.2734, -0.0556, 1.0696}}};
+  contention_interference beside{table, metrics, {}};
 
   [[nodiscard]] std::vector<model_demand> demands(std::vector<double> rates) const {
     std::vector<model_demand> all;

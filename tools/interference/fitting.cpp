@@ -117,36 +117,15 @@ private:
 
 } // namespace
 
-gsched::linear_law fit_linear(std::span<const linear_sample> samples, const char* what) {
-  gsched::linear_law law;
-  constexpr auto unknowns = static_cast<Index>(std::tuple_size_v<decltype(law.c)>);
-  expect_enough(samples.size(), law.c.size(), what);
-  Eigen::MatrixXd terms(static_cast<Index>(samples.size()), unknowns);
-  Eigen::VectorXd ones = Eigen::VectorXd::Ones(terms.rows());
-  for (Index i = 0; i < terms.rows(); ++i) {
-    const linear_sample& s = samples[static_cast<std::size_t>(i)];
-    const auto x = gsched::linear_law::terms(s.own, s.other);
-    for (Index j = 0; j < unknowns; ++j) terms(i, j) = x[static_cast<std::size_t>(j)] / s.slowdown;
-  }
-  Eigen::ColPivHouseholderQR<Eigen::MatrixXd> qr(terms);
-  qr.setThreshold(1e-9);
-  if (qr.rank() < unknowns)
-    throw error(errc::bad_profile, std::string(what) + ": the measurements tell only " +
-                                       std::to_string(qr.rank()) + " of " +
-                                       std::to_string(unknowns) +
-                                       " coefficients apart, expected more different graphs");
-  const Eigen::VectorXd c = qr.solve(ones);
-  for (Index j = 0; j < unknowns; ++j) law.c[static_cast<std::size_t>(j)] = c(j);
-  return law;
-}
-
 std::vector<double>
 fit_values(const std::function<std::vector<double>(std::span<const double>)>& residuals,
-           std::span<const unknown> unknowns, const char* what, double outlier) {
+           std::span<const unknown> unknowns, const char* what, double outlier,
+           std::span<const double> first) {
   constexpr int most_rounds = 20;
   constexpr double gain = 1e-3; // less is not worth another round
-  std::vector<double> start;
-  for (const unknown& u : unknowns) start.push_back(u.start);
+  std::vector<double> start(first.begin(), first.end());
+  if (first.empty())
+    for (const unknown& u : unknowns) start.push_back(u.start);
   const search s(residuals, unknowns, outlier);
   point now = s.at(start);
   expect_enough(now.residuals.size(), unknowns.size(), what);

@@ -1,29 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/interference/linear_law.hpp>
-
 #include <cstddef>
 #include <functional>
 #include <span>
 #include <vector>
 
 namespace interference {
-
-/// A graph beside another, and what was measured of it.
-struct linear_sample {
-  gsched::bandwidth own;
-  gsched::bandwidth other;
-  double slowdown = 1;
-};
-
-/// The coefficients with the least sum of squared relative errors.
-///
-/// Errors   gsched::error (too_small) for fewer samples than coefficients, and (bad_profile) where
-///          the samples do not tell the coefficients apart: one line that begins with `what`.
-/// Cost     O(samples).
-[[nodiscard]] gsched::linear_law fit_linear(std::span<const linear_sample> samples,
-                                            const char* what);
 
 /// One value that is looked for.
 struct unknown {
@@ -38,10 +21,12 @@ struct unknown {
 /// the best place looked at for these where that is better; with a weak pull to where it starts,
 /// which decides what the residuals do not.
 ///
-/// `residuals(values)` gives as many each time; they may jump.
+/// `residuals(values)` gives as many each time; they may jump. The search begins at `first`, if
+/// that is not empty.
 /// Errors   gsched::error (too_small) for fewer residuals than values, beginning with `what`.
 [[nodiscard]] std::vector<double>
 fit_values(const std::function<std::vector<double>(std::span<const double>)>& residuals,
-           std::span<const unknown> unknowns, const char* what, double outlier = 0.1);
+           std::span<const unknown> unknowns, const char* what, double outlier = 0.1,
+           std::span<const double> first = {});
 
 } // namespace interference

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interference/options.hpp"
 
+#include "interference/probes.hpp"
+
 #include "common/cli/command_line.hpp"
 #include "common/cli/files.hpp"
 #include "common/cli/option_values.hpp"
@@ -15,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <utility>
 
 namespace interference {
@@ -24,30 +27,35 @@ namespace {
 using namespace gsched;
 using namespace common;
 
-constexpr std::array<subject, 3> all_laws{subject::disjoint, subject::shared,
-                                          subject::shared_kernels};
+constexpr std::array<subject, subjects> all_laws{subject::disjoint, subject::disjoint_means,
+                                                 subject::shared_kernels};
 
 constexpr const char* laws_and_examples =
     R"(
-Two graphs that run at the same time on one GPU slow each other. The program predicts by how
-much: the median time of a replay beside the other graph, over the time alone on the same SMs. An
-error is |predicted - measured| / measured.
+Graphs that run at the same time on one GPU slow each other. The program predicts by how much: the
+median time of a replay beside the others, over the time alone on the same SMs. An error is
+|predicted - measured| / measured. One law of contention makes all predictions; its coefficients
+are never negative.
 
 Laws
-  disjoint        graphs on SMs of their own: c1 l2_own + c2 l2_other + c3 dram_own
-                  + c4 dram_other + c5, from the parts of L2 and DRAM throughput that each takes
-                  when alone (gpu-lets)
-  shared          graphs that both may use all SMs: the same form, with its own coefficients
-  shared_kernels  the same pairs, kernel beside kernel from the models' profiles; a model without
-                  a profile is estimated from its solo metrics, and reported
+  disjoint        graphs on SMs of their own, kernel beside kernel; they share L2 and DRAM
+  disjoint_means  the same from the mean L2 and DRAM use of each graph, as planners do it
+  shared_kernels  graphs that may all use all SMs, kernel beside kernel
+A kernel takes what its counters say. In a profile without counters, the solo metrics of the graph
+are distributed over its kernels; a model without a profile is estimated from its solo metrics, and
+reported. Graphs whose demand exceeds what the fit has seen are reported as extrapolated.
 
 Errors are those on held-out rows: each row is predicted by a fit without that row, and each model
-by a fit without any row in which it occurs, on either side. Pairs of --test-corun are predicted by
-the fit on all of --corun.
+by a fit without any row in which it occurs. Rows of --test-corun, --test-groups and --test-probes
+are predicted by the fit on all of --corun.
 
 CSV files
-  --corun  model_a,batch_a,sms_a,model_b,batch_b,sms_b,solo_a_us,solo_b_us,corun_a_us,corun_b_us
-  --solo   model,batch,solo_us,l2_pct,dram_pct,sm_active_pct: of a replay alone on all SMs
+  --corun        model_a,batch_a,sms_a,model_b,batch_b,sms_b,solo_a_us,solo_b_us,corun_a_us,corun_b_us
+  --test-groups  group,model,batch,sms,solo_us,corun_us: a row for each graph of a group
+  --test-probes  probe,victim,batch,victim_sms,probe_sms,kind,blocks,alone_us,beside_us,
+                 probe_rate_alone,probe_rate_beside, as gsched measures them
+  --solo         model,batch,solo_us,l2_pct,dram_pct,sm_active_pct of a replay alone on all SMs;
+                 if it has them also ipc,l1_pct,dram_bytes,l2_sectors
 
 Examples
   interference evaluate
@@ -58,14 +66,20 @@ Examples
       the errors for other models
   interference evaluate --coefficients h200.json --corun mine.csv --solo mine_solo.csv
       the same without a fit
+  interference predict --graphs resnet50:8,vgg16:32,lenet:1
+      three graphs that share all SMs
+  interference predict --graphs resnet50:8@64,vgg16:32@68
+      two on SMs of their own
+  interference paper
+      the measurements of Elvinger et al. (SoCC 2025), predicted from their utilisations
 
 Exit code: 0; 1 for a failure while running; 2 for a usage or input error, reported in one line.)";
 
 /// The options as typed.
 struct raw_options {
   std::string corun = shipped("corun_pairs.csv").string(),
-              solo = shipped("solo_metrics.csv").string(), test_corun, test_solo, sms = "132", laws,
-              coefficients, out;
+              solo = shipped("solo_metrics.csv").string(), test_corun, test_groups, test_probes,
+              test_solo, sms = "132", laws, coefficients, out, graphs, safe = "1.2";
   std::vector<std::string> profiles;
   bool once = false, neutral = false;
   output_options output;
@@ -76,15 +90,20 @@ void declare(command_line& line, raw_options& raw) {
     line.option("--corun", raw.corun, "FILE", "Measured pairs to fit on");
     line.option("--solo", raw.solo, "FILE", "L2 and DRAM throughput of each model alone");
     line.option("--test-corun", raw.test_corun, "FILE", "Pairs to predict, which no fit uses");
+    line.option("--test-groups", raw.test_groups, "FILE", "The same of two or more graphs");
+    line.option("--test-probes", raw.test_probes, "FILE",
+                "The same of graphs beside endless probes");
     line.option("--test-solo", raw.test_solo, "FILE",
                 "Models that --solo lacks; its rows have precedence");
     declare_profiles(line, raw.profiles);
     line.option("--sms", raw.sms, "N", "SMs of the GPU");
     line.option("--laws", raw.laws, "LAW,...",
-                "Some of disjoint,shared,shared_kernels; default: all");
-    line.flag("--once", raw.once, "One fit of each law, without leaving rows out");
+                "Some of disjoint,disjoint_means,shared_kernels; default: all");
+    line.option("--safe", raw.safe, "X",
+                "Slow-down up to which a pair counts as safe, where rules\nare compared");
+    line.flag("--once", raw.once, "One fit, without leaving rows out");
     line.flag("--neutral-start", raw.neutral,
-              "shared_kernels: start the fit at values that do not depend\non these pairs");
+              "Start the fit at values that do not depend on these pairs");
     raw.output.declare(line);
   };
   line.subcommand("fit", "Errors and coefficients");
@@ -93,6 +112,17 @@ void declare(command_line& line, raw_options& raw) {
   line.subcommand("evaluate", "Errors");
   shared();
   line.option("--coefficients", raw.coefficients, "FILE", "Evaluate these, without a fit");
+  line.subcommand("predict", "Slow-downs of named graphs side by side");
+  line.option("--graphs", raw.graphs, "MODEL:BATCH[@SMS],...",
+              "The graphs; either all or none on SMs of their own");
+  line.option("--solo", raw.solo, "FILE", "L2 and DRAM throughput of each model alone");
+  declare_profiles(line, raw.profiles);
+  line.option("--sms", raw.sms, "N", "SMs of the GPU");
+  line.option("--coefficients", raw.coefficients, "FILE", "Default: those of an H200");
+  raw.output.declare(line, {.progress = false});
+  line.subcommand("paper", "Measurements of a paper, and what the law predicts");
+  line.option("--coefficients", raw.coefficients, "FILE", "Default: those of an H200");
+  raw.output.declare(line, {.progress = false});
 }
 
 profile_set read_profiles(const std::vector<std::string>& where) {
@@ -110,9 +140,10 @@ profile_set read_profiles(const std::vector<std::string>& where) {
   return all;
 }
 
-bool has_pairs(const pair_set& set, subject law) {
-  return std::any_of(set.pairs().begin(), set.pairs().end(),
-                     [&](const known_pair& p) { return p.shared == (law != subject::disjoint); });
+bool has_groups(const group_set& set, subject law) {
+  return std::any_of(set.groups.begin(), set.groups.end(), [&](const known_group& g) {
+    return g.shared == (law == subject::shared_kernels);
+  });
 }
 
 void read_laws(options& o, const raw_options& raw) {
@@ -121,13 +152,13 @@ void read_laws(options& o, const raw_options& raw) {
   for (const std::string& name : asked)
     if (std::none_of(all_laws.begin(), all_laws.end(),
                      [&](subject s) { return name_of(s) == name; }))
-      refuse("--laws", "unknown law " + in_quotes(name), "disjoint, shared or shared_kernels",
-             errc::unknown_name);
+      refuse("--laws", "unknown law " + in_quotes(name),
+             "disjoint, disjoint_means or shared_kernels", errc::unknown_name);
   for (const subject law : all_laws) {
     const bool wanted =
         asked.empty() || std::find(asked.begin(), asked.end(), name_of(law)) != asked.end();
     if (!wanted) continue;
-    if (has_pairs(*o.pairs, law))
+    if (has_groups(o.pairs, law))
       o.laws.push_back(law);
     else if (!asked.empty() || !o.out.empty())
       refuse(o.out.empty() ? "--laws" : "--out",
@@ -138,59 +169,137 @@ void read_laws(options& o, const raw_options& raw) {
     refuse("--out", "only some of the laws", "all of them, for a file of coefficients");
 }
 
-options read(const raw_options& raw, bool fit) {
-  options o;
-  o.fit = fit;
+std::vector<corun_side> sides_of(const corun_pair& p) { return {p.side[0], p.side[1]}; }
+
+void read_coefficients(options& o, const raw_options& raw) {
+  const std::filesystem::path file =
+      raw.coefficients.empty()
+          ? shipped("interference") / "h200.json"
+          : to_file("--coefficients", raw.coefficients, "a file of coefficients");
+  record_input("--coefficients", file);
+  o.begin = load_coefficients(file);
+  o.given = true;
+}
+
+/// MODEL:BATCH[@SMS].
+corun_side to_side(const std::string& text, sm_count device, bool& on_all) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0)
+    refuse("--graphs", "no batch in " + in_quotes(text), "MODEL:BATCH or MODEL:BATCH@SMS");
+  const std::size_t at = text.find('@', colon);
+  corun_side s;
+  s.model = text.substr(0, colon);
+  s.batch = to_small_count(
+      "--graphs",
+      text.substr(colon + 1, at == std::string::npos ? std::string::npos : at - colon - 1), 1,
+      1u << 20);
+  s.sms = device;
+  on_all = at == std::string::npos;
+  if (!on_all) s.sms = sm_count{to_small_count("--graphs", text.substr(at + 1), 1, device.count())};
+  return s;
+}
+
+void read_graphs(options& o, const raw_options& raw, sm_count device) {
+  if (raw.graphs.empty()) refuse("--graphs", "not given", "two graphs or more");
+  std::vector<corun_side> sides;
+  std::size_t with_all = 0, sum = 0, from = 0;
+  while (from <= raw.graphs.size()) { // not to_list: a graph may be there twice
+    const std::size_t comma = std::min(raw.graphs.find(',', from), raw.graphs.size());
+    bool on_all = false;
+    sides.push_back(to_side(raw.graphs.substr(from, comma - from), device, on_all));
+    with_all += on_all;
+    sum += sides.back().sms.count();
+    from = comma + 1;
+  }
+  if (sides.size() < 2) refuse("--graphs", "one graph", "two or more");
+  if (with_all != 0 && with_all != sides.size())
+    refuse("--graphs", "some have SMs of their own", "all or none");
+  if (with_all == 0 && sum > device.count())
+    refuse("--graphs", std::to_string(sum) + " SMs", "at most " + std::to_string(device.count()));
+  o.test.add(*o.tested_with, sides, "--graphs");
+}
+
+void read_tests(options& o, const raw_options& raw, sm_count device) {
+  if (!raw.test_corun.empty())
+    for (const corun_pair& p :
+         load_corun_pairs(to_file("--test-corun", raw.test_corun, "a CSV file"), device))
+      o.test.add(*o.tested_with, sides_of(p), raw.test_corun);
+  if (!raw.test_groups.empty())
+    for (const corun_group& g :
+         load_corun_groups(to_file("--test-groups", raw.test_groups, "a CSV file"), device))
+      o.test.add(*o.tested_with, g.sides, raw.test_groups);
+  if (!raw.test_probes.empty())
+    read_probes(o.probes, *o.tested_with, to_file("--test-probes", raw.test_probes, "a CSV file"),
+                device);
+}
+
+std::unique_ptr<options> read(const raw_options& raw, command what) {
+  auto made = std::make_unique<options>();
+  options& o = *made;
+  o.what = what;
+  if (what == command::paper) {
+    read_coefficients(o, raw);
+    return made;
+  }
   o.once = raw.once;
   o.corun = raw.corun;
   o.solo = raw.solo;
   o.test_corun = raw.test_corun;
   o.test_solo = raw.test_solo;
-  const sm_count device{static_cast<std::uint32_t>(to_count("--sms", raw.sms, 1, 100000))};
-  if (raw.test_corun.empty() && !raw.test_solo.empty())
-    refuse("--test-solo", "given without --test-corun", "both");
-  if (!raw.coefficients.empty()) {
+  o.safe = to_number("--safe", raw.safe, {1, 1000});
+  const sm_count device{to_small_count("--sms", raw.sms, 1, 100000)};
+  const bool tests = !(raw.test_corun + raw.test_groups + raw.test_probes).empty();
+  if (!tests && !raw.test_solo.empty()) refuse("--test-solo", "given without --test-corun", "both");
+  if (!raw.coefficients.empty() || what == command::predict) {
     if (raw.neutral) refuse("--neutral-start", "given beside --coefficients", "one of both");
-    o.begin =
-        load_coefficients(to_file("--coefficients", raw.coefficients, "a file of coefficients"));
-    o.given = true;
+    read_coefficients(o, raw);
   }
-  if (raw.neutral) o.begin.shared_kernels = neutral_law();
+  if (raw.neutral) o.begin = neutral_coefficients();
   o.out = raw.out;
 
-  const profile_set profiles = read_profiles(raw.profiles);
+  o.profiles = read_profiles(raw.profiles);
   solo_table solo = load_solo_table(to_file("--solo", raw.solo, "a CSV file"));
-  o.pairs = std::make_unique<pair_set>(
-      load_corun_pairs(to_file("--corun", raw.corun, "a CSV file"), device), solo, profiles, device,
-      raw.corun, raw.solo);
-  read_laws(o, raw);
-  if (raw.test_corun.empty()) return o;
+  if (what != command::predict) {
+    // The pairs that ship go with the profiles that ship, whatever the tests use.
+    const bool ships = raw.corun == raw_options{}.corun;
+    o.fit_profiles = ships && !raw.profiles.empty() ? read_profiles({}) : o.profiles;
+    o.fitted_with = std::make_unique<workloads>(solo, raw.solo, o.fit_profiles, device);
+    for (const corun_pair& p :
+         load_corun_pairs(to_file("--corun", raw.corun, "a CSV file"), device))
+      o.pairs.add(*o.fitted_with, sides_of(p), raw.corun);
+    read_laws(o, raw);
+  }
   if (!raw.test_solo.empty())
     solo.override_with(load_solo_table(to_file("--test-solo", raw.test_solo, "a CSV file")));
-  o.test = std::make_unique<pair_set>(
-      load_corun_pairs(to_file("--test-corun", raw.test_corun, "a CSV file"), device), solo,
-      profiles, device, raw.test_corun,
-      raw.test_solo.empty() ? raw.solo : raw.test_solo + " or " + raw.solo);
-  return o;
+  o.tested_with = std::make_unique<workloads>(
+      std::move(solo), raw.test_solo.empty() ? raw.solo : raw.test_solo + " or " + raw.solo,
+      o.profiles, device);
+  if (what == command::predict)
+    read_graphs(o, raw, device);
+  else
+    read_tests(o, raw, device);
+  return made;
 }
 
 } // namespace
 
-std::optional<options> parse_options(int argc, char** argv) {
+std::unique_ptr<options> parse_options(int argc, char** argv) {
   raw_options raw;
   command_line line("interference",
-                    "Fits and evaluates how much graphs on one GPU slow each other.",
+                    "Fits, evaluates and predicts how much graphs on one GPU slow each other.",
                     laws_and_examples);
   declare(line, raw);
-  if (!line.parse(argc, argv)) return std::nullopt;
-  options o = read(raw, line.chosen() == "fit");
-  raw.output.read(o, {{"--out", o.out}});
-  line.refuse_unused(!o.given, {"--once"}, "beside --coefficients, which are not fitted",
-                     "one of both");
-  const bool kernels =
-      std::find(o.laws.begin(), o.laws.end(), subject::shared_kernels) != o.laws.end();
-  line.refuse_unused(kernels, {"--neutral-start", "--profiles"}, "without the law shared_kernels",
-                     "it in --laws");
+  if (!line.parse(argc, argv)) return nullptr;
+  const std::string chosen = line.chosen();
+  const command what = chosen == "fit"       ? command::fit
+                       : chosen == "predict" ? command::predict
+                       : chosen == "paper"   ? command::paper
+                                             : command::evaluate;
+  std::unique_ptr<options> o = read(raw, what);
+  raw.output.read(*o, {{"--out", o->out}});
+  if (what == command::evaluate)
+    line.refuse_unused(!o->given, {"--once"}, "beside --coefficients, which are not fitted",
+                       "one of both");
   return o;
 }
 

@@ -10,27 +10,34 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace interference {
 
+/// What the program is asked for.
+enum class command { fit, evaluate, predict, paper };
+
 /// The options, read and checked.
 struct options : common::outputs {
-  bool fit = false;                               ///< the subcommand: its coefficients are printed
+  command what = command::evaluate;
   bool once = false;                              ///< no rows are left out
   std::string corun, solo, test_corun, test_solo; ///< as typed; the last two may be empty
-  std::unique_ptr<pair_set> pairs;
-  std::unique_ptr<pair_set> test; ///< null for none
-  std::vector<subject> laws;      ///< those with pairs
+  profile_set profiles;                           ///< of the tests
+  profile_set fit_profiles;
+  std::unique_ptr<workloads> fitted_with, tested_with;
+  group_set pairs; ///< that are fitted or judged; empty for predict
+  group_set test;  ///< pairs of other files, and groups of three and more
+  group_set probes;
+  std::vector<subject> laws; ///< those with pairs
   gsched::interference_coefficients begin;
   bool given = false; ///< `begin` is evaluated, not fitted
+  double safe = 1.2;  ///< slow-down up to which a pair counts as safe
   std::filesystem::path out;
 };
 
 /// Nothing when help was asked for, which is then printed on stdout.
 /// Errors   gsched::error with one line.
-[[nodiscard]] std::optional<options> parse_options(int argc, char** argv);
+[[nodiscard]] std::unique_ptr<options> parse_options(int argc, char** argv);
 
 } // namespace interference

@@ -2,52 +2,90 @@
 #include "interference/pairs.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/interference/demand.hpp>
 #include <gsched/interference/stand_in_chain.hpp>
 #include <gsched/occupancy/limits.hpp>
 
-#include <cstddef>
+#include <algorithm>
+#include <optional>
 
 namespace interference {
 
 using namespace gsched;
 
-pair_set::pair_set(std::vector<corun_pair> rows, const solo_table& solo,
-                   const profile_set& profiles, sm_count device, const std::string& file,
-                   const std::string& solo_file) {
-  const architecture_limits sm = limits_for(9, 0); // where the profiles that ship were captured
-  for (corun_pair& row : rows) {
-    known_pair p;
-    p.shared = row.shares(device);
-    for (std::size_t i = 0; i < 2; ++i) {
-      const corun_side& s = row.side[i];
-      const model_batch key{s.model, s.batch};
-      const solo_metrics* const alone = solo.find(s.model, s.batch);
-      if (alone == nullptr)
-        throw error(errc::unknown_name, file + ": " + s.model + ", batch " +
-                                            std::to_string(s.batch) + " has no row in " +
-                                            solo_file + ", expected its solo metrics");
-      models_.insert(s.model);
-      p.takes[i] = *solo.rates(s.model, s.batch, s.solo);
-      if (!p.shared) continue;
-      const auto known = profiles.find(key);
-      if (known == profiles.end())
-        without_.insert(key);
-      else if (known->second.sms != device)
-        throw error(errc::bad_profile, known->second.full_name() + ": a profile of " +
-                                           std::to_string(known->second.sms.count()) +
-                                           " SMs, expected the GPU's " +
-                                           std::to_string(device.count()));
-      if (!stand_ins_.contains(key)) {
-        stand_ins_.emplace(key, stand_in_chain(*alone, device));
-        chains_.emplace(key, known == profiles.end() ? stand_ins_.at(key)
-                                                     : chain_of(known->second, sm, *alone));
-      }
-      p.chains[i] = &chains_.at(key);
-      p.stand_ins[i] = &stand_ins_.at(key);
-    }
-    p.row = std::move(row);
-    pairs_.push_back(std::move(p));
+namespace {
+
+bool is_counted(const profile& p) {
+  return std::any_of(p.operations.begin(), p.operations.end(),
+                     [](const profile_operation& o) { return o.counters.has_value(); });
+}
+
+/// The mean use of a chain whose kernels have counters.
+mean_use use_of(const kernel_chain& chain) {
+  const demand d = mean_demand(chain);
+  return {d.of(resource::l2), d.of(resource::dram), d.kept,
+          static_cast<double>(chain.kernels.size()) / chain.replay_us()};
+}
+
+} // namespace
+
+bool known_group::has(const std::string& model) const {
+  return std::any_of(sides.begin(), sides.end(),
+                     [&](const known_side& s) { return s.row.model == model; });
+}
+
+void workloads::add(const corun_side& s, bool shared, const std::string& file, known_side& to) {
+  const model_batch key{s.model, s.batch};
+  const solo_metrics* const alone = solo_.find(s.model, s.batch);
+  const auto known = profiles_->find(key);
+  const bool profiled = known != profiles_->end();
+  const bool counted = profiled && is_counted(known->second);
+  if (alone == nullptr && !counted)
+    throw error(errc::unknown_name, file + ": " + s.model + ", batch " + std::to_string(s.batch) +
+                                        " has no row in " + solo_file_ +
+                                        ", expected its solo metrics, or counters in its profile");
+  if (!profiled) {
+    without_.insert(key);
+  } else if (known->second.sms != device_) {
+    throw error(errc::bad_profile, known->second.full_name() + ": a profile of " +
+                                       std::to_string(known->second.sms.count()) +
+                                       " SMs, expected the GPU's " +
+                                       std::to_string(device_.count()));
   }
+  std::optional<chain_place> where;
+  if (!shared) where = chain_place{s.sms, s.solo};
+  const place at{s.model, s.batch, shared ? 0 : s.sms.count(), shared ? 0 : s.solo.count()};
+  if (!chains_.contains(at)) {
+    if (alone != nullptr) stand_ins_.emplace(at, stand_in_chain(*alone, device_, where));
+    chains_.emplace(at, profiled ? chain_of(known->second, limits_for(9, 0),
+                                            alone != nullptr ? *alone : solo_metrics{}, where)
+                                 : stand_ins_.at(at));
+  }
+  to.row = s;
+  if (s.solo == duration::zero()) to.row.solo = from_us(chains_.at(at).replay_us());
+  to.chain = &chains_.at(at);
+  to.stand_in = alone != nullptr ? &stand_ins_.at(at) : nullptr;
+  to.use = alone != nullptr ? *solo_.rates(s.model, s.batch, to.row.solo) : use_of(*to.chain);
+}
+
+known_group workloads::group(const std::vector<corun_side>& sides, const std::string& file) {
+  known_group g;
+  g.shared = std::all_of(sides.begin(), sides.end(),
+                         [&](const corun_side& s) { return s.sms == device_; });
+  g.sides.resize(sides.size());
+  const auto is_probe = [](const corun_side& s) { return s.model.starts_with("probe_"); };
+  const bool all_probes = std::all_of(sides.begin(), sides.end(), is_probe);
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    add(sides[i], g.shared, file, g.sides[i]);
+    g.sides[i].endless = !all_probes && is_probe(sides[i]) && g.sides[i].chain->kernels.size() == 1;
+  }
+  return g;
+}
+
+void group_set::add(workloads& from, const std::vector<corun_side>& sides,
+                    const std::string& file) {
+  groups.push_back(from.group(sides, file));
+  for (const corun_side& s : sides) models.insert(s.model);
 }
 
 } // namespace interference

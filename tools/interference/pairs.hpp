@@ -8,10 +8,13 @@
 #include <gsched/job/profile.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,40 +23,71 @@ namespace interference {
 using model_batch = std::pair<std::string, std::uint32_t>;
 using profile_set = std::map<model_batch, gsched::profile>;
 
-/// A measured pair, with what is known of each of its graphs alone.
-struct known_pair {
-  gsched::corun_pair row;
-  bool shared = false;
-  std::array<gsched::bandwidth, 2> takes{};
-  std::array<const gsched::kernel_chain*, 2> chains{};    ///< shared
-  std::array<const gsched::kernel_chain*, 2> stand_ins{}; ///< shared: without its profile
-
-  [[nodiscard]] bool has(const std::string& model) const {
-    return row.side[0].model == model || row.side[1].model == model;
-  }
+/// A graph of a measured group, with what is known of it alone.
+struct known_side {
+  gsched::corun_side row;
+  gsched::mean_use use{};
+  bool endless = false; ///< a probe: its one kernel was there first, and stays
+  const gsched::kernel_chain* chain = nullptr;
+  const gsched::kernel_chain* stand_in = nullptr; ///< without its profile; null where it has no
+                                                  ///< solo metrics
 };
 
-/// Measured pairs with what predictions need. Immovable, as pairs point into it.
-class pair_set {
-public:
-  /// Errors   gsched::error (unknown_name) for a pair without solo metrics: one line that begins
-  ///          with `file` and names `solo_file`; (bad_profile) for a profile of another GPU.
-  pair_set(std::vector<gsched::corun_pair> rows, const gsched::solo_table& solo,
-           const profile_set& profiles, gsched::sm_count device, const std::string& file,
-           const std::string& solo_file);
-  pair_set(const pair_set&) = delete;
-  pair_set& operator=(const pair_set&) = delete;
+/// Graphs that were measured side by side: two or more.
+struct known_group {
+  std::vector<known_side> sides;
+  bool shared = false;
+  std::string name{}; ///< what it belongs to; may be empty
 
-  [[nodiscard]] const std::vector<known_pair>& pairs() const noexcept { return pairs_; }
-  [[nodiscard]] const std::set<std::string>& models() const noexcept { return models_; }
-  /// Those that share SMs and have no profile.
+  [[nodiscard]] bool has(const std::string& model) const;
+};
+
+/// What predictions of graphs need: profiles, solo metrics and the chains made of them.
+class workloads {
+public:
+  workloads(gsched::solo_table solo, std::string solo_file, const profile_set& profiles,
+            gsched::sm_count device)
+      : solo_(std::move(solo)), solo_file_(std::move(solo_file)), profiles_(&profiles),
+        device_(device) {}
+  workloads(const workloads&) = delete;
+  workloads& operator=(const workloads&) = delete;
+
+  /// A group of them; a latency of 0 is estimated. A graph whose name begins with "probe_" is
+  /// endless beside others that are not. Chains stay where they are as others are added.
+  /// Errors   gsched::error (unknown_name) for a graph with neither solo metrics nor a profile with
+  ///          counters: one line that begins with `file` and names that of the solo metrics;
+  ///          (bad_profile) for a profile of another GPU.
+  [[nodiscard]] known_group group(const std::vector<gsched::corun_side>& sides,
+                                  const std::string& file);
+
+  /// Those that were asked for and have no profile.
   [[nodiscard]] const std::set<model_batch>& without_profile() const noexcept { return without_; }
 
 private:
-  std::map<model_batch, gsched::kernel_chain> chains_, stand_ins_;
-  std::vector<known_pair> pairs_;
-  std::set<std::string> models_;
+  using place = std::tuple<std::string, std::uint32_t, std::uint32_t, std::int64_t>;
+
+  void add(const gsched::corun_side& s, bool shared, const std::string& file, known_side& to);
+
+  gsched::solo_table solo_;
+  std::string solo_file_;
+  const profile_set* profiles_;
+  gsched::sm_count device_;
+  std::map<place, gsched::kernel_chain> chains_, stand_ins_;
   std::set<model_batch> without_;
+};
+
+/// Measured groups with what predictions need.
+struct group_set {
+  std::vector<known_group> groups;
+  std::set<std::string> models;
+
+  void add(workloads& from, const std::vector<gsched::corun_side>& sides, const std::string& file);
+  /// Keeps a chain for a group.
+  const gsched::kernel_chain* keep(gsched::kernel_chain chain) {
+    return &own.emplace_back(std::move(chain));
+  }
+
+  std::list<gsched::kernel_chain> own; ///< chains that no workloads keep
 };
 
 } // namespace interference

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interference/report.hpp"
 
+#include "interference/paper.hpp"
+#include "interference/rules.hpp"
+
 #include "common/report/json.hpp"
 
 #include <gsched/io/coefficients_json.hpp>
@@ -8,12 +11,14 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <ostream>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace interference {
 
@@ -30,6 +35,8 @@ void line(std::ostream& out, std::string_view law, const std::string& of,
              100 * e->p50, 100 * e->p90, 100 * e->p95, 100 * e->max);
 }
 
+std::string shown(const corun_side& s) { return fmt::format("{}_b{}", s.model, s.batch); }
+
 std::string shown(const std::set<model_batch>& those) {
   std::string all;
   for (const auto& [model, batch] : those)
@@ -37,10 +44,10 @@ std::string shown(const std::set<model_batch>& those) {
   return all;
 }
 
-void note(std::ostream& out, const std::string& file, const std::set<model_batch>& without) {
-  if (!without.empty())
+void note(std::ostream& out, const std::string& file, const workloads* from) {
+  if (from != nullptr && !from->without_profile().empty())
     fmt::print(out, "{}: no profile, so estimated from solo metrics alone: {}\n", file,
-               shown(without));
+               shown(from->without_profile()));
 }
 
 json summary_json(const error_summary& e) {
@@ -57,20 +64,72 @@ json without_json(const std::set<model_batch>& those) {
   return all;
 }
 
-json predictions_json(const findings& f, const pair_set& pairs) {
+json side_json(const corun_side& s) {
+  return {{"model", s.model}, {"batch", s.batch}, {"sms", s.sms.count()}};
+}
+
+json predictions_json(const findings& f, const group_set& groups, const seen_range& seen) {
   json all = json::array();
   for (const prediction& p : f.test_predictions) {
-    const corun_pair& row = pairs.pairs()[p.pair].row;
-    const auto side = [&](std::size_t i) {
-      return json{{"model", row.side[i].model},
-                  {"batch", row.side[i].batch},
-                  {"sms", row.side[i].sms.count()}};
-    };
-    all.push_back({{"of", side(p.side)},
-                   {"beside", side(1 - p.side)},
-                   {"measured", rounded(row.side[p.side].slowdown())},
-                   {"predicted", rounded(p.slowdown)}});
+    const known_group& g = groups.groups[p.group];
+    const corun_side& row = g.sides[p.side].row;
+    json one{{"of", side_json(row)},
+             {"measured", rounded(row.slowdown())},
+             {"predicted", rounded(p.slowdown)}};
+    json others = json::array();
+    for (std::size_t i = 0; i < g.sides.size(); ++i)
+      if (i != p.side) others.push_back(side_json(g.sides[i].row));
+    one["beside"] = others.size() == 1 ? others[0] : others;
+    const std::string beyond = beyond_seen(seen, g);
+    if (!beyond.empty()) one["beyond_the_fit"] = beyond;
+    all.push_back(std::move(one));
   }
+  return all;
+}
+
+/// Errors of the rows that belong to a suite of probes, or of all where it is empty.
+struct probe_errors {
+  std::vector<double> victims, probes;
+};
+
+probe_errors errors_of(const options& o, const interference_coefficients& c,
+                       const std::string& suite) {
+  probe_errors e;
+  for (const known_group& g : o.probes.groups) {
+    if (!suite.empty() && g.name != suite) continue;
+    const std::vector<double> slow = predict(c, g, true);
+    e.probes.push_back(relative_error(slow[0], g.sides[0].row.slowdown()));
+    e.victims.push_back(relative_error(slow[1], g.sides[1].row.slowdown()));
+  }
+  return e;
+}
+
+std::set<std::string> suites_of(const options& o) {
+  std::set<std::string> names;
+  for (const known_group& g : o.probes.groups) names.insert(g.name);
+  return names;
+}
+
+void print_rules(std::ostream& out, const group_set& groups, const std::string& file,
+                 const interference_coefficients& c, double safe) {
+  const std::vector<rule_result> rules = compare_rules(groups, c, safe);
+  const bool any = std::any_of(groups.groups.begin(), groups.groups.end(),
+                               [](const known_group& g) { return g.shared; });
+  if (!any) return;
+  fmt::print(out, "\n{}: which groups may share all SMs, slowed at most {:.2f} times\n", file,
+             safe);
+  fmt::print(out, "{:<24}{:>10}{:>12}{:>14}\n", "rule", "admitted", "false safe", "false unsafe");
+  for (const rule_result& r : rules)
+    fmt::print(out, "{:<24}{:>10}{:>12}{:>14}\n", r.name, r.admitted, r.false_safe, r.false_unsafe);
+}
+
+json rules_json(const group_set& groups, const interference_coefficients& c, double safe) {
+  json all = json::array();
+  for (const rule_result& r : compare_rules(groups, c, safe))
+    all.push_back({{"rule", r.name},
+                   {"admitted", r.admitted},
+                   {"false_safe", r.false_safe},
+                   {"false_unsafe", r.false_unsafe}});
   return all;
 }
 
@@ -91,12 +150,22 @@ void print(std::ostream& out, const options& o, const std::vector<findings>& all
     line(out, "", "  of models in the fit", f.test_known);
     line(out, "", "  with a model that is not", f.test_new);
   }
-  if (std::any_of(all.begin(), all.end(),
-                  [](const findings& f) { return f.what == subject::shared_kernels; })) {
-    note(out, o.corun, o.pairs->without_profile());
-    if (o.test) note(out, o.test_corun, o.test->without_profile());
+  for (const std::string& suite : suites_of(o)) {
+    const probe_errors e = errors_of(o, c, suite);
+    line(out, "probes", suite + ", victims", summary_of(e.victims));
+    line(out, "", suite + ", the probes beside them", summary_of(e.probes));
   }
-  if (!o.fit) return;
+  note(out, o.corun, o.fitted_with.get());
+  note(out, o.test_corun, o.tested_with.get());
+  std::size_t beyond = 0;
+  for (const known_group& g : o.test.groups) beyond += !beyond_seen(c.seen, g).empty();
+  if (beyond > 0)
+    fmt::print(out,
+               "{} of {} other rows exceed the demands that the fit has seen (--json names them)\n",
+               beyond, o.test.groups.size());
+  print_rules(out, o.pairs, o.corun, c, o.safe);
+  if (!o.test.groups.empty()) print_rules(out, o.test, "other rows", c, o.safe);
+  if (o.what != command::fit) return;
   std::ostringstream text;
   write_coefficients(text, c);
   out << "coefficients " << text.str();
@@ -105,15 +174,15 @@ void print(std::ostream& out, const options& o, const std::vector<findings>& all
 void write_json(std::ostream& out, const options& o, const std::vector<findings>& all,
                 const interference_coefficients& c) {
   json j{{"corun", o.corun}, {"solo", o.solo}};
-  if (o.test) {
+  if (!o.test.groups.empty()) {
     j["test_corun"] = o.test_corun;
     j["test_solo"] = o.test_solo;
   }
   j["fitted"] = !o.given;
-  j["models"] = o.pairs->models();
+  j["models"] = o.pairs.models;
   std::ostringstream text;
   write_coefficients(text, c);
-  const json coefficients = json::parse(text.str());
+  j["coefficients"] = json::parse(text.str());
   for (const findings& f : all) {
     const std::string name(name_of(f.what));
     json errors{{"seen", summary_json(f.seen)}};
@@ -128,12 +197,89 @@ void write_json(std::ostream& out, const options& o, const std::vector<findings>
     put("test", f.test);
     put("test_known_models", f.test_known);
     put("test_new_models", f.test_new);
-    j["laws"][name] = {{"coefficients", coefficients.at(name)}, {"errors", std::move(errors)}};
-    if (o.test) j["laws"][name]["test_predictions"] = predictions_json(f, *o.test);
+    j["laws"][name] = {{"errors", std::move(errors)}};
+    if (!o.test.groups.empty())
+      j["laws"][name]["test_predictions"] = predictions_json(f, o.test, c.seen);
   }
-  j["without_profile"] = without_json(o.pairs->without_profile());
-  if (o.test) j["test_without_profile"] = without_json(o.test->without_profile());
+  for (const std::string& suite : suites_of(o)) {
+    const probe_errors e = errors_of(o, c, suite);
+    j["probes"][suite] = {{"victims", summary_json(summary_of(e.victims))},
+                          {"probes", summary_json(summary_of(e.probes))}};
+  }
+  for (const known_group& g : o.probes.groups) {
+    const std::vector<double> slow = predict(c, g, true);
+    j["probe_rows"].push_back({{"suite", g.name},
+                               {"victim", g.sides[1].row.model},
+                               {"probe", g.sides[0].row.model},
+                               {"shared", g.shared},
+                               {"measured", rounded(g.sides[1].row.slowdown())},
+                               {"predicted", rounded(slow[1])},
+                               {"probe_measured", rounded(g.sides[0].row.slowdown())},
+                               {"probe_predicted", rounded(slow[0])}});
+  }
+  j["rules"] = rules_json(o.pairs, c, o.safe);
+  if (!o.test.groups.empty()) j["test_rules"] = rules_json(o.test, c, o.safe);
+  j["without_profile"] = without_json(o.fitted_with->without_profile());
+  if (!o.test.groups.empty())
+    j["test_without_profile"] = without_json(o.tested_with->without_profile());
   out << j.dump(1) << '\n';
+}
+
+void print_predictions(std::ostream& out, const options& o) {
+  for (const known_group& g : o.test.groups) {
+    const std::vector<double> slow = predict(o.begin, g, true);
+    fmt::print(out, "{:<32}{:>6}{:>14}{:>14}{:>10}\n", "graph", "SMs", "alone us", "beside us",
+               "slowed");
+    for (std::size_t i = 0; i < g.sides.size(); ++i) {
+      const corun_side& s = g.sides[i].row;
+      const double us = to_us(s.solo);
+      fmt::print(out, "{:<32}{:>6}{:>14.1f}{:>14.1f}{:>10.3f}\n", shown(s), s.sms.count(), us,
+                 us * slow[i], slow[i]);
+    }
+    const std::string beyond = beyond_seen(o.begin.seen, g);
+    if (!beyond.empty())
+      fmt::print(out, "extrapolated: beyond what the fit has seen in {}\n", beyond);
+  }
+  note(out, "--profiles", o.tested_with.get());
+}
+
+void write_predictions(std::ostream& out, const options& o) {
+  json all = json::array();
+  for (const known_group& g : o.test.groups) {
+    const std::vector<double> slow = predict(o.begin, g, true);
+    for (std::size_t i = 0; i < g.sides.size(); ++i) {
+      json one = side_json(g.sides[i].row);
+      one["alone_us"] = rounded(to_us(g.sides[i].row.solo));
+      one["slowdown"] = rounded(slow[i]);
+      all.push_back(std::move(one));
+    }
+    out << json{{"graphs", all}, {"beyond_the_fit", beyond_seen(o.begin.seen, g)}}.dump(1) << '\n';
+  }
+}
+
+void print_paper(std::ostream& out, const options& o) {
+  std::vector<double> errors;
+  fmt::print(out, "{:<11}{:<60}{:>10}{:>11}{:>9}\n", "", "", "measured", "predicted", "error");
+  for (const published& p : published_measurements(o.begin)) {
+    const double e = relative_error(p.predicted, p.measured);
+    if (!p.held) errors.push_back(e);
+    fmt::print(out, "{:<11}{:<60}{:>10.2f}{:>11.2f}{:>8.1f}%{}\n", p.place, p.what, p.measured,
+               p.predicted, 100 * e, p.held ? " gives the victim's demand" : "");
+  }
+  const error_summary e = summary_of(errors);
+  fmt::print(out, "errors of {} rows: p50 {:.1f}%, p90 {:.1f}%, max {:.1f}%\n", e.count,
+             100 * e.p50, 100 * e.p90, 100 * e.max);
+}
+
+void write_paper(std::ostream& out, const options& o) {
+  json all = json::array();
+  for (const published& p : published_measurements(o.begin))
+    all.push_back({{"place", p.place},
+                   {"what", p.what},
+                   {"measured", rounded(p.measured)},
+                   {"predicted", rounded(p.predicted)},
+                   {"gives_the_victims_demand", p.held}});
+  out << json{{"rows", all}}.dump(1) << '\n';
 }
 
 } // namespace interference

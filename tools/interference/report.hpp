@@ -19,4 +19,12 @@ void print(std::ostream& out, const options& o, const std::vector<findings>& all
 void write_json(std::ostream& out, const options& o, const std::vector<findings>& all,
                 const gsched::interference_coefficients& c);
 
+/// The slow-downs of the graphs of --graphs.
+void print_predictions(std::ostream& out, const options& o);
+void write_predictions(std::ostream& out, const options& o);
+
+/// Published measurements beside predictions.
+void print_paper(std::ostream& out, const options& o);
+void write_paper(std::ostream& out, const options& o);
+
 } // namespace interference

@@ -4,12 +4,14 @@
 #include "interference/fitting.hpp"
 
 #include <gsched/interference/corun_slowdowns.hpp>
+#include <gsched/interference/mean_slowdown.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
 #include <thread>
+#include <utility>
 
 namespace interference {
 
@@ -17,123 +19,141 @@ using namespace gsched;
 
 namespace {
 
-using some_pairs = std::vector<const known_pair*>;
-using predictions = std::vector<std::array<double, 2>>; ///< by pair, then side
+using some_groups = std::vector<const known_group*>;
+using predictions = std::vector<std::vector<double>>; ///< by group, then side
 
 /// Four digits are more than a fit knows.
 double four_places(double x) { return std::round(x * 1e4) / 1e4; }
 
-/// A law with its fit and its predictions.
-template <class Law>
-struct method;
-
-template <>
-struct method<linear_law> {
-  static linear_law fit(const linear_law& /*start*/, const some_pairs& pairs, const char* what) {
-    std::vector<linear_sample> samples;
-    for (const known_pair* p : pairs)
-      for (std::size_t i = 0; i < 2; ++i)
-        samples.push_back({p->takes[i], p->takes[1 - i], p->row.side[i].slowdown()});
-    linear_law law = fit_linear(samples, what);
-    std::transform(law.c.begin(), law.c.end(), law.c.begin(), four_places);
-    return law;
-  }
-  static predictions predict(const linear_law& law, const some_pairs& pairs,
-                             const std::string* /*unseen*/ = nullptr) {
-    predictions all;
-    for (const known_pair* p : pairs)
-      all.push_back(
-          {law.slowdown(p->takes[0], p->takes[1]), law.slowdown(p->takes[1], p->takes[0])});
-    return all;
-  }
-};
-
-template <>
-struct method<sharing_law> {
-  static sharing_law fit(const sharing_law& begin, const some_pairs& pairs, const char* what) {
-    const std::array<double, sharing_law::size> start = begin.values();
-    constexpr std::array<double, sharing_law::size> steps{0.02, 0.08, 0.15, 0.15, 0.1, 0.1};
-    constexpr std::array<double, sharing_law::size> most{0.5, 2, 3, 3, 1, 3};
-    std::vector<unknown> unknowns;
-    for (std::size_t i = 0; i < start.size(); ++i)
-      unknowns.push_back({start[i], steps[i], 0, most[i]});
-    const auto residuals = [&](std::span<const double> v) {
-      const predictions predicted = predict(law_of(v), pairs);
-      std::vector<double> r;
-      for (std::size_t p = 0; p < predicted.size(); ++p)
-        for (std::size_t i = 0; i < 2; ++i)
-          r.push_back(std::log(predicted[p][i] / pairs[p]->row.side[i].slowdown()));
-      return r;
-    };
-    std::vector<double> found = fit_values(residuals, unknowns, what);
-    std::transform(found.begin(), found.end(), found.begin(), four_places);
-    return law_of(found);
-  }
-  /// A model that is `unseen` is predicted as if it had no profile.
-  static predictions predict(const sharing_law& law, const some_pairs& pairs,
-                             const std::string* unseen = nullptr) {
-    predictions all(pairs.size());
-    const auto chain = [&](const known_pair& p, std::size_t i) -> const kernel_chain& {
-      return unseen != nullptr && p.row.side[i].model == *unseen ? *p.stand_ins[i] : *p.chains[i];
-    };
-    const std::size_t workers = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 16);
-    std::vector<std::jthread> running;
-    for (std::size_t w = 0; w < workers; ++w)
-      running.emplace_back([&, w] {
-        for (std::size_t p = w; p < pairs.size(); p += workers)
-          all[p] = corun_slowdowns(chain(*pairs[p], 0), chain(*pairs[p], 1), law);
-      });
-    running.clear(); // waits for them
-    return all;
-  }
-
-private:
-  static sharing_law law_of(std::span<const double> v) {
-    std::array<double, sharing_law::size> values{};
-    std::copy(v.begin(), v.end(), values.begin());
-    return sharing_law::of(values);
-  }
-};
-
-template <class Coefficients>
-auto visit(subject what, Coefficients& c, const auto& f) {
-  if (what == subject::disjoint) return f(c.disjoint);
-  if (what == subject::shared) return f(c.shared);
-  return f(c.shared_kernels);
+bool of(subject what, const known_group& g) {
+  return g.shared == (what == subject::shared_kernels);
 }
 
-some_pairs pairs_of(const pair_set& all, subject what) {
-  some_pairs those;
-  for (const known_pair& p : all.pairs())
-    if (p.shared == (what != subject::disjoint)) those.push_back(&p);
+some_groups groups_of(const group_set& all, subject what) {
+  some_groups those;
+  for (const known_group& g : all.groups)
+    if (of(what, g)) those.push_back(&g);
   return those;
 }
 
 template <class Keep>
-some_pairs only(const some_pairs& all, Keep keep) {
-  some_pairs those;
+some_groups only(const some_groups& all, Keep keep) {
+  some_groups those;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (keep(i)) those.push_back(all[i]);
   return those;
 }
 
-std::vector<double> errors_of(const predictions& predicted, const some_pairs& pairs) {
+predictions predict_all(const interference_coefficients& c, const some_groups& groups, bool kernels,
+                        const std::string* unseen = nullptr, const replay_window& window = {}) {
+  predictions all(groups.size());
+  const std::size_t workers = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 16);
+  std::vector<std::jthread> running;
+  for (std::size_t w = 0; w < workers; ++w)
+    running.emplace_back([&, w] {
+      for (std::size_t g = w; g < groups.size(); g += workers)
+        all[g] = predict(c, *groups[g], kernels, unseen, window);
+    });
+  running.clear(); // waits for them
+  return all;
+}
+
+std::vector<double> errors_of(const predictions& predicted, const some_groups& groups) {
   std::vector<double> errors;
-  for (std::size_t p = 0; p < pairs.size(); ++p)
-    for (std::size_t i = 0; i < 2; ++i)
-      errors.push_back(relative_error(predicted[p][i], pairs[p]->row.side[i].slowdown()));
+  for (std::size_t g = 0; g < predicted.size(); ++g)
+    for (std::size_t i = 0; i < predicted[g].size(); ++i)
+      errors.push_back(relative_error(predicted[g][i], groups[g]->sides[i].row.slowdown()));
   return errors;
+}
+
+std::vector<double> errors_of(const interference_coefficients& c, const some_groups& groups,
+                              subject what) {
+  return errors_of(predict_all(c, groups, what != subject::disjoint_means), groups);
 }
 
 void append(std::vector<double>& to, const std::vector<double>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-std::vector<std::string> models_in(const some_pairs& pairs) {
-  std::set<std::string> names;
-  for (const known_pair* p : pairs)
-    for (const corun_side& s : p->row.side) names.insert(s.model);
-  return {names.begin(), names.end()};
+/// A coefficient that groups decide.
+struct decided {
+  double& (*in)(interference_coefficients&);
+  double step;
+  double most;
+};
+
+using coefficients = interference_coefficients;
+constexpr std::array<decided, 3> by_disjoint{{
+    {[](coefficients& c) -> double& { return c.contention.dram_latency; }, 0.1, 3},
+    {[](coefficients& c) -> double& { return c.replay.gap_us; }, 0.05, 3},
+    {[](coefficients& c) -> double& { return c.replay.start_us; }, 0.05, 3},
+}};
+constexpr std::array<decided, 2> by_shared{{
+    {[](coefficients& c) -> double& { return c.contention.warps; }, 0.05, 2},
+    {[](coefficients& c) -> double& { return c.replay.tail; }, 0.1, 1},
+}};
+
+template <std::size_t N>
+void fit_some(coefficients& c, const coefficients* first, const some_groups& groups,
+              const std::array<decided, N>& which, const std::string& what) {
+  constexpr replay_window brief{8000, 2, 300'000};
+  if (groups.empty()) return;
+  std::vector<double> begin;
+  if (first != nullptr) {
+    coefficients from = *first;
+    for (const decided& d : which) begin.push_back(d.in(from));
+  }
+  std::vector<unknown> unknowns;
+  for (const decided& d : which) unknowns.push_back({d.in(c), d.step, 0, d.most});
+  const auto with = [&](std::span<const double> v) {
+    coefficients tried = c;
+    for (std::size_t i = 0; i < N; ++i) which[i].in(tried) = v[i];
+    return tried;
+  };
+  const auto residuals = [&](std::span<const double> v) {
+    const predictions predicted = predict_all(with(v), groups, true, nullptr, brief);
+    std::vector<double> r;
+    for (std::size_t g = 0; g < predicted.size(); ++g)
+      for (std::size_t i = 0; i < predicted[g].size(); ++i)
+        r.push_back(std::log(predicted[g][i] / groups[g]->sides[i].row.slowdown()));
+    return r;
+  };
+  std::vector<double> found = fit_values(residuals, unknowns, what.c_str(), 0.1, begin);
+  std::transform(found.begin(), found.end(), found.begin(), four_places);
+  c = with(found);
+}
+
+/// The mean demands of a group, summed over its graphs.
+std::array<double, resources> total_of(const known_group& g) {
+  std::array<double, resources> sum{};
+  for (const known_side& s : g.sides) {
+    const demand d = mean_demand(*s.chain);
+    for (std::size_t r = 0; r < resources; ++r)
+      if (g.shared || r >= sm_resources) sum[r] += d.use[r];
+  }
+  return sum;
+}
+
+/// Widens the range by these groups.
+void see(seen_range& range, const some_groups& groups) {
+  for (const known_group* g : groups) {
+    range.graphs = std::max(range.graphs, static_cast<std::uint32_t>(g->sides.size()));
+    const std::array<double, resources> sum = total_of(*g);
+    for (std::size_t r = 0; r < resources; ++r)
+      range.sum[r] = std::max(range.sum[r], four_places(sum[r]));
+  }
+}
+
+/// Fits all coefficients that the groups can decide. The search begins at `first`, unless it is
+/// null, and is drawn to c.
+coefficients fit(coefficients c, const coefficients* first, const some_groups& disjoint,
+                 const some_groups& shared, const std::string& what) {
+  fit_some(c, first, disjoint, by_disjoint, "disjoint" + what);
+  fit_some(c, first, shared, by_shared, "shared_kernels" + what);
+  c.seen = {};
+  see(c.seen, disjoint);
+  see(c.seen, shared);
+  return c;
 }
 
 } // namespace
@@ -141,95 +161,168 @@ std::vector<std::string> models_in(const some_pairs& pairs) {
 std::string_view name_of(subject s) noexcept {
   switch (s) {
   case subject::disjoint: return "disjoint";
-  case subject::shared: return "shared";
+  case subject::disjoint_means: return "disjoint_means";
   case subject::shared_kernels: return "shared_kernels";
   }
   return "";
 }
 
-sharing_law neutral_law() noexcept { return sharing_law::of({0.1, 0.5, 0.5, 0.5, 0.7, 0}); }
-
-std::size_t fits_of(const pair_set& pairs, subject what, bool once) {
-  return once ? 1 : 1 + row_parts + models_in(pairs_of(pairs, what)).size();
+std::vector<double> predict(const coefficients& c, const known_group& g, bool kernels,
+                            const std::string* unseen, const replay_window& window) {
+  if (!kernels) {
+    std::vector<double> slow;
+    for (const known_side& s : g.sides) {
+      mean_use others;
+      for (const known_side& other : g.sides) {
+        if (&other == &s) continue;
+        others.l2 += other.use.l2;
+        others.dram += other.use.dram;
+        others.starts += other.use.starts;
+      }
+      slow.push_back(mean_slowdown(c, s.use, others));
+    }
+    return slow;
+  }
+  std::vector<kernel_chain> probes; // as chains without an end
+  probes.reserve(g.sides.size());
+  std::vector<corunner> graphs;
+  for (std::size_t i = 0; i < g.sides.size(); ++i) {
+    const known_side& s = g.sides[i];
+    const bool hidden = unseen != nullptr && s.row.model == *unseen && s.stand_in != nullptr;
+    const kernel_chain* chain = hidden ? s.stand_in : s.chain;
+    if (s.endless) {
+      probes.push_back(*chain);
+      probes.back().endless = true;
+      chain = &probes.back();
+    }
+    graphs.push_back({chain, g.shared ? 0 : static_cast<std::uint32_t>(i)});
+  }
+  return corun_slowdowns(graphs, c.contention, c.replay, window);
 }
 
-findings study(const pair_set& pairs, subject what, bool once, interference_coefficients& into,
-               const on_progress& progress) {
-  const some_pairs all = pairs_of(pairs, what);
-  const std::string name(name_of(what));
-  return visit(what, into, [&]<class Law>(Law& law) {
-    using m = method<Law>;
-    findings f;
-    f.what = what;
-    const Law start = law;
-    law = m::fit(start, all, name.c_str());
-    f.seen = summary_of(errors_of(m::predict(law, all), all));
+coefficients neutral_coefficients() noexcept {
+  coefficients c;
+  c.contention = contention_law::of({0.2, 0.1, 0.5, 1.15, 0.82, 0.95});
+  c.replay = {0.7, 0, 0};
+  return c;
+}
+
+namespace {
+
+std::vector<std::string> models_in(const group_set& all) {
+  return {all.models.begin(), all.models.end()};
+}
+
+} // namespace
+
+std::size_t fits_of(const group_set& all, bool once) {
+  return once ? 1 : 1 + row_parts + all.models.size();
+}
+
+std::vector<findings> study(const group_set& all, const std::vector<subject>& asked, bool once,
+                            coefficients& into, const on_progress& progress) {
+  const some_groups disjoint = groups_of(all, subject::disjoint);
+  const some_groups shared = groups_of(all, subject::shared_kernels);
+  const auto its_groups = [&](subject what) {
+    return what == subject::shared_kernels ? shared : disjoint;
+  };
+  const coefficients start = into;
+  into = fit(start, nullptr, disjoint, shared, "");
+  std::vector<findings> found;
+  for (const subject what : asked) {
+    found.emplace_back();
+    found.back().what = what;
+    found.back().seen = summary_of(errors_of(into, its_groups(what), what));
+  }
+  progress();
+  if (once) return found;
+
+  std::array<std::vector<double>, subjects> errors;
+  for (std::size_t part = 0; part < row_parts; ++part) {
+    const auto in = [&](std::size_t i) { return i % row_parts != part; };
+    const auto out = [&](std::size_t i) { return i % row_parts == part; };
+    const coefficients c =
+        fit(start, &into, only(disjoint, in), only(shared, in), ", rows left out");
+    for (std::size_t f = 0; f < found.size(); ++f)
+      append(errors[f], errors_of(c, only(its_groups(found[f].what), out), found[f].what));
     progress();
-    if (once) return f;
+  }
+  for (std::size_t f = 0; f < found.size(); ++f)
+    found[f].rows_left_out = summary_of(std::exchange(errors[f], {}));
 
-    const std::string rows_name = name + ", rows left out";
-    std::vector<double> errors;
-    for (std::size_t part = 0; part < row_parts; ++part) {
-      const some_pairs out = only(all, [&](std::size_t i) { return i % row_parts == part; });
-      const some_pairs in = only(all, [&](std::size_t i) { return i % row_parts != part; });
-      append(errors, errors_of(m::predict(m::fit(start, in, rows_name.c_str()), out), out));
-      progress();
+  std::array<std::vector<double>, subjects> unprofiled;
+  for (const std::string& model : models_in(all)) {
+    const auto without = [&](const some_groups& from) {
+      return only(from, [&](std::size_t i) { return !from[i]->has(model); });
+    };
+    const auto with = [&](const some_groups& from) {
+      return only(from, [&](std::size_t i) { return from[i]->has(model); });
+    };
+    const coefficients c =
+        fit(start, &into, without(disjoint), without(shared), ", without " + model);
+    for (std::size_t f = 0; f < found.size(); ++f) {
+      const subject what = found[f].what;
+      const some_groups out = with(its_groups(what));
+      if (out.empty()) continue;
+      const std::vector<double> of = errors_of(c, out, what);
+      found[f].by_model_left_out[model] = summary_of(of);
+      append(errors[f], of);
+      if (what != subject::disjoint_means)
+        append(unprofiled[f], errors_of(predict_all(c, out, true, &model), out));
     }
-    f.rows_left_out = summary_of(std::move(errors));
-
-    errors.clear();
-    std::vector<double> unprofiled;
-    for (const std::string& model : models_in(all)) {
-      const some_pairs out = only(all, [&](std::size_t i) { return all[i]->has(model); });
-      const some_pairs in = only(all, [&](std::size_t i) { return !all[i]->has(model); });
-      const Law without = m::fit(start, in, (name + ", without " + model).c_str());
-      const std::vector<double> of = errors_of(m::predict(without, out), out);
-      f.by_model_left_out[model] = summary_of(of);
-      append(errors, of);
-      if (what == subject::shared_kernels)
-        append(unprofiled, errors_of(m::predict(without, out, &model), out));
-      progress();
-    }
-    f.models_left_out = summary_of(std::move(errors));
-    if (!unprofiled.empty()) f.without_profiles = summary_of(std::move(unprofiled));
-    return f;
-  });
+    progress();
+  }
+  for (std::size_t f = 0; f < found.size(); ++f) {
+    found[f].models_left_out = summary_of(std::move(errors[f]));
+    if (!unprofiled[f].empty()) found[f].without_profiles = summary_of(std::move(unprofiled[f]));
+  }
+  return found;
 }
 
-findings judge(const pair_set& pairs, subject what, const interference_coefficients& from) {
-  const some_pairs all = pairs_of(pairs, what);
-  return visit(what, from, [&]<class Law>(const Law& law) {
-    findings f;
-    f.what = what;
-    f.seen = summary_of(errors_of(method<Law>::predict(law, all), all));
-    return f;
-  });
+findings judge(const group_set& all, subject what, const coefficients& from) {
+  findings f;
+  f.what = what;
+  f.seen = summary_of(errors_of(from, groups_of(all, what), what));
+  return f;
 }
 
-void test(findings& into, const pair_set& others, const pair_set* fitted,
-          const interference_coefficients& from) {
-  const some_pairs all = pairs_of(others, into.what);
+void test(findings& into, const group_set& others, const group_set* fitted,
+          const coefficients& from) {
+  const some_groups all = groups_of(others, into.what);
   if (all.empty()) return;
-  visit(into.what, from, [&]<class Law>(const Law& law) {
-    const predictions predicted = method<Law>::predict(law, all);
-    const std::vector<double> errors = errors_of(predicted, all);
-    into.test = summary_of(errors);
-    std::size_t at = 0;
-    for (std::size_t p = 0; p < others.pairs().size(); ++p) {
-      if (at == all.size() || &others.pairs()[p] != all[at]) continue;
-      for (std::size_t i = 0; i < 2; ++i) into.test_predictions.push_back({p, i, predicted[at][i]});
-      ++at;
+  const predictions predicted = predict_all(from, all, into.what != subject::disjoint_means);
+  into.test = summary_of(errors_of(predicted, all));
+  std::vector<double> known, unknown;
+  for (std::size_t g = 0; g < all.size(); ++g) {
+    const auto number = static_cast<std::size_t>(all[g] - others.groups.data());
+    bool in_fit = fitted != nullptr;
+    for (const known_side& s : all[g]->sides)
+      in_fit = in_fit && fitted->models.contains(s.row.model);
+    for (std::size_t i = 0; i < predicted[g].size(); ++i) {
+      into.test_predictions.push_back({number, i, predicted[g][i]});
+      (in_fit ? known : unknown)
+          .push_back(relative_error(predicted[g][i], all[g]->sides[i].row.slowdown()));
     }
-    if (fitted == nullptr) return;
-    std::vector<double> known, unknown;
-    for (std::size_t p = 0; p < all.size(); ++p) {
-      bool in_fit = true;
-      for (const corun_side& s : all[p]->row.side) in_fit &= fitted->models().contains(s.model);
-      for (std::size_t i = 0; i < 2; ++i) (in_fit ? known : unknown).push_back(errors[2 * p + i]);
-    }
-    if (!known.empty()) into.test_known = summary_of(std::move(known));
-    if (!unknown.empty()) into.test_new = summary_of(std::move(unknown));
-  });
+  }
+  if (fitted == nullptr) return;
+  if (!known.empty()) into.test_known = summary_of(std::move(known));
+  if (!unknown.empty()) into.test_new = summary_of(std::move(unknown));
+}
+
+std::string beyond_seen(const seen_range& seen, const known_group& g) {
+  constexpr double rounding = 1e-4;
+  constexpr double harmless = 0.5; // of an SM's resource: the law adds next to nothing below
+  std::string names;
+  const auto add = [&](std::string_view name) {
+    names += (names.empty() ? "" : ", ");
+    names += name;
+  };
+  if (g.sides.size() > seen.graphs) add("graphs");
+  const std::array<double, resources> sum = total_of(g);
+  for (std::size_t r = 0; r < resources; ++r)
+    if (sum[r] > std::max(seen.sum[r] + rounding, r < sm_resources ? harmless : 0))
+      add(resource_names[r]);
+  return names;
 }
 
 } // namespace interference

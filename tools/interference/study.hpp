@@ -4,6 +4,7 @@
 #include "interference/pairs.hpp"
 
 #include <gsched/interference/coefficients.hpp>
+#include <gsched/interference/corun_slowdowns.hpp>
 #include <gsched/interference/error_summary.hpp>
 
 #include <cstddef>
@@ -16,19 +17,24 @@
 
 namespace interference {
 
-/// A law that is fitted, with the pairs that it applies to.
-enum class subject { disjoint, shared, shared_kernels };
+/// The groups that an error is stated for, and how their slow-downs are estimated.
+enum class subject {
+  disjoint,       ///< SMs of their own, kernel by kernel
+  disjoint_means, ///< the same from means of whole graphs: what planners use
+  shared_kernels, ///< all SMs shared, kernel by kernel
+};
+inline constexpr std::size_t subjects = 3;
 
 [[nodiscard]] std::string_view name_of(subject s) noexcept;
 
-/// The predicted slow-down of one side of a pair.
+/// The predicted slow-down of one graph of a group.
 struct prediction {
-  std::size_t pair = 0;
+  std::size_t group = 0;
   std::size_t side = 0;
   double slowdown = 1;
 };
 
-/// Errors of one law: on the rows of the fit, and on held-out rows and models, which judge it.
+/// Errors of one subject: on the rows of the fit, and on held-out rows and models, which judge it.
 struct findings {
   subject what = subject::disjoint;
   gsched::error_summary seen;                           ///< on the rows of the fit
@@ -37,7 +43,7 @@ struct findings {
   std::map<std::string, gsched::error_summary> by_model_left_out;
   std::optional<gsched::error_summary> without_profiles; ///< models left out, from counters alone
   std::optional<gsched::error_summary> test;             ///< of other files
-  std::optional<gsched::error_summary> test_known; ///< of them, pairs of models that the fit has
+  std::optional<gsched::error_summary> test_known; ///< of them, groups of models that the fit has
   std::optional<gsched::error_summary> test_new;   ///< of them, with a model that the fit lacks
   std::vector<prediction> test_predictions;
 };
@@ -49,23 +55,36 @@ inline constexpr std::size_t row_parts = 5;
 using on_progress = std::function<void()>;
 
 /// How many fits `study` makes.
-[[nodiscard]] std::size_t fits_of(const pair_set& pairs, subject what, bool once);
+[[nodiscard]] std::size_t fits_of(const group_set& all, bool once);
 
-/// A sharing law that depends on no pair, as a neutral start of a fit.
-[[nodiscard]] gsched::sharing_law neutral_law() noexcept;
+/// The slow-down of each graph of a group. A model that is `unseen` is predicted as if it had no
+/// profile.
+[[nodiscard]] std::vector<double> predict(const gsched::interference_coefficients& c,
+                                          const known_group& g, bool kernels,
+                                          const std::string* unseen = nullptr,
+                                          const gsched::replay_window& window = {});
 
-/// Fits one law on all its pairs, starting from the coefficients in `into`, and stores it there;
-/// then, unless `once`, again with parts held out, each time from the same start.
+/// Values that no measurement decides, as a neutral start of a fit.
+[[nodiscard]] gsched::interference_coefficients neutral_coefficients() noexcept;
+
+/// Fits the coefficients to all groups, starting from those in `into`, and stores them there; then,
+/// unless `once`, again with parts held out, each time drawn to the same start. Groups on SMs of their
+/// own decide what they can; those that share SMs decide the others.
 /// Errors   those of the fits.
-[[nodiscard]] findings study(const pair_set& pairs, subject what, bool once,
-                             gsched::interference_coefficients& into, const on_progress& progress);
+[[nodiscard]] std::vector<findings> study(const group_set& all, const std::vector<subject>& asked,
+                                          bool once, gsched::interference_coefficients& into,
+                                          const on_progress& progress);
 
-/// The errors of the coefficients in `from`, without a fit.
-[[nodiscard]] findings judge(const pair_set& pairs, subject what,
+/// The errors of given coefficients, without a fit.
+[[nodiscard]] findings judge(const group_set& all, subject what,
                              const gsched::interference_coefficients& from);
 
-/// Adds the predictions of other pairs. `fitted` are the pairs of the fit; null where unknown.
-void test(findings& into, const pair_set& others, const pair_set* fitted,
+/// Adds the predictions of other groups. `fitted` are the groups of the fit; null where unknown.
+void test(findings& into, const group_set& others, const group_set* fitted,
           const gsched::interference_coefficients& from);
+
+/// Whether the mean demands of a group, or the number of its graphs, exceed those that a fit has
+/// seen; names the resources, or is empty.
+[[nodiscard]] std::string beyond_seen(const gsched::seen_range& seen, const known_group& g);
 
 } // namespace interference

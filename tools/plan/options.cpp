@@ -11,7 +11,7 @@
 
 #include <gsched/io/latency_csv.hpp>
 #include <gsched/io/solo_csv.hpp>
-#include <gsched/partition/linear_interference.hpp>
+#include <gsched/partition/contention_interference.hpp>
 
 #include <algorithm>
 #include <string>

@@ -6,7 +6,7 @@
 
 #include "common/cli/output_options.hpp"
 
-#include <gsched/interference/linear_law.hpp>
+#include <gsched/interference/coefficients.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
@@ -21,9 +21,9 @@ namespace plan {
 /// The options, read and checked.
 struct options : common::outputs {
   std::string table_name;
-  std::optional<gsched::latency_table> table; ///< set
-  std::string interference = "none";          ///< as typed
-  std::optional<gsched::linear_law> law;      ///< none: interference is not considered
+  std::optional<gsched::latency_table> table;           ///< set
+  std::string interference = "none";                    ///< as typed
+  std::optional<gsched::interference_coefficients> law; ///< none: interference is not considered
   gsched::solo_table solo;
   std::vector<gsched::app> apps; ///< of the scenarios: first the table's models
   std::vector<scenario> scenarios;

@@ -12,15 +12,15 @@ namespace plan {
 
 namespace {
 
+using gsched::contention_interference;
 using gsched::gpulet;
-using gsched::linear_interference;
 using gsched::partition_plan;
 
 /// How long each portion's batch takes, by partition of the plan.
 using batch_times = std::vector<std::vector<gsched::duration>>;
 
 batch_times times_of(const partition_plan& p, const question& q,
-                     const std::optional<linear_interference>& beside) {
+                     const std::optional<contention_interference>& beside) {
   std::map<std::uint32_t, std::vector<gpulet>> by_gpu;
   for (const gpulet& g : p.gpulets) by_gpu[g.gpu].push_back(g);
   std::map<std::uint32_t, std::size_t> next;
@@ -53,14 +53,14 @@ std::uint64_t sms_of(const partition_plan& p) {
 }
 
 partition_plan with_longer_cycles(const partition_plan& p, const question& q,
-                                  const linear_interference& beside) {
+                                  const contention_interference& beside) {
   partition_plan longer = p;
   lengthen_cycles(longer, times_of(p, q, beside));
   return longer;
 }
 
 double worst_of(const partition_plan& p, const question& q,
-                const std::optional<linear_interference>& beside) {
+                const std::optional<contention_interference>& beside) {
   const batch_times times = times_of(p, q, beside);
   partition_plan longer = p;
   lengthen_cycles(longer, times);

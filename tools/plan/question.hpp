@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
-#include <gsched/partition/linear_interference.hpp>
 #include <gsched/partition/model_demand.hpp>
 
 #include <optional>
@@ -16,7 +16,7 @@ struct question {
   const gsched::latency_table& table;
   std::span<const gsched::model_demand> demands;
   std::span<const gsched::gpu_shape> gpus;
-  std::optional<gsched::linear_interference> beside; ///< interference, if it is known
+  std::optional<gsched::contention_interference> beside; ///< interference, if it is known
 };
 
 } // namespace plan

@@ -12,7 +12,7 @@
 #include <gsched/io/latency_csv.hpp>
 #include <gsched/io/rate_curve_csv.hpp>
 #include <gsched/io/solo_csv.hpp>
-#include <gsched/partition/linear_interference.hpp>
+#include <gsched/partition/contention_interference.hpp>
 #include <gsched/serving/graph_batches.hpp>
 #include <gsched/workload/app_demands.hpp>
 

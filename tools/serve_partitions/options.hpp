@@ -4,7 +4,7 @@
 #include "common/cli/device_option.hpp"
 #include "common/cli/output_options.hpp"
 
-#include <gsched/interference/linear_law.hpp>
+#include <gsched/interference/coefficients.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
@@ -42,7 +42,7 @@ struct options : common::outputs {
   std::vector<std::uint32_t> batches; ///< sizes with graphs; empty: all
   std::vector<gsched::offered_app> apps;
   gsched::solo_table solo;
-  std::optional<gsched::linear_law> truth, planned; ///< none: no interference
+  std::optional<gsched::interference_coefficients> truth, planned; ///< none: no interference
   gsched::plan_service_options service;
   gsched::duration prepare{}; ///< simulated: time to make the partitions of a plan
   gsched::rate_error error;

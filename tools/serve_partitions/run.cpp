@@ -4,7 +4,7 @@
 #include "common/cli/option_values.hpp"
 #include "common/input/planner_list.hpp"
 
-#include <gsched/partition/linear_interference.hpp>
+#include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/verify.hpp>
 #include <gsched/serving/plan_service.hpp>
 #include <gsched/serving/replanning.hpp>
@@ -19,9 +19,10 @@ using namespace gsched;
 
 namespace {
 
-interference_function to_function(const options& o, const std::optional<linear_law>& law) {
+interference_function to_function(const options& o,
+                                  const std::optional<interference_coefficients>& law) {
   if (!law) return {};
-  return linear_interference(*o.table, o.solo, *law);
+  return contention_interference(*o.table, o.solo, *law);
 }
 
 /// Every GPU whole, for all models or for each of them, with the largest batches that leave half of
@@ -67,7 +68,7 @@ planner_function planner_of(const options& o) {
   return [&o](const latency_table& table, std::span<const model_demand> demands) {
     if (!o.planned) return ask(o, table, demands, no_interference{});
     // The bandwidth of a batch is that of the uncorrected table.
-    return ask(o, table, demands, linear_interference(*o.table, o.solo, *o.planned));
+    return ask(o, table, demands, contention_interference(*o.table, o.solo, *o.planned));
   };
 }
 

@@ -9,9 +9,9 @@
 #include <gsched/io/latency_csv.hpp>
 #include <gsched/io/solo_csv.hpp>
 #include <gsched/partition/bounded_search.hpp>
+#include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/exact.hpp>
-#include <gsched/partition/linear_interference.hpp>
 #include <gsched/serving/graph_batches.hpp>
 #include <gsched/serving/replanning.hpp>
 
@@ -36,7 +36,7 @@ bool any_planner(F f) {
 struct plan_tables {
   latency_table latency;
   std::optional<solo_table> solo;
-  linear_law law{};
+  interference_coefficients law{};
 };
 
 /// Buffers of a graph, of as many requests as a batch has; the bytes of one request each.
@@ -179,12 +179,12 @@ plan_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> 
   plan_offer offer{std::move(table), {shape}, {}};
   if (!how.interference.empty()) {
     with->solo = load_solo_table(how.solo);
-    with->law = load_coefficients(how.interference).disjoint;
+    with->law = load_coefficients(how.interference);
     for (const plan_model_shape& m : models)
       if (!with->solo->has(m.name))
         refuse("solo: no metrics of " + m.name + ", expected rows of it");
     offer.expected = [with](std::span<const gpulet> all, std::size_t which, std::size_t model) {
-      return linear_interference(with->latency, *with->solo, with->law)(all, which, model);
+      return contention_interference(with->latency, *with->solo, with->law)(all, which, model);
     };
   }
   offer.planner = [with, shapes = offer.shapes,
@@ -193,9 +193,9 @@ plan_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> 
     any_planner([&](const auto& p) {
       if (p.name != name) return false;
       // The bandwidth of a batch is that of the uncorrected table.
-      plan = with->solo
-                 ? p.plan(t, d, shapes, linear_interference(with->latency, *with->solo, with->law))
-                 : p.plan(t, d, shapes);
+      plan = with->solo ? p.plan(t, d, shapes,
+                                 contention_interference(with->latency, *with->solo, with->law))
+                        : p.plan(t, d, shapes);
       return true;
     });
     return plan;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace gsched {
 
@@ -32,6 +33,12 @@ struct corun_pair {
   [[nodiscard]] bool shares(sm_count device) const noexcept {
     return side[0].sms == device && side[1].sms == device;
   }
+};
+
+/// A measurement of two or more graphs side by side.
+struct corun_group {
+  std::string name{};
+  std::vector<corun_side> sides{};
 };
 
 } // namespace gsched

@@ -1,121 +1,222 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/interference/contention_law.hpp>
 #include <gsched/interference/kernel_chain.hpp>
-#include <gsched/interference/sharing_law.hpp>
+#include <gsched/interference/placement.hpp>
+#include <gsched/interference/replay_law.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
+#include <span>
 #include <vector>
 
 namespace gsched {
+
+/// A graph that is replayed beside others. Graphs with the same number of a partition share its
+/// SMs; other graphs share only L2 and DRAM with them.
+struct corunner {
+  const kernel_chain* chain = nullptr;
+  std::uint32_t partition = 0;
+};
 
 /// How long corun_slowdowns simulates.
 struct replay_window {
   double us = 15000;              ///< at least this long
   std::size_t replays = 4;        ///< and until each graph has ended this often
-  std::size_t events = 4'000'000; ///< but at most this many events
+  std::size_t events = 2'000'000; ///< but at most this many events
 };
 
-/// Simulates two graphs that are replayed without a pause on the same SMs, kernel beside kernel.
-/// Returns the slow-down of each graph: its median replay over a replay alone.
+namespace detail {
+
+/// Replays of chains side by side, kernel by kernel.
+class chain_replay {
+public:
+  chain_replay(std::span<const corunner> graphs, const contention_law& law,
+               const replay_law& replays)
+      : law_(law), replays_(replays), sides_(graphs.size()) {
+    for (std::size_t i = 0; i < graphs.size(); ++i) {
+      sides_[i].chain = graphs[i].chain;
+      sides_[i].partition = graphs[i].partition;
+      sides_[i].wait = graphs[i].chain->endless ? 0 : just_after;
+    }
+    running_.reserve(graphs.size());
+    group_.reserve(graphs.size());
+  }
+
+  [[nodiscard]] std::vector<double> run(const replay_window& window) {
+    for (std::size_t event = 0; event < window.events && !enough(window); ++event) step();
+    std::vector<double> slow;
+    for (side& s : sides_) slow.push_back(s.slowdown(now_));
+    return slow;
+  }
+
+private:
+  static constexpr double done = 1e-9;
+  static constexpr double just_after = 1e-3; ///< graphs start after the endless kernels
+
+  struct side {
+    const kernel_chain* chain = nullptr;
+    std::uint32_t partition = 0;
+    std::size_t at = 0;
+    double wait = 0; ///< until the kernel starts
+    bool running = false;
+    resident_kernel now{};
+    double speed = 0;
+    double begun = 0; ///< start of this replay
+    double work = 0;  ///< of an endless kernel, in microseconds alone
+    std::vector<double> replays{};
+
+    [[nodiscard]] const chain_kernel& kernel() const noexcept { return chain->kernels[at]; }
+
+    /// Its progress of the last `us` is undone.
+    void lose(double us) noexcept {
+      if (!running)
+        wait += us;
+      else if (!chain->endless)
+        now.left = std::min(1.0, now.left + us / kernel().us);
+    }
+
+    [[nodiscard]] double slowdown(double end) {
+      if (replays.size() > 1) replays.erase(replays.begin()); // the other graphs had just begun
+      if (replays.empty()) {                                  // by its progress
+        for (std::size_t i = 0; i < at; ++i) work += chain->kernels[i].us + chain->gap_us;
+        if (running) work += (1 - now.left) * kernel().us;
+        return work > 0 ? std::max(1.0, (end - begun) / work) : std::max(1.0, end);
+      }
+      const auto middle = replays.begin() + static_cast<std::ptrdiff_t>(replays.size() / 2);
+      std::nth_element(replays.begin(), middle, replays.end());
+      return std::max(1.0, *middle / chain->replay_us());
+    }
+  };
+
+  [[nodiscard]] bool enough(const replay_window& w) const noexcept {
+    return now_ >= w.us && std::all_of(sides_.begin(), sides_.end(), [&](const side& s) {
+             return s.chain->endless || s.replays.size() >= w.replays;
+           });
+  }
+
+  void step() {
+    if (changed_) find_speeds();
+    changed_ = false;
+    double by = std::numeric_limits<double>::max();
+    for (const side& s : sides_) {
+      if (!s.running) {
+        by = std::min(by, s.wait);
+      } else if (s.speed > 0 && !s.chain->endless) {
+        const double to = s.now.until < s.now.left - done ? s.now.until : 0;
+        by = std::min(by, (s.now.left - to) * s.kernel().us / s.speed);
+      }
+    }
+    if (by == std::numeric_limits<double>::max()) by = 1; // only endless kernels run
+    now_ += by;
+    for (side& s : sides_) advance(s, by);
+  }
+
+  void advance(side& s, double by) {
+    if (!s.running) {
+      s.wait -= by;
+      if (s.wait > done) return;
+      s.running = changed_ = true;
+      s.now = {};
+      s.now.kernel = &s.kernel();
+      running_.push_back(&s);
+      for (side& other : sides_)
+        if (&other != &s) other.lose(replays_.start_us);
+      return;
+    }
+    if (!(s.speed > 0)) return;
+    if (s.chain->endless) {
+      s.work += by * s.speed;
+      return;
+    }
+    const double before = s.now.left;
+    s.now.left -= by * s.speed / s.kernel().us;
+    if (s.now.left > done) {
+      changed_ |= s.now.left <= s.now.until + done && before > s.now.until + done;
+      return;
+    }
+    s.running = false;
+    s.now.left = 1;
+    changed_ = true;
+    s.wait = s.chain->gap_us + replays_.gap_us;
+    running_.erase(std::find(running_.begin(), running_.end(), &s));
+    if (++s.at < s.chain->kernels.size()) return;
+    s.at = 0;
+    s.replays.push_back(now_ - s.begun);
+    s.begun = now_;
+  }
+
+  /// The speeds of all running kernels. `running_` is ordered by their starts.
+  void find_speeds() {
+    for (side* const first : running_) {
+      if (is_first_of_partition(first)) place(first->partition, first->chain->sms);
+    }
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      side& s = *running_[i];
+      s.speed = 0;
+      if (!(s.now.placed > 0)) continue;
+      surroundings around;
+      for (std::size_t j = 0; j < running_.size(); ++j) {
+        const side& other = *running_[j];
+        if (j == i || !(other.now.placed > 0)) continue;
+        const chain_kernel& k = other.kernel();
+        const bool shares = other.partition == s.partition;
+        const double sms = other.chain->sms;
+        around.add(k.takes, shares ? k.coverage(sms) * other.now.placed : 0, other.now.placed,
+                   k.warps_per_sm(sms), j < i);
+      }
+      const chain_kernel& k = s.kernel();
+      s.speed = 1 / law_.slowdown(k.takes, s.now.placed, k.warps_per_sm(s.chain->sms), around);
+    }
+  }
+
+  [[nodiscard]] bool is_first_of_partition(const side* s) const noexcept {
+    for (const side* const other : running_) {
+      if (other == s) return true;
+      if (other->partition == s->partition) return false;
+    }
+    return false;
+  }
+
+  void place(std::uint32_t partition, double sms) {
+    group_.clear();
+    for (const side* const s : running_)
+      if (s->partition == partition) group_.push_back(s->now);
+    place_blocks(group_, sms, replays_);
+    std::size_t at = 0;
+    for (side* const s : running_)
+      if (s->partition == partition) s->now = group_[at++];
+  }
+
+  contention_law law_;
+  replay_law replays_;
+  std::vector<side> sides_;
+  std::vector<side*> running_;
+  std::vector<resident_kernel> group_;
+  bool changed_ = true;
+  double now_ = 0;
+};
+
+} // namespace detail
+
+/// Simulates graphs that are replayed without a pause, side by side, kernel beside kernel. Returns
+/// the slow-down of each graph: its median replay over a replay alone.
 ///
 /// Source   the workload-level estimate from a kernel-level one that Elvinger et al. ask for: SoCC
 ///          2025, section 5.1, doi:10.1145/3772052.3772270.
-/// Differs  it simulates instead of averaging: which kernels meet depends on both speeds, and the
+/// Differs  it simulates instead of averaging: which kernels meet depends on all speeds, and the
 ///          median of a short graph's replays is not their mean.
-/// Order    both graphs start at the same time; the first graph's kernel counts as the older one.
-/// Cost     some 40 ns an event; a kernel has one to six.
+/// Order    all graphs start at the same time; an earlier graph's kernel counts as the older one.
+/// Cost     some 100 ns an event for two graphs; a kernel has one to six. O(graphs squared).
 /// Threads  a pure function.
-[[nodiscard]] inline std::array<double, 2> corun_slowdowns(const kernel_chain& first,
-                                                           const kernel_chain& second,
-                                                           const sharing_law& law,
-                                                           const replay_window& window = {}) {
-  struct side {
-    const kernel_chain* chain = nullptr;
-    std::size_t at = 0;
-    double left = 1; ///< part of the kernel's work
-    double wait = 0; ///< until the kernel starts
-    bool running = false;
-    std::uint64_t since = 0; ///< order of the kernel's start
-    double begun = 0;        ///< start of this replay
-    std::vector<double> replays{};
-    [[nodiscard]] const chain_kernel& kernel() const noexcept { return chain->kernels[at]; }
-  };
-  std::array<side, 2> sides;
-  sides[0].chain = &first;
-  sides[1].chain = &second;
-  const double sms = std::max(first.sms, second.sms);
-  double now = 0;
-  std::uint64_t starts = 0;
-  std::optional<kernel_pair> pair; // set while kernels of both graphs run
-  std::size_t older = 0;
-
-  for (std::size_t event = 0; event < window.events; ++event) {
-    if (now >= window.us && sides[0].replays.size() >= window.replays &&
-        sides[1].replays.size() >= window.replays)
-      break;
-    std::array<double, 2> speed{};
-    double step = std::numeric_limits<double>::max();
-    if (sides[0].running && sides[1].running) {
-      if (!pair) {
-        older = sides[0].since < sides[1].since ? 0 : 1;
-        pair.emplace(sides[older].kernel(), sides[1 - older].kernel(), sms, law);
-      }
-      const side& o = sides[older];
-      const kernel_pair::stage stage = pair->at(o.left);
-      const kernel_pair::speeds s = pair->with(stage.placed);
-      speed[older] = s.older;
-      speed[1 - older] = s.younger;
-      step = (o.left - stage.until) * o.kernel().us / s.older;
-    } else {
-      pair.reset();
-      for (std::size_t i = 0; i < 2; ++i) speed[i] = sides[i].running ? 1 / (1 + law.beside) : 0;
-    }
-    for (std::size_t i = 0; i < 2; ++i) {
-      const side& s = sides[i];
-      if (!s.running)
-        step = std::min(step, s.wait);
-      else if (speed[i] > 0)
-        step = std::min(step, s.left * s.kernel().us / speed[i]);
-    }
-    now += step;
-    for (std::size_t i = 0; i < 2; ++i) {
-      constexpr double done = 1e-9;
-      side& s = sides[i];
-      if (!s.running) {
-        s.wait -= step;
-        if (s.wait > done) continue;
-        s.running = true;
-        s.left = 1;
-        s.since = starts++;
-        continue;
-      }
-      s.left -= step * speed[i] / s.kernel().us;
-      if (s.left > done) continue;
-      s.running = false;
-      s.wait = s.chain->gap_us + law.gap_us;
-      pair.reset();
-      if (++s.at < s.chain->kernels.size()) continue;
-      s.at = 0;
-      s.replays.push_back(now - s.begun);
-      s.begun = now;
-    }
-  }
-  std::array<double, 2> slow{};
-  for (std::size_t i = 0; i < 2; ++i) {
-    side& s = sides[i];
-    if (s.replays.size() > 1) s.replays.erase(s.replays.begin()); // the other graph had just begun
-    if (s.replays.empty()) s.replays.push_back(now - s.begun);    // longer than the window
-    const auto middle = s.replays.begin() + static_cast<std::ptrdiff_t>(s.replays.size() / 2);
-    std::nth_element(s.replays.begin(), middle, s.replays.end());
-    slow[i] = std::max(1.0, *middle / s.chain->replay_us());
-  }
-  return slow;
+[[nodiscard]] inline std::vector<double> corun_slowdowns(std::span<const corunner> graphs,
+                                                         const contention_law& law,
+                                                         const replay_law& replays,
+                                                         const replay_window& window = {}) {
+  return detail::chain_replay(graphs, law, replays).run(window);
 }
 
 } // namespace gsched

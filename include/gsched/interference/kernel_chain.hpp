@@ -4,15 +4,21 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/interference/demand.hpp>
 #include <gsched/interference/solo_metrics.hpp>
+#include <gsched/job/kernel_counters.hpp>
+#include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/occupancy/calculator.hpp>
 #include <gsched/occupancy/limits.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace gsched {
@@ -23,10 +29,9 @@ struct chain_kernel {
   double blocks = 0;              ///< of the grid
   double per_sm = 1;              ///< blocks that an SM holds
   double warps = 0;               ///< of one block
-  double l2 = 0;                  ///< part of the device's L2 throughput: 0 to 1
-  double dram = 0;                ///< part of the device's DRAM throughput: 0 to 1
   std::array<double, 4> shares{}; ///< parts of an SM's warps, registers, shared memory and block
                                   ///< slots that one block takes
+  demand takes{};                 ///< alone, on the SMs of its chain
 
   /// The number of waves of its blocks, at least 1.
   [[nodiscard]] double waves(double sms) const noexcept {
@@ -42,9 +47,10 @@ struct chain_kernel {
 
 /// A graph as a sequence of operations that is replayed without a pause.
 struct kernel_chain {
-  double sms = 1;                      ///< of the device
+  double sms = 1;                      ///< on which it runs
   double gap_us = 0;                   ///< between operations
   bool known = true;                   ///< false: derived from counters of the whole graph
+  bool endless = false;                ///< its only kernel runs for ever and was there first
   std::vector<chain_kernel> kernels{}; ///< at least one; each has a latency above 0
 
   [[nodiscard]] double replay_us() const noexcept {
@@ -54,49 +60,111 @@ struct kernel_chain {
   }
 };
 
-/// Distributes the throughput of a whole graph over its kernels, in proportion to their latency and
-/// their resident warps, up to the warps that keep memory busy.
+/// The demands of a chain, averaged over the time of a replay and over its SMs.
+[[nodiscard]] inline demand mean_demand(const kernel_chain& chain) noexcept {
+  demand mean;
+  const double whole = chain.replay_us();
+  double hits = 0;
+  for (const chain_kernel& k : chain.kernels) {
+    const double part = k.us / whole;
+    for (std::size_t r = 0; r < resources; ++r)
+      mean.use[r] += k.takes.use[r] * part * (r < sm_resources ? k.coverage(chain.sms) : 1);
+    hits += k.takes.kept * k.takes.of(resource::l2) * part;
+  }
+  const double l2 = mean.of(resource::l2);
+  mean.kept = l2 > 0 ? std::min(1.0, hits / l2) : 0;
+  return mean;
+}
+
+/// Distributes the mean demand of a whole graph over its kernels, in proportion to their latency
+/// and their resident warps, up to the warps that keep memory busy. `alone_us` are the times of the
+/// kernels on all SMs of the device, `device`, where the metrics were counted.
 ///
 /// Source   the number of warps is that of contention_law of sim/, fitted on other data.
 /// Cost     O(kernels).
-inline void distribute_bandwidth(kernel_chain& chain, const bandwidth& mean) noexcept {
+inline void distribute_demand(kernel_chain& chain, const solo_metrics& m,
+                              std::span<const double> alone_us, double device) noexcept {
   constexpr double warps_to_ask = 16;
   const auto asking = [&](const chain_kernel& k) {
-    return std::min(1.0, k.warps_per_sm(chain.sms) * k.coverage(chain.sms) / warps_to_ask);
+    return std::min(1.0, k.warps_per_sm(device) * k.coverage(device) / warps_to_ask);
   };
   double sum = 0;
-  for (const chain_kernel& k : chain.kernels) sum += asking(k) * k.us;
+  for (std::size_t i = 0; i < chain.kernels.size(); ++i)
+    sum += asking(chain.kernels[i]) * alone_us[i];
   if (!(sum > 0)) return;
-  const double scale = chain.replay_us() / sum;
-  for (chain_kernel& k : chain.kernels) {
-    k.l2 = std::min(1.0, mean.l2 * asking(k) * scale);
-    k.dram = std::min(1.0, mean.dram * asking(k) * scale);
+  for (std::size_t i = 0; i < chain.kernels.size(); ++i) {
+    chain_kernel& k = chain.kernels[i];
+    const double rate = asking(k) * (to_us(m.solo) / sum) * (alone_us[i] / k.us);
+    const double on_its_sms = rate * device / (chain.sms * std::max(1e-3, k.coverage(chain.sms)));
+    const auto part = [](double x) { return std::clamp(x, 0.0, 1.0); };
+    k.takes.of(resource::issue) = part(m.ipc / 4 * on_its_sms);
+    k.takes.of(resource::l1) = part(m.l1 * on_its_sms);
+    k.takes.of(resource::l2) = part(m.l2 * rate);
+    k.takes.of(resource::dram) = part(m.dram * rate);
+    k.takes.kept = m.kept;
   }
 }
 
-/// The chain of a profile: its operations in capture order, with the throughput that the metrics of
-/// the same model and batch give.
+/// Where a chain runs: on `sms` of the device's SMs, with a measured latency there.
+struct chain_place {
+  sm_count sms{};
+  duration solo{}; ///< of a replay alone on these SMs
+};
+
+namespace detail {
+
+/// The time of an operation on so many SMs: between two measured points on a log-log line.
+[[nodiscard]] inline double time_on(const operation& op, double sms, double device) noexcept {
+  const double whole = to_us(op.expected);
+  if (op.kind != operation_kind::kernel || op.by_sms.empty() || sms >= device) return whole;
+  double last_sms = 0, last = 0;
+  const auto to = [&](double at, double us) {
+    const double part = std::log(sms / last_sms) / std::log(at / last_sms);
+    return std::exp((1 - part) * std::log(last) + part * std::log(us));
+  };
+  for (const scaling_point& p : op.by_sms) {
+    const double at = p.sms.count(), us = std::max(1e-3, to_us(p.time));
+    if (sms <= at) return last_sms > 0 ? to(at, us) : us * at / sms;
+    last_sms = at;
+    last = us;
+  }
+  return last_sms < device ? to(device, std::max(1e-3, whole)) : whole;
+}
+
+} // namespace detail
+
+/// The chain of a profile: its operations in capture order. A kernel takes what its counters say; a
+/// profile without counters takes what the metrics of the same model and batch say of the whole
+/// graph. `place` is empty for all SMs.
 ///
 /// Differs  from the graph: branches run one after the other. An operation measured alone takes a
 ///          little longer than in its graph, and a gap precedes each; the replay latency of the
-///          whole graph, if the profile has it, gives the length of that gap.
+///          whole graph, if the profile has it, gives the length of that gap. On a part of the SMs
+///          all kernels are scaled so that the replay takes the measured time.
 /// Errors   bad_profile for a profile without operations.
 /// Cost     O(operations).
 [[nodiscard]] inline kernel_chain chain_of(const profile& p, const architecture_limits& sm,
-                                           const solo_metrics& metrics) {
+                                           const solo_metrics& metrics,
+                                           const std::optional<chain_place>& place = {}) {
   constexpr double in_graph = 0.986; // latency in a graph over latency alone
   constexpr double usual_gap = 0.34;
   constexpr double least_us = 0.001;
+  constexpr double least_scale = 0.3;
   if (p.operations.empty())
     throw error(errc::bad_profile, p.full_name() + ": no operations, expected one");
   kernel_chain chain;
-  chain.sms = std::max(1.0, static_cast<double>(p.sms.count()));
-  double sum = 0;
+  const double device = std::max(1.0, static_cast<double>(p.sms.count()));
+  chain.sms = place ? std::clamp<double>(place->sms.count(), 1, device) : device;
+  std::vector<double> alone_us;
+  double whole = 0, here = 0;
+  bool counted = false;
   for (const profile_operation& o : p.operations) {
     const operation& op = o.work;
     chain_kernel k;
-    k.us = std::max(least_us, in_graph * to_us(op.expected));
-    sum += k.us;
+    alone_us.push_back(std::max(least_us, in_graph * to_us(op.expected)));
+    k.us = std::max(least_us, in_graph * detail::time_on(op, chain.sms, device));
+    whole += alone_us.back();
+    here += k.us;
     if (op.kind == operation_kind::kernel) {
       const block_allocation a = allocation_of(sm, op.launch);
       const std::uint32_t held =
@@ -104,17 +172,36 @@ inline void distribute_bandwidth(kernel_chain& chain, const bandwidth& mean) noe
       k.blocks = static_cast<double>(op.launch.blocks());
       k.per_sm = std::max(1u, held);
       k.warps = a.warps;
-      const auto share = [&](double part, double whole) {
-        return whole > 0 ? std::min(part / whole, 1 / k.per_sm) : 0;
+      const auto share = [&](double part, double of) {
+        return of > 0 ? std::min(part / of, 1 / k.per_sm) : 0;
       };
       k.shares = {share(a.warps, sm.max_warps), share(a.registers, sm.registers),
                   share(a.shared_bytes, sm.shared_bytes), share(1, sm.max_blocks)};
     }
+    counted |= o.counters.has_value();
     chain.kernels.push_back(k);
   }
   const auto n = static_cast<double>(chain.kernels.size());
-  chain.gap_us = p.graph_replay ? std::max(0.0, (to_us(*p.graph_replay) - sum) / n) : usual_gap;
-  distribute_bandwidth(chain, {metrics.l2, metrics.dram});
+  chain.gap_us = p.graph_replay ? std::max(0.0, (to_us(*p.graph_replay) - whole) / n) : usual_gap;
+  if (place && place->solo > duration::zero()) {
+    const double kernels_us = to_us(place->solo) - chain.gap_us * n;
+    const double scale = std::max(least_scale, kernels_us / here);
+    for (chain_kernel& k : chain.kernels) k.us *= scale;
+  }
+  if (!counted) {
+    distribute_demand(chain, metrics, alone_us, device);
+    return chain;
+  }
+  for (std::size_t i = 0; i < chain.kernels.size(); ++i) {
+    const std::optional<kernel_counters>& c = p.operations[i].counters;
+    if (!c) continue;
+    chain_kernel& k = chain.kernels[i];
+    k.takes = demand_of(*c, c->us > 0 ? std::clamp(c->us / alone_us[i], 0.5, 1.5) : 1);
+    const double slower = k.us / alone_us[i];
+    const double sms = device * k.coverage(device) / (chain.sms * k.coverage(chain.sms));
+    for (std::size_t r = 0; r < resources; ++r)
+      k.takes.use[r] = std::min(1.0, k.takes.use[r] * (r < sm_resources ? sms : 1) / slower);
+  }
   return chain;
 }
 

@@ -16,7 +16,7 @@ namespace gsched {
 
 /// The resource use of a model at one batch size, alone on the device.
 ///
-/// Units    l2, dram, active: parts of the device's capacity, averaged over a replay, 0 to 1.
+/// Units    l2, dram, active, l1: parts of the capacity, averaged over a replay, 0 to 1.
 struct solo_metrics {
   std::string model{};
   std::uint32_t batch = 1;
@@ -24,13 +24,24 @@ struct solo_metrics {
   double l2 = 0;     ///< L2 throughput
   double dram = 0;   ///< DRAM throughput
   double active = 0; ///< SMs on which a warp is resident
+  double ipc = 0;    ///< instructions issued a cycle of each SM, 0 to 4; 0: not known
+  double l1 = 0;     ///< L1 throughput of each SM; 0: not known
+  double kept = 1;   ///< part of the L2 traffic that hits
 };
 
-/// Memory throughput, as parts of the device's capacity.
-struct bandwidth {
+/// What a graph takes of the device in the mean of a replay.
+///
+/// Units    l2, dram: parts of the device's throughput; starts: kernels a microsecond.
+struct mean_use {
+  /// Time of a kernel without a warp on an SM: 2.0 to 2.7 us for 15 graphs of five networks on one
+  /// H200, 3.6 in two others. It turns the idle time of the SMs into a number of kernels.
+  static constexpr double idle_us = 2.25;
+
   double l2 = 0;
   double dram = 0;
-  bool operator==(const bandwidth&) const noexcept = default;
+  double kept = 0; ///< part of the L2 traffic that hits
+  double starts = 0;
+  bool operator==(const mean_use&) const noexcept = default;
 };
 
 /// Solo metrics of models by batch size.
@@ -64,37 +75,49 @@ public:
     return at == of->second.end() ? nullptr : &at->second;
   }
 
-  /// The throughput of a batch with latency `alone` on the SMs that it runs on; empty for a model
-  /// without a row. The bytes that a replay moves depend on the batch and hardly on the SMs, so the
-  /// throughput is bytes over latency. Between two batches the bytes are interpolated linearly;
-  /// above the largest they are extrapolated; below the smallest they are constant.
-  [[nodiscard]] std::optional<bandwidth> rates(const std::string& model, std::uint32_t batch,
-                                               duration alone) const {
+  /// The use of a batch with latency `alone` on the SMs that it runs on; empty for a model without
+  /// a row. The bytes and kernels of a replay depend on the batch and hardly on the SMs, so the use
+  /// is their number over latency. Between two batches they are interpolated linearly; above the
+  /// largest they are extrapolated; below the smallest they are constant.
+  [[nodiscard]] std::optional<mean_use> rates(const std::string& model, std::uint32_t batch,
+                                              duration alone) const {
     const auto of = models_.find(model);
     if (of == models_.end() || alone <= duration::zero()) return std::nullopt;
     const std::map<std::uint32_t, solo_metrics>& rows = of->second;
-    auto above = rows.lower_bound(batch);
-    const auto moved = [](const solo_metrics& m) {
-      return bandwidth{m.l2 * to_us(m.solo), m.dram * to_us(m.solo)};
-    };
-    bandwidth b;
-    if (above == rows.begin()) {
-      b = moved(above->second);
-    } else {
-      if (above == rows.end()) --above;
-      const bandwidth high = moved(above->second);
-      const bool one = above == rows.begin();
-      const bandwidth low = one ? bandwidth{} : moved(std::prev(above)->second);
-      const double from = one ? 0 : std::prev(above)->first;
-      const double part = (batch - from) / (above->first - from);
-      b = {std::max(0.0, low.l2 + (high.l2 - low.l2) * part),
-           std::max(0.0, low.dram + (high.dram - low.dram) * part)};
-    }
-    const double us = to_us(alone);
-    return bandwidth{std::min(1.0, b.l2 / us), std::min(1.0, b.dram / us)};
+    const auto above = rows.lower_bound(batch);
+    if (above == rows.begin()) return in_replay(above->second).over(to_us(alone));
+    const auto high = above == rows.end() ? std::prev(above) : above;
+    const bool one = high == rows.begin();
+    const double from = one ? 0 : std::prev(high)->first;
+    const total low = one ? total{} : in_replay(std::prev(high)->second);
+    const double part = (batch - from) / (high->first - from);
+    return low.to(in_replay(high->second), part).over(to_us(alone));
   }
 
 private:
+  /// Of a whole replay: uses times microseconds, and kernels.
+  struct total {
+    double l2 = 0;
+    double dram = 0;
+    double hits = 0;
+    double kernels = 0;
+
+    [[nodiscard]] total to(const total& high, double part) const noexcept {
+      const auto between = [&](double a, double b) { return std::max(0.0, a + (b - a) * part); };
+      return {between(l2, high.l2), between(dram, high.dram), between(hits, high.hits),
+              between(kernels, high.kernels)};
+    }
+    [[nodiscard]] mean_use over(double us) const noexcept {
+      return {std::min(1.0, l2 / us), std::min(1.0, dram / us),
+              l2 > 0 ? std::min(1.0, hits / l2) : 0, kernels / us};
+    }
+  };
+  [[nodiscard]] static total in_replay(const solo_metrics& m) noexcept {
+    const double us = to_us(m.solo);
+    return {m.l2 * us, m.dram * us, m.l2 * us * m.kept,
+            std::max(0.0, 1 - m.active) * us / mean_use::idle_us};
+  }
+
   std::map<std::string, std::map<std::uint32_t, solo_metrics>> models_;
 };
 

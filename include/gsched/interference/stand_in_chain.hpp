@@ -9,18 +9,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace gsched {
 
 /// Assumptions about the kernels of a graph without a profile.
 ///
-/// Source   idle_us: for 15 chains of five networks on one H200, the time without a warp on the SMs
-///          is 2.0 to 2.7 us a kernel, and 3.6 in two chains. The other values were chosen on a
-///          coarse grid against the slow-downs of the same networks, so their accuracy there says
-///          little; the optimum is flat.
+/// Source   idle_us: see mean_use. The other values were chosen on a coarse grid against the
+///          slow-downs of the same networks, so their accuracy there says little; the optimum is
+///          flat.
 struct stand_in_law {
-  double idle_us = 2.25; ///< time of each kernel without a warp on an SM
+  double idle_us = mean_use::idle_us; ///< time of each kernel without a warp on an SM
   double gap_us = 0.3;
   double floor_us = 1.8; ///< least time of a kernel
   double wave_us = 12;   ///< time of one wave of blocks
@@ -32,17 +32,19 @@ struct stand_in_law {
 
 /// A chain of assumed kernels for a graph of which only counters of the whole graph are known. The
 /// number of kernels follows from the idle time of the SMs. Their times vary as those of networks
-/// do, and a longer kernel has more blocks.
+/// do, and a longer kernel has more blocks. `place` is empty for all SMs.
 ///
 /// Order    long and short kernels are mixed evenly. Equal arguments give equal chains.
 /// Cost     O(n log n) of n kernels.
 [[nodiscard]] inline kernel_chain stand_in_chain(const solo_metrics& m, sm_count device,
+                                                 const std::optional<chain_place>& place = {},
                                                  const stand_in_law& law = {}) {
   const double us = std::max(0.001, to_us(m.solo));
   const double n = std::clamp(std::round((1 - m.active) * us / law.idle_us), 1.0, law.most_kernels);
   kernel_chain chain;
   chain.known = false;
-  chain.sms = std::max(1.0, static_cast<double>(device.count()));
+  const double all = std::max(1.0, static_cast<double>(device.count()));
+  chain.sms = place ? std::clamp<double>(place->sms.count(), 1, all) : all;
   chain.gap_us = std::min(law.gap_us, 0.2 * us / n);
   const double mean = us / n - chain.gap_us;
   const double floor = std::min(law.floor_us, 0.8 * mean);
@@ -57,23 +59,29 @@ struct stand_in_law {
   }
   std::vector<std::size_t> order(count);
   for (std::size_t i = 0; i < count; ++i) order[i] = i;
-  const auto place = [](std::size_t i) { // multiples of the golden ratio are spread evenly
+  const auto spread = [](std::size_t i) { // multiples of the golden ratio are spread evenly
     const double turns = 0.6180339887498949 * static_cast<double>(i + 1);
     return turns - std::floor(turns);
   };
   std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
+            [&](std::size_t a, std::size_t b) { return spread(a) < spread(b); });
   for (const std::size_t i : order) {
     chain_kernel k;
     const double work = over[i] * (mean - floor) * n / sum;
     k.us = floor + work;
     k.per_sm = law.per_sm;
-    k.blocks = std::max(1.0, work / law.wave_us * chain.sms * law.per_sm);
+    k.blocks = std::max(1.0, work / law.wave_us * all * law.per_sm);
     k.warps = law.warps;
     k.shares.fill(1 / law.per_sm);
     chain.kernels.push_back(k);
   }
-  distribute_bandwidth(chain, {m.l2, m.dram});
+  std::vector<double> alone_us;
+  for (chain_kernel& k : chain.kernels) {
+    alone_us.push_back(k.us);
+    if (place && place->solo > duration::zero())
+      k.us *= std::max(0.1, (to_us(place->solo) - chain.gap_us * n) / (us - chain.gap_us * n));
+  }
+  distribute_demand(chain, m, alone_us, all);
   return chain;
 }
 

@@ -3,6 +3,8 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/interference/coefficients.hpp>
+#include <gsched/interference/contention_law.hpp>
+#include <gsched/interference/demand.hpp>
 #include <gsched/io/json_fields.hpp>
 #include <gsched/io/read_text.hpp>
 
@@ -25,16 +27,15 @@ inline constexpr std::size_t max_coefficients_bytes = std::size_t{1} << 20;
 
 namespace detail {
 
-inline constexpr std::array<std::string_view, 5> linear_names{"l2_own", "l2_other", "dram_own",
-                                                              "dram_other", "constant"};
-inline constexpr std::array<std::string_view, sharing_law::size> sharing_names{
-    "beside", "warps", "l2", "dram", "tail", "gap_us"};
+inline constexpr std::array<std::string_view, contention_law::size> contention_names{
+    "l2_latency", "dram_latency", "warps", "l2", "dram", "older"};
+inline constexpr std::array<std::string_view, 3> replay_names{"tail", "gap_us", "start_us"};
 
-/// Reads the numbers of an object that has exactly these names. Each is from `least` to 1e6.
+/// Reads the numbers of an object that has exactly these names. Each is from 0 to 1e6.
 template <std::size_t N>
 [[nodiscard]] std::array<double, N>
 read_numbers(const json_fields& fields, const nlohmann::json& document, std::string_view object,
-             const std::array<std::string_view, N>& names, double least) {
+             const std::array<std::string_view, N>& names) {
   constexpr double most = 1e6;
   const nlohmann::json& node =
       fields.member(document, {json_fields::none, object}, "an object of numbers");
@@ -49,9 +50,8 @@ read_numbers(const json_fields& fields, const nlohmann::json& document, std::str
     if (found == node.end()) fields.fail(at, "is missing", "a number");
     if (!found->is_number()) fields.fail(at, "is " + json_fields::show(*found), "a number");
     values[i] = found->template get<double>();
-    if (!(values[i] >= least && values[i] <= most))
-      fields.fail(at, "is " + json_fields::show(*found),
-                  least < 0 ? "-1e6 to 1e6" : "a number from 0 to 1e6");
+    if (!(values[i] >= 0 && values[i] <= most))
+      fields.fail(at, "is " + json_fields::show(*found), "a number from 0 to 1e6");
   }
   if (node.size() != N)
     fields.fail({json_fields::none, object}, "has " + std::to_string(node.size()) + " fields",
@@ -74,17 +74,19 @@ read_numbers(const json_fields& fields, const nlohmann::json& document, std::str
   const nlohmann::json document = fields.parse_once(text);
   if (!document.is_object()) fields.fail({}, "is " + json_fields::show(document), "a JSON object");
   static_cast<void>(
-      fields.whole<std::uint32_t>(document, {json_fields::none, "gsched_interference"}, 1, 1));
+      fields.whole<std::uint32_t>(document, {json_fields::none, "gsched_interference"}, 2, 2));
   for (const auto& [key, value] : document.items())
-    if (key != "gsched_interference" && key != "disjoint" && key != "shared" &&
-        key != "shared_kernels")
+    if (key != "gsched_interference" && key != "contention" && key != "replay" && key != "seen" &&
+        key != "graphs")
       fields.fail({}, "has the unknown key " + json_fields::show(nlohmann::json(key)),
-                  "only gsched_interference, disjoint, shared, shared_kernels");
+                  "only gsched_interference, contention, replay, seen, graphs");
   interference_coefficients c;
-  c.disjoint.c = detail::read_numbers(fields, document, "disjoint", detail::linear_names, -1e6);
-  c.shared.c = detail::read_numbers(fields, document, "shared", detail::linear_names, -1e6);
-  c.shared_kernels = sharing_law::of(
-      detail::read_numbers(fields, document, "shared_kernels", detail::sharing_names, 0));
+  c.contention = contention_law::of(
+      detail::read_numbers(fields, document, "contention", detail::contention_names));
+  const auto replay = detail::read_numbers(fields, document, "replay", detail::replay_names);
+  c.replay = {replay[0], replay[1], replay[2]};
+  c.seen.sum = detail::read_numbers(fields, document, "seen", resource_names);
+  c.seen.graphs = fields.whole<std::uint32_t>(document, {json_fields::none, "graphs"}, 1, 1000);
   return c;
 }
 
@@ -102,14 +104,16 @@ load_coefficients(const std::filesystem::path& path) {
 ///
 /// Errors   none; the caller checks the stream.
 inline void write_coefficients(std::ostream& out, const interference_coefficients& c) {
-  nlohmann::ordered_json document{{"gsched_interference", 1}};
+  nlohmann::ordered_json document{{"gsched_interference", 2}};
   const auto put = [&](const char* object, const auto& names, const auto& values) {
     nlohmann::ordered_json& node = document[object];
     for (std::size_t i = 0; i < names.size(); ++i) node[std::string(names[i])] = values[i];
   };
-  put("disjoint", detail::linear_names, c.disjoint.c);
-  put("shared", detail::linear_names, c.shared.c);
-  put("shared_kernels", detail::sharing_names, c.shared_kernels.values());
+  put("contention", detail::contention_names, c.contention.values());
+  put("replay", detail::replay_names,
+      std::array{c.replay.tail, c.replay.gap_us, c.replay.start_us});
+  put("seen", resource_names, c.seen.sum);
+  document["graphs"] = c.seen.graphs;
   out << document.dump(2) << '\n';
 }
 

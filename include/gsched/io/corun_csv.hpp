@@ -56,4 +56,57 @@ namespace gsched {
   return read_corun_pairs(csv_table(file, corun_columns()), device);
 }
 
+/// The columns that read_corun_groups needs, in its order: a row for each graph of a group. The
+/// rows of a group follow one another.
+[[nodiscard]] inline std::vector<std::string> corun_group_columns() {
+  return {"group", "model", "batch", "sms", "solo_us", "corun_us"};
+}
+
+/// Reads groups of two or more graphs. Either all graphs of a group have all SMs, or their SMs are
+/// disjoint.
+///
+/// Errors   those of csv_table; a time outside 0.001 us to an hour; a group of one graph; SM counts
+///          that fit neither case.
+[[nodiscard]] inline std::vector<corun_group> read_corun_groups(csv_table table, sm_count device) {
+  std::vector<corun_group> groups;
+  const auto check = [&] {
+    if (groups.empty()) return;
+    const corun_group& g = groups.back();
+    if (g.sides.size() < 2) table.refuse("group " + g.name + " has one graph", "two or more");
+    std::uint64_t sum = 0;
+    bool all = true;
+    for (const corun_side& s : g.sides) {
+      sum += s.sms.count();
+      all = all && s.sms == device;
+    }
+    if (!all && sum > device.count())
+      table.refuse("group " + g.name + " has " + std::to_string(sum) + " SMs",
+                   "all " + std::to_string(device.count()) + " for each graph, or parts of them");
+  };
+  while (table.next()) {
+    const std::string& name = table.text(0);
+    if (groups.empty() || groups.back().name != name) {
+      check();
+      groups.push_back({name, {}});
+    }
+    corun_side s;
+    s.model = table.text(1);
+    s.batch = table.count(2);
+    s.sms = sm_count{table.count(3)};
+    s.solo = from_us(table.number(4, 1e-3, 3.6e9));
+    s.corun = from_us(table.number(5, 1e-3, 3.6e9));
+    groups.back().sides.push_back(std::move(s));
+  }
+  check();
+  return groups;
+}
+
+/// Reads groups of graphs from a file.
+///
+/// Errors   as above; io if the file cannot be read.
+[[nodiscard]] inline std::vector<corun_group> load_corun_groups(const std::filesystem::path& file,
+                                                                sm_count device) {
+  return read_corun_groups(csv_table(file, corun_group_columns()), device);
+}
+
 } // namespace gsched

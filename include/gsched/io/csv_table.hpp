@@ -68,7 +68,9 @@ public:
   // Fields of the current line ----------------------------------------------------------------
 
   /// Whether the file has an optional column.
-  [[nodiscard]] bool has(std::size_t column) const { return columns_[column] != absent; }
+  [[nodiscard]] bool has(std::size_t column) const {
+    return column < columns_.size() && columns_[column] != absent;
+  }
   [[nodiscard]] const std::string& text(std::size_t column) const {
     const std::string& s = fields_[columns_[column]];
     if (s.empty()) refuse("an empty field", "a name");

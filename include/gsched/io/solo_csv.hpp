@@ -19,10 +19,16 @@ namespace gsched {
   return {"model", "batch", "solo_us", "l2_pct", "dram_pct", "sm_active_pct"};
 }
 
+/// The columns that it also reads, if they are there.
+[[nodiscard]] inline std::vector<std::string> more_solo_columns() {
+  return {"ipc", "l1_pct", "dram_bytes", "l2_sectors"};
+}
+
 /// Reads the rows of a CSV file with solo_columns(). Further columns are allowed.
 ///
 /// Errors   those of csv_table; a time above an hour; a percentage below 0 or above 200. Values
-///          above 100 occur where measurements were scaled to another time; they count as 100.
+///          above 100 occur where measurements were scaled to another time; they count as 100. An ipc
+///          outside of 0 to 4.
 [[nodiscard]] inline std::vector<solo_metrics> read_solo_metrics(csv_table table) {
   std::vector<solo_metrics> rows;
   while (table.next()) {
@@ -30,7 +36,16 @@ namespace gsched {
       return std::min(1.0, table.number(column, 0, 200) / 100);
     };
     const double us = table.number(2, 1e-3, 3.6e9);
-    rows.push_back({table.text(0), table.count(1), from_us(us), part(3), part(4), part(5)});
+    solo_metrics m{table.text(0), table.count(1), from_us(us), part(3), part(4), part(5)};
+    if (table.has(6)) m.ipc = table.number(6, 0, 4);
+    if (table.has(7)) m.l1 = part(7);
+    if (table.has(8) && table.has(9)) {
+      constexpr double sector = 32, most = 1e18;
+      const double dram = table.number(8, 0, most);
+      const double l2 = sector * table.number(9, 0, most);
+      m.kept = l2 > 0 ? std::clamp(1 - dram / l2, 0.0, 1.0) : 0;
+    }
+    rows.push_back(std::move(m));
   }
   return rows;
 }
@@ -40,7 +55,7 @@ namespace gsched {
 /// Errors   those of read_solo_metrics and of solo_table; each line begins with the file's name.
 [[nodiscard]] inline solo_table load_solo_table(const std::filesystem::path& file) {
   solo_table t;
-  for (solo_metrics& m : read_solo_metrics(csv_table(file, solo_columns())))
+  for (solo_metrics& m : read_solo_metrics(csv_table(file, solo_columns(), more_solo_columns())))
     t.add(std::move(m), file.string());
   return t;
 }

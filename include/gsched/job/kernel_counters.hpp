@@ -31,12 +31,13 @@ struct kernel_counters {
   pipe_use pipes{};
   /// data pipe of shared memory, elapsed (l1tex__data_pipe_lsu_wavefronts_mem_shared)
   double shared_memory = 0;
-  double l1 = 0;          ///< throughput of L1, elapsed (l1tex__throughput)
-  double l2 = 0;          ///< throughput of L2, elapsed (lts__throughput)
-  double l2_hit_rate = 0; ///< hits over accesses of L2 (lts__t_sector_hit_rate)
-  double dram = 0;        ///< throughput of DRAM, elapsed (gpu__dram_throughput)
-  double l2_bytes = 0;    ///< that pass through L2, in total
-  double dram_bytes = 0;  ///< that DRAM reads and writes, in total
+  double l1 = 0;                ///< throughput of L1, elapsed (l1tex__throughput)
+  double l2 = 0;                ///< throughput of L2, elapsed (lts__throughput)
+  double l2_hit_rate = 0;       ///< hits over accesses of L2 (lts__t_sector_hit_rate)
+  double dram = 0;              ///< throughput of DRAM, elapsed (gpu__dram_throughput)
+  double l2_bytes = 0;          ///< that pass through L2, in total
+  double dram_bytes = 0;        ///< that DRAM reads and writes, in total
+  double working_set_bytes = 0; ///< distinct bytes that it touches again and again; 0: not known
   bool operator==(const kernel_counters&) const noexcept = default;
 };
 

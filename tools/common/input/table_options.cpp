@@ -120,9 +120,10 @@ std::filesystem::path to_law_file(std::string_view option, const std::string& te
   return file;
 }
 
-std::optional<gsched::linear_law> to_law(std::string_view option, const std::string& text) {
+std::optional<gsched::interference_coefficients> to_law(std::string_view option,
+                                                        const std::string& text) {
   if (text == "none") return std::nullopt;
-  return gsched::load_coefficients(to_law_file(option, text)).disjoint;
+  return gsched::load_coefficients(to_law_file(option, text));
 }
 
 } // namespace common

@@ -7,7 +7,7 @@
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/interference/linear_law.hpp>
+#include <gsched/interference/coefficients.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/partition/model_demand.hpp>
@@ -64,9 +64,8 @@ void check_sizes(std::span<const gsched::model_demand> demands, const gsched::la
 /// The file of a law: one that ships, by its name, or another one. Records it as an input.
 [[nodiscard]] std::filesystem::path to_law_file(std::string_view option, const std::string& text);
 
-/// The law of a file for partitions with SMs of their own, or of one that ships, by its name; none
-/// for "none".
-[[nodiscard]] std::optional<gsched::linear_law> to_law(std::string_view option,
-                                                       const std::string& text);
+/// The coefficients of a file, or of one that ships, by its name; none for "none".
+[[nodiscard]] std::optional<gsched::interference_coefficients> to_law(std::string_view option,
+                                                                      const std::string& text);
 
 } // namespace common

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/interference.hpp>
-#include <gsched/partition/linear_interference.hpp>
 #include <gsched/partition/planner.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 #include <gsched/partition/verify.hpp>
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -27,16 +28,18 @@ struct scene {
                                                {"b", 4, sm_count{16}, from_us(60)},
                                                {"unmeasured", 1, sm_count{8}, from_us(50)}}};
   solo_table metrics;
-  linear_law law;
+  interference_coefficients law;
 
   scene() {
     metrics.add({"a", 1, from_us(60), 0.2, 0.1, 0.5});
     metrics.add({"a", 4, from_us(90), 0.4, 0.2, 0.5});
     metrics.add({"b", 1, from_us(40), 0.3, 0.3, 0.5});
     metrics.add({"b", 4, from_us(60), 0.5, 0.4, 0.5});
-    law.c = {0.1, 0.5, 0, 0.25, 1.05};
+    law.contention.l2_latency = 0.5;
+    law.contention.dram_latency = 0.25;
+    law.replay = {0.4, 0.2, 0.3};
   }
-  [[nodiscard]] linear_interference model() const { return {table, metrics, law}; }
+  [[nodiscard]] contention_interference model() const { return {table, metrics, law}; }
 };
 
 gpulet part(std::uint32_t sms, std::vector<portion> portions) {
@@ -50,7 +53,7 @@ gpulet part(std::uint32_t sms, std::vector<portion> portions) {
 
 TEST_CASE("I1, I2, I3: the slow-down is at least 1, 1 alone, and deterministic") {
   const scene s;
-  const linear_interference model = s.model();
+  const contention_interference model = s.model();
   const std::vector<gpulet> alone{part(16, {{0, 10, 4}, {1, 10, 4}})};
   CHECK(model(alone, 0, 0) == 1);
   CHECK(no_interference{}(alone, 0, 0) == 1);
@@ -59,9 +62,6 @@ TEST_CASE("I1, I2, I3: the slow-down is at least 1, 1 alone, and deterministic")
     CHECK(model(two, i, i) >= 1);
     CHECK(model(two, i, i) == model(two, i, i));
   }
-  scene negative;
-  negative.law.c = {0, -9, 0, 0, 1};
-  CHECK(negative.model()(two, 0, 0) == 1);
 }
 
 TEST_CASE("I4: the slow-down is least beside one idle partition of one group") {
@@ -70,8 +70,10 @@ TEST_CASE("I4: the slow-down is least beside one idle partition of one group") {
   int more = 0;
   for (int i = 0; i < 1000; ++i) {
     CAPTURE(i);
-    for (double& c : s.law.c) c = static_cast<double>(random() % 1000) / 500 - 1;
-    const linear_interference model = s.model();
+    const auto any = [&] { return static_cast<double>(random() % 1000) / 500; };
+    s.law.contention = contention_law::of({any(), any(), any(), any(), any(), any()});
+    s.law.replay = {any(), any(), any()};
+    const contention_interference model = s.model();
     const auto some = [&] {
       std::vector<portion> portions;
       for (std::size_t m = 0; m < 2; ++m)
@@ -91,26 +93,31 @@ TEST_CASE("I4: the slow-down is least beside one idle partition of one group") {
   CHECK(more > 30);
 }
 
-TEST_CASE("bandwidths are those of the batch on its SMs, and of the neighbour's worst portion") {
+TEST_CASE("uses are those of the batch on its SMs, and the most of the neighbour's portions") {
   const scene s;
-  const linear_interference model = s.model();
-  // a, batch 4: 36 us of L2 in 160; b, batch 1: 12 us of L2 and of DRAM in 50.
+  const contention_interference model = s.model();
+  const double idle = 0.5 / mean_use::idle_us; // kernels a microsecond, alone on all SMs
+  // a, batch 4: 36 us of L2 and 18 of DRAM in 160; b, batch 1: 12 us of both in 50.
+  const mean_use a{36.0 / 160, 18.0 / 160, 1, idle * 90 / 160};
+  mean_use b{12.0 / 50, 12.0 / 50, 1, idle * 40 / 50};
   const std::vector<gpulet> two{part(8, {{0, 10, 4}}), part(8, {{1, 10, 1}})};
-  CHECK(model(two, 0, 0) ==
-        doctest::Approx(1.05 + 0.1 * 36 / 160 + 0.5 * 12 / 50 + 0.25 * 12 / 50));
-  // b in batches of 4 uses 30 and 24 us in 80: more than a.
-  const std::vector<gpulet> shared{part(8, {{0, 10, 4}}), part(8, {{0, 1, 1}, {1, 10, 4}})};
-  CHECK(model(shared, 0, 0) ==
-        doctest::Approx(1.05 + 0.1 * 36 / 160 + 0.5 * 30 / 80 + 0.25 * 24 / 80));
+  CHECK(model(two, 0, 0) == doctest::Approx(mean_slowdown(s.law, a, b)));
   std::vector<gpulet> three = two;
   three.push_back(two[1]);
-  CHECK(model(three, 0, 0) - model(two, 0, 0) == doctest::Approx(0.75 * 12 / 50));
+  b.l2 *= 2;
+  b.dram *= 2;
+  b.starts *= 2;
+  CHECK(model(three, 0, 0) == doctest::Approx(mean_slowdown(s.law, a, b)));
+  // b in batches of 4 uses 30 us of L2 in 80 and a in batches of 1 starts more kernels.
+  const std::vector<gpulet> shared{part(8, {{0, 10, 4}}), part(8, {{0, 1, 1}, {1, 10, 4}})};
+  const mean_use both{30.0 / 80, 24.0 / 80, 1, std::max(idle * 60 / 100, idle * 60 / 80)};
+  CHECK(model(shared, 0, 0) == doctest::Approx(mean_slowdown(s.law, a, both)));
 }
 
 TEST_CASE("plans with interference have no fault, and serve no more than without it") {
   const scene s;
-  const linear_interference model = s.model();
-  static_assert(partition_planner<elastic_planner, linear_interference>);
+  const contention_interference model = s.model();
+  static_assert(partition_planner<elastic_planner, contention_interference>);
   const std::vector<gpu_shape> gpus(1, gpu_shape{sm_count{32}, sm_count{8}});
   std::size_t made = 0, refused = 0;
   for (double rate = 1000; rate < 60000; rate *= 1.3) {

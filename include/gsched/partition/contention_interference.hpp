@@ -3,7 +3,8 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/interference/linear_law.hpp>
+#include <gsched/interference/coefficients.hpp>
+#include <gsched/interference/mean_slowdown.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
@@ -18,21 +19,21 @@
 
 namespace gsched {
 
-/// Interference by the linear law: the partitions of a GPU slow each other by the L2 and DRAM
-/// bandwidth that they use.
+/// Interference by the law of contention: the partitions of a GPU slow each other by their use of
+/// L2 and DRAM.
 ///
-/// Source   Choi et al., USENIX ATC 2022, section 4.4.
-/// Differs  a time-shared partition counts as the portion with the largest effect on the others, as
-///          that portion's batch may run. Several partitions add up.
-/// Units    the bandwidth of a batch: the bytes that the metrics give for all SMs, over the table's
+/// Source   as contention_law; that partitions add up is of Choi et al., USENIX ATC 2022, section
+///          4.4.
+/// Differs  a time-shared partition counts with the largest use of each kind of its portions, as any of their batches may run.
+/// Units    the use of a batch: the bytes that the metrics give for all SMs, over the table's
 ///          latency on the partition's SMs.
 /// Errors   unknown_name for a model without metrics; check_metrics finds it at set-up.
 /// Cost     O(portions of the GPU x log rows).
 /// Threads  immutable; table and metrics outlive it.
-class linear_interference {
+class contention_interference {
 public:
-  linear_interference(const latency_table& table, const solo_table& metrics,
-                      const linear_law& law) noexcept
+  contention_interference(const latency_table& table, const solo_table& metrics,
+                          const interference_coefficients& law) noexcept
       : table_(&table), metrics_(&metrics), law_(law) {}
 
   [[nodiscard]] double operator()(std::span<const gpulet> all, std::size_t which,
@@ -41,33 +42,31 @@ public:
     std::uint32_t batch = 1;
     for (const portion& p : all[which].portions)
       if (p.model == model) batch = p.batch;
-    const bandwidth own = used(model, batch, all[which].sms);
-    bandwidth others;
+    const mean_use own = used(model, batch, all[which].sms);
+    mean_use others;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (i == which) continue;
-      bandwidth worst;
+      mean_use most;
       for (const portion& p : all[i].portions) {
-        const bandwidth b = used(p.model, p.batch, all[i].sms);
-        if (weight(b) > weight(worst)) worst = b;
+        const mean_use b = used(p.model, p.batch, all[i].sms);
+        most.l2 = std::max(most.l2, b.l2);
+        most.dram = std::max(most.dram, b.dram);
+        most.starts = std::max(most.starts, b.starts);
       }
-      others.l2 += worst.l2;
-      others.dram += worst.dram;
+      others.l2 += most.l2;
+      others.dram += most.dram;
+      others.starts += most.starts;
     }
-    return law_.slowdown(own, others);
+    return mean_slowdown(law_, own, others);
   }
 
 private:
-  /// The part of a neighbour's slow-down that this bandwidth causes.
-  [[nodiscard]] double weight(const bandwidth& b) const noexcept {
-    return law_.c[1] * b.l2 + law_.c[3] * b.dram;
-  }
-
-  [[nodiscard]] bandwidth used(std::size_t model, std::uint32_t batch, sm_count sms) const {
+  [[nodiscard]] mean_use used(std::size_t model, std::uint32_t batch, sm_count sms) const {
     const std::uint32_t measured =
         std::clamp(batch, std::uint32_t{1}, table_->batches(model).back());
     const duration alone =
         table_->latency(model, measured, std::max(sms, table_->sizes(model).front()));
-    const std::optional<bandwidth> b = metrics_->rates(table_->name(model), measured, alone);
+    const std::optional<mean_use> b = metrics_->rates(table_->name(model), measured, alone);
     if (!b)
       throw error(errc::unknown_name,
                   table_->name(model) + ": no solo metrics, expected a row of the model");
@@ -76,10 +75,10 @@ private:
 
   const latency_table* table_;
   const solo_table* metrics_;
-  linear_law law_;
+  interference_coefficients law_;
 };
 
-static_assert(interference_model<linear_interference>);
+static_assert(interference_model<contention_interference>);
 
 /// Checks that every demand's model has solo metrics.
 ///

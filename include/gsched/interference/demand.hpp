@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/job/kernel_counters.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace gsched {
+
+/// What kernels on a GPU share. Each SM has its own issue slots, pipelines, shared memory and L1;
+/// L2 and DRAM belong to the device.
+enum class resource : std::uint8_t {
+  issue,
+  alu,
+  fma,
+  fp16,
+  fp64,
+  tensor,
+  xu,
+  lsu,
+  shared_memory,
+  l1,
+  l2,
+  dram,
+};
+inline constexpr std::size_t resources = 12;
+inline constexpr std::size_t sm_resources = 10; ///< those of an SM come first
+
+[[nodiscard]] constexpr std::size_t index(resource r) noexcept {
+  return static_cast<std::size_t>(r);
+}
+inline constexpr std::array<std::string_view, resources> resource_names{
+    "issue", "alu", "fma",           "fp16", "fp64", "tensor",
+    "xu",    "lsu", "shared_memory", "l1",   "l2",   "dram"};
+
+/// What one kernel takes of each resource when it runs alone.
+///
+/// Units    use: parts of a resource's capacity, 0 to 1; of an SM with its blocks, or of the device.
+struct demand {
+  std::array<double, resources> use{};
+  double kept = 0;        ///< part of its L2 traffic that hits: 0 to 1
+  double working_set = 0; ///< bytes that it touches again and again; 0: not known
+  double conflict = 1;    ///< wavefronts of one access to shared memory
+
+  bool operator==(const demand&) const noexcept = default;
+  [[nodiscard]] double& of(resource r) noexcept { return use[index(r)]; }
+  [[nodiscard]] double of(resource r) const noexcept { return use[index(r)]; }
+};
+
+/// The demand of a kernel with counters. `faster` is its time under the profiler over its time
+/// outside: instructions and bytes are the same, so all rates rise by that.
+///
+/// Differs  L2 counts each store as a hit, so the part that hits follows from the bytes that DRAM
+///          moves, where both are known.
+/// Cost     O(resources).
+[[nodiscard]] inline demand demand_of(const kernel_counters& c, double faster = 1) noexcept {
+  demand d;
+  const double active = c.sm_active > 0 ? c.sm_active : 1;
+  const auto part = [&](double x) { return std::clamp(x * faster, 0.0, 1.0); };
+  d.use = {part(c.ipc / 4),     part(c.pipes.alu),  part(c.pipes.fma),
+           part(c.pipes.fp16),  part(c.pipes.fp64), part(c.pipes.tensor),
+           part(c.pipes.xu),    part(c.pipes.lsu),  part(c.shared_memory / active),
+           part(c.l1 / active), part(c.l2),         part(c.dram)};
+  d.kept = c.l2_bytes > 0 && c.dram_bytes > 0 ? 1 - c.dram_bytes / c.l2_bytes : c.l2_hit_rate;
+  d.kept = std::clamp(d.kept, 0.0, 1.0);
+  d.working_set = c.working_set_bytes;
+  if (c.pipes.lsu > 0) d.conflict = std::clamp(c.shared_memory / active / c.pipes.lsu, 1.0, 32.0);
+  return d;
+}
+
+} // namespace gsched

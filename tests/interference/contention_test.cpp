@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/interference/contention_law.hpp>
+#include <gsched/interference/demand.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <random>
+#include <vector>
+
+namespace gsched::testing {
+namespace {
+
+/// A kernel on SMs that it shares with the others, oldest first.
+struct running {
+  demand takes{};
+  double warps = 8;
+};
+
+surroundings around(const std::vector<running>& all, std::size_t which, bool shares = true) {
+  surroundings s;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (i != which) s.add(all[i].takes, shares ? 1 : 0, 1, all[i].warps, i < which);
+  return s;
+}
+
+double slowdown(const contention_law& law, const std::vector<running>& all, std::size_t which,
+                bool shares = true) {
+  return law.slowdown(all[which].takes, 1, all[which].warps, around(all, which, shares));
+}
+
+demand with(resource r, double use) {
+  demand d;
+  d.of(r) = use;
+  return d;
+}
+
+struct any_kernels {
+  std::mt19937_64 random{17};
+  double operator()(double least, double most) {
+    return std::uniform_real_distribution(least, most)(random);
+  }
+  std::vector<running> some(std::size_t n) {
+    std::vector<running> all(n);
+    for (running& k : all) {
+      for (double& use : k.takes.use) use = random() % 2 == 0 ? (*this)(0, 1) : 0;
+      k.takes.kept = (*this)(0, 1);
+      if (random() % 3 == 0) k.takes.working_set = (*this)(0, 1e8);
+      k.takes.conflict = random() % 2 == 0 ? 1 : (*this)(1, 32);
+      k.warps = (*this)(1, 64);
+    }
+    return all;
+  }
+};
+
+contention_law harsh() { return contention_law::of({1, 2, 1, 0.9, 0.8, 1}); }
+
+} // namespace
+
+TEST_CASE("contention: a kernel alone is not slowed, whatever it takes") {
+  any_kernels any;
+  for (int i = 0; i < 1000; ++i) {
+    const std::vector<running> one = any.some(1);
+    CHECK(slowdown(harsh(), one, 0) == doctest::Approx(1));
+    // With a part of its blocks it is at most as much slower.
+    const double part = any(0.01, 1);
+    const double slow = harsh().slowdown(one[0].takes, part, 8, {});
+    CHECK(slow >= doctest::Approx(1));
+    CHECK(slow <= doctest::Approx(1 / part));
+  }
+}
+
+TEST_CASE("contention: at least 1, and never less for more demand of a neighbour") {
+  any_kernels any;
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<running> all = any.some(2 + static_cast<std::size_t>(i) % 3);
+    const bool shares = i % 4 != 0;
+    const contention_law law = i % 2 == 0 ? contention_law{} : harsh();
+    const std::size_t of = any.random() % all.size();
+    const double before = slowdown(law, all, of, shares);
+    REQUIRE(before >= doctest::Approx(1));
+    REQUIRE(before < 1000);
+    std::size_t by = any.random() % all.size();
+    if (by == of) by = (by + 1) % all.size();
+    const std::size_t r = any.random() % resources;
+    CAPTURE(resource_names[r]);
+    double& use = all[by].takes.use[r];
+    if (r == index(resource::l2) && use == 0) continue; // that it has traffic shows its working set
+    use = std::min(1.0, use + any(0, 0.3));
+    REQUIRE(slowdown(law, all, of, shares) >= before * (1 - 1e-12));
+  }
+}
+
+TEST_CASE("contention: never less for more demand of its own, unless others then wait for it") {
+  any_kernels any;
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<running> all = any.some(2);
+    contention_law law = harsh();
+    law.older = 0;
+    const double before = slowdown(law, all, 1);
+    double& use = all[1].takes.use[any.random() % resources];
+    use = std::min(1.0, use + any(0, 0.3));
+    REQUIRE(slowdown(law, all, 1) >= before * (1 - 1e-12));
+  }
+}
+
+TEST_CASE("contention: the order of the neighbours does not matter, their sum does") {
+  any_kernels any;
+  for (int i = 0; i < 1000; ++i) {
+    std::vector<running> all = any.some(4);
+    const double before = slowdown({}, all, 3);
+    std::swap(all[0], all[2]);
+    CHECK(slowdown({}, all, 3) == doctest::Approx(before));
+  }
+}
+
+TEST_CASE("contention: kernels together never exceed a capacity") {
+  any_kernels any;
+  for (int i = 0; i < 20000; ++i) {
+    const std::vector<running> all = any.some(2 + static_cast<std::size_t>(i) % 4);
+    const contention_law law = i % 2 == 0 ? contention_law{} : harsh();
+    for (std::size_t r = 0; r < resources; ++r) {
+      double used = 0;
+      for (std::size_t k = 0; k < all.size(); ++k)
+        used += all[k].takes.use[r] / slowdown(law, all, k);
+      const double limit = r == index(resource::l2) ? std::max(1.0, law.l2) : 1;
+      REQUIRE(used <= limit + 0.005 * static_cast<double>(all.size()));
+    }
+  }
+}
+
+TEST_CASE("contention: what is not shared does not slow") {
+  const contention_law law;
+  const std::vector<running> compute{{with(resource::fma, 0.9), 8}, {with(resource::fp64, 0.9), 8}};
+  CHECK(slowdown(law, compute, 0, false) == doctest::Approx(1));
+  const std::vector<running> memory{{with(resource::fma, 0.9), 8}, {with(resource::dram, 0.9), 8}};
+  CHECK(slowdown(law, memory, 0, false) == doctest::Approx(1)); // it does not touch memory
+  const std::vector<running> same{{with(resource::fma, 0.9), 8}, {with(resource::fma, 0.9), 8}};
+  CHECK(slowdown(law, same, 0, false) == doctest::Approx(1));
+  CHECK(slowdown(law, same, 1) > 1.8);
+}
+
+TEST_CASE("contention: two neighbours at 95% of L2 and 90% of DRAM share what there is") {
+  demand d = with(resource::l2, 0.95);
+  d.of(resource::dram) = 0.9;
+  const std::vector<running> two{{d, 8}, {d, 8}};
+  CHECK(slowdown({}, two, 0, false) > 1.85);
+  CHECK(slowdown({}, two, 0, false) < 2.6);
+}
+
+TEST_CASE("contention: hits are lost once the working sets exceed L2") {
+  demand d = with(resource::l2, 0.45);
+  d.kept = 1;
+  const auto slow = [&](double part) {
+    d.working_set = part * contention_law::l2_bytes;
+    const std::vector<running> two{{d, 8}, {d, 8}};
+    return slowdown({}, two, 0, false);
+  };
+  CHECK(slow(0.4) < 1.2);
+  CHECK(slow(0.7) > slow(0.4) * 1.3);
+  CHECK(contention_law::lost(contention_law::l2_bytes) == 0);
+  CHECK(contention_law::lost(2 * contention_law::l2_bytes) == 1);
+  d.kept = 0; // there is nothing to lose
+  CHECK(slow(0.7) == slow(0.4));
+}
+
+TEST_CASE("contention: an older kernel that fills an SM keeps its pace") {
+  const contention_law law;
+  const std::vector<running> full{{with(resource::fp64, 0.96), 4}, {with(resource::fp64, 0.96), 4}};
+  CHECK(slowdown(law, full, 0) < 1.15);
+  CHECK(slowdown(law, full, 1) > 8);
+  const std::vector<running> less{{with(resource::fp64, 0.7), 4}, {with(resource::fp64, 0.7), 4}};
+  CHECK(slowdown(law, less, 0) == doctest::Approx(slowdown(law, less, 1)));
+}
+
+TEST_CASE("contention: bank conflicts delay others' accesses") {
+  const contention_law law;
+  demand victim = with(resource::shared_memory, 0.5);
+  victim.conflict = 4;
+  double last = 1;
+  for (const double conflict : {1.0, 8.0, 16.0, 32.0}) {
+    demand copy = with(resource::shared_memory, 0.7);
+    copy.conflict = conflict;
+    const std::vector<running> two{{copy, 4}, {victim, 8}};
+    const double slow = slowdown(law, two, 1);
+    CHECK(slow >= last);
+    last = slow;
+  }
+  CHECK(last > 1.5);
+}
+
+} // namespace gsched::testing

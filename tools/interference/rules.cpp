@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "interference/rules.hpp"
+
+#include "interference/study.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace interference {
+
+using namespace gsched;
+
+namespace {
+
+constexpr double slots = 64; ///< warps of an SM
+
+/// The mean of something over a chain's kernels, by their time.
+template <class Of>
+double mean(const kernel_chain& chain, Of of) {
+  double sum = 0;
+  for (const chain_kernel& k : chain.kernels) sum += of(k) * k.us;
+  return sum / chain.replay_us();
+}
+
+double occupancy(const kernel_chain& c) {
+  return mean(c, [&](const chain_kernel& k) {
+    return std::min(1.0, k.warps_per_sm(c.sms) / slots) * k.coverage(c.sms);
+  });
+}
+
+double sms_needed(const kernel_chain& c) {
+  return mean(c,
+              [&](const chain_kernel& k) { return std::min(1.0, k.blocks / (c.sms * k.per_sm)); });
+}
+
+double busy(const kernel_chain& c) {
+  return mean(c, [](const chain_kernel&) { return 1.0; });
+}
+
+/// 1: only memory work; 0: only instructions.
+double memory_work(const kernel_chain& c) {
+  const demand d = mean_demand(c);
+  const double issue = d.of(resource::issue), dram = d.of(resource::dram);
+  return issue + dram > 0 ? dram / (issue + dram) : 0.5;
+}
+
+double sum_of(const known_group& g, double (*of)(const kernel_chain&)) {
+  return std::accumulate(g.sides.begin(), g.sides.end(), 0.0,
+                         [&](double sum, const known_side& s) { return sum + of(*s.chain); });
+}
+
+/// Small for groups whose graphs differ most.
+double likeness(const known_group& g) {
+  double least = 1, most = 0;
+  for (const known_side& s : g.sides) {
+    least = std::min(least, memory_work(*s.chain));
+    most = std::max(most, memory_work(*s.chain));
+  }
+  return 1 - (most - least);
+}
+
+} // namespace
+
+std::vector<rule_result> compare_rules(const group_set& groups, const interference_coefficients& c,
+                                       double safe) {
+  std::vector<const known_group*> all;
+  for (const known_group& g : groups.groups)
+    if (g.shared) all.push_back(&g);
+  std::vector<bool> is_safe;
+  std::vector<double> predicted;
+  for (const known_group* g : all) {
+    bool none = true;
+    for (const known_side& s : g->sides) none = none && s.row.slowdown() <= safe;
+    is_safe.push_back(none);
+    const std::vector<double> slow = predict(c, *g, true);
+    predicted.push_back(*std::max_element(slow.begin(), slow.end()));
+  }
+  const auto admitted = static_cast<std::size_t>(
+      std::count_if(predicted.begin(), predicted.end(), [&](double slow) { return slow <= safe; }));
+
+  std::vector<rule_result> results;
+  const auto judge = [&](const char* name, const std::vector<double>& score) {
+    std::vector<std::size_t> order(all.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return score[a] < score[b]; });
+    rule_result r{name, admitted, 0, 0};
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const bool admits = i < admitted;
+      r.false_safe += admits && !is_safe[order[i]];
+      r.false_unsafe += !admits && is_safe[order[i]];
+    }
+    results.push_back(r);
+  };
+  const auto by = [&](const char* name, auto score) {
+    std::vector<double> scores;
+    for (const known_group* g : all) scores.push_back(score(*g));
+    judge(name, scores);
+  };
+  judge("contention law", predicted);
+  by("sum of occupancies", [](const known_group& g) { return sum_of(g, occupancy); });
+  by("compute beside memory", likeness);
+  by("SMs needed", [](const known_group& g) { return sum_of(g, sms_needed); });
+  by("time with a kernel", [](const known_group& g) { return sum_of(g, busy); });
+  return results;
+}
+
+} // namespace interference
