@@ -170,8 +170,6 @@ refuses "hole.csv:2: ''" evaluate --solo hole.csv
 refuses "negative.csv:2: '-1'" evaluate --solo negative.csv
 { echo "$solo_head"; echo "lenet,1,30,1,1,5"; echo "lenet,1,31,1,1,5"; } > twice.csv
 refuses "twice.csv: lenet, batch 1 is there twice" evaluate --solo twice.csv
-awk -F, '$1 != "googlenet"' "$solo" > fewer.csv
-refuses "googlenet, batch 1 has no row in fewer.csv" evaluate --solo fewer.csv
 { echo "$head"; echo "lenet,1,64,lenet,1,68,30,32,-34,34"; } > below.csv
 refuses "below.csv:2: '-34'" evaluate --corun below.csv
 { echo "$head"; echo "lenet,1,100,lenet,1,68,30,32,34,34"; } > much.csv

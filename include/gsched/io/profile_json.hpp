@@ -322,10 +322,13 @@ inline void put_kernel(std::ostream& out, const profile_operation& op) {
       << ",\"max_blocks_per_sm\":" << op.work.max_blocks_per_sm;
 }
 
-/// Writes the shortest text that reads back as the same number.
+/// Writes the shortest text that reads back as the same number, with an exponent only for numbers
+/// below 0.0001 and from 1e16 on.
 inline void put_number(std::ostream& out, double value) {
   std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  const auto format = value != 0 && (value < 1e-4 || value >= 1e16) ? std::chars_format::scientific
+                                                                    : std::chars_format::fixed;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, format).ptr;
   out << std::string_view(text.data(), static_cast<std::size_t>(end - text.data()));
 }
 
