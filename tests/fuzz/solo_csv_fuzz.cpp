@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         const mean_use b = t.rates(m.model, batch, m.solo).value();
         fuzz::require(b.l2 >= 0 && b.l2 <= 1 && b.dram >= 0 && b.dram <= 1);
       }
-      const kernel_chain c = stand_in_chain(m, sm_count{132}, few);
+      const kernel_chain c = stand_in_chain(m, sm_count{132}, {}, few);
       fuzz::require(std::abs(c.replay_us() / std::max(0.001, to_us(m.solo)) - 1) < 1e-6);
     }
   } catch (const error& e) {
