@@ -4,9 +4,9 @@
 #include <gsched/io/latency_csv.hpp>
 #include <gsched/io/solo_csv.hpp>
 #include <gsched/partition/bounded_search.hpp>
+#include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/exact.hpp>
-#include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/verify.hpp>
 
 #include <doctest/doctest.h>
