@@ -342,7 +342,7 @@ def make_formats(data):
              (s0 + ("after",), [["digits"], ["nosuch"], 3]), (s0 + ("name",), ["image", "", 3])])
     coefficients = json.loads((data / "interference/h200.json").read_text())
     formats["coefficients"] = Json(
-        coefficients, [("gsched_interference",), ("disjoint",), ("shared",), ("disjoint", "l2_own")], strict=True)
+        coefficients, [("gsched_interference",), ("contention",), ("replay",), ("contention", "l2_latency")], strict=True)
 
     def rows(file, n, keep=None):
         with open(data / file, newline="") as f:
@@ -528,12 +528,12 @@ def make_programs():
         common | {"--facts": path_in, "--rule": rule, "--parts": count(1, 8), "--share": number(0, 1, True), "--device": device},
         wrong=[["--corunners", "3"], ["--device", "cuda"]], prefix=["pairs"],
         files=[("facts", ["--facts", "{}"])])
-    laws = names("disjoint", "shared", "shared_kernels")
+    laws = names("disjoint", "disjoint_means", "shared_kernels")
     programs["interference"] = Program(
-        ["--once", "--laws", "disjoint"],
+        ["--coefficients", str(data / "interference/h200.json"), "--laws", "disjoint_means"],
         common | {"--corun": path_in, "--solo": path_in, "--test-corun": path_in, "--profiles": path_in,
                   "--sms": count(1, 100000), "--laws": laws, "--coefficients": path_in},
-        wrong=[["--test-solo", "x.csv"], ["--neutral-start"], ["--out", "x.json"], ["--profiles", "profile.json"]], prefix=["evaluate"], flags=("--no-progress",),
+        wrong=[["--test-solo", "x.csv"], ["--neutral-start"], ["--out", "x.json"], ["--once"]], prefix=["evaluate"], flags=("--no-progress",),
         files=[("corun", ["--corun", "{}"]), ("solo", ["--solo", "{}"])])
     programs["idempotence"] = Program(
         ["--trace", "access.json"],
