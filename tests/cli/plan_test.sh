@@ -243,7 +243,7 @@ scale=$(python3 -c 'import json,sys; print(next(r["max_scale"] for r in json.loa
 "$bin" --help | grep -q 'none of their steps' || failed=1
 
 # The SMs that are left over by groups: a partition of their own, or only with others.
-left=(--gpus 1 --rates lenet=834.7,googlenet=450.6,resnet50=405.7 --slo lenet=5,googlenet=44,resnet50=95 --planner best+int)
+left=(--gpus 1 --rates lenet=1502.5,googlenet=811.1,resnet50=730.3 --slo lenet=5,googlenet=44,resnet50=95 --planner best+int)
 "$bin" "${left[@]}" | grep -qE 'GPU 0 +12 SMs' || { echo "no partition of the last group"; failed=1; }
 "$bin" "${left[@]}" --join-last | grep -E 'GPU 0' > "$work/joined.txt" || failed=1
 grep -qE 'GPU 0 +12 SMs' "$work/joined.txt" && { echo "the last group is alone"; failed=1; }
