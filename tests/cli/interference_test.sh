@@ -184,4 +184,10 @@ refuses "lenet_b1: a profile of 132 SMs, expected the GPU's 144" evaluate --sms 
 echo '{"gsched_interference": 2}' > empty.json
 refuses "empty.json: /contention is missing" evaluate --coefficients empty.json
 
+# machine.json beside the files: measurements of two GPUs are refused.
+mkdir other
+cp "$data/solo_metrics.csv" other/solo.csv
+echo '{"gpu": "NVIDIA_S", "compute_capability": "9.0", "sms": 132, "sm_groups": [66, 66]}' >other/machine.json
+refuses "--solo other/solo.csv: measured on NVIDIA_S, not NVIDIA H200 as --corun" evaluate --once --solo other/solo.csv
+refuses "expected the GPU's 64" predict --graphs resnet50:8,vgg16:8 --sms 64
 finish

@@ -7,13 +7,16 @@
 #include "common/cli/files.hpp"
 #include "common/cli/option_values.hpp"
 #include "common/cli/output_options.hpp"
+#include "common/input/measured_on.hpp"
 #include "common/input/profile_catalogue.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/io/coefficients_json.hpp>
 #include <gsched/io/corun_csv.hpp>
+#include <gsched/io/machine_json.hpp>
 #include <gsched/io/solo_csv.hpp>
 #include <gsched/occupancy/limits.hpp>
+#include <gsched/sim/preset.hpp>
 
 #include <algorithm>
 #include <array>
@@ -79,7 +82,7 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 struct raw_options {
   std::string corun = shipped("corun_pairs.csv").string(),
               solo = shipped("solo_metrics.csv").string(), test_corun, test_groups, test_probes,
-              test_solo, sms = "132", laws, coefficients, out, graphs, safe = "1.2";
+              test_solo, sms, laws, coefficients, out, graphs, safe = "1.2";
   std::vector<std::string> profiles;
   bool once = false, neutral = false;
   output_options output;
@@ -96,7 +99,8 @@ void declare(command_line& line, raw_options& raw) {
     line.option("--test-solo", raw.test_solo, "FILE",
                 "Models that --solo lacks; its rows have precedence");
     declare_profiles(line, raw.profiles);
-    line.option("--sms", raw.sms, "N", "SMs of the GPU");
+    line.option("--sms", raw.sms, "N",
+                "SMs of the GPU; default: what machine.json beside --corun says");
     line.option("--laws", raw.laws, "LAW,...",
                 "Some of disjoint,disjoint_means,shared_kernels; default: all");
     line.option("--safe", raw.safe, "X",
@@ -117,7 +121,8 @@ void declare(command_line& line, raw_options& raw) {
               "The graphs; either all or none on SMs of their own");
   line.option("--solo", raw.solo, "FILE", "L2 and DRAM throughput of each model alone");
   declare_profiles(line, raw.profiles);
-  line.option("--sms", raw.sms, "N", "SMs of the GPU");
+  line.option("--sms", raw.sms, "N",
+              "SMs of the GPU; default: what machine.json beside --solo says");
   line.option("--coefficients", raw.coefficients, "FILE", "Default: those of an H200");
   raw.output.declare(line, {.progress = false});
   line.subcommand("paper", "Measurements of a paper, and what the law predicts");
@@ -125,8 +130,33 @@ void declare(command_line& line, raw_options& raw) {
   raw.output.declare(line, {.progress = false});
 }
 
-profile_set read_profiles(const std::vector<std::string>& where) {
-  const architecture_limits sm = limits_for(9, 0);
+/// The GPU on which the files of the options were measured.
+struct measured_gpu {
+  sm_count sms{};
+  architecture_limits sm{};
+};
+
+/// By machine.json beside the pairs, or beside the solo metrics where there are none; otherwise an
+/// H200. Refuses files of different GPUs.
+measured_gpu gpu_of(const raw_options& raw, command what) {
+  std::vector<measured_file> files;
+  if (what != command::predict) files.push_back({"--corun", raw.corun});
+  files.push_back({"--solo", raw.solo});
+  for (const auto& [option, file] : {std::pair{"--test-corun", raw.test_corun},
+                                     {"--test-groups", raw.test_groups},
+                                     {"--test-probes", raw.test_probes},
+                                     {"--test-solo", raw.test_solo},
+                                     {"--coefficients", raw.coefficients}})
+    if (!file.empty()) files.push_back({option, file});
+  check_machines("interference", files);
+  const std::optional<machine> found = machine_of(files.front().file);
+  const sim::preset usual = sim::h200();
+  measured_gpu gpu{found ? found->sms : usual.sms, found ? limits_of(*found) : usual.sm};
+  if (!raw.sms.empty()) gpu.sms = sm_count{to_small_count("--sms", raw.sms, 1, 100000)};
+  return gpu;
+}
+
+profile_set read_profiles(const std::vector<std::string>& where, const architecture_limits& sm) {
   profile_set all;
   const profile_catalogue known(where);
   for (const auto& [name, file] : known.files()) {
@@ -247,7 +277,8 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
   o.test_corun = raw.test_corun;
   o.test_solo = raw.test_solo;
   o.safe = to_number("--safe", raw.safe, {1, 1000});
-  const sm_count device{to_small_count("--sms", raw.sms, 1, 100000)};
+  const measured_gpu gpu = gpu_of(raw, what);
+  const sm_count device = gpu.sms;
   const bool tests = !(raw.test_corun + raw.test_groups + raw.test_probes).empty();
   if (!tests && !raw.test_solo.empty()) refuse("--test-solo", "given without --test-corun", "both");
   if (!raw.coefficients.empty() || what == command::predict) {
@@ -257,13 +288,13 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
   if (raw.neutral) o.begin = neutral_coefficients();
   o.out = raw.out;
 
-  o.profiles = read_profiles(raw.profiles);
+  o.profiles = read_profiles(raw.profiles, gpu.sm);
   solo_table solo = load_solo_table(to_file("--solo", raw.solo, "a CSV file"));
   if (what != command::predict) {
     // The pairs that ship go with the profiles that ship, whatever the tests use.
     const bool ships = raw.corun == raw_options{}.corun;
-    o.fit_profiles = ships && !raw.profiles.empty() ? read_profiles({}) : o.profiles;
-    o.fitted_with = std::make_unique<workloads>(solo, raw.solo, o.fit_profiles, device);
+    o.fit_profiles = ships && !raw.profiles.empty() ? read_profiles({}, gpu.sm) : o.profiles;
+    o.fitted_with = std::make_unique<workloads>(solo, raw.solo, o.fit_profiles, device, gpu.sm);
     for (const corun_pair& p :
          load_corun_pairs(to_file("--corun", raw.corun, "a CSV file"), device))
       o.pairs.add(*o.fitted_with, sides_of(p), raw.corun);
@@ -273,7 +304,7 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
     solo.override_with(load_solo_table(to_file("--test-solo", raw.test_solo, "a CSV file")));
   o.tested_with = std::make_unique<workloads>(
       std::move(solo), raw.test_solo.empty() ? raw.solo : raw.test_solo + " or " + raw.solo,
-      o.profiles, device);
+      o.profiles, device, gpu.sm);
   if (what == command::predict)
     read_graphs(o, raw, device);
   else

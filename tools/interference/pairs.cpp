@@ -57,7 +57,7 @@ void workloads::add(const corun_side& s, bool shared, const std::string& file, k
   const place at{s.model, s.batch, shared ? 0 : s.sms.count(), shared ? 0 : s.solo.count()};
   if (!chains_.contains(at)) {
     if (alone != nullptr) stand_ins_.emplace(at, stand_in_chain(*alone, device_, where));
-    chains_.emplace(at, profiled ? chain_of(known->second, limits_for(9, 0),
+    chains_.emplace(at, profiled ? chain_of(known->second, sm_,
                                             alone != nullptr ? *alone : solo_metrics{}, where)
                                  : stand_ins_.at(at));
   }

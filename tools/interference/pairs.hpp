@@ -6,6 +6,7 @@
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/job/profile.hpp>
+#include <gsched/occupancy/limits.hpp>
 
 #include <array>
 #include <cstddef>
@@ -46,9 +47,9 @@ struct known_group {
 class workloads {
 public:
   workloads(gsched::solo_table solo, std::string solo_file, const profile_set& profiles,
-            gsched::sm_count device)
+            gsched::sm_count device, const gsched::architecture_limits& sm)
       : solo_(std::move(solo)), solo_file_(std::move(solo_file)), profiles_(&profiles),
-        device_(device) {}
+        device_(device), sm_(sm) {}
   workloads(const workloads&) = delete;
   workloads& operator=(const workloads&) = delete;
 
@@ -72,6 +73,7 @@ private:
   std::string solo_file_;
   const profile_set* profiles_;
   gsched::sm_count device_;
+  gsched::architecture_limits sm_;
   std::map<place, gsched::kernel_chain> chains_, stand_ins_;
   std::set<model_batch> without_;
 };
