@@ -398,7 +398,7 @@ def broken_arrivals(r, f):
     return "".join(",".join(row) + "\n" for row in rows)
 
 
-def make_programs():
+def make_programs(data):
     positive = number(0, 1e9, True)
     rate = numbers_of(number(0, 1e9), *MODELS)
     slo = numbers_of(number(0, 1e6, True), *MODELS)
@@ -767,7 +767,7 @@ def main():
     p.add_argument("--list", action="store_true", help="the cases, without running them")
     a = p.parse_args()
     formats = make_formats(a.data)
-    programs = {k: v for k, v in make_programs().items()
+    programs = {k: v for k, v in make_programs(a.data.resolve()).items()
                 if (a.bin / k.replace("_file", "").replace("_scenarios", "").replace("_pairs", "")
                     .replace("_corun", "").replace("_check", "")
                     .replace("sim_accuracy_partition", "sim_accuracy")).exists()}
