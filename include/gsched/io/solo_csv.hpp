@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/io/csv_table.hpp>
@@ -52,11 +53,14 @@ namespace gsched {
 
 /// Reads solo metrics from a CSV file.
 ///
-/// Errors   those of read_solo_metrics and of solo_table; each line begins with the file's name.
+/// Errors   those of read_solo_metrics and of solo_table; bad_profile for a file without rows. Each
+///          line begins with the file's name.
 [[nodiscard]] inline solo_table load_solo_table(const std::filesystem::path& file) {
   solo_table t;
-  for (solo_metrics& m : read_solo_metrics(csv_table(file, solo_columns(), more_solo_columns())))
-    t.add(std::move(m), file.string());
+  std::vector<solo_metrics> rows =
+      read_solo_metrics(csv_table(file, solo_columns(), more_solo_columns()));
+  if (rows.empty()) throw error(errc::bad_profile, file.string() + ": no rows, expected one");
+  for (solo_metrics& m : rows) t.add(std::move(m), file.string());
   return t;
 }
 
