@@ -23,7 +23,7 @@ kernel_chain with_blocks(const kernel_chain& from, double blocks, double sms) {
   chain.sms = sms;
   for (chain_kernel& k : chain.kernels) {
     const double part = std::min(1.0, blocks / std::max(1.0, k.blocks));
-    for (std::size_t r = sm_resources; r < resources; ++r) {
+    for (std::size_t r = resources_on_sm; r < resources; ++r) {
       double& use = k.takes.use[r];
       use *= part * (1 + (1 - part) * use);
     }

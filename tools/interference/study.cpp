@@ -129,7 +129,7 @@ std::array<double, resources> total_of(const known_group& g) {
   for (const known_side& s : g.sides) {
     const demand d = mean_demand(*s.chain);
     for (std::size_t r = 0; r < resources; ++r)
-      if (g.shared || r >= sm_resources) sum[r] += d.use[r];
+      if (g.shared || r >= resources_on_sm) sum[r] += d.use[r];
   }
   return sum;
 }
@@ -320,7 +320,7 @@ std::string beyond_seen(const seen_range& seen, const known_group& g) {
   if (g.sides.size() > seen.graphs) add("graphs");
   const std::array<double, resources> sum = total_of(g);
   for (std::size_t r = 0; r < resources; ++r)
-    if (sum[r] > std::max(seen.sum[r] + rounding, r < sm_resources ? harmless : 0))
+    if (sum[r] > std::max(seen.sum[r] + rounding, r < resources_on_sm ? harmless : 0))
       add(resource_names[r]);
   return names;
 }

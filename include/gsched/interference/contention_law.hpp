@@ -12,21 +12,21 @@ namespace gsched {
 
 /// What a kernel meets on its SMs and on the device: the demands of the kernels beside it.
 struct surroundings {
-  std::array<double, resources> sum{};         ///< of all neighbours
-  std::array<double, sm_resources> older{};    ///< of those that started before it
-  std::array<double, sm_resources> greatest{}; ///< the largest of these
-  double warps = 0;                            ///< resident beside its blocks, on each of its SMs
-  double conflict = 1;                         ///< the largest of a neighbour that shares its SMs
-  double working_sets = 0;                     ///< bytes, of all neighbours
-  double hits = 0;        ///< L2 throughput that would go to DRAM if the working sets did not fit
-  bool sets_known = true; ///< each neighbour's working set is known
+  std::array<double, resources> sum{};            ///< of all neighbours
+  std::array<double, resources_on_sm> older{};    ///< of those that started before it
+  std::array<double, resources_on_sm> greatest{}; ///< the largest of these
+  double warps = 0;        ///< resident beside its blocks, on each of its SMs
+  double conflict = 1;     ///< the largest of a neighbour that shares its SMs
+  double working_sets = 0; ///< bytes, of all neighbours
+  double hits = 0;         ///< L2 throughput that would go to DRAM if the working sets did not fit
+  bool sets_known = true;  ///< each neighbour's working set is known
 
   /// Adds a neighbour. `near` is the part of the kernel's SMs that it shares, `far` the part of the
   /// neighbour's traffic that reaches L2 and DRAM.
   void add(const demand& d, double near, double far, double resident_warps,
            bool is_older) noexcept {
     if (near > 0) {
-      for (std::size_t r = 0; r < sm_resources; ++r) {
+      for (std::size_t r = 0; r < resources_on_sm; ++r) {
         const double taken = d.use[r] * near;
         sum[r] += taken;
         if (!is_older) continue;
@@ -36,7 +36,7 @@ struct surroundings {
       warps += resident_warps * near;
       conflict = std::max(conflict, d.conflict);
     }
-    for (std::size_t r = sm_resources; r < resources; ++r) sum[r] += d.use[r] * far;
+    for (std::size_t r = resources_on_sm; r < resources; ++r) sum[r] += d.use[r] * far;
     if (d.of(resource::l2) * far > 0) {
       working_sets += d.working_set;
       sets_known &= d.working_set > 0;
@@ -113,7 +113,7 @@ struct contention_law {
     const double stretch =
         (1 + warps * s.warps / (own_warps + warps_to_fill)) * (1 + latency * touched(l2_use));
     double sum = to_8th(stretch / placed);
-    for (std::size_t r = 0; r < sm_resources; ++r)
+    for (std::size_t r = 0; r < resources_on_sm; ++r)
       if (s.sum[r] > 0 && own.use[r] > 0)
         sum += in_turns(r) ? to_8th(own.use[r] + s.sum[r]) - to_8th(own.use[r])
                            : on_sm(own.use[r], s.sum[r], s.older[r], s.greatest[r]);

@@ -28,7 +28,7 @@ enum class resource : std::uint8_t {
   dram,
 };
 inline constexpr std::size_t resources = 12;
-inline constexpr std::size_t sm_resources = 10; ///< those of an SM come first
+inline constexpr std::size_t resources_on_sm = 10; ///< those of an SM come first
 
 [[nodiscard]] constexpr std::size_t index(resource r) noexcept {
   return static_cast<std::size_t>(r);

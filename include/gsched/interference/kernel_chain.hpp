@@ -68,7 +68,7 @@ struct kernel_chain {
   for (const chain_kernel& k : chain.kernels) {
     const double part = k.us / whole;
     for (std::size_t r = 0; r < resources; ++r)
-      mean.use[r] += k.takes.use[r] * part * (r < sm_resources ? k.coverage(chain.sms) : 1);
+      mean.use[r] += k.takes.use[r] * part * (r < resources_on_sm ? k.coverage(chain.sms) : 1);
     hits += k.takes.kept * k.takes.of(resource::l2) * part;
   }
   const double l2 = mean.of(resource::l2);
@@ -200,7 +200,7 @@ namespace detail {
     const double slower = k.us / alone_us[i];
     const double sms = device * k.coverage(device) / (chain.sms * k.coverage(chain.sms));
     for (std::size_t r = 0; r < resources; ++r)
-      k.takes.use[r] = std::min(1.0, k.takes.use[r] * (r < sm_resources ? sms : 1) / slower);
+      k.takes.use[r] = std::min(1.0, k.takes.use[r] * (r < resources_on_sm ? sms : 1) / slower);
   }
   return chain;
 }
