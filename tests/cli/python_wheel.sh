@@ -23,7 +23,10 @@ install_wheel() { # install_wheel LIBRARY [VENV-OPTION...]
     --no-cache-dir --disable-pip-version-check --only-binary :all: "$wheel"
 }
 
-examples() { # the Python examples of the package's README, one after the other, but for those of clients
-  awk '/^## / { client = $2 == "Clients" } /^```python$/ { open = !client; next } /^```$/ { open = 0 } open' \
+# The Python examples of the package's README, one after the other, but for those of clients, and of
+# plans: the torch that plays its part has no batches (pytorch_plan_test.sh serves by plans).
+examples() {
+  awk '/^## / { other = $2 == "Clients" || $0 == "## Serve by plans" }
+    /^```python$/ { open = !other; next } /^```$/ { open = 0 } open' \
     "$GSCHED_SOURCE_DIR/python/README.md"
 }

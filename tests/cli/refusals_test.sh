@@ -41,7 +41,7 @@ of plan && lost --rates lenet=10
 of serve_partitions && lost --rates lenet=10 --seconds 1
 of head_of_line && lost --jobs 2
 of padding && lost potential --real-time lenet_b1 --best-effort lenet_b1 --starts 1
-[ ! -x "$bins/interference" ] || { of interference && lost evaluate --once --laws disjoint; }
+[ ! -x "$bins/interference" ] || { of interference && lost evaluate --coefficients "$GSCHED_SOURCE_DIR/tools/data/interference/h200.json" --laws disjoint_means; }
 of idempotence && lost --trace "$data/traces/block.json"
 of sim_accuracy && lost graph --profiles "$small"
 of serve_mix
@@ -153,8 +153,6 @@ refuses "--prepare: given beside --once" --rates lenet=5 --once --prepare 1
 refuses "--switch-us: given beside --once" --rates lenet=5 --once --switch-us 1
 if [ -x "$bins/interference" ]; then
   of interference
-  refuses "--neutral-start: given without the law" fit --once --laws disjoint --neutral-start
-  refuses "--profiles: given without the law" evaluate --once --laws disjoint --profiles "$data/profiles"
   refuses "--out: './a.json' is also that of --json" fit --json a.json --out ./a.json
 fi
 

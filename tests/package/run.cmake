@@ -91,7 +91,7 @@ endforeach()
 # A package holds what a user needs, and no test.
 file(GLOB_RECURSE files RELATIVE ${WORK}/prefix ${WORK}/prefix/*)
 list(FILTER files EXCLUDE REGEX
-  "^(${INCLUDE_DIR}/gsched/|${DATA_DIR}/cmake/gsched/|${LIB_DIR}/libgsched_|${BIN_DIR}/|${DATA_DIR}/gsched/)")
+  "^(${INCLUDE_DIR}/gsched/|${DATA_DIR}/cmake/gsched/|${LIB_DIR}/libgsched_|${LIB_DIR}/libmeasure_graphs|${BIN_DIR}/|${DATA_DIR}/gsched/)")
 if(files)
   message(FATAL_ERROR "the package also installs ${files}")
 endif()
