@@ -123,6 +123,7 @@ private:
     }
     std::sort(keys.begin(), keys.end());
     std::vector<std::size_t> sorted;
+    sorted.reserve(keys.size());
     for (const auto& [key, d] : keys) sorted.push_back(d);
     return sorted;
   }

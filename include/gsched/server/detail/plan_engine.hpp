@@ -416,6 +416,7 @@ private:
     return reinterpret_cast<std::uintptr_t>(&t);
   }
   [[nodiscard]] static request_record& record_of(std::uint64_t id) noexcept {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
     return *reinterpret_cast<request_record*>(static_cast<std::uintptr_t>(id));
   }
   [[nodiscard]] std::int64_t to_ns(time_point t) const noexcept {
