@@ -50,7 +50,7 @@ struct kernel_chain {
   double sms = 1;                      ///< on which it runs
   double gap_us = 0;                   ///< between operations
   bool known = true;                   ///< false: derived from counters of the whole graph
-  bool endless = false;                ///< its only kernel runs for ever and was there first
+  bool endless = false;                ///< a probe: one kernel that started first and never ends
   std::vector<chain_kernel> kernels{}; ///< at least one; each has a latency above 0
 
   [[nodiscard]] double replay_us() const noexcept {

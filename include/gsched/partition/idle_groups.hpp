@@ -107,7 +107,7 @@ private:
 } // namespace detail
 
 /// A plan whose partitions also use the groups that `plan` leaves idle on their GPUs. Partitions
-/// keep their order, models and rates. They only grow; cycles and batches are found anew.
+/// keep their order, models and rates. They only grow; cycles and batches are computed again.
 ///
 /// The partition with the least slack, that is with the largest ratio of promised latency (cycle
 /// and batch) to SLO, grows by the fewest groups that lower this ratio; then again the one with the
