@@ -150,7 +150,7 @@ private:
     return (to_8th(part * (now + others)) - to_8th(part * alone)) * touched(now);
   }
 
-  /// Whether an SM serves accesses to this resource in turns, whatever their age.
+  /// Whether an SM serves accesses to this resource in turns, older and younger kernels alike.
   [[nodiscard]] static constexpr bool in_turns(std::size_t r) noexcept {
     return r == index(resource::lsu) || r == index(resource::shared_memory) ||
            r == index(resource::l1);

@@ -124,7 +124,7 @@ public:
     return is_near(basis_of(measured, learned));
   }
 
-  /// Makes the next replan ask for a plan, whatever the rates.
+  /// Makes the next replan ask for a plan even if the rates are as planned.
   void forget() {
     planned_ = {};
     factor_ = 0;

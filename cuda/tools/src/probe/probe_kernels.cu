@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/probe_kernels.hpp"
 
+#include "hold_registers.cuh"
+
 #include <gsched/cuda/error.hpp>
 
 #include <cuda_runtime.h>
@@ -59,27 +61,11 @@ __device__ __forceinline__ void persist(const probe_arguments& a, Work&& work) {
 /// the stop word takes a few percent.
 constexpr std::uint32_t steps = 16384;
 
-template <std::size_t... Is>
-__device__ __forceinline__ void hold(std::uint32_t* at, std::index_sequence<Is...>) {
-  std::uint32_t value[sizeof...(Is)];
-  (..., [&] {
-    asm volatile("ld.volatile.global.u32 %0, [%1+%2];"
-                 : "=r"(value[Is])
-                 : "l"(at), "n"(4 * Is)
-                 : "memory");
-  }());
-  (..., [&] {
-    asm volatile("st.volatile.global.u32 [%0+%1], %2;" ::"l"(at), "n"(4 * (sizeof...(Is) + Is)),
-                 "r"(value[Is])
-                 : "memory");
-  }());
-}
-
 /// As stand-ins do: code that never runs makes the compiler allocate the registers.
 template <std::uint32_t Registers>
 __global__ void __maxnreg__(Registers) sleep_probe(probe_arguments a) {
   if constexpr (Registers > 32)
-    if (a.never != nullptr) hold(a.never, std::make_index_sequence<Registers - 8>{});
+    if (a.never != nullptr) hold_registers(a.never, std::make_index_sequence<Registers - 8>{});
   persist(a, [](std::uint64_t) {
     for (int i = 0; i < 10; ++i) __nanosleep(10'000);
   });

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stand_in/stand_in_kernels.hpp"
 
+#include "hold_registers.cuh"
+
 #include <gsched/cuda/notify/instrument.cuh>
 #include <gsched/cuda/preempt/preempt.cuh>
 
@@ -15,23 +17,6 @@ namespace {
 
 constexpr std::uint32_t least = 32;
 constexpr std::uint32_t step = 8; ///< allocation unit of registers of a thread
-
-/// Keeps that many values alive at once: the loads precede the stores, and neither can be moved.
-template <std::size_t... Is>
-__device__ __forceinline__ void hold(std::uint32_t* at, std::index_sequence<Is...>) {
-  std::uint32_t value[sizeof...(Is)];
-  (..., [&] {
-    asm volatile("ld.volatile.global.u32 %0, [%1+%2];"
-                 : "=r"(value[Is])
-                 : "l"(at), "n"(4 * Is)
-                 : "memory");
-  }());
-  (..., [&] {
-    asm volatile("st.volatile.global.u32 [%0+%1], %2;" ::"l"(at), "n"(4 * (sizeof...(Is) + Is)),
-                 "r"(value[Is])
-                 : "memory");
-  }());
-}
 
 __device__ __forceinline__ std::uint32_t linear_index(const uint3& block) {
   return block.x + gridDim.x * (block.y + gridDim.y * block.z);
@@ -48,7 +33,7 @@ template <std::uint32_t Registers>
 __global__ void __maxnreg__(Registers) stand_in(report to, preemption preempt, std::uint64_t cycles,
                                                 std::uint64_t* saved, std::uint32_t* never) {
   GSCHED_INSTRUMENT(to);
-  if (never != nullptr) hold(never, std::make_index_sequence<Registers - step>{});
+  if (never != nullptr) hold_registers(never, std::make_index_sequence<Registers - step>{});
   const std::int64_t start = clock64();
   GSCHED_PREEMPTIBLE(preempt);
   const std::uint32_t thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
