@@ -4,6 +4,7 @@
 /// Interference: solo metrics of models, the law of contention with coefficients fitted on
 /// measured pairs, and the slow-downs that it predicts.
 
+#include <gsched/interference/beyond_fit.hpp>
 #include <gsched/interference/coefficients.hpp>
 #include <gsched/interference/contention_law.hpp>
 #include <gsched/interference/corun_pairs.hpp>
@@ -12,6 +13,7 @@
 #include <gsched/interference/error_summary.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/mean_slowdown.hpp>
+#include <gsched/interference/pair_slowdowns.hpp>
 #include <gsched/interference/placement.hpp>
 #include <gsched/interference/replay_law.hpp>
 #include <gsched/interference/solo_metrics.hpp>

@@ -417,10 +417,10 @@ def make_programs(data):
             "--threshold": number(0, 1e9), "--slice": positive, "--evict": name("yes", "no"),
             "--weights": lambda r: r.choice(["", "0", "1,", "x", "-1", "nan", "1,1,1,1,1,1,1,1,1", "9" * 300]), "--submission": name("graph", "launches"),
             "--decision-delay": number(0, 1e6), "--device": device, "--queues": count(1, 1024),
-            "--slow-down-limit": number(1, 1000), "--interference": path_in, "--most-wait": number(0, 1e9)},
+            "--slow-down-limit": number(1, 1000), "--slow-downs": path_in, "--most-wait": number(0, 1e9)},
         wrong=[["--rate", "5", "--load", "0.5"], ["--arrivals", "closed:2", "--load", "0.5"],
-               ["--most-wait", "5"], ["--interference", "corun.csv"],
-               ["--slow-down-limit", "1.2", "--mix", "resnet18_b1", "--interference", "corun.csv"],
+               ["--most-wait", "5"], ["--slow-downs", "corun.csv"], ["--slow-down-limit", "1.2", "--slow-downs", "measured,measured"],
+               ["--slow-down-limit", "1.2", "--mix", "resnet18_b1", "--slow-downs", "corun.csv"],
                ["--arrivals", "closed:2", "--rate", "5"], ["--quantum", "500", "--most-quantum", "400"],
                ["--json", "a.svg", "--plot", "./a.svg"], ["--json", "a", "--trace", "a"], ["--rate", "1e-300"],
                ["--device", "cuda", "--policy", "lifo"],
@@ -432,7 +432,7 @@ def make_programs(data):
         | {"--weights": (("deficit", "srpt+deficit"), "1,2"), "--threshold": (("srpt+deficit",), "50"), "--slice": (("rr",), "50"), "--evict": (("srpt", "edf", "srpt+deficit", "boost"), "yes")},
         flags=("--quiet", "--no-progress"),
         files=[("profile", ["--profiles", "{}"]), ("arrivals", ["--mix", "lenet_b1", "--clients", "2", "--arrivals", "trace:{}"]),
-               ("corun", ["--mix", "lenet_b1", "--slow-down-limit", "1.2", "--interference", "{}"]),
+               ("corun", ["--mix", "lenet_b1", "--slow-down-limit", "1.2", "--slow-downs", "{}"]),
                ("preset", ["--device", "{}"])])
     programs["realtime"] = Program(
         ["--seconds", "0.001", "--mode", "seq"],

@@ -153,6 +153,7 @@ kept=(--mix lenet_b32=4,vgg16_b32=1 --requests 200 --policy fifo,direct --slow-d
 apart() { # apart EXPRESSION: of the document d, and the runs with and without the rule
   python3 -c 'import json, sys
 d = json.load(open("apart.json")); w = d["workload"]
+found = w["slow_downs"]; by = found[0]["by"]
 without, kept, direct = d["runs"]
 sys.exit(not eval(sys.argv[1]))' "$1"
 }
@@ -160,13 +161,37 @@ serves "${kept[@]}" 1.1 --json apart.json
 expect "counts that do not add up" adds_up apart.json 200 3
 expect "no rule, or for direct" apart '"apart" in kept and not "apart" in without and not "apart" in direct'
 expect "slow-downs that are not of all pairs, or below 1" \
-  apart 'len(w["slow_downs"]) == 2 and all(len(p) == 2 and all(s > 0.99 for s in p.values()) for p in w["slow_downs"].values())'
+  apart 'len(found) == 1 and found[0]["from"] == "predicted" and len(by) == 2 and all(len(p) == 2 and all(s >= 1 for s in p.values()) for p in by.values())'
+expect "the table names no source" grep -q "^slow-downs side by side (predicted from the kernels' counters)" out
 expect "nothing refused" apart 'kept["apart"]["refused"] > 0 and kept["apart"]["longest_wait_us"] > 0'
 expect "no table" grep -q "^Kept apart over not" out
 serves "${kept[@]}" 1000 --json apart.json
 expect "refused below the limit" apart 'kept["apart"]["refused"] == 0'
 expect "other results below the limit" apart 'kept["latency_us"] == without["latency_us"]'
-serves "${kept[@]}" 1.1 --interference "$data/corun_pairs.csv" --json apart.json
-expect "other slow-downs than the file's" apart 'w["slow_downs"]["lenet_b32"]["vgg16_b32"] > 1'
+serves "${kept[@]}" 1.1 --slow-downs "$data/corun_pairs.csv" --json apart.json
+expect "other slow-downs than the file's" apart 'by["lenet_b32"]["vgg16_b32"] > 1 and found[0]["from"].endswith("corun_pairs.csv")'
+python3 -c 'import json, sys
+law = json.load(open(sys.argv[1])); law["seen"]["dram"] = 0.1
+json.dump(law, open("law.json", "w"))' "$data/interference/h200.json"
+serves "${kept[@]}" 1.1 --slow-downs law.json --json apart.json
+expect "no word on demands beyond the fit" grep -q "extrapolated: more dram than the fit has seen" out
+expect "nothing beyond the fit" apart 'found[0]["beyond_the_fit"]["vgg16_b32"]["vgg16_b32"] == "dram"'
+
+# Predictions decide as measurements on the device, and gain as much for the short model.
+all=googlenet_b1,googlenet_b32,lenet_b1,resnet50_b1,resnet50_b8,resnet50_b32,ssdlite_mobilenet_b1,vgg16_b1,vgg16_b32
+for limit in 1.1 1.2 1.5 2; do
+  serves --mix $all --requests 10 --policy fifo --slow-down-limit $limit --slow-downs predicted,measured --json apart.json
+  expect "predictions that decide other than measurements at $limit" python3 -c 'import json
+found = json.load(open("apart.json"))["workload"]["slow_downs"][1]
+assert found["pairs"] == 45 and found["alike"] >= 38, found'
+done
+mixed=(--mix resnet50_b1=9,vgg16_b32=1 --load 0.5 --policy srpt --slow-down-limit 1.5)
+for from in predicted measured; do serves "${mixed[@]}" --slow-downs $from --json $from.json; done
+expect "a p99 that predictions do not reduce as measurements do" python3 -c 'import json
+def over(file):
+    without, kept = [r["per_model"]["resnet50_b1"]["latency_us"]["p99"] for r in json.load(open(file))["runs"]]
+    return kept / without
+a, b = over("predicted.json"), over("measured.json")
+assert a < 0.6 and abs(a - b) < 0.1, (a, b)'
 
 finish

@@ -105,9 +105,16 @@ PATH=$work "$(command -v env)" "$bin" --plot picture.svg >out 2>err
 refuses "--slow-down-limit: '0.9' is out of range" --slow-down-limit 0.9
 refuses "--slow-down-limit" --slow-down-limit 1.2 --policy direct
 refuses "--most-wait" --most-wait 5
-refuses "--interference" --interference "$data/corun_pairs.csv"
-refuses "none.csv: cannot be opened" --slow-down-limit 1.2 --interference none.csv
-refuses "--interference" --slow-down-limit 1.2 --mix resnet18_b1 --interference "$data/corun_pairs.csv"
+refuses "--slow-downs" --slow-downs "$data/corun_pairs.csv"
+refuses "--slow-downs: 'none.csv' does not exist" --slow-down-limit 1.2 --slow-downs none.csv
+refuses "--slow-downs: 'measured' is named twice" --slow-down-limit 1.2 --slow-downs measured,measured
+refuses "--slow-downs" --slow-down-limit 1.2 --mix resnet18_b1 --slow-downs "$data/corun_pairs.csv"
+refuses "--slow-downs: no counters of the kernels of 'squeezenet1_1_b1'" \
+  --slow-down-limit 1.2 --mix resnet18_b1,squeezenet1_1_b1
+refuses "/gsched_interference is missing" --slow-down-limit 1.2 --slow-downs "$data/machine.json"
+mkdir -p other && sed 's/H200/H100/' "$data/machine.json" >other/machine.json
+cp "$data/interference/h200.json" other/law.json
+refuses "measured on NVIDIA H200, not NVIDIA H100" --slow-down-limit 1.2 --slow-downs other/law.json
 
 # A refused command line writes nothing, and leaves what was there.
 echo kept >old.json

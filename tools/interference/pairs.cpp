@@ -15,11 +15,6 @@ using namespace gsched;
 
 namespace {
 
-bool is_counted(const profile& p) {
-  return std::any_of(p.operations.begin(), p.operations.end(),
-                     [](const profile_operation& o) { return o.counters.has_value(); });
-}
-
 /// The mean use of a chain whose kernels have counters.
 mean_use use_of(const kernel_chain& chain) {
   const demand d = mean_demand(chain);
@@ -39,7 +34,7 @@ void workloads::add(const corun_side& s, bool shared, const std::string& file, k
   const solo_metrics* const alone = solo_.find(s.model, s.batch);
   const auto known = profiles_->find(key);
   const bool profiled = known != profiles_->end();
-  const bool counted = profiled && is_counted(known->second);
+  const bool counted = profiled && has_counters(known->second);
   if (alone == nullptr && !counted)
     throw error(errc::unknown_name, file + ": " + s.model + ", batch " + std::to_string(s.batch) +
                                         " has no row in " + solo_file_ +

@@ -3,12 +3,15 @@
 
 #include "interference/fitting.hpp"
 
+#include <gsched/interference/beyond_fit.hpp>
 #include <gsched/interference/corun_slowdowns.hpp>
 #include <gsched/interference/mean_slowdown.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <thread>
 #include <utility>
@@ -310,19 +313,10 @@ void test(findings& into, const group_set& others, const group_set* fitted,
 }
 
 std::string beyond_seen(const seen_range& seen, const known_group& g) {
-  constexpr double rounding = 1e-4;
-  constexpr double harmless = 0.5; // of an SM's resource: the law adds next to nothing below
-  std::string names;
-  const auto add = [&](std::string_view name) {
-    names += (names.empty() ? "" : ", ");
-    names += name;
-  };
-  if (g.sides.size() > seen.graphs) add("graphs");
-  const std::array<double, resources> sum = total_of(g);
-  for (std::size_t r = 0; r < resources; ++r)
-    if (sum[r] > std::max(seen.sum[r] + rounding, r < resources_on_sm ? harmless : 0))
-      add(resource_names[r]);
-  return names;
+  std::vector<corunner> graphs;
+  for (std::size_t i = 0; i < g.sides.size(); ++i)
+    graphs.push_back({g.sides[i].chain, g.shared ? 0 : static_cast<std::uint32_t>(i)});
+  return beyond_fit(seen, graphs);
 }
 
 } // namespace interference

@@ -4,6 +4,7 @@
 #include "common/cli/command_line.hpp"
 #include "common/cli/option_values.hpp"
 #include "common/input/profile_catalogue.hpp"
+#include "common/input/table_options.hpp"
 #include "common/run/policy_options.hpp"
 
 #include <fmt/format.h>
@@ -47,6 +48,8 @@ Examples
       deadlines that differ by request; edf refuses what would be late
   serve_mix --policy srpt --slow-down-limit 1.2
       what it costs and gains that no model slows another by more than 20%
+  serve_mix --policy srpt --slow-down-limit 1.5 --slow-downs predicted,measured
+      the same, and whether the predictions decide as measurements on the device would
   serve_mix --profiles mine.json --policy single --load 0.5 --requests 100
       a profile of your own, alone
   serve_mix --device cuda --policy srpt+deficit,direct
@@ -58,8 +61,8 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 struct raw_options {
   std::string mix, clients = "8", load = "0.9", rate, arrivals = "poisson",
                    requests = std::to_string(default_requests), slo = "10", seed = "1", lanes = "8",
-                   spare_lanes, slow_down_limit, interference, most_wait = "1000", delay = "0",
-                   submission = "graph", weights = "1", evict = "no";
+                   spare_lanes, slow_down_limit, slow_downs = "predicted", most_wait = "1000",
+                   delay = "0", submission = "graph", weights = "1", evict = "no";
   std::vector<std::string> profiles;
   policy_options policy;
   segment_options segments{"100", "800"};
@@ -107,9 +110,12 @@ void declare(command_line& line, raw_options& raw) {
   line.option("--slow-down-limit", raw.slow_down_limit, "X",
               "Serve under each policy a second time, and keep apart\nmodels of which one takes X "
               "times as long beside the\nother, or longer: 1.2 allows 20%");
-  line.option("--interference", raw.interference, "FILE",
-              "Measured pairs of models, as corun_pairs.csv of measure,\nin place of a measurement "
-              "before the runs");
+  line.option(
+      "--slow-downs", raw.slow_downs, "FROM,...",
+      "predicted (by the law of contention that ships, from the\ncounters of kernels in the "
+      "profiles), LAW.json (by another\none, of interference fit), measured (on the device, "
+      "before\nthe runs) or PAIRS.csv (as corun_pairs.csv of measure). The\nfirst one "
+      "decides; the others are compared with it");
   line.option("--most-wait", raw.most_wait, "US",
               "Time after which the models that keep another one waiting\nmake room");
   line.option("--submission", raw.submission, "HOW",
@@ -214,6 +220,26 @@ arrival_options to_arrivals(const std::string& text) {
   return a;
 }
 
+std::vector<slowdown_source> to_sources(const std::string& text) {
+  using enum slowdown_source::kind;
+  constexpr std::string_view option = "--slow-downs";
+  std::vector<slowdown_source> sources;
+  for (const std::string& item : to_list(option, text)) {
+    slowdown_source& s = sources.emplace_back();
+    s.text = item;
+    if (item == "measured") {
+      s.how = measured;
+    } else if (item == "predicted") {
+      s.file = to_law_file(option, "h200");
+    } else {
+      s.how = fs::path(item).extension() == ".json" ? predicted : pairs;
+      s.file = to_file(option, item, "predicted, measured, LAW.json or PAIRS.csv");
+      record_input(option, s.file);
+    }
+  }
+  return sources;
+}
+
 void read_rate(options& o, const raw_options& raw, const command_line& line) {
   const bool load_given = line.is_given("--load"), rate_given = line.is_given("--rate");
   if (load_given && rate_given) refuse("--rate", "given beside --load", "one of the two");
@@ -253,8 +279,7 @@ options read(const raw_options& raw, const command_line& line) {
   if (!raw.slow_down_limit.empty())
     o.slow_down_limit =
         to_number("--slow-down-limit", raw.slow_down_limit, {1, 1000, false, "a ratio"});
-  o.interference = raw.interference;
-  if (!o.interference.empty()) record_input("--interference", o.interference);
+  if (o.slow_down_limit) o.slowdowns = to_sources(raw.slow_downs);
   o.most_wait = to_us("--most-wait", raw.most_wait, 1e9);
   o.decision_delay = to_us("--decision-delay", raw.delay, 1e6);
   o.submission = to_choice<gsched::submission>(
@@ -275,7 +300,7 @@ void check_used(const command_line& line, const options& o) {
                      "with direct and single alone, which do not schedule", "another --policy");
   line.refuse_unused(schedules, {"--slow-down-limit"},
                      "with direct and single alone, which do not schedule", "another --policy");
-  line.refuse_unused(o.slow_down_limit.has_value(), {"--interference", "--most-wait"},
+  line.refuse_unused(o.slow_down_limit.has_value(), {"--slow-downs", "--most-wait"},
                      "without a limit", "--slow-down-limit");
   line.refuse_unused(any_policy(o.policies, &description::uses_weights), {"--weights"},
                      "without a policy that shares by weight",

@@ -59,6 +59,14 @@ struct slo_rule {
   [[nodiscard]] bool draws() const noexcept { return least < most; }
 };
 
+/// Where slow-downs of models beside each other come from.
+struct slowdown_source {
+  enum class kind { predicted, measured, pairs };
+  std::string text; ///< as typed
+  kind how = kind::predicted;
+  std::filesystem::path file{}; ///< of coefficients, or of measured pairs
+};
+
 /// The options, checked: names exist, numbers are in range, paths can be used.
 struct options : device_choice, outputs, segment_settings {
   std::vector<mix_entry> mix;
@@ -78,7 +86,7 @@ struct options : device_choice, outputs, segment_settings {
   std::uint32_t lanes = 8;                  ///< streams that scheduled jobs borrow
   std::optional<std::uint32_t> spare_lanes; ///< as dispatch_options has it
   std::optional<double> slow_down_limit;    ///< of each model beside the others
-  std::filesystem::path interference;       ///< measured pairs; empty: measured on the device
+  std::vector<slowdown_source> slowdowns;   ///< the first one decides; empty without a limit
   gsched::duration most_wait = gsched::corun_options::default_most_wait;
   gsched::duration decision_delay{}; ///< time that a decision takes the host
   gsched::submission submission = gsched::submission::graph;

@@ -55,6 +55,28 @@ json run_json(const run_result& r) {
   return run;
 }
 
+/// Of each source, the one that decides first.
+json slowdowns_json(const options& from, const workload_facts& facts) {
+  json all = json::array();
+  for (const found_slowdowns& found : facts.slowdowns) {
+    json one{{"from", found.from}, {"by", json::object()}};
+    for (std::size_t i = 0; i < found.by.size(); ++i)
+      for (std::size_t j = 0; j < found.by.size(); ++j) {
+        if (const auto by = found.by[i][j])
+          one["by"][from.mix[i].name][from.mix[j].name] = rounded(*by);
+        if (!found.beyond.empty() && !found.beyond[i][j].empty())
+          one["beyond_the_fit"][from.mix[i].name][from.mix[j].name] = found.beyond[i][j];
+      }
+    if (&found != &facts.slowdowns.front()) {
+      const agreement a = agreement_of(facts.slowdowns.front(), found, *from.slow_down_limit);
+      one["pairs"] = a.pairs;
+      one["alike"] = a.alike;
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
 json workload_json(const options& from, const workload_facts& facts) {
   json mix = json::object();
   for (const mix_entry& m : from.mix) mix[m.name] = m.weight;
@@ -68,10 +90,7 @@ json workload_json(const options& from, const workload_facts& facts) {
   w["slo_ms"] = has_time ? json(rounded(us(from.slo->time) / 1e3)) : json();
   json& alone = w["solo_us"] = json::object();
   for (std::size_t m = 0; m < from.mix.size(); ++m) alone[from.mix[m].name] = us(facts.solo[m]);
-  for (std::size_t i = 0; i < facts.slowdowns.size(); ++i)
-    for (std::size_t j = 0; j < facts.slowdowns.size(); ++j)
-      if (const auto by = facts.slowdowns[i][j])
-        w["slow_downs"][from.mix[i].name][from.mix[j].name] = rounded(*by);
+  if (!facts.slowdowns.empty()) w["slow_downs"] = slowdowns_json(from, facts);
   return w;
 }
 
@@ -118,6 +137,20 @@ void run_result::finish(std::size_t model, std::size_t of_client, duration laten
   per_model[model].latencies.push_back(latency);
   per_client[of_client].latencies.push_back(latency);
   if (deadlines_met) *deadlines_met += in_time;
+}
+
+agreement agreement_of(const found_slowdowns& a, const found_slowdowns& b, double limit) {
+  const auto apart = [&](const found_slowdowns& f, std::size_t i, std::size_t j) {
+    return std::max(f.by[i][j].value_or(0), f.by[j][i].value_or(0)) > limit;
+  };
+  agreement all;
+  for (std::size_t i = 0; i < a.by.size(); ++i)
+    for (std::size_t j = i; j < a.by.size(); ++j) {
+      if (!a.by[i][j] || !b.by[i][j]) continue; // files have both directions or none
+      ++all.pairs;
+      all.alike += apart(a, i, j) == apart(b, i, j);
+    }
+  return all;
 }
 
 std::uint64_t requests_of(std::span<const run_result> runs) {

@@ -67,18 +67,35 @@ struct run_result {
 /// The largest number of requests of a run; a trace can hold fewer than --requests allows.
 [[nodiscard]] std::uint64_t requests_of(std::span<const run_result> runs);
 
+/// By model, then neighbour.
+template <class T>
+using by_pair = std::vector<std::vector<T>>;
+
+/// The slow-down of each model of the mix beside each.
+struct found_slowdowns {
+  std::string from;                    ///< predicted, measured or a file
+  by_pair<std::optional<double>> by{}; ///< none where the file has no such pair
+  by_pair<std::string> beyond{};       ///< resources of which both take more than the fit has seen
+};
+
 /// What is measured before the runs, and follows from it.
 struct workload_facts {
-  std::string device_name;            ///< empty for the device that ships with the library
-  std::vector<gsched::duration> solo; ///< of each model of the mix, alone on the device
-  gsched::duration mean_solo{};       ///< of the mix: by weight
-  std::optional<double> rate_per_s;   ///< offered; unset when the arrivals are a closed loop
-  std::optional<double> load;         ///< rate times mean_solo
-  /// With --slow-down-limit: the slow-down of each model beside each, by model, then neighbour; none
-  /// where --interference has none.
-  std::vector<std::vector<std::optional<double>>> slowdowns{};
+  std::string device_name;                  ///< empty for the device that ships with the library
+  std::vector<gsched::duration> solo;       ///< of each model of the mix, alone on the device
+  gsched::duration mean_solo{};             ///< of the mix: by weight
+  std::optional<double> rate_per_s;         ///< offered; unset when the arrivals are a closed loop
+  std::optional<double> load;               ///< rate times mean_solo
+  std::vector<found_slowdowns> slowdowns{}; ///< with --slow-down-limit, as --slow-downs
   std::optional<gsched::corun_rule> apart{};
 };
+
+/// Pairs of models on which two sources decide, and on how many of them alike: apart or not.
+struct agreement {
+  std::size_t alike = 0;
+  std::size_t pairs = 0; ///< that both know
+};
+[[nodiscard]] agreement agreement_of(const found_slowdowns& a, const found_slowdowns& b,
+                                     double limit);
 
 /// Errors   none; look at the stream.
 void write_json(std::ostream& out, const options& from, const workload_facts& facts,

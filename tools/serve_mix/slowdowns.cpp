@@ -2,10 +2,17 @@
 #include "serve_mix/slowdowns.hpp"
 
 #include "common/cli/option_values.hpp"
+#include "common/input/measured_on.hpp"
 
 #include <gsched/core/id.hpp>
 #include <gsched/dispatch/corun_rule.hpp>
+#include <gsched/interference/beyond_fit.hpp>
 #include <gsched/interference/corun_pairs.hpp>
+#include <gsched/interference/corun_slowdowns.hpp>
+#include <gsched/interference/kernel_chain.hpp>
+#include <gsched/interference/pair_slowdowns.hpp>
+#include <gsched/interference/solo_metrics.hpp>
+#include <gsched/io/coefficients_json.hpp>
 #include <gsched/io/corun_csv.hpp>
 
 #include <algorithm>
@@ -48,6 +55,18 @@ private:
   std::deque<arrival> ready_;
 };
 
+/// Calls slowdowns(i, j) for each pair of n models, once; sets them in both directions.
+template <class F>
+void for_each_pair(found_slowdowns& into, std::size_t n, F slowdowns) {
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = i; j < n; ++j) {
+      const std::array<double, 2> slow = slowdowns(i, j);
+      into.by[i][j] = i == j ? std::max(slow[0], slow[1]) : slow[0];
+      if (i != j) into.by[j][i] = slow[1];
+    }
+  }
+}
+
 /// Of model i beside model j, and the reverse.
 std::array<double, 2> measured(platform& on, const options& from, std::span<const profile> models,
                                const workload_facts& facts, std::size_t i, std::size_t j) {
@@ -72,8 +91,30 @@ std::array<double, 2> measured(platform& on, const options& from, std::span<cons
   return slow;
 }
 
-void read_pairs(const options& from, std::span<const profile> models, workload_facts& facts) {
-  const std::string file = from.interference.string();
+void predict(const slowdown_source& source, const architecture_limits& sm, const options& from,
+             std::span<const profile> models, found_slowdowns& into) {
+  const interference_coefficients law = load_coefficients(source.file);
+  std::vector<common::measured_file> files{{"--slow-downs", source.file}};
+  std::vector<kernel_chain> chains;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    files.push_back({"--mix", from.mix[i].profile});
+    if (!has_counters(models[i]))
+      refuse("--slow-downs",
+             "no counters of the kernels of " + in_quotes(from.mix[i].name) + " to predict from",
+             "a profile with counters, as measure writes, or --slow-downs measured");
+    chains.push_back(chain_of(models[i], sm, solo_metrics{}));
+  }
+  common::check_machines("serve_mix", files);
+  into.beyond.assign(models.size(), std::vector<std::string>(models.size()));
+  for_each_pair(into, models.size(), [&](std::size_t i, std::size_t j) {
+    const std::array<corunner, 2> both{corunner{&chains[i], 0}, corunner{&chains[j], 0}};
+    into.beyond[i][j] = into.beyond[j][i] = beyond_fit(law.seen, both);
+    return pair_slowdowns(chains[i], chains[j], law);
+  });
+}
+
+void read_pairs(const std::string& file, const options& from, std::span<const profile> models,
+                found_slowdowns& into) {
   const auto place = [&](const corun_side& s) {
     const auto at = std::find_if(models.begin(), models.end(), [&](const profile& p) {
       return p.model == s.model && p.batch == s.batch;
@@ -88,12 +129,12 @@ void read_pairs(const options& from, std::span<const profile> models, workload_f
     if (std::max(at[0], at[1]) == models.size()) continue;
     any = true;
     for (const std::size_t side : {0u, 1u}) {
-      std::optional<double>& kept = facts.slowdowns[at[side]][at[1 - side]];
+      std::optional<double>& kept = into.by[at[side]][at[1 - side]];
       kept = std::max(kept.value_or(0), p.side[side].slowdown());
     }
   }
   if (!any)
-    refuse("--interference", in_quotes(file) + " has no pair of the mix that shares all SMs",
+    refuse("--slow-downs", in_quotes(file) + " has no pair of the mix that shares all SMs",
            "one of " + from.mix.front().name);
 }
 
@@ -102,16 +143,18 @@ void read_pairs(const options& from, std::span<const profile> models, workload_f
 void find_slowdowns(platform& on, const options& from, std::span<const profile> models,
                     workload_facts& facts) {
   const std::size_t n = models.size();
-  facts.slowdowns.assign(n, std::vector<std::optional<double>>(n));
-  if (!from.interference.empty()) {
-    read_pairs(from, models, facts);
-  } else {
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t j = i; j < n; ++j) {
-        const std::array<double, 2> slow = measured(on, from, models, facts, i, j);
-        facts.slowdowns[i][j] = i == j ? std::max(slow[0], slow[1]) : slow[0];
-        if (i != j) facts.slowdowns[j][i] = slow[1];
-      }
+  for (const slowdown_source& source : from.slowdowns) {
+    found_slowdowns& found = facts.slowdowns.emplace_back();
+    found.from = source.text;
+    found.by.assign(n, std::vector<std::optional<double>>(n));
+    switch (source.how) {
+    case slowdown_source::kind::predicted: predict(source, on.sm(), from, models, found); break;
+    case slowdown_source::kind::measured:
+      for_each_pair(found, n, [&](std::size_t i, std::size_t j) {
+        return measured(on, from, models, facts, i, j);
+      });
+      break;
+    case slowdown_source::kind::pairs: read_pairs(source.file.string(), from, models, found); break;
     }
   }
   std::vector<corun_limit> limits;
@@ -119,7 +162,7 @@ void find_slowdowns(platform& on, const options& from, std::span<const profile> 
   for (std::size_t i = 0; i < n; ++i) {
     limits.push_back({from.mix[i].name, from.slow_down_limit.value_or(corun_limit::none)});
     for (std::size_t j = 0; j < n; ++j)
-      if (const auto by = facts.slowdowns[i][j])
+      if (const auto by = facts.slowdowns.front().by[i][j])
         pairs.push_back({from.mix[i].name, from.mix[j].name, *by});
   }
   facts.apart.emplace(limits, pairs);

@@ -10,12 +10,16 @@
 
 namespace serve_mix {
 
-/// Sets the slow-downs of the mix's models beside each other, and the rule that keeps apart those
-/// beyond from.slow_down_limit. The slow-downs are those of --interference, or are measured on the
-/// platform: both models in a closed loop of one request each, submitted as they arrive, and the
-/// median latency of each over its latency alone (facts.solo).
+/// Sets the slow-downs of the mix's models beside each other, from each source of --slow-downs, and
+/// the rule that keeps apart those beyond from.slow_down_limit by the first of them:
+///  - predicted: gsched::pair_slowdowns, from the counters of the models' kernels;
+///  - measured: both models on the platform in a closed loop of one request each, submitted as they
+///    arrive, and the median latency of each over its latency alone (facts.solo);
+///  - a file of measured pairs.
 ///
-/// Errors   bad_option for a file without a pair of the mix; those of load_corun_pairs.
+/// Errors   bad_option, one line: a model whose kernels have no counters, for a prediction; profiles
+///          and a law of different GPUs; a file without a pair of the mix. Those of load_corun_pairs
+///          and load_coefficients.
 void find_slowdowns(platform& on, const options& from, std::span<const gsched::profile> models,
                     workload_facts& facts);
 

@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <filesystem>
 #include <limits>
 #include <ostream>
 #include <ratio>
+#include <string>
 #include <utility>
 
 namespace serve_mix {
@@ -107,20 +110,38 @@ void print_over_direct(std::ostream& out, const options& from, std::span<const r
   print(out, runs, columns, eligible, terminal);
 }
 
+std::string named(const found_slowdowns& f) {
+  return std::filesystem::path(f.from).filename().string();
+}
+std::string described(const found_slowdowns& f) {
+  if (f.from == "predicted") return "predicted from the kernels' counters";
+  if (f.from == "measured") return "measured on this device before the runs";
+  return f.from;
+}
+
 /// What the rule is made of.
 void print_slowdowns(std::ostream& out, const options& from, const workload_facts& facts) {
-  out << fmt::format("slow-downs side by side ({}), kept apart beyond {:g}\n",
-                     from.interference.empty() ? "measured on this device before the runs"
-                                               : from.interference.string(),
+  const found_slowdowns& first = facts.slowdowns.front();
+  out << fmt::format("slow-downs side by side ({}), kept apart beyond {:g}\n", described(first),
                      *from.slow_down_limit);
-  for (std::size_t i = 0; i < facts.slowdowns.size(); ++i) {
-    for (std::size_t j = 0; j < facts.slowdowns.size(); ++j) {
-      const auto by = facts.slowdowns[i][j];
-      const bool beyond = by && *by > *from.slow_down_limit;
-      out << fmt::format("  {} beside {}: {}{}\n", from.mix[i].name, from.mix[j].name,
-                         by ? fmt::format("{:.2f}", *by) : "not known, allowed",
-                         beyond ? ", apart" : "");
+  for (std::size_t i = 0; i < first.by.size(); ++i) {
+    for (std::size_t j = 0; j < first.by.size(); ++j) {
+      const auto by = first.by[i][j];
+      out << fmt::format("  {} beside {}: {}", from.mix[i].name, from.mix[j].name,
+                         by ? fmt::format("{:.2f}", *by) : "not known, allowed");
+      if (by && *by > *from.slow_down_limit) out << ", apart";
+      for (std::size_t k = 1; k < facts.slowdowns.size(); ++k)
+        if (const auto other = facts.slowdowns[k].by[i][j])
+          out << fmt::format("; {} {:.2f}", named(facts.slowdowns[k]), *other);
+      if (!first.beyond.empty() && !first.beyond[i][j].empty())
+        out << "; extrapolated: more " << first.beyond[i][j] << " than the fit has seen";
+      out << '\n';
     }
+  }
+  for (std::size_t k = 1; k < facts.slowdowns.size(); ++k) {
+    const agreement a = agreement_of(first, facts.slowdowns[k], *from.slow_down_limit);
+    out << fmt::format("  {} and {} decide {} of {} pairs alike\n", named(first),
+                       named(facts.slowdowns[k]), a.alike, a.pairs);
   }
 }
 

@@ -100,7 +100,16 @@ public:
   }
 
   /// A rule for models whose slow-downs side by side are slowdowns(i, j), an array of two: of model
-  /// i beside model j, and of j beside i. It is called once for each pair with i <= j.
+  /// i beside model j, and of j beside i. It is called once for each pair with i <= j. With chains of
+  /// the models' kernels and fitted coefficients, that is pair_slowdowns (interference/):
+  ///
+  ///   corun_rule::predicted(models, [&](std::size_t i, std::size_t j) {
+  ///     return pair_slowdowns(chains[i], chains[j], coefficients);
+  ///   });
+  ///
+  /// Source   the law of contention, on the kernels' counters: no model has to run beside another.
+  /// Errors   as the constructor.
+  /// Cost     models^2 / 2 calls; some milliseconds each by pair_slowdowns.
   template <class Slowdowns>
   [[nodiscard]] static corun_rule predicted(std::span<const corun_limit> models,
                                             Slowdowns slowdowns) {

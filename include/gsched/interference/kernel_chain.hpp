@@ -105,6 +105,12 @@ inline void distribute_demand(kernel_chain& chain, const solo_metrics& m,
   }
 }
 
+/// Whether a kernel of the profile has counters, so that its chain has demands.
+[[nodiscard]] inline bool has_counters(const profile& p) noexcept {
+  return std::any_of(p.operations.begin(), p.operations.end(),
+                     [](const profile_operation& o) { return o.counters.has_value(); });
+}
+
 /// Where a chain runs: on `sms` of the device's SMs, with a measured latency there.
 struct chain_place {
   sm_count sms{};
@@ -157,7 +163,7 @@ namespace detail {
   chain.sms = place ? std::clamp<double>(place->sms.count(), 1, device) : device;
   std::vector<double> alone_us;
   double whole = 0, here = 0;
-  bool counted = false;
+  const bool counted = has_counters(p);
   for (const profile_operation& o : p.operations) {
     const operation& op = o.work;
     chain_kernel k;
@@ -178,7 +184,6 @@ namespace detail {
       k.shares = {share(a.warps, sm.max_warps), share(a.registers, sm.registers),
                   share(a.shared_bytes, sm.shared_bytes), share(1, sm.max_blocks)};
     }
-    counted |= o.counters.has_value();
     chain.kernels.push_back(k);
   }
   const auto n = static_cast<double>(chain.kernels.size());
