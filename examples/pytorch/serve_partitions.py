@@ -5,7 +5,8 @@
 Each model is captured for each batch size, with several instances, so that several partitions can run
 it at the same time. Then the models are served as by the program serve_partitions: --run has its
 options, and several --run follow one another with the same graphs. Before that each graph is replayed
-on the whole GPU, and its time is printed beside that of the latency table, which plans use.
+on the whole GPU, and its time is printed beside that of the latency table, which plans use; not where
+runs start together with other processes (--start-with).
 
     serve_partitions.py --run "--rates resnet50=300,vgg16=200 --seconds 20" \\
         --run "--rates resnet50=300,vgg16=200 --seconds 20 --planner sbp"
@@ -142,12 +143,19 @@ def beside_table(torch, a, made):
     return report
 
 
+def without_plans(words):
+    """Whether a run's planner makes no partitions, so that options of plans are refused."""
+    named = [w.removeprefix("--planner=") for w in words if w.startswith("--planner=")]
+    named += [after for w, after in zip(words, words[1:]) if w == "--planner"]
+    return bool(named) and named[-1] in ("whole", "streams", "priorities")
+
+
 def serve(a, entry, graphs, run):
     words = ["serve_partitions", *shlex.split(run), "--device", f"cuda:{a.gpu}", "--batches",
              ",".join(map(str, a.batches)), "--table", a.table]
     if "--gpus" not in words:
         words += ["--gpus", str(a.gpus)]
-    if "--plan-interference" not in words:
+    if "--plan-interference" not in words and not without_plans(words):
         words += ["--plan-interference", "h200"]
     print(f"serve_partitions {run}", flush=True)
     argv = (ctypes.c_char_p * len(words))(*(w.encode() for w in words))
@@ -166,7 +174,8 @@ def main():
         entry.restype = ctypes.c_int
         with stage("capture"):
             made = capture_all(torch, a)
-        report = beside_table(torch, a, made)
+        is_alone = not any("--start-with" in run for run in a.run)
+        report = beside_table(torch, a, made) if is_alone else []
         for gpu in range(a.gpu, a.gpu + a.gpus):
             gsched.leave_slow_side(gpu)
     except (gsched.GschedError, RuntimeError, ValueError, OSError) as e:

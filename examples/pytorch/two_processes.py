@@ -24,14 +24,13 @@ import faulthandler
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
 import checkout # the package of this checkout
 import models
+import mps
 import workload
 
 SETTINGS = {"time_slicing": (False, {}), "mps": (True, {}),
@@ -152,23 +151,6 @@ class Worker:
             self.process.wait()
 
 
-@contextlib.contextmanager
-def mps():
-    """The environment of processes that use the control daemon of this program."""
-    if shutil.which("nvidia-cuda-mps-control") is None:
-        raise RuntimeError("nvidia-cuda-mps-control: not found, expected on the path")
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
-        subprocess.run(["nvidia-cuda-mps-control", "-d"], env={**os.environ, **environment},
-                       check=True, timeout=30)
-        try:
-            yield environment
-        finally:
-            subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, timeout=30,
-                           env={**os.environ, **environment}, check=False)
-            time.sleep(1)
-
-
 def measure(a, environment, best_effort_only, whole):
     """{pair: facts} of one setting; `whole`: those with the whole GPU, if they are known."""
     workers = {"rt": Worker(a, "rt", environment),
@@ -225,7 +207,7 @@ def main():
     try:
         for setting in a.settings:
             shared, best_effort_only = SETTINGS[setting]
-            with mps() if shared else contextlib.nullcontext({}) as environment:
+            with mps.control_daemon() if shared else contextlib.nullcontext({}) as environment:
                 results[setting] = measure(a, environment, best_effort_only,
                                            results.get("time_slicing", {}))
             for pair, f in results[setting].items():

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_partitions/options.hpp"
 
+#include "serve_partitions/start_together.hpp"
+
 #include "common/cli/command_line.hpp"
 #include "common/cli/files.hpp"
 #include "common/cli/option_values.hpp"
@@ -18,8 +20,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <set>
+#include <system_error>
 #include <utility>
 
 namespace serve_partitions {
@@ -80,7 +84,7 @@ struct raw_options : partition_texts {
       rate_error = "0", batches, added, planner = "best", interference, plan_interference = "same",
       seconds = "60", period = "20", headroom = "1.2", clusters = "1.25", tolerance = "0.1",
       fall = "0.3", start = "at_once", stalls = "0", prepare = "0", switch_us = "100", seed = "1",
-      allowed = "0.01", true_slowdown = "1";
+      allowed = "0.01", true_slowdown = "1", only, start_with;
   bool once = false, max_rates = false, fixed_times = false, leave_idle = false;
   device_option device{{.preset = false}};
   output_options output;
@@ -97,6 +101,13 @@ void declare(command_line& line, raw_options& raw) {
               "part");
   line.option("--seconds", raw.seconds, "S", "Time for which requests arrive");
   line.option("--seed", raw.seed, "N", "Of all random numbers");
+  line.option(
+      "--only", raw.only, "NAME",
+      "Serve one of the models or apps of --rates and --app: its\nrequests arrive as beside "
+      "the others");
+  line.option("--start-with", raw.start_with, "DIR",
+              "Start together with other processes: make DIR/ready.NAME\nwhen set up, and start at "
+              "the time in DIR/go, in ns of the\nmonotonic clock");
   declare_gpus(line, raw, "GPUs of one kind; default: 4, or 1 real one");
   raw.device.declare(line);
   line.option("--batches", raw.batches, "B,...",
@@ -289,6 +300,16 @@ void read_device(options& o, const raw_options& raw) {
   o.table = gsched::with_graph_batches(*o.table, o.batches, added);
 }
 
+/// Leaves out all but the app of --only, whose random numbers stay its own.
+void keep_only(options& o, const std::string& name) {
+  o.only = name;
+  if (name.empty()) return;
+  std::erase_if(o.apps, [&](const offered_app& a) { return a.definition.name != name; });
+  if (o.apps.empty())
+    refuse("--only", in_quotes(name) + " has no rate", "one that --rates or --app names",
+           errc::unknown_name);
+}
+
 options read(const raw_options& raw) {
   options o;
   o.table_name = raw.table;
@@ -306,6 +327,15 @@ options read(const raw_options& raw) {
   read_device(o, raw);
   read_true_slowdown(o, raw.true_slowdown);
   read_error(o, raw);
+  keep_only(o, raw.only);
+  if (!raw.start_with.empty()) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(raw.start_with, ignored))
+      refuse("--start-with", in_quotes(raw.start_with) + " is not there", "a folder", errc::io);
+    o.service.before_start = [folder = raw.start_with, name = raw.only.empty() ? "all" : raw.only] {
+      start_together(folder, name);
+    };
+  }
   std::vector<model_demand> demands;
   for (const offered_app& a : o.apps)
     for (const app_stage& s : a.definition.stages) demands.push_back({s.model, 1, o.slos[s.model]});
@@ -346,6 +376,8 @@ std::optional<options> parse_options(int argc, char** argv) {
   declare(line, raw);
   if (!line.parse(argc, argv)) return std::nullopt;
   line.refuse_unused(!raw.max_rates, {"--rate-scale"}, "beside --max-rates, which finds the scale",
+                     "one of both");
+  line.refuse_unused(!raw.max_rates, {"--only"}, "beside --max-rates, which is for all models",
                      "one of both");
   line.refuse_unused(!raw.once, {"--tolerance", "--fall", "--fixed-times", "--allowed"},
                      "beside --once, which plans for good", "one of both");

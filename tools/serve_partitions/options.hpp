@@ -48,6 +48,7 @@ struct options : common::outputs {
   gsched::rate_error error;
   bool uses_slo_factor = true; ///< false: --slo names all that has a rate
   bool max_rates = false;      ///< call scale_to_most first
+  std::string only;            ///< the model or app that is served; empty: all
   std::uint64_t seed = 1;
 };
 

@@ -311,6 +311,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
          {"interference", o.truth.has_value()},
          {"planned_interference", o.planned.has_value()},
          {"seed", o.seed}};
+  if (!o.only.empty()) j["only"] = o.only;
   if (!o.batches.empty()) j["batches_of_graphs"] = o.batches;
   if (all.making)
     j["real"] = {{"gpu", all.making->gpu},

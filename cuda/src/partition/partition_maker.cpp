@@ -24,7 +24,8 @@ duration since(clock::time_point then) {
 
 partition_maker::partition_maker(const partition_batches_options& o, const program_source& source)
     : options_(o), source_(source), staging_(o.gpus) {
-  for (const int g : options_.gpus) sizes_.push_back(cuda::group_sizes(g));
+  for (const int g : options_.gpus) // with overlap, a process may have a part of the SMs, by MPS
+    sizes_.push_back(options_.overlap ? std::vector<std::uint32_t>{} : cuda::group_sizes(g));
   thread_ = std::thread([this] { work(); });
 }
 

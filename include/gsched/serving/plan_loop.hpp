@@ -86,13 +86,14 @@ public:
     before_.resize(table.size());
   }
 
-  /// Waits until the partitions of the first plan exist, and starts the time.
+  /// Waits until the partitions of the first plan exist, calls before_start, and starts the time.
   void begin() {
     static_assert(
         plan_requests<Requests>); // here, as a class that has a plan_loop is complete here
     plan_for(offered_);
     while (!runner_.try_prepared()) runner_.wait(no_deadline);
     is_preparing_ = false;
+    if (options_.before_start) options_.before_start();
     begin_ = runner_.now() - time_point{};
     open_period();
     follow_plan();

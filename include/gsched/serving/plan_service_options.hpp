@@ -57,6 +57,8 @@ struct plan_service_options {
   margin_options margins{};         ///< against violations that neither rates nor times explain
   frontend_options frontend{};
   duration stall{}; ///< a batch that takes longer than expected by more is recorded; 0: none is
+  /// Called when the first plan's partitions exist, before time zero, which is its return; may be empty.
+  std::function<void()> before_start{};
   /// Called every few thousand events with the time since the start; may be empty.
   std::function<void(duration)> on_progress{};
 };

@@ -30,7 +30,16 @@ cuda::partition_batches_options options_for(const options& o) {
   to.gpus.clear();
   for (std::size_t i = 0; i < o.gpus.size(); ++i) {
     const int ordinal = o.device.gpu.value() + static_cast<int>(i);
-    static_cast<void>(cuda::find_gpu(ordinal));
+    const cuda::gpu found = cuda::find_gpu(ordinal);
+    to.gpus.push_back(ordinal);
+    if (has_streams(o.planner)) { // a process may have a part of the SMs, by MPS
+      if (found.sms < o.gpus[i].sms)
+        throw error(errc::bad_option, "GPU " + std::to_string(ordinal) + ": " +
+                                          std::to_string(found.sms.count()) +
+                                          " SMs, expected at least what --sms says: " +
+                                          std::to_string(o.gpus[i].sms.count()));
+      continue;
+    }
     const std::vector<std::uint32_t> sizes = cuda::group_sizes(ordinal);
     const std::uint32_t all = std::accumulate(sizes.begin(), sizes.end(), 0u);
     if (sm_count{all} < o.gpus[i].sms || sm_count{sizes.front()} != o.gpus[i].group)
@@ -39,7 +48,6 @@ cuda::partition_batches_options options_for(const options& o) {
                                         ", expected at least what --sms and --group say: " +
                                         std::to_string(o.gpus[i].sms.count()) + " in groups of " +
                                         std::to_string(o.gpus[i].group.count()));
-    to.gpus.push_back(ordinal);
   }
   to.overlap = has_streams(o.planner);
   if (o.planner == priorities) {
@@ -66,7 +74,9 @@ cuda::partition_batches_options options_for(const options& o) {
 
 served run_on_gpus(const options& o, cuda::program_source source) {
   const cuda::gpu first = common::open_gpu(o.device);
-  common::check_machine("serve_partitions", {"--table", o.table_name}, common::this_machine(first));
+  if (!has_streams(o.planner)) // else partitions are not asked for, and MPS may hide SMs
+    common::check_machine("serve_partitions", {"--table", o.table_name},
+                          common::this_machine(first));
   const interference_function expected = expected_of(o);
   const planner_function planner = planner_of(o);
   cuda::partition_batches runner(options_for(o), std::move(source));
@@ -82,7 +92,9 @@ served run_on_gpus(const options& o, cuda::program_source source) {
 served run_on_gpus(const options& o) {
   static_cast<void>(common::open_gpu(o.device));
   const latency_table times = with_corrections(*o.as_measured, o.true_slowdown);
-  table_stand_ins stand_ins(times, options_for(o), o.gpus.front());
+  std::vector<std::size_t> models;
+  for (const model_demand& d : offered_demands(o.apps, o.slos)) models.push_back(d.model);
+  table_stand_ins stand_ins(times, options_for(o), o.gpus.front(), models);
   return run_on_gpus(o, [&](const cuda::batch_program& b) { return stand_ins.make(b); });
 }
 

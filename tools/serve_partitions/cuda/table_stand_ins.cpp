@@ -16,15 +16,18 @@ namespace serve_partitions {
 using namespace gsched;
 
 table_stand_ins::table_stand_ins(const latency_table& t, const cuda::partition_batches_options& on,
-                                 const gpu_shape& shape)
+                                 const gpu_shape& shape, std::span<const std::size_t> models)
     : table_(t) {
   for (std::uint32_t gpu = 0; gpu < on.gpus.size(); ++gpu) {
     const cuda::current_gpu here(on.gpus[gpu]);
-    std::vector<sm_count> sizes = sizes_of(shape);
-    for (std::uint32_t n = 1; n < shape.groups() && shape.remainder().count() > 0; ++n)
-      sizes.push_back(shape.of_groups(n) + shape.remainder());
+    std::vector<sm_count> sizes{shape.sms};
+    if (!on.overlap) {
+      sizes = sizes_of(shape);
+      for (std::uint32_t n = 1; n < shape.groups() && shape.remainder().count() > 0; ++n)
+        sizes.push_back(shape.of_groups(n) + shape.remainder());
+    }
     for (const sm_count sms : sizes)
-      for (std::size_t m = 0; m < t.size(); ++m)
+      for (const std::size_t m : models)
         for (const std::uint32_t b : on.batches[m])
           if (sms >= t.sizes(m).front()) static_cast<void>(make({gpu, m, b, sms}));
   }
