@@ -241,17 +241,20 @@ def read(file):
         raise Failed(f"{file.name}: no result") from None
 
 
-def in_one_process(a, way, loads, folder):
-    """[report] of each load."""
-    files = [folder / f"{i}.json" for i in range(len(loads))]
-    more = ONE_PROCESS[way] + (["--sms", str(a.sms)] if way == "plan" else [])
-    runs = [run_words(a, x, more, f) for x, f in zip(loads, files)]
-    child = Child(way, program_words(a, runs, a.rates, a.instances if way == "plan" else 1), {},
-                  folder)
+def in_one_process(a, runs, folder):
+    """[report] of each of the runs, which are (way, load); Failed in place of those that failed."""
+    files = [folder / f"{i}.json" for i in range(len(runs))]
+    more = {way: words + (["--sms", str(a.sms)] if way == "plan" else [])
+            for way, words in ONE_PROCESS.items()}
+    words = [run_words(a, load, more[way], f) for (way, load), f in zip(runs, files)]
+    instances = a.instances if any(way == "plan" for way, _ in runs) else 1
+    child = Child("all", program_words(a, words, a.rates, instances), {}, folder)
     try:
-        wait_for(lambda: child.process.poll() is not None, [child],
-                 a.set_up + limit_of(a, loads), "ended")
+        wait_for(lambda: child.process.poll() is not None, [child], a.set_up + limit_of(a, runs),
+                 "ended")
         return [read(f) for f in files]
+    except Failed as e:
+        return [read(f) if f.is_file() else e for f in files]
     finally:
         child.stop()
 
@@ -307,33 +310,43 @@ def joined(reports):
     return {"all": all_of, "apps": apps, "batches": sum(r["batches"] for r in reports)}
 
 
-def serve(a, way, loads):
+def serve(a, runs):
+    """[report] of runs of one way, or of ways in one process."""
     with tempfile.TemporaryDirectory(prefix="rivals", ignore_cleanup_errors=True) as folder:
-        folder = pathlib.Path(folder)
+        folder, way = pathlib.Path(folder), runs[0][0]
         if way in ONE_PROCESS:
-            return in_one_process(a, way, loads, folder)
+            return in_one_process(a, runs, folder)
         with contextlib.ExitStack() as stack:
             environment = {}
             if way != "time_slicing":
                 environment = stack.enter_context(mps.control_daemon())
-            return in_processes(a, way, loads, folder, environment)
+            return in_processes(a, way, [load for _, load in runs], folder, environment)
+
+
+def together(a):
+    """Lists of runs: PyTorch graphs are captured once for all that can use them."""
+    runs = [(way, load) for way in a.ways for load in a.loads]
+    if not a.pytorch:
+        return [[r] for r in runs]
+    groups = {}
+    for way, load in runs:
+        groups.setdefault("one process" if way in ONE_PROCESS else way, []).append((way, load))
+    return list(groups.values())
 
 
 def results(a):
     """Rows, one for each way and load."""
-    for way in a.ways:
-        together = [a.loads] if a.pytorch else [[x] for x in a.loads] # PyTorch graphs stay
-        for loads in together:
-            try:
-                for load, r in zip(loads, serve(a, way, loads)):
-                    yield {"way": way, "load": load, "all": r["all"], "apps": r["apps"],
-                           "batches": r["batches"], **{k: r[k] for k in ("shares", "real") if k in r}}
-            except (Failed, OSError) as e:
-                for load in loads:
-                    yield {"way": way, "load": load, "failed": str(e)}
-            except mps.NotAvailable as e:
-                for load in loads:
-                    yield {"way": way, "load": load, "not_available": str(e)}
+    for runs in together(a):
+        try:
+            found = [{"failed": str(r)} if isinstance(r, Failed) else
+                     {k: r[k] for k in ("all", "apps", "batches", "shares", "real") if k in r}
+                     for r in serve(a, runs)]
+        except (Failed, OSError) as e:
+            found = [{"failed": str(e)}] * len(runs)
+        except mps.NotAvailable as e:
+            found = [{"not_available": str(e)}] * len(runs)
+        for (way, load), facts in zip(runs, found):
+            yield {"way": way, "load": load, **facts}
 
 
 def tell(row):
