@@ -219,7 +219,7 @@ CUgraph program::make_range(std::size_t first, std::size_t last, const range_opt
     }
     program_node::adding as;
     as.place = how.place;
-    as.as_kernel = gated;
+    as.as_kernel = gated || (!how.keep_memory_nodes && s.nodes[op].is_within_gpu());
     if (s.nodes[op].reports_by && !how.reports.empty()) as.to = &how.reports[reports++];
     if (!how.preemptions.empty()) as.parameter = &how.preemptions[op - first];
     made[i] = operations[op - first] = s.nodes[op].add_to(graph.get(), as, what);

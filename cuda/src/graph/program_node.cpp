@@ -304,6 +304,12 @@ CUgraphNode program_node::add_to(CUgraph graph, const adding& how, const std::st
   return made;
 }
 
+bool program_node::is_within_gpu() const noexcept {
+  if (type == CU_GRAPH_NODE_TYPE_MEMSET) return !is_host(CU_MEMORYTYPE_UNIFIED, set.dst);
+  return type == CU_GRAPH_NODE_TYPE_MEMCPY &&
+         direction_of(copy) == copy_direction::device_to_device;
+}
+
 namespace {
 
 /// The GPU that owns the memory at an address; empty for host memory, managed memory, and other

@@ -56,6 +56,8 @@ struct program_node : action {
   [[nodiscard]] bool can_be_kernel() const noexcept {
     return type == CU_GRAPH_NODE_TYPE_KERNEL || work.has_value();
   }
+  /// Whether it is a set of the GPU's memory or a copy within it.
+  [[nodiscard]] bool is_within_gpu() const noexcept;
   /// Whether it is a cooperative launch, whose blocks must all run at once.
   [[nodiscard]] bool is_cooperative() const noexcept;
   /// Options of add_to.

@@ -65,9 +65,13 @@ struct range_options {
   std::span<const preemption> preemptions{};
   /// The green context on whose SMs the kernels run; null: as captured.
   CUcontext place = nullptr;
+  /// Keeps sets, and copies within the GPU's memory, as captured. Else kernels do them, on the SMs
+  /// of `place`: a set or copy node can wait until another graph's replay has ended
+  /// (docs/research/memory_nodes.md).
+  bool keep_memory_nodes = false;
   /// Operations from one gate to the next; 0: no gates. The first gate is beside the second
-  /// operation, and no gate is beside the last one. A graph with gates runs sets and copies as
-  /// kernels. A range for which can_be_held is false has no gates. In a graph that forks, a gate
+  /// operation, and no gate is beside the last one. A graph with gates runs all sets and copies
+  /// as kernels. A range for which can_be_held is false has no gates. In a graph that forks, a gate
   /// stops all branches at about the same time of the range; branches do not wait for each other.
   unsigned gate_every = 0;
   CUdeviceptr gate_words = 0;         ///< device address of the graph's gate_line
