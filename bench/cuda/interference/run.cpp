@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "interference/power.hpp"
 #include "interference/suites.hpp"
 
 #include "experiment.hpp"
@@ -14,8 +15,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <set>
 
 namespace interference {
@@ -49,6 +52,71 @@ json row_of(const experiment& e, const cuda::beside_result& r) {
           {"in_turn_us", r.in_turn_us},
           {"probe_rate_alone", r.probe_rate_alone},
           {"probe_rate_beside", r.probe_rate_beside}};
+}
+
+json row_of(const power_load& load, const power_result& r, const power_result& idle) {
+  const auto readings = [](const cuda::power_readings& p) {
+    return json{{"sm_mhz", p.sm_mhz},
+                {"least_sm_mhz", p.least_sm_mhz},
+                {"memory_mhz", p.memory_mhz},
+                {"watts", p.watts},
+                {"most_watts", p.most_watts},
+                {"limit_watts", p.limit_watts},
+                {"celsius", p.celsius},
+                {"busy_percent", p.busy_percent},
+                {"memory_percent", p.memory_percent},
+                {"throttled", p.reasons},
+                {"samples", p.count}};
+  };
+  return {{"suite", "power"},
+          {"load", load.name},
+          {"probe", load.probe ? json(load.probe->name()) : json()},
+          {"alone", readings(r.alone)},
+          {"beside", readings(r.beside)},
+          {"load_clock_mhz", r.load_mhz},
+          {"victim_sms", r.victim_sms.count()},
+          {"load_sms", r.load_sms.count()},
+          {"victim_us", r.victim.median},
+          {"victim_slowdown", r.victim.median / idle.victim.median},
+          {"clock_ratio", idle.beside.sm_mhz / r.beside.sm_mhz}};
+}
+
+/// The suite power: clocks and power of each load, and how far lower clocks slow a victim. Returns
+/// whether all loads ran; without NVML there are none.
+template <class Save>
+bool run_power(const run_options& o, ::experiment::watchdog& watch, json& rows, Save save) {
+  constexpr double seconds = 1.5; // of samples
+  std::optional<power_result> idle;
+  const auto list = [](const std::vector<std::string>& names) {
+    std::string all;
+    for (const std::string& n : names) all += (all.empty() ? "" : ", ") + n;
+    return all.empty() ? std::string("none") : all;
+  };
+  fmt::print("{:10} {:10} {:>8} {:>7} {:>8} {:>6} {:>6} {:>11} {:>9} {:>7} {:>7}  {}\n", "suite",
+             "load", "W alone", "SM MHz", "mem MHz", "busy %", "mem %", "SM MHz, two", "victim",
+             "slower", "clock", "lower clocks for");
+  try {
+    for (const power_load& load : power_loads()) {
+      watch.step("power of " + load.name, 40);
+      const power_result r = measure_power(load, o.gpu, o.victim_us, seconds);
+      if (!idle) idle = r;
+      const json& row = rows.emplace_back(row_of(load, r, *idle));
+      fmt::print("{:10} {:10} {:8.0f} {:7.0f} {:8.0f} {:6.0f} {:6.0f} {:11.0f} {:9.1f} {:7.3f} "
+                 "{:7.3f}  {}\n",
+                 "power", load.name, r.alone.watts, r.alone.sm_mhz, r.alone.memory_mhz,
+                 r.alone.busy_percent, r.alone.memory_percent, r.beside.sm_mhz, r.victim.median,
+                 row["victim_slowdown"].get<double>(), row["clock_ratio"].get<double>(),
+                 list(r.alone.reasons));
+      std::fflush(stdout);
+      save();
+    }
+    return true;
+  } catch (const gsched::error& wrong) {
+    fmt::print(stderr, "gsched.gpu.interference: power: {}\n", wrong.what());
+    rows.push_back({{"suite", "power"}, {"error", wrong.what()}});
+    save();
+    return false;
+  }
 }
 
 /// Profiles of the probes, with counters where asked for, each one written once.
@@ -105,8 +173,11 @@ bool run(const run_options& o) {
   const double end = ::experiment::seconds_now() + o.seconds;
   std::size_t left_out = 0;
   std::size_t failed = 0;
-  fmt::print("{:10} {:>24} {:>32} {:>5} {:>9} {:>9} {:>6} {:>6} {:>5} {:>5}\n", "suite", "victim",
-             "probe", "SMs", "alone", "beside", "slow", "rate", "gain", "MHz");
+  const bool has_power = std::find(o.suites.begin(), o.suites.end(), "power") != o.suites.end();
+  if (has_power && !run_power(o, watch, out["rows"], save)) ++failed;
+  if (!all.empty())
+    fmt::print("{:10} {:>24} {:>32} {:>5} {:>9} {:>9} {:>6} {:>6} {:>5} {:>5}\n", "suite", "victim",
+               "probe", "SMs", "alone", "beside", "slow", "rate", "gain", "MHz");
   for (const experiment& e : all) {
     if (::experiment::seconds_now() > end) {
       ++left_out;

@@ -49,7 +49,7 @@ cuda::probe_options parse_probe(const std::string& text) {
 
 const std::vector<std::string>& suite_names() {
   static const std::vector<std::string> names{"table3", "pitfalls",  "figure3", "copies",
-                                              "places", "transfers", "matrix"};
+                                              "places", "transfers", "power",   "matrix"};
   return names;
 }
 
@@ -94,6 +94,7 @@ std::vector<experiment> suite(const std::string& name, std::uint32_t sms, std::u
         add(probe(victim, victim == kind::read || victim == kind::copy ? 4096 : 0), probe(other),
             victim == kind::copy && other == kind::copy ? cuda::probe_split{half, {}}
                                                         : cuda::probe_split{});
+  } else if (name == "power") { // loads, not experiments
   } else if (name == "matrix") {
     for (const cuda::probe_description& v : cuda::probe_kinds())
       for (const cuda::probe_description& p : cuda::probe_kinds())

@@ -23,7 +23,7 @@ struct experiment {
 [[nodiscard]] gsched::cuda::probe_options parse_probe(const std::string& text);
 
 /// The experiments of a suite: table3, pitfalls, figure3, copies, places,
-/// transfers, matrix.
+/// transfers, matrix. The suite power has none: run() measures its loads by measure_power.
 /// Source   the tables and figures of Elvinger et al., SoCC 2025.
 /// @param sms, l2_bytes  of the GPU: the paper's sizes are scaled to its L2
 [[nodiscard]] std::vector<experiment> suite(const std::string& name, std::uint32_t sms,

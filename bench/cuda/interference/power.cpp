@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "interference/power.hpp"
+
+#include "experiment.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/driver.hpp>
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda/partition/partitions.hpp>
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+namespace interference {
+
+namespace cuda = gsched::cuda;
+using cuda::check;
+
+namespace {
+
+constexpr double longest_us = 60e6; ///< a load ends by itself after that
+
+struct stream_of {
+  CUstream s = nullptr;
+  explicit stream_of(const cuda::partition& p) : s(p.make_stream(0)) {}
+  ~stream_of() { cudaStreamDestroy(s); }
+  stream_of(const stream_of&) = delete;
+  stream_of& operator=(const stream_of&) = delete;
+};
+
+/// A load that runs while this lives.
+class running_load {
+public:
+  running_load(const power_load& load, const cuda::partition& where) : stream_(where) {
+    if (!load.probe) return;
+    probe_.emplace(*load.probe, where.sms(), where.context());
+    probe_->start(stream_.s, longest_us);
+    if (!probe_->wait_running(1e6))
+      throw gsched::error(gsched::errc::device_failed,
+                          load.name + ": no block started, expected one");
+  }
+  /// Stops it, and returns the clock that its blocks counted.
+  double stop() {
+    if (!probe_) return 0;
+    probe_->stop();
+    return probe_->last().clock_mhz;
+  }
+
+private:
+  stream_of stream_;
+  std::optional<cuda::probe> probe_;
+};
+
+/// Replays a graph back to back between two calls.
+class replays {
+public:
+  replays(CUgraph graph, CUstream stream) : stream_(stream) {
+    check(cuda::driver().cuGraphInstantiateWithFlags(&exec_, graph, 0), "victim");
+    for (cudaEvent_t& e : events_) check(cudaEventCreate(&e), "victim");
+  }
+  ~replays() {
+    for (cudaEvent_t e : events_) cudaEventDestroy(e);
+    cudaGraphExecDestroy(exec_);
+  }
+  replays(const replays&) = delete;
+  replays& operator=(const replays&) = delete;
+
+  void run(double seconds, std::vector<double>& into) {
+    const double end = experiment::seconds_now() + seconds;
+    while (experiment::seconds_now() < end) {
+      check(cudaEventRecord(events_.front(), stream_), "victim");
+      for (std::size_t i = 1; i < events_.size(); ++i) {
+        check(cuda::driver().cuGraphLaunch(exec_, stream_), "victim");
+        check(cudaEventRecord(events_[i], stream_), "victim");
+      }
+      check(cudaStreamSynchronize(stream_), "victim");
+      for (std::size_t i = 1; i < events_.size(); ++i) {
+        float ms = 0;
+        check(cudaEventElapsedTime(&ms, events_[i - 1], events_[i]), "victim");
+        into.push_back(1e3 * static_cast<double>(ms));
+      }
+    }
+  }
+
+private:
+  CUstream stream_;
+  CUgraphExec exec_ = nullptr;
+  std::array<cudaEvent_t, 17> events_{};
+};
+
+cuda::probe_options probe(cuda::probe_kind kind, std::uint32_t level, std::uint32_t threads,
+                          std::uint32_t blocks = 0) {
+  cuda::probe_options o;
+  o.kind = kind;
+  o.level = level;
+  o.threads = threads;
+  o.blocks = blocks;
+  return o;
+}
+
+} // namespace
+
+std::vector<power_load> power_loads() {
+  using kind = cuda::probe_kind;
+  return {{"idle"},
+          {"one block", probe(kind::fp32, 4, 128, 1)},
+          {"fp32", probe(kind::fp32, 4, 1024)},
+          {"fp64", probe(kind::fp64, 4, 1024)},
+          {"tensor", probe(kind::tensor, 4, 1024)},
+          {"copy", probe(kind::copy, 4096, 1024)}};
+}
+
+power_result measure_power(const power_load& load, int gpu, double victim_us, double seconds) {
+  const std::size_t groups = cuda::group_sizes(gpu).size();
+  std::vector<std::uint32_t> all(groups);
+  std::iota(all.begin(), all.end(), 0u);
+  const std::vector<std::uint32_t> mine(all.begin(), all.begin() + 2);
+  const std::vector<std::uint32_t> rest(all.begin() + 2, all.end());
+  cuda::power_sampler sampler(gpu);
+  const auto settle = std::chrono::duration<double>(seconds / 2);
+  power_result made;
+  {
+    const cuda::partition whole(gpu, all);
+    running_load on(load, whole);
+    std::this_thread::sleep_for(settle);
+    sampler.start();
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    made.alone = sampler.stop();
+    on.stop();
+  }
+  const cuda::partition victims(gpu, mine), others(gpu, rest);
+  made.victim_sms = victims.sms();
+  made.load_sms = others.sms();
+  cuda::probe victim(probe(cuda::probe_kind::fp32, 4, 0), victims.sms(), victims.context());
+  const stream_of stream(victims);
+  replays replayed(victim.finite(victim.rounds_for(victim_us)), stream.s);
+  std::vector<double> us;
+  running_load on(load, others);
+  replayed.run(settle.count(), us);
+  us.clear();
+  sampler.start();
+  replayed.run(seconds, us);
+  made.beside = sampler.stop();
+  made.load_mhz = on.stop();
+  made.victim = cuda::summarize(std::move(us));
+  return made;
+}
+
+} // namespace interference
