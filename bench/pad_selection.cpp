@@ -6,6 +6,9 @@
 //                    admit=none: for terms that no candidate meets, so no search ends early
 //   pad/advance/...  a task advances to its next kernel: its variants are replaced
 //   pad/erase/...    a task has no kernel any more, and gets one again: both together
+//   pad/plan/...     a real-time kernel that pad_planner pads, one of a program of 100. limits=yes:
+//                    with pad_limits, which admit any number of blocks, some or none
+//   pad/limits/...   set-up of pad_limits, for a pair of kernels
 //
 // candidates is the total number of variants. Containers: the library's selector; the same scan
 // over an array of structs; one list ordered by kernel time that is walked until a candidate is
@@ -14,6 +17,8 @@
 // All containers must choose what an exhaustive search chooses, while tasks arrive, leave and
 // advance; otherwise the program ends with 1.
 
+#include <gsched/preempt/colocate/pad_limits.hpp>
+#include <gsched/preempt/colocate/plan.hpp>
 #include <gsched/preempt/colocate/selection.hpp>
 
 #include <benchmark/benchmark.h>
@@ -233,6 +238,91 @@ void add(const std::string& name) {
   }
 }
 
+// Whole plans, and limits -------------------------------------------------------------------------
+
+constexpr std::uint32_t sms = 132;
+
+/// Programs of kernels with demands.
+struct counted_programs {
+  static constexpr std::size_t operations = 100;
+
+  std::vector<pad_program> programs;
+  std::vector<kernel_chain> chains;
+
+  counted_programs(std::size_t n, std::size_t variants, double most_blocks) {
+    std::mt19937_64 random(n);
+    for (std::size_t p = 0; p < n; ++p) {
+      std::vector<std::vector<kernel_variant>> all;
+      kernel_chain& c = chains.emplace_back();
+      c.sms = sms;
+      for (std::size_t i = 0; i < operations; ++i) {
+        chain_kernel& k = c.kernels.emplace_back();
+        k.us = 10;
+        k.blocks = std::floor(draw(random, 1, most_blocks));
+        k.per_sm = 1 + static_cast<double>(random() % 8);
+        k.warps = 1 + static_cast<double>(random() % 8);
+        for (double& use : k.takes.use) use = draw(random, 0.01, 1);
+        std::vector<kernel_variant> of = kernel(random, variants);
+        for (kernel_variant& v : of) {
+          v.blocks = static_cast<std::uint32_t>(k.blocks);
+          v.threads_per_block = 256;
+        }
+        all.push_back(std::move(of));
+      }
+      programs.emplace_back("program", all);
+    }
+  }
+};
+
+void measure_plan(benchmark::State& state, std::size_t corunners, bool limited) {
+  constexpr std::size_t variants = 4;
+  const counted_programs real_time(1, 1, 132), best_effort(corunners, variants, 500);
+  std::vector<pad_limits> limits;
+  std::vector<const pad_limits*> by;
+  limits.reserve(corunners);
+  for (const kernel_chain& c : best_effort.chains)
+    by.push_back(&limits.emplace_back(real_time.chains[0], c, contention_law{}, 1.2));
+  pad_options how;
+  how.sms = sm_count{sms};
+  pad_planner planner(how, corunners, variants);
+  std::vector<pad_corunner> at(corunners);
+  std::vector<pad_part> parts(pad_options::most_parts * counted_programs::operations);
+  for (auto _ : state) {
+    for (std::size_t g = 0; g < corunners; ++g) at[g] = {&best_effort.programs[g], 0, 0, 0};
+    const std::span<const pad_limits* const> given(by.data(), limited ? by.size() : 0);
+    benchmark::DoNotOptimize(
+        planner.plan(real_time.programs[0], 0, counted_programs::operations, at, parts, given));
+  }
+  state.counters["a real-time kernel"] =
+      benchmark::Counter(static_cast<double>(state.iterations()) * counted_programs::operations,
+                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+void measure_limits(benchmark::State& state) {
+  const counted_programs both(2, 1, 300);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(pad_limits(both.chains[0], both.chains[1], contention_law{}));
+  constexpr std::size_t pairs = counted_programs::operations * counted_programs::operations;
+  state.counters["a pair"] =
+      benchmark::Counter(static_cast<double>(state.iterations()) * pairs,
+                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+void add_plans() {
+  const auto row = [](const std::string& name, auto body) {
+    benchmark::RegisterBenchmark(name.c_str(), body)
+        ->Repetitions(7)
+        ->ReportAggregatesOnly()
+        ->MinTime(0.05);
+  };
+  for (const std::size_t n : {std::size_t{1}, std::size_t{10}})
+    for (const bool limited : {false, true})
+      row("pad/plan/cpu/ns{corunners=" + std::to_string(n) + ",limits=" + (limited ? "yes" : "no") +
+              "}",
+          [=](benchmark::State& state) { measure_plan(state, n, limited); });
+  row("pad/limits/cpu/ns", measure_limits);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -241,6 +331,7 @@ int main(int argc, char** argv) {
   add<ordered<1>>("ordered list");
   add<ordered<highest_level>>("ordered list a level");
   if (differences > 0) return 1;
+  add_plans();
 
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

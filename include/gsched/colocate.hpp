@@ -10,6 +10,7 @@
 #include <gsched/preempt/colocate/exploration.hpp>
 #include <gsched/preempt/colocate/one_corunner.hpp>
 #include <gsched/preempt/colocate/options.hpp>
+#include <gsched/preempt/colocate/pad_limits.hpp>
 #include <gsched/preempt/colocate/padded_programs.hpp>
 #include <gsched/preempt/colocate/plan.hpp>
 #include <gsched/preempt/colocate/program.hpp>

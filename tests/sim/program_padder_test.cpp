@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/core/error.hpp>
+#include <gsched/interference/kernel_chain.hpp>
+#include <gsched/preempt/colocate/pad_limits.hpp>
 #include <gsched/sim/program_padder.hpp>
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace gsched;
@@ -67,4 +71,50 @@ TEST_CASE("program padder: parts that fit on no SM together are not planned") {
   const program threads("threads", {kernel(16, from_us(4), 1024)});
   const std::size_t host = pads.add(wide), corunner = pads.add(threads);
   CHECK(pads.plan(host, corunner, 0).empty());
+}
+
+TEST_CASE("program padder: predictions keep memory-heavy kernels apart, and admit others") {
+  const sim::preset h200 = sim::preset_by_name("sim:h200");
+  sim::program_padder pads(h200, level_rule::needed);
+  // To the simulator, a kernel that half of the SMs do not slow is bound by memory.
+  const auto scaling = [](std::uint32_t blocks, double us, std::uint32_t threads, double on_half) {
+    operation op = kernel(blocks, from_us(us), threads);
+    op.by_sms.push_back({sm_count{64}, from_us(us * on_half)});
+    return op;
+  };
+  const program host_program("host", std::vector<operation>(6, scaling(64, 20, 1024, 1)));
+  const program memory("memory", std::vector<operation>(3, scaling(132, 9, 1024, 1)));
+  const program compute("compute", std::vector<operation>(3, scaling(64, 9, 256, 2.1)));
+  const auto chain = [&](const program& p, resource r) {
+    kernel_chain c;
+    c.sms = h200.sms.count();
+    for (const operation& op : p.operations()) {
+      chain_kernel& k = c.kernels.emplace_back();
+      k.us = to_us(op.expected);
+      k.blocks = static_cast<double>(op.launch.blocks());
+      k.per_sm = 8;
+      k.warps = 8;
+      k.takes.of(r) = 0.75;
+      if (r == resource::dram) k.takes.of(resource::l2) = 0.4;
+    }
+    return c;
+  };
+  const std::size_t host = pads.add(host_program), m = pads.add(memory), c = pads.add(compute);
+  const kernel_chain host_chain = chain(host_program, resource::dram);
+  const pad_limits of_memory(host_chain, chain(memory, resource::dram), {});
+  const pad_limits of_compute(host_chain, chain(compute, resource::fma), {});
+  const auto slower = [&](std::size_t corunner, const pad_limits* by) {
+    const std::vector<pad_part> parts = pads.plan(host, corunner, 0, by);
+    return std::pair(parts.size(), to_us(pads.longer(host, pads.make(host, corunner, parts))) /
+                                       to_us(host_program.expected()));
+  };
+  const auto [rules, by_rules] = slower(m, nullptr);
+  CHECK(rules >= 3);
+  CHECK(by_rules > 0.1); // rules 1 and 2 know nothing of memory
+  const auto [none, nothing] = slower(m, &of_memory);
+  CHECK(none < rules);
+  CHECK(nothing < 0.05);
+  const auto [all, by_prediction] = slower(c, &of_compute);
+  CHECK(all >= 3);
+  CHECK(by_prediction < 0.05);
 }

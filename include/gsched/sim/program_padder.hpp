@@ -7,6 +7,7 @@
 #include <gsched/occupancy/calculator.hpp>
 #include <gsched/preempt/colocate/one_corunner.hpp>
 #include <gsched/preempt/colocate/options.hpp>
+#include <gsched/preempt/colocate/pad_limits.hpp>
 #include <gsched/preempt/colocate/plan.hpp>
 #include <gsched/preempt/colocate/program.hpp>
 #include <gsched/sim/padded.hpp>
@@ -45,16 +46,18 @@ public:
     return models_.size() - 1;
   }
 
-  /// The co-runner's operations, from `from` on, that the whole real-time program can carry.
+  /// The co-runner's operations, from `from` on, that the whole real-time program can carry, within
+  /// the limits of the two programs if there are any.
   [[nodiscard]] std::vector<pad_part> plan(std::size_t real_time, std::size_t corunner,
-                                           std::uint32_t from) {
+                                           std::uint32_t from, const pad_limits* limits = nullptr) {
     const pad_program& host = models_[real_time].kernels;
     const pad_program& other = models_[corunner].kernels;
-    return plan_one_corunner(host, other, from, how_, [&](std::size_t i, std::uint32_t k) {
+    const auto level = [&](std::size_t i, std::uint32_t k) {
       const kernel_variant& a = host.variants(i).front();
       const kernel_variant& b = other.variants(k).front();
       return std::min({a.level, b.level, max_blocks_per_sm(preset_.sm, proxy_shape(a, b))});
-    });
+    };
+    return plan_one_corunner(host, other, from, how_, level, limits);
   }
 
   /// The real-time program with the first parts of a plan.

@@ -76,16 +76,16 @@ std::size_t padded_stand_ins::add(const profile& p) {
 }
 
 std::vector<pad_part> padded_stand_ins::plan(std::size_t real_time, std::size_t corunner,
-                                             std::uint32_t from) {
+                                             std::uint32_t from, const pad_limits* limits) {
   const state::model& host = state_->models[real_time];
   const state::model& other = state_->models[corunner];
   if (!host.chain || !other.chain) return {};
-  return plan_one_corunner(host.facts, other.facts, from, state_->how,
-                           [&](std::size_t i, std::uint32_t k) -> std::uint32_t {
-                             const auto both = state_->pads.choose(*host.kernels.kernels[i],
-                                                                   {&*other.kernels.kernels[k], 1});
-                             return both ? both->blocks_per_sm : 0;
-                           });
+  const auto level = [&](std::size_t i, std::uint32_t k) -> std::uint32_t {
+    const auto both =
+        state_->pads.choose(*host.kernels.kernels[i], {&*other.kernels.kernels[k], 1});
+    return both ? both->blocks_per_sm : 0;
+  };
+  return plan_one_corunner(host.facts, other.facts, from, state_->how, level, limits);
 }
 
 program padded_stand_ins::make(std::size_t real_time, std::size_t corunner,

@@ -5,6 +5,7 @@
 #include <gsched/cuda/program.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/preempt/colocate/options.hpp>
+#include <gsched/preempt/colocate/pad_limits.hpp>
 #include <gsched/preempt/colocate/plan.hpp>
 
 #include <cstddef>
@@ -35,9 +36,10 @@ public:
   [[nodiscard]] std::size_t add(const profile& p);
 
   /// The operations of the co-runner, beginning with `from`, that fit into the whole real-time
-  /// program, in program order. Empty if a profile is not a chain.
+  /// program, in program order, within the limits of the two programs if there are any. Empty if a
+  /// profile is not a chain.
   [[nodiscard]] std::vector<pad_part> plan(std::size_t real_time, std::size_t corunner,
-                                           std::uint32_t from);
+                                           std::uint32_t from, const pad_limits* limits = nullptr);
   /// Makes the real-time program with a prefix of a plan. The prefix must contain all blocks of
   /// each of its co-runner operations.
   [[nodiscard]] program make(std::size_t real_time, std::size_t corunner,

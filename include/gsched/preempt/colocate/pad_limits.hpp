@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/error.hpp>
+#include <gsched/core/number_text.hpp>
+#include <gsched/interference/contention_law.hpp>
+#include <gsched/interference/demand.hpp>
+#include <gsched/interference/kernel_chain.hpp>
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace gsched {
+
+/// The predicted time of a real-time kernel in one grid with `blocks` blocks of a best-effort kernel
+/// that follow its own, over its time alone.
+///
+/// The blocks take the SMs that the real-time kernel leaves idle first, and then share all SMs; the
+/// real-time kernel is the older one there. They take of L2 and DRAM in proportion to their number.
+///
+/// Source   contention_law; the placement is that of pad_capacity and idle_sms.
+/// Order    at least 1; never falls with `blocks`.
+/// Cost     that of the law; no allocation.
+/// Threads  a pure function.
+[[nodiscard]] inline double padded_slowdown(const chain_kernel& real_time,
+                                            const chain_kernel& best_effort, std::uint32_t blocks,
+                                            double sms, const contention_law& law) noexcept {
+  const double most = std::max(1.0, std::min(best_effort.blocks, sms * best_effort.per_sm));
+  const double at_once = std::min<double>(blocks, most);
+  const double idle = std::max(0.0, sms - real_time.blocks);
+  const double on_each = std::max(0.0, at_once - idle) / sms; // of the real-time kernel's SMs
+  const double alone = std::clamp(best_effort.blocks / sms, 1.0, std::max(1.0, best_effort.per_sm));
+  surroundings around;
+  around.add(best_effort.takes, on_each / alone, at_once / most, alone * best_effort.warps, false);
+  return law.slowdown(real_time.takes, 1, real_time.warps_per_sm(sms), around);
+}
+
+/// How many blocks of each kernel of a best-effort program may pad each kernel of a real-time
+/// program: the most beside which the law of contention predicts that the real-time kernel takes at
+/// most `most_slowdown` times as long as alone. A table, made once for two programs.
+///
+/// Kernels without counters have no limit: rules 1 and 2 decide alone.
+///
+/// Source   Elvinger et al., SoCC 2025, section 5.1, doi:10.1145/3772052.3772270: co-location chosen
+///          by predicted slow-downs of kernels.
+/// Differs  from REEF's selection (TOCS 2025, section 5.2), which counts free CUs and time, and
+///          nothing that both kernels share. All variants of a kernel are taken to demand what the
+///          profiled one does.
+/// Errors   the constructor: bad_option for a slow-down below 1, or chains on different numbers of
+///          SMs.
+/// Cost     set-up some 150 ns a pair of kernels, ten times that where the limit is between 0 and
+///          all blocks; 4 bytes a pair. most() O(1).
+/// Threads  immutable after construction.
+class pad_limits {
+public:
+  static constexpr double default_slowdown = 1.05;
+  static constexpr std::uint32_t no_limit = std::numeric_limits<std::uint32_t>::max();
+
+  /// Operation i of a program is kernel i of its chain. Both chains are on all SMs of the device.
+  pad_limits(const kernel_chain& real_time, const kernel_chain& best_effort,
+             const contention_law& law, double most_slowdown = default_slowdown)
+      : width_(best_effort.kernels.size()) {
+    if (!(most_slowdown >= 1))
+      throw error(errc::bad_option,
+                  "padding: slow-down of " + number_text(most_slowdown) + ", expected at least 1");
+    if (real_time.sms != best_effort.sms)
+      throw error(errc::bad_option, "padding: kernels on " + number_text(real_time.sms) + " and " +
+                                        number_text(best_effort.sms) +
+                                        " SMs, expected the same number");
+    most_.reserve(real_time.kernels.size() * width_);
+    for (const chain_kernel& r : real_time.kernels)
+      for (const chain_kernel& b : best_effort.kernels)
+        most_.push_back(limit(r, b, real_time.sms, law, most_slowdown));
+  }
+
+  /// The most blocks of that best-effort operation beside that real-time operation.
+  [[nodiscard]] std::uint32_t most(std::size_t real_time, std::size_t best_effort) const noexcept {
+    assert(best_effort < width_ && real_time * width_ + best_effort < most_.size());
+    return most_[real_time * width_ + best_effort];
+  }
+
+private:
+  [[nodiscard]] static std::uint32_t limit(const chain_kernel& r, const chain_kernel& b, double sms,
+                                           const contention_law& law, double most) noexcept {
+    if (!(r.blocks > 0) || !(b.blocks > 0) || r.takes == demand{} || b.takes == demand{})
+      return no_limit;
+    const auto within = [&](std::uint32_t blocks) {
+      return padded_slowdown(r, b, blocks, sms, law) <= most;
+    };
+    std::uint32_t bad = static_cast<std::uint32_t>(std::min(b.blocks, 2147483647.0));
+    if (within(bad)) return no_limit;
+    std::uint32_t good = 0;
+    while (bad - good > 1) {
+      const std::uint32_t middle = good + (bad - good) / 2;
+      (within(middle) ? good : bad) = middle;
+    }
+    return good;
+  }
+
+  std::size_t width_;               ///< operations of the best-effort program
+  std::vector<std::uint32_t> most_; ///< by real-time operation, then best-effort operation
+};
+
+} // namespace gsched
