@@ -27,6 +27,7 @@ int serve(const realtime::options& o) {
   std::vector<gsched::profile> models;
   for (const std::filesystem::path& p : o.profiles)
     models.push_back(common::load_model(p, on->sm()));
+  if (o.pad_slow_down) realtime::check_counters(o, models);
   const realtime::workload_facts facts = realtime::facts_of(*on, o, models);
   std::optional<common::timeline> record;
   if (!o.trace.empty()) {

@@ -442,13 +442,13 @@ def make_programs(data):
             "--seed": count(0, 2**64 - 1), "--lanes": count(1, 1024), "--rt-lanes": count(1, 1024),
             "--quantum": positive, "--most-quantum": number(0, 1e9), "--overshoot": number(0, 1e6),
             "--floor": number(0, 0.99), "--side": counts(1, 1024), "--pad": name("own", "needed", "none"),
-            "--pad-places": count(2, 4096), "--tolerance": number(0, 1000), "--reserve": counts(1, 1024),
+            "--pad-places": count(2, 4096), "--pad-slow-down": number(0, 1000), "--tolerance": number(0, 1000), "--reserve": counts(1, 1024),
             "--reserve-fixed": count(0, 1024), "--long-operation": positive, "--reserve-slow-down": number(0, 1000),
             "--reserve-tail": number(0, 10000), "--reserve-share": number(0, 100),
             "--leaves": name("never", "between_blocks", "at_checkpoints"), "--device": device, "--queues": count(1, 1024)},
         wrong=[["--quantum", "500", "--most-quantum", "400"], ["--reserve", "8", "--reserve-fixed", "8"],
                ["--reserve", "16,8"], ["--reserve-tail", "3"], ["--side", "8,16,24,32,40"], ["--json", "a", "--trace", "./a"],
-               ["--pad", "none", "--pad-places", "4"], ["--mode", "preempt", "--long-operation", "50"],
+               ["--pad", "none", "--pad-places", "4"], ["--pad", "none", "--pad-slow-down", "4"], ["--mode", "preempt", "--long-operation", "50"],
                ["--mode", "preempt_pad", "--pad", "none", "--side", "none", "--tolerance", "3"],
                ["--mode", "preempt", "--leaves", "at_checkpoints", "--quantum", "60"]],
         selector=("--mode", MODES),
@@ -458,7 +458,7 @@ def make_programs(data):
            for o, v in (("--lanes", "3"), ("--floor", "0.1"), ("--leaves", "between_blocks"), ("--reserve", "8"), ("--reserve-fixed", "8"),
                         ("--long-operation", "50"), ("--reserve-tail", "5"), ("--reserve-share", "5"), ("--reserve-slow-down", "5"))}
         | {o: (("preempt_pad",), v)
-           for o, v in (("--side", "8"), ("--pad", "own"), ("--pad-places", "4"), ("--tolerance", "3"))},
+           for o, v in (("--side", "8"), ("--pad", "own"), ("--pad-places", "4"), ("--pad-slow-down", "4"), ("--tolerance", "3"))},
         flags=("--quiet", "--no-progress"),
         files=[("workload", ["--workload", "{}"]), ("preset", ["--device", "{}"])])
     programs["plan"] = Program(

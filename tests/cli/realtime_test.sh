@@ -10,7 +10,7 @@ same() { cmp -s <(grep -v '"wall_s"' "$1") <(grep -v '"wall_s"' "$2"); }
 # Help teaches.
 serves --help
 for word in ${modes//,/ } --workload --profiles --seconds --requests --seed --mode --floor --side \
-  --pad --pad-places --before --tolerance --reserve --reserve-fixed --long-operation --reserve-slow-down --reserve-tail \
+  --pad --pad-places --pad-slow-down --before --tolerance --reserve --reserve-fixed --long-operation --reserve-slow-down --reserve-tail \
   --reserve-share --leaves --lanes --rt-lanes --device --json --trace --plot Examples disb_a pair_ long_; do
   expect "--help lacks $word" grep -qF -- "$word" out
 done
@@ -25,6 +25,11 @@ refuses "--leaves: unknown value 'now', expected never" --leaves now
 refuses "--side: 5 sizes" --side 8,16,24,32,40
 refuses "--pad: unknown value 'much', expected none, own or needed" --pad much
 refuses "--pad-places: " --pad-places 1
+refuses "--pad-slow-down: '-1' is out of range" --pad-slow-down -1
+refuses "--pad-slow-down" --pad-slow-down 5 --pad none
+refuses "--pad-slow-down" --pad-slow-down 5 --mode preempt
+refuses "--pad-slow-down: no counters of the kernels of 'bert_base_b8'" \
+  --pad-slow-down 5 --workload pair_resnet50_bert --mode preempt_pad
 refuses "--device: unknown device 'gpu'" --device gpu
 refuses "--frobnicate" --frobnicate
 for bad in 0 -1 nan inf abc ''; do
@@ -236,6 +241,19 @@ for how in ":" "_none:--pad none" "_few:--pad-places 4"; do
   serves --workload disb_c --seconds 0.5 --mode preempt,preempt_pad ${how#*:} --json "pad${how%%:*}.json"
 done
 expect "padding that is not as it must be" python3 padded.py
+
+# By predicted slow-downs less is carried, and none at all that slows.
+for percent in 0 5 1000; do
+  run --workload disb_c --seconds 0.5 --mode preempt_pad --pad-slow-down $percent --json slow_$percent.json
+  expect "no line for a model without counters" [ "$(cat err)" = \
+    "realtime: --pad-slow-down: no counters of bert_base_b1, bert_base_b8, padded by the rule alone" ]
+done
+expect "limits that limit nothing, or what they allow" python3 -c 'import json
+def padding(name):
+    return json.load(open(name))["runs"][-1]["padding"]
+rules, none, few, all = [padding(f) for f in ("pad.json", "slow_0.json", "slow_5.json", "slow_1000.json")]
+assert none["carried_us"] <= few["carried_us"] < all["carried_us"] == rules["carried_us"], (none, few, all, rules)
+assert none["programs"] <= few["programs"] < all["programs"] == rules["programs"], (none, few, all, rules)'
 
 # A command before each mode.
 serves "${few[@]}" --mode rt_only,seq --before "echo again >>before.txt"

@@ -7,6 +7,7 @@
 #include "common/cli/files.hpp"
 #include "common/cli/option_values.hpp"
 #include "common/input/profile_catalogue.hpp"
+#include "common/input/table_options.hpp"
 
 #include <gsched/io/read_text.hpp>
 
@@ -67,9 +68,9 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 struct raw_options {
   std::string workload = "disb_a", mode = "all", seconds = "2", requests, seed = "1", lanes = "2",
               real_time_lanes = "1", floor = "0", side = "8,16,32", pad = "needed",
-              pad_places = "8", tolerance = "5", leaves = "never", before, reserve = "none",
-              reserve_fixed, long_operation = "100", reserve_slow_down = "10", reserve_tail = "50",
-              reserve_share = "80";
+              pad_places = "8", pad_slow_down = "none", tolerance = "5", leaves = "never", before,
+              reserve = "none", reserve_fixed, long_operation = "100", reserve_slow_down = "10",
+              reserve_tail = "50", reserve_share = "80";
   std::vector<std::string> profiles;
   segment_options segments{"200", "3200"};
   device_option device;
@@ -126,6 +127,9 @@ void declare(command_line& line, raw_options& raw) {
       "--pad-places", raw.pad_places, "N",
       "Operations of a best-effort model at which co-location\ncan begin, at most: each takes "
       "a graph for each real-time\nmodel");
+  line.option("--pad-slow-down", raw.pad_slow_down, "PERCENT",
+              "Kernels carry at most as much as slows them by that, as\npredicted for an H200 from "
+              "the counters in the profiles;\nor none, for the rule of --pad alone");
   line.option("--tolerance", raw.tolerance, "PERCENT",
               "How much longer real-time requests may take for it");
   line.group("Device");
@@ -250,6 +254,11 @@ options read(const raw_options& raw, const command_line& line) {
                                                        {{"none", std::nullopt},
                                                         {"own", gsched::level_rule::own},
                                                         {"needed", gsched::level_rule::needed}});
+  if (raw.pad_slow_down != "none") {
+    o.pad_slow_down =
+        to_number("--pad-slow-down", raw.pad_slow_down, {0, 1000, false, "percent, or none"}) / 100;
+    o.law = to_law_file("--pad-slow-down", "h200");
+  }
   o.pad_places = to_count("--pad-places", raw.pad_places, 2, 4096);
   o.tolerance = to_number("--tolerance", raw.tolerance, {0, 1000, false, "percent"}) / 100;
   o.leaves = to_choice<gsched::preemptibility>(
@@ -293,14 +302,15 @@ void check_used(const command_line& line, const options& o) {
                       "--long-operation", "--reserve-slow-down", "--reserve-tail",
                       "--reserve-share"},
                      "without a mode that preempts", "preempt or preempt_pad in --mode");
-  line.refuse_unused(some({mode::preempt_pad}), {"--side", "--pad", "--pad-places", "--tolerance"},
+  line.refuse_unused(some({mode::preempt_pad}),
+                     {"--side", "--pad", "--pad-places", "--pad-slow-down", "--tolerance"},
                      "without the mode preempt_pad", "it in --mode");
   line.refuse_unused(!o.reserve.empty() || o.reserve_fixed, {"--long-operation"},
                      "without --reserve or --reserve-fixed", "one of them");
   const bool learns = !o.reserve.empty() && !o.reserve_fixed;
   line.refuse_unused(learns, {"--reserve-slow-down", "--reserve-tail", "--reserve-share"},
                      "without --reserve", "sizes to choose from in --reserve");
-  line.refuse_unused(o.pad.has_value(), {"--pad-places"}, "beside --pad none",
+  line.refuse_unused(o.pad.has_value(), {"--pad-places", "--pad-slow-down"}, "beside --pad none",
                      "--pad own or needed");
   line.refuse_unused(o.pad.has_value() || !o.side.empty(), {"--tolerance"},
                      "beside --pad none and --side none", "one of them");

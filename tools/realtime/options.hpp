@@ -56,6 +56,8 @@ struct options : device_choice, outputs, segment_settings {
   std::vector<gsched::sm_count> side;    ///< sizes of partitions to try in preempt_pad
   std::optional<gsched::level_rule> pad; ///< how kernels are padded there; none: they are not
   std::size_t pad_places = 0;
+  std::optional<double> pad_slow_down; ///< predicted, of padded kernels: 0.05 allows 5%
+  std::filesystem::path law;           ///< which predicts it
   double tolerance = 0;
   std::vector<gsched::sm_count> reserve; ///< sizes of what long best-effort kernels leave
   bool reserve_fixed = false;            ///< its one size is always in force

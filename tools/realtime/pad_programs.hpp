@@ -6,12 +6,17 @@
 #include "common/run/backend.hpp"
 
 #include <gsched/core/time.hpp>
+#include <gsched/interference/kernel_chain.hpp>
+#include <gsched/job/profile.hpp>
 #include <gsched/job/program.hpp>
+#include <gsched/occupancy/limits.hpp>
+#include <gsched/preempt/colocate/pad_limits.hpp>
 #include <gsched/preempt/colocate/stretches.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -24,6 +29,26 @@ inline constexpr double least_carried = 0.02;
 /// The most by which it may be longer, as a part of the same; also at most half of that work.
 inline constexpr double most_longer = 0.05;
 
+/// The limits of each real-time client (`hosts`) with each best-effort one; none without a law, or
+/// without counters of the kernels of either.
+inline std::vector<std::vector<std::optional<gsched::pad_limits>>>
+predicted_limits(const run_request& run, const gsched::architecture_limits& sm,
+                 std::span<const std::size_t> hosts, std::span<const std::size_t> corunners) {
+  using namespace gsched;
+  std::vector<std::vector<std::optional<pad_limits>>> limits(hosts.size());
+  for (std::size_t r = 0; r < hosts.size(); ++r) {
+    limits[r].resize(corunners.size());
+    const profile& host = run.models[hosts[r]];
+    if (!run.pad->law || !has_counters(host)) continue;
+    const kernel_chain its = chain_of(host, sm, {});
+    for (std::size_t g = 0; g < corunners.size(); ++g)
+      if (const profile& other = run.models[corunners[g]]; has_counters(other))
+        limits[r][g].emplace(its, chain_of(other, sm, {}), *run.pad->law,
+                             1 + run.pad->most_slow_down);
+  }
+  return limits;
+}
+
 /// Makes padded programs for each real-time client with each best-effort one, and adds them to the
 /// dispatcher. `kept` owns them and outlives it.
 template <common::backend S, class Device, class Dispatcher, class Bodies>
@@ -31,7 +56,7 @@ void pad_programs(S& on, Device& device, Dispatcher& dispatch, const run_request
                   Bodies& bodies, std::span<const std::uint32_t> instances,
                   std::deque<typename S::padded>& kept) {
   using namespace gsched;
-  typename S::padder pads = on.make_padder(*run.pad);
+  typename S::padder pads = on.make_padder(run.pad->rule);
   std::vector<std::size_t> hosts, corunners; // clients
   std::vector<std::size_t> number;           // of each client's program
   std::vector<padded_corunner> places;
@@ -48,9 +73,11 @@ void pad_programs(S& on, Device& device, Dispatcher& dispatch, const run_request
     if (p.grain_ends().size() > 2)
       g.stations.assign(p.grain_ends().begin(), p.grain_ends().end() - 1);
   }
+  const auto limits = predicted_limits(run, device.limits().sm, hosts, corunners);
   const auto stretches = plan_stretches(
-      hosts.size(), places, run.pad_places, [&](std::size_t r, std::size_t g, std::uint32_t from) {
-        return pads.plan(number[hosts[r]], number[corunners[g]], from);
+      hosts.size(), places, run.pad->places, [&](std::size_t r, std::size_t g, std::uint32_t from) {
+        const auto& by = limits[r][g];
+        return pads.plan(number[hosts[r]], number[corunners[g]], from, by ? &*by : nullptr);
       });
   for (const padded_stretch& s : stretches) {
     auto& host = bodies[hosts[s.real_time]];

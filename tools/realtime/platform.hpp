@@ -9,6 +9,7 @@
 #include "common/run/platform.hpp"
 #include "common/timeline.hpp"
 
+#include <gsched/interference/contention_law.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/preempt/colocate/rules.hpp>
@@ -23,13 +24,21 @@
 
 namespace realtime {
 
+/// How real-time programs are padded.
+struct padding_choice {
+  gsched::level_rule rule = gsched::level_rule::needed;
+  std::size_t places = 0; ///< of a best-effort program, from which others carry it, at most
+  /// Predicts slow-downs of kernels, which stay below `most_slow_down`; none: the rule alone.
+  std::optional<gsched::contention_law> law{};
+  double most_slow_down = 0; ///< 0.05 allows 5%
+};
+
 /// One run: the workload, the settings, and where its results go.
 struct run_request {
   const configuration& how;
-  bool whole;                            ///< serve requests one at a time
-  gsched::preemptibility leaves;         ///< of best-effort kernels
-  std::optional<gsched::level_rule> pad; ///< how real-time programs are padded, if they are
-  std::size_t pad_places; ///< of a best-effort program, from which others carry it, at most
+  bool whole;                        ///< serve requests one at a time
+  gsched::preemptibility leaves;     ///< of best-effort kernels
+  std::optional<padding_choice> pad; ///< if real-time programs are padded
   std::span<const client_spec> clients;
   std::span<const gsched::profile> models; ///< one a client
   sources& from;                           ///< of requests, by client; its clock starts at zero

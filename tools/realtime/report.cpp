@@ -135,7 +135,8 @@ json scheduling_json(const options& from) {
          {"reserve_tail", rounded(from.reserve_tail)},
          {"reserve_share", rounded(from.reserve_share)},
          {"pad", from.pad ? json(name_of(*from.pad)) : json()},
-         {"pad_places", from.pad_places}};
+         {"pad_places", from.pad_places},
+         {"pad_slow_down", from.pad_slow_down ? json(rounded(*from.pad_slow_down)) : json()}};
   for (const mode m : {mode::preempt, mode::preempt_pad})
     s["leaves"][realtime::name_of(m)] = name_of(leaving_of(m, from));
   s["queues"] = from.queues ? json(*from.queues) : json();

@@ -4,21 +4,30 @@
 #include "realtime/arrivals.hpp"
 #include "realtime/configuration.hpp"
 
+#include "common/cli/option_values.hpp"
 #include "common/cli/run_command.hpp"
+#include "common/input/measured_on.hpp"
 #include "common/report/progress.hpp"
 #include "common/run/parallel_runs.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/interference/kernel_chain.hpp>
+#include <gsched/io/coefficients_json.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,7 +85,6 @@ client_facts alone(platform& on, const options& from, const client_spec& c,
             true,
             preemptibility::never,
             std::nullopt,
-            0,
             {&one, 1},
             model,
             asks,
@@ -101,6 +109,15 @@ std::uint64_t to_do(const options& from) {
                      : from.requests.value();
 }
 
+std::optional<padding_choice> padding_of(const configuration& how, const options& from) {
+  if (!how.dispatch.preemption.pads) return std::nullopt;
+  padding_choice pad{*from.pad, from.pad_places};
+  if (!from.pad_slow_down) return pad;
+  pad.law = load_coefficients(from.law).contention;
+  pad.most_slow_down = *from.pad_slow_down;
+  return pad;
+}
+
 run_result run_mode(platform& on, mode m, const options& from, const workload_facts& facts,
                     std::span<const profile> models, common::timeline* record,
                     std::function<void(std::uint64_t)> progress) {
@@ -119,9 +136,8 @@ run_result run_mode(platform& on, mode m, const options& from, const workload_fa
   const configuration how = configuration_of(m, from);
   run_result result;
   result.how = m;
-  on.serve({how, m == mode::seq, leaving_of(m, from),
-            how.dispatch.preemption.pads ? from.pad : std::nullopt, from.pad_places, clients,
-            their_models, asks, from.length, from.requests, record, result, std::move(progress)});
+  on.serve({how, m == mode::seq, leaving_of(m, from), padding_of(how, from), clients, their_models,
+            asks, from.length, from.requests, record, result, std::move(progress)});
   std::vector<client_result> all(models.size()); // clients left out have no results
   for (std::size_t i = 0; i < numbers.size(); ++i) all[numbers[i]] = std::move(result.clients[i]);
   result.clients = std::move(all);
@@ -130,6 +146,28 @@ run_result run_mode(platform& on, mode m, const options& from, const workload_fa
 }
 
 } // namespace
+
+void check_counters(const options& from, std::span<const profile> models) {
+  std::vector<common::measured_file> files{{"--pad-slow-down", from.law}};
+  std::set<std::string> without;
+  bool real_time = false, best_effort = false;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    const client_spec& c = from.work.clients[i];
+    files.push_back({"--workload", from.profiles[i]});
+    if (!has_counters(models[i]))
+      without.insert(c.model);
+    else
+      (c.real_time() ? real_time : best_effort) = true;
+  }
+  common::check_machines("realtime", files);
+  if (!without.empty() && (!real_time || !best_effort))
+    refuse("--pad-slow-down",
+           "no counters of the kernels of " + in_quotes(*without.begin()) + " to predict from",
+           "profiles with counters of real-time and best-effort models, or none");
+  if (!without.empty())
+    std::fprintf(stderr, "realtime: --pad-slow-down: no counters of %s, padded by the rule alone\n",
+                 fmt::format("{}", fmt::join(without, ", ")).c_str());
+}
 
 workload_facts facts_of(platform& on, const options& from, std::span<const profile> models) {
   workload_facts facts;

@@ -14,6 +14,11 @@
 
 namespace realtime {
 
+/// Says on stderr, in one line, which models have no counters to predict slow-downs from. Refuses
+/// a workload in which no pair of a real-time and a best-effort model has.
+/// Errors   bad_option; those of common::check_machines.
+void check_counters(const options& from, std::span<const gsched::profile> models);
+
 /// Measures each client's model alone on the platform.
 [[nodiscard]] workload_facts facts_of(platform& on, const options& from,
                                       std::span<const gsched::profile> models);
