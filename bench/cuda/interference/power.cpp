@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interference/power.hpp"
 
-#include "experiment.hpp"
-
 #include <gsched/core/error.hpp>
-#include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/partition/partitions.hpp>
+#include <gsched/cuda/program.hpp>
+#include <gsched/cuda_tools/replaying.hpp>
 
 #include <cuda_runtime_api.h>
 
-#include <array>
 #include <chrono>
 #include <memory>
 #include <numeric>
@@ -21,7 +19,6 @@
 namespace interference {
 
 namespace cuda = gsched::cuda;
-using cuda::check;
 
 namespace {
 
@@ -56,43 +53,6 @@ public:
 private:
   stream_of stream_;
   std::optional<cuda::probe> probe_;
-};
-
-/// Replays a graph back to back between two calls.
-class replays {
-public:
-  replays(CUgraph graph, CUstream stream) : stream_(stream) {
-    check(cuda::driver().cuGraphInstantiateWithFlags(&exec_, graph, 0), "victim");
-    for (cudaEvent_t& e : events_) check(cudaEventCreate(&e), "victim");
-  }
-  ~replays() {
-    for (cudaEvent_t e : events_) cudaEventDestroy(e);
-    cudaGraphExecDestroy(exec_);
-  }
-  replays(const replays&) = delete;
-  replays& operator=(const replays&) = delete;
-
-  void run(double seconds, std::vector<double>& into) {
-    const double end = experiment::seconds_now() + seconds;
-    while (experiment::seconds_now() < end) {
-      check(cudaEventRecord(events_.front(), stream_), "victim");
-      for (std::size_t i = 1; i < events_.size(); ++i) {
-        check(cuda::driver().cuGraphLaunch(exec_, stream_), "victim");
-        check(cudaEventRecord(events_[i], stream_), "victim");
-      }
-      check(cudaStreamSynchronize(stream_), "victim");
-      for (std::size_t i = 1; i < events_.size(); ++i) {
-        float ms = 0;
-        check(cudaEventElapsedTime(&ms, events_[i - 1], events_[i]), "victim");
-        into.push_back(1e3 * static_cast<double>(ms));
-      }
-    }
-  }
-
-private:
-  CUstream stream_;
-  CUgraphExec exec_ = nullptr;
-  std::array<cudaEvent_t, 17> events_{};
 };
 
 cuda::probe_options probe(cuda::probe_kind kind, std::uint32_t level, std::uint32_t threads,
@@ -135,18 +95,21 @@ power_result measure_power(const power_load& load, int gpu, double victim_us, do
     made.alone = sampler.stop();
     on.stop();
   }
-  const cuda::partition victims(gpu, mine), others(gpu, rest);
-  made.victim_sms = victims.sms();
+  const auto victims = std::make_shared<const cuda::partition>(gpu, mine);
+  const cuda::partition others(gpu, rest);
+  made.victim_sms = victims->sms();
   made.load_sms = others.sms();
-  cuda::probe victim(probe(cuda::probe_kind::fp32, 4, 0), victims.sms(), victims.context());
-  const stream_of stream(victims);
-  replays replayed(victim.finite(victim.rounds_for(victim_us)), stream.s);
+  cuda::probe victim(probe(cuda::probe_kind::fp32, 4, 0), victims->sms(), victims->context());
+  const cuda::program of(victim.finite(victim.rounds_for(victim_us)),
+                         {.name = "victim", .measure = false});
+  const cuda::placed_graph graph(of, victims);
+  const stream_of stream(*victims);
   std::vector<double> us;
   running_load on(load, others);
-  replayed.run(settle.count(), us);
+  cuda::replayer({.alone = gsched::from_us(5e5 * seconds)}).alone(graph, us, stream.s);
   us.clear();
   sampler.start();
-  replayed.run(seconds, us);
+  cuda::replayer({.alone = gsched::from_us(1e6 * seconds)}).alone(graph, us, stream.s);
   made.beside = sampler.stop();
   made.load_mhz = on.stop();
   made.victim = cuda::summarize(std::move(us));

@@ -8,64 +8,28 @@
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda/program.hpp>
+#include <gsched/cuda_tools/replaying.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gsched::cuda {
 
 namespace {
 
-/// A graph that is replayed on a stream, each replay between two events.
-class replayed {
-public:
-  replayed(cudaGraphExec_t graph, cudaStream_t stream) : graph_(graph), stream_(stream) {
-    for (int i = 0; i <= most; ++i) events_.push_back(make_event("time of a replay"));
-  }
-
-  /// Replays without a pause for about that long, and appends the times.
-  void run(double ms, std::vector<double>& into) {
-    double spent = 0;
-    for (int done = 0; done < 4 || spent < ms * 1e3;) {
-      const double each = done == 0 ? ms * 1e3 : spent / done;
-      const int left = static_cast<int>((ms * 1e3 - spent) / std::max(each, 1.0));
-      const int some = std::clamp(left, 4, most);
-      check(cudaEventRecord(events_[0].get(), stream_), "replay");
-      for (int i = 0; i < some; ++i) {
-        check(cudaGraphLaunch(graph_, stream_), "replay");
-        check(cudaEventRecord(events_[static_cast<std::size_t>(i) + 1].get(), stream_), "replay");
-      }
-      check(cudaStreamSynchronize(stream_), "replay");
-      for (int i = 0; i < some; ++i) {
-        float t = 0;
-        check(cudaEventElapsedTime(&t, events_[static_cast<std::size_t>(i)].get(),
-                                   events_[static_cast<std::size_t>(i) + 1].get()),
-              "replay");
-        into.push_back(t * 1e3);
-        spent += t * 1e3;
-      }
-      done += some;
-    }
-  }
-
-private:
-  static constexpr int most = 64;
-  cudaGraphExec_t graph_;
-  cudaStream_t stream_;
-  std::vector<event_owner> events_;
-};
-
 /// Two graphs that start at once.
 class started_together {
 public:
-  started_together(cudaGraphExec_t first, cudaStream_t its, cudaGraphExec_t second,
-                   cudaStream_t stream)
-      : graphs_{first, second}, streams_{its, stream} {
+  using launcher = std::function<void(cudaStream_t)>;
+
+  started_together(launcher first, cudaStream_t its, launcher second, cudaStream_t stream)
+      : launch_{std::move(first), std::move(second)}, streams_{its, stream} {
     for (event_owner& e : begin_) e = make_event("replay");
     for (event_owner& e : end_) e = make_event("replay");
   }
@@ -80,7 +44,7 @@ private:
     for (int i = 0; i < times; ++i) {
       for (std::size_t g = from; g < 2; ++g) {
         check(cudaEventRecord(begin_[g].get(), streams_[g]), "replay");
-        check(cudaGraphLaunch(graphs_[g], streams_[g]), "replay");
+        launch_[g](streams_[g]);
         check(cudaEventRecord(end_[g].get(), streams_[g]), "replay");
       }
       for (std::size_t g = from; g < 2; ++g) check(cudaStreamSynchronize(streams_[g]), "replay");
@@ -96,14 +60,14 @@ private:
     return summarize(std::move(us)).median;
   }
 
-  std::array<cudaGraphExec_t, 2> graphs_;
+  std::array<launcher, 2> launch_;
   std::array<cudaStream_t, 2> streams_;
   std::array<event_owner, 2> begin_, end_;
 };
 
 /// The partitions of a split; empty for shared SMs.
 struct places {
-  std::optional<partition> victim, probe;
+  std::shared_ptr<const partition> victim, probe;
 
   places(int gpu, const probe_split& split) {
     if (split.victim.count() == 0) return;
@@ -124,8 +88,8 @@ struct places {
     if (rest.empty())
       throw error(errc::too_small, "split: " + std::to_string(split.victim.count()) +
                                        " SMs leave none to the probe, expected fewer");
-    victim.emplace(gpu, mine);
-    probe.emplace(gpu, rest);
+    victim = std::make_shared<const partition>(gpu, mine);
+    probe = std::make_shared<const partition>(gpu, rest);
   }
 };
 
@@ -135,7 +99,6 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
                              const beside_options& options) {
   const gpu on = find_gpu(options.gpu);
   const places where(options.gpu, split);
-  const CUcontext place = where.victim ? where.victim->context() : nullptr;
   beside_result made;
   made.victim_sms = where.victim ? where.victim->sms() : on.sms;
   made.probe_sms = where.probe ? where.probe->sms() : on.sms;
@@ -144,16 +107,14 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
   plain.name = "graph beside a probe";
   plain.measure = false;
   const program p(victim, plain);
-  const graph_owner placed(p.make_range(0, p.host().size(), {.place = place}));
-  const exec_owner graph = instantiate(placed.get());
+  const placed_graph graph(p, where.victim);
   probe beside(how, made.probe_sms, where.probe ? where.probe->context() : nullptr);
   const stream_owner stream = where.victim ? stream_owner(where.victim->make_stream(0))
                                            : make_stream("stream of the graph");
   const stream_owner its =
       where.probe ? stream_owner(where.probe->make_stream(0)) : make_stream("stream of the probe");
 
-  replayed replays(graph.get(), stream.get());
-  std::vector<double> warm;
+  replayer replays({.alone = from_us(options.turn_ms * 1e3)});
   std::vector<double> alone;
   std::vector<double> with;
   double rate = 0;
@@ -167,9 +128,8 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
     const probe::result r = beside.last();
     return r.us > 0 ? r.rounds / r.us : 0;
   };
-  replays.run(2, warm);
   for (int turn = 0; turn < options.turns; ++turn) {
-    replays.run(options.turn_ms, alone);
+    replays.alone(graph, alone, stream.get());
     if (options.each_replay_us > 0) {
       const double until = options.turn_ms * 1e3;
       for (double spent = 0; spent < until; spent += with.back()) {
@@ -179,7 +139,7 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
         event_owner first = make_event("replay");
         event_owner last = make_event("replay");
         check(cudaEventRecord(first.get(), stream.get()), "replay");
-        check(cudaGraphLaunch(graph.get(), stream.get()), "replay");
+        graph.launch(stream.get());
         check(cudaEventRecord(last.get(), stream.get()), "replay");
         check(cudaStreamSynchronize(stream.get()), "replay");
         float t = 0;
@@ -190,7 +150,7 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
     } else {
       beside.start(its.get(), limit_us);
       started();
-      replays.run(options.turn_ms, with);
+      replays.alone(graph, with, stream.get());
       beside.stop();
       rate_with += rate_of() / options.turns;
       made.last = beside.last();
@@ -209,7 +169,9 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
   made.alone = summarize(std::move(alone));
   if (options.together > 0) {
     const exec_owner finite = instantiate(beside.finite(beside.rounds_for(made.alone.median)));
-    started_together both(graph.get(), stream.get(), finite.get(), its.get());
+    started_together both(
+        [&](cudaStream_t to) { graph.launch(to); }, stream.get(),
+        [&](cudaStream_t to) { check(cudaGraphLaunch(finite.get(), to), "replay"); }, its.get());
     made.in_turn_us = made.alone.median + both.second_alone(options.together);
     made.together_us = both.together(options.together);
   }

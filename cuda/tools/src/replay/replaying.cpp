@@ -58,6 +58,7 @@ placed_graph::~placed_graph() = default;
 placed_graph::placed_graph(placed_graph&&) noexcept = default;
 placed_graph& placed_graph::operator=(placed_graph&&) noexcept = default;
 sm_count placed_graph::sms() const noexcept { return state_->sms; }
+void placed_graph::launch(CUstream on) const { state_->replay(on); }
 
 // replayer ----------------------------------------------------------------------------------------
 
@@ -139,34 +140,45 @@ void replayer::state::submit(runner& r) {
   }
 }
 
-void replayer::alone(const placed_graph& g, std::vector<double>& into) {
+void replayer::alone(const placed_graph& g, std::vector<double>& into, CUstream on) {
+  constexpr double most_at_once = 64;
   state& s = *state_;
   const placed_graph::state& of = *g.state_;
-  const stream_owner stream = of.make_own_stream();
+  const stream_owner own = on == nullptr ? of.make_own_stream() : nullptr;
+  const CUstream stream = on == nullptr ? own.get() : on;
   std::vector<state::marks> all;
+  struct replayed {
+    double kept = 0; ///< milliseconds of all that are kept
+    double last = 0;
+  };
   const auto replay = [&](std::size_t times, std::size_t first_kept) {
     for (std::size_t i = 0; i < times; ++i) {
       state::marks m = s.take();
-      check(cudaEventRecord(m.begin.get(), stream.get()), what);
-      of.replay(stream.get());
-      check(cudaEventRecord(m.end.get(), stream.get()), what);
+      check(cudaEventRecord(m.begin.get(), stream), what);
+      of.replay(stream);
+      check(cudaEventRecord(m.end.get(), stream), what);
       all.push_back(std::move(m));
     }
-    check(cudaStreamSynchronize(stream.get()), what);
-    double last = 0;
+    check(cudaStreamSynchronize(stream), what);
+    replayed r;
     for (std::size_t i = 0; i < times; ++i) {
-      last = ms_between(all[i].begin, all[i].end);
-      if (i >= first_kept) into.push_back(1e3 * last);
+      r.last = ms_between(all[i].begin, all[i].end);
+      if (i >= first_kept) {
+        into.push_back(1e3 * r.last);
+        r.kept += r.last;
+      }
       s.spare.push_back(std::move(all[i]));
     }
     all.clear();
-    return last;
+    return r;
   };
-  const double once = std::max(replay(2, 2), 1e-3); // uploads the graph, fills caches
-  const double wanted = static_cast<double>(s.how.alone.count()) / 1e6 / once;
-  const auto kept = static_cast<std::size_t>(std::clamp(std::ceil(wanted), 2.0, 24.0));
-  const std::size_t lead = once < 1 ? 2 : 0; // the host submits while these run
-  static_cast<void>(replay(lead + kept, lead));
+  const double once = std::max(replay(2, 2).last, 1e-3); // uploads the graph, fills caches
+  const std::size_t lead = once < 1 ? 2 : 0;             // the host submits while these run
+  double left = static_cast<double>(s.how.alone.count()) / 1e6;
+  do {
+    const double kept = std::clamp(std::ceil(left / once), 2.0, most_at_once);
+    left -= std::max(replay(lead + static_cast<std::size_t>(kept), lead).kept, 1e-3);
+  } while (left > once / 2);
 }
 
 double replayer::together(std::span<const placed_graph* const> graphs,

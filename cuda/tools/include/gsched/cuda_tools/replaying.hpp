@@ -7,6 +7,8 @@
 #include <gsched/cuda/program.hpp>
 #include <gsched/cuda_tools/replay_times.hpp>
 
+#include <cuda.h>
+
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -31,6 +33,9 @@ public:
 
   /// The SMs on which its kernels run.
   [[nodiscard]] sm_count sms() const noexcept;
+  /// Launches it once.
+  /// Errors   device_failed with CUDA's message.
+  void launch(CUstream on) const;
 
 private:
   friend class replayer;
@@ -40,7 +45,7 @@ private:
 
 /// Options of replayer.
 struct replay_options {
-  duration alone = std::chrono::microseconds{1500}; ///< a call of `alone` lasts about so long
+  duration alone = std::chrono::microseconds{1500}; ///< that a call of `alone` measures, about
   duration together = std::chrono::milliseconds{5}; ///< a call of `together`, at least
   std::size_t least = 3; ///< replays of each graph that a call of `together` measures
 };
@@ -63,8 +68,10 @@ public:
   replayer(const replayer&) = delete;
   replayer& operator=(const replayer&) = delete;
 
-  /// Appends the times of some replays with nothing else running.
-  void alone(const placed_graph& g, std::vector<double>& into);
+  /// Appends the times of two replays or more of one graph, behind two that warm up. Null: on a
+  /// stream of its own, with nothing else running. On a given one, which is on the graph's SMs,
+  /// work on other streams may run beside it, which a new stream could share a hardware queue with.
+  void alone(const placed_graph& g, std::vector<double>& into, CUstream on = nullptr);
 
   /// Replays all graphs at the same time, each on a stream of its own, and appends those times that
   /// lie wholly in the interval in which every graph ran.
