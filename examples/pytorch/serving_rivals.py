@@ -271,7 +271,10 @@ def in_processes(a, way, loads, folder, environment):
     children, files = [], {m: [folder / f"{m}.{i}.json" for i in range(len(loads))] for m in a.rates}
     try:
         for m in a.rates:
-            here, more = dict(environment), []
+            # The driver's usual number: a process has one stream of work, and MPS shares the queues.
+            here = {"CUDA_DEVICE_MAX_CONNECTIONS": os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "8"),
+                    **environment}
+            more = []
             if way == "mps_shares":
                 here["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(math.ceil(100 * shares[m] / whole))
                 more = ["--sms", str(shares[m])]

@@ -142,6 +142,32 @@ wait $!
 ended
 ls -d "$work"/mps* "$work"/rivals* 2>/dev/null && fail "folders are left"
 
+# PyTorch models are captured once for all loads, and for all ways of one process.
+mkdir "$work/torch"
+cp "$example"/{serving_rivals,mps,workload,models}.py "$work/torch"
+cat >"$work/torch/serve_partitions.py" <<'PY'
+import os, shlex, subprocess, sys
+words = sys.argv[1:]
+runs = [shlex.split(b) for a, b in zip(words, words[1:]) if a == "--run"]
+open(os.environ["WORK"] + "/captures", "a").write(words[words.index("--models") + 1] + f" {len(runs)}\n")
+for run in runs:
+    if "--only" in run:
+        subprocess.run([os.environ["WORK"] + "/program", *run], check=True)
+    else:
+        subprocess.run([os.environ["WORK"] + "/serve", *run, "--device", "sim", "--gpus", "1"], check=True)
+PY
+ln -s "$serve" "$work/serve"
+(example=$work/torch; rivals 0 --pytorch --ways whole,time_slicing,plan --loads 0.5,1 --json "$work/torch.json" \
+  --table "$GSCHED_SOURCE_DIR/tools/data/latency_batch_partition.csv"; exit $failed) || failed=1
+[ "$(sort "$work/captures" | tr '\n' ';')" = 'lenet 2;lenet,vgg16 4;vgg16 2;' ] || fail "captures: $(cat "$work/captures")"
+[ "$(grep -c '^ *"way"' "$work/torch.json")" = 6 ] && ! grep -q failed "$work/torch.json" || fail "rows of PyTorch models"
+ended
+(cd "$example" && python3 - <<'PY') || fail "planners without plans"
+import serve_partitions as s
+assert s.without_plans(["--planner", "streams"]) and s.without_plans(["--planner=whole", "--once"])
+assert not s.without_plans(["--planner", "best"]) and not s.without_plans(["--rates", "streams"])
+PY
+
 # Bad input, and shares by hand.
 rivals 2 --ways streams,threads
 says '"threads", expected some of'
