@@ -36,12 +36,14 @@ struct placed_graph::state {
   }
 };
 
-placed_graph::placed_graph(const program& of, std::shared_ptr<const partition> where)
+placed_graph::placed_graph(const program& of, std::shared_ptr<const partition> where,
+                           bool keep_memory_nodes)
     : state_(std::make_unique<state>()) {
   state& s = *state_;
   s.of = &of;
   s.where = std::move(where);
   range_options how;
+  how.keep_memory_nodes = keep_memory_nodes;
   if (s.where) {
     how.place = s.where->context();
     s.sms = s.where->sms();

@@ -25,8 +25,10 @@ namespace gsched::cuda {
 class placed_graph {
 public:
   /// On a partition, or on all SMs of the current GPU if `where` is null. The program must outlive
-  /// this object. A graph belongs to one set of SMs for good.
-  placed_graph(const program& of, std::shared_ptr<const partition> where);
+  /// this object. A graph belongs to one set of SMs for good. `keep_memory_nodes`: as in
+  /// range_options.
+  placed_graph(const program& of, std::shared_ptr<const partition> where,
+               bool keep_memory_nodes = false);
   ~placed_graph();
   placed_graph(placed_graph&&) noexcept;
   placed_graph& operator=(placed_graph&&) noexcept;
