@@ -307,6 +307,11 @@ for m in served:
     where = json.loads(get(f"/v2/models/{m}")[1])["properties"]["devices"]
     expect(f"{m} is where the plan has it", where == ",".join(map(str, sorted(on[m.rsplit("_b", 1)[0]]))), where)
 expect("the end of a plan", s.end()[0] == 0)
+r = subprocess.run([BIN, "--device", "sim,sim", "--plan", "plan.json", "--check"], capture_output=True, text=True, timeout=60)
+expect("a plan whose partitions are not kept", r.returncode == 0 and r.stderr.count("\n") == 1 and " SMs, and models on a device share it in time" in r.stderr, r.stderr)
+subprocess.run([*plan[:-1], "sbp", "--rates", "vgg16=3000", "--json", "whole.json"], check=True, capture_output=True)
+r = subprocess.run([BIN, "--device", "sim,sim", "--plan", "whole.json", "--check"], capture_output=True, text=True, timeout=60)
+expect("a plan of whole GPUs", r.returncode == 0 and r.stderr == "", r.stderr)
 subprocess.run([*plan, "--rates", "vgg16=60", "--json", "small.json"], check=True, capture_output=True)
 refused("a plan of more GPUs", "/runs/0/plan/", "--plan", "plan.json", "--check")
 write("placed.json", {"plan": "small.json", "models": {"lenet_b1": {}}})

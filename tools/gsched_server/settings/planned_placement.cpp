@@ -7,6 +7,8 @@
 #include <gsched/io/json_fields.hpp>
 #include <gsched/io/read_text.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -31,6 +33,10 @@ planned_placement::planned_placement(const std::filesystem::path& file, std::siz
   const auto plan = runs[0].find("plan");
   if (plan == runs[0].end() || !plan->is_array() || plan->empty())
     fail("runs/0/plan", "is no plan");
+  constexpr std::uint64_t most_sms = 100'000;
+  const std::uint64_t whole = document.contains("sms")
+                                  ? of.whole<std::uint64_t>(document, {.field = "sms"}, 1, most_sms)
+                                  : 0;
   std::map<std::string, std::set<std::uint32_t>> found;
   for (std::size_t i = 0; i < plan->size(); ++i) {
     const std::string at = "runs/0/plan/" + std::to_string(i);
@@ -39,6 +45,11 @@ planned_placement::planned_placement(const std::filesystem::path& file, std::siz
     const std::string gpu_at = at + "/gpu";
     const std::uint64_t gpu =
         of.whole_of(partition["gpu"], {.field = gpu_at}, 0, std::uint64_t{devices} - 1);
+    if (partition.contains("sms")) {
+      const std::string sms_at = at + "/sms";
+      const std::uint64_t sms = of.whole_of(partition["sms"], {.field = sms_at}, 1, most_sms);
+      if (sms < whole) sms_.push_back(sms);
+    }
     const auto portions = partition.find("portions");
     if (portions == partition.end() || !portions->is_array()) fail(at, "has no portions");
     for (const value& portion : *portions) {
@@ -56,6 +67,14 @@ planned_placement::places::const_iterator planned_placement::find(std::string_vi
   const bool has_batch = batch != model.npos && batch + 2 < model.size() &&
                          model.find_first_not_of("0123456789", batch + 2) == model.npos;
   return found == places_.end() && has_batch ? places_.find(model.substr(0, batch)) : found;
+}
+
+std::string planned_placement::partitions() const {
+  if (sms_.empty()) return {};
+  const auto [least, most] = std::ranges::minmax(sms_);
+  return fmt::format(
+      "{} of {} SMs", sms_.size() == 1 ? "a partition" : fmt::format("{} partitions", sms_.size()),
+      least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most));
 }
 
 std::vector<std::uint32_t> planned_placement::devices_of(std::string_view model) const {

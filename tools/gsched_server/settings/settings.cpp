@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -327,6 +328,12 @@ settings read(const raw_options& raw, const command_line& line) {
   if (const auto twice = std::ranges::adjacent_find(s.models, {}, &model_plan::name);
       twice != s.models.end())
     refuse("--adaptor", "model " + in_quotes(twice->name) + " is a profile, too", "another name");
+  if (plan && !plan->partitions().empty())
+    fmt::print(
+        stderr,
+        "gsched_server: --plan: the plan has {}, and models on a device share it in time here: "
+        "its latencies do not hold (serve_partitions keeps partitions)\n",
+        plan->partitions());
   return s;
 }
 
@@ -382,8 +389,8 @@ std::optional<settings> read_settings(int argc, const char* const* argv) {
               "A shared library with a model of your own, and its name\n(docs/guide/adaptor.md); "
               "without --profiles these alone");
   line.option("--plan", raw.plan, "FILE",
-              "Put models on the devices where this plan has them\n(plan --json); without "
-              "configured models those of the plan");
+              "Put models on the devices where this plan has them\n(plan --json), without its "
+              "partitions; without configured\nmodels those of the plan");
   line.group("Front ends");
   line.option("--grpc", raw.grpc, "ADDR", "unix:PATH, HOST:PORT (0: a free port) or none");
   line.option("--http", raw.http, "ADDR", "The same for REST, and for /metrics");
