@@ -16,5 +16,7 @@
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
 #include <gsched/partition/planner.hpp>
+#include <gsched/partition/shared_sm_slowdowns.hpp>
+#include <gsched/partition/sharing.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 #include <gsched/partition/verify.hpp>

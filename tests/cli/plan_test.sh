@@ -249,6 +249,23 @@ left=(--gpus 1 --rates lenet=1502.5,googlenet=811.1,resnet50=730.3 --slo lenet=5
 grep -qE 'GPU 0 +12 SMs' "$work/joined.txt" && { echo "the last group is alone"; failed=1; }
 refuses "--join-last: no SMs left over by groups of 8" --rates vgg16=1 --join-last --sms 120
 
+# A model whose goal is shorter than any batch of the other one: turns are too long, and the GPU is not cut.
+short=(--gpus 1 --group 132 --rates lenet=500,vgg16=300 --slo lenet=0.4 --planner elastic+int,elastic+share)
+"$bin" "${short[@]}" --json "$work/shared.json" > "$work/shared.txt" || failed=1
+[[ $(grep -cE 'GPU 0 +132 SMs of region 1 every' "$work/shared.txt") == 2 ]] || { echo "no shared SMs"; failed=1; }
+python3 - "$work/shared.json" <<'PY' || failed=1
+import json, sys
+j = json.load(open(sys.argv[1]))
+alone, share = j["runs"]
+assert not alone["schedulable"] and share["schedulable"] and share["sms_used"] == 132, j
+assert [g["region"] for g in share["plan"]] == [1, 1] and share["holds_with_interference"], share
+assert share["plan"][0]["cycle_us"] != share["plan"][1]["cycle_us"], share
+assert [t["on_shared_sms"] for t in j["totals"]] == [0, 1], j["totals"]
+PY
+refuses "--profiles: given where no planner shares SMs" --rates vgg16=1 --planner best+int --profiles "$work"
+refuses "--profiles: no profile of vgg16" --rates vgg16=1 --planner best+share --profiles "$(dirname "$table")/profiles/lenet_b1.json"
+refuses "sbp+share uses whole GPUs, without interference" --rates vgg16=1 --planner sbp+share
+
 refuses "nor --app, --rates-file or --scenarios" --gpus 1
 refuses "given beside --rates" --rates vgg16=1 --scenarios all
 refuses "given beside --rates" --rates vgg16=1 --rates-file "$work/one.csv"

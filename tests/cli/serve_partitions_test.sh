@@ -49,6 +49,12 @@ grep -qE '[0-9]+ SMs idle on GPUs in use: --leave-idle' "$work/low_before.txt" |
 serve stalls --rates resnet50=300,vgg16=300 --gpus 1 --seconds 5 --once --true-slowdown vgg16=9 --stalls 5
 grep -qE '^[0-9]+ batches took more than 5 ms longer than expected: .* too long on the GPU' "$work/stalls.txt" ||
   { echo "stalls are not told"; failed=1; }
+# On one whole GPU LeNet would be late behind any batch of VGG-16: they run at the same time.
+short=(--rates lenet=500,vgg16=300 --slo lenet=0.4 --gpus 1 --group 132 --seconds 5)
+serve turns "${short[@]}"
+serve shared "${short[@]}" --share-sms
+serve shared_error "${short[@]}" --share-sms --shared-error 1.2
+grep -qF '2 of 2 partitions run on the SMs of others' "$work/shared.txt" || { echo "no shared SMs"; failed=1; }
 serve none --rates vgg16=10 --gpus 0 --seconds 2
 cat > "$work/jump.csv" <<'CSV'
 time_s,model,rate
@@ -104,6 +110,12 @@ assert len(promises) == (6 if long else 0)
 for r in promises:
     assert all(a["violations"] <= 0.01 for a in r["apps"]), r["apps"]
     assert r["periods"][0]["factor"] >= 1.19 and r["interference"] and r["planned_interference"], r["periods"][0]
+assert said["turns"]["all"]["violations"] == 1 and said["turns"]["periods"][0]["on_shared_sms"] == 0
+for r in (said["shared"], said["shared_error"]):
+    assert r["all"]["violations"] <= 0.01 and r["share_sms"], r["all"]
+    assert r["periods"][0]["on_shared_sms"] == 2 and r["periods"][0]["gpu_sms"] == [132], r["periods"][0]
+short, longer = (said[name]["models"][0]["latency_us"]["p99"] for name in ("shared", "shared_error"))
+assert 20 < short < longer < 400, (short, longer)
 assert said["none"]["all"]["violations"] == 1 and said["none"]["periods"][0]["no_plan"]
 for low, before in zip(said["low"]["models"], said["low_before"]["models"]):
     most = 1.05 if low["model"] == "lenet" else 0.7  # LeNet has batches of 1
@@ -141,6 +153,9 @@ PY
 "$bin" --rates vgg16=10 --gpus 0 --seconds 2 | grep -q "at 0.0 s: no plan for these rates, all is dropped" || failed=1
 refuses "nor --app or --rate-trace" --gpus 1
 refuses "no rows of 'vgg61'" --rates vgg61=1
+refuses "--share-sms: without predicted interference" --rates vgg16=1 --share-sms --interference none
+refuses "--share-sms: 'sbp' uses whole GPUs" --rates vgg16=1 --share-sms --planner sbp
+refuses "--shared-error: given without --share-sms" --rates vgg16=1 --shared-error 1.2
 refuses "vgg16 has rates twice" --rates vgg16=1 --rate-trace <(printf 'time_s,model,rate\n0,vgg16,1\n')
 refuses "no rows of 'vgg61'" --rate-trace <(printf 'time_s,model,rate\n0,vgg61,1\n')
 printf 'time_s,model,rate\n5,vgg16,1\n5,vgg16,2\n' > "$work/back.csv"

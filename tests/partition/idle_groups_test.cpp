@@ -68,13 +68,6 @@ double worst_of(const partition_plan& p, std::uint32_t gpu, const question& q,
   return worst;
 }
 
-std::uint32_t sms_of(const partition_plan& p, std::uint32_t gpu) {
-  std::uint32_t all = 0;
-  for (const gpulet& g : p.gpulets)
-    if (g.gpu == gpu) all += g.sms.count();
-  return all;
-}
-
 template <class Interference>
 void check_grown(const question& q, const partition_plan& plan, const Interference& beside) {
   const partition_plan grown = with_idle_groups(plan, q.demands, q.table, q.shapes, beside);

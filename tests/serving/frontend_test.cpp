@@ -446,6 +446,34 @@ TEST_CASE("F5: a new partition waits for SMs that a batch of the old plan occupi
   CHECK(f.due(1, at(3ms)) < at(20ms));
 }
 
+TEST_CASE("F7: partitions of a region run at the same time, and count once in a switch") {
+  const latency_table t = even_table({1ms, 1ms});
+  frontend f(t, {40ms, 40ms}, {gpu_shape{sm_count{48}, sm_count{8}}});
+  const sm_count most{24};
+  const gpulet first{0, most, 10ms, {{0, 100, 2}}, 1}, second{0, most, 10ms, {{1, 100, 2}}, 1};
+  f.switch_to({{first, second, {0, sm_count{16}, 10ms, {{1, 100, 2}}}}}, at(0ms));
+  REQUIRE(f.arrive(0, 1, at(0ms)) == 0u);
+  for (std::uint64_t id = 2; id < 4; ++id) REQUIRE(f.arrive(1, id, at(0ms)));
+  for (std::uint32_t i = 0; i < 3; ++i) REQUIRE(f.try_start(i, at(0ms)));
+  // The next plan keeps the region, whose batches run, and has 8 SMs in place of 16.
+  f.switch_to({{first, second, {0, sm_count{8}, 10ms, {{0, 1000, 2}}}}}, at(0ms));
+  REQUIRE(f.partitions().size() == 4);
+  while (f.arrive(0, 4, at(1ms)) != 3u) continue;
+  REQUIRE(f.try_start(3, at(1ms))); // 24 + 16 + 8 SMs
+  // A region of the next plan with the number of the old one waits for the old one's batches.
+  f.switch_to(
+      {{{0, sm_count{32}, 10ms, {{0, 100, 2}}, 1}, {0, sm_count{32}, 10ms, {{1, 50, 2}}, 1}}},
+      at(3ms));
+  const std::size_t all = f.partitions().size();
+  REQUIRE(f.arrive(1, 5, at(3ms)) == all - 1);
+  const auto last = static_cast<std::uint32_t>(all - 1);
+  CHECK_FALSE(f.try_start(last, at(3ms)));
+  CHECK(f.end(2, at(3ms)));
+  CHECK_FALSE(f.try_start(last, at(3ms))); // 32 + 8 SMs, and those of the old region
+  for (std::uint32_t i = 0; i < 2; ++i) CHECK(f.end(i, at(3ms)));
+  REQUIRE(f.try_start(last, at(3ms))); // beside the 8 SMs
+}
+
 TEST_CASE("F3: one request that has waited too long does not make all later ones late") {
   const latency_table t = even_table({6ms}); // a batch of n takes 6 + n ms
   frontend f(t, {20ms}, {gpu_shape{sm_count{8}, sm_count{8}}});

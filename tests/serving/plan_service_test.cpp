@@ -184,6 +184,50 @@ TEST_CASE("batches slow each other while they overlap") {
   runs.end(1, 2, at(2ms), report_end);
 }
 
+TEST_CASE("batches on shared SMs run at the same time, slowed as predicted for their region") {
+  service s;
+  s.shapes.resize(1);
+  // In turns a request waits for a batch of the other model; on the same SMs it does not.
+  s.slos = {5ms, 60ms};
+  const auto plan_of = [](std::uint32_t region) {
+    partition_plan p;
+    if (region == 0)
+      p.gpulets = {{0, sm_count{32}, 4ms, {{0, 200, 2}, {1, 150, 8}}}};
+    else
+      p.gpulets = {{0, sm_count{32}, 2500us, {{0, 200, 2}}, region},
+                   {0, sm_count{32}, 30ms, {{1, 150, 8}}, region}};
+    return p;
+  };
+  s.truth = [](std::span<const gpulet> all, std::size_t which, std::size_t) {
+    double factor = 1;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (i != which) factor += share_sms(all[i], all[which]) ? 0.25 : 10;
+    return factor;
+  };
+  s.expected = s.truth;
+  s.options.length = 20s;
+  s.options.replans = false;
+  s.options.fills = false;
+  s.options.replanning.headroom = 1;
+  s.offer_model(0, 200);
+  s.offer_model(1, 150);
+  s.true_slowdown = {1, 6}; // long batches
+  std::uint32_t region = 0;
+  s.planner = [&](const latency_table&, std::span<const model_demand>) { return plan_of(region); };
+  const service_outcome turns = s.run();
+  region = 3;
+  const service_outcome both = s.run();
+  check_conservation(both);
+  CHECK(both.models[0].latency.percentile(0.99) < turns.models[0].latency.percentile(0.99) * 2 / 3);
+  CHECK(turns.models[0].counts.late + turns.models[0].counts.dropped > 100);
+  CHECK(both.models[0].counts.late + both.models[0].counts.dropped == 0);
+  CHECK(both.periods.back().sms == 32);
+  CHECK(both.periods.back().gpu_sms.front() == 32);
+  // Alone a batch of one request takes 1,125 us, and beside the other model 1.25 times that.
+  CHECK(both.models[0].latency.percentile(0.05) >= 1125us);
+  CHECK(both.models[0].latency.percentile(0.5) <= 1450us);
+}
+
 TEST_CASE("at half of the planned rates no request is late or lost, and runs repeat") {
   service s;
   s.options.length = 60s;

@@ -7,6 +7,8 @@
 #include "common/cli/option_values.hpp"
 #include "common/cli/output_options.hpp"
 #include "common/input/measured_on.hpp"
+#include "common/input/profile_catalogue.hpp"
+#include "common/input/shared_sm_options.hpp"
 #include "common/input/table_options.hpp"
 
 #include <gsched/io/latency_csv.hpp>
@@ -57,6 +59,8 @@ Interference
   plan is also verified with it: "holds" counts the plans that still meet all SLOs, "or slower" also
   those that do in cycles as long as their batches then take. In the other plans a batch can be
   late, or more requests arrive in a cycle than its batches take.
+  NAME+share is NAME+int that may also let models run at the same time on the same SMs, where it has
+  no plan otherwise. The slow-downs there are predicted from the kernels of --profiles, plus 20%.
 
 Examples
   plan --rates lenet=2000,vgg16=300 --slo lenet=2,vgg16=20 --gpus 1
@@ -81,6 +85,7 @@ error, reported in one line.)";
 /// The options as typed.
 struct raw_options : scenario_texts {
   std::string planner = "all", interference;
+  std::vector<std::string> profiles;
   bool max_scale = false, no_suggest = false;
   common::threads_option threads;
   common::output_options output;
@@ -101,11 +106,12 @@ void declare(common::command_line& line, raw_options& raw) {
   declare_gpus(line, raw, "GPUs of one kind");
   line.group("Plans");
   line.option("--planner", raw.planner, "P,...",
-              "all, or some of the planners below, with +int or without");
+              "all, or some of the planners below, with +int, +share or\nneither");
   line.option("--interference", raw.interference, "F",
               "How partitions slow each other: none, h200 or a file that\ninterference fit writes; "
               "default: h200 where a planner is\nNAME+int, otherwise none");
   declare_solo(line, raw);
+  common::declare_profiles(line, raw.profiles);
   line.flag("--max-scale", raw.max_scale, "Find the largest factor on the rates that has a plan");
   line.flag(
       "--no-suggest", raw.no_suggest,
@@ -115,6 +121,11 @@ void declare(common::command_line& line, raw_options& raw) {
                             "default: all of this machine");
   raw.output.declare(line, {.plot = "The plans (.svg, .png or .pdf), or of several scenarios\nhow "
                                     "many each planner serves (needs gnuplot)"});
+}
+
+bool shares_sms(const options& o) {
+  return std::any_of(o.planners.begin(), o.planners.end(),
+                     [](const planner_choice& c) { return c.shares_sms; });
 }
 
 /// Without --interference, the law that ships where a planner uses one.
@@ -136,6 +147,10 @@ void read_interference(options& o, const raw_options& raw) {
                {"--solo", raw.solo},
                {"--interference", common::to_law_file("--interference", o.interference)}});
   for (const scenario& s : o.scenarios) gsched::check_metrics(s.demands, *o.table, o.solo);
+  if (!shares_sms(o)) return;
+  std::vector<gsched::model_demand> all;
+  for (const scenario& s : o.scenarios) all.insert(all.end(), s.demands.begin(), s.demands.end());
+  o.on_shared_sms = common::load_shared_sms(raw.profiles, raw.table, *o.table, o.solo, all, *o.law);
 }
 
 options read(const raw_options& raw) {
@@ -165,7 +180,8 @@ options read(const raw_options& raw) {
 
 question question_of(const options& o, std::size_t scenario) {
   question q{*o.table, o.scenarios[scenario].demands, o.gpus, std::nullopt};
-  if (o.law) q.beside.emplace(*o.table, o.solo, *o.law);
+  if (o.law)
+    q.beside.emplace(*o.table, o.solo, *o.law, o.on_shared_sms.get(), gsched::shared_sm_margin);
   return q;
 }
 
@@ -177,6 +193,8 @@ std::optional<options> parse_options(int argc, char** argv) {
   declare(line, raw);
   if (!line.parse(argc, argv)) return std::nullopt;
   options o = read(raw);
+  line.refuse_unused(shares_sms(o), {"--profiles"}, "where no planner shares SMs",
+                     "a planner with +share beside it");
   line.refuse_unused(!raw.scenarios.empty(), {"--levels", "--models"}, "without --scenarios",
                      "it beside --scenarios all");
   line.refuse_unused(!o.max_scale, {"--plot"}, "beside --max-scale, which makes no plans to draw",

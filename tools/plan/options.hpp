@@ -10,8 +10,10 @@
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/shared_sm_slowdowns.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +27,7 @@ struct options : common::outputs {
   std::string interference = "none";                    ///< as typed
   std::optional<gsched::interference_coefficients> law; ///< none: interference is not considered
   gsched::solo_table solo;
+  std::shared_ptr<const gsched::shared_sm_slowdowns> on_shared_sms; ///< where a planner shares SMs
   std::vector<gsched::app> apps; ///< of the scenarios: first the table's models
   std::vector<scenario> scenarios;
   std::vector<gsched::gpu_shape> gpus;

@@ -46,10 +46,9 @@ void lengthen_cycles(partition_plan& p, const batch_times& times) {
 
 } // namespace
 
-std::uint64_t sms_of(const partition_plan& p) {
-  std::uint64_t all = 0;
-  for (const gpulet& g : p.gpulets) all += g.sms.count();
-  return all;
+bool shares_sms(const partition_plan& p) {
+  return std::any_of(p.gpulets.begin(), p.gpulets.end(),
+                     [](const gpulet& g) { return g.region != 0; });
 }
 
 partition_plan with_longer_cycles(const partition_plan& p, const question& q,

@@ -11,8 +11,8 @@
 
 namespace plan {
 
-/// The SMs of all partitions together.
-[[nodiscard]] std::uint64_t sms_of(const gsched::partition_plan& p);
+/// Whether partitions of a plan run at the same time on the same SMs.
+[[nodiscard]] bool shares_sms(const gsched::partition_plan& p);
 
 /// The same plan, with cycles as long as their batches take beside others, where that is longer.
 [[nodiscard]] gsched::partition_plan

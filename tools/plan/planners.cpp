@@ -6,6 +6,7 @@
 #include "common/cli/option_values.hpp"
 #include "common/input/planner_list.hpp"
 
+#include <gsched/partition/sharing.hpp>
 #include <gsched/partition/verify.hpp>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace {
 using gsched::model_demand;
 using gsched::no_interference;
 
-constexpr std::string_view suffix = "+int"; ///< of interference
+constexpr std::string_view with_law = "+int", with_sharing = "+share"; ///< suffixes
 
 template <class Planner, class Interference>
 answer ask_one(const Planner& p, const question& q, const Interference& beside) {
@@ -59,20 +60,21 @@ std::vector<planner_choice> read_planners(const std::string& text) {
     chosen.push_back(std::move(c));
   };
   for (const std::string& word : common::to_list("--planner", text)) {
-    const bool with = word.ends_with(suffix);
-    const std::string base = word.substr(0, word.size() - (with ? suffix.size() : 0));
+    const bool shares = word.ends_with(with_sharing);
+    const bool with = shares || word.ends_with(with_law);
+    const std::string base = word.substr(0, with ? word.rfind('+') : word.size());
     if (base == "all") {
       for (const std::string& name : common::to_list("--planner", common::all_planners()))
-        if (!with || !common::is_whole(name)) add({name, with});
+        if (!with || !common::is_whole(name)) add({name, with, shares});
       continue;
     }
     if (!common::is_planner(base))
       common::refuse("--planner", "unknown planner " + common::in_quotes(word),
-                     "all, or some of " + common::all_planners() + ", with or without +int",
+                     "all, or some of " + common::all_planners() + ", with +int, +share or neither",
                      gsched::errc::unknown_name);
     if (with && common::is_whole(base))
       common::refuse("--planner", word + " uses whole GPUs, without interference", base);
-    add({base, with});
+    add({base, with, shares});
   }
   return chosen;
 }
@@ -81,8 +83,9 @@ answer ask(const planner_choice& planner, const question& q) {
   answer a;
   common::any_planner([&](const auto& p) {
     if (p.name != planner.base) return false;
-    a = planner.with_interference ? ask_one(p, q, q.beside.value())
-                                  : ask_one(p, q, no_interference{});
+    a = planner.shares_sms          ? ask_one(gsched::sharing_planner(p), q, q.beside.value())
+        : planner.with_interference ? ask_one(p, q, q.beside.value())
+                                    : ask_one(p, q, no_interference{});
     return true;
   });
   if (!a.plan || !q.beside) return a;
@@ -111,7 +114,8 @@ double max_scale(const planner_choice& planner, const question& q, const scale_p
   if (std::none_of(q.demands.begin(), q.demands.end(),
                    [](const model_demand& d) { return d.rate > 0; }))
     return 0;
-  const double bound = bound_of(q);
+  constexpr double more_on_shared_sms = 1.5; // which the bound does not count
+  const double bound = bound_of(q) * (planner.shares_sms ? more_on_shared_sms : 1);
   double high = bound, low = bound;
   for (; !has_plan(low); low *= low > few * bound ? 0.98 : 0.9) {
     if (low < bound * least) return 0;

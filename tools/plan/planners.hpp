@@ -14,15 +14,18 @@
 
 namespace plan {
 
-/// A planner, with or without a prediction of interference.
+/// A planner, with or without a prediction of interference. With it, it may share SMs.
 struct planner_choice {
   std::string base;
   bool with_interference = false;
-  [[nodiscard]] std::string name() const { return base + (with_interference ? "+int" : ""); }
+  bool shares_sms = false;
+  [[nodiscard]] std::string name() const {
+    return base + (shares_sms ? "+share" : with_interference ? "+int" : "");
+  }
   bool operator==(const planner_choice&) const = default;
 };
 
-/// NAME, NAME+int, all or all+int, between commas.
+/// NAME, NAME+int, NAME+share, all, all+int or all+share, between commas.
 /// Errors   gsched::error with one line.
 [[nodiscard]] std::vector<planner_choice> read_planners(const std::string& words);
 

@@ -54,14 +54,13 @@ public:
     if (!a.plan) return;
     for (std::size_t g = 0; g < gpus_; ++g) {
       std::size_t lanes = 1;
-      for (const gpulet& l : a.plan->gpulets)
-        if (l.gpu == g) lanes = std::max(lanes, l.portions.size());
+      const std::vector<gpulet> here = drawn_on(*a.plan, g);
+      for (const gpulet& l : here) lanes = std::max(lanes, l.portions.size());
       row_px_ = std::max(least_row_px, lane_px * static_cast<double>(lanes) + 4);
       rows_.emplace_back(y_ + row_px_ / 2, g);
       box(0, all_sms_, y_ + 2, y_ + row_px_ - 2, common::tone("empty"));
       double at = 0;
-      for (const gpulet& l : a.plan->gpulets)
-        if (l.gpu == g) draw(l, std::exchange(at, at + l.sms.count()));
+      for (const gpulet& l : here) draw(l, std::exchange(at, at + l.sms.count()));
       y_ += row_px_;
     }
     if (gpus_ < o_.gpus.size()) {
@@ -75,9 +74,7 @@ public:
     out_ << fmt::format("set yrange [{}:0]\nset xrange [0:{}]\nset ytics (", y_ + 1, all_sms_);
     for (std::size_t i = 0; i < rows_.size(); ++i)
       out_ << fmt::format("{}'GPU {}' {}", i ? "," : "", rows_[i].second, rows_[i].first);
-    out_ << ") scale 0\nset xlabel 'SMs; in each partition the models that run one at a time, with "
-            "their "
-            "batch'\n"
+    out_ << ") scale 0\nset xlabel 'SMs; in each partition its models, with their batch'\n"
          << "set key outside top center horizontal samplen 1\nset style fill solid\nplot ";
     std::size_t i = 0;
     for (const auto& [model, colour] : colour_)
@@ -90,6 +87,22 @@ public:
   [[nodiscard]] double height() const { return y_; }
 
 private:
+  /// The partitions of a GPU; those of a region as one, with the models of all.
+  [[nodiscard]] static std::vector<gpulet> drawn_on(const gsched::partition_plan& p,
+                                                    std::size_t gpu) {
+    std::vector<gpulet> all;
+    for (const gpulet& l : p.gpulets) {
+      if (l.gpu != gpu) continue;
+      const auto same =
+          std::find_if(all.begin(), all.end(), [&](const gpulet& o) { return share_sms(o, l); });
+      if (same == all.end())
+        all.push_back(l);
+      else
+        same->portions.insert(same->portions.end(), l.portions.begin(), l.portions.end());
+    }
+    return all;
+  }
+
   /// A partition, with a lane for each of its models.
   void draw(const gpulet& l, double from) {
     const double to = from + l.sms.count();

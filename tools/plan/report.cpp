@@ -30,8 +30,8 @@ void print_none(std::ostream& out, const answer& a) {
 
 void print_plan(std::ostream& out, const options& o, const gsched::partition_plan& p) {
   for (const gpulet& g : p.gpulets) {
-    fmt::print(out, "  GPU {:<3}{:>4} SMs  every {:>9.1f} us ", g.gpu, g.sms.count(),
-               to_us(g.cycle));
+    fmt::print(out, "  GPU {:<3}{:>4} SMs{} every {:>9.1f} us ", g.gpu, g.sms.count(),
+               g.region == 0 ? " " : fmt::format(" of region {}", g.region), to_us(g.cycle));
     for (const portion& s : g.portions)
       fmt::print(out, "  {} {:.1f}/s in {}", o.table->name(s.model), s.rate, s.batch);
     fmt::print(out, "\n");

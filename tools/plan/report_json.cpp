@@ -58,6 +58,7 @@ json plan_json(const options& o, const gsched::partition_plan& p) {
                        {"sms", g.sms.count()},
                        {"cycle_us", us(g.cycle)},
                        {"portions", std::move(portions)}});
+    if (g.region != 0) gpulets.back()["region"] = g.region;
   }
   return gpulets;
 }
@@ -101,6 +102,7 @@ json total_json(const options& o, const answers& all, std::size_t planner) {
   return {{"planner", o.planners[planner].name()},
           {"scenarios", o.scenarios.size()},
           {"schedulable", t.schedulable},
+          {"on_shared_sms", t.sharing},
           {"holds_with_interference", whole_or_null(t.holds)},
           {"holds_in_longer_cycles", whole_or_null(t.holds_longer)},
           {"impossible", t.impossible},

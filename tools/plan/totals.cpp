@@ -43,6 +43,7 @@ total total_of(const options& o, const answers& all, std::size_t planner) {
     t.impossible += a.is_proven_impossible ? 1 : 0;
     if (!a.plan) continue;
     ++t.schedulable;
+    t.sharing += shares_sms(*a.plan) ? 1u : 0u;
     const std::uint64_t n = sms_of(*a.plan);
     sms += n;
     if (is_common(o, all, s)) {

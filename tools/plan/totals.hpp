@@ -21,6 +21,7 @@ using answers = std::vector<answer>;
 /// The results of a planner over all scenarios.
 struct total {
   std::size_t schedulable = 0;
+  std::size_t sharing = 0;          ///< of those schedulable, with models on the same SMs
   std::size_t impossible = 0;       ///< proven impossible
   std::optional<std::size_t> holds; ///< of those schedulable, with interference, if it is known
   std::optional<std::size_t> holds_longer; ///< the same in cycles as long as batches take then

@@ -9,6 +9,8 @@
 #include "common/input/app_catalogue.hpp"
 #include "common/input/measured_on.hpp"
 #include "common/input/planner_list.hpp"
+#include "common/input/profile_catalogue.hpp"
+#include "common/input/shared_sm_options.hpp"
 #include "common/input/table_options.hpp"
 
 #include <gsched/io/latency_csv.hpp>
@@ -84,8 +86,9 @@ struct raw_options : partition_texts {
       rate_error = "0", batches, added, planner = "best", interference, plan_interference = "same",
       seconds = "60", period = "20", headroom = "1.2", clusters = "1.25", tolerance = "0.1",
       fall = "0.3", start = "at_once", stalls = "0", prepare = "0", switch_us = "100", seed = "1",
-      allowed = "0.01", true_slowdown = "1", only, start_with;
-  bool once = false, max_rates = false, fixed_times = false, leave_idle = false;
+      allowed = "0.01", true_slowdown = "1", shared_error = "1", only, start_with;
+  bool once = false, max_rates = false, fixed_times = false, leave_idle = false, share_sms = false;
+  std::vector<std::string> profiles;
   device_option device{{.preset = false}};
   output_options output;
 };
@@ -124,6 +127,8 @@ void declare(command_line& line, raw_options& raw) {
   line.option("--true-slowdown", raw.true_slowdown, "X",
               "Batches take X times what table and interference say, and\nplans do not know it; or "
               "MODEL=X,... for some models. On real\nGPUs stand-ins take X times the table's time");
+  line.option("--shared-error", raw.shared_error, "X",
+              "Simulated batches on shared SMs are slowed X times as much\nas --interference says");
   line.group("Plans");
   line.option(
       "--planner", raw.planner, "P",
@@ -131,6 +136,10 @@ void declare(command_line& line, raw_options& raw) {
       "real GPUs also streams, one\nfor each model, and priorities, by SLO");
   line.option("--plan-interference", raw.plan_interference, "F",
               "The interference that planners predict: same, none, h200\nor a file");
+  line.flag("--share-sms", raw.share_sms,
+            "Where there is no plan otherwise, models may run at the\nsame time on the same SMs; "
+            "needs predicted interference");
+  declare_profiles(line, raw.profiles);
   line.option("--headroom", raw.headroom, "X",
               "Plans are for that many times the rates, if there is room");
   line.option("--clusters", raw.clusters, "Z",
@@ -362,6 +371,21 @@ options read(const raw_options& raw) {
         refuse("--interference", name + ": no solo metrics", "rows of it in --solo, or none",
                errc::unknown_name);
   }
+  if (raw.share_sms) {
+    if (!o.planned)
+      refuse("--share-sms", "without predicted interference",
+             "--plan-interference, as of none nothing is known of shared SMs");
+    if (is_whole(o.planner))
+      refuse("--share-sms", in_quotes(o.planner) + " uses whole GPUs", "another planner");
+    o.shared_planned =
+        load_shared_sms(raw.profiles, raw.table, *o.table, o.solo, demands, *o.planned);
+    if (o.truth)
+      o.shared_truth =
+          load_shared_sms(raw.profiles, raw.table, *o.table, o.solo, demands, *o.truth);
+    else if (!o.device.gpu)
+      refuse("--share-sms", "beside --interference none", "a law that simulated batches follow");
+  }
+  o.shared_error = to_number("--shared-error", raw.shared_error, {0.5, 10, true, "times"});
   raw.output.read(o);
   return o;
 }
@@ -383,10 +407,12 @@ std::optional<options> parse_options(int argc, char** argv) {
                      "beside --once, which plans for good", "one of both");
   line.refuse_unused(!raw.once, {"--prepare", "--switch-us"},
                      "beside --once, where no plan follows the first", "one of both");
+  line.refuse_unused(raw.share_sms, {"--profiles", "--shared-error"}, "without --share-sms",
+                     "it beside them");
   line.refuse_unused(has_plans(raw.planner),
                      {"--headroom", "--clusters", "--tolerance", "--fall", "--fixed-times",
-                      "--allowed", "--leave-idle", "--prepare", "--switch-us", "--group",
-                      "--interference", "--plan-interference", "--solo"},
+                      "--allowed", "--leave-idle", "--share-sms", "--prepare", "--switch-us",
+                      "--group", "--interference", "--plan-interference", "--solo"},
                      "beside --planner " + raw.planner + ", which makes no partitions",
                      "a planner");
   options o = read(raw);

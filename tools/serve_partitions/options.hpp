@@ -8,9 +8,11 @@
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/partition/shared_sm_slowdowns.hpp>
 #include <gsched/serving/plan_service_options.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,6 +45,9 @@ struct options : common::outputs {
   std::vector<gsched::offered_app> apps;
   gsched::solo_table solo;
   std::optional<gsched::interference_coefficients> truth, planned; ///< none: no interference
+  /// With --share-sms: what truth and plans have for models on the same SMs; else null.
+  std::shared_ptr<const gsched::shared_sm_slowdowns> shared_truth, shared_planned;
+  double shared_error = 1; ///< simulated slow-downs there are so many times those of `truth`
   gsched::plan_service_options service;
   gsched::duration prepare{}; ///< simulated: time to make the partitions of a plan
   gsched::rate_error error;

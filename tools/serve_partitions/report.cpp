@@ -256,6 +256,9 @@ void print(std::ostream& out, const options& o, const served& all) {
         to_us(p.beginning) / std::max(1.0, static_cast<double>(r.batches)), ms(p.longest_begin),
         ms(p.longest_pause));
   }
+  if (const period_outcome& p = r.periods.back(); p.on_shared_sms > 0)
+    fmt::print(out, "{} of {} partitions run on the SMs of others, at the same time\n",
+               p.on_shared_sms, p.partitions);
   if (const std::string idle = idle_of(o, r.periods.back()); !idle.empty())
     fmt::print(out, "{}\n", idle);
   if (r.periods.size() > 1) {
@@ -310,6 +313,8 @@ void write_json(std::ostream& out, const options& o, const served& all) {
          {"true_slowdown", factors_json(o, o.true_slowdown)},
          {"interference", o.truth.has_value()},
          {"planned_interference", o.planned.has_value()},
+         {"share_sms", o.shared_planned != nullptr},
+         {"shared_error", o.shared_error},
          {"seed", o.seed}};
   if (!o.only.empty()) j["only"] = o.only;
   if (!o.batches.empty()) j["batches_of_graphs"] = o.batches;
@@ -373,6 +378,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                        {"margins", factors_json(o, p.margins)},
                        {"factor", rounded(p.factor)},
                        {"partitions", p.partitions},
+                       {"on_shared_sms", p.on_shared_sms},
                        {"sms", p.sms},
                        {"gpu_sms", p.gpu_sms},
                        {"switched", p.switched},

@@ -5,6 +5,7 @@
 #include "common/input/planner_list.hpp"
 
 #include <gsched/partition/contention_interference.hpp>
+#include <gsched/partition/sharing.hpp>
 #include <gsched/partition/verify.hpp>
 #include <gsched/serving/plan_service.hpp>
 #include <gsched/serving/replanning.hpp>
@@ -19,10 +20,15 @@ using namespace gsched;
 
 namespace {
 
-interference_function to_function(const options& o,
-                                  const std::optional<interference_coefficients>& law) {
-  if (!law) return {};
-  return contention_interference(*o.table, o.solo, *law);
+/// What plans and the frontend assume. The use of a batch is that of the uncorrected table.
+contention_interference planned_interference(const options& o) {
+  return {*o.table, o.solo, *o.planned, o.shared_planned.get(), shared_sm_margin};
+}
+
+interference_function true_interference(const options& o) {
+  if (!o.truth) return {};
+  return contention_interference(*o.table, o.solo, *o.truth, o.shared_truth.get(),
+                                 o.shared_error - 1);
 }
 
 /// Every GPU whole, for all models or for each of them, with the largest batches that leave half of
@@ -53,7 +59,11 @@ std::optional<partition_plan> ask(const options& o, const latency_table& table,
   std::optional<partition_plan> plan;
   common::any_planner([&](const auto& p) {
     if (p.name != o.planner) return false;
-    plan = p.plan(table, demands, o.gpus, beside);
+    if constexpr (shared_sm_interference<Interference>)
+      plan = o.shared_planned ? sharing_planner(p).plan(table, demands, o.gpus, beside)
+                              : p.plan(table, demands, o.gpus, beside);
+    else
+      plan = p.plan(table, demands, o.gpus, beside);
     return true;
   });
   if (plan)
@@ -67,12 +77,14 @@ std::optional<partition_plan> ask(const options& o, const latency_table& table,
 planner_function planner_of(const options& o) {
   return [&o](const latency_table& table, std::span<const model_demand> demands) {
     if (!o.planned) return ask(o, table, demands, no_interference{});
-    // The bandwidth of a batch is that of the uncorrected table.
-    return ask(o, table, demands, contention_interference(*o.table, o.solo, *o.planned));
+    return ask(o, table, demands, planned_interference(o));
   };
 }
 
-interference_function expected_of(const options& o) { return to_function(o, o.planned); }
+interference_function expected_of(const options& o) {
+  if (!o.planned) return {};
+  return planned_interference(o);
+}
 
 double scale_to_most(options& o) {
   if (!has_plans(o.planner))
@@ -105,7 +117,7 @@ served run_on_gpus(const options& o) { common::no_cuda(o.device); }
 
 served run(const options& o) {
   if (o.device.gpu) return run_on_gpus(o);
-  const interference_function truth = to_function(o, o.truth), expected = expected_of(o);
+  const interference_function truth = true_interference(o), expected = expected_of(o);
   const planner_function planner = planner_of(o);
   const latency_table times = with_corrections(*o.table, o.true_slowdown);
   simulated_batches runner(times, truth, o.gpus.size(), o.prepare);

@@ -201,7 +201,7 @@ gsched_plan_report server::plan_report() {
   const gsched::plan_report r = report_of_plan();
   gsched_plan_report out{};
   out.partitions = static_cast<std::uint32_t>(r.plan.gpulets.size());
-  for (const gpulet& g : r.plan.gpulets) out.sms += g.sms.count();
+  out.sms = sms_of(r.plan);
   out.factor = r.factor;
   out.batches = r.batches;
   out.switches = r.switches;

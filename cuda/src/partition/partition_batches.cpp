@@ -46,6 +46,7 @@ partition_batches_options checked(partition_batches_options o) {
 struct partition_batches::state {
   struct slot {
     instance_pointer next;    ///< of the current plan; new batches run there
+    std::uint32_t region = 0; ///< of `next`, in the plan
     instance_pointer running; ///< where a batch is running
     instance_pointer last;    ///< with traces: where the last batch ran
     batch_times times{};      ///< with traces: of the batch that runs, or of the last one
@@ -65,10 +66,18 @@ struct partition_batches::state {
     for (const auto& sizes : maker.group_sizes()) busy.emplace_back(sizes.size(), 0u);
   }
 
-  [[nodiscard]] bool is_free(const partition_instance& s) const noexcept {
+  /// Whether no batch runs on a partition's groups, except those of its region.
+  [[nodiscard]] bool is_free(const slot& at) const noexcept {
+    const partition_instance& s = *at.next;
     const auto& groups = s.where().groups;
+    std::uint32_t of_region = 0;
+    for (const std::uint32_t i : running) {
+      const slot& other = slots[i];
+      of_region += at.region != 0 && other.region == at.region && other.running == other.next &&
+                   other.next->gpu() == s.gpu();
+    }
     return std::all_of(groups.begin(), groups.end(),
-                       [&](std::uint32_t g) { return busy[s.gpu()][g] == 0; });
+                       [&](std::uint32_t g) { return busy[s.gpu()][g] == of_region; });
   }
 
   partition_batches_options options;
@@ -91,28 +100,32 @@ bool partition_batches::try_prepared() { return state_->maker.try_prepared(); }
 
 void partition_batches::activate(std::span<const served_partition> partitions) {
   state& s = *state_;
-  std::vector<instance_pointer> left = s.maker.ready();
+  std::vector<partition_maker::ready_partition> left = s.maker.ready();
   s.slots.resize(std::max(s.slots.size(), partitions.size()));
-  const auto try_give = [&](std::size_t i, bool same) {
+  enum class match : std::uint8_t { same, these_models, more_models };
+  const auto try_give = [&](std::size_t i, match how) {
     const served_partition& p = partitions[i];
     std::vector<std::size_t> models;
     for (const served_portion& of : p.portions) models.push_back(of.model);
     std::sort(models.begin(), models.end());
-    const auto at = std::find_if(left.begin(), left.end(), [&](const instance_pointer& instance) {
-      const auto& has = instance->where().models;
-      return instance->gpu() == p.gpu && instance->where().sms == p.sms &&
-             std::includes(has.begin(), has.end(), models.begin(), models.end()) &&
-             (!same || instance == s.slots[i].next);
+    const auto at = std::find_if(left.begin(), left.end(), [&](const auto& ready) {
+      const partition_instance& has = *ready.instance;
+      return has.gpu() == p.gpu && ready.region == p.region && has.where().sms == p.sms &&
+             std::includes(has.where().models.begin(), has.where().models.end(), models.begin(),
+                           models.end()) &&
+             (how != match::same || ready.instance == s.slots[i].next) &&
+             (how != match::these_models || has.where().models == models);
     });
     if (at == left.end()) return false;
-    s.slots[i].next = std::move(*at);
+    s.slots[i].next = std::move(at->instance);
+    s.slots[i].region = p.region;
     left.erase(at);
     return true;
   };
   std::vector<bool> given(partitions.size(), false);
-  for (const bool same : {true, false}) // first the partitions that keep their instance
+  for (const match how : {match::same, match::these_models, match::more_models})
     for (std::size_t i = 0; i < partitions.size(); ++i)
-      if (partitions[i].planned && !given[i]) given[i] = try_give(i, same);
+      if (partitions[i].planned && !given[i]) given[i] = try_give(i, how);
   for (std::size_t i = 0; i < partitions.size(); ++i) {
     if (partitions[i].planned && !given[i])
       throw error(errc::bad_option, "partition of " + std::to_string(partitions[i].sms.count()) +
@@ -125,8 +138,8 @@ void partition_batches::activate(std::span<const served_partition> partitions) {
 }
 
 bool partition_batches::is_available(std::uint32_t partition) const noexcept {
-  const instance_pointer& next = state_->slots[partition].next;
-  return next == nullptr || state_->slots[partition].running != nullptr || state_->is_free(*next);
+  const state::slot& at = state_->slots[partition];
+  return at.next == nullptr || at.running != nullptr || state_->is_free(at);
 }
 
 void partition_batches::begin(const batch_run& r) {

@@ -75,6 +75,10 @@ void partition_maker::work() {
   }
 }
 
+bool partition_maker::is_in(const std::vector<ready_partition>& all, const instance_pointer& s) {
+  return std::any_of(all.begin(), all.end(), [&](const auto& p) { return p.instance == s; });
+}
+
 std::vector<partition_maker::place> partition_maker::places_of(const partition_plan& plan) const {
   std::vector<place> all;
   all.reserve(plan.gpulets.size());
@@ -85,6 +89,7 @@ std::vector<partition_maker::place> partition_maker::places_of(const partition_p
                                         std::to_string(options_.gpus.size() - 1));
     place& p = all.emplace_back();
     p.gpu = g.gpu;
+    p.region = g.region;
     p.what.sms = g.sms;
     for (const portion& s : g.portions) {
       if (s.model >= options_.batches.size())
@@ -100,16 +105,15 @@ std::vector<partition_maker::place> partition_maker::places_of(const partition_p
 void partition_maker::make(const partition_plan& plan) {
   const auto begun = clock::now();
   const std::vector<place> wanted = places_of(plan);
-  std::vector<instance_pointer> made;
+  std::vector<ready_partition> made;
   for (std::uint32_t gpu = 0; gpu < options_.gpus.size(); ++gpu) make_on(gpu, wanted, made);
   std::uint64_t data_bytes = 0;
-  for (const instance_pointer& s : made) data_bytes = std::max(data_bytes, s->data_bytes());
+  for (const ready_partition& p : made) data_bytes = std::max(data_bytes, p.instance->data_bytes());
   staging_.reserve(made.size(), data_bytes);
   // Partitions that the plan does not use become spare, the newest first.
   std::vector<instance_pointer> left;
-  for (const std::vector<instance_pointer>* from : {&ready_, &spare_})
-    for (const instance_pointer& s : *from)
-      if (std::find(made.begin(), made.end(), s) == made.end()) left.push_back(s);
+  for (const instance_pointer& s : all_instances())
+    if (!is_in(made, s)) left.push_back(s);
   ready_ = std::move(made);
   spare_ = std::move(left);
   while (spare_.size() > options_.spare && let_go()) {
@@ -126,43 +130,69 @@ int partition_maker::priority_of(const partition_placement& where) const noexcep
   return most;
 }
 
+std::vector<instance_pointer> partition_maker::all_instances() const {
+  std::vector<instance_pointer> all;
+  for (const ready_partition& p : ready_) all.push_back(p.instance);
+  all.insert(all.end(), spare_.begin(), spare_.end());
+  return all;
+}
+
 void partition_maker::make_on(std::uint32_t gpu, const std::vector<place>& wanted,
-                              std::vector<instance_pointer>& made) {
+                              std::vector<ready_partition>& made) {
   if (options_.overlap) return make_streams_on(gpu, wanted, made);
-  std::vector<partition_placement> here;
-  for (const place& p : wanted)
-    if (p.gpu == gpu) here.push_back(p.what);
-  std::vector<const instance_pointer*> instances; // on this GPU, before any is destroyed
+  std::vector<place> here;                // in order
+  std::vector<partition_placement> sizes; // to assign: a region once
+  std::vector<std::size_t> size_of;       // by partition
+  for (const place& p : wanted) {
+    if (p.gpu != gpu) continue;
+    const auto same = std::find_if(here.begin(), here.end(), [&](const place& other) {
+      return p.region != 0 && other.region == p.region;
+    });
+    size_of.push_back(same == here.end() ? sizes.size()
+                                         : size_of[static_cast<std::size_t>(same - here.begin())]);
+    if (same == here.end()) sizes.push_back(p.what);
+    here.push_back(p);
+  }
+  std::vector<instance_pointer> instances; // on this GPU
   std::vector<partition_placement> there;
-  for (const std::vector<instance_pointer>* from : {&ready_, &spare_})
-    for (const instance_pointer& s : *from)
-      if (s->gpu() == gpu) {
-        instances.push_back(&s);
-        there.push_back(s->where());
-      }
-  const std::vector<group_assignment> assigned = assign_groups(sizes_[gpu], here, there);
-  for (const group_assignment& d :
-       assigned) // keep the reused ones first, so that none of them is destroyed
-    if (d.kept) {
-      made.push_back(*instances[*d.kept]);
-      ++counted_.kept;
+  for (const instance_pointer& s : all_instances())
+    if (s->gpu() == gpu) {
+      instances.push_back(s);
+      there.push_back(s->where());
     }
-  for (std::size_t i = 0; i < here.size(); ++i)
-    if (!assigned[i].kept) {
-      here[i].groups = assigned[i].groups;
-      made.push_back(make_instance(gpu, here[i]));
-      ++counted_.made;
+  const std::vector<group_assignment> assigned = assign_groups(sizes_[gpu], sizes, there);
+  std::vector<std::size_t> missing; // keep the reused ones first, so that none of them is destroyed
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    const group_assignment& a = assigned[size_of[i]];
+    here[i].what.groups = a.groups;
+    const auto kept = std::find_if(instances.begin(), instances.end(), [&](const auto& s) {
+      const std::vector<std::size_t>&has = s->where().models, &wants = here[i].what.models;
+      return s->where().groups == a.groups && !is_in(made, s) &&
+             std::includes(has.begin(), has.end(), wants.begin(), wants.end());
+    });
+    if (kept == instances.end()) {
+      missing.push_back(i);
+      continue;
     }
+    made.push_back({*kept, here[i].region});
+    ++counted_.kept;
+  }
+  instances.clear(); // of which spare ones may be destroyed
+  for (const std::size_t i : missing) {
+    made.push_back({make_instance(gpu, here[i].what), here[i].region});
+    ++counted_.made;
+  }
 }
 
 void partition_maker::make_streams_on(std::uint32_t gpu, const std::vector<place>& wanted,
-                                      std::vector<instance_pointer>& made) {
+                                      std::vector<ready_partition>& made) {
   for (const place& p : wanted) {
     if (p.gpu != gpu) continue;
-    const auto same = std::find_if(ready_.begin(), ready_.end(), [&](const instance_pointer& s) {
-      return s->gpu() == gpu && s->where().sms == p.what.sms && s->where().models == p.what.models;
+    const auto same = std::find_if(ready_.begin(), ready_.end(), [&](const ready_partition& r) {
+      const partition_instance& s = *r.instance;
+      return s.gpu() == gpu && s.where().sms == p.what.sms && s.where().models == p.what.models;
     });
-    made.push_back(same != ready_.end() ? *same : make_instance(gpu, p.what));
+    made.push_back({same != ready_.end() ? same->instance : make_instance(gpu, p.what), p.region});
     ++(same != ready_.end() ? counted_.kept : counted_.made);
   }
 }

@@ -35,8 +35,13 @@ public:
     return sync::atomic_ref<std::uint32_t>(is_done_).load(sync::acquire) != 0; // [D1] <- work
   }
   [[nodiscard]] bool try_prepared();
+  /// An instance and its region in the plan.
+  struct ready_partition {
+    instance_pointer instance{};
+    std::uint32_t region = 0;
+  };
   /// The instances of the last plan.
-  [[nodiscard]] const std::vector<instance_pointer>& ready() const noexcept { return ready_; }
+  [[nodiscard]] const std::vector<ready_partition>& ready() const noexcept { return ready_; }
   [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& group_sizes() const noexcept {
     return sizes_;
   }
@@ -46,16 +51,21 @@ private:
   /// A partition of a plan.
   struct place {
     std::uint32_t gpu = 0;
+    std::uint32_t region = 0;
     partition_placement what{};
   };
 
   void work();
   void make(const partition_plan& plan);
   void make_streams_on(std::uint32_t gpu, const std::vector<place>& wanted,
-                       std::vector<instance_pointer>& made);
+                       std::vector<ready_partition>& made);
   [[nodiscard]] int priority_of(const partition_placement& where) const noexcept;
   void make_on(std::uint32_t gpu, const std::vector<place>& wanted,
-               std::vector<instance_pointer>& made);
+               std::vector<ready_partition>& made);
+  /// Those of the last plan, and spare ones.
+  [[nodiscard]] std::vector<instance_pointer> all_instances() const;
+  [[nodiscard]] static bool is_in(const std::vector<ready_partition>& all,
+                                  const instance_pointer& s);
   [[nodiscard]] std::vector<place> places_of(const partition_plan& plan) const;
   [[nodiscard]] instance_pointer make_instance(std::uint32_t gpu, const partition_placement& where);
   /// Destroys the oldest unused spare partition; false if there is none.
@@ -68,7 +78,7 @@ private:
   partition_batches_statistics told_;             ///< the owner's copy of counted_
 
   // Owned by the thread from prepare until is_done, else by the owner.
-  std::vector<instance_pointer> ready_;
+  std::vector<ready_partition> ready_;
   std::vector<instance_pointer> spare_; ///< newest first
   partition_batches_statistics counted_;
   std::exception_ptr wrong_;

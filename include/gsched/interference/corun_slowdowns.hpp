@@ -22,11 +22,12 @@ struct corunner {
   std::uint32_t partition = 0;
 };
 
-/// How long corun_slowdowns simulates.
+/// How long corun_slowdowns simulates, and which of a graph's replays it reports.
 struct replay_window {
   double us = 15000;              ///< at least this long
   std::size_t replays = 4;        ///< and until each graph has ended this often
   std::size_t events = 2'000'000; ///< but at most this many events
+  double rank = 0.5;              ///< 0: the fastest replay; 0.5: the median; 1: the slowest
 };
 
 namespace detail {
@@ -49,7 +50,7 @@ public:
   [[nodiscard]] std::vector<double> run(const replay_window& window) {
     for (std::size_t event = 0; event < window.events && !enough(window); ++event) step();
     std::vector<double> slow;
-    for (side& s : sides_) slow.push_back(s.slowdown(now_));
+    for (side& s : sides_) slow.push_back(s.slowdown(now_, window.rank));
     return slow;
   }
 
@@ -79,16 +80,18 @@ private:
         now.left = std::min(1.0, now.left + us / kernel().us);
     }
 
-    [[nodiscard]] double slowdown(double end) {
+    [[nodiscard]] double slowdown(double end, double rank) {
       if (replays.size() > 1) replays.erase(replays.begin()); // the other graphs had just begun
       if (replays.empty()) {                                  // by its progress
         for (std::size_t i = 0; i < at; ++i) work += chain->kernels[i].us + chain->gap_us;
         if (running) work += (1 - now.left) * kernel().us;
         return work > 0 ? std::max(1.0, (end - begun) / work) : std::max(1.0, end);
       }
-      const auto middle = replays.begin() + static_cast<std::ptrdiff_t>(replays.size() / 2);
-      std::nth_element(replays.begin(), middle, replays.end());
-      return std::max(1.0, *middle / chain->replay_us());
+      const auto below = static_cast<std::size_t>(rank * static_cast<double>(replays.size()));
+      const auto ranked =
+          replays.begin() + static_cast<std::ptrdiff_t>(std::min(replays.size() - 1, below));
+      std::nth_element(replays.begin(), ranked, replays.end());
+      return std::max(1.0, *ranked / chain->replay_us());
     }
   };
 
@@ -203,7 +206,7 @@ private:
 } // namespace detail
 
 /// Simulates graphs that are replayed without a pause, side by side, kernel beside kernel. Returns
-/// the slow-down of each graph: its median replay over a replay alone.
+/// the slow-down of each graph: its median replay, or that of the window's rank, over a replay alone.
 ///
 /// Source   the workload-level estimate from a kernel-level one that Elvinger et al. ask for: SoCC
 ///          2025, section 5.1, doi:10.1145/3772052.3772270.

@@ -73,12 +73,6 @@ private:
   static constexpr std::array<detail::branch_and_price_budget, 2> price_budgets{
       {{{3, 0.04, 1.005}}, {{3, 0.04, 1.01}}}};
 
-  [[nodiscard]] static std::uint64_t sms_of(const partition_plan& p) noexcept {
-    std::uint64_t all = 0;
-    for (const gpulet& g : p.gpulets) all += g.sms.count();
-    return all;
-  }
-
   search_budget budget_;
 };
 

@@ -10,31 +10,47 @@
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
+#include <gsched/partition/shared_sm_slowdowns.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace gsched {
 
+/// The part of a slow-down on shared SMs that plans add to it. Measured slow-downs of two graphs are
+/// up to 15% above the law's in nine of ten cases (docs/research/interference.md).
+inline constexpr double shared_sm_margin = 0.2;
+
 /// Interference by the law of contention: the partitions of a GPU slow each other by their use of
-/// L2 and DRAM.
+/// L2 and DRAM, and those of a region also by all that an SM has.
 ///
 /// Source   as contention_law; that partitions add up is of Choi et al., USENIX ATC 2022, section
 ///          4.4.
 /// Differs  a time-shared partition counts with the largest use of each kind of its portions, as any of their batches may run.
+///          In a region it counts with the batch that slows most. Both slow-downs are multiplied.
 /// Units    the use of a batch: the bytes that the metrics give for all SMs, over the table's
 ///          latency on the partition's SMs.
-/// Errors   unknown_name for a model without metrics; check_metrics finds it at set-up.
-/// Cost     O(portions of the GPU x log rows).
-/// Threads  immutable; table and metrics outlive it.
+/// Errors   unknown_name for a model without metrics; check_metrics finds it at set-up. bad_option
+///          for a region, if the constructor got nothing for shared SMs.
+/// Cost     O(portions of the GPU x log rows); in a region that of shared_sm_slowdowns.
+/// Threads  any; table, metrics and `on_shared_sms` outlive it.
 class contention_interference {
 public:
+  /// `on_shared_sms`: null if no partitions share SMs. `margin`: as shared_sm_margin.
   contention_interference(const latency_table& table, const solo_table& metrics,
-                          const interference_coefficients& law) noexcept
-      : table_(&table), metrics_(&metrics), law_(law) {}
+                          const interference_coefficients& law,
+                          const shared_sm_slowdowns* on_shared_sms = nullptr,
+                          double margin = 0) noexcept
+      : table_(&table), metrics_(&metrics), law_(law), shared_(on_shared_sms), margin_(margin) {}
+
+  /// See shared_sm_interference.
+  [[nodiscard]] bool predicts_shared_sms(std::size_t model) const noexcept {
+    return shared_ != nullptr && shared_->has(model);
+  }
 
   [[nodiscard]] double operator()(std::span<const gpulet> all, std::size_t which,
                                   std::size_t model) const {
@@ -44,8 +60,13 @@ public:
       if (p.model == model) batch = p.batch;
     const mean_use own = used(model, batch, all[which].sms);
     mean_use others;
+    std::vector<const gpulet*> same_sms;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (i == which) continue;
+      if (share_sms(all[i], all[which])) {
+        if (!all[i].portions.empty()) same_sms.push_back(&all[i]);
+        continue;
+      }
       mean_use most;
       for (const portion& p : all[i].portions) {
         const mean_use b = used(p.model, p.batch, all[i].sms);
@@ -57,16 +78,46 @@ public:
       others.dram += most.dram;
       others.starts += most.starts;
     }
-    return mean_slowdown(law_, own, others);
+    const double beside = mean_slowdown(law_, own, others);
+    if (same_sms.empty()) return beside;
+    std::vector<shared_batch> batches{{model, measured(model, batch)}};
+    return beside * (1 + margin_) * on_shared_sms(batches, same_sms, all[which].sms);
   }
 
 private:
+  /// The slow-down of the first batch beside the worst batches of the partitions.
+  [[nodiscard]] double on_shared_sms(std::vector<shared_batch>& batches,
+                                     std::span<const gpulet* const> partitions,
+                                     sm_count sms) const {
+    if (partitions.empty()) {
+      for (const shared_batch& b : batches)
+        if (!predicts_shared_sms(b.model))
+          throw error(errc::bad_option,
+                      table_->name(b.model) + " on shared SMs, expected its slow-downs there");
+      return (*shared_)(batches, 0, std::max(sms, smallest(batches)));
+    }
+    double most = 1;
+    for (const portion& p : partitions.front()->portions) {
+      batches.push_back({p.model, measured(p.model, p.batch)});
+      most = std::max(most, on_shared_sms(batches, partitions.subspan(1), sms));
+      batches.pop_back();
+    }
+    return most;
+  }
+  /// The fewest SMs for which the table has all these batches.
+  [[nodiscard]] sm_count smallest(std::span<const shared_batch> batches) const {
+    sm_count least{};
+    for (const shared_batch& b : batches) least = std::max(least, table_->sizes(b.model).front());
+    return least;
+  }
+  [[nodiscard]] std::uint32_t measured(std::size_t model, std::uint32_t batch) const {
+    return std::clamp(batch, std::uint32_t{1}, table_->batches(model).back());
+  }
+
   [[nodiscard]] mean_use used(std::size_t model, std::uint32_t batch, sm_count sms) const {
-    const std::uint32_t measured =
-        std::clamp(batch, std::uint32_t{1}, table_->batches(model).back());
-    const duration alone =
-        table_->latency(model, measured, std::max(sms, table_->sizes(model).front()));
-    const std::optional<mean_use> b = metrics_->rates(table_->name(model), measured, alone);
+    const std::uint32_t of = measured(model, batch);
+    const duration alone = table_->latency(model, of, std::max(sms, table_->sizes(model).front()));
+    const std::optional<mean_use> b = metrics_->rates(table_->name(model), of, alone);
     if (!b)
       throw error(errc::unknown_name,
                   table_->name(model) + ": no solo metrics, expected a row of the model");
@@ -76,9 +127,11 @@ private:
   const latency_table* table_;
   const solo_table* metrics_;
   interference_coefficients law_;
+  const shared_sm_slowdowns* shared_;
+  double margin_;
 };
 
-static_assert(interference_model<contention_interference>);
+static_assert(shared_sm_interference<contention_interference>);
 
 /// Checks that every demand's model has solo metrics.
 ///

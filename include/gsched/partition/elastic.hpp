@@ -58,6 +58,9 @@ class elastic_planner {
 public:
   static constexpr std::string_view name = "elastic";
 
+  /// Shares SMs only with an interference model that predicts their slow-downs.
+  explicit elastic_planner(sm_sharing sharing = sm_sharing::never) noexcept : sharing_(sharing) {}
+
   template <interference_model Interference = no_interference>
   [[nodiscard]] std::optional<partition_plan>
   plan(const latency_table& t, std::span<const model_demand> demands,
@@ -69,17 +72,19 @@ public:
     std::stable_sort(busiest.begin(), busiest.end(),
                      [](const model_demand& a, const model_demand& b) { return a.rate > b.rate; });
     detail::capacity_curves curves(t, busiest, shapes, beside);
-    if (scale_bound(busiest, shapes, curves) < 1 - 1e-6) return std::nullopt;
+    const bool shares = sharing_ != sm_sharing::never;
+    if (!shares && scale_bound(busiest, shapes, curves) < 1 - 1e-6) return std::nullopt;
     const auto run = [&](const pass_settings& s) {
       curves.set_caution(s.caution);
       const std::vector<std::size_t> order = ordered(busiest, curves, s.order);
       return detail::elastic_pass(t, busiest, shapes, beside, curves,
-                                  {order, s.tolerance, s.whole_gpus_first})
+                                  {order, s.tolerance, s.whole_gpus_first, sharing_})
           .run();
     };
     for (const pass_settings& s : passes)
       if (!alone || !s.only_beside)
         if (std::optional<partition_plan> plan = run(s)) return plan;
+    if (shares) return std::nullopt;
     return squishy_bin_packing_planner{}.plan(t, demands, shapes, beside);
   }
 
@@ -145,6 +150,8 @@ private:
     }
     return wanted > 0 ? available / wanted : std::numeric_limits<double>::infinity();
   }
+
+  sm_sharing sharing_;
 };
 
 static_assert(partition_planner<elastic_planner>);

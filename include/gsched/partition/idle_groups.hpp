@@ -54,7 +54,7 @@ private:
       for (sm_count larger = next_size(i, here_[i].sms); larger.count() > 0;
            larger = next_size(i, larger)) {
         std::vector<gpulet> then = here_;
-        then[i].sms = larger;
+        resize(then, i, larger);
         const std::optional<double> worst = settle_cycles(table_, then, parts_, beside_);
         if (!worst || *worst > worst_ || !(tightness(then, i) < -slack)) continue;
         here_ = std::move(then);
@@ -66,14 +66,18 @@ private:
 
   /// The next larger size of a partition beside the others; 0: none.
   [[nodiscard]] sm_count next_size(std::size_t i, sm_count from) const {
-    std::vector<sm_count> sizes;
-    for (const gpulet& g : here_) sizes.push_back(g.sms);
+    std::vector<gpulet> then = here_;
     for (const sm_count step : {shape_.group, shape_.last_group()}) {
       if (step.count() == 0) continue;
-      sizes[i] = from + step;
-      if (shape_.can_make(sizes)) return sizes[i];
+      resize(then, i, from + step);
+      if (shape_.can_make(occupied_sizes(then))) return from + step;
     }
     return sm_count{0};
+  }
+  /// Sets the size of a partition, and of those on its SMs.
+  static void resize(std::span<gpulet> all, std::size_t i, sm_count sms) noexcept {
+    for (std::size_t j = 0; j < all.size(); ++j)
+      if (j == i || share_sms(all[j], all[i])) all[j].sms = sms;
   }
 
   /// The largest ratio of latency to SLO on a partition.
@@ -107,7 +111,8 @@ private:
 } // namespace detail
 
 /// A plan whose partitions also use the groups that `plan` leaves idle on their GPUs. Partitions
-/// keep their order, models and rates. They only grow; cycles and batches are computed again.
+/// keep their order, models, rates and regions. They only grow, those of a region together; cycles
+/// and batches are computed again.
 ///
 /// The partition with the least slack, that is with the largest ratio of promised latency (cycle
 /// and batch) to SLO, grows by the fewest groups that lower this ratio; then again the one with the

@@ -34,6 +34,23 @@ struct no_interference {
 
 static_assert(interference_model<no_interference>);
 
+/// An interference_model that may also know slow-downs of partitions on the same SMs:
+/// predicts_shared_sms(model) tells for which models. A plan in which other models share SMs is not
+/// valid.
+template <class I>
+concept shared_sm_interference = interference_model<I> && requires(const I& i, std::size_t model) {
+  { i.predicts_shared_sms(model) } -> std::convertible_to<bool>;
+};
+
+/// Whether an interference_model knows the slow-downs of a model on shared SMs.
+template <interference_model I>
+[[nodiscard]] bool predicts_shared_sms(const I& i, std::size_t model) {
+  if constexpr (shared_sm_interference<I>)
+    return i.predicts_shared_sms(model);
+  else
+    return false;
+}
+
 /// An interference_model chosen at run time; empty: no interference.
 using interference_function =
     std::function<double(std::span<const gpulet>, std::size_t, std::size_t)>;

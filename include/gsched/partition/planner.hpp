@@ -8,11 +8,20 @@
 #include <gsched/partition/plan.hpp>
 
 #include <concepts>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
 
 namespace gsched {
+
+/// When a planner puts a part of a demand on the SMs of a partition with other models, to run at the
+/// same time.
+enum class sm_sharing : std::uint8_t {
+  never,
+  last, ///< where it can add no partition
+  first ///< before it adds a partition
+};
 
 /// Chooses partitions that serve demands: p.plan(table, demands, shapes, interference), with one
 /// shape for each GPU. Returns an empty optional if it finds no plan. A model also keeps:

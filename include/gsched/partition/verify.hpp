@@ -9,6 +9,7 @@
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -32,8 +33,9 @@ namespace detail {
 
 /// Verifies a plan, independently of the planners' code. It checks that each demand's rate is
 /// served, that every batch meets its SLO, that each cycle has time for its batches and takes the
-/// requests that arrive in it, and that each GPU can be split into the planned sizes, as its shape
-/// says.
+/// requests that arrive in it, that each GPU can be split into the planned sizes, as its shape
+/// says, and that partitions of one region have one size and models whose slow-downs on shared SMs
+/// are known.
 ///
 /// `shapes` has one entry for each GPU. Returns one line for each fault, or nothing.
 ///
@@ -47,12 +49,9 @@ faults_of(const partition_plan& plan, std::span<const model_demand> demands, con
   std::vector<double> served(t.size(), 0.0);
   for (std::uint32_t gpu = 0; gpu < shapes.size(); ++gpu) {
     std::vector<gpulet> here;
-    std::vector<sm_count> sizes;
     for (const gpulet& g : plan.gpulets)
-      if (g.gpu == gpu) {
-        here.push_back(g);
-        sizes.push_back(g.sms);
-      }
+      if (g.gpu == gpu) here.push_back(g);
+    const std::vector<sm_count> sizes = occupied_sizes(here);
     const std::string name = "GPU " + std::to_string(gpu);
     if (!shapes[gpu].can_make(sizes)) {
       std::string all;
@@ -64,6 +63,21 @@ faults_of(const partition_plan& plan, std::span<const model_demand> demands, con
     }
     for (std::size_t i = 0; i < here.size(); ++i) {
       const std::string where = name + ", " + std::to_string(here[i].sms.count()) + " SMs: ";
+      const bool shares = std::any_of(here.begin(), here.end(), [&](const gpulet& g) {
+        return &g != &here[i] && share_sms(g, here[i]);
+      });
+      for (std::size_t j = 0; j < i; ++j)
+        if (share_sms(here[j], here[i]) && here[j].sms != here[i].sms)
+          faults.push_back(where + "region " + std::to_string(here[i].region) + " has " +
+                           std::to_string(here[j].sms.count()) + " SMs too, expected one size");
+      bool is_known = true; // what happens on shared SMs
+      for (const portion& p : here[i].portions)
+        is_known = is_known && (!shares || predicts_shared_sms(interference, p.model));
+      if (!is_known) {
+        faults.push_back(where + "on SMs of other partitions, expected interference that predicts "
+                                 "that for their models");
+        continue;
+      }
       duration all{};
       for (const portion& p : here[i].portions) {
         const auto fault = [&](const std::string& what) {

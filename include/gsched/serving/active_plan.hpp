@@ -72,8 +72,7 @@ public:
     const bool is_another = next_->plan != plan_;
     plan_ = std::move(next_->plan);
     next_.reset();
-    sms_ = 0;
-    for (const gpulet& g : plan_.gpulets) sms_ += g.sms.count();
+    sms_ = sms_of(plan_);
     return is_another;
   }
 

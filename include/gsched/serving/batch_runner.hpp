@@ -31,7 +31,8 @@ struct batch_run {
   sm_count sms{};
   std::size_t model = 0;
   std::uint32_t batch = 0;
-  batch_data data{}; ///< in place until the batch has ended
+  batch_data data{};        ///< in place until the batch has ended
+  std::uint32_t region = 0; ///< of the partition, as gpulet has it
 };
 
 /// When the parts of a batch took place, as the runner tells time.
@@ -59,7 +60,8 @@ using plan_chooser = std::function<const partition_plan*()>;
 ///  B4 activate   activate(partitions) switches to the last prepared plan: later batches start on
 ///                its partitions; batches that run stay where they are.
 ///  B5 available  is_available(partition) is false while a batch of another plan runs on the
-///                partition's SMs, and becomes true at the end of a batch.
+///                partition's SMs, and becomes true at the end of a batch. Batches of partitions of
+///                one region run at the same time.
 ///  B6 data      a batch reads its requests' inputs between begin and its end, and at its end the
 ///                outputs of each request are complete: those of its own inputs.
 /// The caller owes: one batch at a time on a partition, and only if it is available; no prepare

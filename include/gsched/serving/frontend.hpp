@@ -71,6 +71,8 @@ struct started_batch {
 ///                   in order. A partition that both plans have stays. On a GPU that still runs a
 ///                   batch of the old plan, a new partition starts when enough SMs are free.
 ///  F6 determinism   answers depend on the calls alone.
+///  F7 regions       batches of partitions of one region run at the same time; each partition forms
+///                   its batches without regard to the others.
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 5.
 /// Differs  a batch does not wait for its size or its cycle while its partition idles: a small batch
@@ -239,9 +241,20 @@ private:
     if (!p.planned || !p.is_idle()) return false;
     if (draining_[p.gpu] == 0) return true;
     std::uint64_t taken = p.sms.count();
-    for (const served_partition& q : partitions_)
-      if (q.gpu == p.gpu && !q.is_idle()) taken += q.sms.count();
+    for (std::size_t i = 0; i < partitions_.size(); ++i) {
+      const served_partition& q = partitions_[i];
+      if (q.gpu != p.gpu || q.is_idle() || share_sms(p, q)) continue;
+      const bool is_counted =
+          std::any_of(partitions_.begin(), partitions_.begin() + static_cast<std::ptrdiff_t>(i),
+                      [&](const auto& o) { return !o.is_idle() && share_sms(o, q); });
+      if (!is_counted) taken += q.sms.count();
+    }
     return taken <= shapes_[p.gpu].sms.count();
+  }
+  /// Whether two partitions of the active plan have the same SMs.
+  [[nodiscard]] static bool share_sms(const served_partition& a,
+                                      const served_partition& b) noexcept {
+    return a.planned && b.planned && a.gpu == b.gpu && a.region != 0 && a.region == b.region;
   }
 
   void drop(std::size_t model, const waiting_request& r) {
@@ -284,7 +297,8 @@ private:
   /// The index for a partition: the equal one of the old plan, or a new or unused one.
   [[nodiscard]] std::uint32_t place_of(const gpulet& g, time_point ready) {
     const auto same = std::find_if(partitions_.begin(), partitions_.end(), [&](const auto& p) {
-      return !p.planned && p.gpu == g.gpu && p.sms == g.sms && !p.portions.empty();
+      return !p.planned && p.gpu == g.gpu && p.sms == g.sms && p.region == g.region &&
+             !p.portions.empty();
     });
     const auto none = std::find_if(partitions_.begin(), partitions_.end(), [](const auto& p) {
       return !p.planned && p.is_idle() && p.portions.empty();

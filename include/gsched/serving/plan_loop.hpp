@@ -263,6 +263,7 @@ private:
                            options_.stall > duration::zero() ? running_on(p.gpu) : 0};
       batch_run run{p.gpu, partition, p.sms, batch->model,
                     static_cast<std::uint32_t>(batch->requests.size())};
+      run.region = p.region;
       requests_.on_start(run, batch->requests);
       runner_.begin(run);
     } else if (const time_point at = serve_.due(partition, now_);
@@ -440,8 +441,10 @@ private:
     period_.factor = plan_.factor();
     period_.sms = plan_.sms();
     period_.partitions = static_cast<std::uint32_t>(plan_.plan().gpulets.size());
-    period_.gpu_sms.assign(gpus_, 0);
-    for (const gpulet& g : plan_.plan().gpulets) period_.gpu_sms[g.gpu] += g.sms.count();
+    period_.on_shared_sms = 0;
+    for (const gpulet& g : plan_.plan().gpulets) period_.on_shared_sms += g.region != 0;
+    period_.gpu_sms.clear();
+    for (std::uint32_t g = 0; g < gpus_; ++g) period_.gpu_sms.push_back(sms_of(plan_.plan(), g));
   }
 
   void change_plan() {

@@ -30,7 +30,7 @@ enum class batch_start : std::uint8_t {
 struct served_portion {
   std::size_t model = 0;
   std::uint32_t desired = 0;     ///< the plan's batch size
-  double slowdown = 1;           ///< predicted beside the other partitions
+  double slowdown = 1;           ///< predicted beside the other partitions, also those on its SMs
   std::vector<duration> times{}; ///< expected latencies of batches of 1, 2, ..., with corrections
   time_point next_cycle{};       ///< one cycle after the start of its last batch
   detail::request_queue waiting{};
@@ -50,8 +50,9 @@ struct served_partition {
 
   std::uint32_t gpu = 0;
   sm_count sms{};
-  bool planned = false; ///< in the active plan; else unused, or it ends with the running batch
-  time_point ready{};   ///< when its context exists
+  std::uint32_t region = 0; ///< as gpulet has it
+  bool planned = false;     ///< in the active plan; else unused, or it ends with the running batch
+  time_point ready{};       ///< when its context exists
   duration cycle{};
   duration longest{}; ///< latency of a batch after which requests that arrive in it are in time
   std::vector<served_portion> portions{};
@@ -135,6 +136,7 @@ void set_portions(served_partition& p, std::span<const gpulet> here, std::size_t
   const std::vector<served_portion> before = std::exchange(p.portions, {});
   p.gpu = g.gpu;
   p.sms = g.sms;
+  p.region = g.region;
   p.planned = true;
   p.cycle = g.cycle;
   for (const portion& from : g.portions) {

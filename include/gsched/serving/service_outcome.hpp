@@ -69,6 +69,7 @@ struct period_outcome {
   std::uint64_t violated = 0;           ///< of those: late or dropped
   double factor = 0; ///< the active plan serves this many times the rates it was made for
   std::uint32_t partitions = 0;               ///< of the plan
+  std::uint32_t on_shared_sms = 0;            ///< of these: those in regions
   std::uint32_t sms = 0;                      ///< of all partitions
   std::vector<std::uint32_t> gpu_sms{};       ///< by GPU: of its partitions
   replan_reason reason = replan_reason::none; ///< of the decision at its begin

@@ -9,6 +9,7 @@
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
+#include <gsched/partition/planner.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -26,6 +27,7 @@ struct elastic_options {
   std::span<const std::size_t> order{}; ///< of the demands: indices
   double tolerance = 0.02; ///< sizes within this part of the best rate per group count as equal
   bool whole_gpus_first = false; ///< a demand that fills empty GPUs gets them before anything else
+  sm_sharing sharing = sm_sharing::never;
 };
 
 /// One greedy pass of elastic_planner, which documents the algorithm.
@@ -39,8 +41,8 @@ public:
   elastic_pass(const latency_table& t, std::span<const model_demand> demands,
                std::span<const gpu_shape> shapes, const Interference& beside,
                const capacity_curves& curves, const elastic_options& options)
-      : table_(t), demands_(demands), curves_(curves), options_(options), gpus_(t, shapes, beside),
-        placed_(shapes.size()) {
+      : table_(t), demands_(demands), curves_(curves), options_(options), beside_(&beside),
+        gpus_(t, shapes, beside), placed_(shapes.size()) {
     for (std::size_t k = 0; k < curves.kinds(); ++k) {
       const std::uint32_t groups = curves.shape(k).groups();
       const std::span<const std::size_t> order = options_.order;
@@ -68,6 +70,9 @@ private:
   static constexpr bool alone = std::is_same_v<Interference, no_interference>;
   static constexpr double most_more = 0.08, least_more = 0.005; ///< extra rate, part of the own
   static constexpr double reduced = 0.9; ///< part of a rate tried where neighbours would be late
+  static constexpr double least_shared = 0.02;  ///< of a demand, on the SMs of another partition
+  static constexpr double reduced_shared = 0.7; ///< from one rate that is tried there to the next
+  static constexpr std::uint32_t most_sharers = 2; ///< beside the first partition of a region
 
   /// A free range of groups for a partition.
   struct choice {
@@ -80,6 +85,7 @@ private:
     double load = 0; ///< lower bound of the busy part of its time
     std::vector<model_demand> parts{};
     std::vector<double> slowdowns{}; ///< assumed, by part
+    std::uint32_t sharers = 0;       ///< other partitions on its SMs
   };
 
   /// Places a part of a demand's rate and returns that part; 0 if no placement is possible.
@@ -91,12 +97,55 @@ private:
     std::vector<choice> choices = fits(d, wanted);
     const std::vector<choice> rests = largest();
     choices.insert(choices.end(), rests.begin(), rests.end());
-    if (choices.empty()) return 0;
+    if (choices.empty()) return options_.sharing == sm_sharing::never ? 0 : share(d, wanted);
     if (const model_demand part = part_on(d, wanted, choices[0]); part.rate > 0 && join(d, part))
       return part.rate;
+    if (options_.sharing == sm_sharing::first)
+      if (const double more = share(d, wanted); more > 0) return more;
     for (const choice& c : choices)
       if (const double more = add(d, part_on(d, wanted, c), c); more > 0) return more;
-    return alone ? 0 : place_smaller(d, wanted, rests);
+    if (const double more = alone ? 0 : place_smaller(d, wanted, rests); more > 0) return more;
+    return options_.sharing == sm_sharing::last ? share(d, wanted) : 0;
+  }
+
+  /// Adds a partition on the SMs of another one where that serves most of the rate. Returns the added rate.
+  [[nodiscard]] double share(std::size_t d, double wanted) {
+    if (!predicts(demands_[d].model)) return 0;
+    double most = 0;
+    std::optional<gpu_packing<Interference>> best;
+    std::pair<std::uint32_t, std::uint32_t> at;
+    for (std::uint32_t g = 0; g < gpus_.gpus(); ++g)
+      for (std::uint32_t i = 0; i < placed_[g].size(); ++i) {
+        const placed_partition& p = placed_[g][i];
+        if (p.sharers >= most_sharers ||
+            !std::all_of(p.parts.begin(), p.parts.end(),
+                         [&](const model_demand& o) { return predicts(o.model); }))
+          continue;
+        model_demand part = demands_[d];
+        part.rate = std::min(wanted, curves_.solo_rate(curves_.kind_of(g), d, p.groups));
+        for (; part.rate > std::max(most, least_shared * demands_[d].rate);
+             part.rate *= reduced_shared) {
+          gpu_packing<Interference> then = gpus_;
+          if (!then.try_share(g, i, part)) continue;
+          most = part.rate;
+          best = std::move(then);
+          at = {g, i};
+          break;
+        }
+      }
+    if (!best) return 0;
+    gpus_ = std::move(*best);
+    const auto [g, i] = at;
+    model_demand part = demands_[d];
+    part.rate = most;
+    placed_partition added = with({placed_[g][i].groups}, g, d, part);
+    added.sharers = most_sharers; // others join the first partition of the region
+    ++placed_[g][i].sharers;
+    placed_[g].push_back(std::move(added));
+    return most;
+  }
+  [[nodiscard]] bool predicts(std::size_t model) const {
+    return predicts_shared_sms(*beside_, model);
   }
 
   /// Places a partition on an empty GPU, all of which it fills. Returns the added rate.
@@ -258,6 +307,7 @@ private:
   std::span<const model_demand> demands_;
   const capacity_curves& curves_;
   elastic_options options_;
+  const Interference* beside_;
   std::size_t at_ = 0; ///< index into the order
   gpu_packing<Interference> gpus_;
   std::vector<std::vector<placed_partition>> placed_; ///< by GPU

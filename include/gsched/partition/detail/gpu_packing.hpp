@@ -74,6 +74,23 @@ public:
     return false;
   }
 
+  /// Adds a partition on the SMs of another one, for part of a demand: both then run at the same
+  /// time. Returns false and changes nothing if an SLO would be missed.
+  [[nodiscard]] bool try_share(std::uint32_t gpu, std::uint32_t which, const model_demand& part) {
+    packed_gpu& g = gpus_[gpu];
+    const std::uint32_t before = g.partitions[which].region;
+    if (before == 0) g.partitions[which].region = which + 1;
+    packed_partition l;
+    l.groups = g.partitions[which].groups;
+    l.region = g.partitions[which].region;
+    l.parts.push_back(part);
+    g.partitions.push_back(std::move(l));
+    if (find_cycles(g)) return true;
+    g.partitions.pop_back();
+    g.partitions[which].region = before;
+    return false;
+  }
+
   /// Adds part of a demand to a partition, to the portion of the same model if there is one.
   /// Returns false and changes nothing if an SLO would be missed.
   [[nodiscard]] bool try_join(std::uint32_t gpu, std::uint32_t which, const model_demand& part) {
@@ -104,6 +121,7 @@ public:
 private:
   struct packed_partition {
     std::uint32_t groups = 0;
+    std::uint32_t region = 0; ///< as gpulet has it
     std::vector<model_demand> parts;
     duty_cycle cycle;
     double occupancy = 0;
@@ -130,8 +148,13 @@ private:
     gpulet out;
     out.gpu = gpu;
     out.sms = g.shape.of_groups(l.groups);
-    if (g.free == 0 && i == with_last_group(g) && l.groups < g.shape.groups())
-      out.sms += g.shape.remainder();
+    if (g.free == 0 && l.groups < g.shape.groups()) {
+      const std::size_t last = with_last_group(g);
+      const bool has_last = last < g.partitions.size() &&
+                            (i == last || (l.region != 0 && l.region == g.partitions[last].region));
+      if (has_last) out.sms += g.shape.remainder();
+    }
+    out.region = l.region;
     out.cycle = l.cycle.length;
     for (std::size_t p = 0; p < l.parts.size(); ++p)
       out.portions.push_back({l.parts[p].model, l.parts[p].rate,

@@ -59,7 +59,8 @@ public:
 private:
   struct state {
     batch_run run;
-    std::uint64_t code; ///< identifies SMs, model and batch: all that interference depends on
+    std::uint64_t
+        code; ///< identifies region, SMs, model and batch: all that interference depends on
     double left;
     time_point since;  ///< time at which `left` was computed
     double factor = 0; ///< slow-down since then; 0: not started
@@ -74,7 +75,8 @@ private:
   static constexpr std::size_t most_known = 1 << 17;
 
   [[nodiscard]] static std::uint64_t code(const batch_run& r) noexcept {
-    return std::uint64_t{r.sms.count()} << 40 | std::uint64_t{r.model & 0xffff} << 24 | r.batch;
+    return std::uint64_t{r.region} << 56 | std::uint64_t{r.sms.count() & 0xffff} << 40 |
+           std::uint64_t{r.model & 0xffff} << 24 | r.batch;
   }
 
   [[nodiscard]] std::span<const double> factors(const std::vector<state>& here) {
@@ -86,6 +88,7 @@ private:
       gpulet& g = all.emplace_back(); // nvcc rejects initialisation by braces alone
       g.gpu = s.run.gpu;
       g.sms = s.run.sms;
+      g.region = s.run.region;
       g.portions.push_back(portion{s.run.model, 0, s.run.batch});
     }
     std::vector<double> f;
