@@ -204,8 +204,7 @@ CUgraph program::make_range(std::size_t first, std::size_t last, const range_opt
   const std::span<const flat_node> with = s.nodes_of(first, last);
   const std::uint32_t base = s.flat.first_node[first];
   const bool gated = how.gate_every > 0 && can_be_held(first, last);
-  const std::vector<bool> left_out =
-      gated ? s.left_out(with, base) : std::vector<bool>(with.size());
+  const std::vector<bool> left_out = s.left_out(with, base);
   std::vector<CUgraphNode> made(with.size());
   std::vector<CUgraphNode> operations(last - first);
   std::size_t reports = 0;
@@ -273,7 +272,7 @@ std::vector<bool> program::state::left_out(std::span<const flat_node> range,
     }
   std::vector<bool> all(range.size());
   for (std::size_t i = 0; i < range.size(); ++i)
-    all[i] = flat.node_of[range[i].operation] != base + i && in[i] * out[i] <= most_edges;
+    all[i] = range[i].type == CU_GRAPH_NODE_TYPE_EMPTY && in[i] * out[i] <= most_edges;
   return all;
 }
 

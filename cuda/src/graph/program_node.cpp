@@ -67,6 +67,22 @@ bool is_host(CUmemorytype type, CUdeviceptr unified) noexcept {
   return got != CUDA_SUCCESS || found == CU_MEMORYTYPE_HOST;
 }
 
+/// The GPU that owns the memory at an address; empty for host memory, managed memory, and other
+/// values.
+std::optional<int> gpu_of(CUdeviceptr at) noexcept {
+  const auto told = [&](auto& into, CUpointer_attribute which) {
+    return driver().cuPointerGetAttribute(&into, which, at) == CUDA_SUCCESS;
+  };
+  unsigned type = 0;
+  unsigned managed = 0;
+  int gpu = 0;
+  if (at == 0 || !told(type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE) || type != CU_MEMORYTYPE_DEVICE ||
+      !told(managed, CU_POINTER_ATTRIBUTE_IS_MANAGED) || managed != 0 ||
+      !told(gpu, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL))
+    return std::nullopt;
+  return gpu;
+}
+
 copy_direction direction_of(const CUDA_MEMCPY3D& c) noexcept {
   const bool from_host = is_host(c.srcMemoryType, c.srcDevice);
   const bool to_host = is_host(c.dstMemoryType, c.dstDevice);
@@ -85,7 +101,7 @@ void program_node::read(const std::string& where, int gpu, attribute_reader& att
   }
   if (type == CU_GRAPH_NODE_TYPE_MEMSET) {
     read_set(where, op);
-    work = work_of(set);
+    if (gpu_of(set.dst).value_or(gpu) == gpu) work = work_of(set);
   }
   op.handle = static_cast<const action*>(this);
 }
@@ -311,22 +327,6 @@ bool program_node::is_within_gpu() const noexcept {
 }
 
 namespace {
-
-/// The GPU that owns the memory at an address; empty for host memory, managed memory, and other
-/// values.
-std::optional<int> gpu_of(CUdeviceptr at) noexcept {
-  const auto told = [&](auto& into, CUpointer_attribute which) {
-    return driver().cuPointerGetAttribute(&into, which, at) == CUDA_SUCCESS;
-  };
-  unsigned type = 0;
-  unsigned managed = 0;
-  int gpu = 0;
-  if (at == 0 || !told(type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE) || type != CU_MEMORYTYPE_DEVICE ||
-      !told(managed, CU_POINTER_ATTRIBUTE_IS_MANAGED) || managed != 0 ||
-      !told(gpu, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL))
-    return std::nullopt;
-  return gpu;
-}
 
 /// Calls f with each address that an operation uses until f returns true. For a kernel, each word
 /// of its arguments may be an address, structs included.

@@ -133,6 +133,37 @@ void copies(tools& t, cudaStream_t s) {
   cuda::check(cudaMemcpyAsync(t.memory.pinned(), m.at(4), b, cudaMemcpyDeviceToHost, s), "copy");
 }
 
+/// Sets of each element size, with rows, at odd addresses; copies at odd addresses. Each one lies
+/// between kernels that depend on it, in two branches.
+void odd_work(tools& t, cudaStream_t s) {
+  const arena& m = t.memory;
+  const cuda::driver_functions& d = cuda::driver();
+  const auto at = [&](int row, std::size_t offset) {
+    return reinterpret_cast<CUdeviceptr>(m.at(row)) + offset;
+  };
+  step<<<blocks, threads, 0, s>>>(m.at(0), m.at(1), n, 1);
+  t.fork(s, 0, 0);
+  cuda::check(d.cuMemsetD8Async(at(1, 3), 0xa5, 777, s), "set");
+  step<<<blocks, threads, 0, s>>>(m.at(1), m.at(2), n, 2);
+  cuda::check(d.cuMemsetD16Async(at(2, 6), 0xbeef, 513, s), "set");
+  cuda::check(d.cuMemsetD2D16Async(at(2, 4098), 130, 0x1234, 33, 9, s), "set");
+  step<<<blocks, threads, 0, s>>>(m.at(2), m.at(3), n, 3);
+  cuda::check(d.cuMemsetD32Async(at(3, 20), 0xdeadbeef, 1001, s), "set");
+  cuda::check(d.cuMemsetD2D32Async(at(3, 8192), 76, 0x01020304, 17, 11, s), "set");
+  const cudaStream_t side = t.side[0];
+  cuda::check(cudaMemcpyAsync(m.at(4), m.at(0), 4095, cudaMemcpyDeviceToDevice, side), "copy");
+  step<<<blocks, threads, 0, side>>>(m.at(4), m.at(5), n, 4);
+  const auto* const odd = reinterpret_cast<const char*>(m.at(4)) + 1;
+  cuda::check(cudaMemcpyAsync(reinterpret_cast<char*>(m.at(5)) + 7, odd, 5001,
+                              cudaMemcpyDeviceToDevice, side),
+              "copy");
+  cuda::check(cudaMemset2DAsync(reinterpret_cast<char*>(m.at(5)) + 6001, 101, 0x7f, 99, 21, side),
+              "set");
+  step<<<blocks, threads, 0, side>>>(m.at(5), m.at(6), n, 5);
+  t.join(0, s, 2);
+  join<<<blocks, threads, 0, s>>>(m.at(3), m.at(6), m.at(7), n);
+}
+
 void clustered(tools& t, cudaStream_t s) {
   cudaLaunchAttribute with{};
   with.id = cudaLaunchAttributeClusterDimension;
@@ -234,6 +265,7 @@ std::vector<sample> samples() {
   return {{"chain", of(chain), 10},
           {"fork and join", of(fork_join), 14},
           {"copies and sets", of(copies), 9},
+          {"odd sets and copies in branches", of(odd_work), 14},
           {"clusters", of(clustered), 5, true},
           {"programmatic edges", of(early), 8, true},
           {"instrumented", of(reporting), 6},
@@ -545,7 +577,7 @@ TEST_CASE("forks, child graphs and nodes without work: the dependencies") {
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(p.facts()[i].after == expected[i]);
 }
 
-/// The kernel nodes of a range, which is destroyed.
+/// Calls f with each node of a graph, which is destroyed.
 template <class F>
 void for_each_node(cudaGraph_t g, F f) {
   std::size_t count = 0;
@@ -554,6 +586,30 @@ void for_each_node(cudaGraph_t g, F f) {
   cuda::check(cudaGraphGetNodes(g, nodes.data(), &count), "nodes");
   for (const cudaGraphNode_t node : nodes) f(node);
   cuda::check(cudaGraphDestroy(g), "graph");
+}
+
+TEST_CASE("nodes that do nothing become edges") {
+  GSCHED_NEEDS_GPU();
+  tools t;
+  const auto types = [](cudaGraph_t of) {
+    std::vector<cudaGraphNodeType> all;
+    for_each_node(of, [&](cudaGraphNode_t node) {
+      all.emplace_back();
+      cuda::check(cudaGraphNodeGetType(node, &all.back()), "node");
+    });
+    return all;
+  };
+  cudaGraph_t g = nested(t);
+  const cuda::program p(g, named("nested"));
+  cuda::check(cudaGraphDestroy(g), "graph");
+  CHECK(types(p.make_range(0, 11, {})) ==
+        std::vector<cudaGraphNodeType>(11, cudaGraphNodeTypeKernel));
+  g = with_others(t);
+  const cuda::program others(g, named("others"));
+  cuda::check(cudaGraphDestroy(g), "graph");
+  const auto kept = types(others.make_range(0, 5, {})); // 5 kernels, 2 event nodes and a host node
+  CHECK(kept.size() == 8);
+  CHECK(std::find(kept.begin(), kept.end(), cudaGraphNodeTypeEmpty) == kept.end());
 }
 
 TEST_CASE("ranges keep clusters, priorities and programmatic edges") {

@@ -123,7 +123,7 @@ private:
 /// one thread beside kernels of the graph, and later kernels depend on it. yield and resume only
 /// store to words in pinned memory that the gates read. A segment stops behind the kernels beside
 /// the next gate. If no gate follows these kernels directly, lane_yielded is polled after the time
-/// that they take alone. In such graphs, sets and copies are kernels, and all nodes have the lane's
+/// that they take alone. In such graphs, all sets and copies are kernels, and nodes have the lane's
 /// priority. Operations that cannot be held (program::can_be_held), standalone operations, and
 /// direct launches run to their end.
 ///

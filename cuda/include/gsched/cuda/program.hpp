@@ -95,7 +95,7 @@ struct program_memory {
 /// interleaved, so that a cut divides all of them. An empty, event or host node belongs to the last
 /// operation that it depends on, or to the first operation. Child graphs are flattened. Within a
 /// range, clusters, priorities and all kinds of edges are kept. A programmatic edge from a kernel
-/// outside the range is dropped, because that kernel has already ended.
+/// outside the range is dropped, because that kernel has ended. Empty nodes become edges.
 ///
 /// Errors   no_device; bad_graph, one line that names the node, for an unsupported node (memory
 ///          allocation, conditional, ...), an empty graph, a cycle, or a graph of another GPU.
@@ -127,8 +127,8 @@ public:
   /// Makes a graph of operations [first, last). The caller instantiates and destroys it.
   ///
   /// Errors   with how.place: bad_graph, one line that names the kernel, for a kernel that belongs
-  ///          to one context (of cuModuleLoad), because it cannot be placed. Copies and sets are
-  ///          not placed.
+  ///          to one context (of cuModuleLoad), because it cannot be placed. Copies and sets that
+  ///          stay nodes are not placed.
   /// Cost     O(nodes of the range).
   /// Threads  any number at once.
   [[nodiscard]] CUgraph make_range(std::size_t first, std::size_t last,
