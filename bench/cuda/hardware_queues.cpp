@@ -2,6 +2,8 @@
 // Which streams of partitions wait for one another although they have their own SMs: CUDA assigns
 // streams to hardware queues, and a graph behind another stream's graph in a queue waits for it. A
 // long graph runs on the stream of one partition, and a short one is launched on that of another.
+// With copies, both lie between a copy from the host and one to it, as batches with data do; these
+// have queues of their own (CUDA_DEVICE_MAX_COPY_CONNECTIONS).
 
 #include "experiment.hpp"
 #include "placed_graph.hpp"
@@ -17,6 +19,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -43,33 +46,50 @@ cuda::program chain_of(std::size_t n, double us) {
 
 class seat {
 public:
-  seat(std::uint32_t group, const cuda::program& slow, const cuda::program& quick)
+  seat(std::uint32_t group, const cuda::program& slow, const cuda::program& quick, bool copies)
       : partition_(0, std::vector<std::uint32_t>{group}), stream_(partition_.make_stream(0)),
         slow_(experiment::placed_graph(slow, partition_, stream_)),
-        quick_(experiment::placed_graph(quick, partition_, stream_)) {}
+        quick_(experiment::placed_graph(quick, partition_, stream_)) {
+    if (!copies) return;
+    cuda::check(cudaMallocHost(&here_, copied), "pinned memory");
+    cuda::check(cudaMalloc(&there_, copied), "memory");
+  }
   ~seat() {
     const auto& cu = cuda::driver();
     static_cast<void>(cudaStreamSynchronize(stream_));
     cu.cuGraphExecDestroy(slow_);
     cu.cuGraphExecDestroy(quick_);
     static_cast<void>(cudaStreamDestroy(stream_));
+    static_cast<void>(cudaFree(there_));
+    static_cast<void>(cudaFreeHost(here_));
   }
   seat(const seat&) = delete;
   seat& operator=(const seat&) = delete;
 
   void launch(bool slow) const {
+    const auto copy = [this](void* to, const void* from, cudaMemcpyKind kind) {
+      if (here_ == nullptr) return;
+      cuda::check(cudaMemcpyAsync(to, from, copied, kind, stream_), "copy");
+    };
+    copy(there_, here_, cudaMemcpyHostToDevice);
     cuda::check(cuda::driver().cuGraphLaunch(slow ? slow_ : quick_, stream_), "launch");
+    copy(here_, there_, cudaMemcpyDeviceToHost);
   }
   [[nodiscard]] bool is_idle() const { return cudaStreamQuery(stream_) == cudaSuccess; }
 
 private:
+  static constexpr std::size_t copied = 4096;
+
   cuda::partition partition_;
   CUstream stream_ = nullptr;
   CUgraphExec slow_, quick_;
+  void* here_ = nullptr; ///< null: no copies
+  void* there_ = nullptr;
 };
 
 struct options {
   unsigned queues = 32, partitions = 15, rounds = 3;
+  bool copies = false;
   std::string json;
 };
 
@@ -91,7 +111,7 @@ public:
           others.emplace_back();
           cuda::check(cudaStreamCreateWithFlags(&others.back(), cudaStreamNonBlocking), "stream");
         }
-        seats.push_back(std::make_unique<seat>(i, slow_, quick_));
+        seats.push_back(std::make_unique<seat>(i, slow_, quick_, o_.copies));
       }
       json waits = json::array();
       unsigned pairs = 0;
@@ -149,6 +169,8 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", o.rounds, "of making all anew")
       ->check(CLI::Range(1u, 100u))
       ->capture_default_str();
+  app.add_flag("--copies", o.copies,
+               "a copy from the host before each graph, and one to it behind");
   app.add_option("--json", o.json, "write all pairs that wait to this file");
   try {
     app.parse(argc, argv);
@@ -160,7 +182,10 @@ int main(int argc, char** argv) {
   try {
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", std::to_string(o.queues).c_str(), 1);
     experiment_of e(o);
-    json out{{"queues", o.queues}, {"partitions", o.partitions}, {"rounds", json::array()}};
+    json out{{"queues", o.queues},
+             {"partitions", o.partitions},
+             {"copies", o.copies},
+             {"rounds", json::array()}};
     for (const unsigned between : {0u, 1u, 2u, 3u})
       for (auto& round : e.run(between)) out["rounds"].push_back(std::move(round));
     if (!o.json.empty()) {
