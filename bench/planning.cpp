@@ -13,7 +13,7 @@
 #include <gsched/io/solo_csv.hpp>
 #include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/contention_interference.hpp>
-#include <gsched/partition/detail/rate_bound.hpp>
+#include <gsched/partition/detail/search/rate_bound.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/exact.hpp>
 #include <gsched/partition/gpulet.hpp>

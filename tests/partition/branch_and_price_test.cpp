@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
 
-#include <gsched/partition/detail/branch_and_bound_plan.hpp>
-#include <gsched/partition/detail/branch_and_price.hpp>
-#include <gsched/partition/detail/plan_finaliser.hpp>
+#include <gsched/partition/detail/search/branch_and_bound_plan.hpp>
+#include <gsched/partition/detail/search/branch_and_price.hpp>
+#include <gsched/partition/detail/search/plan_finaliser.hpp>
 #include <gsched/partition/verify.hpp>
 
 #include <doctest/doctest.h>

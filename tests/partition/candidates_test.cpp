@@ -2,9 +2,9 @@
 #include "partition/every_plan.hpp"
 #include "partition/random_table.hpp"
 
-#include <gsched/partition/detail/candidates.hpp>
-#include <gsched/partition/detail/gpu_bin_packing.hpp>
-#include <gsched/partition/detail/rate_bound.hpp>
+#include <gsched/partition/detail/search/candidates.hpp>
+#include <gsched/partition/detail/search/gpu_bin_packing.hpp>
+#include <gsched/partition/detail/search/rate_bound.hpp>
 
 #include <doctest/doctest.h>
 

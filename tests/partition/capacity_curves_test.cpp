@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
 
-#include <gsched/partition/detail/capacity_curves.hpp>
+#include <gsched/partition/detail/packing/capacity_curves.hpp>
 
 #include <doctest/doctest.h>
 

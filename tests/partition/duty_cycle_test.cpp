@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
 
-#include <gsched/partition/detail/capacity.hpp>
-#include <gsched/partition/detail/duty_cycle.hpp>
+#include <gsched/partition/detail/packing/capacity.hpp>
+#include <gsched/partition/detail/packing/duty_cycle.hpp>
 #include <gsched/partition/verify.hpp>
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
 
-#include <gsched/partition/detail/exclusive_knapsack.hpp>
+#include <gsched/partition/detail/search/exclusive_knapsack.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/detail/branch_and_bound_plan.hpp>
-#include <gsched/partition/detail/branch_and_price_plan.hpp>
+#include <gsched/partition/detail/search/branch_and_bound_plan.hpp>
+#include <gsched/partition/detail/search/branch_and_price_plan.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/feasibility.hpp>
 #include <gsched/partition/planner.hpp>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <gsched/partition/bounded_search.hpp>
-#include <gsched/partition/detail/branch_and_bound_plan.hpp>
-#include <gsched/partition/detail/branch_and_price_plan.hpp>
+#include <gsched/partition/detail/search/branch_and_bound_plan.hpp>
+#include <gsched/partition/detail/search/branch_and_price_plan.hpp>
 #include <gsched/partition/feasibility.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/planner.hpp>

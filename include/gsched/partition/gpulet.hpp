@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/detail/capacity_curves.hpp>
-#include <gsched/partition/detail/gpu_packing.hpp>
+#include <gsched/partition/detail/packing/capacity_curves.hpp>
+#include <gsched/partition/detail/packing/gpu_packing.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/planner.hpp>

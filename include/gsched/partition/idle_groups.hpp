@@ -3,7 +3,7 @@
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
-#include <gsched/partition/detail/settled_cycles.hpp>
+#include <gsched/partition/detail/packing/settled_cycles.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>

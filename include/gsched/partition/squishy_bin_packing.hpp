@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/detail/capacity.hpp>
-#include <gsched/partition/detail/duty_cycle.hpp>
-#include <gsched/partition/detail/gpu_packing.hpp>
+#include <gsched/partition/detail/packing/capacity.hpp>
+#include <gsched/partition/detail/packing/duty_cycle.hpp>
+#include <gsched/partition/detail/packing/gpu_packing.hpp>
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/planner.hpp>
 

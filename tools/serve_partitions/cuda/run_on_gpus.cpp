@@ -42,12 +42,15 @@ cuda::partition_batches_options options_for(const options& o) {
     }
     const std::vector<std::uint32_t> sizes = cuda::group_sizes(ordinal);
     const std::uint32_t all = std::accumulate(sizes.begin(), sizes.end(), 0u);
-    if (sm_count{all} < o.gpus[i].sms || sm_count{sizes.front()} != o.gpus[i].group)
+    const gpu_shape& planned = o.gpus[i]; // whose groups may be several of the GPU's, or all
+    const bool can_make = planned.group.count() % sizes.front() == 0 ||
+                          (planned.group == planned.sms && planned.sms == sm_count{all});
+    if (sm_count{all} < planned.sms || !can_make)
       throw error(errc::bad_option, "GPU " + std::to_string(ordinal) + ": " + std::to_string(all) +
                                         " SMs in groups of " + std::to_string(sizes.front()) +
                                         ", expected at least what --sms and --group say: " +
-                                        std::to_string(o.gpus[i].sms.count()) + " in groups of " +
-                                        std::to_string(o.gpus[i].group.count()));
+                                        std::to_string(planned.sms.count()) + " in groups of " +
+                                        std::to_string(planned.group.count()));
   }
   to.overlap = has_streams(o.planner);
   if (o.planner == priorities) {

@@ -80,7 +80,7 @@ struct partition_batches_statistics {
 /// Runs batches on partitions of real GPUs: a model of gsched::batch_runner.
 ///
 /// A partition is a gsched::cuda::device with one lane on the groups that assign_groups chose, and
-/// the graphs of its models for all batch sizes. A thread of this class decides on plans and builds
+/// the graphs of its models for all batch sizes. Partitions of a region have the same groups. A thread of this class decides on plans and builds
 /// their partitions while the owner's thread serves. A switch of plans therefore only changes the
 /// lanes on which batches are launched. Batches of the previous plan run to their end, and no other
 /// batch starts on their SMs before, so that they are not slowed.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/detail/candidates.hpp>
-#include <gsched/partition/detail/exclusive_knapsack.hpp>
-#include <gsched/partition/detail/gpu_bin_packing.hpp>
-#include <gsched/partition/detail/shared_candidates.hpp>
-#include <gsched/partition/detail/work_budget.hpp>
+#include <gsched/partition/detail/search/candidates.hpp>
+#include <gsched/partition/detail/search/exclusive_knapsack.hpp>
+#include <gsched/partition/detail/search/gpu_bin_packing.hpp>
+#include <gsched/partition/detail/search/shared_candidates.hpp>
+#include <gsched/partition/detail/search/work_budget.hpp>
 #include <gsched/partition/feasibility.hpp>
 
 #include <algorithm>

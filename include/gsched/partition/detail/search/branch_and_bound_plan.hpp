@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/detail/branch_and_bound.hpp>
-#include <gsched/partition/detail/candidates.hpp>
-#include <gsched/partition/detail/plan_finaliser.hpp>
-#include <gsched/partition/detail/rate_bound.hpp>
+#include <gsched/partition/detail/search/branch_and_bound.hpp>
+#include <gsched/partition/detail/search/candidates.hpp>
+#include <gsched/partition/detail/search/plan_finaliser.hpp>
+#include <gsched/partition/detail/search/rate_bound.hpp>
 #include <gsched/partition/feasibility.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/model_demand.hpp>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/detail/assignment_search.hpp>
-#include <gsched/partition/detail/candidates.hpp>
-#include <gsched/partition/detail/capacity.hpp>
-#include <gsched/partition/detail/duty_cycle.hpp>
-#include <gsched/partition/detail/settled_cycles.hpp>
+#include <gsched/partition/detail/packing/capacity.hpp>
+#include <gsched/partition/detail/packing/duty_cycle.hpp>
+#include <gsched/partition/detail/packing/settled_cycles.hpp>
+#include <gsched/partition/detail/search/assignment_search.hpp>
+#include <gsched/partition/detail/search/candidates.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/detail/candidates.hpp>
+#include <gsched/partition/detail/search/candidates.hpp>
 
 #include <algorithm>
 #include <array>

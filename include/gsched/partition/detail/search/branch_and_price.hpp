@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/detail/assignment_search.hpp>
-#include <gsched/partition/detail/candidates.hpp>
-#include <gsched/partition/detail/column_pool.hpp>
-#include <gsched/partition/detail/master_problem.hpp>
+#include <gsched/partition/detail/search/assignment_search.hpp>
+#include <gsched/partition/detail/search/candidates.hpp>
+#include <gsched/partition/detail/search/column_pool.hpp>
+#include <gsched/partition/detail/search/master_problem.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
 

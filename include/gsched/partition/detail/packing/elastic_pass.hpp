@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/detail/capacity_curves.hpp>
-#include <gsched/partition/detail/duty_cycle.hpp>
-#include <gsched/partition/detail/gpu_packing.hpp>
+#include <gsched/partition/detail/packing/capacity_curves.hpp>
+#include <gsched/partition/detail/packing/duty_cycle.hpp>
+#include <gsched/partition/detail/packing/gpu_packing.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <gsched/core/time.hpp>
-#include <gsched/partition/detail/duty_cycle.hpp>
+#include <gsched/partition/detail/packing/duty_cycle.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/partition/model_demand.hpp>

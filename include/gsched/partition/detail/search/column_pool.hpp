@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/detail/candidates.hpp>
-#include <gsched/partition/detail/capacity.hpp>
+#include <gsched/partition/detail/packing/capacity.hpp>
+#include <gsched/partition/detail/search/candidates.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/partition/model_demand.hpp>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/detail/branch_and_bound_plan.hpp>
-#include <gsched/partition/detail/branch_and_price.hpp>
-#include <gsched/partition/detail/candidates.hpp>
-#include <gsched/partition/detail/plan_finaliser.hpp>
+#include <gsched/partition/detail/search/branch_and_bound_plan.hpp>
+#include <gsched/partition/detail/search/branch_and_price.hpp>
+#include <gsched/partition/detail/search/candidates.hpp>
+#include <gsched/partition/detail/search/plan_finaliser.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/detail/candidates.hpp>
-#include <gsched/partition/detail/work_budget.hpp>
+#include <gsched/partition/detail/search/candidates.hpp>
+#include <gsched/partition/detail/search/work_budget.hpp>
 #include <gsched/partition/feasibility.hpp>
 
 #include <algorithm>

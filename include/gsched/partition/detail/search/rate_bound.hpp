@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/partition/detail/candidates.hpp>
-#include <gsched/partition/detail/master_problem.hpp>
+#include <gsched/partition/detail/search/candidates.hpp>
+#include <gsched/partition/detail/search/master_problem.hpp>
 
 #include <algorithm>
 #include <cstddef>
