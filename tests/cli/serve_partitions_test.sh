@@ -35,16 +35,18 @@ for planner in $planners; do
     serve "promise_${planner}_$i" $asked --max-rates --planner $planner --rate-error 0.2 --period 5 --seconds 15
   done
 done
-# Batches that take longer than the plans assume: they learn it, and switch once.
+# Batches that take longer than the plans assume: they learn it, and switch once. Beside neighbours that are idle now and
+# then a batch takes less than planned, and less is learned.
 five=lenet=1000,googlenet=1000,resnet50=1000,ssdlite_mobilenet=1000,vgg16=1000
-serve slow --rates $five --gpus 2 --seconds 50 --period 10 --true-slowdown 1.6
+serve slow --rates $five --gpus 2 --seconds 50 --period 10 --true-slowdown 1.6 --interference none
+serve slow_beside --rates $five --gpus 2 --seconds 50 --period 10 --true-slowdown 1.6
 serve slow_unlearned --rates $five --gpus 2 --seconds 20 --period 10 --true-slowdown 1.6 --fixed-times --allowed 1
 serve slow_one --rates $rates --gpus 2 --seconds 30 --period 10 --true-slowdown vgg16=1.5
-grep -qE 'as learned: lenet 1\.[56][0-9]?, googlenet 1\.[56]' "$work/slow.txt" || { echo "what was learned is not told"; failed=1; }
+grep -qF 'as learned: lenet 1.6, googlenet 1.6, resnet50 1.6' "$work/slow.txt" || { echo "what was learned is not told"; failed=1; }
 # At low rates all SMs are used, or it is told why not; and batches do not wait for more.
 low=(--rates lenet=270,googlenet=270,resnet50=270 --slo lenet=5,googlenet=44,resnet50=95 --gpus 1 --seconds 10)
-serve low "${low[@]}"
-serve low_before "${low[@]}" --start due --leave-idle
+serve low "${low[@]}" --interference none
+serve low_before "${low[@]}" --start due --leave-idle --interference none
 grep -qE '[0-9]+ SMs idle on GPUs in use: --leave-idle' "$work/low_before.txt" || { echo "idle SMs are not told"; failed=1; }
 serve stalls --rates resnet50=300,vgg16=300 --gpus 1 --seconds 5 --once --true-slowdown vgg16=9 --stalls 5
 grep -qE '^[0-9]+ batches took more than 5 ms longer than expected: .* too long on the GPU' "$work/stalls.txt" ||
@@ -118,8 +120,7 @@ short, longer = (said[name]["models"][0]["latency_us"]["p99"] for name in ("shar
 assert 20 < short < longer < 400, (short, longer)
 assert said["none"]["all"]["violations"] == 1 and said["none"]["periods"][0]["no_plan"]
 for low, before in zip(said["low"]["models"], said["low_before"]["models"]):
-    most = 1.05 if low["model"] == "lenet" else 0.7  # LeNet has batches of 1
-    assert low["latency_us"]["p99"] < most * before["latency_us"]["p99"], (low, before)
+    assert low["latency_us"]["p99"] < 0.5 * before["latency_us"]["p99"], (low, before)
 assert said["low"]["all"]["violations"] == 0 and sum(said["low"]["periods"][0]["gpu_sms"]) == said["low"]["periods"][0]["sms"]
 stalls = said["stalls"]
 assert min(stalls["stalled"], 1000) == len(stalls["stalls"]) > 0, stalls["stalled"]
@@ -127,8 +128,12 @@ assert all(s["model"] == "vgg16" and s["took_us"] > s["expected_us"] + 5000 and 
 slow = said["slow"]["periods"]
 assert slow[0]["violated"] > 0.02 * slow[0]["ended"] and slow[0]["corrections"] == {}, slow[0]
 assert all(p["violated"] <= 0.01 * p["ended"] for p in slow[2:]), slow
-assert slow[1]["reason"] == "times" and slow[1]["sms"] >= slow[0]["sms"] and 1 <= said["slow"]["switches"] <= 3, slow
-assert all(1.45 < c < 1.7 for p in slow[1:] for c in p["corrections"].values()), slow
+assert slow[1]["reason"] == "times" and slow[1]["sms"] > slow[0]["sms"] and said["slow"]["switches"] == 1, slow
+assert all(abs(c - 1.6) < 1e-3 for p in slow[1:] for c in p["corrections"].values()), slow
+beside = said["slow_beside"]["periods"]
+assert beside[1]["reason"] == "times" and beside[1]["sms"] >= beside[0]["sms"], beside
+assert all(p["violated"] <= 0.01 * p["ended"] for p in beside[2:]), beside
+assert all(1.2 < c < 1.7 for c in beside[1]["corrections"].values()), beside
 assert said["slow_unlearned"]["periods"][1]["violated"] > 0.02 * said["slow_unlearned"]["periods"][1]["ended"]
 assert said["slow_one"]["periods"][-1]["corrections"].keys() == {"vgg16"}, said["slow_one"]["periods"][-1]
 game, traffic = said["apps"]["apps"]
