@@ -120,6 +120,13 @@ std::vector<operation> program::state::read_operations(const std::string& where)
     if (op.kind == operation_kind::kernel) op.kernel = ids.of(node.function, op.launch);
     if (of.instrumented) instrumented.push_back(static_cast<std::uint32_t>(i));
   }
+  const auto take_priority = [&](std::size_t to, std::size_t from) {
+    if (nodes[to].work) nodes[to].priority = std::min(nodes[to].priority, nodes[from].priority);
+  };
+  for (std::size_t i = 0; i < n; ++i)
+    for (const std::uint32_t u : facts[i].after) take_priority(i, u);
+  for (std::size_t i = n; i-- > 0;)
+    for (const std::uint32_t u : facts[i].after) take_priority(u, i);
   outside_until.push_back(0);
   for (std::size_t i = 0; i < n; ++i) {
     std::uint32_t outside = nodes[i].can_be_kernel() ? 0 : 1;

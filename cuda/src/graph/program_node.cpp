@@ -115,6 +115,8 @@ void program_node::read_kernel(const std::string& where, int gpu, attribute_read
   expect_gpu(where, gpu);
   allow_as_captured(function, kernel.sharedMemBytes);
   captured = attributes_of.read(node, kernel, where);
+  for (const CUlaunchAttribute& a : captured)
+    if (a.id == CU_LAUNCH_ATTRIBUTE_PRIORITY) priority = a.value.priority;
   const char* symbol = nullptr;
   check(d.cuFuncGetName(&symbol, function), where.c_str());
   facts.symbol = symbol;
@@ -296,8 +298,15 @@ CUresult program_node::launch(CUstream stream, const report* to) const noexcept 
 
 CUgraphNode program_node::add_to(CUgraph graph, const adding& how, const std::string& where) const {
   const driver_functions& d = driver();
-  if (how.as_kernel && work) return add_memory_kernel(graph, *work, how.place, where);
   CUgraphNode made = nullptr;
+  if (how.as_kernel && work) {
+    made = add_memory_kernel(graph, *work, how.place, where);
+    CUlaunchAttributeValue v{};
+    v.priority = priority;
+    if (priority != 0)
+      check(d.cuGraphKernelNodeSetAttribute(made, CU_LAUNCH_ATTRIBUTE_PRIORITY, &v), where.c_str());
+    return made;
+  }
   if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
     CUDA_KERNEL_NODE_PARAMS k = kernel;
     std::vector<void*> with;

@@ -620,12 +620,20 @@ TEST_CASE("ranges keep clusters, priorities and programmatic edges") {
   cuda::check(cudaGraphDestroy(g), "graph");
   int least = 0, most = 0, high = 0;
   cuda::check(cudaDeviceGetStreamPriorityRange(&least, &most), "priorities");
-  for_each_node(forked.make_range(0, forked.host().size(), {}), [&](cudaGraphNode_t node) {
+  const auto count_high = [&](cudaGraphNode_t node) {
     cudaKernelNodeAttrValue v{};
     cuda::check(cudaGraphKernelNodeGetAttribute(node, cudaKernelNodeAttributePriority, &v), "node");
     high += v.priority == most ? 1 : 0;
-  });
+  };
+  for_each_node(forked.make_range(0, forked.host().size(), {}), count_high);
   CHECK(high == 8);
+  // Sets and copies have the priority of the kernels of their branch.
+  g = captured(t, odd_work);
+  const cuda::program odd(g, named("odd"));
+  cuda::check(cudaGraphDestroy(g), "graph");
+  high = 0;
+  for_each_node(odd.make_range(0, odd.host().size(), {}), count_high);
+  CHECK(high == 5);
   if (!has_clusters()) return;
 
   g = captured(t, clustered);
