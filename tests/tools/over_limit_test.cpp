@@ -56,9 +56,9 @@ private:
     common::simulated_backend on{gpu_, run.record};
     common::configuration how = run.how;
     how.dispatch.max_jobs = most_;
-    const realtime::run_request few{
-        how,      run.whole,  run.leaves,   run.pad,    run.pad_places, run.clients, run.models,
-        run.from, run.length, run.requests, run.record, run.result,     run.progress};
+    const realtime::run_request few{how,          run.whole,  run.leaves, run.pad,
+                                    run.clients,  run.models, run.from,   run.length,
+                                    run.requests, run.record, run.result, run.progress};
     realtime::serve_on(on, few);
   }
 
