@@ -34,7 +34,7 @@ public:
     const double before = largest(here_);
     const std::optional<double> settled = settle_cycles(table_, here_, parts_, beside_);
     if (!settled || *settled > before) here_.assign(planned.begin(), planned.end());
-    worst_ = largest(here_);
+    planned_worst_ = largest(here_);
   }
 
   /// The partitions after all steps that help; as planned if there is none.
@@ -56,9 +56,8 @@ private:
         std::vector<gpulet> then = here_;
         resize(then, i, larger);
         const std::optional<double> worst = settle_cycles(table_, then, parts_, beside_);
-        if (!worst || *worst > worst_ || !(tightness(then, i) < -slack)) continue;
+        if (!worst || *worst > planned_worst_ || !(tightness(then, i) < -slack)) continue;
         here_ = std::move(then);
-        worst_ = *worst;
         return true;
       }
     return false;
@@ -105,7 +104,7 @@ private:
   std::span<const std::vector<model_demand>> parts_; ///< by partition, then portion
   const Interference& beside_;
   std::vector<gpulet> here_;
-  double worst_ = 0; ///< the largest ratio of latency to SLO
+  double planned_worst_ = 0; ///< the largest ratio of latency to SLO before any step
 };
 
 } // namespace detail
@@ -116,9 +115,9 @@ private:
 ///
 /// The partition with the least slack, that is with the largest ratio of promised latency (cycle
 /// and batch) to SLO, grows by the fewest groups that lower this ratio; then again the one with the
-/// least slack. A step is made only if all SLOs hold under interference and the largest ratio on
-/// that GPU does not rise: a faster partition slows its neighbours more. So some groups can stay
-/// idle. The last group with its remainder is given last. A GPU without a partition stays empty.
+/// least slack. A step is made only if all SLOs hold under interference and no ratio on that GPU
+/// exceeds the largest one as planned: a faster partition slows its neighbours more. So some groups
+/// can stay idle. The last group with its remainder is given last. A GPU without a partition stays empty.
 ///
 /// `demands` give the SLO of each model of the plan, `shapes` the GPUs.
 ///
