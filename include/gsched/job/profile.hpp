@@ -132,8 +132,11 @@ void check_fits(const profile& p, BlocksPerSm&& blocks_per_sm) {
   std::map<key, std::uint32_t> kernels;
   std::vector<operation> work;
   work.reserve(p.operations.size());
+  std::vector<std::optional<kernel_counters>> counters;
+  counters.reserve(p.operations.size());
   for (const profile_operation& op : p.operations) {
     work.push_back(op.work);
+    counters.push_back(op.counters);
     if (op.work.kind != operation_kind::kernel) continue;
     const launch_shape& l = op.work.launch;
     const key k{op.symbol,
@@ -143,7 +146,7 @@ void check_fits(const profile& p, BlocksPerSm&& blocks_per_sm) {
     const auto next = static_cast<std::uint32_t>(kernels.size());
     work.back().kernel = kernel_id{kernels.try_emplace(k, next).first->second};
   }
-  return program(p.full_name(), std::move(work));
+  return program(p.full_name(), std::move(work), std::move(counters));
 }
 
 } // namespace gsched

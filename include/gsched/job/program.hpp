@@ -4,11 +4,13 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/id.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/job/kernel_counters.hpp>
 #include <gsched/job/operation.hpp>
 
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,13 +24,20 @@ namespace gsched {
 /// Differs  a CUDA graph is a partial order. Here the operations are in one order that respects it,
 ///          so that any range of them is a segment, and the order of a lane is the only
 ///          synchronisation.
-/// Errors   bad_profile: no operations, or an operation that is no device work.
+/// Errors   bad_profile: no operations, an operation that is no device work, or counters whose
+///          number is neither 0 nor that of the operations.
 /// Threads  immutable after construction, except for the id, which the loading device sets once.
 class program {
 public:
-  program(std::string name, std::vector<operation> operations)
-      : name_(std::move(name)), operations_(std::move(operations)) {
+  /// `counters`: of each operation alone on the whole device, where measured; or of none.
+  program(std::string name, std::vector<operation> operations,
+          std::vector<std::optional<kernel_counters>> counters = {})
+      : name_(std::move(name)), operations_(std::move(operations)), counters_(std::move(counters)) {
     if (operations_.empty()) throw error(errc::bad_profile, name_ + ": no operations");
+    if (!counters_.empty() && counters_.size() != operations_.size())
+      throw error(errc::bad_profile, name_ + ": " + std::to_string(counters_.size()) +
+                                         " counters, expected " +
+                                         std::to_string(operations_.size()) + " or none");
     pointers_.reserve(operations_.size());
     until_.reserve(operations_.size() + 1);
     until_.push_back(duration::zero());
@@ -51,6 +60,11 @@ public:
   [[nodiscard]] program_id id() const noexcept { return id_; }
   [[nodiscard]] std::size_t size() const noexcept { return operations_.size(); }
   [[nodiscard]] std::span<const operation> operations() const noexcept { return operations_; }
+  /// The counters of operation i; null if they are not known.
+  [[nodiscard]] const kernel_counters* counters(std::size_t i) const noexcept {
+    assert(i < size());
+    return i < counters_.size() && counters_[i] ? &*counters_[i] : nullptr;
+  }
   /// Kernel ids are below this number.
   [[nodiscard]] std::size_t kernel_count() const noexcept { return kernels_; }
 
@@ -183,6 +197,7 @@ private:
 
   std::string name_;
   std::vector<operation> operations_;
+  std::vector<std::optional<kernel_counters>> counters_; ///< empty: none are known
   std::vector<const operation*> pointers_;
   std::vector<duration> until_; ///< until_[i]: expected time of all operations before i
   duration longest_{};
