@@ -99,13 +99,14 @@ const std::vector<field> fields{
     FIELD("/laws/scaling/step", laws.scaling.step),
     FIELD("/laws/scaling/shared", laws.scaling.shared),
     FIELD("/laws/scaling/shared_exponent", laws.scaling.shared_exponent),
-    FIELD("/laws/contention/beside", laws.contention.beside),
-    FIELD("/laws/contention/memory", laws.contention.memory),
-    FIELD("/laws/contention/near", laws.contention.near),
-    FIELD("/laws/contention/other_warps", laws.contention.other_warps),
-    FIELD("/laws/contention/warps_to_fill", laws.contention.warps_to_fill),
-    FIELD("/laws/contention/gap_us", laws.contention.gap_us),
-    FIELD("/laws/contention/gap_memory_us", laws.contention.gap_memory_us),
+    FIELD("/laws/contention/l2_latency", laws.contention.l2_latency),
+    FIELD("/laws/contention/dram_latency", laws.contention.dram_latency),
+    FIELD("/laws/contention/warps", laws.contention.warps),
+    FIELD("/laws/contention/l2", laws.contention.l2),
+    FIELD("/laws/contention/dram", laws.contention.dram),
+    FIELD("/laws/contention/older", laws.contention.older),
+    FIELD("/laws/replay/gap_us", laws.replay.gap_us),
+    FIELD("/laws/replay/start_us", laws.replay.start_us),
     FIELD("/laws/graph/scale", laws.graph.scale),
     FIELD("/laws/graph/gap_us", laws.graph.gap),
     FIELD("/laws/leaving/preamble_us", laws.preemption.preamble),
@@ -213,12 +214,13 @@ TEST_CASE("missing, unknown, mistyped and out-of-range fields are refused in one
           std::string::npos);
     CHECK_FALSE(refusal_with(pointer.c_str(), 1e8).empty());
   }
-  for (const char* divisor :
-       {"/laws/scaling/warps_to_fill", "/laws/contention/warps_to_fill", "/laws/graph/scale"})
+  for (const char* divisor : {"/laws/scaling/warps_to_fill", "/laws/graph/scale"})
     CHECK(refusal_with(divisor, 1e-300).find("expected a number from 0.001") != std::string::npos);
   CHECK(refusal_with("/name", "").find("/name is empty") != std::string::npos);
   CHECK(refusal_with("/name", "a\nb").find("/name has a control character") != std::string::npos);
-  CHECK(refusal_with("/gsched_preset", 2).find("/gsched_preset is 2") != std::string::npos);
+  for (const char* part : {"/laws/contention/l2", "/laws/contention/dram"})
+    CHECK(refusal_with(part, 1e-3).find("expected a number from 0.01") != std::string::npos);
+  CHECK(refusal_with("/gsched_preset", 1).find("/gsched_preset is 1") != std::string::npos);
   CHECK(refusal_with("/compute_capability", "6.1").find("compute capability") != std::string::npos);
   CHECK(refusal_with("/host/block_notice_us", 3.9).find("at most that") != std::string::npos);
   CHECK(refusal_with("/host/colour", 1).find("/host has the unknown key \"colour\"") !=
@@ -230,7 +232,7 @@ TEST_CASE("missing, unknown, mistyped and out-of-range fields are refused in one
   CHECK(refusal("").find("f.json: empty") == 0);
   CHECK(refusal("[]").find("an object") != std::string::npos);
   CHECK(refusal("{\"a\":1,").find("ends too early") != std::string::npos);
-  CHECK(refusal(R"({"gsched_preset": 1, "gsched_preset": 1})").find("twice") != std::string::npos);
+  CHECK(refusal(R"({"gsched_preset": 2, "gsched_preset": 2})").find("twice") != std::string::npos);
   CHECK(refusal(std::string(max_preset_bytes + 1, ' ')).find("too large") != std::string::npos);
 }
 

@@ -1,35 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/sim/detail/laws/contention.hpp>
+#include <gsched/interference/demand.hpp>
+#include <gsched/job/program.hpp>
+#include <gsched/sim/detail/laws/kernel_load.hpp>
+#include <gsched/sim/device.hpp>
+#include <gsched/sim/preset.hpp>
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 
 using namespace gsched;
-using sim::contention_law;
 using sim::kernel_load;
-using sim::surroundings;
 
 constexpr sm_count all{132};
-
-kernel_load load(float memory, float warps, float solo_warps, float fixed) {
-  kernel_load k;
-  k.memory = memory;
-  k.warps = warps;
-  k.solo_warps = solo_warps;
-  k.fixed = fixed;
-  return k;
-}
-
-surroundings alone(const kernel_load& k) {
-  surroundings s;
-  s.own_warps = k.solo_warps;
-  return s;
-}
+constexpr sm_count half{64};
 
 operation kernel(std::uint32_t blocks, std::uint32_t threads, double us) {
   operation op;
@@ -39,145 +32,224 @@ operation kernel(std::uint32_t blocks, std::uint32_t threads, double us) {
   return op;
 }
 
+kernel_load load_on(sm_count sms, const operation& op, std::uint32_t per_sm,
+                    const kernel_counters* counters = nullptr) {
+  const sim::scaling_table t(op, all, per_sm);
+  return sim::load_of(op, counters, t, sms, per_sm, {});
+}
+
+float memory_of(const kernel_load& l) { return l.use[index(resource::l2)]; }
+
+/// Counters of a kernel that only moves bytes.
+kernel_counters moving(double dram) {
+  kernel_counters c;
+  c.sm_active = 1;
+  c.dram = dram;
+  c.l2 = dram / 2;
+  c.l2_bytes = c.dram_bytes = 1e9;
+  return c;
+}
+
+/// A program of equal kernels that takes as long on half of the SMs.
+program chain(std::size_t n, double us, std::optional<kernel_counters> counters) {
+  operation op = kernel(528, 256, us);
+  op.by_sms.push_back({half, from_us(us)});
+  return {"chain", std::vector<operation>(n, op),
+          std::vector<std::optional<kernel_counters>>(n, std::move(counters))};
+}
+
+/// Runs the programs at once, each on SMs of its own. Returns the times from their first operations
+/// to the ends of their last.
+std::vector<double> times_of(const sim::preset& p, std::vector<program> graphs) {
+  struct journal {
+    std::array<time_point, 4> start{}, end{};
+    static void started(void* self, time_point at, const sim::operation_mark& m) noexcept {
+      if (m.operation == 0) static_cast<journal*>(self)->start[index(m.lane)] = at;
+    }
+    static void ended(void* self, time_point at, const sim::operation_mark& m) noexcept {
+      static_cast<journal*>(self)->end[index(m.lane)] = at;
+    }
+  } seen;
+  sim::device d(p, {}, {&seen, &journal::started, &journal::ended, nullptr});
+  lane_options how;
+  how.sms = half;
+  std::uint32_t id = 0;
+  for (program& g : graphs) {
+    segment s;
+    s.lane = d.open_lane(how);
+    d.load(g);
+    s.id = segment_id{id++};
+    s.program = g.id();
+    s.operations = g.range(0, g.size());
+    REQUIRE_FALSE(d.submit(s));
+  }
+  std::array<device_event, 4> events;
+  for (std::size_t ended = 0; ended < graphs.size(); ended += d.poll(events)) d.wait(no_deadline);
+  std::vector<double> us;
+  for (std::size_t i = 0; i < graphs.size(); ++i) us.push_back(to_us(seen.end[i] - seen.start[i]));
+  return us;
+}
+
+template <class... Graphs>
+std::vector<double> times_of(const sim::preset& p, Graphs... graphs) {
+  std::vector<program> them;
+  (them.push_back(std::move(graphs)), ...);
+  return times_of(p, std::move(them));
+}
+
+/// Without what each start costs, so that only the law of contention is left.
+sim::preset without_starts() {
+  sim::preset p = sim::h200();
+  p.laws.replay.gap_us = p.laws.replay.start_us = 0;
+  return p;
+}
+
 } // namespace
 
-TEST_CASE("contention: a kernel alone runs at its own speed") {
-  const contention_law law;
-  for (const kernel_load& k : {load(0, 4, 4, 0), load(1, 32, 64, 0.9f), load(0.5f, 8, 16, 0.3f)}) {
-    CHECK(law.stretch(k, alone(k)) == doctest::Approx(1));
-    CHECK(law.gap(alone(k)) == duration::zero());
+TEST_CASE("contention: throughput saturates") {
+  const sim::preset p = without_starts();
+  const double alone = times_of(p, chain(1, 500, moving(0.9)))[0];
+  CHECK(alone == doctest::Approx(500 * p.laws.graph.scale).epsilon(0.01));
+  const std::vector<double> two =
+      times_of(p, chain(1, 500, moving(0.9)), chain(1, 500, moving(0.9)));
+  for (const double us : two) { // about twice as long, and neither exceeds the capacity
+    CHECK(us / alone > 1.8);
+    CHECK(us / alone < 2.6);
   }
+  const std::vector<double> apart =
+      times_of(p, chain(1, 500, moving(0.2)), chain(1, 500, moving(0.2)));
+  CHECK(apart[0] / alone < 1.2);
 }
 
-TEST_CASE("contention: each thing that is shared costs, and more of it costs more") {
-  const contention_law law;
-  const kernel_load k = load(0.4f, 4, 32, 0.1f);
-  const auto slower = [&](float surroundings::*what, float by) {
-    surroundings s = alone(k);
-    s.beside = true;
-    float last = law.stretch(k, s);
-    for (int i = 1; i <= 8; ++i) {
-      s.*what = by * static_cast<float>(i);
-      const float now = law.stretch(k, s);
-      REQUIRE(now > last);
-      last = now;
-    }
+TEST_CASE("contention: no kernel is faster beside another, nor beside one that takes more") {
+  const sim::preset p = without_starts();
+  const double alone = times_of(p, chain(1, 300, moving(0.6)))[0];
+  double last = alone;
+  for (int tenths = 0; tenths <= 10; ++tenths) {
+    const double us =
+        times_of(p, chain(1, 300, moving(0.6)), chain(1, 2000, moving(0.1 * tenths)))[0];
+    CHECK(us >= last);
+    last = us;
+  }
+  CHECK(last > 1.5 * alone);
+}
+
+TEST_CASE("contention: counters count, and kernels without them are estimated") {
+  const sim::preset p = without_starts();
+  const auto beside = [&](std::optional<kernel_counters> c) {
+    return times_of(p, chain(1, 300, c), chain(1, 2000, moving(0.7)))[0];
   };
-  slower(&surroundings::other_warps, 8);
-  slower(&surroundings::near_memory, 0.25f);
-  slower(&surroundings::far_memory, 0.25f);
-
-  surroundings s = alone(k);
-  s.beside = true;
-  CHECK(law.stretch(k, s) == doctest::Approx(1 + law.beside));
-  const duration quiet = law.gap(s);
-  CHECK(quiet > duration::zero());
-  s.far_memory = 0.5f;
-  CHECK(law.gap(s) > quiet);
+  const double computing = beside(moving(0)), moved = beside(moving(0.8)), unknown = beside({});
+  CHECK(computing < 1.01 * 300);
+  CHECK(moved > 1.4 * 300);
+  CHECK(unknown > computing); // its time does not depend on the SMs: it waits for memory
+  CHECK(unknown != moved);
 }
 
-TEST_CASE("contention: equal kernels slow each other equally, a greedier one slows more") {
-  const contention_law law;
-  // Both hold half of the blocks that they hold alone, on the same SMs.
-  const auto stretch_of = [&](const kernel_load& self, const kernel_load& other) {
-    surroundings s;
-    s.own_warps = self.solo_warps / 2;
-    s.other_warps = other.solo_warps / 2;
-    s.near_memory = other.memory / 2;
-    s.beside = true;
-    return law.stretch(self, s);
+TEST_CASE("contention: the start of a kernel costs each other lane") {
+  sim::preset p = sim::h200();
+  p.laws.replay.gap_us = 0;
+  const auto time_at = [&](double start_us) {
+    p.laws.replay.start_us = start_us;
+    return times_of(p, chain(1, 400, moving(0)), chain(50, 4, moving(0)))[0];
   };
-  const kernel_load a = load(0.6f, 8, 32, 0.05f);
-  const kernel_load b = a;
-  CHECK(stretch_of(a, b) == stretch_of(b, a));
-  // The pair's throughput is between half of one device and two devices.
-  const double together = 0.5 / stretch_of(a, b) + 0.5 / stretch_of(b, a);
-  CHECK(together < 2.0);
-  CHECK(together > 0.5);
-
-  const kernel_load greedy = load(0.9f, 8, 64, 0.05f);
-  CHECK(stretch_of(a, greedy) > stretch_of(a, b));
+  const double none = time_at(0);
+  CHECK(time_at(1) == doctest::Approx(none + 50).epsilon(0.02));
+  CHECK(time_at(0.5) == doctest::Approx(none + 25).epsilon(0.02));
+  // On gaps alone: of 50 kernels, as long as the others run.
+  p.laws.replay = {0, 1, 0};
+  const std::vector<double> longer = times_of(p, chain(1, 400, {}), chain(50, 4, moving(0)));
+  p.laws.replay.gap_us = 0;
+  const std::vector<double> shorter = times_of(p, chain(1, 400, {}), chain(50, 4, moving(0)));
+  CHECK(longer[1] - shorter[1] == doctest::Approx(49).epsilon(0.02));
 }
 
-TEST_CASE("contention: with fewer blocks than alone, no kernel as a whole is faster than alone") {
-  const contention_law law;
+TEST_CASE("contention: many lanes of short kernels end") {
+  sim::preset p = sim::h200();
+  p.laws.replay.start_us = 20; // far more than a kernel takes
+  std::vector<program> graphs;
+  for (int i = 0; i < 2; ++i) graphs.push_back(chain(20, 3, moving(0.1)));
+  for (const double us : times_of(p, std::move(graphs))) CHECK(us < 1e5);
+}
+
+TEST_CASE("load: fewer blocks are faster each, and slower together") {
   std::mt19937_64 random(7);
   const auto uniform = [&](double from, double to) {
     return static_cast<float>(std::uniform_real_distribution<double>(from, to)(random));
   };
-  for (int i = 0; i < 100000; ++i) {
-    const float warps = uniform(1, 32);
-    const kernel_load k =
-        load(uniform(0, 1), warps, warps * uniform(1, 64 / warps), uniform(0, 0.9));
-    const float part = uniform(0.01, 1); // of the blocks that are resident when it is alone
-    surroundings s;
-    s.own_warps = k.solo_warps * part;
-    s.other_warps = uniform(0, 64);
-    s.near_memory = uniform(0, 2);
-    s.far_memory = uniform(0, 2);
-    s.beside = true;
-    REQUIRE(part / law.stretch(k, s) <= 1.0f);
-    REQUIRE(law.stretch(k, s) < 100);
+  for (int i = 0; i < 10000; ++i) {
+    kernel_load l;
+    l.warps = uniform(1, 32);
+    l.solo_warps = l.warps * uniform(1, 64 / l.warps);
+    l.fixed = uniform(0, 0.9);
+    CHECK(l.stretch(l.solo_warps, 7) == doctest::Approx(1));
+    const float part = uniform(0.01, 1);
+    const float stretch = l.stretch(part * l.solo_warps, 7);
+    REQUIRE(stretch <= 1.0001f);
+    REQUIRE(stretch >= part);
   }
 }
 
 TEST_CASE("load: what scales needs no memory, what does not scale does, if it has the warps") {
   operation scaling = kernel(6272, 128, 100);
   scaling.by_sms.push_back({sm_count{66}, from_us(198)});
-  operation flat = scaling;
-  flat.by_sms.clear();
+  operation flat = kernel(6272, 128, 100);
   flat.by_sms.push_back({sm_count{66}, from_us(101)});
   operation lonely = kernel(40, 32, 100);
   lonely.by_sms.push_back({sm_count{66}, from_us(100)});
-
-  const auto memory = [](const operation& op) {
-    const sim::scaling_table t(op, all, 16);
-    return sim::load_of(op, t, all, 16).memory;
-  };
-  CHECK(memory(scaling) < 0.05f);
-  CHECK(memory(flat) > 0.8f);
-  CHECK(memory(lonely) < 0.05f);
+  CHECK(memory_of(load_on(all, scaling, 16)) < 0.05f);
+  CHECK(memory_of(load_on(all, flat, 16)) > 0.8f);
+  CHECK(memory_of(load_on(all, lonely, 16)) < 0.05f);
 }
 
-TEST_CASE("load: the same bytes over a longer time are less throughput") {
+TEST_CASE("load: the same bytes over a longer time are less throughput, with counters or without") {
   operation op = kernel(6272, 128, 100);
-  op.by_sms.push_back({sm_count{32}, from_us(200)});
+  op.by_sms.push_back({sm_count{33}, from_us(200)});
   op.by_sms.push_back({sm_count{66}, from_us(105)});
-  const sim::scaling_table t(op, all, 16);
-  const float whole = sim::load_of(op, t, all, 16).memory;
-  const float part = sim::load_of(op, t, sm_count{32}, 16).memory;
-  CHECK(part == doctest::Approx(whole / 2));
+  kernel_counters c = moving(0.6);
+  c.pipes.fma = 0.2;
+  for (const kernel_counters* const counters : {static_cast<kernel_counters*>(nullptr), &c}) {
+    const kernel_load whole = load_on(all, op, 16, counters);
+    const kernel_load part = load_on(sm_count{33}, op, 16, counters);
+    CHECK(memory_of(whole) > 0);
+    CHECK(memory_of(part) == doctest::Approx(memory_of(whole) / 2));
+  }
+  // A quarter of the SMs does the same instructions in twice the time.
+  const auto fma_on = [&](sm_count sms) {
+    return load_on(sms, op, 16, &c).use[index(resource::fma)];
+  };
+  CHECK(fma_on(all) == doctest::Approx(0.2));
+  CHECK(fma_on(sm_count{33}) == doctest::Approx(0.4));
 }
 
 TEST_CASE("load: warps are those of the blocks that an SM holds at once") {
   const operation few = kernel(100, 256, 50);
   const operation many = kernel(10000, 256, 50);
-  const sim::scaling_table few_table(few, all, 8);
-  const sim::scaling_table many_table(many, all, 8);
-  CHECK(sim::load_of(few, few_table, all, 8).solo_warps == 8);
-  CHECK(sim::load_of(few, few_table, sm_count{50}, 8).solo_warps == 16);
-  CHECK(sim::load_of(many, many_table, all, 8).solo_warps == 64);
+  CHECK(load_on(all, few, 8).solo_warps == 8);
+  CHECK(load_on(sm_count{50}, few, 8).solo_warps == 16);
+  CHECK(load_on(all, many, 8).solo_warps == 64);
 }
 
-TEST_CASE("load: always within bounds, whatever the launch") {
+TEST_CASE("load: always within bounds, whatever the launch and the counters") {
+  kernel_counters most = moving(1);
+  most.us = 1e6;
+  most.ipc = 4;
+  most.shared_memory = most.l1 = 1;
   for (const std::uint32_t blocks : {1u, 100u, 100000u})
     for (const std::uint32_t threads : {1u, 1024u})
       for (const double us : {0.0, 0.5, 3.0, 5000.0})
-        for (const std::uint32_t sms : {0u, 1u, 64u, 132u, 1000u}) {
-          const operation op = kernel(blocks, threads, us);
-          const sim::scaling_table t(op, all, 2);
-          const kernel_load k = sim::load_of(op, t, sm_count{sms}, 2);
-          REQUIRE(k.memory >= 0);
-          REQUIRE(k.memory <= 1);
-          REQUIRE(k.fixed >= 0);
-          REQUIRE(k.fixed <= 1);
-          REQUIRE(k.warps >= 1);
-          REQUIRE(k.solo_warps >= k.warps);
-        }
+        for (const std::uint32_t sms : {0u, 1u, 64u, 132u, 1000u})
+          for (const kernel_counters* const c : {static_cast<kernel_counters*>(nullptr), &most}) {
+            const kernel_load k = load_on(sm_count{sms}, kernel(blocks, threads, us), 2, c);
+            for (const float use : k.use) REQUIRE((use >= 0 && use <= 1));
+            REQUIRE(k.fixed >= 0);
+            REQUIRE(k.fixed <= 1);
+            REQUIRE(k.warps >= 1);
+            REQUIRE(k.solo_warps >= k.warps);
+          }
   operation copy;
   copy.kind = operation_kind::memcpy;
   copy.expected = from_us(10);
-  const sim::scaling_table t(copy, all, 0);
-  CHECK(sim::load_of(copy, t, all, 0).memory == 0);
-  CHECK(sim::load_of(copy, t, all, 0).fixed == 1);
+  CHECK(load_on(all, copy, 0, &most).use == kernel_load{}.use);
+  CHECK(load_on(all, copy, 0).fixed == 1);
 }

@@ -77,7 +77,7 @@ TEST_CASE("padded: two kernels that wait for the same memory gain less than two 
   CHECK(mixed > same + 0.05);
 
   padded_work light = copy; // measured otherwise
-  light.memory = 0.1f;
+  light.takes.emplace().of(resource::dram) = 0.1;
   CHECK(model.predict(light, {&light, 1}, 2).speed_up() > same + 0.05);
 }
 

@@ -39,7 +39,9 @@ kernel_facts read_kernel(const gsched::csv_table& t, std::size_t first, std::siz
   k.work.blocks = v.blocks;
   if (t.has(second + 3)) {
     const double rate = t.count(second + 3, 0) / static_cast<double>(v.kernel_time.count());
-    k.work.memory = static_cast<float>(std::min(1.0, rate / on.copies.on_device_bytes_per_ns));
+    k.work.takes.emplace();
+    k.work.takes->of(gsched::resource::dram) =
+        std::min(1.0, rate / on.copies.on_device_bytes_per_ns);
   }
   return k;
 }

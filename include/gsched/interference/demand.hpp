@@ -51,6 +51,12 @@ struct demand {
   [[nodiscard]] double of(resource r) const noexcept { return use[index(r)]; }
 };
 
+/// The time of a kernel under the profiler over its time outside, for demand_of: 1 if the former is
+/// not known. Of kernels that are too short for either, the measurements scatter.
+[[nodiscard]] inline double profiled_over(double profiled_us, double alone_us) noexcept {
+  return profiled_us > 0 && alone_us > 0 ? std::clamp(profiled_us / alone_us, 0.5, 1.5) : 1;
+}
+
 /// The demand of a kernel with counters. `faster` is its time under the profiler over its time
 /// outside: instructions and bytes are the same, so all rates rise by that.
 ///
@@ -69,6 +75,14 @@ struct demand {
   d.kept = std::clamp(d.kept, 0.0, 1.0);
   d.working_set = c.working_set_bytes;
   if (c.pipes.lsu > 0) d.conflict = std::clamp(c.shared_memory / active / c.pipes.lsu, 1.0, 32.0);
+  return d;
+}
+
+/// The demand of a kernel on other SMs than `d`. There it takes `slower` times as long alone, and
+/// each SM with its blocks does `denser` times as much of its work.
+[[nodiscard]] inline demand on_fewer_sms(demand d, double slower, double denser) noexcept {
+  for (std::size_t r = 0; r < resources; ++r)
+    d.use[r] = std::min(1.0, d.use[r] * (r < resources_on_sm ? denser : 1) / slower);
   return d;
 }
 

@@ -201,11 +201,8 @@ namespace detail {
     const std::optional<kernel_counters>& c = p.operations[i].counters;
     if (!c) continue;
     chain_kernel& k = chain.kernels[i];
-    k.takes = demand_of(*c, c->us > 0 ? std::clamp(c->us / alone_us[i], 0.5, 1.5) : 1);
-    const double slower = k.us / alone_us[i];
-    const double sms = device * k.coverage(device) / (chain.sms * k.coverage(chain.sms));
-    for (std::size_t r = 0; r < resources; ++r)
-      k.takes.use[r] = std::min(1.0, k.takes.use[r] * (r < resources_on_sm ? sms : 1) / slower);
+    k.takes = on_fewer_sms(demand_of(*c, profiled_over(c->us, alone_us[i])), k.us / alone_us[i],
+                           device * k.coverage(device) / (chain.sms * k.coverage(chain.sms)));
   }
   return chain;
 }

@@ -86,7 +86,7 @@ void visit_fields(Preset& p, Visitor& v) {
     v.time("on_device_us", on_device);
   });
   v.group("laws", laws, [&](auto& g) {
-    auto& [scaling, contention, graph, leaving, slack, contended] = g;
+    auto& [scaling, contention, replay, graph, leaving, slack, contended] = g;
     v.group("scaling", scaling, [&](auto& law) {
       auto& [floor_us, floor_part, warps_to_fill, step, shared, shared_exponent] = law;
       v.number("floor_us", floor_us, 0, big);
@@ -97,14 +97,19 @@ void visit_fields(Preset& p, Visitor& v) {
       v.number("shared_exponent", shared_exponent, 0, 100);
     });
     v.group("contention", contention, [&](auto& law) {
-      auto& [beside, memory, near, other_warps, warps_to_fill, gap_us, gap_memory_us] = law;
-      v.number("beside", beside, 0, big);
-      v.number("memory", memory, 0, big);
-      v.number("near", near, 0, big);
-      v.number("other_warps", other_warps, 0, big);
-      v.number("warps_to_fill", warps_to_fill, some, big);
-      v.number("gap_us", gap_us, 0, big);
-      v.number("gap_memory_us", gap_memory_us, 0, big);
+      auto& [l2_latency, dram_latency, warps, l2, dram, older] = law;
+      v.number("l2_latency", l2_latency, 0, 100);
+      v.number("dram_latency", dram_latency, 0, 100);
+      v.number("warps", warps, 0, 100);
+      v.number("l2", l2, 0.01, 100);
+      v.number("dram", dram, 0.01, 100);
+      v.number("older", older, 0, 1);
+    });
+    v.group("replay", replay, [&](auto& law) {
+      auto& [tail, gap_us, start_us] = law;
+      static_cast<void>(tail); // not used
+      v.number("gap_us", gap_us, 0, 1e6);
+      v.number("start_us", start_us, 0, 1e6);
     });
     v.group("graph", graph, [&](auto& law) {
       auto& [scale, gap] = law;
@@ -186,7 +191,7 @@ namespace gsched::detail {
 /// silently keep a default.
 class preset_reader : json_fields {
 public:
-  static constexpr std::uint64_t version = 1;
+  static constexpr std::uint64_t version = 2;
 
   explicit preset_reader(std::string file) : json_fields(std::move(file)) {}
 

@@ -3,6 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/interference/demand.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/occupancy/calculator.hpp>
 #include <gsched/preempt/colocate/candidate.hpp>
@@ -26,9 +27,9 @@ namespace gsched::sim {
 /// launched.
 struct padded_work {
   operation kernel{}; ///< `expected`, and by_sms if known, are those of all its blocks alone
-  /// The fraction of the device's memory throughput that the kernel uses alone, 0 to 1; if not
-  /// measured, load_of estimates it from the times on fewer SMs.
-  std::optional<float> memory{};
+  /// The demand of the whole kernel alone on the device; if not measured, load_of estimates it from
+  /// the times on fewer SMs.
+  std::optional<demand> takes{};
   std::uint32_t blocks = 0; ///< blocks of this launch
 };
 
@@ -73,8 +74,8 @@ private:
 /// with the resources of a block of the proxy kernel, placed and slowed down by the laws of the
 /// simulated device.
 ///
-/// Differs  from lanes that run concurrently: it is one kernel, so contention_law::beside, the cost
-///          of a second lane, does not apply.
+/// Differs  from lanes that run concurrently: it is one kernel, so replay_law, the cost of kernels
+///          of other lanes, does not apply.
 /// Errors   bad_option: a part of no blocks, a co-runner or a host that is no kernel, or a level of
 ///          zero; does_not_fit: a kernel that fits on no SM.
 /// Cost     about 10 us a kernel, for the scaling tables of its parts.
@@ -176,8 +177,8 @@ private:
       throw error(errc::bad_option, "padded kernel: a part of 0 blocks, expected 1 or more");
     op.max_blocks_per_sm = level;
     const scaling_table scaling(op, preset_.sms, level, preset_.laws.scaling);
-    work_cost c = cost_of(op, scaling, preset_.sms, blocks_.packer(), preset_);
-    if (w.memory) c.load.memory = std::clamp(*w.memory, 0.0f, 1.0f);
+    work_cost c = cost_of(op, nullptr, scaling, preset_.sms, blocks_.packer(), preset_);
+    if (w.takes) c.load.take(*w.takes);
     if (kernel) c.blocks = std::min<std::uint64_t>(c.blocks, w.blocks);
     c.cluster = 1;
     return c;

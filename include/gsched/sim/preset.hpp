@@ -4,8 +4,9 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/interference/contention_law.hpp>
+#include <gsched/interference/replay_law.hpp>
 #include <gsched/occupancy/limits.hpp>
-#include <gsched/sim/detail/laws/contention.hpp>
 #include <gsched/sim/detail/laws/graph_law.hpp>
 #include <gsched/sim/detail/laws/scaling.hpp>
 
@@ -58,7 +59,8 @@ struct preemption_law {
 /// The laws for the times of operations. The defaults are the laws' own coefficients.
 struct device_laws {
   scaling_law scaling{};
-  contention_law contention{};
+  contention_law contention{}; ///< how much kernels that run together slow one another
+  replay_law replay{};         ///< how lanes do; its tail is not used, because blocks are placed
   graph_law graph{};
   preemption_law preemption{};
   /// Blocks of a kernel that were placed within this fraction of their time end with those placed
@@ -212,6 +214,11 @@ struct preset {
   p.copies.to_device = from_us(2.5);      // 588 KiB and 1 MiB, less their bytes
   p.copies.to_host = from_us(1.5);
   p.copies.on_device = from_us(4.0); // memset 3.8, copy 4.2
+
+  // tools/data/interference/h200.json: fitted on pairs of networks (`interference fit`).
+  p.laws.contention = contention_law::of({0.2, 0.5504, 0.2104, 1.15, 0.82, 0.95});
+  p.laws.replay.gap_us = 0.217;
+  p.laws.replay.start_us = 0.1997;
   return p;
 }
 

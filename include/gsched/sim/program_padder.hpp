@@ -2,6 +2,8 @@
 #pragma once
 
 #include <gsched/core/time.hpp>
+#include <gsched/interference/demand.hpp>
+#include <gsched/job/kernel_counters.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/program.hpp>
 #include <gsched/occupancy/calculator.hpp>
@@ -17,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -66,12 +69,15 @@ public:
     const program& host = *models_[real_time].of;
     const program& other = *models_[corunner].of;
     std::vector<operation> operations(host.operations().begin(), host.operations().end());
+    std::vector<std::optional<kernel_counters>> counters;
+    for (std::size_t i = 0; i < host.size(); ++i) counters.push_back(counters_of(host, i));
     for (const pad_part& p : parts) {
       const operation& alone = host.operations()[p.host_operation];
       const operation& carried = other.operations()[p.corunner_operation];
-      const padded_work corunners[] = {{carried, {}, p.blocks}};
+      const padded_work corunners[] = {{carried, demand_in(other, p.corunner_operation), p.blocks}};
       const auto blocks = static_cast<std::uint32_t>(alone.launch.blocks());
-      const padded_times t = kernels_.predict({alone, {}, blocks}, corunners, p.level);
+      const padded_times t =
+          kernels_.predict({alone, demand_in(host, p.host_operation), blocks}, corunners, p.level);
       operation& both = operations[p.host_operation];
       both.launch = shape_of(alone.launch, carried.launch);
       both.launch.grid = {blocks + p.blocks, 1, 1};
@@ -79,10 +85,11 @@ public:
       both.expected = std::max(alone.expected, alone.expected + t.together - t.alone);
       both.by_sms.clear();
       both.kernel = no_kernel;
+      counters[p.host_operation].reset(); // it is another kernel
     }
     const std::uint32_t from = parts.empty() ? 0 : parts.front().corunner_operation;
     program made(host.name() + " with " + other.name() + " from " + std::to_string(from),
-                 std::move(operations));
+                 std::move(operations), std::move(counters));
     made.keep_whole();
     return made;
   }
@@ -105,6 +112,17 @@ private:
         std::max(a.registers_per_thread, b.registers_per_thread),
         std::max(a.static_shared_bytes + a.dynamic_shared_bytes,
                  b.static_shared_bytes + b.dynamic_shared_bytes));
+  }
+
+  [[nodiscard]] static std::optional<kernel_counters> counters_of(const program& p, std::size_t i) {
+    const kernel_counters* const c = p.counters(i);
+    return c != nullptr ? std::optional(*c) : std::nullopt;
+  }
+  [[nodiscard]] std::optional<demand> demand_in(const program& p, std::size_t i) const {
+    const kernel_counters* const c = p.counters(i);
+    if (c == nullptr) return std::nullopt;
+    const duration alone = preset_.laws.graph.operation(p.operations()[i].expected);
+    return demand_of(*c, profiled_over(c->us, to_us(alone)));
   }
 
   preset preset_;

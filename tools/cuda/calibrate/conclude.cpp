@@ -235,8 +235,8 @@ findings conclude(const samples& measured, const queue_counts& queues, const cud
   yield_rows(c, f.preset.yields, f.preset.laws.graph.gap);
   partition_rows(c, f.preset);
   queue_rows(c, queues, f.preset);
-  for (const char* const law : {"/max_lanes", "/laws/scaling", "/laws/contention", "/laws/graph",
-                                "/laws/leaving", "/laws/slack", "/laws/contended"})
+  for (const char* const law : {"/max_lanes", "/laws/scaling", "/laws/contention", "/laws/replay",
+                                "/laws/graph", "/laws/leaving", "/laws/slack", "/laws/contended"})
     c.keep(law); // these need many models, or are not properties of a GPU
   return f;
 }

@@ -30,9 +30,10 @@ class block_scheduler {
 public:
   explicit block_scheduler(const preset& p)
       : packer_(p.sm), map_(p.sms.count(), packer_.empty(), p.sm.max_blocks),
-        near_(p.laws.contention, p.sms.count(), p.resident_grids,
+        near_(p.laws.contention, p.laws.scaling.warps_to_fill, p.sms.count(), p.resident_grids,
               std::size_t{p.sms.count()} * p.sm.max_blocks),
-        contended_(p.laws.contended), all_(p.sms.count()),
+        contended_(p.laws.contended), gap_(from_us(p.laws.replay.gap_us)),
+        start_(from_us(p.laws.replay.start_us)), all_(p.sms.count()),
         passing_ns_(static_cast<double>(p.yields.passing.count())),
         listing_ns_(static_cast<double>(p.laws.preemption.listing.count())),
         grids_(p.resident_grids), cohorts_(cohorts_of(p), p.laws.slack) {
@@ -65,7 +66,7 @@ public:
     if (g.cost.blocks == 0) { // it uses no resources and runs at once
       cohorts_.push(g, sm_map::none, 0, true);
       move(g);
-      run(slot);
+      run(slot, now);
       return;
     }
     const auto later = [this](std::uint32_t a, std::uint32_t b) {
@@ -125,7 +126,7 @@ public:
     }
     erase(running_, kept, running_.size());
     for (const std::uint32_t slot : ended_) {
-      changed_ = true;
+      changed_ = regrouped_ = true;
       free_.push_back(slot);
       sink.done(slot);
     }
@@ -147,28 +148,27 @@ public:
   }
 
   /// Whether another lane has work on the device.
-  void set_beside(bool beside) noexcept {
-    if (beside_ != beside) changed_ = true;
-    beside_ = beside;
-  }
+  void set_beside(bool beside) noexcept { beside_ = beside; }
 
   /// Computes the speeds, if the running grids have changed, and the time of the next end.
   void refresh(time_point now) noexcept {
-    if (changed_ && contended_) count_neighbours();
+    const bool all = changed_ && contended_ && count_neighbours();
     time_point next = time_point::max();
     for (const std::uint32_t slot : running_) {
       grid& g = grids_[slot];
-      if (changed_ && (contended_ || g.moved)) update(g, slot, now);
+      if (all || g.moved) update(g, slot, now);
       next = g.next_end < next ? g.next_end : next; // by value: no branch
     }
     next_end_ = next;
     changed_ = false;
   }
 
-  /// The addition to the gap before a dependent operation that starts now.
-  [[nodiscard]] duration extra_gap() noexcept {
-    return contended_ && beside_ ? near_.gap(running_) : duration::zero();
+  /// The addition to the gap before a dependent operation that could start now.
+  [[nodiscard]] duration extra_gap() const noexcept {
+    return contended_ && beside_ ? gap_ : duration::zero();
   }
+  /// The time that the starts of kernels have cost each lane other than their own, since the first.
+  [[nodiscard]] duration lost_to_starts() const noexcept { return lost_; }
 
 private:
   /// Each cohort holds a block, or is the only one of a grid without blocks.
@@ -220,7 +220,7 @@ private:
     cohorts_.push(g, p.slices, p.blocks, noted);
     move(g);
     sink.placed(g, p.slices);
-    if (!g.started) run(slot);
+    if (!g.started) run(slot, now);
   }
 
   /// The time of blocks that start now and find the flag set.
@@ -240,10 +240,23 @@ private:
 
   void move(grid& g) noexcept { g.moved = changed_ = true; }
 
-  void run(std::uint32_t slot) noexcept {
+  void run(std::uint32_t slot, time_point now) noexcept {
+    if (contended_ && beside_) {
+      lost_ += start_;
+      for (const std::uint32_t other : running_) delay(grids_[other], now);
+    }
     grids_[slot].started = true;
     running_.push_back(slot);
-    changed_ = true;
+    changed_ = regrouped_ = true;
+  }
+
+  /// A kernel of another lane starts: the grid loses progress, but none of earlier cohorts.
+  void delay(grid& g, time_point now) const noexcept {
+    if (g.oldest == sm_map::none) return;
+    advance(g, now);
+    const double begin = cohorts_[g.oldest].ends - g.cost.wave_ns;
+    const double less = std::max(begin, g.progress - static_cast<double>(start_.count()));
+    g.progress = std::min(g.progress, less);
   }
 
   template <class Sink>
@@ -269,19 +282,21 @@ private:
     g.updated = now;
   }
 
-  /// Updates the SMs of grids whose blocks have moved. While a grid runs alone, the number of its
-  /// SMs suffices; the set is computed once another grid runs beside it.
-  void count_neighbours() noexcept {
-    if (running_.empty()) return;
+  /// Updates the SMs of grids whose blocks have moved, and the slow-downs. Returns whether any may
+  /// have changed: not if blocks have only followed others of their grids. While a grid runs alone,
+  /// the number of its SMs suffices; the set is computed once another grid runs beside it.
+  bool count_neighbours() noexcept {
+    bool different = regrouped_;
+    regrouped_ = false;
     if (running_.size() == 1) {
       grid& g = grids_[running_.front()];
       if (g.moved) g.counted = false;
       near_.count_alone(running_.front(), g, map_.occupied());
-      return;
+      return true;
     }
     for (const std::uint32_t slot : running_) {
       grid& g = grids_[slot];
-      if (!g.moved) continue;
+      if (!g.moved && g.counted) continue;
       near_.begin();
       for (std::uint32_t c = g.oldest; c != sm_map::none; c = cohorts_[c].next) {
         const std::uint32_t slices = cohorts_[c].slices;
@@ -289,19 +304,19 @@ private:
         if (cohorts_.note(c)) near_.note(map_, slices);
         near_.join(slices);
       }
-      near_.count(slot, g, !g.counted, running_);
-      g.moved = false;
+      different |= near_.count(slot, g, !g.counted, running_);
       g.counted = true;
     }
-    near_.meet(running_);
+    if (different) near_.meet(running_);
+    return different;
   }
 
   void update(grid& g, std::uint32_t slot, time_point now) noexcept {
     advance(g, now);
-    if (!contended_) g.moved = false;
+    g.moved = false;
     g.next_end = time_point::max();
     if (g.oldest == sm_map::none) return; // all its placed blocks have ended; it waits for capacity
-    if (contended_) g.speed = 1 / near_.slowdown(slot, g.cost.load, beside_);
+    if (contended_) g.speed = 1 / near_.slowdown(slot);
     const double left = std::max(0.0, cohorts_[g.oldest].ends - g.progress) / g.speed;
     g.next_end = now + duration{static_cast<duration::rep>(left + 0.5)};
   }
@@ -311,6 +326,9 @@ private:
   neighbours near_;
   bool contended_;
   bool beside_ = false;
+  duration gap_;
+  duration start_;
+  duration lost_{};
   std::uint32_t all_; ///< number of SMs
   double passing_ns_;
   double listing_ns_;
@@ -324,7 +342,8 @@ private:
   std::vector<freed> freed_; ///< capacity that was freed since blocks were placed
   std::uint64_t arrivals_ = 0;
   bool capacity_changed_ = false;
-  bool changed_ = false; ///< the running grids, or their SMs
+  bool changed_ = false;   ///< the running grids, or their SMs
+  bool regrouped_ = false; ///< the running grids
   time_point next_end_ = time_point::max();
 };
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/core/time.hpp>
+#include <gsched/interference/contention_law.hpp>
+#include <gsched/interference/demand.hpp>
 #include <gsched/sim/detail/blocks/grid.hpp>
+#include <gsched/sim/detail/blocks/sm_map.hpp>
 #include <gsched/sim/detail/blocks/sm_set.hpp>
-#include <gsched/sim/detail/laws/contention.hpp>
+#include <gsched/sim/detail/laws/kernel_load.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -15,16 +16,22 @@
 namespace gsched::sim {
 
 /// The SMs of each running grid, the number of SMs that any two grids share, and the resulting
-/// slow-downs.
+/// slow-downs, by the law of contention.
 ///
-/// Cost     counting a grid O(SMs / 256 * running grids); slowdown O(running grids).
+/// To the law a grid is a kernel that consists of its resident blocks alone. What they take follows
+/// from their number, and what waits to be placed is not part of it, so all of its blocks are
+/// placed: the block scheduler places the others later, and placement is not counted twice.
+///
+/// Cost     counting a grid O(SMs / 256 * running grids); meet() O(running grids, squared), and the
+///          law for each; no allocation after construction.
 /// Threads  one owner; no locking.
 class neighbours {
 public:
-  neighbours(const contention_law& law, std::uint32_t sms, std::size_t grids, std::size_t slices)
-      : law_(law), sms_(sms), width_((sms + sm_block::size - 1) / sm_block::size),
-        row_((grids + group - 1) / group), union_(width_), sets_(width_ * grids),
-        lists_(width_ * slices), sides_(grids), weights_(grids * row_), met_(row_) {}
+  neighbours(const contention_law& law, double warps_to_fill, std::uint32_t sms, std::size_t grids,
+             std::size_t slices)
+      : law_(law), warps_to_fill_(static_cast<float>(warps_to_fill)),
+        width_((sms + sm_block::size - 1) / sm_block::size), grids_(grids), union_(width_),
+        sets_(width_ * grids), lists_(width_ * slices), sides_(grids), shared_(grids * grids) {}
 
   /// Stores the SMs that a list of slices covers, until the list is released.
   void note(const sm_map& map, std::uint32_t list) noexcept {
@@ -50,8 +57,9 @@ public:
     for (std::size_t b = 0; b < width_; ++b) union_[b] |= set[b];
   }
 
-  /// Counts the SMs that the grid shares with the other running grids.
-  void count(std::uint32_t slot, const grid& g, bool fresh,
+  /// Counts the SMs that the grid shares with the other running grids. Whether anything has changed
+  /// since it was counted last.
+  bool count(std::uint32_t slot, const grid& g, bool fresh,
              const std::vector<std::uint32_t>& running) noexcept {
     sm_block* const mine = set_of(slot);
     bool same = !fresh;
@@ -59,132 +67,152 @@ public:
       same &= mine[b] == union_[b];
       mine[b] = union_[b];
     }
-    if (same) {
-      weigh(slot, g);
-      return;
+    side& me = sides_[slot];
+    if (same && me.resident == g.resident) return false;
+    if (!same) {
+      me.held = std::max(1.0f, static_cast<float>(common(mine, mine)));
+      for (const std::uint32_t other : running) {
+        const auto n = static_cast<float>(common(mine, set_of(other)));
+        shared_[slot * grids_ + other] = shared_[other * grids_ + slot] = n;
+      }
     }
-    side& s = sides_[slot];
-    s.held = common(mine, mine);
-    weigh(slot, g);
-    for (const std::uint32_t other : running) {
-      const std::uint32_t n = common(mine, set_of(other));
-      share(slot, other, n);
-      share(other, slot, n);
-    }
-    lanes& own = weights_[slot * row_ + slot / group]; // a grid is not its own neighbour
-    own.warps[slot % group] = own.near[slot % group] = own.far[slot % group] = 0;
+    weigh(me, g);
+    return true;
   }
 
   /// The grid runs alone, on `held` SMs: replaces count() and meet().
   void count_alone(std::uint32_t slot, const grid& g, std::uint32_t held) noexcept {
-    sides_[slot].held = held;
-    weigh(slot, g);
-    all_warps_ = sides_[slot].all_warps;
-    all_memory_ = sides_[slot].memory;
-    met_[slot / group] = {};
+    sides_[slot].held = std::max(1.0f, static_cast<float>(held));
+    weigh(sides_[slot], g);
   }
 
-  /// Sums up the surroundings of each running grid, before slowdown() is called.
+  /// Computes the slow-down of each running grid; `running` is in the order of their starts.
   void meet(const std::vector<std::uint32_t>& running) noexcept {
-    const std::uint32_t last = total(running);
-    for (std::size_t which = 0; which <= last / group; ++which) meet(running, which);
+    float l2 = 0;
+    float dram = 0;
+    for (const std::uint32_t slot : running) {
+      l2 += sides_[slot].l2;
+      dram += sides_[slot].dram;
+    }
+    surroundings s;
+    for (std::size_t i = 0; i < running.size(); ++i) {
+      side& me = sides_[running[i]];
+      look_around(s, running, i);
+      s.sum[index(resource::l2)] = std::max(0.0f, l2 - me.l2);
+      s.sum[index(resource::dram)] = std::max(0.0f, dram - me.dram);
+      me.slowdown = me.stretch * law_.slowdown(me.takes, 1, me.warps, s);
+    }
   }
 
   /// The present time of this grid's blocks over their time alone.
-  [[nodiscard]] double slowdown(std::uint32_t slot, const kernel_load& load,
-                                bool beside) const noexcept {
-    const side& me = sides_[slot];
-    const lanes& of_group = met_[slot / group];
-    surroundings s;
-    s.beside = beside;
-    s.own_warps = me.warps;
-    if (me.held == sms_) { // it shares SMs with all others, completely
-      s.other_warps = (all_warps_ - me.all_warps) / static_cast<float>(sms_);
-      s.near_memory = all_memory_ - me.memory;
-      return law_.stretch(load, s);
-    }
-    s.other_warps = of_group.warps[slot % group] / static_cast<float>(std::max(me.held, 1u));
-    s.near_memory = of_group.near[slot % group];
-    s.far_memory = of_group.far[slot % group];
-    return law_.stretch(load, s);
-  }
-
-  /// The addition to the gap before a dependent operation, beside the running grids.
-  [[nodiscard]] duration gap(const std::vector<std::uint32_t>& running) noexcept {
-    total(running);
-    surroundings s;
-    s.beside = true;
-    s.far_memory = all_memory_;
-    return law_.gap(s);
-  }
+  [[nodiscard]] double slowdown(std::uint32_t slot) const noexcept { return sides_[slot].slowdown; }
 
 private:
+  /// The resources of an SM, and the warps on it, in vectors of four.
+  static constexpr std::size_t lanes = 4;
+  typedef float vector [[gnu::vector_size(lanes * sizeof(float))]];
+  static constexpr std::size_t vectors = 3;
+  static constexpr std::size_t warps_at = resources_on_sm;
+  static_assert(warps_at < lanes * vectors);
+  struct on_sm {
+    vector of[vectors];
+    [[nodiscard]] double operator[](std::size_t r) const noexcept {
+      return of[r / lanes][r % lanes];
+    }
+  };
+
+  /// A running grid, as a kernel that consists of its resident blocks alone.
   struct side {
+    on_sm near{}; ///< its demand on each SM that it holds
+    float l2 = 0; ///< its demand on the device
+    float dram = 0;
+    float conflict = 1;
     float warps = 0; ///< resident on each SM that it holds
-    float all_warps = 0;
-    float memory = 0; ///< fraction of the device's throughput
-    std::uint32_t held = 0;
+    float held = 1;  ///< number of SMs, at least 1
+    /// The time of these blocks alone, over their time beside all that are resident when the grid
+    /// is alone; and their time now, over the same.
+    double stretch = 1;
+    double slowdown = 1;
+    std::uint64_t resident = 0;
+    demand takes{};
   };
 
-  static constexpr std::size_t group = 4; ///< grids that are summed at once: one vector
-
-  /// The surroundings of a group of grids; or the weights of one neighbour in these: the number of
-  /// its SMs that each shares, whether it shares any, and whether none.
-  struct lanes {
-    std::array<float, group> warps{};
-    std::array<float, group> near{};
-    std::array<float, group> far{};
-  };
-
-  /// `slot` holds n of the SMs that `other` holds.
-  void share(std::uint32_t slot, std::uint32_t other, std::uint32_t n) noexcept {
-    lanes& l = weights_[other * row_ + slot / group];
-    const auto sms = static_cast<std::int32_t>(n);
-    const auto any = static_cast<float>(std::min(sms, 1)); // no branch
-    l.warps[slot % group] = static_cast<float>(sms);
-    l.near[slot % group] = any;
-    l.far[slot % group] = 1 - any;
-  }
-
-  /// Sums up all running grids; returns the highest slot.
-  std::uint32_t total(const std::vector<std::uint32_t>& running) noexcept {
-    float warps = 0;
-    float memory = 0;
-    std::uint32_t last = 0;
-    for (const std::uint32_t slot : running) {
-      warps += sides_[slot].all_warps;
-      memory += sides_[slot].memory;
-      last = slot > last ? slot : last;
-    }
-    all_warps_ = warps;
-    all_memory_ = memory;
-    return last;
-  }
-
-  /// For a group of slots, running or not: by vectors, and in the order of `running`, because float
-  /// sums depend on it.
-  void meet(const std::vector<std::uint32_t>& running, std::size_t which) noexcept {
-    lanes sum;
-    for (const std::uint32_t other : running) {
-      const lanes& weight = weights_[other * row_ + which];
-      const float warps = sides_[other].warps;
-      const float memory = sides_[other].memory;
-      for (std::size_t i = 0; i < group; ++i) {
-        sum.warps[i] += weight.warps[i] * warps;
-        sum.near[i] += weight.near[i] * memory;
-        sum.far[i] += weight.far[i] * memory;
+  /// Sums up what a grid meets, as surroundings::add does, except what others take of L2 and DRAM:
+  /// in floats and by vectors.
+  void look_around(surroundings& s, const std::vector<std::uint32_t>& running,
+                   std::size_t which) const noexcept {
+    const std::uint32_t slot = running[which];
+    const side& me = sides_[slot];
+    const float* const shares = shared_.data() + slot * grids_;
+    on_sm sum{};
+    on_sm greatest{};
+    float conflict = 1;
+    const auto meets = [&](const side& o, float sms) {
+      const float conflicts = sms > 0 ? o.conflict : 1.0f; // by value: no branch
+      conflict = conflict < conflicts ? conflicts : conflict;
+    };
+    for (std::size_t j = 0; j < which; ++j) {
+      const side& o = sides_[running[j]];
+      const float sms = shares[running[j]];
+      for (std::size_t v = 0; v < vectors; ++v) {
+        const vector taken = sms * o.near.of[v];
+        sum.of[v] += taken;
+        greatest.of[v] = greatest.of[v] < taken ? taken : greatest.of[v];
       }
+      meets(o, sms);
     }
-    met_[which] = sum;
+    const on_sm older = sum;
+    for (std::size_t j = which + 1; j < running.size(); ++j) {
+      const side& o = sides_[running[j]];
+      const float sms = shares[running[j]];
+      for (std::size_t v = 0; v < vectors; ++v) sum.of[v] += sms * o.near.of[v];
+      meets(o, sms);
+    }
+    const double part = 1 / me.held;
+    for (std::size_t r = 0; r < resources_on_sm; ++r) {
+      s.sum[r] = part * sum[r];
+      s.older[r] = part * older[r];
+      s.greatest[r] = part * greatest[r];
+    }
+    s.warps = part * sum[warps_at];
+    s.conflict = conflict;
+    if (me.takes.working_set > 0) add_working_sets(s, running, which);
+  }
+
+  /// Few kernels have a known working set.
+  [[gnu::cold]] void add_working_sets(surroundings& s, const std::vector<std::uint32_t>& running,
+                                      std::size_t which) const noexcept {
+    surroundings sets;
+    for (std::size_t j = 0; j < running.size(); ++j)
+      if (j != which) sets.add(sides_[running[j]].takes, 0, 1, 0, false);
+    s.working_sets = sets.working_sets;
+    s.hits = sets.hits;
+    s.sets_known = sets.sets_known;
   }
 
   /// Updates the number of blocks of the grid.
-  void weigh(std::uint32_t slot, const grid& g) noexcept {
-    side& s = sides_[slot];
+  void weigh(side& s, const grid& g) noexcept {
+    const kernel_load& l = g.cost.load;
+    s.resident = g.resident;
     const auto resident = static_cast<float>(g.resident);
-    s.all_warps = g.cost.load.warps * resident;
-    s.warps = s.all_warps / static_cast<float>(std::max(s.held, 1u));
-    s.memory = g.cost.load.memory * resident / static_cast<float>(g.cost.resident);
+    s.warps = l.warps * resident / s.held;
+    const float stretch = l.stretch(s.warps, warps_to_fill_);
+    s.stretch = s.slowdown = stretch;
+    const float near = s.warps / (l.solo_warps * stretch);
+    const float far = resident / (static_cast<float>(g.cost.resident) * stretch);
+    for (std::size_t r = 0; r < resources; ++r) {
+      const float use = l.use[r] * (r < resources_on_sm ? near : far);
+      const float most = use < 1 ? use : 1;
+      s.takes.use[r] = most;
+      if (r < resources_on_sm) s.near.of[r / lanes][r % lanes] = most;
+    }
+    s.near.of[warps_at / lanes][warps_at % lanes] = s.warps;
+    s.l2 = static_cast<float>(s.takes.of(resource::l2));
+    s.dram = static_cast<float>(s.takes.of(resource::dram));
+    s.conflict = l.conflict;
+    s.takes.kept = l.kept;
+    s.takes.working_set = l.working_set;
+    s.takes.conflict = l.conflict;
   }
 
   static std::uint32_t beyond(std::uint32_t sm, std::uint32_t from) noexcept {
@@ -199,17 +227,14 @@ private:
   }
 
   contention_law law_;
-  std::uint32_t sms_;
+  float warps_to_fill_;
   std::size_t width_; ///< size of a set, in blocks of SMs
-  std::size_t row_;   ///< number of groups
-  float all_warps_ = 0;
-  float all_memory_ = 0;
+  std::size_t grids_;
   std::vector<sm_block> union_;
   std::vector<sm_block> sets_;  ///< the SMs of each grid
   std::vector<sm_block> lists_; ///< and of each list of slices, by its first slice
   std::vector<side> sides_;
-  std::vector<lanes> weights_; ///< one row a neighbour
-  std::vector<lanes> met_;
+  std::vector<float> shared_; ///< number of SMs that two grids share, one row a grid
 };
 
 } // namespace gsched::sim

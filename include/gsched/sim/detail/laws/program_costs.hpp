@@ -2,6 +2,8 @@
 #pragma once
 
 #include <gsched/core/error.hpp>
+#include <gsched/job/kernel_counters.hpp>
+#include <gsched/job/operation.hpp>
 #include <gsched/job/program.hpp>
 #include <gsched/sim/detail/laws/scaling.hpp>
 #include <gsched/sim/detail/laws/work_cost.hpp>
@@ -10,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +40,8 @@ public:
   program_id load(const program& p) {
     entry e;
     e.operations.assign(p.operations().begin(), p.operations().end());
+    for (std::size_t i = 0; i < p.size(); ++i)
+      e.counters.push_back(p.counters(i) != nullptr ? std::optional(*p.counters(i)) : std::nullopt);
     e.tables.reserve(p.size());
     for (std::size_t i = 0; i < e.operations.size(); ++i) {
       const operation& op = e.operations[i];
@@ -93,12 +98,13 @@ public:
                                      ? packer_.need_of(op.launch, op.max_blocks_per_sm).per_sm
                                      : 0;
     const brief_scaling scaling(op, preset_.sms, per_sm, preset_.laws.scaling);
-    return cost_of(op, scaling, widths_[width], packer_, preset_);
+    return cost_of(op, nullptr, scaling, widths_[width], packer_, preset_);
   }
 
 private:
   struct entry {
     std::vector<operation> operations;
+    std::vector<std::optional<kernel_counters>> counters;
     std::vector<scaling_table> tables;
     std::vector<std::vector<work_cost>> by_width;
     std::vector<std::uint32_t> preemptible_before{0}; ///< [i]: preemptible operations before i
@@ -109,7 +115,8 @@ private:
     std::vector<work_cost> all;
     all.reserve(e.operations.size());
     for (std::size_t i = 0; i < e.operations.size(); ++i)
-      all.push_back(cost_of(e.operations[i], e.tables[i], sms, packer_, preset_));
+      all.push_back(cost_of(e.operations[i], e.counters[i] ? &*e.counters[i] : nullptr, e.tables[i],
+                            sms, packer_, preset_));
     return all;
   }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/job/kernel_counters.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/sim/detail/blocks/sm_resources.hpp>
+#include <gsched/sim/detail/laws/kernel_load.hpp>
 #include <gsched/sim/preset.hpp>
 
 #include <algorithm>
@@ -109,12 +111,13 @@ private:
 /// blocks, and one event for each wave would not end.
 inline constexpr std::uint64_t most_waves = std::uint64_t{1} << 16;
 
-/// The cost of an operation.
+/// The cost of an operation; `counters` may be null.
 ///
 /// Order    a kernel alone takes the time of the scaling, adjusted by graph_law, in whatever number
 ///          of waves it runs.
 template <class Scaling>
-[[nodiscard]] work_cost cost_of(const operation& op, const Scaling& scaling, sm_count partition,
+[[nodiscard]] work_cost cost_of(const operation& op, const kernel_counters* counters,
+                                const Scaling& scaling, sm_count partition,
                                 const resource_packer& packer, const preset& p) noexcept {
   work_cost c;
   if (op.kind != operation_kind::kernel) {
@@ -126,16 +129,17 @@ template <class Scaling>
   c.blocks = std::max<std::uint64_t>(op.launch.blocks(), 1);
   c.cluster = std::max(op.launch.cluster_blocks, 1u);
   if (!c.fits()) return c;
-  c.load = load_of(op, scaling, partition, c.need.per_sm);
+  c.load = load_of(op, counters, scaling, partition, c.need.per_sm, p.laws.graph);
   const std::uint64_t n = partition.count();
   const std::uint64_t most = std::min(c.blocks, n * c.need.per_sm);
   c.resident = static_cast<double>(most);
   c.blocks = std::min(c.blocks, most * most_waves);
   auto waves = static_cast<double>(c.blocks / most);
   if (const std::uint64_t rest = c.blocks % most; rest != 0) {
-    surroundings s;
-    s.own_warps = c.load.warps * std::max(1.0f, static_cast<float>(rest) / static_cast<float>(n));
-    waves += p.laws.contended ? p.laws.contention.stretch(c.load, s) : 1.0f;
+    const float warps =
+        c.load.warps * std::max(1.0f, static_cast<float>(rest) / static_cast<float>(n));
+    const auto to_fill = static_cast<float>(p.laws.scaling.warps_to_fill);
+    waves += p.laws.contended ? c.load.stretch(warps, to_fill) : 1.0f;
   }
   const duration alone = p.laws.graph.operation(scaling.at(partition));
   c.wave_ns = static_cast<double>(alone.count()) / waves;
