@@ -26,12 +26,15 @@ struct batch_runner_conformance {
   std::vector<std::uint32_t> reported{}; ///< partitions whose batches have ended, not asked for yet
   std::uint64_t begun = 0, ended = 0;
 
-  static partition_plan plan_of(const std::vector<std::uint32_t>& sizes) {
+  /// `regions` are by partition; empty: none.
+  static partition_plan plan_of(const std::vector<std::uint32_t>& sizes,
+                                const std::vector<std::uint32_t>& regions = {}) {
     partition_plan p;
     for (const std::uint32_t s : sizes) {
       gpulet& g = p.gpulets.emplace_back();
       g.sms = sm_count{s};
       g.portions.push_back({0, 1.0, 1});
+      if (!regions.empty()) g.region = regions[p.gpulets.size() - 1];
     }
     return p;
   }
@@ -47,8 +50,9 @@ struct batch_runner_conformance {
   }
 
   /// Makes the idle partitions those of another plan.
-  void switch_to(const std::vector<std::uint32_t>& sizes) {
-    plan = plan_of(sizes);
+  void switch_to(const std::vector<std::uint32_t>& sizes,
+                 const std::vector<std::uint32_t>& regions = {}) {
+    plan = plan_of(sizes, regions);
     runner.prepare([this] { return &plan; });
     wait_prepared();
     std::vector<bool> taken(partitions.size(), false);
@@ -65,6 +69,7 @@ struct batch_runner_conformance {
       taken[i] = true;
       served_partition& p = partitions[i];
       p.sms = g.sms;
+      p.region = g.region;
       p.planned = true;
       p.portions.clear();
       p.portions.emplace_back().model = 0;
@@ -76,7 +81,9 @@ struct batch_runner_conformance {
     REQUIRE(partitions[partition].is_idle());
     partitions[partition].running.resize(batch);
     ++begun;
-    runner.begin({0, partition, partitions[partition].sms, 0, batch});
+    batch_run run{0, partition, partitions[partition].sms, 0, batch};
+    run.region = partitions[partition].region;
+    runner.begin(run);
   }
   std::uint32_t end(std::uint32_t partition) {
     REQUIRE(!partitions[partition].is_idle());
@@ -141,17 +148,43 @@ struct batch_runner_conformance {
     begin(1, 4);
     CHECK(wait_end() == 1);
 
+    INFO("B5: batches of a region run at the same time, beside one with SMs of its own");
+    switch_to({24, 24, 8}, {1, 1, 0});
+    for (int round = 0; round < 3; ++round) {
+      int at_once = 0;
+      for (std::uint32_t i = 0; i < partitions.size(); ++i)
+        if (partitions[i].planned) {
+          CHECK(runner.is_available(i));
+          begin(i, 8);
+          ++at_once;
+        }
+      CHECK(at_once == 3);
+      if (round == 2) break; // the next plan waits for these
+      while (ended < begun) static_cast<void>(wait_end());
+    }
+    switch_to({32});
+    while (ended < begun) static_cast<void>(wait_end());
+    reported.clear();
+    for (std::uint32_t i = 0; i < partitions.size(); ++i)
+      if (partitions[i].planned) {
+        CHECK(runner.is_available(i));
+        begin(i);
+        CHECK(wait_end() == i);
+      }
+
     INFO("many plans, one after another, while batches run");
     std::mt19937 random(5);
     const std::vector<std::vector<std::uint32_t>> plans{{32},         {16, 16}, {8, 24},
                                                         {8, 8, 8, 8}, {24, 8},  {16, 8, 8}};
+    const std::vector<std::uint32_t> regions[]{{}, {2, 2}, {}, {1, 2, 2, 1}, {}, {0, 1, 1}};
     for (int round = 0; round < 60; ++round) {
       for (std::uint32_t i = 0; i < partitions.size(); ++i)
         if (partitions[i].planned && partitions[i].is_idle() && runner.is_available(i))
           begin(i, 1 + static_cast<std::uint32_t>(random() % 8));
       if (random() % 2 == 0 && ended < begun) static_cast<void>(wait_end());
       reported.clear();
-      switch_to(plans[random() % plans.size()]);
+      const std::size_t next = random() % plans.size();
+      switch_to(plans[next], random() % 2 == 0 ? regions[next] : std::vector<std::uint32_t>{});
     }
     for (reported.clear(); ended < begun; reported.clear()) static_cast<void>(wait_end());
     CHECK(!runner.try_end());
