@@ -114,10 +114,11 @@ double max_scale(const planner_choice& planner, const question& q, const scale_p
   if (std::none_of(q.demands.begin(), q.demands.end(),
                    [](const model_demand& d) { return d.rate > 0; }))
     return 0;
-  constexpr double more_on_shared_sms = 1.5; // which the bound does not count
-  const double bound = bound_of(q) * (planner.shares_sms ? more_on_shared_sms : 1);
-  double high = bound, low = bound;
-  for (; !has_plan(low); low *= low > few * bound ? 0.98 : 0.9) {
+  constexpr double step_down = 0.98, large_step_down = 0.9;
+  constexpr int above = 20; // steps: the bound does not count shared SMs
+  const double bound = bound_of(q);
+  double high = bound * (planner.shares_sms ? std::pow(step_down, -above) : 1), low = high;
+  for (; !has_plan(low); low *= low > few * bound ? step_down : large_step_down) {
     if (low < bound * least) return 0;
     high = low;
   }
