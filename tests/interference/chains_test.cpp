@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -115,6 +116,27 @@ TEST_CASE("a younger kernel gets the space that resident blocks leave on each SM
   const chain_kernel copy = kernel(5, 0, 1);
   CHECK(placed_beside(greedy, copy, 1).placed == 1);
   CHECK(placed_beside(copy, greedy, 1).placed == 1);
+}
+
+TEST_CASE("kernels meet only on SMs that both need, and one SM counts like all in a single wave") {
+  CHECK(shared_part(0.25, 0.5) == 0); // both fit on SMs of their own
+  CHECK(shared_part(1, 0.5) == 0.5);
+  CHECK(shared_part(0.5, 0.75) == doctest::Approx(0.5));
+  CHECK(shared_part(0.5, 1) == 1);
+  CHECK(shared_part(0, 1) == 0); // a copy
+  CHECK(raised_by_slowest(0.25, 1) * 0.25 == doctest::Approx(1));
+  CHECK(raised_by_slowest(0.25, 3) == 1); // free SMs do the rest
+  CHECK(raised_by_slowest(0, 1) == 1);
+  for (const double waves : {1.0, 1.5, 2.0, 4.0}) {
+    double last = 0;
+    for (double shared = 0; shared <= 1.2; shared += 0.01) {
+      const double raised = shared * raised_by_slowest(shared, waves);
+      CHECK(raised >= shared - 1e-12);
+      CHECK(raised >= last - 1e-12); // never less for more neighbours
+      CHECK(raised <= std::max(1.0, shared) + 1e-12);
+      last = raised;
+    }
+  }
 }
 
 TEST_CASE("a third kernel gets what both older ones leave, and waits behind one that waits") {

@@ -99,11 +99,25 @@ TEST_CASE("contention: never less for more demand of its own, unless others then
     std::vector<running> all = any.some(2);
     contention_law law = harsh();
     law.older = 0;
-    const double before = slowdown(law, all, 1);
-    double& use = all[1].takes.use[any.random() % resources];
+    const bool shares = i % 2 == 0;
+    const double before = slowdown(law, all, 1, shares);
+    // On crowded SMs, a kernel that waits for DRAM is the one that loses less.
+    double& use = all[1].takes.use[any.random() % (shares ? resources - 1 : resources)];
     use = std::min(1.0, use + any(0, 0.3));
-    REQUIRE(slowdown(law, all, 1) >= before * (1 - 1e-12));
+    REQUIRE(slowdown(law, all, 1, shares) >= before * (1 - 1e-12));
   }
+}
+
+TEST_CASE("contention: a kernel that waits for DRAM needs few of its blocks") {
+  const contention_law law;
+  demand compute, memory;
+  compute.of(resource::issue) = memory.of(resource::issue) = 0.3;
+  memory.of(resource::dram) = law.dram;
+  CHECK(law.slowdown(compute, 0.5, 8, {}) == doctest::Approx(2));
+  CHECK(law.slowdown(memory, 0.5, 8, {}) < 1.5);
+  surroundings crowd;
+  crowd.warps = 32;
+  CHECK(law.slowdown(memory, 1, 8, crowd) < law.slowdown(compute, 1, 8, crowd));
 }
 
 TEST_CASE("contention: the order of the neighbours does not matter, their sum does") {

@@ -52,7 +52,8 @@ struct surroundings {
 /// add their demand: nearly the sum of demands once that exceeds the capacity, and nearly nothing
 /// before. On an SM that an older kernel nearly fills, warps of the older kernel go first. A
 /// neighbour's traffic makes accesses to L2 and DRAM slower, and where the working sets are known to
-/// exceed L2, hits become misses.
+/// exceed L2, hits become misses. A kernel whose time is that of DRAM loses little by having fewer
+/// blocks, or warps of others beside them.
 ///
 /// Source   the resources and effects of Elvinger et al., SoCC 2025, sections 4.3 and 4.4,
 ///          doi:10.1145/3772052.3772270. dram_latency and warps are fitted (`interference
@@ -61,8 +62,9 @@ struct surroundings {
 ///          side, older from two fp64 kernels.
 /// Units    pure numbers, except l2_bytes.
 /// Order    the slow-down is at least 1, is 1 alone with all blocks, and never falls with a demand
-///          of a neighbour. It never falls with a demand of its own either, unless that makes the
-///          kernel one that others wait for. The throughput of all never exceeds a capacity.
+///          of a neighbour. With all blocks and no warps beside them it never falls with a demand of
+///          its own either, unless that makes the kernel one that others wait for. The throughput
+///          of all never exceeds a capacity.
 /// Cost     some 100 multiplications and four roots; no allocation.
 /// Threads  a pure function.
 struct contention_law {
@@ -110,16 +112,18 @@ struct contention_law {
     }
     const double latency =
         l2_latency * std::min(1.0, l2_others) + dram_latency * std::min(1.0, dram_others);
-    const double stretch =
-        (1 + warps * s.warps / (own_warps + warps_to_fill)) * (1 + latency * touched(l2_use));
-    double sum = to_8th(stretch / placed);
+    const double slower = 1 + latency * touched(l2_use);
+    const double crowded =
+        (1 + warps * s.warps / (own_warps + warps_to_fill)) / placed; // what its SMs lack
+    const double dram_use = own.of(resource::dram);
+    const double bound = bound_by_dram(dram_use);
+    double sum = to_8th(slower) * (bound + (1 - bound) * to_8th(crowded));
     for (std::size_t r = 0; r < resources_on_sm; ++r)
       if (s.sum[r] > 0 && own.use[r] > 0)
         sum += in_turns(r) ? to_8th(own.use[r] + s.sum[r]) - to_8th(own.use[r])
                            : on_sm(own.use[r], s.sum[r], s.older[r], s.greatest[r]);
     sum += waiting_for_banks(own, s);
     sum += over_limit(l2_use, l2_use, l2_others, l2);
-    const double dram_use = own.of(resource::dram);
     sum += over_limit(dram_use, dram_use + displaced, dram_others, dram);
     return std::sqrt(std::sqrt(std::sqrt(sum)));
   }
@@ -135,6 +139,13 @@ private:
     const double squared = x * x;
     const double to_4th = squared * squared;
     return to_4th * to_4th;
+  }
+
+  /// The part of a kernel that takes as long with fewer blocks, as it waits for DRAM.
+  [[nodiscard]] double bound_by_dram(double use) const noexcept {
+    constexpr double most = 0.95;
+    const double part = use / std::max(dram, 0.01);
+    return std::min(most, part * part);
   }
 
   /// How far a kernel with this use of a memory depends on it: nearly all or nothing.

@@ -161,18 +161,27 @@ private:
       side& s = *running_[i];
       s.speed = 0;
       if (!(s.now.placed > 0)) continue;
+      const chain_kernel& own = s.kernel();
+      const double sms = s.chain->sms;
+      const double coverage = own.coverage(sms) * s.now.placed;
+      const auto shared_with = [&](const side& other) {
+        return other.partition == s.partition
+                   ? shared_part(coverage, other.kernel().coverage(sms) * other.now.placed)
+                   : 0;
+      };
+      double shared = 0;
+      for (const side* const other : running_)
+        if (other != &s) shared += shared_with(*other);
+      const double raised = raised_by_slowest(shared, own.waves(sms) / s.now.placed);
       surroundings around;
       for (std::size_t j = 0; j < running_.size(); ++j) {
         const side& other = *running_[j];
         if (j == i || !(other.now.placed > 0)) continue;
         const chain_kernel& k = other.kernel();
-        const bool shares = other.partition == s.partition;
-        const double sms = other.chain->sms;
-        around.add(k.takes, shares ? k.coverage(sms) * other.now.placed : 0, other.now.placed,
-                   k.warps_per_sm(sms), j < i);
+        around.add(k.takes, raised * shared_with(other), other.now.placed,
+                   k.warps_per_sm(other.chain->sms), j < i);
       }
-      const chain_kernel& k = s.kernel();
-      s.speed = 1 / law_.slowdown(k.takes, s.now.placed, k.warps_per_sm(s.chain->sms), around);
+      s.speed = 1 / law_.slowdown(own.takes, s.now.placed, own.warps_per_sm(sms), around);
     }
   }
 

@@ -35,6 +35,24 @@ struct resident_kernel {
 inline void place_blocks(std::span<resident_kernel> oldest_first, double sms,
                          const replay_law& law) noexcept;
 
+/// The part of a kernel's SMs that also hold blocks of another kernel. Both cover a part of the SMs,
+/// above 0 to 1: as the GPU places a block on the emptiest SM, they meet only where they must.
+[[nodiscard]] inline double shared_part(double own_coverage, double other_coverage) noexcept {
+  if (!(own_coverage > 0)) return 0; // a copy
+  return std::max(0.0, own_coverage + other_coverage - 1) / own_coverage;
+}
+
+/// By how much to raise the shared parts of a kernel's neighbours, which add up to `shared`. The
+/// blocks of a kernel of one wave end with the slowest of them, so one SM that is shared counts like
+/// all; over several waves the free SMs do more blocks, and the mean counts.
+[[nodiscard]] inline double raised_by_slowest(double shared, double waves) noexcept {
+  constexpr double waves_to_even_out = 2; // in addition to the first
+  constexpr double all_from = 0.1;        // part of the SMs that counts like all
+  const double even = std::clamp((waves - 1) / waves_to_even_out, 0.0, 1.0);
+  if (!(shared > 0) || shared >= 1) return 1;
+  return 1 + (1 - even) * (std::min(1.0, shared / all_from) / shared - 1);
+}
+
 namespace detail {
 
 using sm_parts = std::array<double, 4>;

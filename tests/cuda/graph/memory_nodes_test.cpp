@@ -94,6 +94,7 @@ public:
   /// The memory after a run of a graph, which starts from the same bytes each time.
   [[nodiscard]] bytes after(runner& on, cudaGraph_t g) const {
     cuda::check(cudaMemcpy(device_, first_.data(), first_.size(), cudaMemcpyHostToDevice), "reset");
+    cuda::check(cudaDeviceSynchronize(), "reset"); // it may return before the bytes are there
     on.run(g);
     bytes now(first_.size());
     cuda::check(cudaMemcpy(now.data(), device_, now.size(), cudaMemcpyDeviceToHost), "result");
