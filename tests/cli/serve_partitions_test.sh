@@ -56,6 +56,8 @@ short=(--rates lenet=500,vgg16=300 --slo lenet=0.4 --gpus 1 --group 132 --second
 serve turns "${short[@]}"
 serve shared "${short[@]}" --share-sms
 serve shared_error "${short[@]}" --share-sms --shared-error 1.2
+serve streams --rates lenet=500,vgg16=300 --slo lenet=0.4 --gpus 1 --planner streams --seconds 5
+serve one_by_one --rates lenet=500,vgg16=300 --slo lenet=0.4 --gpus 1 --planner whole --seconds 5
 grep -qF '2 of 2 partitions run on the SMs of others' "$work/shared.txt" || { echo "no shared SMs"; failed=1; }
 serve none --rates vgg16=10 --gpus 0 --seconds 2
 cat > "$work/jump.csv" <<'CSV'
@@ -116,6 +118,11 @@ assert said["turns"]["all"]["violations"] == 1 and said["turns"]["periods"][0]["
 for r in (said["shared"], said["shared_error"]):
     assert r["all"]["violations"] <= 0.01 and r["share_sms"], r["all"]
     assert r["periods"][0]["on_shared_sms"] == 2 and r["periods"][0]["gpu_sms"] == [132], r["periods"][0]
+# Each model's stream on all SMs: LeNet does not wait for VGG-16, and both are slowed.
+streams, one_by_one = (said[name]["models"] for name in ("streams", "one_by_one"))
+assert streams[0]["latency_us"]["p50"] < one_by_one[0]["latency_us"]["p99"] / 2, (streams, one_by_one)
+assert said["streams"]["all"]["violations"] < said["one_by_one"]["all"]["violations"] / 2, streams
+assert said["streams"]["periods"][0]["on_shared_sms"] == 2, said["streams"]["periods"][0]
 short, longer = (said[name]["models"][0]["latency_us"]["p99"] for name in ("shared", "shared_error"))
 assert 20 < short < longer < 400, (short, longer)
 assert said["none"]["all"]["violations"] == 1 and said["none"]["periods"][0]["no_plan"]
@@ -181,7 +188,8 @@ printf 'model,batch,sms,latency_us\na,1,8,10\na,1,16,20\n' > "$work/doubtful.csv
 # Between all of the headroom and none of it, it is told how much there is.
 "$bin" --rates vgg16=3200 --gpus 1 --seconds 1 | grep -qE 'at 0.0 s: room for 1.[01][0-9]* times these rates, not for 1.2' ||
   { echo "a headroom that is cut is not told"; failed=1; }
-refuses "--planner: 'streams' on simulated GPUs, expected --device cuda" --rates vgg16=1 --planner streams
+refuses "--planner: 'priorities' on simulated GPUs, expected --device cuda" --rates vgg16=1 --planner priorities
+refuses "--profiles: no profile of vgg16" --rates vgg16=1 --planner streams --profiles "$data/profiles/lenet_b1.json"
 refuses "--headroom: given beside --planner priorities" --rates vgg16=1 --planner priorities --headroom 2
 refuses "--true-slowdown: '0'" --rates vgg16=1 --true-slowdown 0
 refuses "--true-slowdown: 'vgg61=2', expected a number, or MODEL=X" --rates vgg16=1 --true-slowdown vgg61=2

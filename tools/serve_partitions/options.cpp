@@ -132,8 +132,8 @@ void declare(command_line& line, raw_options& raw) {
   line.group("Plans");
   line.option(
       "--planner", raw.planner, "P",
-      "One of those that plan --help explains; or no partitions:\nwhole, one batch at a time; on "
-      "real GPUs also streams, one\nfor each model, and priorities, by SLO");
+      "One of those that plan --help explains; or no partitions:\nwhole, one batch at a time; "
+      "streams, one on all SMs for each\nmodel; on real GPUs also priorities, by SLO");
   line.option("--plan-interference", raw.plan_interference, "F",
               "The interference that planners predict: same, none, h200\nor a file");
   line.flag("--share-sms", raw.share_sms,
@@ -290,7 +290,7 @@ void read_device(options& o, const raw_options& raw) {
              "0: the time to make partitions is measured");
   }
   const bool is_real = o.device.gpu.has_value();
-  if (has_streams(raw.planner) && !is_real)
+  if (raw.planner == priorities && !is_real)
     refuse("--planner", in_quotes(raw.planner) + " on simulated GPUs", "--device cuda");
   o.gpus.assign(to_count("--gpus", raw.gpus.empty() ? is_real ? "1" : "4" : raw.gpus, 0, 10000),
                 to_shape(raw));
@@ -350,12 +350,14 @@ options read(const raw_options& raw) {
     for (const app_stage& s : a.definition.stages) demands.push_back({s.model, 1, o.slos[s.model]});
   gsched::check(demands, *o.table);
   check_sizes(demands, *o.table, all);
+  const bool simulates_streams = has_streams(raw.planner) && !o.device.gpu;
   const std::string truth = !raw.interference.empty() ? raw.interference
-                            : o.device.gpu || !has_plans(raw.planner)
+                            : o.device.gpu || (!has_plans(raw.planner) && !simulates_streams)
                                 ? "none" // of partitions beside each other
                                 : "h200";
   o.truth = to_law("--interference", truth);
-  o.planned = raw.plan_interference == "same"
+  o.planned = simulates_streams ? std::nullopt
+              : raw.plan_interference == "same"
                   ? o.truth
                   : to_law("--plan-interference", raw.plan_interference);
   if (o.truth || o.planned) {
@@ -371,6 +373,8 @@ options read(const raw_options& raw) {
         refuse("--interference", name + ": no solo metrics", "rows of it in --solo, or none",
                errc::unknown_name);
   }
+  if (simulates_streams && o.truth)
+    o.shared_truth = load_shared_sms(raw.profiles, raw.table, *o.table, o.solo, demands, *o.truth);
   if (raw.share_sms) {
     if (!o.planned)
       refuse("--share-sms", "without predicted interference",
@@ -407,8 +411,8 @@ std::optional<options> parse_options(int argc, char** argv) {
                      "beside --once, which plans for good", "one of both");
   line.refuse_unused(!raw.once, {"--prepare", "--switch-us"},
                      "beside --once, where no plan follows the first", "one of both");
-  line.refuse_unused(raw.share_sms, {"--profiles", "--shared-error"}, "without --share-sms",
-                     "it beside them");
+  line.refuse_unused(raw.share_sms || has_streams(raw.planner), {"--profiles", "--shared-error"},
+                     "without --share-sms", "it beside them");
   line.refuse_unused(has_plans(raw.planner),
                      {"--headroom", "--clusters", "--tolerance", "--fall", "--fixed-times",
                       "--allowed", "--leave-idle", "--share-sms", "--prepare", "--switch-us",

@@ -31,7 +31,7 @@ interference_function true_interference(const options& o) {
                                  o.shared_error - 1);
 }
 
-/// Every GPU whole, for all models or for each of them, with the largest batches that leave half of
+/// Every GPU whole, for all models or, at the same time, for each of them, with the largest batches that leave half of
 /// the SLO for waiting; this plan guarantees nothing.
 partition_plan whole_gpus(const options& o, const latency_table& table,
                           std::span<const model_demand> demands) {
@@ -39,7 +39,11 @@ partition_plan whole_gpus(const options& o, const latency_table& table,
   for (std::size_t g = 0; g < o.gpus.size(); ++g)
     for (const model_demand& d : demands) {
       if (has_streams(o.planner) || &d == &demands.front())
-        plan.gpulets.push_back({static_cast<std::uint32_t>(g), o.gpus[g].sms, duration::max(), {}});
+        plan.gpulets.push_back({static_cast<std::uint32_t>(g),
+                                o.gpus[g].sms,
+                                duration::max(),
+                                {},
+                                has_streams(o.planner) ? 1u : 0u});
       gpulet& all = plan.gpulets.back();
       std::uint32_t batch = 1;
       while (batch < table.batches(d.model).back() &&
