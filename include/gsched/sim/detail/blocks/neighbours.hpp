@@ -9,6 +9,7 @@
 #include <gsched/sim/detail/laws/kernel_load.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -108,17 +109,14 @@ public:
   [[nodiscard]] double slowdown(std::uint32_t slot) const noexcept { return sides_[slot].slowdown; }
 
 private:
-  /// The resources of an SM, and the warps on it, in vectors of four.
-  static constexpr std::size_t lanes = 4;
-  typedef float vector [[gnu::vector_size(lanes * sizeof(float))]];
-  static constexpr std::size_t vectors = 3;
+  /// The resources of an SM, and the warps on it. Loops over all of them become a few vector
+  /// instructions; vector types would not do here, as nvcc has none in device code.
   static constexpr std::size_t warps_at = resources_on_sm;
-  static_assert(warps_at < lanes * vectors);
-  struct on_sm {
-    vector of[vectors];
-    [[nodiscard]] double operator[](std::size_t r) const noexcept {
-      return of[r / lanes][r % lanes];
-    }
+  static constexpr std::size_t lanes = 12;
+  static_assert(warps_at < lanes);
+  struct alignas(16) on_sm {
+    std::array<float, lanes> of{};
+    [[nodiscard]] double operator[](std::size_t r) const noexcept { return of[r]; }
   };
 
   /// A running grid, as a kernel that consists of its resident blocks alone.
@@ -138,7 +136,7 @@ private:
   };
 
   /// Sums up what a grid meets, as surroundings::add does, except what others take of L2 and DRAM:
-  /// in floats and by vectors.
+  /// in floats, in loops that become vector instructions.
   void look_around(surroundings& s, const std::vector<std::uint32_t>& running,
                    std::size_t which) const noexcept {
     const std::uint32_t slot = running[which];
@@ -154,10 +152,10 @@ private:
     for (std::size_t j = 0; j < which; ++j) {
       const side& o = sides_[running[j]];
       const float sms = shares[running[j]];
-      for (std::size_t v = 0; v < vectors; ++v) {
-        const vector taken = sms * o.near.of[v];
-        sum.of[v] += taken;
-        greatest.of[v] = greatest.of[v] < taken ? taken : greatest.of[v];
+      for (std::size_t r = 0; r < lanes; ++r) {
+        const float taken = sms * o.near.of[r];
+        sum.of[r] += taken;
+        greatest.of[r] = greatest.of[r] < taken ? taken : greatest.of[r];
       }
       meets(o, sms);
     }
@@ -165,7 +163,7 @@ private:
     for (std::size_t j = which + 1; j < running.size(); ++j) {
       const side& o = sides_[running[j]];
       const float sms = shares[running[j]];
-      for (std::size_t v = 0; v < vectors; ++v) sum.of[v] += sms * o.near.of[v];
+      for (std::size_t r = 0; r < lanes; ++r) sum.of[r] += sms * o.near.of[r];
       meets(o, sms);
     }
     const double part = 1 / me.held;
@@ -204,9 +202,9 @@ private:
       const float use = l.use[r] * (r < resources_on_sm ? near : far);
       const float most = use < 1 ? use : 1;
       s.takes.use[r] = most;
-      if (r < resources_on_sm) s.near.of[r / lanes][r % lanes] = most;
+      if (r < resources_on_sm) s.near.of[r] = most;
     }
-    s.near.of[warps_at / lanes][warps_at % lanes] = s.warps;
+    s.near.of[warps_at] = s.warps;
     s.l2 = static_cast<float>(s.takes.of(resource::l2));
     s.dram = static_cast<float>(s.takes.of(resource::dram));
     s.conflict = l.conflict;
