@@ -15,7 +15,7 @@
 namespace gsched::testing {
 namespace {
 
-using kind = device_event::kind;
+using event_kind = device_event::kind;
 
 /// The time from a yield until the host knows that a kernel was preempted and others have run
 /// through behind it.
@@ -32,11 +32,11 @@ double gone_us(const std::vector<std::uint32_t>& passing, double takes_us) {
   n.d.spend(n.starts[0][0] + from_us(100) - n.d.now());
   const time_point decided = n.d.now();
   n.d.yield(n.low);
-  const device_event e = n.until(kind::segment_preempted);
+  const device_event e = n.until(event_kind::segment_preempted);
   CHECK(e.segment == id);
   CHECK(e.operation == 0);
   const double us = to_us(n.d.now() - decided);
-  CHECK(n.until(kind::lane_yielded).lane == n.low);
+  CHECK(n.until(event_kind::lane_yielded).lane == n.low);
   return us;
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("kernels that pass find room like any: behind those that are more urge
   n.d.yield(n.low);
   n.submit(n.high, urgent);
   const time_point decided = n.d.now();
-  CHECK(n.until(kind::segment_preempted).operation == 0);
+  CHECK(n.until(event_kind::segment_preempted).operation == 0);
   const time_point gone = n.d.now();
   CHECK(gone - decided > from_us(290));
   REQUIRE(n.ends[1].size() == 1);
@@ -80,11 +80,11 @@ TEST_CASE("kernels that pass find room like any: behind those that are more urge
   const duration wave = preset.yields.passing + preset.laws.preemption.listing * (528 - 132);
   CHECK(gone > n.ends[1][0] + 4 * wave); // three waves of the first, one of the second
   CHECK(gone < n.ends[1][0] + 5 * wave + from_us(3));
-  static_cast<void>(n.until(kind::lane_yielded));
+  static_cast<void>(n.until(event_kind::lane_yielded));
   CHECK(n.starts[0].size() == 2);
   n.d.resume(n.low);
   n.submit(n.low, p);
-  static_cast<void>(n.until(kind::segment_done));
+  static_cast<void>(n.until(event_kind::segment_done));
   const duration rest = n.starts[0][3] - n.starts[0][2];
   CHECK(rest > from_us(39)); // blocks of four waves have ended
   CHECK(rest < from_us(41));
@@ -101,12 +101,12 @@ TEST_CASE("a kernel of which some is left passes and keeps that") {
   n.away(60);
   for (int i = 0; i < 3; ++i) { // in part, and then twice before it has started
     n.d.yield(n.low);
-    CHECK(n.until(kind::segment_preempted).operation == 0);
-    static_cast<void>(n.until(kind::lane_yielded));
+    CHECK(n.until(event_kind::segment_preempted).operation == 0);
+    static_cast<void>(n.until(event_kind::lane_yielded));
     n.d.resume(n.low);
     n.submit(n.low, p);
   }
-  static_cast<void>(n.until(kind::segment_done));
+  static_cast<void>(n.until(event_kind::segment_done));
   REQUIRE(n.starts[0].size() == 4);
   const duration rest = n.ends[0][3] - n.starts[0][3];
   CHECK(rest > from_us(39)); // blocks of four waves had ended
@@ -124,12 +124,12 @@ TEST_CASE("segments that leave are handed over one behind the other, and all pas
   n.away(120);                   // in the second
   CHECK(n.starts[0].size() > 4); // although no poll has taken them
   n.d.yield(n.low);
-  static_cast<void>(n.until(kind::lane_yielded));
+  static_cast<void>(n.until(event_kind::lane_yielded));
   REQUIRE(n.taken.size() == 4);
-  CHECK(n.taken[0].what == kind::segment_done);
-  CHECK(n.taken[1].what == kind::segment_preempted);
+  CHECK(n.taken[0].what == event_kind::segment_done);
+  CHECK(n.taken[1].what == event_kind::segment_preempted);
   CHECK(n.taken[1].operation > 0);
-  CHECK(n.taken[2].what == kind::segment_preempted);
+  CHECK(n.taken[2].what == event_kind::segment_preempted);
   CHECK(n.taken[2].operation == 0);
   for (std::size_t i = 0; i < 3; ++i) CHECK(n.taken[i].segment == ids[i]);
   CHECK(n.starts[0].size() == 12); // each of them was on the GPU
@@ -142,7 +142,7 @@ TEST_CASE("kernels that can leave take their preamble longer, on lanes that yiel
     n.d.load(p);
     const lane_id lane = yields ? n.low : n.high;
     n.submit(lane, p);
-    static_cast<void>(n.until(kind::segment_done));
+    static_cast<void>(n.until(event_kind::segment_done));
     return to_us(n.ends[index(lane)].back() - n.starts[index(lane)].front()) / 100;
   };
   const double plain = time_of(preemptibility::never, false);

@@ -15,7 +15,7 @@
 namespace gsched::testing {
 namespace {
 
-using kind = device_event::kind;
+using event_kind = device_event::kind;
 
 } // namespace
 
@@ -41,11 +41,11 @@ TEST_CASE(
     const time_point seen = n.d.now();
     CHECK(n.d.poll(one) == 1);
     CHECK(n.d.now() - seen >= p.host.graph); // when the host pays for it
-    static_cast<void>(n.until(kind::segment_done));
+    static_cast<void>(n.until(event_kind::segment_done));
     CHECK(n.starts[0].size() == 20);
     CHECK(n.starts[0][10] >= seen + p.host.start);
     CHECK(n.starts[0][10] <= seen + p.host.start + p.host.start_operation * 10);
-    static_cast<void>(n.until(kind::segment_done));
+    static_cast<void>(n.until(event_kind::segment_done));
     const duration between = n.starts[0][20] - n.ends[0][19];
     CHECK(between >= p.host.segment_notification + p.host.start);
     CHECK(n.d.evict(n.low) == 0);
@@ -61,19 +61,19 @@ TEST_CASE("what waits for its lane is taken back, and a lane on which all waits 
   CHECK(n.d.evict(n.low) == 2);
   const segment_id behind = n.submit(n.low, work);
   n.d.yield(n.low);
-  CHECK(n.until(kind::segment_preempted).segment == behind);
-  static_cast<void>(n.until(kind::lane_yielded));
+  CHECK(n.until(event_kind::segment_preempted).segment == behind);
+  static_cast<void>(n.until(event_kind::lane_yielded));
   n.d.resume(n.low);
-  static_cast<void>(n.until(kind::segment_done)); // the first
+  static_cast<void>(n.until(event_kind::segment_done)); // the first
   CHECK(n.starts[0].size() == 10);
 
   const segment_id first = n.submit(n.low, work);
   n.submit(n.low, work);
   n.away(400);
   n.d.yield(n.low); // the first has ended, which the host has not observed
-  CHECK(n.until(kind::segment_done).segment == first);
-  CHECK(n.until(kind::segment_preempted).operation == 0);
-  static_cast<void>(n.until(kind::lane_yielded));
+  CHECK(n.until(event_kind::segment_done).segment == first);
+  CHECK(n.until(event_kind::segment_preempted).operation == 0);
+  static_cast<void>(n.until(event_kind::lane_yielded));
   CHECK(n.starts[0].size() == 20);
 }
 
@@ -84,12 +84,12 @@ TEST_CASE("what has been handed over is held at its first gate, though it has no
   for (std::size_t i = 0; i < 4; ++i) { // so that work submitted at once progresses
     if (i == 0) n.submit(n.low, work);
     n.d.yield(n.low);
-    static_cast<void>(n.until(kind::lane_yielded));
+    static_cast<void>(n.until(event_kind::lane_yielded));
     CHECK(n.starts[0].size() == 2 * (i + 1));
-    CHECK(n.taken.back().what == kind::lane_yielded);
+    CHECK(n.taken.back().what == event_kind::lane_yielded);
     n.d.resume(n.low);
   }
-  static_cast<void>(n.until(kind::segment_done));
+  static_cast<void>(n.until(event_kind::segment_done));
   CHECK(n.starts[0].size() == 10);
 }
 
@@ -109,22 +109,22 @@ TEST_CASE("copies of no program, and graphs too short for a gate, run to their e
   const segment_id behind = n.submit(n.low, three);
   n.away(20);
   n.d.yield(n.low);
-  CHECK(n.until(kind::segment_done).segment == segment_id{100});
-  CHECK(n.until(kind::lane_yielded).lane == n.low);
+  CHECK(n.until(event_kind::segment_done).segment == segment_id{100});
+  CHECK(n.until(event_kind::lane_yielded).lane == n.low);
   CHECK(n.starts[0].size() == 5); // submitted as well: it continues to its gate
   CHECK(n.taken.size() == 2);
   n.d.resume(n.low);
-  CHECK(n.until(kind::segment_done).segment == behind);
+  CHECK(n.until(event_kind::segment_done).segment == behind);
   for (const program* p : {&two, &three}) {
     const std::size_t before = n.starts[0].size();
     n.submit(n.low, *p);
     n.away(10); // in the first kernel; a gate is beside the second of three
     n.d.yield(n.low);
-    static_cast<void>(n.until(kind::lane_yielded));
+    static_cast<void>(n.until(event_kind::lane_yielded));
     CHECK(n.starts[0].size() == before + 2);
-    CHECK((n.taken[n.taken.size() - 2].what == kind::segment_done) == (p == &two));
+    CHECK((n.taken[n.taken.size() - 2].what == event_kind::segment_done) == (p == &two));
     n.d.resume(n.low);
-    if (p == &three) static_cast<void>(n.until(kind::segment_done));
+    if (p == &three) static_cast<void>(n.until(event_kind::segment_done));
   }
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("a lane has yielded when the kernel beside the gate has had its time")
     while (n.starts[0].size() <= looks) n.away(1);
     const time_point stands = n.starts[0][looks];
     n.submit(n.high, urgent); // uses the GPU after the first wave of that kernel
-    static_cast<void>(n.until(kind::lane_yielded));
+    static_cast<void>(n.until(event_kind::lane_yielded));
     const time_point told = n.d.now();
     if (every == 1) {
       CHECK(told > stands + from_us(200)); // the next gate reports that it has ended
@@ -158,8 +158,9 @@ TEST_CASE("a lane has yielded when the kernel beside the gate has had its time")
     }
     n.away(1000);
     if (every == 1) n.d.resume(n.low);
-    static_cast<void>(n.until(kind::segment_done));
-    if (n.taken.back().segment != segment_id{1}) static_cast<void>(n.until(kind::segment_done));
+    static_cast<void>(n.until(event_kind::segment_done));
+    if (n.taken.back().segment != segment_id{1})
+      static_cast<void>(n.until(event_kind::segment_done));
     REQUIRE(n.starts[0].size() == 20);
     for (std::size_t i = 1; i < 20; ++i) CHECK(n.starts[0][i] > n.ends[0][i - 1]);
   }
