@@ -156,6 +156,7 @@ private:
                                             : stand_in_chain(k.metrics, device_, place));
     }
     std::vector<corunner> graphs;
+    graphs.reserve(chains.size());
     for (const kernel_chain& c : chains) graphs.push_back({&c, 0});
     replay_window window;
     window.rank = rank;
