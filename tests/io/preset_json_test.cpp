@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gsched/io/coefficients_json.hpp>
 #include <gsched/io/preset_json.hpp>
 
 #include <doctest/doctest.h>
@@ -125,6 +126,14 @@ const std::vector<field> fields{
 #undef FIELD
 
 } // namespace
+
+TEST_CASE("the simulated H200 has the fitted law of contention") {
+  const interference_coefficients fitted =
+      load_coefficients(fs::path(GSCHED_SOURCE_DIR) / "tools/data/interference/h200.json");
+  CHECK(h200().laws.contention == fitted.contention);
+  CHECK(h200().laws.replay.gap_us == fitted.replay.gap_us);
+  CHECK(h200().laws.replay.start_us == fitted.replay.start_us);
+}
 
 TEST_CASE("the shipped preset is h200()") {
   preset_provenance from;
