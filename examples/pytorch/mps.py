@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's MPS for the processes of one program: a control daemon of its own, which ends with it."""
+"""Starts NVIDIA's MPS for the processes of one program, and ends it with that program."""
 
 import contextlib
 import os

@@ -88,7 +88,7 @@ def options():
                    metavar="FILE", help="serve_partitions")
     p.add_argument("--device", default="cuda", help="of serve_partitions; default: %(default)s")
     p.add_argument("--set-up", type=workload.SOME, default=120.0, metavar="S",
-                   help="a process that is not set up by then fails; default: %(default)s")
+                   help="limit for a process's set-up; default: %(default)s")
     p.add_argument("--json", metavar="FILE", type=workload.writable)
     a = p.parse_args()
     try:

@@ -230,7 +230,7 @@ TEST_CASE("load: warps are those of the blocks that an SM holds at once") {
   CHECK(load_on(all, many, 8).solo_warps == 64);
 }
 
-TEST_CASE("load: always within bounds, whatever the launch and the counters") {
+TEST_CASE("load: within its bounds for random launches and counters") {
   kernel_counters most = moving(1);
   most.us = 1e6;
   most.ipc = 4;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interference/power.hpp"
 
+#include "interference/suites.hpp"
+
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
@@ -55,26 +57,16 @@ private:
   std::optional<cuda::probe> probe_;
 };
 
-cuda::probe_options probe(cuda::probe_kind kind, std::uint32_t level, std::uint32_t threads,
-                          std::uint32_t blocks = 0) {
-  cuda::probe_options o;
-  o.kind = kind;
-  o.level = level;
-  o.threads = threads;
-  o.blocks = blocks;
-  return o;
-}
-
 } // namespace
 
 std::vector<power_load> power_loads() {
   using kind = cuda::probe_kind;
   return {{"idle"},
-          {"one block", probe(kind::fp32, 4, 128, 1)},
-          {"fp32", probe(kind::fp32, 4, 1024)},
-          {"fp64", probe(kind::fp64, 4, 1024)},
-          {"tensor", probe(kind::tensor, 4, 1024)},
-          {"copy", probe(kind::copy, 4096, 1024)}};
+          {"one block", probe_of(kind::fp32, 4, 128, 1)},
+          {"fp32", probe_of(kind::fp32, 4, 1024)},
+          {"fp64", probe_of(kind::fp64, 4, 1024)},
+          {"tensor", probe_of(kind::tensor, 4, 1024)},
+          {"copy", probe_of(kind::copy, 4096, 1024)}};
 }
 
 power_result measure_power(const power_load& load, int gpu, double victim_us, double seconds) {
@@ -99,7 +91,7 @@ power_result measure_power(const power_load& load, int gpu, double victim_us, do
   const cuda::partition others(gpu, rest);
   made.victim_sms = victims->sms();
   made.load_sms = others.sms();
-  cuda::probe victim(probe(cuda::probe_kind::fp32, 4, 0), victims->sms(), victims->context());
+  cuda::probe victim(probe_of(cuda::probe_kind::fp32, 4, 0), victims->sms(), victims->context());
   const cuda::program of(victim.finite(victim.rounds_for(victim_us)),
                          {.name = "victim", .measure = false});
   const cuda::placed_graph graph(of, victims);

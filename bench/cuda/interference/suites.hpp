@@ -22,6 +22,12 @@ struct experiment {
 /// Errors   gsched::error, one line.
 [[nodiscard]] gsched::cuda::probe_options parse_probe(const std::string& text);
 
+/// The options of a probe; 0: what the kind of probe has by itself.
+[[nodiscard]] gsched::cuda::probe_options probe_of(gsched::cuda::probe_kind kind,
+                                                   std::uint32_t level = 0,
+                                                   std::uint32_t threads = 0,
+                                                   std::uint32_t blocks = 0);
+
 /// The experiments of a suite: table3, pitfalls, figure3, copies, places,
 /// transfers, matrix. The suite power has none: run() measures its loads by measure_power.
 /// Source   the tables and figures of Elvinger et al., SoCC 2025.

@@ -11,11 +11,11 @@ namespace gsched::cuda {
 
 /// A set or a copy that a kernel does.
 ///
-/// The driver runs small sets, and copies from and to the host, outside of the SMs. Each such node
-/// and the nodes behind it occupy a hardware queue, in which they wait behind the work of other
-/// graphs (docs/research/memory_nodes.md). In a graph that is held they keep that queue; if all
-/// queues are occupied, no other work reaches the GPU (docs/research/held_graphs.md). Kernels
-/// occupy none.
+/// A captured set or copy belongs to the context of the whole GPU. In a graph on other SMs it waits
+/// for graphs that have such nodes too (docs/research/memory_nodes.md). The driver runs small sets,
+/// and copies from and to the host, outside of the SMs: in a graph that is held, each such node and
+/// the nodes behind it occupy a hardware queue, and if all queues are occupied, no other work
+/// reaches the GPU (docs/research/held_graphs.md). Kernels occupy none.
 struct memory_work {
   std::uint64_t to = 0;
   std::uint64_t to_pitch = 0;
