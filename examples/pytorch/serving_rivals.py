@@ -26,7 +26,6 @@ outlives the program.
 import argparse
 import contextlib
 import csv
-import ctypes
 import json
 import math
 import os
@@ -39,7 +38,9 @@ import tempfile
 import time
 
 import mps
+import processes
 import workload
+from processes import Failed
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -49,10 +50,6 @@ ONE_PROCESS = {"whole": ["--planner", "whole"], "streams": ["--planner", "stream
 PROCESSES = ("time_slicing", "mps", "mps_shares", "mps_priority")
 WAYS = ("whole", "streams", "priorities", *PROCESSES, "plan")
 GROUP = 8 # SMs: shares are multiples of it
-
-
-class Failed(RuntimeError):
-    """Why a way has no result, in one line."""
 
 
 def numbers(text):
@@ -157,18 +154,13 @@ def shares_of(times, rates, slos_ms, batches, headroom=1.2):
 
 # Processes -----------------------------------------------------------------------------------------
 
-def end_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL) # PR_SET_PDEATHSIG
-
-
 class Child:
     def __init__(self, name, words, environment, folder):
         self.name = name
         self.said = folder / f"{name}.said"
         with open(self.said, "wb") as to:
-            self.process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=to, stderr=to, start_new_session=True,
-                preexec_fn=end_with_parent, env={**os.environ, **environment})
+            self.process = processes.start(words, environment, stdin=subprocess.DEVNULL, stdout=to,
+                                           stderr=to)
 
     def has_ended(self):
         """Raises Failed if it did not end well."""
@@ -176,19 +168,12 @@ class Child:
         if code is None:
             return False
         if code != 0:
-            lines = self.said.read_text(errors="replace").strip().splitlines()
-            why = f"ended by signal {-code}" if code < 0 else lines[-1] if lines else f"exit code {code}"
+            why = processes.why_ended(code, self.said.read_text(errors="replace"))
             raise Failed(f"{self.name}: {why}")
         return True
 
     def stop(self):
-        for how, limit in ((signal.SIGTERM, 5), (signal.SIGKILL, 10)):
-            if self.process.poll() is not None:
-                return
-            with contextlib.suppress(OSError):
-                os.killpg(self.process.pid, how)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(limit)
+        processes.stop(self.process)
 
 
 def wait_for(is_there, children, limit, what):

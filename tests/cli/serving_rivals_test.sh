@@ -20,14 +20,8 @@ rivals() { # rivals CODE ARGS...
   [ $rc -eq "$expected" ] || fail "$*: exit code $rc, expected $expected"
 }
 says() { grep -qE -- "$1" "$work/out" "$work/err" || fail "expected '$1'"; }
-ended() { # by their numbers in the files: no such process is left
-  local f
-  for f in "$work"/*.number; do
-    [ -e "$f" ] || continue
-    grep -q '^State:.[^ZX]' "/proc/$(cat "$f")/status" 2>/dev/null && fail "$(basename "$f") runs still"
-    rm -f "$f"
-  done
-}
+# shellcheck source=played_mps.sh
+. "$(dirname "${BASH_SOURCE[0]}")/played_mps.sh"
 
 # The real program on simulated GPUs: the same requests.
 rivals 0 --device sim --ways whole,time_slicing --program "$serve" --loads 0.5,1 --json "$work/real.json"
@@ -87,29 +81,14 @@ counts = {"arrived": 10, "in_time": 7, "late": 1, "dropped": 2, "violations": 0.
 json.dump({"all": {**counts, "in_time_per_s": 3.5}, "batches": 4, "apps": [
     {"name": me, **counts, "slo_us": 5000, "latency_us": {"mean": 1000, "p99": 2000}}]}, open(of("--json"), "w"))
 PY
-mkdir "$work/bin"
-cat >"$work/bin/nvidia-cuda-mps-control" <<'SH'
-#!/usr/bin/env bash
-there=$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid
-if [ "${1:-}" = -d ]; then
-  [ "${MPS:-}" != refuses ] || { echo "no permission for MPS"; exit 1; }
-  bash -c 'exec -a nvidia-cuda-mps-control sleep 300' &
-  echo $! >"$there"
-  echo $! >"$WORK/daemon.number"
-else
-  read -r command
-  [ "$command" != quit ] || [ "${MPS:-}" = stays ] || kill "$(cat "$there")"
-  [ "$command" = quit ] || [ "${MPS:-}" != silent ] || sleep 300
-fi
-SH
-chmod +x "$work/program" "$work/bin/nvidia-cuda-mps-control"
+chmod +x "$work/program"
 fake=(--program "$work/program")
 rivals 0 "${fake[@]}" --ways time_slicing
 says '^time_slicing +1  all +20 +30\.000% +7\.0 in time'
 ended
 PATH=/usr/bin:/bin rivals 0 "${fake[@]}" --ways mps
 says 'not available: nvidia-cuda-mps-control is not on the path'
-export PATH=$work/bin:$PATH
+play_mps
 rivals 0 "${fake[@]}" --ways mps_shares --shares lenet=32,vgg16=96
 says '^mps_shares +1  all +20'
 ended
@@ -144,7 +123,7 @@ ls -d "$work"/mps* "$work"/rivals* 2>/dev/null && fail "folders are left"
 
 # PyTorch models are captured once for all loads, and for all ways of one process.
 mkdir "$work/torch"
-cp "$example"/{serving_rivals,mps,workload,models}.py "$work/torch"
+cp "$example"/{serving_rivals,mps,processes,workload,models}.py "$work/torch"
 cat >"$work/torch/serve_partitions.py" <<'PY'
 import os, shlex, subprocess, sys
 words = sys.argv[1:]
