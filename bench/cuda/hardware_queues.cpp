@@ -6,12 +6,11 @@
 // have queues of their own (CUDA_DEVICE_MAX_COPY_CONNECTIONS).
 
 #include "experiment.hpp"
-#include "placed_graph.hpp"
 
-#include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda/program.hpp>
+#include <gsched/cuda_tools/replaying.hpp>
 #include <gsched/cuda_tools/stand_in.hpp>
 
 #include <CLI/CLI.hpp>
@@ -47,18 +46,16 @@ cuda::program chain_of(std::size_t n, double us) {
 class seat {
 public:
   seat(std::uint32_t group, const cuda::program& slow, const cuda::program& quick, bool copies)
-      : partition_(0, std::vector<std::uint32_t>{group}), stream_(partition_.make_stream(0)),
-        slow_(experiment::placed_graph(slow, partition_, stream_)),
-        quick_(experiment::placed_graph(quick, partition_, stream_)) {
+      : partition_(std::make_shared<const cuda::partition>(0, std::vector<std::uint32_t>{group})),
+        stream_(partition_->make_stream(0)), slow_(slow, partition_), quick_(quick, partition_) {
+    slow_.upload(stream_);
+    quick_.upload(stream_);
     if (!copies) return;
     cuda::check(cudaMallocHost(&here_, copied), "pinned memory");
     cuda::check(cudaMalloc(&there_, copied), "memory");
   }
   ~seat() {
-    const auto& cu = cuda::driver();
     static_cast<void>(cudaStreamSynchronize(stream_));
-    cu.cuGraphExecDestroy(slow_);
-    cu.cuGraphExecDestroy(quick_);
     static_cast<void>(cudaStreamDestroy(stream_));
     static_cast<void>(cudaFree(there_));
     static_cast<void>(cudaFreeHost(here_));
@@ -72,7 +69,7 @@ public:
       cuda::check(cudaMemcpyAsync(to, from, copied, kind, stream_), "copy");
     };
     copy(there_, here_, cudaMemcpyHostToDevice);
-    cuda::check(cuda::driver().cuGraphLaunch(slow ? slow_ : quick_, stream_), "launch");
+    (slow ? slow_ : quick_).launch(stream_);
     copy(here_, there_, cudaMemcpyDeviceToHost);
   }
   [[nodiscard]] bool is_idle() const { return cudaStreamQuery(stream_) == cudaSuccess; }
@@ -80,9 +77,9 @@ public:
 private:
   static constexpr std::size_t copied = 4096;
 
-  cuda::partition partition_;
+  std::shared_ptr<const cuda::partition> partition_;
   CUstream stream_ = nullptr;
-  CUgraphExec slow_, quick_;
+  cuda::placed_graph slow_, quick_;
   void* here_ = nullptr; ///< null: no copies
   void* there_ = nullptr;
 };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan_switch/seat.hpp"
 
-#include "placed_graph.hpp"
-
 #include <gsched/cuda/driver.hpp>
 #include <gsched/cuda/error.hpp>
 
@@ -14,9 +12,10 @@ namespace cuda = gsched::cuda;
 
 seat::seat(int gpu, std::span<const std::uint32_t> groups, const cuda::program& first,
            const cuda::program& model)
-    : partition_(gpu, groups), stream_(partition_.make_stream(0)) {
-  first_ = experiment::placed_graph(first, partition_, stream_);
-  model_ = experiment::placed_graph(model, partition_, stream_);
+    : partition_(std::make_shared<const cuda::partition>(gpu, groups)),
+      stream_(partition_->make_stream(0)), first_(first, partition_), model_(model, partition_) {
+  first_.upload(stream_);
+  model_.upload(stream_);
   void* host = nullptr;
   cuda::check(cudaHostAlloc(&host, 2 * sizeof(std::uint64_t), cudaHostAllocMapped), "words");
   words_ = static_cast<std::uint64_t*>(host);
@@ -27,10 +26,7 @@ seat::seat(int gpu, std::span<const std::uint32_t> groups, const cuda::program& 
 }
 
 seat::~seat() {
-  const auto& cu = cuda::driver();
   static_cast<void>(cudaStreamSynchronize(stream_));
-  cu.cuGraphExecDestroy(first_);
-  cu.cuGraphExecDestroy(model_);
   static_cast<void>(cudaStreamDestroy(stream_));
   static_cast<void>(cudaFreeHost(words_));
 }
@@ -38,9 +34,9 @@ seat::~seat() {
 void seat::submit() {
   const auto& cu = cuda::driver();
   ++requests_;
-  cuda::check(cu.cuGraphLaunch(first_, stream_), "launch");
+  first_.launch(stream_);
   cuda::check(cu.cuStreamWriteValue64(stream_, words_there_, requests_, 0), "word");
-  cuda::check(cu.cuGraphLaunch(model_, stream_), "launch");
+  model_.launch(stream_);
   cuda::check(cu.cuStreamWriteValue64(stream_, words_there_ + sizeof(std::uint64_t), requests_, 0),
               "word");
 }

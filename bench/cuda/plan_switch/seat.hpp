@@ -3,10 +3,12 @@
 
 #include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda/program.hpp>
+#include <gsched/cuda_tools/replaying.hpp>
 
 #include <cuda.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace plan_switch {
@@ -15,6 +17,7 @@ namespace plan_switch {
 /// graph of a single short block before it, and words that report when those have run.
 class seat {
 public:
+  /// The programs must outlive it.
   /// Errors   gsched::error.
   seat(int gpu, std::span<const std::uint32_t> groups, const gsched::cuda::program& first,
        const gsched::cuda::program& model);
@@ -27,16 +30,16 @@ public:
   void submit();
   [[nodiscard]] bool started() const noexcept { return word(0) >= requests_; }
   [[nodiscard]] bool ended() const noexcept { return word(1) >= requests_; }
-  [[nodiscard]] gsched::sm_count sms() const noexcept { return partition_.sms(); }
+  [[nodiscard]] gsched::sm_count sms() const noexcept { return partition_->sms(); }
 
 private:
   [[nodiscard]] std::uint64_t word(int which) const noexcept {
     return static_cast<const volatile std::uint64_t*>(words_)[which];
   }
 
-  gsched::cuda::partition partition_;
+  std::shared_ptr<const gsched::cuda::partition> partition_;
   CUstream stream_ = nullptr;
-  CUgraphExec first_ = nullptr, model_ = nullptr;
+  gsched::cuda::placed_graph first_, model_;
   std::uint64_t* words_ = nullptr; ///< pinned
   CUdeviceptr words_there_ = 0;
   std::uint64_t requests_ = 0;

@@ -60,6 +60,9 @@ placed_graph::~placed_graph() = default;
 placed_graph::placed_graph(placed_graph&&) noexcept = default;
 placed_graph& placed_graph::operator=(placed_graph&&) noexcept = default;
 sm_count placed_graph::sms() const noexcept { return state_->sms; }
+void placed_graph::upload(CUstream on) const {
+  check(driver().cuGraphUpload(state_->exec.get(), on), state_->of->host().name().c_str());
+}
 void placed_graph::launch(CUstream on) const { state_->replay(on); }
 
 // replayer ----------------------------------------------------------------------------------------

@@ -35,6 +35,9 @@ public:
 
   /// The SMs on which its kernels run.
   [[nodiscard]] sm_count sms() const noexcept;
+  /// Uploads it on this stream, so that its first launch does not.
+  /// Errors   device_failed with CUDA's message.
+  void upload(CUstream on) const;
   /// Launches it once.
   /// Errors   device_failed with CUDA's message.
   void launch(CUstream on) const;
