@@ -39,7 +39,8 @@ def options():
     p.add_argument("--batches", default="1,2,4,8,16,32", help="default: %(default)s")
     p.add_argument("--instances", type=workload.COUNT, default=4,
                    help="graphs of each batch size; default: %(default)s")
-    p.add_argument("--planner", default="best", help="default: %(default)s")
+    p.add_argument("--planner", default="best",
+                   help="NAME, or NAME+share, which predicts slow-downs by tools/data; default: %(default)s")
     p.add_argument("--table", default=str(DATA / "latency_batch_partition.csv"), metavar="FILE")
     p.add_argument("--sms", type=workload.FROM_0, default=120,
                    help="to plan with, 0: all; default: %(default)s, whole groups of 8")
@@ -131,7 +132,9 @@ def main():
                             for i in range(a.inputs)]
             asked.append(gsched.PlanModel(module, inputs[name][0], slo=a.slo / 1e3, rate=rate,
                                           name=name, batches=a.batches, instances=a.instances))
-        server = gsched.PlanServer(asked, a.table, gpu=a.gpu, planner=a.planner, sms=a.sms,
+        known = [DATA / "interference/h200.json", DATA / "solo_metrics.csv", DATA / "profiles"]
+        server = gsched.PlanServer(asked, a.table, a.gpu, a.planner,
+                                   *(known if a.planner.endswith("+share") else ()), sms=a.sms,
                                    at_once=int(not a.when_due))
         gsched.leave_slow_side(a.gpu)
         with server:

@@ -172,7 +172,8 @@ def _fields_of(struct: Any, without: tuple[str, ...]) -> Fields:
 
 FIELDS = _fields_of(gsched_server_options, ("size", "gpu", "policy"))
 PLAN_FIELDS = _fields_of(gsched_plan_options,
-                         ("size", "reserved", "gpu", "table", "planner", "interference", "solo"))
+                         ("size", "reserved", "gpu", "table", "planner", "interference", "solo",
+                          "profiles"))
 
 
 def put_options(into: Any, options: dict[str, Any], fields: Fields = FIELDS) -> None:

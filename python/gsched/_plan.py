@@ -157,10 +157,15 @@ class PlanServer(Server):
     gpu : int
         The number of the GPU, as CUDA's runtime counts.
     planner : str
-        ``elastic``, ``best`` or ``ideal``.
+        ``elastic``, ``best`` or ``ideal``. With ``+share`` behind it, as in ``best+share``, models may
+        also run at the same time on the same SMs where there is no plan otherwise; that needs
+        `interference` and `solo`.
     interference, solo : str or os.PathLike, optional
         How much models beside each other slow each other: a file of coefficients, and a CSV file of
         each model's metrics alone. None: not at all.
+    profiles : str or os.PathLike, optional
+        For ``+share``: a folder of the models' profiles (`Captured.profile`), ``NAME_bBATCH.json``. Kernels
+        of a model without one are assumed by its metrics. None: of all models.
     **options : PlanOptions
         Further options, times in seconds: `sms`, `period`, `headroom` and others.
 
@@ -191,7 +196,8 @@ class PlanServer(Server):
 
     def __init__(self, models: Iterable[PlanModel], table: str | os.PathLike[str], gpu: int = 0,
                  planner: str = "best", interference: str | os.PathLike[str] | None = None,
-                 solo: str | os.PathLike[str] | None = None, **options: Unpack[PlanOptions]) -> None:
+                 solo: str | os.PathLike[str] | None = None,
+                 profiles: str | os.PathLike[str] | None = None, **options: Unpack[PlanOptions]) -> None:
         library = load_library()
         said = gsched_plan_options()
         check(library.gsched_default_plan_options(said))
@@ -200,6 +206,8 @@ class PlanServer(Server):
             said.interference = os.fsencode(interference)
         if solo is not None:
             said.solo = os.fsencode(solo)
+        if profiles is not None:
+            said.profiles = os.fsencode(profiles)
         put_options(said, dict(options), PLAN_FIELDS)
         asked = list(models)
         made = [capture_batches(one, gpu) for one in asked]

@@ -6,7 +6,7 @@ set -euo pipefail
 source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
 
 cat >"$work/plan.py" <<'PY'
-import concurrent.futures, ctypes, os
+import concurrent.futures, ctypes, os, pathlib
 import gsched, torch
 
 played = ctypes.CDLL(os.environ["GSCHED_C_LIBRARY"])
@@ -25,11 +25,11 @@ def models():
     return [gsched.PlanModel(adds, one(), slo=0.02, rate=300, name="resnet50", batches=(1, 2, 4)),
             gsched.PlanModel(adds, (one(),), slo=0.005, name="lenet", batches=[1, 8], instances=2)]
 
-with gsched.PlanServer(models(), "latency.csv", planner="ideal", interference="law.json", solo="solo.csv",
-                       period=5, headroom=1.5, sms=120) as server:
+with gsched.PlanServer(models(), "latency.csv", planner="ideal+share", interference="law.json", solo="solo.csv",
+                       profiles=pathlib.Path("mine"), period=5, headroom=1.5, sms=120) as server:
     opened = gsched._abi.gsched_plan_options.in_dll(played, "plan_opened")
     texts = (ctypes.c_char * 256).in_dll(played, "plan_texts")
-    assert texts.value == b"latency.csv ideal law.json solo.csv"
+    assert texts.value == b"latency.csv ideal+share law.json solo.csv mine"
     assert (opened.period_us, opened.headroom, opened.sms, opened.replans) == (5e6, 1.5, 120, 1)
     assert numbers("plan_graphs", ctypes.c_int, 2) == [9, 4]
     batches = (ctypes.c_int * 64 * 8).in_dll(played, "plan_batches")
@@ -58,6 +58,9 @@ raises(gsched.GschedError, "closed", server.submit, resnet, one())
 
 # What is refused, and leaves nothing behind.
 plan = lambda *m, **o: gsched.PlanServer(m or models(), "latency.csv", **o)
+with plan() as plain:
+    assert texts.value == b"latency.csv best - - -"
+raises(gsched.GschedError, 'option "share", expected one of sms', plan, share=True)
 raises(gsched.GschedError, "none.csv: cannot be read", gsched.PlanServer, models(), "none.csv")
 raises(gsched.GschedError, "period 2000, expected 0.001 to 1000, in seconds", plan, period=2000)
 raises(gsched.GschedError, "period_us: expected period, in seconds", plan, period_us=5)

@@ -232,8 +232,8 @@ int gsched_default_plan_options(gsched_plan_options* o) {
 int gsched_plan_open(const gsched_plan_options* o, const gsched_plan_model* m, uint32_t n,
                      gsched_server** s) {
   plan_opened = *o;
-  snprintf(plan_texts, sizeof plan_texts, "%s %s %s %s", o->table, o->planner,
-           o->interference ? o->interference : "-", o->solo ? o->solo : "-");
+  snprintf(plan_texts, sizeof plan_texts, "%s %s %s %s %s", o->table, o->planner,
+           o->interference ? o->interference : "-", o->solo ? o->solo : "-", o->profiles ? o->profiles : "-");
   if (strcmp(o->table, "none.csv") == 0) return fail(GSCHED_IO, "none.csv: cannot be read, expected a file");
   if (o->period_us > 1e9) return fail(GSCHED_BAD_ARGUMENT, "period_us 2000000000, expected 1000 to 1000000000");
   plan_models = (int)n;

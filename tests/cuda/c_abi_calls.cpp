@@ -207,6 +207,15 @@ TEST_CASE("c abi: plans: defaults, nulls and bad arguments, and no GPU in one li
   CHECK(o.watchdog_ms == 10000);
   CHECK(o.spare == 32);
   CHECK(o.at_once == 1);
+  CHECK(o.profiles == nullptr);
+  const char kept = 0; // a caller without the newest field: it is neither written nor read
+  o.size = 120;
+  o.profiles = &kept;
+  CHECK(gsched_default_plan_options(&o) == GSCHED_OK);
+  CHECK(o.profiles == &kept);
+  o.size = 112;
+  CHECK(gsched_default_plan_options(&o) == GSCHED_BAD_ARGUMENT);
+  o.size = 120;
   gsched_server* s = reinterpret_cast<gsched_server*>(1);
   CHECK(gsched_plan_open(&o, nullptr, 0, &s) == GSCHED_BAD_ARGUMENT);
   CHECK(s == nullptr);
@@ -214,6 +223,10 @@ TEST_CASE("c abi: plans: defaults, nulls and bad arguments, and no GPU in one li
   o.table = "/nonexistent.csv";
   CHECK(gsched_plan_open(&o, nullptr, 0, &s) == GSCHED_BAD_ARGUMENT);
   CHECK(line().find("models") == 0);
+  o.size = sizeof o;
+  CHECK(gsched_plan_open(&o, nullptr, 0, &s) == GSCHED_BAD_ARGUMENT);
+  CHECK(line().find("profiles: expected NULL") == 0);
+  o.profiles = nullptr;
   CHECK(gsched_plan_open(nullptr, nullptr, 0, &s) == GSCHED_BAD_ARGUMENT);
   CHECK(gsched_plan_open(&o, nullptr, 0, nullptr) == GSCHED_BAD_ARGUMENT);
   CHECK(gsched_get_plan_report(nullptr, nullptr) == GSCHED_BAD_ARGUMENT);

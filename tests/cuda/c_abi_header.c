@@ -67,6 +67,7 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   channel.size = (uint32_t)sizeof channel;
   planning.size = (uint32_t)sizeof planning;
   planning.table = "latency.csv";
+  planning.profiles = NULL;
   batch.size = (uint32_t)sizeof batch;
   batch.batch = 4;
   batch.graph = graph;

@@ -5,6 +5,9 @@
 #include "plan_settings.hpp"
 #include "server.hpp"
 
+#include <gsched/occupancy/limits.hpp>
+#include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/plan.hpp>
 #include <gsched/server/plan_server.hpp>
 #include <gsched/serving/paced_batches.hpp>
 
@@ -14,10 +17,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <memory>
 #include <span>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace gsched::testing {
@@ -71,6 +77,18 @@ struct two_models {
   }
 };
 
+/// VGG16's batches take longer than LeNet may, and the GPU cannot be cut.
+struct too_short_to_wait : two_models {
+  too_short_to_wait() {
+    models[0].slo_us = 600;
+    models[1].name = "vgg16";
+    models[1].slo_us = 100e3;
+  }
+  [[nodiscard]] std::vector<model_demand> demands() const {
+    return {{0, 100, from_us(600)}, {1, 100, from_us(100e3)}};
+  }
+};
+
 /// Gives 10 a + b + model.
 void compute(std::size_t model, std::span<const void* const> in, std::span<void* const> out) {
   if (in[0] == nullptr || in[1] == nullptr || out[0] == nullptr) return;
@@ -82,11 +100,14 @@ void compute(std::size_t model, std::span<const void* const> in, std::span<void*
   std::memcpy(out[0], &b, sizeof b);
 }
 
+constexpr gpu_shape in_groups{sm_count{132}, sm_count{8}}, uncut{sm_count{132}, sm_count{132}};
+
 struct plan_rig {
-  explicit plan_rig(const two_models& m = {}, const gsched_plan_options& o = plan_options())
+  explicit plan_rig(const two_models& m = {}, const gsched_plan_options& o = plan_options(),
+                    const gpu_shape& gpu = in_groups)
       : how(abi::plan_settings_of(o)),
         it(std::make_unique<plan_server>(
-               abi::offer_of(how, m.shapes(), gpu_shape{sm_count{132}, sm_count{8}}),
+               abi::offer_of(how, m.shapes(), gpu, limits_for(9, 0)),
                [](const latency_table& t, const interference_function& f) {
                  return paced_batches(t, f, 1, {}, compute);
                },
@@ -252,6 +273,18 @@ TEST_CASE("c abi plan: an option out of range is refused by its name") {
   refused([](auto& o) { o.table = nullptr; }, "table");
   refused([](auto& o) { o.planner = "sbp"; }, "planner");
   refused([](auto& o) { o.planner = nullptr; }, "planner");
+  refused([](auto& o) { o.planner = "sbp+share"; }, "planner");
+  refused([](auto& o) { o.planner = "+share"; }, "planner");
+  refused([](auto& o) { o.planner = "best+int"; }, "planner");
+  refused([](auto& o) { o.planner = "best+share"; }, "interference, solo: expected both");
+  refused([](auto& o) { o.profiles = "x"; }, "profiles: expected NULL");
+  refused(
+      [](auto& o) {
+        o.planner = "best+share";
+        o.interference = o.solo = "x";
+        o.profiles = "";
+      },
+      "profiles: expected a folder");
   refused([](auto& o) { o.solo = "x"; }, "solo");
   refused([](auto& o) { o.replans = 2; }, "replans");
   refused([](auto& o) { o.at_once = 2; }, "at_once");
@@ -294,7 +327,7 @@ TEST_CASE("c abi plan: files are read, and each planner plans") {
   const auto offer = [](const gsched_plan_options& o, const char* name = "lenet") {
     two_models m;
     m.models[0].name = name;
-    return abi::offer_of(abi::plan_settings_of(o), m.shapes(), {sm_count{132}, sm_count{8}});
+    return abi::offer_of(abi::plan_settings_of(o), m.shapes(), in_groups, limits_for(9, 0));
   };
   std::string line;
   gsched_plan_options o = plan_options();
@@ -324,6 +357,86 @@ TEST_CASE("c abi plan: files are read, and each planner plans") {
       REQUIRE(plan);
       CHECK_FALSE(plan->gpulets.empty());
     }
+}
+
+TEST_CASE("c abi plan: a planner with +share puts models on the same SMs, where there is no plan "
+          "otherwise") {
+  const std::string law = shipped + "interference/h200.json", solo = shipped + "solo_metrics.csv",
+                    profiles = shipped + "profiles";
+  gsched_plan_options o = plan_options();
+  o.interference = law.c_str();
+  o.solo = solo.c_str();
+  const too_short_to_wait m;
+  const auto offer = [&](const gpu_shape& gpu) {
+    return abi::offer_of(abi::plan_settings_of(o), m.shapes(), gpu, limits_for(9, 0));
+  };
+  const auto plan_on = [&](const gpu_shape& gpu) {
+    const plan_offer made = offer(gpu);
+    return made.planner(made.table, m.demands());
+  };
+  for (const char* planner : {"elastic", "best", "ideal"}) {
+    o.planner = planner;
+    CHECK_FALSE(plan_on(uncut));
+    const auto apart = plan_on(in_groups);
+    REQUIRE(apart);
+    const std::string with = std::string(planner) + "+share";
+    o.planner = with.c_str();
+    CHECK(plan_on(in_groups) == apart);
+    for (const char* folder : {static_cast<const char*>(nullptr), profiles.c_str()}) {
+      o.profiles = folder;
+      const plan_offer made = offer(uncut);
+      const auto plan = made.planner(made.table, m.demands());
+      REQUIRE(plan);
+      REQUIRE(plan->gpulets.size() == 2);
+      CHECK(share_sms(plan->gpulets[0], plan->gpulets[1]));
+      CHECK(made.expected(plan->gpulets, 0, plan->gpulets[0].portions[0].model) >
+            1.19); // the margin
+    }
+    o.profiles = nullptr;
+  }
+  std::string line;
+  o.profiles = "/nonexistent";
+  CHECK(code_of([&] { static_cast<void>(offer(uncut)); }, &line) == GSCHED_IO);
+  CHECK(line.find("profiles: /nonexistent: ") == 0);
+  // LeNet's metrics are of a batch that it has no graph of.
+  const std::string few = std::filesystem::temp_directory_path() /
+                          ("gsched_solo_" + std::to_string(::getpid()) + ".csv");
+  {
+    std::ifstream from(solo);
+    std::ofstream to(few);
+    for (std::string row; std::getline(from, row);)
+      if (!row.starts_with("lenet,") || row.starts_with("lenet,32,")) to << row << '\n';
+  }
+  o.profiles = nullptr;
+  o.solo = few.c_str();
+  CHECK(code_of([&] { static_cast<void>(offer(uncut)); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line ==
+        "planner ideal+share: no profile or metrics of lenet in batches up to 8, expected one");
+  std::filesystem::remove(few);
+}
+
+TEST_CASE("c abi plan: requests on shared SMs have their own answers") {
+  const std::string law = shipped + "interference/h200.json", solo = shipped + "solo_metrics.csv";
+  gsched_plan_options o = plan_options();
+  o.planner = "elastic+share";
+  o.interference = law.c_str();
+  o.solo = solo.c_str();
+  plan_rig rig(too_short_to_wait(), o, uncut);
+  CHECK(rig.it.plan_report().partitions == 2);
+  CHECK(rig.it.plan_report().sms == 132); // the same for both
+  std::vector<plan_question> all(20);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].a = static_cast<std::uint32_t>(i);
+    rig.it.submit(all[i].request(1), &all[i].ticket); // LeNet's would be late on a loaded machine
+  }
+  for (plan_question& q : all) {
+    REQUIRE(abi::server::wait(*q.ticket, 20 * second_us));
+    const gsched_report r = abi::server::status(*q.ticket);
+    if (r.state == GSCHED_FINISHED) CHECK(q.out == 10ull * q.a + 1);
+    CHECK((r.state == GSCHED_FINISHED || r.state == GSCHED_REJECTED));
+    abi::server::release(*q.ticket);
+  }
+  CHECK(rig.it.plan_report().batches > 0);
 }
 
 } // namespace gsched::testing

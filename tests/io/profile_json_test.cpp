@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/io/profile_json.hpp>
 #include <gsched/job/profile.hpp>
+#include <gsched/occupancy/limits.hpp>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -404,6 +405,21 @@ TEST_CASE("a kernel that fits on no SM is named by the check that a device bring
     CHECK(e.code() == errc::does_not_fit);
     CHECK(std::string(e.what()).starts_with("m_b2: operation 0: a block of 128 threads"));
   }
+}
+
+TEST_CASE("a file whose kernels fit on an SM is read, another one is named") {
+  const fs::path file = profiles / "lenet_b1.json";
+  architecture_limits sm = limits_for(9, 0);
+  CHECK(written(load_profile(file, sm)) == written(load_profile(file)));
+  sm.max_threads_per_block = 32;
+  std::string line;
+  try {
+    static_cast<void>(load_profile(file, sm));
+  } catch (const error& e) {
+    CHECK(e.code() == errc::does_not_fit);
+    line = e.what();
+  }
+  CHECK_MESSAGE(line.find(file.string()) != std::string::npos, line);
 }
 
 TEST_CASE("text is escaped when it is written") {

@@ -58,6 +58,8 @@ constexpr std::size_t first_request = offsetof(gsched_request, wait_event);
 static_assert(first_request == 72);
 constexpr std::size_t first_report = offsetof(gsched_report, code);
 static_assert(first_report == 56);
+constexpr std::size_t first_plan_options = offsetof(gsched_plan_options, profiles);
+static_assert(first_plan_options == 120);
 
 int failed(gsched_code code, const char* line) noexcept {
   gsched::detail::set_line(last_error, line);
@@ -303,7 +305,7 @@ int gsched_profile_graph(void* graph, const gsched_profile_options* options, con
 
 int gsched_default_plan_options(gsched_plan_options* options) {
   return guarded([&] {
-    write_struct(options, "options", gsched::abi::default_plan_options());
+    write_struct(options, "options", gsched::abi::default_plan_options(), first_plan_options);
     return GSCHED_OK;
   });
 }
@@ -312,7 +314,8 @@ int gsched_plan_open(const gsched_plan_options* options, const gsched_plan_model
                      uint32_t count, gsched_server** out) {
   return guarded([&] {
     expected(out, "server") = nullptr;
-    const auto o = read_struct(options, "options", gsched::abi::default_plan_options());
+    const auto o =
+        read_struct(options, "options", gsched::abi::default_plan_options(), first_plan_options);
     const gsched::abi::plan_settings how = gsched::abi::plan_settings_of(o);
     auto made = std::make_unique<gsched_server>(
         gsched::abi::serve_plan_on_gpu(how, models, count),

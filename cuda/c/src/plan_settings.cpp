@@ -7,17 +7,23 @@
 
 #include <gsched/io/coefficients_json.hpp>
 #include <gsched/io/latency_csv.hpp>
+#include <gsched/io/profile_json.hpp>
 #include <gsched/io/solo_csv.hpp>
 #include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/exact.hpp>
+#include <gsched/partition/shared_sm_slowdowns.hpp>
+#include <gsched/partition/sharing.hpp>
 #include <gsched/serving/graph_batches.hpp>
 #include <gsched/serving/replanning.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -32,12 +38,58 @@ bool any_planner(F f) {
   return std::apply([&](const auto&... p) { return (f(p) || ...); }, planners{});
 }
 
+constexpr std::string_view with_sharing = "+share"; ///< suffix of a planner's name
+
 /// What plans are made with, in place while a server has them.
 struct plan_tables {
   latency_table latency;
   std::optional<solo_table> solo;
   interference_coefficients law{};
+  std::unique_ptr<const shared_sm_slowdowns> on_shared_sms; ///< null: no models on the same SMs
+
+  /// The bandwidth of a batch is that of this table, which nothing corrects.
+  [[nodiscard]] contention_interference beside() const {
+    return {latency, *solo, law, on_shared_sms.get(), shared_sm_margin};
+  }
 };
+
+/// The profiles of these models in a folder: files NAME_bBATCH.json.
+[[nodiscard]] std::vector<profile> profiles_of(const std::string& folder,
+                                               std::span<const plan_model_shape> models,
+                                               const architecture_limits& sm) {
+  std::vector<std::filesystem::path> files;
+  std::error_code bad;
+  for (std::filesystem::directory_iterator at(folder, bad), end; !bad && at != end;
+       at.increment(bad)) {
+    const std::string name = at->path().stem().string();
+    if (at->path().extension() == ".json" &&
+        std::any_of(models.begin(), models.end(), [&](const plan_model_shape& m) {
+          return name.substr(0, name.rfind("_b")) == m.name;
+        }))
+      files.push_back(at->path());
+  }
+  if (bad) throw error(errc::io, "profiles: " + folder + ": " + bad.message());
+  std::sort(files.begin(), files.end());
+  std::vector<profile> all;
+  for (const std::filesystem::path& f : files) all.push_back(load_profile(f, sm));
+  return all;
+}
+
+/// Errors   also bad_option for a model of which nothing is known.
+[[nodiscard]] std::unique_ptr<const shared_sm_slowdowns>
+slowdowns_of(const plan_settings& how, std::span<const plan_model_shape> models,
+             const plan_tables& with, const gpu_shape& gpu, const architecture_limits& sm) {
+  std::vector<profile> known;
+  if (!how.profiles.empty()) known = profiles_of(how.profiles, models, sm);
+  auto made = std::make_unique<const shared_sm_slowdowns>(with.latency, *with.solo,
+                                                          std::move(known), with.law, sm, gpu.sms);
+  for (std::size_t m = 0; m < models.size(); ++m)
+    if (!made->has(m))
+      refuse("planner " + how.planner + std::string(with_sharing) + ": no profile or metrics of " +
+             models[m].name + " in batches up to " + std::to_string(models[m].batches.back()) +
+             ", expected one");
+  return made;
+}
 
 /// Buffers of a graph, of as many requests as a batch has; the bytes of one request each.
 [[nodiscard]] std::vector<std::uint64_t> request_bytes(const gsched_buffer* all,
@@ -111,10 +163,18 @@ plan_settings plan_settings_of(const gsched_plan_options& o) {
   refuse_unless(o.table != nullptr && *o.table != '\0', "table", "a CSV file of latencies");
   refuse_unless(o.planner != nullptr, "planner", "a name, not NULL");
   s.planner = o.planner;
+  s.shares_sms = s.planner.ends_with(with_sharing);
+  if (s.shares_sms) s.planner.resize(s.planner.size() - with_sharing.size());
   refuse_unless(any_planner([&](const auto& p) { return s.planner == p.name; }), "planner",
-                "elastic, best or ideal");
+                "elastic, best or ideal, or one of them with +share");
   refuse_unless((o.interference == nullptr) == (o.solo == nullptr), "interference, solo",
                 "both or none");
+  refuse_unless(!s.shares_sms || o.interference != nullptr, "interference, solo",
+                "both, as a planner with +share predicts slow-downs");
+  refuse_unless(o.profiles == nullptr || s.shares_sms, "profiles",
+                "NULL, as only a planner with +share uses them");
+  refuse_unless(o.profiles == nullptr || *o.profiles != '\0', "profiles", "a folder");
+  if (o.profiles != nullptr) s.profiles = o.profiles;
   s.gpu = o.gpu;
   s.table = o.table;
   if (o.interference != nullptr) {
@@ -164,7 +224,7 @@ std::vector<plan_model_shape> shapes_of(const gsched_plan_model* models, std::ui
 }
 
 plan_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> models,
-                    const gpu_shape& gpu) {
+                    const gpu_shape& gpu, const architecture_limits& sm) {
   std::vector<graph_model> graphs;
   for (const plan_model_shape& m : models) graphs.push_back({m.name, m.batches});
   latency_table table = with_graphs(load_latency_table(how.table), graphs, how.added);
@@ -175,7 +235,7 @@ plan_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> 
              " to " + std::to_string(gpu.sms.count()));
     shape.sms = sm_count{how.sms};
   }
-  const auto with = std::make_shared<plan_tables>(plan_tables{table, {}, {}});
+  const auto with = std::make_shared<plan_tables>(plan_tables{table, {}, {}, {}});
   plan_offer offer{std::move(table), {shape}, {}};
   if (!how.interference.empty()) {
     with->solo = load_solo_table(how.solo);
@@ -183,8 +243,9 @@ plan_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> 
     for (const plan_model_shape& m : models)
       if (!with->solo->has(m.name))
         refuse("solo: no metrics of " + m.name + ", expected rows of it");
+    if (how.shares_sms) with->on_shared_sms = slowdowns_of(how, models, *with, gpu, sm);
     offer.expected = [with](std::span<const gpulet> all, std::size_t which, std::size_t model) {
-      return contention_interference(with->latency, *with->solo, with->law)(all, which, model);
+      return with->beside()(all, which, model);
     };
   }
   offer.planner = [with, shapes = offer.shapes,
@@ -192,10 +253,9 @@ plan_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> 
     std::optional<partition_plan> plan;
     any_planner([&](const auto& p) {
       if (p.name != name) return false;
-      // The bandwidth of a batch is that of the uncorrected table.
-      plan = with->solo ? p.plan(t, d, shapes,
-                                 contention_interference(with->latency, *with->solo, with->law))
-                        : p.plan(t, d, shapes);
+      plan = with->on_shared_sms ? sharing_planner(p).plan(t, d, shapes, with->beside())
+             : with->solo        ? p.plan(t, d, shapes, with->beside())
+                                 : p.plan(t, d, shapes);
       return true;
     });
     return plan;

@@ -6,6 +6,7 @@
 #include <gsched/gsched_c.h>
 
 #include <gsched/core/time.hpp>
+#include <gsched/occupancy/limits.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/server/plan_options.hpp>
 #include <gsched/server/planned_model.hpp>
@@ -23,9 +24,11 @@ namespace gsched::abi {
 struct plan_settings : plan_server_options {
   int gpu = 0;
   std::string table;
-  std::string planner;
+  std::string planner;      ///< without +share
+  bool shares_sms = false;  ///< with +share
   std::string interference; ///< empty: none
   std::string solo;
+  std::string profiles;  ///< a folder; empty: none
   std::uint32_t sms = 0; ///< 0: all
   duration added{};
   duration watchdog{};
@@ -54,10 +57,12 @@ struct plan_model_shape {
 [[nodiscard]] gsched_plan_model plan_model_of(const gsched_plan_model* models, std::uint32_t i);
 [[nodiscard]] gsched_plan_graph plan_graph_of(const gsched_plan_model& m, std::uint32_t i);
 
-/// What a plan_server serves. Reads the files.
-/// Errors   those of reading them; unknown_name for a model that is not in them.
+/// What a plan_server serves. Reads the files. `sm` are the limits of the GPU's SMs.
+/// Errors   those of reading them; unknown_name for a model that is not in them; does_not_fit for a
+///          profile of another kind of GPU.
 [[nodiscard]] plan_offer offer_of(const plan_settings& how,
-                                  std::span<const plan_model_shape> models, const gpu_shape& gpu);
+                                  std::span<const plan_model_shape> models, const gpu_shape& gpu,
+                                  const architecture_limits& sm);
 
 /// A model of a plan: a request's data is where its ticket says, or in its payload, as a client's of
 /// the channel.

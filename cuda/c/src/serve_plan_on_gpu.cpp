@@ -48,12 +48,12 @@ namespace {
 std::unique_ptr<plan_server>
 serve_plan_on_gpu(const plan_settings& how, const gsched_plan_model* models, std::uint32_t count) {
   const std::vector<plan_model_shape> shapes = shapes_of(models, count);
-  static_cast<void>(cuda::find_gpu(how.gpu)); // says in one line what is absent
+  const cuda::gpu on = cuda::find_gpu(how.gpu); // says in one line what is absent
   const std::vector<std::uint32_t> groups = cuda::group_sizes(how.gpu);
   // Graphs may have kernels in clusters, which the last group alone does not run.
   const gpu_shape gpu{sm_count{std::accumulate(groups.begin(), groups.end(), 0u)},
                       sm_count{groups.front()}, false};
-  plan_offer offer = offer_of(how, shapes, gpu);
+  plan_offer offer = offer_of(how, shapes, gpu, on.sm);
   cuda::partition_batches_options o;
   o.gpus = {how.gpu};
   for (const plan_model_shape& s : shapes) o.batches.push_back(s.batches);

@@ -10,6 +10,8 @@
 #include <gsched/job/kernel_counters.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
+#include <gsched/occupancy/calculator.hpp>
+#include <gsched/occupancy/limits.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -288,6 +290,20 @@ inline constexpr std::size_t max_profile_bytes = std::size_t{64} << 20;
 /// Errors   those of parse_profile; io if the file cannot be read.
 [[nodiscard]] inline profile load_profile(const std::filesystem::path& path) {
   return parse_profile(read_text(path, "a profile's file", max_profile_bytes), path.string());
+}
+
+/// Reads a profile from a file, each of whose kernels fits on an SM.
+///
+/// Errors   those of load_profile; does_not_fit, which names the file.
+[[nodiscard]] inline profile load_profile(const std::filesystem::path& path,
+                                          const architecture_limits& sm) {
+  profile p = load_profile(path);
+  try {
+    check_fits(p, [&](const launch_shape& launch) { return max_blocks_per_sm(sm, launch); });
+  } catch (const error& e) {
+    throw error(errc::does_not_fit, path.string() + ": " + e.what());
+  }
+  return p;
 }
 
 namespace detail {

@@ -7,7 +7,6 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/io/profile_json.hpp>
-#include <gsched/occupancy/calculator.hpp>
 
 #include <fmt/format.h>
 
@@ -98,15 +97,7 @@ std::string profile_catalogue::names() const {
 }
 
 gsched::profile load_model(const fs::path& file, const gsched::architecture_limits& sm) {
-  gsched::profile p = gsched::load_profile(file);
-  try {
-    gsched::check_fits(p, [&](const gsched::launch_shape& launch) {
-      return gsched::max_blocks_per_sm(sm, launch);
-    });
-  } catch (const gsched::error& e) {
-    throw gsched::error(gsched::errc::does_not_fit, file.string() + ": " + e.what());
-  }
-  return p;
+  return gsched::load_profile(file, sm);
 }
 
 } // namespace common

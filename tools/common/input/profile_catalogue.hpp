@@ -46,8 +46,7 @@ private:
   bool only_files_;
 };
 
-/// The profile of a file, each of whose kernels fits on an SM.
-/// Errors   gsched::error with one line that names the file, the place and what was expected.
+/// gsched::load_profile, without its parser of JSON in each program.
 [[nodiscard]] gsched::profile load_model(const std::filesystem::path& file,
                                          const gsched::architecture_limits& sm);
 

@@ -24,7 +24,9 @@ typedef struct gsched_plan_options {
   int32_t gpu; /* the runtime's number; 0 */
   /* A CSV file of measured latencies: model,batch,sms,latency_us. Needed. */
   const char* table;
-  const char* planner; /* elastic, best, ideal; "best" */
+  /* elastic, best, ideal; "best". NAME+share, "best+share": where NAME has no plan, models may also
+   * run at the same time on the same SMs. That needs interference and solo. */
+  const char* planner;
   /* How much batches beside each other slow each other: a file of coefficients, as `interference fit
    * --out` writes, and a CSV file of each model's metrics alone. NULL, NULL: not at all. */
   const char* interference;
@@ -44,6 +46,10 @@ typedef struct gsched_plan_options {
    * load; 0: it may wait for more requests as long as none is late, which serves more of them; 1 */
   uint32_t at_once;
   uint32_t reserved; /* 0 */
+  /* A folder of profiles (gsched_profile_graph), NAME_bBATCH.json, for NAME+share: the kernels of
+   * these batches, by which models on the same SMs slow each other. Of a model without one, kernels
+   * are assumed by its metrics. NULL: of all models; NULL */
+  const char* profiles;
 } gsched_plan_options;
 
 /* A captured graph of a model for batches of one size, with memory of its own. */
