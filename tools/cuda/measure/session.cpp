@@ -45,7 +45,7 @@ bool steps::begin(const std::string& what) {
 
 std::string find_other_work(session& s) {
   constexpr int kernels = 8;
-  constexpr int rounds = 40;
+  constexpr double seconds = 0.3; // many turns of processes, which are of some milliseconds
   constexpr double most = 0.1;
   s.dog.step("looking whether the GPU is idle", std::chrono::seconds{60});
   operation each;
@@ -57,7 +57,7 @@ std::string find_other_work(session& s) {
   const cuda::placed_graph placed(chain, nullptr);
   cuda::replayer replays;
   std::vector<double> times;
-  for (int i = 0; i < rounds; ++i) replays.alone(placed, times);
+  for (const double begun = s.now(); s.now() - begun < seconds;) replays.alone(placed, times);
   // A process that takes turns with this one slows some replays a lot: the mean shows that.
   const cuda::replay_times t = cuda::summarize(std::move(times));
   if (t.mean <= (1 + most) * t.p10) return {};
