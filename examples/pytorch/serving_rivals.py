@@ -7,7 +7,7 @@ In one process (serve_partitions):
   streams       a stream for each model
   priorities    that, and the model with the shortest SLO has the most urgent stream
   plan          partitions by the planner `best`
-A process for each model:
+A process for each model, with a stream on each GPU:
   time_slicing  nothing else: the driver lets processes take turns
   mps           under NVIDIA's MPS
   mps_shares    ... where each process has a share of the SMs (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE):
@@ -75,8 +75,10 @@ def options():
     p.add_argument("--batches", default="1,2,4,8,16,32", help="default: %(default)s")
     p.add_argument("--instances", type=workload.COUNT, default=3,
                    help="of each PyTorch graph for the plan; default: %(default)s")
+    p.add_argument("--gpus", type=workload.COUNT, default=1,
+                   help="each way uses all of them; default: %(default)s")
     p.add_argument("--sms", type=workload.COUNT, default=120,
-                   help="that the plan uses; default: %(default)s")
+                   help="of each GPU, that the plan uses; default: %(default)s")
     p.add_argument("--shares", type=numbers, metavar="MODEL=SMS,...",
                    help="of mps_shares, in place of those by the table")
     p.add_argument("--table", default=str(ROOT / "tools/data/latency_batch_partition.csv"),
@@ -203,12 +205,12 @@ def run_words(a, load, more, file):
 def program_words(a, runs, models, instances):
     """The command of a process that does these runs: with stand-ins there is one."""
     if not a.pytorch:
-        return [a.program, "--device", a.device, "--gpus", "1", "--table", a.table, "--batches",
+        return [a.program, "--device", a.device, "--gpus", str(a.gpus), "--table", a.table, "--batches",
                 ",".join(map(str, a.batches)), *runs[0]]
     gpu = a.device.partition(":")[2] or "0"
     words = [sys.executable, str(HERE / "serve_partitions.py"), "--models", ",".join(models),
              "--batches", ",".join(map(str, a.batches)), "--instances", str(instances), "--table",
-             a.table, "--gpu", gpu, "--seed", str(a.seed)]
+             a.table, "--gpu", gpu, "--gpus", str(a.gpus), "--seed", str(a.seed)]
     for run in runs:
         words += ["--run", shlex.join(run)]
     return words
@@ -247,8 +249,8 @@ def in_one_process(a, runs, folder):
 def in_processes(a, way, loads, folder, environment):
     """[joined reports] of each load, by a process for each model."""
     first = min(a.rates, key=lambda m: a.slo[m])
-    shares, whole = shares_of(a.times, {m: r * max(loads) for m, r in a.rates.items()}, a.slo,
-                              a.batches)
+    of_each_gpu = {m: r * max(loads) / a.gpus for m, r in a.rates.items()}
+    shares, whole = shares_of(a.times, of_each_gpu, a.slo, a.batches)
     shares = {m: int(x) for m, x in a.shares.items()} if a.shares else shares
     starts = [folder / f"start{i}" for i in range(len(loads))]
     for s in starts:

@@ -35,6 +35,16 @@ for one, many in zip(rows[:2], rows[2:]):
     assert many["all"]["arrived"] == sum(came[1].values()) == many["all"]["in_time"], many
 PY
 
+# Two GPUs serve what one cannot.
+for gpus in 1 2; do
+  rivals 0 --device sim --gpus $gpus --rates lenet=300,vgg16=12000 --ways streams --program "$serve" --json "$work/gpus$gpus.json"
+done
+python3 - "$work" <<'PY' || fail "two GPUs serve no more than one"
+import json, sys
+late = [json.load(open(f"{sys.argv[1]}/gpus{n}.json"))["rows"][0]["all"]["violations"] for n in (1, 2)]
+assert late[0] > 0.2 and late[1] < 0.01, late
+PY
+
 # The barrier of the program.
 mkdir "$work/start"
 for bad in never 99999999999999999; do
