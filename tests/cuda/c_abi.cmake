@@ -27,6 +27,7 @@ if(GSCHED_HAS_CUDA)
   target_include_directories(gsched.test.c_abi PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/cuda/include) # for kernels that report
   target_compile_features(gsched.test.c_abi PRIVATE cxx_std_20)
+  target_compile_definitions(gsched.test.c_abi PRIVATE GSCHED_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   gsched_as_one(gsched.test.c_abi tests cuda/c_abi_calls.cpp ${files})
   gsched_optimise(gsched.test.c_abi -O0)
   add_test(NAME gsched.test.c_abi COMMAND gsched.test.c_abi)
