@@ -37,7 +37,7 @@ PY
 
 # Two GPUs serve what one cannot.
 for gpus in 1 2; do
-  rivals 0 --device sim --gpus $gpus --rates lenet=300,vgg16=12000 --ways streams --program "$serve" --json "$work/gpus$gpus.json"
+  rivals 0 --device sim --gpus $gpus --rates lenet=300,vgg16=8000 --ways streams --program "$serve" --json "$work/gpus$gpus.json"
 done
 python3 - "$work" <<'PY' || fail "two GPUs serve no more than one"
 import json, sys
