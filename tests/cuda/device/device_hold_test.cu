@@ -660,6 +660,9 @@ TEST_CASE(
           while (!other.has_freed() && all)
             all = rig.run_urgent(rig.quick.host()); // without a pause
         }));
+        CAPTURE(round);
+        CAPTURE(ms.back());
+        CAPTURE(rig.d.device.statistics().expired_leases - leases);
         CHECK(all);
         CHECK(other.has_freed());
       }

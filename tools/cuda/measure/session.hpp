@@ -73,8 +73,8 @@ private:
   bool terminal_;
 };
 
-/// One line with the times where the same graph takes now more time, now less: other work runs on
-/// the GPU. Otherwise empty.
+/// One line with the times where the same graph takes now more time, now less, or waits before it
+/// begins: other work runs on the GPU. Otherwise empty.
 [[nodiscard]] std::string find_other_work(session& s);
 
 [[nodiscard]] part_report measure_latency(session& s, double until);
