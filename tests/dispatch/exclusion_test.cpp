@@ -2,6 +2,7 @@
 // Models whose jobs exclude one another.
 #include "allocations.hpp"
 #include "dispatch/rig.hpp"
+#include "sanitized.hpp"
 
 #include <gsched/policy/fifo.hpp>
 #include <gsched/policy/srpt.hpp>
@@ -158,7 +159,7 @@ TEST_CASE("exclusion: every graph of three models, every sequence of five jobs")
     for (std::size_t e = 0; e < pairs.size(); ++e)
       if ((graph >> e & 1u) != 0) edges.push_back(pairs[e]);
     exclusion_rig r({0, 2, 1}, edges);
-    for (std::uint32_t sequence = 0; sequence < 243; ++sequence) {
+    for (std::uint32_t sequence = 0; sequence < 243; sequence += testing::sanitized ? 5 : 1) {
       CAPTURE(graph);
       CAPTURE(sequence);
       std::uint32_t rest = sequence;
@@ -173,7 +174,7 @@ TEST_CASE("exclusion: every graph of three models, every sequence of five jobs")
 
 TEST_CASE("exclusion: every graph of four models, with drawn jobs, cancelled or not") {
   const auto pairs = pairs_of(4);
-  for (std::uint32_t graph = 0; graph < 1u << pairs.size(); ++graph) {
+  for (std::uint32_t graph = 0; graph < 1u << pairs.size(); graph += testing::sanitized ? 13 : 1) {
     CAPTURE(graph);
     std::mt19937_64 random(graph);
     std::vector<std::pair<std::size_t, std::size_t>> edges;

@@ -5,6 +5,7 @@
 // order, and no state remains.
 #include "dispatch/rig.hpp"
 #include "dispatch/yielding_device.hpp"
+#include "sanitized.hpp"
 
 #include <gsched/dispatch/corun_rule.hpp>
 #include <gsched/policy/deficit_over.hpp>
@@ -252,11 +253,7 @@ counts storm(std::uint64_t seed, std::uint64_t rounds) {
           p.restores.count, hears.rode,       p.reserved_segments};
 }
 
-#ifdef GSCHED_SANITIZED
-constexpr std::uint64_t enough = 100000; // ten times as slow
-#else
-constexpr std::uint64_t enough = 1000000;
-#endif
+constexpr std::uint64_t enough = testing::sanitized ? 20'000 : 1'000'000;
 
 } // namespace
 

@@ -5,6 +5,7 @@
 #include "allocations.hpp"
 #include "dispatch/rig.hpp"
 #include "dispatch/shared/native_dispatchers.hpp"
+#include "sanitized.hpp"
 
 #include <gsched/dispatch/corun_rule.hpp>
 #include <gsched/notify/flow_control.hpp>
@@ -233,7 +234,7 @@ TEST_CASE_TEMPLATE_DEFINE("storm: a shared dispatcher serves as the policy's own
 TEST_CASE_TEMPLATE_APPLY(as_native, storm_policies);
 
 TEST_CASE("storm: instrumented segments and the per-SM accountant agree block by block") {
-  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+  for (std::uint64_t seed = 0; seed < (testing::sanitized ? 3 : 12); ++seed) {
     CAPTURE(seed);
     sim::device device(sim::h200());
     dispatch_options o = drawn_options(seed);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
+#include "sanitized.hpp"
 
 #include <gsched/io/latency_csv.hpp>
 #include <gsched/partition/bounded_search.hpp>
@@ -40,7 +41,7 @@ TEST_CASE("the bounded search has almost every plan of the exact planner, with a
   const latency_table t = shipped();
   const std::vector<gpu_shape> four(4);
   int ideal = 0, best = 0, elastic = 0, ideal_beside = 0, best_beside = 0, elastic_beside = 0;
-  for (std::uint32_t i = 1; i < 1024; i += 3) {
+  for (std::uint32_t i = 1; i < 1024; i += testing::sanitized ? 15 : 3) {
     std::vector<model_demand> demands;
     for (std::size_t m = 0; m < 5; ++m)
       demands.push_back({m, 4000.0 * (i >> 2 * m & 3), 2 * t.latency(m, 32, sm_count{132})});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
+#include "sanitized.hpp"
 
 #include <gsched/io/latency_csv.hpp>
 #include <gsched/io/solo_csv.hpp>
@@ -40,7 +41,7 @@ TEST_CASE("the elastic planner has almost every plan of the exact planner") {
   const shipped s;
   const std::vector<gpu_shape> four(4);
   int elastic = 0, ideal = 0, beside = 0;
-  for (std::uint32_t i = 1; i < 1024; i += 3) {
+  for (std::uint32_t i = 1; i < 1024; i += testing::sanitized ? 15 : 3) {
     std::vector<double> rates;
     for (std::uint32_t m = 0; m < 5; ++m) rates.push_back(3000.0 * (i >> 2 * m & 3));
     const std::vector<model_demand> d = s.demands(rates);
@@ -71,7 +72,7 @@ TEST_CASE("on one crowded GPU the elastic planner has most plans of a search") {
   std::mt19937_64 random(78);
   const std::vector<gpu_shape> one(1);
   int elastic = 0, best = 0;
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < (testing::sanitized ? 25 : 150); ++i) {
     const std::size_t models = 3 + random() % 4;
     const latency_table t = random_table(random, models, {8, 16, 24, 32, 48, 64, 96, 132}, 16);
     std::vector<model_demand> d;
@@ -97,7 +98,7 @@ TEST_CASE("if the elastic planner has a plan, it has one for lower rates, also w
   const shipped s;
   std::mt19937_64 random(71);
   int plans = 0;
-  for (int i = 0; i < 80; ++i) {
+  for (int i = 0; i < (testing::sanitized ? 5 : 80); ++i) {
     std::vector<double> rates(5);
     for (double& r : rates) r = random() % 3 == 0 ? 0 : static_cast<double>(1 + random() % 600);
     const std::vector<gpu_shape> gpus(1 + random() % 4);
@@ -119,7 +120,7 @@ TEST_CASE("if the elastic planner has a plan, it has one for lower rates, also w
     }
     REQUIRE(had);
   }
-  CHECK(plans > 1000);
+  CHECK(plans > (testing::sanitized ? 60 : 1000));
 }
 
 TEST_CASE("time sharing leaves time for the slow-down that neighbours may cause") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/on_jobs.hpp"
+#include "sanitized.hpp"
 
 #include <gsched/policy/detail/tail_decay.hpp>
 #include <gsched/policy/fifo.hpp>
@@ -221,7 +222,8 @@ struct compared {
 
 } // namespace
 
-TEST_CASE("gamma_boost: between fifo's tail and srpt's mean, on one server") {
+TEST_CASE("gamma_boost: between fifo's tail and srpt's mean, on one server" *
+          doctest::skip(testing::sanitized)) {
   for (const double load : {0.7, 0.9}) {
     for (const double sigma : {0.0, 1.5, 2.0}) {
       const compared to_fifo(load, sigma, 1, 1);
@@ -236,7 +238,8 @@ TEST_CASE("gamma_boost: between fifo's tail and srpt's mean, on one server") {
 
 // A device that runs jobs concurrently: each takes longer than alone, which the estimate of its
 // size includes and the estimate of its head does not.
-TEST_CASE("gamma_boost: between fifo's tail and srpt's mean, on six servers") {
+TEST_CASE("gamma_boost: between fifo's tail and srpt's mean, on six servers" *
+          doctest::skip(testing::sanitized)) {
   for (const double sigma : {1.5, 2.0}) {
     const compared to_fifo(0.9, sigma, 6, 0.4);
     CHECK(to_fifo.both.mean <= 1.12 * to_fifo.shortest.mean);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preempt/access_model.hpp"
+#include "sanitized.hpp"
 
 #include <gsched/preempt/idempotence.hpp>
 
@@ -105,9 +106,11 @@ void check_all(const access_trace& t) {
   }
 }
 
+constexpr int random_programs = testing::sanitized ? 4'000 : 30'000;
+
 TEST_CASE("verdicts are those of the rule, and groups are the shortest: random programs") {
   std::mt19937_64 random(64);
-  for (int i = 0; i < 30000; ++i) {
+  for (int i = 0; i < random_programs; ++i) {
     CAPTURE(i);
     check_all(random_trace(random, {}, 14));
   }
@@ -121,7 +124,7 @@ TEST_CASE("as well with accesses that nobody saw and with declarations") {
                        .declared_idempotent = 2,
                        .declared_clobbers = 1,
                        .declared_saves = 1};
-  for (int i = 0; i < 30000; ++i) {
+  for (int i = 0; i < random_programs; ++i) {
     CAPTURE(i);
     check_all(random_trace(random, mix, 14));
   }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "sanitized.hpp"
+
 #include <gsched/io/profile_json.hpp>
 #include <gsched/sim/device.hpp>
 #include <gsched/workload/random.hpp>
@@ -154,6 +156,7 @@ TEST_CASE("real-time beside best-effort work is as on the hardware, whatever the
   REQUIRE(std::getline(in, line));
   int rows = 0;
   while (std::getline(in, line)) {
+    if (++rows % 7 != 1 && testing::sanitized) continue;
     CAPTURE(line);
     std::vector<std::string> f;
     std::istringstream fields(line);
@@ -167,14 +170,14 @@ TEST_CASE("real-time beside best-effort work is as on the hardware, whatever the
     const double per_s = std::stod(f[7]);
     CHECK(std::abs(o.p50_us - p50) <= 0.25 * p50);
     CHECK(std::abs(o.best_effort_per_s - per_s) <= 0.08 * per_s);
-    ++rows;
   }
   CHECK(rows == 20);
 }
 
 // The simulator's result for a lane that yields at gates; the file has no such row. Short segments
 // whose submission is paused disturb a request as little, but cost the batch much more.
-TEST_CASE("best-effort work that is held at gates costs a request next to nothing") {
+TEST_CASE("best-effort work that is held at gates costs a request next to nothing" *
+          doctest::skip(testing::sanitized)) {
   using pair = std::pair<std::string, std::string>;
   for (const pair& models : {pair("resnet18x1", "resnet50x8"), pair("bert_basex1", "vgg16x8")}) {
     const std::string& real_time = models.first;
