@@ -86,6 +86,22 @@ assert len(said["rows"]) == 6, said["rows"]
 assert all(v == 1 for r in said["rows"] for k, v in r.items() if k.endswith("_ratio")), said["rows"]
 assert said["summary"]["mean"] == {"rows": 6, "outside": 0, "median_off": 0, "worst_ratio": 1}
 PY
+# An old run of kernels that leave names longer segments than it had.
+check "a run of kernels that leave" "$bin/realtime" --device gpu.json --seconds 0.05 --mode rt_only,preempt \
+  --leaves at_checkpoints --quiet --json leaves.json
+python3 - <<'PY'
+import json
+said = json.load(open("leaves.json"))
+said["scheduling"] |= {"quantum_us": 200, "most_quantum_us": 3200}
+json.dump(said, open("leaves.json", "w"))
+PY
+check "it is run again with what it had" python3 "$bench/realtime_sim_vs_gpu.py" leaves.json --bin "$bin" \
+  --contended --strict --json leaves_rows.json
+check "and is equal" python3 - <<'PY'
+import json
+ratios = [v for r in json.load(open("leaves_rows.json"))["rows"] for k, v in r.items() if k.endswith("_ratio")]
+assert len(ratios) >= 8 and all(v == 1 for v in ratios), ratios
+PY
 python3 - "$preset" <<'PY'
 import json, sys
 p = json.load(open(sys.argv[1]))
