@@ -363,6 +363,7 @@ TEST_CASE("c abi plan: a planner with +share puts models on the same SMs, where 
           "otherwise") {
   const std::string law = shipped + "interference/h200.json", solo = shipped + "solo_metrics.csv",
                     profiles = shipped + "profiles";
+  std::string with; // `o` refers to all of these
   gsched_plan_options o = plan_options();
   o.interference = law.c_str();
   o.solo = solo.c_str();
@@ -379,7 +380,7 @@ TEST_CASE("c abi plan: a planner with +share puts models on the same SMs, where 
     CHECK_FALSE(plan_on(uncut));
     const auto apart = plan_on(in_groups);
     REQUIRE(apart);
-    const std::string with = std::string(planner) + "+share";
+    with = std::string(planner) + "+share";
     o.planner = with.c_str();
     CHECK(plan_on(in_groups) == apart);
     for (const char* folder : {static_cast<const char*>(nullptr), profiles.c_str()}) {

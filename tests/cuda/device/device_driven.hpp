@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -85,6 +86,16 @@ struct driven_cuda {
         failed += out[i].what == device_event::kind::segment_failed ? 1u : 0u;
       }
     }
+  }
+
+  /// The id of the next segment to be submitted.
+  [[nodiscard]] segment_id next() const { return segment_id{next_}; }
+
+  [[nodiscard]] bool has_ended(segment_id s) const {
+    return std::any_of(events.rbegin(), events.rend(), [&](const device_event& e) {
+      return e.segment == s && (e.what == device_event::kind::segment_done ||
+                                e.what == device_event::kind::segment_failed);
+    });
   }
 
   [[nodiscard]] std::uint64_t blocks(device_event::kind what) const {
