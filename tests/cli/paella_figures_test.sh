@@ -12,6 +12,12 @@ ls "$out"/*.json >/dev/null
 for n in 9 11 12 13; do
   grep -q '</svg>' "$out/paella_figure_$n.svg" || { echo "figure $n was not drawn"; exit 1; }
 done
+"$figures" --quick --only 9 --bin "$GSCHED_BIN_DIR" --results "$out/one" --figures "$out/one" >"$out/log"
+[ "$(cd "$out/one" && echo *.svg)" = paella_figure_9.svg ] || { echo "--only drew other figures"; exit 1; }
+if "$figures" --quick --only 10 2>"$out/err"; then
+  echo "--only took a figure that does not exist"
+  exit 1
+fi
 if "$figures" --quick --bin "$out/nowhere" --results "$out" --figures "$out" 2>"$out/err"; then
   echo "a missing program went unnoticed"
   exit 1
