@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where and when the GPU places blocks, which the law of contention and the simulator assume:
+// whether a kernel starts beside an older one that has blocks to place, on which SMs its blocks go,
+// and how long no block runs between two kernels of a graph.
+
+#include "block_order/kernels.hpp"
+#include "experiment.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/gpu.hpp>
+
+#include <CLI/CLI.hpp>
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace block_order;
+using gsched::cuda::check;
+using json = nlohmann::ordered_json;
+
+struct run_options {
+  unsigned rounds = 15;
+  int gpu = 0;
+  std::string json;
+};
+
+/// The blocks of a kernel.
+struct shape {
+  unsigned blocks = 1;
+  unsigned threads = 128;
+  std::size_t shared_bytes = 0;
+  double us = 10;
+};
+
+/// A launch, its records, and whether it was launched.
+class recorded {
+public:
+  recorded(const shape& s, bool second) : shape_(s), kernel_(timed_kernel(second)) {
+    check(cudaMalloc(reinterpret_cast<void**>(&records_), s.blocks * sizeof(block_record)),
+          "memory");
+  }
+  ~recorded() { cudaFree(records_); }
+  recorded(const recorded&) = delete;
+  recorded& operator=(const recorded&) = delete;
+
+  void launch(cudaStream_t stream, std::uint32_t* has_started = nullptr) {
+    timed_arguments a{static_cast<std::uint64_t>(shape_.us * 1e3), records_, has_started};
+    void* arguments[] = {&a};
+    check(cudaLaunchKernel(kernel_, dim3(shape_.blocks), dim3(shape_.threads), arguments,
+                           shape_.shared_bytes, stream),
+          "launch");
+  }
+  [[nodiscard]] std::vector<block_record> records() const {
+    std::vector<block_record> all(shape_.blocks);
+    check(
+        cudaMemcpy(all.data(), records_, all.size() * sizeof(block_record), cudaMemcpyDeviceToHost),
+        "copy");
+    return all;
+  }
+
+private:
+  shape shape_;
+  const void* kernel_;
+  block_record* records_ = nullptr;
+};
+
+std::uint64_t first_start(const std::vector<block_record>& all) {
+  return std::ranges::min_element(all, {}, &block_record::start_ns)->start_ns;
+}
+std::uint64_t last_start(const std::vector<block_record>& all) {
+  return std::ranges::max_element(all, {}, &block_record::start_ns)->start_ns;
+}
+std::uint64_t last_end(const std::vector<block_record>& all) {
+  return std::ranges::max_element(all, {}, &block_record::end_ns)->end_ns;
+}
+
+class order_experiment {
+public:
+  explicit order_experiment(const run_options& o)
+      : o_(o), gpu_(gsched::cuda::find_gpu(o.gpu)), dog_("gsched.gpu.block_order") {
+    sms_ = gpu_.sms.count();
+    check(cudaDeviceGetAttribute(&most_shared_, cudaDevAttrMaxSharedMemoryPerBlockOptin, o.gpu),
+          "attribute");
+    for (const bool second : {false, true})
+      check(cudaFuncSetAttribute(timed_kernel(second), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 most_shared_),
+            "shared memory");
+    int least = 0, most = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &most), "priorities");
+    check(cudaStreamCreateWithPriority(&older_, cudaStreamNonBlocking, least), "stream");
+    check(cudaStreamCreateWithPriority(&younger_, cudaStreamNonBlocking, least), "stream");
+    check(cudaStreamCreateWithPriority(&urgent_, cudaStreamNonBlocking, most), "stream");
+    check(cudaMallocHost(reinterpret_cast<void**>(&has_started_), sizeof *has_started_), "memory");
+  }
+  ~order_experiment() {
+    cudaStreamDestroy(older_);
+    cudaStreamDestroy(younger_);
+    cudaStreamDestroy(urgent_);
+    cudaFreeHost(has_started_);
+  }
+  order_experiment(const order_experiment&) = delete;
+  order_experiment& operator=(const order_experiment&) = delete;
+
+  void run() {
+    starts();
+    places();
+    gaps();
+    write();
+  }
+
+private:
+  /// A kernel that is launched while blocks of an older one run.
+  struct meeting {
+    const char* name;
+    shape older, younger;
+    bool urgent = false;
+    /// that each kernel prefers, in percent of shared memory; -1: the driver's choice
+    int younger_split = 100;
+    int older_split = 100;
+  };
+
+  struct pair {
+    std::vector<block_record> older, younger;
+  };
+
+  static void prefer(bool second, int split) {
+    check(cudaFuncSetAttribute(timed_kernel(second), cudaFuncAttributePreferredSharedMemoryCarveout,
+                               split),
+          "split");
+  }
+
+  pair meet(const meeting& m) {
+    dog_.step(m.name, 20);
+    prefer(false, m.older_split);
+    prefer(true, m.younger_split);
+    recorded older(m.older, false);
+    recorded younger(m.younger, true);
+    younger.launch(younger_); // so that the driver has loaded both
+    older.launch(older_);
+    check(cudaDeviceSynchronize(), "warm-up");
+    *static_cast<volatile std::uint32_t*>(has_started_) = 0;
+    older.launch(older_, has_started_);
+    while (*static_cast<volatile std::uint32_t*>(has_started_) == 0) {
+    }
+    younger.launch(m.urgent ? urgent_ : younger_);
+    check(cudaDeviceSynchronize(), m.name);
+    dog_.rest();
+    return {older.records(), younger.records()};
+  }
+
+  void starts() {
+    const auto half = static_cast<std::size_t>(most_shared_) * 6 / 10; // one block an SM
+    const shape full{sms_ * 2 * 8, 1024, 0, 50};
+    const shape sparse{sms_ * 8, 128, half, 50};
+    const shape small{sms_, 128, 0, 5};
+    shape one_wave = sparse;
+    one_wave.blocks = sms_;
+    one_wave.us = 400;
+    shape without = one_wave, third = one_wave, few = one_wave;
+    without.shared_bytes = 0;
+    third.shared_bytes = half / 2;
+    few.shared_bytes = 16384;
+    const auto with_shared = [&](std::size_t bytes) { return shape{sms_, 128, bytes, 5}; };
+    fmt::print(
+        "A kernel that is launched while 8 waves of an older one run: when its blocks start, "
+        "as a part of the time from the older one's first to its last start; median of {}\n"
+        "{:<52} {:>7} {:>7} {:>18}\n",
+        o_.rounds, "", "first", "last", "before older's last");
+    for (const meeting& m :
+         {meeting{"no room beside the older blocks", full, small},
+          meeting{"the same, with a higher priority", full, small, true},
+          meeting{"room for it beside the older blocks", sparse, small},
+          meeting{"the same, with a higher priority", sparse, small, true},
+          meeting{"the same, and it prefers L1", sparse, small, false, 0},
+          meeting{"room, and the older one has one wave", one_wave, small},
+          meeting{"the same, and it prefers L1", one_wave, small, false, 0},
+          meeting{"one wave with 60% of shared memory, beside none", one_wave, small, false, -1,
+                  -1},
+          meeting{"one wave with 60%, beside 1 KiB", one_wave, with_shared(1024), false, -1, -1},
+          meeting{"one wave with 60%, beside 16 KiB", one_wave, with_shared(16384), false, -1, -1},
+          meeting{"one wave with 60%, beside 30%", one_wave, with_shared(half / 2), false, -1, -1},
+          meeting{"one wave with none, beside 60%", without, with_shared(half), false, -1, -1},
+          meeting{"one wave with none, beside 16 KiB", without, with_shared(16384), false, -1, -1},
+          meeting{"one wave with none, beside none", without, small, false, -1, -1},
+          meeting{"one wave with 30%, beside 60%", third, with_shared(half), false, -1, -1},
+          meeting{"one wave with 16 KiB, beside none", few, small, false, -1, -1}}) {
+      std::vector<double> first, last, before;
+      for (unsigned i = 0; i < o_.rounds; ++i) {
+        const pair p = meet(m);
+        const auto begin = static_cast<double>(first_start(p.older));
+        // of a kernel of one wave: until its end
+        const std::uint64_t until = m.older.blocks > sms_ ? last_start(p.older) : last_end(p.older);
+        const double whole = static_cast<double>(until) - begin;
+        first.push_back((static_cast<double>(first_start(p.younger)) - begin) / whole);
+        last.push_back((static_cast<double>(last_start(p.younger)) - begin) / whole);
+        before.push_back(
+            static_cast<double>(std::ranges::count_if(
+                p.younger, [&](const block_record& b) { return b.start_ns < until; })) /
+            static_cast<double>(p.younger.size()));
+      }
+      using experiment::median;
+      fmt::print("{:<52} {:>7.2f} {:>7.2f} {:>17.0f}%\n", m.name, median(first), median(last),
+                 100 * median(before));
+      starts_.push_back({{"case", m.name},
+                         {"older_blocks", m.older.blocks},
+                         {"older_shared_bytes", m.older.shared_bytes},
+                         {"younger_shared_bytes", m.younger.shared_bytes},
+                         {"older_split", m.older_split},
+                         {"younger_split", m.younger_split},
+                         {"first", first},
+                         {"last", last},
+                         {"before", before}});
+    }
+  }
+
+  /// Blocks of a younger kernel by the number of older blocks on their SMs.
+  void places() {
+    const auto fifth = static_cast<std::size_t>(most_shared_) / 5;
+    const shape older{sms_ * 9 / 4, 128, fifth, 1000}; // two or three on an SM
+    fmt::print("\n{} older blocks on {} SMs: the SMs, and the blocks of a younger kernel, by the "
+               "older blocks on an SM; median of {}\n{:<24} {:>18} {:>22}\n",
+               older.blocks, sms_, o_.rounds, "younger blocks", "SMs with 2 / 3",
+               "younger beside 2 / 3");
+    for (const unsigned blocks : {sms_ / 4, sms_ * 3 / 4, sms_}) {
+      std::vector<double> sms[2], beside[2];
+      for (unsigned i = 0; i < o_.rounds; ++i) {
+        const pair p = meet({"places", older, {blocks, 128, fifth, 5}});
+        std::vector<unsigned> on(1024);
+        for (const block_record& b : p.older) ++on.at(b.sm);
+        for (const unsigned k : {2u, 3u}) {
+          sms[k - 2].push_back(static_cast<double>(std::ranges::count(on, k)));
+          beside[k - 2].push_back(static_cast<double>(std::ranges::count_if(
+              p.younger, [&](const block_record& b) { return on.at(b.sm) == k; })));
+        }
+      }
+      using experiment::median;
+      fmt::print("{:<24} {:>18} {:>22}\n", blocks,
+                 fmt::format("{:.0f} / {:.0f}", median(sms[0]), median(sms[1])),
+                 fmt::format("{:.0f} / {:.0f}", median(beside[0]), median(beside[1])));
+      places_.push_back({{"younger", blocks},
+                         {"sms_with_2", sms[0]},
+                         {"sms_with_3", sms[1]},
+                         {"beside_2", beside[0]},
+                         {"beside_3", beside[1]}});
+    }
+  }
+
+  /// The time between the last end of a kernel's blocks and the first start of the next one's, in a
+  /// graph of kernels one after the other.
+  void gaps() {
+    constexpr unsigned kernels = 40;
+    fmt::print("\nus without a block between two kernels of a graph; of {} graphs of {} kernels\n"
+               "{:<24} {:>8} {:>8} {:>8}\n",
+               o_.rounds, kernels, "blocks of a kernel", "p10", "median", "p90");
+    for (const unsigned blocks : {1u, sms_, 8 * sms_, 64 * sms_}) {
+      dog_.step("gaps", 20);
+      std::vector<std::unique_ptr<recorded>> chain;
+      for (unsigned k = 0; k < kernels; ++k)
+        chain.push_back(std::make_unique<recorded>(shape{blocks, 128, 0, 5}, false));
+      check(cudaStreamBeginCapture(older_, cudaStreamCaptureModeThreadLocal), "capture");
+      for (const auto& k : chain) k->launch(older_);
+      cudaGraph_t graph{};
+      cudaGraphExec_t runs{};
+      check(cudaStreamEndCapture(older_, &graph), "capture");
+      check(cudaGraphInstantiate(&runs, graph, 0), "graph");
+      std::vector<double> us;
+      for (unsigned i = 0; i <= o_.rounds; ++i) {
+        check(cudaGraphLaunch(runs, older_), "launch");
+        check(cudaDeviceSynchronize(), "gaps");
+        if (i == 0) continue; // the first one warms up
+        for (unsigned k = 1; k < kernels; ++k)
+          us.push_back((static_cast<double>(first_start(chain[k]->records())) -
+                        static_cast<double>(last_end(chain[k - 1]->records()))) *
+                       1e-3);
+      }
+      cudaGraphExecDestroy(runs);
+      cudaGraphDestroy(graph);
+      dog_.rest();
+      using experiment::quantile;
+      fmt::print("{:<24} {:>8.2f} {:>8.2f} {:>8.2f}\n", blocks, quantile(us, 0.1),
+                 quantile(us, 0.5), quantile(us, 0.9));
+      gaps_.push_back({{"blocks", blocks},
+                       {"p10", quantile(us, 0.1)},
+                       {"median", quantile(us, 0.5)},
+                       {"p90", quantile(us, 0.9)}});
+    }
+  }
+
+  void write() const {
+    if (o_.json.empty()) return;
+    std::ofstream out(o_.json);
+    out << json{{"experiment", "block_order"},
+                {"gpu", gpu_.name},
+                {"driver", gpu_.driver_version},
+                {"runtime", gpu_.runtime_version},
+                {"rounds", o_.rounds},
+                {"starts", starts_},
+                {"places", places_},
+                {"gaps", gaps_}}
+               .dump(1)
+        << '\n';
+    if (!out.flush())
+      throw gsched::error(gsched::errc::io, o_.json + ": cannot be written, expected a file");
+  }
+
+  run_options o_;
+  gsched::cuda::gpu gpu_;
+  experiment::watchdog dog_;
+  unsigned sms_ = 0;
+  int most_shared_ = 0;
+  cudaStream_t older_{}, younger_{}, urgent_{};
+  std::uint32_t* has_started_ = nullptr;
+  json starts_ = json::array(), places_ = json::array(), gaps_ = json::array();
+};
+
+} // namespace
+
+int main(int argc, char** argv) {
+  run_options o;
+  CLI::App app("When and where the GPU places the blocks of a kernel beside an older one, and the\n"
+               "time without blocks between two kernels of a graph.\n"
+               "Example: gsched.gpu.block_order --json block_order.json");
+  app.add_option("--rounds", o.rounds, "of each case")
+      ->check(CLI::Range(1u, 1000u))
+      ->capture_default_str();
+  app.add_option("--gpu", o.gpu, "the GPU's number")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--json", o.json, "write the figures to this file, round by round");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& wrong) {
+    if (wrong.get_exit_code() == 0) return app.exit(wrong);
+    fmt::print(stderr, "gsched.gpu.block_order: {}\n", wrong.what());
+    return 2;
+  }
+  try {
+    order_experiment(o).run();
+    return 0;
+  } catch (const std::exception& wrong) {
+    fmt::print(stderr, "gsched.gpu.block_order: {}\n", wrong.what());
+    return 1;
+  }
+}
