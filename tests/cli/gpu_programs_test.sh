@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gsched.gpu.preemption_torture, gsched.gpu.forks, gsched.gpu.segment_ends and
-# gsched.gpu.memory_nodes without a GPU: help, one line for each kind of bad input, and cases as text.
+# gsched.gpu.preemption_torture, gsched.gpu.forks, gsched.gpu.segment_ends, gsched.gpu.memory_nodes and
+# gsched.gpu.block_order without a GPU: help, one line for each kind of bad input, and cases as text.
 set -u
 bench=${GSCHED_BIN_DIR:?}/../bench
 work=$(mktemp -d)
@@ -28,12 +28,13 @@ for program in preemption_torture forks; do
   says 2 no-such $program --no-such
   says 2 seconds $program --seconds 0
 done
-for program in segment_ends memory_nodes; do
+for program in segment_ends memory_nodes block_order; do
   timeout 60 "$bench/gsched.gpu.$program" --help >out 2>&1 && grep -q -- --json out ||
     { echo "$program --help failed"; cat out; failed=1; }
 done
 says 2 segments segment_ends --segments 1
 says 2 neighbours memory_nodes --neighbours 0
+says 2 rounds block_order --rounds 0
 says 2 '"square", expected some of forks' preemption_torture --features square
 says 2 '"square", expected some of forks' preemption_torture --without square
 says 2 connections preemption_torture --connections 0
@@ -55,5 +56,6 @@ if ! nvidia-smi -L >smi 2>&1; then
   says 1 expected forks
   says 1 expected segment_ends
   says 1 expected memory_nodes
+  says 1 expected block_order
 fi
 exit $failed
