@@ -189,6 +189,32 @@ TEST_CASE("contention: an older kernel that fills an SM keeps its pace") {
   CHECK(slowdown(law, less, 0) == doctest::Approx(slowdown(law, less, 1)));
 }
 
+TEST_CASE("contention: which kernel is older matters on full SMs alone") {
+  any_kernels any;
+  const contention_law law = harsh();
+  int differ = 0;
+  int full = 0;
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<running> all = any.some(3);
+    for (running& k : all)
+      for (double& use : k.takes.use) use *= 0.6;
+    contention_law::kernel k;
+    k.takes = all[1].takes;
+    law.prepare(k, all[1].warps);
+    surroundings s = around(all, 1);
+    const double power = law.power(k, s);
+    REQUIRE(contention_law::root_8th(power) == slowdown(law, all, 1));
+    s.older.fill(0.9);
+    s.greatest.fill(0.9);
+    const bool same = law.power(k, s) == power;
+    REQUIRE((same || contention_law::fills_sm(k, s)));
+    full += contention_law::fills_sm(k, s);
+    differ += !same;
+  }
+  CHECK(differ > 200);
+  CHECK(full < 1800);
+}
+
 TEST_CASE("contention: bank conflicts delay others' accesses") {
   const contention_law law;
   demand victim = with(resource::shared_memory, 0.5);

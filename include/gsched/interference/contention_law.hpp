@@ -65,7 +65,9 @@ struct surroundings {
 ///          of a neighbour. With all blocks and no warps beside them it never falls with a demand of
 ///          its own either, unless that makes the kernel one that others wait for. The throughput
 ///          of all never exceeds a capacity.
-/// Cost     some 100 multiplications and four roots; no allocation.
+/// Cost     some 100 multiplications and three roots; no allocation. For one kernel in many
+///          surroundings, prepare() takes a third of that once, and the roots of several kernels can
+///          be drawn side by side.
 /// Threads  a pure function.
 struct contention_law {
   static constexpr std::size_t size = 6;
@@ -97,35 +99,87 @@ struct contention_law {
     return law;
   }
 
+  /// A kernel, and what the law derives from it alone, whatever is around it: set `takes` and
+  /// `placed`, then call prepare().
+  struct kernel {
+    demand takes{};
+    std::array<double, resources_on_sm> alone{}; ///< 8th powers of its use of an SM
+    std::array<double, resources_on_sm> uses{};  ///< 1 where it has any, or else 0
+    double placed = 1;            ///< part of the blocks that it would have alone, above 0 to 1
+    double warps = warps_to_fill; ///< warps beside its blocks are compared with these
+    double bound = 0;             ///< see bound_by_dram
+    double on_l2 = 0;             ///< how far it depends on L2, and on DRAM: see touched
+    double on_dram = 0;
+    double l2_part = 1; ///< over a use of L2: of what can be reached, instead of what is counted
+    double dram_part = 1;
+    double l2_alone = 0; ///< 8th powers of its uses, by these
+    double dram_alone = 0;
+  };
+
+  /// Derives the rest of a kernel that has `own_warps` on each of its SMs.
+  void prepare(kernel& k, double own_warps) const noexcept {
+    const double l2_use = k.takes.of(resource::l2);
+    const double dram_use = k.takes.of(resource::dram);
+    for (std::size_t r = 0; r < resources_on_sm; ++r) k.alone[r] = to_8th(k.takes.use[r]);
+    for (std::size_t r = 0; r < resources_on_sm; ++r) k.uses[r] = k.takes.use[r] > 0 ? 1.0 : 0.0;
+    k.warps = own_warps + warps_to_fill;
+    k.bound = bound_by_dram(dram_use);
+    k.on_l2 = touched(l2_use);
+    k.on_dram = touched(dram_use);
+    k.l2_part = 1 / std::max(l2, 0.01);
+    k.dram_part = 1 / std::max(dram, 0.01);
+    k.l2_alone = to_8th(k.l2_part * l2_use);
+    k.dram_alone = to_8th(k.dram_part * dram_use);
+  }
+
+  /// Whether the kernel and its neighbours ask issue slots or a pipeline of an SM for more than it
+  /// has. If not, it makes no difference which of them started first: power() reads neither s.older
+  /// nor s.greatest.
+  [[nodiscard]] static bool fills_sm(const kernel& own, const surroundings& s) noexcept {
+    bool full = false;
+    for (std::size_t r = 0; r < resources_on_sm; ++r)
+      full |= own.takes.use[r] + s.sum[r] > 1 && !in_turns(r);
+    return full;
+  }
+
+  /// The 8th power of the slow-down of a kernel; root_8th gives the slow-down.
+  [[nodiscard]] double power(const kernel& own, const surroundings& s) const noexcept {
+    const double l2_use = own.takes.of(resource::l2);
+    const double l2_others = s.sum[index(resource::l2)];
+    double dram_use = own.takes.of(resource::dram);
+    double dram_others = s.sum[index(resource::dram)];
+    double on_dram = own.on_dram;
+    if (own.takes.working_set > 0 && s.working_sets > 0 && s.sets_known) {
+      const double part = lost(own.takes.working_set + s.working_sets) * l2_over_dram;
+      dram_use += part * own.takes.kept * l2_use; // hits that become accesses to DRAM
+      dram_others += part * s.hits;
+      on_dram = touched(dram_use);
+    }
+    const double latency =
+        l2_latency * std::min(1.0, l2_others) + dram_latency * std::min(1.0, dram_others);
+    const double slower = 1 + latency * own.on_l2;
+    double crowded = 1 + warps * s.warps / own.warps; // what its SMs lack
+    if (own.placed != 1) crowded /= own.placed;
+    double sum = to_8th(slower) * (own.bound + (1 - own.bound) * to_8th(crowded));
+    for (const double more : on_sms(own, s)) sum += more;
+    sum += waiting_for_banks(own.takes, s);
+    sum += (to_8th(own.l2_part * (l2_use + l2_others)) - own.l2_alone) * own.on_l2;
+    sum += (to_8th(own.dram_part * (dram_use + dram_others)) - own.dram_alone) * on_dram;
+    return sum;
+  }
+  [[nodiscard]] static double root_8th(double x) noexcept {
+    return std::sqrt(std::sqrt(std::sqrt(x)));
+  }
+
   /// The time of a kernel that has `placed` of the blocks that it would have alone, above 0 to 1,
   /// and `own_warps` on each of its SMs, over its time alone.
   [[nodiscard]] double slowdown(const demand& own, double placed, double own_warps,
                                 const surroundings& s) const noexcept {
-    const double l2_use = own.of(resource::l2);
-    const double l2_others = s.sum[index(resource::l2)];
-    double dram_others = s.sum[index(resource::dram)];
-    double displaced = 0; // hits that become accesses to DRAM
-    if (own.working_set > 0 && s.working_sets > 0 && s.sets_known) {
-      const double part = lost(own.working_set + s.working_sets) * l2_over_dram;
-      displaced = part * own.kept * l2_use;
-      dram_others += part * s.hits;
-    }
-    const double latency =
-        l2_latency * std::min(1.0, l2_others) + dram_latency * std::min(1.0, dram_others);
-    const double slower = 1 + latency * touched(l2_use);
-    const double crowded =
-        (1 + warps * s.warps / (own_warps + warps_to_fill)) / placed; // what its SMs lack
-    const double dram_use = own.of(resource::dram);
-    const double bound = bound_by_dram(dram_use);
-    double sum = to_8th(slower) * (bound + (1 - bound) * to_8th(crowded));
-    for (std::size_t r = 0; r < resources_on_sm; ++r)
-      if (s.sum[r] > 0 && own.use[r] > 0)
-        sum += in_turns(r) ? to_8th(own.use[r] + s.sum[r]) - to_8th(own.use[r])
-                           : on_sm(own.use[r], s.sum[r], s.older[r], s.greatest[r]);
-    sum += waiting_for_banks(own, s);
-    sum += over_limit(l2_use, l2_use, l2_others, l2);
-    sum += over_limit(dram_use, dram_use + displaced, dram_others, dram);
-    return std::sqrt(std::sqrt(std::sqrt(sum)));
+    kernel k;
+    k.takes = own;
+    k.placed = placed;
+    prepare(k, own_warps);
+    return root_8th(power(k, s));
   }
 
   /// The part of their hits that kernels lose whose working sets have this size in total.
@@ -154,25 +208,32 @@ private:
     return use / (use + little);
   }
 
-  /// What L2 or DRAM adds to the 8th power of the time; `now` is the use beside the others.
-  [[nodiscard]] static double over_limit(double alone, double now, double others,
-                                         double limit) noexcept {
-    const double part = 1 / std::max(limit, 0.01);
-    return (to_8th(part * (now + others)) - to_8th(part * alone)) * touched(now);
-  }
-
   /// Whether an SM serves accesses to this resource in turns, older and younger kernels alike.
   [[nodiscard]] static constexpr bool in_turns(std::size_t r) noexcept {
     return r == index(resource::lsu) || r == index(resource::shared_memory) ||
            r == index(resource::l1);
   }
 
-  /// What the issue slots or a pipeline of an SM add to the 8th power of the time. `before` is the
-  /// demand of older kernels, `greatest` that of one of them.
-  [[nodiscard]] double on_sm(double own, double others, double before,
-                             double greatest) const noexcept {
+  /// What each resource of an SM adds to the 8th power of the time, if both sides use it. The first
+  /// loop has no branch and becomes vector instructions; of a resource that no neighbour uses, it
+  /// subtracts a number from itself.
+  [[nodiscard]] std::array<double, resources_on_sm> on_sms(const kernel& own,
+                                                           const surroundings& s) const noexcept {
+    std::array<double, resources_on_sm> more;
+    for (std::size_t r = 0; r < resources_on_sm; ++r)
+      more[r] = (to_8th(own.takes.use[r] + s.sum[r]) - own.alone[r]) * own.uses[r];
+    if (!fills_sm(own, s)) return more;
+    for (std::size_t r = 0; r < resources_on_sm; ++r)
+      if (!in_turns(r) && own.takes.use[r] + s.sum[r] > 1 && s.sum[r] > 0 && own.takes.use[r] > 0)
+        more[r] = on_full_sm(own.takes.use[r], own.alone[r], s.sum[r], s.older[r], s.greatest[r]);
+    return more;
+  }
+
+  /// What the issue slots or a pipeline of an SM add if the demand exceeds them. `before` is the
+  /// demand of older kernels, `greatest` that of one of them, `alone` the 8th power of `own`.
+  [[nodiscard]] double on_full_sm(double own, double alone, double others, double before,
+                                  double greatest) const noexcept {
     const double all = own + others;
-    if (!(all > 1)) return to_8th(all) - to_8th(own);
     constexpr double begin = 0.75, full = 0.95; // demand from which the older goes first
     constexpr double least = 0.005;             // of its demand, that any kernel still gets
     const bool is_oldest = !(before > 0);
@@ -181,7 +242,7 @@ private:
     const double fair = own / all;
     const double rest = is_oldest ? std::min(1.0, own) : std::min(fair, std::max(0.0, 1 - before));
     const double share = std::max(least * own, (1 - first) * fair + first * rest);
-    return std::max(0.0, to_8th(own / share) - to_8th(own));
+    return std::max(0.0, to_8th(own / share) - alone);
   }
 
   /// Accesses to shared memory take turns, so one with many bank conflicts delays each other one.

@@ -291,7 +291,10 @@ private:
     if (running_.size() == 1) {
       grid& g = grids_[running_.front()];
       if (g.moved) g.counted = false;
-      near_.count_alone(running_.front(), g, map_.occupied());
+      if (g.counted)
+        near_.be_alone(running_.front());
+      else
+        near_.count_alone(running_.front(), g, map_.occupied());
       return true;
     }
     for (const std::uint32_t slot : running_) {

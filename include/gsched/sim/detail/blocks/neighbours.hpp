@@ -58,8 +58,8 @@ public:
     for (std::size_t b = 0; b < width_; ++b) union_[b] |= set[b];
   }
 
-  /// Counts the SMs that the grid shares with the other running grids. Whether anything has changed
-  /// since it was counted last.
+  /// Counts the SMs that a running grid shares with the others. Whether anything has changed since it
+  /// was counted last.
   bool count(std::uint32_t slot, const grid& g, bool fresh,
              const std::vector<std::uint32_t>& running) noexcept {
     sm_block* const mine = set_of(slot);
@@ -71,21 +71,28 @@ public:
     side& me = sides_[slot];
     if (same && me.resident == g.resident) return false;
     if (!same) {
-      me.held = std::max(1.0f, static_cast<float>(common(mine, mine)));
       for (const std::uint32_t other : running) {
         const auto n = static_cast<float>(common(mine, set_of(other)));
         shared_[slot * grids_ + other] = shared_[other * grids_ + slot] = n;
       }
+      float& with_itself = shared_[slot * grids_ + slot];
+      me.held = std::max(1.0f, with_itself);
+      me.part = 1 / me.held;
+      with_itself = 0; // it is no neighbour of itself
     }
     weigh(me, g);
+    law_.prepare(me.own, me.warps);
     return true;
   }
 
-  /// The grid runs alone, on `held` SMs: replaces count() and meet().
+  /// The grid runs alone, on `held` SMs: replaces count() and meet(), until another runs beside it.
   void count_alone(std::uint32_t slot, const grid& g, std::uint32_t held) noexcept {
     sides_[slot].held = std::max(1.0f, static_cast<float>(held));
     weigh(sides_[slot], g);
   }
+
+  /// The same for a grid that has not moved since count().
+  void be_alone(std::uint32_t slot) noexcept { sides_[slot].slowdown = sides_[slot].stretch; }
 
   /// Computes the slow-down of each running grid; `running` is in the order of their starts.
   void meet(const std::vector<std::uint32_t>& running) noexcept {
@@ -95,13 +102,17 @@ public:
       l2 += sides_[slot].l2;
       dram += sides_[slot].dram;
     }
-    surroundings s;
+    surroundings& s = around_;
     for (std::size_t i = 0; i < running.size(); ++i) {
       side& me = sides_[running[i]];
       look_around(s, running, i);
       s.sum[index(resource::l2)] = std::max(0.0f, l2 - me.l2);
       s.sum[index(resource::dram)] = std::max(0.0f, dram - me.dram);
-      me.slowdown = me.stretch * law_.slowdown(me.takes, 1, me.warps, s);
+      me.slowdown = law_.power(me.own, s);
+    }
+    for (const std::uint32_t slot : running) { // apart: roots take long, but several at once
+      side& me = sides_[slot];
+      me.slowdown = me.stretch * contention_law::root_8th(me.slowdown);
     }
   }
 
@@ -112,8 +123,9 @@ private:
   /// The resources of an SM, and the warps on it. Loops over all of them become a few vector
   /// instructions; vector types would not do here, as nvcc has none in device code.
   static constexpr std::size_t warps_at = resources_on_sm;
-  static constexpr std::size_t lanes = 12;
-  static_assert(warps_at < lanes);
+  static constexpr std::size_t lanes = resources; // a multiple of four
+  static_assert(warps_at + 1 < lanes);
+  static constexpr float beyond_conflicts = 1e9f; ///< above any number of bank conflicts
   struct alignas(16) on_sm {
     std::array<float, lanes> of{};
     [[nodiscard]] double operator[](std::size_t r) const noexcept { return of[r]; }
@@ -127,54 +139,59 @@ private:
     float conflict = 1;
     float warps = 0; ///< resident on each SM that it holds
     float held = 1;  ///< number of SMs, at least 1
+    double part = 1; ///< its inverse, in floats
     /// The time of these blocks alone, over their time beside all that are resident when the grid
     /// is alone; and their time now, over the same.
     double stretch = 1;
     double slowdown = 1;
     std::uint64_t resident = 0;
-    demand takes{};
+    contention_law::kernel own{};
   };
 
   /// Sums up what a grid meets, as surroundings::add does, except what others take of L2 and DRAM:
-  /// in floats, in loops that become vector instructions.
+  /// in floats, in loops that become vector instructions. It shares no SM with itself, see count().
   void look_around(surroundings& s, const std::vector<std::uint32_t>& running,
                    std::size_t which) const noexcept {
     const std::uint32_t slot = running[which];
     const side& me = sides_[slot];
     const float* const shares = shared_.data() + slot * grids_;
     on_sm sum{};
-    on_sm greatest{};
     float conflict = 1;
-    const auto meets = [&](const side& o, float sms) {
-      const float conflicts = sms > 0 ? o.conflict : 1.0f; // by value: no branch
-      conflict = conflict < conflicts ? conflicts : conflict;
-    };
+    for (const std::uint32_t other : running) {
+      const side& o = sides_[other];
+      const float sms = shares[other];
+      for (std::size_t r = 0; r < lanes; ++r) sum.of[r] += sms * o.near.of[r];
+      const float most = 1 + sms * beyond_conflicts;
+      const float conflicts = o.conflict < most ? o.conflict : most; // 1 if they share none
+      conflict = conflict < conflicts ? conflicts : conflict;        // by value: no branch
+    }
+    const double part = me.part;
+    for (std::size_t r = 0; r < lanes; ++r) s.sum[r] = part * sum[r];
+    s.warps = s.sum[warps_at]; // its place, and the next, are those of L2 and DRAM
+    s.conflict = conflict;
+    if (contention_law::fills_sm(me.own, s)) look_at_older(s, running, which);
+    if (me.own.takes.working_set > 0) add_working_sets(s, running, which);
+  }
+
+  /// The part of look_around that matters on full SMs alone.
+  [[gnu::cold]] void look_at_older(surroundings& s, const std::vector<std::uint32_t>& running,
+                                   std::size_t which) const noexcept {
+    const double part = sides_[running[which]].part;
+    const float* const shares = shared_.data() + running[which] * grids_;
+    on_sm older{};
+    on_sm greatest{};
     for (std::size_t j = 0; j < which; ++j) {
       const side& o = sides_[running[j]];
-      const float sms = shares[running[j]];
-      for (std::size_t r = 0; r < lanes; ++r) {
-        const float taken = sms * o.near.of[r];
-        sum.of[r] += taken;
-        greatest.of[r] = greatest.of[r] < taken ? taken : greatest.of[r];
+      for (std::size_t r = 0; r < resources_on_sm; ++r) {
+        const float taken = shares[running[j]] * o.near.of[r];
+        older.of[r] += taken;
+        greatest.of[r] = std::max(greatest.of[r], taken);
       }
-      meets(o, sms);
     }
-    const on_sm older = sum;
-    for (std::size_t j = which + 1; j < running.size(); ++j) {
-      const side& o = sides_[running[j]];
-      const float sms = shares[running[j]];
-      for (std::size_t r = 0; r < lanes; ++r) sum.of[r] += sms * o.near.of[r];
-      meets(o, sms);
-    }
-    const double part = 1 / me.held;
     for (std::size_t r = 0; r < resources_on_sm; ++r) {
-      s.sum[r] = part * sum[r];
       s.older[r] = part * older[r];
       s.greatest[r] = part * greatest[r];
     }
-    s.warps = part * sum[warps_at];
-    s.conflict = conflict;
-    if (me.takes.working_set > 0) add_working_sets(s, running, which);
   }
 
   /// Few kernels have a known working set.
@@ -182,7 +199,7 @@ private:
                                       std::size_t which) const noexcept {
     surroundings sets;
     for (std::size_t j = 0; j < running.size(); ++j)
-      if (j != which) sets.add(sides_[running[j]].takes, 0, 1, 0, false);
+      if (j != which) sets.add(sides_[running[j]].own.takes, 0, 1, 0, false);
     s.working_sets = sets.working_sets;
     s.hits = sets.hits;
     s.sets_known = sets.sets_known;
@@ -198,19 +215,21 @@ private:
     s.stretch = s.slowdown = stretch;
     const float near = s.warps / (l.solo_warps * stretch);
     const float far = resident / (static_cast<float>(g.cost.resident) * stretch);
-    for (std::size_t r = 0; r < resources; ++r) {
-      const float use = l.use[r] * (r < resources_on_sm ? near : far);
-      const float most = use < 1 ? use : 1;
-      s.takes.use[r] = most;
-      if (r < resources_on_sm) s.near.of[r] = most;
-    }
+    on_sm used;
+    for (std::size_t r = 0; r < resources; ++r) used.of[r] = l.use[r] * near;
+    used.of[index(resource::l2)] = l.use[index(resource::l2)] * far;
+    used.of[index(resource::dram)] = l.use[index(resource::dram)] * far;
+    for (float& use : used.of) use = use < 1 ? use : 1;
+    for (std::size_t r = 0; r < resources; ++r) s.own.takes.use[r] = used[r];
+    s.l2 = used.of[index(resource::l2)];
+    s.dram = used.of[index(resource::dram)];
+    s.near = used;
     s.near.of[warps_at] = s.warps;
-    s.l2 = static_cast<float>(s.takes.of(resource::l2));
-    s.dram = static_cast<float>(s.takes.of(resource::dram));
+    s.near.of[warps_at + 1] = 0;
     s.conflict = l.conflict;
-    s.takes.kept = l.kept;
-    s.takes.working_set = l.working_set;
-    s.takes.conflict = l.conflict;
+    s.own.takes.kept = l.kept;
+    s.own.takes.working_set = l.working_set;
+    s.own.takes.conflict = l.conflict;
   }
 
   static std::uint32_t beyond(std::uint32_t sm, std::uint32_t from) noexcept {
@@ -233,6 +252,7 @@ private:
   std::vector<sm_block> lists_; ///< and of each list of slices, by its first slice
   std::vector<side> sides_;
   std::vector<float> shared_; ///< number of SMs that two grids share, one row a grid
+  surroundings around_;       ///< of the grid under consideration
 };
 
 } // namespace gsched::sim
