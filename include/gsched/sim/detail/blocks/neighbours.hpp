@@ -205,8 +205,9 @@ private:
     s.sets_known = sets.sets_known;
   }
 
-  /// Updates the number of blocks of the grid.
-  void weigh(side& s, const grid& g) noexcept {
+  /// Updates the number of blocks of the grid. Not inlined: together with prepare(), g++ keeps each
+  /// use in a register of its own, and computes and compares them one by one.
+  [[gnu::noinline]] void weigh(side& s, const grid& g) noexcept {
     const kernel_load& l = g.cost.load;
     s.resident = g.resident;
     const auto resident = static_cast<float>(g.resident);
