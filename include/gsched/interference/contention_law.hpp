@@ -99,7 +99,7 @@ struct contention_law {
     return law;
   }
 
-  /// A kernel, and what the law derives from it alone, whatever is around it: set `takes` and
+  /// A kernel, with what the law computes from it before it knows its surroundings. Set `takes` and
   /// `placed`, then call prepare().
   struct kernel {
     demand takes{};
