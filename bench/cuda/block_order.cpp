@@ -44,7 +44,7 @@ struct shape {
   double us = 10;
 };
 
-/// A launch, its records, and whether it was launched.
+/// A kernel that is launched again and again, and the records of its last run.
 class recorded {
 public:
   recorded(const shape& s, bool second) : shape_(s), kernel_(timed_kernel(second)) {
@@ -161,40 +161,42 @@ private:
   }
 
   void starts() {
-    const auto half = static_cast<std::size_t>(most_shared_) * 6 / 10; // one block an SM
+    const auto large = static_cast<std::size_t>(most_shared_) * 6 / 10; // one block an SM
     const shape full{sms_ * 2 * 8, 1024, 0, 50};
-    const shape sparse{sms_ * 8, 128, half, 50};
+    const shape sparse{sms_ * 8, 128, large, 50};
     const shape small{sms_, 128, 0, 5};
     shape one_wave = sparse;
     one_wave.blocks = sms_;
     one_wave.us = 400;
     shape without = one_wave, third = one_wave, few = one_wave;
     without.shared_bytes = 0;
-    third.shared_bytes = half / 2;
+    third.shared_bytes = large / 2;
     few.shared_bytes = 16384;
     const auto with_shared = [&](std::size_t bytes) { return shape{sms_, 128, bytes, 5}; };
-    fmt::print(
-        "A kernel that is launched while 8 waves of an older one run: when its blocks start, "
-        "as a part of the time from the older one's first to its last start; median of {}\n"
-        "{:<52} {:>7} {:>7} {:>18}\n",
-        o_.rounds, "", "first", "last", "before older's last");
+    fmt::print("A kernel that is launched while an older one runs: when its blocks start, as a "
+               "part of the "
+               "time from the\nolder one's first start to its last, or to its end if it has one "
+               "wave; median "
+               "of {}\n"
+               "{:<52} {:>7} {:>7} {:>18}\n",
+               o_.rounds, "", "first", "last", "before that");
     for (const meeting& m :
-         {meeting{"no room beside the older blocks", full, small},
-          meeting{"the same, with a higher priority", full, small, true},
-          meeting{"room for it beside the older blocks", sparse, small},
-          meeting{"the same, with a higher priority", sparse, small, true},
-          meeting{"the same, and it prefers L1", sparse, small, false, 0},
-          meeting{"room, and the older one has one wave", one_wave, small},
-          meeting{"the same, and it prefers L1", one_wave, small, false, 0},
+         {meeting{"8 waves, no room beside them", full, small},
+          meeting{"8 waves, no room, a higher priority", full, small, true},
+          meeting{"8 waves, room beside them", sparse, small},
+          meeting{"8 waves, room, a higher priority", sparse, small, true},
+          meeting{"8 waves, room, it prefers L1", sparse, small, false, 0},
+          meeting{"one wave, room beside it", one_wave, small},
+          meeting{"one wave, room, it prefers L1", one_wave, small, false, 0},
           meeting{"one wave with 60% of shared memory, beside none", one_wave, small, false, -1,
                   -1},
           meeting{"one wave with 60%, beside 1 KiB", one_wave, with_shared(1024), false, -1, -1},
           meeting{"one wave with 60%, beside 16 KiB", one_wave, with_shared(16384), false, -1, -1},
-          meeting{"one wave with 60%, beside 30%", one_wave, with_shared(half / 2), false, -1, -1},
-          meeting{"one wave with none, beside 60%", without, with_shared(half), false, -1, -1},
+          meeting{"one wave with 60%, beside 30%", one_wave, with_shared(large / 2), false, -1, -1},
+          meeting{"one wave with none, beside 60%", without, with_shared(large), false, -1, -1},
           meeting{"one wave with none, beside 16 KiB", without, with_shared(16384), false, -1, -1},
           meeting{"one wave with none, beside none", without, small, false, -1, -1},
-          meeting{"one wave with 30%, beside 60%", third, with_shared(half), false, -1, -1},
+          meeting{"one wave with 30%, beside 60%", third, with_shared(large), false, -1, -1},
           meeting{"one wave with 16 KiB, beside none", few, small, false, -1, -1}}) {
       std::vector<double> first, last, before;
       for (unsigned i = 0; i < o_.rounds; ++i) {

@@ -61,8 +61,8 @@ std::vector<planned> random_requests(const served_mix& mix, std::uint32_t models
 
 } // namespace
 
-TEST_CASE("edf: of the admitted requests of a served mix at most one in a hundred is late" *
-          doctest::skip(testing::sanitized)) {
+TEST_CASE("edf: of the admitted requests of a served mix at most one in a hundred is late") {
+  GSCHED_TOO_LONG_SANITIZED();
   struct one {
     std::vector<std::string> models;
     double load;
@@ -91,8 +91,8 @@ TEST_CASE("edf: of the admitted requests of a served mix at most one in a hundre
 }
 
 TEST_CASE("edf: a task of 1 ms period beside others misses no deadline that it was promised, once "
-          "edf knows" *
-          doctest::skip(testing::sanitized)) {
+          "edf knows") {
+  GSCHED_TOO_LONG_SANITIZED();
   for (const int period : {2200, 5500}) { // of each of the others
     const served_mix mix({"squeezenet1_1_b1", "inception_v3_b1", "bert_base_b8"});
     std::vector<planned> requests;
@@ -116,8 +116,8 @@ TEST_CASE("edf: a task of 1 ms period beside others misses no deadline that it w
   }
 }
 
-TEST_CASE("edf: how many jobs run side by side is learned, from too low or too high a number" *
-          doctest::skip(testing::sanitized)) {
+TEST_CASE("edf: how many jobs run side by side is learned, from too low or too high a number") {
+  GSCHED_TOO_LONG_SANITIZED();
   const served_mix mix({"resnet18_b1", "inception_v3_b1"});
   const auto requests = random_requests(mix, 2, 3.0, 1500);
   for (const double start : {1.0, 8.0, 100.0}) {

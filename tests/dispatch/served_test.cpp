@@ -58,8 +58,8 @@ double mean_ms(const served_mix::settings& how, const std::vector<planned>& requ
 
 } // namespace
 
-TEST_CASE("served: more segments of a job in flight lower no capacity" *
-          doctest::skip(testing::sanitized)) {
+TEST_CASE("served: more segments of a job in flight lower no capacity") {
+  GSCHED_TOO_LONG_SANITIZED();
   const auto requests = requests_at(2.4, 2000);
   served_mix::settings how;
   how.dispatch.segments_per_job = 1;

@@ -66,8 +66,8 @@ void check_shares() {
 
 } // namespace
 
-TEST_CASE("start_order: tenants that share one model get shares by weight, within 3%" *
-          doctest::skip(testing::sanitized)) {
+TEST_CASE("start_order: tenants that share one model get shares by weight, within 3%") {
+  GSCHED_TOO_LONG_SANITIZED();
   SUBCASE("deficit") { check_shares<deficit>(); }
   SUBCASE("srpt+deficit") { check_shares<deficit_over<srpt>>(); }
   SUBCASE("priority<edf,srpt+deficit>") {

@@ -222,8 +222,8 @@ struct compared {
 
 } // namespace
 
-TEST_CASE("gamma_boost: between fifo's tail and srpt's mean, on one server" *
-          doctest::skip(testing::sanitized)) {
+TEST_CASE("gamma_boost: between fifo's tail and srpt's mean, on one server") {
+  GSCHED_TOO_LONG_SANITIZED();
   for (const double load : {0.7, 0.9}) {
     for (const double sigma : {0.0, 1.5, 2.0}) {
       const compared to_fifo(load, sigma, 1, 1);
@@ -238,8 +238,8 @@ TEST_CASE("gamma_boost: between fifo's tail and srpt's mean, on one server" *
 
 // A device that runs jobs concurrently: each takes longer than alone, which the estimate of its
 // size includes and the estimate of its head does not.
-TEST_CASE("gamma_boost: between fifo's tail and srpt's mean, on six servers" *
-          doctest::skip(testing::sanitized)) {
+TEST_CASE("gamma_boost: between fifo's tail and srpt's mean, on six servers") {
+  GSCHED_TOO_LONG_SANITIZED();
   for (const double sigma : {1.5, 2.0}) {
     const compared to_fifo(0.9, sigma, 6, 0.4);
     CHECK(to_fifo.both.mean <= 1.12 * to_fifo.shortest.mean);

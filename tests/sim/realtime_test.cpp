@@ -176,8 +176,8 @@ TEST_CASE("real-time beside best-effort work is as on the hardware, whatever the
 
 // The simulator's result for a lane that yields at gates; the file has no such row. Short segments
 // whose submission is paused disturb a request as little, but cost the batch much more.
-TEST_CASE("best-effort work that is held at gates costs a request next to nothing" *
-          doctest::skip(testing::sanitized)) {
+TEST_CASE("best-effort work that is held at gates costs a request next to nothing") {
+  GSCHED_TOO_LONG_SANITIZED();
   using pair = std::pair<std::string, std::string>;
   for (const pair& models : {pair("resnet18x1", "resnet50x8"), pair("bert_basex1", "vgg16x8")}) {
     const std::string& real_time = models.first;
