@@ -9,12 +9,12 @@
 #include <gsched/interference/contention_law.hpp>
 #include <gsched/interference/corun_pairs.hpp>
 #include <gsched/interference/corun_slowdowns.hpp>
+#include <gsched/interference/corunner.hpp>
 #include <gsched/interference/demand.hpp>
 #include <gsched/interference/error_summary.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/mean_slowdown.hpp>
 #include <gsched/interference/pair_slowdowns.hpp>
-#include <gsched/interference/placement.hpp>
 #include <gsched/interference/replay_law.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/interference/stand_in_chain.hpp>

@@ -180,7 +180,7 @@ echo "$head" > none.csv
 refuses "none.csv has no rows" evaluate --corun none.csv
 sed 's/,132,/,144,/g' "$corun" > larger.csv
 refuses "lenet_b1: a profile of 132 SMs, expected the GPU's 144" evaluate --sms 144 --corun larger.csv
-echo '{"gsched_interference": 2}' > empty.json
+echo '{"gsched_interference": 3}' > empty.json
 refuses "empty.json: /contention is missing" evaluate --coefficients empty.json
 
 # machine.json beside the files: measurements of two GPUs are refused.

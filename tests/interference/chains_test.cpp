@@ -3,7 +3,6 @@
 
 #include <gsched/interference/corun_slowdowns.hpp>
 #include <gsched/interference/kernel_chain.hpp>
-#include <gsched/interference/placement.hpp>
 #include <gsched/interference/stand_in_chain.hpp>
 
 #include <doctest/doctest.h>
@@ -20,7 +19,7 @@
 namespace gsched::testing {
 namespace {
 
-constexpr double sms = 100;
+constexpr double sms = 16;
 
 /// A kernel whose blocks each take the n-th part of every resource of an SM.
 chain_kernel kernel(double us, double blocks, double nth, double warps = 0) {
@@ -46,22 +45,10 @@ contention_law no_contention() {
   law.l2_latency = law.dram_latency = law.warps = 0;
   return law;
 }
-replay_law only_placing(double tail = 0) { return {tail, 0, 0}; }
-
-/// The part of a younger kernel that is placed while the older has `left` of its work left.
-resident_kernel placed_beside(const chain_kernel& older, const chain_kernel& younger, double left,
-                              double tail = 0, resident_kernel* first = nullptr) {
-  std::array<resident_kernel, 2> both{};
-  both[0].kernel = &older;
-  both[0].left = left;
-  both[1].kernel = &younger;
-  place_blocks(both, sms, only_placing(tail));
-  if (first != nullptr) *first = both[0];
-  return both[1];
-}
+constexpr replay_law only_placing{0, 0};
 
 std::vector<double> beside(std::vector<const kernel_chain*> chains, const contention_law& law,
-                           const replay_law& replays, const replay_window& window = {},
+                           const replay_law& replays, const replay_window& window = {4000, 4},
                            bool shared = true) {
   std::vector<corunner> graphs;
   for (const kernel_chain* c : chains)
@@ -83,107 +70,225 @@ profile one_kernel(std::uint32_t blocks, double us, double replay) {
   return p;
 }
 
-} // namespace
+constexpr replay_window slowest{4000, 4, 4'000'000, 1};
 
-TEST_CASE("a kernel of several waves leaves no space before its last wave") {
-  const chain_kernel wide = kernel(100, 8 * sms, 2); // four waves
-  const chain_kernel small = kernel(1, sms, 8);
-  resident_kernel first;
-  CHECK(placed_beside(wide, small, 1, 0, &first).placed == 0);
-  CHECK(first.waiting);
-  CHECK(first.until == doctest::Approx(0.25));
-  CHECK(placed_beside(wide, small, 0.25).placed == 0); // full to the end: all end at once
-
-  CHECK(placed_beside(wide, small, 0.2, 0.5, &first).placed == 0);
-  CHECK(first.until == doctest::Approx(0.125)); // half of a block's time before the end
-  CHECK(placed_beside(wide, small, 0.1, 0.5).placed > 0);
-  CHECK(placed_beside(wide, small, 0.01, 0.5).placed == 1);
+/// A probe that holds its blocks from the start on.
+kernel_chain holding(double blocks, double nth) {
+  kernel_chain c = chain({kernel(100, blocks, nth)});
+  c.endless = true;
+  return c;
 }
 
-TEST_CASE("a younger kernel gets the space that resident blocks leave on each SM") {
-  // Every second SM is half occupied, the others are empty.
-  CHECK(placed_beside(kernel(100, sms / 2, 2), kernel(1, 2 * sms, 2), 1).placed ==
-        doctest::Approx(0.75));
-  // It fits into the free space, so it is not delayed.
-  CHECK(placed_beside(kernel(100, sms / 2, 2), kernel(1, sms, 2), 1).placed == 1);
-  // A block takes a whole SM: 90 of 100 have none to spare.
-  CHECK(placed_beside(kernel(100, 90, 1), kernel(1, 4 * sms, 4), 1).placed == doctest::Approx(0.1));
-  // One resource alone decides: no registers are left, whatever else is.
-  chain_kernel greedy = kernel(100, sms, 1);
-  greedy.shares = {0.1, 1, 0.1, 0.1};
-  CHECK(placed_beside(greedy, kernel(1, sms, 8), 1).placed == 0);
-  // A copy needs no SM and takes none.
-  const chain_kernel copy = kernel(5, 0, 1);
-  CHECK(placed_beside(greedy, copy, 1).placed == 1);
-  CHECK(placed_beside(copy, greedy, 1).placed == 1);
-}
-
-TEST_CASE("kernels meet only on SMs that both need, and one SM counts like all in a single wave") {
-  CHECK(shared_part(0.25, 0.5) == 0); // both fit on SMs of their own
-  CHECK(shared_part(1, 0.5) == 0.5);
-  CHECK(shared_part(0.5, 0.75) == doctest::Approx(0.5));
-  CHECK(shared_part(0.5, 1) == 1);
-  CHECK(shared_part(0, 1) == 0); // a copy
-  CHECK(raised_by_slowest(0.25, 1) * 0.25 == doctest::Approx(1));
-  CHECK(raised_by_slowest(0.25, 3) == 1); // free SMs do the rest
-  CHECK(raised_by_slowest(0, 1) == 1);
-  for (const double waves : {1.0, 1.5, 2.0, 4.0}) {
-    double last = 0;
-    for (double shared = 0; shared <= 1.2; shared += 0.01) {
-      const double raised = shared * raised_by_slowest(shared, waves);
-      CHECK(raised >= shared - 1e-12);
-      CHECK(raised >= last - 1e-12); // never less for more neighbours
-      CHECK(raised <= std::max(1.0, shared) + 1e-12);
-      last = raised;
+/// What corun_slowdowns computes for two graphs without contention, one block at a time and without
+/// a number that stands for several: the mean replay over that alone.
+std::vector<double> block_by_block(const kernel_chain& a, const kernel_chain& b, double until_us) {
+  struct block {
+    std::size_t graph, sm;
+    double ends;
+  };
+  struct graph {
+    const kernel_chain* chain;
+    std::size_t at = 0;
+    double starts = 0, unplaced = 0, resident = 0, arrived = -1, replays = 0, ended = 0;
+  };
+  std::array<graph, 2> graphs{graph{&a}, graph{&b}};
+  std::vector<double> taken(static_cast<std::size_t>(sms), 0.0);
+  std::vector<block> blocks;
+  for (double now = 0; now < until_us;) {
+    for (graph& g : graphs) {
+      const chain_kernel& k = g.chain->kernels[g.at];
+      if (g.arrived < 0 && g.starts <= now) g.arrived = now, g.unplaced = k.blocks;
+    }
+    const bool second =
+        graphs[1].arrived >= 0 && (graphs[0].arrived < 0 || graphs[1].arrived < graphs[0].arrived);
+    for (const std::size_t i : {std::size_t{second}, std::size_t{!second}}) {
+      graph& g = graphs[i];
+      const chain_kernel& k = g.chain->kernels[g.at];
+      if (g.arrived < 0) continue;
+      const double waves = std::ceil(k.blocks / (sms * k.per_sm));
+      while (g.unplaced > 0) {
+        const auto sm = std::min_element(taken.begin(), taken.end());
+        if (*sm + 1 / k.per_sm > 1 + 1e-9) break;
+        *sm += 1 / k.per_sm;
+        blocks.push_back({i, static_cast<std::size_t>(sm - taken.begin()), now + k.us / waves});
+        --g.unplaced;
+        ++g.resident;
+      }
+      if (g.unplaced > 0) break;
+    }
+    double next = until_us;
+    for (const block& x : blocks) next = std::min(next, x.ends);
+    for (const graph& g : graphs)
+      if (g.arrived < 0) next = std::min(next, g.starts);
+    now = next;
+    for (std::size_t x = blocks.size(); x-- > 0;) {
+      if (blocks[x].ends > now + 1e-9) continue;
+      graph& g = graphs[blocks[x].graph];
+      taken[blocks[x].sm] -= 1 / g.chain->kernels[g.at].per_sm;
+      --g.resident;
+      blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(x));
+    }
+    for (graph& g : graphs) {
+      if (g.arrived < 0 || g.unplaced > 0 || g.resident > 0) continue;
+      g.arrived = -1;
+      g.starts = now + g.chain->gap_us;
+      if (++g.at < g.chain->kernels.size()) continue;
+      g.at = 0;
+      ++g.replays;
+      g.ended = now;
     }
   }
+  std::vector<double> slow;
+  for (const graph& g : graphs) slow.push_back(g.ended / g.replays / g.chain->replay_us());
+  return slow;
 }
 
-TEST_CASE("a third kernel gets what both older ones leave, and waits behind one that waits") {
-  const chain_kernel half = kernel(100, sms, 2);
-  const chain_kernel quarter = kernel(100, sms, 4);
-  std::array<resident_kernel, 3> all{};
-  all[0].kernel = &half;
-  all[1].kernel = &quarter;
-  all[2].kernel = &quarter;
-  place_blocks(all, sms, only_placing());
-  CHECK(all[1].placed == 1);
-  CHECK(all[2].placed == 1); // exactly full
-  const chain_kernel two = kernel(100, 2 * sms, 4);
-  all[2].kernel = &two;
-  place_blocks(all, sms, only_placing());
-  CHECK(all[2].placed == doctest::Approx(0.5));
-  all[1].kernel = &two; // it is placed completely, and nothing is left
-  place_blocks(all, sms, only_placing());
-  CHECK(all[1].placed == 1);
-  CHECK(all[2].placed == 0);
-  const chain_kernel waves =
-      kernel(100, 8 * sms, 4); // it waits for space, so others wait behind it
-  const chain_kernel tiny = kernel(1, 1, 32);
-  all[1].kernel = &waves;
-  all[2].kernel = &tiny;
-  place_blocks(all, sms, only_placing());
-  CHECK(all[1].placed == doctest::Approx(0.5));
-  CHECK(all[2].placed == 0);
+} // namespace
+
+TEST_CASE("a kernel of several waves leaves no room before its last wave") {
+  const kernel_chain small = chain({kernel(1, sms, 8)});
+  const auto longest = [&](const kernel_chain& other) {
+    return beside({&small, &other}, no_contention(), only_placing, slowest)[0];
+  };
+  CHECK(longest(chain({kernel(100, 8 * sms, 2)})) > 70); // four waves: it waits for three
+  CHECK(longest(chain({kernel(100, 3 * sms, 2)})) > 40); // two: it waits for one
+  CHECK(longest(chain({kernel(100, 3 * sms, 2)})) < 60);
+  CHECK(longest(chain({kernel(100, sms, 2)})) < 1.1); // one, which leaves half of each SM
+}
+
+TEST_CASE("a younger kernel gets the room that resident blocks leave on each SM") {
+  const kernel_chain two = chain({kernel(10, 2 * sms, 2)}), one = chain({kernel(10, sms, 2)});
+  const kernel_chain half = holding(sms / 2, 2); // every second SM is half occupied
+  // Three quarters of its blocks, then the others.
+  CHECK(beside({&two, &half}, no_contention(), only_placing)[0] ==
+        doctest::Approx(2).epsilon(0.03));
+  CHECK(beside({&one, &half}, no_contention(), only_placing)[0] ==
+        doctest::Approx(1).epsilon(0.03));
+  // A block takes a whole SM: of 16, two are left, which hold eight blocks of 64.
+  const kernel_chain most = holding(14, 1), four = chain({kernel(10, 4 * sms, 4)});
+  CHECK(beside({&four, &most}, no_contention(), only_placing)[0] ==
+        doctest::Approx(8).epsilon(0.05));
+  // One resource alone decides: no registers are left, whatever else is.
+  kernel_chain greedy = holding(sms, 1);
+  greedy.kernels[0].shares = {0.1, 1, 0.1, 0.1};
+  replay_window brief;
+  brief.us = 1000;
+  brief.events = 10000;
+  CHECK(beside({&one, &greedy}, no_contention(), only_placing, brief)[0] > 50);
+  // A copy needs no SM and takes none.
+  const kernel_chain copy = chain({kernel(5, 0, 1)});
+  CHECK(beside({&copy, &greedy}, no_contention(), only_placing)[0] == doctest::Approx(1));
+  CHECK(beside({&one, &copy}, no_contention(), only_placing)[0] ==
+        doctest::Approx(1).epsilon(0.03));
+}
+
+TEST_CASE("a third kernel waits behind one that waits") {
+  const kernel_chain half = holding(sms, 2), tiny = chain({kernel(1, 1, 32)});
+  const kernel_chain fits = chain({kernel(80, 2 * sms, 4)}); // the rest of each SM, once
+  const kernel_chain waves = chain({kernel(80, 7 * sms, 4)});
+  kernel_chain less = fits;
+  less.kernels[0].blocks = sms;
+  const auto longest = [&](const kernel_chain& other) {
+    return beside({&tiny, &other, &half}, no_contention(), only_placing, slowest)[0];
+  };
+  CHECK(longest(less) < 1.1);
+  CHECK(longest(fits) > 60);   // all SMs are full
+  CHECK(longest(waves) > 100); // for three waves, of the blocks that the probe leaves room for
+}
+
+TEST_CASE("a kernel waits behind an older one that waits for room, even where it would fit") {
+  const kernel_chain tiny = chain({kernel(1, 1, 32)});
+  chain_kernel thirds = kernel(100, 12 * sms, 3); // four waves, beside which a tenth is free
+  thirds.shares.fill(0.3);
+  const kernel_chain waves = chain({thirds});
+  CHECK(beside({&tiny, &waves}, no_contention(), only_placing, slowest)[0] > 70);
+  thirds.blocks = 3 * sms;
+  const kernel_chain once = chain({thirds});
+  CHECK(beside({&tiny, &once}, no_contention(), only_placing, slowest)[0] < 1.1);
+}
+
+TEST_CASE("kernels wait for older ones of their own partition alone") {
+  const kernel_chain tiny = chain({kernel(1, 1, 32)});
+  const kernel_chain full = chain({kernel(100, 8 * sms, 2)}), half = chain({kernel(100, sms, 2)});
+  const std::array<corunner, 4> two_and_two{corunner{&tiny, 0}, corunner{&full, 0},
+                                            corunner{&tiny, 1}, corunner{&half, 1}};
+  const std::vector<double> slow =
+      corun_slowdowns(two_and_two, no_contention(), only_placing, slowest);
+  CHECK(slow[0] > 70);
+  CHECK(slow[2] < 1.1);
+}
+
+TEST_CASE("a block goes to the emptiest SM") {
+  const kernel_chain half = holding(sms / 2, 2);
+  contention_law law = no_contention();
+  law.warps = 1;
+  kernel_chain probe = half;
+  probe.kernels[0].warps = 8;
+  const kernel_chain free_half = chain({kernel(10, sms / 2, 2, 8)});
+  CHECK(beside({&free_half, &probe}, law, only_placing)[0] == doctest::Approx(1).epsilon(0.02));
+  const kernel_chain everywhere = chain({kernel(10, sms, 2, 8)});
+  CHECK(beside({&everywhere, &probe}, law, only_placing)[0] > 1.3);
+}
+
+TEST_CASE("replays agree with a model that places one block at a time") {
+  std::mt19937_64 random(5);
+  const auto any = [&](int least, int most) {
+    return static_cast<double>(std::uniform_int_distribution(least, most)(random));
+  };
+  const auto any_chain = [&] {
+    std::vector<chain_kernel> kernels;
+    for (int i = 0; i < 12; ++i)
+      kernels.push_back(kernel(any(2, 30), any(1, 70), std::pow(2, any(0, 3))));
+    kernel_chain c = chain(std::move(kernels));
+    c.gap_us = 0.5;
+    return c;
+  };
+  double off = 0;
+  constexpr int times = 30;
+  for (int i = 0; i < times; ++i) {
+    const kernel_chain a = any_chain(), b = any_chain();
+    const std::vector<double> slow = beside({&a, &b}, no_contention(), only_placing, {8000, 4});
+    const std::vector<double> model = block_by_block(a, b, 8000);
+    for (std::size_t k = 0; k < 2; ++k) {
+      CHECK(slow[k] == doctest::Approx(model[k]).epsilon(0.3));
+      off += std::abs(slow[k] / model[k] - 1) / (2 * times);
+    }
+  }
+  CHECK(off < 0.06);
+}
+
+TEST_CASE("few SMs stand for many") {
+  const auto slow_on = [](double n) {
+    std::vector<kernel_chain> both;
+    for (const double f : {1.0, 2.0}) {
+      both.push_back(chain(
+          {kernel(10 * f, 1.5 * n, 2, 4), kernel(3, n / 4, 4, 8), kernel(20 / f, 5 * n, 2, 4)}));
+      both.back().sms = n;
+      both.back().gap_us = 0.5;
+    }
+    return beside({&both[0], &both[1]}, {}, {});
+  };
+  const std::vector<double> few = slow_on(16), many = slow_on(128);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(many[i] == doctest::Approx(few[i]).epsilon(0.1));
 }
 
 TEST_CASE("graphs that fit together are not slowed; those that fill the GPU alternate") {
   const contention_law law = no_contention();
   const kernel_chain narrow = chain({kernel(10, 10, 4), kernel(3, 20, 4)});
-  for (const double slow : beside({&narrow, &narrow, &narrow}, law, only_placing()))
-    CHECK(slow == doctest::Approx(1));
+  for (const double slow : beside({&narrow, &narrow, &narrow}, law, only_placing))
+    CHECK(slow == doctest::Approx(1).epsilon(0.02));
 
   const kernel_chain full = chain({kernel(10, 4 * sms, 4)});
-  for (const double slow : beside({&full, &full}, law, only_placing()))
+  for (const double slow : beside({&full, &full}, law, only_placing))
     CHECK(slow == doctest::Approx(2).epsilon(0.01));
-  for (const double slow : beside({&full, &full, &full}, law, only_placing()))
+  for (const double slow : beside({&full, &full, &full}, law, only_placing))
     CHECK(slow == doctest::Approx(3).epsilon(0.01));
-  for (const double slow : beside({&full, &full}, law, only_placing(), {}, false))
+  for (const double slow : beside({&full, &full}, law, only_placing, {}, false))
     CHECK(slow == doctest::Approx(1)); // on SMs of their own
 
   // A short kernel waits for each long one; a long one hardly waits for a short one.
   const kernel_chain longer = chain({kernel(90, 4 * sms, 4)});
-  const auto waiting = beside({&full, &longer}, law, only_placing());
+  const auto waiting = beside({&full, &longer}, law, only_placing);
   CHECK(waiting[0] == doctest::Approx(10).epsilon(0.01));
   CHECK(waiting[1] == doctest::Approx(100.0 / 90).epsilon(0.01));
 }
@@ -192,20 +297,20 @@ TEST_CASE("an endless kernel is there first and stays") {
   kernel_chain probe = chain({kernel(100, sms, 2)});
   probe.endless = true;
   const kernel_chain full = chain({kernel(10, 2 * sms, 2)});
-  const auto slow = beside({&full, &probe}, no_contention(), only_placing());
-  CHECK(slow[0] == doctest::Approx(2)); // it has one half of each SM
+  const auto slow = beside({&full, &probe}, no_contention(), only_placing);
+  CHECK(slow[0] == doctest::Approx(2).epsilon(0.02)); // it has one half of each SM
   CHECK(slow[1] == doctest::Approx(1));
   kernel_chain everything = chain({kernel(100, 2 * sms, 2)});
   everything.endless = true;
   replay_window window;
   window.us = 1000;
   window.events = 10000;
-  CHECK(beside({&full, &everything}, no_contention(), only_placing(), window)[0] > 1);
+  CHECK(beside({&full, &everything}, no_contention(), only_placing, window)[0] > 1);
 }
 
 TEST_CASE("each start of another graph's kernel costs its time") {
   const kernel_chain few = chain({kernel(100, 1, 4)}), many = chain({kernel(10, 1, 4)});
-  const auto slow = beside({&few, &many}, no_contention(), {0, 0, 0.5});
+  const auto slow = beside({&few, &many}, no_contention(), {0, 0.5});
   CHECK(slow[0] == doctest::Approx(1.05).epsilon(0.01));
   CHECK(slow[1] == doctest::Approx(1.005).epsilon(0.01));
 }
@@ -228,8 +333,9 @@ TEST_CASE("slow-downs are deterministic, bounded, and do not depend on the order
     return c;
   };
   replay_window window;
-  window.us = 3000;
-  for (int i = 0; i < 20; ++i) {
+  window.us = 2000;
+  window.replays = 4;
+  for (int i = 0; i < 10; ++i) {
     const kernel_chain a = any_chain(), b = any_chain(), c = any_chain();
     const auto abc = beside({&a, &b, &c}, {}, {}, window);
     CHECK(abc == beside({&a, &b, &c}, {}, {}, window));
@@ -237,7 +343,7 @@ TEST_CASE("slow-downs are deterministic, bounded, and do not depend on the order
     for (std::size_t k = 0; k < 3; ++k) {
       CHECK(abc[k] >= 1);
       CHECK(abc[k] < 100);
-      CHECK(abc[k] == doctest::Approx(cab[(k + 1) % 3]).epsilon(0.15));
+      CHECK(abc[k] == doctest::Approx(cab[(k + 1) % 3]).epsilon(0.2));
     }
     // Alone, nothing slows it.
     CHECK(beside({&a}, {}, {}, window)[0] < 1.2); // the longer gaps only

@@ -17,7 +17,7 @@ interference_coefficients some() {
   interference_coefficients c;
   c.contention.l2_latency = 0.125;
   c.contention.older = 0.5;
-  c.replay.tail = 0.75;
+  c.replay.gap_us = 0.75;
   c.seen.sum[index(resource::dram)] = 1.25;
   c.seen.graphs = 3;
   return c;
@@ -70,14 +70,14 @@ TEST_CASE("the shipped coefficients are read") {
 
 TEST_CASE("bad coefficients are refused in one line") {
   const std::string text = written(some());
-  CHECK(refused(text, "\"gsched_interference\": 2", "\"gsched_interference\": 1") ==
-        "c.json: /gsched_interference is 1, expected a whole number, 2 to 2");
+  CHECK(refused(text, "\"gsched_interference\": 3", "\"gsched_interference\": 2") ==
+        "c.json: /gsched_interference is 2, expected a whole number, 3 to 3");
   CHECK(refused(text, "\"l2_latency\": 0.125", "\"l2_latency\": \"0.1\"") ==
         "c.json: /contention/l2_latency is \"0.1\", expected a number");
   CHECK(refused(text, "l2_latency", "l2_mine") ==
         "c.json: /contention/l2_latency is missing, expected a number");
-  CHECK(refused(text, "\"tail\": 0.75", "\"tail\": -0.75") ==
-        "c.json: /replay/tail is -0.75, expected a number from 0 to 1e6");
+  CHECK(refused(text, "\"gap_us\": 0.75", "\"gap_us\": -0.75") ==
+        "c.json: /replay/gap_us is -0.75, expected a number from 0 to 1e6");
   CHECK(refused(text, "\"older\": 0.5", "\"older\": 0.5, \"more\": 1") ==
         "c.json: /contention has 7 fields, expected 6");
   CHECK(refused(text, "\"dram\": 1.25", "\"dram\": -1") ==

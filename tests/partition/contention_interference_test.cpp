@@ -37,7 +37,7 @@ struct scene {
     metrics.add({"b", 4, from_us(60), 0.5, 0.4, 0.5});
     law.contention.l2_latency = 0.5;
     law.contention.dram_latency = 0.25;
-    law.replay = {0.4, 0.2, 0.3};
+    law.replay = {0.2, 0.3};
   }
   [[nodiscard]] contention_interference model() const { return {table, metrics, law}; }
 };
@@ -72,7 +72,7 @@ TEST_CASE("I4: the slow-down is least beside one idle partition of one group") {
     CAPTURE(i);
     const auto any = [&] { return static_cast<double>(random() % 1000) / 500; };
     s.law.contention = contention_law::of({any(), any(), any(), any(), any(), any()});
-    s.law.replay = {any(), any(), any()};
+    s.law.replay = {any(), any()};
     const contention_interference model = s.model();
     const auto some = [&] {
       std::vector<portion> portions;

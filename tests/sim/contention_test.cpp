@@ -157,7 +157,7 @@ TEST_CASE("contention: the start of a kernel costs each other lane") {
   CHECK(time_at(1) == doctest::Approx(none + 50).epsilon(0.02));
   CHECK(time_at(0.5) == doctest::Approx(none + 25).epsilon(0.02));
   // On gaps alone: of 50 kernels, as long as the others run.
-  p.laws.replay = {0, 1, 0};
+  p.laws.replay = {1, 0};
   const std::vector<double> longer = times_of(p, chain(1, 400, {}), chain(50, 4, moving(0)));
   p.laws.replay.gap_us = 0;
   const std::vector<double> shorter = times_of(p, chain(1, 400, {}), chain(50, 4, moving(0)));

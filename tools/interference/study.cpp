@@ -86,31 +86,26 @@ struct decided {
 };
 
 using coefficients = interference_coefficients;
-constexpr std::array<decided, 3> by_disjoint{{
+constexpr std::array<decided, 3> fitted{{
     {[](coefficients& c) -> double& { return c.contention.dram_latency; }, 0.1, 3},
     {[](coefficients& c) -> double& { return c.replay.gap_us; }, 0.05, 3},
     {[](coefficients& c) -> double& { return c.replay.start_us; }, 0.05, 3},
 }};
-constexpr std::array<decided, 2> by_shared{{
-    {[](coefficients& c) -> double& { return c.contention.warps; }, 0.05, 2},
-    {[](coefficients& c) -> double& { return c.replay.tail; }, 0.1, 1},
-}};
 
-template <std::size_t N>
-void fit_some(coefficients& c, const coefficients* first, const some_groups& groups,
-              const std::array<decided, N>& which, const std::string& what) {
+void fit_disjoint(coefficients& c, const coefficients* first, const some_groups& groups,
+                  const std::string& what) {
   constexpr replay_window brief{8000, 2, 300'000};
   if (groups.empty()) return;
   std::vector<double> begin;
   if (first != nullptr) {
     coefficients from = *first;
-    for (const decided& d : which) begin.push_back(d.in(from));
+    for (const decided& d : fitted) begin.push_back(d.in(from));
   }
   std::vector<unknown> unknowns;
-  for (const decided& d : which) unknowns.push_back({d.in(c), d.step, 0, d.most});
+  for (const decided& d : fitted) unknowns.push_back({d.in(c), d.step, 0, d.most});
   const auto with = [&](std::span<const double> v) {
     coefficients tried = c;
-    for (std::size_t i = 0; i < N; ++i) which[i].in(tried) = v[i];
+    for (std::size_t i = 0; i < fitted.size(); ++i) fitted[i].in(tried) = v[i];
     return tried;
   };
   const auto residuals = [&](std::span<const double> v) {
@@ -151,8 +146,7 @@ void see(seen_range& range, const some_groups& groups) {
 /// null, and is drawn to c.
 coefficients fit(coefficients c, const coefficients* first, const some_groups& disjoint,
                  const some_groups& shared, const std::string& what) {
-  fit_some(c, first, disjoint, by_disjoint, "disjoint" + what);
-  fit_some(c, first, shared, by_shared, "shared_kernels" + what);
+  fit_disjoint(c, first, disjoint, "disjoint" + what);
   c.seen = {};
   see(c.seen, disjoint);
   see(c.seen, shared);
@@ -206,7 +200,7 @@ std::vector<double> predict(const coefficients& c, const known_group& g, bool ke
 coefficients neutral_coefficients() noexcept {
   coefficients c;
   c.contention = contention_law::of({0.2, 0.1, 0.5, 1.15, 0.82, 0.95});
-  c.replay = {0.7, 0, 0};
+  c.replay = {0, 0};
   return c;
 }
 

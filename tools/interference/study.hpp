@@ -69,7 +69,7 @@ using on_progress = std::function<void()>;
 
 /// Fits the coefficients to all groups, starting from those in `into`, and stores them there; then,
 /// unless `once`, again with parts held out, each time drawn to the same start. Groups on SMs of their
-/// own decide what they can; those that share SMs decide the others.
+/// own decide them; those that share SMs decide none, and only widen the range that was seen.
 /// Errors   those of the fits.
 [[nodiscard]] std::vector<findings> study(const group_set& all, const std::vector<subject>& asked,
                                           bool once, gsched::interference_coefficients& into,

@@ -56,10 +56,10 @@ struct surroundings {
 /// blocks, or warps of others beside them.
 ///
 /// Source   the resources and effects of Elvinger et al., SoCC 2025, sections 4.3 and 4.4,
-///          doi:10.1145/3772052.3772270. dram_latency and warps are fitted (`interference
-///          fit`); the others are from probes of one H200 (bench/cuda/interference): l2_latency from
-///          traffic that stays in L2, dram from what a copy reaches alone, l2 from copies side by
-///          side, older from two fp64 kernels.
+///          doi:10.1145/3772052.3772270. dram_latency is fitted (`interference fit`),
+///          warps was chosen on pairs of five networks; the others are from probes of one H200
+///          (bench/cuda/interference): l2_latency from traffic that stays in L2, dram from what a
+///          copy reaches alone, l2 from copies side by side, older from two fp64 kernels.
 /// Units    pure numbers, except l2_bytes.
 /// Order    the slow-down is at least 1, is 1 alone with all blocks, and never falls with a demand
 ///          of a neighbour. With all blocks and no warps beside them it never falls with a demand of
@@ -107,7 +107,7 @@ struct contention_law {
     std::array<double, resources_on_sm> uses{};  ///< 1 where it has any, or else 0
     double placed = 1;            ///< part of the blocks that it would have alone, above 0 to 1
     double warps = warps_to_fill; ///< warps beside its blocks are compared with these
-    double bound = 0;             ///< see bound_by_dram
+    double bound = 0;             ///< see bound_by_memory
     double on_l2 = 0;             ///< how far it depends on L2, and on DRAM: see touched
     double on_dram = 0;
     double l2_part = 1; ///< over a use of L2: of what can be reached, instead of what is counted
@@ -123,7 +123,7 @@ struct contention_law {
     for (std::size_t r = 0; r < resources_on_sm; ++r) k.alone[r] = to_8th(k.takes.use[r]);
     for (std::size_t r = 0; r < resources_on_sm; ++r) k.uses[r] = k.takes.use[r] > 0 ? 1.0 : 0.0;
     k.warps = own_warps + warps_to_fill;
-    k.bound = bound_by_dram(dram_use);
+    k.bound = bound_by_memory(0, dram_use);
     k.on_l2 = touched(l2_use);
     k.on_dram = touched(dram_use);
     k.l2_part = 1 / std::max(l2, 0.01);
@@ -182,6 +182,14 @@ struct contention_law {
     return root_8th(power(k, s));
   }
 
+  /// The part of a kernel with these uses that takes as long with fewer blocks, as it waits for a
+  /// memory that all SMs share.
+  [[nodiscard]] double bound_by_memory(double l2_use, double dram_use) const noexcept {
+    constexpr double most = 0.95;
+    const double part = std::max(l2_use / std::max(l2, 0.01), dram_use / std::max(dram, 0.01));
+    return std::min(most, part * part);
+  }
+
   /// The part of their hits that kernels lose whose working sets have this size in total.
   [[nodiscard]] static double lost(double working_sets) noexcept {
     constexpr double cliff = 0.25; // of the capacity
@@ -193,13 +201,6 @@ private:
     const double squared = x * x;
     const double to_4th = squared * squared;
     return to_4th * to_4th;
-  }
-
-  /// The part of a kernel that takes as long with fewer blocks, as it waits for DRAM.
-  [[nodiscard]] double bound_by_dram(double use) const noexcept {
-    constexpr double most = 0.95;
-    const double part = use / std::max(dram, 0.01);
-    return std::min(most, part * part);
   }
 
   /// How far a kernel with this use of a memory depends on it: nearly all or nothing.

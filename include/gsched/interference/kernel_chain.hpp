@@ -29,6 +29,7 @@ struct chain_kernel {
   double blocks = 0;              ///< of the grid
   double per_sm = 1;              ///< blocks that an SM holds
   double warps = 0;               ///< of one block
+  double fixed = 0;               ///< part of a block's time that other blocks do not change
   std::array<double, 4> shares{}; ///< parts of an SM's warps, registers, shared memory and block
                                   ///< slots that one block takes
   demand takes{};                 ///< alone, on the SMs of its chain
@@ -156,6 +157,8 @@ namespace detail {
   constexpr double usual_gap = 0.34;
   constexpr double least_us = 0.001;
   constexpr double least_scale = 0.3;
+  constexpr double floor_us = 1.82, floor_part = 0.8; // as scaling_law of sim/: of each wave
+  constexpr double most_fixed = 0.9;
   if (p.operations.empty())
     throw error(errc::bad_profile, p.full_name() + ": no operations, expected one");
   kernel_chain chain;
@@ -193,6 +196,10 @@ namespace detail {
     const double scale = std::max(least_scale, kernels_us / here);
     for (chain_kernel& k : chain.kernels) k.us *= scale;
   }
+  for (chain_kernel& k : chain.kernels)
+    if (k.blocks > 0)
+      k.fixed = std::min(most_fixed,
+                         std::min(floor_us / k.us, floor_part) * std::ceil(k.waves(chain.sms)));
   if (!counted) {
     distribute_demand(chain, metrics, alone_us, device);
     return chain;

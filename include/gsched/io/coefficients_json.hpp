@@ -29,7 +29,7 @@ namespace detail {
 
 inline constexpr std::array<std::string_view, contention_law::size> contention_names{
     "l2_latency", "dram_latency", "warps", "l2", "dram", "older"};
-inline constexpr std::array<std::string_view, 3> replay_names{"tail", "gap_us", "start_us"};
+inline constexpr std::array<std::string_view, 2> replay_names{"gap_us", "start_us"};
 
 /// Reads the numbers of an object that has exactly these names. Each is from 0 to 1e6.
 template <std::size_t N>
@@ -74,7 +74,7 @@ read_numbers(const json_fields& fields, const nlohmann::json& document, std::str
   const nlohmann::json document = fields.parse_once(text);
   if (!document.is_object()) fields.fail({}, "is " + json_fields::show(document), "a JSON object");
   static_cast<void>(
-      fields.whole<std::uint32_t>(document, {json_fields::none, "gsched_interference"}, 2, 2));
+      fields.whole<std::uint32_t>(document, {json_fields::none, "gsched_interference"}, 3, 3));
   for (const auto& [key, value] : document.items())
     if (key != "gsched_interference" && key != "contention" && key != "replay" && key != "seen" &&
         key != "graphs")
@@ -84,7 +84,7 @@ read_numbers(const json_fields& fields, const nlohmann::json& document, std::str
   c.contention = contention_law::of(
       detail::read_numbers(fields, document, "contention", detail::contention_names));
   const auto replay = detail::read_numbers(fields, document, "replay", detail::replay_names);
-  c.replay = {replay[0], replay[1], replay[2]};
+  c.replay = {replay[0], replay[1]};
   c.seen.sum = detail::read_numbers(fields, document, "seen", resource_names);
   c.seen.graphs = fields.whole<std::uint32_t>(document, {json_fields::none, "graphs"}, 1, 1000);
   return c;
@@ -104,14 +104,13 @@ load_coefficients(const std::filesystem::path& path) {
 ///
 /// Errors   none; the caller checks the stream.
 inline void write_coefficients(std::ostream& out, const interference_coefficients& c) {
-  nlohmann::ordered_json document{{"gsched_interference", 2}};
+  nlohmann::ordered_json document{{"gsched_interference", 3}};
   const auto put = [&](const char* object, const auto& names, const auto& values) {
     nlohmann::ordered_json& node = document[object];
     for (std::size_t i = 0; i < names.size(); ++i) node[std::string(names[i])] = values[i];
   };
   put("contention", detail::contention_names, c.contention.values());
-  put("replay", detail::replay_names,
-      std::array{c.replay.tail, c.replay.gap_us, c.replay.start_us});
+  put("replay", detail::replay_names, std::array{c.replay.gap_us, c.replay.start_us});
   put("seen", resource_names, c.seen.sum);
   document["graphs"] = c.seen.graphs;
   out << document.dump(2) << '\n';

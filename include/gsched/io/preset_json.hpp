@@ -106,8 +106,7 @@ void visit_fields(Preset& p, Visitor& v) {
       v.number("older", older, 0, 1);
     });
     v.group("replay", replay, [&](auto& law) {
-      auto& [tail, gap_us, start_us] = law;
-      static_cast<void>(tail); // not used
+      auto& [gap_us, start_us] = law;
       v.number("gap_us", gap_us, 0, 1e6);
       v.number("start_us", start_us, 0, 1e6);
     });

@@ -60,7 +60,7 @@ struct preemption_law {
 struct device_laws {
   scaling_law scaling{};
   contention_law contention{}; ///< how much kernels that run together slow one another
-  replay_law replay{};         ///< how lanes do; its tail is not used, because blocks are placed
+  replay_law replay{};         ///< how lanes do
   graph_law graph{};
   preemption_law preemption{};
   /// Blocks of a kernel that were placed within this fraction of their time end with those placed

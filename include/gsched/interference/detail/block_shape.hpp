@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/interference/contention_law.hpp>
+#include <gsched/interference/demand.hpp>
+#include <gsched/interference/kernel_chain.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+namespace gsched::detail {
+
+/// The SMs on which graphs run, a few of which stand for all.
+struct region {
+  double sms = 1;        ///< that it has
+  std::size_t first = 0; ///< of those that stand for them
+  std::size_t count = 1;
+  bool shared = false; ///< by several graphs; if not, one SM stands for all
+
+  /// Four SMs count as one, but there are sixteen if there are so many.
+  void stand_in() noexcept {
+    constexpr double together = 4, least = 16;
+    const double few = std::max(std::round(sms / together), std::min(std::round(sms), least));
+    count = shared ? static_cast<std::size_t>(std::max(1.0, few)) : 1;
+  }
+  [[nodiscard]] bool has(std::size_t sm) const noexcept { return sm - first < count; }
+  /// SMs for which one stands.
+  [[nodiscard]] double scale() const noexcept { return sms / static_cast<double>(count); }
+};
+
+/// A kernel as blocks on the SMs of a region. Without blocks it is a copy.
+///
+/// Source   the time of a block by the warps on its SM is that of the simulated GPU. most_waves, how
+///          far apart blocks end and how many SMs stand for all were chosen by hand, on the pairs of
+///          tools/data/measured/five that share SMs.
+/// Order    alone, all blocks take block_us times stretch() of the warps on their SM; so the kernel
+///          takes its latency.
+struct block_shape {
+  static constexpr double most_waves = 6; ///< of more waves, each is longer
+
+  double blocks = 0;
+  double per_sm = 1;
+  double at_once = 1;    ///< blocks that run at once, alone
+  double block_us = 0;   ///< time of a block alone, beside solo_warps
+  double warps = 0;      ///< of a block
+  double solo_warps = 0; ///< on an SM, alone
+  double fixed = 1;      ///< part of a block's time that other blocks do not change
+  double bound = 0;      ///< by L2 or DRAM, which all blocks share: see contention_law
+  double apart = 0;      ///< part of a block's time in which blocks that began together end
+  std::array<double, 4> shares{}; ///< parts of an SM that a block takes
+
+  block_shape() = default;
+  block_shape(const chain_kernel& k, const region& r, const contention_law& law) noexcept {
+    if (!(k.blocks > 0)) return;
+    bound = law.bound_by_memory(k.takes.of(resource::l2), k.takes.of(resource::dram));
+    if (!r.shared) {
+      blocks = 1;
+      block_us = k.us;
+      warps = solo_warps = k.warps_per_sm(r.sms);
+      return;
+    }
+    constexpr double one_wave = 0.02, waves_drift = 0.3;
+    const auto sms = static_cast<double>(r.count);
+    per_sm = k.per_sm;
+    warps = k.warps;
+    shares = k.shares;
+    fixed = k.fixed;
+    const double full = sms * per_sm;
+    blocks = std::clamp(std::round(k.blocks / r.scale()), 1.0, std::ceil(most_waves * full));
+    at_once = std::min(blocks, full);
+    solo_warps = std::clamp(blocks / sms, 1.0, per_sm) * warps;
+    apart = blocks > full ? waves_drift : one_wave;
+    const double whole = std::ceil(blocks / full) - 1; // waves before the last
+    const double last = std::ceil((blocks - whole * full) / sms);
+    block_us = k.us / (whole * stretch(per_sm * warps) + stretch(last * warps));
+  }
+
+  /// The time of a block beside so many warps of its kernel, over its time beside solo_warps:
+  /// blocks of an SM share its throughput, and the first warps are the fastest.
+  [[nodiscard]] double stretch(double own) const noexcept {
+    constexpr double fill = contention_law::warps_to_fill;
+    return fixed + (1 - fixed) * (fill + own) / (fill + solo_warps);
+  }
+
+  /// The same for an SM with `here` of the `resident` blocks: the fewer there are on the device,
+  /// the more of L2 and DRAM each one has.
+  [[nodiscard]] double block_time(double here, double resident) const noexcept {
+    const double on_sm = stretch(here * warps);
+    return on_sm - bound * (on_sm - std::min(on_sm, resident / at_once));
+  }
+
+  /// How many blocks fit on an SM that holds `here` of them and has these parts left.
+  [[nodiscard]] double fit(const std::array<double, 4>& left, double here) const noexcept {
+    constexpr double tiny = 1e-6;
+    double most = per_sm - here;
+    for (std::size_t i = 0; i < left.size(); ++i)
+      if (shares[i] > 0) most = std::min(most, std::floor(left[i] / shares[i] + tiny));
+    return std::max(0.0, most);
+  }
+};
+
+} // namespace gsched::detail
