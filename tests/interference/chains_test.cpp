@@ -70,7 +70,7 @@ profile one_kernel(std::uint32_t blocks, double us, double replay) {
   return p;
 }
 
-constexpr replay_window slowest{4000, 4, 4'000'000, 1};
+constexpr replay_window slowest_replay{4000, 4, 4'000'000, 1};
 
 /// A probe that holds its blocks from the start on.
 kernel_chain holding(double blocks, double nth) {
@@ -148,7 +148,7 @@ std::vector<double> block_by_block(const kernel_chain& a, const kernel_chain& b,
 TEST_CASE("a kernel of several waves leaves no room before its last wave") {
   const kernel_chain small = chain({kernel(1, sms, 8)});
   const auto longest = [&](const kernel_chain& other) {
-    return beside({&small, &other}, no_contention(), only_placing, slowest)[0];
+    return beside({&small, &other}, no_contention(), only_placing, slowest_replay)[0];
   };
   CHECK(longest(chain({kernel(100, 8 * sms, 2)})) > 70); // four waves: it waits for three
   CHECK(longest(chain({kernel(100, 3 * sms, 2)})) > 40); // two: it waits for one
@@ -189,7 +189,7 @@ TEST_CASE("a third kernel waits behind one that waits") {
   kernel_chain less = fits;
   less.kernels[0].blocks = sms;
   const auto longest = [&](const kernel_chain& other) {
-    return beside({&tiny, &other, &half}, no_contention(), only_placing, slowest)[0];
+    return beside({&tiny, &other, &half}, no_contention(), only_placing, slowest_replay)[0];
   };
   CHECK(longest(less) < 1.1);
   CHECK(longest(fits) > 60);   // all SMs are full
@@ -201,10 +201,10 @@ TEST_CASE("a kernel waits behind an older one that waits for room, even where it
   chain_kernel thirds = kernel(100, 12 * sms, 3); // four waves, beside which a tenth is free
   thirds.shares.fill(0.3);
   const kernel_chain waves = chain({thirds});
-  CHECK(beside({&tiny, &waves}, no_contention(), only_placing, slowest)[0] > 70);
+  CHECK(beside({&tiny, &waves}, no_contention(), only_placing, slowest_replay)[0] > 70);
   thirds.blocks = 3 * sms;
   const kernel_chain once = chain({thirds});
-  CHECK(beside({&tiny, &once}, no_contention(), only_placing, slowest)[0] < 1.1);
+  CHECK(beside({&tiny, &once}, no_contention(), only_placing, slowest_replay)[0] < 1.1);
 }
 
 TEST_CASE("kernels wait for older ones of their own partition alone") {
@@ -213,7 +213,7 @@ TEST_CASE("kernels wait for older ones of their own partition alone") {
   const std::array<corunner, 4> two_and_two{corunner{&tiny, 0}, corunner{&full, 0},
                                             corunner{&tiny, 1}, corunner{&half, 1}};
   const std::vector<double> slow =
-      corun_slowdowns(two_and_two, no_contention(), only_placing, slowest);
+      corun_slowdowns(two_and_two, no_contention(), only_placing, slowest_replay);
   CHECK(slow[0] > 70);
   CHECK(slow[2] < 1.1);
 }
