@@ -47,7 +47,7 @@ PY
 
 # A model that no fit has seen, from files of its own, once with a profile and once without. What is
 # said of it is counted again.
-awk -F, 'NR == 1 || ($1 != "vgg16" && $4 != "vgg16")' "$corun" > known.csv
+awk -F, 'NR == 1 || ($1 != "vgg16" && $4 != "vgg16")' few.csv > known.csv
 awk -F, 'NR == 1 || $1 == "vgg16" || $4 == "vgg16"' "$corun" > other.csv
 awk -F, '$1 != "vgg16"' "$solo" > known_solo.csv
 awk -F, 'NR == 1 || $1 == "vgg16"' "$solo" > other_solo.csv
@@ -115,7 +115,7 @@ PY
 # Groups and probes: a probe is endless, and a row that was held up is skipped.
 echo "group,model,batch,sms,solo_us,corun_us" > groups.csv
 for m in lenet resnet50 vgg16; do echo "g,$m,8,132,1000,1500"; done >> groups.csv
-serves evaluate --coefficients "$law" --test-groups groups.csv --json groups.json
+serves evaluate --coefficients "$law" --corun few.csv --laws shared_kernels --test-groups groups.csv --json groups.json
 expect "a group is predicted" python3 - groups.json <<'PY'
 import json, sys
 p = json.load(open(sys.argv[1]))["laws"]["shared_kernels"]["test_predictions"]
@@ -136,7 +136,7 @@ columns=probe,victim,batch,victim_sms,probe_sms,kind,blocks,alone_us,beside_us,p
 { echo "$columns"
   for level in 1 2; do echo "probe_copy_$level,vgg16,32,64,68,copy,132,16000,17000,1,0.9,0"; done
   echo "probe_copy_1,vgg16,32,64,68,copy,132,16000,99999,1,0.9,1"; } > probes.csv
-serves evaluate --coefficients "$law" --profiles probes --profiles "$data/profiles" \
+serves evaluate --coefficients "$law" --corun few.csv --laws disjoint --profiles probes --profiles "$data/profiles" \
   --test-probes probes.csv --json probes.json
 expect "more traffic slows more" python3 - probes.json <<'PY'
 import json, sys

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -51,10 +52,11 @@ predictions predict_all(const interference_coefficients& c, const some_groups& g
                         const std::string* unseen = nullptr, const replay_window& window = {}) {
   predictions all(groups.size());
   const std::size_t workers = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 16);
+  std::atomic<std::size_t> next = 0; // groups take from 1 to 500 ms
   std::vector<std::jthread> running;
   for (std::size_t w = 0; w < workers; ++w)
-    running.emplace_back([&, w] {
-      for (std::size_t g = w; g < groups.size(); g += workers)
+    running.emplace_back([&] {
+      for (std::size_t g = next++; g < groups.size(); g = next++)
         all[g] = predict(c, *groups[g], kernels, unseen, window);
     });
   running.clear(); // waits for them
