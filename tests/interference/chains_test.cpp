@@ -333,9 +333,9 @@ TEST_CASE("slow-downs are deterministic, bounded, and do not depend on the order
     return c;
   };
   replay_window window;
-  window.us = 2000;
+  window.us = 3000;
   window.replays = 4;
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 20; ++i) {
     const kernel_chain a = any_chain(), b = any_chain(), c = any_chain();
     const auto abc = beside({&a, &b, &c}, {}, {}, window);
     CHECK(abc == beside({&a, &b, &c}, {}, {}, window));
@@ -343,7 +343,7 @@ TEST_CASE("slow-downs are deterministic, bounded, and do not depend on the order
     for (std::size_t k = 0; k < 3; ++k) {
       CHECK(abc[k] >= 1);
       CHECK(abc[k] < 100);
-      CHECK(abc[k] == doctest::Approx(cab[(k + 1) % 3]).epsilon(0.2));
+      CHECK(abc[k] == doctest::Approx(cab[(k + 1) % 3]).epsilon(0.15));
     }
     // Alone, nothing slows it.
     CHECK(beside({&a}, {}, {}, window)[0] < 1.2); // the longer gaps only
