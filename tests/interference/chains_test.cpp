@@ -230,6 +230,40 @@ TEST_CASE("a block goes to the emptiest SM") {
   CHECK(beside({&everywhere, &probe}, law, only_placing)[0] > 1.3);
 }
 
+TEST_CASE("more blocks on an SM than a kernel has alone do not make others wait for it") {
+  contention_law law; // with the age of kernels
+  law.warps = 0;
+  kernel_chain probe = chain({kernel(100, sms / 2, 1)}); // leaves half of the SMs
+  probe.endless = true;
+  kernel_chain wide = chain({kernel(200, sms, 4, 4)});
+  const kernel_chain tiny = [] {
+    kernel_chain c = chain({kernel(1, sms / 2, 8, 2)});
+    c.kernels[0].takes.of(resource::issue) = 0.3;
+    return c;
+  }();
+  const auto beside_one_that_takes = [&](double issue) {
+    wide.kernels[0].takes.of(resource::issue) = issue;
+    return beside({&tiny, &wide, &probe}, law, only_placing, slowest_replay)[0];
+  };
+  CHECK(beside_one_that_takes(0.7) < 2); // the rest is a fair share
+  CHECK(beside_one_that_takes(1) > 20);  // alone it leaves nothing
+}
+
+TEST_CASE("a kernel that waits for DRAM loses little by fewer blocks") {
+  const contention_law law;
+  const detail::region all{sms, 0, static_cast<std::size_t>(sms), true};
+  chain_kernel compute = kernel(100, 4 * sms, 4, 8), memory = compute;
+  compute.takes.of(resource::issue) = memory.takes.of(resource::issue) = 0.3;
+  memory.takes.of(resource::dram) = law.dram;
+  const auto half = [&](const chain_kernel& k) {
+    const detail::block_shape s(k, all, law);
+    CHECK(s.block_time(4, 4 * sms) == doctest::Approx(1));
+    return 2 * s.block_time(4, 2 * sms); // of the kernel, on half of the SMs
+  };
+  CHECK(half(compute) == doctest::Approx(2));
+  CHECK(half(memory) < 1.1);
+}
+
 TEST_CASE("replays agree with a model that places one block at a time") {
   std::mt19937_64 random(5);
   const auto any = [&](int least, int most) {

@@ -132,7 +132,7 @@ private:
                             std::find(starts_.begin(), starts_.end(), slot);
       s.add(f.takes, shared / std::max(mine.held, 1.0), 1, f.warps, is_older);
     }
-    return mine.stretch * preset_.laws.contention.slowdown(mine.takes, 1, mine.warps, s);
+    return mine.stretch * preset_.laws.contention.slowdown(mine.takes, mine.warps, s);
   }
 
   const sim::preset& preset_;

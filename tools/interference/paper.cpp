@@ -21,7 +21,7 @@ double beside(const contention_law& law, const demand& victim, double victim_war
               const demand& other, double other_warps, bool shares, bool older = true) {
   surroundings s;
   s.add(other, shares ? 1 : 0, 1, other_warps, older);
-  return law.slowdown(victim, 1, victim_warps, s);
+  return law.slowdown(victim, victim_warps, s);
 }
 
 /// Two equal kernels that start together: the time until both have ended, over the time of one.

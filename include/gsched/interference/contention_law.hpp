@@ -52,8 +52,8 @@ struct surroundings {
 /// add their demand: nearly the sum of demands once that exceeds the capacity, and nearly nothing
 /// before. On an SM that an older kernel nearly fills, warps of the older kernel go first. A
 /// neighbour's traffic makes accesses to L2 and DRAM slower, and where the working sets are known to
-/// exceed L2, hits become misses. A kernel whose time is that of DRAM loses little by having fewer
-/// blocks, or warps of others beside them.
+/// exceed L2, hits become misses. A kernel whose time is that of DRAM loses little by warps of
+/// others beside its own.
 ///
 /// Source   the resources and effects of Elvinger et al., SoCC 2025, sections 4.3 and 4.4,
 ///          doi:10.1145/3772052.3772270. dram_latency is fitted (`interference fit`),
@@ -61,17 +61,18 @@ struct surroundings {
 ///          (bench/cuda/interference): l2_latency from traffic that stays in L2, dram from what a
 ///          copy reaches alone, l2 from copies side by side, older from two fp64 kernels.
 /// Units    pure numbers, except l2_bytes.
-/// Order    the slow-down is at least 1, is 1 alone with all blocks, and never falls with a demand
-///          of a neighbour. With all blocks and no warps beside them it never falls with a demand of
-///          its own either, unless that makes the kernel one that others wait for. The throughput
-///          of all never exceeds a capacity.
+/// Order    the slow-down is at least 1, is 1 alone, and never falls with a demand of a neighbour.
+///          Without warps beside its own it never falls with a demand of its own either, unless that
+///          makes the kernel one that others wait for. The throughput of all never exceeds a
+///          capacity.
 /// Cost     some 100 multiplications and three roots; no allocation. For one kernel in many
 ///          surroundings, prepare() takes a third of that once, and the roots of several kernels can
 ///          be drawn side by side.
 /// Threads  a pure function.
 struct contention_law {
   static constexpr std::size_t size = 6;
-  static constexpr double warps_to_fill = 7;   ///< as in scaling_law of sim/: on kernels alone
+  static constexpr double warps_to_fill = 7; ///< as in scaling_law of sim/: on kernels alone
+  static constexpr double full_from = 0.75; ///< use of an SM from which the older kernel goes first
   static constexpr double l2_over_dram = 2.15; ///< capacities in bytes a second, of an H200
   static constexpr double l2_bytes = 60.0 * 1024 * 1024; ///< of an H200
 
@@ -99,13 +100,12 @@ struct contention_law {
     return law;
   }
 
-  /// A kernel, with what the law computes from it before it knows its surroundings. Set `takes` and
-  /// `placed`, then call prepare().
+  /// A kernel, with what the law computes from it before it knows its surroundings. Set `takes`,
+  /// then call prepare().
   struct kernel {
     demand takes{};
     std::array<double, resources_on_sm> alone{}; ///< 8th powers of its use of an SM
     std::array<double, resources_on_sm> uses{};  ///< 1 where it has any, or else 0
-    double placed = 1;            ///< part of the blocks that it would have alone, above 0 to 1
     double warps = warps_to_fill; ///< warps beside its blocks are compared with these
     double bound = 0;             ///< see bound_by_memory
     double on_l2 = 0;             ///< how far it depends on L2, and on DRAM: see touched
@@ -158,8 +158,7 @@ struct contention_law {
     const double latency =
         l2_latency * std::min(1.0, l2_others) + dram_latency * std::min(1.0, dram_others);
     const double slower = 1 + latency * own.on_l2;
-    double crowded = 1 + warps * s.warps / own.warps; // what its SMs lack
-    if (own.placed != 1) crowded /= own.placed;
+    const double crowded = 1 + warps * s.warps / own.warps; // what its SMs lack
     double sum = to_8th(slower) * (own.bound + (1 - own.bound) * to_8th(crowded));
     for (const double more : on_sms(own, s)) sum += more;
     sum += waiting_for_banks(own.takes, s);
@@ -171,13 +170,11 @@ struct contention_law {
     return std::sqrt(std::sqrt(std::sqrt(x)));
   }
 
-  /// The time of a kernel that has `placed` of the blocks that it would have alone, above 0 to 1,
-  /// and `own_warps` on each of its SMs, over its time alone.
-  [[nodiscard]] double slowdown(const demand& own, double placed, double own_warps,
+  /// The time of a kernel that has `own_warps` on each of its SMs, over its time alone.
+  [[nodiscard]] double slowdown(const demand& own, double own_warps,
                                 const surroundings& s) const noexcept {
     kernel k;
     k.takes = own;
-    k.placed = placed;
     prepare(k, own_warps);
     return root_8th(power(k, s));
   }
@@ -235,11 +232,12 @@ private:
   [[nodiscard]] double on_full_sm(double own, double alone, double others, double before,
                                   double greatest) const noexcept {
     const double all = own + others;
-    constexpr double begin = 0.75, full = 0.95; // demand from which the older goes first
-    constexpr double least = 0.005;             // of its demand, that any kernel still gets
+    constexpr double full = 0.95;
+    constexpr double least = 0.005; // of its demand, that any kernel still gets
     const bool is_oldest = !(before > 0);
     const double demand_of_first = is_oldest ? own : greatest;
-    const double first = older * std::clamp((demand_of_first - begin) / (full - begin), 0.0, 1.0);
+    const double first =
+        older * std::clamp((demand_of_first - full_from) / (full - full_from), 0.0, 1.0);
     const double fair = own / all;
     const double rest = is_oldest ? std::min(1.0, own) : std::min(fair, std::max(0.0, 1 - before));
     const double share = std::max(least * own, (1 - first) * fair + first * rest);

@@ -24,7 +24,7 @@ namespace gsched {
   surroundings s;
   s.sum[index(resource::l2)] = others.l2;
   s.sum[index(resource::dram)] = others.dram;
-  return c.contention.slowdown(d, 1, 0, s) + c.replay.gap_us * own.starts +
+  return c.contention.slowdown(d, 0, s) + c.replay.gap_us * own.starts +
          c.replay.start_us * others.starts;
 }
 

@@ -204,8 +204,8 @@ TEST_CASE("parts that use up the allowance together are predicted to take little
       around.add(k.takes, blocks[i] * shared / sms / alone,
                  blocks[i] / std::min(k.blocks, sms * k.per_sm), alone * k.warps, false);
     }
-    above += law.slowdown(rt.takes, 1, rt.warps_per_sm(sms), around) >
-             pad_limits::default_slowdown + 0.015;
+    above +=
+        law.slowdown(rt.takes, rt.warps_per_sm(sms), around) > pad_limits::default_slowdown + 0.015;
   }
   CHECK(above < sets / 50);
 }

@@ -350,15 +350,17 @@ private:
     const side& s = *running_[k];
     const double here = blocks[s.number];
     return 1 / (s.shape.block_us * s.shape.block_time(here, s.resident) *
-                law_.slowdown(use_of(s, here), 1, here * s.shape.warps, around));
+                law_.slowdown(use_of(s, here), here * s.shape.warps, around));
   }
 
-  /// What a kernel takes of an SM with so many of its blocks, and of the device.
+  /// What a kernel takes of an SM with so many of its blocks, and of the device. More blocks than it
+  /// has alone do not make it one that others wait for: their pauses leave others room.
   [[nodiscard]] static demand use_of(const side& s, double here) noexcept {
     demand d = s.kernel().takes;
     const double active = s.shape.solo_warps > 0 ? here * s.shape.warps / s.shape.solo_warps : here;
     const double more = here > 0 ? active / s.shape.block_time(here, s.resident) : 0;
-    for (std::size_t r = 0; r < resources_on_sm; ++r) d.use[r] = std::min(1.0, d.use[r] * more);
+    for (std::size_t r = 0; r < resources_on_sm; ++r)
+      d.use[r] = std::min(std::max(contention_law::full_from, d.use[r]), d.use[r] * more);
     d.of(resource::l2) = s.l2;
     d.of(resource::dram) = s.dram;
     return d;

@@ -61,7 +61,7 @@ struct block_shape {
       warps = solo_warps = k.warps_per_sm(r.sms);
       return;
     }
-    constexpr double one_wave = 0.02, waves_drift = 0.3;
+    constexpr double one_wave = 0.02, waves_drift = 0.5;
     const auto sms = static_cast<double>(r.count);
     per_sm = k.per_sm;
     warps = k.warps;

@@ -36,7 +36,7 @@ namespace gsched {
   const double alone = std::clamp(best_effort.blocks / sms, 1.0, std::max(1.0, best_effort.per_sm));
   surroundings around;
   around.add(best_effort.takes, on_each / alone, at_once / most, alone * best_effort.warps, false);
-  return law.slowdown(real_time.takes, 1, real_time.warps_per_sm(sms), around);
+  return law.slowdown(real_time.takes, real_time.warps_per_sm(sms), around);
 }
 
 /// How many blocks of each kernel of a best-effort program may pad each kernel of a real-time
