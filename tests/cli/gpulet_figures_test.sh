@@ -4,7 +4,7 @@
 . "${GSCHED_SOURCE_DIR:?}/tests/cli/script_checks.sh"
 export PYTHONDONTWRITEBYTECODE=1
 
-check "a small run" python3 "$bench/figures/gpulet_figures" --bin "$bin" --levels 0,600 --scales 15 --rates 1000 \
+check "a small run" python3 "$bench/figures/gpulet_figures" --bin "$bin" --levels 0,600 --scales 15 --rates 1500 \
   --seconds 0.5 --json small.json
 mv out first
 check "what it wrote" python3 - <<'PY'
@@ -16,7 +16,7 @@ assert 31 >= halves > whole > 0, said["scenarios"]
 assert [r["of"] for r in said["scenarios"]] == [31, 31]
 of = {(r["goal"], r["what"]): r["violations"]["lenet"] for r in said["sharing"]}
 turns, at_once, parts, *_ = of.values() # of the shorter goals
-assert len(of) == 6 and turns > 0.2 > at_once > 0.001 > parts, of
+assert len(of) == 6 and turns > 0.2 > at_once > 0.01 > parts, of
 assert len(said["overhead"]) > 700 and 0 < sorted(said["overhead"])[350] < 0.3
 assert said["errors"] and all(len(v) > 150 and 0 <= min(v) and sorted(v)[len(v) // 2] < 0.1 for v in said["errors"].values())
 PY
