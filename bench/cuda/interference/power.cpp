@@ -66,6 +66,7 @@ std::vector<power_load> power_loads() {
           {"fp32", probe_of(kind::fp32, 4, 1024)},
           {"fp64", probe_of(kind::fp64, 4, 1024)},
           {"tensor", probe_of(kind::tensor, 4, 1024)},
+          {"one tensor block", probe_of(kind::tensor, 4, 128, 1)},
           {"copy", probe_of(kind::copy, 4096, 1024)}};
 }
 

@@ -18,14 +18,15 @@ struct power_load {
   std::optional<gsched::cuda::probe_options> probe{};
 };
 
-/// The loads of the suite `power`: idle, one block, fp32, fp64, tensor, copies of DRAM.
+/// The loads of the suite `power`: idle, one block, fp32, fp64, tensor, one block of tensor, copies
+/// of DRAM.
 [[nodiscard]] std::vector<power_load> power_loads();
 
 /// A load on all SMs, and beside a victim (fp32, which needs nothing but its SMs and their clock).
 struct power_result {
   gsched::cuda::power_readings alone;  ///< the load by itself
   gsched::cuda::power_readings beside; ///< with the victim
-  double load_mhz = 0;                 ///< counted by the load's own blocks, beside the victim
+  double load_mhz = 0; ///< SM clock that the load's own blocks counted, beside the victim
   gsched::cuda::replay_times victim;
   gsched::sm_count victim_sms{}, load_sms{};
 };

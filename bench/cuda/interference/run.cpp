@@ -92,21 +92,21 @@ bool run_power(const run_options& o, ::experiment::watchdog& watch, json& rows, 
     for (const std::string& n : names) all += (all.empty() ? "" : ", ") + n;
     return all.empty() ? std::string("none") : all;
   };
-  fmt::print("{:10} {:10} {:>8} {:>7} {:>8} {:>6} {:>6} {:>11} {:>9} {:>7} {:>7}  {}\n", "suite",
-             "load", "W alone", "SM MHz", "mem MHz", "busy %", "mem %", "SM MHz, two", "victim",
-             "slower", "clock", "lower clocks for");
+  fmt::print("{:10} {:16} {:>8} {:>7} {:>8} {:>6} {:>6} {:>11} {:>8} {:>9} {:>7} {:>7}  {}\n",
+             "suite", "load", "W alone", "SM MHz", "mem MHz", "busy %", "mem %", "SM MHz, two",
+             "counted", "victim", "slower", "clock", "lower clocks for");
   try {
     for (const power_load& load : power_loads()) {
       watch.step("power of " + load.name, 40);
       const power_result r = measure_power(load, o.gpu, o.victim_us, seconds);
       if (!idle) idle = r;
       const json& row = rows.emplace_back(row_of(load, r, *idle));
-      fmt::print("{:10} {:10} {:8.0f} {:7.0f} {:8.0f} {:6.0f} {:6.0f} {:11.0f} {:9.1f} {:7.3f} "
-                 "{:7.3f}  {}\n",
+      fmt::print("{:10} {:16} {:8.0f} {:7.0f} {:8.0f} {:6.0f} {:6.0f} {:11.0f} {:8.0f} {:9.1f} "
+                 "{:7.3f} {:7.3f}  {}\n",
                  "power", load.name, r.alone.watts, r.alone.sm_mhz, r.alone.memory_mhz,
-                 r.alone.busy_percent, r.alone.memory_percent, r.beside.sm_mhz, r.victim.median,
-                 row["victim_slowdown"].get<double>(), row["clock_ratio"].get<double>(),
-                 list(r.alone.reasons));
+                 r.alone.busy_percent, r.alone.memory_percent, r.beside.sm_mhz, r.load_mhz,
+                 r.victim.median, row["victim_slowdown"].get<double>(),
+                 row["clock_ratio"].get<double>(), list(r.alone.reasons));
       std::fflush(stdout);
       save();
     }
