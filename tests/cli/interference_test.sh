@@ -174,13 +174,13 @@ refuses "below.csv:2: '-34'" evaluate --corun below.csv
 { echo "$head"; echo "lenet,1,100,lenet,1,68,30,32,34,34"; } > much.csv
 refuses "much.csv:2: 100 and 68 SMs" evaluate --corun much.csv
 { echo "$head"; echo "lenet,1,64,lenet,1,68,30,32,34,34"; } > one.csv
-refuses "disjoint: 2 measurements, expected at least as many as the 3 coefficients" evaluate --corun one.csv
+refuses "disjoint: 2 measurements, expected at least as many as the 4 coefficients" evaluate --corun one.csv
 refuses "one.csv has no pairs for shared_kernels" evaluate --laws shared_kernels --corun one.csv
 echo "$head" > none.csv
 refuses "none.csv has no rows" evaluate --corun none.csv
 sed 's/,132,/,144,/g' "$corun" > larger.csv
 refuses "lenet_b1: a profile of 132 SMs, expected the GPU's 144" evaluate --sms 144 --corun larger.csv
-echo '{"gsched_interference": 3}' > empty.json
+echo '{"gsched_interference": 4}' > empty.json
 refuses "empty.json: /contention is missing" evaluate --coefficients empty.json
 
 # machine.json beside the files: measurements of two GPUs are refused.

@@ -83,11 +83,11 @@ import csv, json, sys
 took, moved = {}, {}
 for r in csv.DictReader(open(sys.argv[2])):
     took[r["model"], int(r["batch"]), int(r["sms"])] = float(r["latency_us"])
-for r in csv.DictReader(open(sys.argv[1])):  # of a replay: L2, DRAM, kernels
+for r in csv.DictReader(open(sys.argv[1])):  # of a replay: L2, DRAM, starts; and the part of a pause that costs time
     us = float(r["solo_us"])
     moved.setdefault(r["model"], []).append((int(r["batch"]), [
         float(r["l2_pct"]) / 100 * us, float(r["dram_pct"]) / 100 * us,
-        max(0, 1 - float(r["sm_active_pct"]) / 100) * us / 2.25]))
+        float(r["starts"]), float(r["exposed_pct"]) / 100]))
 said = json.load(open(sys.argv[3]))
 law = json.load(open(sys.argv[4]))
 assert said["interference"] == "h200", said["interference"]
@@ -104,19 +104,23 @@ def least_use(model, batch, sms):
     rows = sorted(moved[model])
     low = max((r for r in rows if r[0] <= batch), default=rows[0])
     high = min((r for r in rows if r[0] >= batch), default=rows[-1])
-    return [min(1, min(a, b) / us) if i < 2 else min(a, b) / us for i, (a, b) in enumerate(zip(low[1], high[1]))]
+    least = [min(a, b) for a, b in zip(low[1], high[1])]
+    return [min(1, least[0] / us), min(1, least[1] / us), least[2] / us, least[3]]
 
 def slowdown(own, others):
     c, starts = law["contention"], law["replay"]
     touched = lambda use: use / (use + 0.002)
-    latency = c["l2_latency"] * min(1, others[0]) + c["dram_latency"] * min(1, others[1])
-    total = (1 + latency * touched(own[0])) ** 8
-    for use, more, limit in ((own[0], others[0], c["l2"]), (own[1], others[1], c["dram"])):
-        total += (((use + more) / limit) ** 8 - (use / limit) ** 8) * touched(use)
-    return total ** 0.125 + starts["gap_us"] * own[2] + starts["start_us"] * others[2]
+    def kernel(latency):
+        total = (1 + latency * touched(own[0])) ** 8
+        for use, more, limit in ((own[0], others[0], c["l2"]), (own[1], others[1], c["dram"])):
+            total += (((use + more) / limit) ** 8 - (use / limit) ** 8) * touched(use)
+        return total ** 0.125
+    full = kernel(c["l2_latency"] * 0.6 * others[0] + c["dram_latency"] * 0.7 * others[1])
+    full += starts["gap_us"] * own[2] * others[0] + own[3] * starts["start_us"] * others[2]
+    return max(kernel(0), (1 + (1 + 4 * max(0, full - 1)) ** 0.5) / 2)
 
 def least_slowdown(plan, of, model, batch):
-    others = [0, 0, 0]
+    others = [0, 0, 0, 0]
     beside = [g for g in plan if g["gpu"] == of["gpu"] and g is not of]
     for g in beside:
         uses = [least_use(p["model"], p["batch"], g["sms"]) for p in g["portions"]]

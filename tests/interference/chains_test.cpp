@@ -349,6 +349,54 @@ TEST_CASE("each start of another graph's kernel costs its time") {
   CHECK(slow[1] == doctest::Approx(1.005).epsilon(0.01));
 }
 
+TEST_CASE(
+    "a start costs more the more blocks the kernel has, and a graph between kernels nothing") {
+  const replay_law starts{0, 0.5};
+  CHECK(starts.lost_us(500) == doctest::Approx(1));
+  CHECK(starts.lost_us(1500) == doctest::Approx(2));
+  CHECK(starts.lost_us(1e6) == starts.lost_us(2000));
+  const kernel_chain few = chain({kernel(100, 1, 4)}), many = chain({kernel(10, 500, 4)});
+  CHECK(beside({&few, &many}, no_contention(), starts, {4000, 4}, false)[0] ==
+        doctest::Approx(1.1).epsilon(0.015));
+  kernel_chain waits = chain({kernel(1, 1, 4)});
+  waits.gap_us = 99; // it loses at most what it has done of its kernel
+  CHECK(beside({&waits, &many}, no_contention(), starts, {4000, 4}, false)[0] < 1.011);
+}
+
+TEST_CASE("on shared SMs a start costs the same for any number of blocks") {
+  const auto slow = [&](double blocks, bool shares) {
+    const kernel_chain few = chain({kernel(100, 1, 4)}), many = chain({kernel(10, blocks, 64)});
+    return beside({&few, &many}, no_contention(), {0, 0.5}, {4000, 4}, shares)[0];
+  };
+  CHECK(slow(500, false) > slow(1, false) + 0.04);
+  CHECK(slow(500, true) == doctest::Approx(slow(1, true)).epsilon(0.005));
+}
+
+TEST_CASE("busy SMs hide the pause of a start") {
+  const replay_law starts{0, 0.5};
+  CHECK(starts.lost_us(0, 0.5) == doctest::Approx(0.5 * 0.875));
+  CHECK(starts.lost_us(0, 1) == 0);
+  kernel_chain idle = chain({kernel(100, 1, 4)}), busy = idle;
+  busy.kernels[0].takes.of(resource::fma) = 0.8;
+  const kernel_chain many = chain({kernel(10, 1, 4)});
+  CHECK(beside({&idle, &many}, no_contention(), starts, {4000, 4}, false)[0] ==
+        doctest::Approx(1.05).epsilon(0.01));
+  CHECK(beside({&busy, &many}, no_contention(), starts, {4000, 4}, false)[0] ==
+        doctest::Approx(1 + 0.05 * (1 - 0.8 * 0.8 * 0.8)).epsilon(0.01));
+}
+
+TEST_CASE("gaps grow with the traffic of the neighbours to L2") {
+  kernel_chain some = chain({kernel(9, 1, 4)}), busy = chain({kernel(1000, 1, 4)});
+  some.gap_us = 1;
+  const auto slow = [&](double l2) {
+    busy.kernels[0].takes.of(resource::l2) = l2;
+    return beside({&some, &busy}, no_contention(), {2, 0}, {4000, 4}, false)[0];
+  };
+  CHECK(slow(0) == doctest::Approx(1));
+  CHECK(slow(0.5) == doctest::Approx(1.1).epsilon(0.01));
+  CHECK(slow(1) == doctest::Approx(1.2).epsilon(0.01));
+}
+
 TEST_CASE("slow-downs are deterministic, bounded, and do not depend on the order of the graphs") {
   std::mt19937_64 random(11);
   const auto any = [&](double least, double most) {

@@ -49,13 +49,14 @@ struct any_kernels {
       k.takes.kept = (*this)(0, 1);
       if (random() % 3 == 0) k.takes.working_set = (*this)(0, 1e8);
       k.takes.conflict = random() % 2 == 0 ? 1 : (*this)(1, 32);
+      k.takes.low_clock = random() % 3 == 0;
       k.warps = (*this)(1, 64);
     }
     return all;
   }
 };
 
-contention_law harsh() { return contention_law::of({1, 2, 1, 0.9, 0.8, 1}); }
+contention_law harsh() { return contention_law::of({1, 2, 1, 0.9, 0.8, 1, 0.5}); }
 
 } // namespace
 
@@ -93,7 +94,7 @@ TEST_CASE("contention: never less for more demand of its own, unless others then
   for (int i = 0; i < 20000; ++i) {
     std::vector<running> all = any.some(2);
     contention_law law = harsh();
-    law.older = 0;
+    law.older = law.clock = 0;
     const bool shares = i % 2 == 0;
     const double before = slowdown(law, all, 1, shares);
     // On crowded SMs, a kernel that waits for DRAM is the one that loses less.
@@ -155,6 +156,36 @@ TEST_CASE("contention: two neighbours at 95% of L2 and 90% of DRAM share what th
   const std::vector<running> two{{d, 8}, {d, 8}};
   CHECK(slowdown({}, two, 0, false) > 1.85);
   CHECK(slowdown({}, two, 0, false) < 2.6);
+}
+
+TEST_CASE("contention: latency rises with the square of a neighbour's traffic") {
+  contention_law law;
+  law.l2_latency = 0;
+  law.dram_latency = 0.8;
+  const auto slow = [&](double traffic) {
+    const std::vector<running> two{{with(resource::l2, 0.2), 8},
+                                   {with(resource::dram, traffic), 8}};
+    return slowdown(law, two, 0, false) - 1;
+  };
+  CHECK(slow(0.2) > 0.02);
+  CHECK(slow(0.4) == doctest::Approx(4 * slow(0.2)));
+  CHECK(slow(0.8) == doctest::Approx(16 * slow(0.2)));
+}
+
+TEST_CASE("contention: tensor cores of a neighbour lower the clock of kernels without") {
+  const contention_law law;
+  demand tensor = with(resource::tensor, 0.5);
+  tensor.low_clock = true;
+  const demand compute = with(resource::fma, 0.5);
+  demand memory = with(resource::dram, law.dram);
+  const auto slow = [&](const demand& own) {
+    return slowdown(law, {{tensor, 8}, {own, 8}}, 1, false);
+  };
+  CHECK(slow(compute) == doctest::Approx(1 + law.clock));
+  CHECK(slow(tensor) == 1); // its clock is low already
+  CHECK(slow(memory) < 1 + law.clock / 4);
+  const std::vector<running> three{{tensor, 8}, {compute, 8}, {tensor, 8}};
+  CHECK(slowdown(law, three, 1, false) == doctest::Approx(1 + law.clock)); // no lower by two
 }
 
 TEST_CASE("contention: hits are lost once the working sets exceed L2") {

@@ -2,11 +2,13 @@
 #include "interference/refusal.hpp"
 
 #include <gsched/interference/error_summary.hpp>
+#include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/mean_slowdown.hpp>
 #include <gsched/io/coefficients_json.hpp>
 
 #include <doctest/doctest.h>
 
+#include <random>
 #include <sstream>
 #include <string>
 
@@ -68,10 +70,44 @@ TEST_CASE("the shipped coefficients are read") {
   CHECK(mean_slowdown(c, use, use) < 1.3);
 }
 
+TEST_CASE("means: at least 1, 1 alone, never less for more use of a neighbour") {
+  const interference_coefficients c =
+      load_coefficients(GSCHED_SOURCE_DIR "/tools/data/interference/h200.json");
+  std::mt19937_64 random(5);
+  const auto any = [&](double most) {
+    return std::uniform_real_distribution<double>(0, most)(random);
+  };
+  for (int i = 0; i < 20000; ++i) {
+    const mean_use own{any(1), any(1), any(1), any(0.5), any(1)};
+    mean_use others{any(2), any(2), any(1), any(1)};
+    CHECK(mean_slowdown(c, own, {}) == doctest::Approx(1));
+    const double before = mean_slowdown(c, own, others);
+    REQUIRE(before >= 1);
+    double mean_use::*const more[] = {&mean_use::l2, &mean_use::dram, &mean_use::starts};
+    others.*more[random() % 3] += any(0.5);
+    REQUIRE(mean_slowdown(c, own, others) >= before * (1 - 1e-12));
+  }
+}
+
+TEST_CASE("means: a profile says how many kernels start, and how much their pauses cost") {
+  kernel_chain chain;
+  chain.sms = 132;
+  chain.gap_us = 1;
+  chain.kernels.resize(2);
+  chain.kernels[0].us = 7;
+  chain.kernels[0].blocks = 500;
+  chain.kernels[1].us = 1;
+  chain.kernels[1].takes.of(resource::fma) = 1;
+  mean_use use;
+  use_kernels(use, chain);
+  CHECK(use.starts == doctest::Approx((2 + 1) / 10.0));
+  CHECK(use.exposed == doctest::Approx(0.7));
+}
+
 TEST_CASE("bad coefficients are refused in one line") {
   const std::string text = written(some());
-  CHECK(refused(text, "\"gsched_interference\": 3", "\"gsched_interference\": 2") ==
-        "c.json: /gsched_interference is 2, expected a whole number, 3 to 3");
+  CHECK(refused(text, "\"gsched_interference\": 4", "\"gsched_interference\": 3") ==
+        "c.json: /gsched_interference is 3, expected a whole number, 4 to 4");
   CHECK(refused(text, "\"l2_latency\": 0.125", "\"l2_latency\": \"0.1\"") ==
         "c.json: /contention/l2_latency is \"0.1\", expected a number");
   CHECK(refused(text, "l2_latency", "l2_mine") ==
@@ -79,7 +115,7 @@ TEST_CASE("bad coefficients are refused in one line") {
   CHECK(refused(text, "\"gap_us\": 0.75", "\"gap_us\": -0.75") ==
         "c.json: /replay/gap_us is -0.75, expected a number from 0 to 1e6");
   CHECK(refused(text, "\"older\": 0.5", "\"older\": 0.5, \"more\": 1") ==
-        "c.json: /contention has 7 fields, expected 6");
+        "c.json: /contention has 8 fields, expected 7");
   CHECK(refused(text, "\"dram\": 1.25", "\"dram\": -1") ==
         "c.json: /seen/dram is -1, expected a number from 0 to 1e6");
   CHECK(refused(text, "\"graphs\": 3", "\"graphs\": 0") ==

@@ -106,6 +106,7 @@ const std::vector<field> fields{
     FIELD("/laws/contention/l2", laws.contention.l2),
     FIELD("/laws/contention/dram", laws.contention.dram),
     FIELD("/laws/contention/older", laws.contention.older),
+    FIELD("/laws/contention/clock", laws.contention.clock),
     FIELD("/laws/replay/gap_us", laws.replay.gap_us),
     FIELD("/laws/replay/start_us", laws.replay.start_us),
     FIELD("/laws/graph/scale", laws.graph.scale),
@@ -241,7 +242,7 @@ TEST_CASE("missing, unknown, mistyped and out-of-range fields are refused in one
   CHECK(refusal("").find("f.json: empty") == 0);
   CHECK(refusal("[]").find("an object") != std::string::npos);
   CHECK(refusal("{\"a\":1,").find("ends too early") != std::string::npos);
-  CHECK(refusal(R"({"gsched_preset": 2, "gsched_preset": 2})").find("twice") != std::string::npos);
+  CHECK(refusal(R"({"gsched_preset": 3, "gsched_preset": 3})").find("twice") != std::string::npos);
   CHECK(refusal(std::string(max_preset_bytes + 1, ' ')).find("too large") != std::string::npos);
 }
 

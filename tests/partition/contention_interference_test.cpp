@@ -120,7 +120,7 @@ TEST_CASE("plans with interference have no fault, and serve no more than without
   static_assert(partition_planner<elastic_planner, contention_interference>);
   const std::vector<gpu_shape> gpus(1, gpu_shape{sm_count{32}, sm_count{8}});
   std::size_t made = 0, refused = 0;
-  for (double rate = 1000; rate < 60000; rate *= 1.3) {
+  for (double rate = 1000; rate < 100000; rate *= 1.3) {
     const std::vector<model_demand> demands{{0, rate, from_us(900)}, {1, rate, from_us(700)}};
     const auto plan = elastic_planner{}.plan(s.table, demands, gpus, model);
     if (!plan) {

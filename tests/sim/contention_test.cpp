@@ -153,15 +153,15 @@ TEST_CASE("contention: the start of a kernel costs each other lane") {
     p.laws.replay.start_us = start_us;
     return times_of(p, chain(1, 400, moving(0)), chain(50, 4, moving(0)))[0];
   };
-  const double none = time_at(0);
-  CHECK(time_at(1) == doctest::Approx(none + 50).epsilon(0.02));
-  CHECK(time_at(0.5) == doctest::Approx(none + 25).epsilon(0.02));
-  // On gaps alone: of 50 kernels, as long as the others run.
-  p.laws.replay = {1, 0};
-  const std::vector<double> longer = times_of(p, chain(1, 400, {}), chain(50, 4, moving(0)));
-  p.laws.replay.gap_us = 0;
-  const std::vector<double> shorter = times_of(p, chain(1, 400, {}), chain(50, 4, moving(0)));
-  CHECK(longer[1] - shorter[1] == doctest::Approx(49).epsilon(0.02));
+  const double none = time_at(0), each = replay_law::starts(528);
+  CHECK(time_at(1) == doctest::Approx(none + 50 * each).epsilon(0.02));
+  CHECK(time_at(0.5) == doctest::Approx(none + 25 * each).epsilon(0.02));
+  // On gaps alone: of 50 kernels, beside 0.4 of L2's throughput.
+  const auto end = [&](double gap_us) {
+    p.laws.replay = {gap_us, 0};
+    return times_of(p, chain(1, 400, moving(0.8)), chain(50, 4, moving(0)))[1];
+  };
+  CHECK(end(2) - end(0) == doctest::Approx(49 * 2 * 0.4).epsilon(0.05));
 }
 
 TEST_CASE("contention: many lanes of short kernels end") {

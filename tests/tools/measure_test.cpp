@@ -237,6 +237,7 @@ TEST_CASE("measure: solo metrics are sums over kernels, over the undisturbed tim
   const auto add = [&](double us, double active, double l2) {
     gsched::profile_operation& op = p.operations.emplace_back();
     op.name = "kernel";
+    op.work.expected = gsched::from_us(us);
     gsched::kernel_counters& c = op.counters.emplace();
     c.us = us;
     c.sm_active = active;
@@ -253,7 +254,8 @@ TEST_CASE("measure: solo metrics are sums over kernels, over the undisturbed tim
   p.operations.emplace_back().work.kind = gsched::operation_kind::memset; // has no counters
   const measure::row_file::row row = measure::solo_metrics_row(p, 50);
   CHECK(row == measure::row_file::row{"m", "8", "50.000", "2000", "200", "8.000", "32.000",
-                                      "32.000", "1.280", "32.000", "0.000", "64.000"});
+                                      "32.000", "1.280", "32.000", "0.000", "64.000", "2.0",
+                                      "70.000"});
   const scratch here;
   const fs::path file = here.at / "solo_metrics.csv";
   measure::row_file(file, measure::solo_metrics_columns(), 2).add({row});
@@ -261,6 +263,10 @@ TEST_CASE("measure: solo metrics are sums over kernels, over the undisturbed tim
   REQUIRE(table.find("m", 8) != nullptr);
   CHECK(table.find("m", 8)->l2 == doctest::Approx(0.32));
   CHECK(table.find("m", 8)->active == doctest::Approx(0.64));
+  CHECK(table.find("m", 8)->starts == doctest::Approx(2));
+  CHECK(table.find("m", 8)->exposed == doctest::Approx(0.7));
+  CHECK(table.rates("m", 8, gsched::from_us(100))->starts == doctest::Approx(0.02));
+  CHECK(table.rates("m", 8, gsched::from_us(100))->exposed == doctest::Approx(0.7));
 
   p.operations[1].counters.reset();
   CHECK(refusal([&] { static_cast<void>(measure::solo_metrics_row(p, 50)); }) ==

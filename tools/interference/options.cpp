@@ -58,7 +58,7 @@ CSV files
   --test-probes  probe,victim,batch,victim_sms,probe_sms,kind,blocks,alone_us,beside_us,
                  probe_rate_alone,probe_rate_beside, as gsched measures them
   --solo         model,batch,solo_us,l2_pct,dram_pct,sm_active_pct of a replay alone on all SMs;
-                 if it has them also ipc,l1_pct,dram_bytes,l2_sectors
+                 if it has them also ipc,l1_pct,dram_bytes,l2_sectors,starts,exposed_pct
 
 Examples
   interference evaluate

@@ -3,6 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/interference/demand.hpp>
+#include <gsched/interference/mean_slowdown.hpp>
 #include <gsched/interference/stand_in_chain.hpp>
 #include <gsched/occupancy/limits.hpp>
 
@@ -18,8 +19,7 @@ namespace {
 /// The mean use of a chain whose kernels have counters.
 mean_use use_of(const kernel_chain& chain) {
   const demand d = mean_demand(chain);
-  return {d.of(resource::l2), d.of(resource::dram), d.kept,
-          static_cast<double>(chain.kernels.size()) / chain.replay_us()};
+  return {d.of(resource::l2), d.of(resource::dram), d.kept};
 }
 
 } // namespace
@@ -61,6 +61,7 @@ void workloads::add(const corun_side& s, bool shared, const std::string& file, k
   to.chain = &chains_.at(at);
   to.stand_in = alone != nullptr ? &stand_ins_.at(at) : nullptr;
   to.use = alone != nullptr ? *solo_.rates(s.model, s.batch, to.row.solo) : use_of(*to.chain);
+  if (counted) use_kernels(to.use, *to.chain);
 }
 
 known_group workloads::group(const std::vector<corun_side>& sides, const std::string& file) {

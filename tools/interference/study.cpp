@@ -88,9 +88,10 @@ struct decided {
 };
 
 using coefficients = interference_coefficients;
-constexpr std::array<decided, 3> fitted{{
+constexpr std::array<decided, 4> fitted{{
+    {[](coefficients& c) -> double& { return c.contention.l2_latency; }, 0.05, 3},
     {[](coefficients& c) -> double& { return c.contention.dram_latency; }, 0.1, 3},
-    {[](coefficients& c) -> double& { return c.replay.gap_us; }, 0.05, 3},
+    {[](coefficients& c) -> double& { return c.replay.gap_us; }, 0.15, 10},
     {[](coefficients& c) -> double& { return c.replay.start_us; }, 0.05, 3},
 }};
 
@@ -201,7 +202,7 @@ std::vector<double> predict(const coefficients& c, const known_group& g, bool ke
 
 coefficients neutral_coefficients() noexcept {
   coefficients c;
-  c.contention = contention_law::of({0.2, 0.1, 0.5, 1.15, 0.82, 0.95});
+  c.contention = contention_law::of({0.1, 0.1, 0.5, 1.15, 0.82, 0.95, 0.09});
   c.replay = {0, 0};
   return c;
 }

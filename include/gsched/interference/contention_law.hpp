@@ -17,9 +17,12 @@ struct surroundings {
   std::array<double, resources_on_sm> greatest{}; ///< the largest of these
   double warps = 0;        ///< resident beside its blocks, on each of its SMs
   double conflict = 1;     ///< the largest of a neighbour that shares its SMs
+  double l2_squares = 0;   ///< sum of the squares of each neighbour's use of L2
+  double dram_squares = 0; ///< the same of DRAM
   double working_sets = 0; ///< bytes, of all neighbours
   double hits = 0;         ///< L2 throughput that would go to DRAM if the working sets did not fit
   bool sets_known = true;  ///< each neighbour's working set is known
+  bool low_clock = false;  ///< a neighbour lowers the SM clock, see demand
 
   /// Adds a neighbour. `near` is the part of the kernel's SMs that it shares, `far` the part of the
   /// neighbour's traffic that reaches L2 and DRAM.
@@ -37,6 +40,9 @@ struct surroundings {
       conflict = std::max(conflict, d.conflict);
     }
     for (std::size_t r = resources_on_sm; r < resources; ++r) sum[r] += d.use[r] * far;
+    l2_squares += d.of(resource::l2) * far * d.of(resource::l2) * far;
+    dram_squares += d.of(resource::dram) * far * d.of(resource::dram) * far;
+    low_clock |= d.low_clock && far > 0;
     if (d.of(resource::l2) * far > 0) {
       working_sets += d.working_set;
       sets_known &= d.working_set > 0;
@@ -51,43 +57,46 @@ struct surroundings {
 /// A kernel's time is the 8-norm of its own time and of its time at each resource, where neighbours
 /// add their demand: nearly the sum of demands once that exceeds the capacity, and nearly nothing
 /// before. On an SM that an older kernel nearly fills, warps of the older kernel go first. A
-/// neighbour's traffic makes accesses to L2 and DRAM slower, and where the working sets are known to
-/// exceed L2, hits become misses. A kernel whose time is that of DRAM loses little by warps of
-/// others beside its own.
+/// neighbour's traffic makes accesses to L2 and DRAM slower, in proportion to its square. Each
+/// neighbour has bursts of its own, so the squares of several neighbours add up. Where the working
+/// sets are known to exceed L2, hits become misses. Tensor cores of a neighbour lower the clock. A
+/// kernel whose time is that of DRAM loses little by that, or by warps of others beside its own.
 ///
 /// Source   the resources and effects of Elvinger et al., SoCC 2025, sections 4.3 and 4.4,
-///          doi:10.1145/3772052.3772270. dram_latency is fitted (`interference fit`),
-///          warps was chosen on pairs of five networks; the others are from probes of one H200
-///          (bench/cuda/interference): l2_latency from traffic that stays in L2, dram from what a
-///          copy reaches alone, l2 from copies side by side, older from two fp64 kernels.
+///          doi:10.1145/3772052.3772270. l2_latency and dram_latency are fitted
+///          (`interference fit`), warps was chosen on pairs of five networks; the others are from
+///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
+///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
+///          products beside a chain of additions.
 /// Units    pure numbers, except l2_bytes.
 /// Order    the slow-down is at least 1, is 1 alone, and never falls with a demand of a neighbour.
-///          Without warps beside its own it never falls with a demand of its own either, unless that
-///          makes the kernel one that others wait for. The throughput of all never exceeds a
-///          capacity.
+///          Without warps beside its own, or a low clock, it never falls with a demand of its own
+///          either, unless that makes the kernel one that others wait for. The throughput of all
+///          never exceeds a capacity.
 /// Cost     some 100 multiplications and three roots; no allocation. For one kernel in many
 ///          surroundings, prepare() takes a third of that once, and the roots of several kernels can
 ///          be drawn side by side.
 /// Threads  a pure function.
 struct contention_law {
-  static constexpr std::size_t size = 6;
+  static constexpr std::size_t size = 7;
   static constexpr double warps_to_fill = 7; ///< as in scaling_law of sim/: on kernels alone
   static constexpr double full_from = 0.75; ///< use of an SM from which the older kernel goes first
   static constexpr double l2_over_dram = 2.15; ///< capacities in bytes a second, of an H200
   static constexpr double l2_bytes = 60.0 * 1024 * 1024; ///< of an H200
 
-  double l2_latency = 0.2;   ///< relative slow-down beside all of L2's throughput
-  double dram_latency = 0.5; ///< additional one beside all of DRAM's
+  double l2_latency = 0.3;   ///< relative slow-down beside all of L2's throughput
+  double dram_latency = 0.6; ///< additional one beside all of DRAM's
   double warps = 0.2;        ///< weight of a neighbour's warp on an SM, over an own warp
   double l2 = 1.15;          ///< part of L2's counted throughput that can be reached
   double dram = 0.82;        ///< the same of DRAM
   double older = 0.95;       ///< 0: full SMs are shared by demand; 1: the older kernel goes first
+  double clock = 0.09;       ///< relative slow-down beside tensor cores, without own ones
 
   bool operator==(const contention_law&) const noexcept = default;
 
   /// All coefficients, in the order of the fields; `of` is the inverse.
   [[nodiscard]] constexpr std::array<double, size> values() const noexcept {
-    return {l2_latency, dram_latency, warps, l2, dram, older};
+    return {l2_latency, dram_latency, warps, l2, dram, older, clock};
   }
   [[nodiscard]] static constexpr contention_law of(const std::array<double, size>& v) noexcept {
     contention_law law;
@@ -97,6 +106,7 @@ struct contention_law {
     law.l2 = v[3];
     law.dram = v[4];
     law.older = v[5];
+    law.clock = v[6];
     return law;
   }
 
@@ -148,16 +158,18 @@ struct contention_law {
     const double l2_others = s.sum[index(resource::l2)];
     double dram_use = own.takes.of(resource::dram);
     double dram_others = s.sum[index(resource::dram)];
+    double dram_squares = s.dram_squares;
     double on_dram = own.on_dram;
     if (own.takes.working_set > 0 && s.working_sets > 0 && s.sets_known) {
       const double part = lost(own.takes.working_set + s.working_sets) * l2_over_dram;
       dram_use += part * own.takes.kept * l2_use; // hits that become accesses to DRAM
       dram_others += part * s.hits;
+      dram_squares += squared(std::min(1.0, part * s.hits));
       on_dram = touched(dram_use);
     }
-    const double latency =
-        l2_latency * std::min(1.0, l2_others) + dram_latency * std::min(1.0, dram_others);
-    const double slower = 1 + latency * own.on_l2;
+    const double latency = l2_latency * s.l2_squares + dram_latency * dram_squares;
+    const double clocks = s.low_clock && !own.takes.low_clock ? clock * (1 - own.bound) : 0;
+    const double slower = 1 + latency * own.on_l2 + clocks;
     const double crowded = 1 + warps * s.warps / own.warps; // what its SMs lack
     double sum = to_8th(slower) * (own.bound + (1 - own.bound) * to_8th(crowded));
     for (const double more : on_sms(own, s)) sum += more;
@@ -194,11 +206,8 @@ struct contention_law {
   }
 
 private:
-  [[nodiscard]] static double to_8th(double x) noexcept {
-    const double squared = x * x;
-    const double to_4th = squared * squared;
-    return to_4th * to_4th;
-  }
+  [[nodiscard]] static double squared(double x) noexcept { return x * x; }
+  [[nodiscard]] static double to_8th(double x) noexcept { return squared(squared(squared(x))); }
 
   /// How far a kernel with this use of a memory depends on it: nearly all or nothing.
   [[nodiscard]] static double touched(double use) noexcept {

@@ -45,10 +45,17 @@ struct demand {
   double kept = 0;        ///< part of its L2 traffic that hits: 0 to 1
   double working_set = 0; ///< bytes that it touches again and again; 0: not known
   double conflict = 1;    ///< wavefronts of one access to shared memory
+  bool low_clock = false; ///< its tensor cores lower the SM clock of the whole device
 
   bool operator==(const demand&) const noexcept = default;
   [[nodiscard]] double& of(resource r) noexcept { return use[index(r)]; }
   [[nodiscard]] double of(resource r) const noexcept { return use[index(r)]; }
+  /// The largest use of anything that an SM has.
+  [[nodiscard]] double busiest() const noexcept {
+    double most = 0;
+    for (std::size_t r = 0; r < resources_on_sm; ++r) most = std::max(most, use[r]);
+    return most;
+  }
 };
 
 /// The time of a kernel under the profiler over its time outside, for demand_of: 1 if the former is
@@ -61,9 +68,11 @@ struct demand {
 /// outside: instructions and bytes are the same, so all rates rise by that.
 ///
 /// Differs  L2 counts each store as a hit, so the part that hits follows from the bytes that DRAM
-///          moves, where both are known.
+///          moves, where both are known. A kernel that uses its tensor cores for 1% of the time
+///          counts as one that lowers the clock.
 /// Cost     O(resources).
 [[nodiscard]] inline demand demand_of(const kernel_counters& c, double faster = 1) noexcept {
+  constexpr double some_tensor_use = 0.01;
   demand d;
   const double active = c.sm_active > 0 ? c.sm_active : 1;
   const auto part = [&](double x) { return std::clamp(x * faster, 0.0, 1.0); };
@@ -74,6 +83,7 @@ struct demand {
   d.kept = c.l2_bytes > 0 && c.dram_bytes > 0 ? 1 - c.dram_bytes / c.l2_bytes : c.l2_hit_rate;
   d.kept = std::clamp(d.kept, 0.0, 1.0);
   d.working_set = c.working_set_bytes;
+  d.low_clock = c.pipes.tensor > some_tensor_use;
   if (c.pipes.lsu > 0) d.conflict = std::clamp(c.shared_memory / active / c.pipes.lsu, 1.0, 32.0);
   return d;
 }

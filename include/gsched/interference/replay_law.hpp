@@ -1,14 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+
 namespace gsched {
 
 /// How kernels of graphs that are replayed beside others follow one another.
 ///
 /// Units    microseconds
 struct replay_law {
-  double gap_us = 0.15;  ///< added to the gap between two kernels
-  double start_us = 0.1; ///< lost by each other graph as a kernel starts
+  double gap_us = 0.6;   ///< added to the gap between two kernels beside neighbours that use all of
+                         ///< L2's throughput: the next kernel's code and arguments come through L2
+  double start_us = 0.1; ///< lost by each other running kernel as one of few blocks starts
+
+  /// How many starts of few blocks the start of so many counts for: all kernels have one dispatcher
+  /// of blocks.
+  [[nodiscard]] static double starts(double blocks) noexcept {
+    constexpr double more_at = 500; // blocks take as long as the start itself
+    constexpr double most = 5;
+    return std::min(most, 1 + blocks / more_at);
+  }
+  /// The part of a pause that costs a kernel time. `busiest` is its largest use of anything that an
+  /// SM has: the work that is queued on busy SMs hides the pause.
+  [[nodiscard]] static double exposed(double busiest) noexcept {
+    return 1 - busiest * busiest * busiest;
+  }
+  /// Lost by another running kernel as one of so many blocks starts. On shared SMs callers count no
+  /// blocks: there the blocks of both wait for places, which is computed on its own.
+  [[nodiscard]] double lost_us(double blocks, double busiest = 0) const noexcept {
+    return start_us * starts(blocks) * exposed(busiest);
+  }
 
   bool operator==(const replay_law&) const noexcept = default;
 };

@@ -20,18 +20,21 @@ namespace gsched {
 struct solo_metrics {
   std::string model{};
   std::uint32_t batch = 1;
-  duration solo{};   ///< latency of a replay on all SMs
-  double l2 = 0;     ///< L2 throughput
-  double dram = 0;   ///< DRAM throughput
-  double active = 0; ///< SMs on which a warp is resident
-  double ipc = 0;    ///< instructions issued a cycle of each SM, 0 to 4; 0: not known
-  double l1 = 0;     ///< L1 throughput of each SM; 0: not known
-  double kept = 1;   ///< part of the L2 traffic that hits
+  duration solo{};       ///< latency of a replay on all SMs
+  double l2 = 0;         ///< L2 throughput
+  double dram = 0;       ///< DRAM throughput
+  double active = 0;     ///< SMs on which a warp is resident
+  double ipc = 0;        ///< instructions issued a cycle of each SM, 0 to 4; 0: not known
+  double l1 = 0;         ///< L1 throughput of each SM; 0: not known
+  double kept = 1;       ///< part of the L2 traffic that hits
+  double starts = 0;     ///< of a replay, weighted as in mean_use; 0: not known
+  double exposed = 0.75; ///< as in mean_use
 };
 
 /// What a graph takes of the device in the mean of a replay.
 ///
-/// Units    l2, dram: parts of the device's throughput; starts: kernels a microsecond.
+/// Units    l2, dram: parts of the device's throughput; starts: kernels a microsecond. Where the
+///          profile is known, a kernel of many blocks counts as replay_law::starts says.
 struct mean_use {
   /// Time of a kernel without a warp on an SM: 2.0 to 2.7 us for 15 graphs of five networks on one
   /// H200, 3.6 in two others. It turns the idle time of the SMs into a number of kernels.
@@ -41,6 +44,8 @@ struct mean_use {
   double dram = 0;
   double kept = 0; ///< part of the L2 traffic that hits
   double starts = 0;
+  double exposed = 0.75; ///< part of a pause that costs it time, see replay_law::exposed; 0.75 is
+                         ///< the mean of many graphs
   bool operator==(const mean_use&) const noexcept = default;
 };
 
@@ -89,33 +94,35 @@ public:
     const auto high = above == rows.end() ? std::prev(above) : above;
     const bool one = high == rows.begin();
     const double from = one ? 0 : std::prev(high)->first;
-    const total low = one ? total{} : in_replay(std::prev(high)->second);
+    total low = one ? total{} : in_replay(std::prev(high)->second);
+    if (one) low.exposed = high->second.exposed;
     const double part = (batch - from) / (high->first - from);
     return low.to(in_replay(high->second), part).over(to_us(alone));
   }
 
 private:
-  /// Of a whole replay: uses times microseconds, and kernels.
+  /// Of a whole replay: uses times microseconds, and starts.
   struct total {
     double l2 = 0;
     double dram = 0;
     double hits = 0;
-    double kernels = 0;
+    double starts = 0;
+    double exposed = 0; ///< a part, as in mean_use
 
     [[nodiscard]] total to(const total& high, double part) const noexcept {
       const auto between = [&](double a, double b) { return std::max(0.0, a + (b - a) * part); };
       return {between(l2, high.l2), between(dram, high.dram), between(hits, high.hits),
-              between(kernels, high.kernels)};
+              between(starts, high.starts), between(exposed, high.exposed)};
     }
     [[nodiscard]] mean_use over(double us) const noexcept {
       return {std::min(1.0, l2 / us), std::min(1.0, dram / us),
-              l2 > 0 ? std::min(1.0, hits / l2) : 0, kernels / us};
+              l2 > 0 ? std::min(1.0, hits / l2) : 0, starts / us, std::min(1.0, exposed)};
     }
   };
   [[nodiscard]] static total in_replay(const solo_metrics& m) noexcept {
     const double us = to_us(m.solo);
-    return {m.l2 * us, m.dram * us, m.l2 * us * m.kept,
-            std::max(0.0, 1 - m.active) * us / mean_use::idle_us};
+    const double idle = std::max(0.0, 1 - m.active) * us / mean_use::idle_us;
+    return {m.l2 * us, m.dram * us, m.l2 * us * m.kept, m.starts > 0 ? m.starts : idle, m.exposed};
   }
 
   std::map<std::string, std::map<std::uint32_t, solo_metrics>> models_;

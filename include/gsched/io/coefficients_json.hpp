@@ -28,7 +28,7 @@ inline constexpr std::size_t max_coefficients_bytes = std::size_t{1} << 20;
 namespace detail {
 
 inline constexpr std::array<std::string_view, contention_law::size> contention_names{
-    "l2_latency", "dram_latency", "warps", "l2", "dram", "older"};
+    "l2_latency", "dram_latency", "warps", "l2", "dram", "older", "clock"};
 inline constexpr std::array<std::string_view, 2> replay_names{"gap_us", "start_us"};
 
 /// Reads the numbers of an object that has exactly these names. Each is from 0 to 1e6.
@@ -74,7 +74,7 @@ read_numbers(const json_fields& fields, const nlohmann::json& document, std::str
   const nlohmann::json document = fields.parse_once(text);
   if (!document.is_object()) fields.fail({}, "is " + json_fields::show(document), "a JSON object");
   static_cast<void>(
-      fields.whole<std::uint32_t>(document, {json_fields::none, "gsched_interference"}, 3, 3));
+      fields.whole<std::uint32_t>(document, {json_fields::none, "gsched_interference"}, 4, 4));
   for (const auto& [key, value] : document.items())
     if (key != "gsched_interference" && key != "contention" && key != "replay" && key != "seen" &&
         key != "graphs")
@@ -104,7 +104,7 @@ load_coefficients(const std::filesystem::path& path) {
 ///
 /// Errors   none; the caller checks the stream.
 inline void write_coefficients(std::ostream& out, const interference_coefficients& c) {
-  nlohmann::ordered_json document{{"gsched_interference", 3}};
+  nlohmann::ordered_json document{{"gsched_interference", 4}};
   const auto put = [&](const char* object, const auto& names, const auto& values) {
     nlohmann::ordered_json& node = document[object];
     for (std::size_t i = 0; i < names.size(); ++i) node[std::string(names[i])] = values[i];

@@ -97,13 +97,14 @@ void visit_fields(Preset& p, Visitor& v) {
       v.number("shared_exponent", shared_exponent, 0, 100);
     });
     v.group("contention", contention, [&](auto& law) {
-      auto& [l2_latency, dram_latency, warps, l2, dram, older] = law;
+      auto& [l2_latency, dram_latency, warps, l2, dram, older, clock] = law;
       v.number("l2_latency", l2_latency, 0, 100);
       v.number("dram_latency", dram_latency, 0, 100);
       v.number("warps", warps, 0, 100);
       v.number("l2", l2, 0.01, 100);
       v.number("dram", dram, 0.01, 100);
       v.number("older", older, 0, 1);
+      v.number("clock", clock, 0, 100);
     });
     v.group("replay", replay, [&](auto& law) {
       auto& [gap_us, start_us] = law;
@@ -190,7 +191,7 @@ namespace gsched::detail {
 /// silently keep a default.
 class preset_reader : json_fields {
 public:
-  static constexpr std::uint64_t version = 2;
+  static constexpr std::uint64_t version = 3;
 
   explicit preset_reader(std::string file) : json_fields(std::move(file)) {}
 

@@ -22,7 +22,7 @@ namespace gsched {
 
 /// The columns that it also reads, if they are there.
 [[nodiscard]] inline std::vector<std::string> more_solo_columns() {
-  return {"ipc", "l1_pct", "dram_bytes", "l2_sectors"};
+  return {"ipc", "l1_pct", "dram_bytes", "l2_sectors", "starts", "exposed_pct"};
 }
 
 /// Reads the rows of a CSV file with solo_columns(). Further columns are allowed.
@@ -46,6 +46,8 @@ namespace gsched {
       const double l2 = sector * table.number(9, 0, most);
       m.kept = l2 > 0 ? std::clamp(1 - dram / l2, 0.0, 1.0) : 0;
     }
+    if (table.has(10)) m.starts = table.number(10, 0, 1e9);
+    if (table.has(11)) m.exposed = part(11);
     rows.push_back(std::move(m));
   }
   return rows;

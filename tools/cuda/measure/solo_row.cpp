@@ -2,6 +2,9 @@
 #include "measure/solo_row.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/time.hpp>
+#include <gsched/interference/demand.hpp>
+#include <gsched/interference/replay_law.hpp>
 #include <gsched/job/kernel_counters.hpp>
 #include <gsched/job/operation.hpp>
 
@@ -16,15 +19,16 @@ namespace measure {
 using namespace gsched;
 
 row_file::row solo_metrics_columns() {
-  return {"model",  "batch",  "solo_us", "dram_bytes",       "l2_sectors", "dram_pct",
-          "l2_pct", "sm_pct", "ipc",     "warps_active_pct", "l1_pct",     "sm_active_pct"};
+  return {"model",    "batch",         "solo_us", "dram_bytes", "l2_sectors",
+          "dram_pct", "l2_pct",        "sm_pct",  "ipc",        "warps_active_pct",
+          "l1_pct",   "sm_active_pct", "starts",  "exposed_pct"};
 }
 
 row_file::row solo_metrics_row(const profile& of, double solo_us) {
   constexpr double sector = 32; // bytes
   constexpr double most_ipc = 4;
   kernel_counters sum; // but for bytes: over time, in microseconds
-  double busiest = 0;
+  double busiest = 0, starts = 0, exposed = 0;
   std::size_t kernels = 0;
   for (std::size_t i = 0; i < of.operations.size(); ++i) {
     const profile_operation& op = of.operations[i];
@@ -45,6 +49,8 @@ row_file::row solo_metrics_row(const profile& of, double solo_us) {
     sum.dram_bytes += k.dram_bytes;
     busiest += active_us *
                std::max({k.ipc / most_ipc, p.alu, p.fma, p.fp16, p.fp64, p.tensor, p.xu, p.lsu});
+    starts += replay_law::starts(static_cast<double>(op.work.launch.blocks()));
+    exposed += replay_law::exposed(demand_of(k).busiest()) * to_us(op.work.expected);
     ++kernels;
   }
   if (kernels == 0)
@@ -61,7 +67,9 @@ row_file::row solo_metrics_row(const profile& of, double solo_us) {
           fmt::format("{:.3f}", sum.ipc / solo_us),
           percent(sum.warps_active),
           percent(sum.l1),
-          percent(sum.sm_active)};
+          percent(sum.sm_active),
+          fmt::format("{:.1f}", starts),
+          percent(std::min(exposed, solo_us))};
 }
 
 } // namespace measure

@@ -157,7 +157,10 @@ private:
     s.running = changed_ = true;
     running_.push_back(&s);
     for (side& other : sides_)
-      if (&other != &s) lose(other, replays_.start_us);
+      if (&other != &s) {
+        const double blocks = other.region == s.region ? 0 : s.kernel().blocks;
+        lose(other, replays_.lost_us(blocks, other.kernel().takes.busiest()));
+      }
     s.shape = block_shape(s.kernel(), regions_[s.region], law_);
     s.unplaced = s.shape.blocks;
     s.resident = s.on = 0;
@@ -169,25 +172,24 @@ private:
     s.running = false;
     changed_ = true;
     running_.erase(std::find(running_.begin(), running_.end(), &s));
-    s.at_us = now_ + s.chain->gap_us + replays_.gap_us;
+    double traffic = 0;
+    for (const side* other : running_) traffic += other->l2;
+    s.at_us = now_ + s.chain->gap_us + replays_.gap_us * traffic;
     if (++s.at < s.chain->kernels.size()) return;
     s.at = 0;
     s.replays.push_back(now_ - s.begun);
     s.begun = now_;
   }
 
-  /// Its progress of the last `us` is undone, or its next kernel starts later.
+  /// The progress of its running kernel in the last `us` is undone.
   void lose(side& s, double us) {
-    if (!s.running || s.copies()) {
-      s.at_us += us;
-    } else if (!s.chain->endless) {
-      for_each_sm(s, [&](std::size_t i) {
-        advance(i);
-        for (group& g : sms_[i].groups)
-          if (g.side == s.number)
-            g.left = std::min(std::max(1.0, g.left), g.left + us / s.shape.block_us);
-      });
-    }
+    if (!s.running || s.copies() || s.chain->endless) return;
+    for_each_sm(s, [&](std::size_t i) {
+      advance(i);
+      for (group& g : sms_[i].groups)
+        if (g.side == s.number)
+          g.left = std::min(std::max(1.0, g.left), g.left + us / s.shape.block_us);
+    });
   }
 
   template <class F>

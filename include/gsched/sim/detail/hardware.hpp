@@ -142,9 +142,8 @@ private:
     const time_point here =
         std::max(l.goes_on, a.arrival + a.step * static_cast<duration::rep>(a.issued));
     if (l.last_end == time_point::min()) return here;
-    const duration more = l.extra + (scheduler_.lost_to_starts() - l.lost);
-    duration gap = a.issued == 0 ? preset_.gaps.segments : preset_.laws.graph.gap + more;
-    if (a.how == submission::launches) gap = preset_.gaps.launches + more;
+    duration gap = a.issued == 0 ? preset_.gaps.segments : preset_.laws.graph.gap + l.extra;
+    if (a.how == submission::launches) gap = preset_.gaps.launches + l.extra;
     if (a.gated && yielding_.gated(a.issued)) gap += preset_.yields.gate;
     if (a.preemptible && !l.stopped) gap += preset_.laws.preemption.preamble;
     return std::max(here, l.last_end + gap);
@@ -233,7 +232,6 @@ private:
     l.current = none;
     l.last_end = now;
     l.extra = scheduler_.extra_gap();
-    l.lost = scheduler_.lost_to_starts();
     queues_.look(queues_.queue(l.queue), now);
     if (l.stopped && yielding_.stays(slot, now)) return;
     if (a.issued < a.operations.size()) return;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/time.hpp>
+#include <gsched/interference/replay_law.hpp>
 #include <gsched/sim/detail/blocks/cohorts.hpp>
 #include <gsched/sim/detail/blocks/grid.hpp>
 #include <gsched/sim/detail/blocks/neighbours.hpp>
@@ -32,8 +33,7 @@ public:
       : packer_(p.sm), map_(p.sms.count(), packer_.empty(), p.sm.max_blocks),
         near_(p.laws.contention, p.laws.scaling.warps_to_fill, p.sms.count(), p.resident_grids,
               std::size_t{p.sms.count()} * p.sm.max_blocks),
-        contended_(p.laws.contended), gap_(from_us(p.laws.replay.gap_us)),
-        start_(from_us(p.laws.replay.start_us)), all_(p.sms.count()),
+        contended_(p.laws.contended), replays_(p.laws.replay), all_(p.sms.count()),
         passing_ns_(static_cast<double>(p.yields.passing.count())),
         listing_ns_(static_cast<double>(p.laws.preemption.listing.count())),
         grids_(p.resident_grids), cohorts_(cohorts_of(p), p.laws.slack) {
@@ -165,10 +165,11 @@ public:
 
   /// The addition to the gap before a dependent operation that could start now.
   [[nodiscard]] duration extra_gap() const noexcept {
-    return contended_ && beside_ ? gap_ : duration::zero();
+    if (!contended_ || !beside_) return duration::zero();
+    double traffic = 0;
+    for (const std::uint32_t slot : running_) traffic += near_.l2(slot);
+    return from_us(replays_.gap_us * traffic);
   }
-  /// The time that the starts of kernels have cost each lane other than their own, since the first.
-  [[nodiscard]] duration lost_to_starts() const noexcept { return lost_; }
 
 private:
   /// Each cohort holds a block, or is the only one of a grid without blocks.
@@ -241,21 +242,25 @@ private:
   void move(grid& g) noexcept { g.moved = changed_ = true; }
 
   void run(std::uint32_t slot, time_point now) noexcept {
+    grid& g = grids_[slot];
     if (contended_ && beside_) {
-      lost_ += start_;
-      for (const std::uint32_t other : running_) delay(grids_[other], now);
+      const auto all = static_cast<double>(g.unplaced + g.resident);
+      for (const std::uint32_t other : running_) {
+        grid& o = grids_[other];
+        delay(o, replays_.lost_us(o.where.meets(g.where) ? 0 : all, near_.busiest(other)), now);
+      }
     }
-    grids_[slot].started = true;
+    g.started = true;
     running_.push_back(slot);
     changed_ = regrouped_ = true;
   }
 
   /// A kernel of another lane starts: the grid loses progress, but none of earlier cohorts.
-  void delay(grid& g, time_point now) const noexcept {
+  void delay(grid& g, double us, time_point now) const noexcept {
     if (g.oldest == sm_map::none) return;
     advance(g, now);
     const double begin = cohorts_[g.oldest].ends - g.cost.wave_ns;
-    const double less = std::max(begin, g.progress - static_cast<double>(start_.count()));
+    const double less = std::max(begin, g.progress - us * 1e3);
     g.progress = std::min(g.progress, less);
   }
 
@@ -329,9 +334,7 @@ private:
   neighbours near_;
   bool contended_;
   bool beside_ = false;
-  duration gap_;
-  duration start_;
-  duration lost_{};
+  replay_law replays_;
   std::uint32_t all_; ///< number of SMs
   double passing_ns_;
   double listing_ns_;

@@ -98,9 +98,15 @@ public:
   void meet(const std::vector<std::uint32_t>& running) noexcept {
     float l2 = 0;
     float dram = 0;
+    float l2_squares = 0;
+    float dram_squares = 0;
+    std::uint32_t low_clocks = 0;
     for (const std::uint32_t slot : running) {
       l2 += sides_[slot].l2;
       dram += sides_[slot].dram;
+      l2_squares += sides_[slot].l2 * sides_[slot].l2;
+      dram_squares += sides_[slot].dram * sides_[slot].dram;
+      low_clocks += sides_[slot].own.takes.low_clock;
     }
     surroundings& s = around_;
     for (std::size_t i = 0; i < running.size(); ++i) {
@@ -108,12 +114,21 @@ public:
       look_around(s, running, i);
       s.sum[index(resource::l2)] = std::max(0.0f, l2 - me.l2);
       s.sum[index(resource::dram)] = std::max(0.0f, dram - me.dram);
+      s.l2_squares = std::max(0.0f, l2_squares - me.l2 * me.l2);
+      s.dram_squares = std::max(0.0f, dram_squares - me.dram * me.dram);
+      s.low_clock = low_clocks > me.own.takes.low_clock;
       me.slowdown = law_.power(me.own, s);
     }
     for (const std::uint32_t slot : running) { // apart: roots take long, but several at once
       side& me = sides_[slot];
       me.slowdown = me.stretch * contention_law::root_8th(me.slowdown);
     }
+  }
+
+  /// What this grid takes of L2, and of what its SMs are busiest with.
+  [[nodiscard]] double l2(std::uint32_t slot) const noexcept { return sides_[slot].l2; }
+  [[nodiscard]] double busiest(std::uint32_t slot) const noexcept {
+    return sides_[slot].own.takes.busiest();
   }
 
   /// The present time of this grid's blocks over their time alone.
@@ -231,6 +246,7 @@ private:
     s.own.takes.kept = l.kept;
     s.own.takes.working_set = l.working_set;
     s.own.takes.conflict = l.conflict;
+    s.own.takes.low_clock = l.low_clock;
   }
 
   static std::uint32_t beyond(std::uint32_t sm, std::uint32_t from) noexcept {

@@ -25,6 +25,7 @@ struct kernel_load {
   float kept = 0;                     ///< as in demand
   float working_set = 0;
   float conflict = 1;
+  bool low_clock = false;
   float warps = 1;      ///< warps of one block
   float solo_warps = 1; ///< warps on an SM that holds its blocks
   float fixed = 0;      ///< fraction of a block's time that other blocks do not change: 0 to 1
@@ -34,6 +35,7 @@ struct kernel_load {
     kept = static_cast<float>(d.kept);
     working_set = static_cast<float>(d.working_set);
     conflict = static_cast<float>(d.conflict);
+    low_clock = d.low_clock;
   }
 
   /// The time of a block beside `own` warps of its kernel on each SM, over its time beside

@@ -60,7 +60,6 @@ struct lane_state {
   bool busy = false;                       ///< one of its operations has left its queue
   time_point last_end = time_point::min(); ///< of an operation
   duration extra{};                        ///< addition to the gap behind it, by contention
-  duration lost{};                         ///< what starts of kernels had cost when it ended
   std::uint32_t current = 0xffffffffu;     ///< the segment whose operation runs
   std::uint32_t newest = 0xffffffffu;      ///< the newest outstanding segment
   std::uint32_t outstanding = 0;
