@@ -10,7 +10,7 @@ namespace gsched {
 /// Units    microseconds
 struct replay_law {
   double gap_us = 0.6;   ///< added to the gap between two kernels beside neighbours that use all of
-                         ///< L2's throughput: the next kernel's code and arguments come through L2
+                         ///< L2's throughput: presumably as the next kernel's code comes through L2
   double start_us = 0.1; ///< lost by each other running kernel as one of few blocks starts
 
   /// How many starts of few blocks the start of so many counts for: all kernels have one dispatcher
