@@ -170,6 +170,10 @@ TEST_CASE("contention: latency rises with the square of a neighbour's traffic") 
   CHECK(slow(0.2) > 0.02);
   CHECK(slow(0.4) == doctest::Approx(4 * slow(0.2)));
   CHECK(slow(0.8) == doctest::Approx(16 * slow(0.2)));
+  // Each neighbour has bursts of its own.
+  const std::vector<running> three{
+      {with(resource::l2, 0.2), 8}, {with(resource::dram, 0.2), 8}, {with(resource::dram, 0.2), 8}};
+  CHECK(slowdown(law, three, 0, false) - 1 == doctest::Approx(2 * slow(0.2)));
 }
 
 TEST_CASE("contention: tensor cores of a neighbour lower the clock of kernels without") {

@@ -89,6 +89,13 @@ TEST_CASE("means: at least 1, 1 alone, never less for more use of a neighbour") 
   }
 }
 
+TEST_CASE("means: three graphs at 90% of DRAM share what there is") {
+  const interference_coefficients c =
+      load_coefficients(GSCHED_SOURCE_DIR "/tools/data/interference/h200.json");
+  const mean_use one{0.4, 0.9, 0.5, 0}, two{0.8, 1.8, 0.5, 0};
+  CHECK(mean_slowdown(c, one, two) >= 3 * 0.9);
+}
+
 TEST_CASE("means: a profile says how many kernels start, and how much their pauses cost") {
   kernel_chain chain;
   chain.sms = 132;
