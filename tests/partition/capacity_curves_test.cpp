@@ -65,6 +65,9 @@ TEST_CASE("the most efficient size, and the size required for a rate") {
           REQUIRE(curves.solo_rate(k, d, n) == rate);
           REQUIRE(curves.rate(k, d, n) == doctest::Approx(rate));
           REQUIRE(curves.slowdown(k, d, n) == 1);
+          const double filling = capacity_of(t, d, shapes[k].filling(n), demands[d].slo).rate;
+          REQUIRE(curves.solo_filling_rate(k, d, n) == filling);
+          REQUIRE(curves.filling_rate(k, d, n) == doctest::Approx(filling));
           if (curves.rate(k, d, n) >= wanted) required = n;
           most = std::max(most, rate / n);
         }

@@ -48,6 +48,10 @@ TEST_CASE("an H200 is 15 groups of 8 SMs and one of 12") {
   CHECK(h200.of_groups(1) == sm_count{8});
   CHECK(h200.of_groups(15) == sm_count{120});
   CHECK(h200.of_groups(16) == sm_count{132});
+  CHECK(h200.filling(1) == sm_count{12});
+  CHECK(h200.filling(15) == sm_count{124});
+  CHECK(h200.filling(16) == sm_count{132});
+  CHECK(gpu_shape{sm_count{132}, sm_count{8}, false}.filling(1) == sm_count{8});
   CHECK(h200.groups_for(sm_count{9}) == 2);
   CHECK(h200.groups_for(sm_count{120}) == 15);
   CHECK(h200.groups_for(sm_count{121}) == 16);

@@ -42,6 +42,11 @@ struct gpu_shape {
   [[nodiscard]] constexpr sm_count of_groups(std::uint32_t n) const noexcept {
     return n >= groups() ? sms : sm_count{n * group.count()};
   }
+  /// The SMs of n groups, 1 to groups(), that fill a GPU: with the remainder, if one partition can
+  /// have the last group.
+  [[nodiscard]] constexpr sm_count filling(std::uint32_t n) const noexcept {
+    return n >= groups() || (n == 1 && !last_alone) ? of_groups(n) : of_groups(n) + remainder();
+  }
   /// The fewest groups with that many SMs; groups() + 1 if the GPU has fewer SMs.
   [[nodiscard]] constexpr std::uint32_t groups_for(sm_count wanted) const noexcept {
     if (wanted > sms) return groups() + 1;

@@ -83,6 +83,13 @@ public:
   [[nodiscard]] double rate(std::size_t k, std::size_t d, std::uint32_t n) const noexcept {
     return kinds_[k].rate[index(kinds_[k], d, n)];
   }
+  /// The planned rate of the n groups that fill a GPU.
+  [[nodiscard]] double filling_rate(std::size_t k, std::size_t d, std::uint32_t n) const noexcept {
+    const sm_count sms = kinds_[k].shape.filling(n);
+    if (sms == kinds_[k].shape.of_groups(n)) return rate(k, d, n);
+    const model_demand& of = demands_[d];
+    return fill * capacity_of(table_, of.model, sms, of.slo, slowdown(k, d, n)).rate;
+  }
   /// The assumed slow-down of batches on n groups.
   [[nodiscard]] double slowdown(std::size_t k, std::size_t d, std::uint32_t n) const noexcept {
     return slowdown(kinds_[k], index(kinds_[k], d, n));
@@ -90,6 +97,12 @@ public:
   /// The rate of n groups without neighbours, requests a second.
   [[nodiscard]] double solo_rate(std::size_t k, std::size_t d, std::uint32_t n) const noexcept {
     return kinds_[k].alone[index(kinds_[k], d, n)].rate;
+  }
+  /// The rate of the n groups that fill a GPU, without neighbours.
+  [[nodiscard]] double solo_filling_rate(std::size_t k, std::size_t d,
+                                         std::uint32_t n) const noexcept {
+    const model_demand& of = demands_[d];
+    return capacity_of(table_, of.model, kinds_[k].shape.filling(n), of.slo).rate;
   }
   /// MAXEFFICIENTPARTITION of the paper: the number of groups with the highest rate per group, the
   /// fewest of equals; 0: no size has a rate.

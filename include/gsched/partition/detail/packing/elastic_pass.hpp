@@ -42,7 +42,7 @@ public:
                std::span<const gpu_shape> shapes, const Interference& beside,
                const capacity_curves& curves, const elastic_options& options)
       : table_(t), demands_(demands), curves_(curves), options_(options), beside_(&beside),
-        gpus_(t, shapes, beside), placed_(shapes.size()) {
+        gpus_(t, shapes, beside, remainder_use::last_partition), placed_(shapes.size()) {
     for (std::size_t k = 0; k < curves.kinds(); ++k) {
       const std::uint32_t groups = curves.shape(k).groups();
       const std::span<const std::size_t> order = options_.order;
@@ -65,6 +65,8 @@ public:
     }
     return gpus_.plan();
   }
+  /// After a run without a plan: the place in the order of the demand that found no room.
+  [[nodiscard]] std::size_t failed_at() const noexcept { return at_; }
 
 private:
   static constexpr bool alone = std::is_same_v<Interference, no_interference>;
@@ -82,7 +84,7 @@ private:
   /// A partition that was placed.
   struct placed_partition {
     std::uint32_t groups = 0;
-    double load = 0; ///< lower bound of the busy part of its time
+    double load = 0; ///< the busy part of its time is at least that, without a remainder
     std::vector<model_demand> parts{};
     std::vector<double> slowdowns{}; ///< assumed, by part
     std::uint32_t sharers = 0;       ///< other partitions on its SMs
@@ -180,7 +182,8 @@ private:
     return all;
   }
 
-  /// Placements of the smallest sufficient size, or of an efficient size, least waste first.
+  /// Placements of the smallest sufficient size, or of an efficient size, least waste first. One
+  /// that fills a GPU can be a group smaller, thanks to the remainder.
   [[nodiscard]] std::vector<choice> fits(std::size_t d, double wanted) const {
     std::vector<choice> all;
     for (std::size_t k = 0; k < curves_.kinds(); ++k) {
@@ -192,6 +195,8 @@ private:
       for (std::uint32_t g = 0; g < gpus_.gpus(); ++g) {
         if (curves_.kind_of(g) != k) continue;
         const std::uint32_t free = gpus_.free_groups(g);
+        if (free > 0 && free + 1 == required && curves_.filling_rate(k, d, free) >= wanted)
+          all.push_back({-waste[free], 0, free, g});
         for (std::uint32_t n = 1; n <= free; ++n) {
           if (required <= efficient ? n != required
                                     : n > required || curves_.rate(k, d, n) / n < enough)
@@ -232,7 +237,10 @@ private:
   /// The part of a demand that a partition of the choice's size serves.
   [[nodiscard]] model_demand part_on(std::size_t d, double wanted, const choice& c) const noexcept {
     model_demand part = demands_[d];
-    part.rate = std::min(wanted, curves_.rate(curves_.kind_of(c.gpu), d, c.groups));
+    const std::size_t k = curves_.kind_of(c.gpu);
+    const bool fills = c.groups == gpus_.free_groups(c.gpu);
+    part.rate = std::min(wanted, fills ? curves_.filling_rate(k, d, c.groups)
+                                       : curves_.rate(k, d, c.groups));
     return part;
   }
 
@@ -274,7 +282,8 @@ private:
     return p;
   }
 
-  /// Lower bound of the part of a partition's time that a rate takes; time sharing adds to it.
+  /// The part of a partition's time that a rate takes at least, without a remainder; time sharing
+  /// adds to it.
   [[nodiscard]] double load_of(std::uint32_t g, std::size_t d, std::uint32_t n,
                                double rate) const noexcept {
     const double most = curves_.solo_rate(curves_.kind_of(g), d, n);

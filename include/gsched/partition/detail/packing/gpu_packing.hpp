@@ -21,19 +21,23 @@
 
 namespace gsched::detail {
 
+/// Whether the partition with the last group of a full GPU may need the group's remainder.
+enum class remainder_use : bool { none, last_partition };
+
 /// GPUs that planners fill with partitions and portions, step by step. A step succeeds only if
 /// every portion on that GPU still meets its SLO, with the interference that the step adds.
 ///
 /// Units    partitions are counted in groups of SMs. The partition with the GPU's last group also
-///          gets the remainder, but its capacity counts whole groups only.
+///          gets the remainder; its duty cycle counts it only with remainder_use::last_partition.
 /// Cost     a step O(partitions of that GPU x find_duty_cycle).
 /// Threads  one owner. A copy is a value of its own.
 template <interference_model Interference>
 class gpu_packing {
 public:
   /// All arguments outlive it.
-  gpu_packing(const latency_table& t, std::span<const gpu_shape> shapes, const Interference& beside)
-      : table_(&t), interference_(&beside), gpus_(shapes.size()) {
+  gpu_packing(const latency_table& t, std::span<const gpu_shape> shapes, const Interference& beside,
+              remainder_use use = remainder_use::none)
+      : table_(&t), interference_(&beside), use_(use), gpus_(shapes.size()) {
     for (std::size_t g = 0; g < shapes.size(); ++g) {
       gpus_[g].shape = shapes[g];
       gpus_[g].free = shapes[g].groups();
@@ -176,14 +180,13 @@ private:
         std::vector<double> factors;
         for (const model_demand& d : l.parts)
           factors.push_back((*interference_)(std::span<const gpulet>(all), i, d.model));
-        std::optional<duty_cycle> found =
-            find_duty_cycle(*table_, g.shape.of_groups(l.groups), l.parts, factors);
+        const sm_count sms = use_ == remainder_use::none ? g.shape.of_groups(l.groups) : all[i].sms;
+        std::optional<duty_cycle> found = find_duty_cycle(*table_, sms, l.parts, factors);
         late = !found;
         if (late) break;
         duration busy{};
         for (std::size_t p = 0; p < l.parts.size(); ++p)
-          busy += planned_latency(*table_, l.parts[p].model, found->batches[p],
-                                  g.shape.of_groups(l.groups), factors[p]);
+          busy += planned_latency(*table_, l.parts[p].model, found->batches[p], sms, factors[p]);
         changed |= found->batches != l.cycle.batches || found->length != l.cycle.length;
         l.cycle = std::move(*found);
         l.occupancy =
@@ -199,6 +202,7 @@ private:
 
   const latency_table* table_;
   const Interference* interference_;
+  remainder_use use_;
   std::vector<packed_gpu> gpus_;
 };
 
