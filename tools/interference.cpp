@@ -39,8 +39,12 @@ int serve(const options& o) {
     all = study(o.pairs, o.laws, o.once, c, [&] { bar.update(++done); });
   }
   for (findings& f : all) test(f, o.test, o.given ? nullptr : &o.pairs, c);
-  if (!o.quiet) print(std::cout, o, all, c);
-  if (!o.json.empty()) common::save(o.json, [&](std::ostream& to) { write_json(to, o, all, c); });
+  rule_tables rules;
+  if (!o.quiet || !o.json.empty())
+    rules = {compare_rules(o.pairs, c, o.safe), compare_rules(o.test, c, o.safe)};
+  if (!o.quiet) print(std::cout, o, all, c, rules);
+  if (!o.json.empty())
+    common::save(o.json, [&](std::ostream& to) { write_json(to, o, all, c, rules); });
   if (!o.out.empty())
     common::save(o.out, [&](std::ostream& to) { gsched::write_coefficients(to, c); });
   return 0;

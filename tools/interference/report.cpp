@@ -2,7 +2,6 @@
 #include "interference/report.hpp"
 
 #include "interference/paper.hpp"
-#include "interference/rules.hpp"
 
 #include "common/report/json.hpp"
 
@@ -111,8 +110,7 @@ std::set<std::string> suites_of(const options& o) {
 }
 
 void print_rules(std::ostream& out, const group_set& groups, const std::string& file,
-                 const interference_coefficients& c, double safe) {
-  const std::vector<rule_result> rules = compare_rules(groups, c, safe);
+                 const std::vector<rule_result>& rules, double safe) {
   const bool any = std::any_of(groups.groups.begin(), groups.groups.end(),
                                [](const known_group& g) { return g.shared; });
   if (!any) return;
@@ -123,9 +121,9 @@ void print_rules(std::ostream& out, const group_set& groups, const std::string& 
     fmt::print(out, "{:<24}{:>10}{:>12}{:>14}\n", r.name, r.admitted, r.false_safe, r.false_unsafe);
 }
 
-json rules_json(const group_set& groups, const interference_coefficients& c, double safe) {
+json rules_json(const std::vector<rule_result>& rules) {
   json all = json::array();
-  for (const rule_result& r : compare_rules(groups, c, safe))
+  for (const rule_result& r : rules)
     all.push_back({{"rule", r.name},
                    {"admitted", r.admitted},
                    {"false_safe", r.false_safe},
@@ -136,7 +134,7 @@ json rules_json(const group_set& groups, const interference_coefficients& c, dou
 } // namespace
 
 void print(std::ostream& out, const options& o, const std::vector<findings>& all,
-           const interference_coefficients& c) {
+           const interference_coefficients& c, const rule_tables& rules) {
   fmt::print(out, "{:<16}{:<44}{:>6}{:>9}{:>9}{:>9}{:>9}\n", "law", "errors of", "number", "p50",
              "p90", "p95", "max");
   for (const findings& f : all) {
@@ -163,8 +161,8 @@ void print(std::ostream& out, const options& o, const std::vector<findings>& all
     fmt::print(out,
                "{} of {} other rows exceed the demands that the fit has seen (--json names them)\n",
                beyond, o.test.groups.size());
-  print_rules(out, o.pairs, o.corun, c, o.safe);
-  if (!o.test.groups.empty()) print_rules(out, o.test, "other rows", c, o.safe);
+  print_rules(out, o.pairs, o.corun, rules.pairs, o.safe);
+  if (!o.test.groups.empty()) print_rules(out, o.test, "other rows", rules.test, o.safe);
   if (o.what != command::fit) return;
   std::ostringstream text;
   write_coefficients(text, c);
@@ -172,7 +170,7 @@ void print(std::ostream& out, const options& o, const std::vector<findings>& all
 }
 
 void write_json(std::ostream& out, const options& o, const std::vector<findings>& all,
-                const interference_coefficients& c) {
+                const interference_coefficients& c, const rule_tables& rules) {
   json j{{"corun", o.corun}, {"solo", o.solo}};
   if (!o.test.groups.empty()) {
     j["test_corun"] = o.test_corun;
@@ -217,8 +215,8 @@ void write_json(std::ostream& out, const options& o, const std::vector<findings>
                                {"probe_measured", rounded(g.sides[0].row.slowdown())},
                                {"probe_predicted", rounded(slow[0])}});
   }
-  j["rules"] = rules_json(o.pairs, c, o.safe);
-  if (!o.test.groups.empty()) j["test_rules"] = rules_json(o.test, c, o.safe);
+  j["rules"] = rules_json(rules.pairs);
+  if (!o.test.groups.empty()) j["test_rules"] = rules_json(rules.test);
   j["without_profile"] = without_json(o.fitted_with->without_profile());
   if (!o.test.groups.empty())
     j["test_without_profile"] = without_json(o.tested_with->without_profile());
