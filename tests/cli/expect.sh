@@ -25,8 +25,9 @@ run() { # run ARGS...: the program with a time limit; sets rc, leaves out and er
 }
 
 one_line() { # one_line TEXT: stderr is one whole line that holds TEXT and what was expected
-  [ "$(wc -l <err)" -eq 1 ] && [ "$(grep -c '' err)" -eq 1 ] && grep -q "^$program: " err &&
-    grep -qF -- "$1" err && grep -q ', expected ' err
+  local said
+  IFS= read -rd '' said <err
+  [[ $said == "$program: "*$'\n' && ${said%$'\n'} != *$'\n'* && $said == *"$1"* && $said == *', expected '* ]]
 }
 
 refuses() { # refuses TEXT ARGS...: exit code 2, one line, no output

@@ -13,13 +13,11 @@ package=$GSCHED_SOURCE_DIR/python
 mypy+=" --config-file $package/pyproject.toml --cache-dir $work/cache"
 $mypy "$package/gsched"
 
-# finds EXPECTED: what mypy says of the program on stdin; '' is nothing.
+# finds EXPECTED: what mypy says of the program on stdin; '' is nothing. All programs are judged at the end.
+expected=()
 finds() {
-  local said rc=0
-  { echo 'import gsched'; cat; } >"$work/user.py"
-  said=$(MYPYPATH=$package $mypy "$work/user.py" 2>&1) || rc=$?
-  if [ -z "$1" ]; then [ $rc = 0 ]; else [ $rc = 1 ] && grep -qF -- "$1" <<<"$said"; fi ||
-    { echo "expected '$1', mypy says:"; echo "$said"; exit 1; }
+  { echo 'import gsched'; cat; } >"$work/user${#expected[@]}.py"
+  expected+=("$1")
 }
 finds '' <<'PY'
 import asyncio, concurrent.futures
@@ -66,4 +64,12 @@ finds 'has no attribute "wait_for"' <<'PY'
 def use(future: gsched.Future) -> None:
     future.wait_for(1)
 PY
+rc=0
+MYPYPATH=$package $mypy --no-pretty "$work"/user*.py >"$work/said" 2>&1 || rc=$?
+[ $rc = 1 ] || { cat "$work/said"; exit 1; }
+for i in "${!expected[@]}"; do
+  said=$(grep "user$i\.py:" "$work/said") || true
+  if [ -z "${expected[i]}" ]; then [ -z "$said" ]; else grep -qF -- "${expected[i]}" <<<"$said"; fi ||
+    { echo "expected '${expected[i]}', mypy says:"; cat "$work/said"; exit 1; }
+done
 echo "the type hints are as they should be"

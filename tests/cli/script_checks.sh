@@ -22,12 +22,13 @@ check() { # check WHAT COMMAND...
 }
 
 refuses() { # refuses STATUS TEXT SCRIPT ARGUMENT...: one line on stderr
-  local status=$1 text=$2 script=$3 rc
+  local status=$1 text=$2 script=$3 rc said
   shift 3
   checks=$((checks + 1))
   python3 "$bench/$script" "$@" >out 2>err
   rc=$?
-  if [[ $rc -ne $status || $(wc -l <err) -ne 1 ]] || ! grep -qF -- "$text" err; then
+  IFS= read -rd '' said <err
+  if [[ $rc -ne $status || $said != *$'\n' || ${said%$'\n'} == *$'\n'* || $said != *"$text"* ]]; then
     failed=$((failed + 1))
     echo "FAILED: $script $*: status $rc, expected $status and one line with '$text'"
     cat err
