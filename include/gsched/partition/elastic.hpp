@@ -52,8 +52,8 @@ namespace gsched {
 ///          Sizes are whole groups, and the partition that fills a GPU also uses the remainder.
 /// Order    rates falling, in later passes loads rising or sizes falling; then the order of
 ///          `demands`; GPUs by index.
-/// Cost     five models on four GPUs 0.05 ms, with interference 0.25 (bench/planning.cpp); without a
-///          plan up to 13 passes, with interference 1.4 ms in the mean.
+/// Cost     five models on four GPUs 0.05 ms, with interference 0.4 (bench/planning.cpp); without a
+///          plan up to 13 passes, with interference 1 to 2 ms.
 /// Threads  immutable.
 class elastic_planner {
 public:
