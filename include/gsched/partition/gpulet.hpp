@@ -55,7 +55,7 @@ enum class time_sharing : bool { no, yes };
 ///          - For guided self-tuning, "the optimal partition computed for models" is the size above,
 ///            and a model may have several partitions.
 /// Order    rates falling, then the order of `demands`; GPUs by index.
-/// Cost     five models on four GPUs 0.05 ms, with interference 0.14 (bench/planning.cpp).
+/// Cost     five models on four GPUs 0.05 ms, with interference 0.2 (bench/planning.cpp).
 /// Threads  immutable.
 template <time_sharing Sharing>
 class algorithm_1_planner {
