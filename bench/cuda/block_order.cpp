@@ -33,6 +33,7 @@ using json = nlohmann::ordered_json;
 struct run_options {
   unsigned rounds = 15;
   int gpu = 0;
+  bool graphs = false;
   std::string json;
 };
 
@@ -42,12 +43,15 @@ struct shape {
   unsigned threads = 128;
   std::size_t shared_bytes = 0;
   double us = 10;
+  bool many_registers = false;
 };
 
 /// A kernel that is launched again and again, and the records of its last run.
 class recorded {
 public:
-  recorded(const shape& s, bool second) : shape_(s), kernel_(timed_kernel(second)) {
+  /// `as_graph`: launched as a graph of one node.
+  recorded(const shape& s, bool second, bool as_graph)
+      : shape_(s), kernel_(timed_kernel(second, s.many_registers)), as_graph_(as_graph) {
     check(cudaMalloc(reinterpret_cast<void**>(&records_), s.blocks * sizeof(block_record)),
           "memory");
   }
@@ -58,9 +62,21 @@ public:
   void launch(cudaStream_t stream, std::uint32_t* has_started = nullptr) {
     timed_arguments a{static_cast<std::uint64_t>(shape_.us * 1e3), records_, has_started};
     void* arguments[] = {&a};
-    check(cudaLaunchKernel(kernel_, dim3(shape_.blocks), dim3(shape_.threads), arguments,
-                           shape_.shared_bytes, stream),
-          "launch");
+    const auto launch = [&] {
+      check(cudaLaunchKernel(kernel_, dim3(shape_.blocks), dim3(shape_.threads), arguments,
+                             shape_.shared_bytes, stream),
+            "launch");
+    };
+    if (!as_graph_) return launch();
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+    launch();
+    cudaGraph_t graph{};
+    cudaGraphExec_t runs{};
+    check(cudaStreamEndCapture(stream, &graph), "capture");
+    check(cudaGraphInstantiate(&runs, graph, 0), "graph");
+    check(cudaGraphLaunch(runs, stream), "launch");
+    cudaGraphExecDestroy(runs); // once it has ended
+    cudaGraphDestroy(graph);
   }
   [[nodiscard]] std::vector<block_record> records() const {
     std::vector<block_record> all(shape_.blocks);
@@ -73,6 +89,7 @@ public:
 private:
   shape shape_;
   const void* kernel_;
+  bool as_graph_;
   block_record* records_ = nullptr;
 };
 
@@ -94,9 +111,10 @@ public:
     check(cudaDeviceGetAttribute(&most_shared_, cudaDevAttrMaxSharedMemoryPerBlockOptin, o.gpu),
           "attribute");
     for (const bool second : {false, true})
-      check(cudaFuncSetAttribute(timed_kernel(second), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 most_shared_),
-            "shared memory");
+      for (const bool many : {false, true})
+        check(cudaFuncSetAttribute(timed_kernel(second, many),
+                                   cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared_),
+              "shared memory");
     int least = 0, most = 0;
     check(cudaDeviceGetStreamPriorityRange(&least, &most), "priorities");
     check(cudaStreamCreateWithPriority(&older_, cudaStreamNonBlocking, least), "stream");
@@ -117,6 +135,8 @@ public:
     starts();
     places();
     gaps();
+    splits();
+    halves();
     write();
   }
 
@@ -136,20 +156,27 @@ private:
   };
 
   static void prefer(bool second, int split) {
-    check(cudaFuncSetAttribute(timed_kernel(second), cudaFuncAttributePreferredSharedMemoryCarveout,
-                               split),
-          "split");
+    for (const bool many : {false, true})
+      check(cudaFuncSetAttribute(timed_kernel(second, many),
+                                 cudaFuncAttributePreferredSharedMemoryCarveout, split),
+            "split");
   }
 
-  pair meet(const meeting& m) {
+  pair meet(const meeting& m, const shape* before = nullptr) {
     dog_.step(m.name, 20);
     prefer(false, m.older_split);
     prefer(true, m.younger_split);
-    recorded older(m.older, false);
-    recorded younger(m.younger, true);
+    recorded older(m.older, false, o_.graphs);
+    recorded younger(m.younger, true, o_.graphs);
     younger.launch(younger_); // so that the driver has loaded both
     older.launch(older_);
     check(cudaDeviceSynchronize(), "warm-up");
+    if (before) {
+      prefer(true, -1);
+      recorded(*before, true, o_.graphs).launch(older_);
+      check(cudaDeviceSynchronize(), "kernel before");
+      prefer(true, m.younger_split);
+    }
     *static_cast<volatile std::uint32_t*>(has_started_) = 0;
     older.launch(older_, has_started_);
     while (*static_cast<volatile std::uint32_t*>(has_started_) == 0) {
@@ -270,7 +297,7 @@ private:
       dog_.step("gaps", 20);
       std::vector<std::unique_ptr<recorded>> chain;
       for (unsigned k = 0; k < kernels; ++k)
-        chain.push_back(std::make_unique<recorded>(shape{blocks, 128, 0, 5}, false));
+        chain.push_back(std::make_unique<recorded>(shape{blocks, 128, 0, 5}, false, false));
       check(cudaStreamBeginCapture(older_, cudaStreamCaptureModeThreadLocal), "capture");
       for (const auto& k : chain) k->launch(older_);
       cudaGraph_t graph{};
@@ -300,6 +327,104 @@ private:
     }
   }
 
+  /// The splits of an SM's memory, by kernels without a preference: which one each kernel asks for,
+  /// and which one an SM has while it runs there, as far as a kernel that asks for more finds room.
+  void splits() {
+    constexpr std::size_t sizes[] = {0,     256,   512,   1024,  2048,  3072,   4096,   8192,
+                                     16384, 33000, 49152, 73728, 98304, 131072, 163840, 200000};
+    struct row {
+      shape kernel;
+      std::uint32_t asks = 0, has = 0, has_after = 0;
+    };
+    std::vector<row> rows;
+    for (const bool many : {false, true})
+      for (const std::size_t bytes : sizes)
+        for (const unsigned threads : {32u, 64u, 128u, 256u, 512u, 1024u})
+          if (!many || threads <= 256) rows.push_back({{sms_, threads, bytes, 5, many}});
+    const auto least_of = [&](const shape& kernel) {
+      std::uint32_t least = 0;
+      for (const std::uint32_t size : gpu_.sm.shared_splits) {
+        least = size;
+        const shape older{sms_, 1024, 0, 150};
+        if (starts_at_once({"asks", older, kernel, false, -1, percent_of(size)})) break;
+      }
+      return least;
+    };
+    for (row& r : rows) r.asks = least_of(r.kernel);
+    struct asking {
+      shape kernel;
+      std::uint32_t least;
+    };
+    std::vector<asking> probes; // kernels that ask for each split, with little in a block
+    for (const std::size_t bytes :
+         {64u, 256u, 512u, 1024u, 2048u, 4096u, 6144u, 8192u, 10240u, 12288u}) {
+      const shape probe{sms_, 128, bytes, 5};
+      probes.push_back({probe, least_of(probe)});
+    }
+    const shape largest{sms_, 128, static_cast<std::size_t>(most_shared_), 5};
+    for (row& r : rows)
+      for (const bool after : {false, true})
+        for (const asking& probe : probes) {
+          shape runs = r.kernel;
+          runs.us = 150;
+          if (!starts_at_once({"has", runs, probe.kernel, false, -1, -1},
+                              after ? &largest : nullptr))
+            break;
+          (after ? r.has_after : r.has) = probe.least;
+        }
+    fmt::print("\nKernels without a preference: the smallest split of an SM, in KiB, that a kernel "
+               "starts beside; and the\nlargest one that an SM has while it runs there, and after "
+               "a kernel that asks for all\n{:>9} {:>8} {:>14} {:>10} {:>10} {:>10}\n",
+               "registers", "threads", "shared, bytes", "asks for", "has", "has after");
+    for (const row& r : rows) {
+      fmt::print("{:>9} {:>8} {:>14} {:>10} {:>10} {:>10}\n",
+                 r.kernel.many_registers ? "many" : "few", r.kernel.threads, r.kernel.shared_bytes,
+                 r.asks / 1024, r.has / 1024, r.has_after / 1024);
+      splits_.push_back({{"many_registers", r.kernel.many_registers},
+                         {"threads", r.kernel.threads},
+                         {"shared_bytes", r.kernel.shared_bytes},
+                         {"asks", r.asks},
+                         {"has", r.has},
+                         {"has_after_largest", r.has_after}});
+    }
+  }
+  /// Whether a kernel that waits for a larger split uses the SMs that are empty.
+  void halves() {
+    fmt::print("\nBlocks of a kernel that asks for a larger split than half of the SMs have, the "
+               "others being empty\n{:>8} {:>22} {:>12}\n",
+               "blocks", "that start at once", "on SMs");
+    for (const unsigned blocks : {sms_ / 4, sms_ / 2, sms_, 2 * sms_}) {
+      std::vector<double> at_once, on;
+      for (unsigned i = 0; i < o_.rounds; ++i) {
+        const pair p =
+            meet({"half", {sms_ / 2, 128, 0, 400}, {blocks, 128, 30000, 5}, false, -1, -1});
+        std::vector<bool> used(1024, false);
+        double early = 0;
+        for (const block_record& b : p.younger)
+          if (b.start_ns < last_end(p.older)) ++early, used.at(b.sm) = true;
+        at_once.push_back(early);
+        on.push_back(static_cast<double>(std::ranges::count(used, true)));
+      }
+      using experiment::median;
+      fmt::print("{:>8} {:>22.0f} {:>12.0f}\n", blocks, median(at_once), median(on));
+      halves_.push_back({{"blocks", blocks}, {"at_once", at_once}, {"on", on}});
+    }
+  }
+  [[nodiscard]] int percent_of(std::uint32_t bytes) const {
+    const std::uint64_t all = gpu_.sm.shared_bytes;
+    return static_cast<int>(bytes * std::uint64_t{100} / all); // the driver rounds up
+  }
+  /// In most of five runs. `before` runs first, and ends before the others begin.
+  bool starts_at_once(const meeting& m, const shape* before = nullptr) {
+    unsigned early = 0;
+    constexpr unsigned runs = 5;
+    for (unsigned i = 0; i < runs; ++i) {
+      const pair p = meet(m, before);
+      if (first_start(p.younger) < last_end(p.older)) ++early;
+    }
+    return early > runs / 2;
+  }
+
   void write() const {
     if (o_.json.empty()) return;
     std::ofstream out(o_.json);
@@ -308,9 +433,12 @@ private:
                 {"driver", gpu_.driver_version},
                 {"runtime", gpu_.runtime_version},
                 {"rounds", o_.rounds},
+                {"graphs", o_.graphs},
                 {"starts", starts_},
                 {"places", places_},
-                {"gaps", gaps_}}
+                {"gaps", gaps_},
+                {"splits", splits_},
+                {"halves", halves_}}
                .dump(1)
         << '\n';
     if (!out.flush())
@@ -325,21 +453,25 @@ private:
   cudaStream_t older_{}, younger_{}, urgent_{};
   std::uint32_t* has_started_ = nullptr;
   json starts_ = json::array(), places_ = json::array(), gaps_ = json::array();
+  json splits_ = json::array(), halves_ = json::array();
 };
 
 } // namespace
 
 int main(int argc, char** argv) {
   run_options o;
-  CLI::App app("When and where the GPU places the blocks of a kernel beside an older one, and the\n"
-               "time without blocks between two kernels of a graph.\n"
-               "Example: gsched.gpu.block_order --json block_order.json");
+  CLI::App app(
+      "When and where the GPU places the blocks of a kernel beside an older one, the time\n"
+      "without blocks between two kernels of a graph, and how an SM's memory is split\n"
+      "between L1 and shared memory for each kernel.\n"
+      "Example: gsched.gpu.block_order --json block_order.json");
   app.add_option("--rounds", o.rounds, "of each case")
       ->check(CLI::Range(1u, 1000u))
       ->capture_default_str();
   app.add_option("--gpu", o.gpu, "the GPU's number")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  app.add_flag("--graphs", o.graphs, "launch each kernel as a graph of one node");
   app.add_option("--json", o.json, "write the figures to this file, round by round");
   try {
     app.parse(argc, argv);

@@ -16,10 +16,12 @@ struct timed_arguments {
   std::uint64_t ns = 0;                 ///< that each block runs
   block_record* records = nullptr;      ///< one a block, in device memory
   std::uint32_t* has_started = nullptr; ///< if not null: set by the first block, in host memory
+  std::uint32_t* never = nullptr;       ///< always null; code behind it keeps registers in use
 };
 
 /// A kernel of blocks that only take time. There are two, which may prefer different splits of L1
-/// and shared memory.
-[[nodiscard]] const void* timed_kernel(bool second) noexcept;
+/// and shared memory, each with few registers or with many_registers a thread.
+inline constexpr unsigned many_registers = 128;
+[[nodiscard]] const void* timed_kernel(bool second, bool many) noexcept;
 
 } // namespace block_order
