@@ -51,6 +51,7 @@
 #include <gsched/occupancy/limits.hpp>
 #include <gsched/occupancy/per_sm_accountant.hpp>
 #include <gsched/occupancy/program_footprint.hpp>
+#include <gsched/occupancy/shared_split.hpp>
 #include <gsched/policy/chosen_policy.hpp>
 #include <gsched/policy/deficit.hpp>
 #include <gsched/policy/deficit_over.hpp>
