@@ -208,6 +208,18 @@ TEST_CASE("contention: hits are lost once the working sets exceed L2") {
   CHECK(slow(0.7) == slow(0.4));
 }
 
+TEST_CASE("contention: a miss takes longer than a hit, whatever the throughput") {
+  demand d = with(resource::l2, 0.05);
+  d.kept = 1;
+  d.working_set = contention_law::l2_bytes;
+  const std::vector<running> two{{d, 8}, {d, 8}};
+  CHECK(slowdown({}, two, 0, false) == doctest::Approx(1 + contention_law::miss).epsilon(0.05));
+  // Misses that take longer use less of DRAM a second: two such kernels fit beside each other.
+  d.of(resource::l2) = 0.3;
+  const std::vector<running> busy{{d, 8}, {d, 8}};
+  CHECK(slowdown({}, busy, 0, false) < 1.1 * (1 + contention_law::miss));
+}
+
 TEST_CASE("contention: an older kernel that fills an SM keeps its pace") {
   const contention_law law;
   const std::vector<running> full{{with(resource::fp64, 0.96), 4}, {with(resource::fp64, 0.96), 4}};

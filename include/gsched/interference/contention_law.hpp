@@ -59,15 +59,18 @@ struct surroundings {
 /// before. On an SM that an older kernel nearly fills, warps of the older kernel go first. A
 /// neighbour's traffic makes accesses to L2 and DRAM slower, in proportion to its square. Each
 /// neighbour has bursts of its own, so the squares of several neighbours add up. Where the working
-/// sets are known to exceed L2, hits become misses. Tensor cores of a neighbour lower the clock. A
-/// kernel whose time is that of DRAM loses little by that, or by warps of others beside its own.
+/// sets are known to exceed L2, hits become misses: they take longer, and are traffic to DRAM.
+/// Tensor cores of a neighbour lower the clock. A kernel whose time is that of DRAM loses little by
+/// that, or by warps of others beside its own.
 ///
 /// Source   the resources and effects of Elvinger et al., SoCC 2025, sections 4.3 and 4.4,
 ///          doi:10.1145/3772052.3772270. l2_latency and dram_latency are fitted
 ///          (`interference fit`), warps was chosen on pairs of five networks; the others are from
 ///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
 ///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
-///          products beside a chain of additions.
+///          products beside a chain of additions, miss and cliff from copies of more and more bytes
+///          alone (256 threads a block in bench/results/gpu/interference_figure3: the rate falls from
+///          36.3 within L2 to 17.5 at 1.27 times its size and 16.0 beyond).
 /// Units    pure numbers, except l2_bytes.
 /// Order    the slow-down is at least 1, is 1 alone, and never falls with a demand of a neighbour.
 ///          Without warps beside its own, or a low clock, it never falls with a demand of its own
@@ -83,6 +86,9 @@ struct contention_law {
   static constexpr double full_from = 0.75; ///< use of an SM from which the older kernel goes first
   static constexpr double l2_over_dram = 2.15; ///< capacities in bytes a second, of an H200
   static constexpr double l2_bytes = 60.0 * 1024 * 1024; ///< of an H200
+  static constexpr double miss = 1.27; ///< time of a miss beyond that of a hit, over the latter
+  static constexpr double cliff =
+      0.32; ///< over L2's size: beyond it, up to where all hits are lost
 
   double l2_latency = 0.3;   ///< relative slow-down beside all of L2's throughput
   double dram_latency = 0.6; ///< additional one beside all of DRAM's
@@ -160,22 +166,30 @@ struct contention_law {
     double dram_others = s.sum[index(resource::dram)];
     double dram_squares = s.dram_squares;
     double on_dram = own.on_dram;
+    double misses = 0;
+    double dram_rate = dram_others; // as misses take longer, less a second than dram_others
     if (own.takes.working_set > 0 && s.working_sets > 0 && s.sets_known) {
-      const double part = lost(own.takes.working_set + s.working_sets) * l2_over_dram;
-      dram_use += part * own.takes.kept * l2_use; // hits that become accesses to DRAM
-      dram_others += part * s.hits;
-      dram_squares += squared(std::min(1.0, part * s.hits));
+      const double part = lost(own.takes.working_set + s.working_sets);
+      misses = part * own.takes.kept * miss;
+      dram_use +=
+          part * l2_over_dram * own.takes.kept * l2_use; // hits that become accesses to DRAM
+      dram_others += part * l2_over_dram * s.hits;
+      const double more = part * l2_over_dram * s.hits / (1 + part * miss);
+      dram_rate += more;
+      dram_squares += squared(std::min(1.0, more));
       on_dram = touched(dram_use);
     }
     const double latency = l2_latency * s.l2_squares + dram_latency * dram_squares;
     const double clocks = s.low_clock && !own.takes.low_clock ? clock * (1 - own.bound) : 0;
-    const double slower = 1 + latency * own.on_l2 + clocks;
+    const double slower = 1 + (latency + misses) * own.on_l2 + clocks;
     const double crowded = 1 + warps * s.warps / own.warps; // what its SMs lack
     double sum = to_8th(slower) * (own.bound + (1 - own.bound) * to_8th(crowded));
     for (const double more : on_sms(own, s)) sum += more;
     sum += waiting_for_banks(own.takes, s);
     sum += (to_8th(own.l2_part * (l2_use + l2_others)) - own.l2_alone) * own.on_l2;
-    sum += (to_8th(own.dram_part * (dram_use + dram_others)) - own.dram_alone) * on_dram;
+    double on_bus = own.dram_part * (dram_use + dram_others);
+    if (misses > 0 && dram_rate < dram) on_bus = std::min(on_bus, dram_use / (dram - dram_rate));
+    sum += std::max(0.0, to_8th(on_bus) - own.dram_alone) * on_dram;
     return sum;
   }
   [[nodiscard]] static double root_8th(double x) noexcept {
@@ -201,7 +215,6 @@ struct contention_law {
 
   /// The part of their hits that kernels lose whose working sets have this size in total.
   [[nodiscard]] static double lost(double working_sets) noexcept {
-    constexpr double cliff = 0.25; // of the capacity
     return std::clamp((working_sets / l2_bytes - 1) / cliff, 0.0, 1.0);
   }
 
