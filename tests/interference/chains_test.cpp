@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "interference/chains.hpp"
 #include "interference/refusal.hpp"
 
 #include <gsched/interference/corun_slowdowns.hpp>
@@ -18,43 +19,6 @@
 
 namespace gsched::testing {
 namespace {
-
-constexpr double sms = 16;
-
-/// A kernel whose blocks each take the n-th part of every resource of an SM.
-chain_kernel kernel(double us, double blocks, double nth, double warps = 0) {
-  chain_kernel k;
-  k.us = us;
-  k.blocks = blocks;
-  k.per_sm = nth;
-  k.warps = warps;
-  k.shares.fill(1 / nth);
-  return k;
-}
-
-kernel_chain chain(std::vector<chain_kernel> kernels) {
-  kernel_chain c;
-  c.sms = sms;
-  c.kernels = std::move(kernels);
-  return c;
-}
-
-/// Nothing but the placement of blocks matters.
-contention_law no_contention() {
-  contention_law law;
-  law.l2_latency = law.dram_latency = law.warps = 0;
-  return law;
-}
-constexpr replay_law only_placing{0, 0};
-
-std::vector<double> beside(std::vector<const kernel_chain*> chains, const contention_law& law,
-                           const replay_law& replays, const replay_window& window = {4000, 4},
-                           bool shared = true) {
-  std::vector<corunner> graphs;
-  for (const kernel_chain* c : chains)
-    graphs.push_back({c, shared ? 0 : static_cast<std::uint32_t>(graphs.size())});
-  return corun_slowdowns(graphs, law, replays, window);
-}
 
 profile one_kernel(std::uint32_t blocks, double us, double replay) {
   profile p;
@@ -93,6 +57,7 @@ std::vector<double> block_by_block(const kernel_chain& a, const kernel_chain& b,
   };
   std::array<graph, 2> graphs{graph{&a}, graph{&b}};
   std::vector<double> taken(static_cast<std::size_t>(sms), 0.0);
+  std::vector<double> split(taken.size(), 0.0);
   std::vector<block> blocks;
   for (double now = 0; now < until_us;) {
     for (graph& g : graphs) {
@@ -107,8 +72,17 @@ std::vector<double> block_by_block(const kernel_chain& a, const kernel_chain& b,
       if (g.arrived < 0) continue;
       const double waves = std::ceil(k.blocks / (sms * k.per_sm));
       while (g.unplaced > 0) {
-        const auto sm = std::min_element(taken.begin(), taken.end());
-        if (*sm + 1 / k.per_sm > 1 + 1e-9) break;
+        constexpr double tiny = 1e-9;
+        auto sm = taken.end();
+        for (auto t = taken.begin(); t != taken.end(); ++t) {
+          const bool empty = *t < tiny;
+          if (!empty && split[static_cast<std::size_t>(t - taken.begin())] < k.least_split)
+            continue;
+          if (*t + 1 / k.per_sm > 1 + tiny) continue;
+          if (sm == taken.end() || *t < *sm) sm = t;
+        }
+        if (sm == taken.end()) break;
+        if (*sm < tiny) split[static_cast<std::size_t>(sm - taken.begin())] = k.set_split;
         *sm += 1 / k.per_sm;
         blocks.push_back({i, static_cast<std::size_t>(sm - taken.begin()), now + k.us / waves});
         --g.unplaced;
@@ -269,10 +243,15 @@ TEST_CASE("replays agree with a model that places one block at a time") {
   const auto any = [&](int least, int most) {
     return static_cast<double>(std::uniform_int_distribution(least, most)(random));
   };
+  bool splits = false;
   const auto any_chain = [&] {
     std::vector<chain_kernel> kernels;
-    for (int i = 0; i < 12; ++i)
+    for (int i = 0; i < 12; ++i) {
       kernels.push_back(kernel(any(2, 30), any(1, 70), std::pow(2, any(0, 3))));
+      if (!splits) continue;
+      kernels.back().least_split = any(0, 4) / 4;
+      kernels.back().set_split = std::min(1.0, kernels.back().least_split + any(0, 1) / 4);
+    }
     kernel_chain c = chain(std::move(kernels));
     c.gap_us = 0.5;
     return c;
@@ -280,6 +259,7 @@ TEST_CASE("replays agree with a model that places one block at a time") {
   double off = 0;
   constexpr int times = 30;
   for (int i = 0; i < times; ++i) {
+    splits = i % 2 == 1;
     const kernel_chain a = any_chain(), b = any_chain();
     const std::vector<double> slow = beside({&a, &b}, no_contention(), only_placing, {8000, 4});
     const std::vector<double> model = block_by_block(a, b, 8000);
@@ -289,6 +269,33 @@ TEST_CASE("replays agree with a model that places one block at a time") {
     }
   }
   CHECK(off < 0.06);
+}
+
+TEST_CASE("a kernel that needs more shared memory than an SM has set aside waits for an empty SM") {
+  kernel_chain longer = chain({kernel(100, sms, 2)}), brief = chain({kernel(1, sms, 4)});
+  longer.gap_us = 7;
+  brief.gap_us = 3; // so that one starts on SMs without blocks, or beside the other
+  const auto slowest = [&](double set, double least) {
+    longer.kernels[0].set_split = set;
+    brief.kernels[0].least_split = brief.kernels[0].set_split = least;
+    return beside({&longer, &brief}, no_contention(), only_placing, slowest_replay)[1];
+  };
+  CHECK(slowest(0.25, 0.5) > 20);
+  CHECK(slowest(0.5, 0.5) < 1.1);
+  CHECK(slowest(0.5, 0.25) < 1.1); // a larger one will do
+  // SMs without blocks take any split, beside SMs that have another.
+  longer.kernels[0].blocks = sms / 2;
+  brief.kernels[0].blocks = sms / 2;
+  CHECK(slowest(0.25, 0.5) < 1.1);
+  brief.kernels[0].blocks = 2 * sms; // all that four fit on each of
+  CHECK(slowest(0.25, 0.5) < 1.1);
+  brief.kernels[0].blocks = 4 * sms;
+  CHECK(slowest(0.25, 0.5) == doctest::Approx(1.25).epsilon(0.02)); // twice, on half of the SMs
+  // A probe asks for the largest one.
+  const kernel_chain probe = holding(sms, 2);
+  brief.kernels[0].blocks = sms;
+  brief.kernels[0].least_split = 1;
+  CHECK(beside({&brief, &probe}, no_contention(), only_placing)[0] < 1.1);
 }
 
 TEST_CASE("few SMs stand for many") {

@@ -11,6 +11,7 @@
 #include <gsched/job/profile.hpp>
 #include <gsched/occupancy/calculator.hpp>
 #include <gsched/occupancy/limits.hpp>
+#include <gsched/occupancy/shared_split.hpp>
 
 #include <algorithm>
 #include <array>
@@ -32,6 +33,8 @@ struct chain_kernel {
   double fixed = 0;               ///< part of a block's time that other blocks do not change
   std::array<double, 4> shares{}; ///< parts of an SM's warps, registers, shared memory and block
                                   ///< slots that one block takes
+  double least_split = 0;         ///< part of an SM's memory that has to be shared memory
+  double set_split = 0;           ///< that it makes shared memory of an SM without blocks
   demand takes{};                 ///< alone, on the SMs of its chain
 
   /// The number of waves of its blocks, at least 1.
@@ -48,11 +51,16 @@ struct chain_kernel {
 
 /// A graph as a sequence of operations that is replayed without a pause.
 struct kernel_chain {
-  double sms = 1;                      ///< on which it runs
-  double gap_us = 0;                   ///< between operations
-  bool known = true;                   ///< false: derived from counters of the whole graph
-  bool endless = false;                ///< a probe: one kernel that started first and never ends
+  double sms = 1;       ///< on which it runs
+  double gap_us = 0;    ///< between operations
+  bool known = true;    ///< false: derived from counters of the whole graph
+  bool endless = false; ///< a probe: one kernel that started first, with the largest split of the
+                        ///< SMs' memory for shared memory, and never ends
   std::vector<chain_kernel> kernels{}; ///< at least one; each has a latency above 0
+  /// For each operation the earlier ones that it waits for; empty: each waits for the one before.
+  std::vector<std::vector<std::uint32_t>> after{};
+
+  [[nodiscard]] bool has_branches() const noexcept { return !after.empty(); }
 
   [[nodiscard]] double replay_us() const noexcept {
     double sum = 0;
@@ -138,6 +146,15 @@ namespace detail {
   return last_sms < device ? to(device, std::max(1e-3, whole)) : whole;
 }
 
+/// Whether each operation waits for the one before it, and for no other.
+[[nodiscard]] inline bool follow_one_another(const profile& p) noexcept {
+  for (std::size_t i = 0; i < p.operations.size(); ++i) {
+    const std::vector<std::uint32_t>& after = p.operations[i].after;
+    if (i == 0 ? !after.empty() : after.size() != 1 || after[0] + 1 != i) return false;
+  }
+  return true;
+}
+
 } // namespace detail
 
 /// The chain of a profile: its operations in capture order. A kernel takes what its counters say; a
@@ -167,6 +184,8 @@ namespace detail {
   std::vector<double> alone_us;
   double whole = 0, here = 0;
   const bool counted = has_counters(p);
+  if (!detail::follow_one_another(p))
+    for (const profile_operation& o : p.operations) chain.after.push_back(o.after);
   for (const profile_operation& o : p.operations) {
     const operation& op = o.work;
     chain_kernel k;
@@ -186,6 +205,9 @@ namespace detail {
       };
       k.shares = {share(a.warps, sm.max_warps), share(a.registers, sm.registers),
                   share(a.shared_bytes, sm.shared_bytes), share(1, sm.max_blocks)};
+      const shared_split split = shared_split_of(sm, op.launch, held);
+      k.least_split = static_cast<double>(split.least) / sm.shared_bytes;
+      k.set_split = static_cast<double>(split.set) / sm.shared_bytes;
     }
     chain.kernels.push_back(k);
   }

@@ -5,6 +5,7 @@
 #include <gsched/interference/corunner.hpp>
 #include <gsched/interference/demand.hpp>
 #include <gsched/interference/detail/block_shape.hpp>
+#include <gsched/interference/detail/replay_order.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/replay_law.hpp>
 
@@ -13,7 +14,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,71 +27,83 @@ namespace gsched::detail {
 ///          goes to the SM that could hold the most of them: gsched.gpu.block_order on one H200.
 class block_replay {
 public:
+  /// `as_if_shared`: places single blocks on all SMs, although no other graph shares them.
   block_replay(std::span<const corunner> graphs, const contention_law& law,
-               const replay_law& replays)
-      : law_(law), replays_(replays), sides_(graphs.size()) {
+               const replay_law& replays, bool as_if_shared = false)
+      : law_(law), replays_(replays), graphs_(graphs.size()) {
     for (std::size_t i = 0; i < graphs.size(); ++i) {
-      side& s = sides_[i];
-      s.chain = graphs[i].chain;
-      s.number = i;
-      s.at_us = s.chain->endless ? 0 : just_after;
-      const auto same = [&](const corunner& g) { return g.partition == graphs[i].partition; };
+      graph& g = graphs_[i];
+      g.chain = graphs[i].chain;
+      const auto same = [&](const corunner& c) { return c.partition == graphs[i].partition; };
       const auto first = std::find_if(graphs.begin(), graphs.end(), same) - graphs.begin();
-      s.region = sides_[static_cast<std::size_t>(first)].region;
+      g.region = graphs_[static_cast<std::size_t>(first)].region;
       if (static_cast<std::size_t>(first) < i) continue;
-      s.region = regions_.size();
-      regions_.push_back(
-          {s.chain->sms, 0, 1, std::count_if(graphs.begin(), graphs.end(), same) > 1});
+      g.region = regions_.size();
+      const bool shared = as_if_shared || std::count_if(graphs.begin(), graphs.end(), same) > 1;
+      regions_.push_back({g.chain->sms, 0, 1, shared});
     }
     for (region& r : regions_) {
       r.stand_in();
       r.first = sms_.size();
       sms_.resize(r.first + r.count);
     }
+    for (std::size_t i = 0; i < graphs_.size(); ++i) add_lanes(i, as_if_shared);
     ends_.assign(sms_.size(), never);
-    held_.assign(sms_.size() * sides_.size(), 0);
+    held_.assign(sms_.size() * lanes_.size(), 0);
     freed_.reserve(sms_.size());
     touched_.reserve(sms_.size());
-    running_.reserve(sides_.size());
+    running_.reserve(lanes_.size());
   }
 
   [[nodiscard]] std::vector<double> run(const replay_window& window) {
     for (std::size_t event = 0; event < window.events && !enough(window); ++event) step();
     std::vector<double> slow;
-    slow.reserve(sides_.size());
-    for (side& s : sides_) slow.push_back(s.slowdown(now_, window.rank));
+    slow.reserve(graphs_.size());
+    for (graph& g : graphs_) slow.push_back(slowdown(g, window.rank));
     return slow;
   }
 
 private:
-  static constexpr double never = std::numeric_limits<double>::max();
+  static constexpr double never = replay_order::never;
   static constexpr double tiny = 1e-9;
   static constexpr double just_after = 1e-3; ///< graphs start after the endless kernels
 
   /// Blocks that a kernel placed on an SM at once.
   struct group {
-    std::size_t side = 0;
+    std::size_t lane = 0;
     std::uint32_t blocks = 0;
     double left = 1;  ///< of their time
     double speed = 0; ///< per microsecond
   };
   struct sm {
     std::array<double, 4> left{1, 1, 1, 1}; ///< of its warps, registers, shared memory and slots
+    double split = 0; ///< part of its memory that is shared memory, since it held no block
     std::vector<group> groups{};
     double updated = 0;
   };
 
-  struct side {
+  struct graph {
     const kernel_chain* chain = nullptr;
+    std::size_t region = 0;
+    std::size_t first = 0; ///< of its lanes
+    std::size_t lanes = 1;
+    replay_order order{};
+    double alone_us = 0; ///< a replay
+    double begun = 0;    ///< start of this replay
+    double done_us = 0;  ///< of this replay: the time alone of what has ended
+    double work = 0;     ///< of an endless kernel, in microseconds alone
+    std::vector<double> replays{};
+  };
+
+  /// An operation of a graph that runs, or none. A graph has as many lanes as branches.
+  struct lane {
+    const kernel_chain* chain = nullptr;
+    std::size_t graph = 0;
     std::size_t number = 0;
     std::size_t region = 0;
-    std::size_t at = 0; ///< its kernel
+    std::size_t at = 0; ///< its operation
     bool running = false;
-    double at_us = 0; ///< when the kernel starts, or a copy ends
-    double begun = 0; ///< start of this replay
-    double work = 0;  ///< of an endless kernel, in microseconds alone
-    std::vector<double> replays{};
-    // The running kernel.
+    double until_us = 0; ///< when a copy ends
     block_shape shape{};
     double unplaced = 0;
     double resident = 0;
@@ -104,99 +116,146 @@ private:
     [[nodiscard]] const chain_kernel& kernel() const noexcept { return chain->kernels[at]; }
     [[nodiscard]] bool copies() const noexcept { return !(shape.blocks > 0); }
     [[nodiscard]] bool has_ended() const noexcept { return !(unplaced > 0) && !(resident > 0); }
-
-    [[nodiscard]] double slowdown(double end, double rank) {
-      if (replays.size() > 1) replays.erase(replays.begin()); // the other graphs had just begun
-      if (replays.empty()) {                                  // by its progress
-        for (std::size_t i = 0; i < at; ++i) work += chain->kernels[i].us + chain->gap_us;
-        if (running && !copies() && !chain->endless)
-          work += (1 - (unplaced + resident / 2) / shape.blocks) * kernel().us;
-        return work > 0 ? std::max(1.0, (end - begun) / work) : std::max(1.0, end);
-      }
-      const auto below = static_cast<std::size_t>(rank * static_cast<double>(replays.size()));
-      const auto ranked =
-          replays.begin() + static_cast<std::ptrdiff_t>(std::min(replays.size() - 1, below));
-      std::nth_element(replays.begin(), ranked, replays.end());
-      return std::max(1.0, *ranked / chain->replay_us());
-    }
   };
 
+  void add_lanes(std::size_t number, bool alone) {
+    constexpr std::size_t most = 6;
+    graph& g = graphs_[number];
+    const bool branches = regions_[g.region].shared && g.chain->has_branches();
+    g.order = {*g.chain, branches, g.chain->endless ? 0 : just_after};
+    g.first = lanes_.size();
+    g.lanes = std::min(most, g.order.width());
+    g.alone_us = g.chain->replay_us();
+    if (branches && !alone) {
+      const corunner self{g.chain, 0};
+      g.alone_us = block_replay({&self, 1}, law_, replays_, true).median_us();
+    }
+    for (std::size_t i = 0; i < g.lanes; ++i) {
+      lane l;
+      l.chain = g.chain;
+      l.graph = number;
+      l.number = lanes_.size();
+      l.region = g.region;
+      lanes_.push_back(l);
+    }
+  }
+  /// Of the replays of its only graph.
+  [[nodiscard]] double median_us() {
+    constexpr std::size_t replays = 5, events = 1'000'000;
+    graph& g = graphs_[0];
+    for (std::size_t i = 0; i < events && g.replays.size() < replays; ++i) step();
+    return g.replays.empty() ? g.chain->replay_us() : ranked(g.replays, 0.5);
+  }
+  static double ranked(std::vector<double>& of, double rank) {
+    const auto below = static_cast<std::size_t>(rank * static_cast<double>(of.size()));
+    const auto at = of.begin() + static_cast<std::ptrdiff_t>(std::min(of.size() - 1, below));
+    std::nth_element(of.begin(), at, of.end());
+    return *at;
+  }
+
+  [[nodiscard]] double slowdown(graph& g, double rank) const {
+    if (g.replays.size() > 1) g.replays.erase(g.replays.begin()); // the other graphs had just begun
+    if (!g.replays.empty()) return std::max(1.0, ranked(g.replays, rank) / g.alone_us);
+    double work = g.work + g.done_us; // by its progress
+    for (std::size_t i = g.first; i < g.first + g.lanes; ++i) {
+      const lane& l = lanes_[i];
+      if (l.running && !l.copies() && !g.chain->endless)
+        work += (1 - (l.unplaced + l.resident / 2) / l.shape.blocks) * l.kernel().us;
+    }
+    work *= g.alone_us / g.chain->replay_us();
+    return work > 0 ? std::max(1.0, (now_ - g.begun) / work) : std::max(1.0, now_);
+  }
+
   [[nodiscard]] bool enough(const replay_window& w) const noexcept {
-    return now_ >= w.us && std::all_of(sides_.begin(), sides_.end(), [&](const side& s) {
-             return s.chain->endless || s.replays.size() >= w.replays;
+    return now_ >= w.us && std::all_of(graphs_.begin(), graphs_.end(), [&](const graph& g) {
+             return g.chain->endless || g.replays.size() >= w.replays;
            });
   }
-  [[nodiscard]] std::uint32_t& held(std::size_t on, const side& s) noexcept {
-    return held_[on * sides_.size() + s.number];
+  [[nodiscard]] std::uint32_t& held(std::size_t on, const lane& l) noexcept {
+    return held_[on * lanes_.size() + l.number];
+  }
+
+  /// A lane that runs nothing; null if the graph has none.
+  [[nodiscard]] lane* free_lane(const graph& g) noexcept {
+    for (std::size_t i = g.first; i < g.first + g.lanes; ++i)
+      if (!lanes_[i].running) return &lanes_[i];
+    return nullptr;
   }
 
   void step() {
     double next = never;
-    for (const side& s : sides_)
-      if (!s.running || s.copies()) next = std::min(next, s.at_us);
+    for (const graph& g : graphs_)
+      if (free_lane(g)) next = std::min(next, g.order.due_us());
+    for (const lane& l : lanes_)
+      if (l.running && l.copies()) next = std::min(next, l.until_us);
     for (const double end : ends_) next = end < next ? end : next; // by value: no branch
     if (next == never) next = now_ + 1;                            // only endless kernels run
-    for (side& s : sides_)
-      if (s.running && s.chain->endless) s.work += (next - now_) * pace(s);
+    for (lane& l : lanes_)
+      if (l.running && l.chain->endless) graphs_[l.graph].work += (next - now_) * pace(l);
     now_ = std::max(now_, next);
     for (std::size_t i = 0; i < sms_.size(); ++i)
       if (ends_[i] <= now_ + tiny) end_blocks(i);
-    for (side& s : sides_) {
-      const bool due = s.at_us <= now_ + tiny;
-      if (!s.running) {
-        if (due) start(s);
-      } else if (s.copies() ? due : s.has_ended()) {
-        finish(s);
+    for (graph& g : graphs_) {
+      while (g.order.due_us() <= now_ + tiny) {
+        lane* const free = free_lane(g);
+        if (!free) break;
+        start(*free, g.order.take());
+      }
+      for (std::size_t i = g.first; i < g.first + g.lanes; ++i) {
+        lane& l = lanes_[i];
+        if (l.running && (l.copies() ? l.until_us <= now_ + tiny : l.has_ended())) finish(l);
       }
     }
     place();
     find_speeds();
   }
 
-  void start(side& s) {
-    s.running = changed_ = true;
-    running_.push_back(&s);
-    for (side& other : sides_)
-      if (&other != &s) {
-        const double blocks = other.region == s.region ? 0 : s.kernel().blocks;
+  void start(lane& l, std::size_t operation) {
+    l.at = operation;
+    l.running = changed_ = true;
+    running_.push_back(&l);
+    for (lane& other : lanes_)
+      if (&other != &l) {
+        const double blocks = other.region == l.region ? 0 : l.kernel().blocks;
         lose(other, replays_.lost_us(blocks, other.kernel().takes.busiest()));
       }
-    s.shape = block_shape(s.kernel(), regions_[s.region], law_);
-    s.unplaced = s.shape.blocks;
-    s.resident = s.on = 0;
-    s.tried = false;
-    if (s.copies()) s.at_us = now_ + s.kernel().us;
+    l.shape = block_shape(l.kernel(), regions_[l.region], law_);
+    l.unplaced = l.shape.blocks;
+    l.resident = l.on = 0;
+    l.tried = false;
+    if (l.copies()) l.until_us = now_ + l.kernel().us;
   }
 
-  void finish(side& s) {
-    s.running = false;
+  void finish(lane& l) {
+    l.running = false;
     changed_ = true;
-    running_.erase(std::find(running_.begin(), running_.end(), &s));
+    running_.erase(std::find(running_.begin(), running_.end(), &l));
     double traffic = 0;
-    for (const side* other : running_) traffic += other->l2;
-    s.at_us = now_ + s.chain->gap_us + replays_.gap_us * traffic;
-    if (++s.at < s.chain->kernels.size()) return;
-    s.at = 0;
-    s.replays.push_back(now_ - s.begun);
-    s.begun = now_;
+    for (const lane* other : running_) traffic += other->l2;
+    graph& g = graphs_[l.graph];
+    g.done_us += l.kernel().us + g.chain->gap_us;
+    if (!g.order.end(l.at, now_ + g.chain->gap_us + replays_.gap_us * traffic)) return;
+    g.replays.push_back(now_ - g.begun);
+    g.begun = now_;
+    g.done_us = 0;
   }
 
   /// The progress of its running kernel in the last `us` is undone.
-  void lose(side& s, double us) {
-    if (!s.running || s.copies() || s.chain->endless) return;
-    for_each_sm(s, [&](std::size_t i) {
+  void lose(lane& l, double us) {
+    if (!l.running || l.copies() || l.chain->endless) return;
+    for_each_sm(l, [&](std::size_t i) {
       advance(i);
       for (group& g : sms_[i].groups)
-        if (g.side == s.number)
-          g.left = std::min(std::max(1.0, g.left), g.left + us / s.shape.block_us);
+        if (g.lane == l.number)
+          g.left = std::min(std::max(1.0, g.left), g.left + us / l.shape.block_us);
     });
   }
 
   template <class F>
-  void for_each_sm(const side& s, F f) {
-    const region& r = regions_[s.region];
+  void for_each_sm(const lane& l, F f) {
+    const region& r = regions_[l.region];
     for (std::size_t i = r.first; i < r.first + r.count; ++i)
-      if (held(i, s) > 0) f(i);
+      if (held(i, l) > 0) f(i);
   }
 
   void advance(std::size_t i) noexcept {
@@ -209,11 +268,11 @@ private:
     advance(i);
     sm& m = sms_[i];
     const auto ends = [&](const group& g) {
-      side& s = sides_[g.side];
-      if (s.chain->endless || g.left * s.shape.block_us > tiny) return false;
-      for (std::size_t r = 0; r < m.left.size(); ++r) m.left[r] += s.shape.shares[r] * g.blocks;
-      s.resident -= g.blocks;
-      if ((held(i, s) -= g.blocks) == 0) s.on -= 1;
+      lane& l = lanes_[g.lane];
+      if (l.chain->endless || g.left * l.shape.block_us > tiny) return false;
+      for (std::size_t r = 0; r < m.left.size(); ++r) m.left[r] += l.shape.shares[r] * g.blocks;
+      l.resident -= g.blocks;
+      if ((held(i, l) -= g.blocks) == 0) l.on -= 1;
       return true;
     };
     m.groups.erase(std::remove_if(m.groups.begin(), m.groups.end(), ends), m.groups.end());
@@ -225,35 +284,37 @@ private:
   /// room gets none.
   void place() {
     for (std::size_t k = 0; k < running_.size(); ++k) {
-      side& s = *running_[k];
-      if (!(s.unplaced > 0)) continue;
+      lane& l = *running_[k];
+      if (!(l.unplaced > 0)) continue;
       const bool waits = std::any_of(
           running_.begin(), running_.begin() + static_cast<long>(k),
-          [&](const side* older) { return older->region == s.region && older->unplaced > 0; });
-      if (waits || (s.tried && freed_.empty())) continue;
+          [&](const lane* older) { return older->region == l.region && older->unplaced > 0; });
+      if (waits || (l.tried && freed_.empty())) continue;
       open_.clear();
-      const region& r = regions_[s.region];
-      if (s.tried) {
+      const region& r = regions_[l.region];
+      if (l.tried) {
         for (const std::size_t i : freed_)
           if (r.has(i)) open_.push_back({i, 0, 0});
       } else {
         for (std::size_t i = r.first; i < r.first + r.count; ++i) open_.push_back({i, 0, 0});
       }
-      place_on_open(s);
+      place_on_open(l);
     }
     freed_.clear();
   }
 
   /// In each round the SMs with the most room take one block.
-  void place_on_open(side& s) {
-    s.tried = true;
+  void place_on_open(lane& l) {
+    l.tried = true;
     double room = 0, most = 0;
     for (open_sm& o : open_) {
-      o.room = s.shape.fit(sms_[o.sm].left, held(o.sm, s));
+      const sm& m = sms_[o.sm];
+      const bool waits = !m.groups.empty() && m.split + tiny < l.shape.least_split;
+      o.room = waits ? 0 : l.shape.fit(m.left, held(o.sm, l));
       room += o.room;
       most = std::max(most, o.room);
     }
-    double give = std::min(room, s.unplaced);
+    double give = std::min(room, l.unplaced);
     if (give == room) {
       for (open_sm& o : open_) o.take = o.room;
     } else {
@@ -265,18 +326,19 @@ private:
           }
     }
     for (const open_sm& o : open_)
-      if (o.take > 0) put(s, o.sm, static_cast<std::uint32_t>(o.take));
+      if (o.take > 0) put(l, o.sm, static_cast<std::uint32_t>(o.take));
   }
 
-  void put(side& s, std::size_t i, std::uint32_t blocks) {
+  void put(lane& l, std::size_t i, std::uint32_t blocks) {
     advance(i);
     sm& m = sms_[i];
-    for (std::size_t r = 0; r < m.left.size(); ++r) m.left[r] -= s.shape.shares[r] * blocks;
-    if (held(i, s) == 0) s.on += 1;
-    held(i, s) += blocks;
-    s.unplaced -= blocks;
-    s.resident += blocks;
-    m.groups.push_back({s.number, blocks, 1 + s.shape.apart * scatter(s.placements++, i), 0});
+    if (m.groups.empty()) m.split = l.chain->endless ? 1 : l.shape.set_split;
+    for (std::size_t r = 0; r < m.left.size(); ++r) m.left[r] -= l.shape.shares[r] * blocks;
+    if (held(i, l) == 0) l.on += 1;
+    held(i, l) += blocks;
+    l.unplaced -= blocks;
+    l.resident += blocks;
+    m.groups.push_back({l.number, blocks, 1 + l.shape.apart * scatter(l.placements++, i), 0});
     touched_.push_back(i);
   }
 
@@ -293,13 +355,13 @@ private:
   void find_speeds() {
     constexpr double same = 0.04; // parts of the device's capacity
     double l2 = 0, dram = 0;
-    for (side* const s : running_) {
-      s->l2 = s->dram = 0;
-      if (!(s->resident > 0)) continue;
+    for (lane* const l : running_) {
+      l->l2 = l->dram = 0;
+      if (!(l->resident > 0)) continue;
       const double active =
-          s->resident / s->shape.at_once / s->shape.block_time(s->resident / s->on, s->resident);
-      l2 += s->l2 = std::min(1.0, s->kernel().takes.of(resource::l2) * active);
-      dram += s->dram = std::min(1.0, s->kernel().takes.of(resource::dram) * active);
+          l->resident / l->shape.at_once / l->shape.block_time(l->resident / l->on, l->resident);
+      l2 += l->l2 = std::min(1.0, l->kernel().takes.of(resource::l2) * active);
+      dram += l->dram = std::min(1.0, l->kernel().takes.of(resource::dram) * active);
     }
     if (changed_ || std::abs(l2 - l2_) > same || std::abs(dram - dram_) > same) {
       l2_ = l2;
@@ -319,17 +381,17 @@ private:
     if (!sms_[i].groups.empty()) {
       const double* const speeds = speeds_of(i);
       for (group& g : sms_[i].groups) {
-        g.speed = speeds[g.side];
-        if (!sides_[g.side].chain->endless)
+        g.speed = speeds[g.lane];
+        if (!lanes_[g.lane].chain->endless)
           end = std::min(end, now_ + std::max(0.0, g.left) / g.speed);
       }
     }
     ends_[i] = end;
   }
 
-  /// The speeds of the blocks of each side, the same on SMs that hold equally many.
+  /// The speeds of the blocks of each lane, the same on SMs that hold equally many.
   [[nodiscard]] const double* speeds_of(std::size_t i) {
-    const std::size_t n = sides_.size();
+    const std::size_t n = lanes_.size();
     const auto here = held_.begin() + static_cast<std::ptrdiff_t>(i * n);
     for (const mixture& m : known_)
       if (std::equal(m.blocks.begin(), m.blocks.end(), here)) return m.speeds.data();
@@ -340,42 +402,42 @@ private:
     return known_.back().speeds.data();
   }
 
-  /// The speed of blocks of the k-th running kernel on an SM with so many blocks of each side.
+  /// The speed of blocks of the k-th running kernel on an SM with so many blocks of each lane.
   [[nodiscard]] double speed(std::size_t k, const std::vector<std::uint32_t>& blocks) const {
     surroundings around;
     for (std::size_t j = 0; j < running_.size(); ++j) {
-      const side& other = *running_[j];
+      const lane& other = *running_[j];
       const double near = blocks[other.number];
       if (j != k && other.resident > 0)
         around.add(use_of(other, near), near > 0 ? 1 : 0, 1, near * other.shape.warps, j < k);
     }
-    const side& s = *running_[k];
-    const double here = blocks[s.number];
-    return 1 / (s.shape.block_us * s.shape.block_time(here, s.resident) *
-                law_.slowdown(use_of(s, here), here * s.shape.warps, around));
+    const lane& l = *running_[k];
+    const double here = blocks[l.number];
+    return 1 / (l.shape.block_us * l.shape.block_time(here, l.resident) *
+                law_.slowdown(use_of(l, here), here * l.shape.warps, around));
   }
 
   /// What a kernel takes of an SM with so many of its blocks, and of the device. More blocks than it
   /// has alone do not make it one that others wait for: their pauses leave others room.
-  [[nodiscard]] static demand use_of(const side& s, double here) noexcept {
-    demand d = s.kernel().takes;
-    const double active = s.shape.solo_warps > 0 ? here * s.shape.warps / s.shape.solo_warps : here;
-    const double more = here > 0 ? active / s.shape.block_time(here, s.resident) : 0;
+  [[nodiscard]] static demand use_of(const lane& l, double here) noexcept {
+    demand d = l.kernel().takes;
+    const double active = l.shape.solo_warps > 0 ? here * l.shape.warps / l.shape.solo_warps : here;
+    const double more = here > 0 ? active / l.shape.block_time(here, l.resident) : 0;
     for (std::size_t r = 0; r < resources_on_sm; ++r)
       d.use[r] = std::min(std::max(contention_law::full_from, d.use[r]), d.use[r] * more);
-    d.of(resource::l2) = s.l2;
-    d.of(resource::dram) = s.dram;
+    d.of(resource::l2) = l.l2;
+    d.of(resource::dram) = l.dram;
     return d;
   }
 
   /// The progress of an endless kernel, in microseconds alone per microsecond.
-  [[nodiscard]] double pace(const side& s) {
+  [[nodiscard]] double pace(const lane& l) {
     double sum = 0;
-    for_each_sm(s, [&](std::size_t i) {
+    for_each_sm(l, [&](std::size_t i) {
       for (const group& g : sms_[i].groups)
-        if (g.side == s.number) sum += g.speed * g.blocks;
+        if (g.lane == l.number) sum += g.speed * g.blocks;
     });
-    return s.resident > 0 ? sum * s.shape.block_us / s.resident : 0;
+    return l.resident > 0 ? sum * l.shape.block_us / l.resident : 0;
   }
 
   struct open_sm {
@@ -384,18 +446,19 @@ private:
     double take = 0;
   };
   struct mixture {
-    std::vector<std::uint32_t> blocks; ///< of each side
+    std::vector<std::uint32_t> blocks; ///< of each lane
     std::vector<double> speeds;
   };
 
   contention_law law_;
   replay_law replays_;
-  std::vector<side> sides_;
-  std::vector<side*> running_; ///< in the order of their starts
+  std::vector<graph> graphs_;
+  std::vector<lane> lanes_;
+  std::vector<lane*> running_; ///< in the order of their starts
   std::vector<region> regions_;
   std::vector<sm> sms_;
   std::vector<double> ends_;        ///< next end of blocks on each SM
-  std::vector<std::uint32_t> held_; ///< blocks of each side on each SM, a row an SM
+  std::vector<std::uint32_t> held_; ///< blocks of each lane on each SM, a row an SM
   std::vector<std::size_t> freed_;
   std::vector<std::size_t> touched_;
   std::vector<open_sm> open_;

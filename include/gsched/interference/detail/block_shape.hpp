@@ -50,6 +50,8 @@ struct block_shape {
   double bound = 0;      ///< by L2 or DRAM, which all blocks share: see contention_law
   double apart = 0;      ///< part of a block's time in which blocks that began together end
   std::array<double, 4> shares{}; ///< parts of an SM that a block takes
+  double least_split = 0;         ///< see chain_kernel
+  double set_split = 0;
 
   block_shape() = default;
   block_shape(const chain_kernel& k, const region& r, const contention_law& law) noexcept {
@@ -66,6 +68,8 @@ struct block_shape {
     per_sm = k.per_sm;
     warps = k.warps;
     shares = k.shares;
+    least_split = k.least_split;
+    set_split = k.set_split;
     fixed = k.fixed;
     const double full = sms * per_sm;
     blocks = std::clamp(std::round(k.blocks / r.scale()), 1.0, std::ceil(most_waves * full));
