@@ -31,6 +31,7 @@ profile one_kernel(std::uint32_t blocks, double us, double replay) {
   op.work.launch.registers_per_thread = 16;
   op.work.expected = from_us(us);
   p.operations = {op, op};
+  p.operations[1].after = {0};
   return p;
 }
 

@@ -56,7 +56,10 @@ profile graph_of(std::string model, std::uint32_t batch, std::uint32_t blocks,
   o.work.launch.block = {threads, 1, 1};
   o.work.launch.registers_per_thread = 32;
   o.work.expected = from_us(10);
-  p.operations.assign(20, o);
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    p.operations.push_back(o);
+    if (i > 0) p.operations.back().after = {i - 1};
+  }
   return p;
 }
 

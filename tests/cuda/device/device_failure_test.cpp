@@ -468,7 +468,8 @@ TEST_CASE("a child that fails, hangs or crashes is distinguished from one that p
   CHECK(run_child("a test that does not exist", 30) == "");
   CHECK(run_child("device child: bad verdict", 30) == "exit 2");
   CHECK(run_child("device child: crash", 30).rfind("signal", 0) == 0);
-  CHECK(run_child("device child: endless loop", 1) == "it hung for 1 s, state S (sleeping)");
+  // On a busy machine it may not even sleep yet.
+  CHECK(run_child("device child: endless loop", 1).rfind("it hung for 1 s, state ", 0) == 0);
 }
 TEST_CASE("device child: bad verdict" * doctest::skip()) {
   verdict v;
@@ -480,7 +481,7 @@ TEST_CASE("device child: crash" * doctest::skip()) {
   kill(getpid(), SIGKILL);
 }
 TEST_CASE("device child: endless loop" * doctest::skip()) {
-  for (;;) std::this_thread::sleep_for(std::chrono::seconds{1});
+  for (;;) std::this_thread::sleep_for(std::chrono::hours{1});
 }
 
 } // namespace
