@@ -208,7 +208,7 @@ TEST_CASE("contention: hits are lost once the working sets exceed L2") {
   CHECK(slow(0.7) == slow(0.4));
 }
 
-TEST_CASE("contention: a miss takes longer than a hit, whatever the throughput") {
+TEST_CASE("contention: a kernel that loses its hits is slower even at little throughput") {
   demand d = with(resource::l2, 0.05);
   d.kept = 1;
   d.working_set = contention_law::l2_bytes;

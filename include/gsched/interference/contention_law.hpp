@@ -173,8 +173,9 @@ struct contention_law {
       misses = part * own.takes.kept * miss;
       dram_use +=
           part * l2_over_dram * own.takes.kept * l2_use; // hits that become accesses to DRAM
-      dram_others += part * l2_over_dram * s.hits;
-      const double more = part * l2_over_dram * s.hits / (1 + part * miss);
+      const double lost_hits = part * l2_over_dram * s.hits;
+      const double more = lost_hits / (1 + part * miss);
+      dram_others += lost_hits;
       dram_rate += more;
       dram_squares += squared(std::min(1.0, more));
       on_dram = touched(dram_use);
