@@ -108,6 +108,9 @@ TEST_CASE("branches run at the same time, alone and beside others") {
   tiny.sms = sms;
   tiny.kernels = {kernel(5, 1, 8)};
   CHECK(placed(narrow, tiny)[0] < 1.2); // over a replay alone, which takes 52 us and not 202
+  kernel_chain full = tiny;
+  full.kernels = {kernel(50, sms, 1)};
+  CHECK(placed(narrow, full)[0] > 1.4); // in turns, over those 52 us
   // Other graphs wait for each of the branches that started before them.
   const kernel_chain wide = fork(3, 50, sms, 1);
   kernel_chain in_turn = wide;
