@@ -161,10 +161,11 @@ namespace detail {
 /// profile without counters takes what the metrics of the same model and batch say of the whole
 /// graph. `place` is empty for all SMs.
 ///
-/// Differs  from the graph: without other graphs on its SMs, branches run one after the other. An operation measured alone takes a
-///          little longer than in its graph, and a gap precedes each; the replay latency of the
-///          whole graph, if the profile has it, gives the length of that gap. On a part of the SMs
-///          all kernels are scaled so that the replay takes the measured time.
+/// Differs  from the graph: without other graphs on its SMs, branches run one after the other. An
+///          operation measured alone takes a little longer than in its graph, and a gap precedes
+///          each; the replay latency of the whole graph, if the profile has it, gives the length of
+///          that gap. On a part of the SMs all kernels are scaled so that the replay takes the
+///          measured time.
 /// Errors   bad_profile for a profile without operations.
 /// Cost     O(operations).
 [[nodiscard]] inline kernel_chain chain_of(const profile& p, const architecture_limits& sm,
