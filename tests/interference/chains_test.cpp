@@ -350,6 +350,18 @@ TEST_CASE("an endless kernel is there first and stays") {
   CHECK(beside({&full, &everything}, no_contention(), only_placing, window)[0] > 1);
 }
 
+TEST_CASE("the traffic of an endless kernel is steady") {
+  kernel_chain reads = chain({kernel(100, 1, 4)}), copies = chain({kernel(1000, 1, 4)});
+  reads.kernels[0].takes.of(resource::l2) = 0.01;
+  copies.kernels[0].takes.of(resource::dram) = 0.5;
+  const auto slow = [&](bool endless) {
+    copies.endless = endless;
+    return beside({&reads, &copies}, {}, only_placing, {4000, 4}, false)[0] - 1;
+  };
+  CHECK(slow(false) > 0.1);
+  CHECK(slow(true) == doctest::Approx(surroundings::steady * slow(false)).epsilon(0.03));
+}
+
 TEST_CASE("each start of another graph's kernel costs its time") {
   const kernel_chain few = chain({kernel(100, 1, 4)}), many = chain({kernel(10, 1, 4)});
   const auto slow = beside({&few, &many}, no_contention(), {0, 0.5});

@@ -50,6 +50,7 @@ struct any_kernels {
       if (random() % 3 == 0) k.takes.working_set = (*this)(0, 1e8);
       k.takes.conflict = random() % 2 == 0 ? 1 : (*this)(1, 32);
       k.takes.low_clock = random() % 3 == 0;
+      k.takes.steady = random() % 3 == 0;
       k.warps = (*this)(1, 64);
     }
     return all;
@@ -174,6 +175,19 @@ TEST_CASE("contention: latency rises with the square of a neighbour's traffic") 
   const std::vector<running> three{
       {with(resource::l2, 0.2), 8}, {with(resource::dram, 0.2), 8}, {with(resource::dram, 0.2), 8}};
   CHECK(slowdown(law, three, 0, false) - 1 == doctest::Approx(2 * slow(0.2)));
+}
+
+TEST_CASE("contention: steady traffic delays others less than traffic in bursts") {
+  const contention_law law;
+  demand steady = with(resource::dram, 0.5);
+  steady.of(resource::l2) = 0.4;
+  demand bursts = steady;
+  steady.steady = true;
+  const auto slow = [&](const demand& d) {
+    return slowdown(law, {{with(resource::l2, 0.01), 8}, {d, 8}}, 0, false) - 1;
+  };
+  CHECK(slow(bursts) > 0.1);
+  CHECK(slow(steady) == doctest::Approx(surroundings::steady * slow(bursts)).epsilon(0.02));
 }
 
 TEST_CASE("contention: tensor cores of a neighbour lower the clock of kernels without") {

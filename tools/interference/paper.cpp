@@ -57,6 +57,7 @@ void table_1(const contention_law& law, std::vector<published>& to) {
     llm.of(resource::l2) = use * l2.back() / dram.back(); // as the copy
     demand copy = with(resource::dram, dram[i]);
     copy.of(resource::l2) = l2[i];
+    copy.steady = true;
     return beside(law, llm, 32, copy, 32, false);
   };
   const double use = solved(ms.back() / alone_ms, [&](double x) { return slow(x, 3); });
@@ -109,6 +110,7 @@ void figure_3(const contention_law& law, std::vector<published>& to) {
     d.kept = hits ? 1 : 0;
     d.of(resource::dram) = hits ? 0 : d.of(resource::l2) * contention_law::l2_over_dram;
     d.working_set = 2 * mb * mib * scale;
+    d.steady = true;
     return beside(law, d, 32, d, 32, false);
   };
   constexpr double at_32 = 1.12;

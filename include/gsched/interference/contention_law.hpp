@@ -12,12 +12,14 @@ namespace gsched {
 
 /// What a kernel meets on its SMs and on the device: the demands of the kernels beside it.
 struct surroundings {
+  static constexpr double steady = 0.6; ///< mean square of steady traffic, over that of bursts
+
   std::array<double, resources> sum{};            ///< of all neighbours
   std::array<double, resources_on_sm> older{};    ///< of those that started before it
   std::array<double, resources_on_sm> greatest{}; ///< the largest of these
   double warps = 0;        ///< resident beside its blocks, on each of its SMs
   double conflict = 1;     ///< the largest of a neighbour that shares its SMs
-  double l2_squares = 0;   ///< sum of the squares of each neighbour's use of L2
+  double l2_squares = 0;   ///< sum of the squares of each neighbour's use of L2, less where steady
   double dram_squares = 0; ///< the same of DRAM
   double working_sets = 0; ///< bytes, of all neighbours
   double hits = 0;         ///< L2 throughput that would go to DRAM if the working sets did not fit
@@ -40,8 +42,9 @@ struct surroundings {
       conflict = std::max(conflict, d.conflict);
     }
     for (std::size_t r = resources_on_sm; r < resources; ++r) sum[r] += d.use[r] * far;
-    l2_squares += d.of(resource::l2) * far * d.of(resource::l2) * far;
-    dram_squares += d.of(resource::dram) * far * d.of(resource::dram) * far;
+    const double of_square = (d.steady ? steady : 1) * far * far;
+    l2_squares += d.of(resource::l2) * d.of(resource::l2) * of_square;
+    dram_squares += d.of(resource::dram) * d.of(resource::dram) * of_square;
     low_clock |= d.low_clock && far > 0;
     if (d.of(resource::l2) * far > 0) {
       working_sets += d.working_set;
@@ -58,14 +61,16 @@ struct surroundings {
 /// add their demand: nearly the sum of demands once that exceeds the capacity, and nearly nothing
 /// before. On an SM that an older kernel nearly fills, warps of the older kernel go first. A
 /// neighbour's traffic makes accesses to L2 and DRAM slower, in proportion to its square. Each
-/// neighbour has bursts of its own, so the squares of several neighbours add up. Where the working
+/// neighbour has bursts of its own, so the squares of several neighbours add up; the traffic of an
+/// endless probe has none, and the mean of its square is smaller. Where the working
 /// sets are known to exceed L2, hits become misses: they take longer, and are traffic to DRAM.
 /// Tensor cores of a neighbour lower the clock. A kernel whose time is that of DRAM loses little by
 /// that, or by warps of others beside its own.
 ///
 /// Source   the resources and effects of Elvinger et al., SoCC 2025, sections 4.3 and 4.4,
 ///          doi:10.1145/3772052.3772270. l2_latency and dram_latency are fitted
-///          (`interference fit`), warps was chosen on pairs of five networks; the others are from
+///          (`interference fit`), warps was chosen on pairs of five networks, and what steady traffic
+///          counts on networks beside copies; the others are from
 ///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
 ///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
 ///          products beside a chain of additions, miss and cliff from copies of more and more bytes

@@ -427,6 +427,7 @@ private:
       d.use[r] = std::min(std::max(contention_law::full_from, d.use[r]), d.use[r] * more);
     d.of(resource::l2) = l.l2;
     d.of(resource::dram) = l.dram;
+    d.steady = l.chain->endless;
     return d;
   }
 
