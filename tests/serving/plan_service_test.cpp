@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -442,6 +443,34 @@ TEST_CASE("replanning follows rates that jump tenfold, and reports rates that ar
   for (const period_outcome& p : over.periods) told_so |= p.factor < 1;
   CHECK(told_so);
   CHECK(over.apps[0].in_time > 25 * 400 + 3 * 10 * 3000);
+}
+
+TEST_CASE("a later plan that cannot be made leaves the one before in place") {
+  service s;
+  s.options.length = 60s;
+  s.options.period = 5s;
+  s.offer(app_of_model("m0", 0, s.slos[0]), {{at(0s), 50}},
+          rate_curve{{at(0s), 50}, {at(20s), 200}});
+  const planner_function good = s.planner;
+  std::size_t plans = 0;
+  s.planner = [&](const latency_table& t, std::span<const model_demand> d) {
+    if (d[0].rate > 100 && ++plans > 0) throw error(errc::too_small, "no graph left");
+    return good(t, d);
+  };
+  const service_outcome o = s.run();
+  check_conservation(o);
+  CHECK(plans > 0);
+  CHECK(o.failed_plans == plans);
+  CHECK(o.switches == 0);
+  REQUIRE(o.plan_failure);
+  CHECK_THROWS_WITH_AS(std::rethrow_exception(o.plan_failure), doctest::Contains("no graph left"),
+                       error);
+  CHECK(o.apps[0].in_time > 9 * o.apps[0].arrived / 10); // by the first plan, which has room
+  s.planner = [](const latency_table&,
+                 std::span<const model_demand>) -> std::optional<partition_plan> {
+    throw error(errc::too_small, "no graph at all");
+  };
+  CHECK_THROWS_WITH_AS(static_cast<void>(s.run()), doctest::Contains("no graph at all"), error);
 }
 
 TEST_CASE("switching plans all the time delays no request") {

@@ -8,6 +8,8 @@
 #include "common/report/progress.hpp"
 #include "common/report/save.hpp"
 
+#include <gsched/server/described_error.hpp>
+
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
@@ -75,6 +77,9 @@ std::string lesson_of(const options& o, const period_outcome& p) {
     return "rates are planned times " + factors_of(o, p.margins) + ", for what was late";
   return {};
 }
+
+/// Why the first of the plans that failed did, in one line.
+std::string failure_of(const service_outcome& r) { return describe(r.plan_failure).line; }
 
 /// The SMs that the last plan leaves idle, and why; empty: none.
 std::string idle_of(const options& o, const period_outcome& p) {
@@ -256,6 +261,9 @@ void print(std::ostream& out, const options& o, const served& all) {
         to_us(p.beginning) / std::max(1.0, static_cast<double>(r.batches)), ms(p.longest_begin),
         ms(p.longest_pause));
   }
+  if (r.failed_plans > 0)
+    fmt::print(out, "{} plans could not be made, and the one before went on: {}\n", r.failed_plans,
+               failure_of(r));
   if (const period_outcome& p = r.periods.back(); p.on_shared_sms > 0)
     fmt::print(out, "{} of {} partitions run on the SMs of others, at the same time\n",
                p.on_shared_sms, p.partitions);
@@ -331,6 +339,10 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                  {"longest_pause_us", us(all.making->longest_pause)}};
   j["all"] = app_json(r.all(), seconds);
   j["switches"] = r.switches;
+  if (r.failed_plans > 0) {
+    j["failed_plans"] = r.failed_plans;
+    j["plan_failure"] = failure_of(r);
+  }
   j["batches"] = r.batches;
   json& apps = j["apps"] = json::array();
   for (std::size_t a = 0; a < o.apps.size(); ++a) {

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <queue>
 #include <span>
 #include <tuple>
@@ -27,7 +28,8 @@ namespace gsched {
 /// Source   Choi et al., USENIX ATC 2022, sections 5 and 6.
 /// Order    as plan_loop; arrivals at one time in order of creation.
 /// Units    as plan_loop.
-/// Errors   the constructor: those of check(app) and of plan_loop. run: those of plan_loop.
+/// Errors   the constructor: those of check(app) and of plan_loop. run: those of plan_loop, but a
+///          plan after the first that cannot be made is counted in the outcome.
 /// Cost     O(log n) an event for n partitions and apps; some two events a batch and one a request.
 /// Threads  as plan_loop.
 template <batch_runner Runner>
@@ -94,6 +96,9 @@ public:
     out_.periods.push_back(std::move(p));
   }
   void on_switch(time_point at) { out_.switched_at.push_back(at); }
+  void on_plan_failed(std::exception_ptr why) {
+    if (out_.failed_plans++ == 0) out_.plan_failure = std::move(why);
+  }
 
 private:
   struct arrival {

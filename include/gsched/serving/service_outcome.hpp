@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <vector>
 
@@ -110,6 +111,9 @@ struct service_outcome {
   time_point end{};                      ///< end of the last batch
   std::uint64_t stalled = 0;             ///< batches that stalled
   std::vector<batch_stall> stalls{};     ///< the first of them
+  std::uint64_t failed_plans =
+      0; ///< could not be made, or their partitions; the former plan stayed
+  std::exception_ptr plan_failure{}; ///< why, of the first of them
 
   [[nodiscard]] app_outcome all() const {
     app_outcome sum;
