@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -466,6 +467,12 @@ TEST_CASE("a later plan that cannot be made leaves the one before in place") {
   CHECK_THROWS_WITH_AS(std::rethrow_exception(o.plan_failure), doctest::Contains("no graph left"),
                        error);
   CHECK(o.apps[0].in_time > 9 * o.apps[0].arrived / 10); // by the first plan, which has room
+  s.planner = [&](const latency_table& t, std::span<const model_demand> d) { // a planner's mistake
+    if (d[0].rate > 100) throw std::runtime_error("a wrong plan");
+    return good(t, d);
+  };
+  CHECK_THROWS_WITH_AS(static_cast<void>(s.run()), doctest::Contains("a wrong plan"),
+                       std::runtime_error);
   s.planner = [](const latency_table&,
                  std::span<const model_demand>) -> std::optional<partition_plan> {
     throw error(errc::too_small, "no graph at all");

@@ -262,8 +262,8 @@ void print(std::ostream& out, const options& o, const served& all) {
         ms(p.longest_pause));
   }
   if (r.failed_plans > 0)
-    fmt::print(out, "{} plans could not be made, and the one before went on: {}\n", r.failed_plans,
-               failure_of(r));
+    fmt::print(out, "{} times a new plan could not be made, and the one before went on: {}\n",
+               r.failed_plans, failure_of(r));
   if (const period_outcome& p = r.periods.back(); p.on_shared_sms > 0)
     fmt::print(out, "{} of {} partitions run on the SMs of others, at the same time\n",
                p.on_shared_sms, p.partitions);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/serving/batch_runner.hpp>
 #include <gsched/serving/detail/app_requests.hpp>
@@ -29,7 +30,7 @@ namespace gsched {
 /// Order    as plan_loop; arrivals at one time in order of creation.
 /// Units    as plan_loop.
 /// Errors   the constructor: those of check(app) and of plan_loop. run: those of plan_loop, but a
-///          plan after the first that cannot be made is counted in the outcome.
+///          gsched::error while a plan after the first is made is counted in the outcome.
 /// Cost     O(log n) an event for n partitions and apps; some two events a batch and one a request.
 /// Threads  as plan_loop.
 template <batch_runner Runner>
@@ -97,7 +98,11 @@ public:
   }
   void on_switch(time_point at) { out_.switched_at.push_back(at); }
   void on_plan_failed(std::exception_ptr why) {
-    if (out_.failed_plans++ == 0) out_.plan_failure = std::move(why);
+    try {
+      std::rethrow_exception(std::move(why));
+    } catch (const error&) {
+      if (out_.failed_plans++ == 0) out_.plan_failure = std::current_exception();
+    }
   }
 
 private:

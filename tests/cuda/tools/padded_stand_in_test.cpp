@@ -162,7 +162,7 @@ TEST_CASE("padding on a GPU: co-runners run to their end, and no operation is lo
     run_for(from_us(100));
     submit(1, service_class::best_effort);
     submit(0, service_class::real_time);
-    while (!dispatch.idle()) // or best-effort jobs of earlier rounds would be before the co-runner
+    while (!dispatch.idle()) // so that each round begins on an idle GPU
       if (!dispatch.step()) on.wait(no_deadline);
   }
   CHECK(dispatch.statistics().finished == 3 * rounds);

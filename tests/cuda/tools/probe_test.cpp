@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/needs_gpu.hpp"
 
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
 #include <gsched/cuda_tools/beside_probe.hpp>
-#include <gsched/cuda_tools/probe.hpp>
 #include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/program.hpp>
@@ -10,7 +11,6 @@
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <vector>
 
 namespace gsched {
@@ -29,7 +29,9 @@ TEST_CASE("starting probes does not slow graphs of small kernels for good") {
   o.turns = 4;
   o.turn_ms = 4;
   std::vector<double> alone;
-  for (int i = 0; i < 8; ++i) { // each with streams of its own, and more than 16 starts in all
+  // Each time on other streams, with more than 16 starts in all. A probe on all SMs, as the driver
+  // makes no kernel of the smallest sets.
+  for (int i = 0; i < 8; ++i) {
     const cuda::beside_result r = cuda::measure_beside(graph, {}, {}, o);
     CHECK(r.probe_rate_alone > 0);
     CHECK(r.last.stopped);
