@@ -199,9 +199,14 @@ TEST_CASE("a block goes to the emptiest SM") {
   law.warps = 1;
   kernel_chain probe = half;
   probe.kernels[0].warps = 8;
-  const kernel_chain free_half = chain({kernel(10, sms / 2, 2, 8)});
+  const auto touching_memory = [](kernel_chain c) {
+    c.kernels[0].takes.of(resource::l2) = 0.01;
+    return c;
+  };
+  probe = touching_memory(probe);
+  const kernel_chain free_half = touching_memory(chain({kernel(10, sms / 2, 2, 8)}));
   CHECK(beside({&free_half, &probe}, law, only_placing)[0] == doctest::Approx(1).epsilon(0.02));
-  const kernel_chain everywhere = chain({kernel(10, sms, 2, 8)});
+  const kernel_chain everywhere = touching_memory(chain({kernel(10, sms, 2, 8)}));
   CHECK(beside({&everywhere, &probe}, law, only_placing)[0] > 1.3);
 }
 

@@ -109,6 +109,7 @@ TEST_CASE("contention: a kernel that waits for DRAM loses little by warps beside
   const contention_law law;
   demand compute, memory;
   compute.of(resource::issue) = memory.of(resource::issue) = 0.3;
+  compute.of(resource::l2) = memory.of(resource::l2) = 0.1;
   memory.of(resource::dram) = law.dram;
   surroundings crowd;
   crowd.warps = 32;
@@ -243,6 +244,57 @@ TEST_CASE("contention: an older kernel that fills an SM keeps its pace") {
   CHECK(slowdown(law, less, 0) == doctest::Approx(slowdown(law, less, 1)));
 }
 
+TEST_CASE("contention: a pipeline that is full serves what little others ask for") {
+  const contention_law law;
+  const std::vector<running> two{{with(resource::xu, 0.99), 4}, {with(resource::xu, 0.014), 8}};
+  CHECK(slowdown(law, two, 1) < 1.1);
+  const std::vector<running> same{{with(resource::xu, 0.99), 4}, {with(resource::xu, 0.99), 4}};
+  CHECK(slowdown(law, same, 1) > 20);
+}
+
+TEST_CASE("contention: the kernel that asks for more keeps the issue slots, older or not") {
+  const contention_law law;
+  const demand fills = with(resource::issue, 0.93), some = with(resource::issue, 0.37);
+  for (const std::size_t filling : {0u, 1u}) {
+    std::vector<running> two{{some, 4}, {some, 4}};
+    two[filling].takes = fills;
+    CHECK(slowdown(law, two, filling) < 1.1);
+    CHECK(slowdown(law, two, 1 - filling) > 3);
+  }
+  const std::vector<running> alike{{fills, 4}, {fills, 4}}; // neither leads
+  CHECK(slowdown(law, alike, 0) == doctest::Approx(slowdown(law, alike, 1)));
+  CHECK(slowdown(law, alike, 0) == doctest::Approx(2 * 0.93).epsilon(0.02));
+}
+
+TEST_CASE("contention: kernels with bursts meet before their means exceed an SM") {
+  const contention_law law;
+  demand network = with(resource::fma, 0.45);
+  network.of(resource::l2) = 0.05;
+  demand probe = network;
+  probe.steady = true;
+  const auto slow = [&](const demand& own, const demand& other) {
+    return slowdown(law, {{other, 0}, {own, 0}}, 1) - 1;
+  };
+  CHECK(slow(network, network) > 0.1);
+  CHECK(slow(network, probe) < 0.05);
+  demand compute = network; // without loads to wait for
+  compute.of(resource::l2) = 0;
+  CHECK(slow(compute, network) < 0.05);
+  CHECK(slow(network, network) > slow(network, probe));
+}
+
+TEST_CASE("contention: warps matter among kernels that touch memory alone") {
+  const contention_law law;
+  demand memory = with(resource::l2, 0.01);
+  const demand compute = with(resource::fp64, 0.2);
+  const auto slow = [&](const demand& own, const demand& other) {
+    return slowdown(law, {{other, 32}, {own, 8}}, 1);
+  };
+  CHECK(slow(memory, memory) > 1.3);
+  CHECK(slow(memory, compute) == doctest::Approx(1));
+  CHECK(slow(compute, memory) == doctest::Approx(1));
+}
+
 TEST_CASE("contention: which kernel is older matters on full SMs alone") {
   any_kernels any;
   const contention_law law = harsh();
@@ -260,6 +312,7 @@ TEST_CASE("contention: which kernel is older matters on full SMs alone") {
     REQUIRE(contention_law::root_8th(power) == slowdown(law, all, 1));
     s.older.fill(0.9);
     s.greatest.fill(0.9);
+    s.most.fill(0.9);
     const bool same = law.power(k, s) == power;
     REQUIRE((same || contention_law::fills_sm(k, s)));
     full += contention_law::fills_sm(k, s);
@@ -283,6 +336,20 @@ TEST_CASE("contention: bank conflicts delay others' accesses") {
     last = slow;
   }
   CHECK(last > 1.5);
+}
+
+TEST_CASE("contention: accesses to shared memory wait for the wavefronts that are under way") {
+  const contention_law law;
+  demand long_access = with(resource::shared_memory, 0.99), short_access = long_access;
+  long_access.conflict = 32;
+  short_access.conflict = 16;
+  const std::vector<running> two{{long_access, 4}, {short_access, 4}};
+  // Each waits for all of the other's: 4 warps with 32 and with 16 wavefronts.
+  CHECK(slowdown(law, two, 0) == doctest::Approx(0.99 * 1.5).epsilon(0.05));
+  CHECK(slowdown(law, two, 1) == doctest::Approx(0.99 * 3).epsilon(0.05));
+  // A kernel with many accesses under way waits less for each one's.
+  const std::vector<running> wide{{long_access, 4}, {short_access, 32}};
+  CHECK(slowdown(law, wide, 1) < 0.6 * slowdown(law, two, 1));
 }
 
 } // namespace gsched::testing

@@ -90,6 +90,7 @@ struct group_set {
   }
 
   std::list<gsched::kernel_chain> own; ///< chains that no workloads keep
+  std::size_t held_up = 0; ///< rows left out: a kernel waits until the probe beside it ends
 };
 
 } // namespace interference

@@ -6,6 +6,8 @@
 #include <gsched/io/csv_table.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -32,6 +34,19 @@ kernel_chain with_blocks(const kernel_chain& from, double blocks, double sms) {
   return chain;
 }
 
+/// Whether a kernel of `graph` has to wait for an endless one that runs on all of its SMs: beside the
+/// latter's blocks none of its own fits.
+bool waits_for(const kernel_chain& graph, const kernel_chain& endless) {
+  constexpr double tiny = 1e-6;
+  const chain_kernel& other = endless.kernels.front();
+  const double on_each = std::floor(other.blocks / endless.sms);
+  return std::any_of(graph.kernels.begin(), graph.kernels.end(), [&](const chain_kernel& k) {
+    for (std::size_t i = 0; i < k.shares.size(); ++i)
+      if (k.blocks > 0 && k.shares[i] + on_each * other.shares[i] > 1 + tiny) return true;
+    return false;
+  });
+}
+
 } // namespace
 
 void read_probes(group_set& into, workloads& from, const std::filesystem::path& file,
@@ -45,7 +60,10 @@ void read_probes(group_set& into, workloads& from, const std::filesystem::path& 
   constexpr double unit_us = 1000; // only the ratio of the rates counts
   constexpr double stopped = 1000;
   while (table.next()) {
-    if (table.has(held_up) && table.number(held_up, 0, 1) > 0) continue;
+    if (table.has(held_up) && table.number(held_up, 0, 1) > 0) {
+      ++into.held_up;
+      continue;
+    }
     corun_side victim, probe;
     probe.model = table.text(0);
     victim.model = table.text(1);
@@ -77,6 +95,10 @@ void read_probes(group_set& into, workloads& from, const std::filesystem::path& 
           with_blocks(*g.sides[1].chain,
                       std::min<double>(g.sides[1].chain->kernels[0].blocks, victim.sms.count()),
                       victim.sms.count()));
+    if (g.shared && waits_for(*g.sides[1].chain, *g.sides[0].chain)) {
+      ++into.held_up;
+      continue;
+    }
     probe.solo = from_us(unit_us);
     probe.corun =
         from_us(unit_us * (beside > 0 && alone > 0 ? std::min(stopped, alone / beside) : stopped));

@@ -17,6 +17,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace interference {
@@ -91,22 +92,54 @@ struct probe_errors {
   std::vector<double> victims, probes;
 };
 
-probe_errors errors_of(const options& o, const interference_coefficients& c,
-                       const std::string& suite) {
-  probe_errors e;
-  for (const known_group& g : o.probes.groups) {
-    if (!suite.empty() && g.name != suite) continue;
-    const std::vector<double> slow = predict(c, g, true);
-    e.probes.push_back(relative_error(slow[0], g.sides[0].row.slowdown()));
-    e.victims.push_back(relative_error(slow[1], g.sides[1].row.slowdown()));
-  }
-  return e;
-}
-
 std::set<std::string> suites_of(const options& o) {
   std::set<std::string> names;
   for (const known_group& g : o.probes.groups) names.insert(g.name);
   return names;
+}
+
+/// A row beside a probe, with the predicted slow-downs of both sides, the probe's first.
+struct probe_row {
+  const known_group* group = nullptr;
+  std::vector<double> slow;
+
+  [[nodiscard]] bool of_probes() const { return group->sides[1].row.model.starts_with("probe_"); }
+};
+
+std::vector<probe_row> rows_of_probes(const options& o, const interference_coefficients& c) {
+  std::vector<probe_row> rows;
+  for (const known_group& g : o.probes.groups) rows.push_back({&g, predict(c, g, true)});
+  return rows;
+}
+
+template <class If>
+probe_errors errors_of(const std::vector<probe_row>& rows, If counts) {
+  probe_errors e;
+  for (const probe_row& r : rows) {
+    if (!counts(r)) continue;
+    e.probes.push_back(relative_error(r.slow[0], r.group->sides[0].row.slowdown()));
+    e.victims.push_back(relative_error(r.slow[1], r.group->sides[1].row.slowdown()));
+  }
+  return e;
+}
+
+/// Errors of all rows by what is beside a probe and where, then those of each suite: a name, and the
+/// errors.
+std::vector<std::pair<std::string, probe_errors>>
+errors_beside_probes(const options& o, const std::vector<probe_row>& rows) {
+  std::vector<std::pair<std::string, probe_errors>> all;
+  for (const bool probes : {false, true})
+    for (const bool shared : {false, true})
+      all.emplace_back(fmt::format("{}, {}", probes ? "all probes" : "all graphs",
+                                   shared ? "shared SMs" : "SMs of their own"),
+                       errors_of(rows, [&](const probe_row& r) {
+                         return r.of_probes() == probes && r.group->shared == shared;
+                       }));
+  for (const std::string& suite : suites_of(o))
+    all.emplace_back(suite,
+                     errors_of(rows, [&](const probe_row& r) { return r.group->name == suite; }));
+  std::erase_if(all, [](const auto& named) { return named.second.victims.empty(); });
+  return all;
 }
 
 void print_rules(std::ostream& out, const group_set& groups, const std::string& file,
@@ -148,11 +181,13 @@ void print(std::ostream& out, const options& o, const std::vector<findings>& all
     line(out, "", "  of models in the fit", f.test_known);
     line(out, "", "  with a model that is not", f.test_new);
   }
-  for (const std::string& suite : suites_of(o)) {
-    const probe_errors e = errors_of(o, c, suite);
-    line(out, "probes", suite + ", victims", summary_of(e.victims));
-    line(out, "", suite + ", the probes beside them", summary_of(e.probes));
+  for (const auto& [name, e] : errors_beside_probes(o, rows_of_probes(o, c))) {
+    line(out, "probes", name + ": slowed by one", summary_of(e.victims));
+    line(out, "", name + ": that one", summary_of(e.probes));
   }
+  if (o.probes.held_up > 0)
+    fmt::print(out, "{} rows of --test-probes left out: a kernel waits until the probe ends\n",
+               o.probes.held_up);
   note(out, o.corun, o.fitted_with.get());
   note(out, o.test_corun, o.tested_with.get());
   std::size_t beyond = 0;
@@ -199,13 +234,15 @@ void write_json(std::ostream& out, const options& o, const std::vector<findings>
     if (!o.test.groups.empty())
       j["laws"][name]["test_predictions"] = predictions_json(f, o.test, c.seen);
   }
-  for (const std::string& suite : suites_of(o)) {
-    const probe_errors e = errors_of(o, c, suite);
-    j["probes"][suite] = {{"victims", summary_json(summary_of(e.victims))},
-                          {"probes", summary_json(summary_of(e.probes))}};
+  const std::vector<probe_row> rows = rows_of_probes(o, c);
+  for (const auto& [name, e] : errors_beside_probes(o, rows)) {
+    j["probes"][name] = {{"victims", summary_json(summary_of(e.victims))},
+                         {"probes", summary_json(summary_of(e.probes))}};
   }
-  for (const known_group& g : o.probes.groups) {
-    const std::vector<double> slow = predict(c, g, true);
+  if (!o.probes.groups.empty()) j["probe_rows_held_up"] = o.probes.held_up;
+  for (const probe_row& row : rows) {
+    const known_group& g = *row.group;
+    const std::vector<double>& slow = row.slow;
     j["probe_rows"].push_back({{"suite", g.name},
                                {"victim", g.sides[1].row.model},
                                {"probe", g.sides[0].row.model},

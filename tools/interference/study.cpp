@@ -202,7 +202,7 @@ std::vector<double> predict(const coefficients& c, const known_group& g, bool ke
 
 coefficients neutral_coefficients() noexcept {
   coefficients c;
-  c.contention = contention_law::of({0.1, 0.1, 0.5, 1.15, 0.82, 0.95, 0.09});
+  c.contention = contention_law::of({0.1, 0.1, 0.5, 1.15, 0.82, 0.977, 0.09});
   c.replay = {0, 0};
   return c;
 }

@@ -14,11 +14,27 @@ namespace gsched {
 struct surroundings {
   static constexpr double steady = 0.6; ///< mean square of steady traffic, over that of bursts
 
-  std::array<double, resources> sum{};            ///< of all neighbours
-  std::array<double, resources_on_sm> older{};    ///< of those that started before it
-  std::array<double, resources_on_sm> greatest{}; ///< the largest of these
-  double warps = 0;        ///< resident beside its blocks, on each of its SMs
-  double conflict = 1;     ///< the largest of a neighbour that shares its SMs
+  /// How far a kernel waits for memory, so that warps beside its own matter to it, and its own to
+  /// others: all but those with next to no traffic.
+  [[nodiscard]] static double touches_memory(const demand& d) noexcept {
+    constexpr double some = 0.002;
+    return std::min(1.0, d.of(resource::l2) / some);
+  }
+  /// Wavefronts of a kernel's accesses to shared memory that are under way on an SM: of one access a
+  /// warp, or what its use says if each is under way for 50 cycles.
+  [[nodiscard]] static double waiting_wavefronts(const demand& d, double warps) noexcept {
+    constexpr double cycles = 50;
+    const double use = d.of(resource::shared_memory);
+    return use > 0 ? std::max(warps * d.conflict, cycles * use) : 0;
+  }
+
+  std::array<double, resources> sum{};              ///< of all neighbours
+  std::array<double, resources_on_sm> steady_sum{}; ///< of those without bursts
+  std::array<double, resources_on_sm> most{};       ///< the largest of any
+  std::array<double, resources_on_sm> older{};      ///< of those that started before it
+  std::array<double, resources_on_sm> greatest{};   ///< the largest of these
+  double warps = 0;        ///< of kernels that touch memory, beside its blocks on each of its SMs
+  double wavefronts = 0;   ///< of their accesses to shared memory: see waiting_wavefronts
   double l2_squares = 0;   ///< sum of the squares of each neighbour's use of L2, less where steady
   double dram_squares = 0; ///< the same of DRAM
   double working_sets = 0; ///< bytes, of all neighbours
@@ -34,12 +50,14 @@ struct surroundings {
       for (std::size_t r = 0; r < resources_on_sm; ++r) {
         const double taken = d.use[r] * near;
         sum[r] += taken;
+        steady_sum[r] += d.steady ? taken : 0;
+        most[r] = std::max(most[r], taken);
         if (!is_older) continue;
         older[r] += taken;
         greatest[r] = std::max(greatest[r], taken);
       }
-      warps += resident_warps * near;
-      conflict = std::max(conflict, d.conflict);
+      warps += touches_memory(d) * resident_warps * near;
+      wavefronts += waiting_wavefronts(d, resident_warps) * near;
     }
     for (std::size_t r = resources_on_sm; r < resources; ++r) sum[r] += d.use[r] * far;
     const double of_square = (d.steady ? steady : 1) * far * far;
@@ -59,18 +77,23 @@ struct surroundings {
 ///
 /// A kernel's time is the 8-norm of its own time and of its time at each resource, where neighbours
 /// add their demand: nearly the sum of demands once that exceeds the capacity, and nearly nothing
-/// before. On an SM that an older kernel nearly fills, warps of the older kernel go first. A
+/// before. Kernels that touch memory use an SM in bursts, as they load and then compute, so beside
+/// one another they meet at an SM's resources before their means exceed it: there it is the 4-norm.
+/// An SM's pipeline that one kernel nearly fills serves the older kernel first; issue slots and the
+/// FMA pipeline, which one warp can fill, the one that asks for more. Accesses to shared memory wait
+/// for the wavefronts of others that are under way. A
 /// neighbour's traffic makes accesses to L2 and DRAM slower, in proportion to its square. Each
 /// neighbour has bursts of its own, so the squares of several neighbours add up; the traffic of an
 /// endless probe has none, and the mean of its square is smaller. Where the working
 /// sets are known to exceed L2, hits become misses: they take longer, and are traffic to DRAM.
 /// Tensor cores of a neighbour lower the clock. A kernel whose time is that of DRAM loses little by
-/// that, or by warps of others beside its own.
+/// that, or by warps of others beside its own; one that does not touch memory loses nothing by these.
 ///
 /// Source   the resources and effects of Elvinger et al., SoCC 2025, sections 4.3 and 4.4,
 ///          doi:10.1145/3772052.3772270. l2_latency and dram_latency are fitted
-///          (`interference fit`), warps was chosen on pairs of five networks, and what steady traffic
-///          counts on networks beside copies; the others are from
+///          (`interference fit`), warps was chosen on pairs of five networks, what steady traffic
+///          counts on networks beside copies, and the wavefronts under way on five networks beside
+///          bank conflicts; the others are from
 ///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
 ///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
 ///          products beside a chain of additions, miss and cliff from copies of more and more bytes
@@ -81,14 +104,14 @@ struct surroundings {
 ///          Without warps beside its own, or a low clock, it never falls with a demand of its own
 ///          either, unless that makes the kernel one that others wait for. The throughput of all
 ///          never exceeds a capacity.
-/// Cost     some 100 multiplications and three roots; no allocation. For one kernel in many
+/// Cost     some 150 multiplications and three roots; no allocation. For one kernel in many
 ///          surroundings, prepare() takes a third of that once, and the roots of several kernels can
 ///          be drawn side by side.
 /// Threads  a pure function.
 struct contention_law {
   static constexpr std::size_t size = 7;
-  static constexpr double warps_to_fill = 7; ///< as in scaling_law of sim/: on kernels alone
-  static constexpr double full_from = 0.75; ///< use of an SM from which the older kernel goes first
+  static constexpr double warps_to_fill = 7;   ///< as in scaling_law of sim/: on kernels alone
+  static constexpr double full_from = 0.75;    ///< use of an SM from which one kernel goes first
   static constexpr double l2_over_dram = 2.15; ///< capacities in bytes a second, of an H200
   static constexpr double l2_bytes = 60.0 * 1024 * 1024; ///< of an H200
   static constexpr double miss = 1.27; ///< time of a miss beyond that of a hit, over the latter
@@ -100,7 +123,8 @@ struct contention_law {
   double warps = 0.2;        ///< weight of a neighbour's warp on an SM, over an own warp
   double l2 = 1.15;          ///< part of L2's counted throughput that can be reached
   double dram = 0.82;        ///< the same of DRAM
-  double older = 0.95;       ///< 0: full SMs are shared by demand; 1: the older kernel goes first
+  double older = 0.977;      ///< of its demand, what the kernel that goes first keeps; 0: no more
+                             ///< than its share by demand
   double clock = 0.09;       ///< relative slow-down beside tensor cores, without own ones
 
   bool operator==(const contention_law&) const noexcept = default;
@@ -128,6 +152,8 @@ struct contention_law {
     std::array<double, resources_on_sm> alone{}; ///< 8th powers of its use of an SM
     std::array<double, resources_on_sm> uses{};  ///< 1 where it has any, or else 0
     double warps = warps_to_fill; ///< warps beside its blocks are compared with these
+    double on_memory = 0;         ///< how far these matter
+    double wavefronts = 0;        ///< under way: see surroundings
     double bound = 0;             ///< see bound_by_memory
     double on_l2 = 0;             ///< how far it depends on L2, and on DRAM: see touched
     double on_dram = 0;
@@ -144,6 +170,8 @@ struct contention_law {
     for (std::size_t r = 0; r < resources_on_sm; ++r) k.alone[r] = to_8th(k.takes.use[r]);
     for (std::size_t r = 0; r < resources_on_sm; ++r) k.uses[r] = k.takes.use[r] > 0 ? 1.0 : 0.0;
     k.warps = own_warps + warps_to_fill;
+    k.on_memory = surroundings::touches_memory(k.takes);
+    k.wavefronts = surroundings::waiting_wavefronts(k.takes, own_warps);
     k.bound = bound_by_memory(0, dram_use);
     k.on_l2 = touched(l2_use);
     k.on_dram = touched(dram_use);
@@ -154,8 +182,8 @@ struct contention_law {
   }
 
   /// Whether the kernel and its neighbours ask issue slots or a pipeline of an SM for more than it
-  /// has. If not, it makes no difference which of them started first: power() reads neither s.older
-  /// nor s.greatest.
+  /// has. If not, it makes no difference which of them goes first: power() reads none of s.older,
+  /// s.greatest and s.most.
   [[nodiscard]] static bool fills_sm(const kernel& own, const surroundings& s) noexcept {
     bool full = false;
     for (std::size_t r = 0; r < resources_on_sm; ++r)
@@ -188,10 +216,10 @@ struct contention_law {
     const double latency = l2_latency * s.l2_squares + dram_latency * dram_squares;
     const double clocks = s.low_clock && !own.takes.low_clock ? clock * (1 - own.bound) : 0;
     const double slower = 1 + (latency + misses) * own.on_l2 + clocks;
-    const double crowded = 1 + warps * s.warps / own.warps; // what its SMs lack
+    const double crowded = 1 + warps * own.on_memory * s.warps / own.warps; // what its SMs lack
     double sum = to_8th(slower) * (own.bound + (1 - own.bound) * to_8th(crowded));
     for (const double more : on_sms(own, s)) sum += more;
-    sum += waiting_for_banks(own.takes, s);
+    sum += by_bursts(own, s);
     sum += (to_8th(own.l2_part * (l2_use + l2_others)) - own.l2_alone) * own.on_l2;
     double on_bus = own.dram_part * (dram_use + dram_others);
     if (misses > 0 && dram_rate < dram) on_bus = std::min(on_bus, dram_use / (dram - dram_rate));
@@ -240,6 +268,12 @@ private:
            r == index(resource::l1);
   }
 
+  /// Whether one warp can fill it, by an instruction a cycle: then a kernel that does keeps it, older
+  /// or not.
+  [[nodiscard]] static constexpr bool kept_by_one_warp(std::size_t r) noexcept {
+    return r == index(resource::issue) || r == index(resource::fma);
+  }
+
   /// What each resource of an SM adds to the 8th power of the time, if both sides use it. The first
   /// loop has no branch and becomes vector instructions; of a resource that no neighbour uses, it
   /// subtracts a number from itself.
@@ -248,38 +282,67 @@ private:
     std::array<double, resources_on_sm> more;
     for (std::size_t r = 0; r < resources_on_sm; ++r)
       more[r] = (to_8th(own.takes.use[r] + s.sum[r]) - own.alone[r]) * own.uses[r];
+    if (own.wavefronts > 0 && s.wavefronts > 0)
+      more[index(resource::shared_memory)] = waiting_for_banks(own, s);
     if (!fills_sm(own, s)) return more;
     for (std::size_t r = 0; r < resources_on_sm; ++r)
       if (!in_turns(r) && own.takes.use[r] + s.sum[r] > 1 && s.sum[r] > 0 && own.takes.use[r] > 0)
-        more[r] = on_full_sm(own.takes.use[r], own.alone[r], s.sum[r], s.older[r], s.greatest[r]);
+        more[r] = std::max(0.0, to_8th(own.takes.use[r] / share_of_full(own, s, r)) - own.alone[r]);
     return more;
   }
 
-  /// What the issue slots or a pipeline of an SM add if the demand exceeds them. `before` is the
-  /// demand of older kernels, `greatest` that of one of them, `alone` the 8th power of `own`.
-  [[nodiscard]] double on_full_sm(double own, double alone, double others, double before,
-                                  double greatest) const noexcept {
-    const double all = own + others;
-    constexpr double full = 0.95;
-    constexpr double least = 0.005; // of its demand, that any kernel still gets
-    const bool is_oldest = !(before > 0);
-    const double demand_of_first = is_oldest ? own : greatest;
-    const double first =
-        older * std::clamp((demand_of_first - full_from) / (full - full_from), 0.0, 1.0);
-    const double fair = own / all;
-    const double rest = is_oldest ? std::min(1.0, own) : std::min(fair, std::max(0.0, 1 - before));
-    const double share = std::max(least * own, (1 - first) * fair + first * rest);
-    return std::max(0.0, to_8th(own / share) - alone);
+  /// What more the resources of an SM add, as both sides use them in bursts: the 4-norm of the
+  /// kernel's time and of its times there, less the 8-norm. Shared memory counts as L1, of whose
+  /// accesses its own are a part.
+  [[nodiscard]] static double by_bursts(const kernel& own, const surroundings& s) noexcept {
+    double of_4th = 0, of_8th = 0;
+    for (std::size_t r = 0; r < resources_on_sm; ++r) {
+      const double before = squared(squared(own.takes.use[r]));
+      const double after = squared(squared(own.takes.use[r] + s.sum[r] - s.steady_sum[r]));
+      const double counts = r == index(resource::shared_memory) ? 0 : own.uses[r];
+      of_4th += (after - before) * counts;
+      of_8th += (after * after - own.alone[r]) * counts;
+    }
+    return own.on_l2 * std::max(0.0, of_4th * (2 + of_4th) - of_8th);
   }
 
-  /// Accesses to shared memory take turns, so one with many bank conflicts delays each other one.
-  [[nodiscard]] double waiting_for_banks(const demand& own, const surroundings& s) const noexcept {
-    const double use = own.of(resource::shared_memory);
-    const double others = s.sum[index(resource::shared_memory)];
-    if (!(s.conflict > own.conflict) || !(others > 0)) return 0;
-    double time = use * (1 + others * s.conflict / own.conflict);
-    if (others < 1) time = std::min(time, use / (1 - others));
-    return std::max(0.0, to_8th(time) - to_8th(use + others));
+  /// The part that a kernel gets of the issue slots or of a pipeline if all ask for more than there
+  /// is.
+  [[nodiscard]] double share_of_full(const kernel& own, const surroundings& s,
+                                     std::size_t r) const noexcept {
+    constexpr double full = 0.85;
+    constexpr double least = 0.005; // of its demand, that any kernel still gets
+    constexpr double clear = 0.1;   // lead in demand that decides who keeps the resource
+    const double use = own.takes.use[r];
+    const double all = use + s.sum[r];
+    const double fair = use / all;
+    bool is_first = !(s.older[r] > 0);
+    double first = is_first ? use : s.greatest[r]; // demand of the one that goes first
+    double decided = 1;
+    double left = 1 - older * s.older[r];
+    if (kept_by_one_warp(r)) {
+      is_first = use > s.most[r];
+      first = std::max(use, s.most[r]);
+      decided = std::min(1.0, std::abs(use - s.most[r]) / clear);
+      left = (1 - older * s.most[r]) * use / (all - s.most[r]); // the others share it
+    }
+    const double part = decided * std::clamp((first - full_from) / (full - full_from), 0.0, 1.0);
+    const double in_order =
+        is_first ? std::max(fair, older * std::min(1.0, use)) : std::min(fair, std::max(0.0, left));
+    return std::max(least * use, (1 - part) * fair + part * in_order);
+  }
+
+  /// Accesses to shared memory take turns, each with all of its wavefronts: so a kernel waits for the
+  /// others' that are under way, all the time if together they fill the SM, else as often as these
+  /// are at it.
+  [[nodiscard]] static double waiting_for_banks(const kernel& own, const surroundings& s) noexcept {
+    constexpr double nearly = 0.2; // below that all of the time is used
+    const double use = own.takes.of(resource::shared_memory);
+    const double others = std::min(1.0, s.sum[index(resource::shared_memory)]);
+    const double filled = std::clamp((use + others - (1 - nearly)) / nearly, 0.0, 1.0);
+    const double often = others + (1 - others) * filled;
+    return to_8th(use * (1 + often * s.wavefronts / own.wavefronts)) -
+           own.alone[index(resource::shared_memory)];
   }
 };
 

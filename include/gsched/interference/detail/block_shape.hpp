@@ -47,8 +47,9 @@ struct block_shape {
   double warps = 0;      ///< of a block
   double solo_warps = 0; ///< on an SM, alone
   double fixed = 1;      ///< part of a block's time that other blocks do not change
-  double bound = 0;      ///< by L2 or DRAM, which all blocks share: see contention_law
-  double apart = 0;      ///< part of a block's time in which blocks that began together end
+  double fill = contention_law::warps_to_fill; ///< as warps of others, what its own leave unused
+  double bound = 0; ///< by L2 or DRAM, which all blocks share: see contention_law
+  double apart = 0; ///< part of a block's time in which blocks that began together end
   std::array<double, 4> shares{}; ///< parts of an SM that a block takes
   double least_split = 0;         ///< see chain_kernel
   double set_split = 0;
@@ -75,6 +76,7 @@ struct block_shape {
     blocks = std::clamp(std::round(k.blocks / r.scale()), 1.0, std::ceil(most_waves * full));
     at_once = std::min(blocks, full);
     solo_warps = std::clamp(blocks / sms, 1.0, per_sm) * warps;
+    fill = unused_warps(k.takes, law);
     apart = blocks > full ? waves_drift : one_wave;
     const double whole = std::ceil(blocks / full) - 1; // waves before the last
     const double last = std::ceil((blocks - whole * full) / sms);
@@ -84,8 +86,17 @@ struct block_shape {
   /// The time of a block beside so many warps of its kernel, over its time beside solo_warps:
   /// blocks of an SM share its throughput, and the first warps are the fastest.
   [[nodiscard]] double stretch(double own) const noexcept {
-    constexpr double fill = contention_law::warps_to_fill;
     return fixed + (1 - fixed) * (fill + own) / (fill + solo_warps);
+  }
+
+  /// What its warps leave unused of what they use most, in warps: within bounds, as what they use is
+  /// known by its mean.
+  [[nodiscard]] double unused_warps(const demand& d, const contention_law& law) const noexcept {
+    constexpr double most = 16;
+    constexpr double tiny = 1e-3;
+    const double used = std::max({tiny, d.busiest(), d.of(resource::l2) / std::max(law.l2, 0.01),
+                                  d.of(resource::dram) / std::max(law.dram, 0.01)});
+    return std::clamp(solo_warps * (1 / used - 1), contention_law::warps_to_fill, most);
   }
 
   /// The same for an SM with `here` of the `resident` blocks: the fewer there are on the device,

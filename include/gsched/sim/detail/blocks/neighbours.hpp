@@ -135,12 +135,12 @@ public:
   [[nodiscard]] double slowdown(std::uint32_t slot) const noexcept { return sides_[slot].slowdown; }
 
 private:
-  /// The resources of an SM, and the warps on it. Loops over all of them become a few vector
+  /// The resources of an SM, and the warps and wavefronts on it, see surroundings. Loops over all of them become a few vector
   /// instructions; vector types would not do here, as nvcc has none in device code.
   static constexpr std::size_t warps_at = resources_on_sm;
+  static constexpr std::size_t wavefronts_at = warps_at + 1;
   static constexpr std::size_t lanes = resources; // a multiple of four
-  static_assert(warps_at + 1 < lanes);
-  static constexpr float beyond_conflicts = 1e9f; ///< above any number of bank conflicts
+  static_assert(wavefronts_at < lanes);
   struct alignas(16) on_sm {
     std::array<float, lanes> of{};
     [[nodiscard]] double operator[](std::size_t r) const noexcept { return of[r]; }
@@ -151,7 +151,6 @@ private:
     on_sm near{}; ///< its demand on each SM that it holds
     float l2 = 0; ///< its demand on the device
     float dram = 0;
-    float conflict = 1;
     float warps = 0; ///< resident on each SM that it holds
     float held = 1;  ///< number of SMs, at least 1
     double part = 1; ///< its inverse, in floats
@@ -171,41 +170,41 @@ private:
     const side& me = sides_[slot];
     const float* const shares = shared_.data() + slot * grids_;
     on_sm sum{};
-    float conflict = 1;
     for (const std::uint32_t other : running) {
       const side& o = sides_[other];
       const float sms = shares[other];
       for (std::size_t r = 0; r < lanes; ++r) sum.of[r] += sms * o.near.of[r];
-      const float most = 1 + sms * beyond_conflicts;
-      const float conflicts = o.conflict < most ? o.conflict : most; // 1 if they share none
-      conflict = conflict < conflicts ? conflicts : conflict;        // by value: no branch
     }
     const double part = me.part;
     for (std::size_t r = 0; r < lanes; ++r) s.sum[r] = part * sum[r];
     s.warps = s.sum[warps_at]; // its place, and the next, are those of L2 and DRAM
-    s.conflict = conflict;
-    if (contention_law::fills_sm(me.own, s)) look_at_older(s, running, which);
+    s.wavefronts = s.sum[wavefronts_at];
+    if (contention_law::fills_sm(me.own, s)) look_at_first(s, running, which);
     if (me.own.takes.working_set > 0) add_working_sets(s, running, which);
   }
 
   /// The part of look_around that matters on full SMs alone.
-  [[gnu::cold]] void look_at_older(surroundings& s, const std::vector<std::uint32_t>& running,
+  [[gnu::cold]] void look_at_first(surroundings& s, const std::vector<std::uint32_t>& running,
                                    std::size_t which) const noexcept {
     const double part = sides_[running[which]].part;
     const float* const shares = shared_.data() + running[which] * grids_;
     on_sm older{};
     on_sm greatest{};
-    for (std::size_t j = 0; j < which; ++j) {
+    on_sm most{};
+    for (std::size_t j = 0; j < running.size(); ++j) {
       const side& o = sides_[running[j]];
       for (std::size_t r = 0; r < resources_on_sm; ++r) {
         const float taken = shares[running[j]] * o.near.of[r];
+        most.of[r] = std::max(most.of[r], taken);
+        if (j >= which) continue;
         older.of[r] += taken;
-        greatest.of[r] = std::max(greatest.of[r], taken);
+        greatest.of[r] = most.of[r];
       }
     }
     for (std::size_t r = 0; r < resources_on_sm; ++r) {
       s.older[r] = part * older[r];
       s.greatest[r] = part * greatest[r];
+      s.most[r] = part * most[r];
     }
   }
 
@@ -239,13 +238,13 @@ private:
     for (std::size_t r = 0; r < resources; ++r) s.own.takes.use[r] = used[r];
     s.l2 = used.of[index(resource::l2)];
     s.dram = used.of[index(resource::dram)];
-    s.near = used;
-    s.near.of[warps_at] = s.warps;
-    s.near.of[warps_at + 1] = 0;
-    s.conflict = l.conflict;
     s.own.takes.kept = l.kept;
     s.own.takes.working_set = l.working_set;
     s.own.takes.conflict = l.conflict;
+    s.near = used;
+    s.near.of[warps_at] = static_cast<float>(surroundings::touches_memory(s.own.takes)) * s.warps;
+    s.near.of[wavefronts_at] =
+        static_cast<float>(surroundings::waiting_wavefronts(s.own.takes, s.warps));
     s.own.takes.low_clock = l.low_clock;
   }
 
