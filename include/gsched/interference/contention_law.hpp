@@ -303,7 +303,8 @@ private:
       of_4th += (after - before) * counts;
       of_8th += (after * after - own.alone[r]) * counts;
     }
-    return own.on_l2 * std::max(0.0, of_4th * (2 + of_4th) - of_8th);
+    const double has_bursts = own.takes.steady ? 0 : own.on_l2;
+    return has_bursts * std::max(0.0, of_4th * (2 + of_4th) - of_8th);
   }
 
   /// The part that a kernel gets of the issue slots or of a pipeline if all ask for more than there

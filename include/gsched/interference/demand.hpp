@@ -46,7 +46,7 @@ struct demand {
   double working_set = 0; ///< bytes that it touches again and again; 0: not known
   double conflict = 1;    ///< wavefronts of one access to shared memory
   bool low_clock = false; ///< its tensor cores lower the SM clock of the whole device
-  bool steady = false;    ///< its traffic has no bursts: an endless probe
+  bool steady = false;    ///< it has no bursts: an endless probe, or an estimate
 
   bool operator==(const demand&) const noexcept = default;
   [[nodiscard]] double& of(resource r) noexcept { return use[index(r)]; }

@@ -246,6 +246,7 @@ private:
     s.near.of[wavefronts_at] =
         static_cast<float>(surroundings::waiting_wavefronts(s.own.takes, s.warps));
     s.own.takes.low_clock = l.low_clock;
+    s.own.takes.steady = l.steady;
   }
 
   static std::uint32_t beyond(std::uint32_t sm, std::uint32_t from) noexcept {

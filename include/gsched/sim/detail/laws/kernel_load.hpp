@@ -26,6 +26,7 @@ struct kernel_load {
   float working_set = 0;
   float conflict = 1;
   bool low_clock = false;
+  bool steady = false;
   float warps = 1;      ///< warps of one block
   float solo_warps = 1; ///< warps on an SM that holds its blocks
   float fixed = 0;      ///< fraction of a block's time that other blocks do not change: 0 to 1
@@ -36,6 +37,7 @@ struct kernel_load {
     working_set = static_cast<float>(d.working_set);
     conflict = static_cast<float>(d.conflict);
     low_clock = d.low_clock;
+    steady = d.steady;
   }
 
   /// The time of a block beside `own` warps of its kernel on each SM, over its time beside
@@ -52,7 +54,8 @@ struct kernel_load {
 ///
 /// Source   the factors are those of least squares over 3,210 kernels with counters
 ///          (tools/data/profiles), weighted by their part of the time of their network.
-/// Differs  what a pipeline takes is not known, so only issue slots and L1 stand for an SM.
+/// Differs  what a pipeline takes is not known, so only issue slots and L1 stand for an SM, and count
+///          as steady: with bursts, pairs on shared SMs were predicted worse.
 [[nodiscard]] inline demand demand_without_counters(double memory, double asking,
                                                     double above_floor) noexcept {
   demand d;
@@ -61,6 +64,7 @@ struct kernel_load {
   d.of(resource::l2) = std::min(1.0, 1.16 * memory);
   d.of(resource::dram) = std::min(1.0, 0.78 * memory);
   d.kept = 0.79;
+  d.steady = true;
   return d;
 }
 
