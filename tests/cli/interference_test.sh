@@ -132,18 +132,25 @@ for level, dram in ((1, 0.2), (2, 0.8)):
     p["model"] = f"probe_copy_{level}"
     p["operations"][0].update(grid=[132, 1, 1], counters={"us": 100, "sm_active": 1, "l2": dram, "dram": dram})
     json.dump(p, open(f"{sys.argv[2]}/probe_copy_{level}_b1.json", "w"))
+p["model"] = "probe_sleep_1"
+p["operations"][0].update(block=[1024, 1, 1], registers_per_thread=64, max_blocks_per_sm=1)
+json.dump(p, open(f"{sys.argv[2]}/probe_sleep_1_b1.json", "w"))
 PY
 columns=probe,victim,batch,victim_sms,probe_sms,kind,blocks,alone_us,beside_us,probe_rate_alone,probe_rate_beside,held_up
 { echo "$columns"
   for level in 1 2; do echo "probe_copy_$level,vgg16,32,64,68,copy,132,16000,17000,1,0.9,0"; done
+  echo "probe_sleep_1,vgg16,32,132,132,sleep,132,8000,18000,1,0.9,0" # which takes all registers
   echo "probe_copy_1,vgg16,32,64,68,copy,132,16000,99999,1,0.9,1"; } > probes.csv
 serves evaluate --coefficients "$law" --corun known.csv --laws disjoint --profiles probes --profiles "$data/profiles" \
   --test-probes probes.csv --json probes.json
 expect "more traffic slows more" python3 - probes.json <<'PY'
 import json, sys
-rows = json.load(open(sys.argv[1]))["probe_rows"]
+found = json.load(open(sys.argv[1]))
+rows = found["probe_rows"]
 assert len(rows) == 2 and 1 <= rows[0]["predicted"] < rows[1]["predicted"], rows
+assert found["probe_rows_held_up"] == 2, found["probe_rows_held_up"]
 PY
+expect "rows that wait for their probe are counted" grep -q '^2 rows of --test-probes left out' out
 
 run --help
 expect "help teaches" grep -q 'Errors are those on held-out rows' out
