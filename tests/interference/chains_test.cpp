@@ -244,6 +244,18 @@ TEST_CASE("a kernel that waits for DRAM loses little by fewer blocks") {
   CHECK(half(memory) < 1.1);
 }
 
+TEST_CASE("blocks slow others of their kernel by less, the less of an SM they use") {
+  const detail::region all{sms, 0, static_cast<std::size_t>(sms), true};
+  const auto two_on_each = [&](double issue) {
+    chain_kernel k = kernel(100, sms, 4, 8);
+    k.takes.of(resource::issue) = issue;
+    return detail::block_shape(k, all, {}).block_time(2, 2 * sms);
+  };
+  CHECK(two_on_each(0.95) == doctest::Approx(23.0 / 15)); // 7 unused warps beside 8 and 16
+  CHECK(two_on_each(0.4) == doctest::Approx(28.0 / 20));  // 12
+  CHECK(two_on_each(0.1) == doctest::Approx(32.0 / 24));  // 16 at most
+}
+
 TEST_CASE("replays agree with a model that places one block at a time") {
   std::mt19937_64 random(5);
   const auto any = [&](int least, int most) {

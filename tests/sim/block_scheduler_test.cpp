@@ -30,6 +30,7 @@ sim::kernel_load random_load(rng& r) {
   d.kept = part(r);
   if (draw(r, 0, 1) > 0) d.working_set = 60e6 * part(r);
   if (draw(r, 0, 1) > 0) d.conflict = draw(r, 1, 32);
+  d.steady = draw(r, 0, 1) > 0;
   sim::kernel_load l;
   l.take(d);
   l.warps = static_cast<float>(draw(r, 1, 16));
@@ -118,8 +119,10 @@ private:
     return f;
   }
   /// on_ has the order of slots, but starts_ that of the grids' starts.
+  /// Whether a kernel is steady matters to itself alone.
   double slowdown_of(std::uint32_t slot) {
-    const facts mine = facts_of(slot);
+    facts mine = facts_of(slot);
+    mine.takes.steady = scheduler_[slot].cost.load.steady;
     surroundings s;
     for (const std::uint32_t other : starts_) {
       if (other == slot) continue;

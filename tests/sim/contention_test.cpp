@@ -222,6 +222,13 @@ TEST_CASE("load: the same bytes over a longer time are less throughput, with cou
   CHECK(fma_on(sm_count{33}) == doctest::Approx(0.4));
 }
 
+TEST_CASE("load: what is estimated counts as steady") {
+  const operation op = kernel(6272, 128, 100);
+  const kernel_counters c = moving(0.6);
+  CHECK(load_on(all, op, 16).steady);
+  CHECK(!load_on(all, op, 16, &c).steady);
+}
+
 TEST_CASE("load: warps are those of the blocks that an SM holds at once") {
   const operation few = kernel(100, 256, 50);
   const operation many = kernel(10000, 256, 50);

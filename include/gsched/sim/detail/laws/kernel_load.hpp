@@ -26,7 +26,7 @@ struct kernel_load {
   float working_set = 0;
   float conflict = 1;
   bool low_clock = false;
-  bool steady = false;
+  bool steady = false;  ///< as in demand; it matters to the kernel itself alone
   float warps = 1;      ///< warps of one block
   float solo_warps = 1; ///< warps on an SM that holds its blocks
   float fixed = 0;      ///< fraction of a block's time that other blocks do not change: 0 to 1
