@@ -216,7 +216,7 @@ struct preset {
   p.copies.on_device = from_us(4.0); // memset 3.8, copy 4.2
 
   // tools/data/interference/h200.json: fitted on pairs of networks (`interference fit`).
-  p.laws.contention = contention_law::of({0.3312, 0.6958, 0.2, 1.15, 0.82, 0.95, 0.09});
+  p.laws.contention = contention_law::of({0.3312, 0.6958, 0.2, 1.15, 0.82, 0.977, 0.09});
   p.laws.replay.gap_us = 0.6205;
   p.laws.replay.start_us = 0.2959;
   return p;
