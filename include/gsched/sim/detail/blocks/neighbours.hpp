@@ -22,6 +22,7 @@ namespace gsched::sim {
 /// To the law a grid is a kernel that consists of its resident blocks alone. What they take follows
 /// from their number, and what waits to be placed is not part of it, so all of its blocks are
 /// placed: the block scheduler places the others later, and placement is not counted twice.
+/// Whether a grid is steady matters to itself alone: its neighbours count as having bursts.
 ///
 /// Cost     counting a grid O(SMs / 256 * running grids); meet() O(running grids, squared), and the
 ///          law for each; no allocation after construction.
@@ -135,8 +136,9 @@ public:
   [[nodiscard]] double slowdown(std::uint32_t slot) const noexcept { return sides_[slot].slowdown; }
 
 private:
-  /// The resources of an SM, and the warps and wavefronts on it, see surroundings. Loops over all of them become a few vector
-  /// instructions; vector types would not do here, as nvcc has none in device code.
+  /// The resources of an SM, and the warps and wavefronts on it, see surroundings. Loops over all of
+  /// them become a few vector instructions; vector types would not do here, as nvcc has none in
+  /// device code.
   static constexpr std::size_t warps_at = resources_on_sm;
   static constexpr std::size_t wavefronts_at = warps_at + 1;
   static constexpr std::size_t lanes = resources; // a multiple of four
