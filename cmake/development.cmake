@@ -23,6 +23,13 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # Cries wolf at "text" + std::to_string(n), GCC PR 105651.
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # It then collects its garbage seldom: an eighth of the time, for half a gigabyte of memory.
+  set(seldom --param=ggc-min-expand=100 --param=ggc-min-heapsize=524288)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${seldom}>")
+  list(JOIN seldom "," seldom)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${seldom}>")
+endif()
 if(GSCHED_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
   add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Werror>")

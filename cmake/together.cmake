@@ -18,17 +18,6 @@ function(gsched_as_one target name)
   endif()
 endfunction()
 
-# gsched_together(TARGET COUNT SOURCE...): the same, COUNT sources at a time.
-function(gsched_together target count)
-  set(n 0)
-  while(ARGN)
-    list(SUBLIST ARGN 0 ${count} some)
-    list(REMOVE_ITEM ARGN ${some})
-    gsched_as_one(${target} ${n} ${some})
-    math(EXPR n "${n} + 1")
-  endwhile()
-endfunction()
-
 # gsched_optimise(TARGET LEVEL [SANITIZED]): the -O of its host code in a release build, in place of -O3.
 # Tests and programs that run for a moment take the compiler longer than they then run: they are
 # compiled with -O1, or with -O0, which is half the time of -O3. Under the address sanitizer -O0 is a

@@ -46,7 +46,7 @@ struct forgetful_device : null_device {
   std::vector<segment_id> late; ///< reported at the next poll
 };
 
-struct words_listener : recording_listener {
+struct lost_listener : recording_listener {
   std::vector<std::string> words;
   void on_failure(const job&, std::exception_ptr why, time_point) noexcept {
     try {
@@ -95,7 +95,7 @@ struct lost_rig {
   forgetful_device device;
   srpt order;
   aggregate_accountant account;
-  words_listener hears;
+  lost_listener hears;
   test::shared_dispatcher made;
   test::any_dispatcher& dispatch = *made;
   std::deque<program> programs;

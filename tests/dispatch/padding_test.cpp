@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dispatch/much_room.hpp"
 #include "dispatch/shared/any_dispatcher.hpp"
 #include "dispatch/yielding_device.hpp"
 
@@ -44,13 +45,6 @@ struct log : silent_listener {
   std::vector<job_id> almost;
   std::vector<std::pair<job_id, job_state>> ended;
 };
-
-accountant_options much_room() {
-  accountant_options a;
-  a.max_outstanding = 256;
-  a.overshoot_fill = 1e6;
-  return a;
-}
 
 /// One best-effort lane, one for real-time work, one for copies.
 struct scene {

@@ -73,7 +73,7 @@ struct end_log : silent_listener {
 };
 
 /// Operations of one preemptibility, or of any.
-std::vector<operation> drawn(std::mt19937_64& random, int kind) {
+std::vector<operation> drawn_work(std::mt19937_64& random, int kind) {
   std::vector<operation> ops(1 + random() % 12);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     operation& op = ops[i];
@@ -161,7 +161,7 @@ counts storm(std::uint64_t seed, std::uint64_t rounds) {
   std::deque<std::function<task(job_context&)>> bodies;
   std::vector<model_id> models;
   for (int i = 0; i < 6; ++i) {
-    program& p = programs.emplace_back("p" + std::to_string(i), drawn(random, i % 3));
+    program& p = programs.emplace_back("p" + std::to_string(i), drawn_work(random, i % 3));
     dispatch.load(p);
     if (random() % 2)
       bodies.emplace_back([&p](job_context& ctx) -> task {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocations.hpp"
+#include "dispatch/much_room.hpp"
 #include "dispatch/rig.hpp"
 #include "dispatch/shared/native_dispatchers.hpp"
 #include "dispatch/yielding_device.hpp"
@@ -38,13 +39,6 @@ dispatch_options apart() {
   o.most_quantum = o.quantum;
   o.preemption.real_time_lanes = 1;
   return o;
-}
-
-accountant_options much_room() {
-  accountant_options a;
-  a.max_outstanding = 256;
-  a.overshoot_fill = 1e6;
-  return a;
 }
 
 operation kernel(duration each, preemptibility preemptible) {

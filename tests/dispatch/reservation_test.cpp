@@ -2,6 +2,7 @@
 //
 // SMs that long best-effort work leaves unused for real-time work, through the whole dispatcher.
 #include "allocations.hpp"
+#include "dispatch/much_room.hpp"
 #include "dispatch/rig.hpp"
 #include "dispatch/yielding_device.hpp"
 
@@ -48,13 +49,6 @@ operation kernel(std::uint32_t blocks, double us) {
   op.launch.registers_per_thread = 32;
   op.expected = from_us(us);
   return op;
-}
-
-accountant_options much_room() {
-  accountant_options a;
-  a.max_outstanding = 256;
-  a.overshoot_fill = 1e6;
-  return a;
 }
 
 /// Also records which operations were submitted, and that a job has work in flight on one lane
@@ -166,7 +160,7 @@ struct serving {
   std::size_t turn = 0;
 };
 
-using on_yielding = serving<yielding_device>;
+using serves_yielding = serving<yielding_device>;
 using on_sim = serving<sim::device>;
 
 } // namespace
@@ -174,7 +168,7 @@ using on_sim = serving<sim::device>;
 TEST_CASE("reservation: long programs go to lanes that leave SMs, others and copies as before") {
   yielding_device::options d;
   d.takes_back = false; // so that each segment is submitted once
-  on_yielding r(reserving({sm_count{16}, sm_count{40}}, false), 12u, d);
+  serves_yielding r(reserving({sm_count{16}, sm_count{40}}, false), 12u, d);
   r.hears.keeps = true;
   program& slow = r.load("slow", {kernel(64, 50), kernel(64, 150), kernel(64, 50)});
   program& quick = r.load("quick", std::vector<operation>(5, kernel(64, 20)));
@@ -234,7 +228,7 @@ TEST_CASE("reservation: long programs go to lanes that leave SMs, others and cop
 }
 
 TEST_CASE("reservation: lanes that leave SMs yield, and what is on them stays and goes on") {
-  on_yielding r(reserving({sm_count{16}}, false), 5u, yielding_device::options{});
+  serves_yielding r(reserving({sm_count{16}}, false), 5u, yielding_device::options{});
   const model_id be = r.add("be", std::vector<operation>(30, kernel(64, 100)));
   const model_id rt = r.add("rt", std::vector<operation>(10, kernel(64, 10)));
   for (int i = 0; i < 12; ++i) static_cast<void>(r.best_effort(be));
@@ -300,7 +294,7 @@ TEST_CASE("reservation: while a real-time job is expected, one long kernel is qu
 }
 
 TEST_CASE("reservation: SMs are left only while real-time jobs are expected") {
-  on_yielding r(reserving({sm_count{16}}, true), 5u, yielding_device::options{});
+  serves_yielding r(reserving({sm_count{16}}, true), 5u, yielding_device::options{});
   const model_id be = r.add("be", std::vector<operation>(40, kernel(64, 300)));
   const model_id rt = r.add("rt", {kernel(64, 50)});
   r.run_with({be}, 2, from_us(20000));
@@ -376,7 +370,7 @@ TEST_CASE("reservation: the size is learned on a simulated GPU") {
 }
 
 TEST_CASE("reservation: models with short kernels alone leave none") {
-  on_yielding r(reserving({sm_count{16}, sm_count{40}}), 12u, yielding_device::options{});
+  serves_yielding r(reserving({sm_count{16}, sm_count{40}}), 12u, yielding_device::options{});
   const model_id be = r.add("be", std::vector<operation>(100, kernel(64, 20)));
   const model_id rt = r.add("rt", {kernel(64, 50)});
   for (int i = 0; i < 300; ++i) r.serve(rt, {be}, 3, 500);
@@ -391,7 +385,7 @@ TEST_CASE("reservation: bad options, each in one line") {
     dispatch_options o = reserving({sm_count{16}});
     change(o);
     try {
-      on_yielding r(o, 12u, yielding_device::options{});
+      serves_yielding r(o, 12u, yielding_device::options{});
     } catch (const error& e) {
       CHECK(e.code() == errc::bad_option);
       CHECK(std::string(e.what()).find('\n') == std::string::npos);
@@ -415,7 +409,8 @@ TEST_CASE("reservation: bad options, each in one line") {
 
 TEST_CASE("reservation: no allocation in steady state") {
   for (const bool learns : {false, true}) {
-    on_yielding r(reserving({sm_count{16}, sm_count{40}}, learns), 12u, yielding_device::options{});
+    serves_yielding r(reserving({sm_count{16}, sm_count{40}}, learns), 12u,
+                      yielding_device::options{});
     r.device.reserve_jobs(100000);
     r.hears.submits.reserve(1 << 20);
     r.hears.ends.reserve(1 << 20);

@@ -22,7 +22,7 @@ std::string written(const access_trace& t) {
   return out.str();
 }
 
-std::string refusal(const std::string& text) {
+std::string trace_refusal(const std::string& text) {
   try {
     static_cast<void>(parse_access_trace(text, "f.json"));
   } catch (const error& e) {
@@ -113,7 +113,7 @@ TEST_CASE("errors are one line") {
        "f.json: /operations/0/declared is \"no\"", "idempotent, clobbers or saves"},
   };
   for (const auto& w : wrong) {
-    const std::string line = refusal(w.text);
+    const std::string line = trace_refusal(w.text);
     CAPTURE(w.text);
     CAPTURE(line);
     CHECK(line.starts_with(w.where));
@@ -121,7 +121,7 @@ TEST_CASE("errors are one line") {
     CHECK(line.find(", expected ") != std::string::npos);
     CHECK(line.find('\n') == std::string::npos);
   }
-  CHECK(refusal(std::string(max_access_trace_bytes + 1, ' ')).find("too large") !=
+  CHECK(trace_refusal(std::string(max_access_trace_bytes + 1, ' ')).find("too large") !=
         std::string::npos);
 }
 

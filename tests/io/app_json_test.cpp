@@ -19,7 +19,7 @@ const latency_table& table() {
   return t;
 }
 
-std::string refusal(const std::string& stages) {
+std::string app_refusal(const std::string& stages) {
   try {
     static_cast<void>(
         parse_app(R"({"gsched_app": 1, "name": "x", "stages": )" + stages + "}", "f", table()));
@@ -49,7 +49,7 @@ TEST_CASE("an app is read stage by stage") {
 
 TEST_CASE("errors in an app are one line with the JSON pointer") {
   const auto has = [](const std::string& stages, const std::string& text) {
-    const std::string said = refusal(stages);
+    const std::string said = app_refusal(stages);
     CHECK_MESSAGE(said.find(text) != std::string::npos, said);
     CHECK(said.starts_with("f: "));
     CHECK(said.find(", expected ") != std::string::npos);

@@ -14,7 +14,7 @@ namespace {
 
 using namespace gsched;
 
-machine h200() {
+machine h200_machine() {
   machine m;
   m.gpu = "NVIDIA H200";
   m.compute_capability = "9.0";
@@ -49,8 +49,8 @@ std::string machine_refusal(const std::string& text) {
 } // namespace
 
 TEST_CASE("a machine reads back as it was written") {
-  CHECK(parse_machine(written_machine(h200()), "m.json") == h200());
-  CHECK(h200().shape() == gpu_shape{sm_count{132}, sm_count{8}});
+  CHECK(parse_machine(written_machine(h200_machine()), "m.json") == h200_machine());
+  CHECK(h200_machine().shape() == gpu_shape{sm_count{132}, sm_count{8}});
   machine least;
   least.gpu = "G";
   least.compute_capability = "8.0";
@@ -61,17 +61,17 @@ TEST_CASE("a machine reads back as it was written") {
 }
 
 TEST_CASE("the limits of a machine are those of its compute capability") {
-  CHECK(limits_of(h200()).max_warps == limits_for(9, 0).max_warps);
-  CHECK(limits_of(h200()).major == 9);
+  CHECK(limits_of(h200_machine()).max_warps == limits_for(9, 0).max_warps);
+  CHECK(limits_of(h200_machine()).major == 9);
   for (const char* const wrong : {"", "9", "9.", ".0", "9.0a", "nine", "-9.0", "99.9"}) {
-    machine m = h200();
+    machine m = h200_machine();
     m.compute_capability = wrong;
     CHECK_THROWS_AS(static_cast<void>(limits_of(m)), error);
   }
 }
 
 TEST_CASE("a machine's errors are one line") {
-  const std::string good = written_machine(h200());
+  const std::string good = written_machine(h200_machine());
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string text = good;
     const auto at = text.find(from);
@@ -90,20 +90,20 @@ TEST_CASE("a machine's errors are one line") {
 }
 
 TEST_CASE("machines differ by their GPU or by versions") {
-  machine other = h200();
-  CHECK(gpu_difference(h200(), other).empty());
-  CHECK(version_difference(h200(), other).empty());
+  machine other = h200_machine();
+  CHECK(gpu_difference(h200_machine(), other).empty());
+  CHECK(version_difference(h200_machine(), other).empty());
   other.driver = "570.1";
   other.libraries["torch"] = "2.10.0";
   other.libraries.erase("cudnn"); // what one of them lacks is not compared
-  CHECK(gpu_difference(h200(), other).empty());
-  CHECK(version_difference(h200(), other) ==
+  CHECK(gpu_difference(h200_machine(), other).empty());
+  CHECK(version_difference(h200_machine(), other) ==
         "driver 580.65.06, not 570.1; torch 2.11.0, not 2.10.0");
   other.gpu = "NVIDIA H100";
-  CHECK(gpu_difference(h200(), other) == "NVIDIA H200, not NVIDIA H100");
-  other = h200();
+  CHECK(gpu_difference(h200_machine(), other) == "NVIDIA H200, not NVIDIA H100");
+  other = h200_machine();
   other.sm_groups = std::vector<std::uint32_t>(66, 2);
-  CHECK(gpu_difference(h200(), other) == "other groups of SMs");
+  CHECK(gpu_difference(h200_machine(), other) == "other groups of SMs");
 }
 
 TEST_CASE("the machine of a file is beside it or one folder above") {
@@ -111,8 +111,8 @@ TEST_CASE("the machine of a file is beside it or one folder above") {
       std::filesystem::temp_directory_path() / ("gsched_machine_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder / "profiles");
   CHECK_FALSE(machine_of(folder / "profiles" / "a_b1.json").has_value());
-  std::ofstream(folder / "machine.json") << written_machine(h200());
-  CHECK(machine_of(folder / "profiles" / "a_b1.json") == h200());
-  CHECK(machine_of(folder / "latency.csv") == h200());
+  std::ofstream(folder / "machine.json") << written_machine(h200_machine());
+  CHECK(machine_of(folder / "profiles" / "a_b1.json") == h200_machine());
+  CHECK(machine_of(folder / "latency.csv") == h200_machine());
   std::filesystem::remove_all(folder);
 }

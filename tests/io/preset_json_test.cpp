@@ -24,16 +24,16 @@ namespace {
 
 const fs::path shipped = fs::path(GSCHED_SOURCE_DIR) / "tools/data/presets/h200.json";
 
-std::string written(const preset& p, const preset_provenance& from = h200_provenance()) {
+std::string written_preset(const preset& p, const preset_provenance& from = h200_provenance()) {
   std::ostringstream out;
   write_preset(out, p, from);
   return out.str();
 }
 
-json valid() { return json::parse(written(h200())); }
+json valid_preset() { return json::parse(written_preset(h200())); }
 
 /// The refusal's line; empty when the text was accepted.
-std::string refusal(const std::string& text) {
+std::string preset_refusal(const std::string& text) {
   try {
     static_cast<void>(parse_preset(text, "f.json"));
   } catch (const error& e) {
@@ -47,9 +47,9 @@ std::string refusal(const std::string& text) {
 }
 
 std::string refusal_with(const char* pointer, const json& value) {
-  json j = valid();
+  json j = valid_preset();
   j[json::json_pointer(pointer)] = value;
-  return refusal(j.dump());
+  return preset_refusal(j.dump());
 }
 
 /// A field by its place in the file, and a change of just that member.
@@ -138,14 +138,14 @@ TEST_CASE("the simulated H200 has the fitted law of contention") {
 
 TEST_CASE("the shipped preset is h200()") {
   preset_provenance from;
-  CHECK(written(load_preset(shipped, &from)) == written(h200()));
+  CHECK(written_preset(load_preset(shipped, &from)) == written_preset(h200()));
   CHECK(from == h200_provenance());
   std::ifstream in(shipped, std::ios::binary);
-  CHECK(std::string{std::istreambuf_iterator<char>(in), {}} == written(h200()));
+  CHECK(std::string{std::istreambuf_iterator<char>(in), {}} == written_preset(h200()));
 }
 
 TEST_CASE("each field has its own key and is read back unchanged") {
-  const json before = valid().flatten();
+  const json before = valid_preset().flatten();
   std::size_t visited = 0;
   for (const auto& [key, value] : before.items())
     if (key.rfind("/measured", 0) != 0 && key != "/gsched_preset") ++visited;
@@ -154,7 +154,7 @@ TEST_CASE("each field has its own key and is read back unchanged") {
     CAPTURE(f.pointer);
     preset p = h200();
     f.change(p);
-    const std::string text = written(p);
+    const std::string text = written_preset(p);
     const json after = json::parse(text).flatten();
     REQUIRE(after.size() == before.size());
     for (const auto& item : before.items()) {
@@ -163,15 +163,15 @@ TEST_CASE("each field has its own key and is read back unchanged") {
       CAPTURE(key);
       CHECK((after.at(key) != value) == (key == f.pointer));
     }
-    CHECK(written(parse_preset(text, "again")) == text);
+    CHECK(written_preset(parse_preset(text, "again")) == text);
   }
 }
 
 TEST_CASE("a file from before lanes yielded keeps the defaults") {
-  json j = valid();
+  json j = valid_preset();
   j.erase("yields");
   j["laws"].erase("leaving");
-  CHECK(written(parse_preset(j.dump(), "old")) == written(h200()));
+  CHECK(written_preset(parse_preset(j.dump(), "old")) == written_preset(h200()));
   CHECK(refusal_with("/yields", 1).find("/yields is 1, expected an object") != std::string::npos);
   CHECK(refusal_with("/yields/colour", 1).find("/yields has the unknown key") != std::string::npos);
 }
@@ -187,7 +187,7 @@ TEST_CASE("members are read back, not only their text") {
   from.host = "a \"host\" \xc3\xa9";
   from.kept = {"/laws/scaling", "/laws/contention"};
   preset_provenance from_again;
-  const preset again = parse_preset(written(p, from), "again", &from_again);
+  const preset again = parse_preset(written_preset(p, from), "again", &from_again);
   CHECK(again.host.take == p.host.take);
   CHECK(again.copies.to_host_bytes_per_ns == p.copies.to_host_bytes_per_ns);
   CHECK(again.laws.slack == p.laws.slack);
@@ -198,16 +198,16 @@ TEST_CASE("members are read back, not only their text") {
 }
 
 TEST_CASE("missing, unknown, mistyped and out-of-range fields are refused in one line") {
-  const json flat = valid().flatten();
+  const json flat = valid_preset().flatten();
   for (const auto& item : flat.items()) {
     const std::string pointer = item.key();
     const json& value = item.value();
     if (pointer == "/measured/kept") continue;
     CAPTURE(pointer);
-    json j = valid();
+    json j = valid_preset();
     const json::json_pointer at(pointer);
     j[at.parent_pointer()].erase(at.back());
-    CHECK(refusal(j.dump()).find("f.json: " + pointer + " is missing") == 0);
+    CHECK(preset_refusal(j.dump()).find("f.json: " + pointer + " is missing") == 0);
     CHECK(refusal_with(pointer.c_str(), json::array()).find("f.json: " + pointer + " is") == 0);
     if (!value.is_string() && !value.is_boolean()) {
       CHECK(refusal_with(pointer.c_str(), -1).find("f.json: " + pointer + " is -1") == 0);
@@ -239,11 +239,13 @@ TEST_CASE("missing, unknown, mistyped and out-of-range fields are refused in one
         std::string::npos);
   CHECK(refusal_with("/measured/kept/0", 1).find("/measured/kept/0 is 1") != std::string::npos);
   CHECK(refusal_with("/host", 1).find("/host is 1, expected an object") != std::string::npos);
-  CHECK(refusal("").find("f.json: empty") == 0);
-  CHECK(refusal("[]").find("an object") != std::string::npos);
-  CHECK(refusal("{\"a\":1,").find("ends too early") != std::string::npos);
-  CHECK(refusal(R"({"gsched_preset": 3, "gsched_preset": 3})").find("twice") != std::string::npos);
-  CHECK(refusal(std::string(max_preset_bytes + 1, ' ')).find("too large") != std::string::npos);
+  CHECK(preset_refusal("").find("f.json: empty") == 0);
+  CHECK(preset_refusal("[]").find("an object") != std::string::npos);
+  CHECK(preset_refusal("{\"a\":1,").find("ends too early") != std::string::npos);
+  CHECK(preset_refusal(R"({"gsched_preset": 3, "gsched_preset": 3})").find("twice") !=
+        std::string::npos);
+  CHECK(preset_refusal(std::string(max_preset_bytes + 1, ' ')).find("too large") !=
+        std::string::npos);
 }
 
 TEST_CASE("errors of files name the path") {
@@ -261,7 +263,7 @@ TEST_CASE("errors of files name the path") {
   const fs::path path =
       fs::temp_directory_path() / ("gsched_preset_" + std::to_string(getpid()) + ".json");
   write_preset(path, h200());
-  CHECK(written(load_preset(path)) == written(h200()));
+  CHECK(written_preset(load_preset(path)) == written_preset(h200()));
   fs::remove(path);
   CHECK_THROWS_WITH_AS(write_preset(fs::path("none/p.json"), h200()),
                        "none/p.json: cannot be opened, expected a writable path", error);

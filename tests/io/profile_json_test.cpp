@@ -23,7 +23,7 @@ namespace {
 
 const fs::path profiles = fs::path(GSCHED_SOURCE_DIR) / "tools/data/profiles";
 
-json valid() {
+json valid_profile() {
   return json::parse(R"({
     "model": "m", "batch": 2, "dtype": "float32", "device": "d", "sm_count": 132,
     "input_bytes": 10, "output_bytes": 20, "graph_replay_us": 5.5, "operations": [
@@ -37,7 +37,7 @@ json valid() {
     ]})");
 }
 
-std::string written(const profile& p) {
+std::string written_profile(const profile& p) {
   std::ostringstream out;
   write_profile(out, p);
   return out.str();
@@ -49,7 +49,7 @@ std::string file_text(const fs::path& path) {
 }
 
 /// The refusal's line, and its code in `code`; empty when the text was accepted.
-std::string refusal(const std::string& text, errc expected = errc::bad_profile) {
+std::string profile_refusal(const std::string& text, errc expected = errc::bad_profile) {
   try {
     static_cast<void>(parse_profile(text, "f.json"));
   } catch (const error& e) {
@@ -61,13 +61,13 @@ std::string refusal(const std::string& text, errc expected = errc::bad_profile) 
 
 /// With one field replaced, by JSON pointer.
 json with(const std::string& pointer, json value) {
-  json d = valid();
+  json d = valid_profile();
   d[json::json_pointer(pointer)] = std::move(value);
   return d;
 }
 
 json without(const std::string& pointer) {
-  json d = valid();
+  json d = valid_profile();
   const json::json_pointer at(pointer);
   d[at.parent_pointer()].erase(at.back());
   return d;
@@ -88,7 +88,7 @@ TEST_CASE("every profile that ships is read, written back byte for byte, and bec
   for (const auto& entry : fs::directory_iterator(profiles)) {
     CAPTURE(entry.path().string());
     const profile p = load_profile(entry.path());
-    const std::string text = written(p);
+    const std::string text = written_profile(p);
     CHECK(text == file_text(entry.path()));
     CHECK(parse_profile(text, "again") == p);
     CHECK(p.full_name() == entry.path().stem());
@@ -102,7 +102,7 @@ TEST_CASE("every profile that ships is read, written back byte for byte, and bec
 }
 
 TEST_CASE("a profile's values reach its fields") {
-  const profile p = parse_profile(valid().dump(), "f.json");
+  const profile p = parse_profile(valid_profile().dump(), "f.json");
   CHECK(p.full_name() == "m_b2");
   CHECK(p.sms == sm_count{132});
   CHECK(p.input == byte_count{10});
@@ -128,13 +128,13 @@ TEST_CASE("a profile's values reach its fields") {
 
 TEST_CASE("counters of a kernel are read, written back and refused beyond their peak") {
   const char* const at = "/operations/0/counters";
-  const profile none = parse_profile(valid().dump(), "f.json");
+  const profile none = parse_profile(valid_profile().dump(), "f.json");
   CHECK(!none.operations[0].counters);
 
   const profile least = parse_profile(with(at, {{"us", 0.1}}).dump(), "f.json");
   CHECK(least.operations[0].counters == kernel_counters{.us = 0.1});
   CHECK(!(least == none));
-  CHECK(parse_profile(written(least), "again") == least);
+  CHECK(parse_profile(written_profile(least), "again") == least);
 
   const json full{{"us", 12.345},
                   {"sm_active", 0.9},
@@ -161,8 +161,8 @@ TEST_CASE("counters of a kernel are read, written back and refused beyond their 
                                  0.7,    0.8,  0.25, 1,    0.75,
                                  1e9,    3e12, 6e7};
   CHECK(p.operations[0].counters == expected);
-  CHECK(parse_profile(written(p), "again") == p);
-  CHECK(json::parse(written(p))["operations"][0]["counters"] == full);
+  CHECK(parse_profile(written_profile(p), "again") == p);
+  CHECK(json::parse(written_profile(p))["operations"][0]["counters"] == full);
 
   for (const auto& [name, value] : full.items()) {
     if (name == "pipes") continue;
@@ -170,21 +170,22 @@ TEST_CASE("counters of a kernel are read, written back and refused beyond their 
     for (const json& wrong : {json(-0.01), json(1e19), json("1"), json(nullptr)}) {
       json counters = full;
       counters[name] = wrong;
-      check_named(refusal(with(at, counters).dump()), place, "a number from 0 to ");
+      check_named(profile_refusal(with(at, counters).dump()), place, "a number from 0 to ");
     }
   }
-  check_named(refusal(with(at, {{"us", 1}, {"dram", 1.001}}).dump()), std::string(at) + "/dram",
-              "is 1.001");
-  check_named(refusal(with(at, {{"us", 1}, {"pipes", {{"fp64", 1.5}}}}).dump()),
+  check_named(profile_refusal(with(at, {{"us", 1}, {"dram", 1.001}}).dump()),
+              std::string(at) + "/dram", "is 1.001");
+  check_named(profile_refusal(with(at, {{"us", 1}, {"pipes", {{"fp64", 1.5}}}}).dump()),
               std::string(at) + "/pipes/fp64", "is 1.5");
-  check_named(refusal(with(at, {{"us", 1}, {"pipes", 3}}).dump()), std::string(at) + "/pipes",
-              "is 3");
-  check_named(refusal(with(at, {{"ipc", 1}}).dump()), std::string(at) + "/us", "is missing");
-  check_named(refusal(with(at, json::array({1})).dump()), at, "is an array");
+  check_named(profile_refusal(with(at, {{"us", 1}, {"pipes", 3}}).dump()),
+              std::string(at) + "/pipes", "is 3");
+  check_named(profile_refusal(with(at, {{"ipc", 1}}).dump()), std::string(at) + "/us",
+              "is missing");
+  check_named(profile_refusal(with(at, json::array({1})).dump()), at, "is an array");
 }
 
 TEST_CASE("kernels are distinguished by symbol and launch") {
-  json d = valid();
+  json d = valid_profile();
   json same = d["operations"][0];
   json other_grid = same;
   other_grid["grid"][0] = 8;
@@ -202,7 +203,7 @@ TEST_CASE("kernels are distinguished by symbol and launch") {
 }
 
 TEST_CASE("extra fields of any type are skipped") {
-  json d = valid();
+  json d = valid_profile();
   const profile p = parse_profile(d.dump(), "f.json");
   d["extra"] = {{"deep", {{"a", {1, 2, {{"b", nullptr}}}}}}, {"operations", 3}};
   d["operations"][0]["extra"] = json::array({1, json::object({{"kind", "no"}})});
@@ -234,7 +235,7 @@ TEST_CASE("a missing field is named") {
                          "/operations/1/bytes",
                          "/operations/2/direction",
                          "/operations/2/bytes"})
-    check_named(refusal(without(at).dump()), at, "is missing");
+    check_named(profile_refusal(without(at).dump()), at, "is missing");
 }
 
 TEST_CASE("a negative, too large or mistyped value is named with its place") {
@@ -299,37 +300,38 @@ TEST_CASE("a negative, too large or mistyped value is named with its place") {
   };
   for (const bad& b : all) {
     CAPTURE(b.value.dump());
-    check_named(refusal(with(b.where, b.value).dump()), b.where, "");
+    check_named(profile_refusal(with(b.where, b.value).dump()), b.where, "");
   }
 }
 
 TEST_CASE("numbers that are not JSON are refused") {
-  std::string text = valid().dump();
+  std::string text = valid_profile().dump();
   const auto replaced = [&](const std::string& by) {
     std::string t = text;
     return t.replace(t.find("2.367"), 5, by);
   };
   for (const char* by : {"NaN", "Infinity", "-Infinity", "1e999", "0x10", "1."}) {
     CAPTURE(by);
-    const std::string line = refusal(replaced(by));
+    const std::string line = profile_refusal(replaced(by));
     CAPTURE(line);
     CHECK(line.starts_with("f.json: "));
     CHECK(line.find(", expected ") != std::string::npos);
   }
-  CHECK(refusal(replaced("1e-320")).empty()); // less than half a nanosecond: not known
+  CHECK(profile_refusal(replaced("1e-320")).empty()); // less than half a nanosecond: not known
 }
 
 TEST_CASE("operations wait only for earlier ones") {
   const char* at = "/operations/1/after/0";
-  check_named(refusal(with(at, 1).dump(), errc::dependency_cycle), at, "itself");
-  check_named(refusal(with(at, 2).dump(), errc::dependency_cycle), at, "later");
-  check_named(refusal(with(at, 3).dump()), at, "is 3, expected a whole number, 0 to 2");
-  check_named(refusal(with(at, -1).dump()), at, "is -1");
-  check_named(refusal(with(at, 4294967296).dump()), at, "is 4294967296");
+  check_named(profile_refusal(with(at, 1).dump(), errc::dependency_cycle), at, "itself");
+  check_named(profile_refusal(with(at, 2).dump(), errc::dependency_cycle), at, "later");
+  check_named(profile_refusal(with(at, 3).dump()), at, "is 3, expected a whole number, 0 to 2");
+  check_named(profile_refusal(with(at, -1).dump()), at, "is -1");
+  check_named(profile_refusal(with(at, 4294967296).dump()), at, "is 4294967296");
   json cycle = with("/operations/0/after", {2}); // 0 -> 2 -> 1 -> 0
-  check_named(refusal(cycle.dump(), errc::dependency_cycle), "/operations/0/after/0", "later");
+  check_named(profile_refusal(cycle.dump(), errc::dependency_cycle), "/operations/0/after/0",
+              "later");
 
-  profile p = parse_profile(valid().dump(), "f.json"); // as built by a program, not read
+  profile p = parse_profile(valid_profile().dump(), "f.json"); // as built by a program, not read
   p.operations[1].after = {1};
   CHECK_THROWS_WITH_AS(static_cast<void>(to_program(p)),
                        "m_b2: operation 1 waits for itself, expected earlier ones", error);
@@ -340,24 +342,24 @@ TEST_CASE("operations wait only for earlier ones") {
 }
 
 TEST_CASE("text that is not JSON is refused with its position") {
-  CHECK(refusal("") == "f.json: empty, expected a JSON object");
-  CHECK(refusal(" \n\t ") == "f.json: empty, expected a JSON object");
-  CHECK(refusal("[1, 2]") == "f.json: the document is an array, expected an object");
-  CHECK(refusal("{\n  \"model\": oops}") ==
+  CHECK(profile_refusal("") == "f.json: empty, expected a JSON object");
+  CHECK(profile_refusal(" \n\t ") == "f.json: empty, expected a JSON object");
+  CHECK(profile_refusal("[1, 2]") == "f.json: the document is an array, expected an object");
+  CHECK(profile_refusal("{\n  \"model\": oops}") ==
         "f.json: line 2, column 12 is not JSON, expected a JSON object");
-  CHECK(refusal("\x7f"
-                "ELF") == "f.json: line 1, column 1 is not JSON, expected a JSON object");
-  CHECK(refusal(valid().dump() + "}").find("is not JSON") != std::string::npos);
-  std::string control = valid().dump();
+  CHECK(profile_refusal("\x7f"
+                        "ELF") == "f.json: line 1, column 1 is not JSON, expected a JSON object");
+  CHECK(profile_refusal(valid_profile().dump() + "}").find("is not JSON") != std::string::npos);
+  std::string control = valid_profile().dump();
   control.insert(control.find("float32"), "\n");
-  CHECK(refusal(control).find("is not JSON") != std::string::npos);
+  CHECK(profile_refusal(control).find("is not JSON") != std::string::npos);
 }
 
 TEST_CASE("a truncated file is refused in one line") {
   const std::string text = file_text(profiles / "lenet_b1.json");
   const std::size_t whole = text.find_last_of('}') + 1;
   for (std::size_t cut = 1; cut < whole; cut += 7) {
-    const std::string line = refusal(text.substr(0, cut));
+    const std::string line = profile_refusal(text.substr(0, cut));
     CHECK(line.starts_with("f.json: ends too early"));
     CHECK(line.find('\n') == std::string::npos);
   }
@@ -365,10 +367,10 @@ TEST_CASE("a truncated file is refused in one line") {
 
 TEST_CASE("deep nesting is refused before it can exhaust a stack") {
   const std::string open(1'000'000, '[');
-  CHECK(refusal(open).find("nested deeper") != std::string::npos);
-  std::string text = valid().dump();
+  CHECK(profile_refusal(open).find("nested deeper") != std::string::npos);
+  std::string text = valid_profile().dump();
   text.insert(1, "\"extra\":" + open + std::string(open.size(), ']') + ",");
-  CHECK(refusal(text).find("nested deeper") != std::string::npos);
+  CHECK(profile_refusal(text).find("nested deeper") != std::string::npos);
 }
 
 TEST_CASE("huge and unreadable files are refused") {
@@ -391,7 +393,7 @@ TEST_CASE("huge and unreadable files are refused") {
 }
 
 TEST_CASE("a kernel that fits on no SM is named by the check that a device brings") {
-  const profile p = parse_profile(valid().dump(), "f.json");
+  const profile p = parse_profile(valid_profile().dump(), "f.json");
   const auto up_to = [](std::uint32_t shared) {
     return [shared](const launch_shape& l) {
       return l.static_shared_bytes + l.dynamic_shared_bytes <= shared ? 1u : 0u;
@@ -410,7 +412,7 @@ TEST_CASE("a kernel that fits on no SM is named by the check that a device bring
 TEST_CASE("a file whose kernels fit on an SM is read, another one is named") {
   const fs::path file = profiles / "lenet_b1.json";
   architecture_limits sm = limits_for(9, 0);
-  CHECK(written(load_profile(file, sm)) == written(load_profile(file)));
+  CHECK(written_profile(load_profile(file, sm)) == written_profile(load_profile(file)));
   sm.max_threads_per_block = 32;
   std::string line;
   try {
@@ -423,20 +425,20 @@ TEST_CASE("a file whose kernels fit on an SM is read, another one is named") {
 }
 
 TEST_CASE("text is escaped when it is written") {
-  profile p = parse_profile(valid().dump(), "f.json");
+  profile p = parse_profile(valid_profile().dump(), "f.json");
   p.operations[0].name = "a \"quoted\" \\ \xc3\xbc";
-  CHECK(parse_profile(written(p), "again") == p);
+  CHECK(parse_profile(written_profile(p), "again") == p);
   p.operations[0].name = "broken \xff utf-8";
-  CHECK_NOTHROW(static_cast<void>(parse_profile(written(p), "again")));
+  CHECK_NOTHROW(static_cast<void>(parse_profile(written_profile(p), "again")));
 }
 
 TEST_CASE("an operation that a profile cannot hold is not written") {
-  profile p = parse_profile(valid().dump(), "f.json");
+  profile p = parse_profile(valid_profile().dump(), "f.json");
   p.operations[2].work.direction = copy_direction::host_to_host;
-  CHECK_THROWS_AS(static_cast<void>(written(p)), error);
+  CHECK_THROWS_AS(static_cast<void>(written_profile(p)), error);
   p.operations[2].work.kind = operation_kind::event_wait;
-  CHECK_THROWS_AS(static_cast<void>(written(p)), error);
-  CHECK_THROWS_AS(
-      write_profile(fs::path("/no/such/dir/f.json"), parse_profile(valid().dump(), "f.json")),
-      error);
+  CHECK_THROWS_AS(static_cast<void>(written_profile(p)), error);
+  CHECK_THROWS_AS(write_profile(fs::path("/no/such/dir/f.json"),
+                                parse_profile(valid_profile().dump(), "f.json")),
+                  error);
 }

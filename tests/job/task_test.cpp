@@ -25,7 +25,7 @@ using gsched::testing::allocations;
 
 namespace {
 
-operation work() {
+operation some_work() {
   operation op;
   op.expected = duration{10};
   return op;
@@ -76,9 +76,9 @@ struct guard {
 };
 
 task two_synchronisations(job_context& c) {
-  c.launch(work());
+  c.launch(some_work());
   co_await c.synchronize();
-  c.launch(work());
+  c.launch(some_work());
   co_await c.synchronize();
 }
 
@@ -129,11 +129,11 @@ TEST_CASE("a body waits for a stream or an event alone") {
     const stream_id a = c.create_stream(stream_kind::non_blocking);
     const stream_id b = c.create_stream(stream_kind::non_blocking);
     const event_id e = c.create_event();
-    c.launch(a, work());
-    c.launch(b, work());
+    c.launch(a, some_work());
+    c.launch(b, some_work());
     c.record(e, b);
-    c.launch(b, work());
-    c.launch(b, work());
+    c.launch(b, some_work());
+    c.launch(b, some_work());
     co_await c.synchronize(a);
     seen.push_back(1);
     co_await c.synchronize(e);
@@ -179,7 +179,7 @@ TEST_CASE("copies, memsets, host functions and waits go to the waitlist") {
 TEST_CASE("a body without a coroutine has ended at once") {
   rig r;
   auto body = [](job_context& c) -> task {
-    c.launch(work());
+    c.launch(some_work());
     return {};
   };
   r.context.start(body);
@@ -191,7 +191,7 @@ TEST_CASE("a body without a coroutine has ended at once") {
 TEST_CASE("the job of a body that returned has its launched work left") {
   rig r;
   auto body = [](job_context& c) -> task {
-    c.launch(work());
+    c.launch(some_work());
     co_return;
   };
   r.context.start(body);
@@ -205,9 +205,9 @@ TEST_CASE("the job of a body that returned has its launched work left") {
 TEST_CASE("the annotation is heard before the body ends") {
   rig r;
   auto body = [](job_context& c) -> task {
-    c.launch(work());
+    c.launch(some_work());
     co_await c.synchronize();
-    c.launch(work());
+    c.launch(some_work());
     c.almost_finished();
     co_await c.synchronize();
   };
@@ -237,7 +237,7 @@ TEST_CASE("an exception ends the body, and is kept") {
     int live = 0;
     auto body = [&live](job_context& c) -> task {
       const guard g(live);
-      c.launch(work());
+      c.launch(some_work());
       co_await c.synchronize();
       throw std::runtime_error("later");
     };
@@ -255,7 +255,7 @@ TEST_CASE("an exception ends the body, and is kept") {
   }
   SUBCASE("which a bad handle throws") {
     auto body = [](job_context& c) -> task {
-      c.launch(stream_id{42}, work());
+      c.launch(stream_id{42}, some_work());
       co_return;
     };
     r.context.start(body);
@@ -270,7 +270,7 @@ TEST_CASE("an exception ends the body, and is kept") {
         caught = e.code() == errc::bad_handle;
       }
       if (!caught) throw std::runtime_error("not caught");
-      c.launch(work());
+      c.launch(some_work());
       co_await c.synchronize();
     };
     r.context.start(body);
@@ -287,7 +287,7 @@ task inner(job_context& c, int depth, int& live, bool fail) {
   if (depth > 0) {
     co_await inner(c, depth - 1, live, fail);
   } else {
-    c.launch(work());
+    c.launch(some_work());
     co_await c.synchronize();
     if (fail) throw std::runtime_error("innermost");
   }
@@ -346,7 +346,7 @@ TEST_CASE("cancelling destroys the body where it is suspended") {
     bool& seen;
     ~launcher() {
       seen = c.cancelled();
-      c.launch(work());
+      c.launch(some_work());
     }
   };
   auto body = [&](job_context& c) -> task {
@@ -380,7 +380,7 @@ TEST_CASE("a body that cancels its own job goes on until it suspends") {
   bool went_on = false;
   auto body = [&](job_context& c) -> task {
     const guard g(live);
-    c.launch(work());
+    c.launch(some_work());
     c.cancel();
     went_on = c.cancelled();
     co_await c.synchronize();
@@ -413,7 +413,7 @@ struct functor {
   int runs = 0;
   task operator()(job_context& c) {
     ++runs;
-    c.launch(work());
+    c.launch(some_work());
     co_await c.synchronize();
   }
 };
@@ -421,7 +421,7 @@ struct functor {
 struct const_functor {
   std::size_t in_use = 0;
   task operator()(job_context& c) const {
-    c.launch(work());
+    c.launch(some_work());
     co_await c.copy(copy_direction::device_to_host, byte_count{4});
   }
 };
@@ -442,7 +442,7 @@ TEST_CASE("frames of functions, lambdas and functors come from the pool") {
   functor f;
   const const_functor cf;
   auto lambda = [](job_context& c) -> task {
-    c.launch(work());
+    c.launch(some_work());
     co_await c.synchronize();
   };
   for (const job_body body :
@@ -472,7 +472,7 @@ TEST_CASE("jobs in steady state allocate nothing") {
   auto nested = [&live](job_context& c) -> task {
     const stream_id s = c.create_stream();
     const event_id e = c.create_event();
-    c.launch(s, work());
+    c.launch(s, some_work());
     c.record(e, s);
     co_await inner(c, 3, live, false);
     co_await c.synchronize(e);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One suite for all accountants, one case for each clause of the concept.
 #include "allocations.hpp"
+#include "occupancy/launches.hpp"
 
 #include <gsched/occupancy/accountant.hpp>
 
@@ -22,6 +23,7 @@
 #include <vector>
 
 using namespace gsched;
+using namespace gsched::testing;
 using gsched::test::apply;
 using gsched::test::call;
 using gsched::test::workload;
@@ -36,9 +38,6 @@ struct chosen_by_blocks : chosen_accountant {
 
 using all_accountants =
     std::tuple<aggregate_accountant, per_sm_accountant, chosen_accountant, chosen_by_blocks>;
-
-const architecture_limits hopper = limits_for(9, 0);
-constexpr sm_count few{4};
 
 accountant_options tight(std::size_t slots = 16) {
   return {.max_outstanding = slots,

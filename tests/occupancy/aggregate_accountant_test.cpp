@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "occupancy/launches.hpp"
+
 #include <gsched/occupancy/aggregate_accountant.hpp>
 
 #include <doctest/doctest.h>
@@ -15,10 +17,9 @@
 #include <vector>
 
 using namespace gsched;
+using namespace gsched::testing;
 
 namespace {
-
-const architecture_limits hopper = limits_for(9, 0);
 
 footprint segment(double fill, double us) {
   footprint f;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "occupancy/launches.hpp"
+
 #include <gsched/occupancy/beside.hpp>
 
 #include <doctest/doctest.h>
@@ -7,16 +9,9 @@
 #include <random>
 
 using namespace gsched;
+using namespace gsched::testing;
 
 namespace {
-
-launch_shape shape(std::uint32_t threads, std::uint32_t registers, std::uint32_t shared) {
-  launch_shape s;
-  s.block.x = threads;
-  s.registers_per_thread = registers;
-  s.dynamic_shared_bytes = shared;
-  return s;
-}
 
 profile_operation kernel(const launch_shape& s) {
   profile_operation o;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "occupancy/launches.hpp"
+
 #include <gsched/occupancy/calculator.hpp>
 
 #include <doctest/doctest.h>
@@ -12,16 +14,9 @@
 #include <string>
 
 using namespace gsched;
+using namespace gsched::testing;
 
 namespace {
-
-launch_shape shape(std::uint32_t threads, std::uint32_t registers, std::uint32_t dynamic) {
-  launch_shape s;
-  s.block.x = threads;
-  s.registers_per_thread = registers;
-  s.dynamic_shared_bytes = dynamic;
-  return s;
-}
 
 struct known {
   std::uint32_t major, minor, threads, registers, dynamic, carveout;
@@ -69,8 +64,6 @@ constexpr std::array<known, 75> from_the_toolkit{{
     {12, 1, 352, 87, 3666, 100, 1},   {12, 1, 96, 110, 7428, 50, 5},
     {12, 1, 512, 61, 0, 0, 2},
 }};
-
-const architecture_limits hopper = limits_for(9, 0);
 
 } // namespace
 

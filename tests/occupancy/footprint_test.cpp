@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "occupancy/launches.hpp"
+
 #include <gsched/occupancy/footprint.hpp>
 
 #include <gsched/core/error.hpp>
@@ -15,10 +17,10 @@
 #include <vector>
 
 using namespace gsched;
+using namespace gsched::testing;
 
 namespace {
 
-const architecture_limits hopper = limits_for(9, 0);
 constexpr sm_count all{132};
 
 operation kernel(std::uint32_t blocks, std::uint32_t threads, double us) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "occupancy/launches.hpp"
+
 #include <gsched/occupancy/per_sm_accountant.hpp>
 
 #include <gsched/occupancy/footprint.hpp>
@@ -16,14 +18,12 @@
 #include <vector>
 
 using namespace gsched;
+using namespace gsched::testing;
 using gsched::test::apply;
 using gsched::test::call;
 using gsched::test::workload;
 
 namespace {
-
-const architecture_limits hopper = limits_for(9, 0);
-constexpr sm_count few{4};
 
 /// Counts everything on each call, from the calls of a correct GPU.
 class recount {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "occupancy/launches.hpp"
+
 #include <gsched/core/launch.hpp>
 #include <gsched/occupancy/calculator.hpp>
 #include <gsched/occupancy/limits.hpp>
@@ -13,18 +15,11 @@
 #include <utility>
 
 using namespace gsched;
+using namespace gsched::testing;
 
 namespace {
 
 constexpr std::uint32_t kib = 1024;
-
-launch_shape shape(std::uint32_t threads, std::uint32_t registers, std::uint32_t shared) {
-  launch_shape s;
-  s.block.x = threads;
-  s.registers_per_thread = registers;
-  s.dynamic_shared_bytes = shared;
-  return s;
-}
 
 shared_split split_of(const launch_shape& s) {
   const architecture_limits l = limits_for(9, 0);

@@ -30,7 +30,7 @@ struct beside_others {
   }
 };
 
-latency_table shipped() {
+latency_table shipped_table() {
   return load_latency_table(GSCHED_SOURCE_DIR "/tools/data/latency_batch_partition.csv");
 }
 
@@ -38,7 +38,7 @@ latency_table shipped() {
 
 TEST_CASE("the bounded search has almost every plan of the exact planner, with and without "
           "interference") {
-  const latency_table t = shipped();
+  const latency_table t = shipped_table();
   const std::vector<gpu_shape> four(4);
   int ideal = 0, best = 0, elastic = 0, ideal_beside = 0, best_beside = 0, elastic_beside = 0;
   for (std::uint32_t i = 1; i < 1024; i += testing::sanitized ? 15 : 3) {

@@ -32,15 +32,15 @@ struct by_speed {
   }
 };
 
-struct question {
+struct idle_question {
   latency_table table;
   std::vector<model_demand> demands;
   std::vector<gpu_shape> shapes;
 };
 
-question ask(std::mt19937_64& random) {
+idle_question ask_idle(std::mt19937_64& random) {
   const std::size_t models = 1 + random() % 4;
-  question q{random_table(random, models, {8, 16, 32, 68}, 8), {}, {}};
+  idle_question q{random_table(random, models, {8, 16, 32, 68}, 8), {}, {}};
   for (std::uint64_t g = 1 + random() % 2; g > 0; --g)
     q.shapes.push_back({sm_count{random() % 2 == 0 ? 68u : 32u}, sm_count{8}, random() % 2 == 0});
   for (std::size_t m = 0; m < models; ++m) {
@@ -53,7 +53,7 @@ question ask(std::mt19937_64& random) {
 
 /// The largest ratio of latency to SLO on a GPU.
 template <class Interference>
-double worst_of(const partition_plan& p, std::uint32_t gpu, const question& q,
+double worst_of(const partition_plan& p, std::uint32_t gpu, const idle_question& q,
                 const Interference& beside) {
   std::vector<gpulet> here;
   for (const gpulet& g : p.gpulets)
@@ -69,7 +69,7 @@ double worst_of(const partition_plan& p, std::uint32_t gpu, const question& q,
 }
 
 template <class Interference>
-void check_grown(const question& q, const partition_plan& plan, const Interference& beside) {
+void check_grown(const idle_question& q, const partition_plan& plan, const Interference& beside) {
   const partition_plan grown = with_idle_groups(plan, q.demands, q.table, q.shapes, beside);
   REQUIRE(grown == with_idle_groups(plan, q.demands, q.table, q.shapes, beside));
   const auto faults = faults_of(grown, q.demands, q.table, q.shapes, beside);
@@ -96,7 +96,7 @@ TEST_CASE("idle groups make partitions larger, and no promise is broken or gets 
   int plans = 0, larger = 0, full = 0;
   for (int i = 0; i < 300; ++i) {
     CAPTURE(i);
-    const question q = ask(random);
+    const idle_question q = ask_idle(random);
     const by_speed beside{&q.table};
     if (const auto plan = elastic_planner{}.plan(q.table, q.demands, q.shapes, beside)) {
       check_grown(q, *plan, beside);

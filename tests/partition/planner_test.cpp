@@ -37,16 +37,16 @@ struct crowded {
   }
 };
 
-struct question {
+struct plan_question {
   latency_table table;
   std::vector<model_demand> demands;
   std::vector<gpu_shape> shapes;
 };
 
 /// Questions with and without a plan; GPUs with and without a remainder, of one or two shapes.
-question ask(std::mt19937_64& random) {
+plan_question ask_plan(std::mt19937_64& random) {
   const std::size_t models = 1 + random() % 5;
-  question q{random_table(random, models, {8, 16, 32, 68}, 8), {}, {}};
+  plan_question q{random_table(random, models, {8, 16, 32, 68}, 8), {}, {}};
   for (std::uint64_t g = 1 + random() % 3; g > 0; --g)
     q.shapes.push_back({sm_count{random() % 2 == 0 ? 68u : 32u}, sm_count{8}, random() % 2 == 0});
   for (std::size_t m = 0; m < models; ++m) {
@@ -63,7 +63,7 @@ int run_questions(const Interference& beside) {
   int answered = 0;
   for (int i = 0; i < 400; ++i) {
     CAPTURE(i);
-    const question q = ask(random);
+    const plan_question q = ask_plan(random);
     const auto plan = Planner{}.plan(q.table, q.demands, q.shapes, beside);
     REQUIRE(plan == Planner{}.plan(q.table, q.demands, q.shapes, beside));
     if (!plan) continue;

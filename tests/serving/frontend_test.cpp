@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocations.hpp"
 #include "partition/random_table.hpp"
+#include "serving/instant.hpp"
 
 #include <gsched/partition/elastic.hpp>
 #include <gsched/serving/frontend.hpp>
@@ -21,8 +22,6 @@ namespace {
 
 using namespace detail;
 using namespace std::chrono_literals;
-
-constexpr time_point at(duration d) { return time_point{d}; }
 
 /// Batches of 1 to 8 of each model take that long plus a millisecond a request, on any SMs.
 latency_table even_table(const std::vector<duration>& fixed) {

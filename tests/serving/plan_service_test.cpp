@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sanitized.hpp"
+#include "serving/instant.hpp"
 
 #include <gsched/io/rate_curve_csv.hpp>
 #include <gsched/partition/elastic.hpp>
@@ -21,11 +22,10 @@
 #include <vector>
 
 using namespace gsched;
+using namespace gsched::testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-constexpr time_point at(duration d) { return time_point{d}; }
 
 /// Batches of 1 to 8 take 1 ms plus 0.5 ms a request on 8 SMs, and less on more SMs.
 latency_table table_of(std::size_t models) {

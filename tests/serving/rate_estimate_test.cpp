@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "serving/instant.hpp"
+
 #include <gsched/serving/rate_estimate.hpp>
 
 #include <doctest/doctest.h>
@@ -11,8 +13,6 @@ namespace gsched::testing {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr time_point at(duration d) { return time_point{d}; }
 
 } // namespace
 

@@ -17,7 +17,7 @@
 namespace gsched::testing {
 namespace {
 
-constexpr std::size_t words = 64;
+constexpr std::size_t image_words = 64;
 
 struct counts {
   std::uint64_t runs = 0;
@@ -58,7 +58,7 @@ public:
 
   /// The lane yields at these times, in order.
   std::pair<image_writer, counts> run(const std::vector<time_point>& yields) {
-    image_writer w{{memory_image(words)}, {}};
+    image_writer w{{memory_image(image_words)}, {}};
     sim::device d(preset_, {16, 16}, w.hook());
     program p("p", work_);
     d.load(p);
@@ -70,7 +70,7 @@ public:
     CHECK(drive.wrong == 0);
     CHECK(drive.yielded == yields.size());
     CHECK(d.rerun_blocks() == 0);
-    CHECK(w.images[0] == run_alone(p.operations(), memory_image(words)));
+    CHECK(w.images[0] == run_alone(p.operations(), memory_image(image_words)));
     return {w, {1, drive.jobs[0].preempted, drive.jobs[0].stayed, d.restarted_blocks()}};
   }
 

@@ -18,7 +18,7 @@ using namespace gsched;
 
 namespace {
 
-const std::string data = std::string(GSCHED_SOURCE_DIR) + "/tools/data/";
+const std::string shipped_data = std::string(GSCHED_SOURCE_DIR) + "/tools/data/";
 
 std::vector<std::string> fields_of(const std::string& line) {
   std::vector<std::string> fields;
@@ -83,7 +83,7 @@ replay run(program& p, duration quantum, std::size_t window) {
 } // namespace
 
 TEST_CASE("models in segments take what they take on the hardware, by window and size") {
-  std::ifstream in(data + "segments.csv");
+  std::ifstream in(shipped_data + "segments.csv");
   std::string line;
   REQUIRE(std::getline(in, line));
   constexpr std::size_t all = std::numeric_limits<std::size_t>::max();
@@ -95,8 +95,8 @@ TEST_CASE("models in segments take what they take on the hardware, by window and
     CAPTURE(line);
     const std::vector<std::string> f = fields_of(line);
     REQUIRE(f.size() == 10);
-    program p =
-        to_program(load_profile(std::filesystem::path(data + "profiles/" + f[0] + "_b1.json")));
+    program p = to_program(
+        load_profile(std::filesystem::path(shipped_data + "profiles/" + f[0] + "_b1.json")));
     const auto segments = static_cast<std::size_t>(std::stoul(f[2]));
     const duration quantum = quantum_for(p, segments);
     REQUIRE(cuts(p, quantum) == segments);
@@ -121,7 +121,8 @@ TEST_CASE("models in segments take what they take on the hardware, by window and
 }
 
 TEST_CASE("kernels launched one by one are bound by the host, and synchronising by the way back") {
-  program p = to_program(load_profile(std::filesystem::path(data + "profiles/resnet50_b1.json")));
+  program p =
+      to_program(load_profile(std::filesystem::path(shipped_data + "profiles/resnet50_b1.json")));
   const auto n = static_cast<double>(p.size());
   sim::device d(sim::h200());
   const lane_id lane = d.open_lane({});

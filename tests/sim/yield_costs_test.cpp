@@ -20,7 +20,7 @@ using namespace gsched;
 
 namespace {
 
-operation kernel_of(std::uint32_t blocks, double us) {
+operation yielding_kernel(std::uint32_t blocks, double us) {
   operation op;
   op.launch.grid = {blocks, 1, 1};
   op.launch.block = {256, 1, 1};
@@ -29,7 +29,7 @@ operation kernel_of(std::uint32_t blocks, double us) {
   return op;
 }
 operation leaving_kernel(std::uint32_t blocks, double us, double checkpoint_us) {
-  operation op = kernel_of(blocks, us);
+  operation op = yielding_kernel(blocks, us);
   op.preemptible = preemptibility::at_checkpoints;
   op.checkpoint = from_us(checkpoint_us);
   return op;
@@ -96,7 +96,7 @@ TEST_CASE("528 blocks that look at a flag are gone, and the next kernel runs, wh
     for (const bool full : {true, false}) {
       watched w;
       program blocks("blocks", {leaving_kernel(528, 10000, 0.5)});
-      program request("request", {kernel_of(528, 100)});
+      program request("request", {yielding_kernel(528, 100)});
       w.d.load(blocks);
       w.d.load(request);
       if (full) w.submit(w.low, blocks);
@@ -151,7 +151,7 @@ TEST_CASE("unmodified kernels are held, and go on, as gates of every first, seco
       sim::preset p = sim::h200();
       p.yields.gate_every = every;
       watched w(p);
-      program work("work", std::vector<operation>(60, kernel_of(132, 8)));
+      program work("work", std::vector<operation>(60, yielding_kernel(132, 8)));
       w.d.load(work);
       w.submit(w.low, work);
       w.d.spend(from_us(100 + 333.6 * draw_uniform(random))); // 40 of them and their gaps
@@ -173,7 +173,7 @@ TEST_CASE("gates cost a graph next to nothing, and a graph that is held costs ot
   const auto time_of = [](bool yields) {
     sim::device d(sim::h200());
     const lane_id lane = d.open_lane({0, {}, yields});
-    program p("p", std::vector<operation>(200, kernel_of(528, 8)));
+    program p("p", std::vector<operation>(200, yielding_kernel(528, 8)));
     d.load(p);
     segment s;
     s.lane = lane;
@@ -189,8 +189,8 @@ TEST_CASE("gates cost a graph next to nothing, and a graph that is held costs ot
 
   const auto beside = [](bool held) {
     watched w;
-    program request("request", std::vector<operation>(30, kernel_of(300, 8.5)));
-    program batch("batch", std::vector<operation>(100, kernel_of(528, 20)));
+    program request("request", std::vector<operation>(30, yielding_kernel(300, 8.5)));
+    program batch("batch", std::vector<operation>(100, yielding_kernel(528, 20)));
     w.d.load(request);
     w.d.load(batch);
     if (held) {

@@ -78,7 +78,7 @@ struct listed {
   void on_reply(client_id, time_point) {}
 };
 
-const request_mix one_model(std::vector<double>{1.0}, 1u);
+const request_mix only_model(std::vector<double>{1.0}, 1u);
 
 } // namespace
 
@@ -109,7 +109,7 @@ TEST_CASE("serve: it ends with the source, or after its number of requests") {
 TEST_CASE("serve: a closed loop keeps its number of requests outstanding to the last one") {
   for (const std::uint32_t outstanding : {1u, 3u, 50u}) {
     reply_recorder heard;
-    const closed_arrivals source(outstanding, from_us(500), one_model, 1);
+    const closed_arrivals source(outstanding, from_us(500), only_model, 1);
     CHECK(serve_all<fifo>(source, 20, heard).finished == 20);
     CHECK(heard.most_outstanding == std::min(outstanding, 20u));
   }
@@ -117,7 +117,7 @@ TEST_CASE("serve: a closed loop keeps its number of requests outstanding to the 
 
 TEST_CASE("serve: rejected requests count, and it ends") {
   reply_recorder heard;
-  const closed_arrivals source(2, from_us(500), one_model, 1);
+  const closed_arrivals source(2, from_us(500), only_model, 1);
   const dispatch_statistics s = serve_all<edf>(source, 20, heard, from_us(3000));
   CHECK(s.submitted == 20);
   CHECK(s.rejected > 0);
