@@ -151,6 +151,10 @@ assert len(rows) == 2 and 1 <= rows[0]["predicted"] < rows[1]["predicted"], rows
 assert found["probe_rows_held_up"] == 2, found["probe_rows_held_up"]
 PY
 expect "rows that wait for their probe are counted" grep -q '^2 rows of --test-probes left out' out
+{ echo "$columns"; tail -n 1 probes.csv; } > waiting.csv
+serves evaluate --coefficients "$law" --corun known.csv --laws disjoint --profiles probes --profiles "$data/profiles" \
+  --test-probes waiting.csv --json waiting.json
+expect "also where all rows wait" grep -q '"probe_rows_held_up": 1' waiting.json
 
 run --help
 expect "help teaches" grep -q 'Errors are those on held-out rows' out
