@@ -239,8 +239,7 @@ void write_json(std::ostream& out, const options& o, const std::vector<findings>
     j["probes"][name] = {{"victims", summary_json(summary_of(e.victims))},
                          {"probes", summary_json(summary_of(e.probes))}};
   }
-  if (!o.probes.groups.empty() || o.probes.held_up > 0)
-    j["probe_rows_held_up"] = o.probes.held_up;
+  if (!o.probes.groups.empty() || o.probes.held_up > 0) j["probe_rows_held_up"] = o.probes.held_up;
   for (const probe_row& row : rows) {
     const known_group& g = *row.group;
     const std::vector<double>& slow = row.slow;
