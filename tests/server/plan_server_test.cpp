@@ -145,7 +145,47 @@ void check_sums(const server_statistics& s) {
   CHECK(n.submitted == n.active + n.finished + n.rejected + n.cancelled + n.failed);
 }
 
+/// One request of model 0, which comes while the server's thread is in the midst of a round.
+class late_source final : public request_source {
+public:
+  explicit late_source(question& q) { record.payload = q.bytes(); }
+  bool poll(request_taker& to) noexcept override {
+    if (std::exchange(sent_, true)) return false;
+    record.arrival_ns = std::chrono::nanoseconds(now()).count();
+    to.take(record);
+    return true;
+  }
+  bool fall_asleep() noexcept override { return false; }
+  void wake_up() noexcept override {}
+  void close() noexcept override {}
+
+  struct record_of_test final : request_record {
+    record_of_test() : request_record(nullptr) {}
+    void dispose() noexcept override {}
+  } record;
+
+private:
+  static std::chrono::steady_clock::duration now() {
+    return std::chrono::steady_clock::now().time_since_epoch();
+  }
+  bool sent_ = false;
+};
+
 } // namespace
+
+TEST_CASE("plan server: no request starts before it came") {
+  rig r(offer_of(1, 5s));
+  for (int i = 0; i < 20; ++i) {
+    question q;
+    late_source source(q);
+    r.it.attach(source);
+    while (!source.record.has_ended()) std::this_thread::sleep_for(1ms);
+    r.it.detach(source);
+    CHECK(source.record.status == request_status::finished);
+    CHECK(source.record.start_ns >= source.record.arrival_ns);
+    CHECK(source.record.end_ns >= source.record.start_ns);
+  }
+}
 
 TEST_CASE("plan server: requests of many threads are batched, and each gets its own answer") {
   rig r(offer_of(2, 5s)); // so long that a loaded machine drops none

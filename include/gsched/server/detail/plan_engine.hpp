@@ -336,6 +336,7 @@ private:
   /// Hands a request to the loop; the runner may throw.
   void arrive(request_record& t) {
     const time_point since{duration{t.arrival_ns - epoch_ns_}};
+    if (since > loop_.now()) loop_.read_clock(); // it starts after it came
     loop_.arrive(t.model, id_of(t), std::min(since, loop_.now()));
   }
 
