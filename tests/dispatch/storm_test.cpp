@@ -253,8 +253,8 @@ TEST_CASE("storm: eviction does take work back") {
     o.segments_per_job = 6;
     o.evict_on_preempt = true;
     aggregate_accountant account(device.limits().sm, device.limits().sms);
-    using policy_type = gsched::priority<fifo, fifo>;
-    policy_type order;
+    using two_classes_policy = gsched::priority<fifo, fifo>;
+    two_classes_policy order;
     silent_listener hears;
     const test::shared_dispatcher made(device, order, account, hears, o);
     test::any_dispatcher& d = *made;

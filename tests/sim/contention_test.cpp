@@ -21,8 +21,8 @@ namespace {
 using namespace gsched;
 using sim::kernel_load;
 
-constexpr sm_count all{132};
-constexpr sm_count half{64};
+constexpr sm_count every_sm{132};
+constexpr sm_count half_of_sms{64};
 
 operation kernel(std::uint32_t blocks, std::uint32_t threads, double us) {
   operation op;
@@ -34,7 +34,7 @@ operation kernel(std::uint32_t blocks, std::uint32_t threads, double us) {
 
 kernel_load load_on(sm_count sms, const operation& op, std::uint32_t per_sm,
                     const kernel_counters* counters = nullptr) {
-  const sim::scaling_table t(op, all, per_sm);
+  const sim::scaling_table t(op, every_sm, per_sm);
   return sim::load_of(op, counters, t, sms, per_sm, {});
 }
 
@@ -53,7 +53,7 @@ kernel_counters moving(double dram) {
 /// A program of equal kernels that takes as long on half of the SMs.
 program chain(std::size_t n, double us, std::optional<kernel_counters> counters) {
   operation op = kernel(528, 256, us);
-  op.by_sms.push_back({half, from_us(us)});
+  op.by_sms.push_back({half_of_sms, from_us(us)});
   return {"chain", std::vector<operation>(n, op),
           std::vector<std::optional<kernel_counters>>(n, std::move(counters))};
 }
@@ -72,7 +72,7 @@ std::vector<double> times_of(const sim::preset& p, std::vector<program> graphs) 
   } seen;
   sim::device d(p, {}, {&seen, &journal::started, &journal::ended, nullptr});
   lane_options how;
-  how.sms = half;
+  how.sms = half_of_sms;
   std::uint32_t id = 0;
   for (program& g : graphs) {
     segment s;
@@ -197,9 +197,9 @@ TEST_CASE("load: what scales needs no memory, what does not scale does, if it ha
   flat.by_sms.push_back({sm_count{66}, from_us(101)});
   operation lonely = kernel(40, 32, 100);
   lonely.by_sms.push_back({sm_count{66}, from_us(100)});
-  CHECK(memory_of(load_on(all, scaling, 16)) < 0.05f);
-  CHECK(memory_of(load_on(all, flat, 16)) > 0.8f);
-  CHECK(memory_of(load_on(all, lonely, 16)) < 0.05f);
+  CHECK(memory_of(load_on(every_sm, scaling, 16)) < 0.05f);
+  CHECK(memory_of(load_on(every_sm, flat, 16)) > 0.8f);
+  CHECK(memory_of(load_on(every_sm, lonely, 16)) < 0.05f);
 }
 
 TEST_CASE("load: the same bytes over a longer time are less throughput, with counters or without") {
@@ -209,7 +209,7 @@ TEST_CASE("load: the same bytes over a longer time are less throughput, with cou
   kernel_counters c = moving(0.6);
   c.pipes.fma = 0.2;
   for (const kernel_counters* const counters : {static_cast<kernel_counters*>(nullptr), &c}) {
-    const kernel_load whole = load_on(all, op, 16, counters);
+    const kernel_load whole = load_on(every_sm, op, 16, counters);
     const kernel_load part = load_on(sm_count{33}, op, 16, counters);
     CHECK(memory_of(whole) > 0);
     CHECK(memory_of(part) == doctest::Approx(memory_of(whole) / 2));
@@ -218,23 +218,23 @@ TEST_CASE("load: the same bytes over a longer time are less throughput, with cou
   const auto fma_on = [&](sm_count sms) {
     return load_on(sms, op, 16, &c).use[index(resource::fma)];
   };
-  CHECK(fma_on(all) == doctest::Approx(0.2));
+  CHECK(fma_on(every_sm) == doctest::Approx(0.2));
   CHECK(fma_on(sm_count{33}) == doctest::Approx(0.4));
 }
 
 TEST_CASE("load: what is estimated counts as steady") {
   const operation op = kernel(6272, 128, 100);
   const kernel_counters c = moving(0.6);
-  CHECK(load_on(all, op, 16).steady);
-  CHECK(!load_on(all, op, 16, &c).steady);
+  CHECK(load_on(every_sm, op, 16).steady);
+  CHECK(!load_on(every_sm, op, 16, &c).steady);
 }
 
 TEST_CASE("load: warps are those of the blocks that an SM holds at once") {
   const operation few = kernel(100, 256, 50);
   const operation many = kernel(10000, 256, 50);
-  CHECK(load_on(all, few, 8).solo_warps == 8);
+  CHECK(load_on(every_sm, few, 8).solo_warps == 8);
   CHECK(load_on(sm_count{50}, few, 8).solo_warps == 16);
-  CHECK(load_on(all, many, 8).solo_warps == 64);
+  CHECK(load_on(every_sm, many, 8).solo_warps == 64);
 }
 
 TEST_CASE("load: within its bounds for random launches and counters") {
@@ -257,6 +257,6 @@ TEST_CASE("load: within its bounds for random launches and counters") {
   operation copy;
   copy.kind = operation_kind::memcpy;
   copy.expected = from_us(10);
-  CHECK(load_on(all, copy, 0, &most).use == kernel_load{}.use);
-  CHECK(load_on(all, copy, 0).fixed == 1);
+  CHECK(load_on(every_sm, copy, 0, &most).use == kernel_load{}.use);
+  CHECK(load_on(every_sm, copy, 0).fixed == 1);
 }
