@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "drawn_numbers.hpp"
+
 #include <gsched/core/latest_line.hpp>
 #include <gsched/core/latest_mean.hpp>
 
@@ -8,14 +10,7 @@
 #include <random>
 
 using namespace gsched;
-
-namespace {
-
-double unit(std::mt19937_64& random) {
-  return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
-}
-
-} // namespace
+using gsched::testing::unit;
 
 TEST_CASE("latest_mean: the mean and spread of the values, and later of the latest ones") {
   latest_mean m;

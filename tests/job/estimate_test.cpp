@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocations.hpp"
+#include "drawn_numbers.hpp"
 
 #include <gsched/job/estimate.hpp>
 
@@ -17,12 +18,11 @@
 #include <vector>
 
 using namespace gsched;
+using gsched::testing::below;
 
 namespace {
 
 using generator = std::mt19937_64;
-
-std::size_t drawn_below(generator& r, std::size_t n) { return static_cast<std::size_t>(r() % n); }
 
 operation kernel(std::uint32_t id, int expected_ns) {
   operation op;
@@ -42,8 +42,8 @@ operation copy(copy_direction d, int expected_ns) {
 program random_program(generator& r, std::uint32_t id, std::size_t size) {
   std::vector<operation> ops;
   for (std::size_t i = 0; i < size; ++i) {
-    const int time = static_cast<int>(drawn_below(r, 5000)); // some times are unknown
-    switch (drawn_below(r, 8)) {
+    const int time = static_cast<int>(below(r, 5000)); // some times are unknown
+    switch (below(r, 8)) {
     case 0: ops.push_back(copy(copy_direction::device_to_device, time)); break;
     case 1:
       ops.push_back({});
@@ -53,7 +53,7 @@ program random_program(generator& r, std::uint32_t id, std::size_t size) {
       ops.push_back(kernel(0, time));
       ops.back().kernel = no_kernel;
       break;
-    default: ops.push_back(kernel(static_cast<std::uint32_t>(drawn_below(r, 6)), time));
+    default: ops.push_back(kernel(static_cast<std::uint32_t>(below(r, 6)), time));
     }
   }
   program p("p" + std::to_string(id), std::move(ops));
@@ -111,12 +111,12 @@ TEST_CASE("a program's own times are the prior, kernel by kernel") {
 TEST_CASE("remaining agrees with the formula after every step of random jobs") {
   generator r(11);
   for (int round = 0; round < 60; ++round) {
-    const program a = random_program(r, 0, 1 + drawn_below(r, 60));
-    const program b = random_program(r, 1, 1 + drawn_below(r, 20));
+    const program a = random_program(r, 0, 1 + below(r, 60));
+    const program b = random_program(r, 1, 1 + below(r, 20));
     const std::array programs{&a, &b};
     constexpr std::size_t loose_kernels = 3;
     estimator e(loose_kernels, {.prior = 4.0, .most = 64.0});
-    e.add(a, 1.0 + 0.25 * static_cast<double>(drawn_below(r, 4)));
+    e.add(a, 1.0 + 0.25 * static_cast<double>(below(r, 4)));
     e.add(b, 0.5);
     e.expect(kernel(1, 700), 2.0);
     e.expect(copy(copy_direction::host_to_device, 400));
@@ -145,32 +145,30 @@ TEST_CASE("remaining agrees with the formula after every step of random jobs") {
         }
       };
       for (int step = 0; step < 40; ++step) {
-        switch (drawn_below(r, 5)) {
+        switch (below(r, 5)) {
         case 0:
         case 1:
         case 2: { // a segment, usually the next of the program, sometimes a second run
-          const std::size_t which = drawn_below(r, 2);
+          const std::size_t which = below(r, 2);
           const program& p = *programs[which];
           if (position[which] == p.size()) position[which] = 0;
           const std::uint32_t first = position[which];
-          const auto last =
-              first + 1 + static_cast<std::uint32_t>(drawn_below(r, p.size() - first));
+          const auto last = first + 1 + static_cast<std::uint32_t>(below(r, p.size() - first));
           const auto range = p.range(first, last);
           undoable.push_back({p.id(), first, {range.begin(), range.end()}});
           position[which] = last;
           e.dispatched(j, p.id(), first, range);
           step_counts(undoable.back(), 1);
-          if (drawn_below(r, 3) > 0)
-            e.observe_segment(p.id(), first, range,
-                              duration{static_cast<int>(drawn_below(r, 30000))});
+          if (below(r, 3) > 0)
+            e.observe_segment(p.id(), first, range, duration{static_cast<int>(below(r, 30000))});
           break;
         }
         case 3: {
-          const operation* const op = &loose[drawn_below(r, loose.size())];
+          const operation* const op = &loose[below(r, loose.size())];
           undoable.push_back({no_program, 0, {op}});
           e.dispatched(j, no_program, 0, undoable.back().operations);
           step_counts(undoable.back(), 1);
-          e.observe(*op, duration{static_cast<int>(drawn_below(r, 3000))});
+          e.observe(*op, duration{static_cast<int>(below(r, 3000))});
           break;
         }
         default:
@@ -186,7 +184,7 @@ TEST_CASE("remaining agrees with the formula after every step of random jobs") {
         REQUIRE(e.remaining(j) >= duration::zero());
         REQUIRE(std::abs(ns(e.remaining(j)) - expected) <= slack);
       }
-      e.end(j, drawn_below(r, 4) > 0);
+      e.end(j, below(r, 4) > 0);
     }
   }
 }
@@ -201,8 +199,8 @@ TEST_CASE("rounding does not add up: a job that is dispatched and undone is as i
   job_progress& j = e.begin();
   const duration whole = e.remaining(j);
   for (int i = 0; i < 20000; ++i) {
-    const auto first = static_cast<std::uint32_t>(drawn_below(r, 199));
-    const auto last = first + 1 + static_cast<std::uint32_t>(drawn_below(r, 199 - first));
+    const auto first = static_cast<std::uint32_t>(below(r, 199));
+    const auto last = first + 1 + static_cast<std::uint32_t>(below(r, 199 - first));
     e.dispatched(j, p.id(), first, p.range(first, last));
     e.undone(j, p.id(), first, p.range(first, last));
   }
@@ -219,7 +217,7 @@ TEST_CASE("mean times are the running average of what was measured, with the pri
   const std::size_t first = e.means().first_slot(0);
   double sum0 = 2.0 * 1000, n0 = 2.0, sum1 = 2.0 * 3000, n1 = 2.0;
   for (int i = 0; i < 500; ++i) {
-    const auto took = static_cast<int>(2000 + drawn_below(r, 6000));
+    const auto took = static_cast<int>(2000 + below(r, 6000));
     const double t0 = e.means().mean_time_ns(first), t1 = e.means().mean_time_ns(first + 1);
     if (i % 2 == 0) { // both at once: in proportion to their means
       e.observe_segment(p.id(), 0, p.range(0, 2), duration{took});

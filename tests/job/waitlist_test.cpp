@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "drawn_numbers.hpp"
 #include "sanitized.hpp"
 
 #include <job/waitlist_pair.hpp>
@@ -14,14 +15,13 @@
 #include <vector>
 
 using namespace gsched;
+using gsched::testing::below;
 using gsched::testing::some_programs;
 using gsched::testing::waitlist_pair;
 
 namespace {
 
 using generator = std::mt19937_64;
-
-std::size_t below(generator& r, std::size_t n) { return static_cast<std::size_t>(r() % n); }
 
 constexpr duration tick{10};
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "drawn_numbers.hpp"
 #include "policy/on_jobs.hpp"
 #include "sanitized.hpp"
 
@@ -19,13 +20,10 @@
 #include <vector>
 
 using namespace gsched;
+using gsched::testing::unit;
 using namespace gsched::test;
 
 namespace {
-
-double unit(std::mt19937_64& random) {
-  return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
-}
 
 /// Gaps between arrivals, with a mean of 1: exponential, or lognormal with that sigma.
 double gap(std::mt19937_64& random, double sigma) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "drawn_numbers.hpp"
+
 #include <gsched/preempt/forecast.hpp>
 #include <gsched/preempt/queue_bound.hpp>
 
@@ -12,14 +14,11 @@
 #include <vector>
 
 using namespace gsched;
+using gsched::testing::unit;
 
 namespace {
 
 time_point at_us(double us) { return time_point{from_us(us)}; }
-
-double unit(std::mt19937_64& random) {
-  return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
-}
 
 /// Arrivals until `end`, with gaps drawn from the distribution.
 std::vector<double> arrivals(double end, const std::function<double()>& gap) {

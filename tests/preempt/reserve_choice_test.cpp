@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "allocations.hpp"
+#include "drawn_numbers.hpp"
 
 #include <gsched/preempt/reserve_choice.hpp>
 #include <gsched/preempt/time_alone.hpp>
@@ -16,14 +17,11 @@
 #include <vector>
 
 using namespace gsched;
+using gsched::testing::unit;
 
 namespace {
 
 constexpr std::array sizes{sm_count{8}, sm_count{16}, sm_count{32}, sm_count{48}};
-
-double unit_of(std::mt19937_64& random) {
-  return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
-}
 
 /// The response of a pair of models, by size: the slow-down of a job that arrives beside work, and
 /// the speed of that work.
@@ -39,15 +37,15 @@ struct response {
 /// Decreasing slow-down, decreasing speed, by random steps.
 response random_response(std::mt19937_64& random) {
   response r;
-  double slow = 0.02 + 1.5 * unit_of(random) * unit_of(random);
+  double slow = 0.02 + 1.5 * unit(random) * unit(random);
   double speed = 1;
   for (std::size_t i = 0; i < 5; ++i) {
     r.slow_down[i] = slow;
     r.speed[i] = speed;
-    slow *= 0.3 + 0.7 * unit_of(random);
-    speed *= 0.84 + 0.16 * unit_of(random);
+    slow *= 0.3 + 0.7 * unit(random);
+    speed *= 0.84 + 0.16 * unit(random);
   }
-  r.found = 0.4 + 0.6 * unit_of(random);
+  r.found = 0.4 + 0.6 * unit(random);
   return r;
 }
 
@@ -63,16 +61,16 @@ struct serving {
     const std::size_t now = choice.current();
     ++jobs_under[now];
     for (int i = 0; i < 4; ++i) {
-      const double noise = 1 + 0.04 * (unit_of(random) - 0.5);
+      const double noise = 1 + 0.04 * (unit(random) - 0.5);
       choice.did(now, from_us(1000), from_us(1000 / r.speed[now] * noise), true);
     }
     // So far apart that work beside the jobs does not count.
     choice.cycle(from_us(1e6), duration::zero());
-    if (unit_of(random) > r.found) return choice.found_none();
+    if (unit(random) > r.found) return choice.found_none();
     // of a kernel; the slow-down is proportional, except for noise
-    const double ahead = unit_of(random);
-    const double noise = 1 + 2 * r.spread * (unit_of(random) - 0.5);
-    const double slow_down = r.slow_down[now] * 2 * ahead * noise + 0.01 * (unit_of(random) - 0.5);
+    const double ahead = unit(random);
+    const double noise = 1 + 2 * r.spread * (unit(random) - 0.5);
+    const double slow_down = r.slow_down[now] * 2 * ahead * noise + 0.01 * (unit(random) - 0.5);
     choice.found(now, from_us(1000 * ahead), slow_down);
   }
   int until_concluded(const response& r, int most) {
@@ -205,7 +203,7 @@ TEST_CASE("reserve_choice: the share counts long segments that real-time jobs cu
   for (int i = 0; i < 2000; ++i) {
     for (int k = 0; k < 10; ++k) c.did(1, from_us(200), from_us(200), true);
     for (int k = 0; k < 10; ++k) { // rarely without a real-time job beside it
-      const bool undisturbed = unit_of(random) < 0.2;
+      const bool undisturbed = unit(random) < 0.2;
       c.did(1, from_us(1200), undisturbed ? std::optional(from_us(2200)) : std::nullopt, true);
     }
   }
@@ -448,21 +446,21 @@ TEST_CASE("time_alone: the mean of jobs that were alone, or else the shortest of
   time_alone t;
   CHECK_FALSE(t.known());
   std::mt19937_64 random(3);
-  for (int i = 0; i < 15; ++i) t.learn(1.2 + unit_of(random), false);
+  for (int i = 0; i < 15; ++i) t.learn(1.2 + unit(random), false);
   CHECK_FALSE(t.known());
-  for (int i = 0; i < 85; ++i) t.learn(1.2 + unit_of(random), false);
+  for (int i = 0; i < 85; ++i) t.learn(1.2 + unit(random), false);
   REQUIRE(t.known());
   CHECK(t.ratio() == doctest::Approx(1.2).epsilon(0.05));
-  for (int i = 0; i < 1600; ++i) t.learn(1.5 + unit_of(random), false); // it has become slower
+  for (int i = 0; i < 1600; ++i) t.learn(1.5 + unit(random), false); // it has become slower
   CHECK(t.ratio() == doctest::Approx(1.5).epsilon(0.03));
   const double once = t.ratio(); // hardly varies, so ratios to it are comparable
   for (int i = 0; i < 600; ++i) {
-    t.learn(1.5 + unit_of(random), false);
+    t.learn(1.5 + unit(random), false);
     REQUIRE(t.ratio() == doctest::Approx(once).epsilon(0.01));
   }
-  for (int i = 0; i < 8; ++i) t.learn(1.6 + 0.02 * (unit_of(random) - 0.5), true);
+  for (int i = 0; i < 8; ++i) t.learn(1.6 + 0.02 * (unit(random) - 0.5), true);
   CHECK(t.ratio() == doctest::Approx(1.6).epsilon(0.01));
   CHECK(t.jobs() == 2308);
-  for (int i = 0; i < 2048; ++i) t.learn(1.9 + unit_of(random), false); // no job is alone any more
+  for (int i = 0; i < 2048; ++i) t.learn(1.9 + unit(random), false); // no job is alone any more
   CHECK(t.ratio() == doctest::Approx(1.9).epsilon(0.03));
 }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "drawn_numbers.hpp"
+
 #include <gsched/interference/contention_law.hpp>
 #include <gsched/sim/detail/blocks/block_scheduler.hpp>
 #include <gsched/sim/preset.hpp>
@@ -13,28 +15,26 @@
 #include <vector>
 
 using namespace gsched;
+using gsched::testing::between;
 
 namespace {
 
 using rng = std::mt19937_64;
 
-std::uint32_t draw(rng& r, std::uint32_t low, std::uint32_t high) {
-  return low + static_cast<std::uint32_t>(r() % (high - low + 1));
-}
-float part(rng& r) { return static_cast<float>(draw(r, 0, 1000)) / 1000; }
+float part(rng& r) { return static_cast<float>(between(r, 0, 1000)) / 1000; }
 
 sim::kernel_load random_load(rng& r) {
   demand d;
   for (double& use : d.use)
-    if (draw(r, 0, 2) > 0) use = part(r);
+    if (between(r, 0, 2) > 0) use = part(r);
   d.kept = part(r);
-  if (draw(r, 0, 1) > 0) d.working_set = 60e6 * part(r);
-  if (draw(r, 0, 1) > 0) d.conflict = draw(r, 1, 32);
-  d.steady = draw(r, 0, 1) > 0;
+  if (between(r, 0, 1) > 0) d.working_set = 60e6 * part(r);
+  if (between(r, 0, 1) > 0) d.conflict = between(r, 1, 32);
+  d.steady = between(r, 0, 1) > 0;
   sim::kernel_load l;
   l.take(d);
-  l.warps = static_cast<float>(draw(r, 1, 16));
-  l.solo_warps = l.warps * static_cast<float>(draw(r, 1, 4));
+  l.warps = static_cast<float>(between(r, 1, 16));
+  l.solo_warps = l.warps * static_cast<float>(between(r, 1, 4));
   l.fixed = part(r) / 2;
   return l;
 }
@@ -162,20 +162,20 @@ TEST_CASE("block_scheduler: speeds are those of what is around each kernel, SM b
     time_point now{};
     for (int step = 0; step < 400; ++step) {
       w.finish(now);
-      if (w.live() < most && draw(r, 0, 2) > 0) {
+      if (w.live() < most && between(r, 0, 2) > 0) {
         const std::uint32_t slot = s.take();
         sim::grid& g = s[slot];
         g = {};
         g.owner = slot;
-        g.where = seed % 3 == 0 && draw(r, 0, 1) == 0 ? half : all;
-        g.priority = static_cast<int>(draw(r, 0, 1));
-        g.cost.wave_ns = draw(r, 1000, 4000);
-        if (draw(r, 0, 5) > 0) {
+        g.where = seed % 3 == 0 && between(r, 0, 1) == 0 ? half : all;
+        g.priority = static_cast<int>(between(r, 0, 1));
+        g.cost.wave_ns = between(r, 1000, 4000);
+        if (between(r, 0, 5) > 0) {
           launch_shape shape;
-          shape.block = {32 * draw(r, 1, 16), 1, 1};
+          shape.block = {32 * between(r, 1, 16), 1, 1};
           shape.registers_per_thread = 32;
           g.cost.need = s.packer().need_of(shape, 0);
-          g.cost.blocks = draw(r, 1, p.sms.count() * g.cost.need.per_sm * draw(r, 1, 6));
+          g.cost.blocks = between(r, 1, p.sms.count() * g.cost.need.per_sm * between(r, 1, 6));
           g.cost.resident = std::min<double>(static_cast<double>(g.cost.blocks),
                                              g.where.size() * g.cost.need.per_sm);
           g.cost.load = random_load(r);
@@ -183,8 +183,8 @@ TEST_CASE("block_scheduler: speeds are those of what is around each kernel, SM b
         s.admit(slot, now);
         w.admitted(slot);
       }
-      w.step(now, draw(r, 0, 9) > 0);
-      now = std::min(s.next_end(), now + duration{draw(r, 1, 3000)});
+      w.step(now, between(r, 0, 9) > 0);
+      now = std::min(s.next_end(), now + duration{between(r, 1, 3000)});
     }
   }
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "drawn_numbers.hpp"
 #include "sanitized.hpp"
 
 #include <gsched/occupancy/limits.hpp>
@@ -13,14 +14,11 @@
 #include <vector>
 
 using namespace gsched;
+using gsched::testing::between;
 
 namespace {
 
 using rng = std::mt19937_64;
-
-std::uint32_t draw_from(rng& r, std::uint32_t low, std::uint32_t high) {
-  return low + static_cast<std::uint32_t>(r() % (high - low + 1));
-}
 
 /// SMs one by one, and blocks one by one.
 struct plain_map {
@@ -79,7 +77,7 @@ TEST_CASE("sm_map: places and gives back as SM by SM and block by block") {
     plain_map plain{std::vector<sim::sm_resources>(sms, packer.empty())};
     std::vector<sim::sm_range> ranges{{0, sms}};
     if (sms > 1 && seed % 3 == 0) { // partitions, and all of them
-      const std::uint32_t middle = draw_from(r, 1, sms - 1);
+      const std::uint32_t middle = between(r, 1, sms - 1);
       for (const sim::sm_range part : {sim::sm_range{0, middle}, sim::sm_range{middle, sms}}) {
         map.cut(part);
         ranges.push_back(part);
@@ -87,18 +85,18 @@ TEST_CASE("sm_map: places and gives back as SM by SM and block by block") {
     }
     std::vector<placed> live;
     for (int step = 0; step < 300; ++step) {
-      if (live.empty() || (draw_from(r, 0, 99) < 55 && live.size() < 12)) {
+      if (live.empty() || (between(r, 0, 99) < 55 && live.size() < 12)) {
         launch_shape shape;
-        shape.block = {32 * draw_from(r, 1, 16), 1, 1};
-        shape.registers_per_thread = draw_from(r, 16, 96);
-        shape.static_shared_bytes = draw_from(r, 0, 3) == 0 ? draw_from(r, 0, 40) * 1024 : 0;
+        shape.block = {32 * between(r, 1, 16), 1, 1};
+        shape.registers_per_thread = between(r, 16, 96);
+        shape.static_shared_bytes = between(r, 0, 3) == 0 ? between(r, 0, 40) * 1024 : 0;
         placed p;
         p.need = packer.need_of(shape, 0);
         if (p.need.per_sm == 0) continue;
         const sim::sm_range where =
-            ranges[draw_from(r, 0, static_cast<std::uint32_t>(ranges.size()) - 1)];
-        const std::uint32_t want = draw_from(r, 1, 3 * sms);
-        const std::uint32_t cluster = draw_from(r, 0, 4) == 0 ? draw_from(r, 2, 4) : 1;
+            ranges[between(r, 0, static_cast<std::uint32_t>(ranges.size()) - 1)];
+        const std::uint32_t want = between(r, 1, 3 * sms);
+        const std::uint32_t cluster = between(r, 0, 4) == 0 ? between(r, 2, 4) : 1;
         p.blocks = plain.place(p.need, where, want, cluster);
         const sim::sm_map::placement made = map.place(p.need, where, want, cluster);
         p.slices = made.slices;
@@ -108,7 +106,7 @@ TEST_CASE("sm_map: places and gives back as SM by SM and block by block") {
         REQUIRE(blocks_of(map, made.slices, sms) == p.blocks);
         if (sum > 0) live.push_back(p);
       } else {
-        const std::size_t which = draw_from(r, 0, static_cast<std::uint32_t>(live.size()) - 1);
+        const std::size_t which = between(r, 0, static_cast<std::uint32_t>(live.size()) - 1);
         REQUIRE(blocks_of(map, live[which].slices, sms) == live[which].blocks);
         map.release(live[which].need, live[which].slices);
         plain.release(live[which].need, live[which].blocks);
