@@ -251,9 +251,11 @@ TEST_CASE("blocks slow others of their kernel by less, the less of an SM they us
     k.takes.of(resource::issue) = issue;
     return detail::block_shape(k, all, {}).block_time(2, 2 * sms);
   };
-  CHECK(two_on_each(0.95) == doctest::Approx(23.0 / 15)); // 7 unused warps beside 8 and 16
-  CHECK(two_on_each(0.4) == doctest::Approx(28.0 / 20));  // 12
-  CHECK(two_on_each(0.1) == doctest::Approx(32.0 / 24));  // 16 at most
+  CHECK(two_on_each(1) == doctest::Approx(2));
+  CHECK(two_on_each(0.8) == doctest::Approx(23.0 / 15));   // 7 unused warps beside 8 and 16
+  CHECK(two_on_each(0.9) == doctest::Approx(19.5 / 11.5)); // half as many
+  CHECK(two_on_each(0.4) == doctest::Approx(28.0 / 20));   // 12
+  CHECK(two_on_each(0.1) == doctest::Approx(32.0 / 24));   // 16 at most
 }
 
 TEST_CASE("replays agree with a model that places one block at a time") {
@@ -377,6 +379,21 @@ TEST_CASE("the traffic of an endless kernel is steady") {
   };
   CHECK(slow(false) > 0.1);
   CHECK(slow(true) == doctest::Approx(surroundings::steady * slow(false)).epsilon(0.03));
+}
+
+TEST_CASE("an endless kernel's accesses to shared memory leave L1 to others") {
+  kernel_chain loads = chain({kernel(100, sms, 4)}), banks = chain({kernel(1000, sms, 4)});
+  loads.kernels[0].takes.of(resource::l1) = 0.5;
+  demand& d = banks.kernels[0].takes;
+  d.of(resource::l1) = 0.9; // with those to shared memory, as the counter has it
+  const auto slow = [&](bool endless, double shared) {
+    banks.endless = endless;
+    d.of(resource::shared_memory) = shared;
+    return beside({&loads, &banks}, {}, only_placing)[0];
+  };
+  CHECK(slow(true, 0.9) < 1.01);
+  CHECK(slow(true, 0) > 1.3);
+  CHECK(slow(false, 0.9) > 1.3); // in bursts they meet those of others
 }
 
 TEST_CASE("each start of another graph's kernel costs its time") {

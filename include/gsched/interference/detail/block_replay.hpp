@@ -418,7 +418,8 @@ private:
   }
 
   /// What a kernel takes of an SM with so many of its blocks, and of the device. More blocks than it
-  /// has alone do not make it one that others wait for: their pauses leave others room.
+  /// has alone do not make it one that others wait for: their pauses leave others room. The counter
+  /// of L1 has the accesses to shared memory too; those of an endless kernel leave L1 to others.
   [[nodiscard]] static demand use_of(const lane& l, double here) noexcept {
     demand d = l.kernel().takes;
     const double active = l.shape.solo_warps > 0 ? here * l.shape.warps / l.shape.solo_warps : here;
@@ -428,6 +429,8 @@ private:
     d.of(resource::l2) = l.l2;
     d.of(resource::dram) = l.dram;
     d.steady = l.chain->endless;
+    if (d.steady)
+      d.of(resource::l1) = std::max(0.0, d.of(resource::l1) - d.of(resource::shared_memory));
     return d;
   }
 

@@ -90,13 +90,15 @@ struct block_shape {
   }
 
   /// What its warps leave unused of what they use most, in warps: within bounds, as what they use is
-  /// known by its mean.
+  /// known by its mean. The lower bound falls where that is nearly all of the time.
   [[nodiscard]] double unused_warps(const demand& d, const contention_law& law) const noexcept {
     constexpr double most = 16;
+    constexpr double nearly_all = 0.8;
     constexpr double tiny = 1e-3;
     const double used = std::max({tiny, d.busiest(), d.of(resource::l2) / std::max(law.l2, 0.01),
                                   d.of(resource::dram) / std::max(law.dram, 0.01)});
-    return std::clamp(solo_warps * (1 / used - 1), contention_law::warps_to_fill, most);
+    const double least = std::clamp((1 - used) / (1 - nearly_all), 0.0, 1.0);
+    return std::clamp(solo_warps * (1 / used - 1), contention_law::warps_to_fill * least, most);
   }
 
   /// The same for an SM with `here` of the `resident` blocks: the fewer there are on the device,
