@@ -7,8 +7,10 @@
 #include "experiment.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/launch.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
+#include <gsched/occupancy/calculator.hpp>
 
 #include <CLI/CLI.hpp>
 #include <cuda_runtime_api.h>
@@ -16,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -134,6 +137,7 @@ public:
   void run() {
     starts();
     places();
+    rooms();
     gaps();
     splits();
     halves();
@@ -283,6 +287,82 @@ private:
                          {"sms_with_3", sms[1]},
                          {"beside_2", beside[0]},
                          {"beside_3", beside[1]}});
+    }
+  }
+
+  /// What an SM has of warps, registers, shared memory and places for blocks, or a block takes of it.
+  using parts = std::array<std::uint32_t, 4>;
+
+  [[nodiscard]] parts taken_by(const shape& s, bool second) const {
+    cudaFuncAttributes has{};
+    check(cudaFuncGetAttributes(&has, timed_kernel(second, s.many_registers)), "attributes");
+    gsched::launch_shape launch;
+    launch.grid.x = s.blocks;
+    launch.block.x = s.threads;
+    launch.registers_per_thread = static_cast<std::uint32_t>(has.numRegs);
+    launch.dynamic_shared_bytes = static_cast<std::uint32_t>(s.shared_bytes);
+    const gsched::block_allocation a = gsched::allocation_of(gpu_.sm, launch);
+    return {a.warps, a.registers, a.shared_bytes, 1};
+  }
+  /// How many blocks fit into what is left of an SM.
+  static std::uint32_t room(const parts& left, const parts& block) {
+    std::uint32_t most = left[3];
+    for (std::size_t i = 0; i < left.size(); ++i)
+      if (block[i] > 0) most = std::min(most, left[i] / block[i]);
+    return most;
+  }
+  static void take(parts& left, const parts& block) {
+    for (std::size_t i = 0; i < left.size(); ++i) left[i] -= std::min(left[i], block[i]);
+  }
+
+  /// Whether each block of a younger kernel, in the order of their numbers, goes to an SM that could
+  /// hold as many of them as any.
+  void rooms() {
+    const auto most = static_cast<std::size_t>(most_shared_) * 6 / 10;
+    const struct {
+      const char* name;
+      shape older;
+    } cases[] = {{"none but one warp", {1, 32, 0, 900}},
+                 {"1,024 threads on half of the SMs", {sms_ / 2, 1024, 0, 900}},
+                 {"1,024 threads on a quarter", {sms_ / 4, 1024, 0, 900}},
+                 {"256 threads on half", {sms_ / 2, 256, 0, 900}},
+                 {"60% of shared memory on half", {sms_ / 2, 128, most, 900}},
+                 {"128 threads on all, twice on half", {sms_ * 3 / 2, 128, 0, 900}},
+                 {"1,024 threads on all, twice on half", {sms_ * 3 / 2, 1024, 0, 900}}};
+    const parts empty{gpu_.sm.max_warps, gpu_.sm.registers, gpu_.sm.shared_bytes,
+                      gpu_.sm.max_blocks};
+    fmt::print("\nBlocks of younger kernels of 128 to 512 threads, by how many more of them the SM "
+               "with the most room could hold\n{:<38} {:>8} {:>9} {:>9} {:>9}\n",
+               "older blocks", "younger", "0 more", "1 more", "2 or more");
+    for (const auto& c : cases) {
+      std::array<std::uint64_t, 3> fewer{};
+      for (const unsigned threads : {128u, 256u, 512u})
+        for (const std::size_t bytes : {std::size_t{0}, std::size_t{16384}})
+          for (const bool many : {false, true})
+            for (const unsigned blocks : {sms_, 2 * sms_, 4 * sms_, 8 * sms_}) {
+              if (many && threads > 256) continue;
+              const shape younger{blocks, threads, bytes, 200, many};
+              const pair p = meet({"rooms", c.older, younger});
+              const parts one = taken_by(c.older, false), block = taken_by(younger, true);
+              std::vector<parts> left(sms_, empty);
+              for (const block_record& r : p.older) take(left.at(r.sm), one);
+              const std::uint64_t until = first_start(p.younger) + 100'000; // the first wave
+              for (const block_record& r : p.younger) {
+                if (r.start_ns >= until) continue;
+                std::uint32_t best = 0;
+                for (const parts& l : left) best = std::max(best, room(l, block));
+                const std::uint32_t here = room(left.at(r.sm), block);
+                ++fewer[std::min<std::size_t>(best - here, fewer.size() - 1)];
+                take(left[r.sm], block);
+              }
+            }
+      fmt::print("{:<38} {:>8} {:>9} {:>9} {:>9}\n", c.name, fewer[0] + fewer[1] + fewer[2],
+                 fewer[0], fewer[1], fewer[2]);
+      rooms_.push_back({{"older", c.name},
+                        {"older_blocks", c.older.blocks},
+                        {"older_threads", c.older.threads},
+                        {"older_shared_bytes", c.older.shared_bytes},
+                        {"fewer", fewer}});
     }
   }
 
@@ -436,6 +516,7 @@ private:
                 {"graphs", o_.graphs},
                 {"starts", starts_},
                 {"places", places_},
+                {"rooms", rooms_},
                 {"gaps", gaps_},
                 {"splits", splits_},
                 {"halves", halves_}}
@@ -452,7 +533,8 @@ private:
   int most_shared_ = 0;
   cudaStream_t older_{}, younger_{}, urgent_{};
   std::uint32_t* has_started_ = nullptr;
-  json starts_ = json::array(), places_ = json::array(), gaps_ = json::array();
+  json starts_ = json::array(), places_ = json::array(), rooms_ = json::array();
+  json gaps_ = json::array();
   json splits_ = json::array(), halves_ = json::array();
 };
 
