@@ -22,13 +22,13 @@ endfunction()
 # Tests and programs that run for a moment take the compiler longer than they then run: they are
 # compiled with -O1, or with -O0, which is half the time of -O3. Under the address sanitizer -O0 is a
 # third or a quarter of the time of -O1, under the thread sanitizer two thirds: SANITIZED is -O1 for
-# what runs longer than that saves. Where CMAKE_CXX_FLAGS_RELEASE has -O1, no target has more.
+# what runs longer than that saves. Where CMAKE_CXX_FLAGS_RELEASE has -O1 or -Og, no target has more.
 function(gsched_optimise target level)
   if(GSCHED_SANITIZE)
     if(NOT ARGN)
       target_compile_options(${target} PRIVATE -O0)
     endif()
-  elseif(NOT (level STREQUAL "-O2" AND CMAKE_CXX_FLAGS_RELEASE MATCHES "-O1"))
+  elseif(level STREQUAL "-O0" OR NOT CMAKE_CXX_FLAGS_RELEASE MATCHES "-O[1g]")
     target_compile_options(${target} PRIVATE
       $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:${level}>
       $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CUDA>>:-Xcompiler=${level}>)
