@@ -251,11 +251,19 @@ TEST_CASE("blocks slow others of their kernel by less, the less of an SM they us
     k.takes.of(resource::issue) = issue;
     return detail::block_shape(k, all, {}).block_time(2, 2 * sms);
   };
-  CHECK(two_on_each(1) == doctest::Approx(2));
+  CHECK(two_on_each(1) == doctest::Approx(2).epsilon(0.01));
   CHECK(two_on_each(0.8) == doctest::Approx(23.0 / 15));   // 7 unused warps beside 8 and 16
   CHECK(two_on_each(0.9) == doctest::Approx(19.5 / 11.5)); // half as many
   CHECK(two_on_each(0.4) == doctest::Approx(28.0 / 20));   // 12
   CHECK(two_on_each(0.1) == doctest::Approx(32.0 / 24));   // 16 at most
+}
+
+TEST_CASE(
+    "a kernel that uses all of an SM, of which no warps are known, is slowed by others alone") {
+  chain_kernel k = kernel(100, sms, 4); // 0 warps
+  k.takes.of(resource::issue) = 1;
+  const kernel_chain full = chain({k}), idle = chain({kernel(100, 1, 4)});
+  CHECK(beside({&full, &idle}, {}, only_placing)[0] == doctest::Approx(1).epsilon(0.01));
 }
 
 TEST_CASE("replays agree with a model that places one block at a time") {

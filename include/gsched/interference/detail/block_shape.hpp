@@ -93,11 +93,11 @@ struct block_shape {
   /// known by its mean. The lower bound falls where that is nearly all of the time.
   [[nodiscard]] double unused_warps(const demand& d, const contention_law& law) const noexcept {
     constexpr double most = 16;
-    constexpr double nearly_all = 0.8;
+    constexpr double nearly_all = 0.8, never_none = 0.01;
     constexpr double tiny = 1e-3;
     const double used = std::max({tiny, d.busiest(), d.of(resource::l2) / std::max(law.l2, 0.01),
                                   d.of(resource::dram) / std::max(law.dram, 0.01)});
-    const double least = std::clamp((1 - used) / (1 - nearly_all), 0.0, 1.0);
+    const double least = std::clamp((1 - used) / (1 - nearly_all), never_none, 1.0);
     return std::clamp(solo_warps * (1 / used - 1), contention_law::warps_to_fill * least, most);
   }
 
