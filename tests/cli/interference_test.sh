@@ -156,6 +156,32 @@ serves evaluate --coefficients "$law" --corun known.csv --laws disjoint --profil
   --test-probes waiting.csv --json waiting.json
 expect "also where all rows wait" grep -q '"probe_rows_held_up": 1' waiting.json
 
+# Single kernels beside a probe: the longest of a profile, and one that is too short to time.
+read -r long short count < <(python3 - "$data/profiles/vgg16_b32.json" <<'PY'
+import json, sys
+all = [(o["duration_us"] if o["kind"] == "kernel" else 5, i) for i, o in enumerate(json.load(open(sys.argv[1]))["operations"])]
+print(max(all)[1], min(all)[1], len(all))
+PY
+)
+kernels=probe,model,batch,operation,blocks,threads,alone_us,beside_us,held_up
+{ echo "$kernels"
+  echo "probe_copy_2_blocks66_threads64,vgg16,32,$long,66,64,1000,1500,0" # as probe_copy_2
+  echo "probe_copy_1,vgg16,32,$short,132,1024,7,9,0"
+  echo "probe_copy_1,vgg16,32,$long,132,1024,1000,4000,1"; } > kernels.csv
+one=(evaluate --coefficients "$law" --corun known.csv --laws disjoint --profiles probes --profiles "$data/profiles")
+serves "${one[@]}" --test-kernels kernels.csv --json kernels.json
+expect "one kernel beside one probe" python3 - kernels.json <<'PY'
+import json, sys
+found = json.load(open(sys.argv[1]))["kernels"]
+assert set(found) == {"all", "probe_copy_2_blocks66_threads64"} and found["all"]["predictions"] == 1, found
+assert 0 < found["all"]["p50"] < 1, found
+PY
+expect "rows that say nothing are counted" grep -q 'left out: 1 of kernels that wait .* 1 of kernels of less than 10 us' out
+{ echo "$kernels"; echo "probe_copy_1,vgg16,32,$count,132,1024,1000,1500,0"; } > beyond.csv
+refuses "beyond.csv:2: operation $count of vgg16, batch 32, expected one of $count of its profile" "${one[@]}" --test-kernels beyond.csv
+{ echo "$kernels"; echo "probe_chase_1,vgg16,32,$long,132,1024,1000,1500,0"; } > nobody.csv
+refuses "probe_chase_1, batch 1 has no row" "${one[@]}" --test-kernels nobody.csv
+
 run --help
 expect "help teaches" grep -q 'Errors are those on held-out rows' out
 

@@ -49,14 +49,15 @@ are distributed over its kernels; a model without a profile is estimated from it
 reported. Graphs whose demand exceeds what the fit has seen are reported as extrapolated.
 
 Errors are those on held-out rows: each row is predicted by a fit without that row, and each model
-by a fit without any row in which it occurs. Rows of --test-corun, --test-groups and --test-probes
-are predicted by the fit on all of --corun.
+by a fit without any row in which it occurs. Rows of --test-corun, --test-groups, --test-probes and
+--test-kernels are predicted by the fit on all of --corun.
 
 CSV files
   --corun        model_a,batch_a,sms_a,model_b,batch_b,sms_b,solo_a_us,solo_b_us,corun_a_us,corun_b_us
   --test-groups  group,model,batch,sms,solo_us,corun_us: a row for each graph of a group
   --test-probes  probe,victim,batch,victim_sms,probe_sms,kind,blocks,alone_us,beside_us,
                  probe_rate_alone,probe_rate_beside, as gsched measures them
+  --test-kernels probe,model,batch,operation,blocks,threads,alone_us,beside_us,held_up, likewise
   --solo         model,batch,solo_us,l2_pct,dram_pct,sm_active_pct of a replay alone on all SMs;
                  if it has them also ipc,l1_pct,dram_bytes,l2_sectors,starts,exposed_pct
 
@@ -82,7 +83,7 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 struct raw_options {
   std::string corun = shipped("corun_pairs.csv").string(),
               solo = shipped("solo_metrics.csv").string(), test_corun, test_groups, test_probes,
-              test_solo, sms, laws, coefficients, out, graphs, safe = "1.2";
+              test_kernels, test_solo, sms, laws, coefficients, out, graphs, safe = "1.2";
   std::vector<std::string> profiles;
   bool once = false, neutral = false;
   output_options output;
@@ -96,6 +97,8 @@ void declare(command_line& line, raw_options& raw) {
     line.option("--test-groups", raw.test_groups, "FILE", "The same of two or more graphs");
     line.option("--test-probes", raw.test_probes, "FILE",
                 "The same of graphs beside endless probes");
+    line.option("--test-kernels", raw.test_kernels, "FILE",
+                "The same of single kernels of graphs beside endless probes");
     line.option("--test-solo", raw.test_solo, "FILE",
                 "Models that --solo lacks; its rows have precedence");
     declare_profiles(line, raw.profiles);
@@ -145,6 +148,7 @@ measured_gpu gpu_of(const raw_options& raw, command what) {
   for (const auto& [option, file] : {std::pair{"--test-corun", raw.test_corun},
                                      {"--test-groups", raw.test_groups},
                                      {"--test-probes", raw.test_probes},
+                                     {"--test-kernels", raw.test_kernels},
                                      {"--test-solo", raw.test_solo},
                                      {"--coefficients", raw.coefficients}})
     if (!file.empty()) files.push_back({option, file});
@@ -261,6 +265,9 @@ void read_tests(options& o, const raw_options& raw, sm_count device) {
   if (!raw.test_probes.empty())
     read_probes(o.probes, *o.tested_with, to_file("--test-probes", raw.test_probes, "a CSV file"),
                 device);
+  if (!raw.test_kernels.empty())
+    read_kernels(o.kernels, *o.tested_with,
+                 to_file("--test-kernels", raw.test_kernels, "a CSV file"), device);
 }
 
 std::unique_ptr<options> read(const raw_options& raw, command what) {
@@ -279,7 +286,8 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
   o.safe = to_number("--safe", raw.safe, {1, 1000});
   const measured_gpu gpu = gpu_of(raw, what);
   const sm_count device = gpu.sms;
-  const bool tests = !(raw.test_corun + raw.test_groups + raw.test_probes).empty();
+  const bool tests =
+      !(raw.test_corun + raw.test_groups + raw.test_probes + raw.test_kernels).empty();
   if (!tests && !raw.test_solo.empty()) refuse("--test-solo", "given without --test-corun", "both");
   if (!raw.coefficients.empty() || what == command::predict) {
     if (raw.neutral) refuse("--neutral-start", "given beside --coefficients", "one of both");

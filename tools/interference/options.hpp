@@ -29,6 +29,7 @@ struct options : common::outputs {
   group_set pairs; ///< that are fitted or judged; empty for predict
   group_set test;  ///< pairs of other files, and groups of three and more
   group_set probes;
+  group_set kernels;         ///< single ones beside probes
   std::vector<subject> laws; ///< those with pairs
   gsched::interference_coefficients begin;
   bool given = false; ///< `begin` is evaluated, not fitted

@@ -3,6 +3,7 @@
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/interference/corun_pairs.hpp>
+#include <gsched/interference/corunner.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/job/profile.hpp>
@@ -39,6 +40,7 @@ struct known_group {
   std::vector<known_side> sides;
   bool shared = false;
   std::string name{}; ///< what it belongs to; may be empty
+  gsched::replay_window window{};
 
   [[nodiscard]] bool has(const std::string& model) const;
 };
@@ -60,6 +62,7 @@ public:
   ///          (bad_profile) for a profile of another GPU.
   [[nodiscard]] known_group group(const std::vector<gsched::corun_side>& sides,
                                   const std::string& file);
+  [[nodiscard]] bool has_profile(const model_batch& of) const { return profiles_->contains(of); }
 
   /// Those that were asked for and have no profile.
   [[nodiscard]] const std::set<model_batch>& without_profile() const noexcept { return without_; }
@@ -91,6 +94,7 @@ struct group_set {
 
   std::list<gsched::kernel_chain> own; ///< chains that no workloads keep
   std::size_t held_up = 0; ///< rows left out: a kernel waits until the probe beside it ends
+  std::size_t brief = 0;   ///< rows left out: of a kernel too short to time
 };
 
 } // namespace interference

@@ -47,6 +47,23 @@ bool waits_for(const kernel_chain& graph, const kernel_chain& endless) {
   });
 }
 
+/// The name of a probe without its blocks and threads.
+std::string usual_probe(const std::string& name) {
+  return name.substr(0, std::min(name.find("_blocks"), name.find("_threads")));
+}
+
+/// The chain of a probe whose blocks have so many times the threads of its profile's: they take
+/// room in proportion, and no more of anything else.
+kernel_chain with_threads(const kernel_chain& from, double times) {
+  kernel_chain chain = from;
+  for (chain_kernel& k : chain.kernels) {
+    k.warps *= times;
+    for (std::size_t part = 0; part < 2; ++part) // warps and registers
+      k.shares[part] = std::min(1.0, k.shares[part] * times);
+  }
+  return chain;
+}
+
 } // namespace
 
 void read_probes(group_set& into, workloads& from, const std::filesystem::path& file,
@@ -109,6 +126,59 @@ void read_probes(group_set& into, workloads& from, const std::filesystem::path& 
     into.groups.push_back(std::move(g));
     into.models.insert(victim.model);
     into.models.insert(probe.model);
+  }
+}
+
+void read_kernels(group_set& into, workloads& from, const std::filesystem::path& file,
+                  sm_count device) {
+  csv_table table(file, {"probe", "model", "batch", "operation", "blocks", "threads", "alone_us",
+                         "beside_us", "held_up"});
+  constexpr double most_us = 3.6e9, least_us = 10, warp = 32;
+  while (table.next()) {
+    corun_side probe, graph;
+    probe.model = table.text(0);
+    graph.model = table.text(1);
+    graph.batch = table.count(2);
+    probe.sms = graph.sms = device;
+    const std::uint32_t operation = table.count(3, 0);
+    const double blocks = table.count(4), threads = table.count(5);
+    const double alone = table.number(6, 1e-3, most_us), beside = table.number(7, 1e-3, most_us);
+    if (table.number(8, 0, 1) > 0) {
+      ++into.held_up;
+      continue;
+    }
+    if (!from.has_profile({probe.model, probe.batch})) probe.model = usual_probe(probe.model);
+    known_group g = from.group({probe, graph}, file.string());
+    const kernel_chain& whole = *g.sides[1].chain;
+    const std::size_t known = whole.known ? whole.kernels.size() : 0;
+    if (operation >= known)
+      table.refuse("operation " + std::to_string(operation) + " of " + graph.model + ", batch " +
+                       std::to_string(graph.batch),
+                   known == 0 ? "a profile of it"
+                              : "one of " + std::to_string(known) + " of its profile");
+    kernel_chain one;
+    one.sms = whole.sms;
+    one.gap_us = whole.gap_us;
+    one.kernels = {whole.kernels[operation]};
+    const double us = one.kernels[0].us;
+    if (us < least_us) {
+      ++into.brief;
+      continue;
+    }
+    const double times = threads / warp / std::max(1.0, g.sides[0].chain->kernels[0].warps);
+    g.sides[0].chain = into.keep(
+        with_blocks(times == 1 ? *g.sides[0].chain : with_threads(*g.sides[0].chain, times), blocks,
+                    device.count()));
+    g.sides[0].endless = true;
+    g.sides[1].chain = into.keep(std::move(one));
+    g.sides[1].endless = false;
+    g.sides[1].row.solo = from_us(us);
+    g.sides[1].row.corun = from_us(std::max(us / 2, us + beside - alone));
+    g.name = table.text(0);
+    constexpr double replays = 4, least_window_us = 300;
+    g.window.us = std::max(least_window_us, replays * us);
+    g.window.replays = 5;
+    into.groups.push_back(std::move(g));
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <ostream>
 #include <set>
@@ -112,6 +113,19 @@ std::vector<probe_row> rows_of_probes(const options& o, const interference_coeff
   return rows;
 }
 
+/// Errors of single kernels, by the probe beside them, and of all.
+std::map<std::string, std::vector<double>> kernel_errors(const options& o,
+                                                         const interference_coefficients& c) {
+  std::map<std::string, std::vector<double>> by_probe;
+  for (const known_group& g : o.kernels.groups) {
+    const double slow = predict(c, g, true, nullptr, g.window)[1];
+    const double e = relative_error(slow, g.sides[1].row.slowdown());
+    by_probe[g.name].push_back(e);
+    by_probe["all"].push_back(e);
+  }
+  return by_probe;
+}
+
 template <class If>
 probe_errors errors_of(const std::vector<probe_row>& rows, If counts) {
   probe_errors e;
@@ -188,6 +202,13 @@ void print(std::ostream& out, const options& o, const std::vector<findings>& all
   if (o.probes.held_up > 0)
     fmt::print(out, "{} rows of --test-probes left out: a kernel waits until the probe ends\n",
                o.probes.held_up);
+  for (const auto& [name, errors] : kernel_errors(o, c))
+    line(out, "kernels", name, summary_of(errors));
+  if (o.kernels.held_up + o.kernels.brief > 0)
+    fmt::print(out,
+               "rows of --test-kernels left out: {} of kernels that wait until the probe ends, "
+               "{} of kernels of less than 10 us\n",
+               o.kernels.held_up, o.kernels.brief);
   note(out, o.corun, o.fitted_with.get());
   note(out, o.test_corun, o.tested_with.get());
   std::size_t beyond = 0;
@@ -252,6 +273,8 @@ void write_json(std::ostream& out, const options& o, const std::vector<findings>
                                {"probe_measured", rounded(g.sides[0].row.slowdown())},
                                {"probe_predicted", rounded(slow[0])}});
   }
+  for (const auto& [name, errors] : kernel_errors(o, c))
+    j["kernels"][name] = summary_json(summary_of(errors));
   j["rules"] = rules_json(rules.pairs);
   if (!o.test.groups.empty()) j["test_rules"] = rules_json(rules.test);
   j["without_profile"] = without_json(o.fitted_with->without_profile());

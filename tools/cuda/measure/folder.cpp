@@ -24,6 +24,7 @@ constexpr std::array tables{"latency_batch_partition.csv",
                             "corun_groups.csv",
                             "probes.csv",
                             "held_up.csv",
+                            "kernels.csv",
                             "solo_metrics.csv"};
 
 } // namespace

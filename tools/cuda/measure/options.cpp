@@ -31,6 +31,7 @@ Measures graphs on a GPU for plan, serve_partitions and interference, and writes
   corun_groups.csv             pairs: three and four at once, likewise
   probes.csv                   probes: graphs beside kernels that use one resource each
   held_up.csv                  probes: which kernels wait for sleeping blocks to end
+  kernels.csv                  kernels: each kernel by itself beside probes (not of `all`)
   profiles, solo_metrics.csv   counters: profiles with hardware counters, and their sums
 Medians are over rounds in which all variants take turns; 10th and 90th percentiles stand beside
 them. Rows are written as soon as they are measured. The same command again keeps them and measures
@@ -49,7 +50,8 @@ Examples
 Exit code: 0; 1 for a failure, a missing GPU among them; 2 for a usage or input error; 3 where the
 GPU hangs.)";
 
-constexpr std::array all_parts{part::latency, part::pairs, part::probes, part::counters};
+constexpr std::array known_parts{part::latency, part::pairs, part::probes, part::kernels,
+                                 part::counters};
 
 struct raw_options {
   std::string out, models, sms, probes, groups = "12", minutes = "20", window = "15", seed = "1";
@@ -80,7 +82,7 @@ void declare(common::command_line& line, raw_options& raw, bool has_latency, boo
   }
   if (has_probes)
     line.option("--probes", raw.probes, "KIND,...",
-                "probes: these alone, such as fp32,copy; default: all");
+                "Beside these alone, such as fp32,copy; default: all");
   line.option("--minutes", raw.minutes, "M",
               "In all; what is not measured by then is left to another run");
   line.flag("--anew", raw.anew, "Remove what the folder has from other runs");
@@ -118,8 +120,8 @@ adaptor_choice to_adaptor(const std::string& text) {
 
 options read(const raw_options& raw, const std::string& chosen, bool captured) {
   options o;
-  for (const part p : all_parts)
-    if (chosen == "all" || chosen == name_of(p)) o.parts.push_back(p);
+  for (const part p : known_parts)
+    if ((chosen == "all" && p != part::kernels) || chosen == name_of(p)) o.parts.push_back(p);
   if (raw.out.empty()) refuse("--out", "not given", "a folder for the tables");
   o.out = raw.out;
   common::device_choice device;
@@ -169,6 +171,7 @@ const char* name_of(part p) noexcept {
   case part::latency: return "latency";
   case part::pairs: return "pairs";
   case part::probes: return "probes";
+  case part::kernels: return "kernels";
   case part::counters: return "counters";
   }
   return "";
@@ -184,6 +187,8 @@ std::optional<options> parse_options(int argc, const char* const* argv, bool cap
   line.subcommand("pairs", "Graphs at the same time");
   declare(line, raw, false, true, false);
   line.subcommand("probes", "Graphs, and probes, beside a probe of each resource of the GPU");
+  declare(line, raw, false, false, true);
+  line.subcommand("kernels", "Each kernel by itself, alone and beside probes");
   declare(line, raw, false, false, true);
   line.subcommand("counters", "Profiles with hardware counters of each kernel");
   declare(line, raw, false, false, false);

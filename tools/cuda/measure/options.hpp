@@ -16,9 +16,9 @@
 
 namespace measure {
 
-/// What is measured, in the order in which `all` does it.
+/// What is measured, in the order in which `all` does it, which leaves out `kernels`.
 /// The profiler comes last: it can slow what runs after it in the process.
-enum class part : std::uint8_t { latency, pairs, probes, counters };
+enum class part : std::uint8_t { latency, pairs, probes, kernels, counters };
 
 /// A shared library with an adaptor: --adaptor.
 struct adaptor_choice {

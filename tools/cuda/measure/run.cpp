@@ -36,6 +36,7 @@ double weight_of(part p) noexcept {
   case part::latency: return 1;
   case part::pairs: return 2.5;
   case part::probes: return 1.5;
+  case part::kernels: return 1.5;
   case part::counters: return 1.5;
   }
   return 1;
@@ -46,6 +47,7 @@ part_report measured(part p, session& s, double until) {
   case part::latency: return measure_latency(s, until);
   case part::pairs: return measure_pairs(s, until);
   case part::probes: return measure_probes(s, until);
+  case part::kernels: return measure_kernels(s, until);
   case part::counters: return measure_counters(s, until);
   }
   return {};

@@ -80,6 +80,7 @@ private:
 [[nodiscard]] part_report measure_latency(session& s, double until);
 [[nodiscard]] part_report measure_pairs(session& s, double until);
 [[nodiscard]] part_report measure_probes(session& s, double until);
+[[nodiscard]] part_report measure_kernels(session& s, double until);
 [[nodiscard]] part_report measure_counters(session& s, double until);
 
 } // namespace measure

@@ -8,14 +8,29 @@
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/program.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace gsched::cuda {
 
+namespace {
+
+/// 0 for none.
+double median(std::vector<double> all) {
+  if (all.empty()) return 0;
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
+} // namespace
+
 std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& how, int gpu,
-                                          double limit_us) {
+                                          double limit_us, std::size_t passes) {
   const struct gpu on = find_gpu(gpu);
   program_options plain;
   plain.name = "graph beside a probe";
@@ -31,7 +46,6 @@ std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& ho
   }
   check(cudaStreamSynchronize(stream.get()), "operation");
 
-  std::vector<beside_operation> all;
   const event_owner begin = make_event("operation");
   const event_owner end = make_event("operation");
   const auto time_of = [&](std::size_t i) {
@@ -45,25 +59,32 @@ std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& ho
   };
   // Each time in the order of the capture: a kernel that runs twice may wait for what the operation
   // before it resets.
-  std::vector<double> alone;
-  for (std::size_t i = 0; i < graphs.size(); ++i) alone.push_back(time_of(i));
-  for (std::size_t i = 0; i < graphs.size(); ++i) {
-    if (p.host().operations()[i].kind != operation_kind::kernel) {
-      static_cast<void>(time_of(i));
-      continue;
+  std::vector<std::vector<double>> alone(graphs.size()), together(graphs.size());
+  for (std::size_t pass = 0; pass < passes; ++pass) {
+    for (std::size_t i = 0; i < graphs.size(); ++i) alone[i].push_back(time_of(i));
+    for (std::size_t i = 0; i < graphs.size(); ++i) {
+      if (p.host().operations()[i].kind != operation_kind::kernel) {
+        static_cast<void>(time_of(i));
+        continue;
+      }
+      beside.start(its.get(), limit_us);
+      if (!beside.wait_running(1e6))
+        throw error(errc::device_failed, beside.name() + ": no block started, expected one");
+      std::this_thread::sleep_for(std::chrono::microseconds{100}); // all blocks run
+      together[i].push_back(time_of(i));
+      beside.stop();
+      const probe::result ran = beside.last();
+      if (how.blocks == 0 && ran.sms != on.sms.count())
+        throw error(errc::device_failed, beside.name() + ": on " + std::to_string(ran.sms) +
+                                             " SMs, expected a block on each of " +
+                                             std::to_string(on.sms.count()));
     }
-    beside.start(its.get(), limit_us);
-    if (!beside.wait_running(1e6))
-      throw error(errc::device_failed, beside.name() + ": no block started, expected one");
-    std::this_thread::sleep_for(std::chrono::microseconds{100}); // all blocks run
-    const double us = time_of(i);
-    beside.stop();
-    const probe::result ran = beside.last();
-    if (ran.sms != on.sms.count())
-      throw error(errc::device_failed, beside.name() + ": on " + std::to_string(ran.sms) +
-                                           " SMs, expected a block on each of " +
-                                           std::to_string(on.sms.count()));
-    all.push_back({i, alone[i], us, us > alone[i] + limit_us / 2});
+  }
+  std::vector<beside_operation> all;
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    if (together[i].empty()) continue;
+    const double before = median(alone[i]), after = median(together[i]);
+    all.push_back({i, before, after, after > before + limit_us / 2});
   }
   return all;
 }

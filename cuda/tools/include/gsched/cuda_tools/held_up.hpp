@@ -10,7 +10,7 @@
 
 namespace gsched::cuda {
 
-/// An operation of a graph that ran beside a probe.
+/// An operation of a graph that ran beside a probe. Times are medians of all passes.
 struct beside_operation {
   std::size_t operation = 0;
   double alone_us = 0;  ///< from its launch to its end, with nothing else on the GPU
@@ -18,15 +18,18 @@ struct beside_operation {
   bool held_up = false; ///< it waited for the probe, which ended by itself
 };
 
-/// Runs each kernel of a graph by itself, in order, beside a probe with a block on each SM that
-/// ends by itself after `limit_us`: a kernel of which no block fits beside the probe waits for that.
-/// It shows whether kernels_held_up of occupancy/beside.hpp is right.
+/// Runs each kernel of a graph by itself, in order, beside a probe that ends by itself after
+/// `limit_us`: a kernel of which no block fits beside the probe waits for that. It shows what a
+/// probe costs each kernel, and whether kernels_held_up of occupancy/beside.hpp is right. `passes`
+/// times, with the kernels alone before each.
 ///
 /// Source   Elvinger et al., SoCC 2025, section 4.2, doi:10.1145/3772052.3772270.
-/// Errors   as probe; device_failed with CUDA's message, or if the probe is not on every SM.
-/// Cost     up to `limit_us` and 0.2 ms for each kernel.
+/// Errors   as probe; device_failed with CUDA's message, or if the probe has no number of blocks and
+///          is not on every SM.
+/// Cost     up to `limit_us` and 0.2 ms for each kernel and pass.
 /// Threads  one at a time. The GPU should be idle.
 [[nodiscard]] std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& how,
-                                                        int gpu = 0, double limit_us = 3000);
+                                                        int gpu = 0, double limit_us = 3000,
+                                                        std::size_t passes = 1);
 
 } // namespace gsched::cuda
