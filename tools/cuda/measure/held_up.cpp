@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/held_up.hpp"
-#include "measure/probe_list.hpp"
+
+#include "measure/beside.hpp"
 #include "measure/row_file.hpp"
 #include "measure/whole_graph.hpp"
 
-#include <gsched/core/error.hpp>
 #include <gsched/cuda_tools/held_up.hpp>
 #include <gsched/cuda_tools/probe.hpp>
 #include <gsched/occupancy/beside.hpp>
@@ -61,48 +61,25 @@ part_report measure_held_up(session& s, double until) {
       s.how.out / "held_up.csv",
       {"probe", "model", "batch", "operation", "predicted", "measured", "alone_us", "beside_us"},
       3);
-  struct run_of {
-    std::size_t graph;
-    cuda::probe_options probe;
-  };
-  std::vector<run_of> missing;
-  for (std::size_t g = 0; g < s.graphs.size(); ++g)
-    for (const cuda::probe_options& p : neighbours())
-      if (file.has({p.name(), s.graphs[g].model, std::to_string(s.graphs[g].batch)}))
-        ++report.kept;
-      else
-        missing.push_back({g, p});
   std::size_t kernels = 0;
   std::size_t wrong = 0;
-  { // its end completes the report
-    steps all(s, report, missing.size(), until);
-    for (const run_of& r : missing) {
-      const measured_graph& graph = s.graphs[r.graph];
-      if (!all.begin(fmt::format("{} beside {}", graph.name(), r.probe.name()))) break;
-      try {
-        const cuda::program& program = *graph.instances.front();
-        const launch_shape resident = cuda::probe(r.probe, s.gpu.sms).launch();
-        const whole_graph whole(program);
-        std::vector<row_file::row> rows;
-        for (const cuda::beside_operation& b :
-             cuda::each_beside(whole.get(), r.probe, s.gpu.ordinal)) {
-          const launch_shape& launch = program.host().operations()[b.operation].launch;
-          const std::string predicted = lacking(occupancy_beside(s.gpu.sm, resident, 1, launch));
-          ++kernels;
-          if (predicted.empty() == b.held_up) ++wrong;
-          rows.push_back({r.probe.name(), graph.model, std::to_string(graph.batch),
-                          std::to_string(b.operation), predicted, b.held_up ? "1" : "0",
-                          us_text(b.alone_us), us_text(b.us)});
-        }
-        file.add(rows);
-        ++report.measured;
-      } catch (const error& e) {
-        if (cudaPeekAtLastError() != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess) throw;
-        report.notes.push_back(graph.name() + " beside " + r.probe.name() +
-                               " left out: " + e.what());
-      }
+  const auto rows_of = [&](const measured_graph& graph, const cuda::probe_options& probe) {
+    const cuda::program& program = *graph.instances.front();
+    const launch_shape resident = cuda::probe(probe, s.gpu.sms).launch();
+    const whole_graph whole(program);
+    std::vector<row_file::row> rows;
+    for (const cuda::beside_operation& b : cuda::each_beside(whole.get(), probe, s.gpu.ordinal)) {
+      const launch_shape& launch = program.host().operations()[b.operation].launch;
+      const std::string predicted = lacking(occupancy_beside(s.gpu.sm, resident, 1, launch));
+      ++kernels;
+      if (predicted.empty() == b.held_up) ++wrong;
+      rows.push_back({probe.name(), graph.model, std::to_string(graph.batch),
+                      std::to_string(b.operation), predicted, b.held_up ? "1" : "0",
+                      us_text(b.alone_us), us_text(b.us)});
     }
-  }
+    return rows;
+  };
+  measure_beside(s, report, file, neighbours(), until, rows_of);
   if (kernels > 0)
     report.notes.push_back(
         fmt::format("of {} kernels beside a block on each SM, the calculator was "

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "measure/beside.hpp"
 #include "measure/row_file.hpp"
 #include "measure/session.hpp"
 #include "measure/whole_graph.hpp"
 
-#include <gsched/core/error.hpp>
 #include <gsched/cuda_tools/held_up.hpp>
 #include <gsched/cuda_tools/probe.hpp>
-
-#include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -61,38 +58,19 @@ part_report measure_kernels(session& s, double until) {
                 {"probe", "model", "batch", "operation", "blocks", "threads", "alone_us",
                  "beside_us", "held_up"},
                 3);
-  struct run_of {
-    std::size_t graph;
-    cuda::probe_options probe;
+  const auto rows_of = [&](const measured_graph& graph, const cuda::probe_options& probe) {
+    const launch_shape of_probe = cuda::probe(probe, s.gpu.sms).launch();
+    const whole_graph whole(*graph.instances.front());
+    std::vector<row_file::row> rows;
+    for (const cuda::beside_operation& b :
+         cuda::each_beside(whole.get(), probe, s.gpu.ordinal, limit_us, passes))
+      rows.push_back({probe.name(), graph.model, std::to_string(graph.batch),
+                      std::to_string(b.operation), std::to_string(of_probe.blocks()),
+                      std::to_string(of_probe.threads_per_block()), us_text(b.alone_us),
+                      us_text(b.us), b.held_up ? "1" : "0"});
+    return rows;
   };
-  std::vector<run_of> missing;
-  for (std::size_t g = 0; g < s.graphs.size(); ++g)
-    for (const cuda::probe_options& p : beside_kernels(s.gpu.sms.count(), s.how.probes))
-      if (file.has({p.name(), s.graphs[g].model, std::to_string(s.graphs[g].batch)}))
-        ++report.kept;
-      else
-        missing.push_back({g, p});
-  steps all(s, report, missing.size(), until);
-  for (const run_of& r : missing) {
-    const measured_graph& graph = s.graphs[r.graph];
-    if (!all.begin(fmt::format("{} beside {}", graph.name(), r.probe.name()))) break;
-    try {
-      const launch_shape of_probe = cuda::probe(r.probe, s.gpu.sms).launch();
-      const whole_graph whole(*graph.instances.front());
-      std::vector<row_file::row> rows;
-      for (const cuda::beside_operation& b :
-           cuda::each_beside(whole.get(), r.probe, s.gpu.ordinal, limit_us, passes))
-        rows.push_back({r.probe.name(), graph.model, std::to_string(graph.batch),
-                        std::to_string(b.operation), std::to_string(of_probe.blocks()),
-                        std::to_string(of_probe.threads_per_block()), us_text(b.alone_us),
-                        us_text(b.us), b.held_up ? "1" : "0"});
-      file.add(rows);
-      ++report.measured;
-    } catch (const error& e) {
-      if (cudaPeekAtLastError() != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess) throw;
-      report.notes.push_back(graph.name() + " beside " + r.probe.name() + " left out: " + e.what());
-    }
-  }
+  measure_beside(s, report, file, beside_kernels(s.gpu.sms.count(), s.how.probes), until, rows_of);
   return report;
 }
 

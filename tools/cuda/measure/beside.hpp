@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "measure/row_file.hpp"
+#include "measure/session.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda_tools/held_up.hpp>
+#include <gsched/cuda_tools/probe.hpp>
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace measure {
+
+/// Each graph beside each probe, unless `file` has its rows, until the time is over. `rows_of` measures
+/// the kernels of a graph beside a probe. What fails is left out, and noted.
+template <class RowsOf>
+void measure_beside(session& s, part_report& report, row_file& file,
+                    const std::vector<gsched::cuda::probe_options>& probes, double until,
+                    RowsOf rows_of) {
+  std::vector<std::pair<const measured_graph*, gsched::cuda::probe_options>> missing;
+  for (const measured_graph& graph : s.graphs)
+    for (const gsched::cuda::probe_options& p : probes)
+      if (file.has({p.name(), graph.model, std::to_string(graph.batch)}))
+        ++report.kept;
+      else
+        missing.emplace_back(&graph, p);
+  steps all(s, report, missing.size(), until);
+  for (const auto& [graph, probe] : missing) {
+    if (!all.begin(fmt::format("{} beside {}", graph->name(), probe.name()))) break;
+    try {
+      file.add(rows_of(*graph, probe));
+      ++report.measured;
+    } catch (const gsched::error& e) {
+      if (cudaPeekAtLastError() != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess) throw;
+      report.notes.push_back(graph->name() + " beside " + probe.name() + " left out: " + e.what());
+    }
+  }
+}
+
+} // namespace measure
