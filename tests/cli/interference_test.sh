@@ -170,9 +170,14 @@ kernels=probe,model,batch,operation,blocks,threads,alone_us,beside_us,held_up
   echo "probe_copy_1,vgg16,32,$long,132,1024,1000,4000,1"; } > kernels.csv
 one=(evaluate --coefficients "$law" --corun known.csv --laws disjoint --profiles probes --profiles "$data/profiles")
 serves "${one[@]}" --test-kernels kernels.csv --json kernels.json
-expect "one kernel beside one probe" python3 - kernels.json <<'PY'
+expect "one kernel beside one probe" python3 - kernels.json "$long" <<'PY'
 import json, sys
-found = json.load(open(sys.argv[1]))["kernels"]
+said = json.load(open(sys.argv[1]))
+[row] = said["kernel_rows"]
+assert (row["model"], row["batch"], row["operation"]) == ("vgg16", 32, int(sys.argv[2])), row
+assert row["measured"] > 1 and row["predicted"] >= 1, row
+assert (said["kernel_rows_held_up"], said["kernel_rows_brief"]) == (1, 1), said
+found = said["kernels"]
 assert set(found) == {"all", "probe_copy_2_blocks66_threads64"} and found["all"]["predictions"] == 1, found
 assert 0 < found["all"]["p50"] < 1, found
 PY

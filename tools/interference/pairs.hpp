@@ -41,6 +41,7 @@ struct known_group {
   bool shared = false;
   std::string name{}; ///< what it belongs to; may be empty
   gsched::replay_window window{};
+  std::size_t operation = 0; ///< of its last graph, where that is a single kernel
 
   [[nodiscard]] bool has(const std::string& model) const;
 };

@@ -175,6 +175,7 @@ void read_kernels(group_set& into, workloads& from, const std::filesystem::path&
     g.sides[1].row.solo = from_us(us);
     g.sides[1].row.corun = from_us(std::max(us / 2, us + beside - alone));
     g.name = table.text(0);
+    g.operation = operation;
     constexpr double replays = 4, least_window_us = 300;
     g.window.us = std::max(least_window_us, replays * us);
     g.window.replays = 5;

@@ -113,13 +113,20 @@ std::vector<probe_row> rows_of_probes(const options& o, const interference_coeff
   return rows;
 }
 
+std::vector<double> slowdowns_of_kernels(const options& o, const interference_coefficients& c) {
+  std::vector<double> slow;
+  for (const known_group& g : o.kernels.groups)
+    slow.push_back(predict(c, g, true, nullptr, g.window)[1]);
+  return slow;
+}
+
 /// Errors of single kernels, by the probe beside them, and of all.
-std::map<std::string, std::vector<double>> kernel_errors(const options& o,
-                                                         const interference_coefficients& c) {
+std::map<std::string, std::vector<double>> errors_of_kernels(const options& o,
+                                                             const std::vector<double>& slow) {
   std::map<std::string, std::vector<double>> by_probe;
-  for (const known_group& g : o.kernels.groups) {
-    const double slow = predict(c, g, true, nullptr, g.window)[1];
-    const double e = relative_error(slow, g.sides[1].row.slowdown());
+  for (std::size_t i = 0; i < slow.size(); ++i) {
+    const known_group& g = o.kernels.groups[i];
+    const double e = relative_error(slow[i], g.sides[1].row.slowdown());
     by_probe[g.name].push_back(e);
     by_probe["all"].push_back(e);
   }
@@ -202,7 +209,7 @@ void print(std::ostream& out, const options& o, const std::vector<findings>& all
   if (o.probes.held_up > 0)
     fmt::print(out, "{} rows of --test-probes left out: a kernel waits until the probe ends\n",
                o.probes.held_up);
-  for (const auto& [name, errors] : kernel_errors(o, c))
+  for (const auto& [name, errors] : errors_of_kernels(o, slowdowns_of_kernels(o, c)))
     line(out, "kernels", name, summary_of(errors));
   if (o.kernels.held_up + o.kernels.brief > 0)
     fmt::print(out,
@@ -273,8 +280,22 @@ void write_json(std::ostream& out, const options& o, const std::vector<findings>
                                {"probe_measured", rounded(g.sides[0].row.slowdown())},
                                {"probe_predicted", rounded(slow[0])}});
   }
-  for (const auto& [name, errors] : kernel_errors(o, c))
+  const std::vector<double> slow_kernels = slowdowns_of_kernels(o, c);
+  for (const auto& [name, errors] : errors_of_kernels(o, slow_kernels))
     j["kernels"][name] = summary_json(summary_of(errors));
+  if (!slow_kernels.empty() || o.kernels.held_up + o.kernels.brief > 0) {
+    j["kernel_rows_held_up"] = o.kernels.held_up;
+    j["kernel_rows_brief"] = o.kernels.brief;
+  }
+  for (std::size_t i = 0; i < slow_kernels.size(); ++i) {
+    const known_group& g = o.kernels.groups[i];
+    j["kernel_rows"].push_back({{"probe", g.name},
+                                {"model", g.sides[1].row.model},
+                                {"batch", g.sides[1].row.batch},
+                                {"operation", g.operation},
+                                {"measured", rounded(g.sides[1].row.slowdown())},
+                                {"predicted", rounded(slow_kernels[i])}});
+  }
   j["rules"] = rules_json(rules.pairs);
   if (!o.test.groups.empty()) j["test_rules"] = rules_json(rules.test);
   j["without_profile"] = without_json(o.fitted_with->without_profile());

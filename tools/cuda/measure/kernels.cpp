@@ -19,28 +19,23 @@ using namespace gsched;
 
 namespace {
 
-cuda::probe_options some_probe(cuda::probe_kind kind, std::uint32_t level, std::uint32_t blocks,
-                               std::uint32_t threads = 0) {
-  cuda::probe_options o;
-  o.kind = kind;
-  o.level = level;
-  o.blocks = blocks;
-  o.threads = threads;
-  return o;
-}
-
 /// Blocks that only take room, on all SMs and on half of them; copies by more and more SMs; and what
 /// keeps issue slots, L2 and shared memory busy.
 std::vector<cuda::probe_options> beside_kernels(std::uint32_t sms,
                                                 const std::vector<cuda::probe_kind>& kinds) {
   using kind = cuda::probe_kind;
-  std::vector<cuda::probe_options> all{
-      some_probe(kind::sleep, 0, 0),       some_probe(kind::sleep, 0, sms / 2),
-      some_probe(kind::sleep, 0, 0, 1024), some_probe(kind::sleep, 0, sms / 2, 1024),
-      some_probe(kind::copy, 0, sms / 8),  some_probe(kind::copy, 0, sms / 4),
-      some_probe(kind::copy, 0, sms / 2),  some_probe(kind::copy, 0, 0),
-      some_probe(kind::read, 0, 0),        some_probe(kind::write, 0, 0),
-      some_probe(kind::shared, 8, 0),      some_probe(kind::fp32, 4, 0)};
+  std::vector<cuda::probe_options> all{{.kind = kind::sleep},
+                                       {.kind = kind::sleep, .blocks = sms / 2},
+                                       {.kind = kind::sleep, .threads = 1024},
+                                       {.kind = kind::sleep, .blocks = sms / 2, .threads = 1024},
+                                       {.kind = kind::copy, .blocks = sms / 8},
+                                       {.kind = kind::copy, .blocks = sms / 4},
+                                       {.kind = kind::copy, .blocks = sms / 2},
+                                       {.kind = kind::copy},
+                                       {.kind = kind::read},
+                                       {.kind = kind::write},
+                                       {.kind = kind::shared, .level = 8},
+                                       {.kind = kind::fp32, .level = 4}};
   std::erase_if(all, [&](const cuda::probe_options& p) {
     return !kinds.empty() && std::find(kinds.begin(), kinds.end(), p.kind) == kinds.end();
   });

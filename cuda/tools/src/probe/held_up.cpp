@@ -7,27 +7,16 @@
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/program.hpp>
+#include <gsched/cuda_tools/replay_times.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace gsched::cuda {
-
-namespace {
-
-/// 0 for none.
-double median(std::vector<double> all) {
-  if (all.empty()) return 0;
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  return *middle;
-}
-
-} // namespace
 
 std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& how, int gpu,
                                           double limit_us, std::size_t passes) {
@@ -83,7 +72,8 @@ std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& ho
   std::vector<beside_operation> all;
   for (std::size_t i = 0; i < graphs.size(); ++i) {
     if (together[i].empty()) continue;
-    const double before = median(alone[i]), after = median(together[i]);
+    const double before = summarize(std::move(alone[i])).median;
+    const double after = summarize(std::move(together[i])).median;
     all.push_back({i, before, after, after > before + limit_us / 2});
   }
   return all;
