@@ -140,6 +140,8 @@ columns=probe,victim,batch,victim_sms,probe_sms,kind,blocks,alone_us,beside_us,p
 { echo "$columns"
   for level in 1 2; do echo "probe_copy_$level,vgg16,32,64,68,copy,132,16000,17000,1,0.9,0"; done
   echo "probe_sleep_1,vgg16,32,132,132,sleep,132,8000,18000,1,0.9,0" # which takes all registers
+  echo "probe_upload_16,vgg16,32,132,132,upload,132,8000,8100,1,1,0"
+  echo "probe_copy_1,probe_download_16,1,64,68,copy,68,318,320,1,1,0"
   echo "probe_copy_1,vgg16,32,64,68,copy,132,16000,99999,1,0.9,1"; } > probes.csv
 serves evaluate --coefficients "$law" --corun known.csv --laws disjoint --profiles probes --profiles "$data/profiles" \
   --test-probes probes.csv --json probes.json
@@ -149,8 +151,11 @@ found = json.load(open(sys.argv[1]))
 rows = found["probe_rows"]
 assert len(rows) == 2 and 1 <= rows[0]["predicted"] < rows[1]["predicted"], rows
 assert found["probe_rows_held_up"] == 2, found["probe_rows_held_up"]
+assert found["probe_rows_transfers"] == 2, found["probe_rows_transfers"]
 PY
-expect "rows that wait for their probe are counted" grep -q '^2 rows of --test-probes left out' out
+expect "rows that wait for their probe are counted" grep -q '^2 rows of --test-probes left out: a kernel' out
+expect "copies between host and GPU are left out, and counted" \
+  grep -q '^2 rows of --test-probes left out: copies between host and GPU' out
 { echo "$columns"; tail -n 1 probes.csv; } > waiting.csv
 serves evaluate --coefficients "$law" --corun known.csv --laws disjoint --profiles probes --profiles "$data/profiles" \
   --test-probes waiting.csv --json waiting.json

@@ -64,6 +64,7 @@ public:
   [[nodiscard]] known_group group(const std::vector<gsched::corun_side>& sides,
                                   const std::string& file);
   [[nodiscard]] bool has_profile(const model_batch& of) const { return profiles_->contains(of); }
+  [[nodiscard]] const profile_set& profiles() const noexcept { return *profiles_; }
 
   /// Those that were asked for and have no profile.
   [[nodiscard]] const std::set<model_batch>& without_profile() const noexcept { return without_; }
@@ -94,8 +95,9 @@ struct group_set {
   }
 
   std::list<gsched::kernel_chain> own; ///< chains that no workloads keep
-  std::size_t held_up = 0; ///< rows left out: a kernel waits until the probe beside it ends
-  std::size_t brief = 0;   ///< rows left out: of a kernel too short to time
+  std::size_t held_up = 0;   ///< rows left out: a kernel waits until the probe beside it ends
+  std::size_t brief = 0;     ///< rows left out: of a kernel too short to time
+  std::size_t transfers = 0; ///< rows left out: of copies between host and GPU, which are no kernel
 };
 
 } // namespace interference

@@ -9,7 +9,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace interference {
@@ -19,8 +21,10 @@ using namespace gsched;
 namespace {
 
 /// The chain of a probe with another number of blocks than its profile. Its use of L2 and DRAM
-/// falls with its blocks, by less where these compete with one another.
+/// falls with its blocks, by less where these compete with one another. Its code and arguments are
+/// traffic too, by which it does not count as one that touches memory.
 kernel_chain with_blocks(const kernel_chain& from, double blocks, double sms) {
+  constexpr double of_code = 0.005;
   kernel_chain chain = from;
   chain.sms = sms;
   for (chain_kernel& k : chain.kernels) {
@@ -29,6 +33,8 @@ kernel_chain with_blocks(const kernel_chain& from, double blocks, double sms) {
       double& use = k.takes.use[r];
       use *= part * (1 + (1 - part) * use);
     }
+    double& l2 = k.takes.of(resource::l2);
+    if (l2 < of_code) l2 = 0;
     k.blocks = blocks;
   }
   return chain;
@@ -50,6 +56,39 @@ bool waits_for(const kernel_chain& graph, const kernel_chain& endless) {
 /// The name of a probe without its blocks and threads.
 std::string usual_probe(const std::string& name) {
   return name.substr(0, std::min(name.find("_blocks"), name.find("_threads")));
+}
+
+/// Whether a probe copies between host and GPU: the law is of kernels alone.
+bool transfers(std::string_view name) {
+  return name.starts_with("probe_upload") || name.starts_with("probe_download");
+}
+
+/// A probe's name without its blocks.
+std::string of_any_blocks(const std::string& name) {
+  const std::size_t at = name.find("_blocks");
+  return at == std::string::npos
+             ? name
+             : name.substr(0, at) + name.substr(name.find('_', at + 1) < name.size()
+                                                    ? name.find('_', at + 1)
+                                                    : name.size());
+}
+
+/// The probe with a profile whose blocks are nearest in number: the more of them there are, the less
+/// each one adds to the use of L2 and DRAM.
+model_batch nearest(const profile_set& profiles, const model_batch& probe, double blocks) {
+  model_batch best = probe;
+  double least = std::numeric_limits<double>::max();
+  for (const auto& [key, p] : profiles) {
+    if (key.second != probe.second || of_any_blocks(key.first) != of_any_blocks(probe.first))
+      continue;
+    const double has = static_cast<double>(p.operations.front().work.launch.blocks());
+    const double apart = std::abs(std::log(std::max(1.0, has) / std::max(1.0, blocks)));
+    if (apart < least) {
+      least = apart;
+      best = key;
+    }
+  }
+  return best;
 }
 
 /// The chain of a probe whose blocks have so many times the threads of its profile's: they take
@@ -84,6 +123,10 @@ void read_probes(group_set& into, workloads& from, const std::filesystem::path& 
     corun_side victim, probe;
     probe.model = table.text(0);
     victim.model = table.text(1);
+    if (transfers(probe.model) || transfers(victim.model)) {
+      ++into.transfers;
+      continue;
+    }
     victim.batch = table.count(2);
     victim.sms = sm_count{table.count(3)};
     probe.sms = sm_count{table.count(4)};
@@ -93,6 +136,7 @@ void read_probes(group_set& into, workloads& from, const std::filesystem::path& 
     const double alone = table.number(9, 0, most_rate), beside = table.number(10, 0, most_rate);
     const bool is_probe = victim.model.starts_with("probe_");
     corun_side whole = probe; // the chain of its profile, on all SMs
+    whole.model = nearest(from.profiles(), {probe.model, probe.batch}, blocks).first;
     whole.sms = device;
     corun_side other = victim;
     if (is_probe) {

@@ -209,6 +209,9 @@ void print(std::ostream& out, const options& o, const std::vector<findings>& all
   if (o.probes.held_up > 0)
     fmt::print(out, "{} rows of --test-probes left out: a kernel waits until the probe ends\n",
                o.probes.held_up);
+  if (o.probes.transfers > 0)
+    fmt::print(out, "{} rows of --test-probes left out: copies between host and GPU\n",
+               o.probes.transfers);
   for (const auto& [name, errors] : errors_of_kernels(o, slowdowns_of_kernels(o, c)))
     line(out, "kernels", name, summary_of(errors));
   if (o.kernels.held_up + o.kernels.brief > 0)
@@ -267,7 +270,10 @@ void write_json(std::ostream& out, const options& o, const std::vector<findings>
     j["probes"][name] = {{"victims", summary_json(summary_of(e.victims))},
                          {"probes", summary_json(summary_of(e.probes))}};
   }
-  if (!o.probes.groups.empty() || o.probes.held_up > 0) j["probe_rows_held_up"] = o.probes.held_up;
+  if (!o.probes.groups.empty() || o.probes.held_up + o.probes.transfers > 0) {
+    j["probe_rows_held_up"] = o.probes.held_up;
+    j["probe_rows_transfers"] = o.probes.transfers;
+  }
   for (const probe_row& row : rows) {
     const known_group& g = *row.group;
     const std::vector<double>& slow = row.slow;
