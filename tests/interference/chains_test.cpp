@@ -556,6 +556,18 @@ TEST_CASE("a kernel's counters become its demand, on any part of the SMs") {
   CHECK(half.kernels[0].takes.of(resource::issue) == doctest::Approx(0.5).epsilon(0.02));
 }
 
+TEST_CASE("the counter of tensor cores has the FP16 instructions, which lower no clock") {
+  kernel_counters c;
+  c.pipes.fp16 = 0.4;
+  c.pipes.tensor = 0.4;
+  CHECK(demand_of(c).of(resource::tensor) == 0);
+  CHECK(demand_of(c).of(resource::fp64) == 0.4); // the port
+  CHECK(!demand_of(c).low_clock);
+  c.pipes.tensor = 0.6;
+  CHECK(demand_of(c).of(resource::tensor) == doctest::Approx(0.2));
+  CHECK(demand_of(c).low_clock);
+}
+
 TEST_CASE("a stand-in chain has the graph's latency, and more kernels for more idle time") {
   solo_metrics m;
   m.solo = from_us(1000);

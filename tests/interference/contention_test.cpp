@@ -266,6 +266,31 @@ TEST_CASE("contention: the kernel that asks for more keeps the issue slots, olde
   CHECK(slowdown(law, alike, 0) == doctest::Approx(2 * 0.93).epsilon(0.02));
 }
 
+TEST_CASE("contention: FP16, FP64 and tensor cores share a port, which tensor cores take first") {
+  contention_law law;
+  law.clock = 0;
+  const demand fp64 = with(resource::fp64, 0.95);
+  demand fp16 = with(resource::fp16, 0.5);
+  fp16.of(resource::fp64) = 0.5; // its port
+  const demand tensor = with(resource::tensor, 0.84), few = with(resource::fp64, 0.01);
+  const auto slow = [&](const demand& own, const demand& other, std::size_t age) {
+    std::vector<running> two{{other, 4}, {other, 4}};
+    two[age].takes = own;
+    return slowdown(law, two, age);
+  };
+  for (const std::size_t age : {0u, 1u}) { // older and younger
+    CHECK(slow(tensor, fp64, age) == doctest::Approx(1));
+    CHECK(slow(fp64, tensor, age) > 5);
+    CHECK(slow(fp16, tensor, age) > 4);
+    CHECK(slow(few, tensor, age) < 1.1); // fits beside them
+  }
+  CHECK(slow(fp16, fp64, 1) > 5); // the older one nearly fills it
+  CHECK(slow(fp64, fp16, 0) < 1.1);
+  CHECK(slow(fp64, fp16, 1) == doctest::Approx(1.45).epsilon(0.02)); // it does not
+  CHECK(slow(fp16, fp64, 0) == doctest::Approx(1.45).epsilon(0.02));
+  CHECK(slow(fp64, with(resource::fma, 0.95), 1) == doctest::Approx(1));
+}
+
 TEST_CASE("contention: kernels with bursts meet before their means exceed an SM") {
   const contention_law law;
   demand network = with(resource::fma, 0.45);

@@ -80,9 +80,9 @@ struct surroundings {
 /// before. Kernels that touch memory use an SM in bursts, as they load and then compute, so beside
 /// one another they meet at an SM's resources before their means exceed it: there it is the 4-norm.
 /// An SM's pipeline that one kernel nearly fills serves the older kernel first; issue slots and the
-/// FMA pipeline, which one warp can fill, the one that asks for more. Accesses to shared memory wait
-/// for the wavefronts of others that are under way. A
-/// neighbour's traffic makes accesses to L2 and DRAM slower, in proportion to its square. Each
+/// FMA pipeline, which one warp can fill, the one that asks for more; and the port that FP64, FP16 and
+/// tensor cores share, the tensor cores. Accesses to shared memory wait for the wavefronts of others
+/// that are under way. A neighbour's traffic makes accesses to L2 and DRAM slower, in proportion to its square. Each
 /// neighbour has bursts of its own, so the squares of several neighbours add up; the traffic of an
 /// endless probe has none, and the mean of its square is smaller. Where the working
 /// sets are known to exceed L2, hits become misses: they take longer, and are traffic to DRAM.
@@ -150,7 +150,7 @@ struct contention_law {
   struct kernel {
     demand takes{};
     std::array<double, resources_on_sm> alone{}; ///< 8th powers of its use of an SM
-    std::array<double, resources_on_sm> uses{};  ///< 1 where it has any, or else 0
+    std::array<double, resources_on_sm> uses{};  ///< 1 where it has any, or else 0; see is_port
     double warps = warps_to_fill; ///< warps beside its blocks are compared with these
     double on_memory = 0;         ///< how far these matter
     double wavefronts = 0;        ///< under way: see surroundings
@@ -168,7 +168,8 @@ struct contention_law {
     const double l2_use = k.takes.of(resource::l2);
     const double dram_use = k.takes.of(resource::dram);
     for (std::size_t r = 0; r < resources_on_sm; ++r) k.alone[r] = to_8th(k.takes.use[r]);
-    for (std::size_t r = 0; r < resources_on_sm; ++r) k.uses[r] = k.takes.use[r] > 0 ? 1.0 : 0.0;
+    for (std::size_t r = 0; r < resources_on_sm; ++r)
+      k.uses[r] = k.takes.use[r] > 0 && !is_port(r) ? 1.0 : 0.0;
     k.warps = own_warps + warps_to_fill;
     k.on_memory = surroundings::touches_memory(k.takes);
     k.wavefronts = surroundings::waiting_wavefronts(k.takes, own_warps);
@@ -188,7 +189,8 @@ struct contention_law {
     bool full = false;
     for (std::size_t r = 0; r < resources_on_sm; ++r)
       full |= own.takes.use[r] + s.sum[r] > 1 && !in_turns(r);
-    return full;
+    const double at_own_port = own.takes.of(resource::fp64);
+    return full || (at_own_port > 0 && at_own_port + at_port(s) > 1);
   }
 
   /// The 8th power of the slow-down of a kernel; root_8th gives the slow-down.
@@ -219,6 +221,7 @@ struct contention_law {
     const double crowded = 1 + warps * own.on_memory * s.warps / own.warps; // what its SMs lack
     double sum = to_8th(slower) * (own.bound + (1 - own.bound) * to_8th(crowded));
     for (const double more : on_sms(own, s)) sum += more;
+    sum += waiting_for_port(own, s);
     sum += by_bursts(own, s);
     sum += (to_8th(own.l2_part * (l2_use + l2_others)) - own.l2_alone) * own.on_l2;
     double on_bus = own.dram_part * (dram_use + dram_others);
@@ -274,6 +277,19 @@ private:
     return r == index(resource::issue) || r == index(resource::fma);
   }
 
+  /// Whether tensor cores share it: the port by which FP64 and FP16 instructions start.
+  [[nodiscard]] static constexpr bool is_port(std::size_t r) noexcept {
+    return r == index(resource::fp64);
+  }
+  [[nodiscard]] static double tensor_at_port(const surroundings& s) noexcept {
+    constexpr double cycles = 1.1; // of the port in one of a tensor core
+    return cycles * s.sum[index(resource::tensor)];
+  }
+  /// What others take of it.
+  [[nodiscard]] static double at_port(const surroundings& s) noexcept {
+    return s.sum[index(resource::fp64)] + tensor_at_port(s);
+  }
+
   /// What each resource of an SM adds to the 8th power of the time, if both sides use it. The first
   /// loop has no branch and becomes vector instructions; of a resource that no neighbour uses, it
   /// subtracts a number from itself.
@@ -286,7 +302,8 @@ private:
       more[index(resource::shared_memory)] = waiting_for_banks(own, s);
     if (!fills_sm(own, s)) return more;
     for (std::size_t r = 0; r < resources_on_sm; ++r)
-      if (!in_turns(r) && own.takes.use[r] + s.sum[r] > 1 && s.sum[r] > 0 && own.takes.use[r] > 0)
+      if (!in_turns(r) && !is_port(r) && own.takes.use[r] + s.sum[r] > 1 && s.sum[r] > 0 &&
+          own.takes.use[r] > 0)
         more[r] = std::max(0.0, to_8th(own.takes.use[r] / share_of_full(own, s, r)) - own.alone[r]);
     return more;
   }
@@ -307,30 +324,55 @@ private:
     return has_bursts * std::max(0.0, of_4th * (2 + of_4th) - of_8th);
   }
 
+  /// The part of a resource that goes to the kernel that asks for `first`: all that it asks for, as
+  /// far as that is nearly all there is.
+  [[nodiscard]] static double goes_first(double first) noexcept {
+    constexpr double full = 0.85;
+    return std::clamp((first - full_from) / (full - full_from), 0.0, 1.0);
+  }
+  static constexpr double least = 0.005; ///< of its demand, that any kernel still gets
+
   /// The part that a kernel gets of the issue slots or of a pipeline if all ask for more than there
   /// is.
   [[nodiscard]] double share_of_full(const kernel& own, const surroundings& s,
                                      std::size_t r) const noexcept {
-    constexpr double full = 0.85;
-    constexpr double least = 0.005; // of its demand, that any kernel still gets
-    constexpr double clear = 0.1;   // lead in demand that decides who keeps the resource
+    constexpr double clear = 0.1; // lead in demand that decides who keeps the resource
     const double use = own.takes.use[r];
+    if (!kept_by_one_warp(r)) return share_by_age(use, s.sum[r], s.older[r], s.greatest[r], 1);
     const double all = use + s.sum[r];
     const double fair = use / all;
-    bool is_first = !(s.older[r] > 0);
-    double first = is_first ? use : s.greatest[r]; // demand of the one that goes first
-    double decided = 1;
-    double left = 1 - older * s.older[r];
-    if (kept_by_one_warp(r)) {
-      is_first = use > s.most[r];
-      first = std::max(use, s.most[r]);
-      decided = std::min(1.0, std::abs(use - s.most[r]) / clear);
-      left = (1 - older * s.most[r]) * use / (all - s.most[r]); // the others share it
-    }
-    const double part = decided * std::clamp((first - full_from) / (full - full_from), 0.0, 1.0);
+    const bool is_first = use > s.most[r];
+    const double decided = std::min(1.0, std::abs(use - s.most[r]) / clear);
+    const double left = (1 - older * s.most[r]) * use / (all - s.most[r]); // the others share it
+    const double part = decided * goes_first(std::max(use, s.most[r]));
     const double in_order =
         is_first ? std::max(fair, older * std::min(1.0, use)) : std::min(fair, std::max(0.0, left));
     return std::max(least * use, (1 - part) * fair + part * in_order);
+  }
+
+  /// The same of `capacity`, of which the oldest kernel gets what it asks for first.
+  [[nodiscard]] double share_by_age(double use, double others, double of_older, double greatest,
+                                    double capacity) const noexcept {
+    const double fair = capacity * use / (use + others);
+    const bool is_first = !(of_older > 0);
+    const double part = goes_first(is_first ? use : greatest);
+    const double in_order = is_first ? std::max(fair, older * std::min(capacity, use))
+                                     : std::min(fair, std::max(0.0, capacity - older * of_older));
+    return std::max(least * use, (1 - part) * fair + part * in_order);
+  }
+
+  /// What more the port of FP64, FP16 and tensor cores adds. Tensor cores take it first, whatever
+  /// their age.
+  [[nodiscard]] double waiting_for_port(const kernel& own, const surroundings& s) const noexcept {
+    constexpr std::size_t r = index(resource::fp64);
+    const double use = own.takes.use[r], others = at_port(s);
+    if (!(use > 0 && others > 0)) return 0;
+    double slow = use + others;
+    if (slow > 1) {
+      const double rest = std::max(0.0, 1 - tensor_at_port(s));
+      slow = use / share_by_age(use, s.sum[r], s.older[r], s.greatest[r], rest);
+    }
+    return std::max(0.0, to_8th(slow) - own.alone[r]);
   }
 
   /// Accesses to shared memory take turns, each with all of its wavefronts: so a kernel waits for the

@@ -18,7 +18,7 @@ enum class resource : std::uint8_t {
   alu,
   fma,
   fp16,
-  fp64,
+  fp64, ///< the port of FP64, by which FP16 instructions start as well
   tensor,
   xu,
   lsu,
@@ -69,22 +69,25 @@ struct demand {
 /// outside: instructions and bytes are the same, so all rates rise by that.
 ///
 /// Differs  L2 counts each store as a hit, so the part that hits follows from the bytes that DRAM
-///          moves, where both are known. A kernel that uses its tensor cores for 1% of the time
-///          counts as one that lowers the clock.
+///          moves, where both are known. The counter of tensor cores has the FP16 instructions too.
+///          A kernel that uses its tensor cores for 1% of the time counts as one that lowers the
+///          clock.
 /// Cost     O(resources).
 [[nodiscard]] inline demand demand_of(const kernel_counters& c, double faster = 1) noexcept {
   constexpr double some_tensor_use = 0.01;
   demand d;
   const double active = c.sm_active > 0 ? c.sm_active : 1;
   const auto part = [&](double x) { return std::clamp(x * faster, 0.0, 1.0); };
-  d.use = {part(c.ipc / 4),     part(c.pipes.alu),  part(c.pipes.fma),
-           part(c.pipes.fp16),  part(c.pipes.fp64), part(c.pipes.tensor),
-           part(c.pipes.xu),    part(c.pipes.lsu),  part(c.shared_memory / active),
-           part(c.l1 / active), part(c.l2),         part(c.dram)};
+  const double tensor = std::max(0.0, c.pipes.tensor - c.pipes.fp16);
+  const double port = c.pipes.fp64 + c.pipes.fp16;
+  d.use = {part(c.ipc / 4),     part(c.pipes.alu), part(c.pipes.fma),
+           part(c.pipes.fp16),  part(port),        part(tensor),
+           part(c.pipes.xu),    part(c.pipes.lsu), part(c.shared_memory / active),
+           part(c.l1 / active), part(c.l2),        part(c.dram)};
   d.kept = c.l2_bytes > 0 && c.dram_bytes > 0 ? 1 - c.dram_bytes / c.l2_bytes : c.l2_hit_rate;
   d.kept = std::clamp(d.kept, 0.0, 1.0);
   d.working_set = c.working_set_bytes;
-  d.low_clock = c.pipes.tensor > some_tensor_use;
+  d.low_clock = tensor > some_tensor_use;
   if (c.pipes.lsu > 0) d.conflict = std::clamp(c.shared_memory / active / c.pipes.lsu, 1.0, 32.0);
   return d;
 }
