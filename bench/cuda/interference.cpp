@@ -73,8 +73,8 @@ int main(int argc, char** argv) {
     }
     if (!victim.empty()) {
       interference::experiment e{"given",
-                                 interference::parse_probe(victim),
-                                 interference::parse_probe(probe),
+                                 gsched::cuda::parse_probe(victim),
+                                 gsched::cuda::parse_probe(probe),
                                  {gsched::sm_count{split}, {}}};
       if (level != 0) e.probe.level = level;
       e.probe.registers = registers;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 namespace interference {
 
@@ -19,23 +18,6 @@ using kind = cuda::probe_kind;
 bool is_kernel(kind k) { return k != kind::sleep && k != kind::upload && k != kind::download; }
 
 } // namespace
-
-cuda::probe_options parse_probe(const std::string& text) {
-  std::istringstream in(text);
-  std::string part;
-  std::getline(in, part, ':');
-  cuda::probe_options o;
-  o.kind = cuda::probe_kind_of(part).kind;
-  for (std::uint32_t* const field : {&o.level, &o.blocks, &o.threads}) {
-    if (!std::getline(in, part, ':')) break;
-    if (part.empty()) continue;
-    if (part.size() > 9 || part.find_first_not_of("0123456789") != std::string::npos)
-      throw gsched::error(gsched::errc::bad_option,
-                          "\"" + text + "\", expected NAME[:LEVEL[:BLOCKS[:THREADS]]]");
-    *field = static_cast<std::uint32_t>(std::stoul(part));
-  }
-  return o;
-}
 
 cuda::probe_options probe_of(cuda::probe_kind kind, std::uint32_t level, std::uint32_t threads,
                              std::uint32_t blocks) {

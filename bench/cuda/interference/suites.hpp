@@ -18,10 +18,6 @@ struct experiment {
   gsched::cuda::probe_split split{};
 };
 
-/// An experiment's options for `NAME[:LEVEL[:BLOCKS[:THREADS]]]`.
-/// Errors   gsched::error, one line.
-[[nodiscard]] gsched::cuda::probe_options parse_probe(const std::string& text);
-
 /// The options of a probe; 0: what the kind of probe has by itself.
 [[nodiscard]] gsched::cuda::probe_options probe_of(gsched::cuda::probe_kind kind,
                                                    std::uint32_t level = 0,

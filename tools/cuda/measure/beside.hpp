@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "measure/gpu_works.hpp"
 #include "measure/row_file.hpp"
 #include "measure/session.hpp"
 
@@ -8,7 +9,6 @@
 #include <gsched/cuda_tools/held_up.hpp>
 #include <gsched/cuda_tools/probe.hpp>
 
-#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -38,7 +38,7 @@ void measure_beside(session& s, part_report& report, row_file& file,
       file.add(rows_of(*graph, probe));
       ++report.measured;
     } catch (const gsched::error& e) {
-      if (cudaPeekAtLastError() != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess) throw;
+      if (!gpu_works()) throw;
       report.notes.push_back(graph->name() + " beside " + probe.name() + " left out: " + e.what());
     }
   }

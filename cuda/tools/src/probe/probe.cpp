@@ -12,10 +12,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -109,10 +111,43 @@ std::string probe_options::name() const {
   return made;
 }
 
+probe_options parse_probe(std::string_view text) {
+  constexpr std::uint32_t most_blocks = 1'000'000;
+  const auto refuse = [&](const std::string& expected) {
+    throw error(errc::bad_option, "probe \"" + std::string(text) + "\", expected " + expected);
+  };
+  std::size_t end = std::min(text.find(':'), text.size());
+  probe_options o;
+  o.kind = probe_kind_of(text.substr(0, end)).kind;
+  for (std::uint32_t* const field : {&o.level, &o.blocks, &o.threads}) {
+    if (end == text.size()) break;
+    const std::size_t begin = end + 1;
+    end = std::min(text.find(':', begin), text.size());
+    if (begin == end) continue;
+    const auto [stop, ec] = std::from_chars(text.data() + begin, text.data() + end, *field);
+    if (ec != std::errc{} || stop != text.data() + end)
+      refuse("KIND[:LEVEL[:BLOCKS[:THREADS]]], in whole numbers");
+  }
+  if (end != text.size()) refuse("KIND[:LEVEL[:BLOCKS[:THREADS]]]");
+  if (o.blocks > most_blocks) refuse("at most " + std::to_string(most_blocks) + " blocks");
+  static_cast<void>(level_of(o));
+  static_cast<void>(threads_of(o));
+  return o;
+}
+
 namespace {
 
 bool copies_with_host(probe_kind kind) {
   return kind == probe_kind::upload || kind == probe_kind::download;
+}
+
+/// That a block may ask for on the current GPU.
+std::uint64_t most_shared_of_a_block(const std::string& what) {
+  int gpu = 0;
+  int bytes = 0;
+  check(cudaGetDevice(&gpu), what.c_str());
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu), what.c_str());
+  return static_cast<std::uint64_t>(bytes);
 }
 
 } // namespace
@@ -261,8 +296,23 @@ probe::probe(const probe_options& how, sm_count sms, CUcontext place)
 
   s.launch.grid.x = how.blocks == 0 ? sms.count() : how.blocks;
   s.launch.block.x = threads;
-  s.launch.dynamic_shared_bytes =
-      how.shared_bytes + (how.kind == probe_kind::shared ? probe_shared_bytes : 0);
+  cudaFuncAttributes facts{};
+  check(cudaFuncGetAttributes(&facts, s.kernel), what.c_str());
+  s.launch.registers_per_thread = static_cast<std::uint32_t>(facts.numRegs);
+  s.launch.static_shared_bytes = static_cast<std::uint32_t>(facts.sharedSizeBytes);
+  const std::uint64_t shared =
+      std::uint64_t{how.shared_bytes} + (how.kind == probe_kind::shared ? probe_shared_bytes : 0);
+  const auto fits_on_none = [&] {
+    return error(errc::too_small, what + ": a block of " + std::to_string(threads) + " threads, " +
+                                      std::to_string(facts.numRegs) + " registers and " +
+                                      std::to_string(shared) +
+                                      " bytes of shared memory fits on no SM");
+  };
+  // First, as calls beyond the limits fail with a line that does not say what is too large.
+  if (static_cast<int>(threads) > facts.maxThreadsPerBlock ||
+      shared + facts.sharedSizeBytes > most_shared_of_a_block(what))
+    throw fits_on_none();
+  s.launch.dynamic_shared_bytes = static_cast<std::uint32_t>(shared);
   if (s.launch.dynamic_shared_bytes > 48 * 1024)
     check(cudaFuncSetAttribute(s.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(s.launch.dynamic_shared_bytes)),
@@ -272,19 +322,11 @@ probe::probe(const probe_options& how, sm_count sms, CUcontext place)
   check(cudaFuncSetAttribute(s.kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                              cudaSharedmemCarveoutMaxShared),
         what.c_str());
-  cudaFuncAttributes facts{};
-  check(cudaFuncGetAttributes(&facts, s.kernel), what.c_str());
-  s.launch.registers_per_thread = static_cast<std::uint32_t>(facts.numRegs);
-  s.launch.static_shared_bytes = static_cast<std::uint32_t>(facts.sharedSizeBytes);
   int fit = 0;
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, s.kernel, static_cast<int>(threads),
                                                       s.launch.dynamic_shared_bytes),
         what.c_str());
-  if (fit < 1)
-    throw error(errc::too_small, what + ": a block of " + std::to_string(threads) + " threads, " +
-                                     std::to_string(facts.numRegs) + " registers and " +
-                                     std::to_string(s.launch.dynamic_shared_bytes) +
-                                     " bytes of shared memory fits on no SM");
+  if (fit < 1) throw fits_on_none();
 
   std::uint64_t bytes = 0;
   constexpr std::uint64_t mib = 1 << 20;

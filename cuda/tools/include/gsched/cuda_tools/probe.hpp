@@ -64,6 +64,10 @@ struct probe_options {
   [[nodiscard]] std::string name() const;
 };
 
+/// A probe as in options: KIND[:LEVEL[:BLOCKS[:THREADS]]]. An empty part, or 0, is the usual one.
+/// Errors   unknown_name, with the known kinds; bad_option for a part that is out of range.
+[[nodiscard]] probe_options parse_probe(std::string_view text);
+
 /// A kernel that uses one resource of the GPU at a constant rate, until it is stopped.
 ///
 /// Source   the microbenchmarks of Elvinger et al., SoCC 2025, section 4,
