@@ -33,7 +33,7 @@ ends() { # ends CODE TEXT ARGS...: exit code and, but for 0, one line on stderr 
 
 profile=$GSCHED_SOURCE_DIR/tools/data/profiles/lenet_b1.json
 both() { # what the program and the module of Python refuse alike
-  for what in latency pairs probes counters all; do
+  for what in latency pairs probes kernels counters all; do
     ends 0 "--out" "$what" --help
     ends 2 "--out: not given" "$what" --models sort
     ends 2 "--models: not given" "$what" --out made
@@ -45,6 +45,20 @@ both() { # what the program and the module of Python refuse alike
   ends 2 "--sms" pairs --sms 8 --models sort --out made
   ends 2 "--groups" latency --groups 8 --models sort --out made
   ends 2 "--sms" latency --sms 8,x --models sort --out made
+  for what in probes kernels all; do
+    ends 0 "KIND[:LEVEL[:BLOCKS[:THREADS]]]" "$what" --help
+    ends 2 '--probes: probe "fft", expected one of sleep, copy, ' "$what" --probes sleep,fft --models sort --out made
+    ends 2 "--probes: probe fp32: level 5, expected 1 to 4" "$what" --probes fp32:5 --models sort --out made
+    ends 1 "CUDA" "$what" --probes fp32,copy:4096:34 --models sort --out made
+  done
+  ends 2 '--probes: probe "copy:x", expected KIND[' probes --probes copy:x --models sort --out made
+  ends 2 "expected a multiple of 32" probes --probes copy:1:1:40 --models sort --out made
+  ends 2 "--probes" latency --probes copy --models sort --out made
+  ends 0 "--split" probes --help
+  ends 1 "CUDA" probes --split shared --models sort --out made
+  ends 2 "--split: unknown value 'half'" all --split half --models sort --out made
+  ends 2 "--split" kernels --split own --models sort --out made
+  ends 0 "All of these but kernels" --help
   ends 2 "--minutes" all --minutes 0 --models sort --out made
   ends 2 "--window" all --window 0 --models sort --out made
   ends 2 "--device" all --device sim:h200 --models sort --out made

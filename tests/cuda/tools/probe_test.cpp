@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/needs_gpu.hpp"
+#include "measure/gpu_works.hpp"
+#include "measure/probe_list.hpp"
 
+#include <gsched/core/error.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/cuda_tools/beside_probe.hpp>
+#include <gsched/cuda_tools/probe.hpp>
 #include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/program.hpp>
@@ -11,6 +15,9 @@
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 namespace gsched {
@@ -41,6 +48,103 @@ TEST_CASE("starting probes does not slow graphs of small kernels for good") {
   static_cast<void>(cudaGraphDestroy(graph));
   MESSAGE("at first " << alone.front() << " us, at last " << alone.back());
   CHECK(alone.back() < 1.05 * alone.front());
+}
+
+std::string name_of(const std::string& text) {
+  try {
+    return cuda::parse_probe(text).name();
+  } catch (const error& e) {
+    return e.what();
+  }
+}
+
+TEST_CASE("probes of options") {
+  CHECK(name_of("fp32") == "probe_fp32_4");
+  CHECK(name_of("copy:4096:34") == "probe_copy_4096_blocks34");
+  CHECK(name_of("copy::34:256") == "probe_copy_4096_blocks34_threads256");
+  CHECK(name_of("copy:8::256") == "probe_copy_8_threads256");
+  CHECK(name_of("copy:") == "probe_copy_4096");
+  CHECK(cuda::parse_probe("copy:0:0:0").level == 0);
+  CHECK(name_of("fft").starts_with("probe \"fft\", expected one of sleep, copy, read, "));
+  CHECK(name_of("").starts_with("probe \"\", expected one of sleep, "));
+  CHECK(name_of("fp32:5") == "probe fp32: level 5, expected 1 to 4 (independent chains)");
+  CHECK(name_of("sleep:1:2:100") ==
+        "probe sleep: 100 threads, expected a multiple of 32 up to 1024");
+  for (const char* text : {"fp32:x", "fp32:-1", "fp32:1:2x", "fp32:+1", "fp32:99999999999"})
+    CHECK(name_of(text) == "probe \"" + std::string(text) +
+                               "\", expected KIND[:LEVEL[:BLOCKS[:THREADS]]], in whole numbers");
+  CHECK(name_of("fp32:1:2:32:4") ==
+        "probe \"fp32:1:2:32:4\", expected KIND[:LEVEL[:BLOCKS[:THREADS]]]");
+  CHECK(name_of("fp32:1:1000001") == "probe \"fp32:1:1000001\", expected at most 1000000 blocks");
+}
+
+TEST_CASE("measure: probes by kind, by name, and each once") {
+  using kind = cuda::probe_kind;
+  const auto all = measure::probe_list(sm_count{132});
+  const auto names = [&](const measure::probe_choice& choice) {
+    std::string joined;
+    for (const cuda::probe_options& p : measure::chosen(all, choice))
+      joined += (joined.empty() ? "" : " ") + p.name();
+    return joined;
+  };
+  CHECK(measure::chosen(all, {}).size() == all.size());
+  CHECK(names({{kind::fp64}, {}}) == "probe_fp64_4 probe_fp64_1 probe_fp64_2 probe_fp64_3");
+  const cuda::probe_options copy{.kind = kind::copy, .level = 4096, .blocks = 34};
+  CHECK(names({{}, {copy}}) == "probe_copy_4096_blocks34");
+  const cuda::probe_options usual{.kind = kind::sfu, .level = 4};
+  CHECK(names({{kind::sfu}, {copy, usual}}) == "probe_sfu_4 probe_copy_4096_blocks34");
+  CHECK(names({{}, {usual, usual}}) == "probe_sfu_4");
+  CHECK(measure::chosen(all, {{kind::sfu}, {usual}})[0].level == 0); // also measured like a graph
+  CHECK_FALSE(measure::probe_choice{{kind::sfu}, {}}.has(kind::copy));
+  CHECK_FALSE(measure::probe_choice{{}, {copy}}.has(kind::copy));
+}
+
+/// What is wrong with a probe; the GPU works on.
+std::string refusal(const cuda::probe_options& o) {
+  try {
+    static_cast<void>(cuda::probe(o, sm_count{1}));
+  } catch (const error& e) {
+    CHECK(e.code() == errc::too_small);
+    CHECK(cudaPeekAtLastError() == cudaSuccess);
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST_CASE("a probe that fits on no SM is refused in one line") {
+  GSCHED_NEEDS_GPU();
+  const cuda::probe_options registers{
+      .kind = cuda::probe_kind::sleep, .threads = 1024, .registers = 255};
+  std::string line = refusal(registers);
+  CHECK(line.starts_with("probe_sleep_1_threads1024_registers255: a block of 1024 threads, 25"));
+  CHECK(line.ends_with(" registers and 0 bytes of shared memory fits on no SM"));
+  cuda::probe_options shared{.kind = cuda::probe_kind::sleep, .shared_bytes = 300 * 1024};
+  line = refusal(shared);
+  CHECK(line.starts_with("probe_sleep_1_shared307200: a block of 128 threads, "));
+  CHECK(line.ends_with(" registers and 307200 bytes of shared memory fits on no SM"));
+  shared.shared_bytes = ~std::uint32_t{0}; // with that of the kind, beyond 32 bits
+  shared.kind = cuda::probe_kind::shared;
+  CHECK(refusal(shared).ends_with(" bytes of shared memory fits on no SM"));
+
+  int gpu = 0;
+  int most = 0;
+  REQUIRE(cudaGetDevice(&gpu) == cudaSuccess);
+  REQUIRE(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu) ==
+          cudaSuccess);
+  cuda::probe_options all{.kind = cuda::probe_kind::sleep};
+  all.shared_bytes = static_cast<std::uint32_t>(most);
+  CHECK(refusal(all) == "accepted");
+  all.shared_bytes += 1024;
+  CHECK(refusal(all).ends_with(" bytes of shared memory fits on no SM"));
+}
+
+TEST_CASE("what a step of measure asks for in vain leaves no error behind") {
+  GSCHED_NEEDS_GPU();
+  void* none = nullptr;
+  CHECK(cudaMalloc(&none, std::size_t{1} << 50) == cudaErrorMemoryAllocation);
+  CHECK(cudaPeekAtLastError() != cudaSuccess);
+  CHECK(measure::gpu_works());
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "measure/gpu_works.hpp"
 #include "measure/probe_list.hpp"
 #include "measure/row_file.hpp"
 #include "measure/session.hpp"
@@ -87,11 +88,12 @@ part_report measure_counters(session& s, double until) {
   const bool with_probes =
       std::find(s.how.parts.begin(), s.how.parts.end(), part::probes) != s.how.parts.end() ||
       fs::exists(s.how.out / "probes.csv", failed);
-  for (const cuda::probe_options& p :
-       with_probes ? probe_list(s.gpu.sms, s.how.probes) : std::vector<cuda::probe_options>{})
+  for (const cuda::probe_options& p : with_probes ? chosen(probe_list(s.gpu.sms), s.how.probes)
+                                                  : std::vector<cuda::probe_options>{})
     try {
       if (!is_there(p.name(), 1)) missing.push_back(counted(p, s.gpu.sms));
     } catch (const error& e) {
+      if (!gpu_works()) throw;
       report.notes.push_back(p.name() + " left out: " + e.what());
     }
   {

@@ -2,6 +2,7 @@
 #include "measure/held_up.hpp"
 
 #include "measure/beside.hpp"
+#include "measure/probe_list.hpp"
 #include "measure/row_file.hpp"
 #include "measure/whole_graph.hpp"
 
@@ -79,7 +80,9 @@ part_report measure_held_up(session& s, double until) {
     }
     return rows;
   };
-  measure_beside(s, report, file, neighbours(), until, rows_of);
+  std::vector<cuda::probe_options> probes = neighbours();
+  std::erase_if(probes, [&](const cuda::probe_options& p) { return !s.how.probes.has(p.kind); });
+  measure_beside(s, report, file, probes, until, rows_of);
   if (kernels > 0)
     report.notes.push_back(
         fmt::format("of {} kernels beside a block on each SM, the calculator was "

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/beside.hpp"
+#include "measure/probe_list.hpp"
 #include "measure/row_file.hpp"
 #include "measure/session.hpp"
 #include "measure/whole_graph.hpp"
@@ -7,7 +8,6 @@
 #include <gsched/cuda_tools/held_up.hpp>
 #include <gsched/cuda_tools/probe.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -21,25 +21,20 @@ namespace {
 
 /// Blocks that only take room, on all SMs and on half of them; copies by more and more SMs; and what
 /// keeps issue slots, L2 and shared memory busy.
-std::vector<cuda::probe_options> beside_kernels(std::uint32_t sms,
-                                                const std::vector<cuda::probe_kind>& kinds) {
+std::vector<cuda::probe_options> beside_kernels(std::uint32_t sms) {
   using kind = cuda::probe_kind;
-  std::vector<cuda::probe_options> all{{.kind = kind::sleep},
-                                       {.kind = kind::sleep, .blocks = sms / 2},
-                                       {.kind = kind::sleep, .threads = 1024},
-                                       {.kind = kind::sleep, .blocks = sms / 2, .threads = 1024},
-                                       {.kind = kind::copy, .blocks = sms / 8},
-                                       {.kind = kind::copy, .blocks = sms / 4},
-                                       {.kind = kind::copy, .blocks = sms / 2},
-                                       {.kind = kind::copy},
-                                       {.kind = kind::read},
-                                       {.kind = kind::write},
-                                       {.kind = kind::shared, .level = 8},
-                                       {.kind = kind::fp32, .level = 4}};
-  std::erase_if(all, [&](const cuda::probe_options& p) {
-    return !kinds.empty() && std::find(kinds.begin(), kinds.end(), p.kind) == kinds.end();
-  });
-  return all;
+  return {{.kind = kind::sleep},
+          {.kind = kind::sleep, .blocks = sms / 2},
+          {.kind = kind::sleep, .threads = 1024},
+          {.kind = kind::sleep, .blocks = sms / 2, .threads = 1024},
+          {.kind = kind::copy, .blocks = sms / 8},
+          {.kind = kind::copy, .blocks = sms / 4},
+          {.kind = kind::copy, .blocks = sms / 2},
+          {.kind = kind::copy},
+          {.kind = kind::read},
+          {.kind = kind::write},
+          {.kind = kind::shared, .level = 8},
+          {.kind = kind::fp32, .level = 4}};
 }
 
 } // namespace
@@ -65,7 +60,8 @@ part_report measure_kernels(session& s, double until) {
                       us_text(b.us), b.held_up ? "1" : "0"});
     return rows;
   };
-  measure_beside(s, report, file, beside_kernels(s.gpu.sms.count(), s.how.probes), until, rows_of);
+  measure_beside(s, report, file, chosen(beside_kernels(s.gpu.sms.count()), s.how.probes), until,
+                 rows_of);
   return report;
 }
 

@@ -13,7 +13,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstddef>
+#include <string>
 #include <system_error>
+#include <vector>
 
 namespace measure {
 
@@ -54,15 +57,16 @@ constexpr std::array known_parts{part::latency, part::pairs, part::probes, part:
                                  part::counters};
 
 struct raw_options {
-  std::string out, models, sms, probes, groups = "12", minutes = "20", window = "15", seed = "1";
+  std::string out, models, sms, probes, split = "both", groups = "12", minutes = "20",
+                                        window = "15", seed = "1";
   std::vector<std::string> adaptors, libraries;
   common::device_option device{{.simulated = false, .preset = false}};
   common::output_options output;
   bool anew = false, busy = false;
 };
 
-void declare(common::command_line& line, raw_options& raw, bool has_latency, bool has_pairs,
-             bool has_probes) {
+void declare(common::command_line& line, raw_options& raw, const std::vector<part>& parts) {
+  const auto has = [&](part p) { return std::find(parts.begin(), parts.end(), p) != parts.end(); };
   line.group("Graphs");
   line.option("--models", raw.models, "NAME,...", "saxpy, sort, or profiles' files (stand-ins)");
   line.option(
@@ -72,17 +76,21 @@ void declare(common::command_line& line, raw_options& raw, bool has_latency, boo
   line.group("Measurements");
   line.option("-o,--out", raw.out, "DIR", "Folder of the tables; it is made if it is not there");
   raw.device.declare(line, false, "cuda:0");
-  if (has_latency)
+  if (has(part::latency))
     line.option("--sms", raw.sms, "N,...",
                 "latency: on so many SMs; default: on all sizes that a\npartition can have");
-  if (has_pairs) {
+  if (has(part::pairs)) {
     line.option("--window", raw.window, "MS", "pairs: graphs run together for so long, at least");
     line.option("--groups", raw.groups, "N", "pairs: so many groups of three and four graphs");
     line.option("--seed", raw.seed, "N", "pairs: their order, and the groups");
   }
-  if (has_probes)
-    line.option("--probes", raw.probes, "KIND,...",
-                "Beside these alone, such as fp32,copy; default: all");
+  if (has(part::probes) || has(part::kernels))
+    line.option("--probes", raw.probes, "KIND[:LEVEL[:BLOCKS[:THREADS]]],...",
+                "Beside these alone, such as fp32,copy:4096:34; a KIND alone\nis each of the usual "
+                "probes that are of it; default: all");
+  if (has(part::probes))
+    line.option("--split", raw.split, "SMS",
+                "probes: shared, all SMs for both; own, half of them for\neach; or both, in turn");
   line.option("--minutes", raw.minutes, "M",
               "In all; what is not measured by then is left to another run");
   line.flag("--anew", raw.anew, "Remove what the folder has from other runs");
@@ -118,6 +126,24 @@ adaptor_choice to_adaptor(const std::string& text) {
   return a;
 }
 
+/// "copy" stands for each usual probe of the kind, "copy:4096:34" and "copy:" for one.
+void add_probe(probe_choice& to, const std::string& text) {
+  try {
+    gsched::cuda::probe_options p = gsched::cuda::parse_probe(text);
+    const std::size_t colon = text.find(':');
+    if (colon == std::string::npos) {
+      to.kinds.push_back(p.kind);
+      return;
+    }
+    if (p.level == 0) p.level = gsched::cuda::probe_kind_of(text.substr(0, colon)).usual_level;
+    to.exactly.push_back(p);
+  } catch (const gsched::error& e) {
+    const bool unknown = e.code() == gsched::errc::unknown_name;
+    throw gsched::error(unknown ? gsched::errc::unknown_name : gsched::errc::bad_option,
+                        std::string("--probes: ") + e.what());
+  }
+}
+
 options read(const raw_options& raw, const std::string& chosen, bool captured) {
   options o;
   for (const part p : known_parts)
@@ -150,8 +176,10 @@ options read(const raw_options& raw, const std::string& chosen, bool captured) {
   std::sort(o.sms.begin(), o.sms.end());
   o.groups = common::to_count("--groups", raw.groups, 0, 10000);
   if (!raw.probes.empty())
-    for (const std::string& name : common::to_list("--probes", raw.probes))
-      o.probes.push_back(gsched::cuda::probe_kind_of(name).kind);
+    for (const std::string& p : common::to_list("--probes", raw.probes)) add_probe(o.probes, p);
+  o.split = common::to_choice<sm_split>(
+      "--split", raw.split,
+      {{"both", sm_split::both}, {"shared", sm_split::shared}, {"own", sm_split::own}});
   o.minutes = common::to_number("--minutes", raw.minutes, {0, 10000, true, "minutes"});
   o.window_ms = common::to_number("--window", raw.window, {1, 10000, false, "milliseconds"});
   o.seed = common::to_count("--seed", raw.seed, 0, ~std::uint64_t{0} - 1);
@@ -183,17 +211,17 @@ std::optional<options> parse_options(int argc, const char* const* argv, bool cap
       "measure", "Measures how long graphs take on parts of a GPU, alone and beside each other.",
       details);
   line.subcommand("latency", "Each graph alone, by SMs");
-  declare(line, raw, true, false, false);
+  declare(line, raw, {part::latency});
   line.subcommand("pairs", "Graphs at the same time");
-  declare(line, raw, false, true, false);
+  declare(line, raw, {part::pairs});
   line.subcommand("probes", "Graphs, and probes, beside a probe of each resource of the GPU");
-  declare(line, raw, false, false, true);
+  declare(line, raw, {part::probes});
   line.subcommand("kernels", "Each kernel by itself, alone and beside probes");
-  declare(line, raw, false, false, true);
+  declare(line, raw, {part::kernels});
   line.subcommand("counters", "Profiles with hardware counters of each kernel");
-  declare(line, raw, false, false, false);
-  line.subcommand("all", "All of these");
-  declare(line, raw, true, true, true);
+  declare(line, raw, {part::counters});
+  line.subcommand("all", "All of these but kernels");
+  declare(line, raw, {part::latency, part::pairs, part::probes, part::counters});
   if (!line.parse(argc, argv)) return std::nullopt;
   return read(raw, line.chosen(), captured);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "measure/probe_list.hpp"
+
 #include "common/cli/output_options.hpp"
 
 #include <gsched/core/quantity.hpp>
-#include <gsched/cuda_tools/probe.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,13 @@ namespace measure {
 /// What is measured, in the order in which `all` does it, which leaves out `kernels`.
 /// The profiler comes last: it can slow what runs after it in the process.
 enum class part : std::uint8_t { latency, pairs, probes, kernels, counters };
+
+/// Which SMs a graph and a probe beside it have.
+enum class sm_split : std::uint8_t {
+  both,   ///< one after the other
+  shared, ///< all SMs for both
+  own     ///< half of the groups for each
+};
 
 /// A shared library with an adaptor: --adaptor.
 struct adaptor_choice {
@@ -37,8 +45,9 @@ struct options : common::outputs {
   std::vector<adaptor_choice> adaptors;
   std::map<std::string, std::string> libraries; ///< versions for machine.json
   std::vector<gsched::sm_count> sms;            ///< empty: all sizes that a partition can have
-  std::vector<gsched::cuda::probe_kind> probes; ///< empty: all
-  std::size_t groups = 12;                      ///< of three and four graphs at once
+  probe_choice probes;
+  sm_split split = sm_split::both;
+  std::size_t groups = 12; ///< of three and four graphs at once
   double minutes = 20;
   double window_ms = 15;
   std::uint64_t seed = 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/quantity.hpp>
 #include <gsched/cuda_tools/probe.hpp>
 
 #include <vector>
@@ -10,9 +11,21 @@ namespace measure {
 /// How long a probe that is measured like a graph runs, in microseconds.
 inline constexpr double probe_us = 200;
 
+/// The probes that --probes names; without any, all that a measurement has.
+struct probe_choice {
+  std::vector<gsched::cuda::probe_kind> kinds;      ///< those that it has of these kinds
+  std::vector<gsched::cuda::probe_options> exactly; ///< these too, with a level
+
+  /// Whether the usual probes of that kind are chosen.
+  [[nodiscard]] bool has(gsched::cuda::probe_kind kind) const noexcept;
+};
+
 /// The probes of a GPU with so many SMs: each kind at its usual level, some at others, and
-/// copies by fewer and fewer SMs. `kinds` are those wanted; empty: all.
+/// copies by fewer and fewer SMs.
+[[nodiscard]] std::vector<gsched::cuda::probe_options> probe_list(gsched::sm_count sms);
+
+/// Those that are chosen, each once, by its name.
 [[nodiscard]] std::vector<gsched::cuda::probe_options>
-probe_list(gsched::sm_count sms, const std::vector<gsched::cuda::probe_kind>& kinds);
+chosen(const std::vector<gsched::cuda::probe_options>& all, const probe_choice& choice);
 
 } // namespace measure

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "measure/gpu_works.hpp"
 #include "measure/probe_list.hpp"
 #include "measure/row_file.hpp"
 #include "measure/session.hpp"
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <random>
@@ -24,36 +24,11 @@ namespace measure {
 
 using namespace gsched;
 
-std::vector<cuda::probe_options> probe_list(sm_count sms,
-                                            const std::vector<cuda::probe_kind>& kinds) {
-  std::vector<cuda::probe_options> all;
-  const auto add = [&](cuda::probe_kind kind, std::uint32_t level, std::uint32_t blocks = 0,
-                       std::uint32_t threads = 0) {
-    if (!kinds.empty() && std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) return;
-    cuda::probe_options o;
-    o.kind = kind;
-    o.level = level;
-    o.blocks = blocks;
-    o.threads = threads;
-    all.push_back(o);
-  };
-  using cuda::probe_kind;
-  for (const cuda::probe_description& d : cuda::probe_kinds()) add(d.kind, 0);
-  for (const std::uint32_t eighths : {1u, 2u, 4u})
-    add(probe_kind::copy, 0, std::max(1u, sms.count() * eighths / 8));
-  for (const std::uint32_t mib : {8u, 20u}) add(probe_kind::copy, mib, 0, 256);
-  for (const std::uint32_t chains : {1u, 2u, 3u}) {
-    add(probe_kind::fp32, chains);
-    add(probe_kind::fp64, chains);
-  }
-  for (const std::uint32_t ways : {1u, 2u, 4u, 8u, 16u}) add(probe_kind::shared, ways);
-  return all;
-}
-
 namespace {
 
 constexpr double sleep_us = 10'000; ///< of a sleeping probe, one before each replay
 
+/// Such a probe is also measured like a graph; one that is chosen with a level is not.
 [[nodiscard]] bool is_usual(const cuda::probe_options& p) { return p.level == 0 && p.blocks == 0; }
 
 /// A graph, or a probe that is measured like one, beside a probe.
@@ -78,10 +53,13 @@ public:
   part_report run(double until) {
     std::vector<probing> missing;
     const std::vector<cuda::probe_options> probes =
-        probe_list(session_.gpu.sms, session_.how.probes);
+        chosen(probe_list(session_.gpu.sms), session_.how.probes);
     const bool parts = session_.on.groups().size() > 1;
+    if (!parts && session_.how.split == sm_split::own)
+      report_.notes.emplace_back("the GPU's SMs are one group, which cannot be split");
     for (const cuda::probe_options& p : probes)
       for (const bool shared : {true, false}) {
+        if (session_.how.split == (shared ? sm_split::own : sm_split::shared)) continue;
         if (!shared && (!parts || p.kind == cuda::probe_kind::sleep)) continue;
         for (std::size_t g = 0; g < session_.graphs.size(); ++g) add(missing, {g, {}, p, shared});
         for (const cuda::probe_options& v : probes)
@@ -103,7 +81,7 @@ private:
       try {
         measure(p);
       } catch (const error& e) { // one that fits on no SM, for example
-        if (cudaPeekAtLastError() != cudaSuccess || cudaDeviceSynchronize() != cudaSuccess) throw;
+        if (!gpu_works()) throw;
         report_.notes.push_back(what + " left out: " + e.what());
       }
     }

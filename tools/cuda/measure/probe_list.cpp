@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "measure/probe_list.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace measure {
+
+using namespace gsched;
+
+std::vector<cuda::probe_options> probe_list(sm_count sms) {
+  std::vector<cuda::probe_options> all;
+  const auto add = [&](cuda::probe_kind kind, std::uint32_t level, std::uint32_t blocks = 0,
+                       std::uint32_t threads = 0) {
+    cuda::probe_options o;
+    o.kind = kind;
+    o.level = level;
+    o.blocks = blocks;
+    o.threads = threads;
+    all.push_back(o);
+  };
+  using cuda::probe_kind;
+  for (const cuda::probe_description& d : cuda::probe_kinds()) add(d.kind, 0);
+  for (const std::uint32_t eighths : {1u, 2u, 4u})
+    add(probe_kind::copy, 0, std::max(1u, sms.count() * eighths / 8));
+  for (const std::uint32_t mib : {8u, 20u}) add(probe_kind::copy, mib, 0, 256);
+  for (const std::uint32_t chains : {1u, 2u, 3u}) {
+    add(probe_kind::fp32, chains);
+    add(probe_kind::fp64, chains);
+  }
+  for (const std::uint32_t ways : {1u, 2u, 4u, 8u, 16u}) add(probe_kind::shared, ways);
+  return all;
+}
+
+bool probe_choice::has(cuda::probe_kind kind) const noexcept {
+  if (kinds.empty() && exactly.empty()) return true;
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+std::vector<cuda::probe_options> chosen(const std::vector<cuda::probe_options>& all,
+                                        const probe_choice& choice) {
+  std::vector<cuda::probe_options> some;
+  std::set<std::string> names;
+  for (const cuda::probe_options& p : all)
+    if (choice.has(p.kind) && names.insert(p.name()).second) some.push_back(p);
+  for (const cuda::probe_options& p : choice.exactly)
+    if (names.insert(p.name()).second) some.push_back(p);
+  return some;
+}
+
+} // namespace measure
