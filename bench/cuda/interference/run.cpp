@@ -131,7 +131,12 @@ public:
     cuda::profiling_options facts;
     facts.model = how.name();
     gsched::profile made = cuda::profile_graph(graph, facts);
-    if (options_.counters) cuda::count_kernels(graph, {}, made);
+    if (options_.counters)
+      for (const std::string& name : cuda::count_kernels(graph, {}, made))
+        if (missing_.insert(name).second)
+          fmt::print(stderr,
+                     "gsched.gpu.interference: this GPU lacks {}, which is 0 in the profiles\n",
+                     name);
     std::ofstream to(options_.profiles + "/" + made.full_name() + ".json");
     gsched::write_profile(to, made);
     if (!to) throw gsched::error(gsched::errc::io, options_.profiles + ": cannot be written");
@@ -140,7 +145,7 @@ public:
 private:
   const run_options& options_;
   gsched::sm_count sms_;
-  std::set<std::string> written_;
+  std::set<std::string> written_, missing_;
 };
 
 } // namespace

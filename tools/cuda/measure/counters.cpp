@@ -13,13 +13,18 @@
 #include <gsched/cuda_tools/profiling.hpp>
 #include <gsched/io/profile_json.hpp>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace measure {
@@ -105,14 +110,16 @@ part_report measure_counters(session& s, double until) {
       c.solo_us = cuda::summarize(std::move(times)).median;
     }
   }
-  { // its end completes the report
+  std::set<std::string> lacking; // counters of pipes
+  {                              // its end completes the report
     steps all(s, report, missing.size(), until);
     for (const counted_graph& c : missing) {
       if (!all.begin(c.name())) break;
       try {
         const whole_graph graph(*c.program);
         profile p = cuda::profile_graph(graph.get(), c.facts);
-        cuda::count_kernels(graph.get(), {}, p);
+        for (std::string& name : cuda::count_kernels(graph.get(), {}, p))
+          lacking.insert(std::move(name));
         row_file::row row = solo_metrics_row(p, c.solo_us);
         write_profile(folder / (c.name() + ".json"), p);
         if (!file.has({row[0], row[1]})) file.add({std::move(row)});
@@ -127,6 +134,9 @@ part_report measure_counters(session& s, double until) {
       }
     }
   }
+  if (!lacking.empty())
+    report.notes.push_back(fmt::format("the profiles have 0 for counters that this GPU lacks: {}",
+                                       fmt::join(lacking, ", ")));
   return report;
 }
 

@@ -275,15 +275,15 @@ std::string chip_name(const profiler_functions& f) {
 
 } // namespace
 
-std::vector<std::vector<double>> count_ranges(std::span<const counter_name> counters,
-                                              std::size_t ranges, const ranged_work& work,
-                                              const std::string& cupti_library) {
+range_values count_ranges(std::span<const counter_name> counters, std::size_t ranges,
+                          const ranged_work& work, const std::string& cupti_library) {
   const profiler_functions f = profiler(cupti_library);
   auto init = sized<CUpti_Profiler_Initialize_Params>(CUpti_Profiler_Initialize_Params_STRUCT_SIZE);
   check_counters(f.cuptiProfilerInitialize(&init), "profiler");
   const std::string chip = chip_name(f);
   const std::vector<std::uint8_t> available = available_counters(f);
 
+  range_values all;
   std::vector<const char*> names;  // of those that this GPU has
   std::vector<std::size_t> column; // of each counter among them; ranges of 0 for none
   constexpr auto none = static_cast<std::size_t>(-1);
@@ -297,14 +297,16 @@ std::vector<std::vector<double>> count_ranges(std::span<const counter_name> coun
       throw error(errc::no_device, "counters: " + chip + " has no " + c.names.front() +
                                        ", expected a GPU and a CUPTI that have it");
     column.push_back(known == c.names.end() ? none : names.size());
-    if (known != c.names.end()) names.push_back(*known);
+    if (known != c.names.end())
+      names.push_back(*known);
+    else
+      all.missing.emplace_back(c.names.front());
   }
 
   const metrics_host host(f, chip.c_str(), available);
   check_counters(host.add(names), "choice of counters");
   const std::vector<std::uint8_t> config = host.config();
 
-  std::vector<std::vector<double>> all;
   constexpr std::size_t most_ranges = 512; // CUPTI refuses some thousands
   for (std::size_t first = 0; first < ranges; first += most_ranges) {
     const std::size_t some = std::min(most_ranges, ranges - first);
@@ -316,7 +318,7 @@ std::vector<std::vector<double>> count_ranges(std::span<const counter_name> coun
     std::vector<double> values(names.size());
     for (std::size_t i = 0; i < some; ++i) {
       host.values(data, i, names, values.data());
-      std::vector<double>& row = all.emplace_back();
+      std::vector<double>& row = all.values.emplace_back();
       for (const std::size_t at : column) row.push_back(at == none ? 0 : values[at]);
     }
   }
@@ -329,8 +331,8 @@ std::vector<std::vector<double>> count_ranges(std::span<const counter_name> coun
 
 namespace gsched::cuda {
 
-std::vector<std::vector<double>> count_ranges(std::span<const counter_name>, std::size_t,
-                                              const ranged_work&, const std::string&) {
+range_values count_ranges(std::span<const counter_name>, std::size_t, const ranged_work&,
+                          const std::string&) {
   throw error(errc::no_device, "counters: this build was made without CUPTI's range profiler, "
                                "expected a toolkit with cupti_range_profiler.h");
 }

@@ -23,15 +23,18 @@ struct ranged_work {
   std::function<void(std::size_t)> run;    ///< what is counted
 };
 
-/// Runs work in ranges under CUPTI's range profiler, as often as the counters need, and returns
-/// them: for each range one value a counter, in the order of `counters`.
+/// What count_ranges read.
+struct range_values {
+  std::vector<std::vector<double>> values; ///< for each range one a counter, in their order
+  std::vector<std::string> missing;        ///< optional counters that the GPU does not have
+};
+
+/// Runs work in ranges under CUPTI's range profiler, as often as the counters need.
 ///
 /// Errors   no_device if the GPU has no such counters or does not permit them; device_failed with
 ///          CUPTI's message, or if a range has no values.
 /// Threads  one at a time in a process. The context is current.
-[[nodiscard]] std::vector<std::vector<double>> count_ranges(std::span<const counter_name> counters,
-                                                            std::size_t ranges,
-                                                            const ranged_work& work,
-                                                            const std::string& cupti_library);
+[[nodiscard]] range_values count_ranges(std::span<const counter_name> counters, std::size_t ranges,
+                                        const ranged_work& work, const std::string& cupti_library);
 
 } // namespace gsched::cuda

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/kernel_readings.hpp"
+
+#include <gsched/core/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace gsched::cuda {
+
+namespace {
+
+/// What a counter's value is an average or a sum over. A range begins before its kernel and ends
+/// after it.
+enum class counted_over : std::uint8_t {
+  active,  ///< cycles in which an SM had a warp
+  elapsed, ///< the whole range
+  sum      ///< not an average
+};
+
+/// A counter, and the field that its value becomes.
+struct reading {
+  counter_name counter;
+  double scale; ///< to the unit of the field
+  counted_over over;
+  double kernel_counters::*field = nullptr; ///< null: one of the pipes
+  double pipe_use::*pipe = nullptr;
+};
+
+constexpr double percent = 0.01; ///< to a part of peak
+constexpr std::size_t range_us = 0;
+
+const std::vector<reading>& readings() {
+  using k = kernel_counters;
+  using p = pipe_use;
+  using enum counted_over;
+  const auto use = [](const char* name, double p::*pipe, const char* otherwise = nullptr) {
+    counter_name c{{name}, true};
+    if (otherwise != nullptr) c.names.push_back(otherwise);
+    return reading{std::move(c), percent, active, nullptr, pipe};
+  };
+  static const std::vector<reading> all{
+      {{{"gpu__time_duration.sum"}}, 1e-3, sum, &k::us},
+      {{{"sm__cycles_active.avg.pct_of_peak_sustained_elapsed"}}, percent, elapsed, &k::sm_active},
+      {{{"sm__warps_active.avg.pct_of_peak_sustained_active"}}, percent, active, &k::warps_active},
+      {{{"sm__inst_issued.avg.per_cycle_active"}}, 1, active, &k::ipc},
+      {{{"l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"}},
+       percent,
+       elapsed,
+       &k::shared_memory},
+      {{{"l1tex__throughput.avg.pct_of_peak_sustained_elapsed"}}, percent, elapsed, &k::l1},
+      {{{"lts__throughput.avg.pct_of_peak_sustained_elapsed"}}, percent, elapsed, &k::l2},
+      {{{"lts__t_sector_hit_rate.pct"}}, percent, active, &k::l2_hit_rate},
+      {{{"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"}}, percent, elapsed, &k::dram},
+      {{{"lts__t_bytes.sum"}}, 1, sum, &k::l2_bytes},
+      {{{"dram__bytes.sum"}}, 1, sum, &k::dram_bytes},
+      use("sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active", &p::alu),
+      use("sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active", &p::fma),
+      use("sm__inst_executed_pipe_fp16.avg.pct_of_peak_sustained_active", &p::fp16,
+          "sm__inst_executed_pipe_fma_type_fp16.avg.pct_of_peak_sustained_active"),
+      use("sm__inst_executed_pipe_fp64.avg.pct_of_peak_sustained_active", &p::fp64),
+      // A tensor instruction keeps its pipe busy for many cycles.
+      use("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", &p::tensor,
+          "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active"),
+      use("sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", &p::xu),
+      use("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active", &p::lsu),
+  };
+  return all;
+}
+
+} // namespace
+
+std::vector<counter_name> counters_of_kernels() {
+  std::vector<counter_name> all;
+  for (const reading& r : readings()) all.push_back(r.counter);
+  return all;
+}
+
+kernel_counters counters_of(const std::vector<double>& range, const std::vector<double>& empty,
+                            double us, const std::string& where) {
+  kernel_counters made;
+  for (std::size_t i = 0; i < range.size(); ++i) {
+    const reading& r = readings()[i];
+    if (!std::isfinite(range[i]) || range[i] < 0)
+      throw error(errc::device_failed, where + ": " + r.counter.names.front() + " is " +
+                                           std::to_string(range[i]) + ", expected 0 or more");
+    double value = range[i] * r.scale;
+    const double beside = std::isfinite(empty[i]) ? empty[i] * r.scale : 0; // of the range itself
+    if (r.over == counted_over::sum) value = std::max(0.0, value - beside);
+    if (r.over == counted_over::elapsed)
+      value = std::max(0.0, (value * range[range_us] - beside * empty[range_us]) * 1e-3 / us);
+    if (r.scale == percent) value = std::min(value, 1.0); // passes differ: 100.3% was seen
+    if (r.field == &kernel_counters::ipc) value = std::min(value, 4.0);
+    (r.field != nullptr ? made.*r.field : made.pipes.*r.pipe) = value;
+  }
+  if (!(made.ipc > 0))
+    throw error(errc::device_failed, where + ": the profiler saw no instruction, expected some; is "
+                                             "another profiler at work?");
+  made.us = us;
+  return made;
+}
+
+} // namespace gsched::cuda
