@@ -4,6 +4,8 @@
 
 #include "interference/suites.hpp"
 
+#include <gsched/core/error.hpp>
+#include <gsched/core/quantity.hpp>
 #include <gsched/cuda_tools/probe.hpp>
 
 #include <CLI/CLI.hpp>
@@ -71,6 +73,8 @@ int main(int argc, char** argv) {
       fmt::print(stderr, "gsched.gpu.interference: expected --victim and --probe, or --suite\n");
       return 2;
     }
+    for (const std::string& name : o.suites) // whether there is one, of any GPU
+      static_cast<void>(interference::suite(name, 1, 1));
     if (!victim.empty()) {
       interference::experiment e{"given",
                                  gsched::cuda::parse_probe(victim),
@@ -79,8 +83,14 @@ int main(int argc, char** argv) {
       if (level != 0) e.probe.level = level;
       e.probe.registers = registers;
       e.probe.shared_bytes = shared;
+      gsched::cuda::check_probe(e.probe);
       o.experiments.push_back(e);
     }
+  } catch (const gsched::error& wrong) {
+    fmt::print(stderr, "gsched.gpu.interference: {}\n", wrong.what());
+    return 2;
+  }
+  try {
     return interference::run(o) ? 0 : 1;
   } catch (const std::exception& wrong) {
     fmt::print(stderr, "gsched.gpu.interference: {}\n", wrong.what());

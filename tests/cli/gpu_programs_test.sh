@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gsched.gpu.preemption_torture, gsched.gpu.forks, gsched.gpu.segment_ends, gsched.gpu.memory_nodes and
-# gsched.gpu.block_order without a GPU: help, one line for each kind of bad input, and cases as text.
+# gsched.gpu.preemption_torture, gsched.gpu.forks, gsched.gpu.segment_ends, gsched.gpu.memory_nodes,
+# gsched.gpu.block_order and gsched.gpu.interference without a GPU: help, one line for each kind of bad input, and cases as text.
 set -u
 bench=${GSCHED_BIN_DIR:?}/../bench
 work=$(mktemp -d)
@@ -28,7 +28,7 @@ for program in preemption_torture forks; do
   says 2 no-such $program --no-such
   says 2 seconds $program --seconds 0
 done
-for program in segment_ends memory_nodes block_order; do
+for program in segment_ends memory_nodes block_order interference; do
   timeout 60 "$bench/gsched.gpu.$program" --help >out 2>&1 && grep -q -- --json out ||
     { echo "$program --help failed"; cat out; failed=1; }
 done
@@ -41,6 +41,13 @@ says 2 connections preemption_torture --connections 0
 says 2 no-such preemption_torture --replay no-such
 says 2 no-such preemption_torture --keep no-such
 says 2 grain forks --grain 0
+says 2 'probe "fft", expected one of sleep, copy, ' interference --victim fft --probe fp32
+says 2 'probe "fft", expected one of sleep, copy, ' interference --victim fp32 --probe fft
+says 2 'probe fp64: level 9, expected 1 to 4' interference --victim fp64:9 --probe fp32
+says 2 'probe fp32: level 9, expected 1 to 4' interference --victim fp64 --probe fp32 --level 9
+says 2 'suite "nothing", expected one of table3, ' interference --suite table3,nothing
+says 2 'expected --victim and --probe' interference --victim fp64
+says 2 no-such interference --no-such
 says 1 '--graphs: "square", expected' forks --graphs square
 
 # The case of a seed is the same each time, and has the chosen features alone.
@@ -57,5 +64,6 @@ if ! nvidia-smi -L >smi 2>&1; then
   says 1 expected segment_ends
   says 1 expected memory_nodes
   says 1 expected block_order
+  says 1 expected interference --suite table3
 fi
 exit $failed

@@ -111,6 +111,11 @@ std::string probe_options::name() const {
   return made;
 }
 
+void check_probe(const probe_options& how) {
+  static_cast<void>(level_of(how));
+  static_cast<void>(threads_of(how));
+}
+
 probe_options parse_probe(std::string_view text) {
   constexpr std::uint32_t most_blocks = 1'000'000;
   const auto refuse = [&](const std::string& expected) {
@@ -130,8 +135,7 @@ probe_options parse_probe(std::string_view text) {
   }
   if (end != text.size()) refuse("KIND[:LEVEL[:BLOCKS[:THREADS]]]");
   if (o.blocks > most_blocks) refuse("at most " + std::to_string(most_blocks) + " blocks");
-  static_cast<void>(level_of(o));
-  static_cast<void>(threads_of(o));
+  check_probe(o);
   return o;
 }
 

@@ -64,6 +64,8 @@ struct probe_options {
   [[nodiscard]] std::string name() const;
 };
 
+/// Errors   bad_option for a level or a number of threads that the kind does not have.
+void check_probe(const probe_options& how);
 /// A probe as in options: KIND[:LEVEL[:BLOCKS[:THREADS]]]. An empty part, or 0, is the usual one.
 /// Errors   unknown_name, with the known kinds; bad_option for a part that is out of range.
 [[nodiscard]] probe_options parse_probe(std::string_view text);
