@@ -224,6 +224,9 @@ refuses "much.csv:2: 100 and 68 SMs" evaluate --corun much.csv
 { echo "$head"; echo "lenet,1,64,lenet,1,68,30,32,34,34"; } > one.csv
 refuses "disjoint: 2 measurements, expected at least as many as the 4 coefficients" evaluate --corun one.csv
 refuses "one.csv has no pairs for shared_kernels" evaluate --laws shared_kernels --corun one.csv
+{ echo "$head"; echo "lenet,1,64,nobody,3,68,30,32,34,34"; } > unknown.csv
+refuses "unknown.csv: nobody, batch 3 has no row in" evaluate --coefficients "$law" --corun unknown.csv
+refuses "unknown.csv: nobody, batch 3 has no row in" fit --corun unknown.csv --out unknown.json
 echo "$head" > none.csv
 refuses "none.csv has no rows" evaluate --corun none.csv
 sed 's/,132,/,144,/g' "$corun" > larger.csv

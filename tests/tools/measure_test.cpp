@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/folder.hpp"
+#include "measure/other_work.hpp"
 #include "measure/row_file.hpp"
 #include "measure/schedule.hpp"
 #include "measure/solo_row.hpp"
@@ -119,6 +120,23 @@ TEST_CASE("measure: times are summed up by percentiles") {
   CHECK(t.p90 == 9);
   CHECK(t.mean == doctest::Approx(5));
   CHECK(t.spread() == doctest::Approx(1.6));
+}
+
+TEST_CASE("measure: a GPU in use shows in the times of one graph") {
+  gsched::cuda::replay_times t;
+  t.count = 800;
+  t.p10 = 100;
+  t.mean = 109;
+  CHECK(measure::uneven_replays("GX100", t) == "");
+  CHECK(measure::late_replays("GX100", t, 129, 90) == "");
+  CHECK(
+      measure::late_replays("GX100", t, 162, 90) ==
+      "GX100: a graph that takes 100.0 us begins and ends in 162.0 us, in the mean of 90, expected "
+      "at most 30% more: is the GPU in use?");
+  t.mean = 111;
+  CHECK(measure::uneven_replays("GX100", t) ==
+        "GX100: the same graph takes 100.0 us at best and 111.0 us in the mean of 800, expected at "
+        "most 10% more: is the GPU in use?");
 }
 
 TEST_CASE("measure: each pair once, groups apart, and some of both at any time") {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/session.hpp"
 
+#include "measure/other_work.hpp"
+
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/job/operation.hpp>
@@ -47,9 +49,7 @@ bool steps::begin(const std::string& what) {
 
 std::string find_other_work(session& s) {
   constexpr int kernels = 8;
-  constexpr double seconds = 0.3;     // many turns of processes, which are of some milliseconds
-  constexpr double most = 0.1;        // in which work on the same SMs differs
-  constexpr double most_waited = 0.3; // of its time
+  constexpr double seconds = 0.3; // many turns of processes, which are of some milliseconds
   s.dog.step("looking whether the GPU is idle", std::chrono::seconds{60});
   operation each;
   each.launch.grid = {s.gpu.sms.count(), 1, 1};
@@ -58,20 +58,13 @@ std::string find_other_work(session& s) {
   const cuda::program chain =
       cuda::make_stand_in(program("calibrating", std::vector<operation>(kernels, each)));
   const cuda::placed_graph placed(chain, nullptr);
-  const auto in_use = [&](const std::string& what) {
-    return fmt::format("{}: {}: is the GPU in use?", s.gpu.name, what);
-  };
 
   cuda::replayer replays;
   std::vector<double> times;
   for (const double begun = s.now(); s.now() - begun < seconds / 2;) replays.alone(placed, times);
   const cuda::replay_times t = cuda::summarize(std::move(times));
-  if (t.mean > (1 + most) * t.p10)
-    return in_use(fmt::format("the same graph takes {:.1f} us at best and {:.1f} us in the mean of "
-                              "{}, expected at most {:.0f}% more",
-                              t.p10, t.mean, t.count, 100 * most));
+  if (std::string line = uneven_replays(s.gpu.name, t); !line.empty()) return line;
 
-  // A process that takes turns with this one lets it wait before a graph, and seldom within one.
   std::size_t count = 0;
   const double begun = s.now();
   double now = begun;
@@ -80,11 +73,7 @@ std::string find_other_work(session& s) {
     cuda::check(cudaStreamSynchronize(nullptr), "looking whether the GPU is idle");
   }
   const double each_us = 1e6 * (now - begun) / static_cast<double>(count);
-  if (each_us > (1 + most_waited) * t.p10)
-    return in_use(fmt::format("a graph that takes {:.1f} us begins and ends in {:.1f} us, in the "
-                              "mean of {}, expected at most {:.0f}% more",
-                              t.p10, each_us, count, 100 * most_waited));
-  return {};
+  return late_replays(s.gpu.name, t, each_us, count);
 }
 
 } // namespace measure
