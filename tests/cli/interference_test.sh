@@ -156,7 +156,7 @@ PY
 expect "rows that wait for their probe are counted" grep -q '^2 rows of --test-probes left out: a kernel' out
 expect "copies between host and GPU are left out, and counted" \
   grep -q '^2 rows of --test-probes left out: copies between host and GPU' out
-{ echo "$columns"; tail -n 1 probes.csv; } > waiting.csv
+{ echo "$columns,probe_sms_seen"; echo "$(tail -n 1 probes.csv),132"; } > waiting.csv
 serves evaluate --coefficients "$law" --corun known.csv --laws disjoint --profiles probes --profiles "$data/profiles" \
   --test-probes waiting.csv --json waiting.json
 expect "also where all rows wait" grep -q '"probe_rows_held_up": 1' waiting.json

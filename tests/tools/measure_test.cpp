@@ -92,6 +92,21 @@ TEST_CASE("measure: a file of rows goes on where it was interrupted") {
   CHECK(refusal(open) == file.string() + ":2: 2 fields, expected 3; --anew starts over");
 }
 
+TEST_CASE("measure: a file that lacks a newer column goes on without it") {
+  const scratch here;
+  const fs::path file = here.at / "rows.csv";
+  const auto open = [&] { return measure::row_file(file, {"model", "us", "seen"}, 1, 1); };
+  open().add({{"a", "1.5", "64"}});
+  CHECK(text_of(file) == "model,us,seen\na,1.5,64\n");
+  std::ofstream(file) << "model,us\na,1.5\n";
+  open().add({{"b", "2.5", "64"}, {"c", "3.5", "32"}});
+  CHECK(text_of(file) == "model,us\na,1.5\nb,2.5\nc,3.5\n");
+  CHECK(open().size() == 3);
+  std::ofstream(file) << "model,seen\na,64\n";
+  CHECK(refusal(open) ==
+        file.string() + ":1: other columns, expected model,us,seen; --anew starts over");
+}
+
 TEST_CASE("measure: parts share the time, and what one leaves") {
   const measure::time_shares shares(100, {1, 2, 1});
   CHECK(shares.until(0, 0) == doctest::Approx(25));

@@ -6,6 +6,8 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda_tools/beside_probe.hpp>
 #include <gsched/cuda_tools/probe.hpp>
 #include <gsched/cuda_tools/stand_in.hpp>
@@ -76,6 +78,44 @@ TEST_CASE("probes of options") {
   CHECK(name_of("fp32:1:2:32:4") ==
         "probe \"fp32:1:2:32:4\", expected KIND[:LEVEL[:BLOCKS[:THREADS]]]");
   CHECK(name_of("fp32:1:1000001") == "probe \"fp32:1:1000001\", expected at most 1000000 blocks");
+}
+
+TEST_CASE("a probe's blocks are on as many SMs as there are") {
+  const auto sms = [](const char* text) {
+    return cuda::sms_of_blocks(cuda::parse_probe(text), sm_count{68});
+  };
+  CHECK(sms("copy") == 68);
+  CHECK(sms("copy::34") == 34);
+  CHECK(sms("copy::136") == 68);
+  CHECK(sms("upload") == 0);
+
+  GSCHED_NEEDS_GPU();
+  operation small;
+  small.launch.grid = {1, 1, 1};
+  small.launch.block = {32, 1, 1};
+  small.launch.registers_per_thread = 32;
+  small.expected = from_us(20);
+  const cuda::program one = cuda::make_stand_in(program("small", {small}));
+  const CUgraph graph = one.make_range(0, 1, {});
+  cuda::beside_options o;
+  o.turns = 2;
+  o.turn_ms = 2;
+  const std::uint32_t half = cuda::find_gpu(0).sms.count() / 2;
+  const bool parts = cuda::group_sizes(0).size() > 1;
+  for (const char* kind : {"sleep:1", "copy:64", "fp32:1"})
+    for (const std::uint32_t blocks : {0u, 1u, half / 4, half, 2 * half, 3 * half})
+      for (const bool shared : {true, false}) {
+        if (!shared && !parts) continue;
+        const cuda::probe_options p =
+            cuda::parse_probe(std::string(kind) + ":" + std::to_string(blocks));
+        CAPTURE(p.name());
+        CAPTURE(shared);
+        const cuda::probe_split split{shared ? sm_count{} : sm_count{half}, {}};
+        const cuda::beside_result r = cuda::measure_beside(graph, p, split, o);
+        CHECK(r.last.sms == cuda::sms_of_blocks(p, r.probe_sms));
+        CHECK((r.probe_sms.count() == cuda::find_gpu(0).sms.count()) == shared);
+      }
+  static_cast<void>(cudaGraphDestroy(graph));
 }
 
 TEST_CASE("measure: probes by kind, by name, and each once") {

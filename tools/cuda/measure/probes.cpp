@@ -45,8 +45,8 @@ public:
       : session_(s), file_(s.how.out / "probes.csv",
                            {"probe", "victim", "batch", "victim_sms", "probe_sms", "kind", "level",
                             "blocks", "alone_us", "beside_us", "beside_p10_us", "beside_p90_us",
-                            "probe_rate_alone", "probe_rate_beside", "held_up"},
-                           5) {
+                            "probe_rate_alone", "probe_rate_beside", "held_up", "probe_sms_seen"},
+                           5, 1) {
     report_.name = name_of(part::probes);
   }
 
@@ -141,6 +141,7 @@ private:
     for (const double rate : {r.probe_rate_alone, r.probe_rate_beside})
       row.push_back(fmt::format("{:.6g}", rate));
     row.emplace_back(r.held_up ? "1" : "0");
+    row.push_back(std::to_string(r.last.sms));
     file_.add({std::move(row)});
     ++report_.measured;
     report_.spread(r.alone.spread(), name(p) + ", alone");

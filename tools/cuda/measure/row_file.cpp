@@ -35,8 +35,8 @@ std::string line_of(const row_file::row& fields) {
 
 } // namespace
 
-row_file::row_file(std::filesystem::path file, row columns, std::size_t keys)
-    : file_(std::move(file)), columns_(std::move(columns)), count_of_keys_(keys) {
+row_file::row_file(std::filesystem::path file, row columns, std::size_t keys, std::size_t newer)
+    : file_(std::move(file)), columns_(std::move(columns)), count_of_keys_(keys), newer_(newer) {
   std::error_code ignored;
   if (std::filesystem::exists(file_, ignored)) read();
 }
@@ -58,6 +58,9 @@ void row_file::read() {
     const row fields = fields_of(std::string_view(text).substr(from, end - from));
     from = end + 1;
     ++number;
+    if (!has_header_ && fields.size() + newer_ == columns_.size() &&
+        std::equal(fields.begin(), fields.end(), columns_.begin()))
+      columns_ = fields;
     if (!has_header_ && fields != columns_)
       throw gsched::error(gsched::errc::bad_profile,
                           fmt::format("{}:1: other columns, expected {}; --anew starts over",
@@ -80,9 +83,12 @@ void row_file::read() {
                                                   "expected a writable file");
 }
 
-void row_file::add(const std::vector<row>& rows) {
+void row_file::add(std::vector<row> rows) {
   std::string text = has_header_ ? "" : line_of(columns_);
-  for (const row& r : rows) text += line_of(r);
+  for (row& r : rows) {
+    r.resize(columns_.size());
+    text += line_of(r);
+  }
   std::ofstream out(file_, std::ios::binary | std::ios::app);
   out << text;
   out.close();

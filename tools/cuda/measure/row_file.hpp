@@ -20,13 +20,14 @@ public:
   using row = std::vector<std::string>;
 
   /// Reads the file, if there is one. The first `keys` columns name a row. A last line without an
-  /// end is one whose writing was interrupted: it is removed.
-  row_file(std::filesystem::path file, row columns, std::size_t keys);
+  /// end is one whose writing was interrupted: it is removed. A file without the last `newer`
+  /// columns goes on without them.
+  row_file(std::filesystem::path file, row columns, std::size_t keys, std::size_t newer = 0);
 
   [[nodiscard]] bool has(const row& key) const { return keys_.contains(key); }
   [[nodiscard]] std::size_t size() const noexcept { return keys_.size(); }
-  /// Appends rows in one write, after which they are in the file.
-  void add(const std::vector<row>& rows);
+  /// Appends rows of all columns in one write, after which they are in the file.
+  void add(std::vector<row> rows);
 
 private:
   void read();
@@ -35,6 +36,7 @@ private:
   std::filesystem::path file_;
   row columns_;
   std::size_t count_of_keys_;
+  std::size_t newer_;
   std::set<row> keys_;
   bool has_header_ = false;
 };

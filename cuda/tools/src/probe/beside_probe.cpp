@@ -124,6 +124,15 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
     if (beside.wait_running(limit_us)) return;
     throw error(errc::device_failed, beside.name() + ": no block started, expected one");
   };
+  const auto ran = [&] {
+    probe::result r = beside.last();
+    const std::uint32_t expected = sms_of_blocks(how, made.probe_sms);
+    if (r.sms != expected)
+      throw error(errc::device_failed, beside.name() + ": on " + std::to_string(r.sms) +
+                                           " SMs, expected its blocks on " +
+                                           std::to_string(expected));
+    return r;
+  };
   const auto rate_of = [&] {
     const probe::result r = beside.last();
     return r.us > 0 ? r.rounds / r.us : 0;
@@ -153,7 +162,7 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
       replays.alone(graph, with, stream.get());
       beside.stop();
       rate_with += rate_of() / options.turns;
-      made.last = beside.last();
+      made.last = ran();
       if (!made.last.stopped) {
         made.held_up = true; // it ran when the probe had ended
         break;
@@ -165,7 +174,7 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
       rate += rate_of() / options.turns;
     }
   }
-  if (options.each_replay_us > 0) made.last = beside.last();
+  if (options.each_replay_us > 0) made.last = ran();
   made.alone = summarize(std::move(alone));
   if (options.together > 0) {
     const exec_owner finite = instantiate(beside.finite(beside.rounds_for(made.alone.median)));

@@ -156,6 +156,11 @@ std::uint64_t most_shared_of_a_block(const std::string& what) {
 
 } // namespace
 
+std::uint32_t sms_of_blocks(const probe_options& how, sm_count sms) noexcept {
+  if (copies_with_host(how.kind)) return 0;
+  return how.blocks == 0 ? sms.count() : std::min(how.blocks, sms.count());
+}
+
 struct probe::state {
   struct host_freer {
     void operator()(void* p) const noexcept { cudaFreeHost(p); }

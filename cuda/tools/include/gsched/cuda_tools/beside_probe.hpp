@@ -44,8 +44,8 @@ struct beside_result {
 /// Replays a graph alone and beside a probe, in turns.
 ///
 /// Source   Elvinger et al., SoCC 2025, sections 4.1 to 4.4, doi:10.1145/3772052.3772270.
-/// Errors   as probe and partition; device_failed with CUDA's message, or if no block of the probe
-///          starts.
+/// Errors   as probe and partition; device_failed with CUDA's message, if no block of the probe
+///          starts, or if its blocks run on another number of SMs than sms_of_blocks says.
 /// Cost     about 2 x turns x turn_ms, and at least four replays a turn.
 /// Threads  one at a time. The GPU should be idle.
 [[nodiscard]] beside_result measure_beside(CUgraph victim, const probe_options& how,

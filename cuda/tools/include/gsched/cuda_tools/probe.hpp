@@ -64,6 +64,9 @@ struct probe_options {
   [[nodiscard]] std::string name() const;
 };
 
+/// On how many of so many idle SMs its blocks run: the hardware places them one by one on each. 0 for
+/// copies with the host.
+[[nodiscard]] std::uint32_t sms_of_blocks(const probe_options& how, sm_count sms) noexcept;
 /// Errors   bad_option for a level or a number of threads that the kind does not have.
 void check_probe(const probe_options& how);
 /// A probe as in options: KIND[:LEVEL[:BLOCKS[:THREADS]]]. An empty part, or 0, is the usual one.
