@@ -40,6 +40,52 @@ for r in pairs:
     shared = int(r["sms_a"]) == int(r["sms_b"]) == machine["sms"]
     assert shared or int(r["sms_a"]) + int(r["sms_b"]) <= machine["sms"], r
 PY
+# Two probes that are chosen, and one whose memory no GPU has: its rows are left out.
+serves probes --models saxpy,sort --probes fp32:2,copy:64:4,l1:4096:1000000 --out made --minutes 1 --busy --quiet \
+  --json probes.json
+serves probes --models saxpy --probes fp32:2 --split shared --out split --minutes 1 --busy --quiet
+serves kernels --models saxpy,sort --probes copy:64:4,l1:4096:1000000 --out made --minutes 1 --busy --quiet \
+  --json kernels.json
+expect "graphs and kernels beside probes" python3 - <<'PY'
+import csv, json
+def rows(name):
+    return list(csv.DictReader(open(f"{name}.csv")))
+machine = json.load(open("made/machine.json"))
+parts = len(machine["sm_groups"]) > 1
+probes = rows("made/probes")
+both = {"probe_fp32_2", "probe_copy_64_blocks4"}
+assert {r["probe"] for r in probes} == both and {r["victim"] for r in probes} == {"saxpy", "sort"}, probes
+assert len(probes) == 2 * 2 * (2 if parts else 1), probes
+for r in probes:
+    of = int(r["probe_sms"])
+    assert int(r["probe_sms_seen"]) == min(of, 4 if "_blocks4" in r["probe"] else of), r
+    assert r["held_up"] == "1" or 0 < float(r["alone_us"]) < 1.2 * float(r["beside_us"]), r
+for name, left_out in {"probes": 2 * (2 if parts else 1), "kernels": 2}.items():
+    said = [p for p in json.load(open(f"{name}.json"))["parts"] if p["part"] == name]
+    notes = [n for n in said[0]["notes"] if "left out: " in n]
+    assert len(notes) == left_out and all("out of memory" in n for n in notes), said
+[row] = rows("split/probes")
+assert int(row["victim_sms"]) == int(row["probe_sms"]) == machine["sms"], row
+kernels = rows("made/kernels")
+assert {r["probe"] for r in kernels} == {"probe_copy_64_blocks4"}, kernels
+assert {r["model"] for r in kernels} == {"saxpy", "sort"} and all(r["blocks"] == "4" for r in kernels), kernels
+PY
+run counters --models saxpy --probes fp32:2 --out counted --minutes 1 --busy --quiet
+if [ "$rc" -eq 1 ] && grep -qE '^measure: (counters|CUPTI): ' err && [ "$(wc -l <err)" -eq 1 ]; then
+  echo "no counters here: $(cat err)"
+else
+  [ "$rc" -eq 0 ] && [ ! -s err ] || fail "counters: got $rc"
+  expect "profiles with counters" python3 - <<'PY'
+import csv, json
+solo = {r["model"]: r for r in csv.DictReader(open("counted/solo_metrics.csv"))}
+assert set(solo) == {"saxpy", "probe_fp32_2"}, solo
+for name in solo:
+    for o in json.load(open(f"counted/profiles/{name}_b1.json"))["operations"]:
+        if o["kind"] == "kernel":
+            assert o["counters"]["ipc"] > 0 and o["counters"]["us"] > 0, o
+assert float(solo["probe_fp32_2"]["sm_pct"]) > 10, solo
+PY
+fi
 sed 's/"gpu": "[^"]*"/"gpu": "another"/' before/machine.json >made/machine.json
 run latency --models sort --out made
 [ "$rc" -eq 2 ] && one_line "measured with another" || fail "tables of another GPU: got $rc"

@@ -45,7 +45,7 @@ both() { # what the program and the module of Python refuse alike
   ends 2 "--sms" pairs --sms 8 --models sort --out made
   ends 2 "--groups" latency --groups 8 --models sort --out made
   ends 2 "--sms" latency --sms 8,x --models sort --out made
-  for what in probes kernels all; do
+  for what in probes kernels counters all; do
     ends 0 "KIND[:LEVEL[:BLOCKS[:THREADS]]]" "$what" --help
     ends 2 '--probes: probe "fft", expected one of sleep, copy, ' "$what" --probes sleep,fft --models sort --out made
     ends 2 "--probes: probe fp32: level 5, expected 1 to 4" "$what" --probes fp32:5 --models sort --out made

@@ -89,8 +89,9 @@ part_report measure_counters(session& s, double until) {
   std::vector<counted_graph> missing;
   for (const measured_graph& g : s.graphs)
     if (!is_there(g.model, g.batch)) missing.push_back(counted(g));
-  // Also the probes, where they stand beside graphs.
+  // Also the probes, where they stand beside graphs or are asked for.
   const bool with_probes =
+      !s.how.probes.all() ||
       std::find(s.how.parts.begin(), s.how.parts.end(), part::probes) != s.how.parts.end() ||
       fs::exists(s.how.out / "probes.csv", failed);
   for (const cuda::probe_options& p : with_probes ? chosen(probe_list(s.gpu.sms), s.how.probes)

@@ -84,9 +84,9 @@ void declare(common::command_line& line, raw_options& raw, const std::vector<par
     line.option("--groups", raw.groups, "N", "pairs: so many groups of three and four graphs");
     line.option("--seed", raw.seed, "N", "pairs: their order, and the groups");
   }
-  if (has(part::probes) || has(part::kernels))
+  if (has(part::probes) || has(part::kernels) || has(part::counters))
     line.option("--probes", raw.probes, "KIND[:LEVEL[:BLOCKS[:THREADS]]],...",
-                "Beside these alone, such as fp32,copy:4096:34; a KIND alone\nis each of the usual "
+                "These probes alone, such as fp32,copy:4096:34; a KIND alone\nis each of the usual "
                 "probes that are of it; default: all");
   if (has(part::probes))
     line.option("--split", raw.split, "SMS",

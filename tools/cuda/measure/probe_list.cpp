@@ -36,8 +36,7 @@ std::vector<cuda::probe_options> probe_list(sm_count sms) {
 }
 
 bool probe_choice::has(cuda::probe_kind kind) const noexcept {
-  if (kinds.empty() && exactly.empty()) return true;
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+  return all() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
 
 std::vector<cuda::probe_options> chosen(const std::vector<cuda::probe_options>& all,

@@ -16,6 +16,8 @@ struct probe_choice {
   std::vector<gsched::cuda::probe_kind> kinds;      ///< those that it has of these kinds
   std::vector<gsched::cuda::probe_options> exactly; ///< these too, with a level
 
+  /// Whether --probes is not given.
+  [[nodiscard]] bool all() const noexcept { return kinds.empty() && exactly.empty(); }
   /// Whether the usual probes of that kind are chosen.
   [[nodiscard]] bool has(gsched::cuda::probe_kind kind) const noexcept;
 };
