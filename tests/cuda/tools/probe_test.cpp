@@ -88,6 +88,19 @@ TEST_CASE("a probe's blocks are on as many SMs as there are") {
   CHECK(sms("copy::34") == 34);
   CHECK(sms("copy::136") == 68);
   CHECK(sms("upload") == 0);
+  const auto line = [](const char* text, std::uint32_t seen) {
+    try {
+      cuda::check_sms(cuda::parse_probe(text), sm_count{68}, {.sms = seen});
+    } catch (const error& e) {
+      CHECK(e.code() == errc::device_failed);
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK(line("copy::34", 34) == "accepted");
+  CHECK(line("copy::34", 30) == "probe_copy_4096_blocks34: on 30 SMs, expected its blocks on 34");
+  CHECK(line("copy", 132) == "probe_copy_4096: on 132 SMs, expected its blocks on 68");
+  CHECK(line("upload", 0) == "accepted");
 
   GSCHED_NEEDS_GPU();
   operation small;

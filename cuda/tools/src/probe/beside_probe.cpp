@@ -95,6 +95,14 @@ struct places {
 
 } // namespace
 
+void check_sms(const probe_options& how, sm_count sms, const probe::result& ran) {
+  const std::uint32_t expected = sms_of_blocks(how, sms);
+  if (ran.sms != expected)
+    throw error(errc::device_failed, how.name() + ": on " + std::to_string(ran.sms) +
+                                         " SMs, expected its blocks on " +
+                                         std::to_string(expected));
+}
+
 beside_result measure_beside(CUgraph victim, const probe_options& how, const probe_split& split,
                              const beside_options& options) {
   const gpu on = find_gpu(options.gpu);
@@ -125,12 +133,8 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
     throw error(errc::device_failed, beside.name() + ": no block started, expected one");
   };
   const auto ran = [&] {
-    probe::result r = beside.last();
-    const std::uint32_t expected = sms_of_blocks(how, made.probe_sms);
-    if (r.sms != expected)
-      throw error(errc::device_failed, beside.name() + ": on " + std::to_string(r.sms) +
-                                           " SMs, expected its blocks on " +
-                                           std::to_string(expected));
+    const probe::result r = beside.last();
+    check_sms(how, made.probe_sms, r);
     return r;
   };
   const auto rate_of = [&] {

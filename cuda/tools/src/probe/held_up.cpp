@@ -7,6 +7,7 @@
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/program.hpp>
+#include <gsched/cuda_tools/beside_probe.hpp>
 #include <gsched/cuda_tools/replay_times.hpp>
 
 #include <chrono>
@@ -62,11 +63,7 @@ std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& ho
       std::this_thread::sleep_for(std::chrono::microseconds{100}); // all blocks run
       together[i].push_back(time_of(i));
       beside.stop();
-      const probe::result ran = beside.last();
-      if (how.blocks == 0 && ran.sms != on.sms.count())
-        throw error(errc::device_failed, beside.name() + ": on " + std::to_string(ran.sms) +
-                                             " SMs, expected a block on each of " +
-                                             std::to_string(on.sms.count()));
+      check_sms(how, on.sms, beside.last());
     }
   }
   std::vector<beside_operation> all;

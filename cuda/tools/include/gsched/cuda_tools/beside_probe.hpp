@@ -41,11 +41,15 @@ struct beside_result {
   double victim_slowdown() const noexcept { return beside.median / alone.median; }
 };
 
+/// Errors   device_failed if the blocks of a probe that has so many SMs ran on another number of them
+///          than sms_of_blocks says.
+void check_sms(const probe_options& how, sm_count sms, const probe::result& ran);
+
 /// Replays a graph alone and beside a probe, in turns.
 ///
 /// Source   Elvinger et al., SoCC 2025, sections 4.1 to 4.4, doi:10.1145/3772052.3772270.
-/// Errors   as probe and partition; device_failed with CUDA's message, if no block of the probe
-///          starts, or if its blocks run on another number of SMs than sms_of_blocks says.
+/// Errors   as probe, partition and check_sms; device_failed with CUDA's message, or if no block of
+///          the probe starts.
 /// Cost     about 2 x turns x turn_ms, and at least four replays a turn.
 /// Threads  one at a time. The GPU should be idle.
 [[nodiscard]] beside_result measure_beside(CUgraph victim, const probe_options& how,

@@ -24,8 +24,8 @@ struct beside_operation {
 /// times, with the kernels alone before each.
 ///
 /// Source   Elvinger et al., SoCC 2025, section 4.2, doi:10.1145/3772052.3772270.
-/// Errors   as probe; device_failed with CUDA's message, or if the probe has no number of blocks and
-///          is not on every SM.
+/// Errors   as probe and check_sms; device_failed with CUDA's message, or if no block of the probe
+///          starts.
 /// Cost     up to `limit_us` and 0.2 ms for each kernel and pass.
 /// Threads  one at a time. The GPU should be idle.
 [[nodiscard]] std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& how,
