@@ -113,6 +113,31 @@ errors = sorted(abs(r["predicted"] / r["measured"] - 1) for r in rows if not r["
 assert errors[int(0.8 * (len(errors) - 1))] <= 0.15, errors
 PY
 
+# A stream, and a matrix product by tensor cores: by arithmetic intensity they differ, so the rule
+# admits them beside each other, and none of them beside itself.
+mkdir roofline
+python3 - "$data/profiles/lenet_b1.json" roofline <<'PY'
+import json, sys
+p = json.load(open(sys.argv[1]))
+p["operations"] = [next(o for o in p["operations"] if o["kind"] == "kernel")]
+p["operations"][0].update(after=[], duration_us=100, grid=[132, 1, 1], block=[128, 1, 1], registers_per_thread=32)
+p.pop("graph_replay_us", None)
+for model, ipc, pipes, l2, dram in (("stream", 0.8, {"fma": 0.1}, 0.7, 0.8), ("product", 1.2, {"tensor": 0.8}, 0, 0.001)):
+    p["model"] = model
+    p["operations"][0]["counters"] = {"us": 100, "sm_active": 1, "ipc": ipc, "pipes": pipes, "l2": l2, "dram": dram}
+    json.dump(p, open(f"{sys.argv[2]}/{model}_b1.json", "w"))
+PY
+{ head -n 1 "$corun" | cut -d, -f1-10
+  echo stream,1,132,stream,1,132,100,100,200,200
+  echo product,1,132,product,1,132,100,100,190,190
+  echo stream,1,132,product,1,132,100,100,110,110; } > roofline.csv
+serves evaluate --coefficients "$law" --corun roofline.csv --profiles roofline --laws shared_kernels --safe 1.5 --json roofline.json
+expect "compute-bound beside memory-bound" python3 - roofline.json <<'PY'
+import json, sys
+[rule] = [r for r in json.load(open(sys.argv[1]))["rules"] if r["rule"] == "arithmetic intensity"]
+assert (rule["admitted"], rule["false_safe"], rule["false_unsafe"]) == (1, 0, 0), rule
+PY
+
 # Groups and probes: a probe is endless, and a row that was held up is skipped.
 echo "group,model,batch,sms,solo_us,corun_us" > groups.csv
 for m in lenet resnet50 vgg16; do echo "g,$m,8,132,1000,1500"; done >> groups.csv

@@ -45,17 +45,37 @@ double memory_work(const kernel_chain& c) {
   return issue + dram > 0 ? dram / (issue + dram) : 0.5;
 }
 
+/// What a kernel does of the floating-point operations that its busiest pipe could do. Over its part of
+/// DRAM's throughput, this is its operations for each byte over those at the pipe's ridge.
+double operations(const chain_kernel& k, double sms) {
+  double most = 0;
+  for (const resource pipe : {resource::fma, resource::fp16, resource::fp64, resource::tensor})
+    most = std::max(most, k.takes.of(pipe));
+  return most * k.coverage(sms);
+}
+
+/// 1: each kernel is memory-bound; 0: each is compute-bound. Kernels count by their time.
+double memory_bound(const kernel_chain& c) {
+  double memory = 0, all = 0;
+  for (const chain_kernel& k : c.kernels) {
+    const double done = operations(k, c.sms), dram = k.takes.of(resource::dram);
+    if (done + dram > 0) all += k.us;
+    if (done < dram) memory += k.us;
+  }
+  return all > 0 ? memory / all : 0.5;
+}
+
 double sum_of(const known_group& g, double (*of)(const kernel_chain&)) {
   return std::accumulate(g.sides.begin(), g.sides.end(), 0.0,
                          [&](double sum, const known_side& s) { return sum + of(*s.chain); });
 }
 
-/// Small for groups whose graphs differ most.
-double likeness(const known_group& g) {
+/// Small for groups whose graphs differ most in something from 0 to 1.
+double likeness(const known_group& g, double (*of)(const kernel_chain&)) {
   double least = 1, most = 0;
   for (const known_side& s : g.sides) {
-    least = std::min(least, memory_work(*s.chain));
-    most = std::max(most, memory_work(*s.chain));
+    least = std::min(least, of(*s.chain));
+    most = std::max(most, of(*s.chain));
   }
   return 1 - (most - least);
 }
@@ -100,7 +120,8 @@ std::vector<rule_result> compare_rules(const group_set& groups, const interferen
   };
   judge("contention law", predicted);
   by("sum of occupancies", [](const known_group& g) { return sum_of(g, occupancy); });
-  by("compute beside memory", likeness);
+  by("compute beside memory", [](const known_group& g) { return likeness(g, memory_work); });
+  by("arithmetic intensity", [](const known_group& g) { return likeness(g, memory_bound); });
   by("SMs needed", [](const known_group& g) { return sum_of(g, sms_needed); });
   by("time with a kernel", [](const known_group& g) { return sum_of(g, busy); });
   return results;

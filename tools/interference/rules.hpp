@@ -24,9 +24,12 @@ struct rule_result {
 /// those that it likes best, so that utilisation is equal.
 ///
 /// Source   the rules are those of section 3 of Elvinger et al., SoCC 2025: the sum of achieved
-///          occupancies (Usher), compute beside memory work (Orion), the number of SMs (REEF, Orion)
-///          and the time with a kernel on the GPU (NVML).
-/// Differs  the ratio of issued instructions to DRAM traffic stands for arithmetic intensity.
+///          occupancies (Usher), compute beside memory work (Orion), by amounts and by arithmetic
+///          intensity, the number of SMs (REEF, Orion) and the time with a kernel on the GPU (NVML).
+/// Differs  amounts are of issued instructions and of DRAM traffic. For arithmetic intensity each
+///          kernel is compute- or memory-bound, by the roofline of its busiest floating-point pipe. A
+///          pipe's instructions are its operations, so an addition counts as a multiplication and
+///          addition, and so does an integer multiplication, which the fp32 pipe does as well.
 [[nodiscard]] std::vector<rule_result>
 compare_rules(const group_set& groups, const gsched::interference_coefficients& c, double safe);
 
