@@ -52,6 +52,10 @@ u32, i32, u64, i64 = ctypes.c_uint32, ctypes.c_int32, ctypes.c_uint64, ctypes.c_
 f64, text, pointer = ctypes.c_double, ctypes.c_char_p, ctypes.c_void_p
 
 
+class gsched_slow_down(ctypes.Structure):
+    _fields_ = [("model", text), ("beside", text), ("by", f64)]
+
+
 class gsched_server_options(_Struct):
     _fields_ = [("size", u32), ("gpu", i32), ("policy", text), ("lanes", u32),
                 ("segments_per_job", u32), ("quantum_us", f64), ("most_quantum_us", f64),
@@ -63,7 +67,9 @@ class gsched_server_options(_Struct):
                 ("side_sms", u32 * 4), ("lease_us", f64), ("reserve_sms", u32 * 4),
                 ("reserve_fixed", u32), ("one_long", u32), ("long_kernel_us", f64),
                 ("reserve_slow_down", f64), ("reserve_tail", f64), ("reserve_share", f64),
-                ("slice_us", f64)]
+                ("slice_us", f64), ("slow_downs", ctypes.POINTER(gsched_slow_down)),
+                ("slow_downs_count", u32), ("unknown_apart", u32), ("slow_down_limit", f64),
+                ("apart_wait_us", f64)]
 
 
 class gsched_buffer(ctypes.Structure):
@@ -112,7 +118,8 @@ class gsched_statistics(_Struct):
                 ("driver_ns", u64), ("sleeps", u64), ("preemptions", u64), ("restores", u64),
                 ("preempt_p50_us", f64), ("preempt_p99_us", f64), ("restore_p50_us", f64),
                 ("restore_p99_us", f64), ("expired_leases", u64), ("opened", u64),
-                ("reserved_segments", u64), ("hanging", u64), ("found_to_need_sms", u64)]
+                ("reserved_segments", u64), ("hanging", u64), ("found_to_need_sms", u64),
+                ("kept_apart", u64), ("apart_wait_ns", u64)]
 
 
 class gsched_profile_options(_Struct):

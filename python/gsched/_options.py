@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import ctypes
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from ._abi import (GschedError, expected_instead, f64, gsched_plan_options, gsched_server_options,
-                   in_python)
+                   gsched_slow_down, in_python)
 
 
 class ServerOptions(TypedDict, total=False):
@@ -82,6 +82,18 @@ class ServerOptions(TypedDict, total=False):
     reserve_share : float
         The fraction that other work keeps of the throughput that real-time requests leave.
         Default 0.80.
+    slow_downs : mapping of (str, str) to float
+        How much longer requests of the first model take beside the second one: their latency over that
+        alone. Names are those of `Server.add_model`; a model may stand beside itself. Default none.
+    slow_down_limit : float
+        With `slow_downs`: a request waits while it, or one that runs, would be slowed more than
+        this; at least 1. Beside several, the excesses (slow-down - 1) add up. Real-time requests
+        never wait for that.
+    unknown_apart : int
+        1: two models without a slow-down are kept apart, and one that `slow_downs` does not name runs
+        alone. 0: they run side by side. Default 0.
+    apart_wait : float
+        After this time others make room for a model that waits. Default 1e-3.
     """
 
     lanes: int
@@ -114,6 +126,10 @@ class ServerOptions(TypedDict, total=False):
     reserve_slow_down: float
     reserve_tail: float
     reserve_share: float
+    slow_downs: Mapping[tuple[str, str], float]
+    slow_down_limit: float
+    unknown_apart: int
+    apart_wait: float
 
 
 class PlanOptions(TypedDict, total=False):
@@ -170,7 +186,7 @@ def _fields_of(struct: Any, without: tuple[str, ...]) -> Fields:
             for field, kind in struct._fields_ if field not in without}
 
 
-FIELDS = _fields_of(gsched_server_options, ("size", "gpu", "policy"))
+FIELDS = _fields_of(gsched_server_options, ("size", "gpu", "policy", "slow_downs_count"))
 PLAN_FIELDS = _fields_of(gsched_plan_options,
                          ("size", "reserved", "gpu", "table", "planner", "interference", "solo",
                           "profiles"))
@@ -182,10 +198,23 @@ def put_options(into: Any, options: dict[str, Any], fields: Fields = FIELDS) -> 
             raise GschedError(expected_instead(name) or
                               f'option "{name}", expected one of {", ".join(fields)}')
         field, per_second, kind = fields[name]
+        if name == "slow_downs":
+            into.slow_downs = _slow_downs_in_c(value)
+            into.slow_downs_count = len(value)
+            continue
         try:
             setattr(into, field, _in_c(value, per_second, kind))
         except (TypeError, ValueError, OverflowError):
             raise GschedError(f"{name}: {value!r}, expected {_expected(kind)}") from None
+
+
+def _slow_downs_in_c(value: Any) -> Any:
+    try:
+        return (gsched_slow_down * len(value))(*(
+            gsched_slow_down(model.encode(), beside.encode(), float(by))
+            for (model, beside), by in value.items()))
+    except (AttributeError, TypeError, ValueError):
+        raise GschedError(f"slow_downs: {value!r}, expected numbers by pairs of names") from None
 
 
 def _in_c(value: Any, per_second: float | None, kind: Any) -> Any:

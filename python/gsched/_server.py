@@ -531,8 +531,9 @@ class Server:
             with `time_driver`; the number of its ``sleeps``. Real-time requests: ``preemptions`` and
             ``restores``, and their times in seconds ``preempt_p50``, ``preempt_p99``,
             ``restore_p50`` and ``restore_p99``; ``expired_leases``, ``opened``,
-            ``reserved_segments``, ``found_to_need_sms``. ``hanging`` is 1 while a kernel of the
-            process hangs. See ``gsched_statistics`` of ``gsched_c.h``.
+            ``reserved_segments``, ``found_to_need_sms``. With `slow_downs`, choices of a request that
+            had to wait, ``kept_apart``, and the time that requests waited, ``apart_wait``.
+            ``hanging`` is 1 while a kernel of the process hangs. See ``gsched_statistics`` of ``gsched_c.h``.
 
         Raises
         ------

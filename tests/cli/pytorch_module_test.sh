@@ -44,19 +44,25 @@ for options, text in (({"lanes": "x"}, "lanes: 'x', expected a number"), ({"lane
                       ({"reserve_sms": 8}, "reserve_sms: 8, expected up to 4 whole numbers"),
                       ({"reserve_sms": [1, 2, 3, 4, 5]}, "5], expected up to 4 whole numbers"),
                       ({"side_sms": [-8]}, "side_sms: [-8], expected up to 4 whole numbers"),
+                      ({"slow_downs": {"a": 1.5}}, "slow_downs: {'a': 1.5}, expected numbers by pairs"),
+                      ({"slow_downs": [1.5]}, "slow_downs: [1.5], expected numbers by pairs"),
+                      ({"slow_downs": {("a", "b"): "x"}}, "expected numbers by pairs of names"),
                       ({"policy": None}, "policy: None, expected a name")):
     raises(gsched.GschedError, text, gsched.Server, **{"policy": "fifo", **options})
 server = gsched.Server(policy="fifo", lanes=3, quantum=100e-6, lease=0.03, watchdog=2.5,
-                       reserve_sms=[8, 16])
+                       reserve_sms=[8, 16], slow_downs={("a", "b"): 1.8, ("b", "a"): 1}, slow_down_limit=1.2,
+                       apart_wait=2e-3)
 class Opened(ctypes.Structure):
     _fields_ = _abi.gsched_server_options._fields_
 opened = Opened.in_dll(played, "opened")
 assert (opened.quantum_us, opened.lease_us, opened.watchdog_ms) == (100.0, 30000.0, 2500)
 assert list(opened.reserve_sms) == [8, 16, 0, 0]
+assert (opened.slow_downs_count, opened.slow_down_limit, opened.apart_wait_us) == (2, 1.2, 2000.0)
+assert (ctypes.c_char * 64).in_dll(played, "opened_slow_downs").value == b"a b 1.8, b a 1, "
 
 # Times are seconds; names with other units are refused with the name to use.
 times = [name for name, _ in _abi.gsched_server_options._fields_ if name[-3:] in ("_us", "_ms", "_ns")]
-assert len(times) == 12, times
+assert len(times) == 13, times
 for name in times:
     raises(gsched.GschedError, f"{name}: expected {name[:-3]}, in seconds", gsched.Server,
            policy="fifo", **{name: 1})
@@ -70,6 +76,7 @@ said = server.statistics().keys() | _options.FIELDS.keys()
 assert not [name for name in said if name.endswith(("_ns", "_us", "_ms"))], said
 assert number("opened_lanes").value == 3 and server.statistics()["submitted"] == 7
 assert server.statistics()["found_to_need_sms"] == 9
+assert (server.statistics()["kept_apart"], server.statistics()["apart_wait"]) == (3, 4e-3)
 raises(gsched.GschedError, "weight", server.add_client, 0.0)
 
 # Capture: each instance has memory of its own, workspaces are forgotten before and after.

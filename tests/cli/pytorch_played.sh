@@ -40,6 +40,7 @@ int held, ends_as = GSCHED_FINISHED, released, closes, opened_lanes, last_client
 int ends_with = GSCHED_OK, models, removes, busy, last_excludes, submits;
 int real_time; // requests, each of which preempts
 gsched_server_options opened;
+char opened_slow_downs[64];
 int removes_with = GSCHED_OK, closes_with = GSCHED_OK;
 uint32_t excludes[16];
 void *last_wait, *last_signal, *last_after;
@@ -64,6 +65,9 @@ int gsched_server_open(const gsched_server_options* o, gsched_server** s) {
   if (strcmp(o->policy, "lifo") == 0) return fail(GSCHED_BAD_ARGUMENT, "policy: unknown, expected fifo");
   opened_lanes = (int)o->lanes;
   opened = *o;
+  char* to = opened_slow_downs;
+  for (uint32_t i = 0; i < o->slow_downs_count; ++i)
+    to += sprintf(to, "%s %s %g, ", o->slow_downs[i].model, o->slow_downs[i].beside, o->slow_downs[i].by);
   *s = calloc(1, sizeof **s);
   return GSCHED_OK;
 }
@@ -215,6 +219,8 @@ int gsched_get_statistics(gsched_server* s, gsched_statistics* x) {
   x->preemptions = (uint64_t)real_time;
   x->hanging = (uint64_t)hanging;
   x->found_to_need_sms = 9;
+  x->kept_apart = 3;
+  x->apart_wait_ns = 4000000;
   x->host_ns = 2500000000u;
   x->preempt_p99_us = 15;
   return GSCHED_OK;

@@ -68,6 +68,10 @@ TEST_CASE("c abi: defaults are what the header says, and no more is written than
   CHECK(o.reserve_tail == 0.50);
   CHECK(o.reserve_share == 0.80);
   CHECK(o.slice_us == 100);
+  CHECK(o.slow_downs == nullptr);
+  CHECK(o.slow_downs_count == 0);
+  CHECK(o.slow_down_limit == 0);
+  CHECK(o.apart_wait_us == 1000);
   struct {
     gsched_server_options known;
     unsigned char later[16];

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -326,6 +327,89 @@ TEST_CASE("settings: spare lanes are for requests that share all lanes") {
   wrong = o;
   wrong.policy = "direct";
   refused(wrong);
+}
+
+TEST_CASE("settings: slow-downs are a rule for the models that they name") {
+  gsched_server_options o = options_for("fifo");
+  CHECK(abi::settings_of(o).dispatch.corun.rule == nullptr);
+  CHECK(abi::settings_of(o).dispatch.corun.most_wait == corun_options::default_most_wait);
+  std::vector<gsched_slow_down> pairs{{"a", "b", 1.8}, {"b", "a", 1.1}, {"b", "c", 1.1}};
+  o.slow_downs = pairs.data();
+  o.slow_downs_count = 3;
+  o.slow_down_limit = 1.2;
+  o.apart_wait_us = 500;
+  const abi::settings s = abi::settings_of(o);
+  REQUIRE(s.dispatch.corun.rule == s.apart.get());
+  CHECK(s.dispatch.corun.most_wait == from_us(500));
+  const auto allowed = [](const corun_rule& r, const char* x, const char* y) {
+    return r.allows(std::array{r.row_of(x), r.row_of(y)});
+  };
+  CHECK_FALSE(allowed(*s.apart, "a", "b"));
+  CHECK(allowed(*s.apart, "b", "c"));
+  CHECK(allowed(*s.apart, "a", "c"));
+  CHECK(allowed(*s.apart, "b", "another"));
+  o.unknown_apart = 1;
+  const abi::settings cautious = abi::settings_of(o);
+  CHECK_FALSE(allowed(*cautious.apart, "a", "c"));
+  CHECK_FALSE(allowed(*cautious.apart, "b", "another"));
+  CHECK(allowed(*cautious.apart, "a", "a"));
+
+  const auto refused = [](const gsched_server_options& wrong, const char* name) {
+    std::string line;
+    CHECK(code_of([&] { static_cast<void>(abi::settings_of(wrong)); }, &line) ==
+          GSCHED_BAD_ARGUMENT);
+    CHECK(line.find(name) != std::string::npos);
+  };
+  gsched_server_options wrong = o;
+  wrong.slow_downs = nullptr;
+  refused(wrong, "slow_downs");
+  wrong = o;
+  wrong.policy = "direct";
+  refused(wrong, "slow_downs");
+  wrong = o;
+  wrong.slow_down_limit = 0.9;
+  refused(wrong, "slow_down_limit");
+  wrong = o;
+  wrong.unknown_apart = 2;
+  refused(wrong, "unknown_apart");
+  wrong = o;
+  wrong.apart_wait_us = -1;
+  refused(wrong, "apart_wait_us");
+  wrong = o;
+  wrong.slow_downs_count = 0;
+  refused(wrong, "slow_down_limit");
+  wrong.slow_down_limit = 0;
+  refused(wrong, "unknown_apart");
+  for (const gsched_slow_down bad : {gsched_slow_down{"a", nullptr, 1}, {nullptr, "a", 1}}) {
+    pairs[1] = bad;
+    refused(o, "slow_downs");
+  }
+  pairs[1] = {"a", "b", 0};
+  refused(o, "slow-down 0 of a beside b");
+}
+
+TEST_CASE("server: requests of models that slow each other too much do not run side by side") {
+  const gsched_slow_down itself{"fake", "fake", 1.5};
+  for (const double limit : {1.2, 2.0}) {
+    CAPTURE(limit);
+    gsched_server_options o = options_for("fifo");
+    o.slow_downs = &itself;
+    o.slow_downs_count = 1;
+    o.slow_down_limit = limit;
+    server_rig r(o);
+    const std::uint32_t m = r.add_model(2, 1, from_us(100'000));
+    const std::uint32_t c = r.it.add_client(1.0);
+    std::vector<gsched_ticket*> all{r.submit(m, c), r.submit(m, c)};
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    CHECK(r.control->launched == (limit < 1.5 ? 1 : 2));
+    for (gsched_ticket* t : all) {
+      CHECK(abi::server::wait(*t, 20 * second_us));
+      CHECK(t->status == request_status::finished);
+      t->release();
+    }
+    CHECK((r.it.statistics().kept_apart > 0) == (limit < 1.5));
+    CHECK((r.it.statistics().apart_wait_ns > 0) == (limit < 1.5));
+  }
 }
 
 TEST_CASE("server: with instrumented set, the blocks on the GPU decide what is submitted") {

@@ -80,6 +80,9 @@ void read_server_options(as_told& asked, std::uint8_t choice) {
         abi::read_struct(asked.as<gsched_server_options>(), "gsched_server_options",
                          abi::default_options(), sizeof(std::uint32_t));
     o.policy = policies[choice % policies.size()]; // a pointer cannot come from bytes
+    const std::array<gsched_slow_down, 2> pairs{{{"a", "b", o.apart_wait_us}, {"b", nullptr, 1}}};
+    o.slow_downs = choice % 2 == 0 ? pairs.data() : nullptr;
+    o.slow_downs_count %= 3;
     const abi::settings s = abi::settings_of(o);
     static_cast<void>(s.dispatch.checked());
     require(s.dispatch.lanes >= 1 && s.dispatch.quantum > duration::zero() && s.levels <= 8);

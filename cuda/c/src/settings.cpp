@@ -7,7 +7,13 @@
 #include <gsched/policy/names.hpp>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace gsched::abi {
 
@@ -16,11 +22,15 @@ namespace {
 /// As gsched_server_options says: programs that do not schedule, and submit whole graphs.
 constexpr std::string_view whole_graphs[] = {"direct", "single"};
 
-[[nodiscard]] std::string known_policy(const char* asked) {
-  refuse_unless(asked != nullptr, "policy", "a name, not NULL");
-  const std::string name = asked;
-  if (std::find(std::begin(whole_graphs), std::end(whole_graphs), name) != std::end(whole_graphs))
-    return std::string(fifo::name);
+[[nodiscard]] bool submits_whole_graphs(const gsched_server_options& o) {
+  return std::find(std::begin(whole_graphs), std::end(whole_graphs), std::string_view(o.policy)) !=
+         std::end(whole_graphs);
+}
+
+[[nodiscard]] std::string known_policy(const gsched_server_options& o) {
+  refuse_unless(o.policy != nullptr, "policy", "a name, not NULL");
+  const std::string name = o.policy;
+  if (submits_whole_graphs(o)) return std::string(fifo::name);
   constexpr auto& known = decltype(policy_list{selectable_policies{}})::names;
   if (std::find(known.begin(), known.end(), name) != known.end()) return name;
   if (name.find(':') == name.npos)
@@ -71,6 +81,35 @@ void read_preemption(preemption_options& p, const gsched_server_options& o) {
   p.reserve_share = o.reserve_share;
 }
 
+/// Which models do not run side by side.
+void read_slow_downs(settings& s, const gsched_server_options& o) {
+  s.dispatch.corun.most_wait = time_of("apart_wait_us", o.apart_wait_us, 0, 1e9);
+  refuse_unless(o.unknown_apart <= 1, "unknown_apart", "0 or 1");
+  if (o.slow_downs_count == 0) {
+    refuse_unless(o.slow_down_limit == 0, "slow_down_limit", "0 without slow_downs");
+    refuse_unless(o.unknown_apart == 0, "unknown_apart", "0 without slow_downs");
+    return;
+  }
+  refuse_unless(o.slow_downs != nullptr, "slow_downs", "slow_downs_count of them, not NULL");
+  refuse_unless(!submits_whole_graphs(o), "slow_downs", "none with direct or single");
+  refuse_unless(o.slow_down_limit >= 1, "slow_down_limit", "at least 1 with slow_downs");
+  std::set<std::string> names;
+  std::vector<corun_slowdown> pairs;
+  for (std::uint32_t i = 0; i < o.slow_downs_count; ++i) {
+    const gsched_slow_down& each = o.slow_downs[i];
+    refuse_unless(each.model != nullptr && each.beside != nullptr, "slow_downs",
+                  "names of models, not NULL");
+    pairs.push_back({each.model, each.beside, each.by});
+    names.insert(each.model);
+    names.insert(each.beside);
+  }
+  std::vector<corun_limit> limits;
+  for (const std::string& name : names) limits.push_back({name, o.slow_down_limit});
+  s.apart = std::make_shared<corun_rule>(
+      limits, pairs, o.unknown_apart != 0 ? unknown_pairs::refused : unknown_pairs::allowed);
+  s.dispatch.corun.rule = s.apart.get();
+}
+
 } // namespace
 
 gsched_server_options default_options() noexcept {
@@ -97,6 +136,7 @@ gsched_server_options default_options() noexcept {
   o.reserve_tail = d.preemption.reserve_tail;
   o.reserve_share = d.preemption.reserve_share;
   o.slice_us = to_us(round_robin::default_slice);
+  o.apart_wait_us = to_us(d.corun.most_wait);
   return o;
 }
 
@@ -113,15 +153,14 @@ const std::string& policy_names() {
 settings settings_of(const gsched_server_options& o) {
   constexpr double most_us = 1e9;
   settings s;
-  s.policy = known_policy(o.policy);
+  s.policy = known_policy(o);
   refuse_unless(o.gpu >= 0, "gpu", "0 or more");
   refuse_unless(o.lanes >= 1 && o.lanes <= 128, "lanes", "1 to 128");
   const bool chosen = o.spare_lanes != std::numeric_limits<std::uint32_t>::max();
   refuse_unless(!chosen || o.spare_lanes <= 128 - o.lanes, "spare_lanes", "128 at most with lanes");
-  const bool whole = std::find(std::begin(whole_graphs), std::end(whole_graphs),
-                               std::string_view(o.policy)) != std::end(whole_graphs);
-  refuse_unless(!chosen || o.spare_lanes == 0 || (o.real_time_lanes == 0 && !whole), "spare_lanes",
-                "0 with real_time_lanes, direct or single");
+  refuse_unless(!chosen || o.spare_lanes == 0 ||
+                    (o.real_time_lanes == 0 && !submits_whole_graphs(o)),
+                "spare_lanes", "0 with real_time_lanes, direct or single");
   refuse_unless(o.segments_per_job >= 1, "segments_per_job", "at least 1");
   refuse_unless(o.overshoot >= 0 && o.overshoot <= 1e6, "overshoot", "0 to 1e6");
   refuse_unless(o.max_jobs >= 1, "max_jobs", "at least 1");
@@ -147,6 +186,7 @@ settings settings_of(const gsched_server_options& o) {
   s.dispatch.max_jobs = o.max_jobs;
   s.account.overshoot_fill = o.overshoot;
   read_preemption(s.dispatch.preemption, o);
+  read_slow_downs(s, o);
   s.threshold = time_of("threshold_us", o.threshold_us, 0, most_us);
   s.slice = time_of("slice_us", o.slice_us, 0, most_us);
   refuse_unless(s.slice > duration::zero(), "slice_us", "more than 0");

@@ -340,6 +340,8 @@ typedef struct gsched_statistics {
   uint64_t found_to_need_sms; /* programs that did not run until the lease of a stopped lane ran out, and
                                * did then: no lane stops in mid-graph beside them from then on. A
                                * program is one instance of a model */
+  uint64_t kept_apart;    /* choices of a request that had to wait because of slow_downs ... */
+  uint64_t apart_wait_ns; /* ... and how long requests waited for that, in all */
 } gsched_statistics;
 
 /* Of the server since it was opened; also when it is closed.

@@ -6,6 +6,14 @@
 
 #include <stdint.h>
 
+/* A prediction or a measurement: the latency of a model beside another one, or beside itself, over its
+ * latency alone. Names are those of gsched_model. */
+typedef struct gsched_slow_down {
+  const char* model;
+  const char* beside;
+  double by; /* above 0 */
+} gsched_slow_down;
+
 typedef struct gsched_server_options {
   uint32_t size;
   int32_t gpu; /* the runtime's number; 0 */
@@ -69,6 +77,15 @@ typedef struct gsched_server_options {
   double reserve_share;     /* part that other work keeps of its throughput in the time that
                                real-time requests leave when they run alone; 0 to 1; 0.80 */
   double slice_us; /* of rr: what a request gets in its turn, more than 0; 100 */
+  /* Models that slow each other too much do not run side by side. A request waits as long as it, or
+   * one in flight, would then be slowed more than slow_down_limit; beside several, the excesses
+   * (slow-down - 1) add up. Real-time requests never wait for that. */
+  const gsched_slow_down* slow_downs; /* copied. None with "direct" and "single"; NULL */
+  uint32_t slow_downs_count;          /* of a pair that is there twice, the last one counts; 0 */
+  uint32_t unknown_apart; /* 1: two models without a slow-down are kept apart, and one that is not named
+                             runs alone; 0: they run side by side; 0 */
+  double slow_down_limit; /* of each model that is named, at least 1; 0 without slow_downs; 0 */
+  double apart_wait_us;   /* after this time others make room for a model that waits; 1000 */
 } gsched_server_options;
 
 #endif
