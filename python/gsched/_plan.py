@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
@@ -177,14 +178,17 @@ class PlanServer(Server):
     Raises
     ------
     GschedError
-        If there is no library or GPU, a file cannot be read, a model is not in the table or cannot be
-        captured, or no plan serves the models at all. An exception of a module during its capture is
+        If there is no library or GPU, a file cannot be read or was measured on another GPU, a model is
+        not in the table or cannot be captured, or no plan serves the models at all. An exception of a module during its capture is
         passed on.
 
     Notes
     -----
     Set ``CUDA_DEVICE_MAX_CONNECTIONS=32`` before CUDA starts: otherwise batches of different partitions
     wait for each other. Call `leave_slow_side` after the models were made and used by torch.
+
+    Files with a ``machine.json`` beside them that names other versions of the driver, CUDA or gsched than
+    there are here are used, with a `RuntimeWarning`.
 
     `submit` takes no `deadline`, `after` or client's weight: a model's goal counts. Inputs and outputs
     are those of one request. A future can be cancelled until its batch starts. An error of the GPU ends
@@ -231,6 +235,8 @@ class PlanServer(Server):
         self.models = [PlannedModel(self._state, i, graphs[1]) for i, graphs in enumerate(made)]
         # Without a Model: what is removed stays in the graphs of partitions until the end.
         self._state.models.extend([graphs, None] for graphs in made)
+        if warning := self.report()["warning"]:
+            warnings.warn(warning, RuntimeWarning, stacklevel=2)
 
     def add_model(self, torch_module: Any, example_input: Any = None, name: str | None = None,
                   instances: int | None = None, unmeasured: bool = False) -> Model:
@@ -263,7 +269,8 @@ class PlanServer(Server):
             ``partitions`` of the plan and their ``sms`` together; ``factor``, so many times the rates
             that it was made for it serves; ``batches`` and ``switches`` to another plan since the
             server was opened; ``failed_plans``, which were chosen but could not be made, and
-            ``last_failure`` of these, a line.
+            ``last_failure`` of these, a line; ``warning``, a line about files that were measured with
+            another driver, CUDA or gsched than there are here, or nothing.
 
         Raises
         ------
@@ -274,5 +281,6 @@ class PlanServer(Server):
         said = gsched_plan_report()
         check(_abi.library.gsched_get_plan_report(self._state.handle, said))
         facts: Facts = facts_of(said)
-        facts["last_failure"] = facts["last_failure"].decode(errors="replace")
+        for line in ("last_failure", "warning"):
+            facts[line] = facts[line].decode(errors="replace")
         return facts

@@ -7,7 +7,9 @@ source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
 
 cat >"$work/plan.py" <<'PY'
 import concurrent.futures, ctypes, os, pathlib
-import gsched, torch
+import gsched, torch, warnings
+
+warnings.simplefilter("error")
 
 played = ctypes.CDLL(os.environ["GSCHED_C_LIBRARY"])
 numbers = lambda name, kind, n: list((kind * n).in_dll(played, name))
@@ -50,6 +52,7 @@ with gsched.PlanServer(models(), "latency.csv", planner="ideal+share", interfere
     report = server.report()
     assert (report["partitions"], report["sms"], report["factor"]) == (3, 120, 1.5)
     assert (report["failed_plans"], report["last_failure"]) == (1, "no graph is left")
+    assert report["warning"] == ""
     assert lenet.report()["arrived"] == 6 and lenet.report()["p99"] == 0.0025
     raises(KeyError, "p99, in seconds", lambda: lenet.report()["p99_us"])
     raises(gsched.GschedError, "add_model: of a server of a plan", server.add_model, adds, one())
@@ -60,6 +63,12 @@ raises(gsched.GschedError, "closed", server.submit, resnet, one())
 plan = lambda *m, **o: gsched.PlanServer(m or models(), "latency.csv", **o)
 with plan() as plain:
     assert texts.value == b"latency.csv best - - -"
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    with plan(planner="elastic") as older:
+        assert older.report()["warning"].startswith("table latency.csv")
+assert [(w.category, str(w.message), w.filename) for w in told] == [
+    (RuntimeWarning, "table latency.csv: measured with driver 1, not 2 as here", __file__)]
 raises(gsched.GschedError, 'option "share", expected one of sms', plan, share=True)
 raises(gsched.GschedError, "none.csv: cannot be read", gsched.PlanServer, models(), "none.csv")
 raises(gsched.GschedError, "period 2000, expected 0.001 to 1000, in seconds", plan, period=2000)

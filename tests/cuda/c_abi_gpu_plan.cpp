@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -207,7 +208,9 @@ TEST_CASE("c abi plan: models on the same SMs have their own results") {
   heavy.it.rate = 0.1;
   heavy.it.slo_us = 60e6;
   const std::string shipped = "tools/data/interference/h200.json";
-  const std::string law = std::ifstream(shipped) ? shipped : GSCHED_SOURCE_DIR "/" + shipped;
+  const std::string found = std::ifstream(shipped) ? shipped : GSCHED_SOURCE_DIR "/" + shipped;
+  const std::string law = table.path + ".json"; // without machine.json beside it: for any GPU
+  std::ofstream(law) << std::ifstream(found).rdbuf();
   gsched_plan_options o = options_with(table);
   o.planner = "elastic+share";
   o.interference = law.c_str();
@@ -217,5 +220,26 @@ TEST_CASE("c abi plan: models on the same SMs have their own results") {
   const served s = serve(o, brief, heavy); // short requests that wait too long are rejected
   CHECK(s.plan.partitions == 2);
   CHECK(s.plan.sms == 8);
+  CHECK(s.plan.warning[0] == 0);
   CHECK(s.brief.in_time > 0);
+  std::remove(law.c_str());
+}
+
+TEST_CASE("c abi plan: a table of another GPU is refused in one line") {
+  GSCHED_NEEDS_GPU();
+  const table_file table;
+  const std::string folder = table.path + ".folder", moved = folder + "/table.csv";
+  std::filesystem::create_directory(folder);
+  std::filesystem::copy_file(table.path, moved);
+  std::ofstream(folder + "/machine.json")
+      << R"({"gpu": "NVIDIA T4", "compute_capability": "7.5", "sms": 40, "sm_groups": [40]})";
+  const batched_model brief("short", 3, 10, 6);
+  gsched_plan_options o = options_with(table);
+  o.table = moved.c_str();
+  gsched_server* server = nullptr;
+  CHECK(gsched_plan_open(&o, &brief.it, 1, &server) == GSCHED_BAD_ARGUMENT);
+  const std::string line = gsched_last_error();
+  CHECK_MESSAGE(line.find("table " + moved + ": measured on NVIDIA T4, not NVIDIA ") == 0, line);
+  CHECK(server == nullptr);
+  std::filesystem::remove_all(folder);
 }

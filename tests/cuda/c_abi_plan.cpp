@@ -5,6 +5,7 @@
 #include "plan_settings.hpp"
 #include "server.hpp"
 
+#include <gsched/io/machine_json.hpp>
 #include <gsched/occupancy/limits.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/plan.hpp>
@@ -24,6 +25,7 @@
 #include <span>
 #include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace gsched::testing {
@@ -106,13 +108,15 @@ struct plan_rig {
   explicit plan_rig(const two_models& m = {}, const gsched_plan_options& o = plan_options(),
                     const gpu_shape& gpu = in_groups)
       : how(abi::plan_settings_of(o)),
-        it(std::make_unique<plan_server>(
-               abi::offer_of(how, m.shapes(), gpu, limits_for(9, 0)),
-               [](const latency_table& t, const interference_function& f) {
-                 return paced_batches(t, f, 1, {}, compute);
-               },
-               how, [](auto&) { return fake_event::source(); }),
-           [](void* stream) { return static_cast<fake_event*>(stream)->mark(); }) {}
+        it(
+            std::make_unique<plan_server>(
+                abi::offer_of(how, m.shapes(), gpu, limits_for(9, 0)),
+                [](const latency_table& t, const interference_function& f) {
+                  return paced_batches(t, f, 1, {}, compute);
+                },
+                how, [](auto&) { return fake_event::source(); }),
+            [](void* stream) { return static_cast<fake_event*>(stream)->mark(); }, "as was found") {
+  }
 
   abi::plan_settings how;
   abi::server it;
@@ -174,6 +178,7 @@ TEST_CASE("c abi plan: requests have their own answers, and all ways to wait for
   CHECK(p.batches < all.size());
   CHECK(p.failed_plans == 0);
   CHECK(p.last_failure[0] == 0);
+  CHECK(std::string(p.warning) == "as was found");
   const gsched_plan_model_report m = rig.it.plan_model_report(1);
   CHECK(m.arrived == all.size() / 2);
   CHECK(m.in_time + m.late == all.size() / 2);
@@ -414,6 +419,64 @@ TEST_CASE("c abi plan: a planner with +share puts models on the same SMs, where 
   CHECK(line ==
         "planner ideal+share: no profile or metrics of lenet in batches up to 8, expected one");
   std::filesystem::remove(few);
+}
+
+TEST_CASE(
+    "c abi plan: files that were measured on another GPU are refused, by other versions noted") {
+  namespace fs = std::filesystem;
+  const machine here = load_machine(shipped + "machine.json");
+  const fs::path home =
+      fs::temp_directory_path() / ("gsched_machines_" + std::to_string(::getpid()));
+  const auto put = [&](const char* folder, const machine& m) {
+    fs::create_directories(home / folder);
+    std::ofstream to(home / folder / "machine.json");
+    write_machine(to, m);
+    return (home / folder / "any.csv").string();
+  };
+  machine h100 = here, later = here;
+  h100.gpu = "NVIDIA H100";
+  later.driver = "590.1";
+  const std::string of_other = put("other", h100), of_later = put("later", later),
+                    unknown = (home / "a/b/none.csv").string();
+  fs::create_directories(home / "profiles");
+  fs::copy_file(home / "other/machine.json", home / "profiles/machine.json");
+  const std::string law = shipped + "interference/h200.json", solo = shipped + "solo_metrics.csv",
+                    profiles = (home / "profiles").string();
+  gsched_plan_options o = plan_options();
+  o.planner = "best+share";
+  o.interference = law.c_str();
+  o.solo = solo.c_str();
+  const auto compare = [&](const machine& with) {
+    return abi::compare_machines(abi::plan_settings_of(o), with);
+  };
+  CHECK(compare(here).empty());
+  std::string line;
+  CHECK(code_of([&] { static_cast<void>(compare(h100)); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line == "table " + shipped_table +
+                    ": measured on NVIDIA H200, not NVIDIA H100 as here, expected measurements of "
+                    "this GPU");
+  const auto refused = [&](const char*& field, const std::string& file, const char* name) {
+    const char* const before = std::exchange(field, file.c_str());
+    CHECK(code_of([&] { static_cast<void>(compare(here)); }, &line) == GSCHED_BAD_ARGUMENT);
+    CHECK_MESSAGE(line.find(name + (" " + file) + ": measured on NVIDIA H100, not") == 0, line);
+    field = before;
+  };
+  refused(o.interference, of_other, "interference");
+  refused(o.solo, of_other, "solo");
+  refused(o.profiles, profiles, "profiles");
+  machine newer = here; // of the first file nothing is known
+  newer.driver = "600.2";
+  o.table = unknown.c_str();
+  o.interference = o.solo = of_later.c_str();
+  CHECK(compare(newer) ==
+        "interference " + of_later + ": measured with driver 590.1, not 600.2 as here");
+  o.solo = solo.c_str();
+  newer.cuda = "13.1";
+  CHECK(compare(newer) == "interference " + of_later +
+                              ": measured with driver 590.1, not 600.2; CUDA 13.0, not 13.1 as "
+                              "here; solo " +
+                              solo + ": measured with CUDA 13.0, not 13.1 as here");
+  fs::remove_all(home);
 }
 
 TEST_CASE("c abi plan: requests on shared SMs have their own answers") {

@@ -60,6 +60,8 @@ constexpr std::size_t first_report = offsetof(gsched_report, code);
 static_assert(first_report == 56);
 constexpr std::size_t first_plan_options = offsetof(gsched_plan_options, profiles);
 static_assert(first_plan_options == 120);
+constexpr std::size_t first_plan_report = offsetof(gsched_plan_report, warning);
+static_assert(first_plan_report == 304);
 
 int failed(gsched_code code, const char* line) noexcept {
   gsched::detail::set_line(last_error, line);
@@ -317,9 +319,11 @@ int gsched_plan_open(const gsched_plan_options* options, const gsched_plan_model
     const auto o =
         read_struct(options, "options", gsched::abi::default_plan_options(), first_plan_options);
     const gsched::abi::plan_settings how = gsched::abi::plan_settings_of(o);
+    auto [serves, warning] = gsched::abi::serve_plan_on_gpu(how, models, count);
     auto made = std::make_unique<gsched_server>(
-        gsched::abi::serve_plan_on_gpu(how, models, count),
-        [gpu = how.gpu](void* stream) { return gsched::abi::mark_stream(gpu, stream); });
+        std::move(serves),
+        [gpu = how.gpu](void* stream) { return gsched::abi::mark_stream(gpu, stream); },
+        std::move(warning));
     made->gpu = how.gpu;
     *out = made.release();
     return GSCHED_OK;
@@ -328,7 +332,7 @@ int gsched_plan_open(const gsched_plan_options* options, const gsched_plan_model
 
 int gsched_get_plan_report(gsched_server* s, gsched_plan_report* report) {
   return guarded([&] {
-    write_struct(report, "report", expected(s, "server").plan_report());
+    write_struct(report, "report", expected(s, "server").plan_report(), first_plan_report);
     return GSCHED_OK;
   });
 }

@@ -223,6 +223,30 @@ std::vector<plan_model_shape> shapes_of(const gsched_plan_model* models, std::ui
   return all;
 }
 
+std::string compare_machines(const plan_settings& how, const machine& here) {
+  const std::pair<const char*, const std::string&> given[] = {{"table", how.table},
+                                                              {"interference", how.interference},
+                                                              {"solo", how.solo},
+                                                              {"profiles", how.profiles}};
+  std::error_code ignored;
+  std::vector<machine> seen;
+  std::string differ;
+  for (const auto& [option, path] : given) {
+    if (path.empty()) continue;
+    const std::filesystem::path file(path);
+    std::optional<machine> its =
+        machine_of(std::filesystem::is_directory(file, ignored) ? file / "any" : file);
+    if (!its || std::find(seen.begin(), seen.end(), *its) != seen.end()) continue;
+    const std::string where = std::string(option) + " " + path + ": measured ";
+    if (const std::string other = gpu_difference(*its, here); !other.empty())
+      refuse(where + "on " + other + " as here, expected measurements of this GPU");
+    if (const std::string other = version_difference(*its, here); !other.empty())
+      differ += (differ.empty() ? "" : "; ") + where + "with " + other + " as here";
+    seen.push_back(std::move(*its));
+  }
+  return differ;
+}
+
 plan_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> models,
                     const gpu_shape& gpu, const architecture_limits& sm) {
   std::vector<graph_model> graphs;

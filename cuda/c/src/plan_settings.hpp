@@ -6,6 +6,7 @@
 #include <gsched/gsched_c.h>
 
 #include <gsched/core/time.hpp>
+#include <gsched/io/machine_json.hpp>
 #include <gsched/occupancy/limits.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/server/plan_options.hpp>
@@ -56,6 +57,13 @@ struct plan_model_shape {
                                                       std::uint32_t count);
 [[nodiscard]] gsched_plan_model plan_model_of(const gsched_plan_model* models, std::uint32_t i);
 [[nodiscard]] gsched_plan_graph plan_graph_of(const gsched_plan_model& m, std::uint32_t i);
+
+/// Refuses a file that was measured on another GPU than that of `here`, by the machine.json beside it.
+/// Returns a line that says which were measured with other versions; empty if none was. Files without
+/// machine.json are not compared.
+/// Errors   refusal with GSCHED_BAD_ARGUMENT, which names the option and the file; those of
+///          load_machine.
+[[nodiscard]] std::string compare_machines(const plan_settings& how, const machine& here);
 
 /// What a plan_server serves. Reads the files. `sm` are the limits of the GPU's SMs.
 /// Errors   those of reading them; unknown_name for a model that is not in them; does_not_fit for a

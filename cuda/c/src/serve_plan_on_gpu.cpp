@@ -8,6 +8,8 @@
 #include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda/partition/program_pool.hpp>
 #include <gsched/cuda/program.hpp>
+#include <gsched/cuda_tools/installed_driver.hpp>
+#include <gsched/io/machine_json.hpp>
 
 #include <numeric>
 #include <string>
@@ -43,16 +45,30 @@ namespace {
   return pool;
 }
 
+/// What machine.json of measurements on this GPU would say, as far as it is compared.
+[[nodiscard]] machine machine_with(const cuda::gpu& on, std::vector<std::uint32_t> groups) {
+  machine m;
+  m.gpu = on.name;
+  m.compute_capability = std::to_string(on.sm.major) + '.' + std::to_string(on.sm.minor);
+  m.sms = on.sms;
+  m.sm_groups = std::move(groups);
+  m.driver = cuda::installed_driver();
+  m.cuda = cuda::cuda_version(on.runtime_version);
+  m.gsched = GSCHED_VERSION;
+  return m;
+}
+
 } // namespace
 
-std::unique_ptr<plan_server>
-serve_plan_on_gpu(const plan_settings& how, const gsched_plan_model* models, std::uint32_t count) {
+served_plan serve_plan_on_gpu(const plan_settings& how, const gsched_plan_model* models,
+                              std::uint32_t count) {
   const std::vector<plan_model_shape> shapes = shapes_of(models, count);
   const cuda::gpu on = cuda::find_gpu(how.gpu); // says in one line what is absent
   const std::vector<std::uint32_t> groups = cuda::group_sizes(how.gpu);
   // Graphs may have kernels in clusters, which the last group alone does not run.
   const gpu_shape gpu{sm_count{std::accumulate(groups.begin(), groups.end(), 0u)},
                       sm_count{groups.front()}, false};
+  std::string warning = compare_machines(how, machine_with(on, groups));
   plan_offer offer = offer_of(how, shapes, gpu, on.sm);
   cuda::partition_batches_options o;
   o.gpus = {how.gpu};
@@ -60,13 +76,14 @@ serve_plan_on_gpu(const plan_settings& how, const gsched_plan_model* models, std
   o.spare = how.spare;
   o.watchdog = how.watchdog;
   const cuda::current_gpu here(how.gpu);
-  return std::make_unique<plan_server>(
+  auto server = std::make_unique<plan_server>(
       std::move(offer),
       [o, pool = pool_of(models, count)](const latency_table&, const interference_function&) {
         return cuda::partition_batches(
             o, [pool](const cuda::batch_program& b) mutable { return pool.lease(b); });
       },
       how, [gpu = how.gpu](cuda::partition_batches&) { return cuda_events(gpu); });
+  return {std::move(server), std::move(warning)};
 }
 
 } // namespace gsched::abi

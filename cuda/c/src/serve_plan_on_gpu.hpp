@@ -9,11 +9,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace gsched::abi {
 
+struct served_plan {
+  std::unique_ptr<plan_server> server;
+  std::string warning; ///< as compare_machines returns it
+};
+
 /// Reads the graphs of the models, and opens a server that serves them by plans on a GPU.
-[[nodiscard]] std::unique_ptr<plan_server>
-serve_plan_on_gpu(const plan_settings& how, const gsched_plan_model* models, std::uint32_t count);
+[[nodiscard]] served_plan serve_plan_on_gpu(const plan_settings& how,
+                                            const gsched_plan_model* models, std::uint32_t count);
 
 } // namespace gsched::abi

@@ -55,11 +55,12 @@ server::~server() {
   if (at->stopped.load(sync::acquire) == 0) detail::retain_until_exit({std::move(apart_)});
 }
 
-server::server(std::unique_ptr<plan_server> serves, mark_stream mark)
+server::server(std::unique_ptr<plan_server> serves, mark_stream mark, std::string warning)
     : server(
           std::unique_ptr<gsched::server>(), [](const void*) { return memory_kind::device; },
           std::move(mark)) {
   plan_ = serves.get();
+  warning_ = std::move(warning);
   serves_ = std::move(serves);
 }
 
@@ -221,6 +222,7 @@ gsched_plan_report server::plan_report() {
   out.switches = r.switches;
   out.failed_plans = r.failed_plans;
   r.last_failure.copy(out.last_failure, sizeof out.last_failure - 1);
+  warning_.copy(out.warning, sizeof out.warning - 1);
   return out;
 }
 

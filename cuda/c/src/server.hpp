@@ -33,8 +33,9 @@ public:
   /// `apart` is the rule of its options, which it keeps.
   server(std::unique_ptr<gsched::server> serves, look_at_memory look, mark_stream mark = {},
          std::shared_ptr<corun_rule> apart = {});
-  /// One that serves by plans, models of type `planned`.
-  explicit server(std::unique_ptr<plan_server> serves, mark_stream mark = {});
+  /// One that serves by plans, models of type `planned`. `warning` is for its report.
+  explicit server(std::unique_ptr<plan_server> serves, mark_stream mark = {},
+                  std::string warning = {});
   ~server();
   server(const server&) = delete;
   server& operator=(const server&) = delete;
@@ -84,6 +85,7 @@ private:
   plan_server* plan_ = nullptr; ///< serves_, if that serves by plans
   look_at_memory look_;
   mark_stream mark_;
+  std::string warning_;
 };
 
 } // namespace gsched::abi

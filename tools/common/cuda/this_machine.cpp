@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/cuda/this_machine.hpp"
 
-#include "common/cuda/installed_driver.hpp"
 #include "common/report/today.hpp"
 
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda/partition/partitions.hpp>
+#include <gsched/cuda_tools/installed_driver.hpp>
 
 #include <cuda_runtime_api.h>
 
@@ -24,8 +24,8 @@ gsched::machine this_machine(const gsched::cuda::gpu& on) {
   m.sm_groups = gsched::cuda::group_sizes(on.ordinal);
   m.l2 = gsched::byte_count{static_cast<std::uint64_t>(l2)};
   m.memory = on.memory;
-  m.driver = installed_driver();
-  m.cuda = cuda_version(on.runtime_version);
+  m.driver = gsched::cuda::installed_driver();
+  m.cuda = gsched::cuda::cuda_version(on.runtime_version);
   m.gsched = GSCHED_VERSION;
   m.date = today();
   return m;

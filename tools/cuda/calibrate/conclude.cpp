@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calibrate/report.hpp"
 
-#include "common/cuda/installed_driver.hpp"
+#include <gsched/cuda_tools/installed_driver.hpp>
 
 #include <fmt/format.h>
 
@@ -40,11 +40,11 @@ std::string field_of(const char* path, std::string_view word) {
   return {};
 }
 
-std::string cuda_version(int v) { return "CUDA " + common::cuda_version(v); }
+std::string cuda_version(int v) { return "CUDA " + cuda::cuda_version(v); }
 
 /// The driver's version, if the system reports it, and the CUDA version that it supports.
 std::string driver_text(int version) {
-  const std::string driver = common::installed_driver();
+  const std::string driver = cuda::installed_driver();
   return (driver.empty() ? "" : driver + ", ") + cuda_version(version);
 }
 

@@ -82,8 +82,9 @@ GSCHED_API int gsched_default_plan_options(gsched_plan_options* options);
 /* Makes the first plan and its partitions, and starts the server. Set CUDA_DEVICE_MAX_CONNECTIONS=32
  * before CUDA starts, or batches of different partitions wait for each other.
  * Owner    the caller, who gives it to gsched_server_release once.
- * Errors   GSCHED_BAD_ARGUMENT, also where no plan serves these models at all; GSCHED_IO for a file
- *          that cannot be read; GSCHED_NO_DEVICE, GSCHED_BAD_GRAPH, GSCHED_OUT_OF_MEMORY,
+ * Errors   GSCHED_BAD_ARGUMENT, also where no plan serves these models at all, and for a file that was
+ *          measured on another GPU, by the machine.json beside it; GSCHED_IO for a file that cannot be
+ *          read; GSCHED_NO_DEVICE, GSCHED_BAD_GRAPH, GSCHED_OUT_OF_MEMORY,
  *          GSCHED_DEVICE_FAILED. */
 GSCHED_API int gsched_plan_open(const gsched_plan_options* options, const gsched_plan_model* models,
                                 uint32_t count, gsched_server** server);
@@ -98,6 +99,9 @@ typedef struct gsched_plan_report {
   uint64_t batches, switches;
   uint64_t failed_plans;  /* that were chosen, but whose partitions could not be made */
   char last_failure[256]; /* of these: why, in one line */
+  /* Which files of the options were measured with another driver, CUDA or gsched than there are here:
+   * one line. Empty: none, or no machine.json is beside them */
+  char warning[512];
 } gsched_plan_report;
 
 typedef struct gsched_plan_model_report {

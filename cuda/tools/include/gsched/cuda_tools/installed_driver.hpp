@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace common {
+namespace gsched::cuda {
 
 /// The version of the installed driver, as "580.65.06"; empty if the system does not report it.
 [[nodiscard]] std::string installed_driver();
@@ -11,4 +11,4 @@ namespace common {
 /// 13000 as "13.0".
 [[nodiscard]] std::string cuda_version(int v);
 
-} // namespace common
+} // namespace gsched::cuda

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/cuda/installed_driver.hpp"
+#include <gsched/cuda_tools/installed_driver.hpp>
 
 #include <fstream>
 #include <sstream>
 
-namespace common {
+namespace gsched::cuda {
 
 std::string installed_driver() {
   std::ifstream in("/proc/driver/nvidia/version");
@@ -23,4 +23,4 @@ std::string cuda_version(int v) {
   return std::to_string(v / 1000) + '.' + std::to_string(v % 1000 / 10);
 }
 
-} // namespace common
+} // namespace gsched::cuda
