@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 export PYTHONPATH=$example PYTHONDONTWRITEBYTECODE=1
 failed=0
 
-for program in serve_models bit_equal segments serve_partitions decode_loop side_streams; do
+for program in serve_models bit_equal segments serve_partitions plan_server decode_loop side_streams; do
   python3 "$example/$program.py" --help >"$work/out" 2>&1 && grep -q -- --time-limit "$work/out" ||
     { echo "$program --help failed"; cat "$work/out"; failed=1; }
 done
@@ -47,6 +47,9 @@ refuses '--run' serve_partitions
 refuses 'model "resnet99"' serve_partitions --run x --models resnet99
 refuses 'batches [4, 2], expected' serve_partitions --run x --batches 4,2
 refuses 'no-such' serve_partitions --run x --table "$work/no-such"
+refuses 'model "resnet99"' plan_server --rates resnet99=5
+refuses '--rates: expected numbers above 0' plan_server --rates lenet=0
+refuses '--instances' plan_server --instances 0
 refuses '--width: 100, expected a multiple of 64' decode_loop --width 100
 refuses '--tokens' decode_loop --tokens 0
 refuses '--model' decode_loop --model gpt
