@@ -154,7 +154,8 @@ class gsched_plan_model(_Struct):
 class gsched_plan_report(_Struct):
     _fields_ = [("size", u32), ("partitions", u32), ("sms", u32), ("reserved", u32),
                 ("factor", f64), ("batches", u64), ("switches", u64), ("failed_plans", u64),
-                ("last_failure", ctypes.c_char * 256), ("warning", ctypes.c_char * 512)]
+                ("last_failure", ctypes.c_char * 256), ("warning", ctypes.c_char * 512),
+                ("beyond_fit", ctypes.c_char * 256)]
 
 
 class gsched_plan_model_report(_Struct):

@@ -270,7 +270,8 @@ class PlanServer(Server):
             that it was made for it serves; ``batches`` and ``switches`` to another plan since the
             server was opened; ``failed_plans``, which were chosen but could not be made, and
             ``last_failure`` of these, a line; ``warning``, a line about files that were measured with
-            another driver, CUDA or gsched than there are here, or nothing.
+            another driver, CUDA or gsched than there are here, or nothing; ``beyond_fit``, what the
+            plan's predicted slow-downs are extrapolated in, such as ``graphs, dram``, or nothing.
 
         Raises
         ------
@@ -281,6 +282,6 @@ class PlanServer(Server):
         said = gsched_plan_report()
         check(_abi.library.gsched_get_plan_report(self._state.handle, said))
         facts: Facts = facts_of(said)
-        for line in ("last_failure", "warning"):
+        for line in ("last_failure", "warning", "beyond_fit"):
             facts[line] = facts[line].decode(errors="replace")
         return facts

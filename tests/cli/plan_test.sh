@@ -180,6 +180,25 @@ diff <(grep GPU "$work/named.txt") <(grep GPU "$work/file.txt") || failed=1
   { echo "another law by default"; failed=1; }
 "$bin" "${ask[@]}" | grep -qE 'does not hold|holds' && { echo "interference unasked"; failed=1; }
 
+# What no fit has seen is told: more partitions of a GPU, and batches that were not measured alone.
+ask=(--rates lenet=3000,resnet50=1000,vgg16=500 --gpus 1 --planner elastic+int)
+"$bin" "${ask[@]}" --json "$work/beyond.json" > "$work/beyond.txt" || failed=1
+grep -qx '  extrapolated: beyond what the fit and --solo have seen in graphs' "$work/beyond.txt" ||
+  { echo "three partitions as two"; failed=1; }
+sed 's/"graphs": 2/"graphs": 3/' "$law" > "$work/three.json"
+"$bin" "${ask[@]}" --interference "$work/three.json" --json "$work/within.json" | grep -q extrapolated &&
+  { echo "seen, and called extrapolated"; failed=1; }
+sed 's/"dram": 0.857/"dram": 0.01/; s/"graphs": 2/"graphs": 3/' "$law" > "$work/low.json"
+awk -F, '!/^vgg16/ || $2 == 1' "$metrics" > "$work/small.csv"
+"$bin" "${ask[@]}" --interference "$work/low.json" --solo "$work/small.csv" > "$work/low.txt" || failed=1
+grep -qxE '  extrapolated: .* in dram, vgg16 in [2-9]' "$work/low.txt" || { echo "not what it exceeds"; failed=1; }
+"$bin" "${ask[@]/+int/}" --json "$work/unasked.json" > "$work/low.txt" || failed=1
+python3 - "$work" <<'PY' || failed=1
+import json, sys
+said = [json.load(open(f"{sys.argv[1]}/{f}.json"))["runs"][0]["beyond_the_fit"] for f in ("beyond", "within", "unasked")]
+assert said == ["graphs", "", None], said
+PY
+
 # A file of rates says what --rates says, scenario by scenario.
 printf 'model,rate\nresnet50,100\nvgg16,100\n' > "$work/one.csv"
 printf 'rate,scenario,model,why\r\n100,day,resnet50,x\r\n\r\n9,night,lenet,y\r\n100,day,vgg16,z\r\n' > "$work/two.csv"

@@ -52,7 +52,7 @@ with gsched.PlanServer(models(), "latency.csv", planner="ideal+share", interfere
     report = server.report()
     assert (report["partitions"], report["sms"], report["factor"]) == (3, 120, 1.5)
     assert (report["failed_plans"], report["last_failure"]) == (1, "no graph is left")
-    assert report["warning"] == ""
+    assert (report["warning"], report["beyond_fit"]) == ("", "graphs")
     assert lenet.report()["arrived"] == 6 and lenet.report()["p99"] == 0.0025
     raises(KeyError, "p99, in seconds", lambda: lenet.report()["p99_us"])
     raises(gsched.GschedError, "add_model: of a server of a plan", server.add_model, adds, one())

@@ -264,6 +264,7 @@ int gsched_get_plan_report(gsched_server* s, gsched_plan_report* r) {
   (void)s;
   r->partitions = 3, r->sms = 120, r->factor = 1.5, r->failed_plans = 1;
   strcpy(r->last_failure, "no graph is left");
+  strcpy(r->beyond_fit, "graphs");
   if (strstr(plan_texts, "elastic"))
     strcpy(r->warning, "table latency.csv: measured with driver 1, not 2 as here");
   return GSCHED_OK;

@@ -109,6 +109,13 @@ for name, r in said.items():
     for m in r["models"]:
         assert m["late"] > 0 or m["latency_us"]["max"] <= m["slo_us"], (name, m)
 assert said["calm"]["all"]["violations"] <= 0.01 < said["full"]["all"]["violations"], said["full"]["all"]
+# What no fit has seen is told of the plan at the end, and of each period's.
+beyond = {name: [p["beyond_the_fit"] for p in r["periods"]] for name, r in said.items()}
+for name, r in said.items():
+    told = (pathlib.Path(sys.argv[1]) / (name + ".txt")).read_text()
+    assert ("plans are extrapolated: " in told) == bool(beyond[name][-1]), (name, beyond[name])
+    assert r["planned_interference"] or not any(beyond[name]), (name, beyond[name])
+assert any("graphs" in b for b in beyond["slow_beside"]) and not any(beyond["shared"]), beyond
 promises = [r for name, r in said.items() if name.startswith("promise")]
 assert len(promises) == (6 if long else 0)
 for r in promises:

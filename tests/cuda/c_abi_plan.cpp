@@ -108,15 +108,16 @@ struct plan_rig {
   explicit plan_rig(const two_models& m = {}, const gsched_plan_options& o = plan_options(),
                     const gpu_shape& gpu = in_groups)
       : how(abi::plan_settings_of(o)),
-        it(
-            std::make_unique<plan_server>(
-                abi::offer_of(how, m.shapes(), gpu, limits_for(9, 0)),
-                [](const latency_table& t, const interference_function& f) {
-                  return paced_batches(t, f, 1, {}, compute);
-                },
-                how, [](auto&) { return fake_event::source(); }),
-            [](void* stream) { return static_cast<fake_event*>(stream)->mark(); }, "as was found") {
-  }
+        it(std::make_unique<plan_server>(
+               abi::offer_of(how, m.shapes(), gpu, limits_for(9, 0)),
+               [](const latency_table& t, const interference_function& f) {
+                 return paced_batches(t, f, 1, {}, compute);
+               },
+               how, [](auto&) { return fake_event::source(); }),
+           [](void* stream) { return static_cast<fake_event*>(stream)->mark(); },
+           {"as was found", [](const partition_plan& p) {
+              return std::to_string(p.gpulets.size()) + " of them";
+            }}) {}
 
   abi::plan_settings how;
   abi::server it;
@@ -179,6 +180,7 @@ TEST_CASE("c abi plan: requests have their own answers, and all ways to wait for
   CHECK(p.failed_plans == 0);
   CHECK(p.last_failure[0] == 0);
   CHECK(std::string(p.warning) == "as was found");
+  CHECK(std::string(p.beyond_fit) == std::to_string(p.partitions) + " of them");
   const gsched_plan_model_report m = rig.it.plan_model_report(1);
   CHECK(m.arrived == all.size() / 2);
   CHECK(m.in_time + m.late == all.size() / 2);
@@ -352,15 +354,22 @@ TEST_CASE("c abi plan: files are read, and each planner plans") {
       o.interference = beside ? law.c_str() : nullptr;
       o.solo = beside ? solo.c_str() : nullptr;
       o.sms = 120;
-      const plan_offer made = offer(o);
+      const abi::foreseen_offer made = offer(o);
       CHECK(made.table.size() == 2);
       CHECK(made.table.name(1) == "resnet50");
       CHECK(made.shapes[0].sms == sm_count{120});
       CHECK(static_cast<bool>(made.expected) == beside);
+      CHECK(static_cast<bool>(made.beyond_fit) == beside);
       const std::vector<model_demand> demands{{0, 5000, from_us(5000)}, {1, 300, from_us(20000)}};
       const auto plan = made.planner(made.table, demands);
       REQUIRE(plan);
       CHECK_FALSE(plan->gpulets.empty());
+      if (!beside) continue;
+      partition_plan many;
+      for (int i = 0; i < 3; ++i) many.gpulets.push_back({0, sm_count{8}, from_us(9), {{0, 1, 1}}});
+      CHECK(made.beyond_fit(many) == "graphs");
+      many.gpulets.pop_back();
+      CHECK(made.beyond_fit(many).empty());
     }
 }
 

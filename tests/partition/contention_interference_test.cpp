@@ -2,6 +2,7 @@
 #include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/interference.hpp>
+#include <gsched/partition/plan.hpp>
 #include <gsched/partition/planner.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 #include <gsched/partition/verify.hpp>
@@ -50,6 +51,39 @@ gpulet part(std::uint32_t sms, std::vector<portion> portions) {
 }
 
 } // namespace
+
+TEST_CASE("what the fit and the metrics have not seen is named") {
+  scene s;
+  s.law.seen.graphs = 3;
+  s.law.seen.sum[index(resource::l2)] = 2;
+  s.law.seen.sum[index(resource::dram)] = 2;
+  partition_plan plan;
+  for (int i = 0; i < 3; ++i) plan.gpulets.push_back(part(8, {{0, 10, 4}, {1, 10, 1}}));
+  const auto beyond = [&] { return s.model().beyond_fit(plan); };
+  CHECK(beyond().empty());
+  plan.gpulets.push_back(part(8, {}));
+  CHECK(beyond().empty()); // it has no model
+  plan.gpulets.back().portions = {{1, 10, 4}};
+  CHECK(beyond() == "graphs");
+  plan.gpulets.back().gpu = 1;
+  CHECK(beyond().empty());
+  // On 8 SMs a in 4 takes 0.4 x 90 us of L2 in 160 us, b in 1 takes 0.3 x 40 in 50, and so of DRAM.
+  s.law.seen.sum[index(resource::l2)] = 3 * 0.24 - 0.001;
+  CHECK(beyond() == "l2");
+  s.law.seen.sum[index(resource::l2)] = 3 * 0.24;
+  CHECK(beyond().empty());
+  s.law.seen.sum[index(resource::dram)] = 3 * 0.24 - 0.001;
+  CHECK(beyond() == "dram");
+  s.metrics = {};
+  s.metrics.add({"a", 1, from_us(60), 0.2, 0.1, 0.5});
+  s.metrics.add({"b", 1, from_us(40), 0.3, 0.3, 0.5});
+  s.law.seen.sum[index(resource::dram)] = s.law.seen.sum[index(resource::l2)] = 9;
+  CHECK(beyond() == "a in 4");
+  plan.gpulets.front().portions[1].batch = 9; // the table has 4 at most
+  CHECK(beyond() == "a in 4, b in 4");
+  plan.gpulets.erase(plan.gpulets.begin(), plan.gpulets.begin() + 2);
+  CHECK(beyond().empty()); // each alone on its GPU
+}
 
 TEST_CASE("I1, I2, I3: the slow-down is at least 1, 1 alone, and deterministic") {
   const scene s;

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <ostream>
+#include <string>
 
 namespace plan {
 
@@ -36,10 +37,14 @@ void print_plan(std::ostream& out, const options& o, const gsched::partition_pla
       fmt::print(out, "  {} {:.1f}/s in {}", o.table->name(s.model), s.rate, s.batch);
     fmt::print(out, "\n");
   }
-  const auto faults = faults_beside(p, question_of(o, 0));
+  const question q = question_of(o, 0);
+  const auto faults = faults_beside(p, q);
   for (std::size_t i = 0; i < faults.size() && i < most_faults; ++i)
     fmt::print(out, "  does not hold beside others: {}\n", faults[i]);
   if (faults.size() > most_faults) fmt::print(out, "  and {} more\n", faults.size() - most_faults);
+  if (!q.beside) return;
+  if (const std::string beyond = q.beside->beyond_fit(p); !beyond.empty())
+    fmt::print(out, "  extrapolated: beyond what the fit and --solo have seen in {}\n", beyond);
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <ostream>
+#include <string>
 #include <utility>
 
 namespace plan {
@@ -74,11 +75,16 @@ json answer_json(const options& o, const answers& all, std::size_t s, std::size_
   r["plan"] = a.plan ? plan_json(o, *a.plan) : json::array();
   r["sms_used"] = a.plan ? sms_of(*a.plan) : 0;
   std::optional<double> worst, worst_beside;
+  std::optional<std::string> beyond;
   if (a.plan) {
     const question q = question_of(o, s);
     worst = worst_of(*a.plan, q, o.planners[p].with_interference ? q.beside : std::nullopt);
-    if (q.beside) worst_beside = worst_of(*a.plan, q, q.beside);
+    if (q.beside) {
+      worst_beside = worst_of(*a.plan, q, q.beside);
+      beyond = q.beside->beyond_fit(*a.plan);
+    }
   }
+  r["beyond_the_fit"] = beyond ? json(*beyond) : json(nullptr);
   r["worst_latency_over_slo"] = or_null(worst);
   r["worst_latency_over_slo_with_interference"] = or_null(worst_beside);
   r["planning_us"] = us(a.took);

@@ -267,6 +267,9 @@ void print(std::ostream& out, const options& o, const served& all) {
   if (const period_outcome& p = r.periods.back(); p.on_shared_sms > 0)
     fmt::print(out, "{} of {} partitions run on the SMs of others, at the same time\n",
                p.on_shared_sms, p.partitions);
+  if (const std::string beyond = beyond_fit(o, r.periods.back().plan); !beyond.empty())
+    fmt::print(out, "plans are extrapolated: beyond what the fit and --solo have seen in {}\n",
+               beyond);
   if (const std::string idle = idle_of(o, r.periods.back()); !idle.empty())
     fmt::print(out, "{}\n", idle);
   if (r.periods.size() > 1) {
@@ -394,7 +397,8 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                        {"sms", p.sms},
                        {"gpu_sms", p.gpu_sms},
                        {"switched", p.switched},
-                       {"no_plan", p.no_plan}});
+                       {"no_plan", p.no_plan},
+                       {"beyond_the_fit", beyond_fit(o, p.plan)}});
   }
   out << j.dump(1) << '\n';
 }

@@ -12,6 +12,7 @@
 #include <gsched/serving/simulated_batches.hpp>
 
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace serve_partitions {
@@ -88,6 +89,11 @@ planner_function planner_of(const options& o) {
 interference_function expected_of(const options& o) {
   if (!o.planned) return {};
   return planned_interference(o);
+}
+
+std::string beyond_fit(const options& o, const partition_plan& plan) {
+  if (!o.planned || !has_plans(o.planner)) return {};
+  return planned_interference(o).beyond_fit(plan);
 }
 
 double scale_to_most(options& o) {

@@ -319,11 +319,11 @@ int gsched_plan_open(const gsched_plan_options* options, const gsched_plan_model
     const auto o =
         read_struct(options, "options", gsched::abi::default_plan_options(), first_plan_options);
     const gsched::abi::plan_settings how = gsched::abi::plan_settings_of(o);
-    auto [serves, warning] = gsched::abi::serve_plan_on_gpu(how, models, count);
+    auto [serves, notes] = gsched::abi::serve_plan_on_gpu(how, models, count);
     auto made = std::make_unique<gsched_server>(
         std::move(serves),
         [gpu = how.gpu](void* stream) { return gsched::abi::mark_stream(gpu, stream); },
-        std::move(warning));
+        std::move(notes));
     made->gpu = how.gpu;
     *out = made.release();
     return GSCHED_OK;

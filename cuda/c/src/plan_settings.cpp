@@ -247,8 +247,8 @@ std::string compare_machines(const plan_settings& how, const machine& here) {
   return differ;
 }
 
-plan_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> models,
-                    const gpu_shape& gpu, const architecture_limits& sm) {
+foreseen_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> models,
+                        const gpu_shape& gpu, const architecture_limits& sm) {
   std::vector<graph_model> graphs;
   for (const plan_model_shape& m : models) graphs.push_back({m.name, m.batches});
   latency_table table = with_graphs(load_latency_table(how.table), graphs, how.added);
@@ -260,7 +260,7 @@ plan_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> 
     shape.sms = sm_count{how.sms};
   }
   const auto with = std::make_shared<plan_tables>(plan_tables{table, {}, {}, {}});
-  plan_offer offer{std::move(table), {shape}, {}};
+  foreseen_offer offer{{std::move(table), {shape}, {}}};
   if (!how.interference.empty()) {
     with->solo = load_solo_table(how.solo);
     with->law = load_coefficients(how.interference);
@@ -271,6 +271,7 @@ plan_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> 
     offer.expected = [with](std::span<const gpulet> all, std::size_t which, std::size_t model) {
       return with->beside()(all, which, model);
     };
+    offer.beyond_fit = [with](const partition_plan& p) { return with->beside().beyond_fit(p); };
   }
   offer.planner = [with, shapes = offer.shapes,
                    name = how.planner](const latency_table& t, std::span<const model_demand> d) {

@@ -9,12 +9,14 @@
 #include <gsched/io/machine_json.hpp>
 #include <gsched/occupancy/limits.hpp>
 #include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/plan.hpp>
 #include <gsched/server/plan_options.hpp>
 #include <gsched/server/planned_model.hpp>
 #include <gsched/server/request_record.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,12 +67,17 @@ struct plan_model_shape {
 ///          load_machine.
 [[nodiscard]] std::string compare_machines(const plan_settings& how, const machine& here);
 
+/// What a plan_server serves, and what predictions for a plan are extrapolated in.
+struct foreseen_offer : plan_offer {
+  std::function<std::string(const partition_plan&)> beyond_fit{}; ///< unset: nothing is predicted
+};
+
 /// What a plan_server serves. Reads the files. `sm` are the limits of the GPU's SMs.
 /// Errors   those of reading them; unknown_name for a model that is not in them; does_not_fit for a
 ///          profile of another kind of GPU.
-[[nodiscard]] plan_offer offer_of(const plan_settings& how,
-                                  std::span<const plan_model_shape> models, const gpu_shape& gpu,
-                                  const architecture_limits& sm);
+[[nodiscard]] foreseen_offer offer_of(const plan_settings& how,
+                                      std::span<const plan_model_shape> models,
+                                      const gpu_shape& gpu, const architecture_limits& sm);
 
 /// A model of a plan: a request's data is where its ticket says, or in its payload, as a client's of
 /// the channel.

@@ -69,21 +69,22 @@ served_plan serve_plan_on_gpu(const plan_settings& how, const gsched_plan_model*
   const gpu_shape gpu{sm_count{std::accumulate(groups.begin(), groups.end(), 0u)},
                       sm_count{groups.front()}, false};
   std::string warning = compare_machines(how, machine_with(on, groups));
-  plan_offer offer = offer_of(how, shapes, gpu, on.sm);
+  foreseen_offer offer = offer_of(how, shapes, gpu, on.sm);
+  plan_notes notes{std::move(warning), std::move(offer.beyond_fit)};
   cuda::partition_batches_options o;
   o.gpus = {how.gpu};
   for (const plan_model_shape& s : shapes) o.batches.push_back(s.batches);
   o.spare = how.spare;
   o.watchdog = how.watchdog;
   const cuda::current_gpu here(how.gpu);
-  auto server = std::make_unique<plan_server>(
+  auto serves = std::make_unique<plan_server>(
       std::move(offer),
       [o, pool = pool_of(models, count)](const latency_table&, const interference_function&) {
         return cuda::partition_batches(
             o, [pool](const cuda::batch_program& b) mutable { return pool.lease(b); });
       },
       how, [gpu = how.gpu](cuda::partition_batches&) { return cuda_events(gpu); });
-  return {std::move(server), std::move(warning)};
+  return {std::move(serves), std::move(notes)};
 }
 
 } // namespace gsched::abi

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plan_settings.hpp"
+#include "server.hpp"
 
 #include <gsched/gsched_c.h>
 
@@ -9,13 +10,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 namespace gsched::abi {
 
 struct served_plan {
-  std::unique_ptr<plan_server> server;
-  std::string warning; ///< as compare_machines returns it
+  std::unique_ptr<plan_server> serves;
+  plan_notes notes; ///< its warning as compare_machines returns it
 };
 
 /// Reads the graphs of the models, and opens a server that serves them by plans on a GPU.

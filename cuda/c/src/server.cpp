@@ -55,12 +55,12 @@ server::~server() {
   if (at->stopped.load(sync::acquire) == 0) detail::retain_until_exit({std::move(apart_)});
 }
 
-server::server(std::unique_ptr<plan_server> serves, mark_stream mark, std::string warning)
+server::server(std::unique_ptr<plan_server> serves, mark_stream mark, plan_notes notes)
     : server(
           std::unique_ptr<gsched::server>(), [](const void*) { return memory_kind::device; },
           std::move(mark)) {
   plan_ = serves.get();
-  warning_ = std::move(warning);
+  notes_ = std::move(notes);
   serves_ = std::move(serves);
 }
 
@@ -222,7 +222,8 @@ gsched_plan_report server::plan_report() {
   out.switches = r.switches;
   out.failed_plans = r.failed_plans;
   r.last_failure.copy(out.last_failure, sizeof out.last_failure - 1);
-  warning_.copy(out.warning, sizeof out.warning - 1);
+  notes_.warning.copy(out.warning, sizeof out.warning - 1);
+  if (notes_.beyond_fit) notes_.beyond_fit(r.plan).copy(out.beyond_fit, sizeof out.beyond_fit - 1);
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include <gsched/channel/host.hpp>
 #include <gsched/dispatch/corun_rule.hpp>
+#include <gsched/partition/plan.hpp>
 #include <gsched/server/plan_server.hpp>
 #include <gsched/server/server.hpp>
 
@@ -19,6 +20,12 @@
 #include <vector>
 
 namespace gsched::abi {
+
+/// What a plan's report says beyond what its server knows.
+struct plan_notes {
+  std::string warning{};
+  std::function<std::string(const partition_plan&)> beyond_fit{}; ///< unset: nothing
+};
 
 /// A server in the terms of gsched_c.h: its structs, codes and microseconds.
 ///
@@ -33,9 +40,9 @@ public:
   /// `apart` is the rule of its options, which it keeps.
   server(std::unique_ptr<gsched::server> serves, look_at_memory look, mark_stream mark = {},
          std::shared_ptr<corun_rule> apart = {});
-  /// One that serves by plans, models of type `planned`. `warning` is for its report.
+  /// One that serves by plans, models of type `planned`.
   explicit server(std::unique_ptr<plan_server> serves, mark_stream mark = {},
-                  std::string warning = {});
+                  plan_notes notes = {});
   ~server();
   server(const server&) = delete;
   server& operator=(const server&) = delete;
@@ -85,7 +92,7 @@ private:
   plan_server* plan_ = nullptr; ///< serves_, if that serves by plans
   look_at_memory look_;
   mark_stream mark_;
-  std::string warning_;
+  plan_notes notes_;
 };
 
 } // namespace gsched::abi

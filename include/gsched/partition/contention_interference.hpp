@@ -15,8 +15,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace gsched {
@@ -67,13 +69,7 @@ public:
         if (!all[i].portions.empty()) same_sms.push_back(&all[i]);
         continue;
       }
-      mean_use most;
-      for (const portion& p : all[i].portions) {
-        const mean_use b = used(p.model, p.batch, all[i].sms);
-        most.l2 = std::max(most.l2, b.l2);
-        most.dram = std::max(most.dram, b.dram);
-        most.starts = std::max(most.starts, b.starts);
-      }
+      const mean_use most = largest_use(all[i]);
       others.l2 += most.l2;
       others.dram += most.dram;
       others.starts += most.starts;
@@ -84,7 +80,58 @@ public:
     return beside * (1 + margin_) * on_shared_sms(batches, same_sms, all[which].sms);
   }
 
+  /// What makes the slow-downs of a plan extrapolations, as "graphs, dram, vgg16 in 64": more partitions
+  /// on a GPU or more throughput of them than the fit has seen, and batches that are larger than any
+  /// with metrics. Empty if nothing does.
+  ///
+  /// Differs  from gsched::beyond_fit: resources of SMs do not count, which metrics do not have.
+  /// Errors   unknown_name, as for a slow-down.
+  /// Cost     O(portions x log rows).
+  [[nodiscard]] std::string beyond_fit(const partition_plan& plan) const {
+    constexpr double rounding = 1e-4;
+    std::map<std::uint32_t, std::vector<const gpulet*>> gpus;
+    for (const gpulet& g : plan.gpulets)
+      if (!g.portions.empty()) gpus[g.gpu].push_back(&g);
+    bool graphs = false, l2 = false, dram = false;
+    std::map<std::size_t, std::uint32_t> larger; // by model
+    for (const auto& [gpu, partitions] : gpus) {
+      if (partitions.size() < 2) continue; // nothing slows one alone
+      graphs = graphs || partitions.size() > law_.seen.graphs;
+      mean_use sum;
+      for (const gpulet* const g : partitions) {
+        const mean_use most = largest_use(*g);
+        sum.l2 += most.l2;
+        sum.dram += most.dram;
+        for (const portion& p : g->portions)
+          if (const std::uint32_t batch = measured(p.model, p.batch);
+              batch > metrics_->largest_batch(table_->name(p.model)))
+            larger[p.model] = std::max(larger[p.model], batch);
+      }
+      l2 = l2 || sum.l2 > law_.seen.sum[index(resource::l2)] + rounding;
+      dram = dram || sum.dram > law_.seen.sum[index(resource::dram)] + rounding;
+    }
+    std::string names;
+    const auto add = [&](const std::string& name) { names += (names.empty() ? "" : ", ") + name; };
+    if (graphs) add("graphs");
+    if (l2) add("l2");
+    if (dram) add("dram");
+    for (const auto& [model, batch] : larger)
+      add(table_->name(model) + " in " + std::to_string(batch));
+    return names;
+  }
+
 private:
+  /// The largest use of each kind of a partition's portions.
+  [[nodiscard]] mean_use largest_use(const gpulet& of) const {
+    mean_use most;
+    for (const portion& p : of.portions) {
+      const mean_use b = used(p.model, p.batch, of.sms);
+      most.l2 = std::max(most.l2, b.l2);
+      most.dram = std::max(most.dram, b.dram);
+      most.starts = std::max(most.starts, b.starts);
+    }
+    return most;
+  }
   /// The slow-down of the first batch beside the worst batches of the partitions.
   [[nodiscard]] double on_shared_sms(std::vector<shared_batch>& batches,
                                      std::span<const gpulet* const> partitions,

@@ -436,8 +436,9 @@ private:
     count_sms();
   }
 
-  /// Notes the size of the active plan in the period.
+  /// Notes the active plan and its size in the period.
   void count_sms() {
+    period_.plan = plan_.plan();
     period_.factor = plan_.factor();
     period_.sms = plan_.sms();
     period_.partitions = static_cast<std::uint32_t>(plan_.plan().gpulets.size());

@@ -3,6 +3,7 @@
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/partition/plan.hpp>
 #include <gsched/serving/batch_runner.hpp>
 #include <gsched/serving/frontend.hpp>
 #include <gsched/trace/histogram.hpp>
@@ -68,7 +69,8 @@ struct period_outcome {
   std::vector<model_period> models{};   ///< by model
   std::uint64_t ended = 0;              ///< app requests answered or dropped
   std::uint64_t violated = 0;           ///< of those: late or dropped
-  double factor = 0; ///< the active plan serves this many times the rates it was made for
+  double factor = 0;     ///< the active plan serves this many times the rates it was made for
+  partition_plan plan{}; ///< in service
   std::uint32_t partitions = 0;               ///< of the plan
   std::uint32_t on_shared_sms = 0;            ///< of these: those in regions
   std::uint32_t sms = 0;                      ///< of all partitions

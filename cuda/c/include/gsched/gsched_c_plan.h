@@ -102,6 +102,10 @@ typedef struct gsched_plan_report {
   /* Which files of the options were measured with another driver, CUDA or gsched than there are here:
    * one line. Empty: none, or no machine.json is beside them */
   char warning[512];
+  /* What predicted slow-downs of this plan are extrapolated in: more "graphs" at once, or more throughput
+   * of "l2" or "dram", than `interference` was fitted to, or "MODEL in BATCH", a larger batch than `solo`
+   * has. Empty: none, or nothing is predicted */
+  char beyond_fit[256];
 } gsched_plan_report;
 
 typedef struct gsched_plan_model_report {
