@@ -44,6 +44,9 @@ def options():
     p.add_argument("--table", default=str(DATA / "latency_batch_partition.csv"), metavar="FILE")
     p.add_argument("--sms", type=workload.FROM_0, default=120,
                    help="to plan with, 0: all; default: %(default)s, whole groups of 8")
+    p.add_argument("--join-last", dest="sms", action="store_const", const=0,
+                   help="as --sms 0: the SMs that are left over by groups too, in partitions with "
+                        "other groups")
     p.add_argument("--when-due", action="store_true",
                    help="batches wait for more requests as long as none is late")
     p.add_argument("--seconds", type=workload.SOME, default=10.0, help="default: %(default)s")

@@ -77,8 +77,11 @@ def options():
                    help="of each PyTorch graph for the plan; default: %(default)s")
     p.add_argument("--gpus", type=workload.COUNT, default=1,
                    help="each way uses all of them; default: %(default)s")
-    p.add_argument("--sms", type=workload.COUNT, default=120,
-                   help="of each GPU, that the plan uses; default: %(default)s")
+    p.add_argument("--sms", type=workload.COUNT,
+                   help="of each GPU, that the plan uses; default: 120, and all with --join-last")
+    p.add_argument("--join-last", action="store_true",
+                   help="the plan has the SMs that are left over by groups too, only in partitions "
+                        "with other groups, as kernels in clusters need that")
     p.add_argument("--shares", type=numbers, metavar="MODEL=SMS,...",
                    help="of mps_shares, in place of those by the table")
     p.add_argument("--table", default=str(ROOT / "tools/data/latency_batch_partition.csv"),
@@ -216,6 +219,12 @@ def program_words(a, runs, models, instances):
     return words
 
 
+def sms_words(a):
+    """Options of serve_partitions: the SMs that the plan uses."""
+    sms = a.sms or (None if a.join_last else 120)
+    return (["--sms", str(sms)] if sms else []) + (["--join-last"] if a.join_last else [])
+
+
 def limit_of(a, loads):
     """Seconds that runs may take: late requests are answered after the last one has come."""
     return (2 * a.seconds + 30) * len(loads)
@@ -231,7 +240,7 @@ def read(file):
 def in_one_process(a, runs, folder):
     """[report] of each of the runs, which are (way, load); Failed in place of those that failed."""
     files = [folder / f"{i}.json" for i in range(len(runs))]
-    more = {way: words + (["--sms", str(a.sms)] if way == "plan" else [])
+    more = {way: words + (sms_words(a) if way == "plan" else [])
             for way, words in ONE_PROCESS.items()}
     words = [run_words(a, load, more[way], f) for (way, load), f in zip(runs, files)]
     instances = a.instances if any(way == "plan" for way, _ in runs) else 1

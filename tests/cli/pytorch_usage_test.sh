@@ -59,6 +59,15 @@ refuses '--instances' serve_partitions --run x --instances 0
 refuses '--models: "gpt", expected' side_streams --models gpt
 refuses 'model "gpt", expected' segments --models gpt
 
+python3 - <<'PY' || { echo "the SMs of plan_server"; failed=1; }
+import sys
+import plan_server
+def sms(*words):
+    sys.argv = ["plan_server", *words]
+    return plan_server.options().sms
+assert (sms(), sms("--join-last"), sms("--sms", "64")) == (120, 0, 64)
+PY
+
 python3 - "$work/trace" <<'PY' || failed=1
 import sys
 import workload

@@ -157,6 +157,18 @@ assert s.without_plans(["--planner", "streams"]) and s.without_plans(["--planner
 assert not s.without_plans(["--planner", "best"]) and not s.without_plans(["--rates", "streams"])
 PY
 
+# The plan has 120 SMs, or all of them with those that are left over.
+rivals 0 --device sim --ways plan --join-last --program "$serve" --json "$work/join_last.json"
+(cd "$example" && python3 - "$work/join_last.json" <<'PY') || fail "all SMs for the plan"
+import json, sys, types
+import serving_rivals as s
+words = lambda sms, join: s.sms_words(types.SimpleNamespace(sms=sms, join_last=join))
+assert words(None, False) == ["--sms", "120"] and words(64, False) == ["--sms", "64"]
+assert words(None, True) == ["--join-last"] and words(132, True) == ["--sms", "132", "--join-last"]
+[row] = json.load(open(sys.argv[1]))["rows"]
+assert row["way"] == "plan" and row["all"]["violations"] < 0.01, row
+PY
+
 # Bad input, and shares by hand.
 rivals 2 --ways streams,threads
 says '"threads", expected some of'
