@@ -159,8 +159,8 @@ class PlanServer(Server):
         The number of the GPU, as CUDA's runtime counts.
     planner : str
         ``elastic``, ``best`` or ``ideal``. With ``+share`` behind it, as in ``best+share``, models may
-        also run at the same time on the same SMs where there is no plan otherwise; that needs
-        `interference` and `solo`.
+        also run at the same time on the same SMs, where there is no plan otherwise or only one on more
+        SMs; that needs `interference` and `solo`.
     interference, solo : str or os.PathLike, optional
         How much models beside each other slow each other: a file of coefficients, and a CSV file of
         each model's metrics alone. None: not at all.

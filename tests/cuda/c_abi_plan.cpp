@@ -374,7 +374,7 @@ TEST_CASE("c abi plan: files are read, and each planner plans") {
 }
 
 TEST_CASE("c abi plan: a planner with +share puts models on the same SMs, where there is no plan "
-          "otherwise") {
+          "otherwise or a larger one") {
   const std::string law = shipped + "interference/h200.json", solo = shipped + "solo_metrics.csv",
                     profiles = shipped + "profiles";
   std::string with; // `o` refers to all of these

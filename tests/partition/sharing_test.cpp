@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,20 @@ latency_table table_of(std::vector<duration> latencies) {
 }
 
 std::vector<gpu_shape> whole_gpus(std::size_t n) { return {n, gpu_shape{all_sms, all_sms}}; }
+
+/// The largest planned latency over its SLO, on one GPU.
+double worst_of(const partition_plan& plan, std::span<const model_demand> demands,
+                const latency_table& t, const overlap& beside) {
+  double worst = 0;
+  for (std::size_t i = 0; i < plan.gpulets.size(); ++i)
+    for (const portion& p : plan.gpulets[i].portions) {
+      const gpulet& g = plan.gpulets[i];
+      const duration time_of =
+          planned_latency(t, p.model, p.batch, g.sms, beside(plan.gpulets, i, p.model));
+      worst = std::max(worst, to_us(g.cycle + time_of) / to_us(demands[p.model].slo));
+    }
+  return worst;
+}
 
 /// A graph of 20 equal kernels of 10 us alone.
 profile graph_of(std::string model, std::uint32_t batch, std::uint32_t blocks,
@@ -85,9 +100,25 @@ TEST_CASE("a short and a long model share a GPU where neither cuts nor turns mee
   CHECK_FALSE(sharing_planner<elastic_planner>{}.plan(t, d, gpus, overlap{0.1, false}));
 }
 
+TEST_CASE("of a plan apart and one on shared SMs, that on fewer GPUs is taken, then on fewer SMs") {
+  const latency_table t = table_of({from_us(100), from_us(1000)});
+  const std::vector<model_demand> d{{0, 3000, from_us(400)}, {1, 700, from_us(2500)}};
+  const auto two = whole_gpus(2);
+  const overlap mild{0.1}, hard{0.9};
+  const auto apart = elastic_planner{}.plan(t, d, two, mild);
+  REQUIRE(apart);
+  CHECK(sms_of(*apart) == 64);
+  const auto plan = sharing_planner<elastic_planner>{}.plan(t, d, two, mild);
+  REQUIRE(plan);
+  CHECK(sms_of(*plan) == 32);
+  CHECK(share_sms(plan->gpulets[0], plan->gpulets[1]));
+  CHECK(faults_of(*plan, d, t, two, mild).empty());
+  CHECK(sharing_planner<elastic_planner>{}.plan(t, d, two, hard) == apart);
+}
+
 TEST_CASE("two models share a GPU wherever the predicted slow-downs leave room for both") {
   std::mt19937_64 random(11);
-  int shared = 0, none = 0;
+  int shared = 0, sooner = 0, none = 0;
   for (int i = 0; i < 400; ++i) {
     CAPTURE(i);
     const auto time = [&] { return from_us(static_cast<double>(50 + random() % 1000)); };
@@ -112,13 +143,21 @@ TEST_CASE("two models share a GPU wherever the predicted slow-downs leave room f
     const auto apart = elastic_planner{}.plan(t, d, gpus, beside);
     const auto plan = sharing_planner<elastic_planner>{}.plan(t, d, gpus, beside);
     REQUIRE((!plan || faults_of(*plan, d, t, gpus, beside).empty()));
-    if (apart) REQUIRE(plan == apart);
+    if (apart) {
+      REQUIRE(plan);
+      if (plan != apart) {
+        REQUIRE(sms_of(*plan) == sms_of(*apart));
+        REQUIRE(worst_of(*plan, d, t, beside) < worst_of(*apart, d, t, beside));
+        ++sooner;
+      }
+    }
     if (fits) REQUIRE(plan);
     if (plan && !apart) ++shared;
     none += !plan;
   }
-  MESSAGE("shared " << shared << ", no plan " << none);
+  MESSAGE("shared " << shared << ", sooner " << sooner << ", no plan " << none);
   CHECK(shared > 20);
+  CHECK(sooner > 5);
   CHECK(none > 20);
 }
 

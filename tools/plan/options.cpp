@@ -60,7 +60,8 @@ Interference
   those that do in cycles as long as their batches then take. In the other plans a batch can be
   late, or more requests arrive in a cycle than its batches take.
   NAME+share is NAME+int that may also let models run at the same time on the same SMs, where it has
-  no plan otherwise. The slow-downs there are predicted from the kernels of --profiles, plus 20%.
+  no plan otherwise, or one on more GPUs or SMs, or as many but with a worst latency nearer to its
+  SLO. The slow-downs there are predicted from the kernels of --profiles, plus 20%.
 
 Examples
   plan --rates lenet=2000,vgg16=300 --slo lenet=2,vgg16=20 --gpus 1

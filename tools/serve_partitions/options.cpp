@@ -137,8 +137,8 @@ void declare(command_line& line, raw_options& raw) {
   line.option("--plan-interference", raw.plan_interference, "F",
               "The interference that planners predict: same, none, h200\nor a file");
   line.flag("--share-sms", raw.share_sms,
-            "Where there is no plan otherwise, models may run at the\nsame time on the same SMs; "
-            "needs predicted interference");
+            "Where there is no plan otherwise, or a worse one, models may\nrun at the same time on "
+            "the same SMs; needs predicted\ninterference");
   declare_profiles(line, raw.profiles);
   line.option("--headroom", raw.headroom, "X",
               "Plans are for that many times the rates, if there is room");
