@@ -46,7 +46,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ONE_PROCESS = {"whole": ["--planner", "whole"], "streams": ["--planner", "streams"],
                "priorities": ["--planner", "priorities"],
-               "plan": ["--planner", "best", "--plan-interference", "h200", "--once"]}
+               "plan": ["--planner", "best", "--once"]}
 PROCESSES = ("time_slicing", "mps", "mps_shares", "mps_priority")
 WAYS = ("whole", "streams", "priorities", *PROCESSES, "plan")
 GROUP = 8 # SMs: shares are multiples of it
@@ -82,6 +82,11 @@ def options():
     p.add_argument("--join-last", action="store_true",
                    help="the plan has the SMs that are left over by groups too, only in partitions "
                         "with other groups, as kernels in clusters need that")
+    p.add_argument("--plan-interference", default="h200", metavar="F",
+                   help="that the plan predicts: none, h200 or a file; default: %(default)s")
+    p.add_argument("--solo", metavar="FILE",
+                   help="metrics of each model alone, of the table's GPU, for that; default: those "
+                        "that ship")
     p.add_argument("--shares", type=numbers, metavar="MODEL=SMS,...",
                    help="of mps_shares, in place of those by the table")
     p.add_argument("--table", default=str(ROOT / "tools/data/latency_batch_partition.csv"),
@@ -219,10 +224,11 @@ def program_words(a, runs, models, instances):
     return words
 
 
-def sms_words(a):
-    """Options of serve_partitions: the SMs that the plan uses."""
+def plan_words(a):
+    """Options of serve_partitions: what the plan predicts, and the SMs that it uses."""
     sms = a.sms or (None if a.join_last else 120)
-    return (["--sms", str(sms)] if sms else []) + (["--join-last"] if a.join_last else [])
+    return ["--plan-interference", a.plan_interference, *(["--solo", a.solo] if a.solo else []),
+            *(["--sms", str(sms)] if sms else []), *(["--join-last"] if a.join_last else [])]
 
 
 def limit_of(a, loads):
@@ -240,7 +246,7 @@ def read(file):
 def in_one_process(a, runs, folder):
     """[report] of each of the runs, which are (way, load); Failed in place of those that failed."""
     files = [folder / f"{i}.json" for i in range(len(runs))]
-    more = {way: words + (sms_words(a) if way == "plan" else [])
+    more = {way: words + (plan_words(a) if way == "plan" else [])
             for way, words in ONE_PROCESS.items()}
     words = [run_words(a, load, more[way], f) for (way, load), f in zip(runs, files)]
     instances = a.instances if any(way == "plan" for way, _ in runs) else 1

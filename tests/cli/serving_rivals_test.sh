@@ -162,9 +162,11 @@ rivals 0 --device sim --ways plan --join-last --program "$serve" --json "$work/j
 (cd "$example" && python3 - "$work/join_last.json" <<'PY') || fail "all SMs for the plan"
 import json, sys, types
 import serving_rivals as s
-words = lambda sms, join: s.sms_words(types.SimpleNamespace(sms=sms, join_last=join))
+words = lambda sms, join, solo=None: s.plan_words(types.SimpleNamespace(
+    sms=sms, join_last=join, plan_interference="law", solo=solo))[2:]
 assert words(None, False) == ["--sms", "120"] and words(64, False) == ["--sms", "64"]
 assert words(None, True) == ["--join-last"] and words(132, True) == ["--sms", "132", "--join-last"]
+assert words(None, True, "s.csv") == ["--solo", "s.csv", "--join-last"]
 [row] = json.load(open(sys.argv[1]))["rows"]
 assert row["way"] == "plan" and row["all"]["violations"] < 0.01, row
 PY
