@@ -12,6 +12,7 @@ time, late, or dropped, what their latencies were, and which plan served them.
 
 import argparse
 import faulthandler
+import gc
 import os
 import pathlib
 import sys
@@ -81,14 +82,14 @@ class Client(threading.Thread):
 
     def run(self):
         try:
-            due = time.monotonic()
+            begun = due = time.monotonic()
             until = due + self.seconds
             while (due := due + self.random.exponential() / self.rate) < until:
                 time.sleep(max(0.0, due - time.monotonic()))
                 which = len(self.futures) % len(self.inputs)
-                self.futures.append((which, self.server.submit(self.model, self.inputs[which],
-                                                               arrival=due)))
-            for _, future in self.futures:
+                self.futures.append((which, due - begun,
+                                     self.server.submit(self.model, self.inputs[which], arrival=due)))
+            for *_, future in self.futures:
                 future.wait()
         except gsched.GschedError as e:
             self.error = str(e)
@@ -105,18 +106,19 @@ def farthest(torch, got, wanted):
 
 def outcome_of(torch, a, model, clients, expected):
     ended = [f for c in clients for f in c.futures]
-    answered = [(which, f) for which, f in ended if f.state == "finished"]
+    answered = [(which, f) for which, _, f in ended if f.state == "finished"]
     latencies = [round(f.latency * 1e9) for _, f in answered]
     wrong = worst = 0.0
     for which, f in answered:
         far = farthest(torch, f.result(), expected[which])
         worst = max(worst, far)
         wrong += far > 1e-2 # TF32 and other orders of addition; another request's answer is far off
-    states = [f.state for _, f in ended]
+    states = [f.state for *_, f in ended]
     report = model.report()
     return {"model": model.name, "requests": len(ended), "answered": len(answered),
             "in_time": sum(ns <= a.slo * 1e6 for ns in latencies),
             "dropped": states.count("rejected"), "failed": states.count("failed"),
+            "dropped_s": sorted(round(due, 3) for _, due, f in ended if f.state == "rejected"),
             "wrong": int(wrong), "farthest": worst, "batches": report["batches"],
             "slow_down": report["slow_down"],
             "p50_ms": workload.percentile(latencies, 50) / 1e6,
@@ -147,6 +149,8 @@ def main():
                                       a.rates[model.name] / a.threads, a.seconds,
                                       1000 * a.seed + 10 * model.index + t)
                                for t in range(a.threads)] for model in server.models}
+            gc.collect()
+            gc.freeze() # a full collection visits all of PyTorch's objects: clients stand for 0.2 s
             for each in clients.values():
                 for c in each:
                     c.start()
