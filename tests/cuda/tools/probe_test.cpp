@@ -52,6 +52,25 @@ TEST_CASE("starting probes does not slow graphs of small kernels for good") {
   CHECK(alone.back() < 1.05 * alone.front());
 }
 
+TEST_CASE("a probe covers a graph that is longer than its limit") {
+  GSCHED_NEEDS_GPU();
+  operation one;
+  one.launch.grid = {1, 1, 1};
+  one.launch.block = {32, 1, 1};
+  one.launch.registers_per_thread = 32;
+  one.expected = from_us(30'000);
+  const cuda::program longer = cuda::make_stand_in(program("longer", {one}));
+  const CUgraph graph = longer.make_range(0, 1, {});
+  cuda::beside_options o;
+  o.turns = 1;
+  o.limit_s = 0.02;
+  const cuda::beside_result r = cuda::measure_beside(graph, {}, {}, o);
+  static_cast<void>(cudaGraphDestroy(graph));
+  CHECK(!r.held_up);
+  CHECK(r.last.stopped);
+  CHECK(r.probe_rate_alone > 0);
+}
+
 std::string name_of(const std::string& text) {
   try {
     return cuda::parse_probe(text).name();

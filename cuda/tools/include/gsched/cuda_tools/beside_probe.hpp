@@ -17,9 +17,10 @@ struct probe_split {
 
 struct beside_options {
   int gpu = 0;
-  int turns = 5;             ///< alone and beside the probe in turn, so often
-  double turn_ms = 20;       ///< of replays in each
-  double limit_s = 1;        ///< the probe ends by itself after that
+  int turns = 5;       ///< alone and beside the probe in turn, so often
+  double turn_ms = 20; ///< of replays in each
+  double limit_s =
+      1; ///< the probe ends by itself after that, or 8 times the replays of a turn alone
   double each_replay_us = 0; ///< above 0: a new probe of that length before each replay
   int together = 0;          ///< so often, start the graph and a finite probe of its length at once
 };
