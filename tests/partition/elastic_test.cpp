@@ -9,6 +9,7 @@
 #include <gsched/partition/elastic.hpp>
 #include <gsched/partition/exact.hpp>
 #include <gsched/partition/verify.hpp>
+#include <gsched/serving/replanning.hpp>
 
 #include <doctest/doctest.h>
 
@@ -121,6 +122,33 @@ TEST_CASE("if the elastic planner has a plan, it has one for lower rates, also w
     REQUIRE(had);
   }
   CHECK(plans > (testing::sanitized ? 60 : 1000));
+}
+
+TEST_CASE("five models that fit 120 SMs of a GPU have a plan on its 132") {
+  // By the passes on 16 groups alone neither planner has one.
+  const shipped s;
+  interference_coefficients law;
+  law.contention.l2_latency = 0.3312;
+  law.contention.dram_latency = 0.6958;
+  law.replay = {0.6205, 0.2959};
+  const contention_interference beside(s.table, s.metrics, law);
+  const double slos_ms[] = {44, 5, 95, 136, 130};
+  const char* const models[] = {"googlenet", "lenet", "resnet50", "ssdlite_mobilenet", "vgg16"};
+  std::vector<model_demand> d;
+  for (std::size_t m = 0; m < 5; ++m) {
+    const duration slo = from_us(1000 * slos_ms[m]);
+    d.push_back({s.table.find(models[m]).value(), staffed_rate(1.2 * 1050, slo, 1.25), slo});
+  }
+  for (const gpu_shape& shape :
+       {gpu_shape{sm_count{120}}, gpu_shape{}, gpu_shape{sm_count{132}, sm_count{8}, false}}) {
+    const std::vector<gpu_shape> one(1, shape);
+    const auto elastic = elastic_planner{}.plan(s.table, d, one, beside);
+    REQUIRE(elastic);
+    CHECK(faults_of(*elastic, d, s.table, one, beside).empty());
+    const auto best = bounded_search_planner{}.plan(s.table, d, one, beside);
+    REQUIRE(best);
+    CHECK(faults_of(*best, d, s.table, one, beside).empty());
+  }
 }
 
 TEST_CASE("time sharing leaves time for the slow-down that neighbours may cause") {

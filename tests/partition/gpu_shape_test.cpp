@@ -107,4 +107,29 @@ TEST_CASE("groups_for is the inverse of of_groups") {
     }
 }
 
+TEST_CASE("a shape can make whatever it can make without its last group") {
+  CHECK(gpu_shape{}.without_last_group() == gpu_shape{sm_count{120}});
+  CHECK(gpu_shape{sm_count{15}, sm_count{8}}.without_last_group() ==
+        gpu_shape{sm_count{15}, sm_count{8}});
+  CHECK(gpu_shape{sm_count{4}, sm_count{8}}.without_last_group().sms == sm_count{4});
+  for (const bool last_alone : {true, false})
+    for (std::uint32_t sms = 16; sms <= 44; ++sms) {
+      const gpu_shape all{sm_count{sms}, sm_count{8}, last_alone};
+      const gpu_shape fewer = all.without_last_group();
+      CHECK(fewer.groups() + 1 == all.groups());
+      CHECK(fewer.remainder() == sm_count{0});
+      for (std::uint32_t a = 1; a <= sms; ++a)
+        for (std::uint32_t b = 1; b <= sms; ++b) {
+          const sm_count sizes[] = {sm_count{a}, sm_count{b}};
+          CHECK((!fewer.can_make(sm_count{a}) || all.can_make(sm_count{a})));
+          CHECK((!fewer.can_make(sizes) || all.can_make(sizes)));
+        }
+    }
+  std::vector<gpu_shape> some{{sm_count{20}, sm_count{8}}, {sm_count{8}, sm_count{8}}};
+  CHECK(try_drop_last_groups(some));
+  CHECK(some[0].sms == sm_count{8});
+  CHECK(some[1].sms == sm_count{8});
+  CHECK_FALSE(try_drop_last_groups(some));
+}
+
 } // namespace gsched::testing

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
+#include "sanitized.hpp"
 
 #include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/elastic.hpp>
@@ -24,6 +25,9 @@ namespace {
 using all_planners =
     std::tuple<squishy_bin_packing_planner, gpulet_planner, self_tuning_planner, elastic_planner,
                bounded_search_planner, exact_planner, exact_whole_gpu_planner>;
+
+/// Those that try fewer groups where they find no plan.
+using searching_planners = std::tuple<elastic_planner, bounded_search_planner, exact_planner>;
 
 /// The slow-down grows with the SMs and the batches of the neighbours.
 struct crowded {
@@ -109,6 +113,40 @@ TEST_CASE_TEMPLATE_DEFINE("N3, N4: zero rates need no partition, and too high ra
   CHECK((P::name != "sbp" || !P{}.plan(t, over, two)));
 }
 TEST_CASE_TEMPLATE_APPLY(hopeless, all_planners);
+
+TEST_CASE_TEMPLATE_DEFINE("what has a plan without the last groups has one with them", P, grown) {
+  std::mt19937_64 random(23);
+  int plans = 0;
+  for (int i = 0; i < (testing::sanitized ? 40 : 400); ++i) {
+    CAPTURE(i);
+    const std::size_t models = 2 + random() % 4;
+    const latency_table t = random_table(random, models, {8, 16, 32, 68}, 8);
+    std::vector<gpu_shape> all(1 + random() % 2, {sm_count{68}, sm_count{8}, random() % 2 == 0});
+    std::vector<model_demand> demands;
+    double whole = 0; // GPUs that the rates fill
+    for (std::size_t m = 0; m < models; ++m) {
+      const duration slo = t.latency(m, 1, sm_count{68}) * static_cast<int>(3 + random() % 9);
+      const double part = 0.1 + static_cast<double>(random() % 100) / 100;
+      demands.push_back({m, part * capacity_of(t, m, sm_count{68}, slo).rate, slo});
+      whole += part;
+    }
+    for (model_demand& d : demands) d.rate *= static_cast<double>(all.size()) / whole;
+    for (int more = 0; more < 10; ++more) {
+      CAPTURE(more);
+      std::vector<gpu_shape> fewer = all;
+      REQUIRE(try_drop_last_groups(fewer));
+      if (const auto plan = P{}.plan(t, demands, fewer, crowded{})) {
+        ++plans;
+        REQUIRE(faults_of(*plan, demands, t, all, crowded{}).empty());
+        REQUIRE(P{}.plan(t, demands, all, crowded{}));
+      }
+      for (model_demand& d : demands) d.rate *= 1.05;
+    }
+  }
+  MESSAGE(P::name << ": " << plans);
+  CHECK(plans > 100);
+}
+TEST_CASE_TEMPLATE_APPLY(grown, searching_planners);
 
 TEST_CASE("models that do not scale fit a GPU by partitions, not by time sharing alone") {
   // Each batch takes 1 ms on any number of SMs, and the SLO is 2 ms.

@@ -3,6 +3,7 @@
 
 #include <gsched/partition/detail/packing/capacity_curves.hpp>
 #include <gsched/partition/detail/packing/elastic_pass.hpp>
+#include <gsched/partition/feasibility.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/planner.hpp>
@@ -49,11 +50,16 @@ namespace gsched {
 ///            such passes others follow: demands in other orders (by load, by size), more or less
 ///            caution, and demands that fill whole GPUs first, which nothing slows; at last squishy
 ///            bin packing.
+///          - If none of these finds a plan, all of them run again without the last group of each
+///            GPU, and so on until too few SMs are left. So whatever has a plan without the last
+///            groups has one with them; of other smaller GPUs, or fewer, that is not certain. Plans
+///            that share SMs have no such passes.
 ///          Sizes are whole groups, and the partition that fills a GPU also uses the remainder.
 /// Order    rates falling, in later passes loads rising or sizes falling; then the order of
 ///          `demands`; GPUs by index.
-/// Cost     five models on four GPUs 0.05 ms, with interference 0.4 (bench/planning.cpp); without a
-///          plan up to 13 passes, with interference 1 to 2 ms.
+/// Cost     five models on four GPUs 0.05 ms, with interference 0.5 (bench/planning.cpp); without a
+///          plan up to 13 passes for each number of groups that may be enough: with interference 2 to
+///          6 ms, rarely 10.
 /// Threads  immutable.
 class elastic_planner {
 public:
@@ -71,26 +77,45 @@ public:
       if (d.rate > 0) busiest.push_back(d);
     std::stable_sort(busiest.begin(), busiest.end(),
                      [](const model_demand& a, const model_demand& b) { return a.rate > b.rate; });
+    std::vector<gpu_shape> fewer(shapes.begin(), shapes.end());
+    do {
+      planning_result found = try_shapes(t, demands, busiest, fewer, beside);
+      if (found.status != feasibility::unknown || sharing_ != sm_sharing::never)
+        return std::move(found.plan);
+    } while (try_drop_last_groups(fewer));
+    return std::nullopt;
+  }
+
+private:
+  /// The passes on one set of shapes. `busiest` are the demands by falling rate.
+  template <class Interference>
+  [[nodiscard]] planning_result
+  try_shapes(const latency_table& t, std::span<const model_demand> demands,
+             std::span<const model_demand> busiest, std::span<const gpu_shape> shapes,
+             const Interference& beside) const {
     detail::capacity_curves curves(t, busiest, shapes, beside);
     const bool shares = sharing_ != sm_sharing::never;
-    if (!shares && scale_bound(busiest, shapes, curves) < 1 - 1e-6) return std::nullopt;
+    if (!shares && scale_bound(busiest, shapes, curves) < 1 - 1e-6)
+      return {feasibility::infeasible};
     for (const pass_settings& s : settings) {
       curves.set_caution(s.caution);
       std::vector<std::size_t> order = ordered(busiest, curves, s.order);
       for (int pass = 0; pass < passes_each; ++pass) {
         detail::elastic_pass greedy(t, busiest, shapes, beside, curves,
                                     {order, s.tolerance, s.whole_gpus_first, sharing_});
-        if (std::optional<partition_plan> plan = greedy.run()) return plan;
+        if (std::optional<partition_plan> plan = greedy.run())
+          return {feasibility::feasible, std::move(plan)};
         const auto failed = order.begin() + static_cast<std::ptrdiff_t>(greedy.failed_at());
         if (failed == order.begin()) break;
         std::rotate(order.begin(), failed, failed + 1);
       }
     }
-    if (shares) return std::nullopt;
-    return squishy_bin_packing_planner{}.plan(t, demands, shapes, beside);
+    if (shares) return {};
+    std::optional<partition_plan> whole =
+        squishy_bin_packing_planner{}.plan(t, demands, shapes, beside);
+    return {whole ? feasibility::feasible : feasibility::unknown, std::move(whole)};
   }
 
-private:
   enum class demand_order : std::uint8_t { rate_falling, size_falling, load_rising };
   struct pass_settings {
     demand_order order;

@@ -33,7 +33,8 @@ namespace gsched {
 ///
 /// With interference a plan is still exact. `infeasible` is proven with the least slow-down that a
 /// neighbour causes (clause I4 of interference_model). Demands that are feasible under that
-/// slow-down stay `unknown` if neither branch and price nor bounded_search_planner finds a plan.
+/// slow-down stay `unknown` if neither branch and price nor bounded_search_planner finds a plan,
+/// with and without the last groups of the GPUs.
 /// For GPUs of more than four shapes only the bound proves infeasibility.
 ///
 /// Source   the ideal scheduler of Choi et al., USENIX ATC 2022, section 6.2, figure 15.
@@ -52,7 +53,6 @@ public:
   /// Searches for a plan.
   ///
   /// Errors   none; the caller owes what partition_planner asks.
-
   template <interference_model Interference = no_interference>
   [[nodiscard]] planning_result solve(const latency_table& t, std::span<const model_demand> demands,
                                       std::span<const gpu_shape> shapes,
@@ -84,6 +84,9 @@ public:
         take(detail::plan_by_branch_and_bound(t, demands, shapes, beside, budget_).plan);
     }
     try_planner(squishy_bin_packing_planner{});
+    std::vector<gpu_shape> fewer(shapes.begin(), shapes.end());
+    if (result.status == feasibility::unknown && try_drop_last_groups(fewer))
+      take(solve(t, demands, fewer, beside).plan);
     return result;
   }
 

@@ -55,6 +55,12 @@ struct gpu_shape {
     return std::clamp(n, 1u, groups());
   }
 
+  /// The shape without its last group and the remainder; a shape of one group stays as it is. This
+  /// shape can make whatever that one can.
+  [[nodiscard]] constexpr gpu_shape without_last_group() const noexcept {
+    return groups() == 1 ? *this : gpu_shape{of_groups(groups() - 1), group, last_alone};
+  }
+
   /// Whether one partition can have that many SMs.
   [[nodiscard]] constexpr bool can_make(sm_count size) const noexcept {
     return can_make(std::span(&size, 1));
@@ -83,6 +89,16 @@ struct gpu_shape {
   std::vector<sm_count> sizes;
   for (std::uint32_t n = 1; n <= g.groups(); ++n) sizes.push_back(g.of_groups(n));
   return sizes;
+}
+
+/// Drops the last group of each GPU that has more than one. Returns false if no GPU has.
+[[nodiscard]] inline bool try_drop_last_groups(std::span<gpu_shape> shapes) noexcept {
+  bool dropped = false;
+  for (gpu_shape& s : shapes) {
+    dropped = dropped || s.groups() > 1;
+    s = s.without_last_group();
+  }
+  return dropped;
 }
 
 } // namespace gsched
