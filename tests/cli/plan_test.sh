@@ -26,8 +26,8 @@ def least_time(model, batch, sms):
     return took[model, smaller, larger] * 0.97
 
 one, every = (json.load(open(f)) for f in sys.argv[2:])
-assert len(one["runs"]) == 7 and all(r["schedulable"] for r in one["runs"])
-assert [t["scenarios"] for t in every["totals"]] == [26] * 7 and len(every["runs"]) == 182
+assert len(one["runs"]) == 8 and all(r["schedulable"] for r in one["runs"])
+assert [t["scenarios"] for t in every["totals"]] == [26] * 8 and len(every["runs"]) == 208
 some = 0
 for said in (one, every):
     for r in said["runs"]:
@@ -55,11 +55,12 @@ assert some > 0
 by = {t["planner"]: t["schedulable"] for t in every["totals"]}
 assert by["ideal"] >= by["best"] >= by["elastic"] >= by["gpulet"] >= by["self_tuning"] > 0, by
 assert by["elastic"] >= by["sbp"] and by["ideal"] >= by["sbp_ideal"] >= by["sbp"] > 0, by
+assert by["ideal"] >= by["gpulet_ideal"] >= max(by["gpulet"], by["sbp_ideal"]), by
 ideal = next(t for t in every["totals"] if t["planner"] == "ideal")
 assert ideal["schedulable"] + ideal["impossible"] == 26, ideal
 for r in every["runs"]:
     assert r["verdict"] in ("plan", "impossible", "none found") and (r["verdict"] == "plan") == r["schedulable"], r
-    assert (r["bound"] is not None) == (r["planner"] == "ideal"), r
+    assert (r["bound"] is not None) == (r["planner"] in ("ideal", "gpulet_ideal")), r
     assert r["bound"] is None or not r["schedulable"] or r["bound"] > 0.9999, r
     assert r["holds_with_interference"] is None and r["holds_in_longer_cycles"] is None, r
 PY

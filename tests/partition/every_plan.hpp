@@ -19,13 +19,13 @@ namespace gsched::testing {
 /// Requests a second, by demand.
 using served_rates = std::vector<double>;
 
-/// Everything that GPUs can serve: enumerates all splits of a GPU and all batches
-/// on each partition, and drops dominated results.
+/// Everything that GPUs can serve: enumerates all splits of a GPU, in at most `partitions` if that is
+/// not 0, and all batches on each partition, and drops dominated results.
 class every_plan {
 public:
   every_plan(const latency_table& t, std::span<const model_demand> demands,
-             std::span<const gpu_shape> shapes)
-      : table_(t), demands_(demands.begin(), demands.end()) {
+             std::span<const gpu_shape> shapes, std::size_t partitions = 0)
+      : table_(t), demands_(demands.begin(), demands.end()), partitions_(partitions) {
     all_.push_back(served_rates(demands.size(), 0.0));
     for (const gpu_shape& g : shapes) {
       std::vector<served_rates> here;
@@ -51,6 +51,7 @@ private:
   void cut(const gpu_shape& g, std::uint32_t from, std::vector<sm_count>& sizes,
            const std::vector<served_rates>& so_far, std::vector<served_rates>& here) {
     here.insert(here.end(), so_far.begin(), so_far.end());
+    if (partitions_ > 0 && sizes.size() == partitions_) return;
     for (std::uint32_t sms = from; sms <= g.sms.count(); ++sms) {
       sizes.push_back(sm_count{sms});
       if (g.can_make(sizes)) cut(g, sms, sizes, sums(so_far, on(sm_count{sms})), here);
@@ -116,6 +117,7 @@ private:
 
   const latency_table& table_;
   std::vector<model_demand> demands_;
+  std::size_t partitions_;
   std::map<sm_count, std::vector<served_rates>> on_;
   std::vector<served_rates> all_;
 };

@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -56,6 +57,72 @@ TEST_CASE("the exact planner agrees with exhaustive enumeration") {
   CHECK(open == 0);
 }
 
+TEST_CASE("the exact planner of two partitions agrees with exhaustive enumeration") {
+  std::mt19937_64 random(33);
+  int shared = 0, open = 0, served = 0, fewer = 0;
+  for (int i = 0; i < 300; ++i) {
+    CAPTURE(i);
+    const std::size_t models = 2 + random() % 2;
+    const latency_table t =
+        random_table(random, models, {8, 16, 24, 32}, static_cast<std::uint32_t>(2 + random() % 2));
+    std::vector<gpu_shape> shapes;
+    for (std::uint64_t g = 1 + random() % 2; g > 0; --g)
+      shapes.push_back({sm_count{static_cast<std::uint32_t>(24 + random() % 21)}, sm_count{8},
+                        random() % 2 == 0});
+    std::vector<model_demand> demands;
+    for (std::size_t m = 0; m < models; ++m)
+      demands.push_back(
+          {m, 1 + static_cast<double>(random() % 1000),
+           t.latency(m, 1, sm_count{32}) * static_cast<duration::rep>(2 + random() % 8)});
+    const double most = every_plan(t, demands, shapes, 2).max_scale();
+    if (most == 0) continue;
+    ++served;
+    for (const double part : {0.5, 0.9999, 1.0001, 1.5}) {
+      CAPTURE(part);
+      std::vector<model_demand> scaled = demands;
+      for (model_demand& d : scaled) d.rate *= most * part;
+      const planning_result said = exact_two_partition_planner{}.solve(t, scaled, shapes);
+      REQUIRE(said.bound * most * part >= most * (1 - 1e-9));
+      fewer += part > 1 && exact_planner{}.plan(t, scaled, shapes).has_value();
+      open += said.status == feasibility::unknown;
+      if (said.status == feasibility::unknown) continue;
+      REQUIRE((said.status == feasibility::feasible) == (part < 1));
+      REQUIRE(said.plan.has_value() == (part < 1));
+      if (!said.plan) continue;
+      const auto faults = faults_of(*said.plan, scaled, t, shapes);
+      REQUIRE_MESSAGE(faults.empty(), faults.front());
+      for (std::uint32_t gpu = 0; gpu < shapes.size(); ++gpu)
+        REQUIRE(std::count_if(said.plan->gpulets.begin(), said.plan->gpulets.end(),
+                              [&](const gpulet& g) { return g.gpu == gpu; }) <= 2);
+      for (const gpulet& g : said.plan->gpulets) shared += g.portions.size() > 1;
+    }
+  }
+  MESSAGE("served, shared, open, more with more partitions: " << served << ", " << shared << ", "
+                                                              << open << ", " << fewer);
+  CHECK(served > 200);
+  CHECK(shared > 100);
+  CHECK(fewer > 50);
+  CHECK(open == 0);
+}
+
+TEST_CASE("the bound of two partitions counts no third one") {
+  // A partition does 1000 a second on one group, and 1500 on three or more.
+  const std::vector<latency_row> rows{{"a", 1, sm_count{8}, from_us(1000)},
+                                      {"a", 1, sm_count{16}, from_us(1000)},
+                                      {"a", 1, sm_count{24}, from_us(1000 / 1.5)}};
+  const latency_table t(rows);
+  const std::vector<gpu_shape> two(2, {sm_count{36}, sm_count{8}});
+  const model_demand all{0, 4999, from_us(2000)};
+  const planning_result said = exact_two_partition_planner{}.solve(t, std::span(&all, 1), two);
+  CHECK(said.bound == doctest::Approx(5000.0 / 4999).epsilon(1e-5));
+  REQUIRE(said.plan);
+  CHECK(said.plan->gpulets.size() == 4);
+  const model_demand more{0, 5001, from_us(2000)};
+  const planning_result none = exact_two_partition_planner{}.solve(t, std::span(&more, 1), two);
+  CHECK(none.status == feasibility::infeasible);
+  CHECK(exact_planner{}.solve(t, std::span(&more, 1), two).status == feasibility::feasible);
+}
+
 TEST_CASE("exact has a plan where any planner has, bounded search where elastic has") {
   std::mt19937_64 random(32);
   int more = 0, none = 0;
@@ -80,10 +147,12 @@ TEST_CASE("exact has a plan where any planner has, bounded search where elastic 
     const bool elastic = has_plan(elastic_planner{});
     const bool other =
         elastic || has_plan(gpulet_planner{}) || has_plan(squishy_bin_packing_planner{});
+    const planning_result two = exact_two_partition_planner{}.solve(t, demands, shapes);
+    REQUIRE((two.plan || !(has_plan(gpulet_planner{}) || has_plan(squishy_bin_packing_planner{}))));
     const bool best = has_plan(bounded_search_planner{});
     const planning_result ideal = exact_planner{}.solve(t, demands, shapes);
     REQUIRE((best || !elastic));
-    REQUIRE((ideal.plan || !(other || best)));
+    REQUIRE((ideal.plan || !(other || best || two.plan)));
     REQUIRE(ideal.plan.has_value() == (ideal.status == feasibility::feasible));
     more += ideal.plan && !other;
     none += ideal.status == feasibility::infeasible;

@@ -11,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <tuple>
@@ -22,9 +23,9 @@ using namespace detail;
 
 namespace {
 
-using all_planners =
-    std::tuple<squishy_bin_packing_planner, gpulet_planner, self_tuning_planner, elastic_planner,
-               bounded_search_planner, exact_planner, exact_whole_gpu_planner>;
+using all_planners = std::tuple<squishy_bin_packing_planner, gpulet_planner, self_tuning_planner,
+                                elastic_planner, bounded_search_planner, exact_planner,
+                                exact_whole_gpu_planner, exact_two_partition_planner>;
 
 /// Those that try fewer groups where they find no plan.
 using searching_planners = std::tuple<elastic_planner, bounded_search_planner, exact_planner>;
@@ -72,6 +73,10 @@ int run_questions(const Interference& beside) {
     REQUIRE(plan == Planner{}.plan(q.table, q.demands, q.shapes, beside));
     if (!plan) continue;
     ++answered;
+    if (Planner::name.starts_with("gpulet"))
+      for (std::uint32_t gpu = 0; gpu < q.shapes.size(); ++gpu)
+        REQUIRE(std::count_if(plan->gpulets.begin(), plan->gpulets.end(),
+                              [&](const gpulet& g) { return g.gpu == gpu; }) <= 2);
     const auto faults = faults_of(*plan, q.demands, q.table, q.shapes, beside);
     REQUIRE_MESSAGE(faults.empty(), faults.front());
     for (const gpulet& g : plan->gpulets)

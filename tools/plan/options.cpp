@@ -40,12 +40,14 @@ Planners
   sbp_ideal     the same searched until a plan is found, or proven impossible
   gpulet        elastic partitioning as the gpu-lets paper has it: at most two partitions of a GPU, of
                 the size at the knee of what each model serves, also shared in time
-  self_tuning   the same without sharing in time: the paper's guided self-tuning
+  gpulet_ideal  at most two partitions of a GPU, of any sizes, searched until a plan is found, or proven
+                impossible
+  self_tuning   gpulet without sharing in time: the paper's guided self-tuning
   elastic       elastic partitioning, improved: any number of partitions, of the size that each model
                 uses best
   best          a short search over all partitions and cycles for the fewest SMs, or elastic's plan
   ideal         the same search until a plan is found, or proven impossible
-  all           these seven
+  all           these eight
 
 Apps
   An app is a graph of models; game and traffic ship. A request of an app is a request of each of

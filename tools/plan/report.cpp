@@ -82,17 +82,17 @@ void print_scales(std::ostream& out, const options& o, const std::vector<double>
   const std::size_t n = o.planners.size();
   if (o.scenarios.size() == 1) {
     for (std::size_t p = 0; p < n; ++p) {
-      fmt::print(out, "{:<16}{:>10.3f} times", o.planners[p].name(), scales[p]);
+      fmt::print(out, "{:<18}{:>10.3f} times", o.planners[p].name(), scales[p]);
       rates(o.scenarios[0]);
     }
     return;
   }
   fmt::print(out, "{:<16}", "times");
-  for (const planner_choice& p : o.planners) fmt::print(out, "{:>16}", p.name());
+  for (const planner_choice& p : o.planners) fmt::print(out, "{:>20}", p.name());
   fmt::print(out, "\n");
   for (std::size_t s = 0; s < o.scenarios.size(); ++s) {
     fmt::print(out, "{:<16}", o.scenarios[s].name);
-    for (std::size_t p = 0; p < n; ++p) fmt::print(out, "{:>16.3f}", scales[s * n + p]);
+    for (std::size_t p = 0; p < n; ++p) fmt::print(out, "{:>20.3f}", scales[s * n + p]);
     rates(o.scenarios[s]);
   }
 }

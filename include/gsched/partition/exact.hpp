@@ -6,6 +6,7 @@
 #include <gsched/partition/detail/search/branch_and_price_plan.hpp>
 #include <gsched/partition/feasibility.hpp>
 #include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/gpulet.hpp>
 #include <gsched/partition/planner.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 
@@ -127,6 +128,70 @@ private:
   static constexpr std::uint64_t most_steps = 20'000'000;
 };
 
-static_assert(partition_planner<exact_planner> && partition_planner<exact_whole_gpu_planner>);
+/// Finds a plan with at most two partitions of a GPU, or proves that none exists: the bound of what
+/// gpulet_planner can do. Its command-line name is "gpulet_ideal".
+///
+/// The search is that of exact_planner, and so is what its answers prove, except that a GPU has two
+/// places for partitions. The bound of bound_of counts them too. With interference branch and price
+/// chooses among all cuts in two.
+///
+/// Source   the ideal scheduler of Choi et al., USENIX ATC 2022, section 6.2, figure 15.
+/// Differs  the paper tries a few sizes, each filled greedily; this planner all numbers of groups,
+///          any models that share a partition and any split of their rates.
+/// Order    demands and GPUs by index.
+/// Cost     milliseconds for five models on four GPUs; up to two seconds where models have to share
+///          partitions, where the budget may end first; with interference up to twelve.
+/// Threads  immutable.
+class exact_two_partition_planner {
+public:
+  static constexpr std::string_view name = "gpulet_ideal";
+
+  explicit exact_two_partition_planner(search_budget budget = {20'000'000, 48, 200}) noexcept
+      : budget_(budget) {}
+
+  /// Searches for a plan.
+  ///
+  /// Errors   none; the caller owes what partition_planner asks.
+  template <interference_model Interference = no_interference>
+  [[nodiscard]] planning_result solve(const latency_table& t, std::span<const model_demand> demands,
+                                      std::span<const gpu_shape> shapes,
+                                      const Interference& beside = {}) const {
+    constexpr bool alone = std::is_same_v<Interference, no_interference>;
+    const search_budget one_round{budget_.steps, 1, budget_.rejected};
+    planning_result result = detail::plan_by_branch_and_bound(t, demands, shapes, beside,
+                                                              alone ? budget_ : one_round, places);
+    const auto take = [&](std::optional<partition_plan> plan) {
+      if (!plan) return;
+      result.plan = std::move(plan);
+      result.status = feasibility::feasible;
+    };
+    if (result.status == feasibility::unknown)
+      take(gpulet_planner{}.plan(t, demands, shapes, beside));
+    if (result.status == feasibility::unknown)
+      take(squishy_bin_packing_planner{}.plan(t, demands, shapes, beside));
+    if (alone || result.status != feasibility::unknown) return result;
+    constexpr std::array<detail::branch_and_price_budget, 2> price_budgets{
+        {{{places, 0.1, 1.005}, 2000}, {{places, 0.1, 1.01}, 2000}}};
+    take(detail::plan_by_branch_and_price(t, demands, shapes, beside, price_budgets).plan);
+    if (result.status == feasibility::unknown)
+      take(detail::plan_by_branch_and_bound(t, demands, shapes, beside, budget_, places).plan);
+    return result;
+  }
+
+  template <interference_model Interference = no_interference>
+  [[nodiscard]] std::optional<partition_plan>
+  plan(const latency_table& t, std::span<const model_demand> demands,
+       std::span<const gpu_shape> shapes, const Interference& beside = {}) const {
+    return solve(t, demands, shapes, beside).plan;
+  }
+
+private:
+  static constexpr std::uint32_t places = 2;
+
+  search_budget budget_;
+};
+
+static_assert(partition_planner<exact_planner> && partition_planner<exact_whole_gpu_planner> &&
+              partition_planner<exact_two_partition_planner>);
 
 } // namespace gsched

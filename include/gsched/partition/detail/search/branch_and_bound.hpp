@@ -94,27 +94,52 @@ private:
   static constexpr std::size_t most_remaining = 4096;
   static constexpr std::size_t most_fewest = 3;
   static constexpr std::uint64_t most_assignment_steps = 100'000;
-  static constexpr double slack = 1e-9; ///< part of the worth of all GPUs, against rounding
+  static constexpr int place_worths = 64; ///< that are tried
+  static constexpr double slack = 1e-9;   ///< part of the worth of all GPUs, against rounding
 
   // Worth ------------------------------------------------------------------------------------
 
-  /// Sets the worth of groups: the highest worth per regular group of any candidate, and what a
-  /// remainder group adds at most.
+  /// Sets the worth of groups and places so that no candidate is worth more than what it uses: the
+  /// highest worth per regular group of any candidate, and what a remainder group adds at most,
+  /// both without the worth of a place. Where places are limited, that is the one of some for which
+  /// all GPUs are worth least.
   void set_worths() {
-    candidate_worths_.resize(choices_.candidates().size());
+    set_group_worths(0);
+    if (choices_.places() > 0) {
+      double highest = 0, best = 0, least = worth(left_);
+      for (std::size_t i = 0; i < choices_.candidates().size(); ++i)
+        highest = std::max(highest, worth_of(i));
+      for (int step = 1; step <= place_worths; ++step) {
+        set_group_worths(highest * step / place_worths);
+        if (const double all = worth(left_); all < least) {
+          least = all;
+          best = highest * step / place_worths;
+        }
+      }
+      set_group_worths(best);
+    }
+    for (std::size_t i = 0; i < choices_.candidates().size(); ++i)
+      candidate_worths_.push_back(worth(group_usage::by(choices_.candidates()[i])));
+  }
+  /// The highest worth of the rates of a candidate.
+  [[nodiscard]] double worth_of(std::size_t i) const noexcept {
+    double most = 0;
+    for (std::size_t d = 0; d < needs_.size(); ++d)
+      most = std::max(most, bound_.prices[d] * choices_.rate(i, d));
+    return most;
+  }
+  void set_group_worths(double place) {
+    group_worths_ = {};
+    group_worths_[group_usage::places] = place;
     for (const bool remainders : {false, true})
       for (std::size_t i = 0; i < choices_.candidates().size(); ++i) {
         const candidate& p = choices_.candidates()[i];
-        double most = 0;
-        for (std::size_t d = 0; d < needs_.size(); ++d)
-          most = std::max(most, bound_.prices[d] * choices_.rate(i, d));
+        const double most = worth_of(i) - place * p.places;
         double& group = group_worths_[2 * p.kind];
         double& remainder = group_worths_[2 * p.kind + 1];
         if (!remainders && !p.remainder) group = std::max(group, most / p.regular);
         if (remainders && p.remainder) remainder = std::max(remainder, most - group * p.regular);
       }
-    for (std::size_t i = 0; i < choices_.candidates().size(); ++i)
-      candidate_worths_[i] = worth(group_usage::by(choices_.candidates()[i]));
   }
   [[nodiscard]] double worth(const group_usage& t) const noexcept {
     double all = 0;

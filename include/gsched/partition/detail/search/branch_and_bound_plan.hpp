@@ -34,14 +34,15 @@ inline constexpr double shortfall_margin = 1.003;          ///< margin on a shor
 
 /// Searches for a plan by branch and bound. With interference the first round plans with the least
 /// slow-down of each candidate, so its `infeasible` is a proof. Each later round slows each
-/// demand's batches by the shortfall of the first rejected solution.
+/// demand's batches by the shortfall of the first rejected solution. A GPU has at most `places`
+/// partitions; 0: any number.
 ///
 /// Cost     up to the budget.
 template <interference_model Interference>
 [[nodiscard]] planning_result
 plan_by_branch_and_bound(const latency_table& t, std::span<const model_demand> demands,
                          std::span<const gpu_shape> shapes, const Interference& beside,
-                         const search_budget& limits) {
+                         const search_budget& limits, std::uint32_t places = 0) {
   constexpr bool alone = std::is_same_v<Interference, no_interference>;
   const std::uint32_t most_rounds = alone ? 1 : limits.rounds;
   std::vector<model_demand> some;
@@ -60,9 +61,9 @@ plan_by_branch_and_bound(const latency_table& t, std::span<const model_demand> d
   }
   std::vector<double> factors(some.size(), 1.0), found(some.size(), 1.0);
   for (std::uint32_t round = 0; round < most_rounds; ++round) {
-    const candidate_table choices = !alone && round == 0
-                                        ? candidate_table::least_slowed(t, some, shapes, beside)
-                                        : candidate_table(t, some, shapes, factors);
+    const candidate_table choices =
+        !alone && round == 0 ? candidate_table::least_slowed(t, some, shapes, beside, places)
+                             : candidate_table(t, some, shapes, factors, places);
     const rate_bound bound = bound_of(choices);
     if (round == 0) {
       result.bound = bound.scale;

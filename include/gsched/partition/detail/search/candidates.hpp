@@ -34,6 +34,7 @@ struct candidate {
   std::uint32_t regular = 0; ///< groups
   bool remainder = false;    ///< also uses the group with the remainder
   sm_count sms{};
+  std::uint32_t places = 0; ///< that it uses of a GPU's: 1 if a GPU may have few partitions only
 };
 
 /// All candidate partition sizes of a set of GPUs, and the rate of each demand alone on each of
@@ -44,10 +45,11 @@ struct candidate {
 class candidate_table {
 public:
   /// `factors` are the demands' slow-downs where neighbours occupy almost the whole GPU; empty:
-  /// none.
+  /// none. A GPU has at most `places` partitions; 0: any number.
   candidate_table(const latency_table& t, std::span<const model_demand> demands,
-                  std::span<const gpu_shape> shapes, std::span<const double> factors = {})
-      : candidate_table(demands, shapes) {
+                  std::span<const gpu_shape> shapes, std::span<const double> factors = {},
+                  std::uint32_t places = 0)
+      : candidate_table(demands, shapes, places) {
     compute_rates(t, [&](std::size_t p, std::size_t d) {
       if (factors.empty() || factors[d] == 1) return 1.0;
       return 1 + (factors[d] - 1) * (1 - part_of_gpu(candidates_[p]));
@@ -59,8 +61,9 @@ public:
   template <interference_model Interference>
   [[nodiscard]] static candidate_table
   least_slowed(const latency_table& t, std::span<const model_demand> demands,
-               std::span<const gpu_shape> shapes, const Interference& beside) {
-    candidate_table choices(demands, shapes);
+               std::span<const gpu_shape> shapes, const Interference& beside,
+               std::uint32_t places = 0) {
+    candidate_table choices(demands, shapes, places);
     choices.compute_rates(t, [&](std::size_t p, std::size_t d) {
       const candidate& of = choices.candidates_[p];
       const gpu_kind& k = choices.kinds_[of.kind];
@@ -79,6 +82,8 @@ public:
 
   [[nodiscard]] std::span<const gpu_kind> kinds() const noexcept { return kinds_; }
   [[nodiscard]] std::span<const candidate> candidates() const noexcept { return candidates_; }
+  /// The most partitions of a GPU; 0: any number.
+  [[nodiscard]] std::uint32_t places() const noexcept { return places_; }
   [[nodiscard]] std::span<const model_demand> demands() const noexcept { return demands_; }
   /// The planned slow-down of a demand's batches on a candidate. It grows with the part of the GPU
   /// that neighbours have.
@@ -91,8 +96,9 @@ public:
   }
 
 private:
-  candidate_table(std::span<const model_demand> demands, std::span<const gpu_shape> shapes)
-      : demands_(demands.begin(), demands.end()) {
+  candidate_table(std::span<const model_demand> demands, std::span<const gpu_shape> shapes,
+                  std::uint32_t places)
+      : demands_(demands.begin(), demands.end()), places_(places) {
     for (std::uint32_t g = 0; g < shapes.size(); ++g) {
       const auto same = std::find_if(kinds_.begin(), kinds_.end(),
                                      [&](const gpu_kind& k) { return k.shape == shapes[g]; });
@@ -115,6 +121,7 @@ private:
         candidates_.push_back(
             {k, n, true, sm_count{(n + 1) * kind.shape.group.count()} + kind.shape.remainder()});
     }
+    for (candidate& c : candidates_) c.places = places > 0 ? 1 : 0;
   }
 
   template <class Factor>
@@ -147,6 +154,7 @@ private:
   std::vector<model_demand> demands_;
   std::vector<gpu_kind> kinds_;
   std::vector<candidate> candidates_;
+  std::uint32_t places_ = 0;
   std::vector<double> factors_, rates_; ///< by candidate, then demand
 };
 

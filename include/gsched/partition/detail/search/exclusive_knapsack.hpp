@@ -19,7 +19,7 @@ namespace gsched::detail {
 /// Differs  from a plan: the GPUs count as one pool of groups, so the partitions may not fit the
 ///          single GPUs.
 /// Cost     O(entries x candidates). Each number of groups up to the number that serves the demand
-///          by itself has an entry; with more than `most_entries` the knapsack is not usable.
+///          by itself has an entry, and with limited places each number of groups and places; with more than `most_entries` the knapsack is not usable.
 /// Threads  immutable.
 class exclusive_knapsack {
 public:
@@ -30,8 +30,10 @@ public:
     const group_usage all = all_of(choices);
     std::size_t entries = 1;
     for (std::size_t k = 0; k < group_usage::most_kinds && entries <= most_entries; ++k) {
-      const std::uint32_t regular =
-          sufficient(static_cast<std::uint32_t>(k), all.of[2 * k], choices.demands()[demand].rate);
+      const std::uint32_t regular = choices.places() > 0 // fewer partitions may need more groups
+                                        ? all.of[2 * k]
+                                        : sufficient(static_cast<std::uint32_t>(k), all.of[2 * k],
+                                                     choices.demands()[demand].rate);
       most_.of[2 * k] = regular;
       most_.of[2 * k + 1] = std::min(all.of[2 * k + 1], std::max(regular + 1, most_remainders));
       exact_ &= most_.of[2 * k + 1] == all.of[2 * k + 1];
@@ -40,6 +42,9 @@ public:
         entries *= most_.of[sort] + 1;
       }
     }
+    most_.of[group_usage::places] = all.of[group_usage::places];
+    stride_[group_usage::places] = entries;
+    entries *= most_.of[group_usage::places] + 1;
     if (entries > most_entries) return;
     for (entry& e : candidates_)
       e.offset = index(group_usage::by(choices.candidates()[e.candidate]));

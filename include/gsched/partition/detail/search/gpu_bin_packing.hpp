@@ -26,7 +26,7 @@ public:
       : choices_(choices), candidates_(candidates), gpus_(candidates.size()),
         order_(candidates.size()) {
     for (const gpu_kind& k : choices.kinds())
-      free_.emplace_back(k.gpus.size(), free_groups{k.regular, k.has_remainder});
+      free_.emplace_back(k.gpus.size(), free_groups{k.regular, k.has_remainder, choices.places()});
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     const auto rank = [&](std::size_t i) {
       const candidate& p = choices.candidates()[candidates[i]];
@@ -44,10 +44,11 @@ public:
   [[nodiscard]] std::uint32_t gpu(std::size_t i) const noexcept { return gpus_[i]; }
 
 private:
-  /// The free groups of a GPU.
+  /// The free groups and places of a GPU.
   struct free_groups {
     std::uint32_t regular;
     bool remainder;
+    std::uint32_t places;
     auto operator<=>(const free_groups&) const noexcept = default;
   };
 
@@ -57,7 +58,8 @@ private:
     std::vector<free_groups>& gpus = free_[p.kind];
     std::vector<std::pair<free_groups, std::size_t>> fits;
     for (std::size_t g = 0; g < gpus.size(); ++g)
-      if (gpus[g].regular >= p.regular && (gpus[g].remainder || !p.remainder))
+      if (gpus[g].regular >= p.regular && (gpus[g].remainder || !p.remainder) &&
+          gpus[g].places >= p.places)
         fits.emplace_back(gpus[g], g);
     std::sort(fits.begin(), fits.end());
     for (std::size_t w = 0; w < fits.size() && !stopped_; ++w) {
@@ -67,6 +69,7 @@ private:
       const free_groups before = r;
       r.regular -= p.regular;
       r.remainder &= !p.remainder;
+      r.places -= p.places;
       gpus_[order_[i]] = choices_.kinds()[p.kind].gpus[fits[w].second];
       if (place(i + 1, budget)) return true;
       r = before;

@@ -20,7 +20,8 @@ struct rate_bound {
   std::vector<double> prices{}; ///< by demand: worth of one request a second; they prove the bound
 };
 
-/// The split of a GPU with the highest worth, each partition given to one demand.
+/// The split of a GPU with the highest worth, each partition given to one demand. If the table limits
+/// the places of a GPU, it has at most so many partitions.
 struct best_column {
   double worth = 0;
   std::vector<std::pair<std::size_t, std::size_t>> parts{}; ///< candidate, demand
@@ -37,36 +38,49 @@ struct best_column {
   for (std::size_t i = 0; i < choices.candidates().size(); ++i)
     for (std::size_t d = 0; choices.candidates()[i].kind == kind && d < prices.size(); ++d)
       if (const double v = prices[d] * choices.rate(i, d); v > worth[i].first) worth[i] = {v, d};
-  // By 0, 1, ... regular groups: the highest worth, and its first candidate (none: unused group).
-  std::vector<double> of(groups + 1, 0.0);
-  std::vector<std::size_t> first(groups + 1, none);
-  for (std::uint32_t n = 1; n <= groups; ++n) {
-    of[n] = of[n - 1];
-    for (std::size_t i = 0; i < worth.size(); ++i) {
-      const candidate& p = choices.candidates()[i];
-      if (p.kind != kind || p.remainder || p.regular > n) continue;
-      if (const double v = worth[i].first + of[n - p.regular]; v > of[n]) {
-        of[n] = v;
-        first[n] = i;
+  // By places left if these are limited, then by 0, 1, ... regular groups: the highest worth, and its
+  // first candidate (none: unused group).
+  const std::uint32_t places = choices.places(), row = groups + 1;
+  std::vector<double> of(std::size_t{places + 1} * row, 0.0);
+  std::vector<std::size_t> first(of.size(), none);
+  const auto after = [&](std::uint32_t left, std::uint32_t n, const candidate& p) {
+    return std::size_t{left - p.places} * row + n - p.regular;
+  };
+  for (std::uint32_t left = places > 0 ? 1 : 0; left <= places; ++left)
+    for (std::uint32_t n = 1; n <= groups; ++n) {
+      const std::size_t at = std::size_t{left} * row + n;
+      of[at] = of[at - 1];
+      for (std::size_t i = 0; i < worth.size(); ++i) {
+        const candidate& p = choices.candidates()[i];
+        if (p.kind != kind || p.remainder || p.regular > n) continue;
+        if (const double v = worth[i].first + of[after(left, n, p)]; v > of[at]) {
+          of[at] = v;
+          first[at] = i;
+        }
       }
     }
-  }
-  best_column best{of[groups], {}};
+  best_column best{of.back(), {}};
   std::size_t last = none; // the candidate with the remainder
   for (std::size_t i = 0; i < worth.size(); ++i) {
     const candidate& p = choices.candidates()[i];
     if (p.kind != kind || !p.remainder) continue;
-    if (const double v = worth[i].first + of[groups - p.regular]; v > best.worth) {
+    if (const double v = worth[i].first + of[after(places, groups, p)]; v > best.worth) {
       best.worth = v;
       last = i;
     }
   }
-  if (last != none) best.parts.emplace_back(last, worth[last].second);
-  for (std::uint32_t n = groups - (last == none ? 0 : choices.candidates()[last].regular); n > 0;) {
-    const std::size_t i = first[n];
-    n -= i == none ? 1 : choices.candidates()[i].regular;
-    if (i != none) best.parts.emplace_back(i, worth[i].second);
-  }
+  std::uint32_t left = places, n = groups;
+  const auto take = [&](std::size_t i) {
+    best.parts.emplace_back(i, worth[i].second);
+    left -= choices.candidates()[i].places;
+    n -= choices.candidates()[i].regular;
+  };
+  if (last != none) take(last);
+  while (n > 0)
+    if (const std::size_t i = first[std::size_t{left} * row + n]; i != none)
+      take(i);
+    else
+      --n;
   return best;
 }
 
