@@ -19,7 +19,8 @@ namespace gsched::detail {
 /// Differs  from a plan: the GPUs count as one pool of groups, so the partitions may not fit the
 ///          single GPUs.
 /// Cost     O(entries x candidates). Each number of groups up to the number that serves the demand
-///          by itself has an entry, and with limited places each number of groups and places; with more than `most_entries` the knapsack is not usable.
+///          by itself has an entry, and with limited places each number of groups and places; with
+///          more than `most_entries` the knapsack is not usable.
 /// Threads  immutable.
 class exclusive_knapsack {
 public:
