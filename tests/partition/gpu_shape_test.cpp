@@ -107,7 +107,7 @@ TEST_CASE("groups_for is the inverse of of_groups") {
     }
 }
 
-TEST_CASE("a shape can make whatever it can make without its last group") {
+TEST_CASE("each partition of a shape without its last group is one with it") {
   CHECK(gpu_shape{}.without_last_group() == gpu_shape{sm_count{120}});
   CHECK(gpu_shape{sm_count{15}, sm_count{8}}.without_last_group() ==
         gpu_shape{sm_count{15}, sm_count{8}});

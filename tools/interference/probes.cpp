@@ -64,13 +64,10 @@ bool transfers(std::string_view name) {
 }
 
 /// A probe's name without its blocks.
-std::string of_any_blocks(const std::string& name) {
+std::string of_any_blocks(std::string name) {
   const std::size_t at = name.find("_blocks");
-  return at == std::string::npos
-             ? name
-             : name.substr(0, at) + name.substr(name.find('_', at + 1) < name.size()
-                                                    ? name.find('_', at + 1)
-                                                    : name.size());
+  if (at != std::string::npos) name.erase(at, name.find('_', at + 1) - at); // or to its end
+  return name;
 }
 
 /// The probe with a profile whose blocks are nearest in number: the more of them there are, the less

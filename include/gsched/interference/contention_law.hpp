@@ -361,8 +361,8 @@ private:
     return std::max(least * use, (1 - part) * fair + part * in_order);
   }
 
-  /// What more the port of FP64, FP16 and tensor cores adds. Tensor cores take it first, whatever
-  /// their age.
+  /// What more the port of FP64, FP16 and tensor cores adds. Tensor cores take it first, older or
+  /// not.
   [[nodiscard]] double waiting_for_port(const kernel& own, const surroundings& s) const noexcept {
     constexpr std::size_t r = index(resource::fp64);
     const double use = own.takes.use[r], others = at_port(s);

@@ -51,8 +51,8 @@ namespace gsched {
 ///            caution, and demands that fill whole GPUs first, which nothing slows; at last squishy
 ///            bin packing.
 ///          - If none of these finds a plan, all of them run again without the last group of each
-///            GPU, and so on until too few SMs are left. So whatever has a plan without the last
-///            groups has one with them; of other smaller GPUs, or fewer, that is not certain. Plans
+///            GPU, and so on until too few SMs are left. So rates with a plan without the last
+///            groups have one with them; of other smaller GPUs, or fewer, that is not certain. Plans
 ///            that share SMs have no such passes.
 ///          Sizes are whole groups, and the partition that fills a GPU also uses the remainder.
 /// Order    rates falling, in later passes loads rising or sizes falling; then the order of

@@ -56,7 +56,7 @@ struct gpu_shape {
   }
 
   /// The shape without its last group and the remainder; a shape of one group stays as it is. This
-  /// shape can make whatever that one can.
+  /// shape has all partitions of that one.
   [[nodiscard]] constexpr gpu_shape without_last_group() const noexcept {
     return groups() == 1 ? *this : gpu_shape{of_groups(groups() - 1), group, last_alone};
   }
