@@ -16,93 +16,103 @@
 
 namespace gsched::testing {
 
+namespace {
+
+struct some_demands {
+  latency_table table;
+  std::vector<gpu_shape> shapes{};
+  std::vector<model_demand> demands{};
+};
+
+/// On one or two GPUs of `sms` SMs and up to `more`, with SLOs of 2 to 9 of the smallest batches on
+/// the largest partition.
+some_demands draw(std::mt19937_64& random, std::size_t models,
+                  const std::vector<std::uint32_t>& sizes, std::uint32_t batches, std::uint32_t sms,
+                  std::uint32_t more) {
+  some_demands drawn{random_table(random, models, sizes, batches)};
+  for (std::uint64_t g = 1 + random() % 2; g > 0; --g)
+    drawn.shapes.push_back({sm_count{static_cast<std::uint32_t>(sms + random() % more)},
+                            sm_count{8}, random() % 2 == 0});
+  for (std::size_t m = 0; m < models; ++m)
+    drawn.demands.push_back({m, 1 + static_cast<double>(random() % 1000),
+                             drawn.table.latency(m, 1, sm_count{sizes.back()}) *
+                                 static_cast<duration::rep>(2 + random() % 8)});
+  return drawn;
+}
+
+struct answers {
+  int served = 0; ///< demands
+  int open = 0;   ///< questions
+  int shared = 0; ///< partitions
+};
+
+/// Asks for less and for more than all that can be served, `most` times the demands. `also` sees what
+/// was asked and said.
+template <class Planner, class Also>
+void ask(const Planner& planner, const some_demands& of, double most, answers& count, Also also) {
+  if (most == 0) return;
+  ++count.served;
+  for (const double part : {0.5, 0.9999, 1.0001, 1.5}) {
+    CAPTURE(part);
+    std::vector<model_demand> scaled = of.demands;
+    for (model_demand& d : scaled) d.rate *= most * part;
+    const planning_result said = planner.solve(of.table, scaled, of.shapes);
+    REQUIRE(said.bound * most * part >= most * (1 - 1e-9));
+    also(part, scaled, said);
+    count.open += said.status == feasibility::unknown;
+    if (said.status == feasibility::unknown) continue;
+    REQUIRE((said.status == feasibility::feasible) == (part < 1));
+    REQUIRE(said.plan.has_value() == (part < 1));
+    if (!said.plan) continue;
+    const auto faults = faults_of(*said.plan, scaled, of.table, of.shapes);
+    REQUIRE_MESSAGE(faults.empty(), faults.front());
+    for (const gpulet& g : said.plan->gpulets) count.shared += g.portions.size() > 1;
+  }
+}
+
+} // namespace
+
 TEST_CASE("the exact planner agrees with exhaustive enumeration") {
   std::mt19937_64 random(31);
-  int shared = 0, open = 0, served = 0;
+  answers count;
   for (int i = 0; i < 400; ++i) {
     CAPTURE(i);
     const std::size_t models = 1 + random() % 3;
-    const latency_table t =
-        random_table(random, models, {8, 16, 24}, static_cast<std::uint32_t>(2 + random() % 3));
-    std::vector<gpu_shape> shapes;
-    for (std::uint64_t g = 1 + random() % 2; g > 0; --g)
-      shapes.push_back({sm_count{static_cast<std::uint32_t>(16 + random() % 17)}, sm_count{8},
-                        random() % 2 == 0});
-    std::vector<model_demand> demands;
-    for (std::size_t m = 0; m < models; ++m)
-      demands.push_back(
-          {m, 1 + static_cast<double>(random() % 1000),
-           t.latency(m, 1, sm_count{24}) * static_cast<duration::rep>(2 + random() % 8)});
-    const double most = every_plan(t, demands, shapes).max_scale();
-    if (most == 0) continue;
-    ++served;
-    for (const double part : {0.5, 0.9999, 1.0001, 1.5}) {
-      CAPTURE(part);
-      std::vector<model_demand> scaled = demands;
-      for (model_demand& d : scaled) d.rate *= most * part;
-      const planning_result said = exact_planner{}.solve(t, scaled, shapes);
-      REQUIRE(said.bound * most * part >= most * (1 - 1e-9));
-      open += said.status == feasibility::unknown;
-      if (said.status == feasibility::unknown) continue;
-      REQUIRE((said.status == feasibility::feasible) == (part < 1));
-      REQUIRE(said.plan.has_value() == (part < 1));
-      if (!said.plan) continue;
-      const auto faults = faults_of(*said.plan, scaled, t, shapes);
-      REQUIRE_MESSAGE(faults.empty(), faults.front());
-      for (const gpulet& g : said.plan->gpulets) shared += g.portions.size() > 1;
-    }
+    const auto batches = static_cast<std::uint32_t>(2 + random() % 3);
+    const some_demands all = draw(random, models, {8, 16, 24}, batches, 16, 17);
+    const double most = every_plan(all.table, all.demands, all.shapes).max_scale();
+    ask(exact_planner{}, all, most, count, [](auto&&...) {});
   }
-  CHECK(served > 200);
-  CHECK(shared > 100);
-  CHECK(open == 0);
+  CHECK(count.served > 200);
+  CHECK(count.shared > 100);
+  CHECK(count.open == 0);
 }
 
 TEST_CASE("the exact planner of two partitions agrees with exhaustive enumeration") {
   std::mt19937_64 random(33);
-  int shared = 0, open = 0, served = 0, fewer = 0;
+  answers count;
+  int fewer = 0;
   for (int i = 0; i < 300; ++i) {
     CAPTURE(i);
     const std::size_t models = 2 + random() % 2;
-    const latency_table t =
-        random_table(random, models, {8, 16, 24, 32}, static_cast<std::uint32_t>(2 + random() % 2));
-    std::vector<gpu_shape> shapes;
-    for (std::uint64_t g = 1 + random() % 2; g > 0; --g)
-      shapes.push_back({sm_count{static_cast<std::uint32_t>(24 + random() % 21)}, sm_count{8},
-                        random() % 2 == 0});
-    std::vector<model_demand> demands;
-    for (std::size_t m = 0; m < models; ++m)
-      demands.push_back(
-          {m, 1 + static_cast<double>(random() % 1000),
-           t.latency(m, 1, sm_count{32}) * static_cast<duration::rep>(2 + random() % 8)});
-    const double most = every_plan(t, demands, shapes, 2).max_scale();
-    if (most == 0) continue;
-    ++served;
-    for (const double part : {0.5, 0.9999, 1.0001, 1.5}) {
-      CAPTURE(part);
-      std::vector<model_demand> scaled = demands;
-      for (model_demand& d : scaled) d.rate *= most * part;
-      const planning_result said = exact_two_partition_planner{}.solve(t, scaled, shapes);
-      REQUIRE(said.bound * most * part >= most * (1 - 1e-9));
-      fewer += part > 1 && exact_planner{}.plan(t, scaled, shapes).has_value();
-      open += said.status == feasibility::unknown;
-      if (said.status == feasibility::unknown) continue;
-      REQUIRE((said.status == feasibility::feasible) == (part < 1));
-      REQUIRE(said.plan.has_value() == (part < 1));
-      if (!said.plan) continue;
-      const auto faults = faults_of(*said.plan, scaled, t, shapes);
-      REQUIRE_MESSAGE(faults.empty(), faults.front());
-      for (std::uint32_t gpu = 0; gpu < shapes.size(); ++gpu)
+    const auto batches = static_cast<std::uint32_t>(2 + random() % 2);
+    const some_demands all = draw(random, models, {8, 16, 24, 32}, batches, 24, 21);
+    const double most = every_plan(all.table, all.demands, all.shapes, 2).max_scale();
+    const auto also = [&](double part, const auto& asked, const planning_result& said) {
+      fewer += part > 1 && exact_planner{}.plan(all.table, asked, all.shapes).has_value();
+      if (!said.plan) return;
+      for (std::uint32_t gpu = 0; gpu < all.shapes.size(); ++gpu)
         REQUIRE(std::count_if(said.plan->gpulets.begin(), said.plan->gpulets.end(),
                               [&](const gpulet& g) { return g.gpu == gpu; }) <= 2);
-      for (const gpulet& g : said.plan->gpulets) shared += g.portions.size() > 1;
-    }
+    };
+    ask(exact_two_partition_planner{}, all, most, count, also);
   }
-  MESSAGE("served, shared, open, more with more partitions: " << served << ", " << shared << ", "
-                                                              << open << ", " << fewer);
-  CHECK(served > 200);
-  CHECK(shared > 100);
+  MESSAGE("served, shared, open, more with more partitions: "
+          << count.served << ", " << count.shared << ", " << count.open << ", " << fewer);
+  CHECK(count.served > 200);
+  CHECK(count.shared > 100);
   CHECK(fewer > 50);
-  CHECK(open == 0);
+  CHECK(count.open == 0);
 }
 
 TEST_CASE("the bound of two partitions counts no third one") {

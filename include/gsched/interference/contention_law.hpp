@@ -80,12 +80,12 @@ struct surroundings {
 /// before. Kernels that touch memory use an SM in bursts, as they load and then compute, so beside
 /// one another they meet at an SM's resources before their means exceed it: there it is the 4-norm.
 /// An SM's pipeline that one kernel nearly fills serves the older kernel first; issue slots and the
-/// FMA pipeline, which one warp can fill, the one that asks for more; and the port that FP64, FP16 and
-/// tensor cores share, the tensor cores. Accesses to shared memory wait for the wavefronts of others
-/// that are under way. A neighbour's traffic makes accesses to L2 and DRAM slower, in proportion to its square. Each
-/// neighbour has bursts of its own, so the squares of several neighbours add up; the traffic of an
-/// endless probe has none, and the mean of its square is smaller. Where the working
-/// sets are known to exceed L2, hits become misses: they take longer, and are traffic to DRAM.
+/// FMA pipeline, which one warp can fill, the one that asks for more; and the port that FP64, FP16
+/// and tensor cores share, the tensor cores. Accesses to shared memory wait for the wavefronts of
+/// others that are under way. A neighbour's traffic makes accesses to L2 and DRAM slower, in
+/// proportion to its square. Each neighbour has bursts of its own, so the squares of several
+/// neighbours add up; the traffic of an endless probe has none, and the mean of its square is
+/// smaller. Where the working sets are known to exceed L2, hits become misses: they take longer, and are traffic to DRAM.
 /// Tensor cores of a neighbour lower the clock. A kernel whose time is that of DRAM loses little by
 /// that, or by warps of others beside its own; one that does not touch memory loses nothing by these.
 ///
@@ -96,7 +96,8 @@ struct surroundings {
 ///          bank conflicts; the others are from
 ///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
 ///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
-///          products beside a chain of additions, miss and cliff from copies of more and more bytes
+///          products beside a chain of additions, the port from tensor, FP64 and FP16 probes (of an
+///          H100 as well), miss and cliff from copies of more and more bytes
 ///          alone (256 threads a block in bench/results/gpu/interference_figure3: the rate falls from
 ///          36.3 within L2 to 17.5 at 1.27 times its size and 16.0 beyond).
 /// Units    pure numbers, except l2_bytes.
@@ -150,7 +151,7 @@ struct contention_law {
   struct kernel {
     demand takes{};
     std::array<double, resources_on_sm> alone{}; ///< 8th powers of its use of an SM
-    std::array<double, resources_on_sm> uses{};  ///< 1 where it has any, or else 0; see is_port
+    std::array<double, resources_on_sm> uses{};  ///< 1 where it has any, or else 0
     double warps = warps_to_fill; ///< warps beside its blocks are compared with these
     double on_memory = 0;         ///< how far these matter
     double wavefronts = 0;        ///< under way: see surroundings
@@ -168,8 +169,7 @@ struct contention_law {
     const double l2_use = k.takes.of(resource::l2);
     const double dram_use = k.takes.of(resource::dram);
     for (std::size_t r = 0; r < resources_on_sm; ++r) k.alone[r] = to_8th(k.takes.use[r]);
-    for (std::size_t r = 0; r < resources_on_sm; ++r)
-      k.uses[r] = k.takes.use[r] > 0 && !is_port(r) ? 1.0 : 0.0;
+    for (std::size_t r = 0; r < resources_on_sm; ++r) k.uses[r] = k.takes.use[r] > 0 ? 1.0 : 0.0;
     k.warps = own_warps + warps_to_fill;
     k.on_memory = surroundings::touches_memory(k.takes);
     k.wavefronts = surroundings::waiting_wavefronts(k.takes, own_warps);
@@ -189,8 +189,7 @@ struct contention_law {
     bool full = false;
     for (std::size_t r = 0; r < resources_on_sm; ++r)
       full |= own.takes.use[r] + s.sum[r] > 1 && !in_turns(r);
-    const double at_own_port = own.takes.of(resource::fp64);
-    return full || (at_own_port > 0 && at_own_port + at_port(s) > 1);
+    return full || (own.takes.use[port] > 0 && own.takes.use[port] + at_port(s) > 1);
   }
 
   /// The 8th power of the slow-down of a kernel; root_8th gives the slow-down.
@@ -221,7 +220,6 @@ struct contention_law {
     const double crowded = 1 + warps * own.on_memory * s.warps / own.warps; // what its SMs lack
     double sum = to_8th(slower) * (own.bound + (1 - own.bound) * to_8th(crowded));
     for (const double more : on_sms(own, s)) sum += more;
-    sum += waiting_for_port(own, s);
     sum += by_bursts(own, s);
     sum += (to_8th(own.l2_part * (l2_use + l2_others)) - own.l2_alone) * own.on_l2;
     double on_bus = own.dram_part * (dram_use + dram_others);
@@ -277,17 +275,15 @@ private:
     return r == index(resource::issue) || r == index(resource::fma);
   }
 
-  /// Whether tensor cores share it: the port by which FP64 and FP16 instructions start.
-  [[nodiscard]] static constexpr bool is_port(std::size_t r) noexcept {
-    return r == index(resource::fp64);
-  }
+  /// By which FP64 and FP16 instructions start. Tensor cores share it.
+  static constexpr std::size_t port = index(resource::fp64);
   [[nodiscard]] static double tensor_at_port(const surroundings& s) noexcept {
     constexpr double cycles = 1.1; // of the port in one of a tensor core
     return cycles * s.sum[index(resource::tensor)];
   }
   /// What others take of it.
   [[nodiscard]] static double at_port(const surroundings& s) noexcept {
-    return s.sum[index(resource::fp64)] + tensor_at_port(s);
+    return s.sum[port] + tensor_at_port(s);
   }
 
   /// What each resource of an SM adds to the 8th power of the time, if both sides use it. The first
@@ -300,9 +296,10 @@ private:
       more[r] = (to_8th(own.takes.use[r] + s.sum[r]) - own.alone[r]) * own.uses[r];
     if (own.wavefronts > 0 && s.wavefronts > 0)
       more[index(resource::shared_memory)] = waiting_for_banks(own, s);
+    if (own.takes.use[port] > 0 && at_port(s) > 0) more[port] = waiting_for_port(own, s);
     if (!fills_sm(own, s)) return more;
     for (std::size_t r = 0; r < resources_on_sm; ++r)
-      if (!in_turns(r) && !is_port(r) && own.takes.use[r] + s.sum[r] > 1 && s.sum[r] > 0 &&
+      if (!in_turns(r) && r != port && own.takes.use[r] + s.sum[r] > 1 && s.sum[r] > 0 &&
           own.takes.use[r] > 0)
         more[r] = std::max(0.0, to_8th(own.takes.use[r] / share_of_full(own, s, r)) - own.alone[r]);
     return more;
@@ -361,18 +358,15 @@ private:
     return std::max(least * use, (1 - part) * fair + part * in_order);
   }
 
-  /// What more the port of FP64, FP16 and tensor cores adds. Tensor cores take it first, older or
-  /// not.
+  /// What the port adds: tensor cores take it first, older or not.
   [[nodiscard]] double waiting_for_port(const kernel& own, const surroundings& s) const noexcept {
-    constexpr std::size_t r = index(resource::fp64);
-    const double use = own.takes.use[r], others = at_port(s);
-    if (!(use > 0 && others > 0)) return 0;
-    double slow = use + others;
+    const double use = own.takes.use[port];
+    double slow = use + at_port(s);
     if (slow > 1) {
       const double rest = std::max(0.0, 1 - tensor_at_port(s));
-      slow = use / share_by_age(use, s.sum[r], s.older[r], s.greatest[r], rest);
+      slow = use / share_by_age(use, s.sum[port], s.older[port], s.greatest[port], rest);
     }
-    return std::max(0.0, to_8th(slow) - own.alone[r]);
+    return std::max(0.0, to_8th(slow) - own.alone[port]);
   }
 
   /// Accesses to shared memory take turns, each with all of its wavefronts: so a kernel waits for the

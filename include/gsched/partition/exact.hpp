@@ -62,13 +62,9 @@ public:
     const search_budget one_round{budget_.steps, 1, budget_.rejected};
     planning_result result =
         detail::plan_by_branch_and_bound(t, demands, shapes, beside, alone ? budget_ : one_round);
-    const auto take = [&](std::optional<partition_plan> plan) {
-      if (!plan) return;
-      result.plan = std::move(plan);
-      result.status = feasibility::feasible;
-    };
     const auto try_planner = [&](const auto& planner) {
-      if (result.status == feasibility::unknown) take(planner.plan(t, demands, shapes, beside));
+      if (result.status == feasibility::unknown)
+        result.take(planner.plan(t, demands, shapes, beside));
     };
     try_planner(bounded_search_planner{});
     if (!alone && result.status == feasibility::unknown) {
@@ -80,14 +76,14 @@ public:
            {{4, 0.04, 1.005}, nodes, budget_.rejected}}};
       detail::branch_and_price_result priced =
           detail::plan_by_branch_and_price(t, demands, shapes, beside, price_budgets);
-      take(std::move(priced.plan));
+      result.take(std::move(priced.plan));
       if (result.status == feasibility::unknown && !priced.is_insufficient)
-        take(detail::plan_by_branch_and_bound(t, demands, shapes, beside, budget_).plan);
+        result.take(detail::plan_by_branch_and_bound(t, demands, shapes, beside, budget_).plan);
     }
     try_planner(squishy_bin_packing_planner{});
     std::vector<gpu_shape> fewer(shapes.begin(), shapes.end());
     if (result.status == feasibility::unknown && try_drop_last_groups(fewer))
-      take(solve(t, demands, fewer, beside).plan);
+      result.take(solve(t, demands, fewer, beside).plan);
     return result;
   }
 
@@ -160,21 +156,17 @@ public:
     const search_budget one_round{budget_.steps, 1, budget_.rejected};
     planning_result result = detail::plan_by_branch_and_bound(t, demands, shapes, beside,
                                                               alone ? budget_ : one_round, places);
-    const auto take = [&](std::optional<partition_plan> plan) {
-      if (!plan) return;
-      result.plan = std::move(plan);
-      result.status = feasibility::feasible;
-    };
     if (result.status == feasibility::unknown)
-      take(gpulet_planner{}.plan(t, demands, shapes, beside));
+      result.take(gpulet_planner{}.plan(t, demands, shapes, beside));
     if (result.status == feasibility::unknown)
-      take(squishy_bin_packing_planner{}.plan(t, demands, shapes, beside));
+      result.take(squishy_bin_packing_planner{}.plan(t, demands, shapes, beside));
     if (alone || result.status != feasibility::unknown) return result;
     constexpr std::array<detail::branch_and_price_budget, 2> price_budgets{
         {{{places, 0.1, 1.005}, 2000}, {{places, 0.1, 1.01}, 2000}}};
-    take(detail::plan_by_branch_and_price(t, demands, shapes, beside, price_budgets).plan);
+    result.take(detail::plan_by_branch_and_price(t, demands, shapes, beside, price_budgets).plan);
     if (result.status == feasibility::unknown)
-      take(detail::plan_by_branch_and_bound(t, demands, shapes, beside, budget_, places).plan);
+      result.take(
+          detail::plan_by_branch_and_bound(t, demands, shapes, beside, budget_, places).plan);
     return result;
   }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 namespace gsched {
 
@@ -20,6 +21,13 @@ struct planning_result {
   feasibility status = feasibility::unknown;
   std::optional<partition_plan> plan{}; ///< set if feasible
   double bound = 0; ///< upper bound: no plan serves the demands' rates times more than this
+
+  /// Has this plan from now on, if it is one.
+  void take(std::optional<partition_plan> found) {
+    if (!found) return;
+    plan = std::move(found);
+    status = feasibility::feasible;
+  }
 };
 
 /// Limits of a search for a plan, counted in steps: the same on every machine.

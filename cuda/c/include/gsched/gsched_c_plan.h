@@ -25,7 +25,8 @@ typedef struct gsched_plan_options {
   /* A CSV file of measured latencies: model,batch,sms,latency_us. Needed. */
   const char* table;
   /* elastic, best, ideal; "best". NAME+share, "best+share": models may also run at the same time on
-   * the same SMs, where NAME has no plan or only one on more GPUs or SMs. That needs interference and solo. */
+   * the same SMs, where NAME has no plan or only one on more GPUs or SMs. That needs interference and
+   * solo. */
   const char* planner;
   /* How much batches beside each other slow each other: a file of coefficients, as `interference fit
    * --out` writes, and a CSV file of each model's metrics alone. NULL, NULL: not at all. */
