@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -250,6 +251,33 @@ TEST_CASE("channel host: a client that is turned away learns why, though it spok
   channel::detail::message m;
   CHECK(channel::detail::try_receive(client.get(), m) == channel::detail::received::packet);
   CHECK(channel::detail::try_receive(client.get(), m) == channel::detail::received::gone);
+}
+
+TEST_CASE("channel host: last words are read while the server closes, whichever comes first") {
+  int lost = 0;
+  for (int n = 0; n < (testing::sanitized ? 2000 : 20'000); ++n) {
+    std::array<int, 2> pair{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair.data()) == 0);
+    channel::detail::file_descriptor server(pair[0]);
+    const channel::detail::file_descriptor client(pair[1]);
+    if (n % 2 != 0) CHECK(channel::detail::try_send(client.get(), {})); // never read: a reset
+    std::atomic<bool> reads{false};
+    std::thread closes([&] {
+      while (!reads.load()) {
+      }
+      static_cast<void>(channel::detail::try_send(server.get(), {}));
+      server.reset();
+    });
+    channel::detail::message m;
+    channel::detail::received got;
+    do {
+      got = channel::detail::try_receive(client.get(), m);
+      reads.store(true);
+    } while (got == channel::detail::received::nothing);
+    closes.join();
+    lost += got != channel::detail::received::packet;
+  }
+  CHECK(lost == 0);
 }
 
 TEST_CASE("channel host: a process that connects in a loop is refused, and others are served") {

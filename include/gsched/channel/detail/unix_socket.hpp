@@ -159,6 +159,12 @@ private:
   return n == static_cast<ssize_t>(sizeof m);
 }
 
+/// Whether the peer has closed, or this side has shut down; what was sent before may be unread.
+[[nodiscard]] inline bool has_hung_up(int socket) noexcept {
+  pollfd p{socket, 0, 0};
+  return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 enum class received : std::uint8_t {
   packet,
   nothing, ///< yet
@@ -177,12 +183,16 @@ enum class received : std::uint8_t {
   constexpr std::size_t most_files = 8;
   alignas(cmsghdr) char control[CMSG_SPACE(most_files * sizeof(int))];
   h.msg_control = control;
-  h.msg_controllen = sizeof control;
   ssize_t n;
   // ECONNRESET comes once, and ahead of what the peer had sent before it closed: its last words.
-  for (bool reset = false;;) {
+  // So may the end: it is told if the queue was empty and then, at a second look, the peer closed.
+  // A packet of no bytes, which is not ours, reads as an end too.
+  for (bool reset = false, ended = false;;) {
+    h.msg_controllen = sizeof control;
     n = ::recvmsg(socket, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || std::exchange(reset, true)))) break;
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == ECONNRESET && !std::exchange(reset, true)) continue;
+    if (n != 0 || h.msg_controllen > 0 || !has_hung_up(socket) || std::exchange(ended, true)) break;
   }
   if (n < 0) return errno == EAGAIN ? received::nothing : received::gone;
   if (lost_file != nullptr) *lost_file = (h.msg_flags & MSG_CTRUNC) != 0;
@@ -206,12 +216,6 @@ inline bool wait_readable(int socket, std::chrono::nanoseconds timeout) noexcept
   const auto ns = std::clamp<std::int64_t>(timeout.count(), 0, std::int64_t{3600} * 1'000'000'000);
   const timespec t{ns / 1'000'000'000, ns % 1'000'000'000};
   return ::ppoll(&p, 1, &t, nullptr) > 0;
-}
-
-/// Whether the peer has closed, or this side has shut down; what was sent before may be unread.
-[[nodiscard]] inline bool has_hung_up(int socket) noexcept {
-  pollfd p{socket, 0, 0};
-  return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 /// Ends the connection for both sides, whatever process has a copy of the socket.
